@@ -1,0 +1,42 @@
+# dp_module(name SOURCES a.cc... DEPS shared::base...)  a library "name" with the alias given by its folder.
+#   shared_base -> shared::base, ps_core -> ps::core. Without SOURCES it is header-only.
+function(dp_module name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  string(REGEX REPLACE "^([a-z]+)_" "\\1::" alias ${name})
+  if(ARG_SOURCES)
+    add_library(${name} STATIC ${ARG_SOURCES})
+    target_link_libraries(${name} PUBLIC dp_flags ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+    # Each module must link alone: an empty main with only its declared dependencies.
+    if(DP_TESTS)
+      file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}_link.cc CONTENT "int main() { return 0; }\n")
+      add_executable(${name}_link EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/${name}_link.cc)
+      target_link_libraries(${name}_link PRIVATE -Wl,--whole-archive $<TARGET_FILE:${name}> -Wl,--no-whole-archive ${name})
+    endif()
+  else()
+    add_library(${name} INTERFACE)
+    target_link_libraries(${name} INTERFACE dp_flags ${ARG_DEPS})
+  endif()
+  add_library(${alias} ALIAS ${name})
+endfunction()
+
+# dp_test(name SOURCES x_test.cc... DEPS ... LABEL unit) one Catch2 binary; its cases become CTest tests.
+#   Sources are relative to tests/<folder of the caller>, so tests mirror the tree.
+function(dp_test name)
+  if(NOT DP_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;DEPS" ${ARGN})
+  if(NOT ARG_LABEL)
+    set(ARG_LABEL unit)
+  endif()
+  file(RELATIVE_PATH here ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  set(sources)
+  foreach(source IN LISTS ARG_SOURCES)
+    list(APPEND sources ${CMAKE_SOURCE_DIR}/tests/${here}/${source})
+  endforeach()
+  add_executable(${name} ${sources})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} dp_flags Catch2::Catch2WithMain)
+  # One CTest entry per binary: 2 cores start few processes quickly, hundreds slowly.
+  add_test(NAME ${name} COMMAND ${name} --durations no)
+  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 600)
+endfunction()

@@ -1,0 +1,48 @@
+// Stable hashes: part of the file format and of the protocol, so they never change.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "shared/base/ids.h"
+
+namespace downpour {
+
+/// splitmix64's finalizer (Steele, Lea, Flood 2014): a bijection of 64-bit words with full avalanche.
+constexpr uint64_t mix64(uint64_t x) {
+  x += 0x9e3779b97f4a7c15ULL;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+constexpr uint64_t hash_combine(uint64_t seed, uint64_t value) { return mix64(seed ^ mix64(value)); }
+
+/// A short string's hash: names, small values, vocabulary words. 8 bytes a round, length folded in.
+constexpr uint64_t hash_string(std::string_view text, uint64_t seed = 0) {
+  uint64_t hash = mix64(seed ^ (text.size() * 0xff51afd7ed558ccdULL));
+  while (text.size() >= 8) {
+    uint64_t word = 0;
+    for (size_t i = 0; i < 8; ++i) word |= uint64_t(uint8_t(text[i])) << (8 * i);
+    hash = (hash ^ word) * 0x9fb21c651e98df25ULL;
+    hash ^= hash >> 32;
+    text.remove_prefix(8);
+  }
+  uint64_t word = 0;
+  for (size_t i = 0; i < text.size(); ++i) word |= uint64_t(uint8_t(text[i])) << (8 * i);
+  return mix64(hash ^ word);
+}
+
+/// The hash of a row (embedding key or dense block index) of a table. Its high bits name the partition, the
+/// bits below them the place in the index.
+constexpr uint64_t row_hash(TableId table, uint64_t key) {
+  const uint64_t x = (key ^ (uint64_t(raw(table)) << 56 | uint64_t(raw(table)) << 23)) * 0x9e3779b97f4a7c15ULL;
+  return (x ^ (x >> 32)) * 0xd6e8feb86659fd93ULL;
+}
+
+/// The partition of a row hash; `partition_bits` = log2(P), 1 to 16.
+constexpr PartitionId partition_of(uint64_t hash, uint32_t partition_bits) {
+  return PartitionId(uint32_t(hash >> (64 - partition_bits)));
+}
+
+}  // namespace downpour

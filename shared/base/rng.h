@@ -1,0 +1,35 @@
+// Counter-based random numbers: a value is a function of (seed, place), so order and threads do not matter.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "shared/base/hash.h"
+
+namespace downpour {
+
+/// Uniform in [0, 1) from the high 24 bits of a word.
+constexpr float uniform_float(uint64_t word) { return float(word >> 40) * 0x1.0p-24F; }
+constexpr double uniform_double(uint64_t word) { return double(word >> 11) * 0x1.0p-53; }
+
+/// A stream: word i of stream `seed` is mix64(seed + i * odd). Cheap to start anywhere.
+class Rng {
+ public:
+  explicit constexpr Rng(uint64_t seed) : state_(mix64(seed)) {}
+  constexpr uint64_t next() { return mix64(state_ += 0x9e3779b97f4a7c15ULL); }
+  /// Uniform in [0, n); n > 0. Lemire 2019's multiply-shift; its bias is below n / 2^64.
+  constexpr uint64_t below(uint64_t n) { return uint64_t((__uint128_t(next()) * n) >> 64); }
+  constexpr float uniform() { return uniform_float(next()); }
+  constexpr double uniform64() { return uniform_double(next()); }
+  /// Standard normal by Box and Muller 1958 (one of the pair).
+  double normal() {
+    const double u = 1.0 - uniform64();
+    const double v = uniform64();
+    return std::sqrt(-2.0 * std::log(u)) * std::cos(6.283185307179586 * v);
+  }
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace downpour

@@ -1,0 +1,18 @@
+// str(a, b, ...): concatenates anything a stream can print.
+#pragma once
+
+#include <sstream>
+#include <string>
+#include <string_view>
+
+namespace downpour {
+
+/// Concatenation by operator<<. For messages, not for the hot path.
+template <typename... Parts>
+std::string str(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return std::move(out).str();
+}
+
+}  // namespace downpour

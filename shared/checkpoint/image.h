@@ -1,0 +1,55 @@
+// PartitionImage: the whole unit of one partition (variables, slots, version, watermarks, counts, metrics) between a
+// ps core and the checkpoint files. What is changed together is saved together.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shared/base/ids.h"
+#include "shared/metrics/sums.h"
+#include "shared/wire/messages.h"
+
+namespace downpour::checkpoint {
+
+/// Rows of one table that lie in one partition. For each key and each member: weights and slots as stored,
+/// `stored_floats[m]` floats: [weights dim][slot 0 dim][slot 1 dim]... Dense: row_floats(key) in place of dim.
+struct TableImage {
+  TableId table{};
+  std::vector<uint64_t> keys;              // ascending
+  std::vector<std::vector<float>> members; // members[m]: the keys' rows one after the other
+  bool operator==(const TableImage&) const = default;
+};
+
+/// One shard's state at this partition: how far, and its sums so far.
+struct ShardImage {
+  ShardId shard;
+  uint32_t watermark = 0;
+  bool ended = false;
+  uint64_t records = 0;
+  uint64_t records_hash = 0;
+  wire::ShardCounts counts;                // ended only
+  bool operator==(const ShardImage&) const = default;
+};
+
+/// An unsealed epoch's sums at this partition.
+struct EpochImage {
+  uint32_t epoch = 0;
+  uint32_t shards_ended = 0;
+  wire::ShardCounts counts;
+  std::vector<OutputSums> metrics;
+  std::vector<wire::Interval> ended;       // ended shards, compacted
+  bool operator==(const EpochImage&) const = default;
+};
+
+struct PartitionImage {
+  PartitionId partition{};
+  uint64_t version = 0;
+  uint32_t sealed_epochs = 0;
+  std::vector<EpochImage> epochs;          // unsealed ones, ascending
+  std::vector<ShardImage> shards;          // begun and not ended, ascending
+  std::vector<TableImage> tables;          // by id; tables without rows are absent
+  bool operator==(const PartitionImage&) const = default;
+};
+
+}  // namespace downpour::checkpoint

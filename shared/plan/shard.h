@@ -1,0 +1,38 @@
+// Shards: how a data set is cut, and in which order an epoch goes through it. Pure: the chief and every worker
+// compute the same from the same job and file list.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shared/base/ids.h"
+
+namespace downpour::plan {
+
+/// One file of a data set as the chief saw it when the job began.
+struct FileInfo {
+  std::string path;          // absolute
+  uint64_t bytes = 0;        // on disk
+  uint64_t fingerprint = 0;  // hash of size and of the first and last 64 KiB
+  bool splittable = true;    // false: read whole, by one reader (gzip)
+  bool operator==(const FileInfo&) const = default;
+};
+
+/// A byte range of one file: the records that *begin* in [begin, end). For a file that can't be cut [0, bytes).
+struct ShardRange {
+  uint32_t file = 0;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  bool operator==(const ShardRange&) const = default;
+};
+
+/// Cuts files into ranges of about `target_bytes`, evenly within a file; the ranges tile every file.
+std::vector<ShardRange> cut_shards(const std::vector<FileInfo>& files, uint64_t target_bytes);
+
+/// The place-th shard of an epoch's seeded order is range order_at(...) of cut_shards: a keyed permutation of
+/// [0, count), and its inverse. The same for every process; no list is shipped.
+uint32_t order_at(uint64_t seed, uint32_t epoch, uint32_t count, uint32_t place);
+uint32_t order_inverse(uint64_t seed, uint32_t epoch, uint32_t count, uint32_t range);
+
+}  // namespace downpour::plan

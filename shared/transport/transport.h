@@ -1,0 +1,78 @@
+// Transport: moves messages between nodes; knows nothing of what they mean. One instance belongs to one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shared/base/result.h"
+#include "shared/wire/messages.h"
+
+namespace downpour::transport {
+
+/// A bound or connected socket of this transport.
+enum class PortId : uint32_t {};
+/// The other end of one connection, as seen from here. Never reused.
+enum class PeerId : uint64_t {};
+
+enum class SendStatus : uint8_t {
+  kSent,
+  kFull,  // over the byte or message limit of this peer; try again after the next poll
+  kGone,  // no such peer (any more)
+};
+
+/// Called on the transport's thread.
+struct Receiver {
+  /// A message arrived. `port` says on which socket, `peer` whom to answer.
+  std::function<void(PortId, PeerId, wire::Message&&)> on_message;
+  /// A frame that was no valid message was dropped; the peer got a Reject where that was possible.
+  std::function<void(PortId, PeerId, const Error&)> on_malformed;
+};
+
+struct TransportStats {
+  uint64_t sent_messages = 0, sent_bytes = 0;
+  uint64_t received_messages = 0, received_bytes = 0;
+  uint64_t malformed = 0;
+};
+
+/// Endpoints: "inproc://name", "ipc:///path", "tcp://host:port" ("tcp://127.0.0.1:*" chooses a port).
+/// Two ports of the same instance are joined by a queue; inproc passes pointers; ipc and tcp encode.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  /// Errors: kUnavailable "port in use", kCannotCreate (ipc path), kConfig (address).
+  virtual Result<PortId> bind(const std::string& endpoint) = 0;
+  /// The address others connect to (wildcards resolved).
+  virtual std::string endpoint(PortId port) const = 0;
+  /// Starts to connect; messages queue (bounded) until it stands. Reconnects by itself.
+  virtual Result<PeerId> connect(const std::string& endpoint) = 0;
+  virtual PortId port_of(PeerId peer) const = 0;
+  /// Never blocks. On kFull and kGone the message is left untouched in the caller's hands.
+  virtual SendStatus send(PeerId peer, wire::Message&& message) = 0;
+  /// Closes a connected peer, or forgets one of a bound port.
+  virtual void close(PeerId peer) = 0;
+  virtual void close(PortId port) = 0;
+
+  /// Waits until something arrives, wake() is called or `timeout_ns` passed (0: does not wait; < 0: for ever),
+  /// then delivers at most `messages_max` messages. Returns how many were delivered.
+  virtual size_t poll(int64_t timeout_ns, size_t messages_max, const Receiver& receiver) = 0;
+  /// Ends a poll() from any other thread. Cheap when already pending.
+  virtual void wake() = 0;
+  virtual TransportStats stats() const = 0;
+  /// Waits for queued messages to leave, at most `linger_ns`, then closes everything.
+  virtual void shutdown(int64_t linger_ns) = 0;
+};
+
+struct ZmqOptions {
+  uint64_t send_bytes_max = 64ULL << 20;  // queued to one peer; above it send() says kFull
+  uint64_t receive_frame_bytes_max = wire::kFrameBytesMax;
+  int io_threads = 1;                     // of the process-wide context; the first caller decides
+};
+
+/// Transport over ZeroMQ. All instances of a process share one context, so that inproc reaches every thread.
+std::unique_ptr<Transport> make_zmq_transport(const ZmqOptions& options = {});
+
+}  // namespace downpour::transport

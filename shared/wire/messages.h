@@ -1,0 +1,388 @@
+// Every message between roles as a plain struct. Cores know these and nothing of sockets or Cap'n Proto.
+// The protocol they serve is described in docs/protocol.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "shared/base/bytes.h"
+#include "shared/base/ids.h"
+#include "shared/base/result.h"
+#include "shared/metrics/sums.h"
+#include "shared/plan/shard.h"
+
+namespace downpour::wire {
+
+constexpr uint16_t kProtocolVersion = 1;
+constexpr uint64_t kFrameBytesMax = 1024 * 1024;  // a payload frame
+constexpr uint64_t kHeaderBytesMax = 1024 * 1024;  // the header frame
+
+enum class Role : uint8_t { kChief, kPs, kWorker };
+enum class Purpose : uint8_t { kTrain, kEval, kPredict };
+
+// ---- membership: control sockets, ps core or worker <-> chief -------------------------------------------------
+
+/// First message on a control socket, and again after silence. A ps process sends one for each of its cores.
+struct Hello {
+  Role role = Role::kWorker;
+  uint32_t index = UINT32_MAX;      // UINT32_MAX: give me one
+  uint32_t thread = 0;              // ps: which core of the process
+  Incarnation incarnation{};
+  std::string build;                // version of the sender's build
+  std::string host;
+  uint32_t pid = 0;
+  uint32_t threads = 0;             // compute threads (worker)
+  std::string endpoint;             // ps: where this core answers pulls and pushes
+  bool operator==(const Hello&) const = default;
+};
+
+/// The chief's answer: all that a process needs to know. The files are the data set as the chief saw it.
+struct Welcome {
+  uint32_t index = 0;
+  std::string job;                  // the effective job, TOML as job_to_toml() prints it
+  std::string base_dir;
+  std::string run_dir;
+  uint64_t plan_hash = 0;
+  uint64_t shard_bytes = 0;         // target of cut_shards
+  std::vector<plan::FileInfo> train_files;
+  std::vector<plan::FileInfo> eval_files;
+  int64_t heartbeat_ns = 0;         // send a heartbeat this often
+  int64_t lease_ns = 0;             // silence that ends a lease
+  bool operator==(const Welcome&) const = default;
+};
+
+/// The chief will not have this peer: another version, a taken index, a finished job.
+struct Refused {
+  ErrorCode code = ErrorCode::kUnavailable;
+  std::string what;
+  std::string hint;
+  bool operator==(const Refused&) const = default;
+};
+
+/// One hash partition's owner in a view.
+struct Placement {
+  uint32_t owner = UINT32_MAX;      // into View::owners; UINT32_MAX: nobody
+  ViewId since;                     // the view in which this owner took it, or was rolled back
+  bool operator==(const Placement&) const = default;
+};
+/// A ps core.
+struct Owner {
+  uint32_t index = 0;               // of the ps process
+  uint32_t thread = 0;
+  Incarnation incarnation{};
+  std::string endpoint;
+  bool operator==(const Owner&) const = default;
+};
+struct View {
+  ViewId id;
+  std::vector<Owner> owners;
+  std::vector<Placement> partitions; // P entries
+  bool operator==(const View&) const = default;
+};
+
+/// Where one partition's image lies in a checkpoint; `file` is a path relative to the checkpoint's folder.
+struct ImageRef {
+  PartitionId partition{};
+  std::string file;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  uint64_t checksum = 0;            // XXH3-64 of the image
+  bool operator==(const ImageRef&) const = default;
+};
+
+/// Chief -> ps core: hold these partitions from view `since` on, empty or from images. Answered by Adopted;
+/// only then the view that names the core is published.
+struct Adopt {
+  ViewId since;
+  uint32_t sealed_epochs = 0;
+  std::vector<PartitionId> partitions;
+  std::string folder;               // checkpoint folder; empty: start empty
+  std::vector<ImageRef> images;     // one for each partition; none where the partition starts empty
+  bool operator==(const Adopt&) const = default;
+};
+struct Adopted {
+  ViewId since;
+  bool ok = true;
+  std::string error;                // where !ok
+  bool operator==(const Adopted&) const = default;
+};
+
+/// ps core or worker -> chief, every heartbeat_ns: I am alive and this is how it goes. Hints, never truth.
+struct Heartbeat {
+  Incarnation incarnation{};
+  uint64_t rss_bytes_max = 0;
+  uint64_t cpu_ns = 0;              // of the process
+  uint64_t rows = 0;                // ps: embedding rows held
+  uint64_t table_bytes = 0;         // ps: memory of tables and slots
+  uint64_t pulled_bytes = 0;        // worker: received payload; ps: sent payload
+  uint64_t pushed_bytes = 0;
+  uint64_t records = 0;             // worker: trained since start
+  uint64_t read_bytes = 0;          // worker: input read
+  std::vector<OutputMetrics> recent;     // worker: since the last heartbeat, with AUC buckets
+  std::vector<uint64_t> staleness;       // ps: histogram since start, bucket = min(versions, size - 1)
+  uint64_t had_it = 0, gaps = 0;         // ps: parts repeated, parts too early
+  bool operator==(const Heartbeat&) const = default;
+};
+
+// ---- leases: worker <-> chief ---------------------------------------------------------------------------------
+
+struct LeaseRequest {
+  uint32_t wanted = 1;              // leases the worker could begin now
+  bool operator==(const LeaseRequest&) const = default;
+};
+
+/// A shard in this worker's hands until lease_ns of silence. `shard` is the place in the epoch's order for
+/// training (range = order_at(...)), the range itself for eval and predict.
+struct Lease {
+  Purpose purpose = Purpose::kTrain;
+  ShardId shard;
+  uint32_t attempt = 0;
+  uint32_t first_batch = 0;         // smallest watermark any partition is known to hold (hint)
+  uint64_t plan_hash = 0;
+  uint32_t evaluation = 0;          // id, eval only
+  bool operator==(const Lease&) const = default;
+};
+struct LeaseGrant {
+  std::vector<Lease> leases;        // empty: nothing to do now, ask again after retry_ns
+  int64_t retry_ns = 0;
+  bool operator==(const LeaseGrant&) const = default;
+};
+
+/// Counts of one shard as its end part carries them; a partition sums them over an epoch for the account.
+struct ShardCounts {
+  uint32_t batches = 0;
+  uint64_t read = 0, applied = 0, filtered = 0, skipped = 0, dropped = 0, quarantined = 0;
+  uint64_t first_offset = 0, end_offset = 0;  // bytes: where the first record starts and the last one ends
+  bool operator==(const ShardCounts&) const = default;
+  ShardCounts& operator+=(const ShardCounts& o) {
+    batches += o.batches; read += o.read; applied += o.applied; filtered += o.filtered;
+    skipped += o.skipped; dropped += o.dropped; quarantined += o.quarantined;
+    return *this;
+  }
+};
+
+/// Worker -> chief: this far with a lease (renews it), or through (`ended`: every partition has the end part).
+struct ShardProgress {
+  Lease lease;
+  uint32_t batches_acked = 0;       // acknowledged by all partitions
+  bool ended = false;
+  ShardCounts counts;               // when ended
+  uint64_t bytes_done = 0;          // of the shard's range
+  bool operator==(const ShardProgress&) const = default;
+};
+struct ShardFailed {
+  Lease lease;
+  uint32_t batch = 0;
+  ErrorCode code = ErrorCode::kBadData;
+  std::string what, where, hint, id;
+  bool operator==(const ShardFailed&) const = default;
+};
+/// Chief -> worker: this lease is no longer yours; stop working on it.
+struct LeaseRevoked {
+  Lease lease;
+  bool operator==(const LeaseRevoked&) const = default;
+};
+
+/// Worker -> chief: metrics of a whole eval shard. The first report of each (evaluation, shard) counts.
+struct EvalReport {
+  Lease lease;
+  ShardCounts counts;
+  std::vector<OutputMetrics> outputs;
+  bool operator==(const EvalReport&) const = default;
+};
+/// Worker -> chief: predictions of one batch; payload values = for each output [records, width] float32.
+struct PredictReport {
+  Lease lease;
+  uint32_t batch = 0;
+  uint32_t records = 0;
+  bool ended = false;               // last batch of the shard (records may be 0)
+  ShardCounts counts;               // when ended
+  bool operator==(const PredictReport&) const = default;
+};
+
+// ---- completion, checkpoints, end: chief <-> ps core ----------------------------------------------------------
+
+struct StatusRequest {
+  uint64_t round = 0;
+  uint32_t epoch = 0;
+  uint32_t shards = 0;              // of that epoch
+  bool operator==(const StatusRequest&) const = default;
+};
+struct ShardWatermark {
+  uint32_t shard = 0;
+  uint32_t watermark = 0;           // smallest over the core's partitions; ended shards are not listed
+  bool operator==(const ShardWatermark&) const = default;
+};
+struct Interval {                   // [begin, end)
+  uint32_t begin = 0, end = 0;
+  bool operator==(const Interval&) const = default;
+};
+struct PartitionStatus {
+  PartitionId partition{};
+  ViewId since;
+  uint64_t version = 0;
+  uint32_t shards_ended = 0;        // of the epoch asked for
+  ShardCounts counts;               // sums over its ended shards
+  bool operator==(const PartitionStatus&) const = default;
+};
+struct StatusReply {
+  uint64_t round = 0;
+  uint32_t epoch = 0;
+  ViewId view;                      // newest this core knows
+  std::vector<PartitionStatus> partitions;
+  std::vector<Interval> ended;      // shards ended at every partition of this core, ascending
+  std::vector<ShardWatermark> open; // begun, not ended everywhere
+  std::vector<OutputSums> metrics;  // training metrics of the epoch that ride in this core's partitions
+  std::string failure;              // not empty: the job must fail (input not deterministic, ...)
+  bool operator==(const StatusReply&) const = default;
+};
+
+/// Chief -> ps core: write every partition you own into `folder` (one file a core), then answer Saved.
+struct Save {
+  ViewId checkpoint;                // (term, n) of the manifest to come
+  std::string folder;
+  bool operator==(const Save&) const = default;
+};
+struct Saved {
+  ViewId checkpoint;
+  bool ok = true;
+  std::string error;
+  std::vector<ImageRef> images;
+  uint64_t rows = 0;
+  bool operator==(const Saved&) const = default;
+};
+/// Chief -> ps core: every epoch below this is sealed; drop its watermarks, answer "had it" from now on.
+struct Sealed {
+  uint32_t epochs = 0;
+  bool operator==(const Sealed&) const = default;
+};
+/// Chief -> all: the job has ended. code 0: done. Answered by Goodbye.
+struct Stop {
+  int32_t code = 0;
+  std::string reason;
+  bool operator==(const Stop&) const = default;
+};
+struct Goodbye {
+  Heartbeat last;
+  bool operator==(const Goodbye&) const = default;
+};
+
+// ---- pulls and pushes: worker <-> ps core ---------------------------------------------------------------------
+
+/// `keys` keys of one table, in the order of the keys frame. Values travel table by table, within a table
+/// member by member: [keys, dim] floats (dense: the blocks one after the other).
+struct Section {
+  TableId table{};
+  uint32_t keys = 0;
+  bool operator==(const Section&) const = default;
+};
+
+/// A set of partitions: bit p % 64 of word p / 64.
+struct PartitionSet {
+  std::vector<uint64_t> words;
+  bool operator==(const PartitionSet&) const = default;
+  bool contains(PartitionId p) const {
+    const uint32_t i = raw(p);
+    return i / 64 < words.size() && (words[i / 64] >> (i % 64) & 1) != 0;
+  }
+  void insert(PartitionId p) {
+    const uint32_t i = raw(p);
+    if (words.size() <= i / 64) words.resize(i / 64 + 1);
+    words[i / 64] |= uint64_t(1) << (i % 64);
+  }
+  template <typename Visit>  // visit(PartitionId), ascending
+  void for_each(Visit&& visit) const {
+    for (size_t w = 0; w < words.size(); ++w) {
+      for (uint64_t bits = words[w]; bits != 0; bits &= bits - 1) {
+        visit(PartitionId(uint32_t(w * 64 + size_t(__builtin_ctzll(bits)))));
+      }
+    }
+  }
+  uint32_t size() const {
+    uint32_t n = 0;
+    for (const uint64_t w : words) n += uint32_t(__builtin_popcountll(w));
+    return n;
+  }
+};
+
+/// Payload: keys frame. Changes nothing at the ps, whatever the purpose; with keep_handle (train) the ps keeps the
+/// rows found, for the push that names this request.
+struct Pull {
+  Incarnation worker{};
+  Purpose purpose = Purpose::kTrain;
+  bool keep_handle = false;
+  std::vector<Section> sections;
+  bool operator==(const Pull&) const = default;
+};
+enum class PullStatus : uint8_t { kOk, kWrongView, kOverloaded };
+/// Payload where kOk: values frame. `versions`: of every partition this core owns, ascending.
+struct PullReply {
+  PullStatus status = PullStatus::kOk;
+  ViewId view;                      // newest this core knows (kWrongView: what the worker must reach)
+  std::vector<uint64_t> versions;
+  bool operator==(const PullReply&) const = default;
+};
+
+/// The parts of one batch for the partitions in `covered`, all owned by one core. Payload: keys frame (absent with
+/// a handle) and values frame = gradients. A part is applied only where watermark == batch.batch.
+struct Push {
+  Incarnation worker{};
+  BatchId batch;
+  uint32_t records = 0;
+  uint64_t records_hash = 0;
+  bool end = false;                 // end part: batch.batch = batches of the shard, no sections
+  ShardCounts counts;               // end only
+  PartitionSet covered;
+  RequestId handle{};               // the pull it answers; 0: keys travel along
+  uint32_t fragment = 0, fragments = 1;   // several: staged until whole
+  std::vector<uint64_t> pulled_versions;  // without handle: as PullReply gave them for the covered partitions, or empty
+  std::vector<Section> sections;
+  std::vector<OutputSums> metrics;  // counted by partition (shard mod P) where that is covered
+  bool operator==(const Push&) const = default;
+};
+enum class PartStatus : uint8_t { kApplied, kHadIt, kGap, kNotMine, kUnknownPull, kStaged, kQuarantined };
+struct PartReply {
+  PartitionId partition{};
+  PartStatus status = PartStatus::kApplied;
+  uint32_t watermark = 0;           // batches of the shard that the partition has applied now
+  bool operator==(const PartReply&) const = default;
+};
+/// Parts that were applied stand in `applied` (their watermark is batch + 1); all others are listed.
+struct PushReply {
+  BatchId batch;
+  PartitionSet applied;
+  std::vector<PartReply> others;
+  ViewId view;
+  bool operator==(const PushReply&) const = default;
+};
+
+/// An answer to a message that could not be understood or served.
+struct Reject {
+  ErrorCode code = ErrorCode::kMalformed;
+  std::string what;
+  bool operator==(const Reject&) const = default;
+};
+
+using Body = std::variant<Hello, Welcome, Refused, View, Adopt, Adopted, Heartbeat, LeaseRequest, LeaseGrant,
+                          ShardProgress, ShardFailed, LeaseRevoked, EvalReport, PredictReport, StatusRequest,
+                          StatusReply, Save, Saved, Sealed, Stop, Goodbye, Pull, PullReply, Push, PushReply, Reject>;
+
+/// What fences every message.
+struct Envelope {
+  uint64_t run = 0;                 // 0 until welcomed
+  ViewId view;                      // newest the sender knows; its term fences what comes from a chief
+  RequestId request{};              // a reply carries the request's
+  bool operator==(const Envelope&) const = default;
+};
+
+/// A message: fences, body, and at most two raw little-endian payloads, each <= kFrameBytesMax.
+struct Message {
+  Envelope envelope;
+  Body body;
+  Bytes keys;                       // uint64
+  Bytes values;                     // float32
+};
+
+}  // namespace downpour::wire

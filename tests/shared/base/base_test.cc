@@ -1,0 +1,62 @@
+#include <catch2/catch.hpp>
+
+#include "shared/base/bytes.h"
+#include "shared/base/hash.h"
+#include "shared/base/result.h"
+#include "shared/base/rng.h"
+
+namespace downpour {
+namespace {
+
+Result<int> half(int x) {
+  if (x % 2 != 0) return Error{ErrorCode::kBadData, str(x, " is odd")};
+  return x / 2;
+}
+Result<int> quarter(int x) {
+  DP_TRY(const int h, half(x));
+  DP_TRY(const int q, half(h).context("half of ", x));
+  return q;
+}
+
+TEST_CASE("an error carries the story of how it came about", "[base]") {
+  CHECK(*quarter(8) == 2);
+  CHECK(quarter(6).error().what == "half of 6: 3 is odd");
+  CHECK(exit_code(quarter(7).error().code) == 65);
+}
+
+TEST_CASE("hashes are part of the format and never change", "[base]") {
+  CHECK(mix64(1) == 0x910a2dec89025cc1ULL);
+  CHECK(hash_string("") != hash_string(std::string_view("\0", 1)));
+  CHECK(hash_string("abcdefgh") != hash_string("abcdefg"));
+  CHECK(row_hash(TableId{0}, 1) != row_hash(TableId{1}, 1));
+}
+
+TEST_CASE("row hashes fill the partitions evenly", "[base]") {
+  for (const uint64_t stride : {uint64_t{1}, uint64_t{1} << 32, uint64_t{38461}}) {
+    std::vector<int> count(256);
+    for (uint64_t i = 0; i < 256 * 400; ++i) ++count[raw(partition_of(row_hash(TableId{3}, i * stride), 8))];
+    // 400 expected, standard deviation 20: seven of them.
+    for (const int n : count) CHECK((n > 260 && n < 540));
+  }
+}
+
+TEST_CASE("bytes keep their owner alive through slices", "[base]") {
+  Bytes tail;
+  {
+    const Bytes all = Bytes::of(std::vector<float>{1.0F, 2.0F, 3.0F});
+    tail = all.slice(4, 8);
+  }
+  CHECK(tail.load<float>(1) == 3.0F);
+}
+
+TEST_CASE("the uniform generator stays in its interval", "[base]") {
+  Rng rng(7);
+  for (int i = 0; i < 1000; ++i) {
+    const float u = rng.uniform();
+    CHECK((u >= 0.0F && u < 1.0F));
+    CHECK(rng.below(10) < 10);
+  }
+}
+
+}  // namespace
+}  // namespace downpour
