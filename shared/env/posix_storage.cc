@@ -1,0 +1,310 @@
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+#include "shared/env/storage.h"
+
+namespace downpour {
+namespace {
+
+constexpr int kTemporaryNamesMax = 1000;  // leftovers of crashed processes with our pid, at most
+constexpr uint64_t kTransferBytesMax = uint64_t{1} << 30;  // read(2) and write(2) stop at 2 GiB
+
+enum class Intent { kRead, kCreate };
+
+ErrorCode code_of(int error, Intent intent) {
+  switch (error) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return ErrorCode::kPermission;
+    case ENOENT:
+      return intent == Intent::kRead ? ErrorCode::kNoInput : ErrorCode::kCannotCreate;
+    case ENOTDIR:
+      return intent == Intent::kRead ? ErrorCode::kNoInput : ErrorCode::kCannotCreate;
+    case EISDIR:
+    case EEXIST:
+    case ENAMETOOLONG:
+    case ELOOP:
+      return intent == Intent::kRead ? ErrorCode::kIo : ErrorCode::kCannotCreate;
+    default:
+      return ErrorCode::kIo;
+  }
+}
+
+Error io_error(const char* operation, const std::string& path, int error, Intent intent) {
+  Error result{code_of(error, intent),
+               str(operation, " failed: ", std::generic_category().message(error)), path};
+  if (error == ENOSPC || error == EDQUOT) result.hint = "free some space on that file system";
+  if (result.code == ErrorCode::kPermission) result.hint = "check the owner and mode of the folder";
+  return result;
+}
+
+/// A descriptor that is closed when it goes.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+std::string name_of(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+/// Reads exactly [offset, offset + bytes); the file was that long a moment ago.
+Result<Bytes> read_exactly(int fd, const std::string& path, uint64_t offset, uint64_t bytes) {
+  std::shared_ptr<uint8_t[]> memory(new uint8_t[bytes == 0 ? 1 : bytes]);
+  uint64_t done = 0;
+  while (done < bytes) {
+    const ssize_t n = ::pread(fd, memory.get() + done, std::min(bytes - done, kTransferBytesMax),
+                              off_t(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return io_error("read", path, errno, Intent::kRead);
+    if (n == 0) {
+      return Error{ErrorCode::kBadData, str("the file ends at byte ", offset + done), path};
+    }
+    done += uint64_t(n);
+  }
+  const void* begin = memory.get();
+  return Bytes(std::move(memory), begin, bytes);
+}
+
+Result<uint64_t> regular_bytes(int fd, const std::string& path) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return io_error("stat", path, errno, Intent::kRead);
+  if (!S_ISREG(status.st_mode)) return Error{ErrorCode::kBadData, "not a regular file", path};
+  return uint64_t(status.st_size);
+}
+
+// O_NONBLOCK: a fifo in the way must not hang us; it has no effect on regular files.
+constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+
+}  // namespace
+
+Result<void> Storage::write_file_atomic(const std::string& path, std::span<const uint8_t> bytes) {
+  DP_TRY(const std::unique_ptr<OutputFile> file, create(path));
+  DP_TRY_VOID(file->append(bytes));
+  return file->commit();
+}
+
+/// Appends to `fd`; where `temporary` is not empty, commit() renames it to `path`.
+class PosixOutputFile final : public OutputFile {
+ public:
+  PosixOutputFile(PosixStorage& storage, int fd, std::string path, std::string temporary)
+      : storage_(storage), fd_(fd), path_(std::move(path)), temporary_(std::move(temporary)) {}
+
+  ~PosixOutputFile() override {
+    if (!temporary_.empty() && storage_.fault("remove", temporary_) == 0) {
+      ::unlink(temporary_.c_str());
+    }
+  }
+
+  Result<void> append(std::span<const uint8_t> bytes) override {
+    DP_TRY_VOID(usable());
+    while (!bytes.empty()) {
+      if (const int error = storage_.fault("write", path_); error != 0) return fail("write", error);
+      const ssize_t n =
+          ::write(fd_.get(), bytes.data(), std::min<uint64_t>(bytes.size(), kTransferBytesMax));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return fail("write", errno);
+      bytes = bytes.subspan(size_t(n));
+    }
+    return {};
+  }
+
+  Result<void> commit() override {
+    DP_TRY_VOID(sync());
+    if (temporary_.empty()) return {};
+    int error = storage_.fault("rename", path_);
+    if (error == 0 && ::rename(temporary_.c_str(), path_.c_str()) != 0) error = errno;
+    if (error != 0) return fail("rename", error);
+    temporary_.clear();
+    failed_ = true;  // takes no more
+    return storage_.sync_folder(folder_of(path_));
+  }
+
+  /// The file gets its name unless that is taken (false). link(2) is atomic where rename(2) would
+  /// replace.
+  Result<bool> commit_exclusive() {
+    DP_TRY_VOID(sync());
+    failed_ = true;  // takes no more, whatever follows
+    int error = storage_.fault("link", path_);
+    if (error == 0 && ::link(temporary_.c_str(), path_.c_str()) != 0) error = errno;
+    if (error == EEXIST) return false;
+    if (error != 0) return io_error("link", path_, error, Intent::kCreate);
+    DP_TRY_VOID(storage_.sync_folder(folder_of(path_)));
+    return true;  // the destructor unlinks the other name
+  }
+
+ private:
+  Result<void> usable() const {
+    if (!failed_) return {};
+    return Error{ErrorCode::kIo, "the file was given up after an error, or is complete", path_};
+  }
+  Result<void> sync() {
+    DP_TRY_VOID(usable());
+    int error = storage_.fault("fsync", path_);
+    if (error == 0 && ::fsync(fd_.get()) != 0) error = errno;
+    return error == 0 ? Result<void>{} : fail("fsync", error);
+  }
+  Error fail(const char* operation, int error) {
+    failed_ = true;
+    return io_error(operation, path_, error, Intent::kCreate);
+  }
+
+  PosixStorage& storage_;
+  Descriptor fd_;
+  std::string path_;
+  std::string temporary_;
+  bool failed_ = false;
+};
+
+Result<Bytes> PosixStorage::read_file(const std::string& path, uint64_t bytes_max) {
+  const Descriptor fd(::open(path.c_str(), kReadFlags));
+  if (fd.get() < 0) return io_error("open", path, errno, Intent::kRead);
+  DP_TRY(const uint64_t bytes, regular_bytes(fd.get(), path));
+  if (bytes > bytes_max) {
+    return Error{ErrorCode::kBadData, str(bytes, " bytes, more than the ", bytes_max, " allowed"),
+                 path};
+  }
+  return read_exactly(fd.get(), path, 0, bytes);
+}
+
+Result<Bytes> PosixStorage::read_range(const std::string& path, uint64_t offset, uint64_t bytes) {
+  const Descriptor fd(::open(path.c_str(), kReadFlags));
+  if (fd.get() < 0) return io_error("open", path, errno, Intent::kRead);
+  DP_TRY(const uint64_t size, regular_bytes(fd.get(), path));
+  if (offset > size || bytes > size - offset) {
+    return Error{
+        ErrorCode::kBadData,
+        str("the file ends at byte ", size, ", wanted ", bytes, " bytes from byte ", offset), path};
+  }
+  return read_exactly(fd.get(), path, offset, bytes);
+}
+
+Result<uint64_t> PosixStorage::file_bytes(const std::string& path) {
+  const Descriptor fd(::open(path.c_str(), kReadFlags));
+  if (fd.get() < 0) return io_error("open", path, errno, Intent::kRead);
+  return regular_bytes(fd.get(), path);
+}
+
+Result<bool> PosixStorage::exists(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  return io_error("stat", path, errno, Intent::kRead);
+}
+
+Result<std::vector<std::string>> PosixStorage::list(const std::string& folder) {
+  const auto close = [](DIR* d) { ::closedir(d); };
+  const std::unique_ptr<DIR, decltype(close)> directory(::opendir(folder.c_str()), close);
+  if (directory == nullptr) return io_error("open folder", folder, errno, Intent::kRead);
+  std::vector<std::string> names;
+  while (true) {
+    errno = 0;
+    const dirent* entry = ::readdir(directory.get());
+    if (entry == nullptr) break;
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  if (errno != 0) return io_error("read folder", folder, errno, Intent::kRead);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<int> PosixStorage::open_new(const std::string& path, std::string* temporary) {
+  static std::atomic<uint64_t> counter{0};  // NOLINT: only makes names differ
+  if (const int error = fault("open", path); error != 0) {
+    return io_error("create", path, error, Intent::kCreate);
+  }
+  for (int attempt = 0; attempt < kTemporaryNamesMax; ++attempt) {
+    *temporary = str(folder_of(path), "/.", name_of(path), ".tmp-", ::getpid(), "-", ++counter);
+    const int fd = ::open(temporary->c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0) return fd;
+    if (errno != EEXIST) return io_error("create", path, errno, Intent::kCreate);
+  }
+  return io_error("create", path, EEXIST, Intent::kCreate);
+}
+
+Result<std::unique_ptr<OutputFile>> PosixStorage::create(const std::string& path) {
+  std::string temporary;
+  DP_TRY(const int fd, open_new(path, &temporary));
+  return std::unique_ptr<OutputFile>(new PosixOutputFile(*this, fd, path, std::move(temporary)));
+}
+
+Result<bool> PosixStorage::create_exclusive(const std::string& path,
+                                            std::span<const uint8_t> bytes) {
+  DP_TRY(const bool taken, exists(path));
+  if (taken) return false;
+  std::string temporary;
+  DP_TRY(const int fd, open_new(path, &temporary));
+  PosixOutputFile file(*this, fd, path, std::move(temporary));
+  DP_TRY_VOID(file.append(bytes));
+  return file.commit_exclusive();
+}
+
+Result<std::unique_ptr<OutputFile>> PosixStorage::open_append(const std::string& path) {
+  DP_TRY(const bool existed, exists(path));
+  int error = fault("open", path);
+  const int fd =
+      error != 0 ? -1 : ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd < 0) return io_error("open", path, error != 0 ? error : errno, Intent::kCreate);
+  auto file = std::make_unique<PosixOutputFile>(*this, fd, path, std::string());
+  if (!existed) DP_TRY_VOID(sync_folder(folder_of(path)));
+  return std::unique_ptr<OutputFile>(std::move(file));
+}
+
+Result<void> PosixStorage::make_dirs(const std::string& folder) {
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) return {};
+    return io_error("make folder", folder, ENOTDIR, Intent::kCreate);
+  }
+  const std::string trimmed = folder.substr(0, folder.find_last_not_of('/') + 1);
+  const std::string parent = folder_of(trimmed);
+  if (errno == ENOENT && parent != trimmed) DP_TRY_VOID(make_dirs(parent));
+  int error = fault("mkdir", folder);
+  if (error == 0 && ::mkdir(trimmed.c_str(), 0777) != 0) error = errno;
+  if (error == EEXIST) return {};  // somebody else was faster
+  if (error != 0) return io_error("make folder", folder, error, Intent::kCreate);
+  return sync_folder(parent);
+}
+
+Result<void> PosixStorage::remove(const std::string& path) {
+  int error = fault("remove", path);
+  if (error == 0 && ::remove(path.c_str()) != 0) error = errno;
+  if (error == 0 || error == ENOENT || error == ENOTDIR) return {};
+  return io_error("remove", path, error, Intent::kCreate);
+}
+
+Result<void> PosixStorage::sync_folder(const std::string& folder) {
+  int error = fault("fsync", folder);
+  if (error != 0) return io_error("fsync", folder, error, Intent::kCreate);
+  const Descriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) return io_error("open folder", folder, errno, Intent::kCreate);
+  // EINVAL: a file system that has no fsync of folders (some network ones) makes names durable
+  // itself.
+  if (::fsync(fd.get()) != 0 && errno != EINVAL)
+    return io_error("fsync", folder, errno, Intent::kCreate);
+  return {};
+}
+
+}  // namespace downpour

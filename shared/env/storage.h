@@ -1,0 +1,96 @@
+// Storage: files that survive a crash. Whoever needs a disk is handed one of these; the simulator
+// has its own.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shared/base/bytes.h"
+#include "shared/base/result.h"
+
+namespace downpour {
+
+inline std::span<const uint8_t> as_bytes(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+/// A file that grows at its end. After an error it refuses everything: no write or fsync is tried
+/// again. Destroyed before commit(), a file from Storage::create leaves nothing behind. One thread
+/// at a time.
+class OutputFile {
+ public:
+  virtual ~OutputFile() = default;
+  virtual Result<void> append(std::span<const uint8_t> bytes) = 0;
+  /// Makes what was appended durable. A file from Storage::create also gets its name, and takes no
+  /// more.
+  virtual Result<void> commit() = 0;
+};
+
+/// A file system. Paths are used as given. Errors: kNoInput (not there), kPermission, kCannotCreate
+/// (a folder is missing or in the way), kBadData (larger or shorter than the caller may accept),
+/// kIo; `what` names the operation and errno's text, `where` the path. May be used by several
+/// threads.
+class Storage {
+ public:
+  virtual ~Storage() = default;
+
+  /// A whole file of at most `bytes_max` bytes; nothing is allocated for a larger one.
+  virtual Result<Bytes> read_file(const std::string& path, uint64_t bytes_max) = 0;
+  /// Bytes [offset, offset + bytes). kBadData where the file ends before; nothing is allocated
+  /// then.
+  virtual Result<Bytes> read_range(const std::string& path, uint64_t offset, uint64_t bytes) = 0;
+  virtual Result<uint64_t> file_bytes(const std::string& path) = 0;
+  virtual Result<bool> exists(const std::string& path) = 0;
+  /// Names in a folder, ascending; not "." and "..".
+  virtual Result<std::vector<std::string>> list(const std::string& folder) = 0;
+
+  /// Replaces or creates a file: after a crash it is the old or the new one, whole.
+  virtual Result<void> write_file_atomic(const std::string& path, std::span<const uint8_t> bytes);
+  /// The same for a file written piece by piece: it has its name after commit().
+  virtual Result<std::unique_ptr<OutputFile>> create(const std::string& path) = 0;
+  /// Creates a file whole and durable, or answers false where the name is taken; of several callers
+  /// one wins.
+  virtual Result<bool> create_exclusive(const std::string& path,
+                                        std::span<const uint8_t> bytes) = 0;
+  /// Opens, or creates, a file to append to: event logs. Each commit() is an fsync.
+  virtual Result<std::unique_ptr<OutputFile>> open_append(const std::string& path) = 0;
+
+  /// Makes a folder and its parents, durably; fine where it exists.
+  virtual Result<void> make_dirs(const std::string& folder) = 0;
+  /// Removes a file or an empty folder; fine where there is none.
+  virtual Result<void> remove(const std::string& path) = 0;
+};
+
+/// The machine's file system.
+class PosixStorage : public Storage {
+ public:
+  Result<Bytes> read_file(const std::string& path, uint64_t bytes_max) override;
+  Result<Bytes> read_range(const std::string& path, uint64_t offset, uint64_t bytes) override;
+  Result<uint64_t> file_bytes(const std::string& path) override;
+  Result<bool> exists(const std::string& path) override;
+  Result<std::vector<std::string>> list(const std::string& folder) override;
+  Result<std::unique_ptr<OutputFile>> create(const std::string& path) override;
+  Result<bool> create_exclusive(const std::string& path, std::span<const uint8_t> bytes) override;
+  Result<std::unique_ptr<OutputFile>> open_append(const std::string& path) override;
+  Result<void> make_dirs(const std::string& folder) override;
+  Result<void> remove(const std::string& path) override;
+
+  /// Asked before each operation that changes the disk ("open", "write", "fsync", "rename", "link",
+  /// "mkdir", "remove"); an errno other than 0 is reported in its place. The seam for tests of disk
+  /// faults.
+  virtual int fault(const char* operation, const std::string& path) {
+    (void)operation, (void)path;
+    return 0;
+  }
+
+ private:
+  Result<void> sync_folder(const std::string& folder);
+  Result<int> open_new(const std::string& path, std::string* temporary);
+  friend class PosixOutputFile;
+};
+
+}  // namespace downpour
