@@ -1,0 +1,84 @@
+#include "shared/metrics/metrics.h"
+
+#include <cmath>
+#include <limits>
+
+#include "shared/base/check.h"
+#include "shared/metrics/auc.h"
+
+namespace downpour {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+double ratio(double a, double b) { return b != 0 ? a / b : kNaN; }
+
+/// -p ln p, continued to 0.
+double entropy_term(double p) { return p > 0 ? -p * std::log(p) : 0.0; }
+
+double class_entropy(const std::vector<uint64_t>& counts) {
+  double total = 0;
+  for (const uint64_t count : counts) total += double(count);
+  double entropy = 0;
+  for (const uint64_t count : counts) entropy += entropy_term(ratio(double(count), total));
+  return entropy;
+}
+
+}  // namespace
+
+const std::vector<std::string>& supported_metrics(std::string_view loss) {
+  static const std::vector<std::string> logistic = {"auc",  "logloss",     "accuracy",
+                                                    "rmse", "calibration", "loss"};
+  static const std::vector<std::string> softmax = {"accuracy", "logloss", "loss"};
+  static const std::vector<std::string> squared = {"rmse", "calibration", "loss"};
+  static const std::vector<std::string> none;
+  if (loss == "logistic") return logistic;
+  if (loss == "softmax_cross_entropy") return softmax;
+  if (loss == "squared") return squared;
+  return none;
+}
+
+const std::vector<std::string>& default_metrics(std::string_view loss) {
+  static const std::vector<std::string> logistic = {"auc", "logloss"};
+  static const std::vector<std::string> softmax = {"accuracy", "logloss"};
+  static const std::vector<std::string> squared = {"rmse"};
+  static const std::vector<std::string> none;
+  if (loss == "logistic") return logistic;
+  if (loss == "softmax_cross_entropy") return softmax;
+  if (loss == "squared") return squared;
+  return none;
+}
+
+MetricValue compute_metric(std::string_view name, const OutputMetrics& metrics) {
+  const OutputSums& sums = metrics.sums;
+  const std::string text(name);
+  if (name == "loss" || name == "logloss") return {text, ratio(sums.loss, sums.weight), false};
+  if (name == "accuracy") return {text, ratio(sums.correct, sums.weight), true};
+  if (name == "rmse") return {text, std::sqrt(ratio(sums.squared_error, sums.weight)), false};
+  if (name == "calibration") return {text, ratio(sums.prediction, sums.label), false};
+  DP_CHECK(name == "auc", name);
+  return {text, auc_value(metrics.auc), true};
+}
+
+std::optional<double> best_constant_loss(std::string_view loss, uint32_t target_width,
+                                         const OutputMetrics& metrics) {
+  const OutputSums& sums = metrics.sums;
+  if (target_width != 1 || !(sums.weight > 0)) return std::nullopt;
+  const double mean = sums.label / sums.weight;
+  if (loss == "logistic") return entropy_term(mean) + entropy_term(1.0 - mean);
+  if (loss == "softmax_cross_entropy") return class_entropy(metrics.class_counts);
+  DP_CHECK(loss == "squared", loss);
+  return std::fmax(0.0, sums.label_squared / sums.weight - mean * mean);
+}
+
+void merge(OutputMetrics& into, const OutputMetrics& from) {
+  into.sums += from.sums;
+  merge_buckets(into.auc, from.auc);
+  if (into.class_counts.size() < from.class_counts.size()) {
+    into.class_counts.resize(from.class_counts.size());
+  }
+  for (size_t i = 0; i < from.class_counts.size(); ++i)
+    into.class_counts[i] += from.class_counts[i];
+}
+
+}  // namespace downpour

@@ -1,0 +1,69 @@
+#include "shared/metrics/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <catch2/catch.hpp>
+
+using namespace downpour;
+
+TEST_CASE("metrics are quotients of sums", "[metrics]") {
+  OutputMetrics m;
+  m.sums = {.weight = 4,
+            .loss = 2,
+            .label = 1,
+            .label_squared = 1,
+            .prediction = 1.5,
+            .correct = 3,
+            .squared_error = 1};
+  m.auc = {{1, 2, 0}, {2, 1, 1}};
+  CHECK(compute_metric("loss", m).value == 0.5);
+  CHECK(compute_metric("logloss", m).value == 0.5);
+  CHECK(compute_metric("accuracy", m).value == 0.75);
+  CHECK(compute_metric("accuracy", m).higher_is_better);
+  CHECK(compute_metric("rmse", m).value == 0.5);
+  CHECK(compute_metric("calibration", m).value == 1.5);
+  CHECK(compute_metric("auc", m).value == Approx(2.5 / 3));
+}
+
+TEST_CASE("no records: every metric is NaN and there is no best constant", "[metrics]") {
+  for (const char* loss : {"logistic", "softmax_cross_entropy", "squared"}) {
+    REQUIRE_FALSE(supported_metrics(loss).empty());
+    for (const std::string& name : supported_metrics(loss)) {
+      CHECK(std::isnan(compute_metric(name, {}).value));
+    }
+    for (const std::string& name : default_metrics(loss)) {
+      const auto& known = supported_metrics(loss);
+      CHECK(std::find(known.begin(), known.end(), name) != known.end());
+    }
+    CHECK_FALSE(best_constant_loss(loss, 1, {}));
+  }
+  CHECK(supported_metrics("hinge").empty());
+}
+
+TEST_CASE("the best constant's loss is entropy or variance", "[metrics]") {
+  OutputMetrics m;
+  m.sums = {.weight = 8, .label = 2, .label_squared = 5};
+  CHECK(*best_constant_loss("logistic", 1, m) ==
+        Approx(-0.25 * std::log(0.25) - 0.75 * std::log(0.75)));
+  CHECK(*best_constant_loss("squared", 1, m) == Approx(5.0 / 8 - 1.0 / 16));
+  CHECK_FALSE(best_constant_loss("squared", 3, m));
+  m.class_counts = {2, 0, 2, 4};
+  CHECK(*best_constant_loss("softmax_cross_entropy", 1, m) == Approx(1.5 * std::log(2.0)));
+  m.sums.label = 8;
+  CHECK(*best_constant_loss("logistic", 1, m) == 0.0);
+}
+
+TEST_CASE("merged metrics are those of all records, not a mean of means", "[metrics]") {
+  OutputMetrics a, b;
+  a.sums = {.weight = 1, .loss = 1};
+  a.class_counts = {1};
+  a.auc = {{3, 1, 0}};
+  b.sums = {.weight = 3, .loss = 0.6};
+  b.class_counts = {1, 2};
+  b.auc = {{3, 0, 1}, {4, 0, 2}};
+  merge(a, b);
+  CHECK(compute_metric("loss", a).value == Approx(0.4));
+  CHECK(a.class_counts == std::vector<uint64_t>{2, 2});
+  CHECK(a.auc == std::vector<AucBucket>{{3, 1, 1}, {4, 0, 2}});
+}
