@@ -1,0 +1,140 @@
+# What stands in a checkpoint besides bulk: the state of a partition, the manifest, the run file. Bulk (keys, weights, slots)
+# is raw little-endian in the image's sections; shared/checkpoint/FORMAT.md gives the bytes around these messages.
+# Never renumber, reorder or reuse a field. Absent fields read as 0 or empty; what must not be is refused by the reader.
+@0xb2c5f2a6d1e94c07;
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("downpour::schema::checkpoint");
+
+# ---- one partition (section "state" of an image) ----
+
+struct Counts {             # records and batches; wire::ShardCounts
+  batches @0 :UInt32;
+  read @1 :UInt64;          # = applied + filtered + skipped + dropped + quarantined
+  applied @2 :UInt64;
+  filtered @3 :UInt64;
+  skipped @4 :UInt64;
+  dropped @5 :UInt64;
+  quarantined @6 :UInt64;
+  firstOffset @7 :UInt64;   # bytes, of one shard; 0 in sums
+  endOffset @8 :UInt64;
+}
+
+struct Sums {               # OutputSums of one model output, over records
+  weight @0 :Float64;
+  loss @1 :Float64;
+  label @2 :Float64;
+  labelSquared @3 :Float64;
+  prediction @4 :Float64;
+  correct @5 :Float64;
+  squaredError @6 :Float64;
+}
+
+struct Interval {           # [begin, end), begin < end
+  begin @0 :UInt32;
+  end @1 :UInt32;
+}
+
+struct EpochState {         # an unsealed epoch's sums at this partition
+  epoch @0 :UInt32;
+  shardsEnded @1 :UInt32;
+  counts @2 :Counts;
+  metrics @3 :List(Sums);   # one for each model output
+  ended @4 :List(Interval); # ended shards, ascending
+}
+
+struct ShardState {         # a shard begun and not ended at this partition
+  epoch @0 :UInt32;
+  shard @1 :UInt32;
+  watermark @2 :UInt32;     # batches applied
+  ended @3 :Bool;
+  records @4 :UInt64;
+  recordsHash @5 :UInt64;
+  counts @6 :Counts;
+}
+
+struct PartitionState {
+  partition @0 :UInt32;     # below the manifest's partitions
+  version @1 :UInt64;       # steps applied, empty ones included
+  sealedEpochs @2 :UInt32;  # epochs below this are sealed
+  epochs @3 :List(EpochState);  # ascending
+  shards @4 :List(ShardState);  # ascending
+}
+
+# ---- the manifest ----
+
+struct Initializer {
+  type @0 :UInt8;           # 0 zero, 1 uniform, 2 normal
+  scale @1 :Float32;
+}
+
+struct Optimizer {
+  type @0 :UInt8;           # 0 sgd, 1 momentum, 2 adagrad, 3 adam, 4 ftrl
+  learningRate @1 :Float32;
+  momentum @2 :Float32;
+  nesterov @3 :Bool;
+  initialAccumulator @4 :Float32;
+  epsilon @5 :Float32;
+  beta1 @6 :Float32;
+  beta2 @7 :Float32;
+  l1 @8 :Float32;
+  l2 @9 :Float32;
+  beta @10 :Float32;
+}
+
+struct Variable {
+  name @0 :Text;
+  dim @1 :UInt32;           # embedding: floats a row, at least 1
+  shape @2 :List(UInt32);   # dense: row-major, no 0
+  init @3 :Initializer;
+  optimizer @4 :Optimizer;
+}
+
+struct Table {              # a TableId is an index into Manifest.tables
+  name @0 :Text;
+  kind @1 :UInt8;           # 0 embedding, 1 dense
+  members @2 :List(Variable);  # at least 1; dense: exactly 1
+}
+
+struct ImageRef {           # where a partition's image lies
+  partition @0 :UInt32;
+  file @1 :Text;            # a plain name in the checkpoint's folder
+  offset @2 :UInt64;        # bytes, a multiple of 64
+  bytes @3 :UInt64;
+  checksum @4 :UInt64;      # XXH3-64 of those bytes
+}
+
+struct EpochRecord {        # what the chief knows of an epoch that is complete
+  epoch @0 :UInt32;
+  shards @1 :UInt32;
+  counts @2 :Counts;        # the same at every partition
+  summary @3 :Text;         # JSON, the chief's; opaque here
+}
+
+struct Manifest {
+  term @0 :UInt32;          # (term, n): as in the file's name; term is at least 1
+  n @1 :UInt32;
+  run @2 :UInt64;           # id in the file `run`; not 0
+  planHash @3 :UInt64;
+  job @4 :Text;             # the effective job, TOML
+  partitions @5 :UInt32;    # P, a power of two, 2 to 65536
+  tables @6 :List(Table);
+  images @7 :List(ImageRef);   # exactly P, by partition
+  completedEpochs @8 :UInt32;
+  sealedEpochs @9 :UInt32;  # sealed by this manifest; at most completedEpochs
+  epochs @10 :List(EpochRecord);
+  rows @11 :UInt64;         # embedding rows in all
+  build @12 :Text;          # version of the writer; information only
+  createdUnixSeconds @13 :Int64;  # information only
+}
+
+# ---- the file `run` ----
+
+struct Run {
+  id @0 :UInt64;            # random; not 0
+  planHash @1 :UInt64;
+  fingerprint @2 :UInt64;   # of the data set
+  job @3 :Text;             # the effective job as the run began, TOML
+  build @4 :Text;
+  createdUnixSeconds @5 :Int64;
+}

@@ -1,0 +1,315 @@
+# Every message between roles, as it travels in the header frame behind the envelope of shared/wire/frame.h.
+# The envelope's kind says which struct is the root. Rules of change: README.md.
+#
+# A field that is absent reads as its default. Every enum starts with `unset`, which no sender writes and every
+# reader refuses: so a message of zeros, which is valid Cap'n Proto, is not a valid message. "Required" below means
+# that the reader refuses the default.
+@0xc5d7a1f3b2e94806;
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("downpour::schema");
+
+enum Role { unset @0; chief @1; ps @2; worker @3; }
+enum Purpose { unset @0; train @1; eval @2; predict @3; }
+enum PullStatus { unset @0; ok @1; wrongView @2; overloaded @3; }
+enum PartStatus {
+  unset @0; applied @1; hadIt @2; gap @3; notMine @4; unknownPull @5; staged @6; quarantined @7;
+}
+enum ErrorCode {
+  unset @0; usage @1; badData @2; noInput @3; unavailable @4; bug @5; cannotCreate @6; io @7; permission @8;
+  config @9; malformed @10; unsupported @11; interrupted @12; peersLost @13;
+}
+
+# ---- parts of messages
+
+struct FileInfo {
+  path @0 :Text;                # absolute; required
+  bytes @1 :UInt64;             # size on disk
+  fingerprint @2 :UInt64;       # hash of size and of the first and last 64 KiB
+  splittable @3 :Bool = true;   # absent: may be cut into shards
+}
+
+struct OutputSums {
+  weight @0 :Float64;           # records, or the sum of their weights
+  loss @1 :Float64;
+  label @2 :Float64;
+  labelSquared @3 :Float64;
+  prediction @4 :Float64;
+  correct @5 :Float64;          # records
+  squaredError @6 :Float64;
+}
+
+struct OutputMetrics {
+  sums @0 :OutputSums;          # absent: zeros
+  aucBuckets @1 :List(UInt32);  # buckets that are not empty; the three lists are as long as each other
+  aucNegatives @2 :List(UInt32);
+  aucPositives @3 :List(UInt32);
+  classCounts @4 :List(UInt64); # records of each class; absent: no classes
+}
+
+struct Owner {
+  index @0 :UInt32;             # of the ps process
+  thread @1 :UInt32;            # of the core in that process
+  incarnation @2 :UInt64;       # required
+  endpoint @3 :Text;            # where it answers pulls and pushes; required
+}
+
+struct ImageRef {
+  partition @0 :UInt32;         # 0 to 65535
+  file @1 :UInt32;              # index into Images.files
+  offset @2 :UInt64;            # bytes from the start of the file
+  bytes @3 :UInt64;
+  checksum @4 :UInt64;          # XXH3-64 of the image
+}
+struct Images {
+  files @0 :List(Text);         # paths relative to the checkpoint's folder
+  refs @1 :List(ImageRef);      # at most one a partition
+}
+
+struct Lease {
+  purpose @0 :Purpose;          # required
+  epoch @1 :UInt32;
+  shard @2 :UInt32;
+  attempt @3 :UInt32;
+  firstBatch @4 :UInt32;        # hint: smallest watermark known
+  evaluation @5 :UInt32;        # eval only
+  planHash @6 :UInt64;
+}
+
+struct ShardCounts {
+  batches @0 :UInt32;
+  read @1 :UInt64;              # records, as all below
+  applied @2 :UInt64;
+  filtered @3 :UInt64;
+  skipped @4 :UInt64;
+  dropped @5 :UInt64;
+  quarantined @6 :UInt64;
+  firstOffset @7 :UInt64;       # bytes: where the first record starts
+  endOffset @8 :UInt64;         # bytes: where the last record ends
+}
+
+struct ShardWatermark {
+  shard @0 :UInt32;
+  watermark @1 :UInt32;         # batches
+}
+struct Interval {               # [begin, end); begin < end
+  begin @0 :UInt32;
+  end @1 :UInt32;
+}
+
+struct PartitionStatus {
+  partition @0 :UInt32;         # 0 to 65535
+  sinceTerm @1 :UInt32;
+  sinceN @2 :UInt32;
+  shardsEnded @3 :UInt32;
+  version @4 :UInt64;           # steps
+  counts @5 :ShardCounts;       # absent: zeros
+}
+
+struct Section {
+  table @0 :UInt32;
+  keys @1 :UInt32;              # count; the sum over a message's sections is that of its keys frame
+}
+
+struct PartReply {
+  partition @0 :UInt32;         # 0 to 65535
+  status @1 :PartStatus;        # required
+  watermark @2 :UInt32;         # batches applied now
+}
+
+# ---- membership (kinds 1 to 7)
+
+struct Hello {
+  role @0 :Role;                # required
+  index @1 :UInt32 = 0xffffffff; # absent: give me one
+  thread @2 :UInt32;            # ps: which core of the process
+  pid @3 :UInt32;
+  threads @4 :UInt32;           # worker: compute threads
+  incarnation @5 :UInt64;       # required
+  build @6 :Text;
+  host @7 :Text;
+  endpoint @8 :Text;            # ps: where this core answers; others: absent
+}
+
+struct Welcome {
+  index @0 :UInt32;
+  planHash @1 :UInt64;
+  shardBytes @2 :UInt64;
+  heartbeatNs @3 :Int64;        # > 0; required
+  leaseNs @4 :Int64;            # > 0; required
+  job @5 :Text;                 # TOML; required
+  baseDir @6 :Text;
+  runDir @7 :Text;
+  trainFiles @8 :List(FileInfo);
+  evalFiles @9 :List(FileInfo);
+}
+
+struct Refused {
+  code @0 :ErrorCode;           # required
+  what @1 :Text;
+  hint @2 :Text;
+}
+
+struct View {
+  term @0 :UInt32;
+  n @1 :UInt32;
+  owners @2 :List(Owner);
+  placementOwners @3 :List(UInt32);  # by partition: index into owners, 0xffffffff: nobody; required
+  placementTerms @4 :List(UInt32);   # by partition: since.term; as long as placementOwners
+  placementNs @5 :List(UInt32);      # by partition: since.n; as long as placementOwners
+}
+
+struct Adopt {
+  sinceTerm @0 :UInt32;
+  sinceN @1 :UInt32;
+  sealedEpochs @2 :UInt32;
+  partitions @3 :List(UInt32);  # each 0 to 65535
+  folder @4 :Text;              # checkpoint folder; absent: start empty
+  images @5 :Images;            # no more than partitions
+}
+
+struct Adopted {
+  sinceTerm @0 :UInt32;
+  sinceN @1 :UInt32;
+  ok @2 :Bool;                  # absent: it failed
+  error @3 :Text;
+}
+
+struct Heartbeat {
+  incarnation @0 :UInt64;       # required
+  rssBytesMax @1 :UInt64;
+  cpuNs @2 :UInt64;
+  rows @3 :UInt64;
+  tableBytes @4 :UInt64;
+  pulledBytes @5 :UInt64;
+  pushedBytes @6 :UInt64;
+  records @7 :UInt64;
+  readBytes @8 :UInt64;
+  hadIt @9 :UInt64;             # parts
+  gaps @10 :UInt64;             # parts
+  recent @11 :List(OutputMetrics);
+  staleness @12 :List(UInt64);  # parts, by versions between pull and apply
+}
+
+# ---- leases (kinds 8 to 14)
+
+struct LeaseRequest { wanted @0 :UInt32 = 1; }
+struct LeaseGrant {
+  leases @0 :List(Lease);       # absent: nothing to do now
+  retryNs @1 :Int64;            # >= 0
+}
+struct ShardProgress {
+  lease @0 :Lease;              # required
+  batchesAcked @1 :UInt32;
+  ended @2 :Bool;
+  bytesDone @3 :UInt64;
+  counts @4 :ShardCounts;       # when ended; absent: zeros
+}
+struct ShardFailed {
+  lease @0 :Lease;              # required
+  batch @1 :UInt32;
+  code @2 :ErrorCode;           # required
+  what @3 :Text;
+  where @4 :Text;
+  hint @5 :Text;
+  id @6 :Text;
+}
+struct LeaseRevoked { lease @0 :Lease; }  # required
+struct EvalReport {
+  lease @0 :Lease;              # required
+  counts @1 :ShardCounts;       # absent: zeros
+  outputs @2 :List(OutputMetrics);
+}
+struct PredictReport {          # values frame: [records, width] floats an output
+  lease @0 :Lease;              # required
+  batch @1 :UInt32;
+  records @2 :UInt32;
+  ended @3 :Bool;
+  counts @4 :ShardCounts;       # when ended; absent: zeros
+}
+
+# ---- completion, checkpoints, end (kinds 15 to 21)
+
+struct StatusRequest {
+  round @0 :UInt64;
+  epoch @1 :UInt32;
+  shards @2 :UInt32;            # of that epoch
+}
+struct StatusReply {
+  round @0 :UInt64;
+  epoch @1 :UInt32;
+  viewTerm @2 :UInt32;
+  viewN @3 :UInt32;
+  partitions @4 :List(PartitionStatus);
+  ended @5 :List(Interval);     # ascending
+  open @6 :List(ShardWatermark);
+  metrics @7 :List(OutputSums);
+  failure @8 :Text;             # absent: all is well
+}
+struct Save {
+  term @0 :UInt32;
+  n @1 :UInt32;
+  folder @2 :Text;              # required
+}
+struct Saved {
+  term @0 :UInt32;
+  n @1 :UInt32;
+  ok @2 :Bool;                  # absent: it failed
+  rows @3 :UInt64;
+  error @4 :Text;
+  images @5 :Images;
+}
+struct Sealed { epochs @0 :UInt32; }
+struct Stop {
+  code @0 :Int32 = 70;          # exit code; 0: done. Absent: a bug, so that zeros never say "done"
+  reason @1 :Text;
+}
+struct Goodbye { last @0 :Heartbeat; }  # required
+
+# ---- pulls and pushes (kinds 22 to 25); the envelope's request id is required in Pull and Push
+
+struct Pull {                   # keys frame
+  worker @0 :UInt64;            # incarnation; required
+  purpose @1 :Purpose;          # required
+  keepHandle @2 :Bool;
+  sections @3 :List(Section);
+}
+struct PullReply {              # values frame where ok
+  status @0 :PullStatus;        # required
+  viewTerm @1 :UInt32;
+  viewN @2 :UInt32;
+  versions @3 :List(UInt64);    # of every partition of the core, ascending
+}
+struct Push {                   # keys frame (none with a handle), values frame
+  worker @0 :UInt64;            # incarnation; required
+  epoch @1 :UInt32;
+  shard @2 :UInt32;
+  batch @3 :UInt32;
+  records @4 :UInt32;
+  recordsHash @5 :UInt64;
+  handle @6 :UInt64;            # request id of a pull; absent: keys travel along
+  fragment @7 :UInt32;          # 0 to fragments - 1
+  fragments @8 :UInt32 = 1;
+  end @9 :Bool;
+  counts @10 :ShardCounts;      # end only; absent: zeros
+  covered @11 :List(UInt64);    # bit p % 64 of word p / 64; required
+  pulledVersions @12 :List(UInt64);
+  sections @13 :List(Section);
+  metrics @14 :List(OutputSums);
+}
+struct PushReply {
+  epoch @0 :UInt32;
+  shard @1 :UInt32;
+  batch @2 :UInt32;
+  viewTerm @3 :UInt32;
+  viewN @4 :UInt32;
+  applied @5 :List(UInt64);     # bits as in Push.covered
+  others @6 :List(PartReply);
+}
+
+# ---- kind 26
+
+struct Reject {
+  code @0 :ErrorCode;           # required
+  what @1 :Text;
+}

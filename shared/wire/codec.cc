@@ -1,0 +1,128 @@
+#include "shared/wire/codec.h"
+
+#include <capnp/serialize.h>
+#include <cstring>
+#include <kj/io.h>
+
+#include "shared/wire/bodies.h"
+
+namespace downpour::wire {
+namespace {
+
+constexpr size_t kFirstSegmentWords = 4096;  // 32 KiB: a push of 256 partitions needs 5 KiB
+
+template <typename... Parts>
+Error malformed(const Parts&... parts) {
+  return {.code = ErrorCode::kMalformed, .what = str(parts...)};
+}
+
+uint64_t key_count(const std::vector<Section>& sections) {
+  uint64_t keys = 0;
+  for (const Section& section : sections) keys += section.keys;
+  return keys;
+}
+
+/// Whether the payloads are what this body calls for.
+Result<void> check_payloads(const Message& message) {
+  const uint64_t keys = message.keys.size() / 8;
+  if (const auto* pull = std::get_if<Pull>(&message.body)) {
+    if (key_count(pull->sections) != keys) {
+      return malformed("sections of ", key_count(pull->sections), " keys, keys frame of ", keys);
+    }
+    if (!message.values.empty()) return malformed("a values frame where none belongs");
+  } else if (const auto* push = std::get_if<Push>(&message.body)) {
+    const uint64_t named = key_count(push->sections);
+    const bool by_handle = push->handle != RequestId{} && keys == 0;
+    if (by_handle ? named > kKeysMax : named != keys) {
+      return malformed("sections of ", named, " keys, keys frame of ", keys);
+    }
+  } else {
+    const bool has_values = std::holds_alternative<PullReply>(message.body) ||
+                            std::holds_alternative<PredictReport>(message.body);
+    if (keys > 0) return malformed("a keys frame where none belongs");
+    if (!has_values && !message.values.empty())
+      return malformed("a values frame where none belongs");
+  }
+  if (message.envelope.request == RequestId{} &&
+      (std::holds_alternative<Pull>(message.body) || std::holds_alternative<Push>(message.body))) {
+    return malformed("no request id");
+  }
+  return {};
+}
+
+}  // namespace
+
+struct Codec::Scratch {
+  std::vector<capnp::word> segment =
+      std::vector<capnp::word>(kFirstSegmentWords);  // zero between calls
+  std::vector<uint8_t> frame;                        // written
+  std::vector<capnp::word> aligned;                  // read
+};
+
+Codec::Codec() : scratch_(std::make_unique<Scratch>()) {}
+Codec::~Codec() = default;
+Codec::Codec(Codec&&) noexcept = default;
+Codec& Codec::operator=(Codec&&) noexcept = default;
+
+Result<std::span<const uint8_t>> Codec::encode(const Message& message) try {
+  const Kind kind = kind_of(message.body);
+  capnp::MallocMessageBuilder builder(
+      kj::arrayPtr(scratch_->segment.data(), scratch_->segment.size()));
+  write_body(message.body, builder);
+  const size_t body_bytes = capnp::computeSerializedSizeInWords(builder) * sizeof(capnp::word);
+  if (body_bytes > kHeaderBytesMax - kEnvelopeBytes) {
+    return Error{.code = ErrorCode::kUnsupported,
+                 .what = str(kind_name(kind), " of ", body_bytes,
+                             " bytes does not fit in a header frame (", kHeaderBytesMax, ")"),
+                 .hint = "use fewer data files or fewer partitions"};
+  }
+  std::vector<uint8_t>& frame = scratch_->frame;
+  frame.resize(kEnvelopeBytes + body_bytes);
+  kj::ArrayOutputStream out(kj::arrayPtr(frame.data() + kEnvelopeBytes, body_bytes));
+  capnp::writeMessage(out, builder);
+  seal_frame({.kind = kind,
+              .envelope = message.envelope,
+              .keys_bytes = uint32_t(message.keys.size()),
+              .values_bytes = uint32_t(message.values.size())},
+             frame);
+  return std::span<const uint8_t>(frame);
+} catch (const kj::Exception& exception) {
+  return Error{.code = ErrorCode::kUnsupported,
+               .what = str("can't encode: ", exception.getDescription().cStr())};
+}
+
+Result<Message> Codec::decode(std::span<const uint8_t> header, std::span<Bytes> payloads) try {
+  DP_TRY(const FrameHeader frame, open_frame(header));
+  const size_t expected = (frame.keys_bytes > 0 ? 1 : 0) + (frame.values_bytes > 0 ? 1 : 0);
+  if (payloads.size() != expected) {
+    return malformed(payloads.size(), " payload frames, the header says ", expected);
+  }
+  if (frame.keys_bytes > 0 && payloads.front().size() != frame.keys_bytes) {
+    return malformed("keys frame of ", payloads.front().size(), " bytes, the header says ",
+                     frame.keys_bytes);
+  }
+  if (frame.values_bytes > 0 && payloads.back().size() != frame.values_bytes) {
+    return malformed("values frame of ", payloads.back().size(), " bytes, the header says ",
+                     frame.values_bytes);
+  }
+  // Received frames are seldom aligned to 8 bytes, which Cap'n Proto needs.
+  const size_t words = (header.size() - kEnvelopeBytes) / sizeof(capnp::word);
+  if (scratch_->aligned.size() < words) scratch_->aligned.resize(words);
+  std::memcpy(static_cast<void*>(scratch_->aligned.data()), header.data() + kEnvelopeBytes,
+              words * sizeof(capnp::word));
+  capnp::ReaderOptions options;
+  options.traversalLimitInWords = 8 * words + 64;
+  options.nestingLimit = 16;
+  capnp::FlatArrayMessageReader reader(kj::arrayPtr(scratch_->aligned.data(), words), options);
+  DP_TRY(Body body, read_body(frame.kind, reader));
+  Message message{.envelope = frame.envelope, .body = std::move(body)};
+  if (frame.keys_bytes > 0) message.keys = payloads.front();
+  if (frame.values_bytes > 0) message.values = payloads.back();
+  DP_TRY_VOID(check_payloads(message).context(kind_name(frame.kind)));
+  for (Bytes& payload : payloads) payload = {};
+  return message;
+} catch (const kj::Exception& exception) {
+  return malformed("unreadable body: ", exception.getDescription().cStr());
+}
+
+}  // namespace downpour::wire

@@ -1,0 +1,74 @@
+// The header frame: a fixed little-endian envelope, checked byte for byte, and behind it a Cap'n
+// Proto body.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "shared/base/result.h"
+#include "shared/wire/messages.h"
+
+namespace downpour::wire {
+
+/// What a message is, on the wire. Numbers are given once and for ever; 0 is no message.
+enum class Kind : uint16_t {
+  kHello = 1,
+  kWelcome = 2,
+  kRefused = 3,
+  kView = 4,
+  kAdopt = 5,
+  kAdopted = 6,
+  kHeartbeat = 7,
+  kLeaseRequest = 8,
+  kLeaseGrant = 9,
+  kShardProgress = 10,
+  kShardFailed = 11,
+  kLeaseRevoked = 12,
+  kEvalReport = 13,
+  kPredictReport = 14,
+  kStatusRequest = 15,
+  kStatusReply = 16,
+  kSave = 17,
+  kSaved = 18,
+  kSealed = 19,
+  kStop = 20,
+  kGoodbye = 21,
+  kPull = 22,
+  kPullReply = 23,
+  kPush = 24,
+  kPushReply = 25,
+  kReject = 26,
+};
+constexpr uint16_t kKindMax = 26;
+
+/// Body's alternatives stand in the order of their kinds: a new one goes to the end of both.
+inline Kind kind_of(const Body& body) { return Kind(uint16_t(body.index() + 1)); }
+static_assert(std::variant_size_v<Body> == kKindMax);
+/// "Push"; "kind 99" is for the caller to write.
+std::string_view kind_name(Kind kind);
+
+/// Envelope: [0,4) magic "DPWF", [4,6) protocol version, [6,8) envelope bytes, [8,12) bytes of the
+/// whole frame, [12,16) CRC-32C of all that follows, [16,18) kind, [18,20) flags, [20,24)
+/// view.term, [24,32) run, [32,40) request, [40,44) view.n, [44,48) bytes of the keys frame,
+/// [48,52) bytes of the values frame, [52,56) zero. Then the body.
+constexpr size_t kEnvelopeBytes = 56;
+
+/// What the envelope says, and where the body lies.
+struct FrameHeader {
+  Kind kind{};
+  Envelope envelope;
+  uint32_t keys_bytes = 0;    // 0: no keys frame
+  uint32_t values_bytes = 0;  // 0: no values frame
+};
+
+/// Fills the first kEnvelopeBytes of `frame`, whose body already stands behind them.
+void seal_frame(const FrameHeader& header, std::span<uint8_t> frame);
+
+/// Checks magic, version, lengths, CRC, kind and flags, in this order; nothing is read before it is
+/// checked. The body is frame.subspan(kEnvelopeBytes), a whole number of words. Errors: kMalformed,
+/// kUnsupported (version, kind).
+Result<FrameHeader> open_frame(std::span<const uint8_t> frame);
+
+}  // namespace downpour::wire

@@ -1,0 +1,514 @@
+#include <algorithm>
+
+#include "schemas/wire.capnp.h"
+#include "shared/wire/bodies.h"
+#include "shared/wire/codec.h"
+
+namespace downpour::wire {
+namespace {
+
+/// The first thing found wrong in a body. Reading goes on after it, and its result is thrown away.
+class Checks {
+ public:
+  void require(bool holds, const char* what) {
+    if (!holds && what_ == nullptr) what_ = what;
+  }
+  const char* what() const { return what_; }
+
+  /// Whether a list may be taken; false also where something was wrong before.
+  bool fits(uint32_t size, uint32_t max, const char* what) {
+    require(size <= max, what);
+    return what_ == nullptr;
+  }
+
+ private:
+  const char* what_ = nullptr;
+};
+
+std::string text(capnp::Text::Reader value) { return {value.begin(), value.size()}; }
+
+template <typename Plain, typename Schema>
+Plain enum_in(Schema value, Plain last, const char* what, Checks& checks) {
+  const auto number = uint16_t(value);
+  const bool known = number >= 1 && number <= uint16_t(raw(last)) + 1;
+  checks.require(known, what);
+  return known ? Plain(number - 1) : Plain{};
+}
+
+ErrorCode read(schema::ErrorCode in, Checks& checks) {
+  return enum_in(in, ErrorCode::kPeersLost, "error code is unset or unknown", checks);
+}
+
+PartitionId read_partition(uint32_t in, Checks& checks) {
+  checks.require(in < kPartitionsMax, "partition out of range");
+  return PartitionId(in);
+}
+
+template <typename T, typename List>
+void read_words(List in, uint32_t max, const char* what, std::vector<T>& out, Checks& checks) {
+  const uint32_t n = in.size();
+  if (!checks.fits(n, max, what)) return;
+  out.resize(n);
+  for (uint32_t i = 0; i < n; ++i) out[i] = in[i];
+}
+
+template <typename T, typename List, typename ReadOne>
+void read_list(List in, uint32_t max, const char* what, std::vector<T>& out, Checks& checks,
+               ReadOne&& read_one) {
+  const uint32_t n = in.size();
+  if (!checks.fits(n, max, what)) return;
+  out.resize(n);
+  for (uint32_t i = 0; i < n && checks.what() == nullptr; ++i) read_one(in[i], out[i]);
+}
+
+// ---- parts of messages
+
+void read(schema::FileInfo::Reader in, plan::FileInfo& out, Checks& checks) {
+  out.path = text(in.getPath());
+  out.bytes = in.getBytes();
+  out.fingerprint = in.getFingerprint();
+  out.splittable = in.getSplittable();
+  checks.require(!out.path.empty(), "file without a path");
+}
+
+void read(schema::OutputSums::Reader in, OutputSums& out) {
+  out.weight = in.getWeight();
+  out.loss = in.getLoss();
+  out.label = in.getLabel();
+  out.label_squared = in.getLabelSquared();
+  out.prediction = in.getPrediction();
+  out.correct = in.getCorrect();
+  out.squared_error = in.getSquaredError();
+}
+
+void read(capnp::List<schema::OutputSums>::Reader in, std::vector<OutputSums>& out,
+          Checks& checks) {
+  read_list(in, kOutputsMax, "too many outputs", out, checks,
+            [](auto from, OutputSums& to) { read(from, to); });
+}
+
+void read(schema::OutputMetrics::Reader in, OutputMetrics& out, Checks& checks) {
+  read(in.getSums(), out.sums);
+  const auto buckets = in.getAucBuckets();
+  const auto negatives = in.getAucNegatives();
+  const auto positives = in.getAucPositives();
+  const uint32_t n = buckets.size();
+  checks.require(negatives.size() == n && positives.size() == n, "AUC lists of different lengths");
+  if (!checks.fits(n, kBucketsMax, "too many AUC buckets")) return;
+  out.auc.resize(n);
+  for (uint32_t i = 0; i < n; ++i) out.auc[i] = {buckets[i], negatives[i], positives[i]};
+  const auto ascending = [](const AucBucket& a, const AucBucket& b) {
+    return a.bucket >= b.bucket;
+  };
+  checks.require(std::adjacent_find(out.auc.begin(), out.auc.end(), ascending) == out.auc.end() &&
+                     (n == 0 || out.auc.back().bucket < kBucketsMax),
+                 "AUC buckets out of order");
+  read_words(in.getClassCounts(), kClassesMax, "too many classes", out.class_counts, checks);
+}
+
+void read(capnp::List<schema::OutputMetrics>::Reader in, std::vector<OutputMetrics>& out,
+          Checks& checks) {
+  read_list(in, kOutputsMax, "too many outputs", out, checks,
+            [&](auto from, OutputMetrics& to) { read(from, to, checks); });
+}
+
+void read(schema::Owner::Reader in, Owner& out, Checks& checks) {
+  out.index = in.getIndex();
+  out.thread = in.getThread();
+  out.incarnation = Incarnation(in.getIncarnation());
+  out.endpoint = text(in.getEndpoint());
+  checks.require(out.incarnation != Incarnation{} && !out.endpoint.empty(),
+                 "owner without incarnation or endpoint");
+}
+
+void read(schema::Images::Reader in, std::vector<ImageRef>& out, Checks& checks) {
+  const auto names = in.getFiles();
+  const auto refs = in.getRefs();
+  // Each image may name a long file: what they all say must still be a small multiple of the frame.
+  if (!checks.fits(refs.size(), kPartitionsMax, "too many images")) return;
+  std::vector<std::string> files;
+  read_list(names, refs.size(), "more files than images", files, checks,
+            [](auto from, std::string& to) { to = text(from); });
+  uint64_t name_bytes = 0;
+  read_list(refs, kPartitionsMax, "too many images", out, checks, [&](auto from, ImageRef& to) {
+    const uint32_t file = from.getFile();
+    checks.require(file < files.size(), "image in a file that is not listed");
+    if (checks.what() != nullptr) return;
+    name_bytes += files[file].size();
+    checks.require(name_bytes <= 16 * kHeaderBytesMax, "names of image files too long");
+    if (checks.what() != nullptr) return;
+    to = {.partition = read_partition(from.getPartition(), checks),
+          .file = files[file],
+          .offset = from.getOffset(),
+          .bytes = from.getBytes(),
+          .checksum = from.getChecksum()};
+    checks.require(!to.file.empty(), "image without a file");
+  });
+}
+
+void read(schema::Lease::Reader in, Lease& out, Checks& checks) {
+  out.purpose = enum_in(in.getPurpose(), Purpose::kPredict, "purpose is unset or unknown", checks);
+  out.shard = {in.getEpoch(), in.getShard()};
+  out.attempt = in.getAttempt();
+  out.first_batch = in.getFirstBatch();
+  out.evaluation = in.getEvaluation();
+  out.plan_hash = in.getPlanHash();
+}
+
+void read(schema::ShardCounts::Reader in, ShardCounts& out) {
+  out.batches = in.getBatches();
+  out.read = in.getRead();
+  out.applied = in.getApplied();
+  out.filtered = in.getFiltered();
+  out.skipped = in.getSkipped();
+  out.dropped = in.getDropped();
+  out.quarantined = in.getQuarantined();
+  out.first_offset = in.getFirstOffset();
+  out.end_offset = in.getEndOffset();
+}
+
+void read(schema::PartitionStatus::Reader in, PartitionStatus& out, Checks& checks) {
+  out.partition = read_partition(in.getPartition(), checks);
+  out.since = {in.getSinceTerm(), in.getSinceN()};
+  out.shards_ended = in.getShardsEnded();
+  out.version = in.getVersion();
+  if (in.hasCounts()) read(in.getCounts(), out.counts);
+}
+
+void read(capnp::List<schema::Section>::Reader in, std::vector<Section>& out, Checks& checks) {
+  read_list(in, kSectionsMax, "too many sections", out, checks, [](auto from, Section& to) {
+    to = {TableId(from.getTable()), from.getKeys()};
+  });
+}
+
+// ---- membership
+
+void read(schema::Hello::Reader in, Hello& out, Checks& checks) {
+  out.role = enum_in(in.getRole(), Role::kWorker, "role is unset or unknown", checks);
+  out.index = in.getIndex();
+  out.thread = in.getThread();
+  out.pid = in.getPid();
+  out.threads = in.getThreads();
+  out.incarnation = Incarnation(in.getIncarnation());
+  out.build = text(in.getBuild());
+  out.host = text(in.getHost());
+  out.endpoint = text(in.getEndpoint());
+  checks.require(out.incarnation != Incarnation{}, "no incarnation");
+}
+
+void read(schema::Welcome::Reader in, Welcome& out, Checks& checks) {
+  out.index = in.getIndex();
+  out.plan_hash = in.getPlanHash();
+  out.shard_bytes = in.getShardBytes();
+  out.heartbeat_ns = in.getHeartbeatNs();
+  out.lease_ns = in.getLeaseNs();
+  out.job = text(in.getJob());
+  out.base_dir = text(in.getBaseDir());
+  out.run_dir = text(in.getRunDir());
+  const auto one = [&](auto from, plan::FileInfo& to) { read(from, to, checks); };
+  read_list(in.getTrainFiles(), kFilesMax, "too many files", out.train_files, checks, one);
+  read_list(in.getEvalFiles(), kFilesMax, "too many files", out.eval_files, checks, one);
+  checks.require(!out.job.empty(), "no job");
+  checks.require(out.heartbeat_ns > 0 && out.lease_ns > 0, "heartbeat or lease time not positive");
+}
+
+void read(schema::Refused::Reader in, Refused& out, Checks& checks) {
+  out.code = read(in.getCode(), checks);
+  out.what = text(in.getWhat());
+  out.hint = text(in.getHint());
+}
+
+void read(schema::View::Reader in, View& out, Checks& checks) {
+  out.id = {in.getTerm(), in.getN()};
+  read_list(in.getOwners(), kOwnersMax, "too many owners", out.owners, checks,
+            [&](auto from, Owner& to) { read(from, to, checks); });
+  const auto owners = in.getPlacementOwners();
+  const auto terms = in.getPlacementTerms();
+  const auto ns = in.getPlacementNs();
+  const uint32_t n = owners.size();
+  checks.require(n > 0, "view without partitions");
+  checks.require(terms.size() == n && ns.size() == n, "placement lists of different lengths");
+  if (!checks.fits(n, kPartitionsMax, "too many partitions")) return;
+  out.partitions.resize(n);
+  for (uint32_t p = 0; p < n; ++p) {
+    out.partitions[p] = {owners[p], {terms[p], ns[p]}};
+    checks.require(
+        out.partitions[p].owner < out.owners.size() || out.partitions[p].owner == UINT32_MAX,
+        "partition of an owner that is not listed");
+  }
+}
+
+void read(schema::Adopt::Reader in, Adopt& out, Checks& checks) {
+  out.since = {in.getSinceTerm(), in.getSinceN()};
+  out.sealed_epochs = in.getSealedEpochs();
+  const auto partitions = in.getPartitions();
+  const uint32_t n = partitions.size();
+  if (!checks.fits(n, kPartitionsMax, "too many partitions")) return;
+  out.partitions.resize(n);
+  for (uint32_t i = 0; i < n; ++i) out.partitions[i] = read_partition(partitions[i], checks);
+  out.folder = text(in.getFolder());
+  if (in.hasImages()) read(in.getImages(), out.images, checks);
+  checks.require(out.images.size() <= n, "more images than partitions");
+}
+
+void read(schema::Adopted::Reader in, Adopted& out, Checks&) {
+  out.since = {in.getSinceTerm(), in.getSinceN()};
+  out.ok = in.getOk();
+  out.error = text(in.getError());
+}
+
+void read(schema::Heartbeat::Reader in, Heartbeat& out, Checks& checks) {
+  out.incarnation = Incarnation(in.getIncarnation());
+  checks.require(out.incarnation != Incarnation{}, "no incarnation");
+  out.rss_bytes_max = in.getRssBytesMax();
+  out.cpu_ns = in.getCpuNs();
+  out.rows = in.getRows();
+  out.table_bytes = in.getTableBytes();
+  out.pulled_bytes = in.getPulledBytes();
+  out.pushed_bytes = in.getPushedBytes();
+  out.records = in.getRecords();
+  out.read_bytes = in.getReadBytes();
+  out.had_it = in.getHadIt();
+  out.gaps = in.getGaps();
+  read(in.getRecent(), out.recent, checks);
+  read_words(in.getStaleness(), kBucketsMax, "too many staleness buckets", out.staleness, checks);
+}
+
+// ---- leases
+
+void read(schema::LeaseRequest::Reader in, LeaseRequest& out, Checks&) {
+  out.wanted = in.getWanted();
+}
+
+void read(schema::LeaseGrant::Reader in, LeaseGrant& out, Checks& checks) {
+  read_list(in.getLeases(), kLeasesMax, "too many leases", out.leases, checks,
+            [&](auto from, Lease& to) { read(from, to, checks); });
+  out.retry_ns = in.getRetryNs();
+  checks.require(out.retry_ns >= 0, "negative retry time");
+}
+
+void read(schema::ShardProgress::Reader in, ShardProgress& out, Checks& checks) {
+  read(in.getLease(), out.lease, checks);
+  out.batches_acked = in.getBatchesAcked();
+  out.ended = in.getEnded();
+  out.bytes_done = in.getBytesDone();
+  if (in.hasCounts()) read(in.getCounts(), out.counts);
+}
+
+void read(schema::ShardFailed::Reader in, ShardFailed& out, Checks& checks) {
+  read(in.getLease(), out.lease, checks);
+  out.batch = in.getBatch();
+  out.code = read(in.getCode(), checks);
+  out.what = text(in.getWhat());
+  out.where = text(in.getWhere());
+  out.hint = text(in.getHint());
+  out.id = text(in.getId());
+}
+
+void read(schema::LeaseRevoked::Reader in, LeaseRevoked& out, Checks& checks) {
+  read(in.getLease(), out.lease, checks);
+}
+
+void read(schema::EvalReport::Reader in, EvalReport& out, Checks& checks) {
+  read(in.getLease(), out.lease, checks);
+  if (in.hasCounts()) read(in.getCounts(), out.counts);
+  read(in.getOutputs(), out.outputs, checks);
+}
+
+void read(schema::PredictReport::Reader in, PredictReport& out, Checks& checks) {
+  read(in.getLease(), out.lease, checks);
+  out.batch = in.getBatch();
+  out.records = in.getRecords();
+  out.ended = in.getEnded();
+  if (in.hasCounts()) read(in.getCounts(), out.counts);
+}
+
+// ---- completion, checkpoints, end
+
+void read(schema::StatusRequest::Reader in, StatusRequest& out, Checks&) {
+  out.round = in.getRound();
+  out.epoch = in.getEpoch();
+  out.shards = in.getShards();
+}
+
+void read(schema::StatusReply::Reader in, StatusReply& out, Checks& checks) {
+  out.round = in.getRound();
+  out.epoch = in.getEpoch();
+  out.view = {in.getViewTerm(), in.getViewN()};
+  read_list(in.getPartitions(), kPartitionsMax, "too many partitions", out.partitions, checks,
+            [&](auto from, PartitionStatus& to) { read(from, to, checks); });
+  read_list(in.getEnded(), kShardsListedMax, "too many shards", out.ended, checks,
+            [&](auto from, Interval& to) {
+              to = {from.getBegin(), from.getEnd()};
+              checks.require(to.begin < to.end, "empty interval of shards");
+            });
+  const auto in_order = [](const Interval& a, const Interval& b) { return a.end > b.begin; };
+  checks.require(
+      std::adjacent_find(out.ended.begin(), out.ended.end(), in_order) == out.ended.end(),
+      "intervals of shards out of order");
+  read_list(in.getOpen(), kShardsListedMax, "too many shards", out.open, checks,
+            [](auto from, ShardWatermark& to) {
+              to = {from.getShard(), from.getWatermark()};
+            });
+  read(in.getMetrics(), out.metrics, checks);
+  out.failure = text(in.getFailure());
+}
+
+void read(schema::Save::Reader in, Save& out, Checks& checks) {
+  out.checkpoint = {in.getTerm(), in.getN()};
+  out.folder = text(in.getFolder());
+  checks.require(!out.folder.empty(), "no folder");
+}
+
+void read(schema::Saved::Reader in, Saved& out, Checks& checks) {
+  out.checkpoint = {in.getTerm(), in.getN()};
+  out.ok = in.getOk();
+  out.rows = in.getRows();
+  out.error = text(in.getError());
+  if (in.hasImages()) read(in.getImages(), out.images, checks);
+}
+
+void read(schema::Sealed::Reader in, Sealed& out, Checks&) { out.epochs = in.getEpochs(); }
+
+void read(schema::Stop::Reader in, Stop& out, Checks&) {
+  out.code = in.getCode();
+  out.reason = text(in.getReason());
+}
+
+void read(schema::Goodbye::Reader in, Goodbye& out, Checks& checks) {
+  read(in.getLast(), out.last, checks);
+}
+
+// ---- pulls and pushes
+
+void read(schema::Pull::Reader in, Pull& out, Checks& checks) {
+  out.worker = Incarnation(in.getWorker());
+  checks.require(out.worker != Incarnation{}, "no worker");
+  out.purpose = enum_in(in.getPurpose(), Purpose::kPredict, "purpose is unset or unknown", checks);
+  out.keep_handle = in.getKeepHandle();
+  read(in.getSections(), out.sections, checks);
+}
+
+void read(schema::PullReply::Reader in, PullReply& out, Checks& checks) {
+  out.status =
+      enum_in(in.getStatus(), PullStatus::kOverloaded, "status is unset or unknown", checks);
+  out.view = {in.getViewTerm(), in.getViewN()};
+  read_words(in.getVersions(), kPartitionsMax, "too many versions", out.versions, checks);
+}
+
+void read(schema::Push::Reader in, Push& out, Checks& checks) {
+  out.worker = Incarnation(in.getWorker());
+  checks.require(out.worker != Incarnation{}, "no worker");
+  out.batch = {in.getEpoch(), in.getShard(), in.getBatch()};
+  out.records = in.getRecords();
+  out.records_hash = in.getRecordsHash();
+  out.handle = RequestId(in.getHandle());
+  out.fragment = in.getFragment();
+  out.fragments = in.getFragments();
+  checks.require(out.fragment < out.fragments && out.fragments <= kFragmentsMax,
+                 "fragment out of range");
+  out.end = in.getEnd();
+  if (in.hasCounts()) read(in.getCounts(), out.counts);
+  read_words(in.getCovered(), kPartitionsMax / 64, "too many partitions", out.covered.words,
+             checks);
+  checks.require(out.covered.size() > 0, "push that covers no partition");
+  read_words(in.getPulledVersions(), kPartitionsMax, "too many versions", out.pulled_versions,
+             checks);
+  read(in.getSections(), out.sections, checks);
+  checks.require(!out.end || out.sections.empty(), "end part with keys");
+  read(in.getMetrics(), out.metrics, checks);
+}
+
+void read(schema::PushReply::Reader in, PushReply& out, Checks& checks) {
+  out.batch = {in.getEpoch(), in.getShard(), in.getBatch()};
+  out.view = {in.getViewTerm(), in.getViewN()};
+  read_words(in.getApplied(), kPartitionsMax / 64, "too many partitions", out.applied.words,
+             checks);
+  read_list(in.getOthers(), kPartitionsMax, "too many parts", out.others, checks,
+            [&](auto from, PartReply& to) {
+              to = {read_partition(from.getPartition(), checks),
+                    enum_in(from.getStatus(), PartStatus::kQuarantined,
+                            "status is unset or unknown", checks),
+                    from.getWatermark()};
+            });
+}
+
+void read(schema::Reject::Reader in, Reject& out, Checks& checks) {
+  out.code = read(in.getCode(), checks);
+  out.what = text(in.getWhat());
+}
+
+template <typename Plain, typename Schema>
+Result<Body> read_as(capnp::MessageReader& reader) {
+  Body body(std::in_place_type<Plain>);
+  Checks checks;
+  read(reader.getRoot<Schema>(), std::get<Plain>(body), checks);
+  if (checks.what() == nullptr) return body;
+  return Error{.code = ErrorCode::kMalformed, .what = checks.what()};
+}
+
+}  // namespace
+
+Result<Body> read_body(Kind kind, capnp::MessageReader& reader) {
+  const auto read_kind = [&]() -> Result<Body> {
+    switch (kind) {
+      case Kind::kHello:
+        return read_as<Hello, schema::Hello>(reader);
+      case Kind::kWelcome:
+        return read_as<Welcome, schema::Welcome>(reader);
+      case Kind::kRefused:
+        return read_as<Refused, schema::Refused>(reader);
+      case Kind::kView:
+        return read_as<View, schema::View>(reader);
+      case Kind::kAdopt:
+        return read_as<Adopt, schema::Adopt>(reader);
+      case Kind::kAdopted:
+        return read_as<Adopted, schema::Adopted>(reader);
+      case Kind::kHeartbeat:
+        return read_as<Heartbeat, schema::Heartbeat>(reader);
+      case Kind::kLeaseRequest:
+        return read_as<LeaseRequest, schema::LeaseRequest>(reader);
+      case Kind::kLeaseGrant:
+        return read_as<LeaseGrant, schema::LeaseGrant>(reader);
+      case Kind::kShardProgress:
+        return read_as<ShardProgress, schema::ShardProgress>(reader);
+      case Kind::kShardFailed:
+        return read_as<ShardFailed, schema::ShardFailed>(reader);
+      case Kind::kLeaseRevoked:
+        return read_as<LeaseRevoked, schema::LeaseRevoked>(reader);
+      case Kind::kEvalReport:
+        return read_as<EvalReport, schema::EvalReport>(reader);
+      case Kind::kPredictReport:
+        return read_as<PredictReport, schema::PredictReport>(reader);
+      case Kind::kStatusRequest:
+        return read_as<StatusRequest, schema::StatusRequest>(reader);
+      case Kind::kStatusReply:
+        return read_as<StatusReply, schema::StatusReply>(reader);
+      case Kind::kSave:
+        return read_as<Save, schema::Save>(reader);
+      case Kind::kSaved:
+        return read_as<Saved, schema::Saved>(reader);
+      case Kind::kSealed:
+        return read_as<Sealed, schema::Sealed>(reader);
+      case Kind::kStop:
+        return read_as<Stop, schema::Stop>(reader);
+      case Kind::kGoodbye:
+        return read_as<Goodbye, schema::Goodbye>(reader);
+      case Kind::kPull:
+        return read_as<Pull, schema::Pull>(reader);
+      case Kind::kPullReply:
+        return read_as<PullReply, schema::PullReply>(reader);
+      case Kind::kPush:
+        return read_as<Push, schema::Push>(reader);
+      case Kind::kPushReply:
+        return read_as<PushReply, schema::PushReply>(reader);
+      case Kind::kReject:
+        return read_as<Reject, schema::Reject>(reader);
+    }
+    return Error{.code = ErrorCode::kUnsupported,
+                 .what = str("message of unknown kind ", raw(kind))};
+  };
+  return read_kind().context(kind_name(kind));
+}
+
+}  // namespace downpour::wire

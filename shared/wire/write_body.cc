@@ -1,0 +1,433 @@
+#include <cstring>
+#include <map>
+#include <string_view>
+
+#include "schemas/wire.capnp.h"
+#include "shared/wire/bodies.h"
+
+namespace downpour::wire {
+namespace {
+
+capnp::Text::Reader text(const std::string& value) { return {value.c_str(), value.size()}; }
+
+/// Schema enums begin with `unset`; the rest is in the order of the plain ones.
+template <typename Schema, typename Plain>
+Schema enum_out(Plain value) {
+  return Schema(uint16_t(raw(value)) + 1);
+}
+
+/// out.init(n) gives the list; absent where there is nothing to say.
+template <typename T, typename Init>
+void write_words(const std::vector<T>& in, Init&& init) {
+  if (in.empty()) return;
+  auto list = init(uint32_t(in.size()));
+  for (uint32_t i = 0; i < in.size(); ++i) list.set(i, in[i]);
+}
+
+template <typename T, typename Init, typename WriteOne>
+void write_list(const std::vector<T>& in, Init&& init, WriteOne&& write_one) {
+  if (in.empty()) return;
+  auto list = init(uint32_t(in.size()));
+  for (uint32_t i = 0; i < in.size(); ++i) write_one(in[i], list[i]);
+}
+
+// ---- parts of messages
+
+void write(const plan::FileInfo& in, schema::FileInfo::Builder out) {
+  out.setPath(text(in.path));
+  out.setBytes(in.bytes);
+  out.setFingerprint(in.fingerprint);
+  out.setSplittable(in.splittable);
+}
+
+void write(const OutputSums& in, schema::OutputSums::Builder out) {
+  out.setWeight(in.weight);
+  out.setLoss(in.loss);
+  out.setLabel(in.label);
+  out.setLabelSquared(in.label_squared);
+  out.setPrediction(in.prediction);
+  out.setCorrect(in.correct);
+  out.setSquaredError(in.squared_error);
+}
+
+void write(const OutputMetrics& in, schema::OutputMetrics::Builder out) {
+  write(in.sums, out.initSums());
+  if (!in.auc.empty()) {
+    const auto n = uint32_t(in.auc.size());
+    auto buckets = out.initAucBuckets(n);
+    auto negatives = out.initAucNegatives(n);
+    auto positives = out.initAucPositives(n);
+    for (uint32_t i = 0; i < n; ++i) {
+      buckets.set(i, in.auc[i].bucket);
+      negatives.set(i, in.auc[i].negatives);
+      positives.set(i, in.auc[i].positives);
+    }
+  }
+  write_words(in.class_counts, [&](uint32_t n) { return out.initClassCounts(n); });
+}
+
+void write(const Owner& in, schema::Owner::Builder out) {
+  out.setIndex(in.index);
+  out.setThread(in.thread);
+  out.setIncarnation(raw(in.incarnation));
+  out.setEndpoint(text(in.endpoint));
+}
+
+/// A core's images lie in few files, so a file is named once.
+void write(const std::vector<ImageRef>& in, schema::Images::Builder out) {
+  std::map<std::string_view, uint32_t> index_of;
+  std::vector<const std::string*> files;
+  auto refs = out.initRefs(uint32_t(in.size()));
+  for (uint32_t i = 0; i < in.size(); ++i) {
+    const auto [at, is_new] = index_of.try_emplace(in[i].file, uint32_t(files.size()));
+    if (is_new) files.push_back(&in[i].file);
+    auto ref = refs[i];
+    ref.setPartition(raw(in[i].partition));
+    ref.setFile(at->second);
+    ref.setOffset(in[i].offset);
+    ref.setBytes(in[i].bytes);
+    ref.setChecksum(in[i].checksum);
+  }
+  auto names = out.initFiles(uint32_t(files.size()));
+  for (uint32_t i = 0; i < files.size(); ++i) names.set(i, text(*files[i]));
+}
+
+void write(const Lease& in, schema::Lease::Builder out) {
+  out.setPurpose(enum_out<schema::Purpose>(in.purpose));
+  out.setEpoch(in.shard.epoch);
+  out.setShard(in.shard.shard);
+  out.setAttempt(in.attempt);
+  out.setFirstBatch(in.first_batch);
+  out.setEvaluation(in.evaluation);
+  out.setPlanHash(in.plan_hash);
+}
+
+void write(const ShardCounts& in, schema::ShardCounts::Builder out) {
+  out.setBatches(in.batches);
+  out.setRead(in.read);
+  out.setApplied(in.applied);
+  out.setFiltered(in.filtered);
+  out.setSkipped(in.skipped);
+  out.setDropped(in.dropped);
+  out.setQuarantined(in.quarantined);
+  out.setFirstOffset(in.first_offset);
+  out.setEndOffset(in.end_offset);
+}
+
+void write(const PartitionStatus& in, schema::PartitionStatus::Builder out) {
+  out.setPartition(raw(in.partition));
+  out.setSinceTerm(in.since.term);
+  out.setSinceN(in.since.n);
+  out.setShardsEnded(in.shards_ended);
+  out.setVersion(in.version);
+  if (in.counts != ShardCounts{}) write(in.counts, out.initCounts());
+}
+
+template <typename Builder>
+void write_sections(const std::vector<Section>& in, Builder& out) {
+  write_list(
+      in, [&](uint32_t n) { return out.initSections(n); },
+      [](const Section& section, auto to) {
+        to.setTable(raw(section.table));
+        to.setKeys(section.keys);
+      });
+}
+
+// ---- membership
+
+void write(const Hello& in, schema::Hello::Builder out) {
+  out.setRole(enum_out<schema::Role>(in.role));
+  out.setIndex(in.index);
+  out.setThread(in.thread);
+  out.setPid(in.pid);
+  out.setThreads(in.threads);
+  out.setIncarnation(raw(in.incarnation));
+  out.setBuild(text(in.build));
+  out.setHost(text(in.host));
+  out.setEndpoint(text(in.endpoint));
+}
+
+void write(const Welcome& in, schema::Welcome::Builder out) {
+  out.setIndex(in.index);
+  out.setPlanHash(in.plan_hash);
+  out.setShardBytes(in.shard_bytes);
+  out.setHeartbeatNs(in.heartbeat_ns);
+  out.setLeaseNs(in.lease_ns);
+  out.setJob(text(in.job));
+  out.setBaseDir(text(in.base_dir));
+  out.setRunDir(text(in.run_dir));
+  const auto one = [](const plan::FileInfo& file, auto to) { write(file, to); };
+  write_list(
+      in.train_files, [&](uint32_t n) { return out.initTrainFiles(n); }, one);
+  write_list(
+      in.eval_files, [&](uint32_t n) { return out.initEvalFiles(n); }, one);
+}
+
+void write(const Refused& in, schema::Refused::Builder out) {
+  out.setCode(enum_out<schema::ErrorCode>(in.code));
+  out.setWhat(text(in.what));
+  out.setHint(text(in.hint));
+}
+
+void write(const View& in, schema::View::Builder out) {
+  out.setTerm(in.id.term);
+  out.setN(in.id.n);
+  write_list(
+      in.owners, [&](uint32_t n) { return out.initOwners(n); },
+      [](const Owner& owner, auto to) { write(owner, to); });
+  const auto n = uint32_t(in.partitions.size());
+  auto owners = out.initPlacementOwners(n);
+  auto terms = out.initPlacementTerms(n);
+  auto ns = out.initPlacementNs(n);
+  for (uint32_t p = 0; p < n; ++p) {
+    owners.set(p, in.partitions[p].owner);
+    terms.set(p, in.partitions[p].since.term);
+    ns.set(p, in.partitions[p].since.n);
+  }
+}
+
+void write(const Adopt& in, schema::Adopt::Builder out) {
+  out.setSinceTerm(in.since.term);
+  out.setSinceN(in.since.n);
+  out.setSealedEpochs(in.sealed_epochs);
+  auto partitions = out.initPartitions(uint32_t(in.partitions.size()));
+  for (uint32_t i = 0; i < in.partitions.size(); ++i) partitions.set(i, raw(in.partitions[i]));
+  out.setFolder(text(in.folder));
+  if (!in.images.empty()) write(in.images, out.initImages());
+}
+
+void write(const Adopted& in, schema::Adopted::Builder out) {
+  out.setSinceTerm(in.since.term);
+  out.setSinceN(in.since.n);
+  out.setOk(in.ok);
+  out.setError(text(in.error));
+}
+
+void write(const Heartbeat& in, schema::Heartbeat::Builder out) {
+  out.setIncarnation(raw(in.incarnation));
+  out.setRssBytesMax(in.rss_bytes_max);
+  out.setCpuNs(in.cpu_ns);
+  out.setRows(in.rows);
+  out.setTableBytes(in.table_bytes);
+  out.setPulledBytes(in.pulled_bytes);
+  out.setPushedBytes(in.pushed_bytes);
+  out.setRecords(in.records);
+  out.setReadBytes(in.read_bytes);
+  out.setHadIt(in.had_it);
+  out.setGaps(in.gaps);
+  write_list(
+      in.recent, [&](uint32_t n) { return out.initRecent(n); },
+      [](const OutputMetrics& metrics, auto to) { write(metrics, to); });
+  write_words(in.staleness, [&](uint32_t n) { return out.initStaleness(n); });
+}
+
+// ---- leases
+
+void write(const LeaseRequest& in, schema::LeaseRequest::Builder out) { out.setWanted(in.wanted); }
+
+void write(const LeaseGrant& in, schema::LeaseGrant::Builder out) {
+  write_list(
+      in.leases, [&](uint32_t n) { return out.initLeases(n); },
+      [](const Lease& lease, auto to) { write(lease, to); });
+  out.setRetryNs(in.retry_ns);
+}
+
+void write(const ShardProgress& in, schema::ShardProgress::Builder out) {
+  write(in.lease, out.initLease());
+  out.setBatchesAcked(in.batches_acked);
+  out.setEnded(in.ended);
+  out.setBytesDone(in.bytes_done);
+  if (in.counts != ShardCounts{}) write(in.counts, out.initCounts());
+}
+
+void write(const ShardFailed& in, schema::ShardFailed::Builder out) {
+  write(in.lease, out.initLease());
+  out.setBatch(in.batch);
+  out.setCode(enum_out<schema::ErrorCode>(in.code));
+  out.setWhat(text(in.what));
+  out.setWhere(text(in.where));
+  out.setHint(text(in.hint));
+  out.setId(text(in.id));
+}
+
+void write(const LeaseRevoked& in, schema::LeaseRevoked::Builder out) {
+  write(in.lease, out.initLease());
+}
+
+void write(const EvalReport& in, schema::EvalReport::Builder out) {
+  write(in.lease, out.initLease());
+  if (in.counts != ShardCounts{}) write(in.counts, out.initCounts());
+  write_list(
+      in.outputs, [&](uint32_t n) { return out.initOutputs(n); },
+      [](const OutputMetrics& metrics, auto to) { write(metrics, to); });
+}
+
+void write(const PredictReport& in, schema::PredictReport::Builder out) {
+  write(in.lease, out.initLease());
+  out.setBatch(in.batch);
+  out.setRecords(in.records);
+  out.setEnded(in.ended);
+  if (in.counts != ShardCounts{}) write(in.counts, out.initCounts());
+}
+
+// ---- completion, checkpoints, end
+
+void write(const StatusRequest& in, schema::StatusRequest::Builder out) {
+  out.setRound(in.round);
+  out.setEpoch(in.epoch);
+  out.setShards(in.shards);
+}
+
+void write(const StatusReply& in, schema::StatusReply::Builder out) {
+  out.setRound(in.round);
+  out.setEpoch(in.epoch);
+  out.setViewTerm(in.view.term);
+  out.setViewN(in.view.n);
+  write_list(
+      in.partitions, [&](uint32_t n) { return out.initPartitions(n); },
+      [](const PartitionStatus& status, auto to) { write(status, to); });
+  write_list(
+      in.ended, [&](uint32_t n) { return out.initEnded(n); },
+      [](const Interval& interval, auto to) {
+        to.setBegin(interval.begin);
+        to.setEnd(interval.end);
+      });
+  write_list(
+      in.open, [&](uint32_t n) { return out.initOpen(n); },
+      [](const ShardWatermark& open, auto to) {
+        to.setShard(open.shard);
+        to.setWatermark(open.watermark);
+      });
+  write_list(
+      in.metrics, [&](uint32_t n) { return out.initMetrics(n); },
+      [](const OutputSums& sums, auto to) { write(sums, to); });
+  out.setFailure(text(in.failure));
+}
+
+void write(const Save& in, schema::Save::Builder out) {
+  out.setTerm(in.checkpoint.term);
+  out.setN(in.checkpoint.n);
+  out.setFolder(text(in.folder));
+}
+
+void write(const Saved& in, schema::Saved::Builder out) {
+  out.setTerm(in.checkpoint.term);
+  out.setN(in.checkpoint.n);
+  out.setOk(in.ok);
+  out.setRows(in.rows);
+  out.setError(text(in.error));
+  if (!in.images.empty()) write(in.images, out.initImages());
+}
+
+void write(const Sealed& in, schema::Sealed::Builder out) { out.setEpochs(in.epochs); }
+
+void write(const Stop& in, schema::Stop::Builder out) {
+  out.setCode(in.code);
+  out.setReason(text(in.reason));
+}
+
+void write(const Goodbye& in, schema::Goodbye::Builder out) { write(in.last, out.initLast()); }
+
+// ---- pulls and pushes
+
+void write(const Pull& in, schema::Pull::Builder out) {
+  out.setWorker(raw(in.worker));
+  out.setPurpose(enum_out<schema::Purpose>(in.purpose));
+  out.setKeepHandle(in.keep_handle);
+  write_sections(in.sections, out);
+}
+
+void write(const PullReply& in, schema::PullReply::Builder out) {
+  out.setStatus(enum_out<schema::PullStatus>(in.status));
+  out.setViewTerm(in.view.term);
+  out.setViewN(in.view.n);
+  write_words(in.versions, [&](uint32_t n) { return out.initVersions(n); });
+}
+
+void write(const Push& in, schema::Push::Builder out) {
+  out.setWorker(raw(in.worker));
+  out.setEpoch(in.batch.epoch);
+  out.setShard(in.batch.shard);
+  out.setBatch(in.batch.batch);
+  out.setRecords(in.records);
+  out.setRecordsHash(in.records_hash);
+  out.setHandle(raw(in.handle));
+  out.setFragment(in.fragment);
+  out.setFragments(in.fragments);
+  out.setEnd(in.end);
+  if (in.counts != ShardCounts{}) write(in.counts, out.initCounts());
+  write_words(in.covered.words, [&](uint32_t n) { return out.initCovered(n); });
+  write_words(in.pulled_versions, [&](uint32_t n) { return out.initPulledVersions(n); });
+  write_sections(in.sections, out);
+  write_list(
+      in.metrics, [&](uint32_t n) { return out.initMetrics(n); },
+      [](const OutputSums& sums, auto to) { write(sums, to); });
+}
+
+void write(const PushReply& in, schema::PushReply::Builder out) {
+  out.setEpoch(in.batch.epoch);
+  out.setShard(in.batch.shard);
+  out.setBatch(in.batch.batch);
+  out.setViewTerm(in.view.term);
+  out.setViewN(in.view.n);
+  write_words(in.applied.words, [&](uint32_t n) { return out.initApplied(n); });
+  write_list(
+      in.others, [&](uint32_t n) { return out.initOthers(n); },
+      [](const PartReply& part, auto to) {
+        to.setPartition(raw(part.partition));
+        to.setStatus(enum_out<schema::PartStatus>(part.status));
+        to.setWatermark(part.watermark);
+      });
+}
+
+void write(const Reject& in, schema::Reject::Builder out) {
+  out.setCode(enum_out<schema::ErrorCode>(in.code));
+  out.setWhat(text(in.what));
+}
+
+template <typename Plain>
+struct SchemaOf;
+#define DP_BODY(Name)          \
+  template <>                  \
+  struct SchemaOf<Name> {      \
+    using Type = schema::Name; \
+  }
+DP_BODY(Hello);
+DP_BODY(Welcome);
+DP_BODY(Refused);
+DP_BODY(View);
+DP_BODY(Adopt);
+DP_BODY(Adopted);
+DP_BODY(Heartbeat);
+DP_BODY(LeaseRequest);
+DP_BODY(LeaseGrant);
+DP_BODY(ShardProgress);
+DP_BODY(ShardFailed);
+DP_BODY(LeaseRevoked);
+DP_BODY(EvalReport);
+DP_BODY(PredictReport);
+DP_BODY(StatusRequest);
+DP_BODY(StatusReply);
+DP_BODY(Save);
+DP_BODY(Saved);
+DP_BODY(Sealed);
+DP_BODY(Stop);
+DP_BODY(Goodbye);
+DP_BODY(Pull);
+DP_BODY(PullReply);
+DP_BODY(Push);
+DP_BODY(PushReply);
+DP_BODY(Reject);
+#undef DP_BODY
+
+}  // namespace
+
+void write_body(const Body& body, capnp::MessageBuilder& builder) {
+  std::visit(
+      [&]<typename Plain>(const Plain& plain) {
+        write(plain, builder.initRoot<typename SchemaOf<Plain>::Type>());
+      },
+      body);
+}
+
+}  // namespace downpour::wire
