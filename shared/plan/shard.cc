@@ -1,0 +1,99 @@
+#include "shared/plan/shard.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "shared/base/check.h"
+#include "shared/base/hash.h"
+
+namespace downpour::plan {
+namespace {
+
+constexpr uint32_t kRounds = 8;  // few enough to cost nothing, enough that tiny domains mix as well
+
+/// A balanced Feistel network (Luby, Rackoff 1988) on the smallest even number of bits that holds
+/// `count`; values that fall outside are sent through again ("cycle walking", Black and Rogaway
+/// 2002).
+class Permutation {
+ public:
+  Permutation(uint64_t seed, uint32_t epoch, uint32_t count)
+      : count_(count),
+        half_bits_((std::max<uint32_t>(uint32_t(std::bit_width(uint64_t(count) - 1)), 2) + 1) / 2) {
+    const uint64_t key = hash_combine(hash_combine(seed, 0x6f72646572ULL), epoch);
+    for (uint32_t r = 0; r < kRounds; ++r) keys_[r] = hash_combine(key, r);
+  }
+
+  uint32_t forward(uint32_t x) const {
+    uint64_t value = x;
+    do {
+      value = encrypt(value);
+    } while (value >= count_);
+    return uint32_t(value);
+  }
+  uint32_t backward(uint32_t x) const {
+    uint64_t value = x;
+    do {
+      value = decrypt(value);
+    } while (value >= count_);
+    return uint32_t(value);
+  }
+
+ private:
+  uint64_t round(uint32_t r, uint64_t half) const {
+    return mix64(keys_[r] ^ half) >> (64 - half_bits_);
+  }
+  uint64_t encrypt(uint64_t value) const {
+    uint64_t left = value >> half_bits_, right = value & mask();
+    for (uint32_t r = 0; r < kRounds; ++r) {
+      left ^= round(r, right);
+      std::swap(left, right);
+    }
+    return left << half_bits_ | right;
+  }
+  uint64_t decrypt(uint64_t value) const {
+    uint64_t left = value >> half_bits_, right = value & mask();
+    for (uint32_t r = kRounds; r-- > 0;) {
+      std::swap(left, right);
+      left ^= round(r, right);
+    }
+    return left << half_bits_ | right;
+  }
+  uint64_t mask() const { return (uint64_t{1} << half_bits_) - 1; }
+
+  uint64_t count_;
+  uint32_t half_bits_;
+  uint64_t keys_[kRounds];
+};
+
+}  // namespace
+
+std::vector<ShardRange> cut_shards(const std::vector<FileInfo>& files, uint64_t target_bytes) {
+  DP_CHECK(target_bytes > 0);
+  std::vector<ShardRange> ranges;
+  for (uint32_t file = 0; file < files.size(); ++file) {
+    const uint64_t bytes = files[file].bytes;
+    const uint64_t pieces = files[file].splittable
+                                ? std::max<uint64_t>((bytes + target_bytes - 1) / target_bytes, 1)
+                                : 1;
+    const uint64_t size = bytes / pieces,
+                   longer = bytes % pieces;  // the first `longer` pieces have one byte more
+    for (uint64_t i = 0, begin = 0; i < pieces; ++i) {
+      const uint64_t end = begin + size + (i < longer ? 1 : 0);
+      ranges.push_back({.file = file, .begin = begin, .end = end});
+      begin = end;
+    }
+  }
+  return ranges;
+}
+
+uint32_t order_at(uint64_t seed, uint32_t epoch, uint32_t count, uint32_t place) {
+  DP_CHECK(place < count, place, count);
+  return Permutation(seed, epoch, count).forward(place);
+}
+
+uint32_t order_inverse(uint64_t seed, uint32_t epoch, uint32_t count, uint32_t range) {
+  DP_CHECK(range < count, range, count);
+  return Permutation(seed, epoch, count).backward(range);
+}
+
+}  // namespace downpour::plan
