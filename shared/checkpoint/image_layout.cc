@@ -1,0 +1,76 @@
+#include "shared/checkpoint/image_layout.h"
+
+#include "shared/checkpoint/paths.h"
+
+namespace downpour::checkpoint {
+namespace {
+
+constexpr uint32_t kDimMax = 1 << 20;
+constexpr uint64_t kElementsMax = uint64_t{1} << 40;
+constexpr uint64_t kFileBytesMax = uint64_t{1} << 62;
+
+Error bad(std::string what) { return Error{ErrorCode::kBadData, std::move(what)}; }
+
+Result<void> validate_dense(const VariableSpec& variable) {
+  uint64_t elements = 1;
+  for (const uint32_t d : variable.shape) {
+    if (d == 0 || d > kElementsMax / elements)
+      return bad(str("variable ", variable.name, " has an impossible shape"));
+    elements *= d;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> validate_table(const TableSpec& table) {
+  if (table.members.empty()) return bad(str("table ", table.name, " has no variable"));
+  if (table.kind == TableKind::kDense) {
+    if (table.members.size() != 1)
+      return bad(str("dense table ", table.name, " has several variables"));
+    return validate_dense(table.members[0]);
+  }
+  for (const VariableSpec& member : table.members) {
+    if (member.dim == 0 || member.dim > kDimMax) {
+      return bad(str("variable ", member.name, " has ", member.dim, " floats a row"));
+    }
+  }
+  return {};
+}
+
+Result<void> validate_image_ref(const wire::ImageRef& ref) {
+  if (!is_plain_name(ref.file)) {
+    return bad(str("partition ", ref.partition, ": its file's name is not a plain one"));
+  }
+  if (ref.offset % kImageAlignment != 0 || ref.offset > kFileBytesMax ||
+      ref.bytes > kFileBytesMax || ref.bytes < sizeof(ImageHeader)) {
+    return bad(str("partition ", ref.partition, ": no image can have ", ref.bytes, " bytes at ",
+                   ref.offset));
+  }
+  return {};
+}
+
+Result<uint32_t> stored_copies(const TableSpec& table, size_t m, std::span<const uint64_t> keys,
+                               uint64_t floats) {
+  for (size_t i = 1; i < keys.size(); ++i) {
+    if (keys[i - 1] >= keys[i]) return bad(str("keys are not ascending at row ", i));
+  }
+  uint64_t weights = 0;  // fits: a file has less than 2^60 keys, and a variable at most 2^40 floats
+  if (table.kind == TableKind::kEmbedding) {
+    if (keys.size() > floats) return bad(str(floats, " floats for ", keys.size(), " rows"));
+    weights = keys.size() * uint64_t{table.members[m].dim};
+  } else {
+    if (!keys.empty() && keys.back() >= table.block_count()) {
+      return bad(str("block ", keys.back(), " of a variable of ", table.block_count()));
+    }
+    for (const uint64_t key : keys) weights += table.row_floats(m, key);
+  }
+  if (weights == 0)
+    return floats == 0 ? Result<uint32_t>(1) : bad(str(floats, " floats for no row"));
+  if (floats % weights != 0 || floats / weights == 0 || floats / weights > kCopiesMax) {
+    return bad(str(floats, " floats for ", keys.size(), " rows of ", weights, " weights"));
+  }
+  return uint32_t(floats / weights);
+}
+
+}  // namespace downpour::checkpoint

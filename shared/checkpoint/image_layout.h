@@ -1,0 +1,64 @@
+// The bytes of a partition image (format 1, see FORMAT.md), and the rules that tables and
+// references keep.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "shared/base/result.h"
+#include "shared/tensor/variables.h"
+#include "shared/wire/messages.h"
+
+namespace downpour::checkpoint {
+
+constexpr uint32_t kImageFormat = 1;
+constexpr char kImageMagic[8] = {'D', 'P', 'I', 'M', 'A', 'G', 'E', '\0'};
+constexpr uint64_t kImageAlignment = 64;  // of images in a file and of sections in an image
+constexpr uint32_t kCopiesMax = 16;       // weights and slots: no optimizer comes near
+
+enum class SectionType : uint32_t {
+  kState = 1,  // Cap'n Proto PartitionState
+  kKeys = 2,   // uint64, ascending
+  kRows = 3,   // float32: for each key [weights][slot 0]...
+};
+
+struct ImageHeader {
+  char magic[8];
+  uint32_t format;
+  uint32_t partition;
+  uint32_t sections;
+  uint32_t reserved[7];
+  uint64_t bytes;     // of the image, padding included
+  uint64_t checksum;  // of the 56 bytes before and of the section table
+};
+static_assert(sizeof(ImageHeader) == 64);
+constexpr size_t kSummedImageHeaderBytes = 56;
+
+struct SectionEntry {
+  uint32_t type;
+  uint32_t table;   // kKeys, kRows
+  uint32_t member;  // kRows
+  uint32_t copies;  // kRows: floats stored for each weight, 1 + slots
+  uint64_t offset;  // from the image's start
+  uint64_t bytes;   // without padding
+  uint64_t checksum;
+};
+static_assert(sizeof(SectionEntry) == 40);
+
+constexpr uint64_t align_image(uint64_t bytes) {
+  return (bytes + kImageAlignment - 1) / kImageAlignment * kImageAlignment;
+}
+
+/// Sizes a table may have, so that nothing computed from them overflows.
+Result<void> validate_table(const TableSpec& table);
+
+/// A plain file name, an aligned offset, a size that is no less than a header, no overflow.
+Result<void> validate_image_ref(const wire::ImageRef& ref);
+
+/// Floats stored for each weight (1 + slots) if `floats` floats stand under `keys` in member `m`.
+/// An error where the keys are not ascending, are no blocks of the variable, or the floats do not
+/// divide evenly.
+Result<uint32_t> stored_copies(const TableSpec& table, size_t m, std::span<const uint64_t> keys,
+                               uint64_t floats);
+
+}  // namespace downpour::checkpoint

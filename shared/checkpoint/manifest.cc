@@ -1,0 +1,210 @@
+#include "shared/checkpoint/manifest.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+
+#include "shared/checkpoint/framed_file.h"
+#include "shared/checkpoint/image_layout.h"
+#include "shared/checkpoint/paths.h"
+#include "shared/checkpoint/schema_codec.h"
+
+namespace downpour::checkpoint {
+namespace {
+
+constexpr std::string_view kManifestMagic = "DPMANIF";
+constexpr uint32_t kPartitionsMax = 65536;
+
+Error bad(std::string what) { return Error{ErrorCode::kBadData, std::move(what)}; }
+
+Result<void> validate_image_refs(const Manifest& manifest) {
+  if (manifest.images.size() != manifest.partitions) {
+    return bad(str(manifest.images.size(), " images for ", manifest.partitions, " partitions"));
+  }
+  for (size_t i = 0; i < manifest.images.size(); ++i) {
+    const wire::ImageRef& ref = manifest.images[i];
+    if (raw(ref.partition) != i) {
+      return bad(str("image ", i, " is of partition ", raw(ref.partition)));
+    }
+    DP_TRY_VOID(validate_image_ref(ref));
+  }
+  return {};
+}
+
+/// The image files must be there and reach as far as the manifest says; their checksums are the
+/// loader's.
+Result<void> check_files(Storage& storage, const std::string& folder, const Manifest& manifest) {
+  std::map<std::string, uint64_t> ends;
+  for (const wire::ImageRef& ref : manifest.images) {
+    uint64_t& end = ends[ref.file];
+    end = std::max(end, ref.offset + ref.bytes);
+  }
+  for (const auto& [file, end] : ends) {
+    const std::string path = folder + "/" + file;
+    DP_TRY(const uint64_t bytes, storage.file_bytes(path));
+    if (bytes < end) {
+      return Error{ErrorCode::kBadData, str("cut off: ", bytes, " of ", end, " bytes"), path};
+    }
+  }
+  return {};
+}
+
+struct Found {
+  ViewId id;
+  std::string name;
+};
+
+/// Manifests of a run by name, newest first.
+Result<std::vector<Found>> find_manifests(Storage& storage, const std::string& run_dir) {
+  std::vector<Found> found;
+  auto names = storage.list(checkpoints_dir(run_dir));
+  if (!names) {
+    if (names.error().code == ErrorCode::kNoInput) return found;
+    return std::move(names).error();
+  }
+  for (const std::string& name : *names) {
+    if (const auto id = parse_manifest_name(name)) found.push_back({*id, name});
+  }
+  std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.id > b.id; });
+  return found;
+}
+
+Result<Manifest> load_whole(Storage& storage, const std::string& run_dir, ViewId id) {
+  DP_TRY(Manifest manifest, load_manifest(storage, manifest_path(run_dir, id)));
+  DP_TRY_VOID(check_files(storage, checkpoint_folder(run_dir, id), manifest));
+  return manifest;
+}
+
+/// ".manifest-3-17.dpm.tmp-...": what a chief that died while publishing leaves behind.
+std::optional<ViewId> parse_temporary_name(std::string_view name) {
+  const size_t end = name.find(".tmp-");
+  if (!name.starts_with('.') || end == std::string_view::npos) return {};
+  return parse_manifest_name(name.substr(1, end - 1));
+}
+
+Result<void> remove_folder(Storage& storage, const std::string& folder) {
+  auto names = storage.list(folder);
+  if (!names)
+    return names.error().code == ErrorCode::kNoInput ? Result<void>{} : std::move(names).error();
+  for (const std::string& name : *names) DP_TRY_VOID(storage.remove(folder + "/" + name));
+  return storage.remove(folder);
+}
+
+}  // namespace
+
+Result<void> validate_manifest(const Manifest& manifest) {
+  if (manifest.id.term == 0) return bad("the term is missing");
+  if (manifest.run == 0) return bad("the run's id is missing");
+  if (manifest.partitions < 2 || manifest.partitions > kPartitionsMax ||
+      !std::has_single_bit(manifest.partitions)) {
+    return bad(
+        str(manifest.partitions, " partitions: not a power of two from 2 to ", kPartitionsMax));
+  }
+  if (manifest.sealed_epochs > manifest.completed_epochs) {
+    return bad(
+        str(manifest.sealed_epochs, " epochs sealed of ", manifest.completed_epochs, " complete"));
+  }
+  for (const TableSpec& table : manifest.tables) DP_TRY_VOID(validate_table(table));
+  return validate_image_refs(manifest);
+}
+
+std::vector<uint8_t> encode_manifest(const Manifest& manifest) {
+  return frame(kManifestMagic, kManifestFormat, encode_manifest_body(manifest));
+}
+
+Result<Manifest> decode_manifest(std::span<const uint8_t> bytes, const std::string& path) {
+  DP_TRY(const auto body, unframe(bytes, kManifestMagic, kManifestFormat, path));
+  auto manifest = decode_manifest_body(body);
+  if (manifest) {
+    auto valid = validate_manifest(*manifest);
+    if (valid) return manifest;
+    manifest = std::move(valid).error();
+  }
+  manifest.error().where = str(path, ':', kFrameHeaderBytes);
+  return manifest;
+}
+
+Result<Manifest> load_manifest(Storage& storage, const std::string& path) {
+  const auto id = parse_manifest_name(std::string_view(path).substr(path.find_last_of('/') + 1));
+  if (!id) {
+    return Error{ErrorCode::kNoInput, "not a manifest: its name is not manifest-TERM-N.dpm", path};
+  }
+  DP_TRY(const Bytes bytes, storage.read_file(path, kManifestBytesMax));
+  DP_TRY(Manifest manifest, decode_manifest(bytes.span(), path));
+  if (manifest.id != *id) {
+    return Error{ErrorCode::kBadData,
+                 str("holds checkpoint ", manifest.id, ", not what its name says"), path};
+  }
+  return manifest;
+}
+
+Result<Manifest> load_latest(Storage& storage, const std::string& run_dir,
+                             std::vector<std::string>* skipped) {
+  DP_TRY(const std::vector<Found> found, find_manifests(storage, run_dir));
+  Error newest;
+  for (const Found& candidate : found) {
+    auto manifest = load_whole(storage, run_dir, candidate.id);
+    if (manifest) return manifest;
+    if (&candidate == &found.front()) newest = manifest.error();
+    if (skipped != nullptr) {
+      skipped->push_back(
+          str(candidate.name, ": ", manifest.error().what, " (", manifest.error().where, ")"));
+    }
+  }
+  if (found.empty()) {
+    return Error{ErrorCode::kNoInput, "there is no checkpoint yet", checkpoints_dir(run_dir)};
+  }
+  newest.code = ErrorCode::kBadData;
+  newest.hint =
+      "none of the checkpoints can be used; train anew with --fresh, or restore the folder";
+  return std::move(newest).with_context("no whole checkpoint among ", found.size(), ", the newest");
+}
+
+Result<void> publish(Storage& storage, const std::string& run_dir, const Manifest& manifest) {
+  const std::string path = manifest_path(run_dir, manifest.id);
+  if (auto valid = validate_manifest(manifest); !valid) {
+    valid.error().where = path;
+    return std::move(valid).context("not published");
+  }
+  DP_TRY_VOID(check_files(storage, checkpoint_folder(run_dir, manifest.id), manifest)
+                  .context("not published"));
+  const std::vector<uint8_t> bytes = encode_manifest(manifest);
+  if (bytes.size() > kManifestBytesMax) {
+    return Error{ErrorCode::kCannotCreate,
+                 str("a manifest of ", bytes.size(), " bytes is too large"), path};
+  }
+  DP_TRY(const bool created, storage.create_exclusive(path, bytes));
+  if (created) return {};
+  return Error{ErrorCode::kCannotCreate, "a checkpoint of that number is published already", path};
+}
+
+Result<void> remove_old(Storage& storage, const std::string& run_dir, uint32_t keep) {
+  DP_CHECK(keep > 0);
+  DP_TRY(const std::vector<Found> found, find_manifests(storage, run_dir));
+  uint32_t kept = 0;
+  ViewId oldest_kept;
+  for (const Found& candidate : found) {
+    if (kept < keep) {
+      if (load_whole(storage, run_dir, candidate.id)) {
+        ++kept;
+        oldest_kept = candidate.id;
+      }
+    } else {
+      // The manifest goes first: from then on nobody looks for the images.
+      DP_TRY_VOID(storage.remove(manifest_path(run_dir, candidate.id)));
+    }
+  }
+  if (kept < keep) return {};  // nothing is known to be superfluous
+  DP_TRY(const std::vector<std::string> names, storage.list(checkpoints_dir(run_dir)));
+  for (const std::string& name : names) {
+    if (const auto id = parse_checkpoint_name(name); id && *id < oldest_kept) {
+      DP_TRY_VOID(remove_folder(storage, checkpoint_folder(run_dir, *id)));
+    }
+    if (const auto id = parse_temporary_name(name); id && *id < oldest_kept) {
+      DP_TRY_VOID(storage.remove(checkpoints_dir(run_dir) + "/" + name));
+    }
+  }
+  return {};
+}
+
+}  // namespace downpour::checkpoint

@@ -1,0 +1,72 @@
+// Manifest: the file whose creation publishes a checkpoint. It names every partition's image and
+// all that a chief needs to go on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shared/base/ids.h"
+#include "shared/base/result.h"
+#include "shared/env/storage.h"
+#include "shared/tensor/variables.h"
+#include "shared/wire/messages.h"
+
+namespace downpour::checkpoint {
+
+constexpr uint32_t kManifestFormat = 1;
+constexpr uint64_t kManifestBytesMax = 64 * 1024 * 1024;
+
+/// What the chief knows of an epoch that is complete.
+struct EpochRecord {
+  uint32_t epoch = 0;
+  uint32_t shards = 0;
+  wire::ShardCounts counts;  // the same at every partition
+  std::string summary;       // JSON, the chief's; opaque here
+  bool operator==(const EpochRecord&) const = default;
+};
+
+struct Manifest {
+  ViewId id;         // (term, n)
+  uint64_t run = 0;  // RunFile::id
+  uint64_t plan_hash = 0;
+  std::string job;          // effective, TOML
+  uint32_t partitions = 0;  // P
+  std::vector<TableSpec> tables;
+  std::vector<wire::ImageRef> images;  // exactly P, by partition
+  uint32_t completed_epochs = 0;
+  uint32_t sealed_epochs = 0;  // sealed by this manifest
+  std::vector<EpochRecord> epochs;
+  uint64_t rows = 0;  // embedding rows in all
+  std::string build;  // information only, as is the next
+  int64_t created_unix_s = 0;
+  bool operator==(const Manifest&) const = default;
+};
+
+/// What a manifest must be: ids set, P a power of two, every partition exactly once, plain file
+/// names, tables whose sizes can be computed with. publish() and the reader both ask.
+Result<void> validate_manifest(const Manifest& manifest);
+
+std::vector<uint8_t> encode_manifest(const Manifest& manifest);
+/// `path` is for messages. kBadData for any flipped bit or truncation, kUnsupported for a later
+/// format.
+Result<Manifest> decode_manifest(std::span<const uint8_t> bytes, const std::string& path);
+
+/// One manifest file; its name must agree with its content.
+Result<Manifest> load_manifest(Storage& storage, const std::string& path);
+
+/// The highest whole manifest of a run whose image files are there and long enough; why higher ones
+/// were passed over goes to `skipped` (may be null). kNoInput where there is none at all, kBadData
+/// where none is whole.
+Result<Manifest> load_latest(Storage& storage, const std::string& run_dir,
+                             std::vector<std::string>* skipped);
+
+/// Publishes a checkpoint, atomically and durably, after all its image files are. kCannotCreate
+/// where one of that (term, n) exists: manifests are never overwritten.
+Result<void> publish(Storage& storage, const std::string& run_dir, const Manifest& manifest);
+
+/// Keeps the newest `keep` (at least 1) whole checkpoints; removes what is older, and leftovers of
+/// checkpoints never published that are older. Safe to stop anywhere; run by one chief at a time.
+Result<void> remove_old(Storage& storage, const std::string& run_dir, uint32_t keep);
+
+}  // namespace downpour::checkpoint

@@ -1,0 +1,200 @@
+#include "shared/checkpoint/partition_reader.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "shared/checkpoint/checksum.h"
+#include "shared/checkpoint/image_layout.h"
+#include "shared/checkpoint/schema_codec.h"
+
+namespace downpour::checkpoint {
+namespace {
+
+using ByteSpan = std::span<const uint8_t>;
+
+/// One image being read; holds what its error messages need.
+class ImageReader {
+ public:
+  ImageReader(ByteSpan bytes, const std::vector<TableSpec>& tables, const std::string& path,
+              uint64_t offset)
+      : bytes_(bytes), tables_(tables), path_(path), offset_(offset) {}
+
+  Result<PartitionImage> read() {
+    DP_TRY_VOID(read_header());
+    DP_TRY_VOID(check_sections());
+    return read_content();
+  }
+
+ private:
+  Error bad(uint64_t at, std::string what) const {
+    return Error{ErrorCode::kBadData, std::move(what), str(path_, ':', offset_ + at)};
+  }
+  Error bad(uint64_t at, Error cause) const {
+    cause.where = str(path_, ':', offset_ + at);
+    return cause;
+  }
+
+  /// Header and section table, their checksum first.
+  Result<void> read_header() {
+    if (bytes_.size() < sizeof(header_))
+      return bad(0, str("cut off: an image of ", bytes_.size(), " bytes"));
+    std::memcpy(&header_, bytes_.data(), sizeof(header_));
+    if (std::memcmp(header_.magic, kImageMagic, sizeof(kImageMagic)) != 0) {
+      return bad(0, "no partition image begins here");
+    }
+    const uint64_t room = (bytes_.size() - sizeof(header_)) / sizeof(SectionEntry);
+    if (header_.sections > room)
+      return bad(16, str("damaged: ", header_.sections, " sections do not fit"));
+    const ByteSpan table = bytes_.subspan(sizeof(header_), header_.sections * sizeof(SectionEntry));
+    Checksum sum;
+    sum.add(bytes_.first(kSummedImageHeaderBytes));
+    sum.add(table);
+    if (sum.value() != header_.checksum)
+      return bad(0, "damaged: the header's checksum does not match");
+    if (header_.format != kImageFormat) {
+      return Error{ErrorCode::kUnsupported,
+                   str("image format ", header_.format, ", this build reads ", kImageFormat),
+                   str(path_, ':', offset_ + 8), "use the build that wrote it, or a later one"};
+    }
+    if (header_.bytes != bytes_.size()) {
+      return bad(48, str("cut off: ", bytes_.size(), " of ", header_.bytes, " bytes"));
+    }
+    entries_.resize(header_.sections);
+    if (!entries_.empty()) std::memcpy(entries_.data(), table.data(), table.size());
+    return {};
+  }
+
+  Result<void> check_padding(uint64_t begin, uint64_t end) const {
+    const ByteSpan padding = bytes_.subspan(begin, end - begin);
+    const auto flaw =
+        std::find_if(padding.begin(), padding.end(), [](uint8_t b) { return b != 0; });
+    if (flaw == padding.end()) return {};
+    return bad(begin + uint64_t(flaw - padding.begin()), "damaged: padding that is not zero");
+  }
+
+  /// Sections follow one another without a gap, fill the image, and match their checksums.
+  Result<void> check_sections() const {
+    const uint64_t table_end = sizeof(header_) + entries_.size() * sizeof(SectionEntry);
+    uint64_t position = align_image(table_end);
+    if (position > bytes_.size()) return bad(table_end, "cut off after the section table");
+    DP_TRY_VOID(check_padding(table_end, position));
+    for (size_t s = 0; s < entries_.size(); ++s) {
+      const SectionEntry& entry = entries_[s];
+      const uint64_t left = bytes_.size() - position;
+      if (entry.offset != position || entry.bytes > left || align_image(entry.bytes) > left) {
+        return bad(position, str("section ", s, " does not lie where it should"));
+      }
+      if (checksum_of(bytes_.subspan(position, entry.bytes)) != entry.checksum) {
+        return bad(position, str("damaged: the checksum of section ", s, " (", entry.bytes,
+                                 " bytes) does not match"));
+      }
+      const uint64_t next = position + align_image(entry.bytes);
+      DP_TRY_VOID(check_padding(position + entry.bytes, next));
+      position = next;
+    }
+    if (position != bytes_.size()) return bad(position, "bytes after the last section");
+    return {};
+  }
+
+  Result<PartitionImage> read_content() {
+    if (!next_is(SectionType::kState))
+      return bad(sizeof(header_), "the first section is not the state");
+    const SectionEntry& state = entries_[next_++];
+    auto image = decode_state(bytes_.subspan(state.offset, state.bytes));
+    if (!image) return bad(state.offset, std::move(image).error());
+    if (raw(image->partition) != header_.partition) {
+      return bad(state.offset, str("state of partition ", image->partition, " in an image of ",
+                                   header_.partition));
+    }
+    while (next_ < entries_.size()) {
+      DP_TRY(TableImage table, read_table());
+      if (!image->tables.empty() && image->tables.back().table >= table.table) {
+        return bad(sizeof(header_), "tables are not ascending");
+      }
+      image->tables.push_back(std::move(table));
+    }
+    return image;
+  }
+
+  bool next_is(SectionType type) const {
+    return next_ < entries_.size() && entries_[next_].type == uint32_t(type);
+  }
+
+  Result<TableImage> read_table() {
+    if (!next_is(SectionType::kKeys)) {
+      return bad(entries_[next_].offset, str("section ", next_, " is not a table's keys"));
+    }
+    const SectionEntry& keys = entries_[next_++];
+    if (keys.table >= tables_.size()) {
+      return bad(keys.offset, str("table ", keys.table, " of a model that has ", tables_.size()));
+    }
+    TableImage image{.table = TableId(keys.table)};
+    DP_TRY_VOID(copy_section(keys, &image.keys));
+    const TableSpec& spec = tables_[keys.table];
+    for (uint32_t m = 0; m < spec.members.size(); ++m) {
+      if (!next_is(SectionType::kRows) || entries_[next_].table != keys.table ||
+          entries_[next_].member != m) {
+        return bad(keys.offset, str("table ", spec.name, " lacks variable ", spec.members[m].name));
+      }
+      const SectionEntry& rows = entries_[next_++];
+      std::vector<float> floats;
+      DP_TRY_VOID(copy_section(rows, &floats));
+      auto copies = stored_copies(spec, m, image.keys, floats.size());
+      if (!copies)
+        return bad(rows.offset,
+                   std::move(copies).context("variable ", spec.members[m].name).error());
+      if (*copies != rows.copies) {
+        return bad(rows.offset, str("variable ", spec.members[m].name, " stores ", *copies,
+                                    " floats a weight, not ", rows.copies));
+      }
+      image.members.push_back(std::move(floats));
+    }
+    return image;
+  }
+
+  template <typename T>
+  Result<void> copy_section(const SectionEntry& entry, std::vector<T>* values) const {
+    if (entry.bytes % sizeof(T) != 0)
+      return bad(entry.offset, str(entry.bytes, " bytes are not whole elements"));
+    values->resize(entry.bytes / sizeof(T));
+    if (entry.bytes > 0) std::memcpy(values->data(), bytes_.data() + entry.offset, entry.bytes);
+    return {};
+  }
+
+  ByteSpan bytes_;
+  const std::vector<TableSpec>& tables_;
+  const std::string& path_;
+  uint64_t offset_;
+  ImageHeader header_{};
+  std::vector<SectionEntry> entries_;
+  size_t next_ = 0;
+};
+
+}  // namespace
+
+Result<PartitionImage> decode_image(std::span<const uint8_t> bytes,
+                                    const std::vector<TableSpec>& tables, const std::string& path,
+                                    uint64_t offset) {
+  return ImageReader(bytes, tables, path, offset).read();
+}
+
+Result<PartitionImage> read_image(Storage& storage, const std::string& folder,
+                                  const wire::ImageRef& ref, const std::vector<TableSpec>& tables) {
+  if (auto valid = validate_image_ref(ref); !valid) {
+    valid.error().where = folder;
+    return std::move(valid).error();
+  }
+  const std::string path = folder + "/" + ref.file;
+  DP_TRY(const Bytes bytes, storage.read_range(path, ref.offset, ref.bytes));
+  DP_TRY(PartitionImage image, decode_image(bytes.span(), tables, path, ref.offset));
+  // Whole in itself, but is it the one? Another incarnation or checkpoint may have left its file
+  // here.
+  if (checksum_of(bytes.span()) != ref.checksum || image.partition != ref.partition) {
+    return Error{ErrorCode::kBadData,
+                 str("not the image of partition ", ref.partition, " that the manifest names"),
+                 str(path, ':', ref.offset)};
+  }
+  return image;
+}
+
+}  // namespace downpour::checkpoint

@@ -1,0 +1,30 @@
+// Reads partition images back; refuses, by file and offset, whatever was not written so.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shared/base/result.h"
+#include "shared/checkpoint/image.h"
+#include "shared/env/storage.h"
+#include "shared/tensor/variables.h"
+#include "shared/wire/messages.h"
+
+namespace downpour::checkpoint {
+
+/// One image from its bytes, all sums checked. Sizes agree with `tables`: members present, rows
+/// whole, keys ascending, dense blocks within the variable. What the keys' hashes say and how many
+/// slots an optimizer has is not known here: the importing partition checks these. `path` and
+/// `offset` (of the image in its file) are for messages. kBadData: any flipped bit, truncation, or
+/// disagreement; kUnsupported: a whole image of a later format.
+Result<PartitionImage> decode_image(std::span<const uint8_t> bytes,
+                                    const std::vector<TableSpec>& tables, const std::string& path,
+                                    uint64_t offset);
+
+/// The image that `ref` names, or an error; never a part of one. `ref` may come from a peer.
+Result<PartitionImage> read_image(Storage& storage, const std::string& folder,
+                                  const wire::ImageRef& ref, const std::vector<TableSpec>& tables);
+
+}  // namespace downpour::checkpoint

@@ -1,0 +1,154 @@
+#include "shared/checkpoint/partition_writer.h"
+
+#include <bit>
+#include <cstring>
+
+#include "shared/base/check.h"
+#include "shared/base/units.h"
+#include "shared/checkpoint/image_layout.h"
+#include "shared/checkpoint/schema_codec.h"
+
+namespace downpour::checkpoint {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "images are little-endian");
+
+constexpr size_t kBufferBytes = kMiB;
+constexpr size_t kDirectBytesMin = 256 * kKiB;  // larger pieces go to the file without a copy
+
+using ByteSpan = std::span<const uint8_t>;
+
+template <typename T>
+ByteSpan bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(T)};
+}
+
+/// An image's sections in the order they are written: state, then for each table its keys and its
+/// members.
+struct Plan {
+  std::vector<SectionEntry> entries;
+  std::vector<ByteSpan> contents;
+
+  void add(SectionEntry entry, ByteSpan content) {
+    entry.bytes = content.size();
+    entry.checksum = checksum_of(content);
+    entries.push_back(entry);
+    contents.push_back(content);
+  }
+};
+
+void plan_table(const TableImage& image, const std::vector<TableSpec>& tables, Plan* plan) {
+  const uint32_t table = raw(image.table);
+  DP_CHECK(table < tables.size(), table, tables.size());
+  DP_CHECK(image.members.size() == tables[table].members.size(), table, image.members.size());
+  plan->add({.type = uint32_t(SectionType::kKeys), .table = table}, bytes_of(image.keys));
+  for (size_t m = 0; m < image.members.size(); ++m) {
+    const auto copies = stored_copies(tables[table], m, image.keys, image.members[m].size());
+    DP_CHECK(copies.has_value(), tables[table].name, m, copies.error().what);
+    plan->add({.type = uint32_t(SectionType::kRows),
+               .table = table,
+               .member = uint32_t(m),
+               .copies = *copies},
+              bytes_of(image.members[m]));
+  }
+}
+
+ImageHeader header_of(const PartitionImage& image, Plan* plan) {
+  ImageHeader header{};
+  std::memcpy(header.magic, kImageMagic, sizeof(header.magic));
+  header.format = kImageFormat;
+  header.partition = raw(image.partition);
+  header.sections = uint32_t(plan->entries.size());
+  uint64_t offset = align_image(sizeof(header) + plan->entries.size() * sizeof(SectionEntry));
+  for (SectionEntry& entry : plan->entries) {
+    entry.offset = offset;
+    offset += align_image(entry.bytes);
+  }
+  header.bytes = offset;
+  Checksum sum;
+  sum.add({reinterpret_cast<const uint8_t*>(&header), kSummedImageHeaderBytes});
+  sum.add(bytes_of(plan->entries));
+  header.checksum = sum.value();
+  return header;
+}
+
+}  // namespace
+
+ImageFileWriter::ImageFileWriter(std::unique_ptr<OutputFile> file, std::string file_name,
+                                 const std::vector<TableSpec>& tables)
+    : file_(std::move(file)), file_name_(std::move(file_name)), tables_(&tables) {
+  buffer_.reserve(kBufferBytes);
+}
+
+Result<ImageFileWriter> ImageFileWriter::create(Storage& storage, const std::string& folder,
+                                                const std::string& file_name,
+                                                const std::vector<TableSpec>& tables) {
+  DP_TRY_VOID(storage.make_dirs(folder));
+  DP_TRY(std::unique_ptr<OutputFile> file, storage.create(folder + "/" + file_name));
+  return ImageFileWriter(std::move(file), file_name, tables);
+}
+
+Result<void> ImageFileWriter::add(const PartitionImage& image) {
+  const std::vector<uint8_t> state = encode_state(image);
+  Plan plan;
+  plan.add({.type = uint32_t(SectionType::kState)}, state);
+  for (size_t t = 0; t < image.tables.size(); ++t) {
+    DP_CHECK(t == 0 || image.tables[t - 1].table < image.tables[t].table, t);
+    plan_table(image.tables[t], *tables_, &plan);
+  }
+  const ImageHeader header = header_of(image, &plan);
+
+  image_begin_ = position_;
+  checksum_ = Checksum();
+  DP_TRY_VOID(put({reinterpret_cast<const uint8_t*>(&header), sizeof(header)}));
+  DP_TRY_VOID(put(bytes_of(plan.entries)));
+  DP_TRY_VOID(put_padding());
+  for (size_t s = 0; s < plan.contents.size(); ++s) {
+    DP_CHECK(position_ - image_begin_ == plan.entries[s].offset, position_, image_begin_, s);
+    DP_TRY_VOID(put(plan.contents[s]));
+    DP_TRY_VOID(put_padding());
+  }
+  DP_CHECK(position_ - image_begin_ == header.bytes, position_, image_begin_, header.bytes);
+  refs_.push_back({image.partition, file_name_, image_begin_, header.bytes, checksum_.value()});
+  return {};
+}
+
+Result<std::vector<wire::ImageRef>> ImageFileWriter::finish() {
+  DP_TRY_VOID(flush());
+  DP_TRY_VOID(file_->commit());
+  return std::move(refs_);
+}
+
+Result<void> ImageFileWriter::put(ByteSpan bytes) {
+  position_ += bytes.size();
+  checksum_.add(bytes);
+  if (bytes.size() >= kDirectBytesMin || buffer_.size() + bytes.size() > kBufferBytes) {
+    DP_TRY_VOID(flush());
+  }
+  if (bytes.size() >= kDirectBytesMin) return file_->append(bytes);
+  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+  return {};
+}
+
+Result<void> ImageFileWriter::put_padding() {
+  static constexpr uint8_t kZeros[kImageAlignment] = {};
+  return put({kZeros, align_image(position_) - position_});
+}
+
+Result<void> ImageFileWriter::flush() {
+  if (buffer_.empty()) return {};
+  DP_TRY_VOID(file_->append(buffer_));
+  buffer_.clear();
+  return {};
+}
+
+Result<std::vector<wire::ImageRef>> write_images(Storage& storage, const std::string& folder,
+                                                 const std::string& file_name,
+                                                 std::span<const PartitionImage> images,
+                                                 const std::vector<TableSpec>& tables) {
+  DP_TRY(ImageFileWriter writer, ImageFileWriter::create(storage, folder, file_name, tables));
+  for (const PartitionImage& image : images) DP_TRY_VOID(writer.add(image));
+  return writer.finish();
+}
+
+}  // namespace downpour::checkpoint

@@ -1,0 +1,55 @@
+// Writes partition images, one after the other, into one file of a checkpoint.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shared/base/result.h"
+#include "shared/checkpoint/checksum.h"
+#include "shared/checkpoint/image.h"
+#include "shared/env/storage.h"
+#include "shared/tensor/variables.h"
+#include "shared/wire/messages.h"
+
+namespace downpour::checkpoint {
+
+/// One file of one ps core. Images may be added as they are copied out of their partitions, so that
+/// no more than one need be held; the file has its name after finish(). Dropped before, it leaves
+/// nothing behind.
+class ImageFileWriter {
+ public:
+  /// Makes `folder` where it is missing. `tables` and `storage` must outlive the writer.
+  static Result<ImageFileWriter> create(Storage& storage, const std::string& folder,
+                                        const std::string& file_name,
+                                        const std::vector<TableSpec>& tables);
+  /// The image's sizes must agree with the tables (DP_CHECK). After an error the file is given up.
+  Result<void> add(const PartitionImage& image);
+  /// One fsync, then the name. References in the order of the images.
+  Result<std::vector<wire::ImageRef>> finish();
+
+ private:
+  ImageFileWriter(std::unique_ptr<OutputFile> file, std::string file_name,
+                  const std::vector<TableSpec>& tables);
+  Result<void> put(std::span<const uint8_t> bytes);
+  Result<void> put_padding();
+  Result<void> flush();
+
+  std::unique_ptr<OutputFile> file_;
+  std::string file_name_;
+  const std::vector<TableSpec>* tables_;
+  std::vector<uint8_t> buffer_;
+  Checksum checksum_;  // of the image being written
+  uint64_t image_begin_ = 0;
+  uint64_t position_ = 0;
+  std::vector<wire::ImageRef> refs_;
+};
+
+/// All of it in one call.
+Result<std::vector<wire::ImageRef>> write_images(Storage& storage, const std::string& folder,
+                                                 const std::string& file_name,
+                                                 std::span<const PartitionImage> images,
+                                                 const std::vector<TableSpec>& tables);
+
+}  // namespace downpour::checkpoint

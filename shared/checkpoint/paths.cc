@@ -1,0 +1,81 @@
+#include "shared/checkpoint/paths.h"
+
+#include <charconv>
+#include <cstdio>
+
+#include "shared/base/str.h"
+
+namespace downpour::checkpoint {
+namespace {
+
+/// Takes a number without sign or leading zero off the front: one number has one name.
+std::optional<uint32_t> take_number(std::string_view* text) {
+  uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error != std::errc{} || (text->front() == '0' && end != text->data() + 1)) return {};
+  text->remove_prefix(size_t(end - text->data()));
+  return value;
+}
+
+bool take(std::string_view* text, std::string_view prefix) {
+  if (!text->starts_with(prefix)) return false;
+  text->remove_prefix(prefix.size());
+  return true;
+}
+
+}  // namespace
+
+std::string run_path(const std::string& run_dir) { return run_dir + "/run"; }
+std::string job_path(const std::string& run_dir) { return run_dir + "/job.toml"; }
+std::string checkpoints_dir(const std::string& run_dir) { return run_dir + "/checkpoints"; }
+std::string term_path(const std::string& run_dir, uint32_t term) {
+  return str(run_dir, "/term-", term);
+}
+
+std::string manifest_path(const std::string& run_dir, ViewId id) {
+  return str(checkpoints_dir(run_dir), "/manifest-", id.term, '-', id.n, ".dpm");
+}
+
+std::string checkpoint_folder(const std::string& run_dir, ViewId id) {
+  return str(checkpoints_dir(run_dir), '/', id.term, '-', id.n);
+}
+
+std::string image_file_name(uint32_t index, uint32_t thread, Incarnation incarnation) {
+  char name[64];
+  std::snprintf(name, sizeof(name), "ps-%u-%u-%016llx.ckpt", index, thread,
+                static_cast<unsigned long long>(raw(incarnation)));
+  return name;
+}
+
+std::optional<uint32_t> parse_term_name(std::string_view name) {
+  if (!take(&name, "term-")) return {};
+  const auto term = take_number(&name);
+  return name.empty() ? term : std::nullopt;
+}
+
+std::optional<ViewId> parse_checkpoint_name(std::string_view name) {
+  const auto term = take_number(&name);
+  if (!term || !take(&name, "-")) return {};
+  const auto n = take_number(&name);
+  if (!n || !name.empty()) return {};
+  return ViewId{*term, *n};
+}
+
+std::optional<ViewId> parse_manifest_name(std::string_view name) {
+  if (!take(&name, "manifest-") || !name.ends_with(".dpm")) return {};
+  name.remove_suffix(4);
+  return parse_checkpoint_name(name);
+}
+
+bool is_plain_name(std::string_view name) {
+  const auto is_word = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  if (name.empty() || name.size() > 128 || !is_word(name[0])) return false;
+  for (const char c : name) {
+    if (!is_word(c) && c != '.' && c != '-') return false;
+  }
+  return true;
+}
+
+}  // namespace downpour::checkpoint

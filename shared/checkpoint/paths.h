@@ -1,0 +1,31 @@
+// Where the files of a run lie. Every path of a run folder is made here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "shared/base/ids.h"
+
+namespace downpour::checkpoint {
+
+std::string run_path(const std::string& run_dir);                  // <run_dir>/run
+std::string job_path(const std::string& run_dir);                  // <run_dir>/job.toml
+std::string checkpoints_dir(const std::string& run_dir);           // <run_dir>/checkpoints
+std::string term_path(const std::string& run_dir, uint32_t term);  // <run_dir>/term-3
+std::string manifest_path(const std::string& run_dir, ViewId id);  // .../manifest-3-17.dpm
+std::string checkpoint_folder(const std::string& run_dir,
+                              ViewId id);  // .../3-17: wire::Save::folder
+/// The file a ps core writes; the incarnation keeps a zombie from touching its successor's file.
+std::string image_file_name(uint32_t index, uint32_t thread, Incarnation incarnation);
+
+std::optional<uint32_t> parse_term_name(std::string_view name);      // "term-3"
+std::optional<ViewId> parse_manifest_name(std::string_view name);    // "manifest-3-17.dpm"
+std::optional<ViewId> parse_checkpoint_name(std::string_view name);  // "3-17"
+
+/// [A-Za-z0-9_][A-Za-z0-9_.-]{0,127}: what a name that comes from a peer or a file must be to
+/// become a path.
+bool is_plain_name(std::string_view name);
+
+}  // namespace downpour::checkpoint

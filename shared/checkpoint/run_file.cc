@@ -1,0 +1,71 @@
+#include "shared/checkpoint/run_file.h"
+
+#include <algorithm>
+
+#include "shared/checkpoint/framed_file.h"
+#include "shared/checkpoint/paths.h"
+#include "shared/checkpoint/schema_codec.h"
+
+namespace downpour::checkpoint {
+namespace {
+
+constexpr std::string_view kRunMagic = "DPRUN";
+constexpr uint64_t kRunBytesMax = 16 * 1024 * 1024;
+constexpr int kTermAttemptsMax = 1000;
+
+}  // namespace
+
+std::vector<uint8_t> encode_run(const RunFile& run) {
+  return frame(kRunMagic, kRunFormat, encode_run_body(run));
+}
+
+Result<RunFile> decode_run(std::span<const uint8_t> bytes, const std::string& path) {
+  DP_TRY(const auto body, unframe(bytes, kRunMagic, kRunFormat, path));
+  auto run = decode_run_body(body);
+  if (!run) {
+    run.error().where = str(path, ':', kFrameHeaderBytes);
+    return run;
+  }
+  if (run->id == 0) return Error{ErrorCode::kBadData, "the run's id is missing", path};
+  return run;
+}
+
+Result<void> write_run(Storage& storage, const std::string& run_dir, const RunFile& run) {
+  DP_CHECK(run.id != 0);
+  DP_TRY_VOID(storage.make_dirs(run_dir));
+  DP_TRY(const bool created, storage.create_exclusive(run_path(run_dir), encode_run(run)));
+  if (created) return {};
+  return Error{ErrorCode::kCannotCreate, "a run has begun in this folder", run_path(run_dir),
+               "go on with it, or choose another folder"};
+}
+
+Result<RunFile> read_run(Storage& storage, const std::string& run_dir) {
+  auto bytes = storage.read_file(run_path(run_dir), kRunBytesMax);
+  if (bytes) return decode_run(bytes->span(), run_path(run_dir));
+  if (bytes.error().code == ErrorCode::kNoInput) {
+    return Error{ErrorCode::kNoInput, "not a run folder: there is no file `run` in it", run_dir,
+                 "give the folder that `downpour train` named"};
+  }
+  return std::move(bytes).error();
+}
+
+Result<uint32_t> highest_term(Storage& storage, const std::string& run_dir) {
+  DP_TRY(const std::vector<std::string> names, storage.list(run_dir));
+  uint32_t highest = 0;
+  for (const std::string& name : names)
+    highest = std::max(highest, parse_term_name(name).value_or(0));
+  return highest;
+}
+
+Result<uint32_t> take_term(Storage& storage, const std::string& run_dir) {
+  for (int attempt = 0; attempt < kTermAttemptsMax; ++attempt) {
+    DP_TRY(const uint32_t highest, highest_term(storage, run_dir));
+    if (highest == UINT32_MAX) break;
+    const uint32_t term = highest + 1;
+    DP_TRY(const bool taken, storage.create_exclusive(term_path(run_dir, term), {}));
+    if (taken) return term;  // else another chief was faster: look again
+  }
+  return Error{ErrorCode::kCannotCreate, "no free term", term_path(run_dir, UINT32_MAX)};
+}
+
+}  // namespace downpour::checkpoint

@@ -1,0 +1,38 @@
+// The chief's durable state: the file `run`, written once, and the files `term-N`, each created by
+// one chief only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "shared/base/result.h"
+#include "shared/env/storage.h"
+
+namespace downpour::checkpoint {
+
+constexpr uint32_t kRunFormat = 1;
+
+struct RunFile {
+  uint64_t id = 0;  // random, not 0
+  uint64_t plan_hash = 0;
+  uint64_t fingerprint = 0;  // of the data set
+  std::string job;           // effective as the run began, TOML
+  std::string build;         // information only, as is the next
+  int64_t created_unix_s = 0;
+  bool operator==(const RunFile&) const = default;
+};
+
+std::vector<uint8_t> encode_run(const RunFile& run);
+Result<RunFile> decode_run(std::span<const uint8_t> bytes, const std::string& path);
+
+/// Makes the run folder and writes `run`. kCannotCreate where there is one: a run is begun once.
+Result<void> write_run(Storage& storage, const std::string& run_dir, const RunFile& run);
+/// kNoInput where `run_dir` is no run folder.
+Result<RunFile> read_run(Storage& storage, const std::string& run_dir);
+
+/// The highest term any chief has taken; 0: none. A chief that sees one above its own stops.
+Result<uint32_t> highest_term(Storage& storage, const std::string& run_dir);
+/// Takes the next term; no two chiefs ever get the same.
+Result<uint32_t> take_term(Storage& storage, const std::string& run_dir);
+
+}  // namespace downpour::checkpoint

@@ -1,0 +1,336 @@
+#include "shared/checkpoint/schema_codec.h"
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+#include <cstring>
+#include <exception>
+#include <kj/exception.h>
+
+#include "schemas/checkpoint.capnp.h"
+
+namespace downpour::checkpoint {
+namespace {
+
+namespace schema = downpour::schema::checkpoint;
+
+constexpr int kNestingMax = 16;
+
+std::string text_of(capnp::Text::Reader text) { return std::string(text.begin(), text.size()); }
+
+std::vector<uint8_t> bytes_of(capnp::MessageBuilder& builder) {
+  const kj::Array<capnp::word> words = capnp::messageToFlatArray(builder);
+  const kj::ArrayPtr<const kj::byte> bytes = words.asBytes();
+  return std::vector<uint8_t>(bytes.begin(), bytes.end());
+}
+
+/// Runs `decode(root)` on a message. Cap'n Proto throws on what it dislikes; here that becomes an
+/// Error.
+template <typename Root, typename Decode>
+auto with_message(std::span<const uint8_t> bytes, Decode&& decode)
+    -> decltype(decode(typename Root::Reader{})) {
+  if (bytes.empty() || bytes.size() % sizeof(capnp::word) != 0) {
+    return Error{ErrorCode::kBadData,
+                 str("a message of ", bytes.size(), " bytes, not whole words")};
+  }
+  const size_t words = bytes.size() / sizeof(capnp::word);
+  kj::Array<capnp::word> aligned = kj::heapArray<capnp::word>(words);
+  std::memcpy(aligned.asBytes().begin(), bytes.data(), bytes.size());
+  capnp::ReaderOptions options;
+  options.traversalLimitInWords =
+      2 * words + 64;  // we read each field once; this also bounds list lengths
+  options.nestingLimit = kNestingMax;
+  try {
+    capnp::FlatArrayMessageReader reader(aligned, options);
+    return decode(reader.getRoot<Root>());
+  } catch (const kj::Exception& exception) {
+    return Error{ErrorCode::kBadData,
+                 str("not a valid message: ", exception.getDescription().cStr())};
+  } catch (const std::exception& exception) {
+    return Error{ErrorCode::kBadData, str("not a valid message: ", exception.what())};
+  }
+}
+
+template <typename Enum>
+Result<Enum> enum_of(uint8_t value, Enum last, const char* what) {
+  if (value > uint8_t(last)) {
+    return Error{ErrorCode::kUnsupported, str(what, " ", int(value), " is unknown to this build")};
+  }
+  return Enum(value);
+}
+
+// ---- counts and sums ----
+
+void write_counts(const wire::ShardCounts& counts, schema::Counts::Builder out) {
+  out.setBatches(counts.batches);
+  out.setRead(counts.read);
+  out.setApplied(counts.applied);
+  out.setFiltered(counts.filtered);
+  out.setSkipped(counts.skipped);
+  out.setDropped(counts.dropped);
+  out.setQuarantined(counts.quarantined);
+  out.setFirstOffset(counts.first_offset);
+  out.setEndOffset(counts.end_offset);
+}
+
+wire::ShardCounts read_counts(schema::Counts::Reader in) {
+  wire::ShardCounts counts;
+  counts.batches = in.getBatches();
+  counts.read = in.getRead();
+  counts.applied = in.getApplied();
+  counts.filtered = in.getFiltered();
+  counts.skipped = in.getSkipped();
+  counts.dropped = in.getDropped();
+  counts.quarantined = in.getQuarantined();
+  counts.first_offset = in.getFirstOffset();
+  counts.end_offset = in.getEndOffset();
+  return counts;
+}
+
+void write_sums(const OutputSums& sums, schema::Sums::Builder out) {
+  out.setWeight(sums.weight);
+  out.setLoss(sums.loss);
+  out.setLabel(sums.label);
+  out.setLabelSquared(sums.label_squared);
+  out.setPrediction(sums.prediction);
+  out.setCorrect(sums.correct);
+  out.setSquaredError(sums.squared_error);
+}
+
+OutputSums read_sums(schema::Sums::Reader in) {
+  return {.weight = in.getWeight(),
+          .loss = in.getLoss(),
+          .label = in.getLabel(),
+          .label_squared = in.getLabelSquared(),
+          .prediction = in.getPrediction(),
+          .correct = in.getCorrect(),
+          .squared_error = in.getSquaredError()};
+}
+
+// ---- tables ----
+
+void write_variable(const VariableSpec& variable, schema::Variable::Builder out) {
+  out.setName(variable.name);
+  out.setDim(variable.dim);
+  auto shape = out.initShape(unsigned(variable.shape.size()));
+  for (unsigned i = 0; i < shape.size(); ++i) shape.set(i, variable.shape[i]);
+  auto init = out.initInit();
+  init.setType(uint8_t(variable.init.type));
+  init.setScale(variable.init.scale);
+  const OptimizerSpec& spec = variable.optimizer;
+  auto optimizer = out.initOptimizer();
+  optimizer.setType(uint8_t(spec.type));
+  optimizer.setLearningRate(spec.learning_rate);
+  optimizer.setMomentum(spec.momentum);
+  optimizer.setNesterov(spec.nesterov);
+  optimizer.setInitialAccumulator(spec.initial_accumulator);
+  optimizer.setEpsilon(spec.epsilon);
+  optimizer.setBeta1(spec.beta1);
+  optimizer.setBeta2(spec.beta2);
+  optimizer.setL1(spec.l1);
+  optimizer.setL2(spec.l2);
+  optimizer.setBeta(spec.beta);
+}
+
+Result<VariableSpec> read_variable(schema::Variable::Reader in) {
+  VariableSpec variable;
+  variable.name = text_of(in.getName());
+  variable.dim = in.getDim();
+  for (const uint32_t d : in.getShape()) variable.shape.push_back(d);
+  const auto init = in.getInit();
+  DP_TRY(variable.init.type, enum_of(init.getType(), InitType::kNormal, "initializer"));
+  variable.init.scale = init.getScale();
+  const auto optimizer = in.getOptimizer();
+  OptimizerSpec& spec = variable.optimizer;
+  DP_TRY(spec.type, enum_of(optimizer.getType(), OptimizerType::kFtrl, "optimizer"));
+  spec.learning_rate = optimizer.getLearningRate();
+  spec.momentum = optimizer.getMomentum();
+  spec.nesterov = optimizer.getNesterov();
+  spec.initial_accumulator = optimizer.getInitialAccumulator();
+  spec.epsilon = optimizer.getEpsilon();
+  spec.beta1 = optimizer.getBeta1();
+  spec.beta2 = optimizer.getBeta2();
+  spec.l1 = optimizer.getL1();
+  spec.l2 = optimizer.getL2();
+  spec.beta = optimizer.getBeta();
+  return variable;
+}
+
+Result<TableSpec> read_table(schema::Table::Reader in) {
+  TableSpec table;
+  table.name = text_of(in.getName());
+  DP_TRY(table.kind, enum_of(in.getKind(), TableKind::kDense, "table kind"));
+  for (const auto member : in.getMembers()) {
+    DP_TRY(VariableSpec variable, read_variable(member));
+    table.members.push_back(std::move(variable));
+  }
+  return table;
+}
+
+// ---- roots ----
+
+Result<Manifest> read_manifest(schema::Manifest::Reader in) {
+  Manifest manifest;
+  manifest.id = {in.getTerm(), in.getN()};
+  manifest.run = in.getRun();
+  manifest.plan_hash = in.getPlanHash();
+  manifest.job = text_of(in.getJob());
+  manifest.partitions = in.getPartitions();
+  for (const auto table : in.getTables()) {
+    DP_TRY(TableSpec spec, read_table(table));
+    manifest.tables.push_back(std::move(spec));
+  }
+  for (const auto image : in.getImages()) {
+    manifest.images.push_back({PartitionId(image.getPartition()), text_of(image.getFile()),
+                               image.getOffset(), image.getBytes(), image.getChecksum()});
+  }
+  manifest.completed_epochs = in.getCompletedEpochs();
+  manifest.sealed_epochs = in.getSealedEpochs();
+  for (const auto epoch : in.getEpochs()) {
+    manifest.epochs.push_back({epoch.getEpoch(), epoch.getShards(), read_counts(epoch.getCounts()),
+                               text_of(epoch.getSummary())});
+  }
+  manifest.rows = in.getRows();
+  manifest.build = text_of(in.getBuild());
+  manifest.created_unix_s = in.getCreatedUnixSeconds();
+  return manifest;
+}
+
+Result<PartitionImage> read_state(schema::PartitionState::Reader in) {
+  PartitionImage image;
+  image.partition = PartitionId(in.getPartition());
+  image.version = in.getVersion();
+  image.sealed_epochs = in.getSealedEpochs();
+  for (const auto state : in.getEpochs()) {
+    EpochImage epoch;
+    epoch.epoch = state.getEpoch();
+    epoch.shards_ended = state.getShardsEnded();
+    epoch.counts = read_counts(state.getCounts());
+    for (const auto sums : state.getMetrics()) epoch.metrics.push_back(read_sums(sums));
+    for (const auto ended : state.getEnded())
+      epoch.ended.push_back({ended.getBegin(), ended.getEnd()});
+    image.epochs.push_back(std::move(epoch));
+  }
+  for (const auto state : in.getShards()) {
+    ShardImage shard;
+    shard.shard = {state.getEpoch(), state.getShard()};
+    shard.watermark = state.getWatermark();
+    shard.ended = state.getEnded();
+    shard.records = state.getRecords();
+    shard.records_hash = state.getRecordsHash();
+    shard.counts = read_counts(state.getCounts());
+    image.shards.push_back(shard);
+  }
+  return image;
+}
+
+Result<RunFile> read_run_body(schema::Run::Reader in) {
+  return RunFile{.id = in.getId(),
+                 .plan_hash = in.getPlanHash(),
+                 .fingerprint = in.getFingerprint(),
+                 .job = text_of(in.getJob()),
+                 .build = text_of(in.getBuild()),
+                 .created_unix_s = in.getCreatedUnixSeconds()};
+}
+
+}  // namespace
+
+std::vector<uint8_t> encode_manifest_body(const Manifest& manifest) {
+  capnp::MallocMessageBuilder builder;
+  auto out = builder.initRoot<schema::Manifest>();
+  out.setTerm(manifest.id.term);
+  out.setN(manifest.id.n);
+  out.setRun(manifest.run);
+  out.setPlanHash(manifest.plan_hash);
+  out.setJob(manifest.job);
+  out.setPartitions(manifest.partitions);
+  auto tables = out.initTables(unsigned(manifest.tables.size()));
+  for (unsigned t = 0; t < tables.size(); ++t) {
+    const TableSpec& table = manifest.tables[t];
+    tables[t].setName(table.name);
+    tables[t].setKind(uint8_t(table.kind));
+    auto members = tables[t].initMembers(unsigned(table.members.size()));
+    for (unsigned m = 0; m < members.size(); ++m) write_variable(table.members[m], members[m]);
+  }
+  auto images = out.initImages(unsigned(manifest.images.size()));
+  for (unsigned i = 0; i < images.size(); ++i) {
+    const wire::ImageRef& ref = manifest.images[i];
+    images[i].setPartition(raw(ref.partition));
+    images[i].setFile(ref.file);
+    images[i].setOffset(ref.offset);
+    images[i].setBytes(ref.bytes);
+    images[i].setChecksum(ref.checksum);
+  }
+  out.setCompletedEpochs(manifest.completed_epochs);
+  out.setSealedEpochs(manifest.sealed_epochs);
+  auto epochs = out.initEpochs(unsigned(manifest.epochs.size()));
+  for (unsigned e = 0; e < epochs.size(); ++e) {
+    epochs[e].setEpoch(manifest.epochs[e].epoch);
+    epochs[e].setShards(manifest.epochs[e].shards);
+    write_counts(manifest.epochs[e].counts, epochs[e].initCounts());
+    epochs[e].setSummary(manifest.epochs[e].summary);
+  }
+  out.setRows(manifest.rows);
+  out.setBuild(manifest.build);
+  out.setCreatedUnixSeconds(manifest.created_unix_s);
+  return bytes_of(builder);
+}
+
+Result<Manifest> decode_manifest_body(std::span<const uint8_t> bytes) {
+  return with_message<schema::Manifest>(bytes, read_manifest);
+}
+
+std::vector<uint8_t> encode_run_body(const RunFile& run) {
+  capnp::MallocMessageBuilder builder;
+  auto out = builder.initRoot<schema::Run>();
+  out.setId(run.id);
+  out.setPlanHash(run.plan_hash);
+  out.setFingerprint(run.fingerprint);
+  out.setJob(run.job);
+  out.setBuild(run.build);
+  out.setCreatedUnixSeconds(run.created_unix_s);
+  return bytes_of(builder);
+}
+
+Result<RunFile> decode_run_body(std::span<const uint8_t> bytes) {
+  return with_message<schema::Run>(bytes, read_run_body);
+}
+
+std::vector<uint8_t> encode_state(const PartitionImage& image) {
+  capnp::MallocMessageBuilder builder;
+  auto out = builder.initRoot<schema::PartitionState>();
+  out.setPartition(raw(image.partition));
+  out.setVersion(image.version);
+  out.setSealedEpochs(image.sealed_epochs);
+  auto epochs = out.initEpochs(unsigned(image.epochs.size()));
+  for (unsigned e = 0; e < epochs.size(); ++e) {
+    const EpochImage& epoch = image.epochs[e];
+    epochs[e].setEpoch(epoch.epoch);
+    epochs[e].setShardsEnded(epoch.shards_ended);
+    write_counts(epoch.counts, epochs[e].initCounts());
+    auto metrics = epochs[e].initMetrics(unsigned(epoch.metrics.size()));
+    for (unsigned i = 0; i < metrics.size(); ++i) write_sums(epoch.metrics[i], metrics[i]);
+    auto ended = epochs[e].initEnded(unsigned(epoch.ended.size()));
+    for (unsigned i = 0; i < ended.size(); ++i) {
+      ended[i].setBegin(epoch.ended[i].begin);
+      ended[i].setEnd(epoch.ended[i].end);
+    }
+  }
+  auto shards = out.initShards(unsigned(image.shards.size()));
+  for (unsigned s = 0; s < shards.size(); ++s) {
+    const ShardImage& shard = image.shards[s];
+    shards[s].setEpoch(shard.shard.epoch);
+    shards[s].setShard(shard.shard.shard);
+    shards[s].setWatermark(shard.watermark);
+    shards[s].setEnded(shard.ended);
+    shards[s].setRecords(shard.records);
+    shards[s].setRecordsHash(shard.records_hash);
+    write_counts(shard.counts, shards[s].initCounts());
+  }
+  return bytes_of(builder);
+}
+
+Result<PartitionImage> decode_state(std::span<const uint8_t> bytes) {
+  return with_message<schema::PartitionState>(bytes, read_state);
+}
+
+}  // namespace downpour::checkpoint

@@ -1,0 +1,28 @@
+// Plain structs <-> Cap'n Proto (schemas/checkpoint.capnp); the bytes stand inside framed files and
+// image sections, whose checksums were checked before. Decoding still trusts nothing: no throw,
+// memory bounded by the bytes given.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shared/base/result.h"
+#include "shared/checkpoint/image.h"
+#include "shared/checkpoint/manifest.h"
+#include "shared/checkpoint/run_file.h"
+
+namespace downpour::checkpoint {
+
+std::vector<uint8_t> encode_manifest_body(const Manifest& manifest);
+Result<Manifest> decode_manifest_body(std::span<const uint8_t> bytes);
+
+std::vector<uint8_t> encode_run_body(const RunFile& run);
+Result<RunFile> decode_run_body(std::span<const uint8_t> bytes);
+
+/// All of an image but its tables.
+std::vector<uint8_t> encode_state(const PartitionImage& image);
+Result<PartitionImage> decode_state(std::span<const uint8_t> bytes);
+
+}  // namespace downpour::checkpoint

@@ -1,0 +1,179 @@
+#include "shared/checkpoint/summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+#include <span>
+
+#include "shared/checkpoint/partition_reader.h"
+#include "shared/checkpoint/paths.h"
+#include "shared/checkpoint/run_file.h"
+
+namespace downpour::checkpoint {
+namespace {
+
+/// Statistics of one variable, in the order of partitions and keys.
+struct Totals {
+  uint64_t rows = 0, elements = 0, stored = 0, zeros = 0, non_finite = 0;
+  double squares = 0;
+  float min = std::numeric_limits<float>::infinity();
+  float max = -std::numeric_limits<float>::infinity();
+
+  void add_weights(std::span<const float> weights) {
+    elements += weights.size();
+    for (const float w : weights) {
+      if (!std::isfinite(w)) {
+        ++non_finite;
+        continue;
+      }
+      if (w == 0) ++zeros;
+      squares += double{w} * double{w};
+      min = std::min(min, w);
+      max = std::max(max, w);
+    }
+  }
+  void add_table(const TableSpec& spec, const TableImage& image, size_t m) {
+    const std::vector<float>& floats = image.members[m];
+    uint64_t weights = 0;
+    for (const uint64_t key : image.keys) weights += spec.row_floats(m, key);
+    const uint64_t copies =
+        weights == 0 ? 1 : floats.size() / weights;  // the reader saw that it divides
+    size_t position = 0;
+    for (const uint64_t key : image.keys) {
+      const uint64_t row = spec.row_floats(m, key);
+      add_weights(std::span(floats).subspan(position, row));
+      position += row * copies;
+    }
+    rows += image.keys.size();
+    stored += floats.size();
+  }
+  VariableSummary summary(const TableSpec& table, size_t m) const {
+    const bool any = elements > non_finite;
+    return {.table = table.name,
+            .kind = table.kind,
+            .spec = table.members[m],
+            .rows = rows,
+            .elements = elements,
+            .weight_bytes = elements * sizeof(float),
+            .slot_bytes = (stored - elements) * sizeof(float),
+            .l2_norm = std::sqrt(squares),
+            .min = any ? min : 0.0F,
+            .max = any ? max : 0.0F,
+            .zeros = zeros,
+            .non_finite = non_finite};
+  }
+};
+
+struct Source {
+  Manifest manifest;
+  std::string manifest_path;
+  std::string folder;  // of the images
+  std::vector<std::string> skipped;
+};
+
+Result<Source> open_run(Storage& storage, const std::string& run_dir) {
+  Source source;
+  DP_TRY(const RunFile run, read_run(storage, run_dir));
+  DP_TRY(source.manifest, load_latest(storage, run_dir, &source.skipped));
+  source.manifest_path = manifest_path(run_dir, source.manifest.id);
+  source.folder = checkpoint_folder(run_dir, source.manifest.id);
+  if (source.manifest.run != run.id) {
+    return Error{ErrorCode::kBadData,
+                 "the checkpoint belongs to another run than the file `run` says",
+                 source.manifest_path};
+  }
+  return source;
+}
+
+Result<Source> open_manifest(Storage& storage, const std::string& path) {
+  Source source;
+  DP_TRY(source.manifest, load_manifest(storage, path));
+  source.manifest_path = path;
+  const size_t slash = path.find_last_of('/');
+  const std::string beside = slash == std::string::npos ? std::string() : path.substr(0, slash + 1);
+  source.folder = str(beside, source.manifest.id.term, '-', source.manifest.id.n);
+  return source;
+}
+
+Result<Source> open(Storage& storage, const std::string& path) {
+  DP_TRY(const bool there, storage.exists(path));
+  if (!there) return Error{ErrorCode::kNoInput, "no such file or folder", path};
+  if (const auto names = storage.list(path)) return open_run(storage, path);
+  return open_manifest(storage, path);
+}
+
+/// What is gathered while the images go by.
+struct Gathering {
+  std::vector<std::vector<Totals>> totals;  // by table, by member
+  std::vector<uint64_t> partition_rows;
+  std::vector<uint64_t> versions;
+  std::map<uint32_t, std::vector<uint32_t>>
+      ended;  // epoch -> shards ended, by partition that knows the epoch
+
+  void add(const std::vector<TableSpec>& tables, const PartitionImage& image) {
+    uint64_t rows = 0;
+    for (const TableImage& table : image.tables) {
+      const TableSpec& spec = tables[raw(table.table)];
+      for (size_t m = 0; m < spec.members.size(); ++m)
+        totals[raw(table.table)][m].add_table(spec, table, m);
+      if (spec.kind == TableKind::kEmbedding) rows += table.keys.size();
+    }
+    partition_rows.push_back(rows);
+    versions.push_back(image.version);
+    for (const EpochImage& epoch : image.epochs) ended[epoch.epoch].push_back(epoch.shards_ended);
+  }
+};
+
+void fill(const Gathering& gathering, Summary* summary) {
+  const std::vector<TableSpec>& tables = summary->manifest.tables;
+  for (size_t t = 0; t < tables.size(); ++t) {
+    for (size_t m = 0; m < tables[t].members.size(); ++m) {
+      summary->variables.push_back(gathering.totals[t][m].summary(tables[t], m));
+    }
+  }
+  for (const auto& [epoch, ended] : gathering.ended) {
+    const auto [least, most] = std::minmax_element(ended.begin(), ended.end());
+    // A partition that does not list the epoch has not begun it.
+    const bool all = ended.size() == summary->manifest.partitions;
+    summary->open_epochs.push_back({epoch, all ? *least : 0, *most});
+  }
+  std::vector<uint64_t> rows = gathering.partition_rows;
+  std::sort(rows.begin(), rows.end());
+  for (const uint64_t n : rows) summary->rows += n;
+  summary->rows_min = rows.front();
+  summary->rows_median = rows[rows.size() / 2];
+  summary->rows_max = rows.back();
+  const auto [oldest, newest] =
+      std::minmax_element(gathering.versions.begin(), gathering.versions.end());
+  summary->version_min = *oldest;
+  summary->version_max = *newest;
+}
+
+}  // namespace
+
+Result<Summary> summarize(Storage& storage, const std::string& path) {
+  DP_TRY(Source source, open(storage, path));
+  Summary summary;
+  summary.manifest = std::move(source.manifest);
+  summary.manifest_path = std::move(source.manifest_path);
+  summary.skipped = std::move(source.skipped);
+  const Manifest& manifest = summary.manifest;
+
+  Gathering gathering;
+  for (const TableSpec& table : manifest.tables)
+    gathering.totals.emplace_back(table.members.size());
+  std::set<std::string> files;
+  for (const wire::ImageRef& ref : manifest.images) {
+    DP_TRY(const PartitionImage image, read_image(storage, source.folder, ref, manifest.tables));
+    gathering.add(manifest.tables, image);
+    files.insert(ref.file);
+    summary.bytes += ref.bytes;
+  }
+  summary.files = uint32_t(files.size());
+  fill(gathering, &summary);
+  return summary;
+}
+
+}  // namespace downpour::checkpoint

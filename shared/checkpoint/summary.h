@@ -1,0 +1,58 @@
+// Summary: what `downpour inspect` shows of a checkpoint. Making it reads every byte, so it also
+// verifies them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shared/base/result.h"
+#include "shared/checkpoint/manifest.h"
+#include "shared/env/storage.h"
+#include "shared/tensor/variables.h"
+
+namespace downpour::checkpoint {
+
+/// One variable as stored. Statistics are of its weights, not of its slots; elements never written
+/// are not stored.
+struct VariableSummary {
+  std::string table;
+  TableKind kind = TableKind::kEmbedding;
+  VariableSpec spec;
+  uint64_t rows = 0;      // embedding rows, or dense blocks
+  uint64_t elements = 0;  // weights stored
+  uint64_t weight_bytes = 0;
+  uint64_t slot_bytes = 0;
+  double l2_norm = 0;      // of finite elements
+  float min = 0, max = 0;  // of finite elements; 0 where there is none
+  uint64_t zeros = 0;
+  uint64_t non_finite = 0;  // NaN or infinite
+  bool operator==(const VariableSummary&) const = default;
+};
+
+/// Sums over the partitions of an epoch that is not sealed.
+struct OpenEpochSummary {
+  uint32_t epoch = 0;
+  uint32_t shards_ended_min = 0;  // at the partition that is farthest behind
+  uint32_t shards_ended_max = 0;
+  bool operator==(const OpenEpochSummary&) const = default;
+};
+
+struct Summary {
+  Manifest manifest;
+  std::string manifest_path;
+  std::vector<std::string> skipped;  // newer manifests that are not whole, and why
+  std::vector<VariableSummary> variables;
+  std::vector<OpenEpochSummary> open_epochs;
+  uint64_t rows = 0;                                     // embedding rows, as counted
+  uint64_t rows_min = 0, rows_median = 0, rows_max = 0;  // of a partition
+  uint64_t version_min = 0, version_max = 0;
+  uint32_t files = 0;
+  uint64_t bytes = 0;  // of the images
+};
+
+/// Of the newest whole checkpoint of a run folder, or of the manifest at `path`. kNoInput where
+/// `path` is neither; kBadData, by file and offset, where a byte is not as written.
+Result<Summary> summarize(Storage& storage, const std::string& path);
+
+}  // namespace downpour::checkpoint

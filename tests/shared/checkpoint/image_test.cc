@@ -1,0 +1,285 @@
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "shared/checkpoint/checksum.h"
+#include "shared/checkpoint/image_layout.h"
+#include "shared/checkpoint/partition_reader.h"
+#include "tests/shared/checkpoint/support.h"
+
+namespace downpour::checkpoint {
+namespace {
+
+const std::vector<TableSpec> kTables = test_tables();
+
+std::vector<uint8_t> bytes_of_file(const std::string& path) {
+  PosixStorage storage;
+  const Bytes bytes = *storage.read_file(path, 1 << 30);
+  return {bytes.data(), bytes.data() + bytes.size()};
+}
+
+std::vector<uint8_t> encoded(const PartitionImage& image) {
+  const Folder folder;
+  PosixStorage storage;
+  REQUIRE(write_images(storage, folder.path, "f", std::span(&image, 1), kTables));
+  return bytes_of_file(folder.path + "/f");
+}
+
+/// Puts checksums right again after a change, as a hostile or buggy writer would.
+void reseal(std::vector<uint8_t>& bytes) {
+  ImageHeader header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  std::vector<SectionEntry> entries(header.sections);
+  std::memcpy(entries.data(), bytes.data() + sizeof(header), entries.size() * sizeof(SectionEntry));
+  for (SectionEntry& entry : entries) {
+    entry.checksum =
+        checksum_of(std::span<const uint8_t>(bytes).subspan(entry.offset, entry.bytes));
+  }
+  std::memcpy(bytes.data() + sizeof(header), entries.data(), entries.size() * sizeof(SectionEntry));
+  Checksum sum;
+  sum.add({bytes.data(), kSummedImageHeaderBytes});
+  sum.add({bytes.data() + sizeof(header), entries.size() * sizeof(SectionEntry)});
+  header.checksum = sum.value();
+  std::memcpy(bytes.data(), &header, sizeof(header));
+}
+
+size_t entry_at(size_t section) { return sizeof(ImageHeader) + section * sizeof(SectionEntry); }
+
+template <typename T>
+void poke(std::vector<uint8_t>& bytes, size_t offset, T value) {
+  std::memcpy(bytes.data() + offset, &value, sizeof(value));
+}
+
+TEST_CASE("what a partition writes it reads back, bit for bit", "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  std::vector<PartitionImage> images;
+  for (uint32_t p = 0; p < 20; ++p) images.push_back(random_image(p, p % 3 == 1 ? 0 : p * 50, p));
+  images[3].epochs.clear(), images[3].shards.clear(), images[3].tables.clear();
+  // Bit patterns that arithmetic would not keep, and a piece large enough to bypass the write
+  // buffer.
+  images[4] = random_image(4, 40'000, 4);
+  images[5].tables[0].members[0][0] = -0.0F;
+  images[5].tables[0].members[0][1] = 1e-45F;
+  const auto refs = write_images(storage, folder.path + "/new/folder", "f", images, kTables);
+  REQUIRE(refs);
+  REQUIRE(refs->size() == images.size());
+  for (size_t i = 0; i < images.size(); ++i) {
+    CHECK((*refs)[i].offset % 64 == 0);
+    const auto image = read_image(storage, folder.path + "/new/folder", (*refs)[i], kTables);
+    REQUIRE(image);
+    CHECK(*image == images[i]);
+  }
+  CHECK(refs->back().offset + refs->back().bytes ==
+        *storage.file_bytes(folder.path + "/new/folder/f"));
+}
+
+TEST_CASE("NaN payloads survive", "[checkpoint]") {
+  PartitionImage image = random_image(1, 1, 9);
+  const uint32_t nan = 0x7fa12345;
+  std::memcpy(image.tables[0].members[1].data(), &nan, sizeof(nan));
+  const auto decoded = decode_image(encoded(image), kTables, "f", 0);
+  REQUIRE(decoded);
+  uint32_t bits = 0;
+  std::memcpy(&bits, decoded->tables[0].members[1].data(), sizeof(bits));
+  CHECK(bits == nan);
+}
+
+TEST_CASE("any flipped bit of an image is refused, naming file and offset", "[checkpoint]") {
+  PartitionImage image = random_image(1, 8, 1);
+  std::vector<uint8_t> bytes = encoded(image);
+  REQUIRE(bytes.size() < 4096);
+  for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    bytes[bit / 8] ^= uint8_t(1 << bit % 8);
+    const auto decoded = decode_image(bytes, kTables, "some/file", 640);
+    bytes[bit / 8] ^= uint8_t(1 << bit % 8);
+    if (decoded) FAIL("bit " << bit << " was flipped and not seen");
+    if (decoded.error().code != ErrorCode::kBadData ||
+        decoded.error().where.rfind("some/file:", 0) != 0) {
+      FAIL("bit " << bit << ": " << decoded.error().what << " at " << decoded.error().where);
+    }
+  }
+  CHECK(decode_image(bytes, kTables, "some/file", 640));
+}
+
+TEST_CASE("a flipped weight is found in its section", "[checkpoint]") {
+  std::vector<uint8_t> bytes = encoded(random_image(1, 8, 1));
+  SectionEntry last;
+  std::memcpy(&last, bytes.data() + entry_at(3), sizeof(last));
+  bytes[last.offset + 5] ^= 1;
+  const auto decoded = decode_image(bytes, kTables, "f", 128);
+  REQUIRE_FALSE(decoded);
+  CHECK(decoded.error().where == str("f:", 128 + last.offset));
+  CHECK(decoded.error().what.find("section 3") != std::string::npos);
+}
+
+TEST_CASE("every truncation of an image is refused", "[checkpoint]") {
+  const std::vector<uint8_t> bytes = encoded(random_image(0, 4, 2));
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    if (decode_image(std::span(bytes).first(size), kTables, "f", 0))
+      FAIL("cut at " << size << " and not seen");
+  }
+}
+
+TEST_CASE("images with sound checksums and unsound content are refused", "[checkpoint]") {
+  const std::vector<uint8_t> good = encoded(random_image(1, 8, 1));
+  const auto refused = [&](size_t offset, auto value) {
+    std::vector<uint8_t> bytes = good;
+    poke(bytes, offset, value);
+    reseal(bytes);
+    const auto decoded = decode_image(bytes, kTables, "f", 0);
+    return !decoded && !decoded.error().what.empty();
+  };
+  SectionEntry keys;
+  std::memcpy(&keys, good.data() + entry_at(1), sizeof(keys));
+  CHECK(refused(12, uint32_t{2}));                 // partition of the header
+  CHECK(refused(48, uint64_t{good.size() + 64}));  // length
+  CHECK(refused(entry_at(0), uint32_t{7}));        // unknown section
+  CHECK(refused(entry_at(1) + 4, uint32_t{9}));    // unknown table
+  CHECK(refused(entry_at(1) + 4, uint32_t{1}));    // another table
+  CHECK(refused(entry_at(2) + 8, uint32_t{1}));    // members out of order
+  CHECK(refused(entry_at(2) + 12, uint32_t{2}));   // floats a weight
+  CHECK(refused(keys.offset, UINT64_MAX));         // keys not ascending
+  for (size_t at = 0; at < 256; at += 8) {         // hostile state messages
+    SectionEntry state;
+    std::memcpy(&state, good.data() + entry_at(0), sizeof(state));
+    for (const uint64_t value :
+         {UINT64_MAX, uint64_t{0x7fffffff00000001}, uint64_t{0xfffffff700000001}}) {
+      std::vector<uint8_t> bytes = good;
+      poke(bytes, state.offset + at, value);
+      reseal(bytes);
+      (void)decode_image(bytes, kTables, "f",
+                         0);  // must not crash or swallow memory; may be a valid state
+    }
+  }
+}
+
+TEST_CASE("a later format is called unsupported, not damaged", "[checkpoint]") {
+  std::vector<uint8_t> bytes = encoded(random_image(1, 1, 1));
+  poke(bytes, 8, uint32_t{2});
+  reseal(bytes);
+  CHECK(decode_image(bytes, kTables, "f", 0).error().code == ErrorCode::kUnsupported);
+}
+
+TEST_CASE("an image must be the one that the manifest names", "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  const std::vector<PartitionImage> images = {random_image(1, 5, 1), random_image(2, 5, 2)};
+  const auto refs = write_images(storage, folder.path, "f", images, kTables);
+  REQUIRE(refs);
+  wire::ImageRef ref = (*refs)[0];
+  const auto code = [&] { return read_image(storage, folder.path, ref, kTables).error().code; };
+  ref.checksum ^= 1;  // another image of the same partition
+  CHECK(code() == ErrorCode::kBadData);
+  ref = (*refs)[0], ref.partition = PartitionId{2};
+  CHECK(code() == ErrorCode::kBadData);
+  ref = (*refs)[0], ref.offset += 64;
+  CHECK(code() == ErrorCode::kBadData);
+  ref = (*refs)[0], ref.bytes = UINT64_MAX;
+  CHECK(code() == ErrorCode::kBadData);
+  ref = (*refs)[0], ref.bytes = uint64_t{1} << 40;  // larger than the file: nothing is allocated
+  CHECK(code() == ErrorCode::kBadData);
+  ref = (*refs)[0], ref.file = "../f";  // a name from a peer is no path
+  CHECK(code() == ErrorCode::kBadData);
+  ref = (*refs)[0], ref.file = "gone";
+  CHECK(code() == ErrorCode::kNoInput);
+}
+
+TEST_CASE("a checkpoint file that can't be made is an error with its path", "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  REQUIRE(storage.write_file_atomic(folder.path + "/file", as_bytes("x")));
+  const auto refs = write_images(storage, folder.path + "/file/1-1", "f", {}, kTables);
+  REQUIRE_FALSE(refs);
+  CHECK(refs.error().code == ErrorCode::kCannotCreate);
+  CHECK(refs.error().where.find("file/1-1") != std::string::npos);
+}
+
+TEST_CASE("a checkpoint file appears whole or not at all", "[checkpoint]") {
+  const PartitionImage image = random_image(0, 100, 1);
+  for (int crash_at = 1;; ++crash_at) {
+    const Folder folder;
+    CrashingStorage storage(crash_at);
+    const auto refs =
+        write_images(storage, folder.path + "/1-1", "f", std::span(&image, 1), kTables);
+    PosixStorage disk;
+    if (*disk.exists(folder.path + "/1-1/f")) {
+      CHECK(*decode_image(bytes_of_file(folder.path + "/1-1/f"), kTables, "f", 0) == image);
+    }
+    if (refs) break;
+    REQUIRE(crash_at < 20);
+  }
+}
+
+/// Format 1 as released: these bytes stay readable for ever, and this build still writes them.
+TEST_CASE("golden image of format 1", "[checkpoint][golden]") {
+  const std::string path = std::string(DP_GOLDEN_DIR) + "/image-v1.bin";
+  PartitionImage image{.partition = PartitionId{3}, .version = 41, .sealed_epochs = 2};
+  image.epochs = {{.epoch = 2,
+                   .shards_ended = 4,
+                   .counts = {.batches = 8, .read = 100, .applied = 99, .skipped = 1}}};
+  image.epochs[0].metrics = {
+      {.weight = 99, .loss = 12.5, .label = 30, .prediction = 31.25, .correct = 80}};
+  image.epochs[0].ended = {{0, 3}, {5, 6}};
+  image.shards = {
+      {.shard = {2, 4}, .watermark = 7, .records = 70, .records_hash = 0x0123456789abcdef}};
+  image.tables = {{TableId{0}, {5, 1000, uint64_t{1} << 63}, {}}, {TableId{1}, {2}, {}}};
+  image.tables[0].members = {{1, 2, 3, 4, 5, 6, 7, 8, 9}, std::vector<float>(24, -0.5F)};
+  image.tables[1].members = {std::vector<float>(908, 0.25F)};
+  const std::vector<uint8_t> bytes = encoded(image);
+  if (std::getenv("DP_WRITE_GOLDEN") != nullptr) {
+    PosixStorage storage;
+    REQUIRE(storage.write_file_atomic(path, bytes));
+  }
+  const std::vector<uint8_t> golden = bytes_of_file(path);
+  CHECK(golden == bytes);
+  const auto decoded = decode_image(golden, kTables, path, 0);
+  REQUIRE(decoded);
+  CHECK(*decoded == image);
+}
+
+TEST_CASE("speed of writing and reading images", "[.][bench]") {
+  const char* dir = std::getenv("DP_BENCH_DIR");  // a disk; memory otherwise
+  const Folder memory;
+  const struct { std::string path; } folder{dir != nullptr ? dir : memory.path};
+  PosixStorage storage;
+  const std::vector<TableSpec> tables = {
+      {"features",
+       TableKind::kEmbedding,
+       {{.name = "w", .dim = 1, .optimizer = {.type = OptimizerType::kFtrl}}}}};
+  std::vector<PartitionImage> images;
+  double megabytes = 0;
+  for (uint32_t p = 0; p < 256; ++p) {
+    PartitionImage image{.partition = PartitionId(p), .version = 1};
+    TableImage table{.table = TableId{0}, .members = {std::vector<float>(2734 * 3, 0.5F)}};
+    for (uint64_t key = 0; key < 2734; ++key) table.keys.push_back(key * 256 + p);
+    image.tables.push_back(std::move(table));
+    images.push_back(std::move(image));
+    megabytes += 2734 * 20e-6;
+  }
+  const auto time = [&](const char* what, auto&& work) {
+    double best = 1e9;
+    for (int i = 0; i < 7; ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      work();
+      best = std::min(
+          best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
+    std::printf("%-28s %7.2f ms %8.0f MB/s\n", what, best * 1e3, megabytes / best);
+  };
+  std::vector<uint8_t> flat(size_t(megabytes * 1e6));
+  std::vector<uint8_t> copy(flat.size());
+  time("memcpy", [&] { std::memcpy(copy.data(), flat.data(), flat.size()); });
+  time("write + fsync of one buffer",
+       [&] { REQUIRE(storage.write_file_atomic(folder.path + "/plain", flat)); });
+  std::vector<wire::ImageRef> refs;
+  time("write_images, 256 partitions",
+       [&] { refs = *write_images(storage, folder.path, "f", images, tables); });
+  time("read_image of them", [&] {
+    for (const wire::ImageRef& ref : refs) REQUIRE(read_image(storage, folder.path, ref, tables));
+  });
+}
+
+}  // namespace
+}  // namespace downpour::checkpoint

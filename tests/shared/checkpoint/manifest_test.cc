@@ -1,0 +1,251 @@
+#include <algorithm>
+#include <cstdlib>
+
+#include "shared/checkpoint/framed_file.h"
+#include "shared/checkpoint/partition_reader.h"
+#include "shared/checkpoint/schema_codec.h"
+#include "tests/shared/checkpoint/support.h"
+
+namespace downpour::checkpoint {
+namespace {
+
+Manifest published(Storage& storage, const std::string& run_dir, ViewId id) {
+  Manifest manifest = write_checkpoint(storage, run_dir, id);
+  REQUIRE(publish(storage, run_dir, manifest));
+  return manifest;
+}
+
+void flip(const std::string& path, size_t byte) {
+  PosixStorage storage;
+  const Bytes bytes = *storage.read_file(path, 1 << 20);
+  std::vector<uint8_t> changed(bytes.data(), bytes.data() + bytes.size());
+  changed[byte] ^= 4;
+  REQUIRE(storage.write_file_atomic(path, changed));
+}
+
+TEST_CASE("a published manifest is read back as it was", "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  const Manifest manifest = published(storage, folder.path, {1, 2});
+  std::vector<std::string> skipped;
+  const auto latest = load_latest(storage, folder.path, &skipped);
+  REQUIRE(latest);
+  CHECK(*latest == manifest);
+  CHECK(skipped.empty());
+}
+
+TEST_CASE("the highest manifest counts, terms before numbers", "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  for (const ViewId id : {ViewId{2, 9}, ViewId{10, 1}, ViewId{2, 10}, ViewId{9, 99}}) {
+    published(storage, folder.path, id);
+  }
+  CHECK(load_latest(storage, folder.path, nullptr)->id == ViewId{10, 1});
+}
+
+TEST_CASE("a torn newest manifest is skipped, by name and reason", "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  published(storage, folder.path, {1, 1});
+  published(storage, folder.path, {1, 2});
+  published(storage, folder.path, {1, 3});
+  flip(manifest_path(folder.path, {1, 3}), 100);
+  const Bytes bytes = *storage.read_file(manifest_path(folder.path, {1, 2}), 1 << 20);
+  REQUIRE(storage.write_file_atomic(manifest_path(folder.path, {1, 2}),
+                                    bytes.span().first(bytes.size() / 2)));
+  std::vector<std::string> skipped;
+  CHECK(load_latest(storage, folder.path, &skipped)->id == ViewId{1, 1});
+  REQUIRE(skipped.size() == 2);
+  CHECK(skipped[0].find("manifest-1-3.dpm: damaged") == 0);
+  CHECK(skipped[1].find("manifest-1-2.dpm: cut off") == 0);
+}
+
+TEST_CASE("a manifest whose image files are gone or short is skipped", "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  published(storage, folder.path, {1, 1});
+  const Manifest newest = published(storage, folder.path, {1, 2});
+  const std::string file = checkpoint_folder(folder.path, {1, 2}) + "/" + newest.images[3].file;
+  const uint64_t bytes = *storage.file_bytes(file);
+  REQUIRE(storage.write_file_atomic(file, storage.read_range(file, 0, bytes - 64)->span()));
+  CHECK(load_latest(storage, folder.path, nullptr)->id == ViewId{1, 1});
+  REQUIRE(storage.remove(file));
+  CHECK(load_latest(storage, folder.path, nullptr)->id == ViewId{1, 1});
+}
+
+TEST_CASE("a manifest under another's name is refused", "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  const Manifest manifest = published(storage, folder.path, {1, 1});
+  REQUIRE(storage.write_file_atomic(manifest_path(folder.path, {7, 7}), encode_manifest(manifest)));
+  CHECK(load_manifest(storage, manifest_path(folder.path, {7, 7})).error().code ==
+        ErrorCode::kBadData);
+  CHECK(load_latest(storage, folder.path, nullptr)->id == ViewId{1, 1});
+}
+
+TEST_CASE("no checkpoint yet and no whole checkpoint are different errors", "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  CHECK(load_latest(storage, folder.path, nullptr).error().code == ErrorCode::kNoInput);
+  published(storage, folder.path, {1, 1});
+  flip(manifest_path(folder.path, {1, 1}), 40);
+  const auto latest = load_latest(storage, folder.path, nullptr);
+  CHECK(latest.error().code == ErrorCode::kBadData);
+  CHECK(latest.error().where.find("manifest-1-1.dpm") != std::string::npos);
+}
+
+TEST_CASE("manifests are never overwritten", "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  Manifest manifest = published(storage, folder.path, {1, 1});
+  manifest.job = "another";
+  CHECK(publish(storage, folder.path, manifest).error().code == ErrorCode::kCannotCreate);
+  CHECK(load_latest(storage, folder.path, nullptr)->job == "name = \"test\"\n");
+}
+
+TEST_CASE("a manifest that lacks a partition, or a file, is not published", "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  const Manifest good = write_checkpoint(storage, folder.path, {1, 1});
+  Manifest manifest = good;
+  manifest.images.pop_back();
+  CHECK_FALSE(publish(storage, folder.path, manifest));
+  manifest = good, manifest.images[1].partition = PartitionId{0};
+  CHECK_FALSE(publish(storage, folder.path, manifest));
+  manifest = good, manifest.images[1].file = "gone.ckpt";
+  CHECK_FALSE(publish(storage, folder.path, manifest));
+  manifest = good, manifest.images[1].file = "../../etc/passwd";
+  CHECK_FALSE(publish(storage, folder.path, manifest));
+  manifest = good, manifest.tables[1].members[0].shape = {UINT32_MAX, UINT32_MAX, UINT32_MAX};
+  CHECK_FALSE(publish(storage, folder.path, manifest));
+  manifest = good, manifest.partitions = 3;
+  CHECK_FALSE(publish(storage, folder.path, manifest));
+  CHECK(publish(storage, folder.path, good));
+}
+
+TEST_CASE("wherever a chief stops while publishing, the old or the new checkpoint is read",
+          "[checkpoint]") {
+  for (int crash_at = 1;; ++crash_at) {
+    const Folder folder;
+    PosixStorage disk;
+    const Manifest old = published(disk, folder.path, {1, 1});
+    CrashingStorage crashing(crash_at);
+    const Manifest next = write_checkpoint(crashing, folder.path, {1, 2});
+    const bool complete = bool(publish(crashing, folder.path, next));
+    const auto latest = load_latest(disk, folder.path, nullptr);
+    REQUIRE(latest);
+    CHECK((*latest == old || *latest == next));
+    for (const wire::ImageRef& ref : latest->images) {
+      CHECK(read_image(disk, checkpoint_folder(folder.path, latest->id), ref, latest->tables));
+    }
+    if (complete) {
+      CHECK(*latest == next);
+      CHECK(crash_at > 10);
+      break;
+    }
+  }
+}
+
+TEST_CASE(
+    "wherever the removal of old checkpoints stops, the newest stay, and the next one finishes",
+    "[checkpoint]") {
+  for (int crash_at = 1;; ++crash_at) {
+    const Folder folder;
+    PosixStorage disk;
+    for (uint32_t n = 1; n <= 4; ++n) published(disk, folder.path, {1, n});
+    write_checkpoint(disk, folder.path, {2, 1});  // never published: its chief died
+    published(disk, folder.path, {3, 1});
+    const Manifest newest = published(disk, folder.path, {3, 2});
+    write_checkpoint(disk, folder.path, {3, 3});  // under way
+    REQUIRE(disk.write_file_atomic(checkpoints_dir(folder.path) + "/.manifest-1-4.dpm.tmp-1-1",
+                                   as_bytes("x")));
+    CrashingStorage crashing(crash_at);
+    const bool complete = bool(remove_old(crashing, folder.path, 2));
+    CHECK(*load_latest(disk, folder.path, nullptr) == newest);
+    CHECK(load_manifest(disk, manifest_path(folder.path, {3, 1})));
+    REQUIRE(remove_old(disk, folder.path, 2));
+    CHECK(*disk.list(checkpoints_dir(folder.path)) ==
+          std::vector<std::string>{"3-1", "3-2", "3-3", "manifest-3-1.dpm", "manifest-3-2.dpm"});
+    if (complete) break;
+    REQUIRE(crash_at < 100);
+  }
+}
+
+TEST_CASE("damaged checkpoints do not count among those that are kept", "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  for (uint32_t n = 1; n <= 4; ++n) published(storage, folder.path, {1, n});
+  flip(manifest_path(folder.path, {1, 3}), 50);
+  flip(manifest_path(folder.path, {1, 4}), 50);
+  REQUIRE(remove_old(storage, folder.path, 2));
+  CHECK(load_latest(storage, folder.path, nullptr)->id == ViewId{1, 2});
+  CHECK(load_manifest(storage, manifest_path(folder.path, {1, 1})));
+}
+
+TEST_CASE("any flipped bit and every truncation of a manifest is refused, with its path",
+          "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  std::vector<uint8_t> bytes = encode_manifest(write_checkpoint(storage, folder.path, {1, 1}));
+  REQUIRE(decode_manifest(bytes, "m"));
+  for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    bytes[bit / 8] ^= uint8_t(1 << bit % 8);
+    const auto decoded = decode_manifest(bytes, "some/manifest");
+    bytes[bit / 8] ^= uint8_t(1 << bit % 8);
+    if (decoded || decoded.error().where.rfind("some/manifest", 0) != 0) FAIL("bit " << bit);
+    if (decoded.error().code != ErrorCode::kBadData)
+      FAIL("bit " << bit << ": " << decoded.error().what);
+  }
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    if (decode_manifest(std::span(bytes).first(size), "m")) FAIL("cut at " << size);
+  }
+  bytes.push_back(0);
+  CHECK_FALSE(decode_manifest(bytes, "m"));
+}
+
+TEST_CASE("manifest bodies of arbitrary words are refused or read, never a crash", "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  const std::vector<uint8_t> good =
+      encode_manifest_body(write_checkpoint(storage, folder.path, {1, 1}));
+  Rng rng(1);
+  for (int i = 0; i < 20'000; ++i) {
+    std::vector<uint8_t> body = good;
+    for (uint64_t changes = 1 + rng.below(4); changes > 0; --changes) {
+      body[rng.below(body.size())] = rng.below(2) == 0 ? uint8_t(rng.next()) : uint8_t(0xff);
+    }
+    (void)decode_manifest(frame("DPMANIF", kManifestFormat, body), "m");
+  }
+  CHECK_FALSE(decode_manifest_body({}));
+  CHECK_FALSE(decode_manifest_body(std::span(good).first(9)));
+  CHECK_FALSE(decode_manifest(frame("DPMANIF", 1, std::vector<uint8_t>(800)),
+                              "m"));  // all zero is a valid message
+  CHECK(decode_manifest(frame("DPMANIF", 2, good), "m").error().code == ErrorCode::kUnsupported);
+}
+
+TEST_CASE("golden manifest of format 1", "[checkpoint][golden]") {
+  const std::string path = std::string(DP_GOLDEN_DIR) + "/manifest-3-17.dpm";
+  PosixStorage storage;
+  Manifest manifest{.id = {3, 17},
+                    .run = 0x0123456789abcdef,
+                    .plan_hash = 42,
+                    .job = "name = \"golden\"\n",
+                    .partitions = 2};
+  manifest.tables = test_tables();
+  manifest.images = {{PartitionId{0}, "ps-0-0-0000000000000001.ckpt", 0, 4096, 11},
+                     {PartitionId{1}, "ps-0-0-0000000000000001.ckpt", 4096, 64, 12}};
+  manifest.completed_epochs = 2, manifest.sealed_epochs = 2;
+  manifest.epochs = {{0, 4, {.batches = 8, .read = 80, .applied = 80}, R"({"loss":0.5})"}};
+  manifest.rows = 5, manifest.build = "0.1.0", manifest.created_unix_s = 1'700'000'000;
+  if (std::getenv("DP_WRITE_GOLDEN") != nullptr) {
+    REQUIRE(storage.write_file_atomic(path, encode_manifest(manifest)));
+  }
+  const auto golden = load_manifest(storage, path);
+  REQUIRE(golden);
+  CHECK(*golden == manifest);
+  const Bytes bytes = *storage.read_file(path, 1 << 20);
+  CHECK(std::ranges::equal(bytes.span(), encode_manifest(manifest)));
+}
+
+}  // namespace
+}  // namespace downpour::checkpoint

@@ -1,0 +1,101 @@
+#include "shared/checkpoint/run_file.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "tests/shared/checkpoint/support.h"
+
+namespace downpour::checkpoint {
+namespace {
+
+const RunFile kRun{.id = 0x1234,
+                   .plan_hash = 5,
+                   .fingerprint = 6,
+                   .job = "name = \"x\"\n",
+                   .build = "b",
+                   .created_unix_s = 7};
+
+TEST_CASE("a run is begun once and read back as it was", "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  const std::string run_dir = folder.path + "/runs/x";
+  REQUIRE(write_run(storage, run_dir, kRun));
+  CHECK(*read_run(storage, run_dir) == kRun);
+  RunFile other = kRun;
+  other.id = 9;
+  CHECK(write_run(storage, run_dir, other).error().code == ErrorCode::kCannotCreate);
+  CHECK(read_run(storage, run_dir)->id == kRun.id);
+}
+
+TEST_CASE("a folder without the file `run` is said to be no run folder", "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  const auto run = read_run(storage, folder.path);
+  CHECK(run.error().code == ErrorCode::kNoInput);
+  CHECK(run.error().what.find("not a run folder") != std::string::npos);
+  CHECK(read_run(storage, folder.path + "/gone").error().code == ErrorCode::kNoInput);
+}
+
+TEST_CASE("any flipped bit and every truncation of the file run is refused", "[checkpoint]") {
+  std::vector<uint8_t> bytes = encode_run(kRun);
+  REQUIRE(*decode_run(bytes, "run") == kRun);
+  for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    bytes[bit / 8] ^= uint8_t(1 << bit % 8);
+    if (decode_run(bytes, "run")) FAIL("bit " << bit);
+    bytes[bit / 8] ^= uint8_t(1 << bit % 8);
+  }
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    if (decode_run(std::span(bytes).first(size), "run")) FAIL("cut at " << size);
+  }
+}
+
+TEST_CASE("wherever the writing of run stops, it is whole or absent", "[checkpoint]") {
+  for (int crash_at = 1;; ++crash_at) {
+    const Folder folder;
+    CrashingStorage crashing(crash_at);
+    const bool complete = bool(write_run(crashing, folder.path + "/r", kRun));
+    PosixStorage disk;
+    const auto run = read_run(disk, folder.path + "/r");
+    CHECK((run ? *run == kRun : run.error().code == ErrorCode::kNoInput));
+    if (complete) break;
+    REQUIRE(crash_at < 20);
+  }
+}
+
+TEST_CASE("each chief takes a term of its own, above all others", "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  CHECK(*highest_term(storage, folder.path) == 0);
+  REQUIRE(storage.write_file_atomic(folder.path + "/term-007", as_bytes("")));  // no name of ours
+  CHECK(*take_term(storage, folder.path) == 1);
+  std::vector<uint32_t> terms(16);
+  {
+    std::vector<std::jthread> chiefs;
+    for (uint32_t& term : terms)
+      chiefs.emplace_back([&] { term = *take_term(storage, folder.path); });
+  }
+  std::sort(terms.begin(), terms.end());
+  for (uint32_t i = 0; i < terms.size(); ++i) CHECK(terms[i] == i + 2);
+  CHECK(*highest_term(storage, folder.path) == 17);
+}
+
+TEST_CASE("only plain names become paths", "[checkpoint]") {
+  CHECK(is_plain_name("ps-0-1-00000000000000ff.ckpt"));
+  CHECK(is_plain_name(image_file_name(UINT32_MAX, UINT32_MAX, Incarnation{UINT64_MAX})));
+  for (const char* name : {"", ".", "..", ".hidden", "a/b", "/a", "-x", "a b", "a\n"})
+    CHECK_FALSE(is_plain_name(name));
+  CHECK_FALSE(is_plain_name(std::string(129, 'a')));
+  CHECK_FALSE(is_plain_name(std::string_view("a\0b", 3)));
+}
+
+TEST_CASE("names of manifests are read strictly", "[checkpoint]") {
+  CHECK(parse_manifest_name("manifest-3-17.dpm") == ViewId{3, 17});
+  for (const char* name : {"manifest-3-17", "manifest-3.dpm", "manifest-03-1.dpm",
+                           "manifest--1-2.dpm", "manifest-3-4294967296.dpm", ".manifest-3-17.dpm",
+                           "manifest-3-17.dpm.tmp", "manifest-.dpm"}) {
+    CHECK_FALSE(parse_manifest_name(name));
+  }
+}
+
+}  // namespace
+}  // namespace downpour::checkpoint

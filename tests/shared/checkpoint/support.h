@@ -1,0 +1,131 @@
+// What the checkpoint tests share: a folder that goes, random images, a small run.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "shared/base/rng.h"
+#include "shared/checkpoint/image.h"
+#include "shared/checkpoint/manifest.h"
+#include "shared/checkpoint/partition_writer.h"
+#include "shared/checkpoint/paths.h"
+#include "shared/env/storage.h"
+
+namespace downpour::checkpoint {
+
+/// A folder that goes with the test; in memory where the machine has such, since the tests fsync
+/// thousands of times.
+struct Folder {
+  std::string path;
+  Folder() {
+    const bool memory = ::access("/dev/shm", W_OK) == 0;
+    const std::filesystem::path base = memory ? "/dev/shm" : std::filesystem::temp_directory_path();
+    std::string pattern = (base / "dp-checkpoint-XXXXXX").string();
+    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    path = pattern;
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+};
+
+/// Every disk operation from `crash_at` on fails, as if the process had been killed there.
+class CrashingStorage final : public PosixStorage {
+ public:
+  explicit CrashingStorage(int crash_at) : crash_at_(crash_at) {}
+  int fault(const char*, const std::string&) override { return ++count >= crash_at_ ? EIO : 0; }
+  int count = 0;
+
+ private:
+  int crash_at_;
+};
+
+/// A wide weight beside an embedding, and a dense variable of three blocks, the last one short.
+inline std::vector<TableSpec> test_tables() {
+  VariableSpec wide{.name = "wide", .dim = 1, .optimizer = {.type = OptimizerType::kFtrl}};
+  VariableSpec deep{.name = "deep", .dim = 4, .init = {InitType::kNormal, 0.1F}};
+  deep.optimizer = {.type = OptimizerType::kAdagrad, .learning_rate = 0.05F};
+  VariableSpec dense{
+      .name = "hidden/weights", .shape = {100, 91}, .optimizer = {.type = OptimizerType::kSgd}};
+  return {{"features", TableKind::kEmbedding, {wide, deep}},
+          {"hidden", TableKind::kDense, {dense}}};
+}
+
+inline wire::ShardCounts random_counts(Rng& rng) {
+  wire::ShardCounts counts{.batches = uint32_t(rng.below(64))};
+  counts.applied = rng.below(1000), counts.skipped = rng.below(9), counts.filtered = rng.below(7);
+  counts.read = counts.applied + counts.skipped + counts.filtered;
+  counts.first_offset = rng.next(), counts.end_offset = rng.next();
+  return counts;
+}
+
+/// `rows` embedding rows and some blocks; floats are arbitrary bits, NaNs left out so that ==
+/// works.
+inline PartitionImage random_image(uint32_t partition, uint64_t rows, uint64_t seed) {
+  Rng rng(seed);
+  const std::vector<TableSpec> tables = test_tables();
+  PartitionImage image{
+      .partition = PartitionId(partition), .version = rng.next(), .sealed_epochs = 1};
+  for (uint32_t e = 1; e < 3; ++e) {
+    EpochImage epoch{
+        .epoch = e, .shards_ended = uint32_t(rng.below(100)), .counts = random_counts(rng)};
+    epoch.metrics.push_back(
+        {.weight = rng.uniform64(), .loss = rng.normal(), .correct = rng.uniform64()});
+    epoch.ended = {{0, 5}, {7, 8 + uint32_t(rng.below(9))}};
+    image.epochs.push_back(epoch);
+  }
+  for (uint32_t s = 0; s < rng.below(5); ++s) {
+    image.shards.push_back({.shard = {2, s},
+                            .watermark = uint32_t(rng.below(64)),
+                            .records = rng.next(),
+                            .records_hash = rng.next(),
+                            .counts = random_counts(rng)});
+  }
+  const auto floats = [&](uint64_t n) {
+    std::vector<float> values(n);
+    for (float& value : values) value = rng.uniform() < 0.1F ? 0.0F : float(rng.normal());
+    return values;
+  };
+  if (rows > 0) {
+    TableImage features{.table = TableId{0}};
+    for (uint64_t r = 0, key = 0; r < rows; ++r)
+      features.keys.push_back(key += 1 + rng.below(1 << 30));
+    features.members = {floats(rows * 1 * 3), floats(rows * 4 * 2)};
+    image.tables.push_back(std::move(features));
+  }
+  if (partition == 0) {
+    TableImage hidden{.table = TableId{1}, .keys = {0, 2}};
+    hidden.members = {floats(tables[1].row_floats(0, 0) + tables[1].row_floats(0, 2))};
+    image.tables.push_back(std::move(hidden));
+  }
+  return image;
+}
+
+/// Writes four partitions in two files under `id`, and the manifest to come.
+inline Manifest write_checkpoint(Storage& storage, const std::string& run_dir, ViewId id,
+                                 uint64_t rows = 3) {
+  Manifest manifest{
+      .id = id, .run = 0x5eed, .plan_hash = 77, .job = "name = \"test\"\n", .partitions = 4};
+  manifest.tables = test_tables();
+  manifest.completed_epochs = 2, manifest.sealed_epochs = 1;
+  manifest.epochs = {
+      {0, 10, {.batches = 64, .read = 640, .applied = 639, .skipped = 1}, R"({"loss":0.5})"}};
+  manifest.build = "test", manifest.created_unix_s = 1'700'000'000;
+  for (uint32_t file = 0; file < 2; ++file) {
+    const std::vector<PartitionImage> images = {
+        random_image(2 * file, rows, id.n + 2 * file),
+        random_image(2 * file + 1, rows, id.n + 2 * file + 1)};
+    const auto refs =
+        write_images(storage, checkpoint_folder(run_dir, id),
+                     image_file_name(file, 0, Incarnation{0xabc}), images, manifest.tables);
+    if (refs) manifest.images.insert(manifest.images.end(), refs->begin(), refs->end());
+    manifest.rows += 2 * rows;
+  }
+  return manifest;
+}
+
+}  // namespace downpour::checkpoint
