@@ -1,4 +1,5 @@
-// The job: everything a user says, as plain structs. Parsed from TOML by job_file.h, printed back by it.
+// The job: everything a user says, as plain structs. Parsed from TOML by job_file.h, printed back
+// by it.
 #pragma once
 
 #include <cstdint>
@@ -15,52 +16,58 @@ enum class DataFormat : uint8_t { kAuto, kLibsvm, kCsv, kTsv, kCriteo, kMnist };
 enum class BadRecords : uint8_t { kFail, kSkip };
 enum class TransformOp : uint8_t { kHash, kLog1p, kClip, kIdentity, kStandardize };
 
-/// One op of a field's transform. kHash: key = hash(field name, value) mod buckets (0: the whole 64 bits).
+/// One op of a field's transform. kHash: key = hash(field name, value) mod buckets (0: the whole 64
+/// bits).
 struct TransformSpec {
   TransformOp op = TransformOp::kIdentity;
   uint64_t buckets = 0;
-  std::optional<double> min, max;          // clip
-  double mean = 0, scale = 1;              // standardize: (x - mean) / scale, both given by the job
+  std::optional<double> min, max;  // clip
+  double mean = 0, scale = 1;      // standardize: (x - mean) / scale, both given by the job
   bool operator==(const TransformSpec&) const = default;
 };
 
-/// A field of a record. `shape` is empty for a scalar; {-1} is a bag of any length (libsvm's features).
+/// A field of a record. `shape` is empty for a scalar; {-1} is a bag of any length (libsvm's
+/// features).
 struct FieldSpec {
   std::string name;
-  std::string column;               // column name, where it differs from `name`
+  std::string column;  // column name, where it differs from `name`
   FieldType type = FieldType::kFloat32;
   std::vector<int64_t> shape;
-  std::optional<std::string> fallback;      // `default`: the text a missing value reads as; none: bad record
-  std::vector<std::string> positive;        // labels: these texts read as 1, all others as 0
+  std::optional<std::string>
+      fallback;  // `default`: the text a missing value reads as; none: bad record
+  std::vector<std::string> positive;  // labels: these texts read as 1, all others as 0
   std::vector<TransformSpec> transform;
   bool operator==(const FieldSpec&) const = default;
   bool is_bag() const { return shape.size() == 1 && shape[0] < 0; }
 };
 
 struct SourceSpec {
-  std::vector<std::string> paths;   // paths and globs as written, concatenated; relative to Job::base_dir
+  std::vector<std::string>
+      paths;  // paths and globs as written, concatenated; relative to Job::base_dir
   bool operator==(const SourceSpec&) const = default;
 };
 
 struct DataSpec {
   SourceSpec source;
   DataFormat format = DataFormat::kAuto;
-  std::vector<std::string> columns; // CSV/TSV: names in order, runs expanded; empty: from the header
+  std::vector<std::string>
+      columns;  // CSV/TSV: names in order, runs expanded; empty: from the header
   bool header = false;
-  uint32_t skip_lines = 0;          // at the start of each file, before the header
-  std::string delimiter;            // CSV/TSV: one character; empty: by format
-  bool trim = false;                // blanks around a value are no part of it
-  std::vector<std::string> missing; // texts that mean "missing", besides the empty one
-  std::vector<FieldSpec> fields;    // runs expanded
-  std::string shuffle = "shard";    // "shard" or "off"
-  uint64_t shard_records = 0;       // 0: auto
-  uint32_t prefetch = 0;            // batches read ahead a worker; 0: auto
-  uint32_t parallelism = 0;         // reading threads a worker; 0: auto
+  uint32_t skip_lines = 0;           // at the start of each file, before the header
+  std::string delimiter;             // CSV/TSV: one character; empty: by format
+  bool trim = false;                 // blanks around a value are no part of it
+  std::vector<std::string> missing;  // texts that mean "missing", besides the empty one
+  std::vector<FieldSpec> fields;     // runs expanded
+  std::string shuffle = "shard";     // "shard" or "off"
+  uint64_t shard_records = 0;        // 0: auto
+  uint32_t prefetch = 0;             // batches read ahead a worker; 0: auto
+  uint32_t parallelism = 0;          // reading threads a worker; 0: auto
   BadRecords bad_records = BadRecords::kFail;
-  uint64_t bad_records_max = 0;     // with skip: more than this fails the job; 0: no limit
+  uint64_t bad_records_max = 0;  // with skip: more than this fails the job; 0: no limit
   bool operator==(const DataSpec&) const = default;
   const FieldSpec* find_field(const std::string& name) const {
-    for (const FieldSpec& field : fields) if (field.name == name) return &field;
+    for (const FieldSpec& field : fields)
+      if (field.name == name) return &field;
     return nullptr;
   }
 };
@@ -75,32 +82,43 @@ struct LayerSpec {
   std::string activation;           // dense: between sub-layers ("relu", "sigmoid", "")
   std::string last;                 // dense: after the last one; "" = linear
   std::string pool = "sum";         // embedding of a bag: "sum" or "mean"
-  std::string table;                // embedding: "shared" = one table for all inputs; "" = a table a field
-  bool bias = true;                 // linear, dense
-  std::optional<InitSpec> init;     // of the weights; none: the layer's own
+  std::string table;  // embedding: "shared" = one table for all inputs; "" = a table a field
+  bool bias = true;   // linear, dense
+  std::optional<InitSpec> init;  // of the weights; none: the layer's own
   bool operator==(const LayerSpec&) const = default;
 };
 
 struct OutputSpec {
   std::string name;
   std::string input;
-  std::string loss;                 // "logistic", "softmax_cross_entropy", "squared"
+  std::string loss;  // "logistic", "softmax_cross_entropy", "squared"
   std::string target;
   float weight = 1.0F;
-  std::vector<std::string> metrics; // "auc", "logloss", "accuracy", "rmse", "calibration"
-  std::string weights;              // field of sample weights; "" = none
+  std::vector<std::string> metrics;  // "auc", "logloss", "accuracy", "rmse", "calibration"
+  std::string weights;               // field of sample weights; "" = none
   bool operator==(const OutputSpec&) const = default;
 };
 
+/// What a preset was told. complete_job() turns it into layers and outputs and clears it.
+struct PresetOptions {
+  std::vector<std::string> inputs;  // empty: every field but the target
+  std::string target;               // empty: "label"
+  uint32_t dim = 0;                 // 0: the preset's own
+  std::vector<uint32_t> units;      // empty: the preset's own
+  bool own_optimizer = false;       // the job says nothing of an optimizer: the preset may choose
+  bool operator==(const PresetOptions&) const = default;
+};
+
 struct ModelSpec {
-  std::string preset;               // as written; `layers` and `outputs` are always the expansion
+  std::string preset;     // as written; `layers` and `outputs` are always the expansion
+  PresetOptions options;  // until complete_job()
   std::vector<LayerSpec> layers;
   std::vector<OutputSpec> outputs;
   bool operator==(const ModelSpec&) const = default;
 };
 
 struct OptimizerRule {
-  std::string variables;            // glob over variable names; first match wins
+  std::string variables;  // glob over variable names; first match wins
   OptimizerSpec optimizer;
   bool operator==(const OptimizerRule&) const = default;
 };
@@ -109,15 +127,15 @@ struct TrainSpec {
   uint32_t epochs = 1;
   uint32_t batch_size = 512;
   bool drop_remainder = false;
-  std::string reduction = "mean";   // or "sum"
-  std::string mode = "async";       // the only one accepted yet
-  uint32_t in_flight = 2;           // batches a worker has pulled and not yet seen applied
+  std::string reduction = "mean";  // or "sum"
+  std::string mode = "async";      // the only one accepted yet
+  uint32_t in_flight = 2;          // batches a worker has pulled and not yet seen applied
   bool operator==(const TrainSpec&) const = default;
 };
 
 struct EvalSpec {
-  SourceSpec source;                // empty: none
-  double holdout = 0;               // share of the training records, by hash of file and offset
+  SourceSpec source;   // empty: none
+  double holdout = 0;  // share of the training records, by hash of file and offset
   std::string every = "epoch";
   std::vector<std::string> metrics;
   bool operator==(const EvalSpec&) const = default;
@@ -126,18 +144,19 @@ struct EvalSpec {
 struct ClusterSpec {
   uint32_t ps = 1;
   uint32_t workers = 1;
-  std::string transport = "ipc";    // between local processes: "ipc" or "tcp"; one process is always inproc
-  uint32_t threads = 0;             // 0: what affinity and cgroup allow
-  uint32_t ps_threads = 1;          // cores of a ps process
+  std::string transport =
+      "ipc";                // between local processes: "ipc" or "tcp"; one process is always inproc
+  uint32_t threads = 0;     // 0: what affinity and cgroup allow
+  uint32_t ps_threads = 1;  // cores of a ps process
   bool operator==(const ClusterSpec&) const = default;
 };
 
 struct Job {
   std::string name;
   uint64_t seed = 1;
-  std::string run_dir;              // absolute
-  std::string base_dir;             // the job file's folder: relative paths start here
-  uint32_t partitions = 256;        // P, a power of two
+  std::string run_dir;        // absolute
+  std::string base_dir;       // the job file's folder: relative paths start here
+  uint32_t partitions = 256;  // P, a power of two
   DataSpec data;
   ModelSpec model;
   OptimizerSpec optimizer;

@@ -1,0 +1,307 @@
+#include "shared/job/job_file.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "shared/job/job_tree.h"
+#include "shared/job/preset.h"
+#include "shared/job/validate.h"
+
+namespace downpour {
+namespace {
+
+constexpr size_t kJobBytesMax = 16U << 20;
+constexpr size_t kListItemsMax = 1024;  // an override's index beyond it is a mistake
+
+Error config_error(std::string what, std::string where, std::string hint, const char* id) {
+  return Error{ErrorCode::kConfig, std::move(what), std::move(where), std::move(hint), id};
+}
+
+/// ${NAME}, ${NAME:-default} and $${ in one string.
+Result<std::string> expand_text(const std::string& text, const Environment& environment,
+                                std::string& names) {
+  std::string expanded;
+  for (size_t i = 0; i < text.size();) {
+    if (text.compare(i, 3, "$${") == 0) {
+      expanded += "${";
+      i += 3;
+      continue;
+    }
+    if (text.compare(i, 2, "${") != 0) {
+      expanded += text[i++];
+      continue;
+    }
+    const size_t end = text.find('}', i);
+    if (end == std::string::npos) {
+      return config_error("`${` without its `}`", {}, "write $${ for a plain ${", "DP-2109");
+    }
+    const std::string inside = text.substr(i + 2, end - i - 2);
+    const size_t split = inside.find(":-");
+    const std::string name = inside.substr(0, split);
+    auto value = name.empty() ? std::nullopt : environment(name);
+    const bool by_default = split != std::string::npos && (!value || value->empty());
+    if (by_default) value = inside.substr(split + 2);
+    if (!value) {
+      return config_error(str("the environment variable `", name, "` is not set"), {},
+                          str("export ", name, "=..., or write ${", name, ":-default}"), "DP-2109");
+    }
+    expanded += *value;
+    if (!by_default) names += str(names.empty() ? "environment " : ", ", name);
+    i = end + 1;
+  }
+  return expanded;
+}
+
+Result<void> expand_environment(TomlNode& node, const Environment& environment) {
+  if (node.kind == TomlNode::Kind::kString && node.text.find("${") != std::string::npos) {
+    std::string names;
+    auto expanded = expand_text(node.text, environment, names);
+    if (!expanded) {
+      expanded.error().where = node.where;
+      return std::move(expanded).error();
+    }
+    node.text = std::move(*expanded);
+    node.loose = true;
+    if (!names.empty()) node.origin += str(" (", names, ")");
+  }
+  for (TomlNode& item : node.items) DP_TRY_VOID(expand_environment(item, environment));
+  for (auto& [key, value] : node.entries) DP_TRY_VOID(expand_environment(value, environment));
+  return {};
+}
+
+struct Step {
+  std::string name;
+  std::optional<size_t> index;  // of a list
+};
+
+/// "model.layers[1].units" or "data.fields.\"a b\".type".
+std::optional<std::vector<Step>> split_key(std::string_view key) {
+  std::vector<Step> steps;
+  size_t i = 0;
+  while (true) {
+    std::string name;
+    if (i < key.size() && key[i] == '"') {
+      const size_t end = key.find('"', i + 1);
+      if (end == std::string_view::npos) return std::nullopt;
+      name = key.substr(i + 1, end - i - 1);
+      i = end + 1;
+    } else {
+      while (i < key.size() && key[i] != '[') {
+        const bool run = key.compare(i, 2, "..") == 0 && !name.empty();
+        if (key[i] == '.' && !run) break;
+        name += key.substr(i, run ? 2 : 1);
+        i += run ? 2 : 1;
+      }
+    }
+    if (name.empty()) return std::nullopt;
+    steps.push_back({std::move(name), {}});
+    while (i < key.size() && key[i] == '[') {
+      size_t index = 0;
+      const char* begin = key.data() + i + 1;
+      const auto parsed = std::from_chars(begin, key.data() + key.size(), index);
+      if (parsed.ec != std::errc() || parsed.ptr == key.data() + key.size() || *parsed.ptr != ']') {
+        return std::nullopt;
+      }
+      i = size_t(parsed.ptr - key.data()) + 1;
+      steps.push_back({{}, index});
+    }
+    if (i == key.size()) return steps;
+    if (key[i++] != '.') return std::nullopt;
+  }
+}
+
+/// What a step leads to, made where it is not there; null where it can't be.
+TomlNode* descend(TomlNode& node, const Step& step, const TomlNode& like) {
+  using Kind = TomlNode::Kind;
+  if (step.index) {
+    if (node.kind == Kind::kTable && node.entries.empty()) node.kind = Kind::kArray;
+    if (node.kind != Kind::kArray || *step.index > node.items.size()) return nullptr;
+    if (*step.index >= kListItemsMax) return nullptr;
+    if (*step.index == node.items.size()) node.items.push_back(like);
+    return &node.items[*step.index];
+  }
+  if (node.kind != Kind::kTable) return nullptr;
+  if (TomlNode* found = node.find(step.name)) return found;
+  node.entries.emplace_back(step.name, like);
+  return &node.entries.back().second;
+}
+
+Result<void> apply_override(TomlNode& root, const Override& override) {
+  const std::string where =
+      override.origin == "--set" ? str("--set ", override.key) : override.origin;
+  const auto steps = split_key(override.key);
+  if (!steps) {
+    return config_error(str("`", override.key, "` is no key"), where,
+                        "keys are dotted, as in --set optimizer.learning_rate=0.1", "DP-2111");
+  }
+  TomlNode like;  // a new, empty table
+  like.where = like.key_where = where;
+  like.origin = override.origin;
+  TomlNode* node = &root;
+  for (const Step& step : *steps) {
+    node = descend(*node, step, like);
+    if (node != nullptr) continue;
+    return config_error(str("`", override.key, "` leads into a value that has no such part"), where,
+                        "look at the job's own keys with --dry-run", "DP-2111");
+  }
+  *node = parse_loose_value(override.value);
+  const auto mark = [&](auto& self, TomlNode& marked) -> void {
+    marked.where = marked.key_where = where;
+    marked.origin = override.origin;
+    for (TomlNode& item : marked.items) self(self, item);
+    for (auto& [key, value] : marked.entries) self(self, value);
+  };
+  mark(mark, *node);
+  return {};
+}
+
+std::string absolute_path(const std::string& path, const std::string& base) {
+  const std::filesystem::path joined = std::filesystem::path(base) / path;
+  std::string normal = joined.lexically_normal().string();
+  if (normal.size() > 1 && normal.back() == '/') normal.pop_back();
+  return normal;
+}
+
+/// A preset may bring optimizers of its own where the job says nothing of one.
+void note_own_optimizer(const TomlNode& root, Job& job) {
+  const TomlNode* optimizer = root.find("optimizer");
+  job.model.options.own_optimizer =
+      job.model.layers.empty() && (optimizer == nullptr || optimizer->entries.empty());
+}
+
+/// What follows from the file's place: name, base_dir, run_dir.
+void settle_paths(Job& job, const std::string& base_dir, const std::string& stem) {
+  if (job.name.empty()) job.name = stem;
+  job.base_dir = absolute_path(job.base_dir.empty() ? "." : job.base_dir, base_dir);
+  job.run_dir = absolute_path(job.run_dir.empty() ? "runs/" + job.name : job.run_dir, job.base_dir);
+}
+
+}  // namespace
+
+Result<LoadedJob> load_job(const std::string& path, std::span<const Override> overrides,
+                           const Environment& environment) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) {
+    return Error{ErrorCode::kNoInput, str("there is no job file `", path, "`"), path,
+                 "downpour train JOB.toml, or downpour train DATAFILE for a job made for it",
+                 "DP-2101"};
+  }
+  std::ifstream file(path, std::ios::binary);
+  JobSource source{path, std::string(std::istreambuf_iterator<char>(file), {})};
+  if (!file) return Error{ErrorCode::kIo, str("can't read `", path, "`"), path, {}, "DP-2101"};
+  return load_job(source, overrides, environment);
+}
+
+Result<LoadedJob> load_job(const JobSource& source, std::span<const Override> overrides,
+                           const Environment& environment) {
+  if (source.text.size() > kJobBytesMax) {
+    return config_error(str("a job file of ", source.text.size(), " bytes"), source.path,
+                        "is this a data file? its name must not end in .toml", "DP-2101");
+  }
+  DP_TRY(TomlNode root, parse_toml(source.text, source.path));
+  DP_TRY_VOID(expand_environment(root, environment));
+  for (const Override& override : overrides) DP_TRY_VOID(apply_override(root, override));
+  LoadedJob loaded;
+  DP_TRY_VOID(read_job(root, loaded.job, loaded.origins));
+  note_own_optimizer(root, loaded.job);
+  std::error_code ignored;
+  const std::filesystem::path path = std::filesystem::absolute(source.path, ignored);
+  settle_paths(loaded.job, path.parent_path().string(), path.stem().string());
+  DP_TRY_VOID(validate_given(loaded.job, loaded.origins));
+  return loaded;
+}
+
+std::vector<Override> overrides_from_environment(std::span<const std::string> entries) {
+  constexpr std::string_view kPrefix = "DOWNPOUR_";
+  std::vector<Override> overrides;
+  for (const std::string& entry : entries) {
+    const size_t equals = entry.find('=');
+    if (!entry.starts_with(kPrefix) || equals == std::string::npos) continue;
+    const std::string name = entry.substr(0, equals);
+    std::string key = name.substr(kPrefix.size());
+    if (key.find("__") == std::string::npos && !key.starts_with('_')) continue;
+    std::transform(key.begin(), key.end(), key.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+    if (key.starts_with('_')) key.erase(0, 1);  // DOWNPOUR__SEED: a key of no table
+    for (size_t at = key.find("__"); at != std::string::npos; at = key.find("__", at)) {
+      key.replace(at, 2, ".");
+    }
+    overrides.push_back({key, entry.substr(equals + 1), "environment " + name});
+  }
+  std::sort(overrides.begin(), overrides.end(),
+            [](const Override& a, const Override& b) { return a.origin < b.origin; });
+  return overrides;
+}
+
+const Origin* find_origin(const Origins& origins, std::string_view key) {
+  while (!key.empty()) {
+    if (const auto found = origins.find(std::string(key)); found != origins.end()) {
+      return &found->second;
+    }
+    const size_t end = key.find_last_of(".[");
+    if (end == std::string_view::npos) return nullptr;
+    key = key.substr(0, end);
+  }
+  return nullptr;
+}
+
+Error located(Error error, const Origins& origins) {
+  const Origin* origin = find_origin(origins, error.where);
+  if (origin != nullptr && !origin->where.empty()) error.where = origin->where;
+  return error;
+}
+
+namespace {
+
+/// Where a printed value is from, for the reader of --dry-run.
+std::string origin_text(const Job& job, const Origins& origins, const PrintedTable& table,
+                        const std::string& key) {
+  const auto exact = origins.find(table.path.empty() ? key : str(table.path, ".", key));
+  if (exact != origins.end()) return exact->second.from;
+  const bool made = !origins.contains(table.path);  // the whole table stands nowhere in the file
+  if (made && table.path.starts_with("model.") && !job.model.preset.empty()) {
+    return "preset " + job.model.preset;
+  }
+  if (made && table.path.starts_with("data.fields.")) return "format";
+  return "default";
+}
+
+}  // namespace
+
+std::string job_to_toml(const Job& job, const Origins* origins) {
+  constexpr size_t kCommentColumn = 48;
+  std::string text;
+  for (const PrintedTable& table : print_tables(job, /*compress=*/true)) {
+    const bool element = table.path.ends_with(']');
+    if (!table.header.empty())
+      text += str(element ? "\n[[" : "\n[", table.header, element ? "]]\n" : "]\n");
+    for (const auto& [key, value] : table.values) {
+      std::string line = str(key, " = ", value);
+      if (origins != nullptr) {
+        line.resize(std::max(line.size() + 2, kCommentColumn), ' ');
+        line += "# " + origin_text(job, *origins, table, key);
+      }
+      text += line + "\n";
+    }
+  }
+  return text;
+}
+
+Result<Job> job_from_toml(std::string_view text, const std::string& base_dir) {
+  if (text.size() > kJobBytesMax) return config_error("a job too large", "job", {}, "DP-2101");
+  DP_TRY(const TomlNode root, parse_toml(text, "job"));
+  Job job;
+  Origins origins;
+  DP_TRY_VOID(read_job(root, job, origins));
+  note_own_optimizer(root, job);
+  settle_paths(job, base_dir, "job");
+  // Complete already: this puts fields back in their columns' order, which tables do not keep, and
+  // validates.
+  if (auto done = complete_job(job); !done) return located(std::move(done).error(), origins);
+  return job;
+}
+
+}  // namespace downpour

@@ -1,0 +1,513 @@
+// The reading visitor of keys.h.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <concepts>
+#include <initializer_list>
+#include <limits>
+
+#include "shared/job/job_tree.h"
+#include "shared/job/keys.h"
+#include "shared/job/nearest_name.h"
+#include "shared/job/runs.h"
+
+namespace downpour {
+namespace {
+
+using Kind = TomlNode::Kind;
+
+struct Context {
+  Origins& origins;
+  std::optional<Error> error;  // the first one; nothing is read after it
+
+  void fail(std::string what, std::string where, std::string hint, const char* id) {
+    if (error) return;
+    error = Error{ErrorCode::kConfig, std::move(what), std::move(where), std::move(hint), id};
+  }
+};
+
+std::string list_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    if (!name.empty()) text += str(text.empty() ? "" : ", ", name);
+  }
+  return text;
+}
+
+std::string hint_for(std::string_view word, const std::vector<std::string>& names,
+                     std::string_view say) {
+  const std::string nearest = nearest_name(word, names);
+  return nearest.empty() ? str(say, list_of(names)) : str("did you mean `", nearest, "`?");
+}
+
+/// A number with no more digits than it needs.
+std::string number_text(double value) {
+  char buffer[64];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value);
+  return std::string(buffer, end.ptr);
+}
+
+/// A value that stands in a string because it came of ${NAME} or an override, read as TOML would.
+TomlNode loosened(const TomlNode& node) {
+  if (!node.loose || node.kind != Kind::kString) return node;
+  TomlNode value = parse_loose_value(node.text);
+  value.where = node.where, value.key_where = node.key_where, value.origin = node.origin;
+  return value;
+}
+
+class Reader {
+ public:
+  static constexpr bool kReads = true;
+  Reader(const TomlNode& table, std::string path, Context& context)
+      : table_(table), path_(std::move(path)), context_(context) {}
+
+  void text(const char* name, std::string& value) {
+    if (const TomlNode* node = take(name)) read_text(*node, name, value);
+  }
+
+  void optional_text(const char* name, std::optional<std::string>& value) {
+    const TomlNode* node = take(name);
+    if (node == nullptr) return;
+    std::string text;
+    if (node->kind == Kind::kArray && node->items.empty()) {
+      value = "";
+    } else if (read_scalar_text(*node, name, text)) {
+      value = std::move(text);
+    }
+  }
+
+  void flag(const char* name, bool& value) {
+    const TomlNode* found = take(name);
+    if (found == nullptr) return;
+    const TomlNode node = loosened(*found);
+    if (node.kind != Kind::kBoolean) return wrong_type(node, name, "true or false");
+    value = node.boolean;
+  }
+
+  template <std::unsigned_integral T>
+  void number(const char* name, T& value, double min, double max) {
+    if (const TomlNode* node = take(name)) read_number(*node, name, value, min, max);
+  }
+
+  /// A count whose 0 is written "auto".
+  template <std::unsigned_integral T>
+  void automatic(const char* name, T& value, double max) {
+    const TomlNode* node = take(name);
+    if (node == nullptr) return;
+    if (node->kind == Kind::kString && node->text == "auto") {
+      value = 0;
+    } else {
+      read_number(*node, name, value, 0, max);
+    }
+  }
+
+  template <std::floating_point T>
+  void real(const char* name, T& value, Range range) {
+    double read = 0;
+    const TomlNode* node = take(name);
+    if (node == nullptr || !read_real(*node, name, read)) return;
+    const T rounded = T(read);
+    const bool low = range.above ? !(double(rounded) > range.min) : !(read >= range.min);
+    if (low || !(read <= range.max)) {
+      const std::string wanted =
+          range.max >= 3e38 ? str(range.above ? "more than " : "at least ", number_text(range.min))
+                            : str("from ", number_text(range.min), " to ", number_text(range.max));
+      return bad_value(*node, name, number_text(read), str("it wants ", wanted));
+    }
+    value = rounded;
+  }
+
+  void optional_real(const char* name, std::optional<double>& value) {
+    double read = 0;
+    const TomlNode* node = take(name);
+    if (node != nullptr && read_real(*node, name, read)) value = read;
+  }
+
+  /// One of `choices`. What stands in `unavailable` is known but not built; "*": so is anything
+  /// else.
+  void choice(const char* name, std::string& value, std::initializer_list<const char*> choices,
+              std::initializer_list<const char*> unavailable) {
+    const TomlNode* node = take(name);
+    if (node == nullptr) return;
+    const std::vector<std::string> names(choices.begin(), choices.end());
+    const std::vector<std::string> others(unavailable.begin(), unavailable.end());
+    const bool any_other = !others.empty() && others[0] == "*";
+    const TomlNode read = node->kind == Kind::kString ? *node : loosened(*node);
+    if (any_other && (read.kind == Kind::kInteger || read.kind == Kind::kTable)) {
+      return not_available(*node, name, read.kind == Kind::kInteger ? str(read.integer) : "{...}",
+                           names);
+    }
+    std::string text;
+    if (!read_text(*node, name, text)) return;
+    if (std::find(names.begin(), names.end(), text) != names.end()) {
+      value = std::move(text);
+    } else if (std::find(others.begin(), others.end(), text) != others.end() ||
+               (any_other && !text.empty() && text[0] >= '0' && text[0] <= '9')) {
+      not_available(*node, name, toml_quoted(text), names);
+    } else {
+      bad_value(*node, name, toml_quoted(text), hint_for(text, names, "it wants one of: "));
+    }
+  }
+
+  template <typename E, size_t N>
+  void enumeration(const char* name, E& value, const std::array<EnumName<E>, N>& names,
+                   std::initializer_list<const char*> unavailable) {
+    const TomlNode* node = take(name);
+    std::string text;
+    if (node == nullptr || !read_text(*node, name, text)) return;
+    std::vector<std::string> choices;
+    for (const auto& [word, meaning] : names) {
+      if (word == text) {
+        value = meaning;
+        return;
+      }
+      choices.emplace_back(word);
+    }
+    if (std::find(unavailable.begin(), unavailable.end(), text) != unavailable.end()) {
+      return not_available(*node, name, toml_quoted(text), choices);
+    }
+    bad_value(*node, name, toml_quoted(text), hint_for(text, choices, "it wants one of: "));
+  }
+
+  void strings(const char* name, std::vector<std::string>& value, bool runs = false) {
+    const TomlNode* found = take(name);
+    if (found == nullptr) return;
+    const TomlNode node = loosened(*found);
+    if (node.kind != Kind::kArray) return wrong_type(node, name, "a list of strings");
+    value.clear();
+    for (const TomlNode& item : node.items) {
+      if (item.kind != Kind::kString) return wrong_type(item, name, "a list of strings");
+      value.push_back(item.text);
+    }
+    if (!runs) return;
+    if (auto expanded = expand_runs(value); !expanded) fail_at(node, std::move(expanded).error());
+  }
+
+  /// A list of counts, or one count for a list of one.
+  void counts(const char* name, std::vector<uint32_t>& value) {
+    const TomlNode* found = take(name);
+    if (found == nullptr) return;
+    const TomlNode node = loosened(*found);
+    value.clear();
+    const std::vector<TomlNode> single{node};
+    for (const TomlNode& item : node.kind == Kind::kArray ? node.items : single) {
+      uint32_t count = 0;
+      if (!read_number(item, name, count, 1, 1 << 20)) return;
+      value.push_back(count);
+    }
+  }
+
+  void shape(const char* name, std::vector<int64_t>& value) {
+    const TomlNode* found = take(name);
+    if (found == nullptr) return;
+    const TomlNode node = loosened(*found);
+    if (node.kind != Kind::kArray) return wrong_type(node, name, "a list of integers");
+    value.clear();
+    for (const TomlNode& item : node.items) {
+      if (item.kind != Kind::kInteger) return wrong_type(item, name, "a list of integers");
+      if (item.integer != -1 && (item.integer < 1 || item.integer > (1 << 24))) {
+        return bad_value(item, name, str(item.integer),
+                         "a dimension is at least 1; -1: any length");
+      }
+      value.push_back(item.integer);
+    }
+    if (value.size() > 1) {
+      bad_value(node, name, "of several dimensions", "this version reads [], [n] and [-1]");
+    }
+  }
+
+  void source(const char* name, SourceSpec& value) {
+    const TomlNode* found = take(name);
+    if (found == nullptr) return;
+    const TomlNode node = loosened(*found);
+    value.paths.clear();
+    const std::vector<TomlNode> single{node};
+    for (const TomlNode& item : node.kind == Kind::kArray ? node.items : single) {
+      std::string path;
+      if (item.kind == Kind::kTable) {
+        Reader inner(item, path_of(name), context_);
+        inner.text("path", path);
+        inner.unavailable(
+            {"format", "weight", "skip", "take", "shard", "exec", "replay", "records"});
+        inner.finish();
+        if (path.empty() && !context_.error) {
+          return bad_value(item, name, "without a path", "source = { path = \"...\" }");
+        }
+      } else if (item.kind == Kind::kString) {
+        path = item.text;
+      } else {
+        return wrong_type(item, name, "a path, a list of paths, or a table with a path");
+      }
+      if (context_.error) return;
+      for (const char* scheme : {"s3://", "gs://", "http://", "https://", "range:", "synth:"}) {
+        if (path.starts_with(scheme))
+          return not_available(item, name, toml_quoted(path), {"a path or a glob"});
+      }
+      if (path == "-") return not_available(item, name, "\"-\"", {"a path or a glob"});
+      if (path.empty()) return bad_value(item, name, "\"\"", "name a file");
+      value.paths.push_back(std::move(path));
+    }
+  }
+
+  void transforms(const char* name, std::vector<TransformSpec>& value) {
+    const TomlNode* found = take(name);
+    if (found == nullptr) return;
+    const TomlNode node = loosened(*found);
+    if (node.kind != Kind::kArray) {
+      return wrong_type(node, name, "a list of ops, as in [\"log1p\"]");
+    }
+    value.clear();
+    for (const TomlNode& item : node.items) {
+      TomlNode table = item;
+      if (item.kind == Kind::kString) {  // "log1p" is short for { op = "log1p" }
+        table.kind = Kind::kTable;
+        table.entries = {{"op", item}};
+      } else if (item.kind != Kind::kTable) {
+        return wrong_type(item, name, "an op or a table with an op");
+      }
+      TransformSpec spec;
+      Reader inner(table, path_of(name), context_);
+      if (table.find("op") == nullptr) {
+        return bad_value(item, name, "without an op", "{ op = \"hash\", buckets = 1024 }");
+      }
+      visit_transform(inner, spec);
+      inner.unavailable({});
+      inner.finish();
+      if (context_.error) return;
+      const bool learned = spec.op == TransformOp::kStandardize &&
+                           (table.find("mean") == nullptr || table.find("scale") == nullptr);
+      if (learned) {
+        context_.fail(str("`", path_of(name),
+                          "`: standardize with learned statistics is known but not available in "
+                          "this version"),
+                      item.where, "give both: { op = \"standardize\", mean = 40.0, scale = 12.5 }",
+                      "DP-2105");
+        return;
+      }
+      value.push_back(spec);
+    }
+  }
+
+  void init(const char* name, std::optional<InitSpec>& value) {
+    const TomlNode* found = take(name);
+    if (found == nullptr) return;
+    const TomlNode node = loosened(*found);
+    if (node.kind != Kind::kTable) {
+      return wrong_type(node, name, "a table, as in { type = \"normal\", scale = 0.01 }");
+    }
+    InitSpec spec;
+    Reader inner(node, path_of(name), context_);
+    inner.enumeration("type", spec.type, kInitNames, {"glorot", "he", "orthogonal", "constant"});
+    inner.real("scale", spec.scale, Range{});
+    inner.finish();
+    if (!context_.error) value = spec;
+  }
+
+  template <typename F>
+  void table(const char* name, F&& visit) {
+    const TomlNode* found = take(name);
+    const TomlNode empty;
+    const TomlNode node = found == nullptr ? empty : loosened(*found);
+    if (node.kind != Kind::kTable) return wrong_type(node, name, "a table");
+    Reader inner(node, path_of(name), context_);
+    visit(inner);
+    inner.finish();
+  }
+
+  template <typename T, typename F>
+  void tables(const char* name, std::vector<T>& values, F&& visit) {
+    const TomlNode* found = take(name);
+    if (found == nullptr) return;
+    const TomlNode node = loosened(*found);
+    if (node.kind != Kind::kArray) return wrong_type(node, name, "a list of tables");
+    values.clear();
+    for (size_t i = 0; i < node.items.size() && !context_.error; ++i) {
+      const TomlNode& item = node.items[i];
+      if (item.kind != Kind::kTable) return wrong_type(item, name, "a list of tables");
+      const std::string path = str(path_of(name), "[", i, "]");
+      context_.origins[path] = {item.origin, item.where};
+      Reader inner(item, path, context_);
+      visit(inner, values.emplace_back());
+      inner.finish();
+    }
+  }
+
+  /// Keys may be runs; a field named by itself as well replaces what the run says of it, key by
+  /// key.
+  void fields(const char* name, std::vector<FieldSpec>& values) {
+    const TomlNode* found = take(name);
+    if (found == nullptr) return;
+    const TomlNode node = loosened(*found);
+    if (node.kind != Kind::kTable) return wrong_type(node, name, "a table of fields");
+    TomlNode merged;
+    for (const bool runs : {true, false}) {
+      for (const auto& [key, field] : node.entries) {
+        if (is_run(key) == runs && !merge_field(merged, key, field, name)) return;
+      }
+    }
+    values.clear();
+    for (const auto& [key, field] : merged.entries) {
+      FieldSpec& spec = values.emplace_back();
+      spec.name = key;
+      Reader inner(field, path_of(name) + "." + toml_key(key), context_);
+      context_.origins[inner.path_] = {field.origin, field.key_where};
+      visit_field(inner, spec);
+      inner.finish();
+      if (spec.column == spec.name) spec.column.clear();
+      if (context_.error) return;
+    }
+  }
+
+  /// Keys of the design that this version has not: an error of their own, not "unknown".
+  void unavailable(std::initializer_list<const char*> names) {
+    later_.assign(names.begin(), names.end());
+    for (const auto& [key, node] : table_.entries) {
+      if (std::find(later_.begin(), later_.end(), key) == later_.end()) continue;
+      context_.fail(str("`", path_of(key), "` is known but not available in this version"),
+                    node.key_where, "leave it out", "DP-2105");
+    }
+  }
+
+  void finish() {
+    for (const auto& [key, node] : table_.entries) {
+      if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
+      if (std::find(later_.begin(), later_.end(), key) != later_.end()) continue;
+      // An unknown key may be why something else seems to be missing, but a wrong value stands
+      // first.
+      context_.fail(
+          str("unknown key `", path_of(key), "`"), node.key_where,
+          hint_for(key, known_, str("`", path_.empty() ? "the top level" : path_, "` takes ")),
+          "DP-2103");
+    }
+  }
+
+ private:
+  std::string path_of(std::string_view name) const {
+    return path_.empty() ? std::string(name) : str(path_, ".", toml_key(name));
+  }
+
+  const TomlNode* take(const char* name) {
+    known_.emplace_back(name);
+    if (context_.error) return nullptr;
+    const TomlNode* node = table_.find(name);
+    if (node != nullptr) context_.origins[path_of(name)] = {node->origin, node->where};
+    return node;
+  }
+
+  void wrong_type(const TomlNode& node, const char* name, const std::string& wanted) {
+    context_.fail(str("`", path_of(name), "` wants ", wanted, ", found ", node.kind_name()),
+                  node.where, {}, "DP-2104");
+  }
+
+  void bad_value(const TomlNode& node, const char* name, const std::string& found,
+                 std::string hint) {
+    context_.fail(str("`", path_of(name), "` can't be ", found), node.where, std::move(hint),
+                  "DP-2106");
+  }
+
+  void not_available(const TomlNode& node, const char* name, const std::string& found,
+                     const std::vector<std::string>& choices) {
+    context_.fail(
+        str("`", path_of(name), " = ", found, "` is known but not available in this version"),
+        node.where, str("this version has ", list_of(choices)), "DP-2105");
+  }
+
+  void fail_at(const TomlNode& node, Error error) {
+    context_.fail(std::move(error.what), node.where, std::move(error.hint), "DP-2108");
+  }
+
+  bool read_text(const TomlNode& node, const char* name, std::string& value) {
+    if (node.kind != Kind::kString && !node.loose) return wrong_type(node, name, "a string"), false;
+    value = node.text;
+    return true;
+  }
+
+  bool read_scalar_text(const TomlNode& node, const char* name, std::string& value) {
+    switch (node.kind) {
+      case Kind::kString:
+        value = node.text;
+        return true;
+      case Kind::kInteger:
+        value = str(node.integer);
+        return true;
+      case Kind::kFloat:
+        value = number_text(node.real);
+        return true;
+      default:
+        return wrong_type(node, name, "a string or a number"), false;
+    }
+  }
+
+  bool read_real(const TomlNode& found, const char* name, double& value) {
+    const TomlNode node = loosened(found);
+    if (node.kind == Kind::kInteger) {
+      value = double(node.integer);
+    } else if (node.kind == Kind::kFloat) {
+      value = node.real;
+    } else {
+      return wrong_type(node, name, "a number"), false;
+    }
+    if (!std::isfinite(value)) return bad_value(node, name, "infinite or not a number", {}), false;
+    return true;
+  }
+
+  template <typename T>
+  bool read_number(const TomlNode& found, const char* name, T& value, double min, double max) {
+    const TomlNode node = loosened(found);
+    if (node.kind != Kind::kInteger) return wrong_type(node, name, "an integer"), false;
+    if (double(node.integer) < min || double(node.integer) > max) {
+      bad_value(node, name, str(node.integer),
+                str("it wants ", uint64_t(min), " to ", uint64_t(max)));
+      return false;
+    }
+    value = T(node.integer);
+    return true;
+  }
+
+  bool merge_field(TomlNode& merged, const std::string& key, const TomlNode& field,
+                   const char* name) {
+    if (field.kind != Kind::kTable) return wrong_type(field, name, "a table for each field"), false;
+    std::vector<std::string> names{key};
+    if (auto expanded = expand_runs(names); !expanded) {
+      return fail_at(field, std::move(expanded).error()), false;
+    }
+    for (const std::string& one : names) {
+      TomlNode* before = merged.find(one);
+      if (before == nullptr) {
+        merged.entries.emplace_back(one, field);
+      } else if (is_run(key)) {
+        return bad_value(field, name, str("two runs that both have ", toml_quoted(one)), {}), false;
+      } else {
+        for (const auto& [inner_key, value] : field.entries) {
+          if (TomlNode* old = before->find(inner_key)) {
+            *old = value;
+          } else {
+            before->entries.emplace_back(inner_key, value);
+          }
+        }
+      }
+      if (merged.entries.size() > kRunNamesMax) {
+        return bad_value(field, name, str("more than ", kRunNamesMax, " fields"), {}), false;
+      }
+    }
+    return true;
+  }
+
+  const TomlNode& table_;
+  std::string path_;
+  Context& context_;
+  std::vector<std::string> known_, later_;
+};
+
+}  // namespace
+
+Result<void> read_job(const TomlNode& root, Job& job, Origins& origins) {
+  Context context{origins, {}};
+  Reader reader(root, {}, context);
+  visit_job(reader, job);
+  reader.finish();
+  if (context.error) return std::move(*context.error);
+  return {};
+}
+
+}  // namespace downpour

@@ -1,0 +1,263 @@
+// The keys of every table of a job file, each named once, with its range: visited by the reader, by
+// the printer and by whoever wants the list. A visitor V has kReads and the functions used below.
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "shared/job/job.h"
+
+namespace downpour {
+
+/// Bounds of a number. `above`: the lower bound itself is outside.
+struct Range {
+  double min = 0, max = 3e38;
+  bool above = false;
+};
+inline constexpr Range kPositive{0, 3e38, true};
+inline constexpr Range kShareBelowOne{0, 0.9999999};
+
+template <typename E>
+using EnumName = std::pair<std::string_view, E>;
+
+inline constexpr std::array kFormatNames{EnumName<DataFormat>{"auto", DataFormat::kAuto},
+                                         EnumName<DataFormat>{"libsvm", DataFormat::kLibsvm},
+                                         EnumName<DataFormat>{"csv", DataFormat::kCsv},
+                                         EnumName<DataFormat>{"tsv", DataFormat::kTsv},
+                                         EnumName<DataFormat>{"criteo", DataFormat::kCriteo},
+                                         EnumName<DataFormat>{"mnist", DataFormat::kMnist}};
+inline constexpr std::array kFieldTypeNames{EnumName<FieldType>{"float32", FieldType::kFloat32},
+                                            EnumName<FieldType>{"int64", FieldType::kInt64},
+                                            EnumName<FieldType>{"string", FieldType::kString}};
+inline constexpr std::array kTransformNames{
+    EnumName<TransformOp>{"hash", TransformOp::kHash},
+    EnumName<TransformOp>{"log1p", TransformOp::kLog1p},
+    EnumName<TransformOp>{"clip", TransformOp::kClip},
+    EnumName<TransformOp>{"identity", TransformOp::kIdentity},
+    EnumName<TransformOp>{"standardize", TransformOp::kStandardize}};
+inline constexpr std::array kBadRecordsNames{EnumName<BadRecords>{"fail", BadRecords::kFail},
+                                             EnumName<BadRecords>{"skip", BadRecords::kSkip}};
+inline constexpr std::array kOptimizerNames{
+    EnumName<OptimizerType>{"sgd", OptimizerType::kSgd},
+    EnumName<OptimizerType>{"momentum", OptimizerType::kMomentum},
+    EnumName<OptimizerType>{"adagrad", OptimizerType::kAdagrad},
+    EnumName<OptimizerType>{"adam", OptimizerType::kAdam},
+    EnumName<OptimizerType>{"ftrl", OptimizerType::kFtrl}};
+inline constexpr std::array kInitNames{EnumName<InitType>{"zero", InitType::kZero},
+                                       EnumName<InitType>{"uniform", InitType::kUniform},
+                                       EnumName<InitType>{"normal", InitType::kNormal}};
+
+/// An optimizer's settings where the job gives only its type.
+constexpr OptimizerSpec optimizer_defaults(OptimizerType type) {
+  OptimizerSpec spec;
+  spec.type = type;
+  switch (type) {
+    case OptimizerType::kSgd:
+    case OptimizerType::kMomentum:
+      spec.learning_rate = 0.01F;
+      break;
+    case OptimizerType::kAdagrad:
+      spec.learning_rate = 0.05F;
+      break;
+    case OptimizerType::kAdam:
+      break;
+    case OptimizerType::kFtrl:
+      spec.learning_rate = 0.1F;
+      spec.initial_accumulator = 0.0F;
+      break;
+  }
+  return spec;
+}
+
+template <typename V, typename T>
+void visit_transform(V& v, T& t) {
+  v.enumeration("op", t.op, kTransformNames, {"vocabulary", "bucketize", "cross", "one_hot"});
+  switch (t.op) {
+    case TransformOp::kHash:
+      v.number("buckets", t.buckets, 0, 9e18);
+      break;
+    case TransformOp::kClip:
+      v.optional_real("min", t.min);
+      v.optional_real("max", t.max);
+      break;
+    case TransformOp::kStandardize:
+      v.real("mean", t.mean, Range{-3e38});
+      v.real("scale", t.scale, kPositive);
+      break;
+    case TransformOp::kLog1p:
+    case TransformOp::kIdentity:
+      break;
+  }
+}
+
+template <typename V, typename T>
+void visit_field(V& v, T& t) {
+  v.text("column", t.column);
+  v.enumeration("type", t.type, kFieldTypeNames,
+                {"float64", "float16", "int32", "uint8", "bool", "bytes"});
+  v.shape("shape", t.shape);
+  v.optional_text("default", t.fallback);
+  v.strings("positive", t.positive);
+  v.transforms("transform", t.transform);
+  v.unavailable({"feature", "path", "encoding"});
+}
+
+template <typename V, typename T>
+void visit_data(V& v, T& t) {
+  v.source("source", t.source);
+  v.enumeration("format", t.format, kFormatNames,
+                {"tfrecord", "npy", "npz", "jsonl", "parquet", "arrow", "tensor"});
+  v.strings("columns", t.columns, true);
+  v.flag("header", t.header);
+  v.number("skip_lines", t.skip_lines, 0, 1e6);
+  v.text("delimiter", t.delimiter);
+  v.flag("trim", t.trim);
+  v.strings("missing", t.missing);
+  v.choice("shuffle", t.shuffle, {"shard", "off"}, {"*"});
+  v.automatic("shard_records", t.shard_records, 1e12);
+  v.automatic("prefetch", t.prefetch, 4096);
+  v.automatic("parallelism", t.parallelism, 1024);
+  v.enumeration("bad_records", t.bad_records, kBadRecordsNames, {});
+  v.number("bad_records_max", t.bad_records_max, 0, 9e18);
+  v.unavailable({"record", "filter", "interleave", "sharding", "streams", "cache", "memory"});
+  v.fields("fields", t.fields);
+}
+
+template <typename V, typename T>
+void visit_layer(V& v, T& t) {
+  v.text("name", t.name);
+  v.choice("type", t.type, {"linear", "embedding", "dense", "relu", "sigmoid", "concat", "add"},
+           {"fm", "cross", "batch_norm", "dropout", "attention", "tanh", "multiply"});
+  v.strings("inputs", t.inputs, true);
+  if (t.type == "embedding") {
+    v.number("dim", t.dim, 1, 4096);
+    v.choice("pool", t.pool, {"sum", "mean"}, {"max"});
+    v.choice("table", t.table, {"shared", ""}, {});
+  }
+  if (t.type == "dense" || t.type == "linear") v.counts("units", t.units);
+  if (t.type == "dense") {
+    v.choice("activation", t.activation, {"relu", "sigmoid", ""}, {"tanh", "gelu"});
+    v.choice("last", t.last, {"relu", "sigmoid", ""}, {"tanh", "gelu"});
+  }
+  if (t.type == "dense" || t.type == "linear") v.flag("bias", t.bias);
+  if (t.type == "dense" || t.type == "linear" || t.type == "embedding") v.init("init", t.init);
+}
+
+template <typename V, typename T>
+void visit_output(V& v, T& t) {
+  v.text("name", t.name);
+  v.text("input", t.input);
+  v.choice("loss", t.loss, {"logistic", "softmax_cross_entropy", "squared"},
+           {"hinge", "poisson", "absolute", "huber", "sampled_softmax"});
+  v.text("target", t.target);
+  v.real("weight", t.weight, Range{});
+  v.strings("metrics", t.metrics);
+  v.text("weights", t.weights);
+}
+
+template <typename V, typename T>
+void visit_model(V& v, T& t) {
+  v.choice("preset", t.preset,
+           {"logistic_regression", "linear_regression", "softmax_mlp", "wide_deep", ""},
+           {"deepfm", "factorization_machine", "dcn", "two_tower", "matrix_factorization"});
+  if (V::kReads || t.layers.empty()) {  // complete: the layers say it all
+    v.strings("inputs", t.options.inputs, true);
+    v.text("target", t.options.target);
+    v.number("dim", t.options.dim, 0, 4096);
+    v.counts("units", t.options.units);
+  }
+  v.tables("layers", t.layers, [](auto& inner, auto& layer) { visit_layer(inner, layer); });
+  v.tables("outputs", t.outputs, [](auto& inner, auto& output) { visit_output(inner, output); });
+}
+
+template <typename V, typename T>
+void visit_optimizer(V& v, T& t) {
+  v.enumeration("type", t.type, kOptimizerNames,
+                {"adamw", "lamb", "rmsprop", "lion", "adadelta", "average"});
+  if constexpr (V::kReads) t = optimizer_defaults(t.type);
+  v.real("learning_rate", t.learning_rate, kPositive);
+  switch (t.type) {
+    case OptimizerType::kSgd:
+      break;
+    case OptimizerType::kMomentum:
+      v.real("momentum", t.momentum, kShareBelowOne);
+      v.flag("nesterov", t.nesterov);
+      break;
+    case OptimizerType::kAdagrad:
+      v.real("initial_accumulator", t.initial_accumulator, kPositive);
+      v.real("epsilon", t.epsilon, Range{});
+      break;
+    case OptimizerType::kAdam:
+      v.real("beta1", t.beta1, kShareBelowOne);
+      v.real("beta2", t.beta2, kShareBelowOne);
+      v.real("epsilon", t.epsilon, kPositive);
+      break;
+    case OptimizerType::kFtrl:
+      v.real("l1", t.l1, Range{});
+      v.real("l2", t.l2, Range{});
+      v.real("beta", t.beta, Range{});
+      v.real("initial_accumulator", t.initial_accumulator, Range{});
+      break;
+  }
+  v.unavailable({"schedule", "clip"});
+}
+
+template <typename V, typename T>
+void visit_rule(V& v, T& t) {
+  v.text("variables", t.variables);
+  visit_optimizer(v, t.optimizer);
+}
+
+template <typename V, typename T>
+void visit_train(V& v, T& t) {
+  v.number("epochs", t.epochs, 1, 1e6);
+  v.number("batch_size", t.batch_size, 1, 1 << 20);
+  v.flag("drop_remainder", t.drop_remainder);
+  v.choice("reduction", t.reduction, {"mean", "sum"}, {});
+  v.choice("mode", t.mode, {"async"}, {"sync", "local"});
+  v.number("in_flight", t.in_flight, 1, 64);
+  v.unavailable({"steps", "steps_per_epoch", "max_time", "global_batch_size", "staleness",
+                 "replicas", "backups", "sync_every", "checkpoint", "warm_start", "quarantine",
+                 "on_nan"});
+}
+
+template <typename V, typename T>
+void visit_eval(V& v, T& t) {
+  v.source("source", t.source);
+  v.real("holdout", t.holdout, kShareBelowOne);
+  v.choice("every", t.every, {"epoch"}, {"*"});
+  v.strings("metrics", t.metrics);
+  v.unavailable({"early_stop", "keep_best"});
+}
+
+template <typename V, typename T>
+void visit_cluster(V& v, T& t) {
+  v.number("ps", t.ps, 1, 1024);
+  v.number("workers", t.workers, 1, 10000);
+  v.choice("transport", t.transport, {"ipc", "tcp"}, {"rdma"});
+  v.automatic("threads", t.threads, 4096);
+  v.number("ps_threads", t.ps_threads, 1, 256);
+  v.unavailable({"input_workers", "chief", "discover", "keys", "restarts"});
+}
+
+template <typename V, typename T>
+void visit_job(V& v, T& t) {
+  v.text("name", t.name);
+  v.number("seed", t.seed, 0, 9e18);
+  v.text("base_dir", t.base_dir);
+  v.text("run_dir", t.run_dir);
+  v.number("partitions", t.partitions, 2, 65536);
+  v.table("data", [&](auto& inner) { visit_data(inner, t.data); });
+  v.table("model", [&](auto& inner) { visit_model(inner, t.model); });
+  v.table("optimizer", [&](auto& inner) {
+    visit_optimizer(inner, t.optimizer);
+    inner.tables("rules", t.optimizer_rules,
+                 [](auto& deeper, auto& rule) { visit_rule(deeper, rule); });
+  });
+  v.table("train", [&](auto& inner) { visit_train(inner, t.train); });
+  v.table("eval", [&](auto& inner) { visit_eval(inner, t.eval); });
+  v.table("cluster", [&](auto& inner) { visit_cluster(inner, t.cluster); });
+}
+
+}  // namespace downpour

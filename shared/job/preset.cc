@@ -1,0 +1,341 @@
+#include "shared/job/preset.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "shared/job/keys.h"
+#include "shared/job/nearest_name.h"
+#include "shared/job/runs.h"
+#include "shared/job/validate.h"
+
+namespace downpour {
+namespace {
+
+constexpr uint64_t kCriteoBuckets = 1U << 20;
+constexpr int64_t kMnistPixels = 28 * 28;
+
+TransformSpec hash_to(uint64_t buckets) {
+  TransformSpec spec;
+  spec.op = TransformOp::kHash;
+  spec.buckets = buckets;
+  return spec;
+}
+
+std::vector<FieldSpec> format_fields(DataFormat format) {
+  std::vector<FieldSpec> fields;
+  FieldSpec label;
+  label.name = "label";
+  switch (format) {
+    case DataFormat::kLibsvm: {
+      FieldSpec features;
+      features.name = "features";
+      features.shape = {-1};
+      fields = {label, features};
+      break;
+    }
+    case DataFormat::kMnist: {
+      label.type = FieldType::kInt64;
+      FieldSpec image;
+      image.name = "image";
+      image.shape = {kMnistPixels};
+      TransformSpec to_share;  // grey bytes to [0, 1]
+      to_share.op = TransformOp::kStandardize;
+      to_share.scale = 255;
+      image.transform = {to_share};
+      fields = {label, image};
+      break;
+    }
+    case DataFormat::kCriteo: {
+      fields.push_back(label);
+      TransformSpec clip, log1p;
+      clip.op = TransformOp::kClip;
+      clip.min = 0;
+      log1p.op = TransformOp::kLog1p;
+      for (int i = 1; i <= 13; ++i) {
+        FieldSpec& field = fields.emplace_back();
+        field.name = str("I", i);
+        field.fallback = "0";
+        field.transform = {clip, log1p};
+      }
+      for (int i = 1; i <= 26; ++i) {
+        FieldSpec& field = fields.emplace_back();
+        field.name = str("C", i);
+        field.type = FieldType::kString;
+        field.fallback = "";
+        field.transform = {hash_to(kCriteoBuckets)};
+      }
+      break;
+    }
+    case DataFormat::kAuto:
+    case DataFormat::kCsv:
+    case DataFormat::kTsv:
+      break;
+  }
+  return fields;
+}
+
+/// TOML tables have no order: fields stand in the order of their columns, then by name, I2 before
+/// I10.
+void sort_fields(DataSpec& data) {
+  const auto place = [&](const FieldSpec& field) {
+    const std::string& column = field.column.empty() ? field.name : field.column;
+    return std::find(data.columns.begin(), data.columns.end(), column) - data.columns.begin();
+  };
+  const auto natural = [](const std::string& name) {
+    const size_t digits = name.find_last_not_of("0123456789") + 1;
+    return std::tuple(name.substr(0, digits), name.size(), name);
+  };
+  std::vector<std::pair<ptrdiff_t, FieldSpec*>> order;
+  for (FieldSpec& field : data.fields) order.emplace_back(place(field), &field);
+  std::sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+    if (a.first != b.first) return a.first < b.first;
+    return natural(a.second->name) < natural(b.second->name);
+  });
+  std::vector<FieldSpec> sorted;
+  for (const auto& [column, field] : order) sorted.push_back(std::move(*field));
+  data.fields = std::move(sorted);
+}
+
+Result<void> expand_fields(DataSpec& data) {
+  std::vector<FieldSpec> fields;
+  for (FieldSpec& field : data.fields) {
+    auto names = expand_run(field.name, data.columns);
+    if (!names) {
+      names.error().where = "data.fields";
+      return std::move(names).error();
+    }
+    for (std::string& name : *names) {
+      // Named by itself as well: that stands.
+      const bool run = is_run(field.name);
+      if (run && data.find_field(name) != nullptr) continue;
+      fields.push_back(field);
+      fields.back().name = std::move(name);
+    }
+  }
+  data.fields = std::move(fields);
+  return {};
+}
+
+Result<void> complete_data(DataSpec& data) {
+  DP_TRY_VOID(expand_runs(data.columns).context("data.columns"));
+  const std::vector<FieldSpec> preset = format_fields(data.format);
+  if (data.format == DataFormat::kCriteo && data.columns.empty()) {
+    for (const FieldSpec& field : preset) data.columns.push_back(field.name);
+  }
+  DP_TRY_VOID(expand_fields(data));
+  for (const FieldSpec& field : preset) {
+    if (data.find_field(field.name) == nullptr) data.fields.push_back(field);
+  }
+  for (FieldSpec& field : data.fields) {
+    const bool unhashed =
+        field.type == FieldType::kString && field.positive.empty() && field.transform.empty();
+    if (unhashed) field.transform = {hash_to(0)};  // tables are sparse: no need to say a size
+  }
+  sort_fields(data);
+  return {};
+}
+
+/// A name for a preset's layer or output that no field has.
+std::string free_name(const DataSpec& data, std::string name) {
+  while (data.find_field(name) != nullptr) name += "_";
+  return name;
+}
+
+struct Inputs {
+  std::vector<std::string> all, sparse, numbers;
+};
+
+Result<Inputs> preset_inputs(const Job& job, const std::string& target) {
+  Inputs inputs;
+  std::vector<std::string> names = job.model.options.inputs;
+  if (auto expanded = expand_runs(names, job.data.columns); !expanded) {
+    expanded.error().where = "model.inputs";
+    return std::move(expanded).error();
+  }
+  if (names.empty()) {
+    for (const FieldSpec& field : job.data.fields) {
+      if (field.name != target) names.push_back(field.name);
+    }
+  }
+  for (const std::string& name : names) {
+    const FieldSpec* field = job.data.find_field(name);
+    if (field == nullptr) {
+      std::vector<std::string> fields;
+      for (const FieldSpec& known : job.data.fields) fields.push_back(known.name);
+      const std::string nearest = nearest_name(name, fields);
+      return Error{ErrorCode::kConfig, str("there is no field `", name, "`"), "model.inputs",
+                   nearest.empty() ? "inputs are names of data.fields"
+                                   : str("did you mean `", nearest, "`?"),
+                   "DP-2108"};
+    }
+    (is_sparse(*field) ? inputs.sparse : inputs.numbers).push_back(name);
+  }
+  inputs.all = inputs.sparse;
+  inputs.all.insert(inputs.all.end(), inputs.numbers.begin(), inputs.numbers.end());
+  if (inputs.all.empty()) {
+    return Error{ErrorCode::kConfig,
+                 str("the preset has no inputs beside its target `", target, "`"), "model.inputs",
+                 "declare data.fields", "DP-2107"};
+  }
+  return inputs;
+}
+
+Result<void> wide_deep(Job& job, const Inputs& inputs, OutputSpec& output) {
+  const PresetOptions& options = job.model.options;
+  const std::string wide = free_name(job.data, "wide"), embedding = free_name(job.data, "emb");
+  const std::string tower = free_name(job.data, "tower"), logit = free_name(job.data, "logit");
+  LayerSpec layer;
+  layer.name = wide, layer.type = "linear", layer.inputs = inputs.all;
+  job.model.layers.push_back(layer);
+  layer = {};
+  std::vector<std::string> deep;
+  if (!inputs.sparse.empty()) {
+    layer.name = embedding, layer.type = "embedding", layer.inputs = inputs.sparse;
+    layer.dim = options.dim == 0 ? 16 : options.dim;
+    layer.table = "shared";
+    job.model.layers.push_back(layer);
+    deep.push_back(embedding);
+    layer = {};
+  }
+  deep.insert(deep.end(), inputs.numbers.begin(), inputs.numbers.end());
+  layer.name = tower, layer.type = "dense", layer.inputs = deep;
+  layer.units = options.units.empty() ? std::vector<uint32_t>{64, 32} : options.units;
+  layer.units.push_back(1);
+  layer.activation = "relu";
+  job.model.layers.push_back(layer);
+  layer = {};
+  layer.name = logit, layer.type = "add", layer.inputs = {wide, tower};
+  job.model.layers.push_back(layer);
+  output.name = free_name(job.data, "click");
+  output.input = logit;
+  output.loss = "logistic";
+  if (options.own_optimizer) {
+    job.optimizer = optimizer_defaults(OptimizerType::kAdagrad);
+    job.optimizer_rules = {{wide + "/*", optimizer_defaults(OptimizerType::kFtrl)}};
+  }
+  return {};
+}
+
+Result<void> expand_preset(Job& job) {
+  ModelSpec& model = job.model;
+  const PresetOptions& options = model.options;
+  const std::string target = options.target.empty() ? "label" : options.target;
+  if (job.data.find_field(target) == nullptr) {
+    return Error{ErrorCode::kConfig, str("the preset's target `", target, "` is no field"),
+                 "model.target", "say which field to predict: model.target = \"...\"", "DP-2107"};
+  }
+  DP_TRY(const Inputs inputs, preset_inputs(job, target));
+  OutputSpec output;
+  output.target = target;
+  if (model.preset == "wide_deep") {
+    DP_TRY_VOID(wide_deep(job, inputs, output));
+  } else {
+    const bool softmax = model.preset == "softmax_mlp";
+    LayerSpec layer;
+    layer.name = free_name(job.data, softmax ? "mlp" : "linear");
+    layer.type = softmax ? "dense" : "linear";
+    layer.inputs = inputs.all;
+    if (softmax) {
+      if (options.units.empty()) {
+        return Error{ErrorCode::kConfig, "softmax_mlp needs its layers' widths", "model.units",
+                     "units = [128, 10]: the last one is the number of classes", "DP-2107"};
+      }
+      layer.units = options.units;
+      layer.activation = "relu";
+    } else if (!options.units.empty()) {
+      return Error{ErrorCode::kConfig, str(model.preset, " has no `units`"), "model.units",
+                   "softmax_mlp and wide_deep have them", "DP-2106"};
+    }
+    if (options.dim != 0) {
+      return Error{ErrorCode::kConfig, str(model.preset, " has no `dim`"), "model.dim",
+                   "wide_deep has it", "DP-2106"};
+    }
+    const bool squared = model.preset == "linear_regression";
+    output.name = free_name(job.data, softmax ? "class" : squared ? "value" : "probability");
+    output.input = layer.name;
+    output.loss = softmax ? "softmax_cross_entropy" : squared ? "squared" : "logistic";
+    model.layers.push_back(std::move(layer));
+  }
+  model.outputs = {std::move(output)};
+  return {};
+}
+
+std::vector<std::string> default_metrics(const std::string& loss) {
+  if (loss == "logistic") return {"auc", "logloss", "calibration"};
+  if (loss == "softmax_cross_entropy") return {"accuracy", "logloss"};
+  return {"rmse"};
+}
+
+}  // namespace
+
+bool is_sparse(const FieldSpec& field) {
+  if (field.is_bag()) return true;
+  if (field.type == FieldType::kString) return field.positive.empty();
+  return field.type == FieldType::kInt64 &&
+         std::any_of(field.transform.begin(), field.transform.end(), [](const TransformSpec& spec) {
+           return spec.op == TransformOp::kHash || spec.op == TransformOp::kIdentity;
+         });
+}
+
+Result<void> complete_job(Job& job) {
+  DP_TRY_VOID(complete_data(job.data));
+  if (job.model.layers.empty() && !job.model.preset.empty()) DP_TRY_VOID(expand_preset(job));
+  for (size_t i = 0; i < job.model.layers.size(); ++i) {
+    if (auto done = expand_runs(job.model.layers[i].inputs, job.data.columns); !done) {
+      done.error().where = str("model.layers[", i, "].inputs");
+      return std::move(done).error();
+    }
+  }
+  for (OutputSpec& output : job.model.outputs) {
+    if (output.metrics.empty()) output.metrics = default_metrics(output.loss);
+  }
+  job.model.options = {};
+  return validate(job);
+}
+
+Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
+  constexpr uint64_t kOnePassRecords = 1'000'000;
+  Job job;
+  std::filesystem::path path(facts.path);
+  if (path.extension() == ".gz") path = path.stem();
+  job.name = path.stem().empty() ? "job" : path.stem().string();
+  job.base_dir = base_dir;
+  job.run_dir = (std::filesystem::path(base_dir) / "runs" / job.name).lexically_normal().string();
+  job.data.source.paths = {facts.path};
+  job.data.format = facts.format;
+  job.data.columns = facts.columns;
+  job.data.header = facts.header;
+  job.data.delimiter = facts.delimiter;
+  job.data.trim = facts.trim;
+  job.data.missing = facts.missing;
+  job.data.fields = facts.fields;
+  PresetOptions& options = job.model.options;
+  options.target = facts.target;
+
+  const std::string target = facts.target.empty() ? "label" : facts.target;
+  const bool categories =
+      facts.format == DataFormat::kCriteo ||
+      std::any_of(facts.fields.begin(), facts.fields.end(), [&](const FieldSpec& field) {
+        return field.name != target && is_sparse(field) && !field.is_bag();
+      });
+  job.train.batch_size = 256;
+  if (facts.classes == 0) {
+    job.model.preset = "linear_regression";
+    job.optimizer = optimizer_defaults(OptimizerType::kAdagrad);
+  } else if (facts.classes > 2) {
+    job.model.preset = "softmax_mlp";
+    options.units = {128, facts.classes};
+  } else if (categories) {
+    job.model.preset = "wide_deep";
+    options.own_optimizer = true;
+    job.train.batch_size = 512;
+  } else {
+    job.model.preset = "logistic_regression";
+    job.optimizer = optimizer_defaults(OptimizerType::kFtrl);
+  }
+  job.train.epochs = facts.records_estimated > kOnePassRecords ? 1 : 5;
+  job.eval.holdout = 0.1;
+  return job;
+}
+
+}  // namespace downpour

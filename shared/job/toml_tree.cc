@@ -1,0 +1,154 @@
+#include "shared/job/toml_tree.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include <toml++/toml.h>
+
+#include "shared/base/str.h"
+
+namespace downpour {
+namespace {
+
+std::string position(const std::string& path, const toml::source_region& source) {
+  return str(path, ":", source.begin.line, ":", source.begin.column);
+}
+
+TomlNode convert(const toml::node& node, const std::string& path) {
+  TomlNode result;
+  result.where = position(path, node.source());
+  result.origin = str(path, ":", node.source().begin.line);
+  if (const auto* table = node.as_table()) {
+    std::vector<std::tuple<uint32_t, uint32_t, size_t>> order;
+    for (const auto& [key, value] : *table) {
+      result.entries.emplace_back(std::string(key.str()), convert(value, path));
+      result.entries.back().second.key_where = position(path, key.source());
+      order.emplace_back(key.source().begin.line, key.source().begin.column, order.size());
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<std::pair<std::string, TomlNode>> sorted;
+    for (const auto& place : order) sorted.push_back(std::move(result.entries[std::get<2>(place)]));
+    result.entries = std::move(sorted);
+  } else if (const auto* array = node.as_array()) {
+    result.kind = TomlNode::Kind::kArray;
+    for (const toml::node& item : *array) result.items.push_back(convert(item, path));
+  } else if (const auto* text = node.as_string()) {
+    result.kind = TomlNode::Kind::kString;
+    result.text = text->get();
+  } else if (const auto* integer = node.as_integer()) {
+    result.kind = TomlNode::Kind::kInteger;
+    result.integer = integer->get();
+  } else if (const auto* real = node.as_floating_point()) {
+    result.kind = TomlNode::Kind::kFloat;
+    result.real = real->get();
+  } else if (const auto* boolean = node.as_boolean()) {
+    result.kind = TomlNode::Kind::kBoolean;
+    result.boolean = boolean->get();
+  } else {
+    result.kind = TomlNode::Kind::kOther;
+  }
+  return result;
+}
+
+}  // namespace
+
+const TomlNode* TomlNode::find(std::string_view name) const {
+  for (const auto& [key, value] : entries) {
+    if (key == name) return &value;
+  }
+  return nullptr;
+}
+
+TomlNode* TomlNode::find(std::string_view name) {
+  return const_cast<TomlNode*>(std::as_const(*this).find(name));
+}
+
+const char* TomlNode::kind_name() const {
+  switch (kind) {
+    case Kind::kTable:
+      return "a table";
+    case Kind::kArray:
+      return "a list";
+    case Kind::kString:
+      return "a string";
+    case Kind::kInteger:
+      return "an integer";
+    case Kind::kFloat:
+      return "a number";
+    case Kind::kBoolean:
+      return "true or false";
+    case Kind::kOther:
+      return "a date or time";
+  }
+  return "?";
+}
+
+Result<TomlNode> parse_toml(std::string_view text, const std::string& path) {
+  try {
+    const toml::table table = toml::parse(text, std::string_view(path));
+    return convert(table, path);
+  } catch (const toml::parse_error& error) {
+    return Error{ErrorCode::kConfig, str("not TOML: ", error.description()),
+                 position(path, error.source()), "https://toml.io says how TOML is written",
+                 "DP-2102"};
+  } catch (const std::exception& error) {
+    return Error{ErrorCode::kConfig, str("not TOML: ", error.what()), path, {}, "DP-2102"};
+  }
+}
+
+TomlNode parse_loose_value(std::string_view text) {
+  TomlNode node;
+  node.kind = TomlNode::Kind::kString;
+  if (text.find('\n') == std::string_view::npos) {
+    auto parsed = parse_toml(str("v = ", text), "");
+    if (parsed && parsed->entries.size() == 1 && parsed->entries[0].first == "v") {
+      node = std::move(parsed->entries[0].second);
+    }
+  }
+  if (node.kind != TomlNode::Kind::kString || node.text.empty()) node.text = text;
+  if (text == "\"\"" || text == "''") node.text.clear();
+  node.loose = true;
+  return node;
+}
+
+std::string toml_quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    switch (c) {
+      case '"':
+        quoted += "\\\"";
+        break;
+      case '\\':
+        quoted += "\\\\";
+        break;
+      case '\n':
+        quoted += "\\n";
+        break;
+      case '\r':
+        quoted += "\\r";
+        break;
+      case '\t':
+        quoted += "\\t";
+        break;
+      default:
+        if (uint8_t(c) < 0x20 || c == 0x7f) {
+          constexpr char kHex[] = "0123456789ABCDEF";
+          quoted += str("\\u00", kHex[uint8_t(c) >> 4], kHex[c & 15]);
+        } else {
+          quoted += c;
+        }
+    }
+  }
+  return quoted + '"';
+}
+
+std::string toml_key(std::string_view name) {
+  const auto bare = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+  };
+  if (!name.empty() && std::all_of(name.begin(), name.end(), bare)) return std::string(name);
+  return toml_quoted(name);
+}
+
+}  // namespace downpour

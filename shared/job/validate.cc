@@ -1,0 +1,369 @@
+#include "shared/job/validate.h"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include "shared/job/nearest_name.h"
+#include "shared/job/preset.h"
+
+namespace downpour {
+namespace {
+
+Error wrong(std::string what, std::string where, std::string hint, const char* id = "DP-2106") {
+  return Error{ErrorCode::kConfig, std::move(what), std::move(where), std::move(hint), id};
+}
+
+Error unknown_name(const char* kind, const std::string& name, std::string where,
+                   const std::vector<std::string>& names) {
+  const std::string nearest = nearest_name(name, names);
+  std::string hint = nearest.empty() ? "" : str("did you mean `", nearest, "`?");
+  if (nearest.empty() && names.size() <= 12) {
+    for (const std::string& known : names) hint += str(hint.empty() ? "there are: " : ", ", known);
+  }
+  return wrong(str("there is no ", kind, " `", name, "`"), std::move(where), std::move(hint),
+               "DP-2108");
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+const std::string* first_repeated(const std::vector<std::string>& names) {
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    if (!seen.insert(name).second) return &name;
+  }
+  return nullptr;
+}
+
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name[0] != '.' && name.size() <= 200 &&
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return uint8_t(c) >= 0x20 && c != '/' && c != 0x7f; });
+}
+
+bool reads_columns(DataFormat format) {
+  return format == DataFormat::kCsv || format == DataFormat::kTsv || format == DataFormat::kCriteo;
+}
+
+Result<void> check_top(const Job& job) {
+  if (!is_plain_name(job.name)) {
+    return wrong(str("`", job.name, "` can't name a run"), "name",
+                 "a name becomes a folder: no `/`");
+  }
+  if (!std::has_single_bit(job.partitions)) {
+    return wrong(str("`partitions` can't be ", job.partitions), "partitions",
+                 "it wants a power of two");
+  }
+  if (job.partitions < 2 || job.partitions > 65536) {
+    return wrong(str("`partitions` can't be ", job.partitions), "partitions",
+                 "it wants 2 to 65536");
+  }
+  if (job.cluster.ps > job.partitions) {
+    return wrong(str(job.cluster.ps, " ps share ", job.partitions, " partitions"), "cluster.ps",
+                 "raise `partitions` before the first run");
+  }
+  return {};
+}
+
+Result<void> check_data_given(const DataSpec& data) {
+  if (data.source.paths.empty()) {
+    return wrong("the job names no data", "data.source", "data.source = \"train.csv\"", "DP-2107");
+  }
+  if (const std::string* name = first_repeated(data.columns)) {
+    return wrong(str("the column `", *name, "` stands twice"), "data.columns", "each name once",
+                 "DP-2108");
+  }
+  const std::string& delimiter = data.delimiter;
+  if (delimiter.size() > 1 || delimiter == "\n" || delimiter == "\r" || delimiter == "\"") {
+    return wrong(str("`data.delimiter` can't be \"", delimiter, "\""), "data.delimiter",
+                 "one character, as in \",\" or \"\\t\"");
+  }
+  if (data.bad_records_max > 0 && data.bad_records == BadRecords::kFail) {
+    return wrong("`bad_records_max` without bad_records = \"skip\"", "data.bad_records_max",
+                 "the first bad record fails the job otherwise");
+  }
+  const bool table = data.format == DataFormat::kAuto || reads_columns(data.format);
+  if (!table && (!data.columns.empty() || data.header || !delimiter.empty())) {
+    return wrong("only csv, tsv and criteo data have columns, a header and a delimiter",
+                 "data.format", "leave these keys out");
+  }
+  return {};
+}
+
+Result<void> check_transform(const FieldSpec& field, const std::string& where) {
+  for (size_t i = 0; i < field.transform.size(); ++i) {
+    const TransformSpec& spec = field.transform[i];
+    const bool makes_keys = spec.op == TransformOp::kHash || spec.op == TransformOp::kIdentity;
+    if (makes_keys && i + 1 < field.transform.size()) {
+      return wrong(str("in field `", field.name, "` an op follows one that makes keys"), where,
+                   "hash and identity stand last");
+    }
+    if (!makes_keys && field.type == FieldType::kString) {
+      return wrong(str("the string field `", field.name, "` has an op for numbers"), where,
+                   "strings take { op = \"hash\", buckets = ... }");
+    }
+    if (spec.op == TransformOp::kIdentity && field.type == FieldType::kString) {
+      return wrong(str("the string field `", field.name, "` has no identity"), where, "hash it");
+    }
+    if (spec.op != TransformOp::kClip) continue;
+    if (!spec.min && !spec.max) {
+      return wrong(str("clip in field `", field.name, "` has no bound"), where,
+                   "{ op = \"clip\", min = 0 }");
+    }
+    if (spec.min && spec.max && !(*spec.min <= *spec.max)) {
+      return wrong(str("clip in field `", field.name, "` has min above max"), where, "swap them");
+    }
+  }
+  return {};
+}
+
+Result<void> check_fields(const DataSpec& data) {
+  std::vector<std::string> names;
+  for (const FieldSpec& field : data.fields) {
+    const std::string where = str("data.fields.", field.name);
+    names.push_back(field.name);
+    if (!is_plain_name(field.name)) {
+      return wrong(str("`", field.name, "` can't name a field"), where, "no `/`, no leading dot");
+    }
+    DP_TRY_VOID(check_transform(field, where + ".transform"));
+    if (field.is_bag() && reads_columns(data.format)) {
+      return wrong(str("field `", field.name, "` of any length in columns"), where + ".shape",
+                   "a column holds one value: shape = []");
+    }
+    if (!field.positive.empty() && !field.shape.empty()) {
+      return wrong(str("`positive` in field `", field.name, "`, which is no scalar"),
+                   where + ".positive", "labels are scalars");
+    }
+    const std::string& column = field.column.empty() ? field.name : field.column;
+    if (reads_columns(data.format) && !data.columns.empty() && !contains(data.columns, column)) {
+      return unknown_name("column", column, field.column.empty() ? where : where + ".column",
+                          data.columns);
+    }
+  }
+  if (data.fields.empty()) {
+    return wrong("the job declares no fields", "data.fields",
+                 "data.fields.NAME = { type = \"float32\" } for each column to read", "DP-2107");
+  }
+  if (const std::string* name = first_repeated(names)) {
+    return wrong(str("the field `", *name, "` stands twice"), "data.fields", "each name once",
+                 "DP-2108");
+  }
+  return {};
+}
+
+struct Names {
+  std::vector<std::string> fields, layers;
+};
+
+Result<void> check_layer(const Job& job, const LayerSpec& layer, const std::string& where,
+                         const Names& names) {
+  const auto need = [&](bool good, const char* key, const char* what,
+                        const char* hint) -> Result<void> {
+    if (good) return {};
+    return wrong(str("layer `", layer.name, "` ", what), where + key, hint, "DP-2107");
+  };
+  if (layer.name.empty() || !is_plain_name(layer.name) ||
+      layer.name.find('*') != std::string::npos) {
+    return wrong(str("a layer can't be named `", layer.name, "`"), where + ".name",
+                 "name = \"tower\"");
+  }
+  if (contains(names.layers, layer.name)) {
+    return wrong(str("two layers are named `", layer.name, "`"), where + ".name", "each name once",
+                 "DP-2108");
+  }
+  DP_TRY_VOID(need(!layer.type.empty(), ".type", "has no type", "type = \"dense\""));
+  DP_TRY_VOID(need(!layer.inputs.empty(), ".inputs", "has no inputs",
+                   "inputs = [\"field or earlier layer\"]"));
+  DP_TRY_VOID(need(layer.type != "embedding" || layer.dim > 0, ".dim", "has no dim", "dim = 16"));
+  DP_TRY_VOID(need(layer.type != "dense" || !layer.units.empty(), ".units", "has no units",
+                   "units = [64, 32, 1]"));
+  for (const std::string& input : layer.inputs) {
+    const bool is_field = contains(names.fields, input), is_layer = contains(names.layers, input);
+    if (!is_field && !is_layer) {
+      std::vector<std::string> known = names.fields;
+      known.insert(known.end(), names.layers.begin(), names.layers.end());
+      return unknown_name("field or earlier layer", input, where + ".inputs", known);
+    }
+    if (is_field && is_layer) {
+      return wrong(str("`", input, "` is a field and a layer"), where + ".inputs",
+                   "rename the layer", "DP-2108");
+    }
+    const bool sparse = is_field && is_sparse(*job.data.find_field(input));
+    const bool takes_sparse = layer.type == "linear" || layer.type == "embedding";
+    if (sparse && !takes_sparse) {
+      return wrong(
+          str("layer `", layer.name, "` (", layer.type, ") can't read the keys of `", input, "`"),
+          where + ".inputs", "put an embedding between them");
+    }
+    if (layer.type == "embedding" && !sparse) {
+      return wrong(
+          str("the embedding `", layer.name, "` needs keys, and `", input, "` gives numbers"),
+          where + ".inputs",
+          "a string, an int64 with { op = \"identity\" } or \"hash\", or a bag gives keys");
+    }
+  }
+  if (const std::string* name = first_repeated(layer.inputs)) {
+    return wrong(str("layer `", layer.name, "` reads `", *name, "` twice"), where + ".inputs",
+                 "each input once", "DP-2108");
+  }
+  return {};
+}
+
+/// Layers, outputs and fields share one space of names; only an output may bear its layer's name,
+/// and then its target may too.
+Result<void> check_clashes(const Job& job, const Names& names) {
+  std::set<std::string> own;
+  for (const OutputSpec& output : job.model.outputs) {
+    if (output.name == output.input) own.insert(output.name);
+  }
+  for (size_t i = 0; i < names.layers.size(); ++i) {
+    if (!contains(names.fields, names.layers[i]) || own.contains(names.layers[i])) continue;
+    return wrong(str("`", names.layers[i], "` is a field and a layer"),
+                 str("model.layers[", i, "].name"), "rename the layer", "DP-2108");
+  }
+  for (size_t i = 0; i < job.model.outputs.size(); ++i) {
+    const std::string& name = job.model.outputs[i].name;
+    if (own.contains(name)) continue;
+    if (!contains(names.fields, name) && !contains(names.layers, name)) continue;
+    return wrong(str("the output's name `", name, "` is taken"), str("model.outputs[", i, "].name"),
+                 "an output may share only its own layer's name", "DP-2108");
+  }
+  return {};
+}
+
+std::vector<std::string> metrics_of(const std::string& loss) {
+  if (loss == "logistic") return {"auc", "logloss", "accuracy", "calibration", "rmse"};
+  if (loss == "softmax_cross_entropy") return {"accuracy", "logloss"};
+  return {"rmse"};
+}
+
+Result<void> check_output(const Job& job, const OutputSpec& output, const std::string& where,
+                          const Names& names) {
+  if (!is_plain_name(output.name)) {
+    return wrong("an output has no name", where + ".name", "name = \"click\"", "DP-2107");
+  }
+  if (output.loss.empty()) {
+    return wrong(str("output `", output.name, "` has no loss"), where + ".loss",
+                 "loss = \"logistic\", \"softmax_cross_entropy\" or \"squared\"", "DP-2107");
+  }
+  if (!contains(names.layers, output.input)) {
+    return unknown_name("layer", output.input, where + ".input", names.layers);
+  }
+  for (const auto& [key, name] :
+       {std::pair{".target", output.target}, {".weights", output.weights}}) {
+    if (name.empty() && std::string_view(key) == ".weights") continue;
+    const FieldSpec* field = job.data.find_field(name);
+    if (field == nullptr) return unknown_name("field", name, where + key, names.fields);
+    if (is_sparse(*field)) {
+      return wrong(str("output `", output.name, "` needs numbers, and `", name, "` gives keys"),
+                   where + key, "a text label needs positive = [\"...\"] in its field");
+    }
+  }
+  for (const std::string& metric : output.metrics) {
+    if (!contains(metrics_of(output.loss), metric)) {
+      return unknown_name(str("metric of a ", output.loss, " output").c_str(), metric,
+                          where + ".metrics", metrics_of(output.loss));
+    }
+  }
+  return {};
+}
+
+Result<void> check_model(const Job& job) {
+  Names names;
+  for (const FieldSpec& field : job.data.fields) names.fields.push_back(field.name);
+  for (size_t i = 0; i < job.model.layers.size(); ++i) {
+    DP_TRY_VOID(check_layer(job, job.model.layers[i], str("model.layers[", i, "]"), names));
+    names.layers.push_back(job.model.layers[i].name);
+  }
+  if (job.model.outputs.empty()) {
+    return wrong("the model has no outputs", "model.outputs",
+                 "model.outputs = [{ name = \"click\", input = \"logit\", loss = \"logistic\", "
+                 "target = \"label\" }]",
+                 "DP-2107");
+  }
+  std::vector<std::string> outputs;
+  for (size_t i = 0; i < job.model.outputs.size(); ++i) {
+    DP_TRY_VOID(check_output(job, job.model.outputs[i], str("model.outputs[", i, "]"), names));
+    outputs.push_back(job.model.outputs[i].name);
+  }
+  if (const std::string* name = first_repeated(outputs)) {
+    return wrong(str("two outputs are named `", *name, "`"), "model.outputs", "each name once",
+                 "DP-2108");
+  }
+  return check_clashes(job, names);
+}
+
+Result<void> check_eval(const Job& job) {
+  if (!job.eval.source.paths.empty() && job.eval.holdout > 0) {
+    return wrong("`eval` has both a source and a holdout", "eval.holdout", "keep one of them");
+  }
+  for (const std::string& metric : job.eval.metrics) {
+    bool known = job.model.outputs.empty();
+    std::vector<std::string> all;
+    for (const OutputSpec& output : job.model.outputs) {
+      for (const std::string& name : metrics_of(output.loss)) all.push_back(name);
+    }
+    known = known || contains(all, metric);
+    if (!known) return unknown_name("metric of these outputs", metric, "eval.metrics", all);
+  }
+  return {};
+}
+
+Result<void> check_rules(const Job& job) {
+  for (size_t i = 0; i < job.optimizer_rules.size(); ++i) {
+    if (!job.optimizer_rules[i].variables.empty()) continue;
+    return wrong("an optimizer rule without `variables`", str("optimizer.rules[", i, "]"),
+                 "variables = \"wide/*\": a glob over variables' names", "DP-2107");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> validate_given(const Job& job, const Origins& origins) {
+  const ModelSpec& model = job.model;
+  const auto check = [&]() -> Result<void> {
+    DP_TRY_VOID(check_top(job));
+    DP_TRY_VOID(check_data_given(job.data));
+    DP_TRY_VOID(check_rules(job));
+    DP_TRY_VOID(check_eval(job));
+    if (model.preset.empty() && model.layers.empty()) {
+      return wrong("the job names no model", "model",
+                   "model.preset = \"wide_deep\", or model.layers = [...]", "DP-2107");
+    }
+    PresetOptions options = model.options;
+    options.own_optimizer = false;
+    if (!model.layers.empty() && options != PresetOptions{}) {
+      return wrong("a preset's options beside `layers`", "model.layers",
+                   "keep the preset with its options, or the layers");
+    }
+    if (model.layers.empty() && !model.outputs.empty()) {
+      return wrong("a preset has its own outputs", "model.outputs",
+                   "write model.layers too (--dry-run prints the preset's)");
+    }
+    return {};
+  };
+  if (auto result = check(); !result) return located(std::move(result).error(), origins);
+  return {};
+}
+
+Result<void> validate(const Job& job) {
+  DP_TRY_VOID(check_top(job));
+  DP_TRY_VOID(check_data_given(job.data));
+  if (job.data.format == DataFormat::kAuto) {
+    return wrong("the data's format is not known", "data.format",
+                 "data.format = \"libsvm\", \"csv\", \"tsv\", \"criteo\" or \"mnist\"", "DP-2107");
+  }
+  DP_TRY_VOID(check_fields(job.data));
+  if (job.model.layers.empty()) {
+    return wrong("the model has no layers", "model.layers",
+                 "model.preset = \"wide_deep\", or layers", "DP-2107");
+  }
+  DP_TRY_VOID(check_model(job));
+  DP_TRY_VOID(check_rules(job));
+  return check_eval(job);
+}
+
+}  // namespace downpour

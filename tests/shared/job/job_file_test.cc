@@ -1,0 +1,348 @@
+#include <random>
+
+#include "shared/job/nearest_name.h"
+#include "shared/job/runs.h"
+#include "tests/shared/job/job_test_support.h"
+
+namespace downpour {
+namespace {
+
+using test::completed;
+using test::error_of;
+using test::loaded;
+using test::small_job;
+
+TEST_CASE("a minimal job gets the documented defaults", "[job]") {
+  const Job job = loaded(small_job());
+  CHECK(job.name == "job");
+  CHECK(job.base_dir == "/jobs");
+  CHECK(job.run_dir == "/jobs/runs/job");
+  CHECK(job.seed == 1);
+  CHECK(job.partitions == 256);
+  CHECK(job.data.shuffle == "shard");
+  CHECK(job.optimizer == OptimizerSpec{});
+  CHECK(job.train == TrainSpec{});
+  CHECK(job.cluster == ClusterSpec{});
+  CHECK(job.eval.holdout == 0);
+}
+
+TEST_CASE("an unknown key names its file, line and column and the nearest right name", "[job]") {
+  const Error error = error_of(small_job("[train]\nepochs = 2\nbatch_sise = 64\n"));
+  CHECK(error.code == ErrorCode::kConfig);
+  CHECK(error.where == "/jobs/job.toml:6:1");
+  CHECK(error.what == "unknown key `train.batch_sise`");
+  CHECK(error.hint == "did you mean `batch_size`?");
+  CHECK(error.id == "DP-2103");
+}
+
+TEST_CASE("unknown keys are found at every depth", "[job]") {
+  const auto nearest = [](const std::string& more) { return error_of(small_job(more)).hint; };
+  CHECK(nearest("sed = 3\n") == "did you mean `seed`?");
+  CHECK(nearest("traim.epochs = 3\n") == "did you mean `train`?");
+  CHECK(nearest("optimizer = { type = \"ftrl\", leaning_rate = 0.1 }\n") ==
+        "did you mean `learning_rate`?");
+  CHECK(nearest("data.fields.label = { tipe = \"float32\" }\n") == "did you mean `type`?");
+  CHECK(nearest("data.fields.x = { transform = [{ op = \"hash\", bukets = 4 }] }\n") ==
+        "did you mean `buckets`?");
+  CHECK(nearest("optimizer.rules = [{ variable = \"x\" }]\n") == "did you mean `variables`?");
+  // A key of another type of optimizer or layer is none of this one's.
+  CHECK(error_of(small_job("optimizer = { type = \"adam\", l1 = 0.5 }\n")).id == "DP-2103");
+}
+
+TEST_CASE("an ill-typed value says what was wanted and what was found", "[job]") {
+  const Error error = error_of(small_job("train.epochs = \"three\"\n"));
+  CHECK(error.what == "`train.epochs` wants an integer, found a string");
+  CHECK(error.where == "/jobs/job.toml:4:16");
+  CHECK(error.id == "DP-2104");
+  CHECK(error_of(small_job("train = 5\n")).what == "`train` wants a table, found an integer");
+  CHECK(error_of(small_job("data.header = 1\n")).what ==
+        "`data.header` wants true or false, found an integer");
+  CHECK(error_of(small_job("name = 3\n")).what == "`name` wants a string, found an integer");
+  CHECK(error_of(small_job("data.columns = \"a\"\n")).what ==
+        "`data.columns` wants a list of strings, found a string");
+}
+
+TEST_CASE("values outside their range or choices are refused with what is right", "[job]") {
+  CHECK(error_of(small_job("train.batch_size = 0\n")).hint == "it wants 1 to 1048576");
+  CHECK(error_of(small_job("train.epochs = -1\n")).id == "DP-2106");
+  CHECK(error_of(small_job("optimizer.learning_rate = 0\n")).hint == "it wants more than 0");
+  CHECK(error_of(small_job("optimizer.learning_rate = 1e-60\n")).id == "DP-2106");
+  CHECK(error_of(small_job("optimizer.learning_rate = inf\n")).id == "DP-2106");
+  CHECK(error_of(small_job("optimizer.beta1 = 1\n")).id == "DP-2106");
+  CHECK(error_of(small_job("eval.holdout = 1.0\n")).id == "DP-2106");
+  CHECK(error_of(small_job("partitions = 100\n")).hint == "it wants a power of two");
+  CHECK(error_of(small_job("optimizer.type = \"adagrod\"\n")).hint == "did you mean `adagrad`?");
+  CHECK(error_of(small_job("train.reduction = \"max\"\n")).hint == "it wants one of: mean, sum");
+  CHECK(error_of(small_job("data.delimiter = \"::\"\n")).id == "DP-2106");
+  CHECK(error_of(small_job("name = \"../x\"\n")).where == "/jobs/job.toml:4:8");
+  CHECK(error_of(small_job("data.bad_records_max = 5\n")).where == "/jobs/job.toml:4:24");
+  CHECK(error_of(small_job("eval = { source = \"t\", holdout = 0.1 }\n")).id == "DP-2106");
+}
+
+TEST_CASE("what the design knows and this version has not is said so, never accepted", "[job]") {
+  for (const char* line :
+       {"train.mode = \"sync\"",
+        "train.steps = 100",
+        "train.global_batch_size = 64",
+        "train.staleness = 3",
+        "train.replicas = 2",
+        "train.warm_start = { run = \"x\" }",
+        "train.checkpoint = { every = \"10m\" }",
+        "train.max_time = \"6h\"",
+        "optimizer.schedule = { type = \"cosine\" }",
+        "optimizer.clip = { norm = 1.0 }",
+        "data.interleave = { cycle = 8 }",
+        "data.cache = \"memory\"",
+        "data.filter = \"age > 3\"",
+        "data.sharding = \"file\"",
+        "data.shuffle = 10000",
+        "data.record = \"example\"",
+        "data.fields.x = { encoding = \"tensor\" }",
+        "eval.early_stop = { patience = 2 }",
+        "eval.every = \"5m\"",
+        "eval.every = 1000",
+        "eval.source = { exec = [\"x\"] }",
+        "eval.source = \"s3://bucket/x\"",
+        "eval.source = \"-\"",
+        "cluster.discover = \"tf_config\"",
+        "cluster.input_workers = 2",
+        "data.fields.x = { transform = [\"standardize\"] }",
+        "data.fields.x = { type = \"string\", transform = [{ op = \"vocabulary\" }] }"}) {
+    const Error error = error_of(small_job(std::string(line) + "\n"));
+    INFO(line << " -> " << error.what);
+    CHECK(error.id == "DP-2105");
+    CHECK(error.what.find("known but not available in this version") != std::string::npos);
+    CHECK(error.where.starts_with("/jobs/job.toml:4:"));
+    CHECK(exit_code(error.code) == 78);
+  }
+}
+
+TEST_CASE("text that is no TOML is refused at its line", "[job]") {
+  const Error error = error_of("data.source = \"a\"\n= 3\n");
+  CHECK(error.id == "DP-2102");
+  CHECK(error.where.starts_with("/jobs/job.toml:2:"));
+}
+
+TEST_CASE("what is missing is named", "[job]") {
+  CHECK(error_of("model.preset = \"wide_deep\"\n").what == "the job names no data");
+  CHECK(error_of("data.source = \"a\"\n").what == "the job names no model");
+  CHECK(load_job("/nowhere/job.toml", {}, test::environment_of({})).error().code ==
+        ErrorCode::kNoInput);
+}
+
+TEST_CASE("environment variables are expanded in strings and may stand for numbers", "[job]") {
+  const std::string text =
+      "name = \"ctr-${DAY}\"\ntrain.epochs = \"${EPOCHS:-3}\"\ndata.header = \"${HEADER:-false}\"\n"
+      "optimizer.learning_rate = \"${RATE:-0.5}\"\ncluster.threads = \"${THREADS:-auto}\"\n"
+      "data.missing = [\"$${NA}\", \"${EMPTY:-none}\"]\n";
+  const Job job = loaded(small_job(text), {}, {{"DAY", "0102"}, {"EMPTY", ""}});
+  CHECK(job.name == "ctr-0102");
+  CHECK(job.run_dir == "/jobs/runs/ctr-0102");
+  CHECK(job.train.epochs == 3);
+  CHECK(job.optimizer.learning_rate == 0.5F);
+  CHECK(job.data.missing == std::vector<std::string>{"${NA}", "none"});
+  CHECK(loaded(small_job(text), {}, {{"DAY", "1"}, {"EPOCHS", "7"}}).train.epochs == 7);
+
+  const Error unset = error_of(small_job(text));
+  CHECK(unset.what == "the environment variable `DAY` is not set");
+  CHECK(unset.where == "/jobs/job.toml:4:8");
+  CHECK(exit_code(unset.code) == 78);
+  const Error words = error_of(small_job(text), {}, {{"DAY", "1"}, {"EPOCHS", "many"}});
+  CHECK(words.what == "`train.epochs` wants an integer, found a string");
+  CHECK(error_of(small_job("name = \"${DAY\"\n")).id == "DP-2109");
+}
+
+TEST_CASE("later overrides win over earlier ones, and all over the file", "[job]") {
+  const std::vector<std::string> environ_entries{
+      "DOWNPOUR_TRAIN__EPOCHS=5", "DOWNPOUR_TRAIN__BATCH_SIZE=99", "DOWNPOUR__SEED=8",
+      "DOWNPOUR_DATA=/data", "PATH=/bin"};
+  std::vector<Override> overrides = overrides_from_environment(environ_entries);
+  REQUIRE(overrides.size() == 3);
+  overrides.push_back({"train.epochs", "9", "--set"});
+  auto result = test::load_text(
+      small_job("train = { epochs = 2, batch_size = 3, in_flight = 4 }\n"), overrides);
+  REQUIRE(result);
+  CHECK(result->job.train.epochs == 9);
+  CHECK(result->job.train.batch_size == 99);
+  CHECK(result->job.train.in_flight == 4);
+  CHECK(result->job.seed == 8);
+  CHECK(find_origin(result->origins, "train.epochs")->from == "--set");
+  CHECK(find_origin(result->origins, "train.batch_size")->from ==
+        "environment DOWNPOUR_TRAIN__BATCH_SIZE");
+  CHECK(find_origin(result->origins, "train.in_flight")->from == "/jobs/job.toml:4");
+}
+
+TEST_CASE("an override may set any value of any depth", "[job]") {
+  const Job job = loaded(small_job("optimizer.rules = [{ variables = \"a\" }]\n"),
+                         {{"name", "42", "--set"},
+                          {"data.source", "[\"x\", \"y\"]", "--set"},
+                          {"data.shuffle", "off", "--set"},
+                          {"optimizer.rules[0].learning_rate", "0.25", "--set"},
+                          {"optimizer.rules[1]", "{ variables = \"b*\", type = \"sgd\" }", "--set"},
+                          {"data.fields.\"a.b\".type", "string", "--set"},
+                          {"data.fields.I1..I3.default", "7", "--set"},
+                          {"eval.source", "a b#c.txt", "--set"}});
+  CHECK(job.name == "42");
+  CHECK(job.data.source.paths == std::vector<std::string>{"x", "y"});
+  CHECK(job.data.shuffle == "off");
+  REQUIRE(job.optimizer_rules.size() == 2);
+  CHECK(job.optimizer_rules[0].optimizer.learning_rate == 0.25F);
+  CHECK(job.optimizer_rules[1].optimizer.type == OptimizerType::kSgd);
+  CHECK(job.data.find_field("a.b")->type == FieldType::kString);
+  CHECK(job.data.find_field("I3")->fallback == "7");
+  CHECK(job.eval.source.paths == std::vector<std::string>{"a b#c.txt"});
+}
+
+TEST_CASE("overrides are checked like the file", "[job]") {
+  const auto error = [](const std::string& key, const std::string& value) {
+    return error_of(small_job(), {{key, value, "--set"}});
+  };
+  CHECK(error("train.epoch", "3").where == "--set train.epoch");
+  CHECK(error("train.epoch", "3").hint == "did you mean `epochs`?");
+  CHECK(error("train.epochs", "many").what == "`train.epochs` wants an integer, found a string");
+  CHECK(error("train.mode", "sync").id == "DP-2105");
+  CHECK(error("", "1").id == "DP-2111");
+  CHECK(error("train..epochs", "1").id == "DP-2103");
+  CHECK(error("model.preset.x", "1").id == "DP-2111");
+  CHECK(error("optimizer.rules[7].type", "sgd").id == "DP-2111");
+  CHECK(error("train.epochs[", "1").id == "DP-2111");
+}
+
+TEST_CASE("a field named by itself replaces what a run says of it, key by key", "[job]") {
+  const Job job =
+      loaded(small_job("data.fields.\"I1..I3\" = { default = 0, transform = [\"log1p\"] "
+                       "}\ndata.fields.I2 = { default = 5 }\n"));
+  CHECK(job.data.find_field("I1")->fallback == "0");
+  CHECK(job.data.find_field("I2")->fallback == "5");
+  CHECK(job.data.find_field("I2")->transform.size() == 1);
+  CHECK(error_of(small_job("data.fields.\"I1..I3\" = {}\ndata.fields.\"I3..I4\" = {}\n")).id ==
+        "DP-2106");
+}
+
+TEST_CASE("runs expand by number or by columns, and refuse nonsense", "[job]") {
+  CHECK(*expand_run("I9..I11") == std::vector<std::string>{"I9", "I10", "I11"});
+  CHECK(*expand_run("x08..x10") == std::vector<std::string>{"x08", "x09", "x10"});
+  CHECK(*expand_run("b..d", {"a", "b", "c", "d"}) == std::vector<std::string>{"b", "c", "d"});
+  CHECK(*expand_run("plain") == std::vector<std::string>{"plain"});
+  CHECK_FALSE(expand_run("I3..I1"));
+  CHECK_FALSE(expand_run("I1..I999999999"));
+  CHECK_FALSE(expand_run("d..b", {"a", "b", "c", "d"}));
+  CHECK(compress_runs({"a", "I1", "I2", "I3", "b1", "b2"}) ==
+        std::vector<std::string>{"a", "I1..I3", "b1", "b2"});
+}
+
+TEST_CASE("the nearest name is found through typing errors and not through chance", "[job]") {
+  const std::vector<std::string> names{"learning_rate", "momentum", "type", "l1"};
+  CHECK(nearest_name("learnign_rate", names) == "learning_rate");
+  CHECK(nearest_name("learning", names) == "learning_rate");
+  CHECK(nearest_name("tpye", names) == "type");
+  CHECK(nearest_name("colour", names).empty());
+  CHECK(nearest_name("", names).empty());
+}
+
+TEST_CASE(
+    "every example loads, is complete or waits for its file, and comes back from its own text",
+    "[job]") {
+  size_t examples = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(test::examples_dir())) {
+    if (entry.path().extension() != ".toml") continue;
+    INFO(entry.path().string());
+    ++examples;
+    auto result = load_job(entry.path().string(), {}, test::environment_of({}));
+    REQUIRE(result);
+    Job job = result->job;
+    const auto done = complete_job(job);
+    INFO((done ? std::string() : done.error().where + ": " + done.error().what));
+    REQUIRE(done);
+    Job again = job;
+    REQUIRE(complete_job(again));
+    CHECK(again == job);
+    for (const Origins* origins :
+         {static_cast<const Origins*>(nullptr), &std::as_const(result->origins)}) {
+      const std::string text = job_to_toml(job, origins);
+      auto back = job_from_toml(text, "/elsewhere");
+      INFO((back ? text : back.error().where + ": " + back.error().what + "\n" + text));
+      REQUIRE(back);
+      CHECK(*back == job);
+      CHECK(job_to_toml(*back, origins) == text);
+    }
+  }
+  CHECK(examples >= 9);
+}
+
+TEST_CASE("--dry-run's text says where each value is from", "[job]") {
+  auto result = test::load_text(
+      "data = { source = \"d.tsv\", format = \"criteo\" }\nmodel.preset = \"wide_deep\"\n",
+      {{"train.epochs", "2", "--set"}});
+  REQUIRE(result);
+  REQUIRE(complete_job(result->job));
+  const std::string text = job_to_toml(result->job, &result->origins);
+  const auto line_with = [&](const std::string& begin) {
+    const size_t at = text.find("\n" + begin);
+    REQUIRE(at != std::string::npos);
+    return text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+  };
+  CHECK(line_with("epochs = 2").ends_with("# --set"));
+  CHECK(line_with("source = ").ends_with("# /jobs/job.toml:1"));
+  CHECK(line_with("batch_size = ").ends_with("# default"));
+  CHECK(line_with("inputs = [\"C1..C26\", \"I1..I13\"]").ends_with("# preset wide_deep"));
+  CHECK(text.find("[data.fields.\"C1..C26\"]") != std::string::npos);
+}
+
+TEST_CASE("strings of every kind survive printing", "[job]") {
+  Job job = completed(small_job());
+  job.data.missing = {"\"", "\\", "\t\n\r", "\x01\x7f", "Größe", "${X}", ""};
+  auto back = job_from_toml(job_to_toml(job), "/");
+  REQUIRE(back);
+  CHECK(back->data.missing == job.data.missing);
+}
+
+TEST_CASE("no mutation of a job's text crashes or hangs the loader", "[job]") {
+  std::vector<std::string> texts;
+  for (const auto& entry : std::filesystem::directory_iterator(test::examples_dir())) {
+    if (entry.path().extension() == ".toml") texts.push_back(test::read_text(entry.path()));
+  }
+  std::sort(texts.begin(), texts.end());
+  std::mt19937_64 random(1);
+  const auto pick = [&](size_t below) { return size_t(random() % below); };
+  constexpr int kMutants = 10'000;
+  int good = 0;
+  for (int i = 0; i < kMutants; ++i) {
+    std::string text = texts[pick(texts.size())];
+    for (size_t edits = 1 + pick(4); edits > 0 && !text.empty(); --edits) {
+      const size_t at = pick(text.size());
+      switch (pick(5)) {
+        case 0:
+          text[at] = char(pick(256));
+          break;
+        case 1:
+          text.erase(at, 1 + pick(20));
+          break;
+        case 2:
+          text.insert(at, 1, "\"'[]{}=.,#\n0-9ex$"[pick(17)]);
+          break;
+        case 3:
+          text.insert(at, text.substr(pick(text.size()), pick(60)));
+          break;
+        case 4:
+          text.resize(at);
+          break;
+      }
+    }
+    auto result = test::load_text(text);
+    if (!result) {
+      REQUIRE_FALSE(result.error().what.empty());
+      continue;
+    }
+    if (!complete_job(result->job)) continue;
+    auto back = job_from_toml(job_to_toml(result->job), "/");
+    INFO(text);
+    REQUIRE(back);
+    CHECK(*back == result->job);
+    ++good;
+  }
+  CHECK(good > 100);  // the mutants are near enough to real jobs to mean something
+}
+
+}  // namespace
+}  // namespace downpour

@@ -1,0 +1,221 @@
+#include "tests/shared/job/job_test_support.h"
+
+namespace downpour {
+namespace {
+
+using test::completed;
+using test::error_of;
+using test::small_job;
+
+std::string csv_job(const std::string& model) {
+  return "data = { source = \"x.csv\", format = \"csv\", header = true, fields = { age = {}, city "
+         "= { type = \"string\" }, "
+         "y = { type = \"string\", positive = [\"yes\"] } } }\n" +
+         model;
+}
+
+TEST_CASE("the criteo and wide_deep presets expand to the job written out by hand",
+          "[job][preset]") {
+  const Job preset = completed(
+      "data = { source = \"d\", format = \"criteo\" }\nmodel = { preset = \"wide_deep\" }\n"
+      "optimizer = { type = \"adam\" }\n");
+  const Job by_hand = completed(R"(
+data.source  = "d"
+data.format  = "tsv"
+data.columns = ["label", "I1..I13", "C1..C26"]
+data.fields."I1..I13" = { type = "float32", default = 0, transform = [{ op = "clip", min = 0 }, "log1p"] }
+data.fields."C1..C26" = { type = "string", default = "", transform = [{ op = "hash", buckets = 1048576 }] }
+data.fields.label     = { type = "float32" }
+model.layers = [
+  { name = "wide",  type = "linear",    inputs = ["C1..C26", "I1..I13"] },
+  { name = "emb",   type = "embedding", inputs = ["C1..C26"], dim = 16, table = "shared" },
+  { name = "tower", type = "dense",     inputs = ["emb", "I1..I13"], units = [64, 32, 1], activation = "relu" },
+  { name = "logit", type = "add",       inputs = ["wide", "tower"] } ]
+model.outputs = [{ name = "click", input = "logit", loss = "logistic", target = "label", metrics = ["auc", "logloss", "calibration"] }]
+)");
+  CHECK(preset.data.columns == by_hand.data.columns);
+  CHECK(preset.data.fields == by_hand.data.fields);
+  CHECK(preset.model.layers == by_hand.model.layers);
+  CHECK(preset.model.outputs == by_hand.model.outputs);
+  CHECK(preset.model.options == PresetOptions{});
+}
+
+TEST_CASE("wide_deep brings its own optimizers only where the job has none", "[job][preset]") {
+  const std::string text =
+      "data = { source = \"d\", format = \"criteo\" }\nmodel = { preset = \"wide_deep\" }\n";
+  const Job own = completed(text);
+  CHECK(own.optimizer.type == OptimizerType::kAdagrad);
+  REQUIRE(own.optimizer_rules.size() == 1);
+  CHECK(own.optimizer_rules[0].variables == "wide/*");
+  CHECK(own.optimizer_rules[0].optimizer.type == OptimizerType::kFtrl);
+  CHECK(own.optimizer_rules[0].optimizer.learning_rate == 0.1F);
+  const Job given = completed(text + "optimizer.learning_rate = 0.5\n");
+  CHECK(given.optimizer.type == OptimizerType::kAdam);
+  CHECK(given.optimizer_rules.empty());
+}
+
+TEST_CASE("the other presets expand over all fields but the target", "[job][preset]") {
+  const Job lr = completed(small_job());
+  REQUIRE(lr.model.layers.size() == 1);
+  CHECK(lr.model.layers[0].type == "linear");
+  CHECK(lr.model.layers[0].inputs == std::vector<std::string>{"features"});
+  CHECK(lr.model.outputs[0].loss == "logistic");
+  CHECK(lr.data.find_field("features")->is_bag());
+
+  const Job regression =
+      completed(csv_job("model = { preset = \"linear_regression\", target = \"y\" }\n"));
+  CHECK(regression.model.layers[0].inputs == std::vector<std::string>{"city", "age"});
+  CHECK(regression.model.outputs[0].loss == "squared");
+  CHECK(regression.model.outputs[0].metrics == std::vector<std::string>{"rmse"});
+
+  const Job mnist = completed(
+      "data = { source = \"i\", format = \"mnist\" }\n"
+      "model = { preset = \"softmax_mlp\", units = [128, 10] }\n");
+  CHECK(mnist.model.layers[0].inputs == std::vector<std::string>{"image"});
+  CHECK(mnist.model.layers[0].units == std::vector<uint32_t>{128, 10});
+  CHECK(mnist.data.find_field("image")->shape == std::vector<int64_t>{784});
+  CHECK(mnist.data.find_field("label")->type == FieldType::kInt64);
+  CHECK(mnist.model.outputs[0].loss == "softmax_cross_entropy");
+}
+
+TEST_CASE("a string field without a transform is hashed, a label with `positive` is not",
+          "[job][preset]") {
+  const Job job = completed(csv_job("model = { preset = \"wide_deep\", target = \"y\" }\n"));
+  REQUIRE(job.data.find_field("city")->transform.size() == 1);
+  CHECK(job.data.find_field("city")->transform[0].op == TransformOp::kHash);
+  CHECK(job.data.find_field("y")->transform.empty());
+}
+
+TEST_CASE("a field of the job's own stands before the format's", "[job][preset]") {
+  const Job job = completed(
+      "data.source = \"d\"\ndata.format = \"criteo\"\nmodel.preset = \"wide_deep\"\n"
+      "data.fields.\"I1..I2\" = { default = 3 }\n");
+  CHECK(job.data.fields.size() == 40);
+  CHECK(job.data.find_field("I2")->fallback == "3");
+  CHECK(job.data.find_field("I2")->transform.empty());
+  CHECK(job.data.find_field("I3")->transform.size() == 2);
+}
+
+TEST_CASE("preset options that can't work are refused where they stand", "[job][preset]") {
+  CHECK(error_of(csv_job("model = { preset = \"wide_deep\" }\n")).what ==
+        "the preset's target `label` is no field");
+  CHECK(error_of(csv_job("model = { preset = \"softmax_mlp\", target = \"y\" }\n")).hint ==
+        "units = [128, 10]: the last one is the number of classes");
+  const Error input =
+      error_of(csv_job("[model]\npreset = \"wide_deep\"\ntarget = \"y\"\ninputs = [\"aeg\"]\n"));
+  CHECK(input.hint == "did you mean `age`?");
+  CHECK(input.where == "/jobs/job.toml:5:10");
+  CHECK(error_of(small_job("model.dim = 4\n")).what == "logistic_regression has no `dim`");
+  CHECK(error_of(small_job("model.preset2 = 1\n")).hint == "did you mean `preset`?");
+  CHECK(error_of("data.source = \"d\"\nmodel.preset = \"deepfm\"\n").id == "DP-2105");
+  CHECK(error_of(small_job("model.dim = 3\nmodel.layers = [{ name = \"a\", type = \"linear\", "
+                           "inputs = [\"features\"] }]\n"))
+            .what == "a preset's options beside `layers`");
+}
+
+std::string layers_job(const std::string& layers,
+                       const std::string& output = "input = \"a\", loss = \"logistic\"") {
+  return "data = { source = \"d\", format = \"csv\", columns = [\"x\", \"s\", \"label\"], fields = "
+         "{ x = {}, label = {}, s = { "
+         "type = \"string\" } } }\nmodel.layers = [" +
+         layers + "]\nmodel.outputs = [{ name = \"out\", target = \"label\", " + output + " }]\n";
+}
+
+TEST_CASE("a model whose parts do not fit is refused with the layer and the nearest name",
+          "[job][preset]") {
+  const std::string good = "{ name = \"a\", type = \"linear\", inputs = [\"x\", \"s\"] }";
+  CHECK(completed(layers_job(good)).model.layers.size() == 1);
+  const auto what = [](const std::string& layers) { return error_of(layers_job(layers)).what; };
+  CHECK(what("{ name = \"a\", type = \"linear\", inputs = [\"xx\"] }") ==
+        "there is no field or earlier layer `xx`");
+  CHECK(what(good + ", " + good) == "two layers are named `a`");
+  CHECK(what("{ name = \"a\", type = \"dense\", inputs = [\"s\"], units = [1] }") ==
+        "layer `a` (dense) can't read the keys of `s`");
+  CHECK(what("{ name = \"a\", type = \"embedding\", inputs = [\"x\"], dim = 2 }") ==
+        "the embedding `a` needs keys, and `x` gives numbers");
+  CHECK(what("{ name = \"a\", type = \"dense\", inputs = [\"x\"] }") == "layer `a` has no units");
+  CHECK(what("{ name = \"a\", type = \"embedding\", inputs = [\"s\"] }") == "layer `a` has no dim");
+  CHECK(what("{ name = \"x\", type = \"linear\", inputs = [\"s\"] }, " + good) ==
+        "`x` is a field and a layer");
+  CHECK(what("{ name = \"a\", type = \"linear\", inputs = [] }") == "layer `a` has no inputs");
+  CHECK(error_of(layers_job("{ name = \"a\", type = \"dnese\", inputs = [\"x\"] }")).hint ==
+        "did you mean `dense`?");
+  const auto output = [&](const std::string& text) {
+    return error_of(layers_job(good, text)).what;
+  };
+  CHECK(output("input = \"b\", loss = \"logistic\"") == "there is no layer `b`");
+  CHECK(output("input = \"a\"") == "output `out` has no loss");
+  CHECK(output("input = \"a\", loss = \"squared\", metrics = [\"auc\"]") ==
+        "there is no metric of a squared output `auc`");
+  CHECK(output("input = \"a\", loss = \"logistic\", weights = \"w\"") == "there is no field `w`");
+}
+
+TEST_CASE("fields that can't be read are refused", "[job][preset]") {
+  const auto what = [](const std::string& field) {
+    return error_of(
+               "data.source = \"d\"\ndata.format = \"csv\"\ndata.columns = [\"x\", \"label\"]\n"
+               "model.preset = \"logistic_regression\"\ndata.fields.label = {}\n" +
+               field + "\n")
+        .what;
+  };
+  CHECK(what("data.fields.y = {}") == "there is no column `y`");
+  CHECK(what("data.fields.y = { column = \"z\" }") == "there is no column `z`");
+  CHECK(what("data.fields.x = { shape = [-1] }") == "field `x` of any length in columns");
+  CHECK(what("data.fields.x = { type = \"string\", transform = [\"log1p\"] }") ==
+        "the string field `x` has an op for numbers");
+  CHECK(what("data.fields.x = { transform = [\"clip\"] }") == "clip in field `x` has no bound");
+  CHECK(what("data.fields.x = { transform = [{ op = \"clip\", min = 2, max = 1 }] }") ==
+        "clip in field `x` has min above max");
+  CHECK(what("data.fields.x = { transform = [{ op = \"hash\", buckets = 8 }, \"log1p\"] }") ==
+        "in field `x` an op follows one that makes keys");
+}
+
+FileFacts facts_of(DataFormat format, uint32_t classes) {
+  FileFacts facts;
+  facts.path = "data/clicks.csv.gz";
+  facts.format = format;
+  facts.classes = classes;
+  return facts;
+}
+
+TEST_CASE("a file without a job gets a model by what it holds", "[job][preset]") {
+  Job libsvm = job_for_file(facts_of(DataFormat::kLibsvm, 2), "/home");
+  REQUIRE(complete_job(libsvm));
+  CHECK(libsvm.name == "clicks");
+  CHECK(libsvm.run_dir == "/home/runs/clicks");
+  CHECK(libsvm.optimizer.type == OptimizerType::kFtrl);
+  CHECK(libsvm.optimizer.learning_rate == 0.1F);
+  CHECK(libsvm.model.preset == "logistic_regression");
+  CHECK(libsvm.eval.holdout == 0.1);
+  CHECK(libsvm.train.epochs == 5);
+
+  FileFacts big = facts_of(DataFormat::kCriteo, 2);
+  big.records_estimated = 2'000'000;
+  Job criteo = job_for_file(big, "/home");
+  REQUIRE(complete_job(criteo));
+  CHECK(criteo.model.preset == "wide_deep");
+  CHECK(criteo.train.epochs == 1);
+  CHECK(criteo.optimizer.type == OptimizerType::kAdagrad);
+
+  FileFacts digits = facts_of(DataFormat::kMnist, 10);
+  Job mlp = job_for_file(digits, "/home");
+  REQUIRE(complete_job(mlp));
+  CHECK(mlp.model.layers[0].units == std::vector<uint32_t>{128, 10});
+
+  FileFacts houses = facts_of(DataFormat::kCsv, 0);
+  houses.columns = {"rooms", "price"};
+  houses.target = "price";
+  houses.fields.resize(2);
+  houses.fields[0].name = "rooms";
+  houses.fields[1].name = "price";
+  Job regression = job_for_file(houses, "/home");
+  REQUIRE(complete_job(regression));
+  CHECK(regression.model.outputs[0].loss == "squared");
+  CHECK(regression.model.outputs[0].target == "price");
+  auto back = job_from_toml(job_to_toml(regression), "/");
+  REQUIRE(back);
+  CHECK(*back == regression);
+}
+
+}  // namespace
+}  // namespace downpour

@@ -1,0 +1,209 @@
+// The twelve jobs that show the job file's reach: what this version has is read, what it has not is
+// said.
+#include "tests/shared/job/job_test_support.h"
+
+namespace downpour {
+namespace {
+
+struct ReferenceJob {
+  const char* text;
+  const char* missing;  // the first thing in it that this version has not
+};
+
+const ReferenceJob kReferenceJobs[] = {
+    {R"toml(# 01 logistic regression, libsvm
+data      = { source = "a9a", format = "libsvm" }           # gives the fields `label` (-1 reads as 0) and `features`
+model     = { preset = "logistic_regression" }
+optimizer = { type = "ftrl", learning_rate = 0.1, l1 = 0.5 }
+train     = { epochs = 5, batch_size = 256 }
+eval      = { source = "a9a.t", metrics = ["auc", "logloss"], early_stop = { metric = "logloss", patience = 2 } }
+)toml",
+     "eval.early_stop"},
+    {R"toml(# 02 Criteo TSV, Wide & Deep (all of [data] and [model] is what `preset = "criteo"` and `preset = "wide_deep"` expand to)
+data.source  = "day_*.tsv"
+data.columns = ["label", "I1..I13", "C1..C26"]              # A..B names a run of columns, here and wherever a field is named
+data.fields."I1..I13" = { type = "float32", default = 0, transform = [{ op = "clip", min = 0 }, "log1p"] }
+data.fields."C1..C26" = { type = "string", default = "", transform = [{ op = "hash", buckets = 1048576 }] }   # the field's name is hashed too
+data.fields.label     = { type = "float32" }
+model.layers = [
+  { name = "wide",  type = "linear",    inputs = ["C1..C26", "I1..I13"] },
+  { name = "emb",   type = "embedding", inputs = ["C1..C26"], dim = 16, table = "shared" },      # default: a table per field
+  { name = "tower", type = "dense",     inputs = ["emb", "I1..I13"], units = [64, 32, 1], activation = "relu" },   # inputs are concatenated; the last is linear
+  { name = "logit", type = "add",       inputs = ["wide", "tower"] } ]
+model.outputs = [{ name = "click", input = "logit", loss = "logistic", target = "label", metrics = ["auc", "logloss", "calibration"] }]
+optimizer = { type = "adagrad", learning_rate = 0.05, rules = [{ variables = "wide/*", type = "ftrl", learning_rate = 0.1, l1 = 1.0 }] }
+train     = { epochs = 1, batch_size = 512, in_flight = 4 }
+eval      = { holdout = 0.05, every = "5m" }                # by hash of file and offset: the same records in every epoch and after a resume
+cluster   = { ps = 2, workers = 2 }
+)toml",
+     "eval.every"},
+    {R"toml(# 03 TFRecord: tf.Example, some features holding serialized tensors; softmax MLP
+data.source     = { path = "train-*.tfrecord.gz" }
+data.record     = "example"                                 # or "tensor": each record is one serialized tensor
+data.interleave = { cycle = 8, block = 16 }
+data.fields.image = { type = "float32", shape = [128], encoding = "tensor" }   # bytes made by serialize_tensor; another dtype or shape is a bad record
+data.fields.tags  = { type = "string", shape = [-1], feature = "item/tags", default = [], transform = [{ op = "vocabulary", file = "tags.txt", unknown = "hash", buckets = 64 }] }
+data.fields.label = { type = "int64" }
+model.layers  = [ { name = "bag", type = "embedding", inputs = ["tags"], dim = 8, pool = "mean" }, { name = "mlp", type = "dense", inputs = ["image", "bag"], units = [128, 10], activation = "relu" } ]
+model.outputs = [{ name = "class", input = "mlp", loss = "softmax_cross_entropy", target = "label", metrics = ["accuracy"] }]
+optimizer = { type = "adam", learning_rate = 0.001 }
+train     = { epochs = 5, batch_size = 32, drop_remainder = true }
+)toml",
+     "data.record"},
+    {R"toml(# 04 NumPy arrays larger than memory, three inputs, two outputs
+data.source = "train/"                                      # the fields' files lie below it; eval.source = "valid/" has the same ones
+data.format = "npy"                                         # mapped; rows are zipped; different row counts are an error
+data.fields = { user = { path = "user.npy", shape = [128] }, item = { path = "item.npy", shape = [128] }, context = { path = "context.npy", shape = [16] }, rating = { path = "rating.npy" }, genre = { path = "genre.npy", shape = [10] } }
+model.layers = [
+  { name = "trunk",  type = "dense", inputs = ["user", "item", "context"], units = [256], activation = "relu", last = "relu" },
+  { name = "rating", type = "dense", inputs = ["trunk"], units = 1 }, { name = "genre", type = "dense", inputs = ["trunk"], units = 10 } ]
+model.outputs = [{ name = "rating", input = "rating", loss = "squared", target = "rating" }, { name = "genre", input = "genre", loss = "logistic", target = "genre", weight = 0.2 }]
+train     = { epochs = 5, global_batch_size = 256, mode = "sync", replicas = 4 }
+eval      = { source = "valid/" }
+)toml",
+     "data.format = \"npy\""},
+    {R"toml(# 05 a generator: any program that writes records to its stdout
+data.source = { exec = ["python3", "generate.py"], format = "npy", replay = "shard", records = 192000 }   # argv, no shell; also jsonl, csv, tfrecord. npy: arrays back to back, field by field, first dimension = rows, so it may yield whole batches
+data.fields = { x = { type = "float32", shape = [128] }, y = { type = "int64" } }       # the signature: what differs is an error with record number, wanted and found
+model       = { preset = "softmax_mlp", inputs = ["x"], target = "y", units = [128, 10] }
+train       = { epochs = 3, batch_size = 64 }
+# replay = "none": one run, one reader, in its own order (stateful generators), at most once. "epoch": same records for the same DOWNPOUR_SEED and DOWNPOUR_EPOCH, one reader. "shard": also cut, by DOWNPOUR_SHARD_BEGIN and
+# DOWNPOUR_SHARD_END of `records = N`. A replayed batch whose hash differs from the first reading stops the job: "not replayable". Without an end of its own: train.steps_per_epoch = 1000.
+)toml",
+     "data.source.exec"},
+    {R"toml(# 06 mirrored: sync replicas in one process (the default cluster)
+data      = { source = "toy.npz" }                          # fields by the names of its arrays
+model     = { preset = "linear_regression", inputs = ["x"], target = "y" }
+optimizer = { type = "sgd", learning_rate = 0.01 }
+train     = { epochs = 5, mode = "sync", replicas = 4, global_batch_size = 256 }    # a replica is a thread group
+)toml",
+     "train.mode = \"sync\""},
+    {R"toml(# 07 several machines from TF_CONFIG, workers only (worker 0 is chief, a ps thread in each)
+data      = { source = "/mnt/shared/part-*.csv", header = true, cache = "memory" }
+model     = { preset = "wide_deep", target = "label" }
+optimizer = { type = "adam", schedule = { type = "cosine", warmup_steps = 500 }, clip = { norm = 1.0 } }
+train     = { epochs = 5, mode = "sync", replicas = 2, batch_size = 64 }
+cluster   = { discover = "tf_config", ps = "in_workers", keys = "keys/" }               # also "slurm", "jobset"; what the job file and the environment both say must agree
+)toml",
+     "data.cache"},
+    {R"toml(# 08 bounded staleness (SSP)
+data      = { source = "clicks.libsvm" }
+model     = { preset = "deepfm", dim = 16, units = [256, 128], target = "label" }
+optimizer = { type = "adagrad", learning_rate = 0.02 }
+train     = { steps = 200000, batch_size = 1024, mode = "async", staleness = 4, in_flight = 2 }
+cluster   = { ps = 4, workers = 8, transport = "ipc" }
+)toml",
+     "model.preset = \"deepfm\""},
+    {R"toml(# 09 static sharding: stream i reads the files i mod n, worker i works stream i while it lives
+data      = { source = "sharded/shard-*.tfrecord", sharding = "file", streams = 4, fields = { x = { type = "float32", shape = [128] }, label = { type = "int64" } } }
+model     = { preset = "softmax_mlp", inputs = ["x"], target = "label", units = [128, 10] }
+train     = { epochs = 1, batch_size = 32 }
+cluster   = { workers = 4 }                                 # each: downpour-worker --index "$SHARD_ID" --chief HOST:PORT; two with one index: the second is refused
+)toml",
+     "data.sharding"},
+    {R"toml(# 10 input service: processes that only read, parse and batch; two stores, mixed
+data.source   = [{ path = "s3://logs-eu/*.jsonl.zst", weight = 0.7 }, { path = "s3://logs-us/*.jsonl.zst", weight = 0.3 }]   # credentials from the environment, never the job
+data.filter   = "country != 'XX' && age >= 18"
+data.prefetch = 16
+data.fields   = { age = { type = "float32", default = 0, transform = ["standardize"] }, country = { type = "string", transform = [{ op = "hash", buckets = 1024 }] }, label = { type = "float32" } }
+model         = { preset = "wide_deep", target = "label" }
+optimizer     = { type = "adagrad" }
+train         = { epochs = 1, batch_size = 2048 }
+cluster       = { ps = 2, workers = 2, input_workers = 4 }
+)toml",
+     "data.source.weight"},
+    {R"toml(# 11 model averaging: replicas train alone for sync_every steps, then the mean of their variables, weighed by records, goes on
+data      = { source = "shard-*.tfrecord", sharding = "file", fields = { x = { type = "float32", shape = [128] }, label = { type = "int64" } } }
+model     = { preset = "softmax_mlp", inputs = ["x"], target = "label", units = [128, 10] }
+train     = { epochs = 3, batch_size = 32, mode = "local", replicas = 4, sync_every = "epoch" }   # or a number of steps
+# Trained apart (name = "part-${SHARD_ID}", source = "shard-${SHARD_ID}.tfrecord"): `downpour average runs/part-*` makes one model of them; a row that only one has is kept, slots are not averaged.
+)toml",
+     "data.sharding"},
+    {R"toml(# 12 tomorrow's data on yesterday's model, and long runs
+name      = "ctr-${DAY}"
+data      = { source = "clicks/${DAY}/*.tsv", format = "criteo", bad_records = "skip", bad_records_max = 1000 }
+model     = { preset = "wide_deep", dim = 16, units = [64, 32] }
+optimizer = { type = "adagrad", learning_rate = 0.05 }
+train     = { epochs = 1, batch_size = 512, warm_start = { run = "runs/ctr-${PREVIOUS_DAY}", slots = true }, checkpoint = { every = "10m", keep = 3 }, max_time = "6h", quarantine = true }
+)toml",
+     "train.warm_start"},
+};
+
+TEST_CASE("of each reference job the first thing that this version has not is named",
+          "[job][reference]") {
+  for (const ReferenceJob& reference : kReferenceJobs) {
+    auto job = test::load_text(reference.text, {}, {{"DAY", "2"}, {"PREVIOUS_DAY", "1"}});
+    INFO(reference.text);
+    REQUIRE_FALSE(job);
+    INFO(job.error().what);
+    CHECK(job.error().id == "DP-2105");
+    CHECK(job.error().what.find(reference.missing) != std::string::npos);
+    CHECK(job.error().where.starts_with("/jobs/job.toml:"));
+  }
+}
+
+TEST_CASE("reference job 01 without early_stop reads as written", "[job][reference]") {
+  const Job job = test::completed(R"(
+data      = { source = "a9a", format = "libsvm" }
+model     = { preset = "logistic_regression" }
+optimizer = { type = "ftrl", learning_rate = 0.1, l1 = 0.5 }
+train     = { epochs = 5, batch_size = 256 }
+eval      = { source = "a9a.t", metrics = ["auc", "logloss"] }
+)");
+  CHECK(job.data.source.paths == std::vector<std::string>{"a9a"});
+  CHECK(job.data.format == DataFormat::kLibsvm);
+  CHECK(job.optimizer.type == OptimizerType::kFtrl);
+  CHECK(job.optimizer.learning_rate == 0.1F);
+  CHECK(job.optimizer.l1 == 0.5F);
+  CHECK(job.optimizer.beta == 1.0F);
+  CHECK(job.train.epochs == 5);
+  CHECK(job.train.batch_size == 256);
+  CHECK(job.eval.source.paths == std::vector<std::string>{"a9a.t"});
+  CHECK(job.eval.metrics == std::vector<std::string>{"auc", "logloss"});
+}
+
+TEST_CASE("reference job 02 but for the time between evaluations reads as written",
+          "[job][reference]") {
+  std::string text = kReferenceJobs[1].text;
+  const size_t every = text.find(", every = \"5m\"");
+  REQUIRE(every != std::string::npos);
+  text.erase(every, std::string(", every = \"5m\"").size());
+  Job job = test::loaded(text);
+  CHECK(job.data.columns.size() == 40);
+  CHECK(job.data.columns[1] == "I1");
+  CHECK(job.data.columns[39] == "C26");
+  job.data.format = DataFormat::kTsv;
+  REQUIRE(complete_job(job));
+  REQUIRE(job.data.fields.size() == 40);
+  CHECK(job.data.fields[0].name == "label");
+  const FieldSpec& number = job.data.fields[13];
+  CHECK(number.name == "I13");
+  CHECK(number.fallback == "0");
+  REQUIRE(number.transform.size() == 2);
+  CHECK(number.transform[0].op == TransformOp::kClip);
+  CHECK(number.transform[0].min == 0.0);
+  CHECK_FALSE(number.transform[0].max);
+  CHECK(number.transform[1].op == TransformOp::kLog1p);
+  const FieldSpec& category = job.data.fields[14];
+  CHECK(category.name == "C1");
+  CHECK(category.type == FieldType::kString);
+  CHECK(category.fallback == "");
+  CHECK(category.transform[0].buckets == 1048576);
+  REQUIRE(job.model.layers.size() == 4);
+  CHECK(job.model.layers[0].inputs.size() == 39);
+  CHECK(job.model.layers[1].table == "shared");
+  CHECK(job.model.layers[2].units == std::vector<uint32_t>{64, 32, 1});
+  CHECK(job.model.layers[3].inputs == std::vector<std::string>{"wide", "tower"});
+  CHECK(job.model.outputs[0].metrics == std::vector<std::string>{"auc", "logloss", "calibration"});
+  CHECK(job.optimizer.type == OptimizerType::kAdagrad);
+  REQUIRE(job.optimizer_rules.size() == 1);
+  CHECK(job.optimizer_rules[0].variables == "wide/*");
+  CHECK(job.optimizer_rules[0].optimizer.l1 == 1.0F);
+  CHECK(job.train.in_flight == 4);
+  CHECK(job.eval.holdout == 0.05);
+  CHECK(job.cluster.ps == 2);
+  CHECK(job.cluster.workers == 2);
+}
+
+}  // namespace
+}  // namespace downpour
