@@ -94,10 +94,14 @@ Error frozen_error(std::span<const FrozenDifference> differences, const std::str
 }
 
 std::string plan_text(const Job& job) {
+  // Defaults are left out, so that a key which a later version adds changes no plan of today.
+  const Flat plain = flatten(Job{});
   std::string text = str("plan text ", kPlanTextVersion, "\n");
-  for (const auto& [key, value] : flatten(job)) {
-    const bool data =
-        key.starts_with("data.") && key != "data.source" && frozen(key) == Frozen::kInEpoch;
+  for (const auto& line : flatten(job)) {
+    const auto& [key, value] = line;
+    const bool data = key.starts_with("data.") && key != "data.source" &&
+                      frozen(key) == Frozen::kInEpoch &&
+                      std::find(plain.begin(), plain.end(), line) == plain.end();
     const bool batch = key == "seed" || key == "train.batch_size" ||
                        key == "train.drop_remainder" || key == "eval.holdout";
     if (data || batch) text += str(key, " = ", value, "\n");

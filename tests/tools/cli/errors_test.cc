@@ -1,0 +1,84 @@
+#include "tools/cli/errors.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+
+#include <catch2/catch.hpp>
+
+namespace downpour {
+namespace {
+
+TEST_CASE("an error shows what, where and hint, one line each", "[cli]") {
+  const Error error{ErrorCode::kConfig, "unknown key `sed`", "job.toml:3:1", "did you mean `seed`?",
+                    "DP-2103"};
+  CHECK(format_error(error, false) ==
+        "error: unknown key `sed` [DP-2103]\nwhere: job.toml:3:1\nhint:  did you mean `seed`?\n");
+  CHECK(format_error(Error{ErrorCode::kBug, "oh", {}, {}, {}}, false) == "error: oh [DP-9000]\n");
+}
+
+TEST_CASE("colour is ANSI only where asked for, and text from outside can't add any", "[cli]") {
+  const Error error{ErrorCode::kBadData,
+                    "label \x1b[31m\x07\r",
+                    "a\x1b"
+                    "b:1",
+                    {},
+                    {}};
+  const std::string plain = format_error(error, false);
+  CHECK(plain == "error: label \\x1b[31m\\x07\\x0d [DP-3000]\nwhere: a\\x1bb:1\n");
+  const std::string colored = format_error(error, true);
+  CHECK(colored.starts_with("\x1b[1;31merror:\x1b[0m label \\x1b[31m"));
+}
+
+TEST_CASE("every code has a general id with a text", "[cli]") {
+  for (int code = 0; code <= int(ErrorCode::kPeersLost); ++code) {
+    const std::string id = error_id(Error{ErrorCode(code), "x", {}, {}, {}});
+    INFO(id);
+    CHECK(find_error_text(id) != nullptr);
+  }
+  CHECK(error_id(Error{ErrorCode::kBug, "x", {}, {}, "DP-2104"}) == "DP-2104");
+}
+
+TEST_CASE("ids are sorted, distinct and explained", "[cli]") {
+  const auto texts = error_texts();
+  CHECK(std::is_sorted(texts.begin(), texts.end(),
+                       [](const auto& a, const auto& b) { return a.id < b.id; }));
+  std::set<std::string_view> ids;
+  for (const ErrorText& text : texts) {
+    ids.insert(text.id);
+    CHECK_FALSE(text.title.empty());
+    CHECK(text.text.size() > 40);
+  }
+  CHECK(ids.size() == texts.size());
+  CHECK(explain_error("2104")->starts_with("DP-2104: "));
+  CHECK(explain_error("dp-2104")->starts_with("DP-2104: "));
+  CHECK(explain_error("DP-0000").error().code == ErrorCode::kUsage);
+}
+
+TEST_CASE("every id that the sources use can be explained", "[cli]") {
+  const auto root = std::filesystem::path(__FILE__).parent_path() / "../../..";
+  const std::regex id_pattern("\"DP-[0-9]{4}\"");
+  size_t used = 0;
+  for (const char* folder : {"shared", "ps", "worker", "chief", "tools"}) {
+    if (!std::filesystem::exists(root / folder)) continue;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+      const auto extension = entry.path().extension();
+      if (extension != ".cc" && extension != ".h") continue;
+      std::ifstream file(entry.path());
+      const std::string text(std::istreambuf_iterator<char>(file), {});
+      for (std::sregex_iterator it(text.begin(), text.end(), id_pattern), end; it != end; ++it) {
+        const std::string id = it->str().substr(1, 7);
+        INFO(entry.path().string() << ": " << id);
+        CHECK(find_error_text(id) != nullptr);
+        ++used;
+      }
+    }
+  }
+  CHECK(used > 20);
+}
+
+}  // namespace
+}  // namespace downpour

@@ -1,0 +1,218 @@
+#include "tools/cli/errors.h"
+
+#include <algorithm>
+#include <array>
+
+#include "shared/base/str.h"
+
+namespace downpour {
+namespace {
+
+constexpr std::array kErrorTexts{
+    ErrorText{"DP-1000", "wrong flags or arguments",
+              "The command line is not one that this verb understands. `downpour VERB --help` "
+              "lists its flags with their\n"
+              "defaults and shows examples."},
+    ErrorText{"DP-2000", "the job or the environment is wrong",
+              "A key of the job file, an override (--set, DOWNPOUR_TABLE__KEY) or an environment "
+              "variable has a value that\n"
+              "can't work. The message names the place. `downpour train JOB --dry-run` prints the "
+              "job in effect with the source\n"
+              "of each value; docs/job-file.md lists every key."},
+    ErrorText{"DP-2101", "no job file",
+              "The job file is not there, can't be read, or is far too large to be one. A data "
+              "file may be given instead of a\n"
+              "job (`downpour train clicks.tsv`): a job is then made for it and saved in the run "
+              "folder."},
+    ErrorText{"DP-2102", "not TOML",
+              "The job file breaks TOML's rules at the place named. Frequent causes: a string "
+              "without quotes, a backslash in\n"
+              "double quotes (use 'single quotes'), a table written twice, or a dotted key that "
+              "adds to an inline table\n"
+              "(`data = { ... }` and later `data.fields = ...`: write all of it one way)."},
+    ErrorText{
+        "DP-2103", "unknown key",
+        "No such key in this table, so that a typing error can't be taken for a default. The hint "
+        "names the nearest key,\n"
+        "or lists those of the table. Keys of another optimizer or layer type count as unknown."},
+    ErrorText{"DP-2104", "a value of the wrong type",
+              "The key wants another kind of value, as the message says: 3 is an integer, 3.0 a "
+              "number, \"3\" a string, [3] a list.\n"
+              "A string made of environment variables (\"${EPOCHS:-3}\") and an override may stand "
+              "for any type."},
+    ErrorText{"DP-2105", "known, but not in this version",
+              "The job file's reference knows this key or value; this version of Downpour has not "
+              "built it. It is refused rather\n"
+              "than ignored, because the job would mean something else without it. Leave it out or "
+              "use what the hint offers."},
+    ErrorText{"DP-2106", "a value that can't be right",
+              "The value has the right type but lies outside its range, is none of the choices, or "
+              "contradicts another key."},
+    ErrorText{"DP-2107", "something is missing",
+              "A key that has no default is absent: what to read (data.source), what to train "
+              "(model.preset or model.layers), a\n"
+              "layer's inputs, an output's loss. The hint shows how it is written."},
+    ErrorText{"DP-2108", "a name that names nothing, or two things",
+              "A column, field, layer or metric is named that is not there, or a name is used "
+              "twice. Fields, layers and outputs\n"
+              "share one space of names; an output may bear its own layer's name. A run "
+              "(\"I1..I13\") needs two names that differ\n"
+              "in their final number, or two columns."},
+    ErrorText{"DP-2109", "an environment variable is not set",
+              "A string of the job file holds ${NAME}, and NAME is not set. Export it, or give a "
+              "default: ${NAME:-default}.\n"
+              "A plain ${ is written $${."},
+    ErrorText{"DP-2110", "the run can't go on with another job",
+              "Going on with a run is the default, and this job differs from the saved one in keys "
+              "that decide what the saved\n"
+              "state means: for the whole run seed, partitions, model and the optimizers' types; "
+              "inside an epoch also data,\n"
+              "batch_size, drop_remainder, reduction, mode and eval.holdout. Put them back, give "
+              "the new job another run_dir, or\n"
+              "start anew with --fresh. The data files themselves may not change inside an epoch "
+              "either. Epochs, learning rate, eval, cluster and parallelism may "
+              "change at any time."},
+    ErrorText{"DP-2111", "an override that leads nowhere",
+              "The key of --set (or of DOWNPOUR_TABLE__KEY) is not a dotted path into the job: "
+              "optimizer.learning_rate,\n"
+              "model.layers[1].units, data.fields.\"a name\".type. A list may be extended by one "
+              "entry at its end only."},
+    ErrorText{
+        "DP-2701", "an open port without protection",
+        "The endpoint can be reached from other machines, and nothing encrypts or authenticates "
+        "what is sent there. Bind\n"
+        "127.0.0.1 for processes of one machine, or say --insecure where the network is trusted."},
+    ErrorText{"DP-3000", "bad data",
+              "A file or a record is not what the job says. The message names file and line and "
+              "shows the text. Correct the file\n"
+              "or the job's data.fields; or set data.bad_records = \"skip\", with "
+              "data.bad_records_max as a limit: skipped records\n"
+              "are counted in the account."},
+    ErrorText{"DP-3001", "no input",
+              "An input file is not there, a glob matches nothing, or a file is empty. Relative "
+              "paths start at the job file's\n"
+              "folder."},
+    ErrorText{"DP-4000", "a peer can't be used",
+              "A process of the cluster can't be reached, does not answer in time, or is of "
+              "another version. Look at its log in\n"
+              "the run folder, at host and port, and whether a firewall stands between. All "
+              "processes need the same version."},
+    ErrorText{"DP-4001", "bytes that break the protocol",
+              "A message from a peer is damaged or is none of Downpour's: some other program on "
+              "the port, or a process of another\n"
+              "version. The message is dropped and counted; nothing of it was applied."},
+    ErrorText{"DP-4002", "peers lost",
+              "Too many processes are gone for the job to go on. The run folder holds the last "
+              "checkpoint: run the same command\n"
+              "again. Exit status 180: worth trying again."},
+    ErrorText{"DP-5000", "an output can't be made",
+              "A file or folder can't be created: the folder is not there, or something else has "
+              "its name."},
+    ErrorText{"DP-5001", "reading or writing failed",
+              "The operating system reported an error: a full disk, a lost mount, a failing "
+              "device. What was published before is\n"
+              "whole."},
+    ErrorText{"DP-5002", "no permission",
+              "The user that runs Downpour may not read or write the path named."},
+    ErrorText{"DP-6000", "not in this version",
+              "A file or a peer asks for a version or a feature that this build has not. Use the "
+              "version that wrote it, or a newer\n"
+              "one."},
+    ErrorText{"DP-8000", "stopped by a signal",
+              "Ctrl-C or SIGTERM: the state was saved, and the same command goes on from there. A "
+              "second signal exits at once."},
+    ErrorText{"DP-9000", "a bug",
+              "Downpour came into a state that must not be. Please report it with the message, the "
+              "job, and the output of\n"
+              "`downpour version`."},
+};
+
+constexpr std::string_view general_id(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kUsage:
+      return "DP-1000";
+    case ErrorCode::kConfig:
+      return "DP-2000";
+    case ErrorCode::kBadData:
+      return "DP-3000";
+    case ErrorCode::kNoInput:
+      return "DP-3001";
+    case ErrorCode::kUnavailable:
+      return "DP-4000";
+    case ErrorCode::kMalformed:
+      return "DP-4001";
+    case ErrorCode::kPeersLost:
+      return "DP-4002";
+    case ErrorCode::kCannotCreate:
+      return "DP-5000";
+    case ErrorCode::kIo:
+      return "DP-5001";
+    case ErrorCode::kPermission:
+      return "DP-5002";
+    case ErrorCode::kUnsupported:
+      return "DP-6000";
+    case ErrorCode::kInterrupted:
+      return "DP-8000";
+    case ErrorCode::kBug:
+      return "DP-9000";
+  }
+  return "DP-9000";
+}
+
+/// No byte of a data file may steer the terminal; a line break keeps its line.
+std::string printable(std::string_view text) {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string shown;
+  for (const char c : text) {
+    const uint8_t byte = uint8_t(c);
+    if (c == '\n') {
+      shown += "\n       ";  // beneath the text after "error: "
+    } else if (c == '\t' || (byte >= 0x20 && byte != 0x7f)) {
+      shown += c;
+    } else {
+      shown += str("\\x", kHex[byte >> 4], kHex[byte & 15]);
+    }
+  }
+  return shown;
+}
+
+}  // namespace
+
+std::span<const ErrorText> error_texts() { return kErrorTexts; }
+
+const ErrorText* find_error_text(std::string_view id) {
+  const auto found = std::find_if(kErrorTexts.begin(), kErrorTexts.end(),
+                                  [&](const ErrorText& text) { return text.id == id; });
+  return found == kErrorTexts.end() ? nullptr : &*found;
+}
+
+std::string error_id(const Error& error) {
+  return error.id.empty() ? std::string(general_id(error.code)) : error.id;
+}
+
+std::string format_error(const Error& error, bool color) {
+  const auto paint = [&](const char* code, std::string_view text) {
+    return color ? str("\x1b[", code, "m", text, "\x1b[0m") : std::string(text);
+  };
+  std::string shown = str(paint("1;31", "error:"), " ", printable(error.what), " ",
+                          paint("2", str("[", error_id(error), "]")), "\n");
+  if (!error.where.empty()) shown += str(paint("1", "where:"), " ", printable(error.where), "\n");
+  if (!error.hint.empty()) shown += str(paint("1;32", "hint: "), " ", printable(error.hint), "\n");
+  return shown;
+}
+
+Result<std::string> explain_error(std::string_view id) {
+  std::string wanted(id);
+  std::transform(wanted.begin(), wanted.end(), wanted.begin(),
+                 [](char c) { return c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c; });
+  if (!wanted.starts_with("DP-")) wanted = "DP-" + wanted;
+  if (const ErrorText* found = find_error_text(wanted)) {
+    return str(found->id, ": ", found->title, "\n\n", found->text, "\n");
+  }
+  std::string hint = "ids are";
+  for (const ErrorText& text : kErrorTexts) hint += str(" ", text.id);
+  return Error{
+      ErrorCode::kUsage, str("no error has the id `", id, "`"), {}, std::move(hint), "DP-1000"};
+}
+
+}  // namespace downpour

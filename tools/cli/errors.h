@@ -1,0 +1,37 @@
+// Errors as the user sees them, and what each id means.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "shared/base/result.h"
+
+namespace downpour {
+
+/// What `downpour explain DP-2104` says. The first digit groups: 1 command line, 2 job and
+/// environment, 3 data, 4 network and processes, 5 run folder and checkpoints, 9 bugs.
+struct ErrorText {
+  std::string_view id;
+  std::string_view title;
+  std::string_view text;  // what it means, how it comes about, what to do
+};
+
+/// All of them, by id.
+std::span<const ErrorText> error_texts();
+
+/// Null: no such id.
+const ErrorText* find_error_text(std::string_view id);
+
+/// The error's own id, or the general one of its code: every error has an id.
+std::string error_id(const Error& error);
+
+/// "error: what [DP-2104]", then "where: ..." and "hint: ..." where they are known; each line ends
+/// in a newline. Control characters in them (they may come from a file or a peer) are shown as
+/// "\x1b". `color`: ANSI.
+std::string format_error(const Error& error, bool color);
+
+/// The page for an id ("DP-2104", "dp-2104" or "2104"). Errors: kUsage with the nearest id.
+Result<std::string> explain_error(std::string_view id);
+
+}  // namespace downpour
