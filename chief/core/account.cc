@@ -1,0 +1,76 @@
+#include "chief/core/account.h"
+
+namespace downpour::chief {
+
+namespace {
+
+bool same_sums(const wire::ShardCounts& a, const wire::ShardCounts& b) {
+  return a.batches == b.batches && a.read == b.read && a.applied == b.applied &&
+         a.filtered == b.filtered && a.skipped == b.skipped && a.dropped == b.dropped &&
+         a.quarantined == b.quarantined;
+}
+
+}  // namespace
+
+std::string account_text(const wire::ShardCounts& counts) {
+  return str("read ", counts.read, " = applied ", counts.applied, " + filtered ", counts.filtered,
+             " + skipped ", counts.skipped, " + dropped ", counts.dropped, " + quarantined ",
+             counts.quarantined);
+}
+
+Result<wire::ShardCounts> check_account(const std::vector<wire::PartitionStatus>& partitions) {
+  DP_CHECK(!partitions.empty());
+  const wire::PartitionStatus& first = partitions.front();
+  for (const wire::PartitionStatus& status : partitions) {
+    if (!same_sums(status.counts, first.counts)) {
+      return Error{ErrorCode::kBug,
+                   str("the account differs between partitions: ", first.partition, " has ",
+                       account_text(first.counts), " in ", first.counts.batches, " batches; ",
+                       status.partition, " has ", account_text(status.counts), " in ",
+                       status.counts.batches, " batches")};
+    }
+  }
+  const wire::ShardCounts& c = first.counts;
+  if (c.read != c.applied + c.filtered + c.skipped + c.dropped + c.quarantined) {
+    return Error{ErrorCode::kBug, str("the account does not balance: ", account_text(c))};
+  }
+  wire::ShardCounts sums = c;
+  sums.first_offset = sums.end_offset = 0;
+  return sums;
+}
+
+Result<void> check_tiles(const std::vector<plan::FileInfo>& files,
+                         const std::vector<plan::ShardRange>& ranges,
+                         const std::vector<const wire::ShardCounts*>& counts) {
+  DP_CHECK(ranges.size() == counts.size(), ranges.size(), counts.size());
+  const wire::ShardCounts* before =
+      nullptr;  // the range before in the same file, where its place is known
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    if (i > 0 && ranges[i].file != ranges[i - 1].file) before = nullptr;
+    if (counts[i] == nullptr) {
+      before = nullptr;
+      continue;
+    }
+    const plan::FileInfo& file = files[ranges[i].file];
+    if (!file.splittable) continue;
+    const bool follows = before == nullptr || before->end_offset == counts[i]->first_offset;
+    if (counts[i]->read ==
+        0) {  // it may lie inside one long record, and then has no place of its own
+      before = follows ? counts[i] : nullptr;
+      continue;
+    }
+    const bool last = i + 1 == ranges.size() || ranges[i + 1].file != ranges[i].file;
+    if (!follows || (last && counts[i]->end_offset != file.bytes)) {
+      return Error{
+          ErrorCode::kBug,
+          follows ? str("the last shard ends at byte ", counts[i]->end_offset, " of ", file.bytes)
+                  : str("the shards do not tile the file: one ends at byte ", before->end_offset,
+                        ", the next begins at byte ", counts[i]->first_offset),
+          file.path};
+    }
+    before = counts[i];
+  }
+  return {};
+}
+
+}  // namespace downpour::chief

@@ -1,0 +1,487 @@
+#include "chief/core/chief_core.h"
+
+#include <algorithm>
+
+#include "chief/core/metrics_merge.h"
+
+namespace downpour::chief {
+
+namespace {
+
+constexpr size_t kStalenessBucketsMax = 4096;  // a peer's buckets above it are ignored
+
+void add_histogram(std::vector<uint64_t>& into, const std::vector<uint64_t>& from) {
+  const size_t size = std::min(from.size(), kStalenessBucketsMax);
+  if (into.size() < size) into.resize(size);
+  for (size_t i = 0; i < size; ++i) into[i] += from[i];
+}
+
+ProcessPeak peak_of(const Member& m) {
+  return {.role = m.hello.role,
+          .index = m.hello.index,
+          .rss_bytes_max = m.last.rss_bytes_max,
+          .cpu_ns = m.last.cpu_ns,
+          .rows = m.last.rows,
+          .table_bytes = m.last.table_bytes,
+          .records = m.last.records};
+}
+
+/// Cores of one process report the same process: its memory and time count once, its rows add up.
+void add_peak(std::vector<ProcessPeak>& peaks, const ProcessPeak& peak) {
+  for (ProcessPeak& known : peaks) {
+    if (known.role != peak.role || known.index != peak.index) continue;
+    known.rss_bytes_max = std::max(known.rss_bytes_max, peak.rss_bytes_max);
+    known.cpu_ns = std::max(known.cpu_ns, peak.cpu_ns);
+    known.rows += peak.rows;
+    known.table_bytes += peak.table_bytes;
+    known.records += peak.records;
+    return;
+  }
+  peaks.push_back(peak);
+}
+
+}  // namespace
+
+ChiefCore::Turn::Turn(ChiefCore& core, int64_t now_ns, Effects& effects) : core_(core) {
+  DP_CHECK(core.effects_ == nullptr);
+  core_.now_ns_ = std::max(core_.now_ns_, now_ns);
+  core_.effects_ = &effects;
+}
+
+ChiefCore::ChiefCore(ChiefConfig config) : config_(std::move(config)), outbox_(config_.resend_ns) {
+  DP_CHECK(config_.run != 0);
+  DP_CHECK(config_.ps_cores_expected > 0);
+  DP_CHECK(uint64_t(1) << config_.partition_bits == config_.job.partitions, config_.partition_bits,
+           config_.job.partitions);
+  train_ranges_ = plan::cut_shards(config_.train_files, config_.shard_bytes);
+  eval_from_files_ = !config_.eval_files.empty();
+  eval_ranges_ =
+      eval_from_files_ ? plan::cut_shards(config_.eval_files, config_.shard_bytes) : train_ranges_;
+  view_.id = {config_.term, 0};
+  if (config_.resume) {
+    epochs_sealed_ = epochs_complete_ = epoch_ = config_.resume->sealed_epochs;
+    published_checkpoint_ = config_.resume->checkpoint;
+    published_folder_ = config_.resume->folder;
+    epochs_ = config_.resume->epochs;
+    epochs_resumed_ = uint32_t(epochs_.size());
+    evaluations_ = config_.resume->evaluations;
+    for (const Evaluation& evaluation : evaluations_)
+      last_evaluation_ = std::max(last_evaluation_, evaluation.id);
+  }
+}
+
+// ---- events
+// ---------------------------------------------------------------------------------------------------
+
+void ChiefCore::on_start(int64_t now_ns, Effects& effects) {
+  const Turn turn(*this, now_ns, effects);
+  start_ns_ = phase_ns_ = now_ns;
+  log(event("start")
+          .add("run", config_.run)
+          .add("term", config_.term)
+          .add("plan", config_.plan_hash)
+          .add("train_shards", train_ranges_.size())
+          .add("sealed_epochs", epochs_sealed_));
+  if (config_.mode == wire::Purpose::kTrain && epochs_sealed_ >= config_.job.train.epochs)
+    return finish();
+  const bool no_input =
+      config_.mode == wire::Purpose::kTrain ? train_ranges_.empty() : eval_ranges_.empty();
+  if (no_input) fail(Error{ErrorCode::kNoInput, "the data set has no bytes to read"});
+}
+
+void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message,
+                           Effects& effects) {
+  if (finished()) return;
+  const Turn turn(*this, now_ns, effects);
+  const wire::Envelope& envelope = message.envelope;
+  const auto* hello = std::get_if<wire::Hello>(&message.body);
+  if (envelope.run != config_.run && (envelope.run != 0 || hello == nullptr)) {
+    const Error error{ErrorCode::kUnavailable,
+                      "this chief runs another job",
+                      {},
+                      "stop this process, or give it the address of its own chief"};
+    if (hello != nullptr) return refuse(peer, error, envelope.request);
+    return send(peer, wire::Reject{error.code, error.what}, envelope.request);
+  }
+  if (envelope.view.term >
+      config_.term) {  // a newer chief took over; whoever follows it is not ours
+    if (!told_newer_chief_)
+      notice(NoticeLevel::kWarning,
+             str("a message of term ", envelope.view.term, " came: a newer chief runs this job"));
+    told_newer_chief_ = true;
+    return;
+  }
+  if (hello != nullptr) return on_hello(peer, *hello, envelope.request);
+  Member* member = members_.find(peer);
+  if (member == nullptr) member = rebind_by_heartbeat(peer, message.body);
+  if (member == nullptr) {
+    return send(peer,
+                wire::Reject{ErrorCode::kUnavailable, "the chief does not know you: say Hello"},
+                envelope.request);
+  }
+  if (member->left) return;  // a late message of one that said Goodbye
+  member->heard_ns = now_ns_;
+  if (member->silent) {
+    member->silent = false;
+    if (member->is_worker()) no_worker_ns_ = -1;
+    log(event("back").add("who", member->name()));
+    notice(NoticeLevel::kInfo, str(member->full_name(), " is back"));
+  }
+  handle(*member, std::move(message));
+}
+
+void ChiefCore::handle(Member& member, wire::Message&& message) {
+  wire::Body& body = message.body;
+  const RequestId request = message.envelope.request;
+  if (auto* heartbeat = std::get_if<wire::Heartbeat>(&body))
+    return on_heartbeat(member, std::move(*heartbeat));
+  if (auto* goodbye = std::get_if<wire::Goodbye>(&body))
+    return on_goodbye(member, std::move(*goodbye));
+  if (ending()) return;
+  if (member.is_worker()) {
+    if (auto* lease = std::get_if<wire::LeaseRequest>(&body))
+      return on_lease_request(member, *lease, request);
+    if (auto* progress = std::get_if<wire::ShardProgress>(&body))
+      return on_shard_progress(member, *progress);
+    if (auto* failed = std::get_if<wire::ShardFailed>(&body))
+      return on_shard_failed(member, *failed);
+    if (auto* report = std::get_if<wire::EvalReport>(&body))
+      return on_eval_report(member, std::move(*report));
+    if (auto* report = std::get_if<wire::PredictReport>(&body)) {
+      return on_predict_report(member, std::move(*report), std::move(message.values));
+    }
+  } else {
+    if (auto* adopted = std::get_if<wire::Adopted>(&body)) return on_adopted(member, *adopted);
+    if (auto* status = std::get_if<wire::StatusReply>(&body))
+      return on_status(member, std::move(*status));
+    if (auto* saved = std::get_if<wire::Saved>(&body)) return on_saved(member, std::move(*saved));
+  }
+  if (std::holds_alternative<wire::Reject>(body)) {
+    const auto& reject = std::get<wire::Reject>(body);
+    return notice(NoticeLevel::kWarning, str(member.name(), " refused a message: ", reject.what));
+  }
+  send(member,
+       wire::Reject{ErrorCode::kMalformed, str("not a message for the chief from ", member.name())},
+       request);
+}
+
+void ChiefCore::on_heartbeat(Member& member, wire::Heartbeat&& heartbeat) {
+  merge_metrics(recent_, heartbeat.recent);
+  if (phase_ == Phase::kTraining) merge_metrics(observed_, heartbeat.recent);
+  heartbeat.recent.clear();
+  member.last = std::move(heartbeat);
+  // So that the peer knows that its chief lives.
+  if (!ending()) send(member, wire::Heartbeat{});
+}
+
+void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
+  if (finished()) return;
+  const Turn turn(*this, now_ns, effects);
+  check_silence();
+  if (phase_ == Phase::kGathering) place();
+  if (!ending()) check_idle_leases();
+  if (!ending()) check_workers();
+  if (round_at_ns_ > 0 && now_ns_ >= round_at_ns_ &&
+      (phase_ == Phase::kSurveying || phase_ == Phase::kCompleting)) {
+    begin_round();
+  }
+  if (!finished()) check_limits();
+  outbox_.tick(now_ns_,
+               [&](wire::Role role, Incarnation to, uint32_t thread, const wire::Body& body) {
+                 const Member* member = members_.find(role, to, thread);
+                 if (member != nullptr) send(*member, body, RequestId{++last_request_});
+               });
+  if (!finished() && now_ns_ >= progress_at_ns_) show_progress();
+}
+
+void ChiefCore::request_stop(int64_t now_ns, int signal, Effects& effects) {
+  if (finished()) return;
+  const Turn turn(*this, now_ns, effects);
+  if (stop_signal_ != 0 ||
+      ending()) {  // the second time, or at the end already: do not wait for anyone
+    if (!error_) {
+      code_ = 128 + signal;
+      error_ = interrupted(signal, false);
+    }
+    if (phase_ != Phase::kStopping) begin_stop(code_, error_->what);
+    if (!finished()) finish();
+    return;
+  }
+  stop_signal_ = signal;
+  stop_ns_ = now_ns_;
+  log(event("stop_requested").add("signal", signal));
+  for (const uint32_t shard : table_.leased()) revoke(shard);
+  if (config_.mode != wire::Purpose::kTrain || !published_) {
+    error_ = interrupted(signal, false);
+    return begin_stop(128 + signal, error_->what);
+  }
+  // Parts in flight are simply not covered by the images; their batches are read again when the job
+  // goes on.
+  if (phase_ != Phase::kSaving && phase_ != Phase::kPublishing) begin_save();
+}
+
+void ChiefCore::on_fatal(int64_t now_ns, Error error, Effects& effects) {
+  if (finished()) return;
+  const Turn turn(*this, now_ns, effects);
+  if (!ending()) fail(std::move(error));
+}
+
+// ---- time
+// -----------------------------------------------------------------------------------------------------
+
+void ChiefCore::check_silence() {
+  for (Member& member : members_) {
+    if (member.left) continue;
+    const int64_t silence_ns = now_ns_ - member.heard_ns;
+    if (member.is_worker() && !member.silent && silence_ns > config_.lease_ns) {
+      member.silent = true;
+      if (ending()) continue;
+      ++workers_lost_;
+      log(event("silent").add("who", member.name()).add("incarnation", raw(member.incarnation())));
+      notice(NoticeLevel::kWarning, str(member.full_name(), " is silent: its shards go to others"));
+      take_back_leases(member, true);
+    } else if (member.is_ps() && !member.silent && silence_ns > config_.member_silence_ns) {
+      member.silent = true;
+      if (ending()) continue;
+      log(event("silent").add("who", member.name()).add("incarnation", raw(member.incarnation())));
+      if (owner_of(member)) {
+        fail(Error{ErrorCode::kPeersLost,
+                   str(member.full_name(), " was lost: silent for ", silence_ns / kSecond, " s"),
+                   member.hello.endpoint,
+                   "run the job again: it goes on from the newest checkpoint"});
+      }
+    }
+    if (ending()) return;
+  }
+}
+
+void ChiefCore::check_idle_leases() {
+  if (!leasing()) return;
+  for (const uint32_t shard : table_.idle(now_ns_ - config_.lease_idle_ns)) {
+    log(event("idle")
+            .add("epoch", table_.epoch())
+            .add("shard", shard)
+            .add("attempt", table_.entry(shard).attempt));
+    revoke(shard);
+  }
+}
+
+void ChiefCore::check_limits() {
+  const int64_t in_phase_ns = now_ns_ - phase_ns_;
+  switch (phase_) {
+    case Phase::kGathering:
+      if (in_phase_ns > config_.start_timeout_ns) {
+        const bool none = members_.ps_live() == 0;
+        fail(Error{none ? ErrorCode::kUnavailable : ErrorCode::kPeersLost,
+                   missing_ps(),
+                   {},
+                   "start the missing ps, or set cluster.ps to what there is"});
+      }
+      return;
+    case Phase::kSaving:
+    case Phase::kPublishing:
+      if (in_phase_ns > config_.save_timeout_ns ||
+          (stop_signal_ != 0 && now_ns_ - std::max(stop_ns_, phase_ns_) > config_.stop_save_ns)) {
+        save_failed("it took too long");
+      }
+      return;
+    case Phase::kStopping:
+      if (in_phase_ns > config_.goodbye_wait_ns) finish();
+      return;
+    default:
+      return;
+  }
+}
+
+void ChiefCore::check_workers() {
+  if (members_.workers_live() > 0) {
+    no_worker_ns_ = -1;
+    return;
+  }
+  if (no_worker_ns_ < 0) {
+    no_worker_ns_ = had_worker_ ? now_ns_ : start_ns_;
+    if (had_worker_) notice(NoticeLevel::kWarning, "no worker is left: waiting for one");
+  }
+  if (!leasing()) return;  // nothing for a worker to do now
+  const int64_t wait_ns = had_worker_ ? config_.workers_wait_ns : config_.start_timeout_ns;
+  if (now_ns_ - no_worker_ns_ <= wait_ns) return;
+  fail(had_worker_ ? Error{ErrorCode::kPeersLost,
+                           str("no worker came back within ", wait_ns / kSecond, " s"),
+                           {},
+                           "run the job again: it goes on from the newest checkpoint"}
+                   : Error{ErrorCode::kUnavailable,
+                           str("no worker came within ", wait_ns / kSecond, " s (",
+                               config_.workers_expected, " expected)"),
+                           {},
+                           "start workers with the chief's address"});
+}
+
+// ---- what is shown
+// --------------------------------------------------------------------------------------------
+
+ChiefCore::Totals ChiefCore::totals() const {
+  Totals t;
+  const auto add = [&t](const wire::Heartbeat& h, bool worker) {
+    t.records += h.records;
+    t.read += h.read_bytes;
+    t.had_it += h.had_it;
+    t.gaps += h.gaps;
+    t.rows += h.rows;
+    t.table_bytes += h.table_bytes;
+    if (worker) {  // a ps counts the same bytes at its end
+      t.pulled += h.pulled_bytes;
+      t.pushed += h.pushed_bytes;
+    }
+    add_histogram(t.staleness, h.staleness);
+  };
+  add(departed_, true);
+  for (const Member& member : members_) add(member.last, member.is_worker());
+  return t;
+}
+
+void ChiefCore::show_progress() {
+  progress_at_ns_ = now_ns_ + config_.progress_ns;
+  Totals t = totals();
+  uint64_t bytes_done = bytes_ended_;
+  for (const uint32_t shard : table_.leased()) {
+    const plan::ShardRange& range = range_of(shard);
+    bytes_done += std::min(table_.entry(shard).bytes_done, range.end - range.begin);
+  }
+  emit(ProgressSnapshot{.phase = phase_,
+                        .elapsed_ns = now_ns_ - start_ns_,
+                        .epoch = epoch_,
+                        .epochs = config_.job.train.epochs,
+                        .bytes_done = bytes_done,
+                        .bytes_total = bytes_total_,
+                        .shards_done = table_.ended_count(),
+                        .shards_total = table_.shard_count(),
+                        .shards_in_flight = table_.leased_count(),
+                        .records = t.records,
+                        .recent = std::exchange(recent_, {}),
+                        .staleness = std::move(t.staleness),
+                        .pulled_bytes = t.pulled,
+                        .pushed_bytes = t.pushed,
+                        .read_bytes = t.read,
+                        .had_it = t.had_it,
+                        .gaps = t.gaps,
+                        .rows = t.rows,
+                        .table_bytes = t.table_bytes,
+                        .workers_live = members_.workers_live(),
+                        .ps_live = members_.ps_live()});
+}
+
+void ChiefCore::notice(NoticeLevel level, std::string text) {
+  log(event("notice").add("text", text));
+  emit(Notice{level, std::move(text)});
+}
+
+JobSummary ChiefCore::summary() const {
+  Totals t = totals();
+  JobSummary s;
+  s.mode = config_.mode;
+  s.epochs_sealed = epochs_sealed_;
+  s.epochs_wanted = config_.job.train.epochs;
+  s.epochs = epochs_;
+  s.epochs_resumed = epochs_resumed_;
+  s.evaluations = evaluations_;
+  s.records = t.records;
+  s.predictions = prediction_.records();
+  s.had_it = t.had_it;
+  s.gaps = t.gaps;
+  s.attempts_repeated = attempts_repeated_ + table_.attempts_repeated();
+  s.workers_lost = workers_lost_;
+  s.pulled_bytes = t.pulled;
+  s.pushed_bytes = t.pushed;
+  s.read_bytes = t.read;
+  s.staleness = std::move(t.staleness);
+  s.processes = departed_peaks_;
+  for (const Member& member : members_) add_peak(s.processes, peak_of(member));
+  std::sort(s.processes.begin(), s.processes.end(), [](const ProcessPeak& a, const ProcessPeak& b) {
+    return std::pair(a.role, a.index) < std::pair(b.role, b.index);
+  });
+  s.wall_ns = now_ns_ - start_ns_;
+  if (train_begin_ns_ >= 0)
+    s.train_ns = (train_end_ns_ >= 0 ? train_end_ns_ : now_ns_) - train_begin_ns_;
+  s.checkpoint = published_checkpoint_;
+  s.checkpoint_folder = published_folder_;
+  return s;
+}
+
+// ---- sending, the end
+// -----------------------------------------------------------------------------------------
+
+void ChiefCore::send(PeerKey peer, wire::Body body, RequestId request) {
+  Send effect{.peer = peer, .message = {}};
+  effect.message.envelope = {.run = config_.run,
+                             .view = published_ ? view_.id : ViewId{config_.term, 0},
+                             .request = request};
+  effect.message.body = std::move(body);
+  emit(std::move(effect));
+}
+
+void ChiefCore::ask(const Member& member, wire::Body body) {
+  outbox_.put(now_ns_, member, body);
+  send(member, std::move(body), RequestId{++last_request_});
+}
+
+void ChiefCore::replace(Member& member) {
+  add_peak(departed_peaks_, peak_of(member));
+  departed_.records += member.last.records;
+  departed_.read_bytes += member.last.read_bytes;
+  departed_.had_it += member.last.had_it;
+  departed_.gaps += member.last.gaps;
+  add_histogram(departed_.staleness, member.last.staleness);
+  if (member.is_worker()) {
+    departed_.pulled_bytes += member.last.pulled_bytes;
+    departed_.pushed_bytes += member.last.pushed_bytes;
+    take_back_leases(member, true);
+  }
+  outbox_.answered(member);
+  members_.remove(member);
+}
+
+void ChiefCore::fail(Error error) {
+  if (ending()) return;
+  log(event("failed")
+          .add("code", exit_code(error.code))
+          .add("what", error.what)
+          .add("where", error.where));
+  const int32_t code = exit_code(error.code);
+  const std::string reason =
+      error.where.empty() ? error.what : str(error.what, " (", error.where, ")");
+  error_ = std::move(error);
+  begin_stop(code, reason);
+}
+
+void ChiefCore::begin_stop(int32_t code, std::string reason) {
+  code_ = code;
+  outbox_.clear();
+  enter(Phase::kStopping);
+  bool waiting = false;
+  for (const Member& member : members_) {
+    if (member.left) continue;
+    ask(member, wire::Stop{code, reason});
+    waiting |= member.live();
+  }
+  if (!waiting) finish();
+}
+
+void ChiefCore::finish() {
+  enter(Phase::kFinished);
+  outbox_.clear();
+  Finish effect{.code = code_, .error = error_, .summary = summary()};
+  effect.summary.already_finished =
+      config_.mode == wire::Purpose::kTrain && code_ == 0 && !published_;
+  log(event("finish").add("code", code_).add("sealed_epochs", epochs_sealed_));
+  emit(std::move(effect));
+}
+
+Error interrupted(int signal, bool saved) {
+  Error error{ErrorCode::kInterrupted, signal == 15  ? "stopped by SIGTERM"
+                                       : signal == 2 ? "stopped by SIGINT"
+                                                     : str("stopped by signal ", signal)};
+  if (saved) error.hint = "run the same command again: it goes on from here";
+  return error;
+}
+
+}  // namespace downpour::chief

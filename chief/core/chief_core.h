@@ -1,0 +1,230 @@
+// ChiefCore: the chief's decisions. Fed events, it returns effects; it knows no socket, file,
+// thread or clock.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "chief/core/completion.h"
+#include "chief/core/evaluation.h"
+#include "chief/core/events.h"
+#include "chief/core/json_line.h"
+#include "chief/core/leases.h"
+#include "chief/core/membership.h"
+#include "chief/core/outbox.h"
+#include "chief/core/prediction.h"
+
+namespace downpour::chief {
+
+/// One job from the first Hello to the end. `now_ns` never goes back; on_start() comes first, and
+/// on_tick() often (50 ms): all time limits are looked at there. After Finish every event is
+/// ignored.
+class ChiefCore {
+ public:
+  explicit ChiefCore(ChiefConfig config);
+
+  /// Finishes at once where there is nothing to do (`already_finished`): call it before starting
+  /// processes.
+  void on_start(int64_t now_ns, Effects& effects);
+  /// A message from a control socket. Whatever it says, it can not crash the core.
+  void on_message(int64_t now_ns, PeerKey peer, wire::Message&& message, Effects& effects);
+  void on_tick(int64_t now_ns, Effects& effects);
+  /// The answer to PublishManifest.
+  void on_published(int64_t now_ns, ViewId checkpoint, Result<void> result, Effects& effects);
+  /// SIGINT (2) or SIGTERM (15): stop leasing, save, end with 128 + signal. The second time: end at
+  /// once.
+  void request_stop(int64_t now_ns, int signal, Effects& effects);
+  /// The shell can not go on (the event file can't be written, a local ps did not start): the job
+  /// fails with `error`.
+  void on_fatal(int64_t now_ns, Error error, Effects& effects);
+
+  Phase phase() const { return phase_; }
+  bool finished() const { return phase_ == Phase::kFinished; }
+  /// How many shards one pass has; for --dry-run and messages.
+  uint32_t train_shards() const { return uint32_t(train_ranges_.size()); }
+
+ private:
+  // chief_core.cc: events, time, sending, the end
+  void handle(Member& member, wire::Message&& message);
+  void on_heartbeat(Member& member, wire::Heartbeat&& heartbeat);
+  void check_silence();
+  void check_idle_leases();
+  void check_limits();
+  void check_workers();
+  void show_progress();
+  void send(PeerKey peer, wire::Body body, RequestId request = {});
+  void send(const Member& member, wire::Body body, RequestId request = {}) {
+    send(member.peer, std::move(body), request);
+  }
+  /// To a ps core or a stopping member, again and again until outbox_.answered().
+  void ask(const Member& member, wire::Body body);
+  void notice(NoticeLevel level, std::string text);
+  JsonLine event(std::string_view name) const { return JsonLine(now_ns_ - start_ns_, name); }
+  void log(const JsonLine& line) { effects_->push_back(AppendEvent{line.str()}); }
+  void emit(Effect effect) { effects_->push_back(std::move(effect)); }
+  void fail(Error error);
+  void begin_stop(int32_t code, std::string reason);
+  void finish();
+  JobSummary summary() const;
+  bool ending() const { return phase_ == Phase::kStopping || phase_ == Phase::kFinished; }
+
+  // chief_core_members.cc: joining, leaving, placing
+  void on_hello(PeerKey peer, const wire::Hello& hello, RequestId request);
+  Result<Member*> admit(PeerKey peer, wire::Hello hello);
+  Result<Member*> admit_ps(PeerKey peer, wire::Hello hello);
+  Result<Member*> admit_worker(PeerKey peer, wire::Hello hello);
+  void welcome(Member& member, RequestId request);
+  void refuse(PeerKey peer, const Error& error, RequestId request);
+  void replace(Member& member);
+  Member* rebind_by_heartbeat(PeerKey peer, const wire::Body& body);
+  void on_goodbye(Member& member, wire::Goodbye&& goodbye);
+  void place();
+  void on_adopted(Member& member, const wire::Adopted& adopted);
+  void publish_view();
+  std::optional<uint32_t> owner_of(const Member& member) const;
+  template <typename Visit>
+  void for_each_owner(Visit&& visit);
+  std::string missing_ps() const;
+
+  // chief_core_work.cc: epochs, leases, rounds, evaluation, prediction
+  void begin_work();
+  void begin_epoch(bool survey);
+  void begin_round();
+  void void_round(const std::string& why);
+  void on_status(Member& member, wire::StatusReply&& reply);
+  void end_round();
+  void complete_epoch(const RoundOutcome& outcome);
+  Result<wire::ShardCounts> settle(const RoundOutcome& outcome) const;
+  bool evaluates() const { return eval_from_files_ || config_.job.eval.holdout > 0; }
+  void begin_evaluation();
+  void begin_prediction();
+  void open_pass(const wire::Lease& pattern, const std::vector<plan::ShardRange>& ranges);
+  void on_lease_request(Member& member, const wire::LeaseRequest& request, RequestId id);
+  void on_shard_progress(Member& member, const wire::ShardProgress& progress);
+  void on_shard_failed(Member& member, const wire::ShardFailed& failed);
+  void on_eval_report(Member& member, wire::EvalReport&& report);
+  void on_predict_report(Member& member, wire::PredictReport&& report, Bytes&& values);
+  void take_back_leases(Member& member, bool died);
+  void end_shard(const Member& member, uint32_t shard, const wire::ShardCounts& counts);
+  void count_failure(const Member& member, const Error& error, uint32_t shard, uint32_t batch);
+  void revoke(uint32_t shard);
+  void check_pass_end();
+  void end_evaluation();
+  bool leasing() const {
+    return phase_ == Phase::kTraining || phase_ == Phase::kEvaluating ||
+           phase_ == Phase::kPredicting;
+  }
+  std::string range_text(uint32_t shard) const;
+  const plan::ShardRange& range_of(uint32_t shard) const;
+  uint64_t skipped_so_far() const;
+
+  // chief_core_save.cc: checkpoints and what follows them
+  void begin_save();
+  void on_saved(Member& member, wire::Saved&& saved);
+  void publish();
+  void save_failed(const std::string& why);
+  void after_save();
+
+  ChiefConfig config_;
+  std::vector<plan::ShardRange> train_ranges_, eval_ranges_;
+  bool eval_from_files_ = false;  // eval_ranges_ cut eval_files, not train_files
+
+  // Time and effects of the event at hand.
+  int64_t now_ns_ = 0;
+  Effects* effects_ = nullptr;
+  class Turn {  // sets both while an event is handled
+   public:
+    Turn(ChiefCore& core, int64_t now_ns, Effects& effects);
+    ~Turn() { core_.effects_ = nullptr; }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    ChiefCore& core_;
+  };
+
+  Phase phase_ = Phase::kGathering;
+  int64_t start_ns_ = 0;
+  int64_t phase_ns_ = 0;  // when the phase began
+  void enter(Phase phase) {
+    phase_ = phase;
+    phase_ns_ = now_ns_;
+  }
+
+  Membership members_;
+  Outbox outbox_;
+  uint64_t last_request_ = 0;
+  wire::View view_;  // view_.id {term, 0} until the first is published
+  bool published_ = false;
+  std::vector<std::pair<Incarnation, uint32_t>> owners_;  // of view_, by owner number
+  std::vector<bool> adopted_;
+
+  uint32_t epoch_ = 0;            // the running one
+  uint32_t epochs_complete_ = 0;  // in this life of the partitions
+  uint32_t epochs_sealed_ = 0;
+  int64_t epoch_begin_ns_ = 0;
+  uint64_t epoch_had_it_ = 0, epoch_gaps_ = 0;  // counters when the epoch began
+  LeaseTable table_;
+  const std::vector<plan::ShardRange>* ranges_ = nullptr;  // of the pass
+  uint64_t bytes_ended_ = 0, bytes_total_ = 0;             // of the pass
+  CompletionRound round_;
+  uint64_t last_round_ = 0;
+  uint32_t void_rounds_ = 0;
+  int64_t round_at_ns_ = 0;  // > 0: begin a new round then
+  EvaluationRun evaluation_;
+  uint32_t last_evaluation_ = 0;
+  PredictionRun prediction_;
+
+  ViewId checkpoint_;  // the newest that was begun
+  std::string checkpoint_folder_;
+  std::vector<std::vector<wire::ImageRef>> saved_images_;
+  uint64_t saved_rows_ = 0;
+  uint32_t saving_epochs_ = 0;
+  std::string save_error_;  // of the newest save, empty: it went well
+  ViewId published_checkpoint_;
+  std::string published_folder_;
+
+  int stop_signal_ = 0;
+  int64_t stop_ns_ = 0;
+  int32_t code_ = 0;
+  std::optional<Error> error_;
+
+  bool had_worker_ = false;
+  int64_t no_worker_ns_ = -1;  // since when none is live
+  uint32_t workers_lost_ = 0;
+  bool told_newer_chief_ = false;
+  std::vector<OutputMetrics> recent_;    // since the last snapshot
+  std::vector<OutputMetrics> observed_;  // in this epoch
+  int64_t progress_at_ns_ = 0;
+  wire::Heartbeat departed_;  // sums over members that are gone
+  std::vector<ProcessPeak> departed_peaks_;
+  int64_t train_begin_ns_ = -1, train_end_ns_ = -1;
+  uint32_t attempts_repeated_ = 0;
+  std::vector<EpochAccount> epochs_;
+  uint32_t epochs_resumed_ = 0;
+  std::vector<Evaluation> evaluations_;
+
+  struct Totals {
+    uint64_t records = 0, pulled = 0, pushed = 0, read = 0, had_it = 0, gaps = 0, rows = 0,
+             table_bytes = 0;
+    std::vector<uint64_t> staleness;
+  };
+  Totals totals() const;
+};
+
+/// The exit status and error of a stop by signal.
+Error interrupted(int signal, bool saved);
+
+template <typename Visit>
+void ChiefCore::for_each_owner(Visit&& visit) {
+  for (uint32_t owner = 0; owner < owners_.size(); ++owner) {
+    Member* member = members_.find(wire::Role::kPs, owners_[owner].first, owners_[owner].second);
+    DP_CHECK(member != nullptr, owner);
+    visit(owner, *member);
+  }
+}
+
+}  // namespace downpour::chief

@@ -1,0 +1,487 @@
+// ChiefCore: epochs, leases, completion rounds, evaluation, prediction.
+#include <algorithm>
+
+#include "chief/core/account.h"
+#include "chief/core/chief_core.h"
+#include "chief/core/metrics_merge.h"
+
+namespace downpour::chief {
+
+namespace {
+
+/// Errors that another attempt would only repeat: they lie in the data, the job or the build.
+bool is_deterministic(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kUsage:
+    case ErrorCode::kBadData:
+    case ErrorCode::kNoInput:
+    case ErrorCode::kUnsupported:
+    case ErrorCode::kConfig:
+    case ErrorCode::kPermission:
+    case ErrorCode::kCannotCreate:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string_view purpose_name(wire::Purpose purpose) {
+  switch (purpose) {
+    case wire::Purpose::kTrain:
+      return "train";
+    case wire::Purpose::kEval:
+      return "eval";
+    case wire::Purpose::kPredict:
+      return "predict";
+  }
+  return "";
+}
+
+}  // namespace
+
+// ---- passes
+// ---------------------------------------------------------------------------------------------------
+
+void ChiefCore::begin_work() {
+  if (config_.mode == wire::Purpose::kEval) return begin_evaluation();
+  if (config_.mode == wire::Purpose::kPredict) return begin_prediction();
+  // Partitions that come from a checkpoint may hold part of the epoch: they are asked first.
+  begin_epoch(config_.resume.has_value() && !config_.resume->images.empty());
+}
+
+void ChiefCore::open_pass(const wire::Lease& pattern, const std::vector<plan::ShardRange>& ranges) {
+  attempts_repeated_ += table_.attempts_repeated();
+  table_ = LeaseTable(pattern, uint32_t(ranges.size()));
+  ranges_ = &ranges;
+  bytes_ended_ = bytes_total_ = 0;
+  for (const plan::ShardRange& range : ranges) bytes_total_ += range.end - range.begin;
+}
+
+void ChiefCore::begin_epoch(bool survey) {
+  const Totals t = totals();
+  epoch_had_it_ = t.had_it;
+  epoch_gaps_ = t.gaps;
+  epoch_begin_ns_ = now_ns_;
+  observed_.clear();
+  void_rounds_ = 0;
+  open_pass(
+      {.purpose = wire::Purpose::kTrain, .shard = {epoch_, 0}, .plan_hash = config_.plan_hash},
+      train_ranges_);
+  log(event("epoch")
+          .add("epoch", epoch_)
+          .add("shards", table_.shard_count())
+          .add("bytes", bytes_total_));
+  if (survey) {
+    enter(Phase::kSurveying);
+    return begin_round();
+  }
+  enter(Phase::kTraining);
+}
+
+const plan::ShardRange& ChiefCore::range_of(uint32_t shard) const {
+  DP_CHECK(ranges_ != nullptr && shard < ranges_->size(), shard);
+  if (table_.purpose() != wire::Purpose::kTrain) return (*ranges_)[shard];
+  return (*ranges_)[plan::order_at(config_.job.seed, table_.epoch(), table_.shard_count(), shard)];
+}
+
+/// "file.csv [0, 4096)".
+std::string ChiefCore::range_text(uint32_t shard) const {
+  const plan::ShardRange& range = range_of(shard);
+  const auto& files = table_.purpose() != wire::Purpose::kTrain && eval_from_files_
+                          ? config_.eval_files
+                          : config_.train_files;
+  return str(files[range.file].path, " [", range.begin, ", ", range.end, ")");
+}
+
+// ---- leases
+// ---------------------------------------------------------------------------------------------------
+
+void ChiefCore::on_lease_request(Member& member, const wire::LeaseRequest& request, RequestId id) {
+  if (id != RequestId{} && member.granted == id) {  // its answer was lost
+    std::erase_if(member.grant.leases, [&](const wire::Lease& lease) {
+      return !table_.holds(member.incarnation(), lease);
+    });
+    if (!member.grant.leases.empty()) return send(member, member.grant, id);
+  }
+  wire::LeaseGrant grant;
+  if (leasing() && stop_signal_ == 0) {
+    // Near the end of a pass nobody hoards what others could begin.
+    const uint32_t workers = std::max(1U, members_.workers_live());
+    const uint32_t fair = (table_.free_count() + workers - 1) / workers;
+    const uint32_t held = table_.held_count(member.incarnation());
+    const uint32_t room =
+        config_.leases_per_worker_max - std::min(held, config_.leases_per_worker_max);
+    const uint32_t limit =
+        phase_ == Phase::kPredicting ? table_.first_open() + config_.predict_window : UINT32_MAX;
+    for (uint32_t n = std::min({request.wanted, fair, room}); n > 0; --n) {
+      const auto lease = table_.grant(now_ns_, member.incarnation(), limit);
+      if (!lease) break;
+      const plan::ShardRange& range = range_of(lease->shard.shard);
+      log(event("lease")
+              .add("purpose", purpose_name(lease->purpose))
+              .add("epoch", lease->shard.epoch)
+              .add("shard", lease->shard.shard)
+              .add("attempt", lease->attempt)
+              .add("evaluation", lease->evaluation)
+              .add("worker", member.hello.index)
+              .add("first_batch", lease->first_batch)
+              .add("file", range.file)
+              .add("begin", range.begin)
+              .add("end", range.end));
+      grant.leases.push_back(*lease);
+    }
+    if (!grant.leases.empty() && phase_ == Phase::kTraining && train_begin_ns_ < 0)
+      train_begin_ns_ = now_ns_;
+  }
+  if (grant.leases.empty()) grant.retry_ns = config_.lease_retry_ns;
+  member.granted = id;
+  member.grant = grant;
+  send(member, std::move(grant), id);
+}
+
+void ChiefCore::on_shard_progress(Member& member, const wire::ShardProgress& progress) {
+  const uint32_t shard = progress.lease.shard.shard;
+  if (!leasing() || !table_.covers(progress.lease)) {
+    if (!progress.ended) send(member, wire::LeaseRevoked{progress.lease});
+    return;
+  }
+  const bool holds = table_.holds(member.incarnation(), progress.lease);
+  if (progress.ended && progress.lease.purpose == wire::Purpose::kTrain) {
+    // True whoever says it: every partition has the end part. (The round asks them anyway.)
+    if (!holds && table_.entry(shard).state == ShardState::kLeased) revoke(shard);
+    return end_shard(member, shard, progress.counts);
+  }
+  if (!holds) return send(member, wire::LeaseRevoked{progress.lease});
+  table_.renew(now_ns_, shard, progress.batches_acked, progress.bytes_done);
+}
+
+void ChiefCore::end_shard(const Member& member, uint32_t shard, const wire::ShardCounts& counts) {
+  if (!table_.end(shard, counts)) return;
+  const plan::ShardRange& range = range_of(shard);
+  bytes_ended_ += range.end - range.begin;
+  log(event("ended")
+          .add("epoch", table_.epoch())
+          .add("shard", shard)
+          .add("attempt", table_.entry(shard).attempt)
+          .add("worker", member.hello.index)
+          .add("batches", counts.batches)
+          .add("read", counts.read)
+          .add("skipped", counts.skipped)
+          .add("first_offset", counts.first_offset)
+          .add("end_offset", counts.end_offset));
+  const uint64_t limit = config_.job.data.bad_records_max;
+  if (limit > 0 && counts.skipped > 0 && skipped_so_far() > limit) {
+    return fail(Error{ErrorCode::kBadData,
+                      str("more than ", limit, " bad records (data.bad_records_max)"),
+                      range_text(shard), "mend the data, or raise data.bad_records_max"});
+  }
+  check_pass_end();
+}
+
+uint64_t ChiefCore::skipped_so_far() const {
+  uint64_t skipped = 0;
+  for (uint32_t shard = 0; shard < table_.shard_count(); ++shard)
+    skipped += table_.entry(shard).counts.skipped;
+  return skipped;
+}
+
+void ChiefCore::on_shard_failed(Member& member, const wire::ShardFailed& failed) {
+  Error error{failed.code, failed.what, failed.where, failed.hint, failed.id};
+  const bool of_worker =
+      failed.lease.attempt == 0;  // not at a shard: the worker itself can not go on
+  if (!of_worker && !(leasing() && table_.holds(member.incarnation(), failed.lease))) return;
+  if (is_deterministic(failed.code)) {
+    log(event("shard_failed")
+            .add("worker", member.hello.index)
+            .add("epoch", failed.lease.shard.epoch)
+            .add("shard", failed.lease.shard.shard)
+            .add("batch", failed.batch)
+            .add("what", failed.what));
+    return fail(std::move(error));
+  }
+  if (of_worker)
+    return notice(NoticeLevel::kWarning, str(member.full_name(), " gives up: ", failed.what));
+  const uint32_t shard = failed.lease.shard.shard;
+  if (failed.code == ErrorCode::kInterrupted) return table_.release(shard);
+  count_failure(member, error, shard, failed.batch);
+}
+
+/// The shard goes to someone else; the job fails when it failed too often without any progress.
+void ChiefCore::count_failure(const Member& member, const Error& error, uint32_t shard,
+                              uint32_t batch) {
+  const uint32_t failures = table_.fail(shard, batch);
+  prediction_.drop(shard);
+  log(event("shard_failed")
+          .add("worker", member.hello.index)
+          .add("epoch", table_.epoch())
+          .add("shard", shard)
+          .add("batch", batch)
+          .add("failures", failures)
+          .add("what", error.what));
+  if (failures < config_.attempts_max) {
+    if (error.code == ErrorCode::kPeersLost) return;  // a worker's end was told already
+    return notice(NoticeLevel::kWarning,
+                  str("shard ", table_.epoch(), "/", shard, " failed at batch ", batch, " on ",
+                      member.name(), ": ", error.what, "; it is tried again"));
+  }
+  fail(Error{error.code,
+             str("batch ", table_.epoch(), "/", shard, "/", batch, " failed ", failures,
+                 " times in a row: ", error.what),
+             error.where.empty() ? range_text(shard) : error.where, error.hint, error.id});
+}
+
+/// The member is silent, replaced or has left: its shards are free again. A death counts against
+/// the shard it was at (the first it was given and has not ended), not against those that waited
+/// behind it.
+void ChiefCore::take_back_leases(Member& member, bool died) {
+  member.granted = RequestId{};
+  const std::vector<uint32_t> held = table_.held_by(member.incarnation());
+  for (size_t i = 0; i < held.size(); ++i) {
+    const uint32_t shard = held[i];
+    log(event("expired")
+            .add("epoch", table_.epoch())
+            .add("shard", shard)
+            .add("attempt", table_.entry(shard).attempt)
+            .add("worker", member.hello.index));
+    if (died && i == 0) {
+      count_failure(member, Error{ErrorCode::kPeersLost, str(member.full_name(), " was lost")},
+                    shard, table_.entry(shard).batches_acked);
+    } else {
+      table_.release(shard);
+      prediction_.drop(shard);
+    }
+    if (ending()) return;
+  }
+}
+
+/// Takes a lease back and tells its holder.
+void ChiefCore::revoke(uint32_t shard) {
+  const auto lease = table_.current(shard);
+  if (!lease) return;
+  if (const Member* holder = members_.find_worker(table_.entry(shard).holder)) {
+    send(*holder, wire::LeaseRevoked{*lease});
+  }
+  log(event("revoked")
+          .add("epoch", lease->shard.epoch)
+          .add("shard", shard)
+          .add("attempt", lease->attempt));
+  table_.release(shard);
+  prediction_.drop(shard);
+}
+
+void ChiefCore::check_pass_end() {
+  if (!table_.all_ended()) return;
+  if (phase_ == Phase::kTraining) {
+    enter(Phase::kCompleting);
+    begin_round();
+  } else if (phase_ == Phase::kEvaluating) {
+    end_evaluation();
+  } else if (phase_ == Phase::kPredicting) {
+    begin_stop(0, {});
+  }
+}
+
+// ---- completion
+// -----------------------------------------------------------------------------------------------
+
+void ChiefCore::begin_round() {
+  round_at_ns_ = 0;
+  round_ = CompletionRound(++last_round_, epoch_, table_.shard_count(), view_);
+  log(event("round").add("round", last_round_).add("epoch", epoch_));
+  for_each_owner([&](uint32_t, const Member& member) { ask(member, round_.request()); });
+}
+
+void ChiefCore::on_status(Member& member, wire::StatusReply&& reply) {
+  const auto owner = owner_of(member);
+  if (!owner || round_at_ns_ > 0 || (phase_ != Phase::kSurveying && phase_ != Phase::kCompleting))
+    return;
+  std::string why;
+  switch (round_.take(*owner, std::move(reply), why)) {
+    case CompletionRound::Verdict::kIgnored:
+      return;
+    case CompletionRound::Verdict::kFailed:
+      return fail(Error{ErrorCode::kBadData, str(member.name(), ": ", why)});
+    case CompletionRound::Verdict::kVoid:
+      send(member, view_);  // it may have missed it
+      return void_round(str(member.name(), ": ", why));
+    case CompletionRound::Verdict::kTaken:
+      break;
+  }
+  outbox_.answered(member);
+  if (round_.all_in()) end_round();
+}
+
+/// Ownership is not what the round was asked under: nothing of it counts.
+void ChiefCore::void_round(const std::string& why) {
+  log(event("round_void").add("round", round_.round()).add("why", why));
+  outbox_.clear();
+  if (++void_rounds_ >= config_.void_rounds_max) {
+    return fail(
+        Error{ErrorCode::kPeersLost, str("epoch ", epoch_, " can not be completed: ", why)});
+  }
+  round_at_ns_ = now_ns_ + config_.resend_ns / 10 + 1;
+}
+
+void ChiefCore::end_round() {
+  Result<RoundOutcome> outcome = round_.judge();
+  if (!outcome) return fail(std::move(outcome).error());
+  void_rounds_ = 0;
+  if (outcome->lacking.empty()) return complete_epoch(*outcome);
+  std::vector<bool> lacking(table_.shard_count());
+  for (const LackingShard& shard : outcome->lacking) {
+    lacking[shard.shard] = true;
+    table_.reopen(shard.shard, shard.first_batch);
+  }
+  bytes_ended_ = 0;
+  for (uint32_t shard = 0; shard < table_.shard_count(); ++shard) {
+    if (lacking[shard]) continue;
+    table_.end(shard);
+    bytes_ended_ += range_of(shard).end - range_of(shard).begin;
+  }
+  log(event("round_lacking")
+          .add("round", round_.round())
+          .add("shards", outcome->lacking.size())
+          .add("first", outcome->lacking.front().shard));
+  if (phase_ == Phase::kCompleting) {
+    notice(NoticeLevel::kWarning,
+           str("of epoch ", epoch_, " ", outcome->lacking.size(), " of ", table_.shard_count(),
+               " shards are not whole at every partition: leased again"));
+  }
+  enter(Phase::kTraining);
+}
+
+/// The account of a complete epoch, or why it can not be one.
+Result<wire::ShardCounts> ChiefCore::settle(const RoundOutcome& outcome) const {
+  DP_TRY(const wire::ShardCounts counts, check_account(outcome.partitions));
+  std::vector<const wire::ShardCounts*> by_range(train_ranges_.size());
+  for (uint32_t shard = 0; shard < table_.shard_count(); ++shard) {
+    const ShardEntry& entry = table_.entry(shard);
+    if (!entry.has_counts) continue;
+    by_range[plan::order_at(config_.job.seed, epoch_, table_.shard_count(), shard)] = &entry.counts;
+  }
+  DP_TRY_VOID(check_tiles(config_.train_files, train_ranges_, by_range));
+  const uint64_t limit = config_.job.data.bad_records_max;
+  if (limit > 0 && counts.skipped > limit) {
+    return Error{ErrorCode::kBadData,
+                 str(counts.skipped, " bad records, more than data.bad_records_max = ", limit)};
+  }
+  return counts;
+}
+
+void ChiefCore::complete_epoch(const RoundOutcome& outcome) {
+  Result<wire::ShardCounts> counts = settle(outcome);
+  if (!counts) return fail(std::move(counts).error().with_context("epoch ", epoch_));
+  const Totals t = totals();
+  train_end_ns_ = now_ns_;
+  EpochAccount account{.epoch = epoch_,
+                       .shards = table_.shard_count(),
+                       .input_bytes = bytes_total_,
+                       .counts = *counts,
+                       .metrics = outcome.metrics,
+                       .had_it = t.had_it - epoch_had_it_,
+                       .gaps = t.gaps - epoch_gaps_,
+                       .attempts_repeated = table_.attempts_repeated(),
+                       .wall_ns = now_ns_ - epoch_begin_ns_};
+  log(event("complete")
+          .add("epoch", epoch_)
+          .add("round", round_.round())
+          .add("read", counts->read)
+          .add("applied", counts->applied)
+          .add("filtered", counts->filtered)
+          .add("skipped", counts->skipped)
+          .add("dropped", counts->dropped)
+          .add("quarantined", counts->quarantined)
+          .add("batches", counts->batches)
+          .add("had_it", account.had_it)
+          .add("gaps", account.gaps));
+  epochs_.push_back(account);
+  ++epochs_complete_;
+  emit(EpochDone{std::move(account), std::move(observed_)});
+  observed_.clear();
+  if (evaluates() && stop_signal_ == 0) return begin_evaluation();
+  begin_save();
+}
+
+// ---- evaluation and prediction
+// --------------------------------------------------------------------------------
+
+void ChiefCore::begin_evaluation() {
+  const uint32_t id = ++last_evaluation_;
+  const uint32_t trained =
+      config_.mode == wire::Purpose::kTrain ? epochs_complete_ : epochs_sealed_;
+  evaluation_ = EvaluationRun(id, trained, now_ns_);
+  enter(Phase::kEvaluating);
+  open_pass({.purpose = wire::Purpose::kEval,
+             .shard = {epoch_, 0},
+             .plan_hash = config_.plan_hash,
+             .evaluation = id},
+            eval_ranges_);
+  log(event("evaluation")
+          .add("evaluation", id)
+          .add("epochs", trained)
+          .add("shards", table_.shard_count()));
+}
+
+void ChiefCore::on_eval_report(Member& member, wire::EvalReport&& report) {
+  if (phase_ != Phase::kEvaluating || !table_.covers(report.lease)) return;
+  const uint32_t shard = report.lease.shard.shard;
+  if (table_.entry(shard).state == ShardState::kEnded) return;  // the first report counts
+  if (report.outputs.size() != config_.job.model.outputs.size()) {
+    if (!table_.holds(member.incarnation(), report.lease)) return;
+    return count_failure(member,
+                         Error{ErrorCode::kMalformed,
+                               str("it reported ", report.outputs.size(),
+                                   " outputs, the model has ", config_.job.model.outputs.size())},
+                         shard, 0);
+  }
+  if (!table_.holds(member.incarnation(), report.lease))
+    revoke(shard);  // someone else is at it in vain
+  const wire::ShardCounts counts = report.counts;
+  evaluation_.take(shard, std::move(report));
+  end_shard(member, shard, counts);
+}
+
+void ChiefCore::end_evaluation() {
+  Evaluation evaluation = evaluation_.finish(now_ns_);
+  log(event("evaluated")
+          .add("evaluation", evaluation.id)
+          .add("epochs", evaluation.epochs_trained)
+          .add("read", evaluation.counts.read)
+          .add("applied", evaluation.counts.applied));
+  if (!evaluations_.empty()) {  // only the newest keeps its histograms
+    for (OutputMetrics& output : evaluations_.back().outputs) output.auc.clear();
+  }
+  evaluations_.push_back(evaluation);
+  emit(EvalDone{std::move(evaluation)});
+  if (config_.mode == wire::Purpose::kEval) return begin_stop(0, {});
+  begin_save();
+}
+
+void ChiefCore::begin_prediction() {
+  enter(Phase::kPredicting);
+  open_pass(
+      {.purpose = wire::Purpose::kPredict, .shard = {epoch_, 0}, .plan_hash = config_.plan_hash},
+      eval_ranges_);
+  log(event("prediction").add("shards", table_.shard_count()));
+}
+
+void ChiefCore::on_predict_report(Member& member, wire::PredictReport&& report, Bytes&& values) {
+  if (phase_ != Phase::kPredicting || !table_.covers(report.lease)) return;
+  if (!table_.holds(member.incarnation(), report.lease))
+    return send(member, wire::LeaseRevoked{report.lease});
+  const uint32_t shard = report.lease.shard.shard;
+  table_.renew(now_ns_, shard, report.batch + 1, 0);
+  switch (prediction_.take(report, std::move(values))) {
+    case PredictionRun::Verdict::kKept:
+    case PredictionRun::Verdict::kRepeated:
+      return;
+    case PredictionRun::Verdict::kBroken:
+      return revoke(shard);  // a report was lost on the way; from the start again
+    case PredictionRun::Verdict::kWhole:
+      break;
+  }
+  for (PredictionBatch& batch : prediction_.next_in_order()) emit(std::move(batch));
+  end_shard(member, shard, report.counts);
+}
+
+}  // namespace downpour::chief

@@ -1,0 +1,95 @@
+#include "chief/core/completion.h"
+
+#include <algorithm>
+
+namespace downpour::chief {
+
+CompletionRound::CompletionRound(uint64_t round, uint32_t epoch, uint32_t shards,
+                                 const wire::View& view)
+    : round_(round), epoch_(epoch), shards_(shards), view_(view), replies_(view.owners.size()) {}
+
+CompletionRound::Verdict CompletionRound::take(uint32_t owner, wire::StatusReply&& reply,
+                                               std::string& why) {
+  DP_CHECK(owner < replies_.size(), owner, replies_.size());
+  if (reply.round != round_ || reply.epoch != epoch_ || replies_[owner]) return Verdict::kIgnored;
+  if (!reply.failure.empty()) {
+    why = reply.failure;
+    return Verdict::kFailed;
+  }
+  why = fault(owner, reply);
+  if (!why.empty()) return Verdict::kVoid;
+  replies_[owner] = std::move(reply);
+  ++answered_;
+  return Verdict::kTaken;
+}
+
+/// Why this reply can not count; empty: it can.
+std::string CompletionRound::fault(uint32_t owner, const wire::StatusReply& reply) const {
+  if (reply.view != view_.id) return str("it knows view ", reply.view, ", not ", view_.id);
+  std::vector<bool> told(view_.partitions.size());
+  for (const wire::PartitionStatus& status : reply.partitions) {
+    const uint32_t p = raw(status.partition);
+    if (p >= told.size() || view_.partitions[p].owner != owner)
+      return str("partition ", p, " is not its own");
+    if (told[p]) return str("it names partition ", p, " twice");
+    if (status.since != view_.partitions[p].since) {
+      return str("it holds partition ", p, " since ", status.since, ", not ",
+                 view_.partitions[p].since);
+    }
+    told[p] = true;
+  }
+  for (uint32_t p = 0; p < told.size(); ++p) {
+    if (view_.partitions[p].owner == owner && !told[p])
+      return str("it does not name its partition ", p);
+  }
+  uint32_t at = 0;
+  for (const wire::Interval& interval : reply.ended) {
+    if (interval.begin < at || interval.end < interval.begin || interval.end > shards_) {
+      return str("its ended shards [", interval.begin, ", ", interval.end,
+                 ") are out of order or beyond ", shards_);
+    }
+    at = interval.end;
+  }
+  return {};
+}
+
+Result<RoundOutcome> CompletionRound::judge() const {
+  DP_CHECK(all_in());
+  constexpr uint32_t kEnded = UINT32_MAX;
+  RoundOutcome outcome;
+  std::vector<uint32_t> first_batch(shards_, kEnded);
+  for (size_t owner = 0; owner < replies_.size(); ++owner) {
+    const wire::StatusReply& reply = *replies_[owner];
+    if (reply.partitions.empty()) continue;  // more cores than partitions: it has nothing to say
+    std::vector<uint32_t> watermark(shards_, 0);
+    for (const wire::ShardWatermark& open : reply.open) {
+      if (open.shard < shards_) watermark[open.shard] = open.watermark;
+    }
+    for (const wire::Interval& interval : reply.ended) {
+      std::fill(watermark.begin() + interval.begin, watermark.begin() + interval.end, kEnded);
+    }
+    for (uint32_t shard = 0; shard < shards_; ++shard) {
+      first_batch[shard] = std::min(first_batch[shard], watermark[shard]);
+    }
+    outcome.partitions.insert(outcome.partitions.end(), reply.partitions.begin(),
+                              reply.partitions.end());
+    if (outcome.metrics.size() < reply.metrics.size()) outcome.metrics.resize(reply.metrics.size());
+    for (size_t i = 0; i < reply.metrics.size(); ++i) outcome.metrics[i] += reply.metrics[i];
+  }
+  for (uint32_t shard = 0; shard < shards_; ++shard) {
+    if (first_batch[shard] != kEnded) outcome.lacking.push_back({shard, first_batch[shard]});
+  }
+  std::sort(outcome.partitions.begin(), outcome.partitions.end(),
+            [](const auto& a, const auto& b) { return a.partition < b.partition; });
+  if (!outcome.lacking.empty()) return outcome;
+  for (const wire::PartitionStatus& status : outcome.partitions) {
+    if (status.shards_ended != shards_) {
+      return Error{ErrorCode::kBug,
+                   str("partition ", status.partition, " counts ", status.shards_ended,
+                       " ended shards of epoch ", epoch_, ", its ps says all ", shards_)};
+    }
+  }
+  return outcome;
+}
+
+}  // namespace downpour::chief

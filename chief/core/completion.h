@@ -1,0 +1,63 @@
+// CompletionRound: asking every partition, under one view, how far an epoch is. The only thing that
+// says "complete".
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/base/result.h"
+#include "shared/wire/messages.h"
+
+namespace downpour::chief {
+
+/// A shard that some partition lacks, and the smallest watermark of it.
+struct LackingShard {
+  uint32_t shard = 0;
+  uint32_t first_batch = 0;
+  bool operator==(const LackingShard&) const = default;
+};
+
+/// What a valid round found.
+struct RoundOutcome {
+  std::vector<LackingShard> lacking;              // ascending; empty: the epoch is complete
+  std::vector<wire::PartitionStatus> partitions;  // ascending, all of them
+  std::vector<OutputSums> metrics;                // summed in the order of the owners
+};
+
+class CompletionRound {
+ public:
+  CompletionRound(uint64_t round, uint32_t epoch, uint32_t shards, const wire::View& view);
+  CompletionRound() = default;
+
+  /// What to ask every owner.
+  wire::StatusRequest request() const {
+    return {.round = round_, .epoch = epoch_, .shards = shards_};
+  }
+
+  enum class Verdict : uint8_t {
+    kIgnored,  // of another round, or this owner has answered
+    kTaken,
+    kVoid,    // the owner does not stand where the view says: `why` tells; ask anew
+    kFailed,  // the owner says that the job must fail: `why` tells
+  };
+  Verdict take(uint32_t owner, wire::StatusReply&& reply, std::string& why);
+
+  bool all_in() const { return replies_.size() == answered_; }
+  uint64_t round() const { return round_; }
+  /// Needs all_in(). Error kBug: a core's intervals and its partitions contradict each other.
+  Result<RoundOutcome> judge() const;
+
+ private:
+  std::string fault(uint32_t owner, const wire::StatusReply& reply) const;
+
+  uint64_t round_ = 0;
+  uint32_t epoch_ = 0;
+  uint32_t shards_ = 0;
+  wire::View view_;
+  std::vector<std::optional<wire::StatusReply>> replies_;  // by owner
+  size_t answered_ = 0;
+};
+
+}  // namespace downpour::chief

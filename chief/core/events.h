@@ -1,0 +1,230 @@
+// What goes into the chief's core and what comes out: configuration, effects, and what the user is
+// shown.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "shared/base/bytes.h"
+#include "shared/base/ids.h"
+#include "shared/base/result.h"
+#include "shared/base/units.h"
+#include "shared/job/job.h"
+#include "shared/metrics/sums.h"
+#include "shared/plan/shard.h"
+#include "shared/wire/messages.h"
+
+namespace downpour::chief {
+
+/// One connection, as the shell's transport numbers them. Never reused.
+enum class PeerKey : uint64_t {};
+
+// ---- results
+// --------------------------------------------------------------------------------------------------
+
+/// The account of one complete epoch: the same at every partition, and balanced.
+struct EpochAccount {
+  uint32_t epoch = 0;
+  uint32_t shards = 0;
+  uint64_t input_bytes = 0;
+  wire::ShardCounts counts;
+  std::vector<OutputSums> metrics;  // training metrics, each record once; by output
+  uint64_t had_it = 0, gaps = 0;    // parts repeated, parts too early: counted beside the account
+  uint32_t attempts_repeated = 0;   // leases beyond the first of each shard
+  int64_t wall_ns = 0;
+  bool operator==(const EpochAccount&) const = default;
+};
+
+/// One finished evaluation.
+struct Evaluation {
+  uint32_t id = 0;
+  uint32_t epochs_trained = 0;  // complete epochs when it ran
+  wire::ShardCounts counts;
+  std::vector<OutputMetrics> outputs;  // AUC buckets only where it is the newest (all: in EvalDone)
+  std::vector<double> auc;             // by output; NaN where the output has no ranking
+  int64_t wall_ns = 0;
+};
+
+/// Where a job goes on: what the newest manifest says.
+struct ResumeState {
+  ViewId checkpoint;
+  std::string folder;  // absolute
+  std::vector<wire::ImageRef> images;
+  uint32_t sealed_epochs = 0;
+  std::vector<EpochAccount> epochs;  // of the runs before, for the summary
+  std::vector<Evaluation> evaluations;
+};
+
+// ---- configuration
+// --------------------------------------------------------------------------------------------
+
+/// Everything the core knows of the world. Times are limits, each with what happens at it.
+struct ChiefConfig {
+  wire::Purpose mode =
+      wire::Purpose::kTrain;  // kEval, kPredict: one pass over eval_files (or train_files)
+  Job job;
+  std::string job_text;  // the effective job, for Welcome
+  uint64_t run = 0;
+  uint32_t term = 1;
+  std::string build;  // version of this build; peers must have the same
+  uint64_t plan_hash = 0;
+  uint32_t partition_bits = 8;
+  std::vector<plan::FileInfo> train_files, eval_files;
+  uint64_t shard_bytes = 64 * kMiB;
+  uint32_t ps_cores_expected = 1;  // placing waits for this many
+  uint32_t workers_expected = 1;   // only for messages: training begins with the first
+  std::string checkpoint_root;     // absolute; a checkpoint lies in root/TERM-N
+  std::optional<ResumeState> resume;
+
+  int64_t heartbeat_ns = kSecond;
+  int64_t lease_ns = 3 * kSecond;            // a worker silent for longer loses its leases
+  int64_t member_silence_ns = 10 * kSecond;  // a ps silent for longer fails the job
+  int64_t lease_idle_ns =
+      10 * kSecond;  // a lease without a word for longer is taken back (a lost grant or report)
+  int64_t start_timeout_ns = 60 * kSecond;     // for all ps, and for the first worker
+  int64_t workers_wait_ns = 60 * kSecond;      // without any worker, once there was one
+  int64_t save_timeout_ns = 600 * kSecond;     // then a checkpoint has failed
+  int64_t stop_save_ns = 15 * kSecond;         // the same after request_stop()
+  int64_t goodbye_wait_ns = 5 * kSecond;       // for Goodbyes at the end
+  int64_t progress_ns = 250 * kMillisecond;    // between two ProgressSnapshots
+  int64_t lease_retry_ns = 50 * kMillisecond;  // LeaseGrant::retry_ns where there is nothing to do
+  int64_t resend_ns = kSecond;  // first wait before a request is sent again; doubles to 8 s
+  uint32_t attempts_max =
+      3;  // failed attempts at a shard in a row without progress; then the job fails
+  uint32_t leases_per_worker_max = 64;  // a worker with so many gets no more
+  uint32_t members_max = 4096;          // more are refused
+  uint32_t void_rounds_max = 100;       // completion rounds void in a row; then the job fails
+  uint32_t predict_window = 64;  // shards that predictions may run ahead of the first missing one
+};
+
+// ---- effects
+// --------------------------------------------------------------------------------------------------
+
+struct Send {
+  PeerKey peer{};
+  wire::Message message;
+};
+
+/// Write this manifest (temp file, fsync, rename, fsync of the folder), then call on_published().
+struct PublishManifest {
+  ViewId checkpoint;
+  std::string folder;
+  std::vector<wire::ImageRef> images;  // one a partition, ascending
+  uint32_t sealed_epochs =
+      0;  // epochs whose every shard has ended at every partition in these images
+  uint64_t rows = 0;
+  std::vector<EpochAccount> epochs;
+  std::vector<Evaluation> evaluations;
+};
+
+/// One line, without newline, for the run's append-only event file.
+struct AppendEvent {
+  std::string line;
+};
+
+enum class Phase : uint8_t {
+  kGathering,  // waiting for ps
+  kAdopting,   // ps load or make their partitions
+  kSurveying,  // resumed: asking what of the epoch is done already
+  kTraining,
+  kCompleting,  // a completion round
+  kEvaluating,
+  kPredicting,
+  kSaving,      // ps write their images
+  kPublishing,  // the shell writes the manifest
+  kStopping,    // waiting for Goodbyes
+  kFinished,
+};
+
+/// For the live line. Hints from heartbeats, but for bytes and shards.
+struct ProgressSnapshot {
+  Phase phase = Phase::kGathering;
+  int64_t elapsed_ns = 0;
+  uint32_t epoch = 0, epochs = 0;
+  uint64_t bytes_done = 0, bytes_total = 0;  // of this pass
+  uint32_t shards_done = 0, shards_total = 0, shards_in_flight = 0;
+  uint64_t records = 0;               // trained by all workers since the run began
+  std::vector<OutputMetrics> recent;  // since the last snapshot, merged over workers
+  std::vector<uint64_t> staleness;    // parts by versions behind, since the run began
+  uint64_t pulled_bytes = 0, pushed_bytes = 0, read_bytes = 0;
+  uint64_t had_it = 0, gaps = 0;
+  uint64_t rows = 0, table_bytes = 0;
+  uint32_t workers_live = 0, ps_live = 0;  // ps: cores
+};
+struct EpochDone {
+  EpochAccount account;
+  std::vector<OutputMetrics>
+      observed;  // from heartbeats, AUC buckets included: a hint beside the account
+};
+struct EvalDone {
+  Evaluation evaluation;
+};
+struct CheckpointDone {
+  ViewId checkpoint;
+  std::string folder;
+  uint32_t sealed_epochs = 0;
+  uint64_t rows = 0;
+  uint64_t bytes = 0;
+};
+enum class NoticeLevel : uint8_t { kInfo, kWarning, kError };
+struct Notice {
+  NoticeLevel level = NoticeLevel::kInfo;
+  std::string text;
+};
+
+/// One batch of predictions. They come shard by shard and batch by batch in the order of the data,
+/// each once.
+struct PredictionBatch {
+  uint32_t shard = 0;
+  uint32_t batch = 0;
+  uint32_t records = 0;
+  Bytes values;  // for each output [records, width] float32
+  bool ended = false;
+};
+
+/// What one process used at most.
+struct ProcessPeak {
+  wire::Role role = wire::Role::kWorker;
+  uint32_t index = 0;
+  uint64_t rss_bytes_max = 0;
+  uint64_t cpu_ns = 0;
+  uint64_t rows = 0, table_bytes = 0;  // ps
+  uint64_t records = 0;                // worker
+};
+struct JobSummary {
+  wire::Purpose mode = wire::Purpose::kTrain;
+  bool already_finished = false;
+  uint32_t epochs_sealed = 0, epochs_wanted = 0;
+  std::vector<EpochAccount> epochs;  // those of earlier runs first
+  uint32_t epochs_resumed = 0;       // how many of them are earlier runs'
+  std::vector<Evaluation> evaluations;
+  uint64_t records = 0;  // trained in this run (hint)
+  uint64_t predictions = 0;
+  uint64_t had_it = 0, gaps = 0;
+  uint32_t attempts_repeated = 0;
+  uint32_t workers_lost = 0;
+  uint64_t pulled_bytes = 0, pushed_bytes = 0, read_bytes = 0;
+  std::vector<uint64_t> staleness;
+  std::vector<ProcessPeak> processes;  // by role and index
+  int64_t wall_ns = 0;                 // of this run
+  int64_t train_ns = 0;                // from the first lease to the end of the last complete epoch
+  ViewId checkpoint;                   // newest published; {0, 0}: none
+  std::string checkpoint_folder;
+};
+
+/// The job has ended; nothing follows.
+struct Finish {
+  int32_t code = 0;            // exit status
+  std::optional<Error> error;  // why, where code != 0
+  JobSummary summary;
+};
+
+using Effect = std::variant<Send, PublishManifest, AppendEvent, ProgressSnapshot, EpochDone,
+                            EvalDone, CheckpointDone, Notice, PredictionBatch, Finish>;
+/// In the order in which they are to be run.
+using Effects = std::vector<Effect>;
+
+}  // namespace downpour::chief

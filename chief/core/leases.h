@@ -1,0 +1,102 @@
+// LeaseTable: the shards of one pass over the data, and whose hands they are in. A cache of what
+// the partitions know: leases are for speed, never for correctness.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "shared/base/ids.h"
+#include "shared/wire/messages.h"
+
+namespace downpour::chief {
+
+enum class ShardState : uint8_t { kFree, kLeased, kEnded };
+
+/// What the chief knows of one shard.
+struct ShardEntry {
+  ShardState state = ShardState::kFree;
+  Incarnation holder{};        // kLeased
+  uint32_t attempt = 0;        // of the newest lease; the first is 1
+  uint32_t first_batch = 0;    // hint for the next lease
+  uint32_t batches_acked = 0;  // most ever heard of
+  uint32_t failures = 0;       // in a row without progress
+  uint32_t failed_batch = 0;   // of the newest failure
+  uint64_t granted_order = 0;  // rises with every lease
+  int64_t heard_ns = 0;        // lease or newest progress
+  uint64_t bytes_done = 0;
+  wire::ShardCounts counts;  // as its worker reported them
+  bool has_counts = false;
+};
+
+/// One pass: training of one epoch, one evaluation or one prediction run.
+class LeaseTable {
+ public:
+  /// The fields that all leases of the pass share are taken from `pattern`.
+  LeaseTable(const wire::Lease& pattern, uint32_t shard_count);
+  LeaseTable() : LeaseTable(wire::Lease{}, 0) {}
+
+  /// The first free shard below `limit`, now in this worker's hands; none if there is none.
+  std::optional<wire::Lease> grant(int64_t now_ns, Incarnation worker, uint32_t limit = UINT32_MAX);
+
+  /// True if `lease` is of this pass and names an existing shard.
+  bool covers(const wire::Lease& lease) const;
+  /// True if the shard is in this worker's hands. (An older attempt of the same worker is the same
+  /// work: it lost the lease by silence and got it again.)
+  bool holds(Incarnation worker, const wire::Lease& lease) const;
+  /// The lease that is out for this shard.
+  std::optional<wire::Lease> current(uint32_t shard) const;
+
+  /// Progress of a lease that holds() is true for.
+  void renew(int64_t now_ns, uint32_t shard, uint32_t batches_acked, uint64_t bytes_done);
+  /// The shard is through, whoever said it. Returns false if it had ended already.
+  bool end(uint32_t shard);
+  /// The same, with the counts that its worker reported.
+  bool end(uint32_t shard, const wire::ShardCounts& counts);
+  /// A completion round found that a partition lacks it: free, to be taken up at `first_batch`.
+  void reopen(uint32_t shard, uint32_t first_batch);
+  /// Gives the lease back without blame; the shard is free again.
+  void release(uint32_t shard);
+  /// The same, counted as a failed attempt at `batch`. Returns failures in a row without progress.
+  uint32_t fail(uint32_t shard, uint32_t batch);
+
+  /// All shards of a worker, in the order in which they were leased.
+  std::vector<uint32_t> held_by(Incarnation worker) const;
+  uint32_t held_count(Incarnation worker) const;
+  /// Leases without a word of progress since before `since_ns`.
+  std::vector<uint32_t> idle(int64_t since_ns) const;
+  /// All leases that are out, by shard.
+  std::vector<uint32_t> leased() const;
+
+  const ShardEntry& entry(uint32_t shard) const { return entries_[shard]; }
+  uint32_t shard_count() const { return uint32_t(entries_.size()); }
+  uint32_t ended_count() const { return ended_count_; }
+  uint32_t leased_count() const { return leased_count_; }
+  uint32_t free_count() const { return uint32_t(free_.size()); }
+  uint32_t attempts_repeated() const { return attempts_repeated_; }
+  bool all_ended() const { return ended_count_ == entries_.size(); }
+  /// First shard that has not ended; shard_count() if all have.
+  uint32_t first_open() const;
+  wire::Purpose purpose() const { return pattern_.purpose; }
+  uint32_t epoch() const { return pattern_.shard.epoch; }
+  uint32_t evaluation() const { return pattern_.evaluation; }
+
+ private:
+  wire::Lease lease_of(uint32_t shard) const;
+  void leave_holder(uint32_t shard);
+  void make_free(uint32_t shard);
+
+  wire::Lease pattern_;
+  std::vector<ShardEntry> entries_;
+  std::set<uint32_t> free_;  // taken from the front: what comes back goes before what never went
+  std::map<Incarnation, std::set<uint32_t>> held_;
+  uint64_t granted_ = 0;
+  uint32_t ended_count_ = 0;
+  uint32_t leased_count_ = 0;
+  uint32_t attempts_repeated_ = 0;
+  mutable uint32_t first_open_ = 0;  // no shard below it is open; moved up by first_open()
+};
+
+}  // namespace downpour::chief

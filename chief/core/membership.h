@@ -1,0 +1,99 @@
+// Membership: who is here. One Member per ps core and per worker.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <list>
+#include <map>
+
+#include "chief/core/events.h"
+
+namespace downpour::chief {
+
+/// A ps core or a worker that was welcomed. Its last heartbeat outlives it, for the summary.
+struct Member {
+  wire::Hello hello;  // `index` is the one given
+  PeerKey peer{};
+  int64_t heard_ns = 0;
+  bool silent = false;  // worker: lost its leases by silence, and has not spoken since
+  bool left = false;    // said Goodbye
+  wire::Heartbeat last;
+  RequestId granted{};  // worker: the request that `grant` answered
+  wire::LeaseGrant grant;
+
+  bool is_worker() const { return hello.role == wire::Role::kWorker; }
+  bool is_ps() const { return hello.role == wire::Role::kPs; }
+  Incarnation incarnation() const { return hello.incarnation; }
+  bool live() const { return !silent && !left; }
+  /// "worker 1" or "ps 0" or "ps 0 core 2".
+  std::string name() const {
+    if (is_worker()) return str("worker ", hello.index);
+    return hello.thread == 0 ? str("ps ", hello.index)
+                             : str("ps ", hello.index, " core ", hello.thread);
+  }
+  /// The name with its process, for messages to people.
+  std::string full_name() const { return str(name(), " (", hello.host, ", pid ", hello.pid, ")"); }
+};
+
+/// All members, in order of joining. References stay valid until remove().
+class Membership {
+ public:
+  Member* find(PeerKey peer) {
+    const auto it = by_peer_.find(peer);
+    return it == by_peer_.end() ? nullptr : it->second;
+  }
+  Member* find(wire::Role role, uint32_t index, uint32_t thread) {
+    return find_if([&](const Member& m) {
+      return m.hello.role == role && m.hello.index == index && m.hello.thread == thread;
+    });
+  }
+  Member* find(wire::Role role, Incarnation incarnation, uint32_t thread) {
+    return find_if([&](const Member& m) {
+      return m.hello.role == role && m.incarnation() == incarnation && m.hello.thread == thread;
+    });
+  }
+  Member* find_worker(Incarnation incarnation) { return find(wire::Role::kWorker, incarnation, 0); }
+  template <typename Predicate>
+  Member* find_if(Predicate&& predicate) {
+    const auto it = std::find_if(members_.begin(), members_.end(), predicate);
+    return it == members_.end() ? nullptr : &*it;
+  }
+
+  Member& add(Member member) {
+    members_.push_back(std::move(member));
+    by_peer_[members_.back().peer] = &members_.back();
+    return members_.back();
+  }
+  /// The member speaks through another connection from now on.
+  void rebind(Member& member, PeerKey peer) {
+    by_peer_.erase(member.peer);
+    member.peer = peer;
+    by_peer_[peer] = &member;
+  }
+  void remove(const Member& member) {
+    by_peer_.erase(member.peer);
+    members_.remove_if([&](const Member& m) { return &m == &member; });
+  }
+
+  template <typename Predicate>
+  uint32_t count(Predicate&& predicate) const {
+    return uint32_t(std::count_if(members_.begin(), members_.end(), predicate));
+  }
+  uint32_t workers_live() const {
+    return count([](const Member& m) { return m.is_worker() && m.live(); });
+  }
+  uint32_t ps_live() const {
+    return count([](const Member& m) { return m.is_ps() && m.live(); });
+  }
+  size_t size() const { return members_.size(); }
+  auto begin() { return members_.begin(); }
+  auto end() { return members_.end(); }
+  auto begin() const { return members_.begin(); }
+  auto end() const { return members_.end(); }
+
+ private:
+  std::list<Member> members_;
+  std::map<PeerKey, Member*> by_peer_;
+};
+
+}  // namespace downpour::chief

@@ -1,0 +1,57 @@
+// Outbox: requests to ps cores and goodbyes that are sent again until answered. One at a time to
+// each peer.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "chief/core/membership.h"
+
+namespace downpour::chief {
+
+class Outbox {
+ public:
+  explicit Outbox(int64_t resend_ns) : resend_ns_(resend_ns) {}
+
+  /// A new request to `to`; it replaces one that was not answered.
+  void put(int64_t now_ns, const Member& to, wire::Body body) {
+    waiting_[key_of(to)] = {std::move(body), now_ns + resend_ns_, resend_ns_};
+  }
+  void answered(const Member& by) { waiting_.erase(key_of(by)); }
+  void clear() { waiting_.clear(); }
+  bool empty() const { return waiting_.empty(); }
+  bool waits_for(const Member& to) const { return waiting_.contains(key_of(to)); }
+
+  /// send(role, incarnation, thread, body) for every request that is due, with doubled waits up to
+  /// eight times the first.
+  template <typename SendAgain>
+  void tick(int64_t now_ns, SendAgain&& send) {
+    for (auto& [to, request] : waiting_) {
+      if (now_ns < request.next_ns) continue;
+      request.wait_ns = std::min(2 * request.wait_ns, 8 * resend_ns_);
+      request.next_ns = now_ns + request.wait_ns;
+      std::apply([&](auto... who) { send(who..., request.body); }, to);
+    }
+  }
+  /// What waits for this peer; null: nothing. (It said Hello again: send it at once.)
+  const wire::Body* find(const Member& to) const {
+    const auto it = waiting_.find(key_of(to));
+    return it == waiting_.end() ? nullptr : &it->second.body;
+  }
+
+ private:
+  using Key = std::tuple<wire::Role, Incarnation, uint32_t>;  // outlives a connection
+  static Key key_of(const Member& m) { return {m.hello.role, m.incarnation(), m.hello.thread}; }
+  struct Request {
+    wire::Body body;
+    int64_t next_ns = 0;
+    int64_t wait_ns = 0;
+  };
+  int64_t resend_ns_;
+  std::map<Key, Request> waiting_;
+};
+
+}  // namespace downpour::chief

@@ -1,0 +1,42 @@
+// PredictionRun: puts predictions back in the order of the data. A shard counts when one attempt at
+// it is whole.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "chief/core/events.h"
+
+namespace downpour::chief {
+
+class PredictionRun {
+ public:
+  enum class Verdict : uint8_t {
+    kKept,
+    kRepeated,  // had this batch
+    kBroken,    // batches of this attempt were lost: forget it and lease the shard again
+    kWhole,     // the attempt is complete
+  };
+  /// One report of the attempt that holds the shard's lease.
+  Verdict take(const wire::PredictReport& report, Bytes&& values);
+  /// The attempt will not be completed.
+  void drop(uint32_t shard) { open_.erase(shard); }
+  /// Batches of whole shards that are next in order, ready for the user.
+  std::vector<PredictionBatch> next_in_order();
+
+  uint32_t first_missing() const { return emitted_; }
+  uint64_t records() const { return records_; }
+
+ private:
+  struct Attempt {
+    uint32_t attempt = 0;
+    std::vector<PredictionBatch> batches;
+  };
+  std::map<uint32_t, Attempt> open_;
+  std::map<uint32_t, std::vector<PredictionBatch>> whole_;
+  uint32_t emitted_ = 0;  // shards given out
+  uint64_t records_ = 0;
+};
+
+}  // namespace downpour::chief

@@ -1,0 +1,198 @@
+#include "chief/core/chief_core.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/chief/core/chief_harness.h"
+
+namespace downpour::chief {
+namespace {
+
+/// A core with one ps and one worker, in training.
+struct Training {
+  ChiefCore core;
+  Effects effects;
+  int64_t now = 0;
+
+  explicit Training(ChiefConfig config) : core(std::move(config)) {
+    core.on_start(now, effects);
+    say(ps_peer(0), ps_hello(0));
+    say(ps_peer(0), wire::Adopted{.since = {1, 1}});
+    say(worker_peer(0), worker_hello(0));
+  }
+  Effects& say(PeerKey peer, wire::Body body, uint64_t request = 0) {
+    effects.clear();
+    now += kMillisecond;
+    core.on_message(now, peer, message_of(std::move(body), request), effects);
+    return effects;
+  }
+  Effects& tick(int64_t passed) {
+    effects.clear();
+    now += passed;
+    core.on_tick(now, effects);
+    return effects;
+  }
+};
+
+TEST_CASE("near the end of an epoch nobody hoards shards that others could begin",
+          "[chief][core]") {
+  Training t(small_config(6));
+  t.say(worker_peer(1), worker_hello(1));
+  CHECK(sent<wire::LeaseGrant>(t.say(worker_peer(0), wire::LeaseRequest{100}, 1))[0]
+            .second.leases.size() == 3);
+  CHECK(sent<wire::LeaseGrant>(t.say(worker_peer(1), wire::LeaseRequest{100}, 1))[0]
+            .second.leases.size() == 2);
+}
+
+TEST_CASE("a heartbeat is answered, so that a busy worker knows its chief lives", "[chief][core]") {
+  Training t(small_config(2));
+  CHECK(sent<wire::Heartbeat>(
+            t.say(worker_peer(0), wire::Heartbeat{.incarnation = worker_incarnation(0)}))
+            .size() == 1);
+}
+
+TEST_CASE("progress shows bytes of ended and of running shards, and metrics since last",
+          "[chief][core]") {
+  Training t(small_config(4));
+  t.say(worker_peer(0), wire::LeaseRequest{2}, 1);
+  t.say(worker_peer(0), wire::ShardProgress{.lease = {.attempt = 1}, .ended = true});
+  t.say(worker_peer(0),
+        wire::ShardProgress{.lease = {.shard = {0, 1}, .attempt = 1}, .bytes_done = 30});
+  t.say(worker_peer(0), wire::Heartbeat{.incarnation = worker_incarnation(0),
+                                        .pulled_bytes = 8,
+                                        .records = 9,
+                                        .recent = {{.sums = {.weight = 9, .loss = 3}}}});
+  t.say(ps_peer(0),
+        wire::Heartbeat{
+            .incarnation = ps_incarnation(0), .rows = 5, .pulled_bytes = 8, .staleness = {4, 1}});
+  const auto shown = all_of<ProgressSnapshot>(t.tick(kSecond));
+  REQUIRE(shown.size() == 1);
+  CHECK(shown[0].phase == Phase::kTraining);
+  CHECK(shown[0].bytes_done == 130);
+  CHECK(shown[0].bytes_total == 400);
+  CHECK(shown[0].shards_in_flight == 1);
+  CHECK(shown[0].records == 9);
+  CHECK(shown[0].pulled_bytes == 8);
+  CHECK(shown[0].rows == 5);
+  CHECK(shown[0].recent[0].sums.loss == 3);
+  CHECK(shown[0].staleness == std::vector<uint64_t>{4, 1});
+  CHECK(shown[0].workers_live == 1);
+  CHECK(all_of<ProgressSnapshot>(t.tick(kSecond))[0].recent.empty());
+}
+
+TEST_CASE("what a dead worker did stays in the summary", "[chief][core]") {
+  Training t(small_config(4));
+  t.say(worker_peer(0),
+        wire::Heartbeat{.incarnation = worker_incarnation(0), .rss_bytes_max = 7, .records = 9});
+  t.tick(4 * kSecond);
+  wire::Hello next = worker_hello(0);
+  next.incarnation = Incarnation{99};
+  t.say(worker_peer(1), next);
+  t.say(worker_peer(1),
+        wire::Heartbeat{.incarnation = Incarnation{99}, .rss_bytes_max = 5, .records = 1});
+  t.effects.clear();
+  t.core.request_stop(t.now, 2, t.effects);
+  t.core.request_stop(t.now, 2, t.effects);
+  const auto finish = all_of<Finish>(t.effects);
+  REQUIRE(finish.size() == 1);
+  CHECK(finish[0].code == 130);
+  CHECK(finish[0].summary.records == 10);
+  CHECK(finish[0].summary.workers_lost == 1);
+  REQUIRE(finish[0].summary.processes.size() == 2);
+  CHECK(finish[0].summary.processes[1].rss_bytes_max == 7);
+}
+
+TEST_CASE("a deadly job is ended by its third worker's death at the same shard", "[chief][core]") {
+  Training t(small_config(2));
+  for (uint32_t n = 0; n < 3; ++n) {
+    wire::Hello hello = worker_hello(0);
+    hello.index = UINT32_MAX;
+    hello.incarnation = Incarnation(3000 + n);
+    t.say(ps_peer(0), wire::Heartbeat{.incarnation = ps_incarnation(0)});
+    t.say(PeerKey(300 + n), hello);
+    t.say(PeerKey(300 + n), wire::LeaseRequest{2}, 1);
+    t.say(ps_peer(0), wire::Heartbeat{.incarnation = ps_incarnation(0)});
+    t.tick(4 * kSecond);
+  }
+  const auto stops = sent<wire::Stop>(t.effects);
+  REQUIRE_FALSE(stops.empty());
+  CHECK(stops[0].second.code == exit_code(ErrorCode::kPeersLost));
+  CHECK(stops[0].second.reason.find("batch 0/0/0 failed 3 times in a row") == 0);
+}
+
+TEST_CASE("cores of one ps process get one index", "[chief][core]") {
+  ChiefCore core(small_config(2, 2));
+  Effects effects;
+  core.on_start(0, effects);
+  for (uint32_t thread = 0; thread < 2; ++thread) {
+    wire::Hello hello = ps_hello(0);
+    hello.index = UINT32_MAX;
+    hello.thread = thread;
+    core.on_message(1, ps_peer(thread), message_of(hello), effects);
+  }
+  const auto welcomes = sent<wire::Welcome>(effects);
+  REQUIRE(welcomes.size() == 2);
+  CHECK(welcomes[0].second.index == 0);
+  CHECK(welcomes[1].second.index == 0);
+  CHECK(sent<wire::Adopt>(effects).size() == 2);
+}
+
+TEST_CASE("no message whatever crashes the core or passes for another's", "[chief][core]") {
+  Training t(small_config(2));
+  const uint32_t huge = UINT32_MAX;
+  const std::vector<wire::Body> bodies{
+      wire::Hello{},
+      wire::Hello{.role = wire::Role::kChief, .incarnation = Incarnation{1}, .build = "1.0"},
+      wire::Hello{.index = 70'000, .incarnation = Incarnation{9}, .build = "1.0"},
+      wire::Hello{
+          .role = wire::Role::kPs, .index = 0, .incarnation = Incarnation{9}, .build = "1.0"},
+      wire::Welcome{},
+      wire::Refused{},
+      wire::View{},
+      wire::Adopt{},
+      wire::Adopted{.since = {9, 9}},
+      wire::Heartbeat{.recent = std::vector<OutputMetrics>(3),
+                      .staleness = std::vector<uint64_t>(100'000, 1)},
+      wire::LeaseRequest{huge},
+      wire::LeaseGrant{},
+      wire::ShardProgress{.lease = {.shard = {huge, huge}, .attempt = huge}, .ended = true},
+      wire::ShardFailed{.lease = {.shard = {0, huge}, .attempt = 1}},
+      wire::LeaseRevoked{},
+      wire::EvalReport{},
+      wire::PredictReport{.ended = true},
+      wire::StatusRequest{},
+      wire::StatusReply{.round = 1, .ended = {{huge, 0}}},
+      wire::Save{},
+      wire::Saved{},
+      wire::Sealed{},
+      wire::Pull{},
+      wire::PullReply{},
+      wire::Push{},
+      wire::PushReply{},
+      wire::Reject{.what = "\x01\"\\"}};
+  for (const wire::Body& body : bodies) {
+    for (const PeerKey peer : {ps_peer(0), worker_peer(0), PeerKey(999)}) t.say(peer, body, 1);
+    t.tick(kMillisecond);
+  }
+  CHECK(t.core.phase() == Phase::kTraining);
+  CHECK(sent<wire::Reject>(t.say(worker_peer(0), wire::Pull{})).size() == 1);
+}
+
+TEST_CASE("an unusable worker fails the job with its own words", "[chief][core]") {
+  Training t(small_config(2));
+  t.say(worker_peer(0),
+        wire::ShardFailed{
+            .code = ErrorCode::kConfig, .what = "no such layer", .where = "job.toml:3"});
+  CHECK(t.core.phase() == Phase::kStopping);
+  CHECK(sent<wire::Stop>(t.effects)[0].second.code == 78);
+}
+
+TEST_CASE("an event line is JSON whatever a peer calls itself", "[chief][core]") {
+  CHECK(JsonLine(12 * kMillisecond, "hello")
+            .add("host", "a\"b\\c\n\x1b")
+            .add("n", 3U)
+            .add("ok", true)
+            .str() == R"({"ms":12,"event":"hello","host":"a\"b\\c\u000a\u001b","n":3,"ok":true})");
+}
+
+}  // namespace
+}  // namespace downpour::chief

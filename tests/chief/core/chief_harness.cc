@@ -1,0 +1,129 @@
+#include "tests/chief/core/chief_harness.h"
+
+namespace downpour::chief {
+
+namespace {
+
+std::string peer_name(PeerKey peer) {
+  const uint64_t n = raw(peer);
+  return n >= 200 ? str("worker", n - 200) : str("ps", n - 100);
+}
+std::string counts_text(const wire::ShardCounts& c) {
+  return str("read=", c.read, " applied=", c.applied, " skipped=", c.skipped,
+             " batches=", c.batches);
+}
+std::string lease_text(const wire::Lease& l) {
+  const char* purpose = l.purpose == wire::Purpose::kTrain  ? ""
+                        : l.purpose == wire::Purpose::kEval ? " eval"
+                                                            : " predict";
+  std::string text = str(l.shard, purpose, " attempt=", l.attempt);
+  if (l.first_batch > 0) text += str(" first_batch=", l.first_batch);
+  if (l.evaluation > 0) text += str(" evaluation=", l.evaluation);
+  return text;
+}
+
+struct BodyText {
+  std::string operator()(const wire::Welcome& m) const { return str("welcome index=", m.index); }
+  std::string operator()(const wire::Refused& m) const {
+    return str("refused ", exit_code(m.code), " ", m.what, m.hint.empty() ? "" : " / ", m.hint);
+  }
+  std::string operator()(const wire::View& m) const {
+    return str("view ", m.id, " owners=", m.owners.size());
+  }
+  std::string operator()(const wire::Adopt& m) const {
+    return str("adopt since=", m.since, " partitions=", m.partitions.size(),
+               " images=", m.images.size(), " sealed=", m.sealed_epochs);
+  }
+  std::string operator()(const wire::LeaseGrant& m) const {
+    if (m.leases.empty()) return str("grant nothing retry_ms=", m.retry_ns / kMillisecond);
+    std::string text = "grant";
+    for (const wire::Lease& lease : m.leases) text += str(" [", lease_text(lease), "]");
+    return text;
+  }
+  std::string operator()(const wire::LeaseRevoked& m) const {
+    return "revoked " + lease_text(m.lease);
+  }
+  std::string operator()(const wire::StatusRequest& m) const {
+    return str("status? round=", m.round, " epoch=", m.epoch, " shards=", m.shards);
+  }
+  std::string operator()(const wire::Save& m) const {
+    return str("save ", m.checkpoint, " ", m.folder);
+  }
+  std::string operator()(const wire::Sealed& m) const { return str("sealed ", m.epochs); }
+  std::string operator()(const wire::Stop& m) const {
+    return str("stop ", m.code, m.reason.empty() ? "" : " ", m.reason);
+  }
+  std::string operator()(const wire::Reject& m) const { return str("reject ", m.what); }
+  std::string operator()(const wire::Heartbeat&) const { return "heartbeat"; }
+  template <typename Other>
+  std::string operator()(const Other&) const {
+    return "?";
+  }
+};
+
+struct EffectText {
+  bool with_events = false;
+  std::string operator()(const Send& e) const {
+    std::string text = str(peer_name(e.peer), " <- ", std::visit(BodyText{}, e.message.body));
+    const bool reply = std::holds_alternative<wire::LeaseGrant>(e.message.body);
+    return reply ? str(text, " id=", e.message.envelope.request) : text;
+  }
+  std::string operator()(const PublishManifest& e) const {
+    return str("publish ", e.checkpoint, " images=", e.images.size(), " sealed=", e.sealed_epochs);
+  }
+  std::string operator()(const AppendEvent& e) const {
+    return with_events ? str("event ", e.line) : "";
+  }
+  std::string operator()(const ProgressSnapshot&) const { return {}; }
+  std::string operator()(const EpochDone& e) const {
+    const EpochAccount& a = e.account;
+    std::string text = str("epoch ", a.epoch, " done: ", counts_text(a.counts));
+    for (const OutputSums& sums : a.metrics) text += str(" loss=", sums.loss, "/", sums.weight);
+    return a.attempts_repeated == 0 ? text : str(text, " repeated=", a.attempts_repeated);
+  }
+  std::string operator()(const EvalDone& e) const {
+    std::string text =
+        str("evaluation ", e.evaluation.id, " done: ", counts_text(e.evaluation.counts));
+    for (const OutputMetrics& o : e.evaluation.outputs)
+      text += str(" loss=", o.sums.loss, "/", o.sums.weight);
+    return text;
+  }
+  std::string operator()(const CheckpointDone& e) const {
+    return str("checkpoint ", e.checkpoint, " published: sealed=", e.sealed_epochs,
+               " rows=", e.rows);
+  }
+  std::string operator()(const Notice& e) const {
+    const char* level = e.level == NoticeLevel::kInfo      ? "note"
+                        : e.level == NoticeLevel::kWarning ? "warning"
+                                                           : "alarm";
+    return str(level, ": ", e.text);
+  }
+  std::string operator()(const PredictionBatch& e) const {
+    return str("predictions ", e.shard, "/", e.batch, " records=", e.records,
+               " bytes=", e.values.size(), e.ended ? " ended" : "");
+  }
+  std::string operator()(const Finish& e) const {
+    std::string text = str("finish ", e.code);
+    if (e.summary.already_finished) text += " already_finished";
+    text += str(" sealed=", e.summary.epochs_sealed, "/", e.summary.epochs_wanted);
+    if (e.error) {
+      text += str(" error: ", e.error->what);
+      if (!e.error->where.empty()) text += str(" / where: ", e.error->where);
+      if (!e.error->hint.empty()) text += str(" / hint: ", e.error->hint);
+    }
+    return text;
+  }
+};
+
+}  // namespace
+
+std::string to_text(const Effects& effects, bool with_events) {
+  std::string text;
+  for (const Effect& effect : effects) {
+    const std::string line = std::visit(EffectText{with_events}, effect);
+    if (!line.empty()) text += str("    ", line, "\n");
+  }
+  return text;
+}
+
+}  // namespace downpour::chief

@@ -1,0 +1,91 @@
+// For tests of the chief's core: a small job, messages of ps cores and workers, effects as text.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "chief/core/chief_core.h"
+
+namespace downpour::chief {
+
+constexpr uint64_t kTestRun = 77;
+
+/// A job of `shards` shards of 100 bytes, 4 partitions, one output, one epoch.
+inline ChiefConfig small_config(uint32_t shards, uint32_t ps = 1) {
+  ChiefConfig config;
+  config.run = kTestRun;
+  config.build = "1.0";
+  config.plan_hash = 5;
+  config.partition_bits = 2;
+  config.job.partitions = 4;
+  config.job.train.epochs = 1;
+  config.job.model.outputs.resize(1);
+  config.train_files = {{.path = "/data/train.csv", .bytes = 100 * shards, .fingerprint = 1}};
+  config.shard_bytes = 100;
+  config.ps_cores_expected = ps;
+  config.checkpoint_root = "/run/checkpoints";
+  return config;
+}
+
+inline PeerKey ps_peer(uint32_t i) { return PeerKey(100 + i); }
+inline PeerKey worker_peer(uint32_t i) { return PeerKey(200 + i); }
+inline Incarnation ps_incarnation(uint32_t i) { return Incarnation(1000 + i); }
+inline Incarnation worker_incarnation(uint32_t i) { return Incarnation(2000 + i); }
+
+inline wire::Message message_of(wire::Body body, uint64_t request = 0, ViewId view = {}) {
+  wire::Message message;
+  message.envelope = {.run = kTestRun, .view = view, .request = RequestId(request)};
+  message.body = std::move(body);
+  return message;
+}
+inline wire::Hello ps_hello(uint32_t i) {
+  return {.role = wire::Role::kPs,
+          .index = i,
+          .thread = 0,
+          .incarnation = ps_incarnation(i),
+          .build = "1.0",
+          .host = "h",
+          .pid = 10 + i,
+          .threads = 0,
+          .endpoint = str("inproc://ps", i)};
+}
+inline wire::Hello worker_hello(uint32_t i) {
+  return {.role = wire::Role::kWorker,
+          .index = i,
+          .thread = 0,
+          .incarnation = worker_incarnation(i),
+          .build = "1.0",
+          .host = "h",
+          .pid = 20 + i,
+          .threads = 1,
+          .endpoint = {}};
+}
+
+/// All messages of one kind among effects, with whom they go to.
+template <typename Body>
+std::vector<std::pair<PeerKey, Body>> sent(const Effects& effects) {
+  std::vector<std::pair<PeerKey, Body>> found;
+  for (const Effect& effect : effects) {
+    const auto* send = std::get_if<Send>(&effect);
+    if (send == nullptr) continue;
+    if (const auto* body = std::get_if<Body>(&send->message.body))
+      found.emplace_back(send->peer, *body);
+  }
+  return found;
+}
+/// All effects of one kind.
+template <typename Kind>
+std::vector<Kind> all_of(const Effects& effects) {
+  std::vector<Kind> found;
+  for (const Effect& effect : effects) {
+    if (const auto* e = std::get_if<Kind>(&effect)) found.push_back(*e);
+  }
+  return found;
+}
+
+/// Every effect as one line: what a scenario expects. Progress and event lines only where asked
+/// for.
+std::string to_text(const Effects& effects, bool with_events = false);
+
+}  // namespace downpour::chief

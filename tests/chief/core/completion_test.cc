@@ -1,0 +1,123 @@
+#include "chief/core/completion.h"
+
+#include <catch2/catch.hpp>
+
+#include "chief/core/account.h"
+#include "chief/core/placement.h"
+
+namespace downpour::chief {
+namespace {
+
+using Verdict = CompletionRound::Verdict;
+
+wire::View two_owners() {
+  return make_view(
+      {1, 1},
+      {{.index = 0, .incarnation = Incarnation{1}}, {.index = 1, .incarnation = Incarnation{2}}},
+      2);
+}
+
+wire::StatusReply reply_of(uint32_t owner, std::vector<wire::Interval> ended, uint64_t read = 10) {
+  wire::StatusReply reply{.round = 4, .epoch = 1, .view = {1, 1}, .ended = std::move(ended)};
+  uint32_t count = 0;
+  for (const wire::Interval& i : reply.ended) count += i.end - i.begin;
+  for (uint32_t p = 2 * owner; p < 2 * owner + 2; ++p) {
+    reply.partitions.push_back({.partition = PartitionId(p),
+                                .since = {1, 1},
+                                .shards_ended = count,
+                                .counts = {.batches = 1, .read = read, .applied = read}});
+  }
+  reply.metrics = {{.weight = 5, .loss = double(owner + 1)}};
+  return reply;
+}
+
+TEST_CASE("a round is complete when every partition says every shard ended", "[chief][core]") {
+  CompletionRound round(4, 1, 3, two_owners());
+  std::string why;
+  CHECK(round.take(0, reply_of(0, {{0, 3}}), why) == Verdict::kTaken);
+  CHECK(round.take(0, reply_of(0, {{0, 3}}), why) == Verdict::kIgnored);
+  CHECK_FALSE(round.all_in());
+  CHECK(round.take(1, reply_of(1, {{0, 1}, {1, 3}}), why) == Verdict::kTaken);
+  REQUIRE(round.all_in());
+  const auto outcome = round.judge();
+  REQUIRE(outcome);
+  CHECK(outcome->lacking.empty());
+  CHECK(outcome->partitions.size() == 4);
+  CHECK(outcome->metrics[0].loss == 3);
+  CHECK(check_account(outcome->partitions));
+}
+
+TEST_CASE("a shard is lacking from the smallest watermark of all partitions", "[chief][core]") {
+  CompletionRound round(4, 1, 4, two_owners());
+  std::string why;
+  wire::StatusReply ahead = reply_of(0, {{0, 1}});
+  ahead.open = {
+      {.shard = 1, .watermark = 9}, {.shard = 2, .watermark = 5}, {.shard = 99, .watermark = 1}};
+  wire::StatusReply behind = reply_of(1, {{0, 2}});
+  behind.open = {{.shard = 2, .watermark = 4}};
+  round.take(0, std::move(ahead), why);
+  round.take(1, std::move(behind), why);
+  CHECK(round.judge()->lacking == std::vector<LackingShard>{{1, 9}, {2, 4}, {3, 0}});
+}
+
+TEST_CASE("whoever stands elsewhere than the view says voids the round", "[chief][core]") {
+  const auto verdict = [](auto&& spoil) {
+    CompletionRound round(4, 1, 3, two_owners());
+    wire::StatusReply reply = reply_of(0, {{0, 3}});
+    spoil(reply);
+    std::string why;
+    return round.take(0, std::move(reply), why);
+  };
+  CHECK(verdict([](auto&) {}) == Verdict::kTaken);
+  CHECK(verdict([](auto& r) { r.round = 3; }) == Verdict::kIgnored);
+  CHECK(verdict([](auto& r) { r.epoch = 0; }) == Verdict::kIgnored);
+  CHECK(verdict([](auto& r) { r.view = {1, 2}; }) == Verdict::kVoid);
+  CHECK(verdict([](auto& r) { r.partitions[1].since = {1, 0}; }) == Verdict::kVoid);
+  CHECK(verdict([](auto& r) { r.partitions.pop_back(); }) == Verdict::kVoid);
+  CHECK(verdict([](auto& r) { r.partitions[1] = r.partitions[0]; }) == Verdict::kVoid);
+  CHECK(verdict([](auto& r) { r.partitions[1].partition = PartitionId(3); }) == Verdict::kVoid);
+  CHECK(verdict([](auto& r) { r.partitions[1].partition = PartitionId(400); }) == Verdict::kVoid);
+  CHECK(verdict([](auto& r) { r.ended = {{0, 4}}; }) == Verdict::kVoid);
+  CHECK(verdict([](auto& r) { r.ended = {{1, 0}}; }) == Verdict::kVoid);
+  CHECK(verdict([](auto& r) { r.ended = {{2, 3}, {0, 1}}; }) == Verdict::kVoid);
+  CHECK(verdict([](auto& r) { r.failure = "input not deterministic"; }) == Verdict::kFailed);
+}
+
+TEST_CASE("an account that differs names both partitions", "[chief][core]") {
+  std::vector<wire::PartitionStatus> partitions(2);
+  partitions[1].partition = PartitionId(1);
+  partitions[0].counts = {.batches = 1, .read = 3, .applied = 3};
+  partitions[1].counts = {.batches = 1, .read = 2, .applied = 2};
+  const auto account = check_account(partitions);
+  REQUIRE_FALSE(account);
+  CHECK(account.error().what.find("0 has read 3") != std::string::npos);
+  CHECK(account.error().what.find("1 has read 2") != std::string::npos);
+  partitions[1].counts = partitions[0].counts;
+  CHECK(check_account(partitions)->read == 3);
+  partitions[0].counts.filtered = partitions[1].counts.filtered = 1;
+  CHECK_FALSE(check_account(partitions));
+}
+
+TEST_CASE("byte ranges tile the file or the job fails", "[chief][core]") {
+  const std::vector<plan::FileInfo> files{{.path = "a", .bytes = 30},
+                                          {.path = "b.gz", .bytes = 9, .splittable = false}};
+  const std::vector<plan::ShardRange> ranges{{0, 0, 10}, {0, 10, 20}, {0, 20, 30}, {1, 0, 9}};
+  wire::ShardCounts a{.read = 1, .first_offset = 0, .end_offset = 12},
+      b{.read = 1, .first_offset = 12, .end_offset = 21},
+      c{.read = 1, .first_offset = 21, .end_offset = 30},
+      gz{.read = 1, .first_offset = 0, .end_offset = 77};
+  CHECK(check_tiles(files, ranges, {&a, &b, &c, &gz}));
+  CHECK(check_tiles(files, ranges, {&a, nullptr, &c, &gz}));  // not reported to this chief
+  wire::ShardCounts overlap = b;
+  overlap.first_offset = 11;
+  CHECK_FALSE(check_tiles(files, ranges, {&a, &overlap, &c, &gz}));
+  wire::ShardCounts short_end = c;
+  short_end.end_offset = 29;
+  CHECK_FALSE(check_tiles(files, ranges, {&a, &b, &short_end, &gz}));
+  a.end_offset = 21;  // one record from the first range reaches into the third
+  const wire::ShardCounts none{.read = 0, .first_offset = 20, .end_offset = 20};
+  CHECK(check_tiles(files, ranges, {&a, &none, &c, &gz}));
+}
+
+}  // namespace
+}  // namespace downpour::chief

@@ -1,0 +1,93 @@
+#include "chief/core/leases.h"
+
+#include <catch2/catch.hpp>
+
+namespace downpour::chief {
+namespace {
+
+constexpr Incarnation kAnn{1}, kBob{2};
+
+TEST_CASE("what comes back is leased before what was never out", "[chief][core]") {
+  LeaseTable table({.shard = {3, 0}, .plan_hash = 9}, 4);
+  const auto first = table.grant(0, kAnn);
+  table.grant(0, kAnn);
+  REQUIRE(first);
+  CHECK(first->shard == ShardId{3, 0});
+  CHECK(first->attempt == 1);
+  CHECK(first->plan_hash == 9);
+  table.release(0);
+  const auto again = table.grant(0, kBob);
+  CHECK(again->shard.shard == 0);
+  CHECK(again->attempt == 2);
+  CHECK(table.grant(0, kBob)->shard.shard == 2);
+  CHECK(table.attempts_repeated() == 1);
+  CHECK(table.held_by(kBob) == std::vector<uint32_t>{0, 2});
+  CHECK(table.held_count(kAnn) == 1);
+}
+
+TEST_CASE("a shard ends once, whoever holds it", "[chief][core]") {
+  LeaseTable table({}, 2);
+  const auto lease = table.grant(0, kAnn);
+  CHECK(table.end(0, {.batches = 3}));
+  CHECK_FALSE(table.end(0, {.batches = 4}));
+  CHECK(table.entry(0).counts.batches == 3);
+  CHECK_FALSE(table.holds(kAnn, *lease));
+  CHECK(table.leased_count() == 0);
+  CHECK(table.first_open() == 1);
+  CHECK(table.end(1));
+  CHECK(table.all_ended());
+  table.reopen(0, 2);
+  CHECK(table.first_open() == 0);
+  CHECK(table.grant(0, kBob)->first_batch == 2);
+  CHECK_FALSE(table.grant(0, kBob));
+}
+
+TEST_CASE("failures in a row count until a batch more is acknowledged", "[chief][core]") {
+  LeaseTable table({}, 1);
+  table.grant(0, kAnn);
+  CHECK(table.fail(0, 5) == 1);
+  table.grant(0, kAnn);
+  table.renew(1, 0, 5, 0);
+  CHECK(table.fail(0, 5) == 1);
+  table.grant(0, kAnn);
+  table.renew(1, 0, 5, 0);  // no further than before
+  CHECK(table.fail(0, 5) == 2);
+}
+
+TEST_CASE("a lease of another pass or beyond its end is not covered", "[chief][core]") {
+  const LeaseTable table({.purpose = wire::Purpose::kEval, .shard = {1, 0}, .evaluation = 2}, 3);
+  wire::Lease lease{.purpose = wire::Purpose::kEval, .shard = {1, 2}, .evaluation = 2};
+  CHECK(table.covers(lease));
+  lease.shard.shard = 3;
+  CHECK_FALSE(table.covers(lease));
+  lease = {.purpose = wire::Purpose::kEval, .shard = {1, 2}, .evaluation = 1};
+  CHECK_FALSE(table.covers(lease));
+  lease = {.purpose = wire::Purpose::kTrain, .shard = {1, 2}, .evaluation = 2};
+  CHECK_FALSE(table.covers(lease));
+}
+
+TEST_CASE("a limit keeps leases within a window, and an empty pass has none", "[chief][core]") {
+  LeaseTable table({}, 10);
+  for (uint32_t n = 0; n < 4; ++n) CHECK(table.grant(0, kAnn, table.first_open() + 4));
+  CHECK_FALSE(table.grant(0, kAnn, table.first_open() + 4));
+  table.end(1);
+  CHECK_FALSE(table.grant(0, kAnn, table.first_open() + 4));
+  table.end(0);
+  CHECK(table.grant(0, kAnn, table.first_open() + 4)->shard.shard == 4);
+  LeaseTable empty({}, 0);
+  CHECK(empty.all_ended());
+  CHECK_FALSE(empty.grant(0, kAnn));
+}
+
+TEST_CASE("idle leases are those without a word since", "[chief][core]") {
+  LeaseTable table({}, 3);
+  table.grant(10, kAnn);
+  table.grant(10, kBob);
+  table.renew(20, 1, 0, 0);
+  CHECK(table.idle(10).empty());
+  CHECK(table.idle(20) == std::vector<uint32_t>{0});
+  CHECK(table.idle(21) == std::vector<uint32_t>{0, 1});
+}
+
+}  // namespace
+}  // namespace downpour::chief

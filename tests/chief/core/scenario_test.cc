@@ -1,0 +1,280 @@
+// Stories of the chief: commands and the exact effects that follow. DP_REGENERATE=1 writes the
+// files anew.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include <catch2/catch.hpp>
+
+#include "tests/chief/core/chief_harness.h"
+
+namespace downpour::chief {
+namespace {
+
+/// A command line: words, and key=value pairs ("_" stands for a blank in a value).
+struct Command {
+  std::vector<std::string> words;
+  std::map<std::string, std::string> values;
+
+  explicit Command(const std::string& line) {
+    std::istringstream in(line);
+    for (std::string word; in >> word;) {
+      const size_t equals = word.find('=');
+      if (equals == std::string::npos) {
+        words.push_back(word);
+        continue;
+      }
+      std::string value = word.substr(equals + 1);
+      std::replace(value.begin(), value.end(), '_', ' ');
+      values[word.substr(0, equals)] = value;
+    }
+  }
+  const std::string& word(size_t i) const {
+    static const std::string kNone;
+    return i < words.size() ? words[i] : kNone;
+  }
+  bool has(const std::string& flag) const {
+    return std::count(words.begin(), words.end(), flag) > 0;
+  }
+  std::string text(const std::string& key, const std::string& fallback = {}) const {
+    const auto it = values.find(key);
+    return it == values.end() ? fallback : it->second;
+  }
+  uint64_t number(const std::string& key, uint64_t fallback = 0) const {
+    const auto it = values.find(key);
+    return it == values.end() ? fallback : std::stoull(it->second);
+  }
+};
+
+/// Runs the commands of one file against one core.
+class Story {
+ public:
+  /// "TIME ACTOR VERB ..." or "config ..."; returns the effects' text.
+  std::string run(const std::string& line) {
+    const Command c(line);
+    if (c.word(0) == "config") {
+      configure(c);
+      return {};
+    }
+    if (!core_) core_.emplace(config_);
+    Effects effects;
+    const int64_t now = std::stoll(c.word(0)) * kMillisecond;
+    const std::string& actor = c.word(1);
+    if (actor == "start")
+      core_->on_start(now, effects);
+    else if (actor == "tick")
+      core_->on_tick(now, effects);
+    else if (actor == "stop")
+      core_->request_stop(now, int(c.number("signal", 2)), effects);
+    else if (actor == "published")
+      core_->on_published(now, checkpoint_, publish_result(c), effects);
+    else
+      message(now, actor, c, effects);
+    remember(effects);
+    return to_text(effects, with_events_);
+  }
+
+ private:
+  void configure(const Command& c) {
+    config_ = small_config(uint32_t(c.number("shards", 2)), uint32_t(c.number("ps", 1)));
+    config_.workers_expected = uint32_t(c.number("workers", 1));
+    config_.job.train.epochs = uint32_t(c.number("epochs", 1));
+    config_.job.data.bad_records_max = c.number("bad_records_max", 0);
+    if (c.number("eval_shards") > 0) {
+      config_.eval_files = {
+          {.path = "/data/test.csv", .bytes = 100 * c.number("eval_shards"), .fingerprint = 2}};
+    }
+    if (c.text("mode") == "eval") config_.mode = wire::Purpose::kEval;
+    if (c.text("mode") == "predict") config_.mode = wire::Purpose::kPredict;
+    if (c.has("resume")) {
+      ResumeState resume{.checkpoint = {1, 4}, .folder = "/run/checkpoints/1-4"};
+      resume.sealed_epochs = uint32_t(c.number("sealed", 0));
+      for (uint32_t p = 0; p < 4; ++p)
+        resume.images.push_back({PartitionId(p), "ps-0", 10 * p, 10, 1});
+      config_.term = 2;
+      config_.resume = std::move(resume);
+    }
+    with_events_ = c.has("events");
+  }
+
+  static Result<void> publish_result(const Command& c) {
+    if (c.text("error").empty()) return {};
+    return Error{ErrorCode::kIo, c.text("error")};
+  }
+
+  void message(int64_t now, const std::string& actor, const Command& c, Effects& effects) {
+    const bool ps = actor.starts_with("ps");
+    const auto i = uint32_t(std::stoul(actor.substr(ps ? 2 : 6)));
+    const PeerKey peer = c.values.contains("peer") ? PeerKey(c.number("peer"))
+                         : ps                      ? ps_peer(i)
+                                                   : worker_peer(i);
+    wire::Message m = message_of(ps ? ps_body(i, c) : worker_body(i, c), c.number("id"));
+    m.envelope.run = c.number("run", kTestRun);
+    m.envelope.view.term = uint32_t(c.number("term"));
+    if (c.word(2) == "predict") m.values = Bytes::of(std::vector<float>(c.number("records")));
+    core_->on_message(now, peer, std::move(m), effects);
+  }
+
+  static wire::Hello changed(wire::Hello hello, const Command& c) {
+    hello.index = uint32_t(c.number("index", hello.index));
+    hello.incarnation = Incarnation(c.number("inc", raw(hello.incarnation)));
+    hello.build = c.text("build", hello.build);
+    return hello;
+  }
+  static ViewId view_of(const Command& c, const ViewId& fallback) {
+    const std::string text = c.text("view");
+    if (text.empty()) return fallback;
+    return {uint32_t(std::stoul(text)), uint32_t(std::stoul(text.substr(text.find('.') + 1)))};
+  }
+  static wire::ShardCounts counts_of(const Command& c) {
+    const uint64_t read = c.number("read"), skipped = c.number("skipped"),
+                   dropped = c.number("dropped");
+    return {.batches = uint32_t(c.number("batches", (read + 9) / 10)),
+            .read = read,
+            .applied = c.number("applied", read - skipped - dropped),
+            .skipped = skipped,
+            .dropped = dropped};
+  }
+
+  wire::Body ps_body(uint32_t i, const Command& c) {
+    const std::string& verb = c.word(2);
+    if (verb == "hello") return changed(ps_hello(i), c);
+    if (verb == "adopted") {
+      return wire::Adopted{.since = view_, .ok = c.text("error").empty(), .error = c.text("error")};
+    }
+    if (verb == "status") return status(i, c);
+    if (verb == "saved") {
+      wire::Saved saved{.checkpoint = checkpoint_,
+                        .ok = c.text("error").empty(),
+                        .error = c.text("error"),
+                        .rows = 7};
+      for (const PartitionId p : partitions_[i])
+        saved.images.push_back({p, c.text("file", str("ps-", i)), 0, 10, 1});
+      return saved;
+    }
+    if (verb == "goodbye") return wire::Goodbye{};
+    REQUIRE(verb == "heartbeat");
+    return wire::Heartbeat{.incarnation = ps_incarnation(i)};
+  }
+
+  wire::Body status(uint32_t i, const Command& c) {
+    wire::StatusReply reply{.round = c.number("round"),
+                            .epoch = uint32_t(c.number("epoch")),
+                            .view = view_of(c, view_),
+                            .failure = c.text("failure")};
+    std::istringstream ended(c.text("ended"));
+    uint32_t n = 0;
+    for (std::string interval; std::getline(ended, interval, ',');) {
+      reply.ended.push_back({uint32_t(std::stoul(interval)),
+                             uint32_t(std::stoul(interval.substr(interval.find('-') + 1)))});
+      n += reply.ended.back().end - reply.ended.back().begin;
+    }
+    if (c.values.contains("open")) {
+      const std::string open = c.text("open");
+      reply.open.push_back(
+          {uint32_t(std::stoul(open)), uint32_t(std::stoul(open.substr(open.find(':') + 1)))});
+    }
+    for (const PartitionId p : partitions_[i]) {
+      reply.partitions.push_back(
+          {.partition = p, .since = view_, .shards_ended = n, .counts = counts_of(c)});
+    }
+    reply.metrics = {{.weight = double(c.number("weight")), .loss = double(c.number("loss"))}};
+    return reply;
+  }
+
+  wire::Body worker_body(uint32_t i, const Command& c) const {
+    const std::string& verb = c.word(2);
+    if (verb == "hello") return changed(worker_hello(i), c);
+    if (verb == "wants") return wire::LeaseRequest{.wanted = uint32_t(std::stoul(c.word(3)))};
+    if (verb == "goodbye") return wire::Goodbye{};
+    if (verb == "heartbeat") return wire::Heartbeat{.incarnation = worker_incarnation(i)};
+    wire::Lease lease{.shard = {uint32_t(c.number("epoch")), uint32_t(c.number("shard"))},
+                      .attempt = uint32_t(c.number("attempt", 1)),
+                      .evaluation = uint32_t(c.number("evaluation"))};
+    const OutputMetrics output{
+        .sums = {.weight = double(c.number("weight")), .loss = double(c.number("loss"))}};
+    if (verb == "progress" || verb == "ended") {
+      wire::ShardCounts counts = counts_of(c);
+      const auto shards = uint32_t(config_.train_files[0].bytes / 100);
+      if (lease.shard.shard < shards) {
+        counts.first_offset =
+            100 * plan::order_at(config_.job.seed, lease.shard.epoch, shards, lease.shard.shard);
+        counts.end_offset = counts.first_offset + 100;
+      }
+      return wire::ShardProgress{.lease = lease,
+                                 .batches_acked = uint32_t(c.number("acked")),
+                                 .ended = verb == "ended",
+                                 .counts = counts,
+                                 .bytes_done = c.number("bytes")};
+    }
+    if (verb == "failed") {
+      const ErrorCode code = c.text("code") == "data" ? ErrorCode::kBadData : ErrorCode::kIo;
+      return wire::ShardFailed{.lease = lease,
+                               .batch = uint32_t(c.number("batch")),
+                               .code = code,
+                               .what = c.text("what"),
+                               .where = c.text("where")};
+    }
+    if (verb == "evaluated") {
+      lease.purpose = wire::Purpose::kEval;
+      return wire::EvalReport{.lease = lease, .counts = counts_of(c), .outputs = {output}};
+    }
+    REQUIRE(verb == "predict");
+    lease.purpose = wire::Purpose::kPredict;
+    return wire::PredictReport{.lease = lease,
+                               .batch = uint32_t(c.number("batch")),
+                               .records = uint32_t(c.number("records")),
+                               .ended = c.has("ended")};
+  }
+
+  void remember(const Effects& effects) {
+    for (const auto& [peer, adopt] : sent<wire::Adopt>(effects)) {
+      view_ = adopt.since;
+      partitions_[uint32_t(raw(peer) - 100)] = adopt.partitions;
+    }
+    for (const auto& [peer, save] : sent<wire::Save>(effects)) checkpoint_ = save.checkpoint;
+  }
+
+  ChiefConfig config_ = small_config(2);
+  bool with_events_ = false;
+  std::optional<ChiefCore> core_;
+  ViewId view_, checkpoint_;
+  std::map<uint32_t, std::vector<PartitionId>> partitions_;
+};
+
+std::string run_file(const std::filesystem::path& path, std::string& before) {
+  std::ifstream in(path);
+  std::string after;
+  Story story;
+  for (std::string line; std::getline(in, line);) {
+    before += line + "\n";
+    if (line.starts_with("    ")) continue;  // what was expected
+    after += line + "\n";
+    if (!line.empty() && line[0] != '#') after += story.run(line);
+  }
+  return after;
+}
+
+TEST_CASE("the chief's stories go as they are written", "[chief][core][scenario]") {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(DP_SCENARIOS)) {
+    if (entry.path().filename().string().starts_with("chief_")) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  REQUIRE(files.size() >= 12);
+  for (const auto& path : files) {
+    INFO(path.filename());
+    std::string expected;
+    const std::string got = run_file(path, expected);
+    if (std::getenv("DP_REGENERATE") != nullptr) {
+      std::ofstream(path) << got;
+    } else {
+      CHECK(got == expected);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace downpour::chief
