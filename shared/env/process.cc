@@ -1,0 +1,61 @@
+#include "shared/env/process.h"
+
+#include <sched.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <string>
+
+namespace downpour {
+namespace {
+
+// Cores that a cgroup grants, or a large number where it sets no limit.
+double cgroup_cpus() {
+  double best = 1e9;
+  if (std::ifstream file("/sys/fs/cgroup/cpu.max"); file) {
+    std::string quota;
+    double period = 0;
+    if (file >> quota >> period && quota != "max" && period > 0) best = std::stod(quota) / period;
+  }
+  std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+  std::ifstream period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  double quota = 0;
+  double period = 0;
+  if (quota_file >> quota && period_file >> period && quota > 0 && period > 0) best = std::min(best, quota / period);
+  return best;
+}
+
+}  // namespace
+
+uint32_t allowed_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : int(sysconf(_SC_NPROCESSORS_ONLN));
+  return uint32_t(std::max(1.0, std::min(double(count), std::ceil(cgroup_cpus()))));
+}
+
+ProcessUsage process_usage() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto ns = [](const timeval& t) { return uint64_t(t.tv_sec) * 1'000'000'000 + uint64_t(t.tv_usec) * 1'000; };
+  return {ns(usage.ru_utime) + ns(usage.ru_stime), uint64_t(usage.ru_maxrss) * 1024};
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
+}
+
+uint64_t random_id() {
+  uint64_t id = 0;
+  while (id == 0) {
+    if (getrandom(&id, sizeof id, 0) != ssize_t(sizeof id)) id = 0;
+  }
+  return id;
+}
+
+}  // namespace downpour

@@ -1,0 +1,48 @@
+#include "shared/env/signals.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <utility>
+
+namespace downpour {
+namespace {
+
+sigset_t stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+}  // namespace
+
+void block_stop_signals() {
+  const sigset_t set = stop_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+SignalWatcher::SignalWatcher(std::function<void()> wake) : wake_(std::move(wake)) {
+  block_stop_signals();
+  thread_ = std::thread([this] {
+    const sigset_t set = stop_signals();
+    for (;;) {
+      const timespec period{.tv_sec = 0, .tv_nsec = 100'000'000};
+      const int signal = sigtimedwait(&set, nullptr, &period);
+      if (closing_.load()) return;
+      if (signal < 0) continue;
+      if (signal_.exchange(signal) != 0) _exit(128 + signal);
+      wake_();
+    }
+  });
+}
+
+SignalWatcher::~SignalWatcher() {
+  closing_ = true;
+  pthread_kill(thread_.native_handle(), SIGTERM);  // ends the wait
+  thread_.join();
+}
+
+}  // namespace downpour

@@ -1,0 +1,43 @@
+// Reactor: one thread's loop over one transport and the nodes that live on it. Nodes of one reactor talk without a
+// thread change; a node is only ever called from here.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "shared/env/clock.h"
+#include "shared/transport/transport.h"
+
+namespace downpour::transport {
+
+/// A role's shell, driven by a reactor.
+class Node {
+ public:
+  virtual ~Node() = default;
+  /// True for the ports this node opened.
+  virtual bool owns(PortId port) const = 0;
+  virtual void on_message(int64_t now_ns, PortId port, PeerId peer, wire::Message&& message) = 0;
+  virtual void on_malformed(int64_t now_ns, PortId port, PeerId peer, const Error& error) = 0;
+  /// Called on every turn: completions of other threads, timers, messages kept back by a full peer.
+  /// Returns true if there is more to do at once.
+  virtual bool pump(int64_t now_ns) = 0;
+  virtual int64_t next_deadline_ns() const = 0;
+  virtual bool finished() const = 0;
+};
+
+class Reactor {
+ public:
+  Reactor(Transport& transport, const Clock& clock) : transport_(transport), clock_(clock) {}
+  /// Borrowed; must outlive run().
+  void add(Node& node) { nodes_.push_back(&node); }
+  /// Until every node is finished.
+  void run();
+
+ private:
+  Transport& transport_;
+  const Clock& clock_;
+  std::vector<Node*> nodes_;
+};
+
+}  // namespace downpour::transport

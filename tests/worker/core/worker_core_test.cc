@@ -1,0 +1,380 @@
+#include "worker/core/worker_core.h"
+
+#include <algorithm>
+#include <map>
+
+#include <catch2/catch.hpp>
+
+#include "shared/base/hash.h"
+
+namespace downpour::worker {
+namespace {
+
+constexpr uint32_t kPartitions = 4;
+constexpr Incarnation kChief{0};
+
+// A worker core with a chief and ps that do what the test says.
+struct Harness {
+  WorkerCore core{{.incarnation = Incarnation{77}, .leases_wanted = 1}};
+  WorkerEffects fx;
+  int64_t now_ns = 0;
+  wire::Lease lease{.purpose = wire::Purpose::kTrain, .shard = {0, 3}, .plan_hash = 9};
+  std::vector<TableSpec> tables{{.name = "w", .members = {{.name = "w", .dim = 1}}}};
+
+  wire::View view(uint32_t owners, uint32_t n = 1) const {
+    wire::View v{.id = {1, n}};
+    for (uint32_t o = 0; o < owners; ++o)
+      v.owners.push_back({.index = o, .incarnation = Incarnation{o + 10 * n}});
+    for (uint32_t p = 0; p < kPartitions; ++p)
+      v.partitions.push_back({p * owners / kPartitions, {1, n}});
+    return v;
+  }
+  void from(Incarnation who, wire::Body body, RequestId request = {}, Bytes values = {}) {
+    fx.clear();
+    wire::Message message;
+    message.envelope.run = 5;
+    message.envelope.request = request;
+    message.body = std::move(body);
+    message.values = std::move(values);
+    core.on_message(now_ns, who, std::move(message), fx);
+  }
+  // Welcomed, configured, viewed, and holding the lease.
+  void begin(uint32_t owners = 2, uint32_t in_flight = 2) {
+    core.start(now_ns, fx);
+    REQUIRE(std::holds_alternative<wire::Hello>(fx.sends.at(0).message.body));
+    from(kChief, wire::Welcome{.plan_hash = 9, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond});
+    REQUIRE(fx.welcomed);
+    fx.clear();
+    core.configure(now_ns, tables, in_flight, fx);
+    from(kChief, view(owners));
+    REQUIRE(fx.sends.size() == 1);
+    REQUIRE(std::holds_alternative<wire::LeaseRequest>(fx.sends[0].message.body));
+    from(kChief, wire::LeaseGrant{{lease}, 0}, fx.sends[0].message.envelope.request);
+    REQUIRE(fx.reads.size() == 1);
+    reading = fx.reads[0].reading;
+  }
+  uint64_t reading = 0;
+  PreparedBatchPtr batch(uint32_t n, std::vector<uint64_t> keys = {1, 2, 3, 4, 5, 6, 7, 8}) {
+    auto prepared = std::make_shared<PreparedBatch>();
+    prepared->lease = lease;
+    prepared->reading = reading;
+    prepared->batch.id = {lease.shard.epoch, lease.shard.shard, n};
+    prepared->batch.records = 10;
+    prepared->batch.tables = {{TableId{0}, std::move(keys)}};
+    return prepared;
+  }
+  std::vector<WorkerEffects::Send> sends() const { return fx.sends; }
+  template <typename Body>
+  std::vector<WorkerEffects::Send> sends_of() const {
+    std::vector<WorkerEffects::Send> out;
+    for (const auto& send : fx.sends)
+      if (std::holds_alternative<Body>(send.message.body)) out.push_back(send);
+    return out;
+  }
+  // Answers every pull among `asked` with zeros; the effects of the last answer stay.
+  void answer_pulls(const std::vector<WorkerEffects::Send>& asked) {
+    for (const auto& send : asked) {
+      const auto& pull = std::get<wire::Pull>(send.message.body);
+      uint32_t keys = 0;
+      for (const wire::Section& section : pull.sections) keys += section.keys;
+      from(send.to, wire::PullReply{}, send.message.envelope.request,
+           Bytes::of(std::vector<float>(keys)));
+    }
+  }
+  void compute(uint64_t slot, const PullPlan& plan) {
+    Computed computed{.slot = slot};
+    for (const PartMessage& message : plan.messages)
+      computed.gradients.push_back(Bytes::of(std::vector<float>(message.value_bytes / 4, 1.0F)));
+    computed.metrics.resize(1);
+    fx.clear();
+    core.on_computed(now_ns, std::move(computed), fx);
+  }
+  // Brings batch `n` to its pushes.
+  std::vector<WorkerEffects::Send> push(uint32_t n) {
+    fx.clear();
+    core.on_batch(now_ns, batch(n), fx);
+    answer_pulls(sends_of<wire::Pull>());
+    REQUIRE(fx.computes.size() == 1);
+    const auto task = fx.computes[0];
+    compute(task.slot, task.batch->plan);
+    return sends_of<wire::Push>();
+  }
+  void applied(const WorkerEffects::Send& send) {
+    from(send.to, wire::PushReply{.applied = std::get<wire::Push>(send.message.body).covered},
+         send.message.envelope.request);
+  }
+  void answer_all(const WorkerEffects::Send& send, wire::PartStatus status, uint32_t watermark) {
+    wire::PushReply reply;
+    std::get<wire::Push>(send.message.body).covered.for_each([&](PartitionId p) {
+      reply.others.push_back({p, status, watermark});
+    });
+    from(send.to, reply, send.message.envelope.request);
+  }
+  void tick(int64_t later_ns) {
+    now_ns += later_ns;
+    fx.clear();
+    core.on_tick(now_ns, fx);
+  }
+};
+
+wire::Push push_in(const WorkerEffects::Send& send) {
+  return std::get<wire::Push>(send.message.body);
+}
+
+TEST_CASE("a batch is pulled, computed, pushed to every owner by handle, and acknowledged",
+          "[worker]") {
+  Harness h;
+  h.begin();
+  h.fx.clear();
+  h.core.on_batch(0, h.batch(0), h.fx);
+  const auto pulls = h.sends_of<wire::Pull>();
+  REQUIRE(pulls.size() == 2);
+  h.answer_pulls(pulls);
+  REQUIRE(h.fx.computes.size() == 1);
+  const auto task = h.fx.computes[0];
+  h.compute(task.slot, task.batch->plan);
+  const auto pushes = h.sends_of<wire::Push>();
+  REQUIRE(pushes.size() == 2);
+  uint32_t covered = 0;
+  for (size_t i = 0; i < 2; ++i) {
+    CHECK(push_in(pushes[i]).handle == pulls[i].message.envelope.request);
+    CHECK(pushes[i].message.keys.empty());
+    covered += push_in(pushes[i]).covered.size();
+  }
+  CHECK(covered == kPartitions);
+  for (const auto& push : pushes) h.applied(push);
+  CHECK(h.core.wants_batch());
+}
+
+TEST_CASE("an owner without keys still gets its empty part", "[worker]") {
+  Harness h;
+  h.begin();
+  h.fx.clear();
+  h.core.on_batch(0, h.batch(0, {}), h.fx);
+  CHECK(h.sends_of<wire::Pull>().empty());
+  REQUIRE(h.fx.computes.size() == 1);
+  const auto task = h.fx.computes[0];
+  h.compute(task.slot, task.batch->plan);
+  const auto pushes = h.sends_of<wire::Push>();
+  REQUIRE(pushes.size() == 2);
+  CHECK(push_in(pushes[0]).sections.empty());
+  CHECK(push_in(pushes[0]).handle == RequestId{});
+}
+
+TEST_CASE(
+    "the end part follows when every batch is acknowledged, and then the shard is reported ended",
+    "[worker]") {
+  Harness h;
+  h.begin();
+  const auto pushes = h.push(0);
+  h.fx.clear();
+  h.core.on_shard_end(0,
+                      {.reading = h.reading,
+                       .counts = {.batches = 1, .read = 10, .applied = 10},
+                       .records_hash = 4},
+                      h.fx);
+  CHECK(h.sends_of<wire::Push>().empty());  // batch 0 is not acknowledged yet
+  h.applied(pushes[0]);
+  CHECK(h.sends_of<wire::Push>().empty());
+  h.applied(pushes[1]);
+  const auto ends = h.sends_of<wire::Push>();
+  REQUIRE(ends.size() == 2);
+  CHECK(push_in(ends[0]).end);
+  CHECK(push_in(ends[0]).batch.batch == 1);
+  CHECK(push_in(ends[0]).records_hash == 4);
+  h.applied(ends[0]);
+  CHECK(h.sends_of<wire::ShardProgress>().empty());
+  h.applied(ends[1]);
+  const auto progress = h.sends_of<wire::ShardProgress>();
+  REQUIRE(progress.size() == 1);
+  CHECK(std::get<wire::ShardProgress>(progress[0].message.body).ended);
+}
+
+TEST_CASE("a shard without a batch sends its end part alone", "[worker]") {
+  Harness h;
+  h.begin();
+  h.fx.clear();
+  h.core.on_shard_end(0, {.reading = h.reading, .counts = {.read = 3, .filtered = 3}}, h.fx);
+  REQUIRE(h.sends_of<wire::Push>().size() == 2);
+  CHECK(push_in(h.sends_of<wire::Push>()[0]).batch.batch == 0);
+}
+
+TEST_CASE("an unknown pull is answered by the keys and gradients of those partitions", "[worker]") {
+  Harness h;
+  h.begin();
+  const auto pushes = h.push(0);
+  h.applied(pushes[0]);
+  h.answer_all(pushes[1], wire::PartStatus::kUnknownPull, 0);
+  const auto again = h.sends_of<wire::Push>();
+  REQUIRE(again.size() == 1);
+  CHECK(push_in(again[0]).handle == RequestId{});
+  CHECK(push_in(again[0]).covered == push_in(pushes[1]).covered);
+  CHECK(again[0].message.keys.size() == 2 * again[0].message.values.size());
+  CHECK(again[0].message.keys.size() > 0);
+  h.applied(again[0]);
+  CHECK(h.fx.sends.empty());
+}
+
+TEST_CASE(
+    "a lost reply is followed by the same push under a new request, and had-it is as good as "
+    "applied",
+    "[worker]") {
+  Harness h;
+  h.begin();
+  const auto pushes = h.push(0);
+  h.applied(pushes[0]);
+  h.tick(4 * kSecond);
+  const auto again = h.sends_of<wire::Push>();
+  REQUIRE(again.size() == 1);
+  CHECK(push_in(again[0]).batch == push_in(pushes[1]).batch);
+  CHECK(again[0].message.envelope.request != pushes[1].message.envelope.request);
+  h.answer_all(again[0], wire::PartStatus::kHadIt, 1);
+  h.fx.clear();
+  h.core.on_shard_end(h.now_ns, {.reading = h.reading, .counts = {.batches = 1}}, h.fx);
+  CHECK(h.sends_of<wire::Push>().size() == 2);  // the end part: batch 0 is done
+}
+
+TEST_CASE("a gap sends the worker back to the batch that the partition expects", "[worker]") {
+  Harness h;
+  h.lease.first_batch = 5;
+  h.begin();
+  const auto pushes = h.push(5);
+  h.answer_all(pushes[0], wire::PartStatus::kGap, 2);
+  REQUIRE(h.fx.reads.size() == 1);
+  CHECK(h.fx.reads[0].first_batch == 2);
+  CHECK(h.fx.stops.at(0).reading == h.reading);
+  const uint64_t old_reading = h.reading;
+  h.reading = h.fx.reads[0].reading;
+  // A batch that the old reading had under way means nothing now.
+  auto stale = h.batch(6);
+  stale->reading = old_reading;
+  h.fx.clear();
+  h.core.on_batch(h.now_ns, stale, h.fx);
+  CHECK(h.fx.sends.empty());
+}
+
+TEST_CASE("a worker behind all partitions jumps forward without pulling", "[worker]") {
+  Harness h;
+  h.begin();
+  const auto pushes = h.push(0);
+  h.answer_all(pushes[0], wire::PartStatus::kHadIt, 7);
+  h.answer_all(pushes[1], wire::PartStatus::kHadIt, 4);
+  for (uint32_t n = 1; n < 4; ++n) {
+    h.fx.clear();
+    h.core.on_batch(0, h.batch(n), h.fx);
+    CHECK(h.sends_of<wire::Pull>().empty());
+  }
+  h.fx.clear();
+  h.core.on_batch(0, h.batch(4), h.fx);
+  CHECK(h.sends_of<wire::Pull>().size() == 2);
+}
+
+TEST_CASE("batches of a shard are pushed in their order, whichever is computed first", "[worker]") {
+  Harness h;
+  h.begin();
+  std::map<uint32_t, WorkerEffects::Compute> tasks;
+  for (uint32_t n = 0; n < 2; ++n) {
+    h.fx.clear();
+    h.core.on_batch(0, h.batch(n), h.fx);
+    h.answer_pulls(h.sends_of<wire::Pull>());
+    tasks[n] = h.fx.computes.at(0);
+  }
+  h.compute(tasks[1].slot, tasks[1].batch->plan);
+  CHECK(h.sends_of<wire::Push>().empty());
+  h.compute(tasks[0].slot, tasks[0].batch->plan);
+  const auto pushes = h.sends_of<wire::Push>();
+  REQUIRE(pushes.size() == 4);
+  CHECK(push_in(pushes[0]).batch.batch == 0);
+  CHECK(push_in(pushes[3]).batch.batch == 1);
+}
+
+TEST_CASE("a new view regroups what is not acknowledged, and only that", "[worker]") {
+  Harness h;
+  h.begin();
+  const auto pushes = h.push(0);
+  h.applied(pushes[0]);
+  h.from(kChief, h.view(1, 2));
+  const auto again = h.sends_of<wire::Push>();
+  REQUIRE(again.size() == 1);
+  CHECK(again[0].to == Incarnation{20});
+  CHECK(push_in(again[0]).covered == push_in(pushes[1]).covered);
+}
+
+TEST_CASE("evaluation pulls without a handle, pushes nothing and reports a shard's metrics whole",
+          "[worker]") {
+  Harness h;
+  h.lease.purpose = wire::Purpose::kEval;
+  h.lease.evaluation = 2;
+  h.begin();
+  for (uint32_t n = 0; n < 2; ++n) {
+    h.fx.clear();
+    h.core.on_batch(0, h.batch(n), h.fx);
+    const auto pulls = h.sends_of<wire::Pull>();
+    CHECK(!std::get<wire::Pull>(pulls.at(0).message.body).keep_handle);
+    h.answer_pulls(pulls);
+    Computed computed{.slot = h.fx.computes.at(0).slot};
+    computed.metrics.resize(1);
+    computed.metrics[0].sums.weight = 10;
+    h.fx.clear();
+    h.core.on_computed(0, std::move(computed), h.fx);
+    CHECK(h.sends_of<wire::Push>().empty());
+  }
+  h.fx.clear();
+  h.core.on_shard_end(
+      0, {.reading = h.reading, .counts = {.batches = 2, .read = 20, .applied = 20}}, h.fx);
+  const auto reports = h.sends_of<wire::EvalReport>();
+  REQUIRE(reports.size() == 1);
+  CHECK(std::get<wire::EvalReport>(reports[0].message.body).outputs.at(0).sums.weight == 20);
+}
+
+TEST_CASE("a read error is reported with its shard, and the shard is let go", "[worker]") {
+  Harness h;
+  h.begin();
+  h.fx.clear();
+  h.core.on_read_failed(0, h.reading, Error{ErrorCode::kBadData, "no number: `x`", "data.csv:3"},
+                        h.fx);
+  const auto failed = h.sends_of<wire::ShardFailed>();
+  REQUIRE(failed.size() == 1);
+  CHECK(std::get<wire::ShardFailed>(failed[0].message.body).where == "data.csv:3");
+  CHECK(h.sends_of<wire::LeaseRequest>().size() == 1);
+}
+
+TEST_CASE("a lost grant is asked for again under the same request", "[worker]") {
+  Harness h;
+  h.core.start(0, h.fx);
+  h.from(kChief, wire::Welcome{.plan_hash = 9, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond});
+  h.fx.clear();
+  h.core.configure(0, h.tables, 2, h.fx);
+  h.from(kChief, h.view(2));
+  const RequestId request = h.fx.sends.at(0).message.envelope.request;
+  h.tick(4 * kSecond);
+  const auto again = h.sends_of<wire::LeaseRequest>();
+  REQUIRE(again.size() == 1);
+  CHECK(again[0].message.envelope.request == request);
+}
+
+TEST_CASE("a silent chief ends the worker, before the Welcome with 69 and after it with 180",
+          "[worker]") {
+  Harness never;
+  never.core.start(0, never.fx);
+  never.tick(11 * kSecond);
+  REQUIRE(never.fx.exits.size() == 1);
+  CHECK(never.fx.exits[0].code == 69);
+  Harness once;
+  once.begin();
+  once.tick(31 * kSecond);
+  REQUIRE(once.fx.exits.size() == 1);
+  CHECK(once.fx.exits[0].code == 180);
+}
+
+TEST_CASE("Stop is answered with the last figures", "[worker]") {
+  Harness h;
+  h.begin();
+  h.from(kChief, wire::Stop{0, "done"});
+  CHECK(h.sends_of<wire::Goodbye>().size() == 1);
+  REQUIRE(h.fx.exits.size() == 1);
+  CHECK(h.fx.exits[0].code == 0);
+}
+
+}  // namespace
+}  // namespace downpour::worker

@@ -1,0 +1,80 @@
+// What a worker core is told and what it wants done. The shell carries both; it decides nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shared/base/result.h"
+#include "shared/tensor/batch.h"
+#include "shared/wire/messages.h"
+#include "worker/core/pull_plan.h"
+
+namespace downpour::worker {
+
+/// A batch on its way through the worker, with the plan that its reader made for it.
+struct PreparedBatch {
+  Batch batch;
+  PullPlan plan;
+  wire::Lease lease;
+  uint64_t reading = 0;  // of the Read effect that it answers
+};
+using PreparedBatchPtr = std::shared_ptr<PreparedBatch>;
+
+/// The end of a shard as its reader met it.
+struct ShardEnd {
+  uint64_t reading = 0;
+  wire::ShardCounts counts;
+  uint64_t records_hash = 0;
+};
+
+/// A finished computation: gradients message by message (train), metrics (train, eval), predictions
+/// (predict).
+struct Computed {
+  uint64_t slot = 0;
+  std::vector<Bytes> gradients;
+  std::vector<OutputMetrics> metrics;
+  Bytes predictions;
+};
+
+struct WorkerEffects {
+  /// `to` = Incarnation{0}: the chief. Otherwise a ps core of the newest view; the shell connects
+  /// as needed.
+  struct Send {
+    Incarnation to{};
+    wire::Message message;
+  };
+  /// Read a shard from a batch on; answered by batches, then a ShardEnd or a failure.
+  struct Read {
+    wire::Lease lease;
+    uint32_t first_batch = 0;
+    uint64_t reading = 0;
+  };
+  struct StopReading {
+    uint64_t reading = 0;
+  };
+  /// Compute with the pulled values, one Bytes a message of the plan.
+  struct Compute {
+    uint64_t slot = 0;
+    PreparedBatchPtr batch;
+    std::vector<Bytes> values;
+  };
+  /// End the process.
+  struct Exit {
+    int32_t code = 0;
+    std::string reason;
+  };
+
+  std::vector<Send> sends;
+  std::vector<Read> reads;
+  std::vector<StopReading> stops;
+  std::vector<Compute> computes;
+  std::shared_ptr<const Placements> placements;  // a new view, for the readers' plans
+  bool welcomed = false;                         // welcome() is valid from now on
+  std::vector<Exit> exits;
+
+  void clear() { *this = {}; }
+};
+
+}  // namespace downpour::worker

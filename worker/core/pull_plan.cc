@@ -1,0 +1,217 @@
+#include "worker/core/pull_plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <utility>
+
+#include "shared/base/check.h"
+#include "shared/base/hash.h"
+
+namespace downpour::worker {
+namespace {
+
+// One table's keys while a plan is made.
+struct Column {
+  TableId table{};
+  const TableSpec* spec = nullptr;
+  std::vector<uint64_t>* keys = nullptr;
+  size_t batch_table = SIZE_MAX;  // into Batch::tables; SIZE_MAX: dense
+  std::vector<uint16_t> partition;
+  std::vector<uint16_t> message;
+};
+
+uint64_t row_bytes(const TableSpec& table, uint64_t key) {
+  uint64_t floats = 0;
+  for (size_t m = 0; m < table.members.size(); ++m) floats += table.row_floats(m, key);
+  return floats * sizeof(float);
+}
+
+void add_section(PartMessage& message, TableId table, uint32_t begin, uint32_t count) {
+  if (count > 0) message.sections.push_back({table, begin, count});
+}
+
+// Everything in one message: nothing moves.
+PartMessage whole_message(const std::vector<Column>& columns, const Placements& placements,
+                          uint64_t bytes) {
+  PartMessage message;
+  message.covered = placements.covered[0];
+  message.value_bytes = bytes;
+  for (const Column& column : columns)
+    add_section(message, column.table, 0, uint32_t(column.keys->size()));
+  return message;
+}
+
+void fill_keys(PartMessage& message, const std::vector<Column>& columns) {
+  size_t total = 0;
+  for (const SectionRange& section : message.sections) total += section.count;
+  if (total == 0) return;
+  std::vector<uint64_t> keys(total);
+  size_t at = 0;
+  for (const SectionRange& section : message.sections) {
+    const auto column = std::find_if(columns.begin(), columns.end(),
+                                     [&](const Column& c) { return c.table == section.table; });
+    std::copy_n(column->keys->begin() + section.begin, section.count,
+                keys.begin() + std::ptrdiff_t(at));
+    at += section.count;
+  }
+  message.keys = Bytes::of(std::move(keys));
+}
+
+// Which message each partition goes to: whole partitions, filled up to the limit, owner by owner.
+struct Grouping {
+  std::vector<PartMessage> messages;
+  std::vector<uint16_t> first_message;  // by partition
+};
+
+Grouping group_partitions(const Placements& placements, const std::vector<uint64_t>& bytes_of,
+                          uint64_t bytes_max) {
+  Grouping grouping;
+  grouping.first_message.resize(bytes_of.size());
+  for (uint32_t owner = 0; owner < placements.covered.size(); ++owner) {
+    bool open = false;
+    placements.covered[owner].for_each([&](PartitionId p) {
+      const uint64_t bytes = bytes_of[raw(p)];
+      if (bytes > bytes_max) {  // alone, in fragments
+        const auto fragments = uint32_t((bytes + bytes_max - 1) / bytes_max) + 1;
+        grouping.first_message[raw(p)] = uint16_t(grouping.messages.size());
+        for (uint32_t f = 0; f < fragments; ++f) {
+          PartMessage message{.owner = owner, .fragment = f, .fragments = fragments};
+          message.covered.words.resize(placements.covered[owner].words.size());
+          message.covered.insert(p);
+          grouping.messages.push_back(std::move(message));
+        }
+        open = false;
+        return;
+      }
+      if (!open || grouping.messages.back().value_bytes + bytes > bytes_max) {
+        grouping.messages.push_back({.owner = owner});
+        grouping.messages.back().covered.words.resize(placements.covered[owner].words.size());
+        open = true;
+      }
+      grouping.messages.back().covered.insert(p);
+      grouping.messages.back().value_bytes += bytes;
+      grouping.first_message[raw(p)] = uint16_t(grouping.messages.size() - 1);
+    });
+  }
+  for (PartMessage& message : grouping.messages)
+    message.value_bytes = 0;  // counted anew, key by key
+  return grouping;
+}
+
+// Stable counting sort of a column's keys by message; the bags of the batch follow.
+void reorder(Column& column, std::vector<PartMessage>& messages, Batch& batch) {
+  std::vector<uint32_t> begin(messages.size() + 1, 0);
+  for (const uint16_t m : column.message) ++begin[m + 1U];
+  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  for (size_t m = 0; m < messages.size(); ++m) {
+    add_section(messages[m], column.table, begin[m], begin[m + 1] - begin[m]);
+  }
+  std::vector<uint64_t> sorted(column.keys->size());
+  std::vector<uint32_t> place(column.keys->size());
+  for (size_t i = 0; i < place.size(); ++i) {
+    place[i] = begin[column.message[i]]++;
+    sorted[place[i]] = (*column.keys)[i];
+  }
+  *column.keys = std::move(sorted);
+  if (column.batch_table == SIZE_MAX) return;
+  for (BagColumn& bag : batch.bags) {
+    if (bag.table_index != column.batch_table) continue;
+    for (uint32_t& key : bag.keys) key = place[key];
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const Placements> Placements::of(wire::View view) {
+  auto placements = std::make_shared<Placements>();
+  const size_t count = view.partitions.size();
+  if (!std::has_single_bit(count) || count < 2 || count > (1U << 16) || view.owners.empty())
+    return nullptr;
+  placements->partition_bits = uint32_t(std::countr_zero(count));
+  placements->covered.resize(view.owners.size());
+  for (wire::PartitionSet& set : placements->covered) set.words.resize((count + 63) / 64);
+  for (uint32_t p = 0; p < count; ++p) {
+    const uint32_t owner = view.partitions[p].owner;
+    if (owner >= view.owners.size()) return nullptr;
+    placements->covered[owner].insert(PartitionId{p});
+  }
+  placements->view = std::move(view);
+  return placements;
+}
+
+std::vector<wire::Section> PartMessage::wire_sections() const {
+  std::vector<wire::Section> out;
+  out.reserve(sections.size());
+  for (const SectionRange& section : sections) out.push_back({section.table, section.count});
+  return out;
+}
+
+PullPlan make_pull_plan(const std::vector<TableSpec>& tables,
+                        std::shared_ptr<const Placements> placements, uint64_t message_bytes_max,
+                        Batch& batch) {
+  PullPlan plan;
+  plan.dense_blocks.resize(tables.size());
+  std::vector<Column> columns;
+  std::vector<std::vector<uint64_t>> dense_keys(tables.size());
+  uint64_t bytes = 0;
+  uint64_t key_count = 0;
+  for (size_t t = 0; t < batch.tables.size(); ++t) {
+    const TableSpec& spec = tables[raw(batch.tables[t].table)];
+    columns.push_back({batch.tables[t].table, &spec, &batch.tables[t].keys, t, {}, {}});
+    bytes += batch.tables[t].keys.size() * row_bytes(spec, 0);
+    key_count += batch.tables[t].keys.size();
+  }
+  for (uint32_t t = 0; t < tables.size(); ++t) {
+    if (tables[t].kind != TableKind::kDense) continue;
+    dense_keys[t].resize(tables[t].block_count());
+    std::iota(dense_keys[t].begin(), dense_keys[t].end(), uint64_t{0});
+    columns.push_back({TableId{t}, &tables[t], &dense_keys[t], SIZE_MAX, {}, {}});
+    bytes += tables[t].members[0].elements() * sizeof(float);
+    key_count += dense_keys[t].size();
+  }
+
+  if (placements->covered.size() == 1 && bytes <= message_bytes_max &&
+      key_count * 8 <= message_bytes_max) {
+    plan.messages.push_back(whole_message(columns, *placements, bytes));
+  } else {
+    // The keys' own bytes bound a message too: rows of one float are smaller than their keys.
+    std::vector<uint64_t> bytes_of(placements->view.partitions.size());
+    for (Column& column : columns) {
+      column.partition.resize(column.keys->size());
+      for (size_t i = 0; i < column.keys->size(); ++i) {
+        const uint64_t key = (*column.keys)[i];
+        const PartitionId p = partition_of(row_hash(column.table, key), placements->partition_bits);
+        column.partition[i] = uint16_t(raw(p));
+        bytes_of[raw(p)] += std::max<uint64_t>(row_bytes(*column.spec, key), sizeof(uint64_t));
+      }
+    }
+    Grouping grouping = group_partitions(*placements, bytes_of, message_bytes_max);
+    std::vector<uint64_t> filled(grouping.messages.size());
+    for (Column& column : columns) {
+      column.message.resize(column.keys->size());
+      for (size_t i = 0; i < column.keys->size(); ++i) {
+        const uint64_t values = row_bytes(*column.spec, (*column.keys)[i]);
+        const uint64_t size = std::max<uint64_t>(values, sizeof(uint64_t));
+        uint16_t m = grouping.first_message[column.partition[i]];
+        while (filled[m] + size > message_bytes_max &&
+               grouping.messages[m].fragment + 1 < grouping.messages[m].fragments) {
+          ++m;
+        }
+        filled[m] += size;
+        grouping.messages[m].value_bytes += values;
+        column.message[i] = m;
+      }
+      reorder(column, grouping.messages, batch);
+    }
+    plan.messages = std::move(grouping.messages);
+  }
+  for (PartMessage& message : plan.messages) fill_keys(message, columns);
+  for (uint32_t t = 0; t < tables.size(); ++t) {
+    plan.dense_blocks[t].assign(dense_keys[t].begin(), dense_keys[t].end());
+  }
+  plan.placements = std::move(placements);
+  return plan;
+}
+
+}  // namespace downpour::worker

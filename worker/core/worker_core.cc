@@ -1,0 +1,342 @@
+#include "worker/core/worker_core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shared/metrics/metrics.h"
+
+namespace downpour::worker {
+namespace {
+
+constexpr Incarnation kChief{0};
+
+bool same_work(const wire::Lease& a, const wire::Lease& b) {
+  return a.purpose == b.purpose && a.shard == b.shard && a.evaluation == b.evaluation;
+}
+
+}  // namespace
+
+void merge_metrics(std::vector<OutputMetrics>& into, const std::vector<OutputMetrics>& from) {
+  if (into.size() < from.size()) into.resize(from.size());
+  for (size_t o = 0; o < from.size(); ++o) merge(into[o], from[o]);
+}
+
+WorkerCore::WorkerCore(WorkerConfig config)
+    : config_(std::move(config)), jitter_(raw(config_.incarnation)) {}
+
+void WorkerCore::send(Incarnation to, wire::Body body, RequestId request, WorkerEffects& fx,
+                      Bytes keys, Bytes values) {
+  wire::Message message;
+  message.envelope.run = run_;
+  if (placements_) message.envelope.view = placements_->view.id;
+  message.envelope.request = request;
+  message.body = std::move(body);
+  message.keys = std::move(keys);
+  message.values = std::move(values);
+  fx.sends.push_back({to, std::move(message)});
+}
+
+int64_t WorkerCore::backoff_ns(uint32_t attempt) {
+  const int64_t base =
+      std::min(config_.request_timeout_ns << std::min(attempt, 8U), config_.retry_max_ns);
+  return base / 2 + int64_t(jitter_.below(uint64_t(base)));
+}
+
+void WorkerCore::start(int64_t now_ns, WorkerEffects& fx) {
+  started_ns_ = now_ns;
+  chief_heard_ns_ = now_ns;
+  hello(now_ns, fx);
+}
+
+void WorkerCore::hello(int64_t now_ns, WorkerEffects& fx) {
+  hello_at_ns_ = now_ns + 500 * kMillisecond;
+  send(kChief,
+       wire::Hello{.role = wire::Role::kWorker,
+                   .index = config_.index,
+                   .incarnation = config_.incarnation,
+                   .build = config_.build,
+                   .host = config_.host,
+                   .pid = config_.pid,
+                   .threads = config_.threads},
+       next_request(), fx);
+}
+
+void WorkerCore::on_message(int64_t now_ns, Incarnation from, wire::Message&& message,
+                            WorkerEffects& fx) {
+  if (stopping_) return;
+  if (run_ != 0 && message.envelope.run != run_ && message.envelope.run != 0) return;
+  if (from != kChief) {
+    if (std::holds_alternative<wire::PullReply>(message.body))
+      return on_pull_reply(now_ns, std::move(message), fx);
+    if (std::holds_alternative<wire::PushReply>(message.body))
+      return on_push_reply(now_ns, std::move(message), fx);
+    if (std::holds_alternative<wire::Reject>(message.body)) return on_reject(now_ns, message, fx);
+    return;
+  }
+  chief_heard_ns_ = now_ns;
+  if (auto* welcome = std::get_if<wire::Welcome>(&message.body)) {
+    if (welcomed_) return;
+    welcomed_ = true;
+    welcome_ = std::move(*welcome);
+    run_ = message.envelope.run;
+    heartbeat_at_ns_ = now_ns + welcome_.heartbeat_ns;
+    fx.welcomed = true;
+  } else if (auto* refused = std::get_if<wire::Refused>(&message.body)) {
+    stopping_ = true;
+    exit(exit_code(refused->code),
+         refused->hint.empty() ? refused->what : str(refused->what, " (", refused->hint, ")"), fx);
+  } else if (auto* view = std::get_if<wire::View>(&message.body)) {
+    on_view(now_ns, std::move(*view), fx);
+  } else if (auto* grant = std::get_if<wire::LeaseGrant>(&message.body)) {
+    if (message.envelope.request != lease_request_) return;
+    lease_request_ = RequestId{};
+    lease_deadline_ns_ =
+        now_ns + (grant->leases.empty() ? std::max<int64_t>(grant->retry_ns, kMillisecond) : 0);
+    on_grant(now_ns, *grant, fx);
+  } else if (auto* revoked = std::get_if<wire::LeaseRevoked>(&message.body)) {
+    abandon(revoked->lease, fx);
+    request_leases(now_ns, fx);
+  } else if (auto* stop = std::get_if<wire::Stop>(&message.body)) {
+    stopping_ = true;
+    heartbeat(now_ns, fx);
+    wire::Goodbye goodbye{std::get<wire::Heartbeat>(fx.sends.back().message.body)};
+    fx.sends.back().message.body = std::move(goodbye);
+    fx.sends.back().message.envelope.request = message.envelope.request;
+    exit(stop->code, stop->reason, fx);
+  }
+}
+
+void WorkerCore::configure(int64_t now_ns, std::vector<TableSpec> tables, uint32_t in_flight,
+                           WorkerEffects& fx) {
+  DP_CHECK(welcomed_ && !configured_);
+  tables_ = std::move(tables);
+  in_flight_ = std::max(1U, in_flight);
+  configured_ = true;
+  request_leases(now_ns, fx);
+}
+
+void WorkerCore::on_view(int64_t now_ns, wire::View&& view, WorkerEffects& fx) {
+  if (placements_ && view.id <= placements_->view.id) return;
+  auto placements = Placements::of(std::move(view));
+  if (!placements) return;
+  placements_ = std::move(placements);
+  fx.placements = placements_;
+  // Whatever waits for an answer is grouped anew: its owner may be gone.
+  for (auto& slot : slots_) {
+    if (slot->state == State::kPulling) plan_and_pull(now_ns, *slot, fx);
+    if (slot->state == State::kPushing) rebuild_pushes(now_ns, *slot, fx);
+  }
+  for (auto& slot : end_slots_) rebuild_pushes(now_ns, *slot, fx);
+  request_leases(now_ns, fx);
+}
+
+void WorkerCore::request_leases(int64_t now_ns, WorkerEffects& fx) {
+  if (!configured_ || !placements_ || stopping_ || lease_request_ != RequestId{}) return;
+  const auto reading = uint32_t(
+      std::count_if(shards_.begin(), shards_.end(), [](const auto& s) { return !s->end; }));
+  if (reading >= config_.leases_wanted || now_ns < lease_deadline_ns_) return;
+  lease_request_ = next_request();
+  lease_request_wanted_ = config_.leases_wanted - reading;
+  lease_deadline_ns_ = now_ns + backoff_ns(0);
+  send(kChief, wire::LeaseRequest{lease_request_wanted_}, lease_request_, fx);
+}
+
+void WorkerCore::on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerEffects& fx) {
+  for (const wire::Lease& lease : grant.leases) {
+    if (Shard* held =
+            find_shard(lease)) {  // the same work again: a later attempt takes over the name
+      held->lease.attempt = std::max(held->lease.attempt, lease.attempt);
+      continue;
+    }
+    if (lease.purpose == wire::Purpose::kTrain && lease.plan_hash != welcome_.plan_hash) {
+      fail_shard(
+          lease, 0,
+          Error{ErrorCode::kConfig, "the lease was made for another plan than this worker's"}, fx);
+      continue;
+    }
+    auto shard = std::make_unique<Shard>();
+    shard->lease = lease;
+    shard->next_push = shard->done = shard->floor = lease.first_batch;
+    shard->progress_at_ns = now_ns;
+    shard->reading = ++last_reading_;
+    fx.reads.push_back({lease, lease.first_batch, shard->reading});
+    shards_.push_back(std::move(shard));
+  }
+  request_leases(now_ns, fx);
+}
+
+WorkerCore::Shard* WorkerCore::find_shard(const wire::Lease& lease) {
+  for (auto& shard : shards_) {
+    if (same_work(shard->lease, lease)) return shard.get();
+  }
+  return nullptr;
+}
+
+WorkerCore::Shard* WorkerCore::find_reading(uint64_t reading) {
+  for (auto& shard : shards_) {
+    if (shard->reading == reading) return shard.get();
+  }
+  return nullptr;
+}
+
+void WorkerCore::abandon(const wire::Lease& lease, WorkerEffects& fx) {
+  const auto same = [&](const auto& item) { return same_work(item->lease, lease); };
+  const auto held = std::find_if(shards_.begin(), shards_.end(), same);
+  if (held == shards_.end()) return;
+  fx.stops.push_back({(*held)->reading});
+  std::erase_if(shards_, same);
+  std::erase_if(slots_, same);
+  std::erase_if(end_slots_, same);
+}
+
+void WorkerCore::fail_shard(const wire::Lease& lease, uint32_t batch, const Error& error,
+                            WorkerEffects& fx) {
+  send(kChief,
+       wire::ShardFailed{.lease = lease,
+                         .batch = batch,
+                         .code = error.code,
+                         .what = error.what,
+                         .where = error.where,
+                         .hint = error.hint,
+                         .id = error.id},
+       next_request(), fx);
+  abandon(lease, fx);
+}
+
+void WorkerCore::on_read_failed(int64_t now_ns, uint64_t reading, const Error& error,
+                                WorkerEffects& fx) {
+  Shard* shard = find_reading(reading);
+  if (shard == nullptr) return;
+  fail_shard(shard->lease, shard->next_push, error, fx);
+  request_leases(now_ns, fx);
+}
+
+void WorkerCore::on_fatal(const Error& error, WorkerEffects& fx) {
+  stopping_ = true;
+  send(kChief,
+       wire::ShardFailed{.code = error.code,
+                         .what = error.what,
+                         .where = error.where,
+                         .hint = error.hint,
+                         .id = error.id},
+       next_request(), fx);
+  exit(exit_code(error.code), error.what, fx);
+}
+
+void WorkerCore::on_shard_end(int64_t now_ns, const ShardEnd& end, WorkerEffects& fx) {
+  Shard* shard = find_reading(end.reading);
+  if (shard == nullptr) return;
+  shard->end = end;
+  finish_shard_if_done(now_ns, shard->lease.shard, shard->lease.purpose, fx);
+  request_leases(now_ns, fx);
+}
+
+void WorkerCore::progress(int64_t now_ns, Shard& shard, bool ended, WorkerEffects& fx) {
+  shard.progress_at_ns = now_ns;
+  wire::ShardProgress report{.lease = shard.lease,
+                             .batches_acked = shard.done,
+                             .ended = ended,
+                             .bytes_done = shard.bytes_done};
+  if (ended) report.counts = shard.end->counts;
+  send(kChief, std::move(report), next_request(), fx);
+}
+
+void WorkerCore::finish_shard_if_done(int64_t now_ns, ShardId id, wire::Purpose purpose,
+                                      WorkerEffects& fx) {
+  const auto at = std::find_if(shards_.begin(), shards_.end(), [&](const auto& s) {
+    return s->lease.shard == id && s->lease.purpose == purpose;
+  });
+  if (at == shards_.end()) return;
+  Shard& shard = **at;
+  // A shard taken up above its end (first_batch beyond its batches) has nothing left but the end
+  // part.
+  if (!shard.end || shard.done < shard.end->counts.batches || shard.end_sent) return;
+  if (purpose == wire::Purpose::kTrain) {
+    shard.end_sent = true;
+    return begin_end_part(now_ns, shard, fx);
+  }
+  if (purpose == wire::Purpose::kEval) {
+    send(
+        kChief,
+        wire::EvalReport{
+            .lease = shard.lease, .counts = shard.end->counts, .outputs = std::move(shard.metrics)},
+        next_request(), fx);
+  } else {
+    send(kChief,
+         wire::PredictReport{.lease = shard.lease,
+                             .batch = shard.end->counts.batches,
+                             .ended = true,
+                             .counts = shard.end->counts},
+         next_request(), fx);
+  }
+  shards_.erase(at);
+}
+
+void WorkerCore::heartbeat(int64_t now_ns, WorkerEffects& fx) {
+  heartbeat_at_ns_ = now_ns + std::max<int64_t>(welcome_.heartbeat_ns, kMillisecond);
+  send(kChief,
+       wire::Heartbeat{.incarnation = config_.incarnation,
+                       .rss_bytes_max = stats_.rss_bytes_max,
+                       .cpu_ns = stats_.cpu_ns,
+                       .pulled_bytes = stats_.pulled_bytes,
+                       .pushed_bytes = stats_.pushed_bytes,
+                       .records = records_,
+                       .read_bytes = stats_.read_bytes,
+                       .recent = std::exchange(recent_, {})},
+       next_request(), fx);
+}
+
+void WorkerCore::on_tick(int64_t now_ns, WorkerEffects& fx) {
+  if (stopping_) return;
+  if (!welcomed_) {
+    if (now_ns - started_ns_ > config_.connect_timeout_ns) {
+      stopping_ = true;
+      return exit(exit_code(ErrorCode::kUnavailable), "the chief does not answer", fx);
+    }
+    if (now_ns >= hello_at_ns_) hello(now_ns, fx);
+    return;
+  }
+  if (now_ns - chief_heard_ns_ > config_.chief_silence_ns) {
+    stopping_ = true;
+    return exit(exit_code(ErrorCode::kPeersLost), "the chief has been silent for too long", fx);
+  }
+  if (now_ns >= heartbeat_at_ns_) heartbeat(now_ns, fx);
+  if (lease_request_ != RequestId{} &&
+      now_ns >= lease_deadline_ns_) {  // the same id: the chief repeats its grant
+    lease_deadline_ns_ = now_ns + backoff_ns(1);
+    send(kChief, wire::LeaseRequest{lease_request_wanted_}, lease_request_, fx);
+  }
+  request_leases(now_ns, fx);
+  for (auto& shard : shards_) {
+    if (now_ns - shard->progress_at_ns >= welcome_.heartbeat_ns)
+      progress(now_ns, *shard, false, fx);
+  }
+  tick_slots(now_ns, fx);
+}
+
+int64_t WorkerCore::next_deadline_ns() const {
+  if (stopping_) return INT64_MAX;
+  if (!welcomed_) return hello_at_ns_;
+  int64_t next = std::min(heartbeat_at_ns_, chief_heard_ns_ + config_.chief_silence_ns);
+  if (configured_ && placements_ && lease_deadline_ns_ > 0) {
+    const auto reading = uint32_t(
+        std::count_if(shards_.begin(), shards_.end(), [](const auto& s) { return !s->end; }));
+    if (lease_request_ != RequestId{} || reading < config_.leases_wanted)
+      next = std::min(next, lease_deadline_ns_);
+  }
+  const auto look = [&](const auto& slots) {
+    for (const auto& slot : slots) {
+      if (slot->rebuild) next = std::min(next, slot->rebuild_at_ns);
+      if (slot->state == State::kPulling) {
+        for (const PullPart& part : slot->pulls)
+          if (!part.done) next = std::min(next, part.deadline_ns);
+      }
+      for (const PushPart& part : slot->pushes) next = std::min(next, part.deadline_ns);
+    }
+  };
+  look(slots_);
+  look(end_slots_);
+  return next;
+}
+
+}  // namespace downpour::worker

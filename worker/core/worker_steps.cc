@@ -1,0 +1,509 @@
+// The way of a batch through a worker: pull, compute, push, and every answer that can come back.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "shared/base/hash.h"
+#include "worker/core/worker_core.h"
+
+namespace downpour::worker {
+namespace {
+
+constexpr Incarnation kChief{0};
+constexpr int64_t kRegroupDelayNs = 50 * kMillisecond;
+
+bool empty(const wire::PartitionSet& set) {
+  return std::all_of(set.words.begin(), set.words.end(), [](uint64_t w) { return w == 0; });
+}
+void subtract(wire::PartitionSet& set, const wire::PartitionSet& minus) {
+  for (size_t w = 0; w < std::min(set.words.size(), minus.words.size()); ++w)
+    set.words[w] &= ~minus.words[w];
+}
+void remove(wire::PartitionSet& set, PartitionId p) {
+  if (raw(p) / 64 < set.words.size()) set.words[raw(p) / 64] &= ~(uint64_t{1} << (raw(p) % 64));
+}
+
+// Keys and gradients of chosen partitions, collected again from the frames of the first sending.
+struct Regrouped {
+  std::vector<wire::Section> sections;
+  std::vector<uint64_t> keys;
+  std::vector<float> values;
+};
+
+Regrouped regroup(const std::vector<TableSpec>& tables, const PullPlan& plan,
+                  const std::vector<Bytes>& gradients, const wire::PartitionSet& wanted) {
+  Regrouped out;
+  const uint32_t bits = plan.placements->partition_bits;
+  for (uint32_t t = 0; t < tables.size(); ++t) {
+    const TableSpec& table = tables[t];
+    // (message, key offset in its keys frame, float offset of each member, index in section) of
+    // each chosen key
+    struct Chosen {
+      size_t message;
+      uint64_t key;
+      std::vector<uint64_t> floats_at;
+    };
+    std::vector<Chosen> chosen;
+    for (size_t m = 0; m < plan.messages.size(); ++m) {
+      const PartMessage& message = plan.messages[m];
+      uint64_t keys_at = 0;
+      uint64_t floats_at = 0;
+      for (const SectionRange& section : message.sections) {
+        std::vector<uint64_t> member_at(tables[raw(section.table)].members.size());
+        uint64_t size = 0;
+        for (uint32_t i = 0; i < section.count; ++i) {
+          const uint64_t key = message.keys.load<uint64_t>(keys_at + i);
+          for (size_t k = 0; k < member_at.size(); ++k)
+            size += tables[raw(section.table)].row_floats(k, key);
+        }
+        if (raw(section.table) == t) {
+          uint64_t at = floats_at;
+          for (size_t k = 0; k < member_at.size(); ++k) {
+            member_at[k] = at;
+            for (uint32_t i = 0; i < section.count; ++i)
+              at += table.row_floats(k, message.keys.load<uint64_t>(keys_at + i));
+          }
+          for (uint32_t i = 0; i < section.count; ++i) {
+            const uint64_t key = message.keys.load<uint64_t>(keys_at + i);
+            if (wanted.contains(partition_of(row_hash(section.table, key), bits)))
+              chosen.push_back({m, key, member_at});
+            for (size_t k = 0; k < member_at.size(); ++k) member_at[k] += table.row_floats(k, key);
+          }
+        }
+        keys_at += section.count;
+        floats_at += size;
+      }
+    }
+    if (chosen.empty()) continue;
+    out.sections.push_back({TableId{t}, uint32_t(chosen.size())});
+    for (const Chosen& c : chosen) out.keys.push_back(c.key);
+    for (size_t k = 0; k < table.members.size(); ++k) {
+      for (const Chosen& c : chosen) {
+        for (uint32_t f = 0; f < table.row_floats(k, c.key); ++f) {
+          out.values.push_back(gradients[c.message].load<float>(c.floats_at[k] + f));
+        }
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+WorkerCore::Slot* WorkerCore::find_slot(uint64_t id) {
+  for (auto& slot : slots_)
+    if (slot->id == id) return slot.get();
+  for (auto& slot : end_slots_)
+    if (slot->id == id) return slot.get();
+  return nullptr;
+}
+
+void WorkerCore::erase_slot(uint64_t id) {
+  std::erase_if(slots_, [&](const auto& slot) { return slot->id == id; });
+  std::erase_if(end_slots_, [&](const auto& slot) { return slot->id == id; });
+}
+
+void WorkerCore::on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects& fx) {
+  Shard* shard = find_shard(batch->lease);
+  if (shard == nullptr || shard->reading != batch->reading) return;  // given up, or begun anew
+  const BatchId id = batch->batch.id;
+  shard->bytes_done = batch->batch.end_offset;
+  if (shard->lease.purpose == wire::Purpose::kTrain && id.batch < shard->floor) {
+    // Every partition has it already: jump forward.
+    shard->done = std::max(shard->done, id.batch + 1);
+    shard->next_push = std::max(shard->next_push, id.batch + 1);
+    return finish_shard_if_done(now_ns, shard->lease.shard, shard->lease.purpose, fx);
+  }
+  auto slot = std::make_unique<Slot>();
+  slot->id = ++last_slot_;
+  slot->lease = shard->lease;
+  slot->batch_id = id;
+  slot->batch = std::move(batch);
+  slots_.push_back(std::move(slot));
+  plan_and_pull(now_ns, *slots_.back(), fx);
+}
+
+void WorkerCore::plan_and_pull(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
+  PreparedBatch& batch = *slot.batch;
+  if (!batch.plan.placements || batch.plan.placements->view.id != placements_->view.id) {
+    batch.plan = make_pull_plan(tables_, placements_, wire::kFrameBytesMax, batch.batch);
+  }
+  slot.state = State::kPulling;
+  slot.pulls.assign(batch.plan.messages.size(), {});
+  for (size_t m = 0; m < slot.pulls.size(); ++m) {
+    if (batch.plan.messages[m].sections.empty()) {
+      slot.pulls[m].done = true;
+    } else {
+      send_pull(now_ns, slot, m, fx);
+    }
+  }
+  compute_if_pulled(slot, fx);
+}
+
+void WorkerCore::send_pull(int64_t now_ns, Slot& slot, size_t index, WorkerEffects& fx) {
+  const PartMessage& message = slot.batch->plan.messages[index];
+  PullPart& part = slot.pulls[index];
+  if (part.request != RequestId{}) requests_.erase(raw(part.request));
+  part.request = next_request();
+  part.deadline_ns = now_ns + backoff_ns(part.attempt++);
+  requests_[raw(part.request)] = {slot.id, false};
+  send(owner(message.owner),
+       wire::Pull{.worker = config_.incarnation,
+                  .purpose = slot.lease.purpose,
+                  .keep_handle = slot.lease.purpose == wire::Purpose::kTrain,
+                  .sections = message.wire_sections()},
+       part.request, fx, message.keys);
+}
+
+void WorkerCore::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEffects& fx) {
+  const auto asked = requests_.find(raw(message.envelope.request));
+  if (asked == requests_.end() || asked->second.push) return;
+  Slot* slot = find_slot(asked->second.slot);
+  const RequestId request = message.envelope.request;
+  if (slot == nullptr || slot->state != State::kPulling) {
+    requests_.erase(asked);
+    return;
+  }
+  const auto part = std::find_if(slot->pulls.begin(), slot->pulls.end(), [&](const PullPart& p) {
+    return p.request == request && !p.done;
+  });
+  if (part == slot->pulls.end()) return;
+  const auto& reply = std::get<wire::PullReply>(message.body);
+  if (reply.status !=
+      wire::PullStatus::kOk) {  // a newer view is on its way, or the ps is busy: ask again
+    part->deadline_ns = std::min(part->deadline_ns, now_ns + kRegroupDelayNs);
+    return;
+  }
+  const PartMessage& wanted = slot->batch->plan.messages[size_t(part - slot->pulls.begin())];
+  requests_.erase(asked);
+  if (message.values.size() != wanted.value_bytes) {
+    return fail_shard(
+        slot->lease, slot->batch_id.batch,
+        Error{ErrorCode::kMalformed, str("a pull of ", wanted.value_bytes,
+                                         " bytes was answered with ", message.values.size())},
+        fx);
+  }
+  part->done = true;
+  part->values = std::move(message.values);
+  compute_if_pulled(*slot, fx);
+}
+
+void WorkerCore::compute_if_pulled(Slot& slot, WorkerEffects& fx) {
+  if (std::any_of(slot.pulls.begin(), slot.pulls.end(), [](const PullPart& p) { return !p.done; }))
+    return;
+  slot.state = State::kComputing;
+  WorkerEffects::Compute compute{.slot = slot.id, .batch = slot.batch};
+  for (PullPart& part : slot.pulls) compute.values.push_back(std::exchange(part.values, {}));
+  fx.computes.push_back(std::move(compute));
+}
+
+void WorkerCore::on_computed(int64_t now_ns, Computed&& computed, WorkerEffects& fx) {
+  Slot* slot = find_slot(computed.slot);
+  if (slot == nullptr || slot->state != State::kComputing) return;
+  Shard* shard = find_shard(slot->lease);
+  DP_CHECK(shard != nullptr);
+  if (slot->lease.purpose == wire::Purpose::kTrain) {
+    slot->gradients = std::move(computed.gradients);
+    slot->sums.clear();
+    for (const OutputMetrics& output : computed.metrics) slot->sums.push_back(output.sums);
+    merge_metrics(recent_, computed.metrics);
+    slot->state = State::kComputed;
+    return push_ready(now_ns, *shard, fx);
+  }
+  if (slot->lease.purpose == wire::Purpose::kEval) {
+    merge_metrics(shard->metrics, computed.metrics);
+  } else {
+    send(kChief,
+         wire::PredictReport{.lease = slot->lease,
+                             .batch = slot->batch_id.batch,
+                             .records = slot->batch->batch.records},
+         next_request(), fx, {}, std::move(computed.predictions));
+  }
+  ++shard->done;
+  const ShardId id = shard->lease.shard;
+  const wire::Purpose purpose = shard->lease.purpose;
+  erase_slot(slot->id);
+  finish_shard_if_done(now_ns, id, purpose, fx);
+}
+
+void WorkerCore::push_ready(int64_t now_ns, Shard& shard, WorkerEffects& fx) {
+  for (;;) {  // in order: a later batch would only meet a gap
+    const auto next = std::find_if(slots_.begin(), slots_.end(), [&](const auto& slot) {
+      return slot->state == State::kComputed &&
+             slot->batch_id ==
+                 BatchId{shard.lease.shard.epoch, shard.lease.shard.shard, shard.next_push} &&
+             slot->lease.purpose == wire::Purpose::kTrain;
+    });
+    if (next == slots_.end()) return;
+    ++shard.next_push;
+    begin_push(now_ns, **next, fx);
+  }
+}
+
+void WorkerCore::begin_push(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
+  const PullPlan& plan = slot.batch->plan;
+  slot.state = State::kPushing;
+  slot.unresolved = {};
+  slot.unresolved.words.resize((size_t{1} << plan.placements->partition_bits) / 64 + 1);
+  if (plan.placements->view.id != placements_->view.id) {
+    for (const PartMessage& message : plan.messages) {
+      message.covered.for_each([&](PartitionId p) { slot.unresolved.insert(p); });
+    }
+    return rebuild_pushes(now_ns, slot, fx);
+  }
+  for (size_t m = 0; m < plan.messages.size(); ++m) {
+    const PartMessage& message = plan.messages[m];
+    message.covered.for_each([&](PartitionId p) { slot.unresolved.insert(p); });
+    PushPart part;
+    part.to = owner(message.owner);
+    part.push = {.worker = config_.incarnation,
+                 .batch = slot.batch_id,
+                 .records = slot.batch->batch.records,
+                 .records_hash = slot.batch->batch.records_hash,
+                 .covered = message.covered,
+                 .handle = message.sections.empty() ? RequestId{} : slot.pulls[m].request,
+                 .fragment = message.fragment,
+                 .fragments = message.fragments,
+                 .sections = message.wire_sections(),
+                 .metrics = slot.sums};
+    part.values = slot.gradients[m];
+    slot.pushes.push_back(std::move(part));
+    send_push(now_ns, slot, slot.pushes.back(), fx);
+  }
+}
+
+void WorkerCore::begin_end_part(int64_t now_ns, Shard& shard, WorkerEffects& fx) {
+  auto slot = std::make_unique<Slot>();
+  slot->id = ++last_slot_;
+  slot->lease = shard.lease;
+  slot->batch_id = {shard.lease.shard.epoch, shard.lease.shard.shard, shard.end->counts.batches};
+  slot->state = State::kPushing;
+  slot->unresolved.words.resize((placements_->view.partitions.size() + 63) / 64);
+  for (uint32_t p = 0; p < placements_->view.partitions.size(); ++p)
+    slot->unresolved.insert(PartitionId{p});
+  end_slots_.push_back(std::move(slot));
+  rebuild_pushes(now_ns, *end_slots_.back(), fx);
+}
+
+// Groups whatever is unresolved by the newest view and sends it with its keys.
+void WorkerCore::rebuild_pushes(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
+  slot.rebuild = false;
+  for (const PushPart& part : slot.pushes) requests_.erase(raw(part.request));
+  slot.pushes.clear();
+  for (uint32_t o = 0; o < placements_->view.owners.size(); ++o) {
+    wire::PartitionSet covered = placements_->covered[o];
+    for (size_t w = 0; w < covered.words.size(); ++w)
+      covered.words[w] &= w < slot.unresolved.words.size() ? slot.unresolved.words[w] : 0;
+    if (empty(covered)) continue;
+    PushPart base;
+    base.to = owner(o);
+    base.push = {.worker = config_.incarnation, .batch = slot.batch_id, .covered = covered};
+    if (slot.is_end()) {
+      const Shard* shard = find_shard(slot.lease);
+      DP_CHECK(shard != nullptr && shard->end);
+      base.push.end = true;
+      base.push.counts = shard->end->counts;
+      base.push.records_hash = shard->end->records_hash;
+      slot.pushes.push_back(std::move(base));
+      continue;
+    }
+    base.push.records = slot.batch->batch.records;
+    base.push.records_hash = slot.batch->batch.records_hash;
+    base.push.metrics = slot.sums;
+    Regrouped all = regroup(tables_, slot.batch->plan, slot.gradients, covered);
+    if (std::max(all.values.size() * 4, all.keys.size() * 8) <= wire::kFrameBytesMax) {
+      base.push.sections = std::move(all.sections);
+      base.keys = Bytes::of(std::move(all.keys));
+      base.values = Bytes::of(std::move(all.values));
+      slot.pushes.push_back(std::move(base));
+      continue;
+    }
+    // Too much for a frame: partitions with keys one by one (a larger one in its fragments), the
+    // empty ones together.
+    wire::PartitionSet bare;
+    bare.words.resize(covered.words.size());
+    covered.for_each([&](PartitionId p) {
+      wire::PartitionSet one;
+      one.words.resize(covered.words.size());
+      one.insert(p);
+      Regrouped rows = regroup(tables_, slot.batch->plan, slot.gradients, one);
+      if (rows.keys.empty()) return bare.insert(p);
+      PushPart part = base;
+      part.push.covered = one;
+      const uint64_t bytes = std::max(rows.values.size() * 4, rows.keys.size() * 8);
+      if (bytes > wire::kFrameBytesMax) {  // as the plan cut it: every fragment again
+        for (size_t m = 0; m < slot.batch->plan.messages.size(); ++m) {
+          const PartMessage& message = slot.batch->plan.messages[m];
+          if (message.fragments < 2 || !message.covered.contains(p)) continue;
+          PushPart fragment = base;
+          fragment.push.covered = one;
+          fragment.push.sections = message.wire_sections();
+          fragment.push.fragment = message.fragment;
+          fragment.push.fragments = message.fragments;
+          fragment.keys = message.keys;
+          fragment.values = slot.gradients[m];
+          slot.pushes.push_back(std::move(fragment));
+        }
+        return;
+      }
+      part.push.sections = std::move(rows.sections);
+      part.keys = Bytes::of(std::move(rows.keys));
+      part.values = Bytes::of(std::move(rows.values));
+      slot.pushes.push_back(std::move(part));
+    });
+    if (!empty(bare)) {
+      base.push.covered = bare;
+      slot.pushes.push_back(std::move(base));
+    }
+  }
+  for (PushPart& part : slot.pushes) send_push(now_ns, slot, part, fx);
+}
+
+void WorkerCore::send_push(int64_t now_ns, Slot& slot, PushPart& part, WorkerEffects& fx) {
+  if (part.request != RequestId{}) requests_.erase(raw(part.request));
+  part.request = next_request();
+  part.deadline_ns = now_ns + backoff_ns(part.attempt++);
+  requests_[raw(part.request)] = {slot.id, true};
+  send(part.to, part.push, part.request, fx, part.keys, part.values);
+}
+
+void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEffects& fx) {
+  const auto asked = requests_.find(raw(message.envelope.request));
+  if (asked == requests_.end() || !asked->second.push) return;
+  const uint64_t slot_id = asked->second.slot;
+  requests_.erase(asked);
+  Slot* slot = find_slot(slot_id);
+  if (slot == nullptr) return;
+  const auto part = std::find_if(slot->pushes.begin(), slot->pushes.end(), [&](const PushPart& p) {
+    return p.request == message.envelope.request;
+  });
+  if (part == slot->pushes.end()) return;
+  const auto& reply = std::get<wire::PushReply>(message.body);
+  if (!empty(reply.applied)) {
+    slot->all_had_it = false;
+    subtract(slot->unresolved, reply.applied);
+  }
+  const bool fragment = part->push.fragments > 1;
+  slot->pushes.erase(part);
+  bool again = false;
+  for (const wire::PartReply& other : reply.others) {
+    switch (other.status) {
+      case wire::PartStatus::kApplied:
+      case wire::PartStatus::kQuarantined:
+        slot->all_had_it = false;
+        remove(slot->unresolved, other.partition);
+        break;
+      case wire::PartStatus::kHadIt:
+        slot->watermark_min = std::min(slot->watermark_min, other.watermark);
+        remove(slot->unresolved, other.partition);
+        break;
+      case wire::PartStatus::kGap:
+        if (handle_gap(now_ns, *slot, other.watermark, fx))
+          return;  // the shard begins anew; the slot is gone
+        again = true;
+        break;
+      case wire::PartStatus::kStaged:
+        break;  // the last fragment's reply tells
+      case wire::PartStatus::kNotMine:
+      case wire::PartStatus::kUnknownPull:
+        again = true;
+        break;
+    }
+  }
+  if (again && !slot->rebuild) {
+    // With keys at once where only the handle was gone; a moment later where another must come
+    // first.
+    const bool unknown = std::any_of(
+        reply.others.begin(), reply.others.end(),
+        [](const wire::PartReply& o) { return o.status == wire::PartStatus::kUnknownPull; });
+    slot->rebuild = true;
+    slot->rebuild_at_ns = now_ns + (unknown && !fragment ? 0 : kRegroupDelayNs);
+  }
+  if (empty(slot->unresolved)) return slot_resolved(now_ns, slot_id, fx);
+  if (slot->pushes.empty() &&
+      !slot->rebuild) {  // all fragments staged, yet not applied: send them again
+    slot->rebuild = true;
+    slot->rebuild_at_ns = now_ns + kRegroupDelayNs;
+  }
+  if (slot->rebuild && slot->pushes.empty() && now_ns >= slot->rebuild_at_ns)
+    rebuild_pushes(now_ns, *slot, fx);
+}
+
+// A partition expects an earlier batch. If that one is under way here, wait; else go back to it.
+// True: went back.
+bool WorkerCore::handle_gap(int64_t, Slot& slot, uint32_t watermark, WorkerEffects& fx) {
+  const bool under_way = std::any_of(slots_.begin(), slots_.end(), [&](const auto& other) {
+    return other->lease.purpose == wire::Purpose::kTrain &&
+           other->batch_id == BatchId{slot.batch_id.epoch, slot.batch_id.shard, watermark};
+  });
+  if (under_way) return false;
+  const wire::Lease lease = slot.lease;
+  Shard* shard = find_shard(lease);
+  DP_CHECK(shard != nullptr);
+  const auto same = [&](const auto& other) {
+    return other->lease.purpose == lease.purpose && other->lease.shard == lease.shard;
+  };
+  std::erase_if(slots_, same);
+  std::erase_if(end_slots_, same);
+  shard->next_push = shard->done = shard->floor = watermark;
+  shard->end.reset();
+  shard->end_sent = false;
+  fx.stops.push_back({shard->reading});
+  shard->reading = ++last_reading_;
+  fx.reads.push_back({lease, watermark, shard->reading});
+  return true;
+}
+
+void WorkerCore::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& fx) {
+  Slot* slot = find_slot(slot_id);
+  Shard* shard = find_shard(slot->lease);
+  DP_CHECK(shard != nullptr);
+  for (const PushPart& part : slot->pushes) requests_.erase(raw(part.request));
+  if (slot->is_end()) {
+    progress(now_ns, *shard, true, fx);
+    erase_slot(slot_id);
+    std::erase_if(shards_, [&](const auto& s) { return s.get() == shard; });
+    return request_leases(now_ns, fx);
+  }
+  if (slot->all_had_it && slot->watermark_min != UINT32_MAX)
+    shard->floor = std::max(shard->floor, slot->watermark_min);
+  ++shard->done;
+  records_ += slot->batch->batch.records;
+  erase_slot(slot_id);
+  if (now_ns - shard->progress_at_ns >= welcome_.heartbeat_ns / 4)
+    progress(now_ns, *shard, false, fx);
+  finish_shard_if_done(now_ns, shard->lease.shard, shard->lease.purpose, fx);
+}
+
+void WorkerCore::on_reject(int64_t now_ns, const wire::Message& message, WorkerEffects& fx) {
+  const auto asked = requests_.find(raw(message.envelope.request));
+  if (asked == requests_.end()) return;
+  Slot* slot = find_slot(asked->second.slot);
+  requests_.erase(asked);
+  if (slot == nullptr) return;
+  const auto& reject = std::get<wire::Reject>(message.body);
+  fail_shard(slot->lease, slot->batch_id.batch,
+             Error{reject.code, str("a ps refused the batch: ", reject.what)}, fx);
+  request_leases(now_ns, fx);
+}
+
+void WorkerCore::tick_slots(int64_t now_ns, WorkerEffects& fx) {
+  const auto look = [&](auto& slots) {
+    for (auto& slot : slots) {
+      if (slot->state == State::kPulling) {
+        for (size_t m = 0; m < slot->pulls.size(); ++m) {
+          if (!slot->pulls[m].done && now_ns >= slot->pulls[m].deadline_ns)
+            send_pull(now_ns, *slot, m, fx);
+        }
+      }
+      for (PushPart& part : slot->pushes) {
+        if (now_ns >= part.deadline_ns) send_push(now_ns, *slot, part, fx);
+      }
+      if (slot->rebuild && now_ns >= slot->rebuild_at_ns) rebuild_pushes(now_ns, *slot, fx);
+    }
+  };
+  look(slots_);
+  look(end_slots_);
+}
+
+}  // namespace downpour::worker

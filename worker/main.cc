@@ -1,0 +1,54 @@
+// downpour-worker: reads, computes and pushes. Needs only the chief's address; everything else comes from there.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "shared/base/error_text.h"
+#include "shared/base/version.h"
+#include "shared/env/clock.h"
+#include "shared/env/process.h"
+#include "shared/transport/reactor.h"
+#include "worker/runtime/worker_node.h"
+
+int main(int argc, char** argv) {
+  using namespace downpour;  // NOLINT: main only
+  CLI::App app{"Takes data shards from the chief, computes gradients, and pushes them to the ps. Ends by itself when the job ends."};
+  app.option_defaults()->always_capture_default();
+  worker::WorkerOptions options;
+  options.threads = 0;
+  int64_t connect_s = 10;
+  app.add_option("--chief", options.chief, "The chief's address: HOST:PORT, or a transport endpoint")->required()->group("Cluster");
+  app.add_option("--index", options.index, "Index of this worker; the chief gives one otherwise")->default_str("")->group("Cluster");
+  app.add_option("--connect-timeout", connect_s, "Seconds to wait for the chief")->group("Cluster");
+  app.add_option("--threads", options.threads, "Compute threads (0: all cores that affinity and cgroup allow)")->group("Resources");
+  app.add_option("--readers", options.reader_threads, "Reading threads (0: as the job says, else as many as compute threads)")->group("Resources");
+  app.set_version_flag("--version", kBuildVersion);
+  app.footer("Example:\n  downpour-worker --chief 10.0.0.1:7000 --threads 4");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : exit_code(ErrorCode::kUsage);
+  }
+  const auto fail = [](const Error& error) {
+    std::fputs(format_error(error, false).c_str(), stderr);
+    return exit_code(error.code);
+  };
+  if (auto address = transport::normalize_endpoint(options.chief); address) {
+    options.chief = *address;
+  } else {
+    return fail(address.error());
+  }
+  if (options.threads == 0) options.threads = allowed_cpus();
+  options.connect_timeout_ns = connect_s * kSecond;
+  transport::tune_malloc_for_frames();
+  const PosixClock clock;
+  auto transport = transport::make_zmq_transport();
+  worker::WorkerNode node(*transport, options);
+  if (auto started = node.start(clock.now_ns()); !started) return fail(started.error());
+  std::fprintf(stderr, "worker: %u compute thread%s\n", options.threads, options.threads == 1 ? "" : "s");
+  transport::Reactor reactor(*transport, clock);
+  reactor.add(node);
+  reactor.run();
+  transport->shutdown(2 * kSecond);
+  if (node.exit_code() != 0) std::fprintf(stderr, "error: %s\n", node.exit_reason().c_str());
+  return node.exit_code();
+}

@@ -1,0 +1,193 @@
+#include "worker/runtime/compute_pool.h"
+
+#include <cstring>
+#include <utility>
+
+namespace downpour::worker {
+namespace {
+
+// A frame of floats to be filled, and the Bytes that will carry it.
+struct Frame {
+  std::shared_ptr<float[]> floats;
+  Bytes bytes;
+};
+
+Frame make_frame(uint64_t bytes) {
+  Frame frame;
+  frame.floats = std::shared_ptr<float[]>(new float[bytes / sizeof(float) + 1]);
+  frame.bytes = Bytes(std::shared_ptr<const void>(frame.floats, frame.floats.get()),
+                      frame.floats.get(), bytes);
+  return frame;
+}
+
+std::vector<size_t> first_variables(const std::vector<TableSpec>& tables) {
+  std::vector<size_t> first;
+  size_t v = 0;
+  for (const TableSpec& table : tables) {
+    first.push_back(v);
+    v += table.members.size();
+  }
+  first.push_back(v);
+  return first;
+}
+
+// Where the rows of a run begin in the variable's own memory.
+uint64_t floats_before(const TableSpec& table, const PullPlan& plan, TableId id, uint32_t member,
+                       uint32_t key_begin) {
+  if (table.kind == TableKind::kEmbedding) return uint64_t(key_begin) * table.members[member].dim;
+  return uint64_t(plan.dense_blocks[raw(id)][key_begin]) * kDenseBlockFloats;
+}
+
+// Copies between the frame of a message and the variables' own memory; dense blocks one by one,
+// since a message may hold any of them.
+template <typename CopyRun>
+void for_each_copy(const std::vector<TableSpec>& tables, const std::vector<size_t>& first,
+                   const PullPlan& plan, const PartMessage& message, CopyRun&& copy) {
+  for_each_run(
+      tables, plan, message,
+      [&](TableId id, uint32_t m, uint64_t at, uint32_t begin, uint32_t count, uint64_t floats) {
+        const TableSpec& table = tables[raw(id)];
+        if (table.kind == TableKind::kEmbedding)
+          return copy(first[raw(id)] + m, floats_before(table, plan, id, m, begin), at, floats);
+        for (uint32_t k = begin; k < begin + count; ++k) {
+          const uint32_t block = table.row_floats(m, plan.dense_blocks[raw(id)][k]);
+          copy(first[raw(id)] + m, floats_before(table, plan, id, m, k), at, uint64_t(block));
+          at += block;
+        }
+      });
+}
+
+}  // namespace
+
+Computed run_step(const model::Graph& graph, const WorkerEffects::Compute& compute,
+                  StepScratch& scratch, int threads) {
+  const std::vector<TableSpec>& tables = graph.tables();
+  const std::vector<size_t> first = first_variables(tables);
+  const PreparedBatch& prepared = *compute.batch;
+  const PullPlan& plan = prepared.plan;
+  const bool train = prepared.lease.purpose == wire::Purpose::kTrain;
+  std::vector<model::VariableView> views(first.back());
+  std::vector<Frame> frames(plan.messages.size());
+  if (train) {
+    for (size_t m = 0; m < frames.size(); ++m) frames[m] = make_frame(plan.messages[m].value_bytes);
+  }
+
+  const bool in_place = plan.messages.size() == 1 &&
+                        reinterpret_cast<uintptr_t>(compute.values[0].data()) % alignof(float) == 0;
+  if (in_place) {
+    const auto* values = reinterpret_cast<const float*>(compute.values[0].data());
+    for_each_run(
+        tables, plan, plan.messages[0],
+        [&](TableId id, uint32_t m, uint64_t at, uint32_t, uint32_t, uint64_t) {
+          views[first[raw(id)] + m] = {values + at, train ? frames[0].floats.get() + at : nullptr};
+        });
+  } else {
+    scratch.values.resize(views.size());
+    scratch.gradients.resize(views.size());
+    for (size_t t = 0; t < tables.size(); ++t) {
+      uint64_t keys = 0;
+      for (const TableKeys& table : prepared.batch.tables)
+        if (raw(table.table) == t) keys = table.keys.size();
+      for (size_t m = 0; m < tables[t].members.size(); ++m) {
+        const uint64_t floats = tables[t].kind == TableKind::kEmbedding
+                                    ? keys * tables[t].members[m].dim
+                                    : tables[t].members[m].elements();
+        scratch.values[first[t] + m].resize(floats);
+        if (train) scratch.gradients[first[t] + m].resize(floats);
+        views[first[t] + m] = {scratch.values[first[t] + m].data(),
+                               train ? scratch.gradients[first[t] + m].data() : nullptr};
+      }
+    }
+    for (size_t i = 0; i < plan.messages.size(); ++i) {
+      for_each_copy(tables, first, plan, plan.messages[i],
+                    [&](size_t v, uint64_t to, uint64_t at, uint64_t floats) {
+                      std::memcpy(scratch.values[v].data() + to,
+                                  compute.values[i].data() + at * sizeof(float),
+                                  floats * sizeof(float));
+                    });
+    }
+  }
+
+  Computed computed{.slot = compute.slot};
+  if (train) {
+    const bool want_auc =
+        prepared.batch.id.batch % 8 == 0;  // a sample: the live line's AUC is a hint
+    graph.train(prepared.batch, views, *scratch.workspace, threads, want_auc, computed.metrics);
+    for (size_t i = 0; i < plan.messages.size(); ++i) {
+      if (!in_place) {
+        for_each_copy(tables, first, plan, plan.messages[i],
+                      [&](size_t v, uint64_t from, uint64_t at, uint64_t floats) {
+                        std::memcpy(frames[i].floats.get() + at, scratch.gradients[v].data() + from,
+                                    floats * sizeof(float));
+                      });
+      }
+      computed.gradients.push_back(std::move(frames[i].bytes));
+    }
+    return computed;
+  }
+  std::vector<std::vector<float>> predictions;
+  const bool eval = prepared.lease.purpose == wire::Purpose::kEval;
+  graph.forward(prepared.batch, views, *scratch.workspace, threads, predictions,
+                eval ? &computed.metrics : nullptr);
+  if (!eval) {
+    std::vector<float> all;
+    for (const std::vector<float>& output : predictions)
+      all.insert(all.end(), output.begin(), output.end());
+    computed.predictions = Bytes::of(std::move(all));
+  }
+  return computed;
+}
+
+ComputePool::ComputePool(const model::Graph& graph, uint32_t threads, uint32_t threads_per_batch,
+                         std::function<void()> wake)
+    : graph_(graph), threads_per_batch_(int(threads_per_batch)), wake_(std::move(wake)) {
+  for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
+}
+
+ComputePool::~ComputePool() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ComputePool::start(WorkerEffects::Compute&& compute) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(compute));
+  }
+  changed_.notify_one();
+}
+
+bool ComputePool::try_pop(Computed& computed) {
+  const std::lock_guard lock(mutex_);
+  if (done_.empty()) return false;
+  computed = std::move(done_.front());
+  done_.pop_front();
+  return true;
+}
+
+void ComputePool::run() {
+  StepScratch scratch(graph_);
+  for (;;) {
+    WorkerEffects::Compute task;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return closing_ || !tasks_.empty(); });
+      if (closing_) return;
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    Computed computed = run_step(graph_, task, scratch, threads_per_batch_);
+    task = {};  // the pulled frames go back to their pool before the result is handed over
+    {
+      const std::lock_guard lock(mutex_);
+      done_.push_back(std::move(computed));
+    }
+    wake_();
+  }
+}
+
+}  // namespace downpour::worker

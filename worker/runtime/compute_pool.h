@@ -1,0 +1,56 @@
+// Compute pool: threads that run the model on pulled batches, each batch on one of them (and OpenMP
+// inside).
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "shared/model/graph.h"
+#include "worker/core/events.h"
+
+namespace downpour::worker {
+
+class ComputePool {
+ public:
+  /// `threads` batches at once, each with `threads_per_batch` OpenMP threads. `wake` as in
+  /// ReaderPool.
+  ComputePool(const model::Graph& graph, uint32_t threads, uint32_t threads_per_batch,
+              std::function<void()> wake);
+  ~ComputePool();
+
+  void start(WorkerEffects::Compute&& compute);
+  bool try_pop(Computed& computed);
+
+ private:
+  void run();
+
+  const model::Graph& graph_;
+  const int threads_per_batch_;
+  std::function<void()> wake_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<WorkerEffects::Compute> tasks_;
+  std::deque<Computed> done_;
+  bool closing_ = false;
+  std::vector<std::thread> threads_;
+};
+
+/// Scratch memory of one thread for run_step(): variables that several messages brought, put
+/// together.
+struct StepScratch {
+  explicit StepScratch(const model::Graph& graph) : workspace(graph.make_workspace()) {}
+  std::unique_ptr<model::Workspace, void (*)(model::Workspace*)> workspace;
+  std::vector<std::vector<float>> values, gradients;  // by variable
+};
+
+/// One batch through the model: gathers the pulled frames, computes, cuts the gradients into frames
+/// again. With one message neither is copied.
+Computed run_step(const model::Graph& graph, const WorkerEffects::Compute& compute,
+                  StepScratch& scratch, int threads);
+
+}  // namespace downpour::worker

@@ -1,0 +1,196 @@
+#include "worker/runtime/worker_node.h"
+
+#include <algorithm>
+#include <unistd.h>
+#include <utility>
+
+#include "shared/base/version.h"
+#include "shared/env/process.h"
+#include "shared/job/job_file.h"
+
+namespace downpour::worker {
+namespace {
+
+WorkerConfig make_config(const WorkerOptions& options) {
+  return {.incarnation = Incarnation{random_id()},
+          .index = options.index,
+          .build = kBuildVersion,
+          .host = host_name(),
+          .pid = uint32_t(getpid()),
+          .threads = options.threads,
+          .leases_wanted = 2,
+          .connect_timeout_ns = options.connect_timeout_ns};
+}
+
+std::shared_ptr<const data::ReadPlan> make_read_plan(const Job& job, const model::Graph& graph,
+                                                     std::vector<plan::FileInfo> files,
+                                                     double holdout) {
+  auto plan = std::make_shared<data::ReadPlan>();
+  plan->data = job.data;
+  plan->layout = graph.inputs();
+  plan->seed = job.seed;
+  plan->batch_size = job.train.batch_size;
+  plan->drop_remainder = job.train.drop_remainder;
+  plan->holdout = holdout;
+  plan->files = std::move(files);
+  return plan;
+}
+
+}  // namespace
+
+WorkerNode::WorkerNode(transport::Transport& transport, WorkerOptions options)
+    : transport_(transport),
+      outbox_(transport),
+      options_(std::move(options)),
+      core_(make_config(options_)) {}
+
+WorkerNode::~WorkerNode() = default;
+
+Result<void> WorkerNode::start(int64_t now_ns) {
+  DP_TRY(chief_, transport_.connect(options_.chief));
+  ports_[raw(transport_.port_of(chief_))] = true;
+  incarnations_[raw(chief_)] = Incarnation{0};
+  peers_[0] = chief_;
+  WorkerEffects fx;
+  core_.start(now_ns, fx);
+  run(now_ns, fx);
+  return {};
+}
+
+void WorkerNode::on_message(int64_t now_ns, transport::PortId, transport::PeerId peer,
+                            wire::Message&& message) {
+  const auto from = incarnations_.find(raw(peer));
+  if (from == incarnations_.end()) return;
+  stats_.pulled_bytes += message.values.size();
+  WorkerEffects fx;
+  core_.on_message(now_ns, from->second, std::move(message), fx);
+  run(now_ns, fx);
+}
+
+void WorkerNode::on_malformed(int64_t, transport::PortId, transport::PeerId, const Error&) {
+  // Counted by the transport; the request behind it is repeated after its deadline.
+}
+
+bool WorkerNode::pump(int64_t now_ns) {
+  if (finished_) return false;
+  outbox_.flush();
+  if (now_ns >= stats_at_ns_) {
+    stats_at_ns_ = now_ns + kSecond / 4;
+    const ProcessUsage usage = process_usage();
+    stats_.rss_bytes_max = usage.rss_bytes_max;
+    stats_.cpu_ns = usage.cpu_ns;
+    if (readers_) stats_.read_bytes = readers_->bytes_read();
+    core_.set_stats(stats_);
+  }
+  WorkerEffects fx;
+  bool busy = false;
+  if (compute_) {
+    Computed computed;
+    while (compute_->try_pop(computed)) {
+      core_.on_computed(now_ns, std::move(computed), fx);
+      computed = {};
+      busy = true;
+    }
+    run(now_ns, fx);
+    fx.clear();
+  }
+  if (readers_) {
+    ReaderPool::Item item;
+    while (readers_->try_pop(core_.wants_batch() && placements_ != nullptr, item)) {
+      if (item.batch) {
+        core_.on_batch(now_ns, std::move(item.batch), fx);
+      } else if (item.end) {
+        core_.on_shard_end(now_ns, *item.end, fx);
+      } else {
+        core_.on_read_failed(now_ns, item.reading, *item.error, fx);
+      }
+      item = {};
+      busy = true;
+      run(now_ns, fx);
+      fx.clear();
+    }
+  }
+  if (now_ns >= core_.next_deadline_ns()) core_.on_tick(now_ns, fx);
+  run(now_ns, fx);
+  return busy;
+}
+
+int64_t WorkerNode::next_deadline_ns() const {
+  return outbox_.empty() ? core_.next_deadline_ns() : 0;
+}
+
+void WorkerNode::run(int64_t now_ns, WorkerEffects& fx) {
+  if (fx.welcomed) {
+    fx.welcomed = false;
+    set_up(now_ns, fx);
+  }
+  if (fx.placements) {
+    placements_ = fx.placements;
+    connect_owners(placements_->view);
+    if (readers_) readers_->set_placements(placements_);
+  }
+  for (const WorkerEffects::StopReading& stop : fx.stops) readers_->stop(stop.reading);
+  for (const WorkerEffects::Read& read : fx.reads)
+    readers_->read(read.lease, read.first_batch, read.reading);
+  for (WorkerEffects::Compute& compute : fx.computes) compute_->start(std::move(compute));
+  for (WorkerEffects::Send& send : fx.sends) {
+    const auto peer = peers_.find(raw(send.to));
+    if (peer == peers_.end()) continue;  // an owner of an older view: the request is regrouped
+    stats_.pushed_bytes += send.message.values.size();
+    outbox_.send(peer->second, std::move(send.message));
+  }
+  for (WorkerEffects::Exit& exit : fx.exits) {
+    finished_ = true;
+    exit_code_ = exit.code;
+    exit_reason_ = std::move(exit.reason);
+  }
+}
+
+void WorkerNode::connect_owners(const wire::View& view) {
+  for (const wire::Owner& owner : view.owners) {
+    if (peers_.contains(raw(owner.incarnation))) continue;
+    auto peer = transport_.connect(owner.endpoint);
+    if (!peer) continue;  // asked for again with the next view
+    peers_[raw(owner.incarnation)] = *peer;
+    incarnations_[raw(*peer)] = owner.incarnation;
+    ports_[raw(transport_.port_of(*peer))] = true;
+  }
+}
+
+// The job has come: builds the model and the readers.
+void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
+  const wire::Welcome& welcome = core_.welcome();
+  auto job = job_from_toml(welcome.job, welcome.base_dir);
+  if (!job) return core_.on_fatal(job.error(), fx);
+  job_ = std::move(*job);
+  auto graph = model::Graph::build(job_);
+  if (!graph) return core_.on_fatal(graph.error(), fx);
+  graph_ = std::move(*graph);
+
+  ReaderOptions readers;
+  readers.tables = graph_->tables();
+  readers.seed = job_.seed;
+  readers.train = make_read_plan(job_, *graph_, welcome.train_files, job_.eval.holdout);
+  readers.train_ranges = plan::cut_shards(welcome.train_files, welcome.shard_bytes);
+  readers.eval_held_out = welcome.eval_files.empty() && job_.eval.holdout > 0;
+  if (readers.eval_held_out || welcome.eval_files.empty()) {
+    readers.eval = readers.train;
+    readers.eval_ranges = readers.train_ranges;
+  } else {
+    readers.eval = make_read_plan(job_, *graph_, welcome.eval_files, 0);
+    readers.eval_ranges = plan::cut_shards(welcome.eval_files, welcome.shard_bytes);
+  }
+  const uint32_t threads = std::max(1U, options_.threads);
+  const uint32_t at_once = std::min(threads, std::max(1U, job_.train.in_flight));
+  readers.threads = options_.reader_threads > 0 ? options_.reader_threads
+                    : job_.data.parallelism > 0 ? job_.data.parallelism
+                                                : threads;
+  readers.batches_max = job_.data.prefetch > 0 ? job_.data.prefetch : 4 + threads;
+  readers_ = std::make_unique<ReaderPool>(std::move(readers), [this] { transport_.wake(); });
+  compute_ = std::make_unique<ComputePool>(*graph_, at_once, threads / at_once,
+                                           [this] { transport_.wake(); });
+  if (placements_) readers_->set_placements(placements_);
+  core_.configure(now_ns, graph_->tables(), job_.train.in_flight, fx);
+}
+
+}  // namespace downpour::worker

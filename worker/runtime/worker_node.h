@@ -1,0 +1,69 @@
+// Worker node: the shell of a worker core. Moves messages, runs readers and kernels on threads of
+// its own.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "shared/model/graph.h"
+#include "shared/transport/outbox.h"
+#include "shared/transport/reactor.h"
+#include "worker/core/worker_core.h"
+#include "worker/runtime/compute_pool.h"
+#include "worker/runtime/reader_pool.h"
+
+namespace downpour::worker {
+
+struct WorkerOptions {
+  std::string chief;  // endpoint
+  uint32_t index = UINT32_MAX;
+  uint32_t threads = 1;         // compute threads
+  uint32_t reader_threads = 0;  // 0: by the job, else as many as compute threads
+  int64_t connect_timeout_ns = 10 * kSecond;
+};
+
+class WorkerNode final : public transport::Node {
+ public:
+  WorkerNode(transport::Transport& transport, WorkerOptions options);
+  ~WorkerNode() override;
+
+  Result<void> start(int64_t now_ns);
+  bool owns(transport::PortId port) const override { return ports_.contains(raw(port)); }
+  void on_message(int64_t now_ns, transport::PortId port, transport::PeerId peer,
+                  wire::Message&& message) override;
+  void on_malformed(int64_t now_ns, transport::PortId port, transport::PeerId peer,
+                    const Error& error) override;
+  bool pump(int64_t now_ns) override;
+  int64_t next_deadline_ns() const override;
+  bool finished() const override { return finished_ && outbox_.empty(); }
+
+  int32_t exit_code() const { return exit_code_; }
+  const std::string& exit_reason() const { return exit_reason_; }
+
+ private:
+  void run(int64_t now_ns, WorkerEffects& fx);
+  void set_up(int64_t now_ns, WorkerEffects& fx);
+  void connect_owners(const wire::View& view);
+
+  transport::Transport& transport_;
+  transport::Outbox outbox_;
+  WorkerOptions options_;
+  WorkerCore core_;
+  Job job_;
+  std::unique_ptr<model::Graph> graph_;
+  std::unique_ptr<ReaderPool> readers_;
+  std::unique_ptr<ComputePool> compute_;
+  std::shared_ptr<const Placements> placements_;
+  transport::PeerId chief_{};
+  std::unordered_map<uint64_t, transport::PeerId> peers_;   // by incarnation
+  std::unordered_map<uint64_t, Incarnation> incarnations_;  // by peer
+  std::unordered_map<uint32_t, bool> ports_;
+  ProcessStats stats_;
+  int64_t stats_at_ns_ = 0;
+  bool finished_ = false;
+  int32_t exit_code_ = 0;
+  std::string exit_reason_;
+};
+
+}  // namespace downpour::worker
