@@ -50,7 +50,9 @@ class Transport {
   /// Starts to connect; messages queue (bounded) until it stands. Reconnects by itself.
   virtual Result<PeerId> connect(const std::string& endpoint) = 0;
   virtual PortId port_of(PeerId peer) const = 0;
-  /// Never blocks. On kFull and kGone the message is left untouched in the caller's hands.
+  /// Never blocks. On kFull and kGone the message is left untouched in the caller's hands; after kFull a poll() ends
+  /// when there is room again. A message that fits in no frame fails a DP_CHECK: where its size follows from what the
+  /// user wrote (a Welcome with its file list), ask wire::Codec::encode first.
   virtual SendStatus send(PeerId peer, wire::Message&& message) = 0;
   /// Closes a connected peer, or forgets one of a bound port.
   virtual void close(PeerId peer) = 0;
@@ -74,5 +76,9 @@ struct ZmqOptions {
 
 /// Transport over ZeroMQ. All instances of a process share one context, so that inproc reaches every thread.
 std::unique_ptr<Transport> make_zmq_transport(const ZmqOptions& options = {});
+
+/// Lets the allocator keep the memory of frames: else glibc maps and unmaps each, and touching fresh pages costs more
+/// than copying the frame. For mains to call once, before other threads start.
+void tune_malloc_for_frames();
 
 }  // namespace downpour::transport

@@ -1,0 +1,28 @@
+#include "shared/transport/credit.h"
+
+#include <cerrno>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace downpour::transport {
+
+Waker::Waker() : fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) { DP_CHECK(fd_ >= 0, errno); }
+
+Waker::~Waker() { ::close(fd_); }
+
+void Waker::wake() {
+  if (pending_.exchange(true)) return;
+  const uint64_t one = 1;
+  const auto written = ::write(fd_, &one, sizeof(one));
+  DP_CHECK(written == ssize_t{sizeof(one)}, errno);  // can't fail: the counter is 0 or 1
+}
+
+void Waker::clear() {
+  uint64_t count = 0;
+  const auto got = ::read(fd_, &count, sizeof(count));
+  (void)got;  // EAGAIN: another read was first
+  // Last: who woke us before this line finds us about to look, who wakes us after it writes again.
+  pending_.exchange(false);
+}
+
+}  // namespace downpour::transport

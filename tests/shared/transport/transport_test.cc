@@ -1,0 +1,516 @@
+#include "shared/transport/transport.h"
+
+#include <arpa/inet.h>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "shared/base/rng.h"
+#include "shared/base/units.h"
+#include "shared/wire/codec.h"
+
+namespace downpour::transport {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string ipc_endpoint(const char* name) {
+  return str("ipc:///tmp/downpour-test-", ::getpid(), "-", name);
+}
+std::string path_of(const std::string& ipc) { return ipc.substr(6); }
+
+wire::Message sealed(uint32_t epochs) { return {.body = wire::Sealed{epochs}}; }
+uint32_t epochs_of(const wire::Message& message) {
+  return std::get<wire::Sealed>(message.body).epochs;
+}
+
+wire::Message predictions(size_t floats, uint32_t batch = 0) {
+  return {.envelope = {.run = 1, .view = {1, 2}, .request = RequestId(batch + 1)},
+          .body = wire::PredictReport{.batch = batch},
+          .values = Bytes::of(std::vector<float>(floats, 0.5F))};
+}
+
+struct Received {
+  PortId port{};
+  PeerId peer{};
+  wire::Message message;
+};
+
+/// A transport and what arrived at it.
+struct Node {
+  explicit Node(const ZmqOptions& options = {}) : transport(make_zmq_transport(options)) {}
+
+  /// Polls until `count` messages are in, or 10 s passed.
+  bool wait(size_t count) {
+    return wait_until([&] { return received.size() >= count; });
+  }
+  template <typename Condition>
+  bool wait_until(Condition&& condition) {
+    const auto deadline = Clock::now() + std::chrono::seconds(10);
+    while (!condition()) {
+      if (Clock::now() > deadline) return false;
+      poll(20 * kMillisecond);
+    }
+    return true;
+  }
+  size_t poll(int64_t timeout_ns, size_t messages_max = 1000) {
+    return transport->poll(
+        timeout_ns, messages_max,
+        {.on_message =
+             [&](PortId port, PeerId peer, wire::Message&& message) {
+               received.push_back({port, peer, std::move(message)});
+             },
+         .on_malformed = [&](PortId, PeerId, const Error& error) { errors.push_back(error); }});
+  }
+
+  std::unique_ptr<Transport> transport;
+  std::vector<Received> received;
+  std::vector<Error> errors;
+};
+
+std::string bound(Node& node, const std::string& endpoint) {
+  const Result<PortId> port = node.transport->bind(endpoint);
+  if (!port) FAIL(port.error().what);
+  return node.transport->endpoint(*port);
+}
+PeerId connected(Node& node, const std::string& endpoint) {
+  const Result<PeerId> peer = node.transport->connect(endpoint);
+  if (!peer) FAIL(peer.error().what);
+  return *peer;
+}
+
+/// Answers every message with itself until told to stop (an empty Sealed).
+void echo(Transport& transport) {
+  bool stop = false;
+  while (!stop) {
+    transport.poll(kSecond, 100,
+                   {.on_message =
+                        [&](PortId, PeerId peer, wire::Message&& message) {
+                          const auto* last = std::get_if<wire::Sealed>(&message.body);
+                          if (last != nullptr && last->epochs == UINT32_MAX) stop = true;
+                          while (transport.send(peer, std::move(message)) == SendStatus::kFull)
+                            std::this_thread::yield();
+                        },
+                    .on_malformed = {}});
+  }
+}
+
+TEST_CASE("requests and answers cross threads with their payloads, over every kind of endpoint",
+          "[transport]") {
+  const std::string wanted =
+      GENERATE(as<std::string>(), "inproc://echo", "ipc", "tcp://127.0.0.1:*");
+  const std::string given = wanted == "ipc" ? ipc_endpoint("echo") : wanted;
+  Node client;
+  Node echoing;
+  const std::string endpoint = bound(echoing, given);
+  CHECK_THAT(endpoint, !Catch::EndsWith("*"));
+  std::thread thread([&] { echo(*echoing.transport); });
+  const PeerId peer = connected(client, endpoint);
+  constexpr uint32_t kCount = 200;
+  for (uint32_t i = 0; i < kCount; ++i) {
+    wire::Message message = predictions(1 + 100 * i, i);
+    REQUIRE(client.wait_until([&] {
+      const SendStatus status = client.transport->send(peer, std::move(message));
+      return status == SendStatus::kSent;
+    }));
+  }
+  CHECK(client.wait(kCount));
+  for (uint32_t i = 0; i < client.received.size(); ++i) {
+    const Received& got = client.received[i];
+    REQUIRE(got.peer == peer);
+    REQUIRE(got.port == client.transport->port_of(peer));
+    REQUIRE(std::get<wire::PredictReport>(got.message.body).batch == i);  // in order
+    REQUIRE(got.message.envelope == predictions(1, i).envelope);
+    REQUIRE(got.message.values.size() == 4 * (1 + 100 * i));
+    REQUIRE(got.message.values.load<float>(100 * i) == 0.5F);
+  }
+  CHECK(client.transport->stats().sent_messages == kCount);
+  CHECK(client.transport->stats().received_messages == kCount);
+  REQUIRE(client.transport->send(peer, sealed(UINT32_MAX)) == SendStatus::kSent);
+  CHECK(client.wait(kCount + 1));
+  thread.join();
+}
+
+TEST_CASE("two ports of one transport are joined by a queue that passes the very same memory",
+          "[transport]") {
+  Node node;
+  const Result<PortId> port = node.transport->bind("tcp://127.0.0.1:*");
+  REQUIRE(port);
+  const PeerId peer = connected(node, node.transport->endpoint(*port));
+  wire::Message message = predictions(1000);
+  const uint8_t* memory = message.values.data();
+  REQUIRE(node.transport->send(peer, std::move(message)) == SendStatus::kSent);
+  REQUIRE(node.poll(0) == 1);
+  CHECK(node.received[0].port == *port);
+  CHECK(node.received[0].message.values.data() == memory);
+  REQUIRE(node.transport->send(node.received[0].peer, sealed(7)) == SendStatus::kSent);
+  REQUIRE(node.poll(0) == 1);
+  CHECK(node.received[1].peer == peer);
+  CHECK(node.received[1].port == node.transport->port_of(peer));
+  node.transport->close(peer);
+  CHECK(node.transport->send(node.received[0].peer, sealed(8)) == SendStatus::kGone);
+  CHECK(node.transport->send(peer, sealed(8)) == SendStatus::kGone);
+}
+
+TEST_CASE("inproc passes pointers, and frees what nobody received", "[transport]") {
+  Node a;
+  Node b;
+  const PeerId peer = connected(b, "inproc://pointers");  // before anybody is bound there
+  wire::Message message = predictions(1000);
+  const uint8_t* memory = message.values.data();
+  REQUIRE(b.transport->send(peer, std::move(message)) == SendStatus::kSent);
+  bound(a, "inproc://pointers");
+  REQUIRE(a.wait(1));
+  CHECK(a.received[0].message.values.data() == memory);
+  REQUIRE(b.transport->send(peer, predictions(1000)) ==
+          SendStatus::kSent);  // leak checkers look at this one
+}
+
+TEST_CASE("a peer that takes nothing makes send say kFull, and poll ends when there is room again",
+          "[transport]") {
+  const std::string wanted =
+      GENERATE(as<std::string>(), "inproc://full", "ipc", "tcp://127.0.0.1:*");
+  Node slow;
+  Node sender({.send_bytes_max = 8 * kMiB});
+  const std::string endpoint = bound(slow, wanted == "ipc" ? ipc_endpoint("full") : wanted);
+  const PeerId peer = connected(sender, endpoint);
+  uint32_t sent = 0;
+  wire::Message message = predictions(200'000, 0);
+  for (;; ++sent) {
+    REQUIRE(sent < 1000);
+    message = predictions(200'000, sent);
+    if (sender.transport->send(peer, std::move(message)) != SendStatus::kSent) {
+      // What the kernel and the other side's queue took may have left room by now.
+      sender.poll(200 * kMillisecond);
+      if (sender.transport->send(peer, std::move(message)) != SendStatus::kSent) break;
+    }
+  }
+  REQUIRE(message.values.size() == 800'000);  // still in our hands
+  CHECK(sent >= 8);
+  std::thread thread([&] { slow.wait(sent); });
+  const auto before = Clock::now();
+  CHECK(sender.poll(10 * kSecond) == 0);
+  CHECK(Clock::now() - before < std::chrono::seconds(5));
+  CHECK(sender.transport->send(peer, std::move(message)) == SendStatus::kSent);
+  thread.join();
+  CHECK(slow.wait(sent + 1));
+}
+
+TEST_CASE(
+    "what is sent before the other side is there arrives once it is, and again after it came back",
+    "[transport]") {
+  Node client;
+  std::string endpoint = ipc_endpoint("later");
+  if (GENERATE(true, false)) {
+    Node probe;
+    endpoint =
+        bound(probe, "tcp://127.0.0.1:*");  // a port that is free as soon as the probe is gone
+  }
+  const PeerId peer = connected(client, endpoint);
+  for (uint32_t i = 0; i < 10; ++i)
+    REQUIRE(client.transport->send(peer, sealed(i)) == SendStatus::kSent);
+  CHECK(client.transport->stats().sent_messages == 10);
+  std::vector<PeerId> seen;
+  for (uint32_t life = 0; life < 2; ++life) {
+    Node node;
+    REQUIRE(node.wait_until([&] { return node.transport->bind(endpoint).has_value(); }));
+    std::atomic<bool> done = false;
+    std::thread thread([&] { client.wait_until([&] { return done.load(); }); });
+    CHECK(node.wait(1));
+    done = true;
+    client.transport->wake();
+    thread.join();
+    if (life == 0) CHECK(node.wait(10));
+    CHECK(epochs_of(node.received[0].message) == (life == 0 ? 0 : 100));
+    const PeerId back = node.received[0].peer;
+    const size_t before = client.received.size();
+    REQUIRE(node.transport->send(back, sealed(50)) == SendStatus::kSent);
+    CHECK(client.wait(before + 1));
+    if (life == 1) break;
+    node.transport.reset();
+    // A message may be lost with the connection; those sent once it is known to be gone are not.
+    client.poll(300 * kMillisecond);
+    REQUIRE(client.transport->send(peer, sealed(100)) == SendStatus::kSent);
+  }
+}
+
+TEST_CASE("a bound port learns that a peer is gone when it sends", "[transport]") {
+  Node node;
+  const std::string endpoint = bound(node, "tcp://127.0.0.1:*");
+  {
+    Node client;
+    REQUIRE(client.transport->send(connected(client, endpoint), sealed(1)) == SendStatus::kSent);
+    client.poll(50 * kMillisecond);
+    REQUIRE(node.wait(1));
+    client.transport->shutdown(kSecond);
+  }
+  const PeerId peer = node.received[0].peer;
+  CHECK(
+      node.wait_until([&] { return node.transport->send(peer, sealed(2)) == SendStatus::kGone; }));
+  CHECK(node.transport->send(PeerId(12345), sealed(2)) == SendStatus::kGone);
+}
+
+TEST_CASE("wake ends a poll from another thread, and a wake that came first is not lost",
+          "[transport]") {
+  Node node;
+  bound(node, "tcp://127.0.0.1:*");
+  node.transport->wake();
+  node.transport->wake();
+  const auto before = Clock::now();
+  CHECK(node.poll(10 * kSecond) == 0);
+  std::thread thread([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    node.transport->wake();
+  });
+  CHECK(node.poll(-1) == 0);
+  thread.join();
+  CHECK(Clock::now() - before < std::chrono::seconds(5));
+  const auto then = Clock::now();
+  CHECK(node.poll(30 * kMillisecond) == 0);  // nothing is left of the wakes
+  CHECK(Clock::now() - then >= std::chrono::milliseconds(29));
+}
+
+TEST_CASE("poll delivers no more than asked for and keeps the rest", "[transport]") {
+  Node node;
+  Node client;
+  const PeerId peer = connected(client, bound(node, "inproc://bounded"));
+  for (uint32_t i = 0; i < 50; ++i)
+    REQUIRE(client.transport->send(peer, sealed(i)) == SendStatus::kSent);
+  CHECK(node.poll(kSecond, 20) == 20);
+  CHECK(node.poll(kSecond, 20) == 20);
+  CHECK(node.poll(kSecond, 20) == 10);
+  for (uint32_t i = 0; i < 50; ++i) CHECK(epochs_of(node.received[i].message) == i);
+}
+
+TEST_CASE("one noisy peer does not keep the others waiting", "[transport]") {
+  Node node;
+  Node noisy;
+  Node quiet;
+  const PeerId much = connected(noisy, bound(node, "inproc://noisy"));
+  const PeerId little = connected(quiet, bound(node, "inproc://quiet"));
+  for (uint32_t i = 0; i < 500; ++i)
+    REQUIRE(noisy.transport->send(much, sealed(i)) == SendStatus::kSent);
+  REQUIRE(quiet.transport->send(little, sealed(1000)) == SendStatus::kSent);
+  node.poll(kSecond, 100);
+  const auto from_quiet = [](const Received& got) { return epochs_of(got.message) == 1000; };
+  CHECK(std::any_of(node.received.begin(), node.received.end(), from_quiet));
+}
+
+TEST_CASE("a callback may send, connect and close", "[transport]") {
+  Node node;
+  const Result<PortId> port = node.transport->bind("inproc://reentrant");
+  REQUIRE(port);
+  Node client;
+  const PeerId peer = connected(client, "inproc://reentrant");
+  for (uint32_t i = 0; i < 3; ++i)
+    REQUIRE(client.transport->send(peer, sealed(i)) == SendStatus::kSent);
+  size_t calls = 0;
+  node.transport->poll(
+      kSecond, 10,
+      {.on_message =
+           [&](PortId at, PeerId from, wire::Message&& message) {
+             ++calls;
+             CHECK(node.transport->send(from, std::move(message)) == SendStatus::kSent);
+             CHECK(node.transport->connect("inproc://elsewhere"));
+             node.transport->close(at);
+           },
+       .on_malformed = {}});
+  CHECK(calls == 1);
+  CHECK(node.transport->endpoint(*port).empty());
+}
+
+TEST_CASE("ports that can't be bound say why", "[transport]") {
+  Node node;
+  const auto code = [&](const std::string& endpoint) {
+    const Result<PortId> port = node.transport->bind(endpoint);
+    REQUIRE_FALSE(port);
+    return port.error().code;
+  };
+  Node other;
+  const std::string taken = bound(other, "tcp://127.0.0.1:*");
+  const Result<PortId> again = node.transport->bind(taken);
+  REQUIRE_FALSE(again);
+  CHECK(again.error().code == ErrorCode::kUnavailable);
+  CHECK(again.error().what == str("port ", taken.substr(6), " is in use"));
+  CHECK_FALSE(again.error().hint.empty());
+  const std::string socket = bound(other, ipc_endpoint("taken"));
+  CHECK(code(socket) == ErrorCode::kUnavailable);  // ZeroMQ itself would take it away
+  CHECK(code(bound(other, "inproc://taken")) == ErrorCode::kUnavailable);
+  CHECK(code("ipc:///no/such/folder/x") == ErrorCode::kCannotCreate);
+  CHECK(code("tcp://203.0.113.7:5555") == ErrorCode::kConfig);
+  CHECK(code("tcp://not an address:5555") == ErrorCode::kConfig);
+  CHECK(code("nonsense") == ErrorCode::kConfig);
+  CHECK_FALSE(node.transport->connect("tcp://host"));
+}
+
+TEST_CASE(
+    "an ipc socket is gone from the file system after close, and one left by a crash is replaced",
+    "[transport]") {
+  const std::string endpoint = ipc_endpoint("left");
+  Node node;
+  const Result<PortId> port = node.transport->bind(endpoint);
+  REQUIRE(port);
+  CHECK(std::filesystem::exists(path_of(endpoint)));
+  node.transport->close(*port);
+  CHECK(node.wait_until([&] { return !std::filesystem::exists(path_of(endpoint)); }));
+  const int fd =
+      ::socket(AF_UNIX, SOCK_STREAM, 0);  // bound and closed: the file stays, as after kill -9
+  struct {
+    uint16_t family = AF_UNIX;
+    char path[108] = {};
+  } address;
+  std::strncpy(address.path, path_of(endpoint).c_str(), sizeof(address.path) - 1);
+  REQUIRE(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+  ::close(fd);
+  bound(node, endpoint);
+}
+
+TEST_CASE("shutdown lets what was sent arrive", "[transport]") {
+  Node node;
+  const std::string endpoint = bound(node, "tcp://127.0.0.1:*");
+  std::thread thread([&] {
+    Node client;
+    const PeerId peer = connected(client, endpoint);
+    for (uint32_t i = 0; i < 5; ++i)
+      CHECK(client.transport->send(peer, predictions(200'000, i)) == SendStatus::kSent);
+    client.transport->shutdown(5 * kSecond);
+    CHECK(client.transport->send(peer, sealed(1)) == SendStatus::kGone);
+  });
+  CHECK(node.wait(5));
+  thread.join();
+}
+
+// ---- hostile peers
+
+int raw_connection(const std::string& endpoint) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(uint16_t(std::stoi(endpoint.substr(endpoint.rfind(':') + 1))));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
+  return fd;
+}
+
+void raw_send(int fd, const std::string& bytes) {
+  (void)::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+}
+
+std::string raw_receive(int fd, size_t least) {
+  std::string out(4096, '\0');
+  size_t got = 0;
+  while (got < least) {
+    const ssize_t n = ::recv(fd, out.data() + got, out.size() - got, 0);
+    REQUIRE(n > 0);
+    got += size_t(n);
+  }
+  out.resize(got);
+  return out;
+}
+
+/// A connection after the handshake of ZMTP 3.0 without security, by hand; with a routing id of the
+/// peer's own choice if it is not empty.
+int zmtp_connection(const std::string& endpoint, const std::string& identity = {}) {
+  const int fd = raw_connection(endpoint);
+  std::string greeting("\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL", 16);
+  greeting.resize(64, '\0');
+  raw_send(fd, greeting);
+  std::string ready("\5READY\13Socket-Type\0\0\0\6DEALER", 28);
+  if (!identity.empty())
+    ready += std::string("\10Identity\0\0\0", 12) + char(identity.size()) + identity;
+  constexpr size_t kTheirReadyBytes = 2 + 28 + 13;
+  const size_t received = raw_receive(fd, 64).size();
+  raw_send(fd, std::string(1, '\4') + char(ready.size()) + ready);
+  if (received < 64 + kTheirReadyBytes) raw_receive(fd, 64 + kTheirReadyBytes - received);
+  return fd;
+}
+std::string zmtp_frame(const std::string& body, bool more) {
+  return std::string(1, char(more ? 1 : 0)) + char(body.size()) + body;
+}
+std::string header_frame() {
+  wire::Codec codec;
+  const auto frame = codec.encode(sealed(5));
+  REQUIRE(frame);
+  return {frame->begin(), frame->end()};
+}
+
+TEST_CASE("a peer written by hand is understood, so that the tests below test what they say",
+          "[transport]") {
+  Node node;
+  const int fd = zmtp_connection(bound(node, "tcp://127.0.0.1:*"));
+  raw_send(fd, zmtp_frame(header_frame(), false));
+  REQUIRE(node.wait(1));
+  CHECK(epochs_of(node.received[0].message) == 5);
+  ::close(fd);
+}
+
+TEST_CASE("malformed messages are counted, answered with Reject, and too many of them end the peer",
+          "[transport]") {
+  Node node;
+  const int fd = zmtp_connection(bound(node, "tcp://127.0.0.1:*"));
+  std::string bad = header_frame();
+  bad[60] = char(bad[60] ^ 1);
+  for (int i = 0; i < 40; ++i) raw_send(fd, zmtp_frame(bad, false));
+  raw_send(fd, zmtp_frame(header_frame(), false));  // good, but too late
+  CHECK(node.wait_until([&] { return node.transport->stats().malformed == 41; }));
+  CHECK(node.received.empty());
+  REQUIRE(node.errors.size() == 17);  // silence after the one that dropped it
+  CHECK(node.errors[0].what == "header frame fails its checksum");
+  CHECK_THAT(node.errors[0].where, Catch::EndsWith(" from 127.0.0.1"));
+  const std::string answer = raw_receive(fd, 100);
+  CHECK(answer.find("header frame fails its checksum") != std::string::npos);
+  ::close(fd);
+}
+
+TEST_CASE("a message of too many frames ends the peer at once", "[transport]") {
+  Node node;
+  const int fd = zmtp_connection(bound(node, "tcp://127.0.0.1:*"));
+  for (int i = 0; i < 3; ++i) raw_send(fd, zmtp_frame(i == 0 ? header_frame() : "12345678", true));
+  raw_send(fd, zmtp_frame("12345678", false));
+  raw_send(fd, zmtp_frame(header_frame(), false));
+  CHECK(node.wait_until([&] { return node.transport->stats().malformed == 2; }));
+  CHECK(node.received.empty());
+  REQUIRE(node.errors.size() == 1);
+  CHECK(node.errors[0].what == "message of 4 frames, at most 3");
+  ::close(fd);
+}
+
+TEST_CASE("a routing id that the peer chose is refused", "[transport]") {
+  Node node;
+  const int fd = zmtp_connection(bound(node, "tcp://127.0.0.1:*"), "evil!");
+  raw_send(fd, zmtp_frame(header_frame(), false));
+  CHECK(node.wait_until([&] { return node.transport->stats().malformed == 1; }));
+  CHECK(node.received.empty());
+  ::close(fd);
+}
+
+TEST_CASE("random bytes on a port harm nobody", "[transport]") {
+  Node node;
+  Node client;
+  const std::string endpoint = bound(node, "tcp://127.0.0.1:*");
+  const PeerId peer = connected(client, endpoint);
+  Rng rng(1);
+  for (int connection = 0; connection < 60; ++connection) {
+    const int fd = connection % 2 == 0 ? zmtp_connection(endpoint) : raw_connection(endpoint);
+    std::string bytes =
+        connection % 4 == 1 ? std::string("\1\0", 2) : std::string();  // as ZMTP 1.0 begins
+    for (size_t n = rng.below(3000); n > 0; --n) bytes.push_back(char(rng.next()));
+    raw_send(fd, bytes);
+    node.poll(0);
+    ::close(fd);
+  }
+  REQUIRE(client.transport->send(peer, sealed(9)) == SendStatus::kSent);
+  CHECK(client.poll(100 * kMillisecond) == 0);
+  REQUIRE(node.wait(1));
+  CHECK(node.received.size() == 1);
+  CHECK(epochs_of(node.received[0].message) == 9);
+}
+
+}  // namespace
+}  // namespace downpour::transport
