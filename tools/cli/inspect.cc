@@ -1,0 +1,285 @@
+#include "tools/cli/inspect.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <iostream>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "shared/base/error_text.h"
+#include "shared/base/str.h"
+#include "shared/env/storage.h"
+
+namespace downpour::tools {
+namespace {
+
+using checkpoint::Manifest;
+using checkpoint::Summary;
+using checkpoint::VariableSummary;
+using Json = nlohmann::ordered_json;
+
+/// 1234567 -> "1,234,567".
+std::string grouped(uint64_t n) {
+  std::string text = std::to_string(n);
+  for (size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, ",");
+  return text;
+}
+
+std::string bytes_text(uint64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
+  double value = double(bytes);
+  size_t unit = 0;
+  for (; value >= 999.95 && unit + 1 < std::size(kUnits); ++unit) value /= 1000;
+  char text[32];
+  std::snprintf(text, sizeof(text), unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
+  return text;
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.4g", value);
+  return text;
+}
+
+std::string percent(uint64_t part, uint64_t whole) {
+  if (whole == 0) return "-";
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f %%", 100.0 * double(part) / double(whole));
+  return text;
+}
+
+std::string hex(uint64_t value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+std::string utc(int64_t unix_s) {
+  const std::time_t time = unix_s;
+  std::tm parts{};
+  char text[32];
+  if (::gmtime_r(&time, &parts) == nullptr ||
+      std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &parts) == 0) {
+    return str(unix_s, " s");
+  }
+  return text;
+}
+
+/// Names come from a file: nothing in them may steer a terminal.
+std::string printable(const std::string& name) {
+  std::string text = name;
+  for (char& c : text) {
+    if (uint8_t(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return text;
+}
+
+const char* optimizer_name(OptimizerType type) {
+  switch (type) {
+    case OptimizerType::kSgd:
+      return "sgd";
+    case OptimizerType::kMomentum:
+      return "momentum";
+    case OptimizerType::kAdagrad:
+      return "adagrad";
+    case OptimizerType::kAdam:
+      return "adam";
+    case OptimizerType::kFtrl:
+      return "ftrl";
+  }
+  return "?";
+}
+
+std::string shape_text(const VariableSummary& variable) {
+  if (variable.kind == TableKind::kEmbedding) return str("key x ", variable.spec.dim);
+  std::string text;
+  for (const uint32_t d : variable.spec.shape) text += str(text.empty() ? "" : " x ", d);
+  return text.empty() ? "scalar" : text;
+}
+
+/// Rows of cells as text: first two columns to the left, numbers to the right.
+std::string table_text(const std::vector<std::vector<std::string>>& rows) {
+  constexpr size_t kLeftColumns = 2;
+  std::vector<size_t> widths(rows[0].size());
+  for (const auto& row : rows) {
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t c = 0; c < row.size(); ++c) {
+      const std::string pad(widths[c] - row[c].size(), ' ');
+      line += (c == 0 ? "" : "  ") + (c < kLeftColumns ? row[c] + pad : pad + row[c]);
+    }
+    text += "  " + line + "\n";
+  }
+  return text;
+}
+
+uint64_t accounted(const wire::ShardCounts& counts) {
+  return counts.applied + counts.filtered + counts.skipped + counts.dropped + counts.quarantined;
+}
+
+std::string variables_text(const Summary& summary) {
+  std::vector<std::vector<std::string>> rows = {{"variable", "optimizer", "shape", "rows",
+                                                 "weights", "slots", "l2 norm", "min", "max",
+                                                 "zeros"}};
+  std::string warnings;
+  for (const VariableSummary& v : summary.variables) {
+    const bool embedding = v.kind == TableKind::kEmbedding;
+    rows.push_back({printable(v.spec.name), optimizer_name(v.spec.optimizer.type), shape_text(v),
+                    embedding ? grouped(v.rows) : "-", bytes_text(v.weight_bytes),
+                    bytes_text(v.slot_bytes), number(v.l2_norm), number(v.min), number(v.max),
+                    percent(v.zeros, v.elements)});
+    if (v.non_finite > 0) {
+      warnings += str("warning: ", printable(v.spec.name), " holds ", grouped(v.non_finite),
+                      " weights that are not finite\n");
+    }
+    if (!embedding && v.elements < v.spec.elements()) {
+      warnings += str("note: ", printable(v.spec.name), " stores ", grouped(v.elements), " of ",
+                      grouped(v.spec.elements()), " weights; the others are as initialized\n");
+    }
+  }
+  return "variables\n" + table_text(rows) + warnings;
+}
+
+std::string account_text(const Manifest& manifest) {
+  if (manifest.epochs.empty()) return {};
+  std::vector<std::vector<std::string>> rows = {{"epoch", "state", "shards", "batches", "read",
+                                                 "applied", "filtered", "skipped", "dropped",
+                                                 "quarantined"}};
+  std::string warnings;
+  for (const checkpoint::EpochRecord& epoch : manifest.epochs) {
+    const wire::ShardCounts& c = epoch.counts;
+    const char* state = epoch.epoch < manifest.sealed_epochs      ? "sealed"
+                        : epoch.epoch < manifest.completed_epochs ? "complete"
+                                                                  : "open";
+    rows.push_back({str(epoch.epoch), state, grouped(epoch.shards), grouped(c.batches),
+                    grouped(c.read), grouped(c.applied), grouped(c.filtered), grouped(c.skipped),
+                    grouped(c.dropped), grouped(c.quarantined)});
+    if (c.read != accounted(c)) {
+      warnings +=
+          str("warning: the account of epoch ", epoch.epoch, " does not balance: ", grouped(c.read),
+              " records read, ", grouped(accounted(c)), " accounted for\n");
+    }
+  }
+  return "account\n" + table_text(rows) + warnings;
+}
+
+Json counts_json(const wire::ShardCounts& c) {
+  return {{"batches", c.batches},        {"read", c.read},       {"applied", c.applied},
+          {"filtered", c.filtered},      {"skipped", c.skipped}, {"dropped", c.dropped},
+          {"quarantined", c.quarantined}};
+}
+
+Json variable_json(const VariableSummary& v) {
+  Json json = {{"name", v.spec.name},
+               {"table", v.table},
+               {"kind", v.kind == TableKind::kEmbedding ? "embedding" : "dense"},
+               {"optimizer", optimizer_name(v.spec.optimizer.type)},
+               {"learning_rate", v.spec.optimizer.learning_rate}};
+  if (v.kind == TableKind::kEmbedding) {
+    json["dim"] = v.spec.dim;
+    json["rows"] = v.rows;
+  } else {
+    json["shape"] = v.spec.shape;
+  }
+  json.update({{"elements", v.elements},
+               {"weight_bytes", v.weight_bytes},
+               {"slot_bytes", v.slot_bytes},
+               {"l2_norm", v.l2_norm},
+               {"min", v.min},
+               {"max", v.max},
+               {"zeros", v.zeros},
+               {"non_finite", v.non_finite}});
+  return json;
+}
+
+Json epoch_json(const checkpoint::EpochRecord& epoch) {
+  Json json = {
+      {"epoch", epoch.epoch}, {"shards", epoch.shards}, {"counts", counts_json(epoch.counts)}};
+  Json summary = Json::parse(epoch.summary, nullptr, /*allow_exceptions=*/false);
+  json["summary"] = summary.is_discarded() ? Json(epoch.summary) : std::move(summary);
+  return json;
+}
+
+}  // namespace
+
+std::string summary_text(const Summary& summary) {
+  const Manifest& manifest = summary.manifest;
+  std::string text = str("checkpoint ", manifest.id, " of run ", hex(manifest.run), ", written ",
+                         utc(manifest.created_unix_s), " by downpour ", printable(manifest.build),
+                         "\n  ", summary.manifest_path, "\n");
+  for (const std::string& reason : summary.skipped)
+    text += "warning: skipped " + printable(reason) + "\n";
+  text += str("  epochs: ", manifest.completed_epochs, " complete, ", manifest.sealed_epochs,
+              " sealed\n");
+  for (const checkpoint::OpenEpochSummary& epoch : summary.open_epochs) {
+    text += str("  epoch ", epoch.epoch, ", not sealed: ", grouped(epoch.shards_ended_min), " to ",
+                grouped(epoch.shards_ended_max), " shards ended at a partition\n");
+  }
+  text += str("  ", manifest.partitions, " partitions of ", grouped(summary.rows_min), " to ",
+              grouped(summary.rows_max), " rows (median ", grouped(summary.rows_median), "), ",
+              grouped(summary.rows), " in all; versions ", grouped(summary.version_min), " to ",
+              grouped(summary.version_max), "\n  ", bytes_text(summary.bytes), " in ",
+              summary.files, summary.files == 1 ? " file" : " files", ", every checksum good\n");
+  text += variables_text(summary);
+  text += account_text(manifest);
+  return text;
+}
+
+std::string summary_json(const Summary& summary) {
+  const Manifest& manifest = summary.manifest;
+  Json json = {{"checkpoint", {{"term", manifest.id.term}, {"n", manifest.id.n}}},
+               {"manifest", summary.manifest_path},
+               {"run", hex(manifest.run)},
+               {"plan", hex(manifest.plan_hash)},
+               {"build", manifest.build},
+               {"created_unix_s", manifest.created_unix_s},
+               {"completed_epochs", manifest.completed_epochs},
+               {"sealed_epochs", manifest.sealed_epochs},
+               {"files", summary.files},
+               {"bytes", summary.bytes},
+               {"verified", true},
+               {"skipped", summary.skipped},
+               {"partitions",
+                {{"count", manifest.partitions},
+                 {"rows", summary.rows},
+                 {"rows_min", summary.rows_min},
+                 {"rows_median", summary.rows_median},
+                 {"rows_max", summary.rows_max},
+                 {"version_min", summary.version_min},
+                 {"version_max", summary.version_max}}}};
+  json["variables"] = Json::array();
+  for (const VariableSummary& variable : summary.variables)
+    json["variables"].push_back(variable_json(variable));
+  json["epochs"] = Json::array();
+  for (const checkpoint::EpochRecord& epoch : manifest.epochs)
+    json["epochs"].push_back(epoch_json(epoch));
+  json["open_epochs"] = Json::array();
+  for (const checkpoint::OpenEpochSummary& epoch : summary.open_epochs) {
+    json["open_epochs"].push_back({{"epoch", epoch.epoch},
+                                   {"shards_ended_min", epoch.shards_ended_min},
+                                   {"shards_ended_max", epoch.shards_ended_max}});
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<void> inspect(const std::string& path, const InspectOptions& options, std::ostream& out) {
+  PosixStorage storage;
+  DP_TRY(const Summary summary, checkpoint::summarize(storage, path));
+  out << (options.json ? summary_json(summary) : summary_text(summary)) << std::flush;
+  if (!out) return Error{ErrorCode::kIo, "the result could not be written"};
+  return {};
+}
+
+int run_inspect(const std::string& path, const InspectOptions& options, std::ostream& out) {
+  const auto inspected = inspect(path, options, out);
+  if (inspected) return 0;
+  std::cerr << format_error(inspected.error(), /*color=*/false);
+  return exit_code(inspected.error().code);
+}
+
+}  // namespace downpour::tools
