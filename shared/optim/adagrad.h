@@ -1,0 +1,24 @@
+// Adagrad, diagonal:  a += g^2;  w -= lr * g / (sqrt(a) + epsilon)
+// Source: Duchi, Hazan, Singer 2011, JMLR 12:2121; epsilon outside the root, as PyTorch has it.
+// Slot: a, starts at initial_accumulator.
+#pragma once
+
+#include <cmath>
+
+#include "shared/tensor/variables.h"
+
+namespace downpour::optim {
+
+struct Adagrad {
+  Adagrad(const OptimizerSpec& spec, float rate) : rate_(rate), epsilon_(spec.epsilon) {}
+  void operator()(float g, float& w, float& a) const {
+    a += g * g;
+    w -= rate_ * g / (std::sqrt(a) + epsilon_);
+  }
+
+ private:
+  float rate_;
+  float epsilon_;
+};
+
+}  // namespace downpour::optim

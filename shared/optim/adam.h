@@ -1,0 +1,29 @@
+// Adam, lazy on rows:  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  w -= lr_t m / (sqrt(v) +
+// epsilon) with lr_t = lr sqrt(1 - b2^t) / (1 - b1^t): the form of Kingma, Ba 2015, section 2, last
+// paragraph ("epsilon hat"), which TensorFlow uses. Rows without a gradient in a step are not
+// touched: their moments do not decay. Slots: m and v, both start at 0. The rate given is lr_t.
+#pragma once
+
+#include <cmath>
+
+#include "shared/tensor/variables.h"
+
+namespace downpour::optim {
+
+struct Adam {
+  Adam(const OptimizerSpec& spec, float rate)
+      : rate_(rate), beta1_(spec.beta1), beta2_(spec.beta2), epsilon_(spec.epsilon) {}
+  void operator()(float g, float& w, float& m, float& v) const {
+    m = beta1_ * m + (1.0F - beta1_) * g;
+    v = beta2_ * v + (1.0F - beta2_) * (g * g);
+    w -= rate_ * m / (std::sqrt(v) + epsilon_);
+  }
+
+ private:
+  float rate_;
+  float beta1_;
+  float beta2_;
+  float epsilon_;
+};
+
+}  // namespace downpour::optim

@@ -1,0 +1,110 @@
+#include "shared/optim/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "shared/base/check.h"
+#include "shared/optim/adagrad.h"
+#include "shared/optim/adam.h"
+#include "shared/optim/ftrl.h"
+#include "shared/optim/momentum.h"
+#include "shared/optim/sgd.h"
+
+namespace downpour::optim {
+namespace {
+
+// Gradients lie in a message, at any address.
+using UnalignedFloat [[gnu::aligned(1), gnu::may_alias]] = float;
+
+/// One row: `Rule` on each element. `kSlots` as the rule's operator() takes them.
+template <typename Rule, uint32_t kSlots>
+inline void update_row(const Rule& rule, float* row, const UnalignedFloat* g, uint32_t dim) {
+  float* const s0 = row + dim;
+  float* const s1 = row + 2 * size_t(dim);
+#pragma GCC ivdep  // weights, slots and gradient do not overlap
+  for (uint32_t i = 0; i < dim; ++i) {
+    if constexpr (kSlots == 0) rule(g[i], row[i]);
+    if constexpr (kSlots == 1) rule(g[i], row[i], s0[i]);
+    if constexpr (kSlots == 2) rule(g[i], row[i], s0[i], s1[i]);
+  }
+}
+
+/// kDim: the width known at compile time, or 0.
+template <typename Rule, uint32_t kSlots, bool kOwnRates, uint32_t kDim>
+void update_rows(const OptimizerSpec& spec, const Rows& rows, std::span<const RowUpdate> updates,
+                 const float* rates, const void* gradients) {
+  const uint32_t dim = kDim == 0 ? rows.dim : kDim;
+  const auto* g = static_cast<const UnalignedFloat*>(gradients);
+  const Rule shared(spec, spec.learning_rate);
+  for (size_t i = 0; i < updates.size(); ++i) {
+    const RowUpdate& update = updates[i];
+    float* const row = rows.base + update.row * rows.stride;
+    const UnalignedFloat* const gradient = g + size_t(update.gradient) * dim;
+    if constexpr (kOwnRates) {
+      update_row<Rule, kSlots>(Rule(spec, rates[i]), row, gradient, dim);
+    } else {
+      update_row<Rule, kSlots>(shared, row, gradient, dim);
+    }
+  }
+}
+
+template <typename Rule, uint32_t kSlots, bool kOwnRates>
+UpdateRows kernel_of(uint32_t dim) {
+  if (dim == 1) return update_rows<Rule, kSlots, kOwnRates, 1>;
+  if (dim == 16) return update_rows<Rule, kSlots, kOwnRates, 16>;
+  return update_rows<Rule, kSlots, kOwnRates, 0>;
+}
+
+}  // namespace
+
+float step_rate(const OptimizerSpec& spec, uint64_t step) {
+  if (spec.type != OptimizerType::kAdam) return spec.learning_rate;
+  DP_CHECK(step >= 1, step);
+  const double t = double(step);
+  return float(double(spec.learning_rate) * std::sqrt(1.0 - std::pow(double(spec.beta2), t)) /
+               (1.0 - std::pow(double(spec.beta1), t)));
+}
+
+void start_slots(const OptimizerSpec& spec, uint32_t dim, float* row) {
+  float* const slots = row + dim;
+  switch (spec.type) {
+    case OptimizerType::kSgd:
+      return;
+    case OptimizerType::kMomentum:
+      std::fill_n(slots, dim, 0.0F);
+      return;
+    case OptimizerType::kAdagrad:
+      std::fill_n(slots, dim, spec.initial_accumulator);
+      return;
+    case OptimizerType::kAdam:
+      std::fill_n(slots, size_t(2) * dim, 0.0F);
+      return;
+    case OptimizerType::kFtrl: {
+      const Ftrl rule(spec, spec.learning_rate);
+      for (uint32_t i = 0; i < dim; ++i) slots[i] = rule.start(row[i], spec.initial_accumulator);
+      std::fill_n(slots + dim, dim, spec.initial_accumulator);
+      return;
+    }
+  }
+}
+
+UpdateRows update_kernel(const OptimizerSpec& spec, uint32_t dim) {
+  DP_CHECK(dim > 0);
+  switch (spec.type) {
+    case OptimizerType::kSgd:
+      return kernel_of<Sgd, 0, false>(dim);
+    case OptimizerType::kMomentum:
+      return spec.nesterov ? kernel_of<Momentum<true>, 1, false>(dim)
+                           : kernel_of<Momentum<false>, 1, false>(dim);
+    case OptimizerType::kAdagrad:
+      return kernel_of<Adagrad, 1, false>(dim);
+    case OptimizerType::kAdam:
+      return kernel_of<Adam, 2, true>(dim);
+    case OptimizerType::kFtrl:
+      return kernel_of<Ftrl, 2, false>(dim);
+  }
+  DP_CHECK(false, int(spec.type));
+  return nullptr;
+}
+
+}  // namespace downpour::optim

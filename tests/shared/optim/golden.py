@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Reference values for tests/shared/optim/optimizer_test.cc:  python3 golden.py > golden.inc
+
+The formulas of the papers named in shared/optim/*.h, in float64 with plain Python (no library of ours, no NumPy needed).
+Where torch can be imported, SGD, momentum and Adagrad are checked against torch.optim as well.
+Three weights take five gradients each; after every step: weights, slot 0, slot 1.
+"""
+import math
+
+W0 = [0.5, -0.25, 0.0]
+G = [[0.3, -0.7, 0.05], [-0.2, 0.4, 0.0], [1.5, -0.01, -0.3], [0.0, 0.6, 2.0], [-0.9, 0.1, 0.25]]
+
+
+def sgd(w, s, g, t, c):
+    return w - c["lr"] * g, s
+
+
+def momentum(w, s, g, t, c):
+    v = c["mu"] * s[0] + g
+    return w - c["lr"] * (g + c["mu"] * v if c["nesterov"] else v), [v]
+
+
+def adagrad(w, s, g, t, c):
+    a = s[0] + g * g
+    return w - c["lr"] * g / (math.sqrt(a) + c["eps"]), [a]
+
+
+def adam(w, s, g, t, c):
+    m = c["b1"] * s[0] + (1 - c["b1"]) * g
+    v = c["b2"] * s[1] + (1 - c["b2"]) * g * g
+    rate = c["lr"] * math.sqrt(1 - c["b2"] ** t) / (1 - c["b1"] ** t)
+    return w - rate * m / (math.sqrt(v) + c["eps"]), [m, v]
+
+
+def ftrl(w, s, g, t, c):
+    z, n = s
+    sigma = (math.sqrt(n + g * g) - math.sqrt(n)) / c["lr"]
+    z += g - sigma * w
+    n += g * g
+    if abs(z) <= c["l1"]:
+        return 0.0, [z, n]
+    return -(z - math.copysign(c["l1"], z)) / ((c["beta"] + math.sqrt(n)) / c["lr"] + c["l2"]), [z, n]
+
+
+def ftrl_start(w, c):
+    n = c["n0"]
+    if w == 0:
+        return [0.0, n]
+    return [-w * ((c["beta"] + math.sqrt(n)) / c["lr"] + c["l2"]) - math.copysign(c["l1"], w), n]
+
+
+CASES = [
+    ("kSgd, .learning_rate = 0.1F", sgd, dict(lr=0.1), lambda w, c: []),
+    ("kMomentum, .learning_rate = 0.1F, .momentum = 0.8F", momentum, dict(lr=0.1, mu=0.8, nesterov=False), lambda w, c: [0.0]),
+    ("kMomentum, .learning_rate = 0.1F, .momentum = 0.8F, .nesterov = true", momentum, dict(lr=0.1, mu=0.8, nesterov=True), lambda w, c: [0.0]),
+    ("kAdagrad, .learning_rate = 0.5F, .initial_accumulator = 0.1F, .epsilon = 1e-7F", adagrad, dict(lr=0.5, eps=1e-7), lambda w, c: [0.1]),
+    ("kAdam, .learning_rate = 0.01F, .epsilon = 1e-7F, .beta1 = 0.9F, .beta2 = 0.99F", adam, dict(lr=0.01, b1=0.9, b2=0.99, eps=1e-7), lambda w, c: [0.0, 0.0]),
+    ("kFtrl, .learning_rate = 0.2F, .initial_accumulator = 0.1F, .l1 = 0.4F, .l2 = 0.3F, .beta = 1.0F", ftrl, dict(lr=0.2, n0=0.1, l1=0.4, l2=0.3, beta=1.0), ftrl_start),
+    ("kFtrl, .learning_rate = 0.2F, .initial_accumulator = 0.0F, .beta = 0.0F", ftrl, dict(lr=0.2, n0=0.0, l1=0.0, l2=0.0, beta=0.0), ftrl_start),
+]
+
+
+def torch_check():
+    try:
+        import torch
+    except ImportError:
+        return
+    for index, make in ((0, lambda p: torch.optim.SGD(p, lr=0.1)),
+                        (1, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.8)),
+                        (2, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.8, nesterov=True)),
+                        (3, lambda p: torch.optim.Adagrad(p, lr=0.5, initial_accumulator_value=0.1, eps=1e-7))):
+        p = torch.tensor(W0, dtype=torch.float64, requires_grad=True)
+        optimizer = make([p])
+        for g, want in zip(G, run(CASES[index])):
+            p.grad = torch.tensor(g, dtype=torch.float64)
+            optimizer.step()
+            assert torch.allclose(p.detach(), torch.tensor(want[0], dtype=torch.float64)), CASES[index][0]
+
+
+def run(case):
+    _, rule, c, start = case
+    w, slots = list(W0), [start(x, c) for x in W0]
+    steps = []
+    for t, g in enumerate(G, 1):
+        for i in range(len(w)):
+            w[i], slots[i] = rule(w[i], slots[i], g[i], t, c)
+        steps.append((list(w), [[s[k] for s in slots] for k in range(len(slots[0]))]))
+    return steps
+
+
+def main():
+    torch_check()
+    print("// Made by golden.py; do not edit.")
+    for case in CASES:
+        print("{{.type = OptimizerType::%s},\n {" % case[0])
+        for w, slots in run(case):
+            print("  {" + ", ".join("%.9g" % x for row in [w] + slots for x in row) + "},")
+        print(" }},")
+
+
+main()

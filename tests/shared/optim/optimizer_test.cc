@@ -1,0 +1,136 @@
+#include "shared/optim/optimizer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "shared/base/rng.h"
+
+namespace downpour::optim {
+namespace {
+
+struct Golden {
+  OptimizerSpec spec;
+  std::vector<std::vector<double>> steps;  // weights, then slots, of three elements
+};
+const std::vector<Golden>& goldens() {
+  static const std::vector<Golden> all = {
+#include "golden.inc"
+  };
+  return all;
+}
+constexpr float kStart[] = {0.5F, -0.25F, 0.0F};
+constexpr float kGradients[][3] = {{0.3F, -0.7F, 0.05F},
+                                   {-0.2F, 0.4F, 0.0F},
+                                   {1.5F, -0.01F, -0.3F},
+                                   {0.0F, 0.6F, 2.0F},
+                                   {-0.9F, 0.1F, 0.25F}};
+
+/// A block of rows of `dim` whose weights repeat kStart.
+std::vector<float> start_rows(const OptimizerSpec& spec, uint32_t dim, uint32_t rows,
+                              size_t stride) {
+  std::vector<float> memory(rows * stride, -99.0F);
+  for (uint32_t r = 0; r < rows; ++r) {
+    for (uint32_t i = 0; i < dim; ++i) memory[r * stride + i] = kStart[(r + i) % 3];
+    start_slots(spec, dim, memory.data() + r * stride);
+  }
+  return memory;
+}
+
+}  // namespace
+
+TEST_CASE("every optimizer follows its paper's formula at every width", "[optim]") {
+  for (const Golden& golden : goldens()) {
+    for (const uint32_t dim : {1U, 3U, 16U, 37U}) {
+      const OptimizerSpec& spec = golden.spec;
+      const uint32_t slots = slot_count(spec.type);
+      const uint32_t rows = 3;
+      const size_t stride = stored_floats(spec, dim) + 5;
+      std::vector<float> memory = start_rows(spec, dim, rows, stride);
+      const UpdateRows update = update_kernel(spec, dim);
+      for (size_t step = 0; step < golden.steps.size(); ++step) {
+        // Gradients lie one byte off, and in another order than the rows.
+        std::vector<uint8_t> bytes(rows * dim * sizeof(float) + 1);
+        for (uint32_t r = 0; r < rows; ++r) {
+          for (uint32_t i = 0; i < dim; ++i) {
+            const uint32_t at = (rows - 1 - r) * dim + i;
+            std::memcpy(bytes.data() + 1 + at * sizeof(float), &kGradients[step][(r + i) % 3],
+                        sizeof(float));
+          }
+        }
+        const RowUpdate updates[] = {{0, 2}, {1, 1}, {2, 0}};
+        const float rate = step_rate(spec, step + 1);
+        const float rates[] = {rate, rate, rate};
+        update(spec, {memory.data(), stride, dim}, std::span<const RowUpdate>(updates), rates,
+               bytes.data() + 1);
+        for (uint32_t r = 0; r < rows; ++r) {
+          for (uint32_t part = 0; part <= slots; ++part) {
+            for (uint32_t i = 0; i < dim; ++i) {
+              const double want = golden.steps[step][part * 3 + (r + i) % 3];
+              const float got = memory[r * stride + part * dim + i];
+              // float32 against float64: a few roundings of values up to 10 in each of 5 steps.
+              INFO("type " << int(spec.type) << " dim " << dim << " step " << step << " part "
+                           << part);
+              REQUIRE(double(got) == Approx(want).margin(4e-6).epsilon(4e-6));
+            }
+          }
+          REQUIRE(memory[r * stride + stride - 1] == -99.0F);  // nothing past the row
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a row named twice takes both gradients, one after the other", "[optim]") {
+  for (const Golden& golden : goldens()) {
+    const OptimizerSpec& spec = golden.spec;
+    const size_t stride = stored_floats(spec, 3);
+    std::vector<float> once = start_rows(spec, 3, 1, stride);
+    std::vector<float> twice = once;
+    const UpdateRows update = update_kernel(spec, 3);
+    const float rates[] = {step_rate(spec, 1), step_rate(spec, 2)};
+    const RowUpdate both[] = {{0, 0}, {0, 1}};
+    update(spec, {twice.data(), stride, 3}, std::span<const RowUpdate>(both), rates, kGradients);
+    update(spec, {once.data(), stride, 3}, {both, 1}, rates, kGradients);
+    update(spec, {once.data(), stride, 3}, {both + 1, 1}, rates + 1, kGradients);
+    CHECK(once == twice);
+  }
+}
+
+TEST_CASE("an FTRL weight stays as initialized under a zero gradient", "[optim]") {
+  const OptimizerSpec spec{
+      .type = OptimizerType::kFtrl, .learning_rate = 0.1F, .l1 = 0.5F, .l2 = 0.2F};
+  std::vector<float> row = start_rows(spec, 3, 1, stored_floats(spec, 3));
+  const float zeros[3] = {};
+  const RowUpdate update;
+  update_kernel(spec, 3)(spec, {row.data(), 9, 3}, {&update, 1}, nullptr, zeros);
+  for (int i = 0; i < 3; ++i) CHECK(row[i] == Approx(kStart[i]).margin(1e-6));
+}
+
+TEST_CASE("FTRL with l1 holds a weight at exactly zero until its gradients outweigh l1",
+          "[optim]") {
+  const OptimizerSpec spec{.type = OptimizerType::kFtrl, .learning_rate = 0.1F, .l1 = 1.0F};
+  float row[3] = {};
+  start_slots(spec, 1, row);
+  const RowUpdate update;
+  const float gradient = 0.4F;
+  for (int step = 1; step <= 4; ++step) {
+    update_kernel(spec, 1)(spec, {row, 3, 1}, {&update, 1}, nullptr, &gradient);
+    CHECK((row[0] == 0.0F) == (step <= 2));  // 0.4, 0.8 <= 1 < 1.2
+  }
+}
+
+TEST_CASE("a step's rate is the same from the cache and computed anew", "[optim]") {
+  const OptimizerSpec adam{.type = OptimizerType::kAdam, .learning_rate = 0.01F};
+  StepRates rates(adam);
+  Rng rng(1);
+  for (int i = 0; i < 200; ++i) {
+    const uint64_t step = 1 + rng.below(40);
+    REQUIRE(rates(step) == step_rate(adam, step));
+  }
+  CHECK(step_rate(adam, 1'000'000) == Approx(0.01));
+}
+
+}  // namespace downpour::optim
