@@ -1,0 +1,94 @@
+#include "ps/core/arena.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <sys/mman.h>
+#include <utility>
+
+#include "shared/base/check.h"
+#include "shared/base/units.h"
+
+namespace downpour::ps {
+namespace {
+
+constexpr size_t kLineBytes = 64;
+constexpr size_t kHugePageBytes = 2 * kMiB;
+// From here on the kernel moves pages instead of us copying rows.
+constexpr size_t kMapFromBytes = 64 * kKiB;
+// Huge pages from here on: below, the last one's untouched part would be a large share of the
+// whole.
+constexpr size_t kHugeFromBytes = 16 * kMiB;
+
+size_t padded_floats(uint32_t row_floats) {
+  const size_t bytes = row_floats * sizeof(float);
+  const size_t padded =
+      bytes > 32 ? (bytes + kLineBytes - 1) / kLineBytes * kLineBytes : std::bit_ceil(bytes);
+  return padded / sizeof(float);
+}
+
+/// Address space of `bytes` that begins at a multiple of a huge page. Not accounted: nothing is
+/// touched yet.
+void* reserve(size_t bytes) {
+  const size_t with_slack = bytes + kHugePageBytes;
+  void* const raw = ::mmap(nullptr, with_slack, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  DP_CHECK(raw != MAP_FAILED, "out of memory for table rows: bytes", bytes);
+  auto* const begin = static_cast<uint8_t*>(raw);
+  const size_t misfit = reinterpret_cast<uintptr_t>(begin) % kHugePageBytes;
+  uint8_t* const aligned = misfit == 0 ? begin : begin + (kHugePageBytes - misfit);
+  if (aligned > begin) ::munmap(begin, size_t(aligned - begin));
+  ::munmap(aligned + bytes, size_t(begin + with_slack - (aligned + bytes)));
+  return aligned;
+}
+
+}  // namespace
+
+Arena::Arena(uint32_t row_floats) : stride_(padded_floats(row_floats)) { DP_CHECK(row_floats > 0); }
+
+Arena::Arena(Arena&& other) noexcept
+    : stride_(other.stride_),
+      base_(std::exchange(other.base_, nullptr)),
+      capacity_rows_(std::exchange(other.capacity_rows_, 0)),
+      mapped_bytes_(std::exchange(other.mapped_bytes_, 0)) {}
+
+Arena::~Arena() {
+  if (mapped_bytes_ > 0) {
+    ::munmap(base_, mapped_bytes_);
+  } else {
+    std::free(base_);
+  }
+}
+
+void Arena::grow(uint64_t rows) {
+  const size_t row_bytes = stride_ * sizeof(float);
+  const size_t used_bytes = capacity_rows_ * row_bytes;
+  const size_t wanted_bytes = std::max(rows * row_bytes, used_bytes + used_bytes / 2);
+  if (wanted_bytes < kMapFromBytes) {
+    const size_t bytes = (wanted_bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
+    auto* const grown = static_cast<float*>(std::aligned_alloc(kLineBytes, bytes));
+    DP_CHECK(grown != nullptr, "out of memory for table rows: bytes", bytes);
+    if (used_bytes > 0) std::memcpy(grown, base_, used_bytes);
+    std::free(base_);
+    base_ = grown;
+    capacity_rows_ = bytes / row_bytes;
+    return;
+  }
+  // Doubling costs address space, not memory, and keeps moves rare.
+  const size_t bytes = std::bit_ceil(std::max(wanted_bytes, kMapFromBytes));
+  void* const place = reserve(bytes);
+  if (mapped_bytes_ > 0) {
+    void* const moved = ::mremap(base_, mapped_bytes_, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place);
+    DP_CHECK(moved == place, "the kernel would not move a table's rows: bytes", bytes);
+  } else if (used_bytes > 0) {
+    std::memcpy(place, base_, used_bytes);
+    std::free(base_);
+  }
+  if (bytes >= kHugeFromBytes) ::madvise(place, bytes, MADV_HUGEPAGE);  // advice: may be refused
+  base_ = static_cast<float*>(place);
+  capacity_rows_ = bytes / row_bytes;
+  mapped_bytes_ = bytes;
+}
+
+}  // namespace downpour::ps

@@ -1,0 +1,145 @@
+// RowIndex: uint64 key -> row number of one table. Grows a segment at a time, never all at once.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
+#include "ps/core/arena.h"
+#include "shared/base/hash.h"
+#include "shared/base/ids.h"
+
+namespace downpour::ps {
+
+/// No such row; also what a pull reports for a key that was never applied to.
+constexpr uint32_t kNoRow = UINT32_MAX;
+
+/// One cache line of the index.
+struct alignas(64) Bucket {
+  static constexpr uint32_t kSlots = 5;
+  static constexpr uint32_t kFull = (1U << kSlots) - 1;
+  static constexpr uint32_t kOverflowed = 1U << kSlots;
+
+  uint64_t keys[kSlots];
+  uint32_t rows[kSlots];
+  uint32_t state;  // bit s: slot s is used (filled upwards); kOverflowed: a key that passed here
+                   // lies further on
+
+  /// Bit s is set where slot s holds `key`.
+  uint32_t match(uint64_t key) const {
+#ifdef __AVX512F__
+    const __m512i line = _mm512_load_si512(this);
+    return _mm512_cmpeq_epi64_mask(line, _mm512_set1_epi64(int64_t(key))) & state & kFull;
+#else
+    uint32_t bits = 0;
+    for (uint32_t s = 0; s < kSlots; ++s) bits |= uint32_t(keys[s] == key) << s;
+    return bits & state;
+#endif
+  }
+};
+static_assert(sizeof(Bucket) == 64);
+
+/// Extendible hashing (Fagin, Nievergelt, Pippenger, Strong 1979) over segments of buckets. The
+/// hash's high bits pick the segment through a directory; inside, its next 32 bits, scaled to the
+/// segment's size, pick the home bucket, and a full bucket overflows into the next one. So buckets
+/// are in hash order, a hash partition is a run of them, a segment may have any size, and one that
+/// is full grows by half or, when large, splits in two: at most kSegmentBucketsMax * 5 keys move at
+/// once. Any key is valid. Keys leave only by erase_partition().
+class RowIndex final {
+ public:
+  static constexpr uint32_t kSegmentBucketsMax = 4096;  // 256 KiB, about 18,000 keys
+
+  explicit RowIndex(TableId table);
+
+  uint64_t hash(uint64_t key) const { return row_hash(table_, key); }
+  // Inlined by order: g++ 12 holds a function that only prefetches to be without effect, and
+  // deletes calls of it.
+  [[gnu::always_inline]] void prefetch(uint64_t hash) const {
+    const Segment& segment = segment_of(hash);
+    __builtin_prefetch(&buckets(segment)[home(segment, hash)]);
+  }
+  /// The key's row, or kNoRow. `hash` = hash(key).
+  uint32_t find(uint64_t key, uint64_t hash) const {
+    const Segment& segment = segment_of(hash);
+    for (uint32_t b = home(segment, hash);;) {
+      const Bucket& bucket = buckets(segment)[b];
+      const uint32_t bits = bucket.match(key);
+      if (bits != 0) [[likely]]
+        return bucket.rows[__builtin_ctz(bits)];
+      if ((bucket.state & Bucket::kOverflowed) == 0) [[likely]]
+        return kNoRow;
+      b = b + 1 == segment.bucket_count ? 0 : b + 1;
+    }
+  }
+  /// Adds a key that is absent.
+  void insert(uint64_t key, uint64_t hash, uint32_t row);
+
+  struct Entry {
+    uint64_t key;
+    uint32_t row;
+    auto operator<=>(const Entry&) const = default;
+  };
+  /// The keys of one of 2^partition_bits partitions, in no order.
+  std::vector<Entry> entries_of(PartitionId partition, uint32_t partition_bits) const;
+  /// Removes them.
+  void erase_partition(PartitionId partition, uint32_t partition_bits);
+
+  uint64_t size() const { return size_; }
+  /// Memory of buckets (free ones included) and directory.
+  uint64_t bytes() const;
+
+ private:
+  struct Segment {  // by value in every directory entry that leads to it
+    uint32_t first_bucket;
+    uint32_t bucket_count;
+    uint32_t depth;  // high bits of the hash that all its keys share
+  };
+  struct Run {  // directory entries [begin, end) lead to one segment
+    size_t begin, end;
+  };
+
+  const Segment& segment_of(uint64_t hash) const {
+    return directory_[(hash >> 1) >>
+                      (63 - directory_bits_)];  // in two steps: directory_bits_ may be 0
+  }
+  Bucket* buckets(const Segment& segment) const {
+    return reinterpret_cast<Bucket*>(arena_.base()) + segment.first_bucket;
+  }
+  static uint32_t home(const Segment& segment, uint64_t hash) {
+    return uint32_t((((hash << segment.depth) >> 32) * segment.bucket_count) >> 32);
+  }
+  Run run_of(size_t directory_index) const;
+  uint32_t split_size(const Segment& segment, size_t run_begin) const;
+  void set_run(Run run, const Segment& segment, uint32_t used);
+  void make_room(uint64_t hash);
+  void resize(Run run, uint32_t bucket_count);
+  void split(Run run);
+  bool may_double_directory() const;
+  void double_directory();
+  std::vector<Entry> take_out(Run run);
+  void put_back(Run run, uint32_t depth, uint32_t bucket_count, std::span<const Entry> entries);
+  uint32_t take_buckets(uint32_t count);
+  void free_buckets(uint32_t first, uint32_t count);
+  template <typename Visit>
+  void visit_partition(PartitionId partition, uint32_t partition_bits, Visit&& visit) const;
+
+  struct Extent {
+    uint32_t first, count;
+  };
+
+  TableId table_;
+  uint32_t directory_bits_ = 0;
+  std::vector<Segment> directory_;  // 2^directory_bits_
+  std::vector<uint32_t> used_;      // keys of the segment; valid at the first entry of its run
+  uint64_t size_ = 0;
+  uint64_t segment_count_ = 1;
+  Arena arena_;               // of buckets
+  uint32_t buckets_end_ = 0;  // buckets [0, buckets_end_) belong to segments or are free
+  std::vector<Extent> free_;  // ascending, never adjacent
+};
+
+}  // namespace downpour::ps

@@ -1,0 +1,369 @@
+#include "ps/core/table.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "shared/base/check.h"
+#include "shared/optim/initializer.h"
+
+namespace downpour::ps {
+namespace {
+
+// The pipeline: bucket lines are fetched kBucketsAhead keys before they are searched; a chunk's
+// rows are fetched while the chunk before it is worked on.
+constexpr size_t kChunk = 16;
+constexpr size_t kBucketsAhead = 24;
+constexpr size_t kRing = 64;  // hashes in flight, a power of two
+static_assert(kRing >= kBucketsAhead + kChunk);
+constexpr uint32_t kLinesMax = 8;  // of a row; the processor's own prefetcher finds the rest
+
+uint64_t key_at(const void* keys, size_t i) {
+  uint64_t key;
+  std::memcpy(&key, static_cast<const uint8_t*>(keys) + i * sizeof key, sizeof key);
+  return key;
+}
+
+uint32_t lines_of(size_t floats) {
+  return std::min(kLinesMax, uint32_t((floats * sizeof(float) + 63) / 64));
+}
+
+// Inlined by order: g++ 12 holds a function that only prefetches to be without effect, and deletes
+// calls of it.
+[[gnu::always_inline]] inline void prefetch_lines(const float* row, uint32_t lines) {
+  const auto* line = reinterpret_cast<const uint8_t*>(row);
+  for (uint32_t l = 0; l < lines; ++l) __builtin_prefetch(line + size_t(l) * 64, 1);
+}
+
+/// Copies the weights of rows[i] to row i of `out`, or initializes it there. kDim: the width, or 0:
+/// `dim`.
+template <uint32_t kDim>
+void copy_rows(const Arena& arena, const VariableSpec& variable, uint64_t seed, const void* keys,
+               const uint32_t* rows, size_t n, void* out) {
+  const uint32_t dim = kDim == 0 ? variable.dim : kDim;
+  auto* to = static_cast<uint8_t*>(out);
+  for (size_t i = 0; i < n; ++i, to += dim * sizeof(float)) {
+    if (rows[i] != kNoRow) [[likely]] {
+      std::memcpy(to, arena.row(rows[i]), dim * sizeof(float));
+    } else {
+      optim::fill_initial(variable.init, seed, key_at(keys, i), dim, to);
+    }
+  }
+}
+
+}  // namespace
+
+Table::Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partition_bits)
+    : id_(id), spec_(spec), partition_bits_(partition_bits), index_(id) {
+  DP_CHECK(!spec.members.empty(), spec.name);
+  DP_CHECK(partition_bits >= 1 && partition_bits <= 16, partition_bits);
+  if (spec.kind == TableKind::kDense) {
+    dense_ = std::make_unique<DenseBlocks>(spec, optim::variable_seed(seed, spec.members[0].name));
+    return;
+  }
+  members_.reserve(spec.members.size());
+  for (const VariableSpec& variable : spec.members) {
+    DP_CHECK(variable.dim > 0, variable.name);
+    const uint32_t stored = optim::stored_floats(variable.optimizer, variable.dim);
+    members_.push_back({.spec = variable,
+                        .seed = optim::variable_seed(seed, variable.name),
+                        .stored_floats = stored,
+                        .pull_lines = lines_of(variable.dim),
+                        .apply_lines = lines_of(stored),
+                        .update = optim::update_kernel(variable.optimizer, variable.dim),
+                        .rates = optim::StepRates(variable.optimizer),
+                        .arena = Arena(stored)});
+  }
+}
+
+bool Table::keys_in(const void* keys, size_t n, const uint8_t* owned) const {
+  const uint64_t key_end = dense_ == nullptr ? 0 : dense_->block_count();
+  uint32_t ok = 1;
+  for (size_t i = 0; i < n; ++i) {
+    const uint64_t key = key_at(keys, i);
+    ok &= uint32_t(owned[raw(partition_of(index_.hash(key), partition_bits_))] != 0);
+    ok &= uint32_t(key_end == 0 || key < key_end);
+  }
+  return ok != 0;
+}
+
+uint64_t Table::value_floats(const void* keys, size_t n) const {
+  uint64_t floats = 0;
+  if (dense_ != nullptr) {
+    for (size_t i = 0; i < n; ++i) floats += dense_->floats(key_at(keys, i));
+    return floats;
+  }
+  for (const Member& member : members_) floats += member.spec.dim;
+  return floats * n;
+}
+
+void Table::pull(const void* keys, size_t n, void* values, uint32_t* rows_out) const {
+  if (dense_ == nullptr) return pull_rows(keys, n, values, rows_out);
+  auto* out = static_cast<uint8_t*>(values);
+  for (size_t i = 0; i < n; ++i) {
+    const uint64_t key = key_at(keys, i);
+    dense_->pull(key, out);
+    out += dense_->floats(key) * sizeof(float);
+    if (rows_out != nullptr) rows_out[i] = dense_->stored(key) ? uint32_t(key) : kNoRow;
+  }
+}
+
+void Table::pull_rows(const void* keys, size_t n, void* values, uint32_t* rows_out) const {
+  uint64_t hashes[kRing];
+  uint32_t found[2][kChunk];
+  const auto fetch_bucket = [&](size_t i) {
+    const uint64_t hash = index_.hash(key_at(keys, i));
+    hashes[i % kRing] = hash;
+    index_.prefetch(hash);
+  };
+  const auto find_rows = [&](size_t begin, size_t end, uint32_t* rows) {
+    for (size_t i = begin; i < end; ++i) {
+      if (i + kBucketsAhead < n) fetch_bucket(i + kBucketsAhead);
+      const uint32_t row = index_.find(key_at(keys, i), hashes[i % kRing]);
+      rows[i - begin] = row;
+      if (rows_out != nullptr) rows_out[i] = row;
+      if (row == kNoRow) continue;
+      for (const Member& member : members_)
+        prefetch_lines(member.arena.row(row), member.pull_lines);
+    }
+  };
+  const auto copy = [&](size_t begin, size_t end, const uint32_t* rows) {
+    auto* out = static_cast<uint8_t*>(values);
+    const auto* chunk_keys = static_cast<const uint8_t*>(keys) + begin * sizeof(uint64_t);
+    for (const Member& member : members_) {
+      const size_t dim = member.spec.dim;
+      const auto copy_member = dim == 1 ? copy_rows<1> : dim == 16 ? copy_rows<16> : copy_rows<0>;
+      copy_member(member.arena, member.spec, member.seed, chunk_keys, rows, end - begin,
+                  out + begin * dim * sizeof(float));
+      out += n * dim * sizeof(float);
+    }
+  };
+  for (size_t i = 0; i < std::min(n, kBucketsAhead); ++i) fetch_bucket(i);
+  for (size_t begin = 0, chunk = 0; begin < n + kChunk; begin += kChunk, ++chunk) {
+    if (begin < n) find_rows(begin, std::min(n, begin + kChunk), found[chunk % 2]);
+    if (chunk > 0) copy(begin - kChunk, std::min(n, begin), found[(chunk - 1) % 2]);
+  }
+}
+
+void Table::apply(const void* keys, size_t n, const uint32_t* rows, const void* gradients,
+                  const ApplyOptions& options) {
+  DP_CHECK(n < UINT32_MAX, n);
+  if (dense_ != nullptr) return apply_blocks(keys, n, gradients, options);
+  if (rows != nullptr) return apply_rows<true>(keys, n, rows, gradients, options);
+  apply_rows<false>(keys, n, nullptr, gradients, options);
+}
+
+void Table::apply_blocks(const void* keys, size_t n, const void* gradients,
+                         const ApplyOptions& options) {
+  const OptimizerSpec& optimizer = spec_.members[0].optimizer;
+  optim::StepRates rates(optimizer);
+  const bool needs_step = optim::rate_needs_step(optimizer.type);
+  DP_CHECK(!needs_step || options.steps != nullptr, spec_.name);
+  const auto* gradient = static_cast<const uint8_t*>(gradients);
+  for (size_t i = 0; i < n; ++i) {
+    const uint64_t key = key_at(keys, i);
+    const uint32_t partition = raw(partition_of(index_.hash(key), partition_bits_));
+    if (options.admitted == nullptr || options.admitted[partition] != 0) {
+      dense_->apply(key, gradient, needs_step ? rates(options.steps[partition]) : 0.0F);
+    }
+    gradient += dense_->floats(key) * sizeof(float);
+  }
+}
+
+template <bool kHaveRows>
+void Table::apply_rows(const void* keys, size_t n, const uint32_t* rows, const void* gradients,
+                       const ApplyOptions& options) {
+  uint64_t hashes[kRing];
+  optim::RowUpdate updates[2][kChunk];
+  size_t counts[2] = {};
+  const auto fetch_bucket = [&](size_t i) {
+    const uint64_t hash = index_.hash(key_at(keys, i));
+    hashes[i % kRing] = hash;
+    if (!kHaveRows || rows[i] == kNoRow) index_.prefetch(hash);
+  };
+  const auto find_rows = [&](size_t begin, size_t end, optim::RowUpdate* chunk) {
+    size_t count = 0;
+    for (size_t i = begin; i < end; ++i) {
+      if (i + kBucketsAhead < n) fetch_bucket(i + kBucketsAhead);
+      const uint64_t hash = hashes[i % kRing];
+      const uint32_t partition = raw(partition_of(hash, partition_bits_));
+      if (options.admitted != nullptr && options.admitted[partition] == 0) continue;
+      uint32_t row = kHaveRows ? rows[i] : kNoRow;
+      if (row == kNoRow) {
+        const uint64_t key = key_at(keys, i);
+        row = index_.find(key, hash);
+        if (row == kNoRow) [[unlikely]]
+          row = add_row(key, hash);
+      }
+      DP_DCHECK(row < rows_end_, row, rows_end_);
+      for (const Member& member : members_)
+        prefetch_lines(member.arena.row(row), member.apply_lines);
+      chunk[count++] = {.row = row, .gradient = uint32_t(i), .partition = partition};
+    }
+    return count;
+  };
+  for (size_t i = 0; i < std::min(n, kBucketsAhead); ++i) fetch_bucket(i);
+  for (size_t begin = 0, chunk = 0; begin < n + kChunk; begin += kChunk, ++chunk) {
+    if (begin < n)
+      counts[chunk % 2] = find_rows(begin, std::min(n, begin + kChunk), updates[chunk % 2]);
+    if (chunk == 0) continue;
+    const size_t before = (chunk - 1) % 2;
+    update_members({updates[before], counts[before]}, n, gradients, options);
+  }
+}
+
+void Table::update_members(std::span<const optim::RowUpdate> updates, size_t n,
+                           const void* gradients, const ApplyOptions& options) {
+  const auto* gradient = static_cast<const uint8_t*>(gradients);
+  for (Member& member : members_) {
+    float rates[kChunk];
+    if (optim::rate_needs_step(member.spec.optimizer.type)) {
+      DP_CHECK(options.steps != nullptr, member.spec.name);
+      for (size_t i = 0; i < updates.size(); ++i) {
+        rates[i] = member.rates(options.steps[updates[i].partition]);
+      }
+    }
+    member.update(member.spec.optimizer,
+                  {member.arena.base(), member.arena.stride(), member.spec.dim}, updates, rates,
+                  gradient);
+    gradient += n * member.spec.dim * sizeof(float);
+  }
+}
+
+/// A row for a key that has none: initialized, and in the index.
+uint32_t Table::add_row(uint64_t key, uint64_t hash) {
+  const uint32_t row = take_row();
+  for (const Member& member : members_) {
+    float* const weights = member.arena.row(row);
+    optim::fill_initial(member.spec.init, member.seed, key, member.spec.dim, weights);
+    optim::start_slots(member.spec.optimizer, member.spec.dim, weights);
+  }
+  index_.insert(key, hash, row);
+  return row;
+}
+
+uint32_t Table::take_row() {
+  if (!free_rows_.empty()) {
+    const uint32_t row = free_rows_.back();
+    free_rows_.pop_back();
+    return row;
+  }
+  DP_CHECK(rows_end_ < kNoRow, spec_.name);
+  for (Member& member : members_) member.arena.ensure(uint64_t(rows_end_) + 1);
+  return rows_end_++;
+}
+
+size_t Table::stored_floats(size_t member, uint64_t key) const {
+  return dense_ != nullptr ? dense_->stored_floats(key) : members_[member].stored_floats;
+}
+
+checkpoint::TableImage Table::export_partition(PartitionId partition) const {
+  checkpoint::TableImage image;
+  image.table = id_;
+  image.members.resize(spec_.members.size());
+  std::vector<RowIndex::Entry> entries = entries_of(partition);
+  std::sort(entries.begin(), entries.end());
+  image.keys.reserve(entries.size());
+  for (const auto& entry : entries) image.keys.push_back(entry.key);
+  for (size_t m = 0; m < image.members.size(); ++m) {
+    std::vector<float>& floats = image.members[m];
+    if (dense_ == nullptr) floats.reserve(entries.size() * members_[m].stored_floats);
+    for (const auto& entry : entries) {
+      const float* const row =
+          dense_ != nullptr ? dense_->block(entry.key) : members_[m].arena.row(entry.row);
+      floats.insert(floats.end(), row, row + stored_floats(m, entry.key));
+    }
+  }
+  return image;
+}
+
+std::vector<RowIndex::Entry> Table::entries_of(PartitionId partition) const {
+  if (dense_ == nullptr) return index_.entries_of(partition, partition_bits_);
+  std::vector<RowIndex::Entry> entries;
+  for (uint32_t key = 0; key < dense_->block_count(); ++key) {
+    if (!dense_->stored(key)) continue;
+    if (partition_of(index_.hash(key), partition_bits_) == partition) entries.push_back({key, key});
+  }
+  return entries;
+}
+
+Result<void> Table::check_image(PartitionId partition, const checkpoint::TableImage& image) const {
+  const auto bad = [&](const auto&... parts) {
+    return Error{.code = ErrorCode::kBadData,
+                 .what = str("table ", spec_.name, ", partition ", partition, ": ", parts...),
+                 .hint = "the checkpoint is of another model, or damaged"};
+  };
+  if (image.table != id_)
+    return bad("rows of table ", image.table, " where ", id_, " was expected");
+  if (image.members.size() != spec_.members.size()) {
+    return bad(image.members.size(), " members where the model has ", spec_.members.size());
+  }
+  for (size_t i = 0; i < image.keys.size(); ++i) {
+    const uint64_t key = image.keys[i];
+    if (i > 0 && key <= image.keys[i - 1]) return bad("key ", key, " is out of order");
+    if (dense_ != nullptr && key >= dense_->block_count()) {
+      return bad("block ", key, " of ", dense_->block_count());
+    }
+    if (partition_of(index_.hash(key), partition_bits_) != partition) {
+      return bad("key ", key, " belongs to another partition");
+    }
+  }
+  for (size_t m = 0; m < image.members.size(); ++m) {
+    size_t floats = dense_ != nullptr ? 0 : image.keys.size() * members_[m].stored_floats;
+    if (dense_ != nullptr) {
+      for (const uint64_t key : image.keys) floats += dense_->stored_floats(key);
+    }
+    if (image.members[m].size() != floats) {
+      return bad(spec_.members[m].name, " has ", image.members[m].size(), " floats where ", floats,
+                 " were expected");
+    }
+  }
+  return {};
+}
+
+Result<void> Table::import_partition(PartitionId partition, const checkpoint::TableImage& image) {
+  DP_TRY_VOID(check_image(partition, image));
+  drop_partition(partition);
+  std::vector<size_t> offsets(image.members.size(), 0);
+  for (const uint64_t key : image.keys) {
+    const uint32_t row = dense_ != nullptr ? 0 : take_row();
+    for (size_t m = 0; m < image.members.size(); ++m) {
+      const float* const from = image.members[m].data() + offsets[m];
+      const size_t floats = stored_floats(m, key);
+      offsets[m] += floats;
+      if (dense_ != nullptr) {
+        dense_->set_block(key, from);
+      } else {
+        std::copy_n(from, floats, members_[m].arena.row(row));
+      }
+    }
+    if (dense_ == nullptr) index_.insert(key, index_.hash(key), row);
+  }
+  return {};
+}
+
+void Table::drop_partition(PartitionId partition) {
+  const std::vector<RowIndex::Entry> entries = entries_of(partition);
+  for (const auto& entry : entries) {
+    if (dense_ != nullptr) {
+      dense_->drop(entry.key);
+    } else {
+      free_rows_.push_back(entry.row);
+    }
+  }
+  if (dense_ == nullptr) index_.erase_partition(partition, partition_bits_);
+}
+
+uint64_t Table::rows() const { return dense_ != nullptr ? dense_->stored_count() : index_.size(); }
+
+TableMemory Table::memory() const {
+  if (dense_ != nullptr)
+    return {.index_bytes = dense_->table_bytes(), .row_bytes = dense_->bytes()};
+  TableMemory memory{.index_bytes = index_.bytes() + free_rows_.capacity() * sizeof(uint32_t)};
+  for (const Member& member : members_) {
+    memory.row_bytes += member.arena.touched_bytes(rows_end_);
+  }
+  return memory;
+}
+
+}  // namespace downpour::ps

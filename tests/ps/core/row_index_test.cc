@@ -1,0 +1,132 @@
+#include "ps/core/row_index.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "shared/base/rng.h"
+
+namespace downpour::ps {
+namespace {
+
+constexpr uint32_t kPartitionBits = 4;
+
+void insert(RowIndex& index, uint64_t key, uint32_t row) {
+  index.insert(key, index.hash(key), row);
+}
+uint32_t find(const RowIndex& index, uint64_t key) { return index.find(key, index.hash(key)); }
+
+/// The key whose row hash is `hash`: row_hash is a bijection, so colliding keys can be made.
+uint64_t key_with_hash(TableId table, uint64_t hash) {
+  const auto inverse = [](uint64_t odd) {
+    uint64_t x = odd;  // Newton: doubles the correct low bits
+    for (int i = 0; i < 6; ++i) x *= 2 - odd * x;
+    return x;
+  };
+  uint64_t x = hash * inverse(0xd6e8feb86659fd93ULL);
+  x ^= x >> 32;
+  x *= inverse(0x9e3779b97f4a7c15ULL);
+  return x ^ (uint64_t(raw(table)) << 56 | uint64_t(raw(table)) << 23);
+}
+
+}  // namespace
+
+TEST_CASE("the index agrees with a map under random inserts, look-ups and dropped partitions",
+          "[ps][table]") {
+  const TableId table{3};
+  RowIndex index(table);
+  std::unordered_map<uint64_t, uint32_t> model;
+  Rng rng(11);
+  uint32_t next_row = 0;
+  for (int round = 0; round < 60; ++round) {
+    for (int i = 0; i < 3000; ++i) {
+      const uint64_t key = rng.below(3) == 0 ? rng.below(5000) : rng.next();
+      const auto known = model.find(key);
+      REQUIRE(find(index, key) == (known == model.end() ? kNoRow : known->second));
+      if (known != model.end()) continue;
+      insert(index, key, next_row);
+      model.emplace(key, next_row++);
+    }
+    if (round % 7 == 6) {
+      const auto dropped = PartitionId(uint32_t(rng.below(1 << kPartitionBits)));
+      index.erase_partition(dropped, kPartitionBits);
+      std::erase_if(model, [&](const auto& entry) {
+        return partition_of(index.hash(entry.first), kPartitionBits) == dropped;
+      });
+    }
+    REQUIRE(index.size() == model.size());
+  }
+  size_t seen = 0;
+  for (uint32_t p = 0; p < 1U << kPartitionBits; ++p) {
+    for (const auto& entry : index.entries_of(PartitionId(p), kPartitionBits)) {
+      REQUIRE(partition_of(index.hash(entry.key), kPartitionBits) == PartitionId(p));
+      REQUIRE(model.at(entry.key) == entry.row);
+      ++seen;
+    }
+  }
+  CHECK(seen == model.size());  // the partitions together: every key once
+}
+
+TEST_CASE("any key is valid, the smallest and the largest too", "[ps][table]") {
+  RowIndex index(TableId{0});
+  for (const uint64_t key : {uint64_t(0), UINT64_MAX, uint64_t(1)})
+    CHECK(find(index, key) == kNoRow);
+  insert(index, UINT64_MAX, 5);
+  CHECK(find(index, 0) == kNoRow);
+  insert(index, 0, 6);
+  CHECK(find(index, UINT64_MAX) == 5);
+  CHECK(find(index, 0) == 6);
+}
+
+TEST_CASE("keys made to share their hash's high bits are slow at worst", "[ps][table]") {
+  const TableId table{9};
+  RowIndex index(table);
+  constexpr uint32_t kKeys = 60'000;  // several segments' worth, all in one
+  const auto key = [&](uint32_t i) {
+    return key_with_hash(table, 0xabcde00000000000ULL | uint64_t(i) << 26);
+  };
+  for (uint32_t i = 0; i < kKeys; ++i) insert(index, key(i), i);
+  for (uint32_t i = 0; i < kKeys; ++i) REQUIRE(find(index, key(i)) == i);
+  CHECK(find(index, key(kKeys)) == kNoRow);
+  CHECK(index.bytes() < kKeys * 40);  // the directory did not run away
+  const auto of = partition_of(index.hash(key(0)), 16);
+  CHECK(index.entries_of(of, 16).size() == kKeys);
+}
+
+TEST_CASE("keys of one and the same home bucket overflow into the next ones", "[ps][table]") {
+  const TableId table{1};
+  RowIndex index(table);
+  const auto key = [&](uint64_t i) {
+    return key_with_hash(table, ~uint64_t(0) << 12 | i);
+  };  // the last home: wraps
+  for (uint32_t i = 0; i < 200; ++i) insert(index, key(i), i);
+  for (uint32_t i = 0; i < 200; ++i) REQUIRE(find(index, key(i)) == i);
+  CHECK(find(index, key(200)) == kNoRow);
+  CHECK(index.entries_of(PartitionId{15}, 4).size() == 200);
+  CHECK(index.entries_of(PartitionId{0}, 4).empty());
+  index.erase_partition(PartitionId{15}, 4);
+  CHECK(index.size() == 0);
+  CHECK(find(index, key(0)) == kNoRow);
+}
+
+TEST_CASE("the index takes 24 bytes a key on average at any scale", "[ps][table]") {
+  RowIndex index(TableId{4});
+  double sum = 0;
+  int samples = 0;
+  uint64_t next_sample = 1000;
+  for (uint32_t i = 0; i < 4'000'000; ++i) {
+    insert(index, mix64(i), i);
+    if (index.size() != next_sample) continue;
+    const double bytes = double(index.bytes()) / double(index.size());
+    CHECK(bytes < 30.0);
+    sum += bytes;
+    ++samples;
+    next_sample += next_sample / 16;
+  }
+  INFO("samples " << samples);
+  CHECK(sum / samples <= 24.0);
+}
+
+}  // namespace downpour::ps

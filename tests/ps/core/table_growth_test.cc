@@ -1,0 +1,74 @@
+// Tables that grow: memory stays near rows and slots, for one large table and for a thousand small
+// ones.
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "ps/core/table.h"
+#include "shared/base/hash.h"
+
+namespace downpour::ps {
+namespace {
+
+constexpr double kRowBytes = 2 * 16 * sizeof(float);  // weights and Adagrad's accumulators
+
+TableSpec adagrad_16() {
+  VariableSpec variable{.name = "embedding", .dim = 16};
+  variable.optimizer.type = OptimizerType::kAdagrad;
+  return {.name = "t", .members = {variable}};
+}
+
+void grow(Table& table, uint64_t begin, uint64_t end, const std::vector<float>& gradients) {
+  std::vector<uint64_t> keys;
+  for (uint64_t i = begin; i < end; ++i) keys.push_back(mix64(i));
+  table.apply(keys.data(), keys.size(), nullptr, gradients.data(), {});
+}
+
+}  // namespace
+
+TEST_CASE("a thousand tables of a thousand rows take at most 1.5 times their rows and slots",
+          "[ps][table]") {
+  std::vector<std::unique_ptr<Table>> tables;
+  for (uint32_t t = 0; t < 1000; ++t)
+    tables.push_back(std::make_unique<Table>(TableId{t}, adagrad_16(), 1, 8));
+  const std::vector<float> gradients(100 * 16, 0.1F);
+  for (uint64_t begin = 0; begin < 1000; begin += 100) {  // side by side, as a job grows them
+    for (auto& table : tables) grow(*table, begin, begin + 100, gradients);
+  }
+  double bytes = 0;
+  for (auto& table : tables) {
+    REQUIRE(table->rows() == 1000);
+    bytes += double(table->memory().index_bytes + table->memory().row_bytes) + sizeof(Table);
+  }
+  CHECK(bytes / 1e6 <= 1.5 * kRowBytes);
+}
+
+TEST_CASE("every row survives growth past many splits and moves of the arena", "[ps][table]") {
+  Table table(TableId{7}, adagrad_16(), 1, 8);
+  constexpr uint64_t kRows = 300'000;
+  constexpr uint64_t kCall = 10'000;
+  std::vector<float> gradients(kCall * 16);
+  for (uint64_t begin = 0; begin < kRows; begin += kCall) {
+    for (uint64_t i = 0; i < kCall; ++i) gradients[i * 16] = float(begin + i);
+    grow(table, begin, begin + kCall, gradients);
+  }
+  CHECK(table.rows() == kRows);
+  CHECK(double(table.memory().row_bytes + table.memory().index_bytes) / double(kRows) <=
+        1.5 * kRowBytes);
+  size_t rows = 0;
+  for (uint32_t p = 0; p < 256; ++p) {
+    const auto image = table.export_partition(PartitionId(p));
+    for (size_t r = 0; r < image.keys.size(); ++r) {
+      const float* const row = image.members[0].data() + r * 32;
+      const float gradient =
+          std::sqrt(std::max(0.0F, row[16] - 0.1F));  // the accumulator tells whose row it is
+      REQUIRE(mix64(uint64_t(std::lround(gradient))) == image.keys[r]);
+    }
+    rows += image.keys.size();
+  }
+  CHECK(rows == kRows);
+}
+
+}  // namespace downpour::ps
