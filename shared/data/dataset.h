@@ -1,4 +1,5 @@
-// Dataset: reads one shard, from a batch on, and yields batches. Pull iterators; each belongs to one thread.
+// Dataset: reads one shard, from a batch on, and yields batches. Pull iterators; each belongs to
+// one thread.
 #pragma once
 
 #include <atomic>
@@ -9,22 +10,57 @@
 #include <vector>
 
 #include "shared/base/result.h"
-#include "shared/tensor/batch.h"
 #include "shared/job/job.h"
 #include "shared/plan/shard.h"
+#include "shared/tensor/batch.h"
 
 namespace downpour::data {
 
-/// Everything that a reader needs; shared by all readers of a process, immutable.
+/// What a target must be; the model's outputs say it. A value that breaks it makes its record a bad
+/// one.
+enum class TargetKind : uint8_t {
+  kAny,     // any finite number
+  kBinary,  // 0 or 1; -1 reads as 0
+  kClass,   // an integer in [0, classes)
+};
+struct TargetRule {
+  std::string field;
+  TargetKind kind = TargetKind::kAny;
+  uint32_t classes = 0;
+};
+
+class ScratchPool;
+/// Memory that the readers of a process hand on to each other.
+std::shared_ptr<ScratchPool> make_scratch_pool();
+
+/// Everything that a reader needs; shared by all readers of a process, immutable (its pool is
+/// thread-safe).
 struct ReadPlan {
   DataSpec data;
   InputLayout layout;
   uint64_t seed = 1;
   uint32_t batch_size = 512;
   bool drop_remainder = false;
-  double holdout = 0;           // share held out of training
+  double holdout = 0;  // share held out of training
   std::vector<plan::FileInfo> files;
+  std::vector<TargetRule> targets;
+  std::shared_ptr<ScratchPool> scratch = make_scratch_pool();
 };
+
+/// The hash of all that decides which records a batch id names: files, seed, data and fields,
+/// layout, batch size, holdout, the shards' ranges, and the version of this reader.
+uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& shards);
+
+/// The fields that a format gives without being told: libsvm `label`, `features`; criteo `label`,
+/// I1..I13, C1..C26; mnist `image`, `label`. Empty for CSV and TSV. The job's own fields go before
+/// these.
+std::vector<FieldSpec> default_fields(DataFormat format);
+/// The columns that a format gives without being told (criteo's 40); empty for the others.
+std::vector<std::string> default_columns(DataFormat format);
+
+/// Bytes a record takes in the file, from its first lines (mnist: from its header): what turns a
+/// number of records a shard into cut_shards' target_bytes. At least 1.
+Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path);
 
 enum class Part : uint8_t { kTrain, kHeldOut, kAll };  // which side of the holdout a reader yields
 
@@ -32,30 +68,38 @@ enum class Part : uint8_t { kTrain, kHeldOut, kAll };  // which side of the hold
 struct ShardTotals {
   ReadCounts counts;
   uint32_t batches = 0;
+  // Where its first record starts and its last one ends, line breaks, blank lines and headers
+  // included: the shards of a file tile it, [0, bytes).
   uint64_t first_offset = 0, end_offset = 0;
   uint64_t records_hash = 0;
 };
 
-/// Yields the batches of one shard in order. Always starts reading at the shard's begin; batches before
-/// `first_batch` are parsed for their counts but not given out.
+/// Yields the batches of one shard in order. Always starts reading at the shard's begin; batches
+/// before `first_batch` are parsed for their counts but not given out.
 class ShardReader {
  public:
   virtual ~ShardReader() = default;
-  /// Fills `batch` (its vectors are reused) and returns true; false at the end, when totals() is valid.
-  /// Errors: kBadData with where = "file:line" and the text, kNoInput, kIo.
+  /// Fills `batch` (its vectors are reused) and returns true; false at the end, when totals() is
+  /// valid. Errors: kBadData with where = "file:line" and the text, kNoInput, kIo; after one the
+  /// reader is spent.
   virtual Result<bool> next(Batch& batch) = 0;
   virtual const ShardTotals& totals() const = 0;
 };
 
-/// Opens a shard. `shard.shard` with `epoch` seeds the shuffle. Errors: kNoInput, kIo, kBadData (file changed).
-Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Part part, ShardId shard,
-                                                const plan::ShardRange& range, uint32_t first_batch);
+/// Opens a shard. `shard.shard` with `epoch` seeds the shuffle. Errors: kNoInput, kIo, kBadData
+/// (file changed).
+Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Part part,
+                                                ShardId shard, const plan::ShardRange& range,
+                                                uint32_t first_batch);
 
-/// Resolves paths and globs to a sorted file list with fingerprints. Errors: kNoInput naming the path or glob;
-/// an empty file is an error too.
-Result<std::vector<plan::FileInfo>> list_files(const SourceSpec& source, const std::string& base_dir);
+/// Resolves paths and globs to a sorted file list with fingerprints. Errors: kNoInput naming the
+/// path or glob; an empty file is an error too. Order: as the paths are written; the names that a
+/// glob gives are sorted. Gzip and idx files are not splittable.
+Result<std::vector<plan::FileInfo>> list_files(const SourceSpec& source,
+                                               const std::string& base_dir);
 
-/// Looks at the first lines of a file: its format, and what a job for it must say. `reason` is for the user
+/// Looks at the first lines of a file: its format, and what a job for it must say. `reason` is for
+/// the user
 /// ("libsvm: 123 features, labels -1 and 1").
 struct Sniffed {
   DataFormat format = DataFormat::kAuto;
@@ -64,9 +108,10 @@ struct Sniffed {
   std::string delimiter;
   bool trim = false;
   std::vector<std::string> missing;
-  std::vector<FieldSpec> fields;   // suggested types and transforms; the target stands under `target`
+  std::vector<FieldSpec>
+      fields;  // suggested types and transforms; the target stands under `target`
   std::string target;
-  uint32_t classes = 0;            // 2: binary, > 2: multi-class, 0: regression
+  uint32_t classes = 0;  // 2: binary, > 2: multi-class, 0: regression
   std::string reason;
 };
 Result<Sniffed> sniff(const std::string& path);

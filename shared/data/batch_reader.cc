@@ -1,0 +1,221 @@
+#include "shared/data/batch_reader.h"
+
+#include <algorithm>
+#include <xxhash.h>
+
+#include "shared/base/hash.h"
+#include "shared/base/rng.h"
+
+namespace downpour::data {
+namespace {
+
+constexpr size_t kRecordsAhead = 4;  // prefetched while shuffled: a record is a jump in memory
+constexpr size_t kLinesAheadMax =
+    16;  // cache lines of each; the hardware follows by itself after that
+constexpr size_t kHashedBytesMax = 4096;
+constexpr size_t kBatchKeysMax = size_t{1} << 26;  // of one field: what a batch may take of memory
+
+bool too_many_keys(const std::vector<KeyBuffer>& buffers) {
+  return std::any_of(buffers.begin(), buffers.end(),
+                     [](const KeyBuffer& b) { return b.count > kBatchKeysMax; });
+}
+
+}  // namespace
+
+BatchReader::BatchReader(std::shared_ptr<const ReadPlan> plan, Part part, ShardId shard,
+                         uint32_t file, uint32_t first_batch, std::unique_ptr<Scratch> scratch,
+                         std::unique_ptr<WindowSource> source, std::unique_ptr<RecordParser> parser)
+    : plan_(std::move(plan)),
+      part_(part),
+      shard_(shard),
+      file_(file),
+      first_batch_(first_batch),
+      shuffle_(plan_->data.shuffle != "off"),
+      scratch_(std::move(scratch)),
+      source_(std::move(source)),
+      parser_(std::move(parser)) {
+  scratch_->indexes.resize(plan_->layout.tables.size());
+  scratch_->keys.resize(parser_->key_shapes().size());
+  totals_.first_offset = source_->first_offset();
+}
+
+BatchReader::~BatchReader() {
+  source_.reset();
+  plan_->scratch->give_back(std::move(scratch_));
+}
+
+const ShardTotals& BatchReader::totals() const {
+  DP_CHECK(ended_);
+  return totals_;
+}
+
+Result<bool> BatchReader::next_window() {
+  cursor_ = 0;
+  DP_TRY(const bool more, source_->next(window_));
+  if (!more) return false;
+  if (shuffle_) {
+    Rng rng(hash_combine(hash_combine(hash_combine(plan_->seed, shard_.epoch), shard_.shard),
+                         window_count_));
+    std::vector<RecordRef>& records = *window_.records;
+    for (size_t i = records.size(); i > 1; --i) std::swap(records[i - 1], records[rng.below(i)]);
+  }
+  ++window_count_;
+  return true;
+}
+
+bool BatchReader::held_out(uint64_t offset) const {
+  return plan_->holdout > 0 && uniform_double(hash_combine(hash_combine(0x686f6c646f7574ULL, file_),
+                                                           offset)) < plan_->holdout;
+}
+
+void BatchReader::begin_batch(Batch& batch) {
+  const InputLayout& layout = plan_->layout;
+  batch.records = 0;
+  batch.records_hash = 0;
+  batch.counts = {};
+  batch.floats.resize(layout.floats.size());
+  for (size_t i = 0; i < layout.floats.size(); ++i) {
+    batch.floats[i].width = layout.floats[i].width;
+    batch.floats[i].values.resize(size_t(plan_->batch_size) * layout.floats[i].width);
+  }
+  for (size_t i = 0; i < scratch_->keys.size(); ++i) {
+    KeyBuffer& buffer = scratch_->keys[i];
+    const RecordParser::KeyShape shape = parser_->key_shapes()[i];
+    buffer.count = 0;
+    buffer.all_one = true;
+    buffer.has_values = shape.values;
+    buffer.offsets.resize(shape.bag ? plan_->batch_size + 1 : 0);
+    if (shape.bag) buffer.offsets[0] = 0;
+    if (shape.values && buffer.values.size() < buffer.keys.size())
+      buffer.values.resize(buffer.keys.size());
+    buffer.ensure(plan_->batch_size);
+  }
+}
+
+void BatchReader::prefetch(size_t at) const {
+  if (at >= window_.records->size()) return;
+  const RecordRef record = (*window_.records)[at];
+  if (record.size == RecordRef::kTooLong) return;
+  const size_t lines = std::min<size_t>(record.size / 64 + 1, kLinesAheadMax);
+  for (size_t i = 0; i < lines; ++i) __builtin_prefetch(window_.text + record.begin + i * 64);
+}
+
+Result<void> BatchReader::fill(Batch& batch) {
+  Columns columns{.floats = &batch.floats, .keys = &scratch_->keys};
+  ReadCounts& counts = batch.counts;
+  while (batch.records < plan_->batch_size) {
+    if (window_.records == nullptr || cursor_ == window_.records->size()) {
+      DP_TRY(const bool more, next_window());
+      if (!more) break;
+    }
+    if (shuffle_) prefetch(cursor_ + kRecordsAhead);
+    const RecordRef record = (*window_.records)[cursor_++];
+    const uint64_t offset = window_.offset + record.begin;
+    ++counts.read;
+    if (part_ != Part::kAll && held_out(offset) != (part_ == Part::kHeldOut)) {
+      ++counts.filtered;
+      continue;
+    }
+    Fault fault;
+    columns.record = batch.records;
+    const char* const begin = window_.text + record.begin;
+    if (record.size == RecordRef::kTooLong) {
+      fault = {.reason = "is longer than 16 MiB", .hint = "is this the format that the job says?"};
+      DP_TRY_VOID(skip_or_fail(fault, offset, batch));
+    } else if (!parser_->parse(begin, begin + record.size, offset, columns, fault)) {
+      DP_TRY_VOID(skip_or_fail(fault, offset, batch));
+    } else if (too_many_keys(scratch_->keys)) [[unlikely]] {
+      fault = {.reason = "brings its batch over 67 million keys",
+               .hint = "choose a smaller train.batch_size"};
+      DP_TRY_VOID(skip_or_fail(fault, offset, batch));
+    } else {
+      batch.records_hash +=
+          hash_combine(XXH3_64bits(begin, std::min<size_t>(record.size, kHashedBytesMax)), offset);
+      ++batch.records;
+    }
+  }
+  return {};
+}
+
+Result<void> BatchReader::skip_or_fail(const Fault& fault, uint64_t offset, Batch& batch) {
+  const uint64_t skipped = totals_.counts.skipped + batch.counts.skipped + 1;
+  const bool skip = plan_->data.bad_records == BadRecords::kSkip;
+  if (skip && (plan_->data.bad_records_max == 0 || skipped <= plan_->data.bad_records_max)) {
+    ++batch.counts.skipped;
+    for (KeyBuffer& buffer : scratch_->keys) {  // what the record had left before it broke
+      buffer.count = buffer.offsets.empty() ? batch.records : buffer.offsets[batch.records];
+    }
+    return {};
+  }
+  std::string what = "bad record: ";
+  if (fault.field != nullptr) what += str("field ", *fault.field, " ");
+  if (!fault.text.empty()) what += str("\"", shown(fault.text), "\" ");
+  if (fault.field == nullptr && fault.text.empty()) what += "the line ";
+  what += fault.reason;
+  if (skip)
+    what += str(" (and it is one more than bad_records_max = ", plan_->data.bad_records_max,
+                " in a shard)");
+  return Error{ErrorCode::kBadData, what, source_->locate(offset),
+               fault.hint == nullptr ? "" : fault.hint};
+}
+
+void BatchReader::finish_batch(Batch& batch) {
+  const InputLayout& layout = plan_->layout;
+  for (FloatColumn& column : batch.floats)
+    column.values.resize(size_t(batch.records) * column.width);
+  batch.tables.resize(layout.tables.size());
+  for (size_t t = 0; t < layout.tables.size(); ++t) {
+    batch.tables[t].table = layout.tables[t];
+    batch.tables[t].keys.clear();
+    scratch_->indexes[t].begin_batch();
+  }
+  batch.bags.resize(layout.bags.size());
+  for (size_t i = 0; i < layout.bags.size(); ++i) {
+    const KeyBuffer& buffer = scratch_->keys[parser_->key_of_bag()[i]];
+    BagColumn& bag = batch.bags[i];
+    bag.table_index = layout.bags[i].table_index;
+    bag.keys.resize(buffer.count);
+    scratch_->indexes[bag.table_index].add({buffer.keys.data(), buffer.count}, bag.keys.data(),
+                                           batch.tables[bag.table_index].keys);
+    bag.offsets.assign(buffer.offsets.begin(),
+                       buffer.offsets.begin() + (buffer.offsets.empty() ? 0 : batch.records + 1));
+    bag.values.clear();
+    if (buffer.has_values && !buffer.all_one)
+      bag.values.assign(buffer.values.begin(), buffer.values.begin() + ptrdiff_t(buffer.count));
+  }
+}
+
+Result<bool> BatchReader::next(Batch& batch) {
+  DP_CHECK(!failed_);
+  while (!ended_) {
+    begin_batch(batch);
+    if (Result<void> filled = fill(batch); !filled) {
+      failed_ = true;
+      return std::move(filled).error();
+    }
+    const bool full = batch.records == plan_->batch_size;
+    const bool given = batch.records > 0 && (full || !plan_->drop_remainder);
+    if (!given) batch.counts.dropped = batch.records;
+    ReadCounts& all = totals_.counts;
+    all.read += batch.counts.read;
+    all.filtered += batch.counts.filtered;
+    all.skipped += batch.counts.skipped;
+    all.dropped += batch.counts.dropped;
+    if (!full) {
+      ended_ = true;
+      totals_.end_offset = source_->end_offset();
+    }
+    if (!given) return false;
+    totals_.records_hash += batch.records_hash;
+    batch.id = {.epoch = shard_.epoch, .shard = shard_.shard, .batch = totals_.batches++};
+    const size_t records = std::max<size_t>(window_.records->size(), 1);
+    batch.end_offset = window_.begin_progress +
+                       (window_.end_progress - window_.begin_progress) * cursor_ / records;
+    if (batch.id.batch < first_batch_) continue;
+    finish_batch(batch);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace downpour::data

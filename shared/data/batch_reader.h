@@ -1,0 +1,51 @@
+// BatchReader: windows of records through holdout, shuffle and parser into batches with unique
+// keys.
+#pragma once
+
+#include <memory>
+
+#include "shared/data/dataset.h"
+#include "shared/data/parser.h"
+#include "shared/data/scratch.h"
+#include "shared/data/window.h"
+
+namespace downpour::data {
+
+/// The ShardReader of every format. The order of its steps is the pipeline's: source, shuffle,
+/// filter, batch.
+class BatchReader final : public ShardReader {
+ public:
+  BatchReader(std::shared_ptr<const ReadPlan> plan, Part part, ShardId shard, uint32_t file,
+              uint32_t first_batch, std::unique_ptr<Scratch> scratch,
+              std::unique_ptr<WindowSource> source, std::unique_ptr<RecordParser> parser);
+  ~BatchReader() override;
+  Result<bool> next(Batch& batch) override;
+  const ShardTotals& totals() const override;
+
+ private:
+  Result<bool> next_window();
+  void begin_batch(Batch& batch);
+  /// Parses records until the batch is full or the shard at its end.
+  Result<void> fill(Batch& batch);
+  Result<void> skip_or_fail(const Fault& fault, uint64_t offset, Batch& batch);
+  void finish_batch(Batch& batch);
+  void prefetch(size_t at) const;
+  bool held_out(uint64_t offset) const;
+
+  const std::shared_ptr<const ReadPlan> plan_;
+  const Part part_;
+  const ShardId shard_;
+  const uint32_t file_;
+  const uint32_t first_batch_;
+  const bool shuffle_;
+  std::unique_ptr<Scratch> scratch_;
+  std::unique_ptr<WindowSource> source_;
+  std::unique_ptr<RecordParser> parser_;
+  Window window_;
+  uint32_t window_count_ = 0;
+  size_t cursor_ = 0;  // in window_.records
+  ShardTotals totals_;
+  bool ended_ = false, failed_ = false;
+};
+
+}  // namespace downpour::data

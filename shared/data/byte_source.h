@@ -1,0 +1,66 @@
+// ByteSource: the bytes of one file in order, plain or gzipped, checked against what the chief saw.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "shared/base/result.h"
+#include "shared/plan/shard.h"
+
+namespace downpour::data {
+
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  /// Up to `size` bytes; 0 at the end of the file. Errors: kIo, kBadData (cut short, not gzip
+  /// inside).
+  virtual Result<size_t> read(char* to, size_t size) = 0;
+  /// Bytes of the file itself that were used so far (compressed ones, for gzip).
+  virtual uint64_t consumed() const = 0;
+};
+
+/// An open file descriptor.
+class File {
+ public:
+  /// Errors: kNoInput naming the path with the nearest existing name as hint; a folder;
+  /// kPermission; kIo.
+  static Result<File> open(const std::string& path);
+  File(File&& other) noexcept
+      : fd_(other.fd_), bytes_(other.bytes_), path_(std::move(other.path_)) {
+    other.fd_ = -1;
+  }
+  File& operator=(File&&) = delete;
+  ~File();
+  const std::string& path() const { return path_; }
+  uint64_t bytes() const { return bytes_; }  // when it was opened
+  /// Up to `size` bytes from `offset`; fewer only at the end of the file.
+  Result<size_t> read_at(uint64_t offset, char* to, size_t size) const;
+  /// XXH3 of size and of the first and last 64 KiB.
+  Result<uint64_t> fingerprint() const;
+  /// Gzip's magic number stands at its start.
+  Result<bool> is_gzip() const;
+
+ private:
+  File(int fd, uint64_t bytes, std::string path) : fd_(fd), bytes_(bytes), path_(std::move(path)) {}
+  int fd_;
+  uint64_t bytes_;
+  std::string path_;
+};
+
+/// Reads `file` from `offset` on; gzip is recognized by its content, is decompressed, and starts at
+/// 0 only.
+Result<std::unique_ptr<ByteSource>> open_bytes(File file, uint64_t offset);
+
+/// Opens a file of the plan. Error kBadData naming it if size or fingerprint are not what they
+/// were.
+Result<File> open_unchanged(const plan::FileInfo& info);
+
+/// The labels beside an idx image file ("...images-idx3..." -> "...labels-idx1..."); empty for
+/// other names.
+std::string idx_labels_path(const std::string& path);
+
+/// A file's fingerprint; for idx images together with that of their labels, if they are there.
+Result<uint64_t> fingerprint_of(const File& file);
+
+}  // namespace downpour::data

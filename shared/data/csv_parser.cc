@@ -1,0 +1,236 @@
+// Delimited text: CSV with RFC 4180's quotes, TSV, and Criteo's TSV.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#if defined(__AVX512BW__) || defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "shared/data/parser.h"
+
+namespace downpour::data {
+namespace {
+
+constexpr const char* kHint = "mend the line or data.columns, or set data.bad_records = \"skip\"";
+
+/// Bit i: text[i] == c, for 64 bytes (which must be readable).
+inline uint64_t match64(const char* text, char c) {
+#if defined(__AVX512BW__)
+  return _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(text), _mm512_set1_epi8(c));
+#elif defined(__AVX2__)
+  const __m256i want = _mm256_set1_epi8(c);
+  const auto low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(text));
+  const auto high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(text + 32));
+  return uint64_t(uint32_t(_mm256_movemask_epi8(_mm256_cmpeq_epi8(low, want)))) |
+         uint64_t(uint32_t(_mm256_movemask_epi8(_mm256_cmpeq_epi8(high, want)))) << 32;
+#else
+  uint64_t mask = 0;
+  for (uint32_t i = 0; i < 64; ++i) mask |= uint64_t(text[i] == c) << i;
+  return mask;
+#endif
+}
+
+/// split_line without quotes, in strides of 64 bytes: kPadBytes are readable behind the line. False
+/// if there is a quote and `quotes` says that it matters.
+bool split_plain(const char* begin, const char* end, char delimiter, bool quotes,
+                 std::vector<std::string_view>& cells, size_t& count) {
+  size_t n = 0;
+  const size_t room = cells.size();
+  const char* cell = begin;
+  for (const char* p = begin; p < end; p += 64) {
+    const uint64_t valid = end - p >= 64 ? ~uint64_t{0} : (uint64_t{1} << (end - p)) - 1;
+    if (quotes && (match64(p, '"') & valid) != 0) return false;
+    for (uint64_t mask = match64(p, delimiter) & valid; mask != 0; mask &= mask - 1) {
+      const char* const stop = p + __builtin_ctzll(mask);
+      if (n < room) cells[n] = {cell, size_t(stop - cell)};
+      ++n;
+      cell = stop + 1;
+    }
+  }
+  if (n < room) cells[n] = {cell, size_t(end - cell)};
+  count = n + 1;
+  return true;
+}
+
+class CsvParser final : public RecordParser {
+ public:
+  static Result<std::unique_ptr<RecordParser>> make(const ReadPlan& plan,
+                                                    const std::vector<std::string>& names,
+                                                    const std::string& where) {
+    auto parser = std::make_unique<CsvParser>();
+    DP_TRY(parser->delimiter_, delimiter_of(plan.data));
+    parser->quotes_ = plan.data.format == DataFormat::kCsv;
+    parser->trim_ = plan.data.trim;
+    parser->cells_.resize(names.size());
+    for (uint32_t i = 0; i < plan.layout.floats.size(); ++i) {
+      const FloatInput& input = plan.layout.floats[i];
+      DP_TRY(const FieldSpec spec, resolve_field(plan, input.field));
+      DP_TRY(const uint32_t cell, cell_of(spec, names, where));
+      DP_TRY(FloatField field,
+             FloatField::make(plan.data, spec, find_target(plan, input.field), input.width));
+      parser->floats_.push_back({cell, i, std::move(field)});
+    }
+    for (const BagInput& input : plan.layout.bags) {
+      size_t at = 0;
+      while (at < parser->keys_.size() && parser->keys_[at].field.name() != input.field) ++at;
+      parser->key_of_bag_.push_back(uint32_t(at));
+      if (at < parser->keys_.size()) continue;
+      DP_TRY(const FieldSpec spec, resolve_field(plan, input.field));
+      DP_TRY(const uint32_t cell, cell_of(spec, names, where));
+      DP_TRY(KeyField field, KeyField::make(plan.data, spec));
+      parser->key_shapes_.push_back({.bag = field.is_bag(), .values = field.is_number()});
+      parser->keys_.push_back({cell, uint32_t(at), std::move(field)});
+    }
+    return std::unique_ptr<RecordParser>(std::move(parser));
+  }
+
+  bool parse(const char* begin, const char* end, uint64_t, Columns& columns,
+             Fault& fault) override {
+    size_t count = 0;
+    if (!split_plain(begin, end, delimiter_, quotes_, cells_, count) &&
+        !split_line({begin, size_t(end - begin)}, delimiter_, true, cells_, count, store_)) {
+      return bad(
+          "has a quote that is not closed, or text behind one (a line break inside quotes is not "
+          "supported)",
+          begin, end, fault);
+    }
+    if (count != cells_.size()) {
+      return bad(count < cells_.size() ? "has fewer columns than were declared"
+                                       : "has more columns than were declared",
+                 begin, end, fault);
+    }
+    for (const Wanted<FloatField>& wanted : floats_) {
+      float* const to =
+          &(*columns.floats)[wanted.column].values[size_t(columns.record) * wanted.field.width()];
+      if (!wanted.field.convert(cell(wanted.cell), to, fault)) return false;
+    }
+    for (const Wanted<KeyField>& wanted : keys_) {
+      if (!read_keys(wanted, columns, fault)) return false;
+    }
+    return true;
+  }
+
+ private:
+  template <typename Field>
+  struct Wanted {
+    uint32_t cell;
+    uint32_t column;
+    Field field;
+  };
+
+  static Result<uint32_t> cell_of(const FieldSpec& spec, const std::vector<std::string>& names,
+                                  const std::string& where) {
+    const std::string& column = spec.column.empty() ? spec.name : spec.column;
+    const auto found = std::find(names.begin(), names.end(), column);
+    if (found != names.end()) return uint32_t(found - names.begin());
+    std::string there;
+    for (size_t i = 0; i < std::min<size_t>(names.size(), 50); ++i)
+      there += (i == 0 ? "" : ", ") + names[i];
+    return Error{ErrorCode::kConfig,
+                 str("field ", spec.name, ": there is no column \"", column, "\""), where,
+                 str("the columns are: ", shown(there))};
+  }
+
+  static bool bad(const char* reason, const char* begin, const char* end, Fault& fault) {
+    fault = {
+        .reason = reason, .field = nullptr, .text = {begin, size_t(end - begin)}, .hint = kHint};
+    return false;
+  }
+
+  std::string_view cell(uint32_t index) const {
+    return trim_ ? trimmed(cells_[index]) : cells_[index];
+  }
+
+  bool read_keys(const Wanted<KeyField>& wanted, Columns& columns, Fault& fault) {
+    KeyBuffer& buffer = (*columns.keys)[wanted.column];
+    const std::string_view text = cell(wanted.cell);
+    if (wanted.field.is_bag()) {
+      buffer.ensure(text.size() / 2 + 1);
+      if (!wanted.field.missing(text)) wanted.field.append_words(text, buffer.keys, buffer.count);
+      buffer.offsets[columns.record + 1] = uint32_t(buffer.count);
+      return true;
+    }
+    uint64_t& key = buffer.keys[columns.record];
+    if (wanted.field.is_number()) {
+      float& value = buffer.values[columns.record];
+      if (!wanted.field.convert_number(text, key, value, fault)) return false;
+      buffer.all_one &= value == 1.0F;
+    } else if (!wanted.field.convert(text, key, fault)) {
+      return false;
+    }
+    buffer.count = columns.record + 1;
+    return true;
+  }
+
+  char delimiter_ = ',';
+  bool quotes_ = false, trim_ = false;
+  std::vector<std::string_view> cells_;
+  std::string store_;
+  std::vector<Wanted<FloatField>> floats_;
+  std::vector<Wanted<KeyField>> keys_;
+};
+
+}  // namespace
+
+Result<char> delimiter_of(const DataSpec& data) {
+  if (data.delimiter.empty()) return data.format == DataFormat::kCsv ? ',' : '\t';
+  const std::string_view text = data.delimiter == "\\t" ? "\t" : std::string_view(data.delimiter);
+  const char c = text[0];
+  // A delimiter also ends a number, so it can't be part of one.
+  const bool ends_numbers = !(c >= '0' && c <= '9') && !((c | 0x20) >= 'a' && (c | 0x20) <= 'z') &&
+                            c != '.' && c != '-' && c != '+';
+  if (text.size() == 1 && ends_numbers && c != '"' && c != '\n' && c != '\r') return c;
+  return Error{ErrorCode::kConfig, str("\"", shown(data.delimiter), "\" can't be a delimiter"),
+               "data.delimiter",
+               "it is one character: no letter, digit, sign, point, quote or line break"};
+}
+
+bool split_line(std::string_view line, char delimiter, bool quotes,
+                std::vector<std::string_view>& cells, size_t& count, std::string& store) {
+  store.clear();
+  store.reserve(line.size() + 1);  // no reallocation below: cells point into it
+  count = 0;
+  size_t i = 0;
+  for (;;) {
+    std::string_view cell;
+    size_t blanks = i;
+    while (quotes && blanks < line.size() && line[blanks] == ' ' && delimiter != ' ') ++blanks;
+    if (quotes && blanks < line.size() && line[blanks] == '"') {
+      const size_t begin = store.size();
+      bool closed = false;
+      for (i = blanks + 1; i < line.size(); ++i) {
+        if (line[i] != '"') {
+          store += line[i];
+        } else if (i + 1 < line.size() && line[i + 1] == '"') {
+          store += line[i++];
+        } else {
+          closed = true;
+          break;
+        }
+      }
+      if (!closed) return false;
+      ++i;
+      while (i < line.size() && line[i] == ' ' && delimiter != ' ') ++i;
+      if (i < line.size() && line[i] != delimiter) return false;
+      cell = std::string_view(store).substr(begin);
+      store += '\0';  // ends a number
+    } else {
+      const size_t end = std::min(line.find(delimiter, i), line.size());
+      cell = line.substr(i, end - i);
+      i = end;
+    }
+    if (count < cells.size()) cells[count] = cell;
+    ++count;
+    if (i >= line.size()) return true;
+    ++i;  // the delimiter; behind the last one stands an empty cell
+  }
+}
+
+Result<std::unique_ptr<RecordParser>> make_csv_parser(const ReadPlan& plan,
+                                                      const std::vector<std::string>& columns,
+                                                      const std::string& where) {
+  return CsvParser::make(plan, columns, where);
+}
+
+}  // namespace downpour::data

@@ -1,0 +1,209 @@
+#include "shared/data/dataset.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "shared/base/hash.h"
+#include "shared/data/batch_reader.h"
+#include "shared/data/byte_source.h"
+#include "shared/data/line_windows.h"
+#include "shared/data/mnist.h"
+#include "shared/data/parser.h"
+#include "shared/data/scratch.h"
+#include "shared/plan/plan_hash.h"
+
+namespace downpour::data {
+namespace {
+
+/// Rises whenever a change makes the same plan name other records or other values.
+constexpr uint64_t kReaderVersion = 1;
+
+Result<std::vector<std::string>> columns_of(const DataSpec& data, const Preamble& preamble,
+                                            const std::string& path) {
+  if (!data.columns.empty()) return data.columns;
+  if (std::vector<std::string> preset = default_columns(data.format); !preset.empty())
+    return preset;
+  if (!data.header) {
+    return Error{
+        ErrorCode::kConfig, "the names of the columns are not known", "data.columns",
+        "list them in data.columns, or set data.header = true if the file's first line does"};
+  }
+  DP_TRY(const char delimiter, delimiter_of(data));
+  std::vector<std::string_view> cells(
+      size_t(std::count(preamble.header.begin(), preamble.header.end(), delimiter)) + 1);
+  size_t count = 0;
+  std::string store;
+  if (!split_line(preamble.header, delimiter, data.format == DataFormat::kCsv, cells, count,
+                  store)) {
+    return Error{ErrorCode::kBadData, str("bad header: \"", shown(preamble.header), "\""),
+                 str(path, ":", data.skip_lines + 1)};
+  }
+  std::vector<std::string> names;
+  for (size_t i = 0; i < count; ++i) names.emplace_back(trimmed(cells[i]));
+  return names;
+}
+
+void hash_fields(plan::PlanHash& hash, const std::vector<FieldSpec>& fields) {
+  for (const FieldSpec& field : fields) {
+    hash.add("field", field.name).add("column", field.column).add("type", uint64_t(field.type));
+    for (const int64_t d : field.shape) hash.add("shape", uint64_t(d));
+    if (field.fallback) hash.add("default", *field.fallback);
+    for (const std::string& text : field.positive) hash.add("positive", text);
+    for (const TransformSpec& op : field.transform) {
+      hash.add("op", uint64_t(op.op)).add("buckets", op.buckets);
+      if (op.min) hash.add("min", std::bit_cast<uint64_t>(*op.min));
+      if (op.max) hash.add("max", std::bit_cast<uint64_t>(*op.max));
+      hash.add("mean", std::bit_cast<uint64_t>(op.mean))
+          .add("scale", std::bit_cast<uint64_t>(op.scale));
+    }
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<ScratchPool> make_scratch_pool() { return std::make_shared<ScratchPool>(); }
+
+std::vector<FieldSpec> default_fields(DataFormat format) {
+  const FieldSpec label{.name = "label", .type = FieldType::kFloat32};
+  switch (format) {
+    case DataFormat::kLibsvm:
+      return {label, {.name = "features", .type = FieldType::kInt64, .shape = {-1}}};
+    case DataFormat::kMnist:
+      return {{.name = "image", .type = FieldType::kFloat32, .shape = {784}},
+              {.name = "label", .type = FieldType::kInt64}};
+    case DataFormat::kCriteo: {
+      std::vector<FieldSpec> fields = {label};
+      for (int i = 1; i <= 13; ++i) {
+        fields.push_back(
+            {.name = str("I", i),
+             .fallback = "0",
+             .transform = {{.op = TransformOp::kClip, .min = 0.0}, {.op = TransformOp::kLog1p}}});
+      }
+      for (int i = 1; i <= 26; ++i) {
+        fields.push_back({.name = str("C", i),
+                          .type = FieldType::kString,
+                          .fallback = "",
+                          .transform = {{.op = TransformOp::kHash, .buckets = uint64_t{1} << 20}}});
+      }
+      return fields;
+    }
+    case DataFormat::kAuto:
+    case DataFormat::kCsv:
+    case DataFormat::kTsv:
+      return {};
+  }
+  return {};
+}
+
+std::vector<std::string> default_columns(DataFormat format) {
+  std::vector<std::string> names;
+  if (format != DataFormat::kCriteo) return names;
+  for (const FieldSpec& field : default_fields(format)) names.push_back(field.name);
+  return names;
+}
+
+Result<FieldSpec> resolve_field(const ReadPlan& plan, const std::string& name) {
+  if (const FieldSpec* field = plan.data.find_field(name)) return *field;
+  std::string there;
+  for (const FieldSpec& field : plan.data.fields) there += (there.empty() ? "" : ", ") + field.name;
+  for (FieldSpec& field : default_fields(plan.data.format)) {
+    if (field.name == name) return std::move(field);
+    there += (there.empty() ? "" : ", ") + field.name;
+  }
+  return Error{ErrorCode::kConfig, str("field ", name, " is not declared"),
+               str("data.fields.", name),
+               there.empty() ? "declare it in data.fields" : str("there are: ", shown(there))};
+}
+
+const TargetRule* find_target(const ReadPlan& plan, const std::string& name) {
+  for (const TargetRule& rule : plan.targets)
+    if (rule.field == name) return &rule;
+  return nullptr;
+}
+
+uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& shards) {
+  plan::PlanHash hash;
+  hash.add("reader", kReaderVersion).add("seed", plan.seed).add("batch_size", plan.batch_size);
+  hash.add("drop_remainder", plan.drop_remainder)
+      .add("holdout", std::bit_cast<uint64_t>(plan.holdout));
+  for (const plan::FileInfo& file : plan.files) {
+    // The name, not the folder: a data set may be mounted elsewhere on another machine.
+    const size_t slash = file.path.rfind('/');
+    hash.add("file",
+             std::string_view(file.path).substr(slash == std::string::npos ? 0 : slash + 1));
+    hash.add("bytes", file.bytes).add("fingerprint", file.fingerprint);
+  }
+  for (const plan::ShardRange& range : shards)
+    hash.add("range", range.file).add("begin", range.begin).add("end", range.end);
+  const DataSpec& data = plan.data;
+  hash.add("format", uint64_t(data.format))
+      .add("header", data.header)
+      .add("skip_lines", data.skip_lines);
+  hash.add("delimiter", data.delimiter).add("trim", data.trim).add("shuffle", data.shuffle);
+  hash.add("bad_records", uint64_t(data.bad_records));
+  for (const std::string& text : data.columns) hash.add("column", text);
+  for (const std::string& text : data.missing) hash.add("missing", text);
+  hash_fields(hash, data.fields);
+  // What is not read can't be bad, so the layout decides with bad_records = "skip".
+  for (const FloatInput& input : plan.layout.floats)
+    hash.add("float", input.field).add("width", input.width);
+  for (const BagInput& input : plan.layout.bags)
+    hash.add("bag", input.field).add("table", input.table_index);
+  for (const TargetRule& rule : plan.targets)
+    hash.add("target", rule.field).add("kind", uint64_t(rule.kind)).add("classes", rule.classes);
+  return hash.value();
+}
+
+Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Part part,
+                                                ShardId shard, const plan::ShardRange& range,
+                                                uint32_t first_batch) {
+  DP_CHECK(range.file < plan->files.size(), range.file, plan->files.size());
+  DP_CHECK(plan->batch_size > 0);
+  const plan::FileInfo& info = plan->files[range.file];
+  const DataSpec& data = plan->data;
+  if (data.format == DataFormat::kAuto) {
+    return Error{ErrorCode::kConfig, "the data's format is not decided", "data.format",
+                 "say \"libsvm\", \"csv\", \"tsv\", \"criteo\" or \"mnist\""};
+  }
+  const size_t window_bytes = data.shuffle == "off" ? kPlainWindowBytes : kShuffleWindowBytes;
+  std::unique_ptr<RecordParser> parser;
+  std::unique_ptr<WindowSource> source;
+  std::unique_ptr<Scratch> scratch = plan->scratch->take();
+  if (data.format == DataFormat::kMnist) {
+    DP_TRY(source, open_idx(info, window_bytes, scratch->text, scratch->records));
+    DP_TRY(parser, make_idx_parser(*plan, info.path));
+  } else {
+    DP_TRY(const Preamble preamble, read_preamble(info.path, data.skip_lines, data.header));
+    const bool libsvm = data.format == DataFormat::kLibsvm;
+    if (libsvm) {
+      DP_TRY(parser, make_libsvm_parser(*plan));
+    } else {
+      DP_TRY(const std::vector<std::string> columns, columns_of(data, preamble, info.path));
+      DP_TRY(parser, make_csv_parser(*plan, columns, info.path));
+    }
+    DP_TRY(source, open_lines(info, range, preamble.bytes, {.comments = libsvm}, window_bytes,
+                              scratch->text, scratch->records));
+  }
+  return std::unique_ptr<ShardReader>(
+      std::make_unique<BatchReader>(std::move(plan), part, shard, range.file, first_batch,
+                                    std::move(scratch), std::move(source), std::move(parser)));
+}
+
+Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path) {
+  DP_TRY(File file, File::open(path));
+  const uint64_t file_bytes = file.bytes();
+  DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
+  if (data.format == DataFormat::kMnist) {
+    DP_TRY(const IdxImages images, read_idx_header(*source, path));
+    return std::max<uint64_t>(file_bytes / std::max<uint32_t>(images.count, 1), 1);
+  }
+  std::string text(256 * 1024, '\0');
+  DP_TRY(const size_t n, source->read(text.data(), text.size()));
+  const uint64_t lines = uint64_t(std::count(text.begin(), text.begin() + ptrdiff_t(n), '\n'));
+  // For gzip bytes of the file count, not those in it.
+  const uint64_t used =
+      n < text.size() ? file_bytes : std::min<uint64_t>(source->consumed(), file_bytes);
+  return std::max<uint64_t>(used / std::max<uint64_t>(lines, 1), 1);
+}
+
+}  // namespace downpour::data

@@ -1,0 +1,294 @@
+#include "shared/data/fields.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "shared/base/hash.h"
+#include "shared/data/number.h"
+
+namespace downpour::data {
+namespace {
+
+constexpr size_t kSmallResults = 1024;
+constexpr size_t kShownBytes = 80;
+constexpr const char* kGiveDefault =
+    "give the field a `default`, or set data.bad_records = \"skip\"";
+constexpr const char* kFixLine = "mend the line, or set data.bad_records = \"skip\"";
+
+bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+Error field_error(const FieldSpec& spec, const std::string& what, const std::string& hint) {
+  return Error{ErrorCode::kConfig, str("field ", spec.name, ": ", what),
+               str("data.fields.", spec.name), hint};
+}
+
+}  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (is_blank(text.front()))) text.remove_prefix(1);
+  while (!text.empty() && (is_blank(text.back()) || text.back() == '\r')) text.remove_suffix(1);
+  return text;
+}
+
+std::string shown(std::string_view text) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string out;
+  for (const char c : text.substr(0, kShownBytes)) {
+    if (c == '\t') {
+      out += "\\t";
+    } else if (uint8_t(c) < 0x20 || uint8_t(c) == 0x7f) {
+      out += {'\\', 'x', kHex[uint8_t(c) >> 4], kHex[c & 15]};
+    } else {
+      out += c;
+    }
+  }
+  return text.size() > kShownBytes ? out + "..." : out;
+}
+
+Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,
+                                    const TargetRule* rule, uint32_t width) {
+  FloatField field;
+  field.name_ = spec.name;
+  field.width_ = width;
+  field.missing_ = MissingMarks(data);
+  field.positive_ = spec.positive;
+  field.integer_ = spec.type == FieldType::kInt64;
+  if (rule != nullptr) {
+    field.target_ = rule->kind;
+    field.classes_ = rule->classes;
+  }
+  const int64_t declared = spec.shape.empty() ? 1 : spec.shape[0];
+  if (spec.shape.size() > 1 || declared != int64_t(width)) {
+    return field_error(spec,
+                       str("has not the shape of the ", width, " floats that the model reads"),
+                       "give it shape = [] for one number, [n] for n numbers parted by blanks");
+  }
+  if (spec.type == FieldType::kString && spec.positive.empty()) {
+    return field_error(spec, "is a string where the model needs a number",
+                       "give it type = \"float32\", or `positive`, the texts that read as 1");
+  }
+  for (const TransformSpec& op : spec.transform) {
+    if (op.op == TransformOp::kHash) {
+      return field_error(spec, "is hashed, so it is a key and no number",
+                         "use it as input of an embedding or linear layer");
+    }
+    if (op.op == TransformOp::kStandardize &&
+        !(op.scale != 0 && std::isfinite(op.scale) && std::isfinite(op.mean))) {
+      return field_error(spec, "standardize needs a finite mean and a scale other than 0", "");
+    }
+    if (op.op != TransformOp::kIdentity) field.transform_.push_back(op);
+  }
+  if (std::any_of(field.transform_.begin(), field.transform_.end(),
+                  [](const TransformSpec& op) { return op.op == TransformOp::kLog1p; })) {
+    auto small = std::make_shared<std::vector<float>>(kSmallResults);
+    for (size_t i = 0; i < kSmallResults; ++i) (*small)[i] = field.transformed(float(i));
+    field.small_ = std::move(small);
+  }
+  if (spec.fallback) {
+    // The default is a value like any other; an empty or missing one can't stand for itself.
+    Fault fault;
+    std::vector<float> values(width);
+    float number = 0;
+    const char* const end =
+        spec.positive.empty() ? parse_float(spec.fallback->c_str(), number) : nullptr;
+    if (!spec.positive.empty()) {
+      number =
+          std::count(spec.positive.begin(), spec.positive.end(), *spec.fallback) > 0 ? 1.0F : 0.0F;
+    } else if (end == nullptr || *end != '\0') {
+      return field_error(spec, str("default = \"", *spec.fallback, "\" is not a number"), "");
+    }
+    if (!field.convert_number(number, *spec.fallback, values.data(), fault)) {
+      return field_error(spec, str("default = \"", *spec.fallback, "\": ", fault.reason), "");
+    }
+    field.fallback_ = values[0];
+  }
+  return field;
+}
+
+bool FloatField::refuse(const char* reason, std::string_view text, const char* hint,
+                        Fault& fault) const {
+  fault = {.reason = reason, .field = &name_, .text = text, .hint = hint};
+  return false;
+}
+
+float FloatField::transformed(float value) const {
+  for (const TransformSpec& op : transform_) {
+    switch (op.op) {
+      case TransformOp::kLog1p:
+        value = std::log1p(value);
+        break;
+      case TransformOp::kClip:
+        if (op.min) value = std::max(value, float(*op.min));
+        if (op.max) value = std::min(value, float(*op.max));
+        break;
+      case TransformOp::kStandardize:
+        value = float((double(value) - op.mean) / op.scale);
+        break;
+      case TransformOp::kIdentity:
+      case TransformOp::kHash:
+        break;
+    }
+  }
+  return value;
+}
+
+bool FloatField::convert_number(float value, std::string_view text, float* to, Fault& fault) const {
+  if (integer_ && value != std::floor(value))
+    return refuse("is not an integer", text, kFixLine, fault);
+  if (!transform_.empty()) {
+    // Conversion of a negative or huge float to an unsigned is not defined: compare first.
+    const bool small = small_ != nullptr && value >= 0 && value < float(kSmallResults) &&
+                       value == float(int32_t(value));
+    value = small ? (*small_)[size_t(value)] : transformed(value);
+    if (!std::isfinite(value)) {
+      return refuse("has no finite value after its transforms", text,
+                    "put { op = \"clip\", min = 0 } before \"log1p\"", fault);
+    }
+  }
+  if (target_ == TargetKind::kBinary) {
+    if (value == -1.0F) value = 0.0F;
+    if (value != 0.0F && value != 1.0F) {
+      return refuse("is out of range: a logistic target is 0 or 1 (or -1 and 1)", text,
+                    "list the texts that mean 1 in the field's `positive`, or choose another loss",
+                    fault);
+    }
+  } else if (target_ == TargetKind::kClass) {
+    if (!(value >= 0) || value >= float(classes_) || value != std::floor(value)) {
+      return refuse("is out of range: a class is an integer from 0 to the number of classes - 1",
+                    text, "check the last layer's units and the target's column", fault);
+    }
+  }
+  *to = value;
+  return true;
+}
+
+bool FloatField::convert_missing(float* to, Fault& fault) const {
+  if (!fallback_) return refuse("is missing", "", kGiveDefault, fault);
+  std::fill_n(to, width_, *fallback_);
+  return true;
+}
+
+bool FloatField::convert(std::string_view text, float* to, Fault& fault) const {
+  if (missing_.matches(text)) return convert_missing(to, fault);
+  if (!positive_.empty()) {
+    float value = 0;
+    for (const std::string& positive : positive_)
+      if (text == positive) value = 1;
+    return convert_number(value, text, to, fault);
+  }
+  const char* p = text.data();
+  const char* const end = text.data() + text.size();
+  for (uint32_t i = 0; i < width_; ++i) {
+    while (i > 0 && p < end && is_blank(*p)) ++p;
+    float value = 0;
+    p = p < end ? parse_float(p, value) : nullptr;
+    if (p == nullptr || p > end || (p < end && !(width_ > 1 && is_blank(*p)))) {
+      return refuse(
+          width_ == 1 ? "is not a finite number" : "is not the list of numbers that its shape says",
+          text, kFixLine, fault);
+    }
+    if (!convert_number(value, text, to + i, fault)) return false;
+  }
+  if (p != end && !trimmed({p, size_t(end - p)}).empty())
+    return refuse("has more numbers than its shape says", text, kFixLine, fault);
+  return true;
+}
+
+Result<KeyField> KeyField::make(const DataSpec& data, const FieldSpec& spec) {
+  KeyField field;
+  field.name_ = spec.name;
+  field.name_hash_ = hash_string(spec.name);
+  field.missing_ = MissingMarks(data);
+  field.bag_ = spec.is_bag();
+  field.integer_ = spec.type == FieldType::kInt64;
+  if (!field.bag_ && !spec.shape.empty() && !(spec.shape.size() == 1 && spec.shape[0] == 1)) {
+    return field_error(spec, "can't be read as keys with that shape",
+                       "shape is [] for one key, [-1] for a bag of them");
+  }
+  if (spec.type == FieldType::kFloat32 && !field.bag_) {
+    DP_TRY(field.number_, FloatField::make(data, spec, nullptr, 1));
+    return field;
+  }
+  bool identity = field.integer_;
+  for (const TransformSpec& op : spec.transform) {
+    if (op.op == TransformOp::kHash) {
+      identity = false;
+      field.buckets_ = op.buckets;
+    } else if (op.op == TransformOp::kIdentity && field.integer_) {
+      identity = true;
+    } else {
+      return field_error(spec, "has a transform that gives no key",
+                         "keys come of { op = \"hash\" }, or of an int64 as it is");
+    }
+  }
+  field.hashed_ = !identity;
+  if (spec.fallback && !field.bag_) {
+    uint64_t key = 0;
+    if (identity) {
+      const char* const end = parse_uint(spec.fallback->c_str(), key);
+      if (end == nullptr || *end != '\0')
+        return field_error(spec, str("default = \"", *spec.fallback, "\" is not a key"), "");
+    } else {
+      key = field.hash(*spec.fallback);
+    }
+    field.fallback_ = key;
+  } else if (field.bag_) {
+    field.fallback_ = 0;  // a missing bag is an empty one
+  }
+  return field;
+}
+
+uint64_t KeyField::hash(std::string_view text) const {
+  const uint64_t key = hash_combine(name_hash_, hash_string(text));
+  if (buckets_ == 0) return key;
+  return (buckets_ & (buckets_ - 1)) == 0 ? key & (buckets_ - 1) : key % buckets_;
+}
+
+bool KeyField::convert(std::string_view text, uint64_t& key, Fault& fault) const {
+  if (missing_.matches(text)) {
+    if (fallback_) {
+      key = *fallback_;
+      return true;
+    }
+    fault = {.reason = "is missing", .field = &name_, .text = "", .hint = kGiveDefault};
+    return false;
+  }
+  if (!integer_) {
+    key = hash(text);
+    return true;
+  }
+  const bool negative = text[0] == '-';
+  uint64_t number = 0;
+  const char* const end = parse_uint(text.data() + negative, number);
+  if (end != text.data() + text.size() || (negative && !hashed_)) {
+    fault = {.reason = hashed_ ? "is not an integer" : "is not an integer of 0 or more",
+             .field = &name_,
+             .text = text,
+             .hint = "type = \"string\" takes any text; { op = \"hash\" } also negative integers"};
+    return false;
+  }
+  key = key_of(number, text);
+  return true;
+}
+
+bool KeyField::convert_number(std::string_view text, uint64_t& key, float& value,
+                              Fault& fault) const {
+  key = name_hash_;
+  return number_->convert(text, &value, fault);
+}
+
+void KeyField::append_words(std::string_view text, std::vector<uint64_t>& keys,
+                            size_t& count) const {
+  for (size_t i = 0; i < text.size();) {
+    if (is_blank(text[i])) {
+      ++i;
+      continue;
+    }
+    size_t end = i;
+    while (end < text.size() && !is_blank(text[end])) ++end;
+    keys[count++] = hash(text.substr(i, end - i));
+    i = end;
+  }
+}
+
+}  // namespace downpour::data

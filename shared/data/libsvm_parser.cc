@@ -1,0 +1,218 @@
+// "label index:value index:value ... # comment"
+#include <algorithm>
+#include <utility>
+
+#include "shared/data/number.h"
+#include "shared/data/parser.h"
+
+namespace downpour::data {
+namespace {
+
+constexpr const char* kHint =
+    "a line reads: label index:value index:value ...; or set data.bad_records = \"skip\"";
+
+class LibsvmParser final : public RecordParser {
+ public:
+  static Result<std::unique_ptr<RecordParser>> make(const ReadPlan& plan) {
+    auto parser = std::make_unique<LibsvmParser>();
+    for (uint32_t i = 0; i < plan.layout.floats.size(); ++i) {
+      const FloatInput& input = plan.layout.floats[i];
+      DP_TRY(FieldSpec spec, numbered_field(plan, input.field));
+      DP_TRY(FloatField field,
+             FloatField::make(plan.data, spec, find_target(plan, input.field), input.width));
+      const std::string& column = spec.column.empty() ? spec.name : spec.column;
+      if (column == "label") {
+        parser->labels_.push_back({0, i, std::move(field)});
+        continue;
+      }
+      uint64_t number = 0;
+      const char* const end = parse_uint(column.c_str(), number);
+      if (end == nullptr || *end != '\0') {
+        return Error{ErrorCode::kConfig,
+                     str("field ", spec.name, ": libsvm has no column \"", column, "\""),
+                     str("data.fields.", spec.name),
+                     "it has `label`, `features`, and single features by their number"};
+      }
+      parser->numbered_.push_back({number, i, std::move(field)});
+    }
+    for (const BagInput& input : plan.layout.bags) {
+      DP_TRY(const FieldSpec spec, resolve_field(plan, input.field));
+      if (spec.name != "features" && spec.column != "features") {
+        return Error{ErrorCode::kConfig,
+                     str("field ", spec.name, ": libsvm's keys are all in `features`"),
+                     str("data.fields.", spec.name), "use `features` as the layer's input"};
+      }
+      FieldSpec keys = spec;
+      keys.type = FieldType::kInt64;
+      keys.shape = {-1};
+      DP_TRY(KeyField field, KeyField::make(plan.data, keys));
+      size_t at = 0;
+      while (at < parser->features_.size() && parser->features_[at].name() != field.name()) ++at;
+      if (at == parser->features_.size()) {
+        parser->features_.push_back(std::move(field));
+        parser->key_shapes_.push_back({.bag = true, .values = true});
+      }
+      parser->key_of_bag_.push_back(uint32_t(at));
+    }
+    parser->plain_ = parser->features_.size() == 1 && parser->numbered_.empty() &&
+                     !parser->features_[0].is_hashed();
+    return std::unique_ptr<RecordParser>(std::move(parser));
+  }
+
+  bool parse(const char* begin, const char* end, uint64_t, Columns& columns,
+             Fault& fault) override {
+    const char* p = begin;
+    while (*p == ' ' || *p == '\t') ++p;
+    float label = 0;
+    const char* const label_begin = p;
+    p = parse_float(p, label);
+    if (p == nullptr || uint8_t(*p) > ' ')
+      return bad("does not begin with a label (a finite number)", begin, end, fault);
+    const std::string_view label_text(label_begin, size_t(p - label_begin));
+    for (const Wanted& wanted : labels_) {
+      float* const to = &(*columns.floats)[wanted.column].values[columns.record];
+      if (wanted.field.needs_text() ? !wanted.field.convert(label_text, to, fault)
+                                    : !wanted.field.convert_number(label, label_text, to, fault)) {
+        return false;
+      }
+    }
+    for (const Wanted& wanted : numbered_) {
+      if (!wanted.field.convert_missing(&(*columns.floats)[wanted.column].values[columns.record],
+                                        fault))
+        return false;
+    }
+    return plain_ ? parse_plain(p, end, columns, fault) : parse_any(p, end, columns, fault);
+  }
+
+ private:
+  struct Wanted {
+    uint64_t number = 0;
+    uint32_t column = 0;
+    FloatField field;
+  };
+
+  /// Single features need not be declared: a field named "13" is feature 13, 0 where a line has
+  /// none.
+  static Result<FieldSpec> numbered_field(const ReadPlan& plan, const std::string& name) {
+    FieldSpec spec{.name = name};
+    const bool is_number =
+        std::all_of(name.begin(), name.end(), is_digit) && plan.data.find_field(name) == nullptr;
+    if (!is_number) {
+      DP_TRY(spec, resolve_field(plan, name));
+    }
+    const bool label = (spec.column.empty() ? spec.name : spec.column) == "label";
+    if (!label && !spec.fallback) spec.fallback = "0";
+    return spec;
+  }
+
+  static bool bad(const char* reason, const char* begin, const char* end, Fault& fault) {
+    fault = {
+        .reason = reason, .field = nullptr, .text = {begin, size_t(end - begin)}, .hint = kHint};
+    return false;
+  }
+
+  /// After a token that is no "index:value": what is wrong with it.
+  static bool bad_token(const char* token, const char* end, Fault& fault) {
+    const char* stop = token;
+    while (stop < end && *stop != ' ' && *stop != '\t') ++stop;
+    const std::string_view text(token, size_t(stop - token));
+    if (text.substr(0, 4) == "qid:") {
+      fault = {.reason = "has a query id: ranking data is not supported",
+               .text = text,
+               .hint = "remove the qid: column to train on single records"};
+      return false;
+    }
+    return bad("is not index:value with an integer index and a finite value", token, stop, fault);
+  }
+
+  /// The hot loop: all features into one bag, keys as they are.
+  bool parse_plain(const char* p, const char* end, Columns& columns, Fault& fault) {
+    KeyBuffer& buffer = (*columns.keys)[0];
+    buffer.ensure(size_t(end - p) / 4 + 1);  // " 1:1" is the shortest token
+    uint64_t* keys = buffer.keys.data() + buffer.count;
+    float* values = buffer.values.data() + buffer.count;
+    uint32_t others = 0;  // values that are not 1
+    for (;;) {
+      while (*p == ' ' || *p == '\t') ++p;
+      const char* const token = p;
+      uint64_t key = uint64_t(uint8_t(*p) - '0');
+      if (key > 9) {
+        if (p >= end || *p == '#') break;
+        return bad_token(token, end, fault);
+      }
+      for (++p; is_digit(*p); ++p) key = key * 10 + uint64_t(*p - '0');
+      if (p - token > 19) [[unlikely]] {
+        if ((p = parse_uint_slow(token, key)) == nullptr) return bad_token(token, end, fault);
+      }
+      if (*p != ':') [[unlikely]]
+        return bad_token(token, end, fault);
+      ++p;
+      float value = 1.0F;
+      if (*p == '1' && uint8_t(p[1]) <= ' ') {
+        ++p;
+      } else {
+        p = parse_float(p, value);
+        if (p == nullptr || uint8_t(*p) > ' ') [[unlikely]]
+          return bad_token(token, end, fault);
+        others += value != 1.0F;
+      }
+      *keys++ = key;
+      *values++ = value;
+    }
+    buffer.count = size_t(keys - buffer.keys.data());
+    buffer.all_one &= others == 0;
+    buffer.offsets[columns.record + 1] = uint32_t(buffer.count);
+    return true;
+  }
+
+  bool parse_any(const char* p, const char* end, Columns& columns, Fault& fault) {
+    for (size_t i = 0; i < features_.size(); ++i)
+      (*columns.keys)[i].ensure(size_t(end - p) / 4 + 1);
+    for (;;) {
+      while (*p == ' ' || *p == '\t') ++p;
+      if (p >= end || *p == '#') break;
+      const char* const token = p;
+      uint64_t number = 0;
+      p = parse_uint(p, number);
+      if (p == nullptr || *p != ':') return bad_token(token, end, fault);
+      const std::string_view text(token, size_t(p - token));
+      const char* const value_begin = ++p;
+      float value = 0;
+      p = parse_float(p, value);
+      if (p == nullptr || uint8_t(*p) > ' ') return bad_token(token, end, fault);
+      for (const Wanted& wanted : numbered_) {
+        if (wanted.number != number) continue;
+        const std::string_view value_text(value_begin, size_t(p - value_begin));
+        float* const to = &(*columns.floats)[wanted.column].values[columns.record];
+        if (wanted.field.needs_text()
+                ? !wanted.field.convert(value_text, to, fault)
+                : !wanted.field.convert_number(value, value_text, to, fault)) {
+          return false;
+        }
+      }
+      for (size_t i = 0; i < features_.size(); ++i) {
+        KeyBuffer& buffer = (*columns.keys)[i];
+        buffer.keys[buffer.count] = features_[i].key_of(number, text);
+        buffer.values[buffer.count] = value;
+        buffer.all_one &= value == 1.0F;
+        ++buffer.count;
+      }
+    }
+    for (size_t i = 0; i < features_.size(); ++i) {
+      (*columns.keys)[i].offsets[columns.record + 1] = uint32_t((*columns.keys)[i].count);
+    }
+    return true;
+  }
+
+  std::vector<Wanted> labels_, numbered_;
+  std::vector<KeyField> features_;
+  bool plain_ = false;  // one bag, nothing hashed, no single features: the hot loop will do
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RecordParser>> make_libsvm_parser(const ReadPlan& plan) {
+  return LibsvmParser::make(plan);
+}
+
+}  // namespace downpour::data

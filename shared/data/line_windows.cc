@@ -1,0 +1,248 @@
+#include "shared/data/line_windows.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "shared/base/units.h"
+
+namespace downpour::data {
+namespace {
+
+constexpr size_t kTailBytes = 16 * kKiB;  // read at once to find the end of the last line
+constexpr size_t kScanBytes = 64 * kKiB;
+
+class LineWindows final : public WindowSource {
+ public:
+  LineWindows(const plan::FileInfo& info, const plan::ShardRange& range, LineRules rules,
+              size_t window_bytes, Buffer& buffer, std::vector<RecordRef>& records,
+              std::unique_ptr<ByteSource> source, uint64_t start)
+      : path_(info.path),
+        splittable_(info.splittable),
+        range_(range),
+        limit_(info.splittable ? range.end : UINT64_MAX),
+        rules_(rules),
+        window_bytes_(window_bytes),
+        buffer_(buffer),
+        records_(records),
+        source_(std::move(source)),
+        base_(start) {}
+
+  /// Goes to the first line that begins in the range: `source` stands at base_, one byte before the
+  /// range.
+  Result<void> align() { return skip_line(); }
+  void started() { first_ = range_.begin == 0 ? 0 : base_ + used_; }
+
+  Result<bool> next(Window& window) override {
+    records_.clear();
+    window.begin_progress = progress();
+    while (records_.empty() && position() < limit_) {
+      DP_TRY(const bool more, fill());
+      index_lines();
+      if (!records_.empty()) break;
+      if (position() >= limit_) break;
+      if (filled_ - used_ > kLineBytesMax) {
+        records_.push_back({.begin = uint32_t(used_), .size = RecordRef::kTooLong});
+        window.offset = base_;
+        DP_TRY_VOID(skip_line());
+        window.text = buffer_.data();
+        window.records = &records_;
+        window.end_progress = progress();
+        // skip_line moved base_: the record's place is given relative to the old one.
+        return true;
+      }
+      if (!more && used_ == filled_) break;
+    }
+    if (records_.empty()) return false;
+    window.text = buffer_.data();
+    window.offset = base_;
+    window.records = &records_;
+    window.end_progress = progress();
+    return true;
+  }
+
+  uint64_t first_offset() const override { return splittable_ ? first_ : 0; }
+  uint64_t end_offset() const override { return splittable_ ? position() : range_.end; }
+  std::string locate(uint64_t offset) override { return line_of(path_, offset); }
+
+ private:
+  uint64_t position() const { return base_ + used_; }
+  uint64_t progress() const {
+    const uint64_t at = splittable_ ? position() : source_->consumed();
+    return std::clamp(at, range_.begin, range_.end) - range_.begin;
+  }
+
+  /// Moves what is left to the front and reads on. False if the file is at its end.
+  Result<bool> fill() {
+    const size_t left = filled_ - used_;
+    if (used_ > 0 && left > 0) std::memmove(buffer_.data(), buffer_.data() + used_, left);
+    base_ += used_;
+    used_ = 0;
+    filled_ = left;
+    if (eof_) return false;
+    // The window, or what is left of the range; a line that goes on behind either is read bit by
+    // bit.
+    const uint64_t rest = limit_ > base_ ? limit_ - base_ : 0;
+    size_t target =
+        std::min(window_bytes_, size_t(std::min<uint64_t>(rest, window_bytes_)) + kTailBytes);
+    if (target <= left) target = left + std::max<size_t>(kTailBytes, left);
+    // The size of what a gzip file holds is not known: let the buffer grow with it.
+    while (filled_ < target) {
+      const size_t step =
+          splittable_ ? target - filled_ : std::min(target - filled_, std::max(filled_, kMiB));
+      buffer_.reserve(filled_ + step, filled_);
+      DP_TRY(const size_t n, source_->read(buffer_.data() + filled_, step));
+      filled_ += n;
+      if (n < step) {
+        eof_ = true;
+        break;
+      }
+    }
+    return true;
+  }
+
+  /// Finds the whole lines that begin before the limit; used_ comes to stand behind the last of
+  /// them.
+  void index_lines() {
+    const char* const text = buffer_.data();
+    while (used_ < filled_ && base_ + used_ < limit_) {
+      const char* const begin = text + used_;
+      const char* end = static_cast<const char*>(std::memchr(begin, '\n', filled_ - used_));
+      size_t next = size_t(end - text) + 1;
+      if (end == nullptr) {
+        if (!eof_) return;
+        buffer_.data()[filled_] = '\n';  // in the padding: parsers stop at a line break
+        end = text + filled_;
+        next = filled_;
+      }
+      const size_t size = size_t(end - begin) - (end > begin && end[-1] == '\r' ? 1 : 0);
+      if (size > kLineBytesMax) {
+        records_.push_back({.begin = uint32_t(used_), .size = RecordRef::kTooLong});
+      } else if (!is_blank(begin, size)) {
+        records_.push_back({.begin = uint32_t(used_), .size = uint32_t(size)});
+      }
+      used_ = next;
+    }
+  }
+  bool is_blank(const char* line, size_t size) const {
+    if (size == 0) return true;
+    if (!rules_.comments || uint8_t(line[0]) > '#') return false;
+    size_t i = 0;
+    while (i < size && (line[i] == ' ' || line[i] == '\t')) ++i;
+    return i == size || line[i] == '#';
+  }
+
+  /// Drops the bytes up to and with the next line break.
+  Result<void> skip_line() {
+    for (;;) {
+      if (used_ < filled_) {
+        const void* end = std::memchr(buffer_.data() + used_, '\n', filled_ - used_);
+        if (end != nullptr) {
+          used_ = size_t(static_cast<const char*>(end) - buffer_.data()) + 1;
+          return {};
+        }
+      }
+      base_ += filled_;
+      used_ = filled_ = 0;
+      if (eof_) return {};
+      buffer_.reserve(kScanBytes, 0);
+      DP_TRY(filled_, source_->read(buffer_.data(), kScanBytes));
+      eof_ = filled_ < kScanBytes;
+    }
+  }
+
+  const std::string path_;
+  const bool splittable_;
+  const plan::ShardRange range_;
+  const uint64_t limit_;  // lines that begin here or behind are not ours
+  const LineRules rules_;
+  const size_t window_bytes_;
+  Buffer& buffer_;
+  std::vector<RecordRef>& records_;
+  std::unique_ptr<ByteSource> source_;
+  uint64_t base_;  // file offset of buffer_[0]
+  size_t used_ = 0, filled_ = 0;
+  uint64_t first_ = 0;
+  bool eof_ = false;
+};
+
+}  // namespace
+
+Result<Preamble> read_preamble(const std::string& path, uint32_t skip_lines, bool header) {
+  DP_TRY(File file, File::open(path));
+  DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
+  Preamble preamble;
+  std::string text(3, '\0');
+  DP_TRY(const size_t head, source->read(text.data(), 3));
+  text.resize(head);
+  if (text == "\xef\xbb\xbf") {
+    preamble.bytes = 3;
+    text.clear();
+  }
+  const uint32_t lines = skip_lines + (header ? 1 : 0);
+  for (uint32_t line = 0; line < lines; ++line) {
+    size_t end;
+    while ((end = text.find('\n')) == std::string::npos) {
+      const size_t have = text.size();
+      if (have > kLineBytesMax)
+        return Error{ErrorCode::kBadData, "a header line of more than 16 MiB",
+                     str(path, ":", line + 1)};
+      const size_t step = std::max<size_t>(have, 4096);
+      text.resize(have + step);
+      DP_TRY(const size_t n, source->read(text.data() + have, step));
+      text.resize(have + n);
+      if (n == 0) break;
+    }
+    if (end == std::string::npos && line + 1 < lines) {
+      return Error{ErrorCode::kBadData,
+                   str("the file ends before its ", lines, " lines of skip_lines and header"),
+                   str(path, ":", line + 1), "check data.skip_lines and data.header"};
+    }
+    preamble.header = text.substr(0, end);
+    preamble.bytes += end == std::string::npos ? text.size() : end + 1;
+    text.erase(0, end == std::string::npos ? end : end + 1);
+  }
+  if (!preamble.header.empty() && preamble.header.back() == '\r') preamble.header.pop_back();
+  return preamble;
+}
+
+Result<std::unique_ptr<WindowSource>> open_lines(const plan::FileInfo& info,
+                                                 const plan::ShardRange& range,
+                                                 uint64_t preamble_bytes, LineRules rules,
+                                                 size_t window_bytes, Buffer& buffer,
+                                                 std::vector<RecordRef>& records) {
+  DP_TRY(File file, open_unchanged(info));
+  // A range behind the preamble starts one byte early: a line break there means that a line begins
+  // in the range.
+  const bool inside = info.splittable && range.begin > preamble_bytes;
+  const uint64_t start = inside ? range.begin - 1 : info.splittable ? preamble_bytes : 0;
+  DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), start));
+  if (!info.splittable) {
+    std::vector<char> skipped(preamble_bytes);
+    DP_TRY(const size_t n, source->read(skipped.data(), skipped.size()));
+    DP_CHECK(n <= preamble_bytes);
+  }
+  auto lines =
+      std::make_unique<LineWindows>(info, range, rules, window_bytes, buffer, records,
+                                    std::move(source), info.splittable ? start : preamble_bytes);
+  if (inside) DP_TRY_VOID(lines->align());
+  lines->started();
+  return std::unique_ptr<WindowSource>(std::move(lines));
+}
+
+std::string line_of(const std::string& path, uint64_t offset) {
+  auto file = File::open(path);
+  if (!file) return path;
+  auto source = open_bytes(std::move(*file), 0);
+  if (!source) return path;
+  std::vector<char> block(kMiB);
+  uint64_t line = 1;
+  while (offset > 0) {
+    const auto n = (*source)->read(block.data(), size_t(std::min<uint64_t>(block.size(), offset)));
+    if (!n || *n == 0) break;
+    line += uint64_t(std::count(block.data(), block.data() + *n, '\n'));
+    offset -= *n;
+  }
+  return str(path, ":", line);
+}
+
+}  // namespace downpour::data

@@ -1,0 +1,63 @@
+// RecordParser: one record's bytes into the columns of the batch being made.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shared/data/fields.h"
+#include "shared/data/scratch.h"
+
+namespace downpour::data {
+
+/// Where a parser writes: floats at their place, keys behind those of the records before.
+struct Columns {
+  uint32_t record = 0;                         // index of the record within the batch
+  std::vector<FloatColumn>* floats = nullptr;  // as in the layout, sized for a whole batch
+  std::vector<KeyBuffer>* keys = nullptr;      // as RecordParser::key_fields
+};
+
+/// Turns a record into columns. Allocates nothing once its buffers have grown.
+class RecordParser {
+ public:
+  virtual ~RecordParser() = default;
+  /// [begin, end) is the record; *end is readable, a line break or '\r' for text. False: a bad
+  /// record, told in `fault`; keys that it left behind are the caller's to cut off.
+  virtual bool parse(const char* begin, const char* end, uint64_t offset, Columns& columns,
+                     Fault& fault) = 0;
+
+  /// Which entry of Columns::keys feeds each bag of the layout. A field used by two bags is read
+  /// once.
+  const std::vector<uint32_t>& key_of_bag() const { return key_of_bag_; }
+  /// For each entry: whether it has a bag of keys a record (else one), and whether values go with
+  /// the keys.
+  struct KeyShape {
+    bool bag = false;
+    bool values = false;
+  };
+  const std::vector<KeyShape>& key_shapes() const { return key_shapes_; }
+
+ protected:
+  std::vector<uint32_t> key_of_bag_;
+  std::vector<KeyShape> key_shapes_;
+};
+
+/// The field as the job or the format declares it. Error kConfig naming it, with what there is.
+Result<FieldSpec> resolve_field(const ReadPlan& plan, const std::string& name);
+const TargetRule* find_target(const ReadPlan& plan, const std::string& name);
+
+Result<std::unique_ptr<RecordParser>> make_libsvm_parser(const ReadPlan& plan);
+/// `columns`: names in the file's order.
+Result<std::unique_ptr<RecordParser>> make_csv_parser(const ReadPlan& plan,
+                                                      const std::vector<std::string>& columns,
+                                                      const std::string& where);
+
+/// The delimiter of a CSV, TSV or criteo file. Error kConfig if the job's is none.
+Result<char> delimiter_of(const DataSpec& data);
+/// Cuts a line at `delimiter`; with `quotes` RFC 4180's rules hold, and texts with doubled quotes
+/// lie in `store`. False: an open quote or text behind a closing one. More than cells.size() cells
+/// are counted, not kept.
+bool split_line(std::string_view line, char delimiter, bool quotes,
+                std::vector<std::string_view>& cells, size_t& count, std::string& store);
+
+}  // namespace downpour::data

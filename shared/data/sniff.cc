@@ -1,0 +1,425 @@
+// sniff: what a file is, and what a job for it must say.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "shared/base/units.h"
+#include "shared/data/byte_source.h"
+#include "shared/data/dataset.h"
+#include "shared/data/fields.h"
+#include "shared/data/mnist.h"
+#include "shared/data/number.h"
+#include "shared/data/parser.h"
+
+namespace downpour::data {
+namespace {
+
+constexpr size_t kSampleBytes = 8 * kMiB;
+constexpr size_t kSampleLines = 10'000;
+constexpr size_t kDistinctMax = 2'000;  // distinct texts of a column that are told apart
+constexpr size_t kClassesMax = 1'000;
+const std::set<std::string> kMissingMarks = {"?",    "NA",   "N/A",  "NaN", "nan",
+                                             "NULL", "null", "None", "\\N"};
+const std::set<std::string> kTargetNames = {"label", "target", "click",  "clicked",
+                                            "y",     "class",  "labels", "is_click"};
+
+struct Sample {
+  std::string text;
+  std::vector<std::string_view> lines;  // not blank, without line break
+};
+
+Result<Sample> read_sample(const std::string& path) {
+  DP_TRY(File file, File::open(path));
+  if (file.bytes() == 0) return Error{ErrorCode::kBadData, str("the file is empty: ", path), path};
+  DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
+  Sample sample;
+  sample.text.resize(kSampleBytes);
+  DP_TRY(const size_t n, source->read(sample.text.data(), kSampleBytes));
+  sample.text.resize(n);
+  std::string_view rest = sample.text;
+  if (rest.substr(0, 3) == "\xef\xbb\xbf") rest.remove_prefix(3);
+  while (!rest.empty() && sample.lines.size() < kSampleLines) {
+    const size_t end = rest.find('\n');
+    if (end == std::string_view::npos && n == kSampleBytes && !sample.lines.empty())
+      break;  // cut off by us
+    std::string_view line = rest.substr(0, end);
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    if (!trimmed(line).empty()) sample.lines.push_back(line);
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+  }
+  return sample;
+}
+
+bool number_of(std::string_view text, double& value) {
+  // A copy, since what stands behind the text might go on with a digit.
+  float number = 0;
+  const std::string copy(text);
+  const char* const end = parse_float(copy.c_str(), number);
+  if (copy.empty() || end != copy.c_str() + copy.size()) return false;
+  value = double(number);
+  return true;
+}
+
+std::string joined(const std::vector<std::string>& texts, const char* separator) {
+  std::string out;
+  for (const std::string& text : texts) out += (out.empty() ? "" : separator) + text;
+  return out;
+}
+
+/// The classes that numeric targets make: 2, the number of 0, 1, 2 ..., or 0 for any other numbers.
+uint32_t classes_of(const std::set<double>& values, size_t records) {
+  const auto within = [&](std::set<double> allowed) {
+    return std::includes(allowed.begin(), allowed.end(), values.begin(), values.end());
+  };
+  if (within({0, 1}) || within({-1, 1})) return 2;
+  if (values.size() > kClassesMax || values.size() * 10 > records || values.empty()) return 0;
+  for (const double value : values)
+    if (value < 0 || value != std::floor(value)) return 0;
+  const double top = *values.rbegin();
+  return top < double(2 * values.size()) ? uint32_t(top) + 1 : 0;
+}
+
+std::string said(uint32_t classes) {
+  if (classes == 0) return "regression";
+  return classes == 2 ? "binary" : str(classes, " classes");
+}
+
+// ---- libsvm
+
+bool looks_like_libsvm(const Sample& sample, std::set<double>& labels,
+                       std::set<uint64_t>& features) {
+  size_t pairs = 0;
+  for (std::string_view line : sample.lines) {
+    line = trimmed(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    size_t at = std::min(line.find_first_of(" \t"), line.size());
+    double label = 0;
+    if (!number_of(line.substr(0, at), label)) return false;
+    if (labels.size() <= kClassesMax) labels.insert(label);
+    while ((at = line.find_first_not_of(" \t", at)) != std::string_view::npos) {
+      const size_t end = std::min(line.find_first_of(" \t", at), line.size());
+      const std::string_view token = line.substr(at, end - at);
+      const size_t colon = token.find(':');
+      double value = 0;
+      uint64_t index = 0;
+      at = end;
+      if (token.substr(0, 4) == "qid:") continue;  // said by the reader
+      const std::string number(token.substr(0, colon));
+      const char* const stop = parse_uint(number.c_str(), index);
+      if (colon == std::string_view::npos || stop != number.c_str() + number.size() ||
+          !number_of(token.substr(colon + 1), value))
+        return false;
+      features.insert(index);
+      ++pairs;
+    }
+  }
+  return pairs > 0;
+}
+
+Sniffed libsvm(const Sample& sample, const std::set<double>& labels,
+               const std::set<uint64_t>& features) {
+  Sniffed sniffed{.format = DataFormat::kLibsvm,
+                  .fields = default_fields(DataFormat::kLibsvm),
+                  .target = "label"};
+  sniffed.classes = classes_of(labels, sample.lines.size());
+  std::vector<std::string> texts;
+  for (const double label : labels)
+    if (texts.size() < 5) texts.push_back(str(label));
+  sniffed.reason =
+      str("libsvm: ", features.size(), " features in the first ", sample.lines.size(),
+          " lines, labels ", joined(texts, ", "), labels.size() > texts.size() ? " ..." : "", " (",
+          said(sniffed.classes), ")");
+  return sniffed;
+}
+
+// ---- delimited
+
+using Rows = std::vector<std::vector<std::string>>;
+
+Rows split_all(const Sample& sample, char delimiter, bool quotes, size_t rows_max) {
+  Rows rows;
+  std::vector<std::string_view> cells(4096);
+  std::string store;
+  for (const std::string_view line : sample.lines) {
+    if (rows.size() == rows_max) break;
+    size_t count = 0;
+    if (!split_line(line, delimiter, quotes, cells, count, store) || count > cells.size()) continue;
+    rows.emplace_back(cells.begin(), cells.begin() + ptrdiff_t(count));
+  }
+  return rows;
+}
+
+/// The number of columns that most rows have.
+size_t usual_width(const Rows& rows, size_t& with_it) {
+  std::map<size_t, size_t> counts;
+  for (const auto& row : rows) ++counts[row.size()];
+  const auto most = std::max_element(counts.begin(), counts.end(),
+                                     [](auto& a, auto& b) { return a.second < b.second; });
+  with_it = most == counts.end() ? 0 : most->second;
+  return most == counts.end() ? 0 : most->first;
+}
+
+bool looks_like_criteo(const Rows& rows) {
+  for (const auto& row : rows) {
+    if (row.size() != 40 || (row[0] != "0" && row[0] != "1")) return false;
+    for (size_t i = 1; i < 40; ++i) {
+      double value = 0;
+      const bool hex =
+          row[i].size() == 8 && row[i].find_first_not_of("0123456789abcdef") == std::string::npos;
+      if (!row[i].empty() && !(i <= 13 ? number_of(row[i], value) : hex)) return false;
+    }
+  }
+  return !rows.empty();
+}
+
+/// What is known of a column after a look at its cells.
+struct Column {
+  std::vector<double> numbers;
+  std::map<std::string, size_t> texts;  // distinct ones, at most kDistinctMax
+  std::map<std::string, size_t> marks;  // known marks for missing values
+  size_t empty = 0, cells = 0, words = 0;
+  bool numeric = true;
+
+  size_t missing() const {
+    size_t sum = empty;
+    for (const auto& [mark, count] : marks) sum += count;
+    return sum;
+  }
+  bool is_numeric() const { return numeric && !numbers.empty(); }
+  bool is_text() const {
+    return !is_numeric() && cells > 0 && words > 4 * cells &&
+           texts.size() * 2 > std::min(cells, kDistinctMax);
+  }
+};
+
+Column look_at(const Rows& rows, size_t index, size_t first_row) {
+  Column column;
+  for (size_t r = first_row; r < rows.size(); ++r) {
+    const std::string& cell = rows[r][index];
+    double value = 0;
+    if (cell.empty()) {
+      ++column.empty;
+    } else if (kMissingMarks.contains(cell)) {
+      ++column.marks[cell];
+    } else {
+      ++column.cells;
+      column.words += size_t(std::count(cell.begin(), cell.end(), ' ')) + 1;
+      if (column.texts.size() < kDistinctMax || column.texts.contains(cell)) ++column.texts[cell];
+      if (!number_of(cell, value)) {
+        column.numeric = false;
+      } else {
+        column.numbers.push_back(value);
+      }
+    }
+  }
+  return column;
+}
+
+FieldSpec numeric_field(const std::string& name, Column column) {
+  FieldSpec field{.name = name};
+  double top = column.numbers[0], bottom = top;
+  for (const double x : column.numbers) top = std::max(top, x), bottom = std::min(bottom, x);
+  const auto moments = [&](double& mean, double& deviation) {
+    mean = deviation = 0;
+    for (const double x : column.numbers) mean += x;
+    mean /= double(column.numbers.size());
+    for (const double x : column.numbers) deviation += (x - mean) * (x - mean);
+    deviation = std::sqrt(deviation / double(column.numbers.size()));
+  };
+  double mean = 0, deviation = 0;
+  moments(mean, deviation);
+  double fallback = mean;
+  if (bottom >= 0 && deviation > 0 &&
+      (top - mean) / deviation > 8) {  // a long tail: counts, sums of money
+    field.transform.push_back({.op = TransformOp::kClip, .min = 0.0});
+    field.transform.push_back({.op = TransformOp::kLog1p});
+    for (double& x : column.numbers) x = std::log1p(x);
+    moments(mean, deviation);
+    fallback = std::expm1(mean);
+  }
+  // Four digits say enough, and read better in the job that is written.
+  const auto rounded = [](double x) { return x == 0 ? 0 : std::stod(str(float(x))); };
+  field.transform.push_back({.op = TransformOp::kStandardize,
+                             .mean = rounded(mean),
+                             .scale = deviation > 1e-12 ? rounded(deviation) : 1});
+  field.transform.push_back({.op = TransformOp::kClip, .min = -8.0, .max = 8.0});
+  field.fallback = str(float(fallback));  // so that a missing value reads as about 0
+  return field;
+}
+
+FieldSpec field_of(const std::string& name, const Column& column) {
+  if (column.is_numeric()) return numeric_field(name, column);
+  FieldSpec field{.name = name,
+                  .type = FieldType::kString,
+                  .fallback = "",
+                  .transform = {{.op = TransformOp::kHash}}};
+  if (column.is_text()) field.shape = {-1};
+  return field;
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) c = char(std::tolower(uint8_t(c)));
+  return text;
+}
+
+size_t choose_target(const std::vector<std::string>& names, const std::vector<Column>& columns,
+                     bool header, std::string& why) {
+  for (size_t i = 0; header && i < names.size(); ++i) {
+    if (!kTargetNames.contains(lower(names[i]))) continue;
+    why = "by its name";
+    return i;
+  }
+  const Column& first = columns[0];
+  if (first.is_numeric() &&
+      classes_of({first.numbers.begin(), first.numbers.end()}, first.cells) == 2) {
+    // A flag may stand first by chance; a last column of two texts is the likelier target.
+    const Column& last = columns.back();
+    if (!(last.texts.size() == 2 && !last.is_numeric())) {
+      why = "the first column, 0 or 1";
+      return 0;
+    }
+  }
+  why = "the last column";
+  return columns.size() - 1;
+}
+
+void describe_target(const std::string& name, const Column& column, Sniffed& sniffed,
+                     std::string& note) {
+  FieldSpec field{.name = name};
+  sniffed.target = name;
+  if (column.is_numeric()) {
+    sniffed.classes = classes_of({column.numbers.begin(), column.numbers.end()}, column.cells);
+    if (sniffed.classes > 2) field.type = FieldType::kInt64;
+  } else {
+    // Of two texts the rarer one is the event; of many the most frequent is told from all others.
+    sniffed.classes = 2;
+    std::string rare, frequent;
+    for (const auto& [text, count] : column.texts) {
+      if (rare.empty() || count < column.texts.at(rare)) rare = text;
+      if (frequent.empty() || count > column.texts.at(frequent)) frequent = text;
+    }
+    field.type = FieldType::kString;
+    field.positive = {column.texts.size() == 2 ? rare : frequent};
+    note = str(
+        ", 1 means \"", shown(field.positive[0]), "\"",
+        column.texts.size() > 2 ? str(" and 0 the ", column.texts.size() - 1, " other texts") : "");
+  }
+  sniffed.fields.push_back(std::move(field));
+}
+
+Result<Sniffed> delimited(const Sample& sample, const std::string& path) {
+  char delimiter = 0;
+  size_t width = 0;
+  double best = 0;
+  for (const char candidate : {'\t', ',', ';', '|'}) {
+    const Rows rows = split_all(sample, candidate, candidate != '\t', 200);
+    size_t with_it = 0;
+    const size_t columns = usual_width(rows, with_it);
+    const double share =
+        rows.empty() ? 0 : double(with_it) / double(std::min<size_t>(sample.lines.size(), 200));
+    if (columns < 2 || share < 0.9 || share <= best) continue;
+    best = share;
+    width = columns;
+    delimiter = candidate;
+  }
+  if (delimiter == 0) {
+    return Error{
+        ErrorCode::kBadData,
+        str("can't tell what this is; its first line reads \"", shown(sample.lines[0]), "\""),
+        str(path, ":1"),
+        "known are libsvm, CSV, TSV, criteo and mnist (idx), each also gzipped; say data.format in "
+        "a job"};
+  }
+  Sniffed sniffed{.format = delimiter == '\t' ? DataFormat::kTsv : DataFormat::kCsv};
+  if (delimiter != ',' && delimiter != '\t') sniffed.delimiter = std::string(1, delimiter);
+  Rows rows = split_all(sample, delimiter, delimiter != '\t', kSampleLines);
+  std::erase_if(rows, [&](const auto& row) { return row.size() != width; });
+  if (delimiter == '\t' && looks_like_criteo(rows)) {
+    return Sniffed{
+        .format = DataFormat::kCriteo,
+        .columns = default_columns(DataFormat::kCriteo),
+        .fields = default_fields(DataFormat::kCriteo),
+        .target = "label",
+        .classes = 2,
+        .reason = "criteo: label, 13 numbers and 26 hashed categories, separated by tabs"};
+  }
+  size_t padded = 0;
+  for (auto& row : rows) {
+    for (std::string& cell : row) {
+      padded += trimmed(cell).size() != cell.size();
+      cell = std::string(trimmed(cell));
+    }
+  }
+  sniffed.trim = padded > 0;
+
+  // A header: names where all the rest of some column is numbers.
+  std::vector<Column> columns;
+  for (size_t i = 0; i < width; ++i) {
+    columns.push_back(look_at(rows, i, 1));
+    double value = 0;
+    const std::string& first = rows[0][i];
+    sniffed.header |= columns[i].is_numeric() && !first.empty() && !kMissingMarks.contains(first) &&
+                      !number_of(first, value);
+  }
+  const std::set<std::string> distinct(rows[0].begin(), rows[0].end());
+  sniffed.header &= distinct.size() == width && !distinct.contains("");
+  if (!sniffed.header) {
+    for (size_t i = 0; i < width; ++i) columns[i] = look_at(rows, i, 0);
+  }
+  for (size_t i = 0; i < width; ++i)
+    sniffed.columns.push_back(sniffed.header ? rows[0][i] : str("c", i + 1));
+  std::string why, note;
+  const size_t target = choose_target(sniffed.columns, columns, sniffed.header, why);
+  if (!sniffed.header) sniffed.columns[target] = "label";
+
+  std::set<std::string> marks;
+  size_t numeric = 0, categorical = 0, text = 0;
+  for (size_t i = 0; i < width; ++i) {
+    for (const auto& [mark, count] : columns[i].marks) marks.insert(mark);
+    if (i == target || columns[i].cells == 0) continue;  // a column without a value says nothing
+    sniffed.fields.push_back(field_of(sniffed.columns[i], columns[i]));
+    (columns[i].is_numeric() ? numeric : columns[i].is_text() ? text : categorical) += 1;
+  }
+  sniffed.missing.assign(marks.begin(), marks.end());
+  describe_target(sniffed.columns[target], columns[target], sniffed, note);
+  const char* const name = delimiter == '\t' ? "tsv" : "csv";
+  sniffed.reason = str(name, sniffed.header ? " with header" : " without header", ": ", numeric,
+                       " numeric, ", categorical, " categorical",
+                       text > 0 ? str(", ", text, " text") : "", " columns; target \"",
+                       sniffed.target, "\" (", why, "; ", said(sniffed.classes), note, ")");
+  return sniffed;
+}
+
+}  // namespace
+
+Result<Sniffed> sniff(const std::string& path) {
+  DP_TRY(const Sample sample, read_sample(path));
+  if (is_idx_images(sample.text)) {
+    DP_TRY(File file, File::open(path));
+    DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
+    DP_TRY(const IdxImages images, read_idx_header(*source, path));
+    std::vector<FieldSpec> fields = default_fields(DataFormat::kMnist);
+    fields[0].shape = {int64_t(images.pixels)};
+    return Sniffed{.format = DataFormat::kMnist,
+                   .fields = std::move(fields),
+                   .target = "label",
+                   .classes = 10,
+                   .reason = str("idx: ", images.count, " images of ", images.pixels,
+                                 " pixels, labels in ", idx_labels_path(path))};
+  }
+  if (is_idx_labels(sample.text)) {
+    return Error{ErrorCode::kBadData, str("these are the labels of an idx data set: ", path), path,
+                 "name the file of the images"};
+  }
+  if (sample.lines.empty() || sample.text.find('\0') != std::string::npos) {
+    return Error{ErrorCode::kBadData, str("is no text and no known binary format: ", path), path,
+                 "known are libsvm, CSV, TSV, criteo and mnist (idx), each also gzipped"};
+  }
+  std::set<double> labels;
+  std::set<uint64_t> features;
+  if (looks_like_libsvm(sample, labels, features)) return libsvm(sample, labels, features);
+  return delimited(sample, path);
+}
+
+}  // namespace downpour::data

@@ -1,0 +1,72 @@
+// Windows: the records of a shard, a bounded stretch at a time. What stands between bytes and
+// parsers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "shared/base/check.h"
+#include "shared/base/result.h"
+
+namespace downpour::data {
+
+constexpr size_t kLineBytesMax = size_t{16} << 20;        // a longer line is a bad record
+constexpr size_t kShuffleWindowBytes = size_t{64} << 20;  // records are shuffled within so much
+constexpr size_t kPlainWindowBytes = size_t{1} << 20;     // unshuffled: stays in the cache
+constexpr size_t kPadBytes = 64;                          // readable behind every window
+
+/// Memory that is not cleared and only grows.
+class Buffer {
+ public:
+  char* data() { return memory_.get(); }
+  size_t capacity() const { return capacity_; }
+  /// Room for `capacity` bytes and kPadBytes behind them; the first `keep` bytes stay.
+  void reserve(size_t capacity, size_t keep) {
+    if (capacity <= capacity_) return;
+    std::unique_ptr<char[]> grown(new char[capacity + kPadBytes]);
+    if (keep > 0) std::memcpy(grown.get(), memory_.get(), keep);
+    memory_ = std::move(grown);
+    capacity_ = capacity;
+  }
+
+ private:
+  std::unique_ptr<char[]> memory_;
+  size_t capacity_ = 0;
+};
+
+/// A record's place in its window. A line comes without its line break, which is readable behind
+/// it.
+struct RecordRef {
+  static constexpr uint32_t kTooLong =
+      UINT32_MAX;  // as size: a line over kLineBytesMax, its bytes not kept
+  uint32_t begin = 0;
+  uint32_t size = 0;
+};
+
+struct Window {
+  const char* text = nullptr;
+  uint64_t offset = 0;                        // of text[0] in the file (decompressed)
+  std::vector<RecordRef>* records = nullptr;  // in file order; the reader may permute them
+  uint64_t begin_progress = 0,
+           end_progress = 0;  // bytes of the shard's range behind its start and its end
+};
+
+/// Yields a shard's windows in order.
+class WindowSource {
+ public:
+  virtual ~WindowSource() = default;
+  /// False at the end.
+  virtual Result<bool> next(Window& window) = 0;
+  /// Where the first record starts (0 in the range that begins a file) and, at the end, where the
+  /// last one ends.
+  virtual uint64_t first_offset() const = 0;
+  virtual uint64_t end_offset() const = 0;
+  /// "file:line" of a record, found by reading the file anew. Only for errors.
+  virtual std::string locate(uint64_t offset) = 0;
+};
+
+}  // namespace downpour::data

@@ -1,0 +1,78 @@
+// list_files: names, hints and fingerprints.
+#include <set>
+
+#include "tests/shared/data/support.h"
+
+namespace downpour::data {
+namespace {
+
+using Catch::Contains;
+
+TEST_CASE("globs are sorted, paths stay in the order they were written, relative to the job",
+          "[data]") {
+  const TempDir dir;
+  for (const char* name : {"part-2", "part-10", "part-1", "extra"}) dir.file(name, name);
+  const auto files = list_files({.paths = {"extra", "part-*"}}, dir.path()).value();
+  std::vector<std::string> names;
+  for (const auto& file : files) names.push_back(file.path.substr(dir.path().size() + 1));
+  CHECK(names == std::vector<std::string>{"extra", "part-1", "part-10", "part-2"});
+  CHECK(files[0].bytes == 5);
+  CHECK(files[0].splittable);
+  CHECK(files[1].fingerprint != files[2].fingerprint);
+}
+
+TEST_CASE("a file named like a glob is that file", "[data]") {
+  const TempDir dir;
+  dir.file("a[1].csv", "x");
+  CHECK(list_files({.paths = {"a[1].csv"}}, dir.path()).value().size() == 1);
+}
+
+TEST_CASE("an absent file is named, with the nearest name that is there", "[data]") {
+  const TempDir dir;
+  dir.file("train.tsv", "x");
+  dir.file("unrelated", "x");
+  const Error error = list_files({.paths = {"trian.tsv"}}, dir.path()).error();
+  CHECK(error.code == ErrorCode::kNoInput);
+  CHECK_THAT(error.what, Contains("trian.tsv"));
+  CHECK_THAT(error.hint, Contains("train.tsv"));
+  CHECK_THAT(list_files({.paths = {"nowhere/f"}}, dir.path()).error().hint, Contains("no folder"));
+}
+
+TEST_CASE("no match, an empty file, a folder, a pipe and nothing at all are errors", "[data]") {
+  const TempDir dir;
+  dir.file("empty", "");
+  CHECK(list_files({.paths = {"*.nix"}}, dir.path()).error().code == ErrorCode::kNoInput);
+  CHECK_THAT(list_files({.paths = {"empty"}}, dir.path()).error().what, Contains("empty"));
+  CHECK_THAT(list_files({.paths = {dir.path()}}, "/").error().what, Contains("folder"));
+  CHECK_THAT(list_files({.paths = {"/dev/null"}}, "/").error().what, Contains("regular"));
+  CHECK(list_files({}, "/").error().code == ErrorCode::kNoInput);
+}
+
+TEST_CASE("the fingerprint sees a byte at the start, at the end, and the size", "[data]") {
+  const TempDir dir;
+  std::string text(300'000, 'a');
+  const auto fingerprint = [&] {
+    return list_files({.paths = {dir.file("f", text)}}, "/").value()[0].fingerprint;
+  };
+  const uint64_t before = fingerprint();
+  CHECK(fingerprint() == before);
+  text[0] = 'b';
+  const uint64_t start = fingerprint();
+  text[0] = 'a';
+  text.back() = 'b';
+  const uint64_t end = fingerprint();
+  text.back() = 'a';
+  text += 'a';
+  CHECK(std::set<uint64_t>{before, start, end, fingerprint()}.size() == 4);
+}
+
+TEST_CASE("the mean size of a record is that of the file's first lines", "[data]") {
+  const TempDir dir;
+  CHECK(
+      mean_record_bytes({.format = DataFormat::kLibsvm}, dir.file("f", "1 1:1\n1 1:1\n")).value() ==
+      6);
+  CHECK(mean_record_bytes({.format = DataFormat::kLibsvm}, dir.file("f", "1")).value() == 1);
+}
+
+}  // namespace
+}  // namespace downpour::data

@@ -1,0 +1,87 @@
+#include "shared/data/number.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "shared/base/rng.h"
+
+namespace downpour::data {
+namespace {
+
+std::string digits(Rng& rng, uint64_t count) {
+  std::string text;
+  for (uint64_t i = 0; i < count; ++i) text += char('0' + rng.below(10));
+  return text;
+}
+
+/// Numbers as files hold them, and others that no one writes but that are numbers all the same.
+std::string random_number(Rng& rng) {
+  std::string text = rng.below(3) == 0 ? "-" : rng.below(20) == 0 ? "+" : "";
+  text += digits(rng, 1 + rng.below(rng.below(4) == 0 ? 25 : 6));
+  if (rng.below(3) > 0) text += "." + digits(rng, rng.below(rng.below(4) == 0 ? 25 : 7));
+  if (rng.below(6) == 0)
+    text += std::string(rng.below(2) ? "e" : "E") + (rng.below(2) ? "-" : "") +
+            digits(rng, 1 + rng.below(2));
+  return text;
+}
+
+TEST_CASE("a million random numbers read bit for bit as strtof reads them", "[data]") {
+  Rng rng(1);
+  for (int i = 0; i < 1'000'000; ++i) {
+    const std::string text = random_number(rng) + ",";
+    char* want_end = nullptr;
+    const float want = std::strtof(text.c_str(), &want_end);
+    float got = 0;
+    const char* const end = parse_float(text.c_str(), got);
+    if (!std::isfinite(want)) {
+      if (end != nullptr) FAIL(text << " is not finite");
+      continue;
+    }
+    if (end != want_end || std::bit_cast<uint32_t>(got) != std::bit_cast<uint32_t>(want))
+      FAIL(text << " reads as " << got << ", not " << want);
+  }
+}
+
+TEST_CASE("texts halfway between two floats round to even, and digits far behind decide",
+          "[data]") {
+  // 16777217 = 2^24 + 1 lies halfway between two floats; rounding to double first would lose the
+  // last digit.
+  for (const char* text :
+       {"16777217", "16777217.0000000001", "16777216.9999999999", "1.00000005960464477539",
+        "1.000000059604644775390625", "0.000000000000000000000000000000000000000000001", "1e-46",
+        "1e-400", "3.4028234e38", "1.17549435e-38", "-0"}) {
+    float got = 0;
+    REQUIRE(parse_float(text, got) != nullptr);
+    CHECK(std::bit_cast<uint32_t>(got) == std::bit_cast<uint32_t>(std::strtof(text, nullptr)));
+  }
+}
+
+TEST_CASE("what is no finite number is refused", "[data]") {
+  float value = 7;
+  for (const char* text : {"", "-", "+", ".", "abc", "nan", "inf", "-inf", "Infinity", "1e39",
+                           "-1e400", "+-1", "--1", " 1", "e5"}) {
+    INFO(text);
+    CHECK(parse_float(text, value) == nullptr);
+  }
+  CHECK(value == 7);
+  CHECK(*parse_float("0x10", value) == 'x');  // the caller sees that the text goes on
+  CHECK(*parse_float("1.5.2", value) == '.');
+}
+
+TEST_CASE("whole numbers read up to the last uint64 and not beyond", "[data]") {
+  uint64_t value = 0;
+  REQUIRE(parse_uint("18446744073709551615:", value) != nullptr);
+  CHECK(value == UINT64_MAX);
+  REQUIRE(parse_uint("00000000000000000000012", value) != nullptr);
+  CHECK(value == 12);
+  CHECK(parse_uint("18446744073709551616", value) == nullptr);
+  CHECK(parse_uint("-1", value) == nullptr);
+  CHECK(parse_uint("", value) == nullptr);
+}
+
+}  // namespace
+}  // namespace downpour::data

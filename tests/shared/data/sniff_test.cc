@@ -1,0 +1,185 @@
+// sniff: what files of every kind are taken for, and that what it proposes can be read.
+#include "tests/shared/data/support.h"
+
+namespace downpour::data {
+namespace {
+
+using Catch::Contains;
+
+const FieldSpec& field_of(const Sniffed& sniffed, const std::string& name) {
+  for (const FieldSpec& field : sniffed.fields)
+    if (field.name == name) return field;
+  FAIL("no field " << name);
+  std::abort();
+}
+
+/// Reads the file as proposed: all fields, no record refused.
+uint64_t records_as_proposed(const std::string& path, const Sniffed& sniffed,
+                             uint64_t records_max = UINT64_MAX) {
+  auto plan = plan_of(path, sniffed.format);
+  plan->batch_size = 512;
+  plan->data.columns = sniffed.columns;
+  plan->data.header = sniffed.header;
+  plan->data.delimiter = sniffed.delimiter;
+  plan->data.trim = sniffed.trim;
+  plan->data.missing = sniffed.missing;
+  plan->data.fields = sniffed.fields;
+  for (const FieldSpec& field : sniffed.fields) {
+    const bool keys =
+        field.is_bag() || (field.type == FieldType::kString && field.positive.empty());
+    if (keys) {
+      plan->layout.bags.push_back({field.name, 0});
+    } else {
+      plan->layout.floats.push_back(
+          {field.name, field.shape.empty() ? 1 : uint32_t(field.shape[0])});
+    }
+  }
+  plan->layout.tables = {TableId(0)};
+  if (sniffed.classes == 2) plan->targets = {{sniffed.target, TargetKind::kBinary}};
+  if (sniffed.classes > 2) plan->targets = {{sniffed.target, TargetKind::kClass, sniffed.classes}};
+  auto reader = open_shard(plan, Part::kAll, {}, {0, 0, plan->files[0].bytes}, 0);
+  if (!reader) FAIL(reader.error().what);
+  Batch batch;
+  uint64_t records = 0;
+  for (;;) {
+    auto more = (*reader)->next(batch);
+    if (!more) FAIL(more.error().where << " " << more.error().what);
+    if (!*more) return records;
+    records += batch.records;
+    if (records >= records_max) return records;
+  }
+}
+
+TEST_CASE("sniff: libsvm by its pairs, binary by its labels", "[data]") {
+  const TempDir dir;
+  const std::string path = dir.file("a9a", "-1 3:1 11:1 14:1 \n+1 5:1 7:1\n-1 3:1\n");
+  const Sniffed sniffed = sniff(path).value();
+  CHECK(sniffed.format == DataFormat::kLibsvm);
+  CHECK(sniffed.classes == 2);
+  CHECK(sniffed.target == "label");
+  CHECK_THAT(sniffed.reason, Contains("5 features") && Contains("-1, 1"));
+  CHECK(records_as_proposed(path, sniffed) == 3);
+  std::string digits;
+  for (int i = 0; i < 100; ++i) digits += str(i % 10, " 1:0.5\n");
+  CHECK(sniff(dir.file("d", digits)).value().classes == 10);
+  CHECK(sniff(dir.file("r", "0.5 1:1\n2.25 1:1\n")).value().classes == 0);
+}
+
+TEST_CASE("sniff: adult is CSV without header, padded, with ? for missing and two texts as label",
+          "[data]") {
+  const TempDir dir;
+  const std::string path = dir.file("adult.data",
+                                    "39, State-gov, 77516, Bachelors, 2174, <=50K\n"
+                                    "50, ?, 83311, Bachelors, 0, <=50K\n"
+                                    "38, Private, 215646, HS-grad, 0, >50K\n");
+  const Sniffed sniffed = sniff(path).value();
+  CHECK(sniffed.format == DataFormat::kCsv);
+  CHECK_FALSE(sniffed.header);
+  CHECK(sniffed.trim);
+  CHECK(sniffed.missing == std::vector<std::string>{"?"});
+  CHECK(sniffed.columns.size() == 6);
+  CHECK(sniffed.target == "label");
+  CHECK(sniffed.classes == 2);
+  CHECK(field_of(sniffed, "label").positive == std::vector<std::string>{">50K"});
+  CHECK(field_of(sniffed, "c1").type == FieldType::kFloat32);
+  CHECK(field_of(sniffed, "c2").type == FieldType::kString);
+  CHECK(records_as_proposed(path, sniffed) == 3);
+}
+
+TEST_CASE("sniff: a header gives the names, and the target by its name", "[data]") {
+  const TempDir dir;
+  const std::string path =
+      dir.file("f", "id;Click;price;note\n1;0;2.5;\"a;b\"\n2;1;NA;c\n3;0;7;c\n");
+  const Sniffed sniffed = sniff(path).value();
+  CHECK(sniffed.header);
+  CHECK(sniffed.delimiter == ";");
+  CHECK(sniffed.columns == std::vector<std::string>{"id", "Click", "price", "note"});
+  CHECK(sniffed.target == "Click");
+  CHECK(sniffed.classes == 2);
+  CHECK(sniffed.missing == std::vector<std::string>{"NA"});
+  CHECK(records_as_proposed(path, sniffed) == 3);
+}
+
+TEST_CASE("sniff: numbers are standardized, long tails through a logarithm first", "[data]") {
+  const TempDir dir;
+  std::string text;
+  for (int i = 0; i < 1000; ++i)
+    text += str(i % 10, ",", i == 7 ? 1'000'000 : i % 3, ",", i * 0.37, "\n");
+  const Sniffed sniffed = sniff(dir.file("f", text)).value();
+  CHECK(sniffed.classes == 0);
+  const FieldSpec& plain = field_of(sniffed, "c1");
+  REQUIRE(plain.transform.size() == 2);
+  CHECK(plain.transform[0].op == TransformOp::kStandardize);
+  CHECK(plain.transform[0].mean == Approx(4.5).margin(0.001));
+  CHECK(plain.transform[0].scale == Approx(2.872).margin(0.001));
+  CHECK(field_of(sniffed, "c2").transform[1].op == TransformOp::kLog1p);
+}
+
+TEST_CASE("sniff: criteo by its 40 columns, text as a bag of words, images by their magic",
+          "[data]") {
+  const TempDir dir;
+  std::string line = "1";
+  for (int i = 1; i <= 13; ++i) line += "\t" + std::to_string(i);
+  for (int i = 1; i <= 26; ++i) line += i % 5 == 0 ? "\t" : "\t68fd1e64";
+  CHECK(sniff(dir.file("c", line + "\n" + line + "\n")).value().format == DataFormat::kCriteo);
+  std::string text;
+  for (int i = 0; i < 40; ++i)
+    text += str(i % 2, "\tthe rock number ", i, " is destined to be new\n");
+  const Sniffed words = sniff(dir.file("t", text)).value();
+  CHECK(words.format == DataFormat::kTsv);
+  CHECK(words.target == "label");
+  CHECK(words.classes == 2);
+  CHECK(field_of(words, "c2").is_bag());
+  const std::string images("\0\0\x08\x03\0\0\0\x01\0\0\0\x1c\0\0\0\x1c", 16);
+  CHECK(sniff(dir.file("x-images-idx3-ubyte.gz", gzipped(images))).value().format ==
+        DataFormat::kMnist);
+}
+
+TEST_CASE("sniff: what can't be told is said", "[data]") {
+  const TempDir dir;
+  CHECK_THAT(sniff(dir.file("f", "once upon a time\nthere was\n")).error().what,
+             Contains("once upon a time"));
+  CHECK_THAT(sniff(dir.file("b", std::string("\x7f"
+                                             "ELF\0\0\0\n",
+                                             8)))
+                 .error()
+                 .what,
+             Contains("no text"));
+  CHECK_THAT(sniff(dir.file("l", std::string("\0\0\x08\x01\0\0\0\0", 8))).error().what,
+             Contains("labels"));
+  CHECK(sniff(dir.file("e", "")).error().code == ErrorCode::kBadData);
+  CHECK(sniff(dir.path() + "/nix").error().code == ErrorCode::kNoInput);
+}
+
+TEST_CASE("sniff: the public data sets are taken for what they are and read without a refusal",
+          "[data]") {
+  const std::string dir = data_dir();
+  if (dir.empty()) return;
+  struct Known {
+    const char* path;
+    DataFormat format;
+    uint32_t classes;
+    uint64_t records;
+  };
+  for (const Known& known : {Known{"a9a/a9a", DataFormat::kLibsvm, 2, 32561},
+                             {"adult/adult.data", DataFormat::kCsv, 2, 32561},
+                             {"agaricus/agaricus.train", DataFormat::kLibsvm, 2, 6513},
+                             {"california-housing/train.csv", DataFormat::kCsv, 0, 18576},
+                             {"criteo-small/train.tsv", DataFormat::kCriteo, 2, 7200},
+                             {"frappe/train.libfm", DataFormat::kLibsvm, 2, 57722},
+                             {"kddcup99/corrected.gz", DataFormat::kCsv, 2, 311029},
+                             {"mnist/t10k-images-idx3-ubyte.gz", DataFormat::kMnist, 10, 10000},
+                             {"sentence-polarity/train.tsv", DataFormat::kTsv, 2, 9596}}) {
+    INFO(known.path);
+    const std::string path = dir + "/" + known.path;
+    const Sniffed sniffed = sniff(path).value();
+    INFO(sniffed.reason);
+    CHECK(sniffed.format == known.format);
+    CHECK(sniffed.classes == known.classes);
+    CHECK_FALSE(sniffed.header);
+    CHECK(records_as_proposed(path, sniffed) == known.records);
+  }
+}
+
+}  // namespace
+}  // namespace downpour::data

@@ -1,0 +1,136 @@
+// Support: small files and plans for the tests of shared/data.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <unistd.h>
+#include <vector>
+#include <zlib.h>
+
+#include <catch2/catch.hpp>
+
+#include "shared/data/dataset.h"
+
+namespace downpour::data {
+
+/// A folder that goes with the test.
+class TempDir {
+ public:
+  TempDir() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "dp_data_XXXXXX").string();
+    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    path_ = pattern;
+  }
+  ~TempDir() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+  std::string file(const std::string& name, const std::string& text) const {
+    const std::string path = path_ + "/" + name;
+    std::ofstream(path, std::ios::binary) << text;
+    return path;
+  }
+
+ private:
+  std::string path_;
+};
+
+/// One gzip member.
+inline std::string gzipped(const std::string& text) {
+  z_stream stream{};
+  REQUIRE(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+  std::string out(deflateBound(&stream, text.size()) + 64, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = uInt(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = uInt(out.size());
+  REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+/// A plan over one file; the tests change what they are about.
+inline std::shared_ptr<ReadPlan> plan_of(const std::string& path,
+                                         DataFormat format = DataFormat::kLibsvm) {
+  auto plan = std::make_shared<ReadPlan>();
+  plan->data.source.paths = {path};
+  plan->data.format = format;
+  plan->data.shuffle = "off";
+  plan->batch_size = 4;
+  plan->files = list_files(plan->data.source, "/").value();
+  return plan;
+}
+inline void reads_libsvm(ReadPlan& plan) {
+  plan.layout.floats = {{"label", 1}};
+  plan.layout.bags = {{"features", 0}};
+  plan.layout.tables = {TableId(3)};
+}
+
+/// What one shard gave: the float columns record by record, the keys of each bag, and the totals.
+struct ShardRead {
+  std::vector<std::vector<float>> floats;  // per record: all columns one behind the other
+  std::vector<std::vector<std::vector<uint64_t>>> keys;  // per record, per bag
+  std::vector<std::vector<std::vector<float>>> values;   // the same
+  std::vector<Batch> batches;
+  ShardTotals totals;
+};
+
+inline Result<ShardRead> read_shard(std::shared_ptr<const ReadPlan> plan,
+                                    const plan::ShardRange& range, ShardId shard = {},
+                                    Part part = Part::kAll, uint32_t first_batch = 0) {
+  DP_TRY(std::unique_ptr<ShardReader> reader, open_shard(plan, part, shard, range, first_batch));
+  ShardRead out;
+  Batch batch;
+  for (;;) {
+    DP_TRY(const bool more, reader->next(batch));
+    if (!more) break;
+    for (uint32_t r = 0; r < batch.records; ++r) {
+      std::vector<float> floats;
+      for (const FloatColumn& column : batch.floats) {
+        REQUIRE(column.values.size() == size_t(batch.records) * column.width);
+        floats.insert(floats.end(), column.values.begin() + r * column.width,
+                      column.values.begin() + (r + 1) * column.width);
+      }
+      out.floats.push_back(floats);
+      out.keys.emplace_back();
+      out.values.emplace_back();
+      for (const BagColumn& bag : batch.bags) {
+        const uint32_t begin = bag.offsets.empty() ? r : bag.offsets[r],
+                       end = bag.offsets.empty() ? r + 1 : bag.offsets[r + 1];
+        auto& keys = out.keys.back().emplace_back();
+        auto& values = out.values.back().emplace_back();
+        for (uint32_t i = begin; i < end; ++i) {
+          keys.push_back(batch.tables[bag.table_index].keys.at(bag.keys.at(i)));
+          values.push_back(bag.values.empty() ? 1.0F : bag.values.at(i));
+        }
+      }
+    }
+    out.batches.push_back(batch);
+  }
+  out.totals = reader->totals();
+  return out;
+}
+inline Result<ShardRead> read_file(std::shared_ptr<const ReadPlan> plan) {
+  return read_shard(plan, {0, 0, plan->files[0].bytes});
+}
+/// The error that reading the whole file ends in.
+inline Error error_of(std::shared_ptr<const ReadPlan> plan) {
+  auto read = read_file(plan);
+  REQUIRE_FALSE(read);
+  return std::move(read).error();
+}
+
+/// The folder of public data sets, or "" (said loudly) where it is absent.
+inline std::string data_dir() {
+  const char* const given = std::getenv("DOWNPOUR_DATA");
+  const std::string path = given != nullptr ? given : DP_DATA_DIR;
+  if (std::filesystem::is_directory(path)) return path;
+  WARN("SKIPPED: no public data sets at " << path << "; set DOWNPOUR_DATA");
+  return "";
+}
+
+}  // namespace downpour::data

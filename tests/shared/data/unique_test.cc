@@ -1,0 +1,53 @@
+#include "shared/data/unique.h"
+
+#include <map>
+
+#include <catch2/catch.hpp>
+
+#include "shared/base/rng.h"
+
+namespace downpour::data {
+namespace {
+
+TEST_CASE("keys are numbered by first appearance, batch after batch, as a naive map does",
+          "[data]") {
+  Rng rng(3);
+  KeyIndex index;
+  for (int round = 0; round < 300; ++round) {
+    // Few and many distinct keys, dense and wild ones, several calls a batch: also growth in
+    // mid-batch.
+    const uint64_t distinct = 1 + rng.below(round % 50 == 49 ? 30'000 : 700);
+    const bool wild = rng.below(2) == 0;
+    index.begin_batch();
+    std::vector<uint64_t> unique, want_unique;
+    std::map<uint64_t, uint32_t> want;
+    for (uint64_t call = 0; call < 1 + rng.below(3); ++call) {
+      std::vector<uint64_t> keys(rng.below(4 * distinct));
+      for (uint64_t& key : keys) {
+        key = rng.below(distinct);
+        if (wild) key = mix64(key) & ~uint64_t{0xffff};
+      }
+      std::vector<uint32_t> indices(keys.size());
+      index.add(keys, indices.data(), unique);
+      for (size_t i = 0; i < keys.size(); ++i) {
+        const auto [at, added] = want.try_emplace(keys[i], uint32_t(want.size()));
+        if (added) want_unique.push_back(keys[i]);
+        REQUIRE(indices[i] == at->second);
+      }
+    }
+    REQUIRE(unique == want_unique);
+  }
+}
+
+TEST_CASE("key 0 and the last key are keys like any other", "[data]") {
+  KeyIndex index;
+  index.begin_batch();
+  std::vector<uint64_t> unique;
+  std::vector<uint32_t> indices(4);
+  index.add(std::vector<uint64_t>{UINT64_MAX, 0, UINT64_MAX, 0}, indices.data(), unique);
+  CHECK(unique == std::vector<uint64_t>{UINT64_MAX, 0});
+  CHECK(indices == std::vector<uint32_t>{0, 1, 0, 1});
+}
+
+}  // namespace
+}  // namespace downpour::data
