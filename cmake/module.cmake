@@ -37,6 +37,9 @@ function(dp_test name)
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} dp_flags Catch2::Catch2WithMain)
   # One CTest entry per binary: 2 cores start few processes quickly, hundreds slowly.
-  add_test(NAME ${name} COMMAND ${name} --durations no)
+  add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 600)
 endfunction()
+
+# Programs find each other in one folder, in the build tree as when installed.
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)

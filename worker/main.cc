@@ -6,6 +6,7 @@
 #include "shared/base/version.h"
 #include "shared/env/clock.h"
 #include "shared/env/process.h"
+#include "shared/transport/endpoint.h"
 #include "shared/transport/reactor.h"
 #include "worker/runtime/worker_node.h"
 

@@ -1,4 +1,4 @@
-#include "tools/cli/errors.h"
+#include "shared/base/error_text.h"
 
 #include <algorithm>
 #include <array>

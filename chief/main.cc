@@ -1,0 +1,88 @@
+// downpour-chief: leases data shards, publishes views, counts steps, ends the job. ps and workers are started by hand.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "chief/runtime/chief_node.h"
+#include "chief/runtime/job_setup.h"
+#include "chief/runtime/run_setup.h"
+#include "shared/base/error_text.h"
+#include "shared/base/version.h"
+#include "shared/env/clock.h"
+#include "shared/env/signals.h"
+#include "shared/transport/endpoint.h"
+
+namespace {
+
+using namespace downpour;  // NOLINT: main only
+
+struct Flags {
+  std::string job;
+  std::string bind = "tcp://127.0.0.1:7000";
+  std::vector<std::string> set;
+  bool fresh = false;
+  bool insecure = false;
+  bool json = false;
+};
+
+Result<int> run(const Flags& flags) {
+  std::vector<Override> overrides = chief::environment_overrides();
+  for (const std::string& text : flags.set) {
+    DP_TRY(Override override, chief::parse_set(text));
+    overrides.push_back(std::move(override));
+  }
+  DP_TRY(const std::string endpoint, transport::normalize_endpoint(flags.bind));
+  DP_TRY_VOID(transport::check_exposure(endpoint, flags.insecure));
+  DP_TRY(const auto given, chief::load_given_job(flags.job, overrides));
+  const Job& job = given.loaded.job;
+  DP_TRY(const auto plan, chief::plan_run(job, wire::Purpose::kTrain));
+  PosixStorage storage;
+  const uint32_t cores = job.cluster.ps * std::max(1U, job.cluster.ps_threads);
+  DP_TRY(auto config, chief::open_run(storage, plan, {.fresh = flags.fresh, .ps_cores = cores, .workers = job.cluster.workers}));
+
+  block_stop_signals();
+  const PosixClock clock;
+  chief::Console console({.format = flags.json ? chief::LogFormat::kJson : chief::LogFormat::kText}, job);
+  chief::StartInfo info{.run_dir = job.run_dir, .train_files = uint32_t(plan.train_files.size()), .shards = plan.shards};
+  for (const plan::FileInfo& file : plan.train_files) info.train_bytes += file.bytes;
+  info.cluster = str("waits at ", endpoint, " for ", job.cluster.ps, " ps and ", job.cluster.workers, " workers");
+  console.start(info);
+  auto transport = transport::make_zmq_transport();
+  const SignalWatcher signals([&] { transport->wake(); });
+  chief::ChiefNode node(*transport, storage, std::move(config), plan.tables,
+                        {.endpoint = endpoint, .run_dir = job.run_dir, .events_path = job.run_dir + "/events.jsonl", .stop_signal = &signals.signal()},
+                        &console);
+  DP_TRY_VOID(node.start(clock.now_ns()));
+  transport::Reactor reactor(*transport, clock);
+  reactor.add(node);
+  reactor.run();
+  console.finish(node.finish(), job.run_dir, flags.job);
+  transport->shutdown(2 * kSecond);
+  if (node.finish().error) return located(*node.finish().error, given.loaded.origins);
+  return node.finish().code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Runs a job whose ps and workers are started by hand, on any machines, with --chief HOST:PORT."};
+  app.option_defaults()->always_capture_default();
+  Flags flags;
+  app.add_option("job", flags.job, "Job file (.toml)")->required();
+  app.add_option("--bind", flags.bind, "Where ps and workers find this chief")->group("Cluster");
+  app.add_flag("--insecure", flags.insecure, "Allow an address beyond this machine, in plain text")->group("Cluster");
+  app.add_option("--set", flags.set, "Override any key of the job, e.g. cluster.workers=4")->type_name("KEY=VALUE")->allow_extra_args(false);
+  app.add_flag("--fresh", flags.fresh, "Begin anew: removes what the run folder holds");
+  app.add_flag("--json", flags.json, "Progress on stderr and the summary on stdout as JSON")->group("Output");
+  app.set_version_flag("--version", kBuildVersion);
+  app.footer("Example:\n  downpour-chief job.toml --bind 0.0.0.0:7000 --insecure --set cluster.ps=2 --set cluster.workers=4");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : exit_code(ErrorCode::kUsage);
+  }
+  const auto status = run(flags);
+  if (status) return *status;
+  std::fputs(format_error(status.error(), false).c_str(), stderr);
+  return exit_code(status.error().code);
+}

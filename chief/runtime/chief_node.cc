@@ -1,0 +1,131 @@
+#include "chief/runtime/chief_node.h"
+
+#include <ctime>
+#include <utility>
+
+#include "chief/runtime/history.h"
+#include "shared/base/version.h"
+#include "shared/checkpoint/manifest.h"
+
+namespace downpour::chief {
+namespace {
+
+constexpr int64_t kTickNs = 50 * kMillisecond;
+constexpr uint32_t kCheckpointsKept = 3;
+
+template <typename... Visitors>
+struct Overloaded : Visitors... {
+  using Visitors::operator()...;
+};
+
+}  // namespace
+
+ChiefNode::ChiefNode(transport::Transport& transport, Storage& storage, ChiefConfig config, std::vector<TableSpec> tables,
+                     ChiefOptions options, Console* console)
+    : transport_(transport),
+      outbox_(transport),
+      storage_(storage),
+      options_(std::move(options)),
+      job_text_(config.job_text),
+      run_(config.run),
+      plan_hash_(config.plan_hash),
+      tables_(std::move(tables)),
+      core_(std::move(config)),
+      console_(console) {}
+
+Result<void> ChiefNode::start(int64_t now_ns) {
+  DP_TRY(port_, transport_.bind(options_.endpoint));
+  if (!options_.events_path.empty()) {
+    DP_TRY(events_, storage_.open_append(options_.events_path));
+  }
+  Effects effects;
+  core_.on_start(now_ns, effects);
+  run(now_ns, std::move(effects));
+  return {};
+}
+
+void ChiefNode::on_message(int64_t now_ns, transport::PortId, transport::PeerId peer, wire::Message&& message) {
+  Effects effects;
+  core_.on_message(now_ns, PeerKey{raw(peer)}, std::move(message), effects);
+  run(now_ns, std::move(effects));
+}
+
+void ChiefNode::on_malformed(int64_t, transport::PortId, transport::PeerId, const Error& error) {
+  if (console_ != nullptr) console_->show(Notice{NoticeLevel::kWarning, str("a peer sent what is no message: ", error.what)});
+}
+
+bool ChiefNode::pump(int64_t now_ns) {
+  if (finish_) return false;
+  outbox_.flush();
+  Effects effects;
+  if (options_.stop_signal != nullptr && !stop_asked_) {
+    if (const int signal = options_.stop_signal->load(std::memory_order_relaxed); signal != 0) {
+      stop_asked_ = true;
+      core_.request_stop(now_ns, signal, effects);
+    }
+  }
+  if (options_.watch) {
+    if (auto watched = options_.watch(); !watched) core_.on_fatal(now_ns, std::move(watched).error(), effects);
+  }
+  core_.on_tick(now_ns, effects);
+  next_tick_ns_ = now_ns + kTickNs;
+  run(now_ns, std::move(effects));
+  return false;
+}
+
+int64_t ChiefNode::next_deadline_ns() const { return outbox_.empty() ? next_tick_ns_ : 0; }
+
+void ChiefNode::run(int64_t now_ns, Effects&& effects) {
+  std::vector<Effect> more;
+  for (Effect& effect : effects) {
+    std::visit(Overloaded{
+                   [&](Send& send) { outbox_.send(transport::PeerId{raw(send.peer)}, std::move(send.message)); },
+                   [&](PublishManifest& manifest) {
+                     core_.on_published(now_ns, manifest.checkpoint, publish(manifest), more);
+                   },
+                   [&](AppendEvent& event) {
+                     if (!events_) return;
+                     event.line += '\n';
+                     if (auto written = events_->append(as_bytes(event.line)); !written) {
+                       events_.reset();
+                       core_.on_fatal(now_ns, std::move(written).error(), more);
+                     }
+                   },
+                   [&](PredictionBatch& batch) {
+                     if (options_.on_prediction) options_.on_prediction(batch);
+                   },
+                   [&](Finish& finish) {
+                     if (events_) (void)events_->commit();
+                     finish_ = std::move(finish);
+                   },
+                   [&](auto& shown) {
+                     if (console_ != nullptr) console_->show(shown);
+                   },
+               },
+               effect);
+  }
+  if (!more.empty()) run(now_ns, std::move(more));
+}
+
+Result<void> ChiefNode::publish(const PublishManifest& publish) {
+  checkpoint::Manifest manifest;
+  manifest.id = publish.checkpoint;
+  manifest.run = run_;
+  manifest.plan_hash = plan_hash_;
+  manifest.job = job_text_;
+  manifest.partitions = uint32_t(publish.images.size());
+  manifest.tables = tables_;
+  manifest.images = publish.images;
+  manifest.completed_epochs = manifest.sealed_epochs = publish.sealed_epochs;
+  manifest.epochs = to_records(publish.epochs, publish.evaluations);
+  manifest.rows = publish.rows;
+  manifest.build = kBuildVersion;
+  manifest.created_unix_s = int64_t(std::time(nullptr));
+  DP_TRY_VOID(checkpoint::publish(storage_, options_.run_dir, manifest));
+  if (auto removed = checkpoint::remove_old(storage_, options_.run_dir, kCheckpointsKept); !removed && console_ != nullptr) {
+    console_->show(Notice{NoticeLevel::kWarning, str("an old checkpoint could not be removed: ", removed.error().what)});
+  }
+  return {};
+}
+
+}  // namespace downpour::chief

@@ -1,0 +1,67 @@
+// Chief node: the shell of the chief's core. Moves messages, writes manifests and the event file, shows progress.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "chief/core/chief_core.h"
+#include "chief/runtime/console.h"
+#include "shared/env/storage.h"
+#include "shared/transport/outbox.h"
+#include "shared/transport/reactor.h"
+
+namespace downpour::chief {
+
+struct ChiefOptions {
+  std::string endpoint;                 // where members connect
+  std::string run_dir;
+  std::string events_path;              // append-only event file; empty: none
+  const std::atomic<int>* stop_signal = nullptr;  // set by the process's signal thread, which also wakes the transport
+  /// predict: called with each batch, in order.
+  std::function<void(const PredictionBatch&)> on_prediction;
+  /// Called on every turn; an error stops the job (a local process died, ...).
+  std::function<Result<void>()> watch;
+};
+
+class ChiefNode final : public transport::Node {
+ public:
+  /// `console` may be null. All are borrowed.
+  ChiefNode(transport::Transport& transport, Storage& storage, ChiefConfig config, std::vector<TableSpec> tables,
+            ChiefOptions options, Console* console);
+
+  Result<void> start(int64_t now_ns);
+  /// The endpoint as others reach it; valid after start().
+  std::string endpoint() const { return transport_.endpoint(port_); }
+
+  bool owns(transport::PortId port) const override { return port == port_; }
+  void on_message(int64_t now_ns, transport::PortId port, transport::PeerId peer, wire::Message&& message) override;
+  void on_malformed(int64_t now_ns, transport::PortId port, transport::PeerId peer, const Error& error) override;
+  bool pump(int64_t now_ns) override;
+  int64_t next_deadline_ns() const override;
+  bool finished() const override { return finish_.has_value() && outbox_.empty(); }
+  const Finish& finish() const { return *finish_; }
+
+ private:
+  void run(int64_t now_ns, Effects&& effects);
+  Result<void> publish(const PublishManifest& publish);
+
+  transport::Transport& transport_;
+  transport::Outbox outbox_;
+  Storage& storage_;
+  ChiefOptions options_;
+  std::string job_text_;
+  uint64_t run_ = 0;
+  uint64_t plan_hash_ = 0;
+  std::vector<TableSpec> tables_;
+  ChiefCore core_;
+  Console* console_;
+  transport::PortId port_{};
+  std::unique_ptr<OutputFile> events_;
+  bool stop_asked_ = false;
+  int64_t next_tick_ns_ = 0;
+  std::optional<Finish> finish_;
+};
+
+}  // namespace downpour::chief

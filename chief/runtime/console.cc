@@ -1,0 +1,373 @@
+#include "chief/runtime/console.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdarg>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "shared/base/units.h"
+#include "shared/metrics/auc.h"
+#include "shared/metrics/metrics.h"
+
+namespace downpour::chief {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string format(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
+std::string format(const char* pattern, ...) {
+  char text[1024];
+  va_list arguments;
+  va_start(arguments, pattern);
+  std::vsnprintf(text, sizeof text, pattern, arguments);
+  va_end(arguments);
+  return text;
+}
+
+std::string human_bytes(uint64_t bytes) {
+  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = double(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
+  return unit == 0 ? format("%.0f B", value) : format("%.1f %s", value, units[unit]);
+}
+
+std::string human_count(double n) {
+  if (n >= 1e9) return format("%.2f G", n / 1e9);
+  if (n >= 1e6) return format("%.2f M", n / 1e6);
+  if (n >= 1e4) return format("%.0f k", n / 1e3);
+  return format("%.0f", n);
+}
+
+std::string human_time(double seconds) {
+  if (!std::isfinite(seconds)) return "-";
+  if (seconds < 1) return format("%.0f ms", seconds * 1e3);
+  if (seconds < 60) return format("%.1f s", seconds);
+  const auto whole = uint64_t(seconds);
+  if (whole < 3600) return format("%llu:%02llu", static_cast<unsigned long long>(whole / 60), static_cast<unsigned long long>(whole % 60));
+  return format("%llu:%02llu:%02llu", static_cast<unsigned long long>(whole / 3600), static_cast<unsigned long long>(whole / 60 % 60),
+                static_cast<unsigned long long>(whole % 60));
+}
+
+double seconds_of(int64_t ns) { return double(ns) / double(kSecond); }
+
+std::string number(double value) { return std::isfinite(value) ? format("%.4f", value) : "-"; }
+
+// Smallest bucket that holds 99 % of the parts.
+std::optional<size_t> staleness_p99(const std::vector<uint64_t>& histogram) {
+  uint64_t total = 0;
+  for (const uint64_t n : histogram) total += n;
+  if (total == 0) return std::nullopt;
+  uint64_t seen = 0;
+  for (size_t b = 0; b < histogram.size(); ++b) {
+    seen += histogram[b];
+    if (double(seen) >= 0.99 * double(total)) return b;
+  }
+  return histogram.size() - 1;
+}
+
+const char* phase_name(Phase phase) {
+  switch (phase) {
+    case Phase::kGathering: return "waiting for ps";
+    case Phase::kAdopting: return "placing partitions";
+    case Phase::kSurveying: return "asking what is done";
+    case Phase::kTraining: return "training";
+    case Phase::kCompleting: return "completing";
+    case Phase::kEvaluating: return "evaluating";
+    case Phase::kPredicting: return "predicting";
+    case Phase::kSaving: return "saving";
+    case Phase::kPublishing: return "saving";
+    case Phase::kStopping: return "stopping";
+    case Phase::kFinished: return "done";
+  }
+  return "";
+}
+
+std::vector<std::string> metrics_of(const Job& job, const OutputSpec& output) {
+  std::vector<std::string> names = !job.eval.metrics.empty() ? job.eval.metrics : output.metrics;
+  const std::vector<std::string>& known = supported_metrics(output.loss);
+  std::erase_if(names, [&](const std::string& name) { return std::find(known.begin(), known.end(), name) == known.end(); });
+  return names.empty() ? default_metrics(output.loss) : names;
+}
+
+OutputMetrics with_sums(const OutputSums& sums) {
+  OutputMetrics metrics;
+  metrics.sums = sums;
+  return metrics;
+}
+
+double mean_loss(const std::vector<OutputMetrics>& outputs, const Job& job) {
+  double loss = 0;
+  for (size_t o = 0; o < outputs.size() && o < job.model.outputs.size(); ++o) {
+    loss += double(job.model.outputs[o].weight) * outputs[o].sums.loss / std::max(outputs[o].sums.weight, 1e-300);
+  }
+  return outputs.empty() || outputs[0].sums.weight == 0 ? NAN : loss;
+}
+
+double first_auc(const std::vector<OutputMetrics>& outputs) {
+  return outputs.empty() || outputs[0].auc.empty() ? NAN : auc_value(outputs[0].auc);
+}
+
+// "auc 0.9023 logloss 0.3241 (best constant 0.5512)" of every output.
+std::string describe(const Job& job, const Evaluation& evaluation) {
+  std::string text;
+  for (size_t o = 0; o < evaluation.outputs.size() && o < job.model.outputs.size(); ++o) {
+    const OutputSpec& output = job.model.outputs[o];
+    if (o > 0) text += "; ";
+    if (job.model.outputs.size() > 1) text += output.name + " ";
+    bool first = true;
+    for (const std::string& name : metrics_of(job, output)) {
+      double value = compute_metric(name, evaluation.outputs[o]).value;
+      if (name == "auc" && o < evaluation.auc.size()) value = evaluation.auc[o];
+      text += format("%s%s %s", first ? "" : "  ", name.c_str(), number(value).c_str());
+      first = false;
+    }
+    if (const auto best = best_constant_loss(output.loss, 1, evaluation.outputs[o])) {
+      text += format("  (loss %s, best constant %s)", number(compute_metric("loss", evaluation.outputs[o]).value).c_str(), number(*best).c_str());
+    }
+  }
+  return text;
+}
+
+Json to_json(const Job& job, const Evaluation& evaluation) {
+  Json out = Json::object();
+  for (size_t o = 0; o < evaluation.outputs.size() && o < job.model.outputs.size(); ++o) {
+    Json metrics = Json::object();
+    for (const std::string& name : supported_metrics(job.model.outputs[o].loss)) {
+      double value = compute_metric(name, evaluation.outputs[o]).value;
+      if (name == "auc" && o < evaluation.auc.size()) value = evaluation.auc[o];
+      metrics[name] = std::isfinite(value) ? Json(value) : Json(nullptr);
+    }
+    out[job.model.outputs[o].name] = std::move(metrics);
+  }
+  return {{"evaluation", evaluation.id}, {"epochs_trained", evaluation.epochs_trained}, {"records", evaluation.counts.applied}, {"outputs", out}};
+}
+
+std::string account_text(const wire::ShardCounts& c) {
+  std::string text = format("read %llu = applied %llu + filtered %llu + skipped %llu + dropped %llu", static_cast<unsigned long long>(c.read),
+                            static_cast<unsigned long long>(c.applied), static_cast<unsigned long long>(c.filtered),
+                            static_cast<unsigned long long>(c.skipped), static_cast<unsigned long long>(c.dropped));
+  if (c.quarantined > 0) text += format(" + quarantined %llu", static_cast<unsigned long long>(c.quarantined));
+  return text;
+}
+
+Json account_json(const EpochAccount& a) {
+  return {{"epoch", a.epoch}, {"read", a.counts.read}, {"applied", a.counts.applied}, {"filtered", a.counts.filtered},
+          {"skipped", a.counts.skipped}, {"dropped", a.counts.dropped}, {"quarantined", a.counts.quarantined},
+          {"shards", a.shards}, {"bytes", a.input_bytes}, {"repeated_parts", a.had_it}, {"gaps", a.gaps},
+          {"repeated_leases", a.attempts_repeated}, {"seconds", seconds_of(a.wall_ns)}};
+}
+
+}  // namespace
+
+Console::Console(ConsoleOptions options, const Job& job) : options_(options), job_(job) {}
+
+void Console::clear_live() {
+  if (!live_shown_) return;
+  std::fputs("\r\033[2K", options_.err);
+  live_shown_ = false;
+}
+
+void Console::row(const std::string& text) {
+  clear_live();
+  std::fprintf(options_.err, "%s\n", text.c_str());
+  std::fflush(options_.err);
+}
+
+void Console::json(const std::string& line) {
+  std::fprintf(options_.err, "%s\n", line.c_str());
+  std::fflush(options_.err);
+}
+
+void Console::start(const StartInfo& info) {
+  if (options_.quiet) return;
+  if (options_.format == LogFormat::kJson) {
+    return json(Json{{"event", "start"}, {"name", job_.name}, {"run_dir", info.run_dir}, {"cluster", info.cluster},
+                     {"train_bytes", info.train_bytes}, {"train_files", info.train_files}, {"shards", info.shards},
+                     {"evaluation", info.evaluation}, {"resumed", info.resumed}}
+                    .dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+  if (info.train_files > 0) {
+    row(format("data      %u file%s, %s, %u shards of at most %u-record batches", info.train_files, info.train_files == 1 ? "" : "s",
+               human_bytes(info.train_bytes).c_str(), info.shards, job_.train.batch_size));
+  }
+  if (!info.evaluation.empty()) row("eval      " + info.evaluation);
+  row("cluster   " + info.cluster);
+  row("run       " + info.run_dir);
+  if (!info.resumed.empty()) row("resume    " + info.resumed);
+}
+
+void Console::show(const ProgressSnapshot& p) {
+  if (options_.quiet) return;
+  if (window_.size() < p.recent.size()) window_.resize(p.recent.size());
+  for (size_t o = 0; o < p.recent.size(); ++o) merge(window_[o], p.recent[o]);
+  const double elapsed = seconds_of(p.elapsed_ns - last_elapsed_ns_);
+  const bool due_row = p.records >= next_row_records_ && p.records > last_records_;
+  const bool due_live = options_.terminal && elapsed >= 0.1;
+  if (!due_row && !due_live) return;
+  if (p.records > last_records_ && elapsed > 0) {
+    const double rate = double(p.records - last_records_) / elapsed;
+    rate_ = rate_ == 0 ? rate : 0.7 * rate_ + 0.3 * rate;
+  }
+  const double percent = p.bytes_total == 0 ? 0 : 100.0 * double(p.bytes_done) / double(p.bytes_total);
+  const double done_share = p.epochs == 0 ? 0 : (double(p.epoch) + percent / 100) / double(p.epochs);
+  const double eta = done_share > 0 ? seconds_of(p.elapsed_ns) * (1 - done_share) / done_share : NAN;
+  const auto stale = staleness_p99(p.staleness);
+  const std::string stale_text = stale ? std::to_string(*stale) : "-";
+  const double loss = mean_loss(window_, job_);
+  const double auc = first_auc(window_);
+  const std::string members = format("%u/%u", p.workers_live, p.ps_live);
+
+  if (options_.format == LogFormat::kJson) {
+    if (!due_row) return;
+    Json line = {{"event", "progress"}, {"phase", phase_name(p.phase)}, {"epoch", p.epoch + 1}, {"percent", percent}, {"records", p.records},
+                 {"records_per_second", rate_}, {"loss", std::isfinite(loss) ? Json(loss) : Json(nullptr)},
+                 {"auc", std::isfinite(auc) ? Json(auc) : Json(nullptr)}, {"staleness_p99", stale ? Json(*stale) : Json(nullptr)},
+                 {"eta_seconds", std::isfinite(eta) ? Json(eta) : Json(nullptr)}, {"workers", p.workers_live}, {"ps", p.ps_live}};
+    json(line.dump());
+  } else if (options_.terminal) {
+    std::string line = format("epoch %u/%u %5.1f %%  %s ex/s  loss %s", p.epoch + 1, std::max(p.epochs, 1U), percent,
+                              human_count(rate_).c_str(), number(loss).c_str());
+    if (std::isfinite(auc)) line += "  auc " + number(auc);
+    line += format("  stale %s  eta %s  %u worker%s %u ps", stale_text.c_str(), human_time(eta).c_str(), p.workers_live,
+                   p.workers_live == 1 ? "" : "s", p.ps_live);
+    if (p.phase != Phase::kTraining) line += format("  %s", phase_name(p.phase));
+    if (line.size() >= options_.columns) line.resize(options_.columns - 1);
+    std::fprintf(options_.err, "\r\033[2K%s%s%s", options_.color ? "\033[36m" : "", line.c_str(), options_.color ? "\033[0m" : "");
+    std::fflush(options_.err);
+    live_shown_ = true;
+  } else {
+    if (!header_shown_) row("epoch      %    examples       ex/s     loss      auc  stale      eta  workers/ps");
+    header_shown_ = true;
+    row(format("%5u  %5.1f  %10llu  %9s  %7s  %7s  %5s  %7s  %s", p.epoch + 1, percent, static_cast<unsigned long long>(p.records),
+               human_count(rate_).c_str(), number(loss).c_str(), number(auc).c_str(), stale_text.c_str(), human_time(eta).c_str(), members.c_str()));
+  }
+  next_row_records_ = std::max(p.records * 2, uint64_t{1});
+  last_elapsed_ns_ = p.elapsed_ns;
+  last_records_ = p.records;
+  window_.clear();
+}
+
+void Console::show(const EpochDone& done) {
+  if (options_.quiet) return;
+  if (options_.format == LogFormat::kJson) return json(Json{{"event", "epoch"}, {"account", account_json(done.account)}}.dump());
+  std::vector<OutputMetrics> trained;
+  for (const OutputSums& sums : done.account.metrics) trained.push_back(with_sums(sums));
+  row(format("epoch %u  trained  loss %s  %s; the same at every partition  %s", done.account.epoch + 1,
+             number(mean_loss(trained, job_)).c_str(), account_text(done.account.counts).c_str(),
+             human_time(seconds_of(done.account.wall_ns)).c_str()));
+}
+
+void Console::show(const EvalDone& done) {
+  if (options_.quiet) return;
+  if (options_.format == LogFormat::kJson) {
+    Json line = to_json(job_, done.evaluation);
+    line["event"] = "eval";
+    return json(line.dump());
+  }
+  row(format("epoch %u  eval     %s", done.evaluation.epochs_trained, describe(job_, done.evaluation).c_str()));
+}
+
+void Console::show(const CheckpointDone& done) {
+  if (options_.quiet || options_.format != LogFormat::kJson) return;
+  json(Json{{"event", "checkpoint"}, {"folder", done.folder}, {"rows", done.rows}, {"bytes", done.bytes}, {"sealed_epochs", done.sealed_epochs}}.dump());
+}
+
+void Console::show(const Notice& notice) {
+  if (options_.quiet && notice.level == NoticeLevel::kInfo) return;
+  const char* const level = notice.level == NoticeLevel::kInfo ? "note" : notice.level == NoticeLevel::kWarning ? "warning" : "error";
+  if (options_.format == LogFormat::kJson) {
+    return json(Json{{"event", "notice"}, {"level", level}, {"text", notice.text}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+  row(format("%s: ", level) + notice.text);
+}
+
+void Console::finish(const Finish& finish, const std::string& run_dir, const std::string& job_argument) {
+  clear_live();
+  const JobSummary& s = finish.summary;
+  std::FILE* out = options_.out;
+  if (s.mode == wire::Purpose::kPredict) return;
+  if (options_.format == LogFormat::kJson) {
+    Json epochs = Json::array();
+    for (const EpochAccount& account : s.epochs) epochs.push_back(account_json(account));
+    Json evaluations = Json::array();
+    for (const Evaluation& evaluation : s.evaluations) evaluations.push_back(to_json(job_, evaluation));
+    Json processes = Json::array();
+    for (const ProcessPeak& p : s.processes) {
+      processes.push_back({{"role", p.role == wire::Role::kPs ? "ps" : p.role == wire::Role::kWorker ? "worker" : "chief"}, {"index", p.index},
+                           {"rss_bytes_max", p.rss_bytes_max}, {"cpu_seconds", seconds_of(int64_t(p.cpu_ns))}, {"rows", p.rows},
+                           {"table_bytes", p.table_bytes}, {"records", p.records}});
+    }
+    const Json all = {{"event", "finish"}, {"code", finish.code}, {"already_finished", s.already_finished}, {"run_dir", run_dir},
+                      {"epochs_sealed", s.epochs_sealed}, {"epochs_wanted", s.epochs_wanted}, {"records", s.records},
+                      {"train_seconds", seconds_of(s.train_ns)}, {"wall_seconds", seconds_of(s.wall_ns)},
+                      {"pulled_bytes", s.pulled_bytes}, {"pushed_bytes", s.pushed_bytes}, {"read_bytes", s.read_bytes},
+                      {"workers_lost", s.workers_lost}, {"repeated_parts", s.had_it}, {"gaps", s.gaps},
+                      {"repeated_leases", s.attempts_repeated}, {"staleness", s.staleness}, {"checkpoint", s.checkpoint_folder},
+                      {"accounts", epochs}, {"evaluations", evaluations}, {"processes", processes}};
+    std::fprintf(out, "%s\n", all.dump().c_str());
+    std::fflush(out);
+    return;
+  }
+  if (s.already_finished) {
+    std::fprintf(out, "finished already: %u of %u epochs are trained and saved in %s\n", s.epochs_sealed, s.epochs_wanted, run_dir.c_str());
+  }
+  if (!s.epochs.empty()) {
+    std::fprintf(out, "epoch   examples     loss   metrics on the evaluation data\n");
+    for (const EpochAccount& account : s.epochs) {
+      std::vector<OutputMetrics> trained;
+      for (const OutputSums& sums : account.metrics) trained.push_back(with_sums(sums));
+      std::string evaluated;
+      for (const Evaluation& evaluation : s.evaluations) {
+        if (evaluation.epochs_trained == account.epoch + 1) evaluated = describe(job_, evaluation);
+      }
+      std::fprintf(out, "%5u %10llu  %7s   %s\n", account.epoch + 1, static_cast<unsigned long long>(account.counts.applied),
+                   number(mean_loss(trained, job_)).c_str(), evaluated.c_str());
+    }
+  } else if (s.mode == wire::Purpose::kEval) {
+    for (const Evaluation& evaluation : s.evaluations) {
+      std::fprintf(out, "eval    %llu examples  %s\n", static_cast<unsigned long long>(evaluation.counts.applied), describe(job_, evaluation).c_str());
+    }
+  }
+  wire::ShardCounts total;
+  for (const EpochAccount& account : s.epochs) total += account.counts;
+  if (!s.epochs.empty()) {
+    std::fprintf(out, "account %s; balanced, the same at every partition (beside it: %llu parts repeated, %llu gaps, %u leases repeated)\n",
+                 account_text(total).c_str(), static_cast<unsigned long long>(s.had_it), static_cast<unsigned long long>(s.gaps), s.attempts_repeated);
+  }
+  if (s.records > 0) {
+    const double train_s = seconds_of(s.train_ns);
+    std::fprintf(out, "speed   %s examples in %s: %s examples/s; pulled %s, pushed %s\n", human_count(double(s.records)).c_str(),
+                 human_time(train_s).c_str(), human_count(double(s.records) / std::max(train_s, 1e-9)).c_str(),
+                 human_bytes(s.pulled_bytes).c_str(), human_bytes(s.pushed_bytes).c_str());
+  }
+  uint64_t ps_bytes = 0;
+  uint64_t ps_rss = 0;
+  uint64_t worker_rss = 0;
+  uint64_t rows = 0;
+  for (const ProcessPeak& p : s.processes) {
+    if (p.role == wire::Role::kPs) {
+      ps_rss = std::max(ps_rss, p.rss_bytes_max);
+      ps_bytes += p.table_bytes;
+      rows += p.rows;
+    } else {
+      worker_rss = std::max(worker_rss, p.rss_bytes_max);
+    }
+  }
+  if (!s.processes.empty() && s.mode == wire::Purpose::kTrain) {
+    std::fprintf(out, "memory  ps %s (tables %s, %s rows), worker %s, at most\n", human_bytes(ps_rss).c_str(), human_bytes(ps_bytes).c_str(),
+                 human_count(double(rows)).c_str(), human_bytes(worker_rss).c_str());
+  }
+  if (s.mode == wire::Purpose::kTrain && !s.checkpoint_folder.empty()) std::fprintf(out, "model   %s\n", run_dir.c_str());
+  if (s.mode == wire::Purpose::kTrain && finish.code == 0) {
+    std::fprintf(out, "next    downpour eval %s --data FILE, or %u more epochs: downpour train %s --epochs %u\n", run_dir.c_str(), s.epochs_wanted,
+                 job_argument.c_str(), s.epochs_wanted * 2);
+  } else if (s.mode == wire::Purpose::kTrain && !s.checkpoint_folder.empty()) {
+    std::fprintf(out, "next    the same command goes on from here: downpour train %s\n", job_argument.c_str());
+  }
+  std::fflush(out);
+}
+
+}  // namespace downpour::chief

@@ -1,0 +1,89 @@
+#include "chief/runtime/history.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace downpour::chief {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const OutputSums& s) {
+  return {{"weight", s.weight},         {"loss", s.loss},           {"label", s.label},
+          {"label_squared", s.label_squared}, {"prediction", s.prediction}, {"correct", s.correct},
+          {"squared_error", s.squared_error}};
+}
+
+OutputSums sums_from(const Json& j) {
+  return {.weight = j.value("weight", 0.0),         .loss = j.value("loss", 0.0),
+          .label = j.value("label", 0.0),           .label_squared = j.value("label_squared", 0.0),
+          .prediction = j.value("prediction", 0.0), .correct = j.value("correct", 0.0),
+          .squared_error = j.value("squared_error", 0.0)};
+}
+
+Json to_json(const Evaluation& evaluation) {
+  Json out = {{"id", evaluation.id}, {"epochs_trained", evaluation.epochs_trained},
+              {"records", evaluation.counts.applied}, {"wall_ns", evaluation.wall_ns}, {"outputs", Json::array()}};
+  for (size_t o = 0; o < evaluation.outputs.size(); ++o) {
+    Json output = {{"sums", to_json(evaluation.outputs[o].sums)}, {"class_counts", evaluation.outputs[o].class_counts}};
+    if (o < evaluation.auc.size() && std::isfinite(evaluation.auc[o])) output["auc"] = evaluation.auc[o];
+    out["outputs"].push_back(std::move(output));
+  }
+  return out;
+}
+
+Evaluation evaluation_from(const Json& j) {
+  Evaluation evaluation{.id = j.value("id", 0U), .epochs_trained = j.value("epochs_trained", 0U)};
+  evaluation.counts.applied = j.value("records", uint64_t{0});
+  evaluation.wall_ns = j.value("wall_ns", int64_t{0});
+  for (const Json& output : j.at("outputs")) {
+    OutputMetrics metrics;
+    metrics.sums = sums_from(output.at("sums"));
+    metrics.class_counts = output.value("class_counts", std::vector<uint64_t>{});
+    evaluation.outputs.push_back(std::move(metrics));
+    evaluation.auc.push_back(output.value("auc", std::numeric_limits<double>::quiet_NaN()));
+  }
+  return evaluation;
+}
+
+}  // namespace
+
+std::vector<checkpoint::EpochRecord> to_records(const std::vector<EpochAccount>& epochs,
+                                                const std::vector<Evaluation>& evaluations) {
+  std::vector<checkpoint::EpochRecord> records;
+  for (const EpochAccount& account : epochs) {
+    Json summary = {{"input_bytes", account.input_bytes}, {"had_it", account.had_it}, {"gaps", account.gaps},
+                    {"attempts_repeated", account.attempts_repeated}, {"wall_ns", account.wall_ns},
+                    {"metrics", Json::array()}, {"evaluations", Json::array()}};
+    for (const OutputSums& sums : account.metrics) summary["metrics"].push_back(to_json(sums));
+    for (const Evaluation& evaluation : evaluations) {
+      if (evaluation.epochs_trained == account.epoch + 1) summary["evaluations"].push_back(to_json(evaluation));
+    }
+    records.push_back({account.epoch, account.shards, account.counts, summary.dump()});
+  }
+  return records;
+}
+
+void from_records(const std::vector<checkpoint::EpochRecord>& records, std::vector<EpochAccount>& epochs,
+                  std::vector<Evaluation>& evaluations) {
+  for (const checkpoint::EpochRecord& record : records) {
+    EpochAccount account{.epoch = record.epoch, .shards = record.shards, .counts = record.counts};
+    try {
+      const Json summary = Json::parse(record.summary);
+      account.input_bytes = summary.value("input_bytes", uint64_t{0});
+      account.had_it = summary.value("had_it", uint64_t{0});
+      account.gaps = summary.value("gaps", uint64_t{0});
+      account.attempts_repeated = summary.value("attempts_repeated", 0U);
+      account.wall_ns = summary.value("wall_ns", int64_t{0});
+      for (const Json& sums : summary.at("metrics")) account.metrics.push_back(sums_from(sums));
+      for (const Json& evaluation : summary.at("evaluations")) evaluations.push_back(evaluation_from(evaluation));
+    } catch (const Json::exception&) {
+      // The counts are in the record itself; only the figures beside them are lost.
+    }
+    epochs.push_back(std::move(account));
+  }
+}
+
+}  // namespace downpour::chief

@@ -1,0 +1,113 @@
+#include "chief/runtime/job_setup.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include "shared/data/dataset.h"
+#include "shared/job/preset.h"
+
+extern char** environ;  // NOLINT: POSIX
+
+namespace downpour::chief {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a look at the file says, where the job itself says nothing.
+void fill_from(const data::Sniffed& sniffed, DataSpec& data) {
+  if (data.format == DataFormat::kAuto) data.format = sniffed.format;
+  if (data.format != sniffed.format) return;
+  if (data.columns.empty()) {
+    data.columns = sniffed.columns;
+    if (!sniffed.columns.empty()) data.header = sniffed.header;
+  }
+  if (data.delimiter.empty()) data.delimiter = sniffed.delimiter;
+  if (data.fields.empty()) {
+    data.fields = sniffed.fields;
+    data.trim = data.trim || sniffed.trim;
+    if (data.missing.empty()) data.missing = sniffed.missing;
+  }
+}
+
+bool needs_a_look(const DataSpec& data) {
+  if (data.format == DataFormat::kAuto) return true;
+  const bool table = data.format == DataFormat::kCsv || data.format == DataFormat::kTsv;
+  return table && (data.columns.empty() || data.fields.empty());
+}
+
+bool is_job_file(const std::string& path) { return path.ends_with(".toml"); }
+
+}  // namespace
+
+Result<Override> parse_set(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return Error{ErrorCode::kUsage, str("--set wants key=value, not `", text, "`"), "", "for example --set optimizer.learning_rate=0.1", ""};
+  }
+  return Override{text.substr(0, equals), text.substr(equals + 1), "--set"};
+}
+
+std::vector<Override> environment_overrides() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) entries.emplace_back(*entry);
+  return overrides_from_environment(entries);
+}
+
+Environment process_environment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+}
+
+Result<void> complete_from_data(Job& job, std::string& sniffed) {
+  if (needs_a_look(job.data)) {
+    DP_TRY(const auto files, data::list_files(job.data.source, job.base_dir));
+    DP_TRY(const data::Sniffed found, data::sniff(files.front().path));
+    sniffed = found.reason;
+    fill_from(found, job.data);
+  }
+  return complete_job(job);
+}
+
+Result<GivenJob> load_given_job(const std::string& path, std::span<const Override> overrides) {
+  GivenJob given;
+  if (is_job_file(path)) {
+    DP_TRY(given.loaded, load_job(path, overrides, process_environment()));
+    Job& job = given.loaded.job;
+    if (auto done = complete_from_data(job, given.sniffed); !done) return located(std::move(done).error(), given.loaded.origins);
+    return given;
+  }
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    return Error{ErrorCode::kNoInput, "there is no such job or data file", path, "a job file ends in .toml; see downpour train --help", ""};
+  }
+  DP_TRY(const data::Sniffed found, data::sniff(path));
+  given.from_data_file = true;
+  given.sniffed = found.reason;
+  const uint64_t bytes = fs::file_size(path, error);
+  const std::string here = fs::current_path(error).string();
+  FileFacts facts{.path = fs::absolute(path, error).string(),
+                  .format = found.format,
+                  .columns = found.columns,
+                  .header = found.header,
+                  .delimiter = found.delimiter,
+                  .trim = found.trim,
+                  .missing = found.missing,
+                  .fields = found.fields,
+                  .target = found.target,
+                  .classes = found.classes,
+                  .records_estimated = bytes / 200};
+  // The chosen job goes through the same door as the user's own: print, then load with the overrides.
+  const Job chosen = job_for_file(facts, here);
+  const JobSource source{here + "/" + chosen.name + ".toml", job_to_toml(chosen)};
+  DP_TRY(given.loaded, load_job(source, overrides, process_environment()));
+  DP_TRY_VOID(complete_from_data(given.loaded.job, given.sniffed));
+  given.sniffed = found.reason;
+  return given;
+}
+
+}  // namespace downpour::chief

@@ -1,0 +1,173 @@
+#include "chief/runtime/run_setup.h"
+
+#include <algorithm>
+#include <bit>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "chief/runtime/history.h"
+#include "shared/base/version.h"
+#include "shared/checkpoint/paths.h"
+#include "shared/checkpoint/run_file.h"
+#include "shared/data/dataset.h"
+#include "shared/env/process.h"
+#include "shared/job/job_file.h"
+#include "shared/job/resume.h"
+#include "shared/model/graph.h"
+#include "shared/plan/plan_hash.h"
+
+namespace downpour::chief {
+namespace {
+
+constexpr uint64_t kBatchesPerShardMax = 64;
+constexpr uint64_t kBatchesPerShardMin = 4;
+constexpr uint64_t kShardsWanted = 64;
+
+// Mean bytes of a line at the start of a file. What is not cut at lines (images) counts as one record a byte-unit.
+uint64_t mean_record_bytes(const plan::FileInfo& file) {
+  std::ifstream in(file.path, std::ios::binary);
+  std::string head(256 * kKiB, '\0');
+  in.read(head.data(), std::streamsize(head.size()));
+  head.resize(size_t(in.gcount()));
+  const auto lines = uint64_t(std::count(head.begin(), head.end(), '\n'));
+  return lines == 0 ? std::max<uint64_t>(head.size(), 1) : std::max<uint64_t>(head.size() / lines, 1);
+}
+
+uint64_t fingerprint_of(const std::vector<plan::FileInfo>& files) {
+  plan::PlanHash hash;
+  for (const plan::FileInfo& file : files) hash.add("bytes", file.bytes).add("file", file.fingerprint);
+  return hash.value();
+}
+
+// Removes a run folder's own files and nothing else.
+Result<void> remove_run(const std::string& run_dir) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::vector<fs::path> doomed = {checkpoint::run_path(run_dir), checkpoint::job_path(run_dir), checkpoint::checkpoints_dir(run_dir),
+                                  fs::path(run_dir) / "events.jsonl", fs::path(run_dir) / "logs"};
+  for (const auto& entry : fs::directory_iterator(run_dir, error)) {
+    if (checkpoint::parse_term_name(entry.path().filename().string())) doomed.push_back(entry.path());
+  }
+  for (const fs::path& path : doomed) {
+    fs::remove_all(path, error);
+    if (error) return Error{ErrorCode::kIo, str("can't remove the old run: ", error.message()), path.string()};
+  }
+  return {};
+}
+
+Result<ResumeState> resume_from(const std::string& run_dir, const checkpoint::Manifest& manifest) {
+  ResumeState resume;
+  resume.checkpoint = manifest.id;
+  resume.folder = checkpoint::checkpoint_folder(run_dir, manifest.id);
+  resume.images = manifest.images;
+  resume.sealed_epochs = manifest.sealed_epochs;
+  from_records(manifest.epochs, resume.epochs, resume.evaluations);
+  return resume;
+}
+
+}  // namespace
+
+uint64_t choose_shard_bytes(const Job& job, const std::vector<plan::FileInfo>& files) {
+  uint64_t total = 0;
+  for (const plan::FileInfo& file : files) total += file.bytes;
+  if (files.empty()) return kMiB;
+  const uint64_t record = mean_record_bytes(files.front());
+  if (job.data.shard_records > 0) return std::max<uint64_t>(job.data.shard_records * record, 1);
+  const uint64_t batch = record * job.train.batch_size;
+  return std::clamp(total / kShardsWanted, kBatchesPerShardMin * batch, kBatchesPerShardMax * batch);
+}
+
+Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
+  RunPlan out;
+  out.job = job;
+  out.job_text = job_to_toml(job);
+  DP_TRY(const auto graph, model::Graph::build(job));
+  out.tables = graph->tables();
+  // eval and predict read one source, as if it were the evaluation's.
+  if (mode == wire::Purpose::kTrain || job.eval.source.paths.empty()) {
+    DP_TRY(out.train_files, data::list_files(job.data.source, job.base_dir));
+  }
+  if (!job.eval.source.paths.empty()) {
+    DP_TRY(out.eval_files, data::list_files(job.eval.source, job.base_dir).context("the evaluation's source"));
+  }
+  const auto& files = out.train_files.empty() ? out.eval_files : out.train_files;
+  out.shard_bytes = choose_shard_bytes(job, files);
+  out.shards = uint32_t(plan::cut_shards(files, out.shard_bytes).size());
+  out.fingerprint = fingerprint_of(out.train_files);
+  out.plan_hash = plan::PlanHash()
+                      .add("plan", plan_text(job))
+                      .add("files", out.fingerprint)
+                      .add("shard_bytes", out.shard_bytes)
+                      .value();
+  return out;
+}
+
+Result<Job> saved_job(Storage& storage, const std::string& run_dir) {
+  auto manifest = checkpoint::load_latest(storage, run_dir, nullptr);
+  if (manifest) return job_from_toml(manifest->job, run_dir);
+  DP_TRY(const checkpoint::RunFile run, checkpoint::read_run(storage, run_dir));
+  return job_from_toml(run.job, run_dir);
+}
+
+Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupOptions& options) {
+  const std::string& run_dir = plan.job.run_dir;
+  const bool train = options.mode == wire::Purpose::kTrain;
+  ChiefConfig config;
+  config.mode = options.mode;
+  config.job = plan.job;
+  config.job_text = plan.job_text;
+  config.build = kBuildVersion;
+  config.plan_hash = plan.plan_hash;
+  config.partition_bits = uint32_t(std::countr_zero(plan.job.partitions));
+  config.train_files = plan.train_files;
+  config.eval_files = plan.eval_files;
+  config.shard_bytes = plan.shard_bytes;
+  config.ps_cores_expected = options.ps_cores;
+  config.workers_expected = options.workers;
+  config.checkpoint_root = checkpoint::checkpoints_dir(run_dir);
+
+  if (train && options.fresh) DP_TRY_VOID(remove_run(run_dir));
+  DP_TRY(const bool begun, storage.exists(checkpoint::run_path(run_dir)));
+  if (begun) {
+    DP_TRY(const checkpoint::RunFile run, checkpoint::read_run(storage, run_dir));
+    config.run = run.id;
+    auto manifest = checkpoint::load_latest(storage, run_dir, nullptr);
+    if (!manifest && manifest.error().code != ErrorCode::kNoInput) return std::move(manifest).error();
+    if (!manifest && !train) {
+      return Error{ErrorCode::kNoInput, "the run has no checkpoint yet", run_dir, "train it first: downpour train", ""};
+    }
+    if (train) {
+      DP_TRY(const Job was, job_from_toml(manifest ? manifest->job : run.job, run_dir));
+      const bool sealed = manifest && manifest->sealed_epochs >= was.train.epochs;
+      const bool epoch_open = !(sealed && plan.job.train.epochs > manifest->sealed_epochs);
+      const auto differences = frozen_differences(was, plan.job, epoch_open);
+      if (!differences.empty()) return frozen_error(differences, run_dir);
+      if (manifest && epoch_open && !sealed && manifest->plan_hash != plan.plan_hash) {
+        return Error{ErrorCode::kConfig, "the data files have changed since this run began, and an epoch over them is under way",
+                     run_dir, "put the files back, or begin anew with --fresh", "DP-2110"};
+      }
+    }
+    if (manifest) {
+      DP_TRY(config.resume, resume_from(run_dir, *manifest));
+    }
+  } else {
+    if (!train) return Error{ErrorCode::kNoInput, "there is no run here", run_dir, "train the job first: downpour train", ""};
+    const checkpoint::RunFile run{.id = random_id(),
+                                  .plan_hash = plan.plan_hash,
+                                  .fingerprint = plan.fingerprint,
+                                  .job = plan.job_text,
+                                  .build = kBuildVersion,
+                                  .created_unix_s = int64_t(std::time(nullptr))};
+    DP_TRY_VOID(checkpoint::write_run(storage, run_dir, run));
+    config.run = run.id;
+  }
+  if (train) {
+    DP_TRY(config.term, checkpoint::take_term(storage, run_dir));
+    DP_TRY_VOID(storage.write_file_atomic(checkpoint::job_path(run_dir), as_bytes(plan.job_text)));
+  }
+  return config;
+}
+
+}  // namespace downpour::chief

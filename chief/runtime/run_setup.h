@@ -1,0 +1,50 @@
+// Run setup: from a job to a chief's configuration: files, shards, plan, run folder, and where to go on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "chief/core/events.h"
+#include "shared/base/result.h"
+#include "shared/checkpoint/manifest.h"
+#include "shared/env/storage.h"
+#include "shared/job/job.h"
+#include "shared/tensor/variables.h"
+
+namespace downpour::chief {
+
+struct SetupOptions {
+  wire::Purpose mode = wire::Purpose::kTrain;
+  bool fresh = false;             // removes what the run folder holds
+  uint32_t ps_cores = 1;
+  uint32_t workers = 1;
+};
+
+/// What a job comes to with the data that is there now; nothing is written.
+struct RunPlan {
+  Job job;
+  std::string job_text;
+  std::vector<TableSpec> tables;
+  std::vector<plan::FileInfo> train_files, eval_files;
+  uint64_t shard_bytes = 0;
+  uint64_t plan_hash = 0;
+  uint64_t fingerprint = 0;
+  uint32_t shards = 0;
+};
+
+/// Lists the files, cuts the shards, builds the model. `job` is complete. Errors: as list_files(), Graph::build().
+Result<RunPlan> plan_run(const Job& job, wire::Purpose mode);
+
+/// Opens or begins the run and takes a term. Errors: kConfig naming each frozen key that differs with both values;
+/// kCannotCreate, kIo, kPermission; eval and predict: kNoInput where there is no checkpoint.
+Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupOptions& options);
+
+/// A job as it stands in a run folder or in the manifest of one: for eval, predict and a resumed train.
+Result<Job> saved_job(Storage& storage, const std::string& run_dir);
+
+/// Bytes of one shard: at most 64 batches, about 64 shards a data set, at least four batches; by the mean record of
+/// the first 256 KiB. The same for any number of workers.
+uint64_t choose_shard_bytes(const Job& job, const std::vector<plan::FileInfo>& files);
+
+}  // namespace downpour::chief

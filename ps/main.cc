@@ -1,0 +1,88 @@
+// downpour-ps: holds partitions of the variables. Needs only the chief's address; everything else comes from there.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "ps/runtime/ps_node.h"
+#include "shared/base/error_text.h"
+#include "shared/base/version.h"
+#include "shared/env/clock.h"
+#include "shared/transport/endpoint.h"
+#include "shared/transport/reactor.h"
+
+namespace {
+
+using namespace downpour;  // NOLINT: main only
+
+// One core: a thread, a transport, an endpoint.
+struct Core {
+  std::unique_ptr<transport::Transport> transport = transport::make_zmq_transport();
+  std::unique_ptr<ps::PsNode> node;
+  std::thread thread;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Holds hash-partitioned variables, answers pulls and applies pushes. Ends by itself when the job ends."};
+  app.option_defaults()->always_capture_default();
+  ps::PsOptions options;
+  options.endpoint = "tcp://127.0.0.1:*";
+  uint32_t threads = 1;
+  int64_t connect_s = 10;
+  bool insecure = false;
+  app.add_option("--chief", options.chief, "The chief's address: HOST:PORT, or a transport endpoint")->required()->group("Cluster");
+  app.add_option("--bind", options.endpoint, "Where to answer workers; a port * is chosen, each thread takes its own")->group("Cluster");
+  app.add_option("--advertise", options.advertise_host, "Host by which workers reach this ps, where --bind is 0.0.0.0")->group("Cluster");
+  app.add_option("--index", options.index, "Index of this ps; the chief gives one otherwise")->default_str("")->group("Cluster");
+  app.add_option("--connect-timeout", connect_s, "Seconds to wait for the chief")->group("Cluster");
+  app.add_flag("--insecure", insecure, "Allow an address beyond this machine, in plain text")->group("Cluster");
+  app.add_option("--threads", threads, "Cores: threads that each hold partitions of their own")->check(CLI::Range(1, 256))->group("Resources");
+  app.set_version_flag("--version", kBuildVersion);
+  app.footer("Example:\n  downpour-ps --chief 10.0.0.1:7000 --bind 'tcp://0.0.0.0:*' --advertise 10.0.0.2 --insecure");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : exit_code(ErrorCode::kUsage);
+  }
+  const auto fail = [](const Error& error) {
+    std::fputs(format_error(error, false).c_str(), stderr);
+    return exit_code(error.code);
+  };
+  if (auto address = transport::normalize_endpoint(options.chief); address) {
+    options.chief = *address;
+  } else {
+    return fail(address.error());
+  }
+  if (auto safe = transport::check_exposure(options.endpoint, insecure); !safe) return fail(safe.error());
+  options.connect_timeout_ns = connect_s * kSecond;
+  transport::tune_malloc_for_frames();
+  const PosixClock clock;
+  PosixStorage storage;
+  const std::string base = options.endpoint;
+  std::vector<Core> cores(threads);
+  for (uint32_t t = 0; t < threads; ++t) {
+    options.thread = t;
+    if (t > 0 && base.starts_with("ipc://")) options.endpoint = str(base, "-", t);
+    cores[t].node = std::make_unique<ps::PsNode>(*cores[t].transport, storage, options);
+    if (auto started = cores[t].node->start(clock.now_ns()); !started) return fail(started.error());
+  }
+  for (Core& core : cores) {
+    core.thread = std::thread([&core, &clock] {
+      transport::Reactor reactor(*core.transport, clock);
+      reactor.add(*core.node);
+      reactor.run();
+      core.transport->shutdown(2 * kSecond);
+    });
+  }
+  int code = 0;
+  for (Core& core : cores) {
+    core.thread.join();
+    if (code != 0 || core.node->exit_code() == 0) continue;
+    code = core.node->exit_code();
+    std::fprintf(stderr, "error: %s\n", core.node->exit_reason().c_str());
+  }
+  return code;
+}

@@ -1,0 +1,220 @@
+#include "ps/runtime/ps_node.h"
+
+#include <unistd.h>
+
+#include <bit>
+#include <utility>
+
+#include "shared/base/version.h"
+#include "shared/checkpoint/partition_reader.h"
+#include "shared/checkpoint/partition_writer.h"
+#include "shared/checkpoint/paths.h"
+#include "shared/env/process.h"
+#include "shared/job/job_file.h"
+#include "shared/model/graph.h"
+
+namespace downpour::ps {
+namespace {
+
+constexpr int64_t kTickNs = 100 * kMillisecond;
+constexpr int64_t kHelloEveryNs = 500 * kMillisecond;
+
+// PeerKey 0 is the chief; transports number peers from 0, so shift them.
+PeerKey key_of(transport::PeerId peer) { return raw(peer) + 1; }
+transport::PeerId peer_of(PeerKey key) { return transport::PeerId{key - 1}; }
+
+// "tcp://0.0.0.0:7000" with the host that others know this machine by.
+std::string advertised(const std::string& bound, const std::string& host) {
+  const size_t colon = bound.rfind(':');
+  if (host.empty() || !bound.starts_with("tcp://")) return bound;
+  return str("tcp://", host, bound.substr(colon));
+}
+
+}  // namespace
+
+PsNode::PsNode(transport::Transport& transport, Storage& storage, PsOptions options)
+    : transport_(transport), outbox_(transport), storage_(storage), options_(std::move(options)), incarnation_{random_id()} {}
+
+PsNode::~PsNode() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  if (storage_thread_.joinable()) storage_thread_.join();
+}
+
+Result<void> PsNode::start(int64_t now_ns) {
+  DP_TRY(data_, transport_.bind(options_.endpoint));
+  DP_TRY(chief_, transport_.connect(options_.chief));
+  control_ = transport_.port_of(chief_);
+  started_ns_ = now_ns;
+  hello(now_ns);
+  return {};
+}
+
+void PsNode::hello(int64_t now_ns) {
+  hello_at_ns_ = now_ns + kHelloEveryNs;
+  wire::Message message;
+  message.envelope.request = RequestId{++last_hello_};
+  message.body = wire::Hello{.role = wire::Role::kPs,
+                             .index = options_.index,
+                             .thread = options_.thread,
+                             .incarnation = incarnation_,
+                             .build = kBuildVersion,
+                             .host = host_name(),
+                             .pid = uint32_t(getpid()),
+                             .threads = 1,
+                             .endpoint = advertised(transport_.endpoint(data_), options_.advertise_host)};
+  outbox_.send(chief_, std::move(message));
+}
+
+void PsNode::exit(int32_t code, std::string reason) {
+  finished_ = true;
+  exit_code_ = code;
+  exit_reason_ = std::move(reason);
+}
+
+void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
+  const auto& welcome = std::get<wire::Welcome>(message.body);
+  const auto job = job_from_toml(welcome.job, welcome.base_dir);
+  if (!job) return exit(downpour::exit_code(job.error().code), job.error().what);
+  const auto graph = model::Graph::build(*job);
+  if (!graph) return exit(downpour::exit_code(graph.error().code), graph.error().what);
+  tables_ = (*graph)->tables();
+  index_ = welcome.index;
+  core_ = std::make_unique<PsCore>(PsConfig{.index = welcome.index,
+                                            .thread = options_.thread,
+                                            .incarnation = incarnation_,
+                                            .run = message.envelope.run,
+                                            .tables = tables_,
+                                            .seed = job->seed,
+                                            .partition_bits = uint32_t(std::countr_zero(job->partitions)),
+                                            .heartbeat_ns = welcome.heartbeat_ns,
+                                            .chief_silence_ns_max = options_.chief_silence_ns});
+  tick_at_ns_ = now_ns;
+}
+
+void PsNode::on_message(int64_t now_ns, transport::PortId port, transport::PeerId peer, wire::Message&& message) {
+  if (finished_) return;
+  if (!core_) {
+    if (port != control_) return;  // no job yet: the sender asks again
+    if (std::holds_alternative<wire::Welcome>(message.body)) return on_welcome(now_ns, message);
+    if (const auto* refused = std::get_if<wire::Refused>(&message.body)) {
+      exit(downpour::exit_code(refused->code), refused->hint.empty() ? refused->what : str(refused->what, " (", refused->hint, ")"));
+    }
+    return;
+  }
+  pushed_bytes_ += message.values.size();
+  core_->on_message(now_ns, port == control_ ? kChiefPeer : key_of(peer), message, effects_);
+  run(effects_);
+}
+
+void PsNode::on_malformed(int64_t, transport::PortId, transport::PeerId, const Error&) {
+  // Counted and answered by the transport.
+}
+
+void PsNode::run(Effects& effects) {
+  for (Send& send : effects.sends) {
+    pulled_bytes_ += send.message.values.size();
+    wire::Heartbeat* heartbeat = std::get_if<wire::Heartbeat>(&send.message.body);
+    if (auto* goodbye = std::get_if<wire::Goodbye>(&send.message.body)) heartbeat = &goodbye->last;
+    if (heartbeat != nullptr) {
+      const ProcessUsage usage = process_usage();
+      heartbeat->rss_bytes_max = usage.rss_bytes_max;
+      heartbeat->cpu_ns = usage.cpu_ns;
+      heartbeat->pulled_bytes = pulled_bytes_;
+      heartbeat->pushed_bytes = pushed_bytes_;
+    }
+    outbox_.send(send.to == kChiefPeer ? chief_ : peer_of(send.to), std::move(send.message));
+  }
+  for (Store& store : effects.stores) {
+    enqueue([this, store = std::move(store)]() -> std::function<void(Effects&)> {
+      auto written = checkpoint::write_images(storage_, store.folder, checkpoint::image_file_name(index_, options_.thread, incarnation_),
+                                              store.images, tables_);
+      return [this, id = store.checkpoint, written = std::move(written)](Effects& out) { core_->on_stored(id, written, out); };
+    });
+  }
+  for (Load& load : effects.loads) {
+    enqueue([this, load = std::move(load)]() -> std::function<void(Effects&)> {
+      std::vector<checkpoint::PartitionImage> images;
+      for (const wire::ImageRef& ref : load.images) {
+        auto image = checkpoint::read_image(storage_, load.folder, ref, tables_);
+        if (!image) {
+          Error error = std::move(image).error();
+          if (!error.where.empty()) error.what += str(" (", error.where, ")");
+          return [this, id = load.id, error](Effects& out) { core_->on_loaded(id, error, out); };
+        }
+        images.push_back(std::move(*image));
+      }
+      auto shared = std::make_shared<std::vector<checkpoint::PartitionImage>>(std::move(images));
+      return [this, id = load.id, shared](Effects& out) { core_->on_loaded(id, std::move(*shared), out); };
+    });
+  }
+  if (effects.exit) exit(effects.exit->code, effects.exit->reason);
+  effects.clear();
+}
+
+void PsNode::enqueue(Task task) {
+  if (!storage_thread_.joinable()) storage_thread_ = std::thread([this] { storage_loop(); });
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  changed_.notify_one();
+}
+
+void PsNode::storage_loop() {
+  for (;;) {
+    Task task;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return closing_ || !tasks_.empty(); });
+      if (closing_) return;
+      task = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    auto completion = task();
+    task = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      done_.push_back(std::move(completion));
+    }
+    transport_.wake();
+  }
+}
+
+bool PsNode::pump(int64_t now_ns) {
+  if (finished_) return false;
+  outbox_.flush();
+  if (!core_) {
+    if (now_ns - started_ns_ > options_.connect_timeout_ns) {
+      exit(downpour::exit_code(ErrorCode::kUnavailable), str("the chief at ", options_.chief, " does not answer"));
+    } else if (now_ns >= hello_at_ns_) {
+      hello(now_ns);
+    }
+    return false;
+  }
+  std::deque<std::function<void(Effects&)>> done;
+  {
+    const std::lock_guard lock(mutex_);
+    done.swap(done_);
+  }
+  for (const auto& completion : done) {
+    completion(effects_);
+    run(effects_);
+  }
+  if (now_ns >= tick_at_ns_) {
+    tick_at_ns_ = now_ns + kTickNs;
+    core_->on_tick(now_ns, effects_);
+    run(effects_);
+  }
+  return !done.empty();
+}
+
+int64_t PsNode::next_deadline_ns() const {
+  if (!outbox_.empty()) return 0;
+  return core_ ? tick_at_ns_ : hello_at_ns_;
+}
+
+}  // namespace downpour::ps

@@ -1,0 +1,89 @@
+// Ps node: the shell of one ps core. Registers with the chief, moves messages, stores and loads images on a thread
+// of its own.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ps/core/ps_core.h"
+#include "shared/env/storage.h"
+#include "shared/job/job.h"
+#include "shared/transport/outbox.h"
+#include "shared/transport/reactor.h"
+
+namespace downpour::ps {
+
+struct PsOptions {
+  std::string chief;                  // endpoint
+  std::string endpoint;               // where to answer: "tcp://127.0.0.1:*", "ipc:///...", "inproc://..."
+  std::string advertise_host;         // the host others reach a wildcard tcp endpoint by; empty: as bound
+  uint32_t index = UINT32_MAX;        // UINT32_MAX: the chief gives one
+  uint32_t thread = 0;                // core of the process
+  int64_t connect_timeout_ns = 10 * kSecond;   // without a Welcome: exit 69
+  int64_t chief_silence_ns = 30 * kSecond;     // without any word of the chief: exit 180
+};
+
+class PsNode final : public transport::Node {
+ public:
+  PsNode(transport::Transport& transport, Storage& storage, PsOptions options);
+  ~PsNode() override;
+
+  /// Errors: the endpoint can't be bound, or the chief's address is none.
+  Result<void> start(int64_t now_ns);
+  bool owns(transport::PortId port) const override { return port == data_ || port == control_; }
+  void on_message(int64_t now_ns, transport::PortId port, transport::PeerId peer, wire::Message&& message) override;
+  void on_malformed(int64_t now_ns, transport::PortId port, transport::PeerId peer, const Error& error) override;
+  bool pump(int64_t now_ns) override;
+  int64_t next_deadline_ns() const override;
+  bool finished() const override { return finished_ && outbox_.empty(); }
+
+  int32_t exit_code() const { return exit_code_; }
+  const std::string& exit_reason() const { return exit_reason_; }
+
+ private:
+  // Work for the storage thread, and what it made of it; run on the reactor's thread again.
+  using Task = std::function<std::function<void(Effects&)>()>;
+
+  void hello(int64_t now_ns);
+  void on_welcome(int64_t now_ns, const wire::Message& message);
+  void run(Effects& effects);
+  void exit(int32_t code, std::string reason);
+  void storage_loop();
+  void enqueue(Task task);
+
+  transport::Transport& transport_;
+  transport::Outbox outbox_;
+  Storage& storage_;
+  PsOptions options_;
+  Incarnation incarnation_{};
+  transport::PortId data_{};
+  transport::PortId control_{};
+  transport::PeerId chief_{};
+  std::vector<TableSpec> tables_;
+  uint32_t index_ = 0;
+  std::unique_ptr<PsCore> core_;      // from the Welcome on
+  int64_t started_ns_ = 0;
+  int64_t hello_at_ns_ = 0;
+  int64_t tick_at_ns_ = 0;
+  uint64_t last_hello_ = 0;
+  uint64_t pulled_bytes_ = 0, pushed_bytes_ = 0;
+  Effects effects_;
+  bool finished_ = false;
+  int32_t exit_code_ = 0;
+  std::string exit_reason_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Task> tasks_;
+  std::deque<std::function<void(Effects&)>> done_;
+  bool closing_ = false;
+  std::thread storage_thread_;        // begun with the first task
+};
+
+}  // namespace downpour::ps

@@ -1,0 +1,273 @@
+// Tables against a plain array: what a look-up, a slot layout and growth cost.
+#include "ps/core/table.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <memory>
+#include <string>
+#include <sys/mman.h>
+#include <vector>
+
+#include "shared/base/check.h"
+#include "shared/base/rng.h"
+#include "shared/base/units.h"
+#include "tools/bench/bench.h"
+
+namespace downpour::tools {
+namespace {
+
+constexpr uint32_t kDim = 16;
+constexpr uint32_t kPartitionBits = 8;
+constexpr size_t kKeysPerCall = 10'000;
+
+double wall_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+/// Time of this thread alone: rates of one thread are fair on a machine with other work, too.
+double now_s() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
+}
+
+template <typename Work>
+double best_of(int repeats, Work&& work) {
+  double best = 1e99;
+  for (int i = 0; i < repeats; ++i) {
+    const double begin = now_s();
+    work();
+    best = std::min(best, now_s() - begin);
+  }
+  return best;
+}
+
+/// An array of rows on huge pages: the limit.
+class PlainRows {
+ public:
+  PlainRows(uint64_t rows, size_t floats) : floats_(floats) {
+    constexpr size_t kPage = 2 * kMiB;
+    bytes_ = (rows * floats * sizeof(float) + 2 * kPage - 1) / kPage * kPage;
+    raw_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    DP_CHECK(raw_ != MAP_FAILED, bytes_);
+    ::madvise(raw_, bytes_, MADV_HUGEPAGE);
+    const auto address = reinterpret_cast<uintptr_t>(raw_);
+    base_ = reinterpret_cast<float*>((address + kPage - 1) / kPage * kPage);
+    std::fill_n(base_, rows * floats, 0.1F);
+  }
+  ~PlainRows() { ::munmap(raw_, bytes_); }
+  PlainRows(const PlainRows&) = delete;
+  PlainRows& operator=(const PlainRows&) = delete;
+  float* row(uint64_t i) const { return base_ + i * floats_; }
+
+ private:
+  size_t floats_;
+  size_t bytes_ = 0;
+  void* raw_ = nullptr;
+  float* base_ = nullptr;
+};
+
+/// Has the memory of a virtual machine backed by its host: the first use ever of a page costs ms
+/// there, once, and is no part of what is measured.
+void warm_memory(uint64_t bytes) { const PlainRows touched(bytes / sizeof(float), 1); }
+
+TableSpec spec_of(OptimizerType type, uint32_t dim) {
+  VariableSpec variable{.name = "embedding", .dim = dim};
+  variable.init = {.type = InitType::kUniform, .scale = 0.05F};
+  variable.optimizer.type = type;
+  variable.optimizer.learning_rate = 0.05F;
+  return {.name = "bench", .members = {variable}};
+}
+
+/// Key number i of a table.
+uint64_t key_of(uint64_t i) { return mix64(i ^ 0x5bd1e995); }
+
+void fill_table(ps::Table& table, uint64_t rows, const std::vector<float>& gradients) {
+  std::vector<uint64_t> keys(kKeysPerCall);
+  for (uint64_t begin = 0; begin < rows; begin += kKeysPerCall) {
+    const size_t n = std::min<uint64_t>(kKeysPerCall, rows - begin);
+    for (size_t i = 0; i < n; ++i) keys[i] = key_of(begin + i);
+    table.apply(keys.data(), n, nullptr, gradients.data(), {});
+  }
+}
+
+/// Visits `accesses` random rows in calls of kKeysPerCall: pairs of (row numbers, keys).
+struct Accesses {
+  Accesses(uint64_t count, uint64_t rows, uint64_t seed) : rows_(count), keys_(count) {
+    Rng rng(seed);
+    for (size_t i = 0; i < count; ++i) {
+      rows_[i] = uint32_t(rng.below(rows));
+      keys_[i] = key_of(rows_[i]);
+    }
+  }
+  size_t calls() const { return rows_.size() / kKeysPerCall; }
+  const uint32_t* rows(size_t call) const { return rows_.data() + call * kKeysPerCall; }
+  const uint64_t* keys(size_t call) const { return keys_.data() + call * kKeysPerCall; }
+
+ private:
+  std::vector<uint32_t> rows_;
+  std::vector<uint64_t> keys_;
+};
+
+/// Update of every row named, prefetched 16 ahead: `Adagrad` or SGD without an index.
+template <bool kAdagrad>
+void update_plain(const PlainRows& rows, const uint32_t* at, const float* gradients) {
+  constexpr size_t kAhead = 16;
+  for (size_t i = 0; i < kKeysPerCall; ++i) {
+    if (i + kAhead < kKeysPerCall) {
+      const float* const next = rows.row(at[i + kAhead]);
+      __builtin_prefetch(next, 1);
+      if (kAdagrad) __builtin_prefetch(next + 16, 1);
+    }
+    float* __restrict w = rows.row(at[i]);
+    const float* __restrict g = gradients + i * kDim;
+    for (uint32_t j = 0; j < kDim; ++j) {
+      if constexpr (kAdagrad) {
+        float* const a = w + kDim;
+        a[j] += g[j] * g[j];
+        w[j] -= 0.05F * g[j] / __builtin_sqrtf(a[j]);
+      } else {
+        w[j] -= 0.05F * g[j];
+      }
+    }
+  }
+}
+
+void read_plain(const PlainRows& rows, const uint32_t* at, float* out) {
+  constexpr size_t kAhead = 16;
+  for (size_t i = 0; i < kKeysPerCall; ++i) {
+    if (i + kAhead < kKeysPerCall) __builtin_prefetch(rows.row(at[i + kAhead]));
+    std::copy_n(rows.row(at[i]), kDim, out + i * kDim);
+  }
+}
+
+template <bool kAdagrad>
+void bench_apply(uint64_t rows, uint64_t accesses_count, uint64_t seed,
+                 std::vector<BenchResult>& results) {
+  const std::string name = kAdagrad ? "adagrad" : "sgd";
+  const OptimizerType type = kAdagrad ? OptimizerType::kAdagrad : OptimizerType::kSgd;
+  const std::vector<float> gradients(kKeysPerCall * kDim, 1e-3F);
+  std::vector<float> values(kKeysPerCall * kDim);
+  const Accesses accesses(accesses_count, rows, seed);
+  const double count = double(accesses.calls() * kKeysPerCall);
+  const auto rate = [&](auto&& call) {
+    return count / 1e6 / best_of(3, [&] {
+             for (size_t c = 0; c < accesses.calls(); ++c) call(c);
+           });
+  };
+  double plain_apply = 0;
+  double plain_read = 0;
+  {
+    const PlainRows plain(rows, kDim * (kAdagrad ? 2 : 1));
+    plain_apply =
+        rate([&](size_t c) { update_plain<kAdagrad>(plain, accesses.rows(c), gradients.data()); });
+    plain_read = rate([&](size_t c) { read_plain(plain, accesses.rows(c), values.data()); });
+  }
+  ps::Table table(TableId{0}, spec_of(type, kDim), seed, kPartitionBits);
+  fill_table(table, rows, gradients);
+  std::vector<uint32_t> handle(kKeysPerCall * accesses.calls());
+  const std::string limit = "plain array, prefetched";
+  results.push_back({"table apply " + name, rate([&](size_t c) {
+                       table.apply(accesses.keys(c), kKeysPerCall, nullptr, gradients.data(), {});
+                     }),
+                     "Mrows/s", limit, plain_apply});
+  results.push_back({"table pull " + name, rate([&](size_t c) {
+                       table.pull(accesses.keys(c), kKeysPerCall, values.data(),
+                                  handle.data() + c * kKeysPerCall);
+                     }),
+                     "Mrows/s", limit, plain_read});
+  results.push_back({"table apply by handle " + name, rate([&](size_t c) {
+                       table.apply(accesses.keys(c), kKeysPerCall, handle.data() + c * kKeysPerCall,
+                                   gradients.data(), {});
+                     }),
+                     "Mrows/s", limit, plain_apply});
+  const ps::TableMemory memory = table.memory();
+  results.push_back({"index " + name, double(memory.index_bytes) / double(table.rows()), "B/key",
+                     "24 B a key", 24, true});
+}
+
+/// Growth from nothing, 10,000 new keys a call.
+void bench_growth(uint64_t rows, std::vector<BenchResult>& results) {
+  warm_memory(rows * 200);
+  const std::vector<float> gradients(kKeysPerCall * kDim, 1e-3F);
+  std::vector<uint64_t> keys(kKeysPerCall);
+  ps::Table table(TableId{1}, spec_of(OptimizerType::kAdagrad, kDim), 1, kPartitionBits);
+  std::vector<double> calls_s;
+  double index_bytes_max = 0;
+  double index_bytes_sum = 0;
+  for (uint64_t begin = 0; begin < rows; begin += kKeysPerCall) {
+    for (size_t i = 0; i < kKeysPerCall; ++i) keys[i] = key_of(begin + i);
+    const double start = now_s();
+    table.apply(keys.data(), kKeysPerCall, nullptr, gradients.data(), {});
+    calls_s.push_back(now_s() - start);
+    const double index_bytes = double(table.memory().index_bytes) / double(table.rows());
+    index_bytes_max = std::max(index_bytes_max, index_bytes);
+    index_bytes_sum += index_bytes;
+  }
+  double total_s = 0;
+  for (const double s : calls_s) total_s += s;
+  std::sort(calls_s.begin(), calls_s.end());
+  const auto calls = double(calls_s.size());
+  const ps::TableMemory memory = table.memory();
+  results.push_back({"table growth", double(rows) / total_s / 1e6, "Mrows/s", "", 0});
+  results.push_back(
+      {"table growth, median call of 10,000", calls_s[calls_s.size() / 2] * 1e3, "ms", "", 0});
+  results.push_back(
+      {"table growth, 99th percentile", calls_s[size_t(calls * 0.99)] * 1e3, "ms", "", 0});
+  results.push_back(
+      {"table growth, worst call", calls_s.back() * 1e3, "ms", "no stall over 5 ms", 5, true});
+  results.push_back(
+      {"index while growing, mean", index_bytes_sum / calls, "B/key", "24 B a key", 24, true});
+  results.push_back({"index while growing, worst", index_bytes_max, "B/key", "", 0});
+  results.push_back({"memory, 16 floats and Adagrad",
+                     double(memory.row_bytes + memory.index_bytes) / double(table.rows()), "B/row",
+                     "1.5 x rows and slots", 1.5 * 2 * kDim * sizeof(float), true});
+}
+
+/// Many small tables that grow side by side: 1,000 rows each.
+void bench_small_tables(size_t tables, std::vector<BenchResult>& results) {
+  constexpr size_t kRows = 1000;
+  constexpr size_t kKeysPerTable = 10;  // at once
+  const std::vector<float> gradients(kKeysPerTable * kDim, 1e-3F);
+  std::vector<std::unique_ptr<ps::Table>> all;
+  for (size_t t = 0; t < tables; ++t) {
+    all.push_back(std::make_unique<ps::Table>(
+        TableId(uint32_t(t)), spec_of(OptimizerType::kAdagrad, kDim), 1, kPartitionBits));
+  }
+  double worst_s = 0;
+  const double begin = now_s();
+  for (uint64_t first = 0; first < kRows; first += kKeysPerTable) {
+    for (auto& table : all) {
+      uint64_t keys[kKeysPerTable];
+      for (size_t i = 0; i < kKeysPerTable; ++i) keys[i] = key_of(first + i);
+      const double start = now_s();
+      table->apply(keys, kKeysPerTable, nullptr, gradients.data(), {});
+      worst_s = std::max(worst_s, now_s() - start);
+    }
+  }
+  const double rows = double(tables * kRows);
+  double bytes = 0;
+  for (auto& table : all) bytes += double(table->memory().index_bytes + table->memory().row_bytes);
+  const std::string name = std::to_string(tables) + " tables of 1,000 rows";
+  results.push_back({name + ", growth", rows / (now_s() - begin) / 1e6, "Mrows/s", "", 0});
+  results.push_back({name + ", worst call", worst_s * 1e3, "ms", "no stall over 5 ms", 5, true});
+  results.push_back({name + ", memory", bytes / rows, "B/row", "1.5 x rows and slots",
+                     1.5 * 2 * kDim * sizeof(float), true});
+}
+
+}  // namespace
+
+std::vector<BenchResult> bench_table(const BenchOptions& options) {
+  const uint64_t rows = options.quick ? 200'000 : 16'000'000;
+  const uint64_t accesses = options.quick ? 200'000 : 8'000'000;
+  std::vector<BenchResult> results;
+  bench_growth(options.quick ? 200'000 : 10'000'000, results);
+  bench_small_tables(options.quick ? 50 : 1000, results);
+  bench_apply<false>(rows, accesses, options.seed, results);
+  bench_apply<true>(rows, accesses, options.seed, results);
+  return results;
+}
+
+}  // namespace downpour::tools

@@ -1,0 +1,34 @@
+#include <cstdio>
+#include <memory>
+
+#include "tools/bench/bench.h"
+#include "tools/bench/report.h"
+#include "tools/cli/verbs.h"
+
+namespace downpour::tools {
+
+void add_bench(CLI::App& app, int& status) {
+  struct Flags {
+    std::vector<std::string> parts;
+    BenchOptions options;
+    bool json = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* verb = app.add_subcommand("bench", "Measures this build on this machine, each figure beside the physical limit in the same run");
+  verb->option_defaults()->always_capture_default();
+  verb->add_option("part", flags->parts, "What to measure; all of it otherwise")->check(CLI::IsMember(bench_parts()))->default_str("");
+  verb->add_flag("--quick", flags->options.quick, "Small sizes: seconds in all");
+  verb->add_option("--seed", flags->options.seed, "Seed of keys and values");
+  verb->add_flag("--json", flags->json, "As JSON");
+  verb->footer("Examples:\n  downpour bench\n  downpour bench table --json");
+  verb->callback([flags, &status] {
+    std::vector<BenchResult> results;
+    for (const std::string& part : flags->parts.empty() ? bench_parts() : flags->parts) {
+      for (BenchResult& result : run_bench(part, flags->options)) results.push_back(std::move(result));
+    }
+    std::fputs((flags->json ? bench_json(results) + "\n" : bench_text(results)).c_str(), stdout);
+    status = 0;
+  });
+}
+
+}  // namespace downpour::tools

@@ -1,0 +1,58 @@
+// downpour: one program, a verb for each thing to do.
+#include <cstdio>
+
+#include <CLI/CLI.hpp>
+
+#include "shared/base/error_text.h"
+#include "shared/base/version.h"
+#include "shared/job/nearest_name.h"
+#include "tools/cli/verbs.h"
+
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  downpour synth clicks.tsv --rows 1000000        make click data to play with\n"
+    "  downpour train clicks.tsv                       train a model on a file\n"
+    "  downpour train job.toml --ps 2 --workers 2      train a job on processes of this machine\n"
+    "  downpour eval runs/clicks --data more.tsv       how good is it\n"
+    "  downpour predict runs/clicks --data new.tsv     what does it say\n"
+    "  downpour VERB --help                            more about a verb";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace downpour;  // NOLINT: main only
+  CLI::App app{
+      "Downpour trains models with huge sparse variables: parameter servers, workers and a chief, "
+      "every record exactly once."};
+  app.set_version_flag("--version", kBuildVersion);
+  app.require_subcommand(1);
+  app.footer(kExamples);
+  int status = 0;
+  tools::add_train(app, status);
+  tools::add_eval(app, status);
+  tools::add_predict(app, status);
+  tools::add_synth(app, status);
+  tools::add_inspect(app, status);
+  tools::add_bench(app, status);
+  tools::add_explain(app, status);
+  tools::add_version(app, status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    Error said{ErrorCode::kUsage, error.what(), "",
+               "downpour --help shows the verbs; downpour VERB --help its flags", ""};
+    std::vector<std::string> verbs;
+    for (const CLI::App* verb : app.get_subcommands({})) verbs.push_back(verb->get_name());
+    if (argc > 1 && argv[1][0] != '-' && std::find(verbs.begin(), verbs.end(), argv[1]) == verbs.end()) {
+      said.what = str("`", argv[1], "` is no verb");
+      if (const std::string near = nearest_name(argv[1], verbs); !near.empty())
+        said.hint = str("did you mean `", near, "`? downpour --help shows the verbs");
+    }
+    std::fputs(format_error(said, false).c_str(), stderr);
+    return exit_code(said.code);
+  }
+  return status;
+}

@@ -1,0 +1,72 @@
+#include "tools/cli/dry_run.h"
+
+#include <algorithm>
+#include <string>
+
+#include "shared/base/units.h"
+#include "shared/optim/optimizer.h"
+
+namespace downpour::tools {
+namespace {
+
+// Bytes that one row of a table takes in a ps: weights and slots of each member, and its share of
+// the index.
+uint64_t row_bytes(const TableSpec& table) {
+  constexpr uint64_t kIndexBytes = 20;  // measured average of a key
+  uint64_t bytes = table.kind == TableKind::kEmbedding ? kIndexBytes : 0;
+  for (const VariableSpec& variable : table.members) {
+    const uint64_t floats =
+        table.kind == TableKind::kEmbedding ? variable.dim : variable.elements();
+    bytes += floats * (1 + optim::slot_count(variable.optimizer.type)) * sizeof(float);
+  }
+  return bytes;
+}
+
+std::string human_bytes(uint64_t bytes) {
+  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = double(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+  return text;
+}
+
+}  // namespace
+
+void print_dry_run(const chief::RunPlan& plan, const Origins& origins, const std::string& cluster,
+                   std::FILE* out) {
+  std::fprintf(out, "# The effective job; behind each value where it comes from.\n%s\n",
+               job_to_toml(plan.job, &origins).c_str());
+  uint64_t bytes = 0;
+  for (const plan::FileInfo& file : plan.train_files) bytes += file.bytes;
+  std::fprintf(out, "# Cluster: %s\n", cluster.c_str());
+  std::fprintf(out, "# Data: %zu file%s, %s, in %u shards of about %s; plan %016llx\n",
+               plan.train_files.size(), plan.train_files.size() == 1 ? "" : "s",
+               human_bytes(bytes).c_str(), plan.shards, human_bytes(plan.shard_bytes).c_str(),
+               static_cast<unsigned long long>(plan.plan_hash));
+  const auto ranges = plan::cut_shards(plan.train_files, plan.shard_bytes);
+  constexpr size_t kShown = 8;
+  for (size_t i = 0; i < std::min(kShown, ranges.size()); ++i) {
+    std::fprintf(out, "#   shard %zu: %s [%llu, %llu)\n", i,
+                 plan.train_files[ranges[i].file].path.c_str(),
+                 static_cast<unsigned long long>(ranges[i].begin),
+                 static_cast<unsigned long long>(ranges[i].end));
+  }
+  if (ranges.size() > kShown) std::fprintf(out, "#   ... and %zu more\n", ranges.size() - kShown);
+  const uint64_t ps = std::max(1U, plan.job.cluster.ps);
+  std::fprintf(out, "# Memory per ps (of %llu):\n", static_cast<unsigned long long>(ps));
+  for (const TableSpec& table : plan.tables) {
+    const uint64_t each = row_bytes(table);
+    if (table.kind == TableKind::kDense) {
+      std::fprintf(out, "#   %s: dense, %s\n", table.name.c_str(),
+                   human_bytes((each + ps - 1) / ps).c_str());
+    } else {
+      std::fprintf(out, "#   %s: %llu bytes a row; %s for each million keys met\n",
+                   table.name.c_str(), static_cast<unsigned long long>(each),
+                   human_bytes(each * 1'000'000 / ps).c_str());
+    }
+  }
+}
+
+}  // namespace downpour::tools

@@ -1,0 +1,140 @@
+// eval and predict: one pass over data with a saved model.
+#include <cmath>
+#include <filesystem>
+#include <memory>
+
+#include "chief/runtime/job_setup.h"
+#include "chief/runtime/run_setup.h"
+#include "shared/env/storage.h"
+#include "shared/model/graph.h"
+#include "tools/cli/run.h"
+#include "tools/cli/verbs.h"
+
+namespace downpour::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct EvalFlags {
+  CommonFlags common;
+  std::string run;
+  std::vector<std::string> data;
+  std::string out = "-";
+};
+
+// The run folder behind what the user named: itself, or the one of a job file.
+Result<std::string> find_run(const EvalFlags& flags) {
+  std::error_code ignored;
+  if (fs::is_directory(flags.run, ignored))
+    return fs::absolute(flags.run, ignored).lexically_normal().string();
+  if (!flags.run.ends_with(".toml")) {
+    return Error{ErrorCode::kNoInput, "there is no such run folder", flags.run,
+                 "name the folder that training printed, or the job file", ""};
+  }
+  DP_TRY(const auto overrides, overrides_of(flags.common));
+  DP_TRY(const auto given, chief::load_given_job(flags.run, overrides));
+  return given.loaded.job.run_dir;
+}
+
+// The saved job, reading `data` (or what it evaluates on) in one process.
+Result<Job> eval_job(const EvalFlags& flags) {
+  DP_TRY(const std::string run_dir, find_run(flags));
+  PosixStorage storage;
+  DP_TRY(Job job, chief::saved_job(storage, run_dir));
+  job.run_dir = run_dir;
+  job.cluster.ps = job.cluster.workers = 1;
+  if (!flags.data.empty()) {
+    job.eval.source.paths.clear();
+    std::error_code ignored;
+    for (const std::string& path : flags.data)
+      job.eval.source.paths.push_back(fs::absolute(path, ignored).string());
+    job.eval.holdout = 0;
+  }
+  const auto number = [](const std::string& text, uint32_t& into) {
+    if (!text.empty()) into = uint32_t(std::strtoul(text.c_str(), nullptr, 10));
+  };
+  number(flags.common.threads, job.cluster.threads);
+  return job;
+}
+
+int run_pass(const EvalFlags& flags, wire::Purpose mode) {
+  RunRequest request;
+  request.console = console_options(flags.common);
+  request.mode = mode;
+  request.job_argument = flags.run;
+  auto job = eval_job(flags);
+  if (!job) return report(job.error(), request.console);
+  request.job = std::move(*job);
+  if (mode != wire::Purpose::kPredict) return run_job(request);
+
+  if (flags.data.empty()) {
+    return report(
+        Error{ErrorCode::kUsage, "predict wants --data", "", "for example --data test.tsv", ""},
+        request.console);
+  }
+  auto graph = model::Graph::build(request.job);
+  if (!graph) return report(graph.error(), request.console);
+  const std::vector<uint32_t> widths = (*graph)->output_widths();
+  std::FILE* out = flags.out == "-" ? stdout : std::fopen(flags.out.c_str(), "w");
+  if (out == nullptr)
+    return report(Error{ErrorCode::kCannotCreate, "can't write the predictions", flags.out},
+                  request.console);
+  bool failed = false;
+  request.on_prediction = [&](const chief::PredictionBatch& batch) {
+    // [records, width] of each output, one after the other; a line a record, tabs between numbers.
+    std::string text;
+    char number[32];
+    for (uint32_t r = 0; r < batch.records; ++r) {
+      size_t begin = 0;
+      for (size_t o = 0; o < widths.size(); ++o) {
+        for (uint32_t k = 0; k < widths[o]; ++k) {
+          const int length =
+              std::snprintf(number, sizeof number, "%s%.7g", o + k == 0 ? "" : "\t",
+                            double(batch.values.load<float>(begin + size_t(r) * widths[o] + k)));
+          text.append(number, size_t(length));
+        }
+        begin += size_t(batch.records) * widths[o];
+      }
+      text += '\n';
+    }
+    failed = failed || std::fwrite(text.data(), 1, text.size(), out) != text.size();
+  };
+  int status = run_job(request);
+  failed = std::fflush(out) != 0 || failed;
+  if (out != stdout) failed = std::fclose(out) != 0 || failed;
+  if (failed && status == 0)
+    status = report(Error{ErrorCode::kIo, "the predictions could not be written", flags.out},
+                    request.console);
+  return status;
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, int& status) {
+  auto flags = std::make_shared<EvalFlags>();
+  CLI::App* verb = app.add_subcommand("eval", "Metrics of a saved model on data");
+  verb->option_defaults()->always_capture_default();
+  verb->add_option("run", flags->run, "Run folder, or the job file whose run it is")->required();
+  verb->add_option("--data", flags->data, "Files or globs; otherwise what the job evaluates on");
+  verb->add_option("--threads", flags->common.threads, "Cores to use")->default_str("");
+  add_output_flags(*verb, flags->common);
+  verb->footer("Example:\n  downpour eval runs/a9a --data a9a.t");
+  verb->callback([flags, &status] { status = run_pass(*flags, wire::Purpose::kEval); });
+}
+
+void add_predict(CLI::App& app, int& status) {
+  auto flags = std::make_shared<EvalFlags>();
+  CLI::App* verb = app.add_subcommand(
+      "predict", "Predictions of a saved model, a line a record, in the order of the data");
+  verb->option_defaults()->always_capture_default();
+  verb->add_option("run", flags->run, "Run folder, or the job file whose run it is")->required();
+  verb->add_option("--data", flags->data,
+                   "Files or globs, in the format that the model was trained on");
+  verb->add_option("--out", flags->out, "Where to write; - is stdout");
+  verb->add_option("--threads", flags->common.threads, "Cores to use")->default_str("");
+  add_output_flags(*verb, flags->common);
+  verb->footer("Example:\n  downpour predict runs/a9a --data new.libsvm --out predictions.txt");
+  verb->callback([flags, &status] { status = run_pass(*flags, wire::Purpose::kPredict); });
+}
+
+}  // namespace downpour::tools

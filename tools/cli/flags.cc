@@ -1,0 +1,83 @@
+#include <cstdlib>
+#include <cstring>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "chief/runtime/job_setup.h"
+#include "tools/cli/verbs.h"
+
+namespace downpour::tools {
+
+void add_output_flags(CLI::App& app, CommonFlags& flags) {
+  app.add_option("--log-format", flags.log_format, "How progress and notices are written on stderr")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->group("Output");
+  app.add_option("--color", flags.color, "Colors: auto means on a terminal only")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->group("Output");
+  app.add_flag("-q,--quiet", flags.quiet, "No progress; results and errors only")->group("Output");
+}
+
+void add_job_flags(CLI::App& app, CommonFlags& flags) {
+  app.add_option("--set", flags.set,
+                 "Override any key of the job: --set optimizer.learning_rate=0.1")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->group("Job");
+  const auto brief = [&](const char* name, std::string& value, const char* help,
+                         const char* group) {
+    app.add_option(name, value, help)->default_str("")->group(group);
+  };
+  brief("--epochs", flags.epochs, "Passes over the data (train.epochs)", "Job");
+  brief("--seed", flags.seed, "Seed of everything random (seed)", "Job");
+  brief("--ps", flags.ps,
+        "Parameter servers; more than one: processes of this machine (cluster.ps)", "Cluster");
+  brief("--workers", flags.workers,
+        "Workers; more than one: processes of this machine (cluster.workers)", "Cluster");
+  brief("--threads", flags.threads,
+        "Cores to use in all (cluster.threads); otherwise what affinity and cgroup allow",
+        "Cluster");
+  app.add_option("--transport", flags.transport, "Between local processes (cluster.transport)")
+      ->check(CLI::IsMember({"ipc", "tcp"}))
+      ->default_str("")
+      ->group("Cluster");
+}
+
+chief::ConsoleOptions console_options(const CommonFlags& flags) {
+  const auto set = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr && *value != '\0';
+  };
+  const char* term = std::getenv("TERM");
+  const bool dumb = term != nullptr && std::strcmp(term, "dumb") == 0;
+  chief::ConsoleOptions options;
+  options.format = flags.log_format == "json" ? chief::LogFormat::kJson : chief::LogFormat::kText;
+  options.quiet = flags.quiet;
+  options.terminal = isatty(STDERR_FILENO) != 0 && !dumb;
+  options.color = flags.color == "always" || (flags.color == "auto" && !set("NO_COLOR") &&
+                                              (options.terminal || set("CLICOLOR_FORCE")));
+  winsize size{};
+  if (options.terminal && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    options.columns = size.ws_col;
+  return options;
+}
+
+Result<std::vector<Override>> overrides_of(const CommonFlags& flags) {
+  std::vector<Override> overrides = chief::environment_overrides();
+  for (const std::string& text : flags.set) {
+    DP_TRY(Override override, chief::parse_set(text));
+    overrides.push_back(std::move(override));
+  }
+  const auto brief = [&](const char* key, const std::string& value, const char* origin) {
+    if (!value.empty()) overrides.push_back({key, value, origin});
+  };
+  brief("train.epochs", flags.epochs, "--epochs");
+  brief("seed", flags.seed, "--seed");
+  brief("cluster.ps", flags.ps, "--ps");
+  brief("cluster.workers", flags.workers, "--workers");
+  brief("cluster.threads", flags.threads, "--threads");
+  brief("cluster.transport", flags.transport, "--transport");
+  return overrides;
+}
+
+}  // namespace downpour::tools

@@ -1,0 +1,246 @@
+#include "tools/cli/run.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <stdlib.h>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "chief/runtime/chief_node.h"
+#include "chief/runtime/run_setup.h"
+#include "ps/runtime/ps_node.h"
+#include "shared/env/clock.h"
+#include "shared/env/process.h"
+#include "shared/env/signals.h"
+#include "shared/transport/reactor.h"
+#include "tools/cli/dry_run.h"
+#include "shared/base/error_text.h"
+#include "tools/cli/local_cluster.h"
+#include "worker/runtime/worker_node.h"
+
+namespace downpour::tools {
+namespace {
+
+constexpr int64_t kLingerNs = 2 * kSecond;
+
+// A ps core on a thread of its own, with its own transport.
+class PsThread {
+ public:
+  PsThread(Storage& storage, const Clock& clock, ps::PsOptions options)
+      : transport_(transport::make_zmq_transport()),
+        node_(*transport_, storage, std::move(options)),
+        clock_(clock) {}
+  Result<void> start() {
+    DP_TRY_VOID(node_.start(clock_.now_ns()));
+    thread_ = std::thread([this] {
+      transport::Reactor reactor(*transport_, clock_);
+      reactor.add(node_);
+      reactor.run();
+      transport_->shutdown(kLingerNs);
+    });
+    return {};
+  }
+  ~PsThread() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  std::unique_ptr<transport::Transport> transport_;
+  ps::PsNode node_;
+  const Clock& clock_;
+  std::thread thread_;
+};
+
+// A folder for the sockets of one run, only ours, gone with the run. Short: a socket's path has at
+// most 107 bytes.
+class SocketDir {
+ public:
+  SocketDir() {
+    char path[] = "/tmp/downpour-XXXXXX";
+    if (mkdtemp(path) != nullptr) path_ = path;
+  }
+  SocketDir(const SocketDir&) = delete;
+  SocketDir& operator=(const SocketDir&) = delete;
+  ~SocketDir() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+struct Layout {
+  bool one_process = true;
+  bool by_hand = false;  // members are started by hand and find us at --bind
+  uint32_t ps_cores = 1;
+  uint32_t cores_allowed = 1;
+  uint32_t worker_threads = 1;  // a worker
+};
+
+Layout choose_layout(const Job& job, const std::string& bind) {
+  Layout layout;
+  layout.cores_allowed = job.cluster.threads > 0 ? job.cluster.threads : allowed_cpus();
+  layout.by_hand = !bind.empty();
+  layout.one_process = !layout.by_hand && job.cluster.ps == 1 && job.cluster.workers == 1;
+  layout.ps_cores = job.cluster.ps * std::max(1U, job.cluster.ps_threads);
+  layout.worker_threads = std::max(1U, layout.cores_allowed / std::max(1U, job.cluster.workers));
+  return layout;
+}
+
+std::string count(uint64_t n, const char* noun) { return str(n, " ", noun, n == 1 ? "" : "s"); }
+
+std::string describe(const Layout& layout, const Job& job) {
+  const uint32_t compute = layout.worker_threads * job.cluster.workers;
+  if (layout.by_hand) {
+    return str("waits for ", job.cluster.ps, " ps and ", count(job.cluster.workers, "worker"),
+               " started by hand");
+  }
+  const std::string threads = str(count(compute, "compute thread"), " in all (",
+                                  count(layout.cores_allowed, "core"), " allowed)");
+  if (layout.one_process) return str("one process, ", threads);
+  return str(job.cluster.ps, " ps + ", count(job.cluster.workers, "worker"), " over ",
+             job.cluster.transport, ", ", threads);
+}
+
+chief::StartInfo start_info(const chief::RunPlan& plan, const chief::ChiefConfig& config,
+                            const Layout& layout) {
+  chief::StartInfo info;
+  info.run_dir = plan.job.run_dir;
+  info.cluster = describe(layout, plan.job);
+  for (const plan::FileInfo& file : plan.train_files) info.train_bytes += file.bytes;
+  info.train_files = uint32_t(plan.train_files.size());
+  info.shards = plan.shards;
+  for (const std::string& path : plan.job.eval.source.paths)
+    info.evaluation += (info.evaluation.empty() ? "" : ", ") + path;
+  if (info.evaluation.empty() && plan.job.eval.holdout > 0)
+    info.evaluation = str(plan.job.eval.holdout * 100, " % held out");
+  if (config.resume && config.mode == wire::Purpose::kTrain) {
+    info.resumed = str("goes on from checkpoint ", config.resume->checkpoint, ", after epoch ",
+                       config.resume->sealed_epochs, " of ", plan.job.train.epochs);
+  }
+  return info;
+}
+
+}  // namespace
+
+int report(const Error& error, const chief::ConsoleOptions& console) {
+  if (console.format == chief::LogFormat::kJson) {
+    const nlohmann::ordered_json line = {{"event", "error"}, {"id", error_id(error)}, {"what", error.what}, {"where", error.where}, {"hint", error.hint}};
+    std::fprintf(console.err, "%s\n", line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+  } else {
+    std::fputs(format_error(error, console.color).c_str(), console.err);
+  }
+  std::fflush(console.err);
+  return exit_code(error.code);
+}
+
+int run_job(const RunRequest& request) {
+  const auto fail = [&](const Error& error) {
+    return report(located(error, request.origins), request.console);
+  };
+  const Job& job = request.job;
+  const Layout layout = choose_layout(job, request.bind);
+  auto plan = chief::plan_run(job, request.mode);
+  if (!plan) return fail(plan.error());
+  if (request.dry_run) {
+    print_dry_run(*plan, request.origins, describe(layout, job), request.console.out);
+    return 0;
+  }
+  PosixStorage storage;
+  const PosixClock clock;
+  auto config = chief::open_run(storage, *plan,
+                                {.mode = request.mode,
+                                 .fresh = request.fresh,
+                                 .ps_cores = layout.ps_cores,
+                                 .workers = job.cluster.workers});
+  if (!config) return fail(config.error());
+
+  // The order of construction is the order of need; destruction runs backwards.
+  block_stop_signals();
+  transport::tune_malloc_for_frames();
+  chief::Console console(request.console, job);
+  console.start(start_info(*plan, *config, layout));
+  SocketDir sockets;
+  auto transport = transport::make_zmq_transport();
+  const SignalWatcher signals([&] { transport->wake(); });
+  LocalCluster cluster;
+  std::vector<std::string> notices;
+
+  const std::string name = str(std::hex, config->run, "-", getpid());
+  chief::ChiefOptions options;
+  options.run_dir = job.run_dir;
+  if (request.mode == wire::Purpose::kTrain) options.events_path = job.run_dir + "/events.jsonl";
+  options.stop_signal = &signals.signal();
+  options.on_prediction = request.on_prediction;
+  options.endpoint = layout.by_hand                   ? request.bind
+                     : layout.one_process             ? "inproc://chief-" + name
+                     : job.cluster.transport == "tcp" ? std::string("tcp://127.0.0.1:*")
+                                                      : "ipc://" + sockets.path() + "/chief";
+  if (!layout.one_process && !layout.by_hand) {
+    options.watch = [&]() -> Result<void> {
+      auto watched = cluster.watch(notices);
+      for (const std::string& notice : notices)
+        console.show(chief::Notice{chief::NoticeLevel::kWarning, notice});
+      notices.clear();
+      return watched;
+    };
+  }
+  chief::ChiefNode chief(*transport, storage, std::move(*config), plan->tables, std::move(options),
+                         &console);
+  if (auto started = chief.start(clock.now_ns()); !started) return fail(started.error());
+
+  transport::Reactor reactor(*transport, clock);
+  reactor.add(chief);
+  std::vector<std::unique_ptr<PsThread>> ps_threads;
+  std::unique_ptr<ps::PsNode> first_ps;
+  std::unique_ptr<worker::WorkerNode> worker;
+  if (chief.finished()) {
+    // Nothing to do: the summary says so.
+  } else if (layout.one_process) {
+    const auto ps_options = [&](uint32_t thread) {
+      return ps::PsOptions{.chief = chief.endpoint(),
+                           .endpoint = str("inproc://ps-", name, "-", thread),
+                           .index = 0,
+                           .thread = thread};
+    };
+    first_ps = std::make_unique<ps::PsNode>(*transport, storage, ps_options(0));
+    if (auto started = first_ps->start(clock.now_ns()); !started) return fail(started.error());
+    reactor.add(*first_ps);
+    for (uint32_t t = 1; t < layout.ps_cores; ++t) {
+      ps_threads.push_back(std::make_unique<PsThread>(storage, clock, ps_options(t)));
+      if (auto started = ps_threads.back()->start(); !started) return fail(started.error());
+    }
+    worker = std::make_unique<worker::WorkerNode>(
+        *transport, worker::WorkerOptions{
+                        .chief = chief.endpoint(), .index = 0, .threads = layout.worker_threads});
+    if (auto started = worker->start(clock.now_ns()); !started) return fail(started.error());
+    reactor.add(*worker);
+  } else if (!layout.by_hand) {
+    auto started = cluster.start({.chief = chief.endpoint(),
+                                  .transport = job.cluster.transport,
+                                  .socket_dir = sockets.path(),
+                                  .log_dir = job.run_dir + "/logs",
+                                  .ps = job.cluster.ps,
+                                  .ps_threads = std::max(1U, job.cluster.ps_threads),
+                                  .workers = job.cluster.workers,
+                                  .worker_threads = layout.worker_threads});
+    if (!started) return fail(started.error());
+  }
+  reactor.run();
+  cluster.expect_end();
+  const chief::Finish& finish = chief.finish();
+  console.finish(finish, job.run_dir, request.job_argument);
+  if (finish.error) report(located(*finish.error, request.origins), request.console);
+  const int code = finish.code;
+  transport->shutdown(kLingerNs);
+  cluster.wait(5 * kSecond);
+  return code;
+}
+
+}  // namespace downpour::tools

@@ -1,0 +1,314 @@
+#include "tools/cli/synth.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <cstring>
+#include <fcntl.h>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "shared/base/rng.h"
+#include "shared/base/units.h"
+#include "shared/metrics/auc.h"
+
+namespace downpour::tools {
+namespace {
+
+constexpr uint32_t kNormalSteps = 1 << 16;
+constexpr uint64_t kRowsPerChunk = 16384;
+constexpr double kBias = -1.4;
+
+// A short text in a fixed place, so that writing it is one copy of 16 bytes.
+struct Token {
+  char text[15] = {};
+  uint8_t length = 0;
+  void set(const std::string& from) {
+    length = uint8_t(std::min(from.size(), sizeof text));
+    std::memcpy(text, from.data(), length);
+  }
+};
+
+char* put(char* at, const Token& token) {
+  std::memcpy(at, token.text, sizeof token.text);
+  return at + token.length;
+}
+
+// Quantiles of the normal distribution (Acklam 2003, relative error 1.2e-9).
+double normal_quantile(double p) {
+  constexpr double a[] = {-3.969683028665376e+01, 2.209460984245205e+02,  -2.759285104469687e+02,
+                          1.383577518672690e+02,  -3.066479806614716e+01, 2.506628277459239e+00};
+  constexpr double b[] = {-5.447609879822406e+01, 1.615858368580409e+02, -1.556989798598866e+02,
+                          6.680131188771972e+01, -1.328068155288572e+01};
+  constexpr double c[] = {-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e+00,
+                          -2.549732539343734e+00, 4.374664141464968e+00,  2.938163982698783e+00};
+  constexpr double d[] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00,
+                          3.754408661907416e+00};
+  const auto tail = [&](double q) {
+    return (((((c[0] * q + c[1]) * q + c[2]) * q + c[3]) * q + c[4]) * q + c[5]) /
+           ((((d[0] * q + d[1]) * q + d[2]) * q + d[3]) * q + 1);
+  };
+  if (p < 0.02425) return tail(std::sqrt(-2 * std::log(p)));
+  if (p > 1 - 0.02425) return -tail(std::sqrt(-2 * std::log(1 - p)));
+  const double q = p - 0.5;
+  const double r = q * q;
+  return (((((a[0] * r + a[1]) * r + a[2]) * r + a[3]) * r + a[4]) * r + a[5]) * q /
+         (((((b[0] * r + b[1]) * r + b[2]) * r + b[3]) * r + b[4]) * r + 1);
+}
+
+// The model and all texts, made once and shared by the threads.
+class Model {
+ public:
+  explicit Model(const SynthOptions& options) : options_(options) {
+    Rng rng(options.seed);
+    weights_.resize(size_t(options.categorical) * options.ids);
+    for (float& w : weights_) w = float(0.3 * rng.normal());
+    numeric_weights_.resize(options.numeric);
+    for (float& w : numeric_weights_) w = float(0.2 * rng.normal());
+    make_normal();
+    make_alias();
+    make_ids();
+  }
+
+  struct Totals {
+    uint64_t positives = 0;
+    double logloss = 0;
+    AucHistogram auc;
+  };
+
+  size_t row_bytes_max() const {
+    return 24 + (options_.numeric + options_.categorical) * (sizeof(Token::text) + 16);
+  }
+
+  char* row(Rng& rng, char* at, Totals& totals) const {
+    const bool libsvm = options_.format == SynthFormat::kLibsvm;
+    const char separator = options_.format == SynthFormat::kCsv ? ',' : '\t';
+    char* const label_at = at++;
+    double z = kBias;
+    uint64_t word = 0;
+    for (uint32_t j = 0; j < options_.numeric; ++j) {
+      if (j % 4 == 0) word = rng.next();
+      const uint32_t step = uint32_t(word >> (16 * (j % 4))) & (kNormalSteps - 1);
+      z += double(numeric_weights_[j]) * double(normal_[step]);
+      if (libsvm) {
+        at = put(at, names_[j]);
+      } else {
+        *at++ = separator;
+      }
+      at = put(at, normal_text_[step]);
+    }
+    for (uint32_t f = 0; f < options_.categorical; ++f) {
+      const uint64_t random = rng.next();
+      const auto column = uint32_t((uint64_t(uint32_t(random)) * options_.ids) >> 32);
+      const uint32_t id =
+          uint32_t(random >> 32) < alias_[column].threshold ? column : alias_[column].other;
+      const size_t place = size_t(f) * options_.ids + id;
+      z += double(weights_[place]);
+      at = put(at, ids_[place]);
+    }
+    const double p = 1 / (1 + std::exp(-z));
+    const bool positive = rng.uniform64() < p;
+    *label_at = positive ? '1' : '0';
+    *at++ = '\n';
+    totals.positives += positive ? 1 : 0;
+    totals.logloss -= std::log(positive ? p : 1 - p);
+    totals.auc.add(float(z), positive ? 1.0F : 0.0F);
+    return at;
+  }
+
+  std::string header() const {
+    if (options_.format != SynthFormat::kCsv) return {};
+    std::string line = "label";
+    for (uint32_t j = 0; j < options_.numeric; ++j) line += str(",I", j + 1);
+    for (uint32_t f = 0; f < options_.categorical; ++f) line += str(",C", f + 1);
+    return line + "\n";
+  }
+
+ private:
+  struct Column {
+    uint32_t threshold = 0;
+    uint32_t other = 0;
+  };
+
+  void make_normal() {
+    normal_.resize(kNormalSteps);
+    normal_text_.resize(kNormalSteps);
+    for (uint32_t i = 0; i < kNormalSteps; ++i) {
+      const double x = std::clamp(
+          std::round(normal_quantile((i + 0.5) / kNormalSteps) * 1000) / 1000, -4.0, 4.0);
+      char text[16];
+      std::snprintf(text, sizeof text, "%.3f", x);
+      normal_[i] = float(x);
+      normal_text_[i].set(text);
+    }
+    names_.resize(options_.numeric);
+    for (uint32_t j = 0; j < options_.numeric; ++j) names_[j].set(str(" ", j + 1, ":"));
+  }
+
+  // Vose 1991: sampling from any discrete distribution with one random number and one look.
+  void make_alias() {
+    const uint32_t n = options_.ids;
+    std::vector<double> p(n);
+    double sum = 0;
+    for (uint32_t i = 0; i < n; ++i) sum += p[i] = std::pow(i + 1.0, -options_.zipf);
+    std::vector<uint32_t> small, large;
+    for (uint32_t i = 0; i < n; ++i) {
+      p[i] *= n / sum;
+      (p[i] < 1 ? small : large).push_back(i);
+    }
+    alias_.resize(n);
+    while (!small.empty() && !large.empty()) {
+      const uint32_t s = small.back();
+      const uint32_t l = large.back();
+      small.pop_back();
+      alias_[s] = {uint32_t(p[s] * 4294967295.0), l};
+      p[l] -= 1 - p[s];
+      if (p[l] < 1) {
+        large.pop_back();
+        small.push_back(l);
+      }
+    }
+    for (const uint32_t i : small) alias_[i] = {UINT32_MAX, i};
+    for (const uint32_t i : large) alias_[i] = {UINT32_MAX, i};
+  }
+
+  void make_ids() {
+    ids_.resize(weights_.size());
+    const char separator = options_.format == SynthFormat::kCsv ? ',' : '\t';
+    for (uint32_t f = 0; f < options_.categorical; ++f) {
+      for (uint32_t i = 0; i < options_.ids; ++i) {
+        const size_t place = size_t(f) * options_.ids + i;
+        char text[16];
+        if (options_.format == SynthFormat::kLibsvm) {
+          std::snprintf(text, sizeof text, " %llu:1",
+                        static_cast<unsigned long long>(options_.numeric + 1 + place));
+        } else {  // hashed categories, as click logs have them
+          std::snprintf(text, sizeof text, "%c%08x", separator, uint32_t(mix64(place + 1)));
+        }
+        ids_[place].set(text);
+      }
+    }
+  }
+
+  SynthOptions options_;
+  std::vector<float> weights_, numeric_weights_;
+  std::vector<float> normal_;
+  std::vector<Token> normal_text_, names_, ids_;
+  std::vector<Column> alias_;
+};
+
+// Chunks are made by any thread and written in order by whoever completes the next one.
+class OrderedWriter {
+ public:
+  OrderedWriter(int fd, uint32_t pending_max) : fd_(fd), pending_max_(pending_max) {}
+
+  /// Blocks while too many later chunks wait. The buffer comes back empty, its memory kept.
+  void write(uint64_t chunk, std::vector<char>& buffer, size_t bytes) {
+    std::unique_lock lock(mutex_);
+    room_.wait(lock, [&] { return chunk < next_ + pending_max_; });
+    while (chunk != next_) room_.wait(lock);
+    if (error_ == 0) {
+      lock.unlock();  // nobody else writes: the next chunk waits for next_
+      const int error = write_all(buffer.data(), bytes);
+      lock.lock();
+      error_ = error;
+      bytes_ += bytes;
+    }
+    ++next_;
+    room_.notify_all();
+  }
+  int error() const { return error_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  int write_all(const char* data, size_t bytes) const {
+    while (bytes > 0) {
+      const ssize_t n = ::write(fd_, data, bytes);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return errno;
+      data += n;
+      bytes -= size_t(n);
+    }
+    return 0;
+  }
+
+  int fd_;
+  uint64_t pending_max_;
+  std::mutex mutex_;
+  std::condition_variable room_;
+  uint64_t next_ = 0;
+  uint64_t bytes_ = 0;
+  int error_ = 0;
+};
+
+}  // namespace
+
+Result<SynthResult> synthesize(const SynthOptions& options, const std::string& path) {
+  if (options.rows == 0 || options.ids == 0 || options.numeric + options.categorical == 0 ||
+      options.threads == 0) {
+    return Error{ErrorCode::kUsage, "synth wants at least one row, one field and one id", "",
+                 "see downpour synth --help", ""};
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const std::string partial = path + ".partial";
+  const int fd = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0)
+    return Error{ErrorCode::kCannotCreate, str("can't write: ", std::strerror(errno)), path};
+  const Model model(options);
+  const std::string header = model.header();
+  if (!header.empty() && ::write(fd, header.data(), header.size()) != ssize_t(header.size())) {
+    const int error = errno;
+    ::close(fd);
+    ::unlink(partial.c_str());
+    return Error{ErrorCode::kIo, str("can't write: ", std::strerror(error)), path};
+  }
+  const uint64_t chunks = (options.rows + kRowsPerChunk - 1) / kRowsPerChunk;
+  OrderedWriter writer(fd, 2 * options.threads);
+  std::atomic<uint64_t> next{0};
+  // Sums are kept by chunk and added in order: the printed figures do not depend on the threads
+  // either.
+  std::vector<double> logloss(chunks);
+  std::vector<Model::Totals> totals(options.threads);
+  const auto work = [&](uint32_t thread) {
+    std::vector<char> buffer(kRowsPerChunk * model.row_bytes_max());
+    for (uint64_t chunk = next++; chunk < chunks && writer.error() == 0; chunk = next++) {
+      Rng rng(hash_combine(hash_combine(options.seed, options.stream + 1), chunk));
+      const uint64_t rows = std::min(kRowsPerChunk, options.rows - chunk * kRowsPerChunk);
+      totals[thread].logloss = 0;
+      char* at = buffer.data();
+      for (uint64_t r = 0; r < rows; ++r) at = model.row(rng, at, totals[thread]);
+      logloss[chunk] = totals[thread].logloss;
+      writer.write(chunk, buffer, size_t(at - buffer.data()));
+    }
+  };
+  std::vector<std::thread> threads;
+  for (uint32_t t = 1; t < options.threads; ++t) threads.emplace_back(work, t);
+  work(0);
+  for (std::thread& thread : threads) thread.join();
+  const int close_error = ::close(fd) == 0 ? 0 : errno;
+  const int error = writer.error() != 0 ? writer.error() : close_error;
+  if (error != 0 || ::rename(partial.c_str(), path.c_str()) != 0) {
+    const int why = error != 0 ? error : errno;
+    ::unlink(partial.c_str());
+    return Error{ErrorCode::kIo, str("can't write: ", std::strerror(why)), path,
+                 "nothing was left behind"};
+  }
+  SynthResult result;
+  result.rows = options.rows;
+  result.bytes = writer.bytes() + header.size();
+  for (const double part : logloss) result.bayes_logloss += part;
+  result.bayes_logloss /= double(options.rows);
+  for (uint32_t t = 1; t < options.threads; ++t) totals[0].auc.merge(totals[t].auc);
+  for (const Model::Totals& part : totals) result.positives += part.positives;
+  result.bayes_auc = totals[0].auc.value();
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+}  // namespace downpour::tools
