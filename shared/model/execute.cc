@@ -1,0 +1,220 @@
+#include "shared/model/execute.h"
+
+#include <algorithm>
+
+namespace downpour::model {
+namespace {
+
+Matrix buffer_place(const Program& program, FloatBuffer& floats, uint32_t buffer, uint32_t column) {
+  const Buffer& b = program.buffers[buffer];
+  return {floats.data() + b.floats_before * program.chunk_rows + column, b.stride};
+}
+
+ConstMatrix float_column(const Chunk& c, uint32_t index) {
+  const FloatColumn& column = c.batch.floats[index];
+  return {column.values.data() + c.rows.begin * column.width, column.width};
+}
+
+Matrix output_place(const Chunk& c, ValueId id) {
+  const Value& v = c.program.values[id];
+  return buffer_place(c.program, c.arena.values, v.buffer, v.column);
+}
+
+const Value& value_of(const Chunk& c, ValueId id) { return c.program.values[id]; }
+
+const float* bias_of(const Chunk& c, uint32_t variable) {
+  return variable == kNoIndex ? nullptr : c.variables[variable].values;
+}
+
+float* dense_gradient(const Chunk& c, uint32_t variable) {
+  if (c.dense_gradients == nullptr) return c.variables[variable].gradient;
+  return c.dense_gradients + c.program.variables[variable].dense_offset;
+}
+
+std::span<const BagView> bag_views(const Chunk& c, const PoolOp& op) {
+  c.arena.bags.clear();
+  for (const BagUse& use : op.bags) {
+    const VariableView& variable = c.variables[use.variable];
+    c.arena.bags.push_back({&c.batch.bags[use.bag], variable.values, variable.gradient});
+  }
+  return c.arena.bags;
+}
+
+// Forward, one overload an operation.
+
+void forward(const Chunk& c, const PoolOp& op) {
+  const Matrix out = output_place(c, op.output);
+  const size_t rows = c.rows.count();
+  if (!op.concat && !op.accumulate) {
+    const float* bias = bias_of(c, op.bias);
+    for (size_t r = 0; r < rows; ++r) {
+      for (uint32_t j = 0; j < op.dim; ++j) {
+        out.data[r * out.stride + j] = bias != nullptr ? bias[j] : 0.0F;
+      }
+    }
+  }
+  pool_forward(bag_views(c, op), op.dim, op.concat, op.mean, c.rows, out);
+}
+
+void forward(const Chunk& c, const DenseOp& op) {
+  const ConstMatrix in = c.value(op.input);
+  const Matrix out = output_place(c, op.output);
+  const size_t rows = c.rows.count();
+  const size_t k = value_of(c, op.input).width;
+  const size_t n = value_of(c, op.output).width;
+  const float* kernel = c.variables[op.kernel].values;
+  if (n == 1) {
+    dot_rows(in, rows, k, kernel, out.data, out.stride);
+  } else {
+    gemm(Transpose::kNo, Transpose::kNo, rows, n, k, in, {kernel, n}, false, out);
+  }
+  add_bias_activate(out, rows, n, bias_of(c, op.bias), op.activation);
+}
+
+void forward(const Chunk& c, const ActivationOp& op) {
+  activate(c.value(op.input), output_place(c, op.output), c.rows.count(),
+           value_of(c, op.input).width, op.activation);
+}
+
+void forward(const Chunk& c, const AddOp& op) {
+  const Matrix out = output_place(c, op.output);
+  const size_t width = value_of(c, op.output).width;
+  for (size_t i = 0; i < op.parts.size(); ++i) {
+    copy(c.value(op.parts[i].value), out, c.rows.count(), width, i > 0);
+  }
+}
+
+void forward(const Chunk& c, const ConcatOp& op) {
+  const Matrix out = output_place(c, op.output);
+  for (const Part& part : op.parts) {
+    copy(c.value(part.value), {out.data + part.column, out.stride}, c.rows.count(),
+         value_of(c, part.value).width, false);
+  }
+}
+
+// Backward: the output's gradient is complete; adds to those of inputs and variables.
+
+void backward(const Chunk& c, const PoolOp& op) {
+  const Matrix d = c.gradient(op.output);
+  const size_t rows = c.rows.count();
+  if (op.bias != kNoIndex) {
+    sum_rows(d, rows, op.dim, !c.first_of_slot, dense_gradient(c, op.bias));
+  }
+  if (c.saved == nullptr) {
+    pool_backward(bag_views(c, op), op.dim, op.concat, op.mean, c.rows, d, {});
+    return;
+  }
+  const size_t stride = c.program.saved_floats;
+  copy(d, {c.saved + c.rows.begin * stride + op.saved_column, stride}, rows,
+       value_of(c, op.output).width, false);
+}
+
+void backward(const Chunk& c, const DenseOp& op) {
+  const Matrix d = c.gradient(op.output);
+  const ConstMatrix in = c.value(op.input);
+  const size_t rows = c.rows.count();
+  const size_t k = value_of(c, op.input).width;
+  const size_t n = value_of(c, op.output).width;
+  if (op.activation != Activation::kNone) {
+    activate_backward(d, c.value(op.output), d, rows, n, op.activation, false);
+  }
+  const bool add = !c.first_of_slot;
+  if (op.bias != kNoIndex) sum_rows(d, rows, n, add, dense_gradient(c, op.bias));
+  float* kernel_gradient = dense_gradient(c, op.kernel);
+  if (n == 1) {
+    weigh_rows(in, rows, k, d.data, d.stride, add, kernel_gradient);
+  } else {
+    gemm(Transpose::kYes, Transpose::kNo, k, n, rows, in, d, add, {kernel_gradient, n});
+  }
+  if (op.gradient_begin == op.gradient_end) return;
+  Matrix in_gradient = c.gradient(op.input);
+  in_gradient.data += op.gradient_begin;
+  const size_t columns = op.gradient_end - op.gradient_begin;
+  const float* kernel = c.variables[op.kernel].values + op.gradient_begin * n;
+  if (n == 1) {
+    outer_rows(d.data, d.stride, kernel, rows, columns, op.accumulate_gradient, in_gradient);
+  } else {
+    gemm(Transpose::kNo, Transpose::kYes, rows, columns, n, d, {kernel, n}, op.accumulate_gradient,
+         in_gradient);
+  }
+}
+
+void backward(const Chunk& c, const ActivationOp& op) {
+  if (!value_of(c, op.input).needs_gradient) return;
+  activate_backward(c.gradient(op.output), c.value(op.output), c.gradient(op.input), c.rows.count(),
+                    value_of(c, op.input).width, op.activation, op.accumulate_gradient);
+}
+
+void backward_parts(const Chunk& c, std::span<const Part> parts, ConstMatrix d) {
+  for (const Part& part : parts) {
+    if (!value_of(c, part.value).needs_gradient) continue;
+    copy({d.data + part.column, d.stride}, c.gradient(part.value), c.rows.count(),
+         value_of(c, part.value).width, part.accumulate_gradient);
+  }
+}
+
+void backward(const Chunk& c, const AddOp& op) {
+  backward_parts(c, op.parts, c.gradient(op.output));
+}
+
+void backward(const Chunk& c, const ConcatOp& op) {
+  backward_parts(c, op.parts, c.gradient(op.output));
+}
+
+ValueId output_of(const Op& op) {
+  return std::visit([](const auto& o) { return o.output; }, op);
+}
+
+}  // namespace
+
+ConstMatrix Chunk::value(ValueId id) const {
+  const Value& v = program.values[id];
+  if (v.float_index != kNoIndex) return float_column(*this, v.float_index);
+  return buffer_place(program, arena.values, v.buffer, v.column);
+}
+
+Matrix Chunk::gradient(ValueId id) const {
+  const Value& v = program.values[id];
+  return buffer_place(program, arena.gradients, v.buffer, v.column);
+}
+
+void prepare(const Program& program, Arena& arena) {
+  const size_t rows = program.chunk_rows;
+  arena.values.ensure(rows * program.row_floats);
+  arena.gradients.ensure(rows * program.row_floats);
+  size_t width = 1;
+  for (const Output& output : program.outputs) width = std::max<size_t>(width, output.width);
+  arena.scratch.ensure(rows * width);
+}
+
+void run_forward(const Chunk& chunk) {
+  for (const FloatCopy& f : chunk.program.copies) {
+    copy(float_column(chunk, f.float_index),
+         buffer_place(chunk.program, chunk.arena.values, f.buffer, f.column), chunk.rows.count(),
+         f.width, false);
+  }
+  for (const Op& op : chunk.program.ops) {
+    std::visit([&](const auto& o) { forward(chunk, o); }, op);
+  }
+}
+
+void run_backward(const Chunk& chunk) {
+  const std::vector<Op>& ops = chunk.program.ops;
+  for (size_t i = ops.size(); i-- > 0;) {
+    if (!value_of(chunk, output_of(ops[i])).needs_gradient) continue;
+    std::visit([&](const auto& o) { backward(chunk, o); }, ops[i]);
+  }
+}
+
+void sum_saved(const Chunk& chunk, KeyShare share) {
+  const std::vector<Op>& ops = chunk.program.ops;
+  const size_t stride = chunk.program.saved_floats;
+  for (size_t i = ops.size(); i-- > 0;) {
+    const auto* op = std::get_if<PoolOp>(&ops[i]);
+    if (op == nullptr) continue;
+    const ConstMatrix d{chunk.saved + chunk.rows.begin * stride + op->saved_column, stride};
+    pool_backward(bag_views(chunk, *op), op->dim, op->concat, op->mean, chunk.rows, d, share);
+  }
+}
+
+}  // namespace downpour::model

@@ -1,0 +1,339 @@
+#include "shared/model/graph.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "shared/base/check.h"
+#include "shared/model/compile.h"
+#include "shared/model/execute.h"
+#include "shared/model/gemm.h"
+#include "shared/model/losses.h"
+#include "shared/model/workspace.h"
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace downpour::model {
+namespace {
+
+constexpr int kThreadsMax = 1024;
+
+int usable_threads(int threads, size_t tasks) {
+#ifdef _OPENMP
+  return int(
+      std::clamp<size_t>(std::min<size_t>(tasks, size_t(std::max(1, threads))), 1, kThreadsMax));
+#else
+  (void)threads, (void)tasks;
+  return 1;
+#endif
+}
+
+/// task(i, thread) for i in [0, count). Each task's result must not depend on the thread that runs
+/// it.
+template <typename Task>
+void parallel_for(int threads, size_t count, const Task& task) {
+  if (threads <= 1) {
+    const SingleThreadProducts single;
+    for (size_t i = 0; i < count; ++i) task(i, 0);
+    return;
+  }
+#ifdef _OPENMP
+#pragma omp parallel num_threads(threads)
+  {
+    const SingleThreadProducts single;
+#pragma omp for schedule(dynamic, 1)
+    for (size_t i = 0; i < count; ++i) task(i, omp_get_thread_num());
+  }
+#endif
+}
+
+/// A mismatch here is a programmer's error: readers build batches from the layout.
+void check_batch(const Program& program, const Batch& batch, size_t floats) {
+  const InputLayout& layout = program.layout;
+  const size_t records = batch.records;
+  DP_CHECK(batch.floats.size() >= floats, batch.floats.size(), floats);
+  for (size_t i = 0; i < floats; ++i) {
+    const FloatColumn& column = batch.floats[i];
+    DP_CHECK(column.width == layout.floats[i].width, layout.floats[i].field, column.width);
+    DP_CHECK(column.values.size() == records * column.width, layout.floats[i].field);
+  }
+  DP_CHECK(batch.bags.size() == layout.bags.size(), batch.bags.size(), layout.bags.size());
+  for (size_t i = 0; i < batch.bags.size(); ++i) {
+    const BagColumn& bag = batch.bags[i];
+    const size_t keys = bag.offsets.empty() ? records : size_t{bag.offsets.back()};
+    DP_CHECK(bag.offsets.empty() || bag.offsets.size() == records + 1, layout.bags[i].field);
+    DP_CHECK(bag.keys.size() == keys, layout.bags[i].field, bag.keys.size(), keys);
+    DP_CHECK(bag.values.empty() || bag.values.size() == keys, layout.bags[i].field);
+  }
+  DP_CHECK(batch.tables.size() == layout.tables.size(), batch.tables.size());
+}
+
+}  // namespace
+
+struct Graph::Impl {
+  Program program;
+  std::vector<uint32_t> widths;
+};
+
+namespace {
+
+/// One call of train() or forward().
+class Step final {
+ public:
+  Step(const Program& program, const Batch& batch, std::span<const VariableView> variables,
+       Workspace& workspace, int threads)
+      : program_(program),
+        batch_(batch),
+        variables_(variables),
+        workspace_(workspace),
+        slots_((batch.records + program.slot_rows - 1) / program.slot_rows),
+        threads_(usable_threads(threads, slots_)) {
+    DP_CHECK(variables.size() == program.variables.size(), variables.size(),
+             program.variables.size());
+    if (workspace_.arenas.size() < size_t(threads_)) workspace_.arenas.resize(size_t(threads_));
+    for (int t = 0; t < threads_; ++t) prepare(program_, workspace_.arenas[size_t(t)]);
+  }
+
+  void train(bool want_auc, BatchMetrics& metrics) {
+    check_batch(program_, batch_, program_.layout.floats.size());
+    set_scales();
+    begin_metrics(want_auc);
+    clear_row_gradients();
+    if (slots_ == 0) clear_dense_gradients();
+    workspace_.dense_gradients.ensure(slots_ > 1 ? (slots_ - 1) * program_.dense_floats : 0);
+    saved_ = threads_ > 1
+                 ? workspace_.saved_gradients.ensure(batch_.records * program_.saved_floats)
+                 : nullptr;
+    parallel_for(threads_, slots_, [&](size_t slot, int thread) { train_slot(slot, thread); });
+    if (saved_ != nullptr) sum_row_gradients();
+    sum_dense_gradients();
+    end_metrics(want_auc, metrics);
+  }
+
+  void forward(std::vector<std::vector<float>>& predictions, BatchMetrics* metrics) {
+    const size_t floats =
+        metrics != nullptr ? program_.layout.floats.size() : program_.input_floats;
+    check_batch(program_, batch_, floats);
+    predictions.resize(program_.outputs.size());
+    for (size_t o = 0; o < predictions.size(); ++o) {
+      predictions[o].resize(size_t{batch_.records} * program_.outputs[o].width);
+    }
+    if (metrics != nullptr) begin_metrics(true);
+    parallel_for(threads_, slots_, [&](size_t slot, int thread) {
+      for_chunks(slot, [&](Rows rows) {
+        Chunk chunk = make_chunk(rows, thread);
+        run_forward(chunk);
+        for (size_t o = 0; o < predictions.size(); ++o) {
+          const Output& output = program_.outputs[o];
+          predict(output.loss, chunk.value(output.input), rows.count(), output.width,
+                  predictions[o].data() + rows.begin * output.width);
+          if (metrics != nullptr) run_loss(chunk, slot, o, false);
+        }
+      });
+    });
+    if (metrics != nullptr) end_metrics(true, *metrics);
+  }
+
+ private:
+  template <typename F>
+  void for_chunks(size_t slot, const F& f) const {
+    const size_t end = std::min<size_t>(batch_.records, (slot + 1) * program_.slot_rows);
+    for (size_t begin = slot * program_.slot_rows; begin < end; begin += program_.chunk_rows) {
+      f(Rows{begin, std::min<size_t>(end, begin + program_.chunk_rows)});
+    }
+  }
+
+  Chunk make_chunk(Rows rows, int thread) const {
+    return Chunk{program_, batch_, variables_, workspace_.arenas[size_t(thread)], rows};
+  }
+
+  void train_slot(size_t slot, int thread) {
+    for_chunks(slot, [&](Rows rows) {
+      Chunk chunk = make_chunk(rows, thread);
+      chunk.first_of_slot = rows.begin == slot * program_.slot_rows;
+      chunk.saved = saved_;
+      if (slot > 0) {
+        chunk.dense_gradients =
+            workspace_.dense_gradients.data() + (slot - 1) * program_.dense_floats;
+      }
+      run_forward(chunk);
+      for (size_t o = 0; o < program_.outputs.size(); ++o) run_loss(chunk, slot, o, true);
+      run_backward(chunk);
+    });
+  }
+
+  void run_loss(const Chunk& chunk, size_t slot, size_t o, bool training) {
+    const Output& output = program_.outputs[o];
+    const FloatColumn& target = batch_.floats[output.target];
+    LossChunk loss;
+    loss.rows = chunk.rows.count();
+    loss.width = output.width;
+    loss.x = chunk.value(output.input);
+    loss.targets = target.values.data() + chunk.rows.begin * target.width;
+    if (output.weights != kNoIndex) {
+      loss.weights = batch_.floats[output.weights].values.data() + chunk.rows.begin;
+    }
+    if (training && program_.values[output.input].needs_gradient) {
+      loss.gradient = chunk.gradient(output.input);
+      loss.accumulate = output.accumulate_gradient;
+      loss.scale = workspace_.scales[o];
+    }
+    loss.scratch = chunk.arena.scratch.data();
+    loss.sums = &workspace_.slots[slot].sums[o];
+    loss.class_counts = workspace_.slots[slot].class_counts[o];
+    loss_and_gradient(output.loss, loss);
+    if (float* ranked = workspace_.ranked[o].data(); ranked != nullptr && ranks(o)) {
+      copy(loss.x, {ranked + chunk.rows.begin, 1}, loss.rows, 1, false);
+    }
+  }
+
+  bool ranks(size_t o) const {
+    return ranking_ && program_.outputs[o].loss == Loss::kLogistic &&
+           program_.outputs[o].width == 1;
+  }
+
+  /// Mean: the output's weight over the sum of the sample weights that count; 0 if there are none.
+  void set_scales() {
+    workspace_.scales.clear();
+    for (const Output& output : program_.outputs) {
+      double divisor = 1;
+      if (program_.mean) {
+        divisor = output.weights != kNoIndex ? sum_weights(batch_.floats[output.weights].values)
+                                          : double(batch_.records);
+      }
+      workspace_.scales.push_back(divisor > 0 ? float(double(output.weight) / divisor) : 0.0F);
+    }
+  }
+
+  void begin_metrics(bool want_auc) {
+    ranking_ = want_auc;
+    workspace_.ranked.resize(program_.outputs.size());
+    if (workspace_.slots.size() < slots_) workspace_.slots.resize(slots_);
+    for (size_t s = 0; s < slots_; ++s) {
+      SlotSums& slot = workspace_.slots[s];
+      slot.sums.assign(program_.outputs.size(), OutputSums{});
+      slot.class_counts.resize(program_.outputs.size());
+      for (size_t o = 0; o < program_.outputs.size(); ++o) {
+        const bool classes = program_.outputs[o].loss == Loss::kSoftmax;
+        slot.class_counts[o].assign(classes ? program_.outputs[o].width : 0, 0);
+      }
+    }
+    for (size_t o = 0; o < program_.outputs.size(); ++o) {
+      if (ranks(o)) workspace_.ranked[o].ensure(batch_.records);
+    }
+  }
+
+  void end_metrics(bool want_auc, BatchMetrics& metrics) {
+    metrics.resize(program_.outputs.size());
+    for (size_t o = 0; o < metrics.size(); ++o) {
+      const Output& output = program_.outputs[o];
+      OutputMetrics& m = metrics[o];
+      m.sums = {};
+      m.auc.clear();
+      m.class_counts.assign(output.loss == Loss::kSoftmax ? output.width : 0, 0);
+      for (size_t s = 0; s < slots_; ++s) {
+        m.sums += workspace_.slots[s].sums[o];
+        const std::vector<uint64_t>& counts = workspace_.slots[s].class_counts[o];
+        for (size_t c = 0; c < counts.size(); ++c) m.class_counts[c] += counts[c];
+      }
+      if (want_auc && ranks(o) && batch_.records > 0) rank(o, m);
+    }
+  }
+
+  void rank(size_t o, OutputMetrics& m) {
+    const Output& output = program_.outputs[o];
+    std::span<const float> weights;
+    if (output.weights != kNoIndex) weights = batch_.floats[output.weights].values;
+    workspace_.histogram.clear();
+    workspace_.histogram.add({workspace_.ranked[o].data(), batch_.records},
+                             batch_.floats[output.target].values, weights);
+    workspace_.histogram.to_sparse(m.auc);
+  }
+
+  void clear_row_gradients() {
+    for (size_t v = 0; v < variables_.size(); ++v) {
+      const Variable& variable = program_.variables[v];
+      if (variable.dense) continue;
+      const size_t keys = batch_.tables[variable.table].keys.size();
+      if (keys > 0) std::memset(variables_[v].gradient, 0, keys * variable.floats * sizeof(float));
+    }
+  }
+
+  void clear_dense_gradients() {
+    for (size_t v = 0; v < variables_.size(); ++v) {
+      const Variable& variable = program_.variables[v];
+      if (variable.dense) std::fill_n(variables_[v].gradient, variable.floats, 0.0F);
+    }
+  }
+
+  /// Every thread goes through all records in the order of one thread, and sums its own keys.
+  void sum_row_gradients() {
+    parallel_for(threads_, size_t(threads_), [&](size_t share, int thread) {
+      for (size_t slot = 0; slot < slots_; ++slot) {
+        for_chunks(slot, [&](Rows rows) {
+          Chunk chunk = make_chunk(rows, thread);
+          chunk.saved = saved_;
+          sum_saved(chunk, {uint32_t(share), uint32_t(threads_)});
+        });
+      }
+    });
+  }
+
+  void sum_dense_gradients() {
+    if (slots_ <= 1) return;
+    parallel_for(threads_, variables_.size(), [&](size_t v, int) {
+      const Variable& variable = program_.variables[v];
+      if (!variable.dense) return;
+      float* sum = variables_[v].gradient;
+      for (size_t slot = 1; slot < slots_; ++slot) {
+        const float* part = workspace_.dense_gradients.data() + (slot - 1) * program_.dense_floats +
+                            variable.dense_offset;
+        copy({part, variable.floats}, {sum, variable.floats}, 1, variable.floats, true);
+      }
+    });
+  }
+
+  const Program& program_;
+  const Batch& batch_;
+  std::span<const VariableView> variables_;
+  Workspace& workspace_;
+  size_t slots_;
+  int threads_;
+  bool ranking_ = false;
+  float* saved_ = nullptr;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Graph>> Graph::build(const Job& job) {
+  DP_TRY(Program program, compile(job));
+  auto impl = std::make_unique<Impl>();
+  for (const Output& output : program.outputs) impl->widths.push_back(output.width);
+  impl->program = std::move(program);
+  return std::unique_ptr<Graph>(new Graph(std::move(impl)));
+}
+
+Graph::Graph(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Graph::~Graph() = default;
+
+const std::vector<TableSpec>& Graph::tables() const { return impl_->program.tables; }
+const InputLayout& Graph::inputs() const { return impl_->program.layout; }
+const std::vector<OutputSpec>& Graph::outputs() const { return impl_->program.output_specs; }
+std::vector<uint32_t> Graph::output_widths() const { return impl_->widths; }
+
+std::unique_ptr<Workspace, void (*)(Workspace*)> Graph::make_workspace() const {
+  return {new Workspace, [](Workspace* workspace) { delete workspace; }};
+}
+
+void Graph::train(const Batch& batch, std::span<const VariableView> variables, Workspace& workspace,
+                  int threads, bool want_auc, BatchMetrics& metrics) const {
+  Step(impl_->program, batch, variables, workspace, threads).train(want_auc, metrics);
+}
+
+void Graph::forward(const Batch& batch, std::span<const VariableView> variables,
+                    Workspace& workspace, int threads, std::vector<std::vector<float>>& predictions,
+                    BatchMetrics* metrics) const {
+  Step(impl_->program, batch, variables, workspace, threads).forward(predictions, metrics);
+}
+
+}  // namespace downpour::model

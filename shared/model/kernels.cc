@@ -1,0 +1,345 @@
+#include "shared/model/kernels.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "shared/model/vector_math.h"
+
+namespace downpour::model {
+namespace {
+
+/// The width of a row, known to the compiler for the common ones: dispatch_dim(dim, [&](auto fixed)
+/// {...}).
+template <uint32_t kFixed>
+struct Dim {
+  uint32_t runtime;
+  constexpr uint32_t get() const { return kFixed != 0 ? kFixed : runtime; }
+};
+
+template <typename F>
+void dispatch_dim(uint32_t dim, F f) {
+  switch (dim) {
+    case 1:
+      return f(Dim<1>{1});
+    case 4:
+      return f(Dim<4>{4});
+    case 8:
+      return f(Dim<8>{8});
+    case 16:
+      return f(Dim<16>{16});
+    case 32:
+      return f(Dim<32>{32});
+    case 64:
+      return f(Dim<64>{64});
+    default:
+      return f(Dim<0>{dim});
+  }
+}
+
+bool one_key_each(const BagView& view) {
+  return view.bag->offsets.empty() && view.bag->values.empty();
+}
+
+Rows keys_of(const BagColumn& bag, size_t record) {
+  if (bag.offsets.empty()) return {record, record + 1};
+  return {bag.offsets[record], bag.offsets[record + 1]};
+}
+
+/// 1, or 1 / sum of values; 0 where that is no number to divide by.
+float bag_factor(const BagColumn& bag, Rows keys, bool mean) {
+  if (!mean) return 1.0F;
+  float sum = float(keys.count());
+  if (!bag.values.empty()) {
+    sum = 0;
+    for (size_t k = keys.begin; k < keys.end; ++k) sum += bag.values[k];
+  }
+  return sum != 0.0F ? 1.0F / sum : 0.0F;
+}
+
+/// Every bag has one key a record without values: records outside, bags inside, so that `out` is
+/// written in a row.
+void copy_single_keys(std::span<const BagView> bags, uint32_t dim, Rows rows, Matrix out) {
+  dispatch_dim(dim, [&](auto fixed) {
+    const size_t d = fixed.get();
+    for (size_t r = rows.begin; r < rows.end; ++r) {
+      float* to = out.data + (r - rows.begin) * out.stride;
+      for (const BagView& view : bags) {
+        std::memcpy(to, view.rows + size_t{view.bag->keys[r]} * d, d * sizeof(float));
+        to += d;
+      }
+    }
+  });
+}
+
+void add_scatter_single_keys(std::span<const BagView> bags, uint32_t dim, Rows rows,
+                             ConstMatrix from, KeyShare share) {
+  dispatch_dim(dim, [&](auto fixed) {
+    const size_t d = fixed.get();
+    for (size_t r = rows.begin; r < rows.end; ++r) {
+      const float* gradient = from.data + (r - rows.begin) * from.stride;
+      for (const BagView& view : bags) {
+        const uint32_t key = view.bag->keys[r];
+        if (share.count == 1 || share.owns(key)) {
+          float* to = view.gradient + size_t{key} * d;
+#pragma omp simd
+          for (size_t j = 0; j < d; ++j) to[j] += gradient[j];
+        }
+        gradient += d;
+      }
+    }
+  });
+}
+
+/// Weights of one float a key: out[r] += sum of value * weight. The heart of logistic regression.
+void add_scalar_bag(const BagView& view, bool mean, Rows rows, Matrix out) {
+  const BagColumn& bag = *view.bag;
+  const float* weights = view.rows;
+  const uint32_t* keys = bag.keys.data();
+  const float* values = bag.values.data();
+  for (size_t r = rows.begin; r < rows.end; ++r) {
+    const Rows range = keys_of(bag, r);
+    float sum = 0;
+    if (bag.values.empty()) {
+#pragma omp simd reduction(+ : sum)
+      for (size_t k = range.begin; k < range.end; ++k) sum += weights[keys[k]];
+    } else {
+#pragma omp simd reduction(+ : sum)
+      for (size_t k = range.begin; k < range.end; ++k) sum += values[k] * weights[keys[k]];
+    }
+    out.data[(r - rows.begin) * out.stride] += sum * bag_factor(bag, range, mean);
+  }
+}
+
+template <bool kShared>
+void scatter_scalar_bag(const BagView& view, bool mean, Rows rows, ConstMatrix from,
+                        KeyShare share) {
+  const BagColumn& bag = *view.bag;
+  const uint32_t* keys = bag.keys.data();
+  const float* values = bag.values.data();
+  float* gradient = view.gradient;
+  for (size_t r = rows.begin; r < rows.end; ++r) {
+    const Rows range = keys_of(bag, r);
+    const float d = from.data[(r - rows.begin) * from.stride] * bag_factor(bag, range, mean);
+    if (bag.values.empty()) {
+      for (size_t k = range.begin; k < range.end; ++k) {
+        if (!kShared || share.owns(keys[k])) gradient[keys[k]] += d;
+      }
+    } else {
+      for (size_t k = range.begin; k < range.end; ++k) {
+        if (!kShared || share.owns(keys[k])) gradient[keys[k]] += values[k] * d;
+      }
+    }
+  }
+}
+
+/// The general case: any number of keys of any width.
+void add_bag(const BagView& view, uint32_t dim, bool mean, Rows rows, Matrix out) {
+  const BagColumn& bag = *view.bag;
+  dispatch_dim(dim, [&](auto fixed) {
+    const size_t d = fixed.get();
+    for (size_t r = rows.begin; r < rows.end; ++r) {
+      const Rows range = keys_of(bag, r);
+      const float factor = bag_factor(bag, range, mean);
+      float* to = out.data + (r - rows.begin) * out.stride;
+      for (size_t k = range.begin; k < range.end; ++k) {
+        const float* row = view.rows + size_t{bag.keys[k]} * d;
+        const float value = bag.values.empty() ? factor : factor * bag.values[k];
+#pragma omp simd
+        for (size_t j = 0; j < d; ++j) to[j] += value * row[j];
+      }
+    }
+  });
+}
+
+void scatter_bag(const BagView& view, uint32_t dim, bool mean, Rows rows, ConstMatrix from,
+                 KeyShare share) {
+  const BagColumn& bag = *view.bag;
+  dispatch_dim(dim, [&](auto fixed) {
+    const size_t d = fixed.get();
+    for (size_t r = rows.begin; r < rows.end; ++r) {
+      const Rows range = keys_of(bag, r);
+      const float factor = bag_factor(bag, range, mean);
+      const float* gradient = from.data + (r - rows.begin) * from.stride;
+      for (size_t k = range.begin; k < range.end; ++k) {
+        if (share.count != 1 && !share.owns(bag.keys[k])) continue;
+        float* to = view.gradient + size_t{bag.keys[k]} * d;
+        const float value = bag.values.empty() ? factor : factor * bag.values[k];
+#pragma omp simd
+        for (size_t j = 0; j < d; ++j) to[j] += value * gradient[j];
+      }
+    }
+  });
+}
+
+void clear(Matrix x, size_t rows, size_t width) {
+  for (size_t r = 0; r < rows; ++r) std::memset(x.data + r * x.stride, 0, width * sizeof(float));
+}
+
+}  // namespace
+
+void pool_forward(std::span<const BagView> bags, uint32_t dim, bool concat, bool mean, Rows rows,
+                  Matrix out) {
+  if (concat && std::all_of(bags.begin(), bags.end(), one_key_each)) {
+    return copy_single_keys(bags, dim, rows, out);
+  }
+  if (concat) clear(out, rows.count(), bags.size() * dim);
+  for (size_t i = 0; i < bags.size(); ++i) {
+    const Matrix to{out.data + (concat ? i * dim : 0), out.stride};
+    if (dim == 1) {
+      add_scalar_bag(bags[i], mean, rows, to);
+    } else {
+      add_bag(bags[i], dim, mean, rows, to);
+    }
+  }
+}
+
+void pool_backward(std::span<const BagView> bags, uint32_t dim, bool concat, bool mean, Rows rows,
+                   ConstMatrix out_gradient, KeyShare share) {
+  if (concat && std::all_of(bags.begin(), bags.end(), one_key_each)) {
+    return add_scatter_single_keys(bags, dim, rows, out_gradient, share);
+  }
+  for (size_t i = 0; i < bags.size(); ++i) {
+    const ConstMatrix from{out_gradient.data + (concat ? i * dim : 0), out_gradient.stride};
+    if (dim != 1) {
+      scatter_bag(bags[i], dim, mean, rows, from, share);
+    } else if (share.count == 1) {
+      scatter_scalar_bag<false>(bags[i], mean, rows, from, share);
+    } else {
+      scatter_scalar_bag<true>(bags[i], mean, rows, from, share);
+    }
+  }
+}
+
+void activate(ConstMatrix from, Matrix to, size_t rows, size_t width, Activation activation) {
+  for (size_t r = 0; r < rows; ++r) {
+    const float* x = from.data + r * from.stride;
+    float* y = to.data + r * to.stride;
+    if (activation == Activation::kRelu) {
+#pragma omp simd
+      for (size_t j = 0; j < width; ++j) y[j] = x[j] > 0.0F ? x[j] : 0.0F;
+    } else if (activation == Activation::kSigmoid) {
+#pragma omp simd
+      for (size_t j = 0; j < width; ++j) y[j] = sigmoid_fast(x[j]);
+    } else if (x != y) {
+      std::memcpy(y, x, width * sizeof(float));
+    }
+  }
+}
+
+void add_bias_activate(Matrix x, size_t rows, size_t width, const float* bias,
+                       Activation activation) {
+  if (bias != nullptr && activation == Activation::kRelu) {  // the usual one in a single pass
+    for (size_t r = 0; r < rows; ++r) {
+      float* y = x.data + r * x.stride;
+#pragma omp simd
+      for (size_t j = 0; j < width; ++j) {
+        const float z = y[j] + bias[j];
+        y[j] = z > 0.0F ? z : 0.0F;
+      }
+    }
+    return;
+  }
+  for (size_t r = 0; bias != nullptr && r < rows; ++r) {
+    float* y = x.data + r * x.stride;
+#pragma omp simd
+    for (size_t j = 0; j < width; ++j) y[j] += bias[j];
+  }
+  if (activation != Activation::kNone) activate(x, x, rows, width, activation);
+}
+
+void activate_backward(ConstMatrix gradient, ConstMatrix y, Matrix to, size_t rows, size_t width,
+                       Activation activation, bool accumulate) {
+  for (size_t r = 0; r < rows; ++r) {
+    const float* d = gradient.data + r * gradient.stride;
+    const float* v = y.data + r * y.stride;
+    float* t = to.data + r * to.stride;
+    const float keep = accumulate ? 1.0F : 0.0F;
+    if (activation == Activation::kRelu) {
+      if (accumulate) {
+#pragma omp simd
+        for (size_t j = 0; j < width; ++j) t[j] += v[j] > 0.0F ? d[j] : 0.0F;
+      } else {
+#pragma omp simd
+        for (size_t j = 0; j < width; ++j) t[j] = v[j] > 0.0F ? d[j] : 0.0F;
+      }
+    } else if (activation == Activation::kSigmoid) {
+      for (size_t j = 0; j < width; ++j) {
+        const float before = keep != 0.0F ? t[j] : 0.0F;
+        t[j] = before + d[j] * v[j] * (1.0F - v[j]);
+      }
+    }
+  }
+}
+
+void copy(ConstMatrix from, Matrix to, size_t rows, size_t width, bool accumulate) {
+  if (width == 1) {
+    for (size_t r = 0; r < rows; ++r) {
+      float& t = to.data[r * to.stride];
+      t = from.data[r * from.stride] + (accumulate ? t : 0.0F);
+    }
+    return;
+  }
+  for (size_t r = 0; r < rows; ++r) {
+    const float* f = from.data + r * from.stride;
+    float* t = to.data + r * to.stride;
+    if (accumulate) {
+#pragma omp simd
+      for (size_t j = 0; j < width; ++j) t[j] += f[j];
+    } else {
+      std::memcpy(t, f, width * sizeof(float));
+    }
+  }
+}
+
+void sum_rows(ConstMatrix x, size_t rows, size_t width, bool accumulate, float* sums) {
+  if (!accumulate) std::fill_n(sums, width, 0.0F);
+  if (width == 1) {
+    float sum = 0;
+    for (size_t r = 0; r < rows; ++r) sum += x.data[r * x.stride];
+    sums[0] += sum;
+    return;
+  }
+  for (size_t r = 0; r < rows; ++r) {
+    const float* row = x.data + r * x.stride;
+#pragma omp simd
+    for (size_t j = 0; j < width; ++j) sums[j] += row[j];
+  }
+}
+
+void dot_rows(ConstMatrix x, size_t rows, size_t width, const float* w, float* y, size_t y_stride) {
+  for (size_t r = 0; r < rows; ++r) {
+    const float* row = x.data + r * x.stride;
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (size_t j = 0; j < width; ++j) sum += row[j] * w[j];
+    y[r * y_stride] = sum;
+  }
+}
+
+void weigh_rows(ConstMatrix x, size_t rows, size_t width, const float* d, size_t d_stride,
+                bool accumulate, float* w_gradient) {
+  if (!accumulate) std::fill_n(w_gradient, width, 0.0F);
+  for (size_t r = 0; r < rows; ++r) {
+    const float* row = x.data + r * x.stride;
+    const float factor = d[r * d_stride];
+#pragma omp simd
+    for (size_t j = 0; j < width; ++j) w_gradient[j] += factor * row[j];
+  }
+}
+
+void outer_rows(const float* d, size_t d_stride, const float* w, size_t rows, size_t width,
+                bool accumulate, Matrix x_gradient) {
+  for (size_t r = 0; r < rows; ++r) {
+    float* row = x_gradient.data + r * x_gradient.stride;
+    const float factor = d[r * d_stride];
+    if (accumulate) {
+#pragma omp simd
+      for (size_t j = 0; j < width; ++j) row[j] += factor * w[j];
+    } else {
+#pragma omp simd
+      for (size_t j = 0; j < width; ++j) row[j] = factor * w[j];
+    }
+  }
+}
+
+}  // namespace downpour::model

@@ -1,0 +1,162 @@
+#include "shared/model/layout.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace downpour::model {
+namespace {
+
+// Measured on Wide & Deep: see docs/benchmarks.md. Chunk: values and gradients of a chunk stay in
+// the L2 cache.
+constexpr uint64_t kChunkFloats = 128 * 1024;
+constexpr uint32_t kChunkRowsMin = 16, kChunkRowsMax = 256;
+// Slot: about a quarter of a millisecond of products, so that adding up the slots' gradients costs
+// a few per cent.
+constexpr uint64_t kSlotProducts = 16 << 20;
+constexpr uint32_t kSlotRowsMin = 64, kSlotRowsMax = 512;
+
+uint32_t clamp_rows(uint64_t rows, uint32_t least, uint32_t most) {
+  return uint32_t(std::clamp<uint64_t>(std::bit_floor(rows), least, most));
+}
+
+void add_buffer(Program& program, Value& value) {
+  const uint32_t stride = value.width < 16 ? value.width : (value.width + 15) / 16 * 16;
+  value.buffer = uint32_t(program.buffers.size());
+  value.column = 0;
+  program.buffers.push_back({stride, program.row_floats});
+  program.row_floats += stride;
+}
+
+bool only_fields(const Program& program, const std::vector<Part>& parts) {
+  return std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
+    return program.values[part.value].float_index != kNoIndex;
+  });
+}
+
+/// A longer concatenation that contains all of `v` in a row: the same numbers need not be copied
+/// twice (the numbers of a wide part lie in the deep part's input). kNoIndex if there is none.
+ValueId find_container(const std::vector<ValueUse>& uses, ValueId v, uint32_t& column) {
+  const std::vector<Part>& wanted = uses[v].parts;
+  for (ValueId w = 0; w < uses.size(); ++w) {
+    const std::vector<Part>& parts = uses[w].parts;
+    if (parts.size() <= wanted.size()) continue;
+    const auto found = std::search(parts.begin(), parts.end(), wanted.begin(), wanted.end(),
+                                   [](const Part& a, const Part& b) { return a.value == b.value; });
+    if (found == parts.end()) continue;
+    column = found->column;
+    return w;
+  }
+  return kNoIndex;
+}
+
+/// Places every value that is not read from the batch; a layer with one reader, a concatenation,
+/// lies in its place there.
+void place_values(Program& program, const std::vector<ValueUse>& uses) {
+  std::vector<ValueId> contained;
+  for (ValueId v = ValueId(uses.size()); v-- > 0;) {  // a concatenation comes after its parts
+    Value& value = program.values[v];
+    if (value.float_index != kNoIndex) continue;
+    const std::vector<Part>& parts = uses[v].parts;
+    uint32_t column = 0;
+    if (value.buffer == kNoIndex && !parts.empty() && only_fields(program, parts) &&
+        find_container(uses, v, column) != kNoIndex) {
+      contained.push_back(v);
+      continue;
+    }
+    if (value.buffer == kNoIndex) add_buffer(program, value);
+    for (const Part& part : parts) {
+      Value& p = program.values[part.value];
+      if (p.float_index != kNoIndex) {
+        program.copies.push_back(
+            {p.float_index, p.width, value.buffer, value.column + part.column});
+      } else if (uses[part.value].uses == 1) {
+        p.buffer = value.buffer;
+        p.column = value.column + part.column;
+      }
+    }
+  }
+  // From the longest down: what contains a short list may lie within a longer one itself.
+  std::sort(contained.begin(), contained.end(),
+            [&](ValueId a, ValueId b) { return uses[a].parts.size() > uses[b].parts.size(); });
+  for (const ValueId v : contained) {
+    uint32_t column = 0;
+    const Value& container = program.values[find_container(uses, v, column)];
+    program.values[v].buffer = container.buffer;
+    program.values[v].column = container.column + column;
+  }
+}
+
+/// Leaves to a ConcatOp the parts that it has to move; drops it where there are none.
+void prune_concats(Program& program) {
+  for (Op& op : program.ops) {
+    auto* concat = std::get_if<ConcatOp>(&op);
+    if (concat == nullptr) continue;
+    const Value& out = program.values[concat->output];
+    std::erase_if(concat->parts, [&](const Part& part) {
+      const Value& p = program.values[part.value];
+      return p.float_index != kNoIndex ||
+             (p.buffer == out.buffer && p.column == out.column + part.column);
+    });
+  }
+  std::erase_if(program.ops, [](const Op& op) {
+    const auto* concat = std::get_if<ConcatOp>(&op);
+    return concat != nullptr && concat->parts.empty();
+  });
+}
+
+/// Columns of `v` from the first to the last that need a gradient.
+void find_gradient_columns(const Program& program, const std::vector<ValueUse>& uses, ValueId v,
+                           uint32_t& begin, uint32_t& end) {
+  begin = end = 0;
+  const Value& value = program.values[v];
+  if (!value.needs_gradient) return;
+  end = value.width;
+  const std::vector<Part>& parts = uses[v].parts;
+  if (parts.empty()) return;
+  const auto needs = [&](const Part& p) { return program.values[p.value].needs_gradient; };
+  const Part& first = *std::find_if(parts.begin(), parts.end(), needs);
+  const Part& last = *std::find_if(parts.rbegin(), parts.rend(), needs);
+  begin = first.column;
+  end = last.column + program.values[last.value].width;
+}
+
+/// In the order of backward the first writer of a gradient sets it, the others add.
+void order_gradients(Program& program, const std::vector<ValueUse>& uses) {
+  std::vector<bool> written(program.values.size());
+  const auto visit = [&](ValueId v, bool& accumulate) {
+    accumulate = written[v];
+    written[v] = true;
+  };
+  for (Output& output : program.outputs) visit(output.input, output.accumulate_gradient);
+  for (size_t i = program.ops.size(); i-- > 0;) {
+    Op& op = program.ops[i];
+    if (auto* dense = std::get_if<DenseOp>(&op)) {
+      find_gradient_columns(program, uses, dense->input, dense->gradient_begin,
+                            dense->gradient_end);
+      visit(dense->input, dense->accumulate_gradient);
+    } else if (auto* activation = std::get_if<ActivationOp>(&op)) {
+      visit(activation->input, activation->accumulate_gradient);
+    } else if (auto* add = std::get_if<AddOp>(&op)) {
+      for (Part& part : add->parts) visit(part.value, part.accumulate_gradient);
+    } else if (auto* concat = std::get_if<ConcatOp>(&op)) {
+      for (Part& part : concat->parts) visit(part.value, part.accumulate_gradient);
+    } else if (auto* pool = std::get_if<PoolOp>(&op)) {
+      pool->saved_column = program.saved_floats;
+      program.saved_floats += program.values[pool->output].width;
+    }
+  }
+}
+
+}  // namespace
+
+void lay_out(Program& program, const std::vector<ValueUse>& uses) {
+  place_values(program, uses);
+  prune_concats(program);
+  order_gradients(program, uses);
+  program.chunk_rows = clamp_rows(kChunkFloats / std::max<uint64_t>(1, program.row_floats),
+                                  kChunkRowsMin, kChunkRowsMax);
+  program.slot_rows = clamp_rows(kSlotProducts / std::max<uint64_t>(1, program.dense_floats),
+                                 kSlotRowsMin, kSlotRowsMax);
+}
+
+}  // namespace downpour::model

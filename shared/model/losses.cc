@@ -1,0 +1,196 @@
+#include "shared/model/losses.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "shared/model/vector_math.h"
+
+namespace downpour::model {
+namespace {
+
+float weight_of(const LossChunk& chunk, size_t r) {
+  if (chunk.weights == nullptr) return 1.0F;
+  const float w = chunk.weights[r];
+  return w > 0.0F ? w : 0.0F;
+}
+
+float clamp_label(float y) {
+  y = y > 0.0F ? y : 0.0F;  // NaN becomes 0
+  return y < 1.0F ? y : 1.0F;
+}
+
+/// One column without weights: the common case, in vector code. `scratch` holds the gradients
+/// before they are scaled.
+void logistic_scalar(const LossChunk& c) {
+  const float* x = c.x.data;
+  const size_t stride = c.x.stride;
+  double loss = 0, label = 0, label_squared = 0, prediction = 0, correct = 0, squared = 0;
+  float* difference = c.scratch;
+#pragma omp simd reduction(+ : loss, label, label_squared, prediction, correct, squared)
+  for (size_t r = 0; r < c.rows; ++r) {
+    const float z = x[r * stride];
+    const float y = clamp_label(c.targets[r]);
+    const float magnitude = z < 0.0F ? -z : z;
+    const float e = exp_fast(-magnitude);
+    const float upper = 1.0F / (1.0F + e);  // sigmoid(|z|)
+    const float p = z < 0.0F ? e * upper : upper;
+    const float positive = z > 0.0F ? z : 0.0F;
+    difference[r] = p - y;
+    loss += double(positive - z * y + log1p_fast(e));
+    label += double(y);
+    label_squared += double(y * y);
+    prediction += double(p);
+    correct += (z > 0.0F) == (y > 0.5F) ? 1.0 : 0.0;
+    squared += double(difference[r] * difference[r]);
+  }
+  *c.sums += {double(c.rows), loss, label, label_squared, prediction, correct, squared};
+  if (c.gradient.data == nullptr) return;
+  for (size_t r = 0; r < c.rows; ++r) {
+    float& g = c.gradient.data[r * c.gradient.stride];
+    g = c.scale * difference[r] + (c.accumulate ? g : 0.0F);
+  }
+}
+
+/// What one element of a vector target contributes.
+struct Element {
+  float loss, difference, prediction, correct, gradient;
+};
+
+Element logistic_element(float z, float y) {
+  const float magnitude = z < 0.0F ? -z : z;
+  const float e = exp_fast(-magnitude);
+  const float upper = 1.0F / (1.0F + e);
+  const float p = z < 0.0F ? e * upper : upper;
+  const float positive = z > 0.0F ? z : 0.0F;
+  return {positive - z * y + log1p_fast(e), p - y, p, (z > 0.0F) == (y > 0.5F) ? 1.0F : 0.0F,
+          p - y};
+}
+
+Element squared_element(float z, float y) {
+  const float d = z - y;
+  return {d * d, d, z, 0.0F, 2.0F * d};
+}
+
+template <typename ElementOf>
+void elementwise(const LossChunk& c, bool clamped, ElementOf element_of) {
+  const float share = 1.0F / float(c.width);
+  OutputSums sums;
+  for (size_t r = 0; r < c.rows; ++r) {
+    const float weight = weight_of(c, r);
+    const float* x = c.x.data + r * c.x.stride;
+    const float* targets = c.targets + r * c.width;
+    float* gradients =
+        c.gradient.data != nullptr ? c.gradient.data + r * c.gradient.stride : nullptr;
+    const float factor = c.scale * weight * share;
+    double loss = 0, correct = 0, squared = 0;
+    for (size_t j = 0; j < c.width; ++j) {
+      const float y = clamped ? clamp_label(targets[j]) : targets[j];
+      const Element e = element_of(x[j], y);
+      loss += double(e.loss);
+      correct += double(e.correct);
+      squared += double(e.difference) * double(e.difference);
+      if (j == 0 && weight > 0.0F) {
+        sums.label += double(weight * y);
+        sums.label_squared += double(weight * y * y);
+        sums.prediction += double(weight * e.prediction);
+      }
+      if (gradients != nullptr) {
+        const float before = c.accumulate ? gradients[j] : 0.0F;
+        gradients[j] = before + (factor != 0.0F ? factor * e.gradient : 0.0F);
+      }
+    }
+    if (weight > 0.0F) {
+      sums.weight += double(weight);
+      sums.loss += double(weight) * loss * double(share);
+      sums.correct += double(weight) * correct * double(share);
+      sums.squared_error += double(weight) * squared * double(share);
+    }
+  }
+  *c.sums += sums;
+}
+
+/// e^(x - max) into `out`, and their sum.
+float exponentials(const float* x, uint32_t width, float* out, float& max, uint32_t& argmax) {
+  max = x[0];
+  argmax = 0;
+  for (uint32_t j = 1; j < width; ++j) {
+    if (x[j] > max) max = x[j], argmax = j;
+  }
+  float sum = 0;
+  const float shift = max;
+#pragma omp simd reduction(+ : sum)
+  for (uint32_t j = 0; j < width; ++j) {
+    out[j] = exp_fast(x[j] - shift);
+    sum += out[j];
+  }
+  return sum;
+}
+
+void softmax(const LossChunk& c) {
+  OutputSums sums;
+  for (size_t r = 0; r < c.rows; ++r) {
+    const float weight = weight_of(c, r);
+    const float* x = c.x.data + r * c.x.stride;
+    float* e = c.scratch;
+    float max = 0;
+    uint32_t argmax = 0;
+    const float sum = exponentials(x, c.width, e, max, argmax);
+    const float target = c.targets[r];
+    const float clamped = std::clamp(target > 0.0F ? target : 0.0F, 0.0F, float(c.width - 1));
+    const auto label = uint32_t(clamped);
+    if (weight > 0.0F) {
+      const double w = double(weight);
+      sums.weight += w;
+      sums.loss += w * (std::log(double(sum)) + double(max) - double(x[label]));
+      sums.label += w * double(clamped);
+      sums.label_squared += w * double(clamped) * double(clamped);
+      sums.prediction += w * double(argmax);
+      sums.correct += argmax == label && clamped == target ? w : 0.0;
+      ++c.class_counts[label];
+    }
+    if (c.gradient.data == nullptr) continue;
+    float* gradients = c.gradient.data + r * c.gradient.stride;
+    const float factor = c.scale * weight;
+    const float share = factor / sum;
+    if (!c.accumulate) std::fill_n(gradients, c.width, 0.0F);
+    if (factor == 0.0F) continue;
+    for (uint32_t j = 0; j < c.width; ++j) gradients[j] += share * e[j];
+    gradients[label] -= factor;
+  }
+  *c.sums += sums;
+}
+
+}  // namespace
+
+void loss_and_gradient(Loss loss, const LossChunk& chunk) {
+  if (loss == Loss::kSoftmax) return softmax(chunk);
+  if (loss == Loss::kSquared) return elementwise(chunk, false, squared_element);
+  if (chunk.width == 1 && chunk.weights == nullptr) return logistic_scalar(chunk);
+  elementwise(chunk, true, logistic_element);
+}
+
+void predict(Loss loss, ConstMatrix x, size_t rows, uint32_t width, float* predictions) {
+  for (size_t r = 0; r < rows; ++r) {
+    const float* row = x.data + r * x.stride;
+    float* out = predictions + r * width;
+    if (loss == Loss::kSquared) {
+      std::memcpy(out, row, width * sizeof(float));
+    } else if (loss == Loss::kLogistic) {
+      for (uint32_t j = 0; j < width; ++j) out[j] = sigmoid_fast(row[j]);
+    } else {
+      float max = 0;
+      uint32_t argmax = 0;
+      const float sum = exponentials(row, width, out, max, argmax);
+      for (uint32_t j = 0; j < width; ++j) out[j] /= sum;
+    }
+  }
+}
+
+double sum_weights(std::span<const float> weights) {
+  double sum = 0;
+  for (const float w : weights) sum += w > 0.0F ? double(w) : 0.0;
+  return sum;
+}
+
+}  // namespace downpour::model

@@ -1,0 +1,90 @@
+#include "shared/model/variable_set.h"
+
+#include <algorithm>
+#include <fnmatch.h>
+
+namespace downpour::model {
+
+VariableSpec VariableSet::make_variable(const std::string& name, InitSpec init) const {
+  VariableSpec variable;
+  variable.name = name;
+  variable.init = init;
+  variable.optimizer = job_.optimizer;
+  for (const OptimizerRule& rule : job_.optimizer_rules) {
+    if (fnmatch(rule.variables.c_str(), name.c_str(), 0) == 0) {
+      variable.optimizer = rule.optimizer;
+      break;
+    }
+  }
+  return variable;
+}
+
+uint32_t VariableSet::add_rows(std::vector<std::string> fields, const std::string& name,
+                               uint32_t dim, InitSpec init) {
+  std::sort(fields.begin(), fields.end());
+  const size_t table =
+      size_t(std::find(row_fields_.begin(), row_fields_.end(), fields) - row_fields_.begin());
+  if (table == row_fields_.size()) {
+    row_fields_.push_back(std::move(fields));
+    row_tables_.push_back({name, TableKind::kEmbedding, {}});
+  } else {
+    row_tables_[table].name += "+" + name;
+  }
+  VariableSpec variable = make_variable(name, init);
+  variable.dim = dim;
+  std::vector<VariableSpec>& members = row_tables_[table].members;
+  declared_.push_back({uint32_t(table), false, uint32_t(members.size())});
+  members.push_back(std::move(variable));
+  return uint32_t(declared_.size() - 1);
+}
+
+uint32_t VariableSet::add_dense(const std::string& name, std::vector<uint32_t> shape,
+                                InitSpec init) {
+  VariableSpec variable = make_variable(name, init);
+  variable.shape = std::move(shape);
+  declared_.push_back({uint32_t(dense_tables_.size()), true, 0});
+  dense_tables_.push_back({name, TableKind::kDense, {std::move(variable)}});
+  return uint32_t(declared_.size() - 1);
+}
+
+uint32_t VariableSet::bag(const std::string& field, uint32_t handle) {
+  const BagInput bag{field, declared_[handle].table};
+  const auto found = std::find(bags_.begin(), bags_.end(), bag);
+  if (found != bags_.end()) return uint32_t(found - bags_.begin());
+  bags_.push_back(bag);
+  return uint32_t(bags_.size() - 1);
+}
+
+void VariableSet::finish(Program& program) const {
+  program.layout.bags = bags_;
+  program.tables = row_tables_;
+  for (uint32_t t = 0; t < row_tables_.size(); ++t) program.layout.tables.push_back(TableId{t});
+  program.tables.insert(program.tables.end(), dense_tables_.begin(), dense_tables_.end());
+
+  std::vector<uint32_t> first_of_table;
+  for (uint32_t t = 0; t < program.tables.size(); ++t) {
+    first_of_table.push_back(uint32_t(program.variables.size()));
+    const bool dense = program.tables[t].kind == TableKind::kDense;
+    for (const VariableSpec& member : program.tables[t].members) {
+      const uint64_t floats = dense ? member.elements() : member.dim;
+      program.variables.push_back({t, dense, floats, dense ? program.dense_floats : 0});
+      if (dense) program.dense_floats += floats;
+    }
+  }
+  const auto place = [&](uint32_t& handle) {
+    if (handle == kNoIndex) return;
+    const Declared& d = declared_[handle];
+    handle = first_of_table[d.table + (d.dense ? row_tables_.size() : 0)] + d.member;
+  };
+  for (Op& op : program.ops) {
+    if (auto* pool = std::get_if<PoolOp>(&op)) {
+      for (BagUse& use : pool->bags) place(use.variable);
+      place(pool->bias);
+    } else if (auto* dense = std::get_if<DenseOp>(&op)) {
+      place(dense->kernel);
+      place(dense->bias);
+    }
+  }
+}
+
+}  // namespace downpour::model

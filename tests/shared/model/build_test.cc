@@ -1,0 +1,216 @@
+#include <cmath>
+
+#include <catch2/catch.hpp>
+
+#include "tests/shared/model/support.h"
+
+using namespace downpour;
+using namespace downpour::model;
+
+namespace {
+
+std::vector<std::string> variable_names(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const TableSpec& table : graph.tables()) {
+    for (const VariableSpec& variable : table.members) names.push_back(variable.name);
+  }
+  return names;
+}
+
+/// The error's text, with where and hint.
+std::string build_error(const Job& job) {
+  const auto built = Graph::build(job);
+  REQUIRE_FALSE(built);
+  CHECK(built.error().code == ErrorCode::kConfig);
+  return built.error().where + ": " + built.error().what + " [" + built.error().hint + "]";
+}
+
+}  // namespace
+
+TEST_CASE("wide weights and a shared embedding over the same fields live in one table", "[model]") {
+  auto graph = Graph::build(wide_deep_job());
+  REQUIRE(graph);
+  const Graph& g = **graph;
+  CHECK(variable_names(g) ==
+        std::vector<std::string>{"wide/weights", "emb/table", "wide/bias", "wide/kernel",
+                                 "tower/0/kernel", "tower/0/bias", "tower/1/kernel", "tower/1/bias",
+                                 "tower/2/kernel", "tower/2/bias"});
+  CHECK(g.tables()[0].kind == TableKind::kEmbedding);
+  CHECK(g.tables()[0].members[0].dim == 1);
+  CHECK(g.tables()[0].members[1].dim == 4);
+  CHECK(g.inputs().tables == std::vector<TableId>{TableId{0}});
+  CHECK(g.inputs().bags == std::vector<BagInput>{{"a", 0}, {"b", 0}});
+  CHECK(g.inputs().floats == std::vector<FloatInput>{{"x", 1}, {"y", 2}, {"label", 1}});
+  CHECK(g.tables()[3].members[0].shape == std::vector<uint32_t>{8 + 3, 5});
+  CHECK(g.output_widths() == std::vector<uint32_t>{1});
+}
+
+TEST_CASE("without table = shared every field has a table of its own", "[model]") {
+  Job job = wide_deep_job();
+  job.model.layers[1].table = "";
+  auto graph = Graph::build(job);
+  REQUIRE(graph);
+  CHECK((*graph)->inputs().tables.size() == 3);
+  CHECK((*graph)->inputs().bags == std::vector<BagInput>{{"a", 0}, {"b", 0}, {"a", 1}, {"b", 2}});
+  CHECK((*graph)->tables()[1].name == "emb/a");
+}
+
+TEST_CASE("the first matching rule gives a variable its optimizer", "[model]") {
+  Job job = wide_deep_job();
+  job.optimizer.type = OptimizerType::kAdagrad;
+  job.optimizer_rules = {{"wide/*", {.type = OptimizerType::kFtrl}},
+                         {"*/bias", {.type = OptimizerType::kSgd}}};
+  auto graph = Graph::build(job);
+  REQUIRE(graph);
+  const auto& tables = (*graph)->tables();
+  CHECK(tables[0].members[0].optimizer.type == OptimizerType::kFtrl);
+  CHECK(tables[0].members[1].optimizer.type == OptimizerType::kAdagrad);
+  CHECK(tables[1].members[0].optimizer.type == OptimizerType::kFtrl);  // wide/bias
+  CHECK(tables[4].members[0].optimizer.type == OptimizerType::kSgd);   // tower/0/bias
+}
+
+TEST_CASE("initial values: zero for linear, He before relu, Glorot otherwise, or as told",
+          "[model]") {
+  Job job = wide_deep_job();
+  job.model.layers[1].init = InitSpec{InitType::kNormal, 0.01F};
+  auto graph = Graph::build(job);
+  REQUIRE(graph);
+  const auto& tables = (*graph)->tables();
+  CHECK(tables[0].members[0].init == InitSpec{});
+  CHECK(tables[0].members[1].init == InitSpec{InitType::kNormal, 0.01F});
+  CHECK(tables[3].members[0].init == InitSpec{InitType::kUniform, std::sqrt(6.0F / 11)});
+  CHECK(tables[7].members[0].init == InitSpec{InitType::kUniform, std::sqrt(6.0F / 4)});
+  CHECK(tables[8].members[0].init == InitSpec{});
+}
+
+TEST_CASE("each float field is in the layout once: inputs, targets, weights", "[model]") {
+  Job job =
+      make_job({number_field("w"), number_field("t"), number_field("x", 2), number_field("i")},
+               {{.name = "a", .type = "dense", .inputs = {"x", "i"}, .units = {1}},
+                {.name = "b", .type = "dense", .inputs = {"i", "x"}, .units = {1}}},
+               {{.name = "p", .input = "a", .loss = "squared", .target = "t", .weights = "w"},
+                {.name = "q", .input = "b", .loss = "squared", .target = "i", .weights = "w"}});
+  auto graph = Graph::build(job);
+  REQUIRE(graph);
+  CHECK((*graph)->inputs().floats ==
+        std::vector<FloatInput>{{"x", 2}, {"i", 1}, {"t", 1}, {"w", 1}});
+}
+
+TEST_CASE("int64 fields are numbers, and keys with a hash or identity", "[model]") {
+  FieldSpec age = number_field("age");
+  age.type = FieldType::kInt64;
+  FieldSpec id = age;
+  id.name = "id";
+  id.transform = {{.op = TransformOp::kHash, .buckets = 10}};
+  FieldSpec label = key_field("label");
+  label.positive = {">50K"};
+  Job job = make_job({age, id, label}, {{.name = "l", .type = "linear", .inputs = {"age", "id"}}},
+                     {{.name = "o", .input = "l", .loss = "logistic", .target = "label"}});
+  auto graph = Graph::build(job);
+  REQUIRE(graph);
+  CHECK((*graph)->inputs().floats == std::vector<FloatInput>{{"age", 1}, {"label", 1}});
+  CHECK((*graph)->inputs().bags == std::vector<BagInput>{{"id", 0}});
+}
+
+TEST_CASE("what is wrong with a model is said with its place and what to do", "[model]") {
+  using Catch::Contains;
+  Job job = wide_deep_job();
+  auto& layers = job.model.layers;
+  auto& output = job.model.outputs[0];
+
+  SECTION("unknown input") {
+    layers[2].inputs = {"embb"};
+    CHECK_THAT(build_error(job), Contains("model.layers[2] (tower)") && Contains("'embb'") &&
+                                     Contains("did you mean 'emb'?"));
+  }
+  SECTION("later layer") {
+    layers[0].inputs = {"a", "tower"};
+    CHECK_THAT(build_error(job), Contains("model.layers[0] (wide)") && Contains("not an earlier"));
+  }
+  SECTION("unknown type") {
+    layers[2].type = "dens";
+    CHECK_THAT(build_error(job), Contains("'dens'") && Contains("did you mean 'dense'?"));
+  }
+  SECTION("keys into a dense layer") {
+    layers[2].inputs = {"a"};
+    CHECK_THAT(build_error(job), Contains("(tower)") && Contains("'a'") && Contains("embedding"));
+  }
+  SECTION("numbers into an embedding") {
+    layers[1].inputs = {"a", "x"};
+    CHECK_THAT(build_error(job), Contains("(emb)") && Contains("keys only"));
+  }
+  SECTION("widths that do not add") {
+    layers[3].inputs = {"wide", "emb"};
+    CHECK_THAT(build_error(job), Contains("(logit)") && Contains("1 and 8"));
+  }
+  SECTION("a layer that nothing reads") {
+    layers[3].inputs = {"tower"};
+    CHECK_THAT(build_error(job), Contains("model.layers[0] (wide)") && Contains("nothing reads"));
+  }
+  SECTION("names that clash") {
+    layers[2].name = "x";
+    CHECK_THAT(build_error(job), Contains("a field has this name"));
+    layers[2].name = "emb";
+    CHECK_THAT(build_error(job), Contains("another layer"));
+  }
+  SECTION("numbers out of range") {
+    layers[1].dim = 0;
+    CHECK_THAT(build_error(job), Contains("dim must be"));
+    layers[1].dim = 4;
+    layers[2].units = {5, 0};
+    CHECK_THAT(build_error(job), Contains("units must be"));
+    layers[2].units = {};
+    CHECK_THAT(build_error(job), Contains("needs units"));
+  }
+  SECTION("words that are none of a layer's") {
+    layers[1].pool = "max";
+    CHECK_THAT(build_error(job), Contains("pool is 'max'"));
+    layers[1].pool = "sum";
+    layers[1].table = "one";
+    CHECK_THAT(build_error(job), Contains("table is 'one'"));
+    layers[1].table = "shared";
+    layers[2].last = "tanh";
+    CHECK_THAT(build_error(job), Contains("'tanh'"));
+  }
+  SECTION("inputs: none, twice") {
+    layers[2].inputs = {};
+    CHECK_THAT(build_error(job), Contains("no inputs"));
+    layers[2].inputs = {"emb", "x", "x"};
+    CHECK_THAT(build_error(job), Contains("'x' stands twice"));
+  }
+  SECTION("a field of no width") {
+    job.data.fields[3].shape = {2, 0};
+    CHECK_THAT(build_error(job), Contains("'y'") && Contains("shape"));
+    job.data.fields[3].shape = {1 << 20, 1 << 20, 1 << 20, 1 << 20};
+    CHECK_THAT(build_error(job), Contains("'y'"));
+  }
+  SECTION("no output") {
+    job.model.outputs.clear();
+    CHECK_THAT(build_error(job), Contains("model.outputs") && Contains("no output"));
+  }
+  SECTION("output: input, loss, target, metrics, weights") {
+    output.input = "logits";
+    CHECK_THAT(build_error(job), Contains("model.outputs[0] (click)") && Contains("'logit'?"));
+    output.input = "logit";
+    output.loss = "logistics";
+    CHECK_THAT(build_error(job), Contains("did you mean 'logistic'?"));
+    output.loss = "softmax_cross_entropy";
+    CHECK_THAT(build_error(job), Contains("a column a class"));
+    output.loss = "logistic";
+    output.target = "lable";
+    CHECK_THAT(build_error(job), Contains("did you mean 'label'?"));
+    output.target = "a";
+    CHECK_THAT(build_error(job), Contains("field of keys"));
+    output.target = "y";
+    CHECK_THAT(build_error(job), Contains("has 1 columns, and target 'y' has 2"));
+    output.target = "label";
+    output.metrics = {"ndcg"};
+    CHECK_THAT(build_error(job), Contains("no metric 'ndcg'"));
+    output.metrics = {};
+    output.weights = "y";
+    CHECK_THAT(build_error(job), Contains("one number a record"));
+    output.weights = "";
+    output.weight = -1.0F;
+    CHECK_THAT(build_error(job), Contains("below 0"));
+  }
+}

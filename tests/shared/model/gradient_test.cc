@@ -1,0 +1,129 @@
+// Every backward pass against central differences of the forward pass.
+#include <cmath>
+
+#include "tests/shared/model/support.h"
+
+using namespace downpour;
+using namespace downpour::model;
+
+namespace {
+
+/// Step 4e-3: truncation is of the order 1e-5, and float32 rounding of the loss (1e-7 a record,
+/// summed in double) divided by the step below 1e-4; seeds are chosen so that no relu flips within
+/// a step.
+void check_gradients(Trial& trial) {
+  constexpr float kStep = 4e-3F;
+  constexpr double kTolerance = 1e-3;
+  trial.train();
+  const auto gradients = trial.gradients;
+  double largest = 0;
+  for (size_t v = 0; v < trial.values.size(); ++v) {
+    for (size_t i = 0; i < trial.values[v].size(); ++i) {
+      float& x = trial.values[v][i];
+      const float before = x;
+      x = before + kStep;
+      const double above = trial.loss();
+      x = before - kStep;
+      const double below = trial.loss();
+      x = before;
+      const double numeric = (above - below) / (2.0 * double(kStep));
+      const double analytic = double(gradients[v][i]);
+      largest = std::max(largest, std::abs(numeric));
+      CAPTURE(v, i, numeric, analytic);
+      CHECK(std::abs(numeric - analytic) < kTolerance * std::max(1.0, std::abs(numeric)));
+    }
+  }
+  CHECK(largest > 0.05);  // something was tested
+}
+
+}  // namespace
+
+TEST_CASE("gradients of Wide & Deep with a shared table", "[model][numeric]") {
+  Trial trial(wide_deep_job(), 9, 5);
+  check_gradients(trial);
+}
+
+TEST_CASE("gradients of bags: sum, mean, empty bags, values, tables of their own",
+          "[model][numeric]") {
+  const char* pool = GENERATE("sum", "mean");
+  Job job = make_job(
+      {bag_field("f"), bag_field("g"), key_field("k"), number_field("label")},
+      {{.name = "wide", .type = "linear", .inputs = {"f", "g"}, .bias = false},
+       {.name = "emb", .type = "embedding", .inputs = {"f", "g", "k"}, .dim = 3, .pool = pool},
+       {.name = "top",
+        .type = "dense",
+        .inputs = {"emb"},
+        .units = {4, 1},
+        .activation = "sigmoid"},
+       {.name = "logit", .type = "add", .inputs = {"wide", "top"}}},
+      {{.name = "y", .input = "logit", .loss = "logistic", .target = "label"}});
+  Trial trial(job, 11, 3);
+  check_gradients(trial);
+}
+
+TEST_CASE("gradients of several outputs on a shared trunk, with sample and output weights",
+          "[model][numeric]") {
+  const char* reduction = GENERATE("mean", "sum");
+  Job job = make_job(
+      {number_field("u", 3), number_field("v", 2), key_field("k"), number_field("rating"),
+       number_field("genre", 3), number_field("class"), number_field("w")},
+      {{.name = "emb", .type = "embedding", .inputs = {"k"}, .dim = 2},
+       {.name = "trunk",
+        .type = "dense",
+        .inputs = {"u", "emb", "v"},
+        .units = {6},
+        .last = "sigmoid"},
+       {.name = "both", .type = "concat", .inputs = {"trunk", "emb", "u"}},
+       {.name = "bent", .type = "relu", .inputs = {"both"}},
+       {.name = "rating_", .type = "dense", .inputs = {"bent"}, .units = {1}},
+       {.name = "genre_", .type = "dense", .inputs = {"both"}, .units = {3}},
+       {.name = "class_", .type = "linear", .inputs = {"k", "u"}, .units = {4}}},
+      {{.name = "r", .input = "rating_", .loss = "squared", .target = "rating", .weights = "w"},
+       {.name = "g", .input = "genre_", .loss = "logistic", .target = "genre", .weight = 0.3F},
+       {.name = "c",
+        .input = "class_",
+        .loss = "softmax_cross_entropy",
+        .target = "class",
+        .weight = 2.0F,
+        .weights = "w"}});
+  job.train.reduction = reduction;
+  Trial trial(job, 8, 21);
+  check_gradients(trial);
+}
+
+TEST_CASE("gradients where a value has many readers: add, concat, sigmoid, two losses",
+          "[model][numeric]") {
+  Job job = make_job(
+      {number_field("u", 3), number_field("t", 3), number_field("s", 3), number_field("w")},
+      {{.name = "a", .type = "dense", .inputs = {"u"}, .units = {3}, .bias = false},
+       {.name = "b", .type = "sigmoid", .inputs = {"a"}},
+       {.name = "c", .type = "add", .inputs = {"a", "b", "a", "u"}},
+       {.name = "d", .type = "concat", .inputs = {"c", "a"}},
+       {.name = "e", .type = "concat", .inputs = {"d", "b"}},
+       {.name = "f", .type = "dense", .inputs = {"e"}, .units = {3}},
+       {.name = "g", .type = "dense", .inputs = {"d", "b"}, .units = {3}},
+       {.name = "h", .type = "add", .inputs = {"f", "g", "d2"}}},
+      {{.name = "one", .input = "h", .loss = "squared", .target = "t"},
+       {.name = "two", .input = "h", .loss = "logistic", .target = "s", .weights = "w"}});
+  job.model.layers.insert(job.model.layers.begin() + 7, {.name = "d2",
+                                                         .type = "dense",
+                                                         .inputs = {"d"},
+                                                         .units = {3},
+                                                         .activation = "relu",
+                                                         .last = "relu"});
+  Trial trial(job, 6, 8);
+  check_gradients(trial);
+}
+
+TEST_CASE("gradients of a softmax perceptron read from one wide field", "[model][numeric]") {
+  Job job = make_job(
+      {number_field("x", 20), number_field("label")},
+      {{.name = "mlp",
+        .type = "dense",
+        .inputs = {"x"},
+        .units = {17, 5},
+        .activation = "sigmoid"}},
+      {{.name = "class", .input = "mlp", .loss = "softmax_cross_entropy", .target = "label"}});
+  Trial trial(job, 7, 4);
+  check_gradients(trial);
+}

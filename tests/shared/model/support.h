@@ -1,0 +1,185 @@
+// Builds small jobs and random batches for the model's tests.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "shared/base/rng.h"
+#include "shared/model/graph.h"
+#include "shared/model/workspace.h"
+
+namespace downpour::model {
+
+inline FieldSpec number_field(const std::string& name, int64_t width = 0) {
+  FieldSpec field;
+  field.name = name;
+  if (width > 0) field.shape = {width};
+  return field;
+}
+
+inline FieldSpec key_field(const std::string& name) {
+  FieldSpec field = number_field(name);
+  field.type = FieldType::kString;
+  return field;
+}
+
+inline FieldSpec bag_field(const std::string& name) {
+  FieldSpec field = number_field(name);
+  field.shape = {-1};
+  return field;
+}
+
+inline Job make_job(std::vector<FieldSpec> fields, std::vector<LayerSpec> layers,
+                    std::vector<OutputSpec> outputs) {
+  Job job;
+  job.data.fields = std::move(fields);
+  job.model.layers = std::move(layers);
+  job.model.outputs = std::move(outputs);
+  return job;
+}
+
+/// A graph, one random batch for it, and variables with their gradients.
+struct Trial {
+  std::unique_ptr<Graph> graph;
+  std::unique_ptr<Workspace, void (*)(Workspace*)> workspace{nullptr, nullptr};
+  bool mean = true;
+  Batch batch;
+  std::vector<std::vector<float>> values, gradients;
+  std::vector<VariableView> views;
+
+  Trial(const Job& job, uint32_t records, uint64_t seed, uint32_t keys = 12)
+      : mean(job.train.reduction == "mean") {
+    auto built = Graph::build(job);
+    INFO((built ? "" : built.error().where + ": " + built.error().what));
+    REQUIRE(built);
+    graph = *std::move(built);
+    workspace = graph->make_workspace();
+    Rng rng(seed);
+    fill_batch(job, records, keys, rng);
+    for (const TableSpec& table : graph->tables()) {
+      for (const VariableSpec& variable : table.members) {
+        const bool dense = table.kind == TableKind::kDense;
+        values.emplace_back(dense ? variable.elements() : uint64_t{variable.dim} * keys);
+        for (float& v : values.back()) v = 0.6F * float(rng.normal());
+      }
+    }
+    gradients = values;  // garbage that train() must overwrite
+    for (size_t v = 0; v < values.size(); ++v) {
+      views.push_back({values[v].data(), gradients[v].data()});
+    }
+  }
+
+  void fill_batch(const Job& job, uint32_t records, uint32_t keys, Rng& rng) {
+    batch.records = records;
+    for (const FloatInput& input : graph->inputs().floats) {
+      FloatColumn column{input.width, {}};
+      for (uint32_t i = 0; i < records * input.width; ++i) {
+        column.values.push_back(float(rng.normal()));
+      }
+      batch.floats.push_back(std::move(column));
+    }
+    for (size_t t = 0; t < graph->inputs().tables.size(); ++t) {
+      batch.tables.push_back({graph->inputs().tables[t], {}});
+      for (uint32_t k = 0; k < keys; ++k) batch.tables.back().keys.push_back(1000 + k);
+    }
+    for (const BagInput& input : graph->inputs().bags) {
+      BagColumn bag;
+      bag.table_index = input.table_index;
+      const bool any_length = job.data.find_field(input.field)->is_bag();
+      if (any_length) bag.offsets.push_back(0);
+      for (uint32_t r = 0; r < records; ++r) {
+        const uint64_t count = any_length ? rng.below(4) : 1;  // 0: an empty bag
+        for (uint64_t k = 0; k < count; ++k) {
+          bag.keys.push_back(uint32_t(rng.below(keys)));
+          if (any_length) bag.values.push_back(0.5F + rng.uniform());
+        }
+        if (any_length) bag.offsets.push_back(uint32_t(bag.keys.size()));
+      }
+      batch.bags.push_back(std::move(bag));
+    }
+    for (size_t o = 0; o < graph->outputs().size(); ++o) {
+      const OutputSpec& output = graph->outputs()[o];
+      const uint32_t classes = graph->output_widths()[o];
+      for (float& t : column(output.target).values) {
+        if (output.loss == "logistic") t = t > 0.3F ? 1.0F : 0.0F;
+        if (output.loss == "softmax_cross_entropy") t = float(rng.below(classes));
+      }
+      if (output.weights.empty()) continue;
+      for (float& w : column(output.weights).values) w = w < -0.5F ? 0.0F : w * w;
+    }
+  }
+
+  FloatColumn& column(const std::string& field) {
+    const auto& floats = graph->inputs().floats;
+    for (size_t i = 0; i < floats.size(); ++i) {
+      if (floats[i].field == field) return batch.floats[i];
+    }
+    FAIL("no column " << field);
+    return batch.floats[0];
+  }
+
+  BatchMetrics train(int threads = 1, bool want_auc = false) {
+    BatchMetrics metrics;
+    graph->train(batch, views, *workspace, threads, want_auc, metrics);
+    return metrics;
+  }
+
+  /// The step's loss, by forward alone.
+  double loss() {
+    BatchMetrics metrics;
+    std::vector<std::vector<float>> predictions;
+    graph->forward(batch, views, *workspace, 1, predictions, &metrics);
+    double total = 0;
+    for (size_t o = 0; o < metrics.size(); ++o) {
+      const OutputSums& sums = metrics[o].sums;
+      total += double(graph->outputs()[o].weight) * sums.loss / (mean ? sums.weight : 1.0);
+    }
+    return total;
+  }
+};
+
+/// Records [begin, end) of a batch.
+inline Batch slice(const Batch& batch, uint32_t begin, uint32_t end) {
+  Batch part;
+  part.records = end - begin;
+  part.tables = batch.tables;
+  for (const FloatColumn& column : batch.floats) {
+    const auto first = column.values.begin();
+    part.floats.push_back(
+        {column.width, {first + begin * column.width, first + end * column.width}});
+  }
+  for (const BagColumn& bag : batch.bags) {
+    BagColumn b;
+    b.table_index = bag.table_index;
+    const uint32_t k0 = bag.offsets.empty() ? begin : bag.offsets[begin];
+    const uint32_t k1 = bag.offsets.empty() ? end : bag.offsets[end];
+    b.keys = {bag.keys.begin() + k0, bag.keys.begin() + k1};
+    if (!bag.values.empty()) b.values = {bag.values.begin() + k0, bag.values.begin() + k1};
+    for (uint32_t r = begin; !bag.offsets.empty() && r <= end; ++r) {
+      b.offsets.push_back(bag.offsets[r] - k0);
+    }
+    part.bags.push_back(std::move(b));
+  }
+  return part;
+}
+
+/// Wide & Deep over two key fields, a bag and three numbers.
+inline Job wide_deep_job() {
+  return make_job(
+      {key_field("a"), key_field("b"), number_field("x"), number_field("y", 2),
+       number_field("label"), number_field("w")},
+      {{.name = "wide", .type = "linear", .inputs = {"a", "b", "x", "y"}},
+       {.name = "emb", .type = "embedding", .inputs = {"a", "b"}, .dim = 4, .table = "shared"},
+       {.name = "tower",
+        .type = "dense",
+        .inputs = {"emb", "x", "y"},
+        .units = {5, 3, 1},
+        .activation = "relu"},
+       {.name = "logit", .type = "add", .inputs = {"wide", "tower"}}},
+      {{.name = "click", .input = "logit", .loss = "logistic", .target = "label"}});
+}
+
+}  // namespace downpour::model
