@@ -28,6 +28,13 @@ std::string padded(std::string_view prefix, uint64_t number, size_t width) {
   return std::string(prefix) + digits;
 }
 
+/// Whether the ends of a run differ in a final number only.
+bool is_numbered_run(std::string_view name) {
+  const size_t dots = name.find("..");
+  const auto a = split_number(name.substr(0, dots)), b = split_number(name.substr(dots + 2));
+  return a && b && a->prefix == b->prefix;
+}
+
 Error run_error(std::string_view name, const std::string& why) {
   return Error{ErrorCode::kConfig,
                str("the run `", name, "` ", why),
@@ -71,13 +78,9 @@ Result<void> expand_runs(std::vector<std::string>& names, const std::vector<std:
   std::vector<std::string> expanded;
   for (const std::string& name : names) {
     auto run = expand_run(name, columns);
-    if (!run && columns.empty() && is_run(name)) {
-      const auto a = split_number(name.substr(0, name.find("..")));
-      const auto b = split_number(name);
-      if (!a || !b || a->prefix != name.substr(name.find("..") + 2, a->prefix.size())) {
-        expanded.push_back(name);  // by columns, once they are known
-        continue;
-      }
+    if (!run && columns.empty() && !is_numbered_run(name)) {
+      expanded.push_back(name);  // by columns, once they are known
+      continue;
     }
     if (!run) return std::move(run).error();
     expanded.insert(expanded.end(), run->begin(), run->end());
