@@ -37,11 +37,7 @@ std::vector<FieldSpec> format_fields(DataFormat format) {
       label.type = FieldType::kInt64;
       FieldSpec image;
       image.name = "image";
-      image.shape = {kMnistPixels};
-      TransformSpec to_share;  // grey bytes to [0, 1]
-      to_share.op = TransformOp::kStandardize;
-      to_share.scale = 255;
-      image.transform = {to_share};
+      image.shape = {kMnistPixels};  // bytes; the reader makes 0 to 1 of them
       fields = {label, image};
       break;
     }
