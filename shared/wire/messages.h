@@ -233,7 +233,7 @@ struct StatusReply {
   ViewId view;                      // newest this core knows
   std::vector<PartitionStatus> partitions;
   std::vector<Interval> ended;      // shards ended at every partition of this core, ascending
-  std::vector<ShardWatermark> open; // begun, not ended everywhere
+  std::vector<ShardWatermark> open; // begun, not ended everywhere; a shard in neither list stands at 0 somewhere
   std::vector<OutputSums> metrics;  // training metrics of the epoch that ride in this core's partitions
   std::string failure;              // not empty: the job must fail (input not deterministic, ...)
   bool operator==(const StatusReply&) const = default;
@@ -342,11 +342,13 @@ struct Push {
   std::vector<OutputSums> metrics;  // counted by partition (shard mod P) where that is covered
   bool operator==(const Push&) const = default;
 };
+/// A watermark above every batch: the shard has ended at the partition (or its epoch is sealed).
+constexpr uint32_t kShardEnded = UINT32_MAX;
 enum class PartStatus : uint8_t { kApplied, kHadIt, kGap, kNotMine, kUnknownPull, kStaged, kQuarantined };
 struct PartReply {
   PartitionId partition{};
   PartStatus status = PartStatus::kApplied;
-  uint32_t watermark = 0;           // batches of the shard that the partition has applied now
+  uint32_t watermark = 0;           // batches of the shard that the partition has applied now; or kShardEnded
   bool operator==(const PartReply&) const = default;
 };
 /// Parts that were applied stand in `applied` (their watermark is batch + 1); all others are listed.

@@ -1,0 +1,59 @@
+// BufferPool: memory for pulled values, used again once the reply has been sent.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "shared/base/bytes.h"
+
+namespace downpour::ps {
+
+/// Fresh memory costs 60 times a kept buffer, so buffers are kept: `buffers_max` of them at most. A
+/// buffer is free once no Bytes of it is left, whichever thread dropped the last one.
+class BufferPool {
+ public:
+  explicit BufferPool(uint32_t buffers_max) : buffers_max_(buffers_max) {}
+
+  struct Buffer {
+    std::shared_ptr<uint8_t[]> memory;
+    size_t capacity = 0;
+    Bytes bytes(size_t size) const {
+      const void* begin = memory.get();
+      return Bytes(std::shared_ptr<const void>(memory, begin), begin, size);
+    }
+  };
+
+  /// Room for `size` bytes, aligned to 16; without memory where all buffers are in flight.
+  Buffer take(size_t size) {
+    for (size_t tried = 0; tried < buffers_.size(); ++tried) {
+      next_ = next_ + 1 < buffers_.size() ? next_ + 1 : 0;
+      Buffer& buffer = buffers_[next_];
+      if (buffer.memory.use_count() != 1) continue;
+      // The copy's increment reads the last owner's decrement, so that its reads come before our
+      // writes.
+      { const std::shared_ptr<uint8_t[]> acquire = buffer.memory; }
+      if (buffer.capacity < size) grow(buffer, size);
+      return buffer;
+    }
+    if (buffers_.size() >= buffers_max_) return {};
+    buffers_.emplace_back();
+    grow(buffers_.back(), size);
+    next_ = buffers_.size() - 1;
+    return buffers_.back();
+  }
+
+ private:
+  static void grow(Buffer& buffer, size_t size) {
+    constexpr size_t kSmallest = 4096;
+    buffer.capacity = std::bit_ceil(size < kSmallest ? kSmallest : size);
+    buffer.memory.reset(new uint8_t[buffer.capacity]);
+  }
+
+  uint32_t buffers_max_;
+  size_t next_ = 0;
+  std::vector<Buffer> buffers_;
+};
+
+}  // namespace downpour::ps

@@ -1,0 +1,93 @@
+// What a ps core is configured with, and the effects it returns. Events are PsCore's on_...
+// functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/base/ids.h"
+#include "shared/base/units.h"
+#include "shared/checkpoint/image.h"
+#include "shared/tensor/variables.h"
+#include "shared/wire/messages.h"
+
+namespace downpour::ps {
+
+/// Who sent a message and who gets the reply; the shell maps it to a connection.
+using PeerKey = uint64_t;
+constexpr PeerKey kChiefPeer = 0;
+
+/// Everything that a peer could make grow has its limit here.
+struct PsLimits {
+  uint32_t handles_per_worker_max = 64;               // beyond: the worker's oldest goes
+  uint64_t handle_bytes_per_worker_max = 64 * kMiB;   // beyond: the worker's oldest go
+  uint64_t handle_bytes_max = 512 * kMiB;             // of all; beyond: no new handle is kept
+  int64_t handle_age_ns_max = 60 * kSecond;           // beyond: dropped
+  uint64_t staged_bytes_per_worker_max = 256 * kMiB;  // beyond: the worker's oldest stage goes
+  uint64_t staged_bytes_max = kGiB;                   // of all; beyond: the oldest stage goes
+  uint32_t stages_max = 1024;
+  uint32_t fragments_max = 4096;            // of one part; more are rejected
+  int64_t stage_age_ns_max = 60 * kSecond;  // beyond: dropped
+  uint32_t replies_max = 256;               // pulled values not yet sent; beyond: kOverloaded
+  uint32_t epochs_open_max = 16;            // unsealed epochs with a part; beyond: rejected
+  uint32_t shards_open_max = 65536;         // begun and not ended; beyond: rejected
+  uint32_t intervals_max = 65536;  // of ended shards, a partition and epoch; beyond: rejected
+  uint32_t outputs_max = 256;      // metrics of a batch; more are rejected
+  uint32_t loads_max = 64;         // adoptions under way; beyond: refused
+  uint32_t saves_max = 4;          // checkpoints being stored; beyond: refused
+};
+
+struct PsConfig {
+  uint32_t index = 0;
+  uint32_t thread = 0;
+  Incarnation incarnation{};
+  uint64_t run = 0;
+  std::vector<TableSpec> tables;
+  uint64_t seed = 0;
+  uint32_t partition_bits = 8;
+  int64_t heartbeat_ns = kSecond;
+  int64_t chief_silence_ns_max = 0;  // the core exits with 180 beyond; 0: never
+  PsLimits limits;
+};
+
+struct Send {
+  PeerKey to = kChiefPeer;
+  wire::Message message;
+};
+/// Write the images into `folder` (one file a core) off the core's thread; answered by
+/// on_stored(checkpoint).
+struct Store {
+  ViewId checkpoint;
+  std::string folder;
+  std::vector<checkpoint::PartitionImage> images;
+};
+/// Read the images off the core's thread; answered by on_loaded(id).
+struct Load {
+  uint64_t id = 0;
+  std::string folder;
+  std::vector<wire::ImageRef> images;
+};
+/// End the process, once what was sent has left.
+struct Exit {
+  int32_t code = 0;
+  std::string reason;
+};
+
+/// What the core wants done, in order within each kind. The shell runs it, clears it and passes it
+/// again.
+struct Effects {
+  std::vector<Send> sends;
+  std::vector<Store> stores;
+  std::vector<Load> loads;
+  std::optional<Exit> exit;
+  void clear() {
+    sends.clear();
+    stores.clear();
+    loads.clear();
+    exit.reset();
+  }
+};
+
+}  // namespace downpour::ps

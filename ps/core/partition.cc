@@ -1,0 +1,137 @@
+#include "ps/core/partition.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace downpour::ps {
+
+Partitions::Partitions(const PsConfig& config)
+    : count_(uint32_t{1} << config.partition_bits),
+      specs_(config.tables),
+      owned_(bits_for(count_)),
+      owned_bytes_(count_),
+      since_(count_),
+      next_steps_(count_, 1),
+      sealed_(count_),
+      watermarks_(count_, config.limits) {
+  for (size_t i = 0; i < specs_.size(); ++i) {
+    tables_.push_back(std::make_unique<Table>(TableId(uint32_t(i)), specs_[i], config.seed,
+                                              config.partition_bits));
+  }
+}
+
+void Partitions::versions(std::vector<uint64_t>& out) const {
+  out.clear();
+  out.reserve(ps::count(owned_));
+  for_each(owned_, [&](PartitionId p) { out.push_back(version(p)); });
+}
+
+void Partitions::step(const Bits& parts) {
+  uint64_t* const steps = next_steps_.data();
+  for_each_word(parts, count_, [&](uint32_t begin, uint32_t end, uint64_t word) {
+    for (uint32_t p = begin; p < end; ++p) steps[p] += lane(word, begin, p);
+  });
+}
+
+void Partitions::seal(uint32_t epochs) {
+  uint32_t least = std::numeric_limits<uint32_t>::max();
+  for_each(owned_, [&](PartitionId p) {
+    sealed_[raw(p)] = std::max(sealed_[raw(p)], epochs);
+    least = std::min(least, sealed_[raw(p)]);
+  });
+  if (!none(owned_)) watermarks_.forget_below(least);
+  refresh();
+}
+
+void Partitions::adopt(PartitionId p, ViewId since, uint32_t sealed_epochs) {
+  DP_CHECK(!owns(p), p);
+  insert(owned_, p);
+  since_[raw(p)] = since;
+  sealed_[raw(p)] = sealed_epochs;
+  next_steps_[raw(p)] = 1;
+  owned_bytes_[raw(p)] = 1;
+  since_max_ = std::max(since_max_, since);
+  sealed_max_ = std::max(sealed_max_, sealed_epochs);
+}
+
+Result<void> Partitions::adopt(const checkpoint::PartitionImage& image, ViewId since,
+                               uint32_t sealed_epochs) {
+  const PartitionId p = image.partition;
+  DP_CHECK(raw(p) < count_ && !owns(p), p);
+  const uint32_t sealed = std::max(sealed_epochs, image.sealed_epochs);
+  DP_TRY_VOID(watermarks_.check(image, sealed));
+  if (image.version >= std::numeric_limits<uint64_t>::max() / 2) {
+    return Error{ErrorCode::kBadData, str("image of partition ", p, ": version ", image.version)};
+  }
+  for (const checkpoint::TableImage& rows : image.tables) {
+    Result<void> imported;
+    if (raw(rows.table) >= tables_.size()) {
+      imported = Error{ErrorCode::kBadData, str("no table ", rows.table, " in this job")};
+    } else {
+      imported = tables_[raw(rows.table)]->import_partition(p, rows);
+    }
+    if (!imported) {
+      for (const std::unique_ptr<Table>& table : tables_) table->drop_partition(p);
+      return std::move(imported).context("image of partition ", p);
+    }
+  }
+  watermarks_.import_from(image, sealed);
+  adopt(p, since, sealed);
+  next_steps_[raw(p)] = image.version + 1;
+  return {};
+}
+
+void Partitions::drop(const Bits& parts) {
+  for_each(parts, [&](PartitionId p) {
+    for (const std::unique_ptr<Table>& table : tables_) table->drop_partition(p);
+    erase(owned_, p);
+    since_[raw(p)] = {};
+    sealed_[raw(p)] = 0;
+    next_steps_[raw(p)] = 1;
+  });
+  watermarks_.drop(parts);
+  refresh();
+}
+
+checkpoint::PartitionImage Partitions::export_image(PartitionId p) const {
+  DP_CHECK(owns(p), p);
+  checkpoint::PartitionImage image;
+  image.partition = p;
+  image.version = version(p);
+  image.sealed_epochs = sealed(p);
+  watermarks_.export_to(p, sealed(p), image);
+  for (const std::unique_ptr<Table>& table : tables_) {
+    checkpoint::TableImage rows = table->export_partition(p);
+    if (!rows.keys.empty()) image.tables.push_back(std::move(rows));
+  }
+  return image;
+}
+
+uint64_t Partitions::rows() const {
+  uint64_t rows = 0;
+  for (const std::unique_ptr<Table>& table : tables_) rows += table->rows();
+  return rows;
+}
+
+uint64_t Partitions::memory_bytes() const {
+  uint64_t bytes = 0;
+  for (const std::unique_ptr<Table>& table : tables_) {
+    const TableMemory memory = table->memory();
+    bytes += memory.index_bytes + memory.row_bytes;
+  }
+  return bytes;
+}
+
+void Partitions::refresh() {
+  since_max_ = {};
+  sealed_max_ = 0;
+  for (uint32_t p = 0; p < count_; ++p) {
+    const bool owned = owns(PartitionId(p));
+    owned_bytes_[p] = owned ? 1 : 0;
+    if (!owned) continue;
+    since_max_ = std::max(since_max_, since_[p]);
+    sealed_max_ = std::max(sealed_max_, sealed_[p]);
+  }
+}
+
+}  // namespace downpour::ps

@@ -1,0 +1,80 @@
+// Partitions: the unit of ownership. Variables, slots, version, watermarks, counts and metrics of a
+// partition are changed, saved, restored and moved together; this is where they are one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ps/core/bits.h"
+#include "ps/core/events.h"
+#include "ps/core/table.h"
+#include "ps/core/watermarks.h"
+#include "shared/base/result.h"
+#include "shared/checkpoint/image.h"
+
+namespace downpour::ps {
+
+/// All P partitions as one core sees them; those it does not own are empty.
+class Partitions {
+ public:
+  explicit Partitions(const PsConfig& config);
+
+  uint32_t count() const { return count_; }
+  const Bits& owned() const { return owned_; }
+  bool owns(PartitionId p) const { return contains(owned_, p); }
+  /// One byte a partition, 1 where owned: as Table::keys_in takes it.
+  const uint8_t* owned_bytes() const { return owned_bytes_.data(); }
+  /// The view in which the core took an owned partition, and the newest of them all.
+  ViewId since(PartitionId p) const { return since_[raw(p)]; }
+  ViewId since_max() const { return since_max_; }
+
+  /// Steps applied to each partition so far, plus one: the step that comes next.
+  const uint64_t* next_steps() const { return next_steps_.data(); }
+  uint64_t version(PartitionId p) const { return next_steps_[raw(p)] - 1; }
+  /// Of every owned partition, ascending.
+  void versions(std::vector<uint64_t>& out) const;
+  /// Ends a push: the parts' versions go up by one, whatever they held.
+  void step(const Bits& parts);
+
+  /// Epochs below this are sealed at the partition; the largest of all tells when nobody needs
+  /// asking.
+  uint32_t sealed(PartitionId p) const { return sealed_[raw(p)]; }
+  uint32_t sealed_max() const { return sealed_max_; }
+  void seal(uint32_t epochs);
+
+  /// Takes a partition that is not owned: empty.
+  void adopt(PartitionId p, ViewId since, uint32_t sealed_epochs);
+  /// The same, as the image says. On an error the partition stays not owned and empty.
+  Result<void> adopt(const checkpoint::PartitionImage& image, ViewId since, uint32_t sealed_epochs);
+  /// Forgets partitions and all they held.
+  void drop(const Bits& parts);
+  checkpoint::PartitionImage export_image(PartitionId p) const;
+
+  size_t table_count() const { return tables_.size(); }
+  const TableSpec& spec(TableId id) const { return specs_[raw(id)]; }
+  Table& table(TableId id) { return *tables_[raw(id)]; }
+  const Table& table(TableId id) const { return *tables_[raw(id)]; }
+  uint64_t rows() const;
+  uint64_t memory_bytes() const;
+
+  Watermarks& watermarks() { return watermarks_; }
+  const Watermarks& watermarks() const { return watermarks_; }
+
+ private:
+  void refresh();
+
+  uint32_t count_;
+  std::vector<TableSpec> specs_;
+  std::vector<std::unique_ptr<Table>> tables_;
+  Bits owned_;
+  std::vector<uint8_t> owned_bytes_;
+  std::vector<ViewId> since_;
+  ViewId since_max_;
+  std::vector<uint64_t> next_steps_;
+  std::vector<uint32_t> sealed_;
+  uint32_t sealed_max_ = 0;
+  Watermarks watermarks_;
+};
+
+}  // namespace downpour::ps

@@ -1,0 +1,364 @@
+#include "ps/core/ps_core.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace downpour::ps {
+namespace {
+
+constexpr size_t kStalenessBuckets = 64;
+
+template <typename... Bodies>
+bool is_any_of(const wire::Body& body) {
+  return (std::holds_alternative<Bodies>(body) || ...);
+}
+
+}  // namespace
+
+PsCore::PsCore(PsConfig config)
+    : config_(std::move(config)),
+      partitions_(config_),
+      handles_(config_.limits),
+      staging_(config_.limits),
+      buffers_(config_.limits.replies_max),
+      staleness_(kStalenessBuckets) {
+  DP_CHECK(config_.partition_bits >= 1 && config_.partition_bits <= 16, config_.partition_bits);
+}
+
+void PsCore::on_message(int64_t now_ns, PeerKey from, const wire::Message& message,
+                        Effects& effects) {
+  if (stopped_ || std::holds_alternative<wire::Reject>(message.body)) return;
+  const wire::Envelope& envelope = message.envelope;
+  if (std::optional<Error> error = fence(from, envelope)) {
+    return reject(from, envelope.request, *std::move(error), effects);
+  }
+  if (from == kChiefPeer) {
+    chief_heard_ns_ = now_ns;
+    term_ = std::max(term_, envelope.view.term);
+  }
+  if (const auto* pull = std::get_if<wire::Pull>(&message.body)) {
+    return on_pull(now_ns, from, message, *pull, effects);
+  }
+  if (const auto* push = std::get_if<wire::Push>(&message.body)) {
+    return on_push(now_ns, from, message, *push, effects);
+  }
+  if (!is_any_of<wire::Adopt, wire::View, wire::Save, wire::StatusRequest, wire::Sealed, wire::Stop,
+                 wire::Refused>(message.body)) {
+    return reject(from, envelope.request,
+                  {ErrorCode::kMalformed, "a ps takes no message of this kind"}, effects);
+  }
+  if (from != kChiefPeer) {
+    return reject(from, envelope.request,
+                  {ErrorCode::kPermission, "only the chief may send this to a ps"}, effects);
+  }
+  from_chief(envelope, message.body, effects);
+}
+
+std::optional<Error> PsCore::fence(PeerKey from, const wire::Envelope& envelope) const {
+  if (envelope.run != config_.run) {
+    return Error{ErrorCode::kUnavailable,
+                 str("this ps serves run ", config_.run, ", not run ", envelope.run)};
+  }
+  if (from == kChiefPeer && envelope.view.term < term_) {
+    return Error{ErrorCode::kUnavailable,
+                 str("a chief of term ", term_, " has taken over from term ", envelope.view.term)};
+  }
+  return std::nullopt;
+}
+
+void PsCore::from_chief(const wire::Envelope& envelope, const wire::Body& body, Effects& effects) {
+  if (const auto* adopt = std::get_if<wire::Adopt>(&body)) {
+    on_adopt(envelope, *adopt, effects);
+  } else if (const auto* view = std::get_if<wire::View>(&body)) {
+    on_view(envelope, *view, effects);
+  } else if (const auto* save = std::get_if<wire::Save>(&body)) {
+    on_save(envelope, *save, effects);
+  } else if (const auto* status = std::get_if<wire::StatusRequest>(&body)) {
+    on_status(envelope, *status, effects);
+  } else if (const auto* sealed = std::get_if<wire::Sealed>(&body)) {
+    partitions_.seal(sealed->epochs);
+  } else if (const auto* stop = std::get_if<wire::Stop>(&body)) {
+    on_stop(envelope, *stop, effects);
+  } else if (const auto* refused = std::get_if<wire::Refused>(&body)) {
+    stopped_ = true;
+    effects.exit = Exit{exit_code(refused->code), str("refused by the chief: ", refused->what)};
+  }
+}
+
+void PsCore::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt, Effects& effects) {
+  const auto answer = [&](std::string error) {
+    const bool ok = error.empty();
+    send(kChiefPeer, envelope.request,
+         wire::Adopted{.since = adopt.since, .ok = ok, .error = std::move(error)}, {}, effects);
+  };
+  Loading loading{.id = next_load_id_,
+                  .request = envelope.request,
+                  .since = adopt.since,
+                  .sealed_epochs = adopt.sealed_epochs,
+                  .parts = bits_for(partitions_.count()),
+                  .wanted = {},
+                  .has_image = bits_for(partitions_.count())};
+  for (const PartitionId p : adopt.partitions) {
+    if (raw(p) >= partitions_.count()) return answer(str("there is no partition ", p));
+    insert(loading.parts, p);
+  }
+  for (const wire::ImageRef& image : adopt.images) {
+    const PartitionId p = image.partition;
+    if (raw(p) >= partitions_.count() || !contains(loading.parts, p) ||
+        contains(loading.has_image, p)) {
+      return answer(str("the image of partition ", p, " is one too many"));
+    }
+    insert(loading.has_image, p);
+  }
+  for (Loading& other : loading_) {
+    if (other.since != adopt.since || other.parts != loading.parts) continue;
+    other.request = envelope.request;  // asked again: the answer comes when the images are there
+    return;
+  }
+  loading.wanted = loading.parts;
+  for_each(loading.parts, [&](PartitionId p) {
+    if (partitions_.owns(p) && partitions_.since(p) == adopt.since) erase(loading.wanted, p);
+  });
+  if (none(loading.wanted)) return answer("");
+  if (adopt.since <= view_.id || adopt.since.term < term_) {
+    return answer(str("superseded: view ", view_.id, " of term ", term_, " is known here"));
+  }
+  if (loading_.size() >= config_.limits.loads_max) return answer("too many loads at once");
+
+  for (Loading& other : loading_) {
+    for_each(loading.wanted, [&](PartitionId p) { erase(other.wanted, p); });
+  }
+  release(loading.wanted);
+  Load load{.id = loading.id, .folder = adopt.folder, .images = {}};
+  for (const wire::ImageRef& image : adopt.images) {
+    if (contains(loading.wanted, image.partition)) load.images.push_back(image);
+  }
+  if (load.images.empty()) {
+    for_each(loading.wanted,
+             [&](PartitionId p) { partitions_.adopt(p, adopt.since, adopt.sealed_epochs); });
+    return answer("");
+  }
+  ++next_load_id_;
+  effects.loads.push_back(std::move(load));
+  loading_.push_back(std::move(loading));
+}
+
+void PsCore::on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImage>> images,
+                       Effects& effects) {
+  const auto found = std::find_if(loading_.begin(), loading_.end(),
+                                  [&](const Loading& loading) { return loading.id == id; });
+  if (stopped_ || found == loading_.end()) return;
+  const Loading loading = std::move(*found);
+  loading_.erase(found);
+  Result<void> taken;
+  if (!images) {
+    taken = std::move(images).error();
+  } else {
+    taken = take_images(loading, *images);
+    if (!taken) release(loading.wanted);
+  }
+  handles_.clear();
+  staging_.clear();
+  send(kChiefPeer, loading.request,
+       wire::Adopted{.since = loading.since,
+                     .ok = taken.has_value(),
+                     .error = taken ? std::string() : taken.error().what},
+       {}, effects);
+}
+
+Result<void> PsCore::take_images(const Loading& loading,
+                                 const std::vector<checkpoint::PartitionImage>& images) {
+  if (none(loading.wanted)) {
+    return Error{ErrorCode::kUnavailable, "superseded while the images were read"};
+  }
+  Bits empty = loading.wanted;
+  for (const checkpoint::PartitionImage& image : images) {
+    const PartitionId p = image.partition;
+    if (raw(p) >= partitions_.count() || !contains(loading.has_image, p)) {
+      return Error{ErrorCode::kBadData, str("partition ", p, " was not asked for")};
+    }
+    if (!contains(loading.wanted, p)) continue;
+    if (!contains(empty, p)) {
+      return Error{ErrorCode::kBadData, str("partition ", p, " came twice")};
+    }
+    DP_TRY_VOID(partitions_.adopt(image, loading.since, loading.sealed_epochs));
+    erase(empty, p);
+  }
+  std::optional<PartitionId> missing;
+  for_each(empty, [&](PartitionId p) {
+    if (contains(loading.has_image, p)) {
+      missing = p;
+    } else {
+      partitions_.adopt(p, loading.since, loading.sealed_epochs);
+    }
+  });
+  if (missing) return Error{ErrorCode::kBadData, str("no image of partition ", *missing)};
+  return {};
+}
+
+void PsCore::on_view(const wire::Envelope& envelope, const wire::View& view, Effects& effects) {
+  if (view.id <= view_.id || view.id.term < term_) return;  // repeated or late
+  if (view.partitions.size() != partitions_.count()) {
+    return reject(kChiefPeer, envelope.request,
+                  {ErrorCode::kMalformed, str("view ", view.id, " has ", view.partitions.size(),
+                                              " partitions, not ", partitions_.count())},
+                  effects);
+  }
+  const auto mine = [&](uint32_t owner) {
+    return owner < view.owners.size() && view.owners[owner].incarnation == config_.incarnation &&
+           view.owners[owner].thread == config_.thread;
+  };
+  term_ = std::max(term_, view.id.term);
+  view_ = view;
+  Bits lost = bits_for(partitions_.count());
+  for_each(partitions_.owned(), [&](PartitionId p) {
+    const wire::Placement& placement = view.partitions[raw(p)];
+    if (view.id < partitions_.since(p)) return;  // adopted for a view to come
+    if (!mine(placement.owner) || placement.since != partitions_.since(p)) insert(lost, p);
+  });
+  if (!none(lost)) release(lost);
+  for (Loading& loading : loading_) {
+    if (view.id < loading.since) continue;
+    for (uint32_t p = 0; p < partitions_.count(); ++p) {
+      if (!mine(view.partitions[p].owner)) erase(loading.wanted, PartitionId(p));
+    }
+  }
+}
+
+void PsCore::release(const Bits& parts) {
+  Bits held = parts;
+  for (size_t w = 0; w < held.size(); ++w) held[w] &= partitions_.owned()[w];
+  partitions_.drop(held);
+  handles_.clear();
+  staging_.clear();
+}
+
+void PsCore::on_save(const wire::Envelope& envelope, const wire::Save& save, Effects& effects) {
+  if (saved_ && saved_->checkpoint == save.checkpoint) {
+    return send(kChiefPeer, envelope.request, *saved_, {}, effects);
+  }
+  for (Saving& saving : saving_) {
+    if (saving.checkpoint != save.checkpoint) continue;
+    saving.request = envelope.request;  // asked again while it is written
+    return;
+  }
+  if (saving_.size() >= config_.limits.saves_max) {
+    return reject(kChiefPeer, envelope.request,
+                  {ErrorCode::kUnavailable, "too many checkpoints are being written"}, effects);
+  }
+  Store store{.checkpoint = save.checkpoint, .folder = save.folder, .images = {}};
+  for_each(partitions_.owned(),
+           [&](PartitionId p) { store.images.push_back(partitions_.export_image(p)); });
+  effects.stores.push_back(std::move(store));
+  saving_.push_back({save.checkpoint, envelope.request, partitions_.rows()});
+}
+
+void PsCore::on_stored(ViewId checkpoint, Result<std::vector<wire::ImageRef>> images,
+                       Effects& effects) {
+  const auto found = std::find_if(saving_.begin(), saving_.end(), [&](const Saving& saving) {
+    return saving.checkpoint == checkpoint;
+  });
+  if (stopped_ || found == saving_.end()) return;
+  const Saving saving = *found;
+  saving_.erase(found);
+  wire::Saved saved{.checkpoint = checkpoint,
+                    .ok = images.has_value(),
+                    .error = {},
+                    .images = {},
+                    .rows = saving.rows};
+  if (images) {
+    saved.images = *std::move(images);
+    saved_ = saved;
+  } else {
+    saved.error = images.error().what;  // not remembered: asked again it is tried again
+  }
+  send(kChiefPeer, saving.request, std::move(saved), {}, effects);
+}
+
+void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest& status,
+                       Effects& effects) {
+  wire::StatusReply reply{.round = status.round,
+                          .epoch = status.epoch,
+                          .view = view_.id,
+                          .partitions = {},
+                          .ended = {},
+                          .open = {},
+                          .metrics = {},
+                          .failure = failure_};
+  const Watermarks& watermarks = partitions_.watermarks();
+  std::optional<IntervalSet> ended;
+  for_each(partitions_.owned(), [&](PartitionId p) {
+    wire::PartitionStatus partition{
+        .partition = p, .since = partitions_.since(p), .version = partitions_.version(p)};
+    IntervalSet here;
+    if (status.epoch < partitions_.sealed(p)) {  // its counts are the manifest's now
+      partition.shards_ended = status.shards;
+      if (status.shards > 0) here.assign({{0, status.shards}});
+    } else if (const Watermarks::Sums* sums = watermarks.sums(status.epoch, p)) {
+      partition.shards_ended = uint32_t(sums->ended.size());
+      partition.counts = sums->counts;
+      here = sums->ended;
+      if (reply.metrics.size() < sums->metrics.size()) reply.metrics.resize(sums->metrics.size());
+      for (size_t i = 0; i < sums->metrics.size(); ++i) reply.metrics[i] += sums->metrics[i];
+    }
+    reply.partitions.push_back(partition);
+    if (ended) {
+      ended->intersect(here);
+    } else {
+      ended = std::move(here);
+    }
+  });
+  if (ended) reply.ended = ended->intervals();
+  reply.open = watermarks.open(status.epoch, partitions_.owned());
+  send(kChiefPeer, envelope.request, std::move(reply), {}, effects);
+}
+
+void PsCore::on_stop(const wire::Envelope& envelope, const wire::Stop& stop, Effects& effects) {
+  stopped_ = true;
+  send(kChiefPeer, envelope.request, wire::Goodbye{.last = heartbeat()}, {}, effects);
+  effects.exit = Exit{stop.code, stop.reason};
+}
+
+void PsCore::on_tick(int64_t now_ns, Effects& effects) {
+  if (stopped_) return;
+  handles_.expire(now_ns);
+  staging_.expire(now_ns);
+  if (!chief_heard_ns_) chief_heard_ns_ = now_ns;
+  const int64_t silence_ns = now_ns - *chief_heard_ns_;
+  if (config_.chief_silence_ns_max > 0 && silence_ns > config_.chief_silence_ns_max) {
+    stopped_ = true;
+    effects.exit = Exit{exit_code(ErrorCode::kPeersLost),
+                        str("nothing heard of the chief for ", silence_ns / kSecond, " s")};
+    return;
+  }
+  if (heartbeat_sent_ns_ && now_ns - *heartbeat_sent_ns_ < config_.heartbeat_ns) return;
+  heartbeat_sent_ns_ = now_ns;
+  send(kChiefPeer, RequestId{}, heartbeat(), {}, effects);
+}
+
+wire::Heartbeat PsCore::heartbeat() const {
+  wire::Heartbeat beat;
+  beat.incarnation = config_.incarnation;
+  beat.rows = partitions_.rows();
+  beat.table_bytes = partitions_.memory_bytes();
+  beat.pulled_bytes = pulled_bytes_;
+  beat.pushed_bytes = pushed_bytes_;
+  beat.staleness = staleness_;
+  beat.had_it = had_it_;
+  beat.gaps = gaps_;
+  return beat;
+}
+
+void PsCore::send(PeerKey to, RequestId request, wire::Body body, Bytes values, Effects& effects) {
+  effects.sends.push_back(
+      {to, wire::Message{.envelope = {.run = config_.run, .view = view_.id, .request = request},
+                         .body = std::move(body),
+                         .keys = {},
+                         .values = std::move(values)}});
+}
+
+void PsCore::reject(PeerKey to, RequestId request, Error error, Effects& effects) {
+  send(to, request, wire::Reject{.code = error.code, .what = std::move(error.what)}, {}, effects);
+}
+
+}  // namespace downpour::ps

@@ -1,0 +1,141 @@
+// PsCore: the deterministic state machine of one ps thread. It owns partitions, answers pulls and
+// pushes, and does what the chief says. No socket, file, thread or clock: events in, effects out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ps/core/buffer_pool.h"
+#include "ps/core/events.h"
+#include "ps/core/handles.h"
+#include "ps/core/partition.h"
+#include "ps/core/staging.h"
+#include "shared/base/result.h"
+#include "shared/wire/messages.h"
+
+namespace downpour::ps {
+
+/// One core. The same events in the same order give the same effects, bit for bit. Nothing that a
+/// peer sends stops it or grows it beyond PsLimits; what cannot be served is answered by a typed
+/// Reject.
+class PsCore {
+ public:
+  /// `config` comes from this process's own job: 1 <= partition_bits <= 16 is checked here.
+  explicit PsCore(PsConfig config);
+
+  /// A message from a peer. Replies echo its request id and carry the run and the newest view.
+  void on_message(int64_t now_ns, PeerKey from, const wire::Message& message, Effects& effects);
+  /// The images of Load effect `id`, or why they could not be read.
+  void on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImage>> images,
+                 Effects& effects);
+  /// Where the images of the Store effect of `checkpoint` lie now, or why they could not be
+  /// written.
+  void on_stored(ViewId checkpoint, Result<std::vector<wire::ImageRef>> images, Effects& effects);
+  /// Some time has passed: heartbeats, ages, the chief's silence. Call it every 100 ms or so.
+  void on_tick(int64_t now_ns, Effects& effects);
+
+  const wire::View& view() const { return view_; }
+  const Partitions& partitions() const { return partitions_; }
+  const Handles& handles() const { return handles_; }
+  const Staging& staging() const { return staging_; }
+  wire::Heartbeat heartbeat() const;
+
+ private:
+  /// Partitions that wait for their images.
+  struct Loading {
+    uint64_t id = 0;
+    RequestId request{};
+    ViewId since;
+    uint32_t sealed_epochs = 0;
+    Bits parts;   // asked for
+    Bits wanted;  // still to be taken: not given to others meanwhile
+    Bits has_image;
+  };
+  /// A checkpoint being stored, or the last one that was.
+  struct Saving {
+    ViewId checkpoint;
+    RequestId request{};
+    uint64_t rows = 0;
+  };
+  /// What becomes of each part of one push.
+  struct Admission {
+    Bits covered;
+    Bits apply;  // watermark == batch
+    uint32_t gaps = 0;
+    bool refused = false;                 // a part is not ours, or not under the sender\'s view
+    std::vector<wire::PartReply> others;  // ascending
+  };
+  /// Checked pointers of one message's payload, ready to be applied.
+  struct Piece {
+    const std::vector<wire::Section>* sections = nullptr;
+    const uint8_t* keys = nullptr;
+    const uint32_t* rows = nullptr;  // null: look the keys up
+    const uint8_t* values = nullptr;
+    const std::vector<uint64_t>* versions = nullptr;
+    bool versions_of_owned = false;  // else of the covered partitions
+  };
+
+  // ps_core.cc: membership, checkpoints, completion
+  std::optional<Error> fence(PeerKey from, const wire::Envelope& envelope) const;
+  void from_chief(const wire::Envelope& envelope, const wire::Body& body, Effects& effects);
+  void on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt, Effects& effects);
+  void on_view(const wire::Envelope& envelope, const wire::View& view, Effects& effects);
+  void on_save(const wire::Envelope& envelope, const wire::Save& save, Effects& effects);
+  void on_status(const wire::Envelope& envelope, const wire::StatusRequest& status,
+                 Effects& effects);
+  void on_stop(const wire::Envelope& envelope, const wire::Stop& stop, Effects& effects);
+  void release(const Bits& parts);
+  Result<void> take_images(const Loading& loading,
+                           const std::vector<checkpoint::PartitionImage>& images);
+  void send(PeerKey to, RequestId request, wire::Body body, Bytes values, Effects& effects);
+  void reject(PeerKey to, RequestId request, Error error, Effects& effects);
+
+  // serve.cc: pulls and pushes
+  void on_pull(int64_t now_ns, PeerKey from, const wire::Message& message, const wire::Pull& pull,
+               Effects& effects);
+  void on_push(int64_t now_ns, PeerKey from, const wire::Message& message, const wire::Push& push,
+               Effects& effects);
+  Result<uint64_t> value_bytes(const std::vector<wire::Section>& sections, const Bytes& keys) const;
+  bool keys_in(const std::vector<wire::Section>& sections, const uint8_t* keys,
+               const uint8_t* mask) const;
+  Result<void> check_push(const wire::Push& push, const Bytes& keys, const Bytes& values);
+  void admit(ViewId worker_view, const wire::Push& push);
+  void admit_one_by_one(ViewId worker_view, const wire::Push& push);
+  Result<bool> resolve(const wire::Push& push, const Bytes& keys, const Bytes& values,
+                       Piece& piece);
+  Result<void> apply_fragment(int64_t now_ns, const wire::Message& message, const wire::Push& push);
+  Result<void> apply_whole(const wire::Push& push, const std::vector<Piece>& pieces);
+  void apply_piece(const Piece& piece, const uint8_t* admitted);
+  void check_sums(const wire::Push& push);
+  void count_staleness(const Piece& piece);
+  void answer_others(wire::PartStatus status, uint32_t watermark);
+  /// A refused worker must know a view that is no older.
+  ViewId view_to_reach() const;
+  const uint8_t* bytes_of(const Bits& bits, std::vector<uint8_t>& scratch) const;
+
+  PsConfig config_;
+  Partitions partitions_;
+  Handles handles_;
+  Staging staging_;
+  BufferPool buffers_;
+  wire::View view_;
+  uint32_t term_ = 0;  // newest a chief has shown
+  std::vector<Loading> loading_;
+  uint64_t next_load_id_ = 1;
+  std::vector<Saving> saving_;
+  std::optional<wire::Saved> saved_;  // the last one, for a repeated Save
+  std::string failure_;
+  bool stopped_ = false;
+  std::optional<int64_t> chief_heard_ns_;
+  std::optional<int64_t> heartbeat_sent_ns_;
+  std::vector<uint64_t> staleness_;
+  uint64_t pulled_bytes_ = 0, pushed_bytes_ = 0, had_it_ = 0, gaps_ = 0;
+
+  Admission admission_;  // scratch of on_push, kept for its memory
+  std::vector<Piece> pieces_;
+  std::vector<uint8_t> covered_bytes_, admitted_bytes_;
+};
+
+}  // namespace downpour::ps

@@ -1,0 +1,277 @@
+#include "ps/core/ps_core.h"
+
+#include <numeric>
+
+#include <catch2/catch.hpp>
+
+#include "shared/base/rng.h"
+
+namespace downpour::ps {
+namespace {
+
+PsConfig small_config() {
+  const OptimizerSpec sgd{.type = OptimizerType::kSgd, .learning_rate = 1.0F};
+  PsConfig config;
+  config.run = 7;
+  config.incarnation = Incarnation{1};
+  config.partition_bits = 2;
+  config.tables = {{.name = "t", .members = {{.name = "v", .dim = 4, .optimizer = sgd}}}};
+  return config;
+}
+
+struct Harness {
+  explicit Harness(const PsConfig& config = small_config()) : core(config) {
+    wire::Adopt adopt{.since = {1, 1}};
+    for (uint32_t p = 0; p < uint32_t{1} << config.partition_bits; ++p) {
+      adopt.partitions.push_back(PartitionId(p));
+      all.insert(PartitionId(p));
+    }
+    step(kChiefPeer, adopt);
+  }
+  /// Sends one message; the reply to it.
+  wire::Message step(PeerKey from, wire::Body body, Bytes keys = {}, Bytes values = {}) {
+    wire::Message message{.envelope = {.run = 7, .view = {1, 1}, .request = RequestId{++requests}},
+                          .body = std::move(body),
+                          .keys = std::move(keys),
+                          .values = std::move(values)};
+    effects.clear();
+    core.on_message(0, from, message, effects);
+    return effects.sends.empty() ? wire::Message{} : effects.sends.back().message;
+  }
+  wire::Push push(BatchId batch) {
+    return {.worker = Incarnation{9}, .batch = batch, .records = 1, .covered = all};
+  }
+
+  PsCore core;
+  Effects effects;
+  wire::PartitionSet all;
+  uint64_t requests = 0;
+};
+
+Bytes keys_to(uint64_t n) {
+  std::vector<uint64_t> keys(n);
+  std::iota(keys.begin(), keys.end(), uint64_t{0});
+  return Bytes::of(std::move(keys));
+}
+
+TEST_CASE("a pull that would not fit a frame is refused", "[ps][core]") {
+  Harness ps;
+  const uint32_t most = wire::kFrameBytesMax / 16;
+  const auto fits = ps.step(9, wire::Pull{.sections = {{TableId{0}, most}}}, keys_to(most));
+  CHECK(std::get<wire::PullReply>(fits.body).status == wire::PullStatus::kOk);
+  CHECK(fits.values.size() == wire::kFrameBytesMax);
+  const auto over = ps.step(9, wire::Pull{.sections = {{TableId{0}, most + 1}}}, keys_to(most + 1));
+  CHECK(std::get<wire::Reject>(over.body).code == ErrorCode::kMalformed);
+}
+
+TEST_CASE("replies not yet sent are bounded, and their memory is used again", "[ps][core]") {
+  PsConfig config = small_config();
+  config.limits.replies_max = 2;
+  Harness ps(config);
+  const auto pull = [&] {
+    return ps.step(9, wire::Pull{.sections = {{TableId{0}, 8}}}, keys_to(8));
+  };
+  wire::Message first = pull();
+  const uint8_t* memory = first.values.data();
+  const wire::Message second = pull();
+  CHECK(second.values.data() != memory);
+  CHECK(std::get<wire::PullReply>(pull().body).status == wire::PullStatus::kOverloaded);
+  first = {};
+  const wire::Message third = pull();
+  CHECK(third.values.data() == memory);
+}
+
+TEST_CASE("only the chief gives orders", "[ps][core]") {
+  Harness ps;
+  const auto reply = ps.step(9, wire::Stop{});
+  CHECK(std::get<wire::Reject>(reply.body).code == ErrorCode::kPermission);
+  CHECK_FALSE(ps.effects.exit);
+  // A reject is never answered, or two processes could go on for ever.
+  CHECK(std::holds_alternative<wire::Hello>(ps.step(9, wire::Reject{}).body));
+  CHECK(ps.effects.sends.empty());
+}
+
+TEST_CASE("a core refused by the chief ends with the chief's reason", "[ps][core]") {
+  Harness ps;
+  ps.step(kChiefPeer, wire::Refused{.code = ErrorCode::kUnavailable, .what = "the job has ended"});
+  REQUIRE(ps.effects.exit);
+  CHECK(ps.effects.exit->code == 69);
+}
+
+TEST_CASE("epochs and shards that a peer opens are bounded", "[ps][core]") {
+  PsConfig config = small_config();
+  config.limits.epochs_open_max = 2;
+  config.limits.shards_open_max = 3;
+  Harness ps(config);
+  const auto applies = [&](uint32_t epoch, uint32_t shard) {
+    const auto reply = ps.step(9, ps.push({epoch, shard, 0}));
+    return std::holds_alternative<wire::PushReply>(reply.body);
+  };
+  CHECK(applies(5, 0));
+  CHECK(applies(900, 0));
+  CHECK_FALSE(applies(6, 0));
+  CHECK(applies(5, 77));
+  CHECK_FALSE(applies(5, 78));
+  CHECK(applies(5, 0));  // had it
+}
+
+TEST_CASE("staged fragments are bounded for each worker and in all", "[ps][core]") {
+  PsConfig config = small_config();
+  config.limits.staged_bytes_per_worker_max = 8 * kKiB;
+  config.limits.staged_bytes_max = 16 * kKiB;
+  Harness ps(config);
+  for (uint64_t worker = 1; worker <= 50; ++worker) {
+    for (uint32_t shard = 0; shard < 50; ++shard) {
+      wire::Push push = ps.push({0, shard, 0});
+      push.worker = Incarnation{worker};
+      push.fragments = 3;
+      push.sections = {{TableId{0}, 16}};
+      const auto reply = ps.step(worker, push, keys_to(16), Bytes::of(std::vector<float>(64)));
+      CHECK(std::get<wire::PushReply>(reply.body).others.at(0).status == wire::PartStatus::kStaged);
+      CHECK(ps.core.staging().bytes() <= 16 * kKiB);
+    }
+  }
+  wire::Push push = ps.push({0, 0, 0});
+  push.fragments = 3;
+  push.sections = {{TableId{0}, 600}};
+  const auto reply = ps.step(9, push, keys_to(600), Bytes::of(std::vector<float>(2400)));
+  CHECK(std::get<wire::Reject>(reply.body).code == ErrorCode::kUnavailable);
+}
+
+TEST_CASE("handles are bounded by bytes of one worker and of all", "[ps][core]") {
+  PsConfig config = small_config();
+  config.limits.handle_bytes_per_worker_max = 4 * kKiB;
+  config.limits.handle_bytes_max = 10 * kKiB;
+  Harness ps(config);
+  for (uint64_t worker = 1; worker <= 20; ++worker) {
+    for (int i = 0; i < 20; ++i) {
+      ps.step(
+          worker,
+          wire::Pull{
+              .worker = Incarnation{worker}, .keep_handle = true, .sections = {{TableId{0}, 32}}},
+          keys_to(32));
+      CHECK(ps.core.handles().bytes() <= 10 * kKiB);
+    }
+  }
+  CHECK(ps.core.handles().size() > 4);
+}
+
+/// A body and payload of random shape: half sensible, half not.
+wire::Message random_message(Rng& rng, uint32_t views) {
+  wire::Message m;
+  const auto small = [&] { return uint32_t(rng.below(5)); };
+  m.envelope = {.run = rng.below(20) == 0 ? 8U : 7U,
+                .view = {1, rng.below(4) == 0 ? small() : 1000000},
+                .request = RequestId{rng.below(8)}};
+  std::vector<wire::Section> sections(rng.below(3));
+  for (wire::Section& section : sections) section = {TableId{uint32_t(rng.below(3))}, small()};
+  std::vector<uint64_t> keys(rng.below(6));
+  for (uint64_t& key : keys) key = rng.below(2) == 0 ? rng.below(4) : rng.next();
+  m.keys = Bytes::of(std::move(keys));
+  if (m.keys.size() > 0 && rng.below(4) == 0) m.keys = m.keys.slice(0, m.keys.size() - 1);
+  m.values = Bytes::of(std::vector<float>(rng.below(10), 1.0F));
+  if (rng.below(2) == 0) {  // nothing, and well-formed
+    sections.clear();
+    m.keys = m.values = {};
+  }
+  wire::PartitionSet covered;
+  for (uint32_t i = small(); i > 0; --i) covered.insert(PartitionId{uint32_t(rng.below(5))});
+  const ViewId since{1, uint32_t(rng.below(views))};
+  switch (rng.below(60)) {
+    case 0:
+      m.body = wire::Adopt{.since = since,
+                           .partitions = {PartitionId{small()}, PartitionId{small()}},
+                           .images = std::vector<wire::ImageRef>(rng.below(2))};
+      break;
+    case 1: {
+      wire::View view{.id = since, .owners = std::vector<wire::Owner>(rng.below(3))};
+      for (wire::Owner& owner : view.owners) owner.incarnation = Incarnation{rng.below(3)};
+      view.partitions.resize(rng.below(8) == 0 ? 3 : 4);
+      for (wire::Placement& p : view.partitions) p = {.owner = small(), .since = {1, small()}};
+      m.body = view;
+      break;
+    }
+    case 2:
+      m.body = wire::StatusRequest{.epoch = small(), .shards = uint32_t(rng.next())};
+      break;
+    case 3:
+      if (rng.below(2) == 0) {
+        m.body = wire::Save{.checkpoint = since, .folder = "x"};
+      } else {
+        m.body = wire::Sealed{.epochs = rng.below(3) == 0 ? uint32_t(rng.next()) : small()};
+      }
+      break;
+    case 4:
+    case 5:
+    case 6:
+    case 7:
+    case 8:
+    case 9:
+      m.body = wire::Pull{
+          .worker = Incarnation{rng.below(3)}, .keep_handle = true, .sections = sections};
+      break;
+    default:
+      m.body = wire::Push{
+          .worker = Incarnation{rng.below(3)},
+          .batch = {small(), small(), rng.below(30) == 0 ? uint32_t(rng.next()) : small()},
+          .records = small(),
+          .end = rng.below(4) == 0,
+          .counts = {.batches = small()},
+          .covered = covered,
+          .handle = RequestId{rng.below(3) == 0 ? rng.below(8) : 0},
+          .fragment = small() / 2,
+          .fragments = small() / 2 + (rng.below(9) == 0 ? 0 : 1),
+          .pulled_versions = std::vector<uint64_t>(rng.below(3), rng.below(9)),
+          .sections = sections,
+          .metrics = std::vector<OutputSums>(rng.below(3))};
+  }
+  if (auto* push = std::get_if<wire::Push>(&m.body); push != nullptr && rng.below(2) == 0) {
+    push->covered = {{rng.below(15) + 1}};  // like a worker's, so that the state moves on
+    push->batch.batch = uint32_t(rng.below(2));
+    push->fragment = 0;
+    push->fragments = 1;
+    push->pulled_versions.clear();
+    push->counts.batches = push->batch.batch;
+  }
+  return m;
+}
+
+TEST_CASE("nothing that a peer sends stops the core", "[ps][core]") {
+  uint64_t applied = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    PsConfig config = small_config();
+    config.tables.push_back(
+        {.name = "d",
+         .kind = TableKind::kDense,
+         .members = {{.name = "d", .shape = {5000}, .optimizer = {.type = OptimizerType::kSgd}}}});
+    Harness ps(config);
+    Rng rng(seed);
+    for (int i = 0; i < 2000; ++i) {
+      const wire::Message message = random_message(rng, uint32_t(i) + 4);
+      if (i % 100 == 0) {
+        wire::Adopt adopt{.since = {1, uint32_t(i) + 5}};
+        for (uint32_t p = 0; p < 4; ++p) adopt.partitions.push_back(PartitionId(p));
+        ps.step(kChiefPeer, adopt);
+      }
+      const bool order = !std::holds_alternative<wire::Pull>(message.body) &&
+                         !std::holds_alternative<wire::Push>(message.body);
+      ps.effects.clear();
+      ps.core.on_message(i, order ? kChiefPeer : 5, message, ps.effects);
+      for (const Send& send : ps.effects.sends) {
+        if (const auto* reply = std::get_if<wire::PushReply>(&send.message.body))
+          applied += reply->applied.size();
+      }
+      const std::vector<Store> stores = std::move(ps.effects.stores);
+      const std::vector<Load> loads = std::move(ps.effects.loads);
+      for (const Store& store : stores)
+        ps.core.on_stored(store.checkpoint, std::vector<wire::ImageRef>{}, ps.effects);
+      for (const Load& load : loads)
+        ps.core.on_loaded(load.id, std::vector<checkpoint::PartitionImage>{}, ps.effects);
+    }
+    CHECK(ps.core.partitions().watermarks().rows() <= 25);
+  }
+  CHECK(applied > 1000);  // else most of it went nowhere
+}
+
+}  // namespace
+}  // namespace downpour::ps

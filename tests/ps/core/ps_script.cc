@@ -1,0 +1,432 @@
+#include "tests/ps/core/ps_script.h"
+
+#include <catch2/catch.hpp>
+
+#include "shared/base/hash.h"
+
+namespace downpour::ps {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::string part;
+  std::istringstream in(text);
+  while (std::getline(in, part, separator)) parts.push_back(part);
+  return parts;
+}
+
+ViewId parse_view(const std::string& text) {
+  const auto parts = split(text, '.');
+  return {uint32_t(std::stoul(parts.at(0))), uint32_t(std::stoul(parts.at(1)))};
+}
+
+BatchId parse_batch(const std::string& text) {
+  const auto parts = split(text, '/');
+  return {uint32_t(std::stoul(parts.at(0))), uint32_t(std::stoul(parts.at(1))),
+          uint32_t(std::stoul(parts.at(2)))};
+}
+
+std::vector<PartitionId> parse_partitions(const std::string& text) {
+  std::vector<PartitionId> partitions;
+  for (const std::string& range : split(text, ',')) {
+    const auto ends = split(range, '-');
+    for (uint32_t p = uint32_t(std::stoul(ends.front())); p <= std::stoul(ends.back()); ++p) {
+      partitions.push_back(PartitionId(p));
+    }
+  }
+  return partitions;
+}
+
+wire::PartitionSet parse_set(const std::string& text) {
+  wire::PartitionSet set;
+  for (const PartitionId p : parse_partitions(text)) set.insert(p);
+  return set;
+}
+
+template <typename T>
+std::vector<T> parse_numbers(const std::string& text) {
+  std::vector<T> numbers;
+  for (const std::string& number : split(text, ',')) numbers.push_back(T(std::stod(number)));
+  return numbers;
+}
+
+template <typename Numbers>
+std::string join(const Numbers& numbers) {
+  std::string text;
+  for (const auto& n : numbers) text += (text.empty() ? "" : ",") + str(n);
+  return text.empty() ? "-" : text;
+}
+
+std::string print_set(const wire::PartitionSet& set) {
+  std::vector<PartitionId> members;
+  set.for_each([&](PartitionId p) { members.push_back(p); });
+  return join(members);
+}
+
+std::string print_counts(const wire::ShardCounts& c) {
+  return str("batches=", c.batches, " read=", c.read, " applied=", c.applied);
+}
+
+std::string print_status(const wire::StatusReply& reply) {
+  std::string text = str("status round=", reply.round, " epoch=", reply.epoch, " ended=");
+  for (const wire::Interval& i : reply.ended) text += str('[', i.begin, ',', i.end, ')');
+  text += reply.ended.empty() ? "- open=" : " open=";
+  for (const wire::ShardWatermark& open : reply.open)
+    text += str('{', open.shard, '@', open.watermark, '}');
+  if (reply.open.empty()) text += "-";
+  for (const OutputSums& sums : reply.metrics) text += str(" loss=", sums.loss);
+  if (!reply.failure.empty()) text += "\n    failure: " + reply.failure;
+  for (const wire::PartitionStatus& p : reply.partitions) {
+    text += str("\n    ", p.partition, ": since=", p.since, " version=", p.version,
+                " shards_ended=", p.shards_ended, ' ', print_counts(p.counts));
+  }
+  return text;
+}
+
+const char* name_of(wire::PartStatus status) {
+  switch (status) {
+    case wire::PartStatus::kApplied:
+      return "applied";
+    case wire::PartStatus::kHadIt:
+      return "had it";
+    case wire::PartStatus::kGap:
+      return "gap";
+    case wire::PartStatus::kNotMine:
+      return "not mine";
+    case wire::PartStatus::kUnknownPull:
+      return "unknown pull";
+    case wire::PartStatus::kStaged:
+      return "staged";
+    case wire::PartStatus::kQuarantined:
+      return "quarantined";
+  }
+  return "?";
+}
+
+std::string print_push(const wire::PushReply& reply) {
+  std::string text = str("push ", reply.batch, " applied=", print_set(reply.applied));
+  for (const wire::PartReply& part : reply.others) {
+    text += str(", ", part.partition, ": ", name_of(part.status), " (");
+    text += part.watermark == wire::kShardEnded ? "ended)" : str("at ", part.watermark, ')');
+  }
+  return text;
+}
+
+std::string print_pull(const wire::PullReply& reply, const Bytes& values) {
+  if (reply.status == wire::PullStatus::kWrongView)
+    return str("pull: wrong view, here it is ", reply.view);
+  if (reply.status == wire::PullStatus::kOverloaded) return "pull: overloaded";
+  std::vector<float> floats;
+  for (size_t i = 0; i < values.count<float>(); ++i) floats.push_back(values.load<float>(i));
+  return str("pull values=", join(floats), " versions=", join(reply.versions));
+}
+
+constexpr uint64_t kRun = 7;
+constexpr uint32_t kNewcomer = 100;
+
+/// The nth smallest key of a table that lies in a partition.
+uint64_t key_in(TableId table, PartitionId p, uint32_t nth, uint32_t bits) {
+  for (uint64_t key = 0;; ++key) {
+    if (partition_of(row_hash(table, key), bits) == p && nth-- == 0) return key;
+  }
+}
+
+std::string key_name(TableId table, uint64_t key, uint32_t bits) {
+  const PartitionId p = partition_of(row_hash(table, key), bits);
+  uint32_t nth = 0;
+  for (uint64_t k = 0; k < key; ++k) nth += partition_of(row_hash(table, k), bits) == p ? 1 : 0;
+  return str('p', p, '.', nth);
+}
+
+}  // namespace
+
+std::string Command::option(const std::string& name, const std::string& otherwise) const {
+  const auto it = options.find(name);
+  return it == options.end() ? otherwise : it->second;
+}
+uint64_t Command::number(const std::string& name, uint64_t otherwise) const {
+  const auto it = options.find(name);
+  return it == options.end() ? otherwise : std::stoull(it->second);
+}
+
+Command parse_command(const std::string& line) {
+  Command command;
+  for (const std::string& word : split(line, ' ')) {
+    const size_t equals = word.find('=');
+    if (equals == std::string::npos) {
+      command.words.push_back(word);
+    } else {
+      command.options[word.substr(0, equals)] = word.substr(equals + 1);
+    }
+  }
+  return command;
+}
+
+std::string PsScript::run(const std::string& line) {
+  const Command command = parse_command(line);
+  const std::string& verb = command.words.at(0);
+  const auto word = [&](size_t i) { return command.words.at(i); };
+  if (verb == "ps") {
+    start(command);
+  } else if (verb == "adopt") {
+    adopt(command);
+  } else if (verb == "view") {
+    view(command);
+  } else if (verb == "pull") {
+    pull(command);
+  } else if (verb == "push" || verb == "end") {
+    push(command, verb == "end");
+  } else if (verb == "status") {
+    message(kChiefPeer, command,
+            wire::StatusRequest{.round = command.number("round"),
+                                .epoch = uint32_t(command.number("epoch")),
+                                .shards = uint32_t(command.number("shards"))});
+  } else if (verb == "save") {
+    message(kChiefPeer, command, wire::Save{.checkpoint = parse_view(word(1)), .folder = word(2)});
+  } else if (verb == "stored") {
+    stored(command);
+  } else if (verb == "loaded") {
+    loaded(command);
+  } else if (verb == "sealed") {
+    message(kChiefPeer, command, wire::Sealed{.epochs = uint32_t(std::stoul(word(1)))});
+  } else if (verb == "stop") {
+    message(kChiefPeer, command,
+            wire::Stop{.code = int32_t(std::stol(word(1))), .reason = word(2)});
+  } else if (verb == "tick") {
+    now_ns_ += int64_t(std::stoll(word(1))) * kMillisecond;
+    core_->on_tick(now_ns_, effects_);
+  } else if (verb == "values") {
+    return values();
+  } else {
+    FAIL("no such command: " << line);
+  }
+  return print_effects();
+}
+
+void PsScript::start(const Command& command) {
+  const OptimizerSpec sgd{.type = OptimizerType::kSgd, .learning_rate = 1.0F};
+  config_ = {};
+  config_.run = kRun;
+  config_.incarnation = Incarnation{command.number("incarnation", 1)};
+  config_.partition_bits = uint32_t(command.number("bits", 2));
+  config_.tables = {{.name = "linear", .members = {{.name = "w", .dim = 1, .optimizer = sgd}}},
+                    {.name = "bias",
+                     .kind = TableKind::kDense,
+                     .members = {{.name = "b", .shape = {2}, .optimizer = sgd}}}};
+  config_.chief_silence_ns_max = int64_t(command.number("silence_s")) * kSecond;
+  config_.limits.handles_per_worker_max = uint32_t(command.number("handles", 64));
+  core_ = std::make_unique<PsCore>(config_);
+}
+
+void PsScript::message(PeerKey from, const Command& command, wire::Body body, Bytes keys,
+                       Bytes values) {
+  wire::Message m;
+  m.envelope.run = command.number("run", kRun);
+  m.envelope.view = parse_view(command.option("view", "1.0"));
+  m.envelope.request = RequestId{command.number("req")};
+  m.body = std::move(body);
+  m.keys = std::move(keys);
+  m.values = std::move(values);
+  core_->on_message(now_ns_, from, m, effects_);
+}
+
+void PsScript::adopt(const Command& command) {
+  wire::Adopt adopt{.since = parse_view(command.words.at(1)),
+                    .sealed_epochs = uint32_t(command.number("sealed")),
+                    .partitions = parse_partitions(command.words.at(2)),
+                    .folder = command.option("folder")};
+  if (!adopt.folder.empty()) {
+    for (const PartitionId p : parse_partitions(command.option("images", command.words.at(2)))) {
+      adopt.images.push_back({.partition = p, .file = "a"});
+    }
+  }
+  message(kChiefPeer, command, std::move(adopt));
+}
+
+void PsScript::view(const Command& command) {
+  wire::View view{.id = parse_view(command.words.at(1))};
+  view.partitions.resize(size_t{1} << config_.partition_bits);
+  view.owners = {{.incarnation = config_.incarnation}, {.incarnation = Incarnation{kNewcomer}}};
+  for (const char* owner : {"me", "other"}) {
+    for (const std::string& placed : split(command.option(owner), ';')) {
+      const auto at = split(placed, '@');
+      for (const PartitionId p : parse_partitions(at.at(0))) {
+        view.partitions[raw(p)] = {.owner = owner[0] == 'm' ? 0U : 1U,
+                                   .since = parse_view(at.at(1))};
+      }
+    }
+  }
+  message(kChiefPeer, command, std::move(view));
+}
+
+Bytes PsScript::keys_of(const std::string& text, std::vector<wire::Section>& sections) const {
+  std::vector<uint64_t> keys;
+  for (const std::string& section : split(text, ';')) {
+    const auto parts = split(section, ':');
+    const TableId table{uint32_t(std::stoul(parts.at(0)))};
+    const auto names = split(parts.at(1), ',');
+    sections.push_back({table, uint32_t(names.size())});
+    for (const std::string& name : names) {
+      if (name[0] != 'p') {
+        keys.push_back(std::stoull(name));
+        continue;
+      }
+      const auto place = split(name.substr(1), '.');
+      keys.push_back(key_in(table, PartitionId(uint32_t(std::stoul(place.at(0)))),
+                            uint32_t(std::stoul(place.at(1))), config_.partition_bits));
+    }
+  }
+  return keys.empty() ? Bytes() : Bytes::of(std::move(keys));
+}
+
+void PsScript::pull(const Command& command) {
+  const std::string& how = command.words.back();
+  wire::Pull pull{.worker = Incarnation{std::stoull(command.words.at(1).substr(1))},
+                  .purpose = how == "eval" ? wire::Purpose::kEval : wire::Purpose::kTrain,
+                  .keep_handle = how == "handle"};
+  Bytes keys = keys_of(command.option("keys"), pull.sections);
+  message(raw(pull.worker), command, std::move(pull), std::move(keys));
+}
+
+void PsScript::push(const Command& command, bool end) {
+  wire::Push push{.worker = Incarnation{std::stoull(command.words.at(1).substr(1))},
+                  .batch = parse_batch(command.words.at(2)),
+                  .records = uint32_t(command.number("records")),
+                  .records_hash = command.number("hash"),
+                  .end = end,
+                  .covered = parse_set(command.option("covered")),
+                  .handle = RequestId{command.number("handle")}};
+  if (end) {
+    push.counts = {.batches = push.batch.batch,
+                   .read = command.number("read", command.number("applied")),
+                   .applied = command.number("applied")};
+  }
+  if (command.options.contains("fragment")) {
+    const auto parts = split(command.option("fragment"), '/');
+    push.fragment = uint32_t(std::stoul(parts.at(0)));
+    push.fragments = uint32_t(std::stoul(parts.at(1)));
+  }
+  if (command.options.contains("loss")) {
+    push.metrics = {{.weight = double(push.records), .loss = double(command.number("loss"))}};
+  }
+  if (command.options.contains("pulled")) {
+    push.pulled_versions = parse_numbers<uint64_t>(command.option("pulled"));
+  }
+  Bytes keys = keys_of(command.option("keys"), push.sections);
+  if (raw(push.handle) != 0) keys = {};  // written down only for the reader
+  Bytes gradients = Bytes::of(parse_numbers<float>(command.option("gradients")));
+  message(raw(push.worker), command, std::move(push), std::move(keys), std::move(gradients));
+}
+
+void PsScript::loaded(const Command& command) {
+  REQUIRE(!loads_.empty());
+  const Load load = loads_.front();
+  loads_.erase(loads_.begin());
+  if (command.words.size() > 1) {
+    core_->on_loaded(load.id, Error{ErrorCode::kIo, command.words[1]}, effects_);
+    return;
+  }
+  std::vector<checkpoint::PartitionImage> images;
+  for (const wire::ImageRef& wanted : load.images) {
+    for (const checkpoint::PartitionImage& image : folders_.at(load.folder)) {
+      if (image.partition == wanted.partition) images.push_back(image);
+    }
+  }
+  core_->on_loaded(load.id, std::move(images), effects_);
+}
+
+void PsScript::stored(const Command& command) {
+  REQUIRE(!stores_.empty());
+  const Store store = stores_.front();
+  stores_.erase(stores_.begin());
+  if (command.words.size() > 1) {
+    core_->on_stored(store.checkpoint, Error{ErrorCode::kIo, command.words[1]}, effects_);
+    return;
+  }
+  std::vector<wire::ImageRef> refs;
+  for (const checkpoint::PartitionImage& image : store.images) {
+    refs.push_back({.partition = image.partition, .file = "a"});
+  }
+  folders_[store.folder] = store.images;
+  core_->on_stored(store.checkpoint, std::move(refs), effects_);
+}
+
+std::string PsScript::values() const {
+  std::string text;
+  for_each(core_->partitions().owned(), [&](PartitionId p) {
+    const checkpoint::PartitionImage image = core_->partitions().export_image(p);
+    text += str("  ", p, ": version=", image.version);
+    for (const checkpoint::ShardImage& shard : image.shards) {
+      text += str(" shard ", shard.shard, '@', shard.watermark, "(records=", shard.records,
+                  ",hash=", shard.records_hash, ')');
+    }
+    for (const checkpoint::EpochImage& epoch : image.epochs) {
+      text += str(" epoch ", epoch.epoch, " ended=", epoch.shards_ended);
+    }
+    for (const checkpoint::TableImage& table : image.tables) {
+      if (raw(table.table) == 1) text += str(" bias=", join(table.members[0]));
+      for (size_t i = 0; raw(table.table) == 0 && i < table.keys.size(); ++i) {
+        text += str(' ', key_name(table.table, table.keys[i], config_.partition_bits), '=',
+                    table.members[0][i]);
+      }
+    }
+    text += "\n";
+  });
+  return text.empty() ? "  nothing owned\n" : text;
+}
+
+std::string PsScript::print_effects() {
+  std::string text;
+  for (const Send& send : effects_.sends) {
+    CHECK(send.message.envelope.run == kRun);
+    CHECK(send.message.envelope.view == core_->view().id);
+    text += send.to == kChiefPeer ? "  to chief" : str("  to w", send.to);
+    text += str(" [", send.message.envelope.request, "] ", print(send), "\n");
+  }
+  for (const Store& store : effects_.stores) {
+    std::vector<PartitionId> parts;
+    for (const checkpoint::PartitionImage& image : store.images) parts.push_back(image.partition);
+    text += str("  store ", store.checkpoint, " in ", store.folder, ": ", join(parts), "\n");
+    stores_.push_back(store);
+  }
+  for (const Load& load : effects_.loads) {
+    std::vector<PartitionId> parts;
+    for (const wire::ImageRef& image : load.images) parts.push_back(image.partition);
+    text += str("  load #", load.id, " from ", load.folder, ": ", join(parts), "\n");
+    loads_.push_back(load);
+  }
+  if (effects_.exit) text += str("  exit ", effects_.exit->code, ": ", effects_.exit->reason, "\n");
+  effects_.clear();
+  return text;
+}
+
+std::string PsScript::print(const Send& send) const {
+  const wire::Body& body = send.message.body;
+  if (const auto* pull = std::get_if<wire::PullReply>(&body))
+    return print_pull(*pull, send.message.values);
+  if (const auto* push = std::get_if<wire::PushReply>(&body)) return print_push(*push);
+  if (const auto* status = std::get_if<wire::StatusReply>(&body)) return print_status(*status);
+  if (const auto* reject = std::get_if<wire::Reject>(&body)) return "reject: " + reject->what;
+  if (const auto* adopted = std::get_if<wire::Adopted>(&body)) {
+    return str("adopted ", adopted->since, adopted->ok ? "" : ": " + adopted->error);
+  }
+  if (const auto* saved = std::get_if<wire::Saved>(&body)) {
+    std::vector<PartitionId> parts;
+    for (const wire::ImageRef& image : saved->images) parts.push_back(image.partition);
+    return str("saved ", saved->checkpoint,
+               saved->ok ? ": " + join(parts) : " failed: " + saved->error, " rows=", saved->rows);
+  }
+  const wire::Heartbeat* beat = std::get_if<wire::Heartbeat>(&body);
+  const wire::Goodbye* goodbye = std::get_if<wire::Goodbye>(&body);
+  if (goodbye != nullptr) beat = &goodbye->last;
+  REQUIRE(beat != nullptr);
+  std::string text = str(goodbye != nullptr ? "goodbye" : "heartbeat", " rows=", beat->rows,
+                         " had_it=", beat->had_it, " gaps=", beat->gaps,
+                         " pulled_bytes=", beat->pulled_bytes, " staleness=");
+  for (size_t i = 0; i < beat->staleness.size(); ++i) {
+    if (beat->staleness[i] != 0) text += str('{', i, ':', beat->staleness[i], '}');
+  }
+  return text;
+}
+
+}  // namespace downpour::ps
