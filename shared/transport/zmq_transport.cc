@@ -1,46 +1,29 @@
-// The only file that includes ZeroMQ. A bound port is a ROUTER socket, a connected peer a DEALER
-// socket of its own. docs/protocol.md gives the reasons for the socket options.
+#include "shared/transport/zmq_transport.h"
+
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <climits>
 #include <cstring>
-#include <deque>
 #include <malloc.h>
-#include <map>
 #include <mutex>
 #include <string_view>
 #include <thread>
 #include <unistd.h>
-#include <unordered_map>
 
-#include <zmq.hpp>
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
 
 #include "shared/base/units.h"
-#include "shared/transport/address.h"
-#include "shared/transport/credit.h"
-#include "shared/transport/transport.h"
-#include "shared/wire/codec.h"
 
 namespace downpour::transport {
 namespace {
 
 constexpr int kSendMessagesMax = 1024;  // a peer's queue inside ZeroMQ, besides its byte credit
 constexpr size_t kOutboxMessagesMax = 1024;  // a peer's queue before its connection stands
-constexpr uint32_t kMalformedMax = 16;       // more from one peer: it is dropped
 constexpr size_t kPeersMax =
-    16384;  // of one bound port; beyond, the one silent for longest is forgotten
-constexpr size_t kPayloadsMax = 2;
-constexpr size_t kBurst = 16;     // messages taken from one port before the next gets its turn
-constexpr int kPollsPerScan = 4;  // while ports are busy, all others are looked at this often
-constexpr uint64_t kHeaderBytesNominal = 256;  // of a message that is not encoded
+    16384;  // of one bound port; then those silent for longest are forgotten
 constexpr int kLingerMs = 2000;
-
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
+constexpr int kSocketsMax = 8192;  // of a process
 
 /// One context for all transports that live at the same time; the last one ends it.
 std::shared_ptr<zmq::context_t> shared_context(int io_threads) {
@@ -49,22 +32,10 @@ std::shared_ptr<zmq::context_t> shared_context(int io_threads) {
   const std::lock_guard lock(mutex);
   std::shared_ptr<zmq::context_t> context = current.lock();
   if (context == nullptr) {
-    context = std::make_shared<zmq::context_t>(io_threads, 8192);
+    context = std::make_shared<zmq::context_t>(io_threads, kSocketsMax);
     current = context;
   }
   return context;
-}
-
-/// A message between threads: a pointer in flight. Freed by ZeroMQ with the frame, received or not.
-struct Handover {
-  wire::Message message;
-  std::shared_ptr<Credit> credit;
-  uint64_t bytes = 0;
-  ~Handover() { credit->release(bytes); }
-};
-
-uint64_t bytes_of(const wire::Message& message) {
-  return kHeaderBytesNominal + message.keys.size() + message.values.size();
 }
 
 /// A frame that is sent from where its bytes lie.
@@ -76,108 +47,25 @@ zmq::message_t frame_of(Bytes bytes, const std::shared_ptr<Credit>& credit) {
       [](void*, void* hint) { delete static_cast<Parcel*>(hint); }, parcel);
 }
 
-/// A received frame as bytes, uncopied.
-Bytes bytes_of(zmq::message_t&& frame) {
-  auto owner = std::make_shared<zmq::message_t>(std::move(frame));
-  const void* data = owner->data();
-  const size_t size = owner->size();
-  return Bytes(std::move(owner), data, size);
+}  // namespace
+
+int64_t steady_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
-struct Port {
-  PortId id{};
-  Scheme scheme{};
-  bool bound = false;
-  bool open = true;
-  bool ready = false;      // stands in ready_
-  bool wants_out = false;  // its peer's outbox is not empty
-  std::string given;       // endpoint as the caller wrote it
-  std::string endpoint;    // wildcards resolved
-  zmq::socket_t socket;    // none where both ends are ports of this instance
-  PeerId peer{};           // connected
-  std::unordered_map<uint32_t, PeerId> peer_of_route;  // bound: by routing id
-};
+#if defined(__SANITIZE_THREAD__)
+void Handover::give() const { __tsan_release(const_cast<Handover*>(this)); }
+void Handover::take() const { __tsan_acquire(const_cast<Handover*>(this)); }
+#else
+void Handover::give() const {}
+void Handover::take() const {}
+#endif
 
-struct Peer {
-  std::shared_ptr<Port> port;
-  std::shared_ptr<Credit> credit;
-  uint32_t route = 0;    // bound: how ROUTER names it
-  PeerId other{};        // both ends here: the other end
-  bool dropped = false;  // sent too much that was no message
-  uint32_t malformed = 0;
-  uint64_t heard = 0;                // when, in messages of this transport
-  std::deque<wire::Message> outbox;  // connected: waits for the connection
-  uint64_t outbox_bytes = 0;
-};
+ZmqTransport::ZmqTransport(const ZmqOptions& options)
+    : options_(options), context_(shared_context(options.io_threads)) {}
 
-class ZmqTransport final : public Transport {
- public:
-  explicit ZmqTransport(const ZmqOptions& options)
-      : options_(options), context_(shared_context(options.io_threads)) {}
-  ~ZmqTransport() override { close_all(0); }
-
-  Result<PortId> bind(const std::string& text) override;
-  Result<PeerId> connect(const std::string& text) override;
-  std::string endpoint(PortId port) const override;
-  PortId port_of(PeerId peer) const override;
-  SendStatus send(PeerId peer, wire::Message&& message) override;
-  void close(PeerId peer) override;
-  void close(PortId port) override;
-  size_t poll(int64_t timeout_ns, size_t messages_max, const Receiver& receiver) override;
-  void wake() override { waker_->wake(); }
-  TransportStats stats() const override { return stats_; }
-  void shutdown(int64_t linger_ns) override;
-
- private:
-  enum class Sent : uint8_t { kYes, kAgain, kGone };
-  struct LoopItem {
-    PeerId from{};  // as the receiving port sees it
-    wire::Message message;
-    std::shared_ptr<Credit> credit;
-  };
-
-  zmq::socket_t make_socket(const Address& address, bool bound);
-  std::shared_ptr<Port> add_port(const Address& address, const std::string& text, bool bound);
-  PeerId add_peer(const std::shared_ptr<Port>& port);
-  PeerId connect_loop(const std::shared_ptr<Port>& bound, const std::string& text);
-  PeerId peer_by_route(const std::shared_ptr<Port>& port, uint32_t route);
-  void forget_oldest(Port& port);
-  void close_socket(Port& port, int linger_ms);
-  void close_all(int linger_ms);
-
-  Sent transmit(Peer& peer, wire::Message& message);
-  Sent transmit_pointer(Peer& peer, wire::Message& message);
-  bool send_frame(Port& port, zmq::message_t& frame, bool more);
-  void flush(Peer& peer);
-  bool has_unsent() const;
-
-  bool scan(int64_t timeout_ns);
-  size_t deliver(size_t messages_max, const Receiver& receiver);
-  size_t deliver_loop(size_t messages_max, const Receiver& receiver);
-  /// Whether something was there; `delivered` rises if it was a message.
-  bool receive(const std::shared_ptr<Port>& port, const Receiver& receiver, size_t& delivered);
-  void accept(const std::shared_ptr<Port>& port, PeerId from, wire::Message&& message,
-              const Receiver& receiver, size_t& delivered);
-  void refuse(const std::shared_ptr<Port>& port, PeerId from, Error error, RequestId request,
-              const Receiver& receiver);
-
-  ZmqOptions options_;
-  std::shared_ptr<zmq::context_t> context_;
-  std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
-  wire::Codec codec_;
-  TransportStats stats_;
-  uint32_t last_port_ = 0;
-  uint64_t last_peer_ = 0;
-  std::map<PortId, std::shared_ptr<Port>> ports_;
-  std::unordered_map<PeerId, Peer> peers_;
-  std::deque<LoopItem> loop_;
-  std::deque<std::shared_ptr<Port>> ready_;
-  std::vector<zmq_pollitem_t> items_;              // [0] is the waker
-  std::vector<std::shared_ptr<Port>> item_ports_;  // of items_[1 + i]
-  bool items_stale_ = true;
-  bool polling_ = false;
-  int polls_since_scan_ = 0;
-};
+ZmqTransport::~ZmqTransport() { close_all(0); }
 
 // ---- ports and peers
 
@@ -364,14 +252,14 @@ bool ZmqTransport::has_unsent() const {
 }
 
 void ZmqTransport::shutdown(int64_t linger_ns) {
-  const int64_t deadline = now_ns() + linger_ns;
-  while (has_unsent() && now_ns() < deadline) {
+  const int64_t deadline = steady_ns() + linger_ns;
+  while (has_unsent() && steady_ns() < deadline) {
     for (auto& [id, peer] : peers_) {
       if (!peer.outbox.empty()) flush(peer);
     }
     std::this_thread::sleep_for(std::chrono::microseconds(500));
   }
-  close_all(int(std::max<int64_t>(0, (deadline - now_ns()) / kMillisecond)));
+  close_all(int(std::max<int64_t>(0, (deadline - steady_ns()) / kMillisecond)));
 }
 
 // ---- sending
@@ -441,8 +329,13 @@ ZmqTransport::Sent ZmqTransport::transmit_pointer(Peer& peer, wire::Message& mes
   peer.credit->add(bytes);
   auto* handover =
       new Handover{.message = std::move(message), .credit = peer.credit, .bytes = bytes};
+  handover->give();
   zmq::message_t frame(
-      handover, sizeof(Handover), [](void*, void* hint) { delete static_cast<Handover*>(hint); },
+      handover, sizeof(Handover),
+      [](void*, void* hint) {
+        static_cast<Handover*>(hint)->take();
+        delete static_cast<Handover*>(hint);
+      },
       handover);
   if (send_frame(*peer.port, frame, false)) return Sent::kYes;
   const int error_number = errno;
@@ -460,188 +353,6 @@ void ZmqTransport::flush(Peer& peer) {
   peer.port->wants_out = !peer.outbox.empty();
   if (peer.outbox.empty()) peer.credit->unblock();
 }
-
-// ---- receiving
-
-/// Looks at all sockets, waiting at most `timeout_ns` for one of them. True where the caller was
-/// asked to wake up.
-bool ZmqTransport::scan(int64_t timeout_ns) {
-  polls_since_scan_ = 0;
-  if (items_stale_) {
-    items_.assign(1, {nullptr, waker_->fd(), ZMQ_POLLIN, 0});
-    item_ports_.clear();
-    for (const auto& [id, port] : ports_) {
-      if (port->socket.handle() == nullptr) continue;
-      items_.push_back({port->socket.handle(), 0, ZMQ_POLLIN, 0});
-      item_ports_.push_back(port);
-    }
-    items_stale_ = false;
-  }
-  for (size_t i = 0; i < item_ports_.size(); ++i) {
-    items_[1 + i].events = short(ZMQ_POLLIN | (item_ports_[i]->wants_out ? ZMQ_POLLOUT : 0));
-  }
-  // Up to the next millisecond, which is what the system call counts: never a busy wait for a
-  // fraction of one.
-  const int64_t ms = timeout_ns < 0 ? -1 : (timeout_ns + kMillisecond - 1) / kMillisecond;
-  const int found =
-      zmq_poll(items_.data(), int(items_.size()), long(std::min<int64_t>(ms, INT_MAX)));
-  if (found < 0) return true;  // a signal: the caller may have to stop
-  for (size_t i = 0; found > 0 && i < item_ports_.size(); ++i) {
-    const std::shared_ptr<Port>& port = item_ports_[i];
-    if ((items_[1 + i].revents & ZMQ_POLLOUT) != 0) flush(peers_.at(port->peer));
-    if ((items_[1 + i].revents & ZMQ_POLLIN) == 0 || port->ready) continue;
-    port->ready = true;
-    ready_.push_back(port);
-  }
-  if ((items_[0].revents & ZMQ_POLLIN) == 0) return false;
-  waker_->clear();
-  return true;
-}
-
-size_t ZmqTransport::poll(int64_t timeout_ns, size_t messages_max, const Receiver& receiver) {
-  DP_CHECK(!polling_);
-  polling_ = true;
-  const int64_t deadline = timeout_ns > 0 ? now_ns() + timeout_ns : 0;
-  size_t delivered = 0;
-  int64_t left_ns = timeout_ns;
-  for (bool looked = false;; looked = true) {
-    const bool idle = ready_.empty() && loop_.empty();
-    const bool woken = (idle || ++polls_since_scan_ >= kPollsPerScan) && scan(idle ? left_ns : 0);
-    delivered = deliver(messages_max, receiver);
-    if (delivered > 0 || woken) break;
-    if (timeout_ns > 0) left_ns = std::max<int64_t>(0, deadline - now_ns());
-    if (left_ns == 0 && (looked || idle)) break;
-  }
-  polling_ = false;
-  return delivered;
-}
-
-/// Round robin over the loop and all ports that have something, a burst each.
-size_t ZmqTransport::deliver(size_t messages_max, const Receiver& receiver) {
-  size_t delivered = 0;
-  size_t work = 0;  // frames that were no message count too, so that garbage can't keep us here
-  while (work < messages_max && (!ready_.empty() || !loop_.empty())) {
-    const size_t looped = deliver_loop(std::min(kBurst, messages_max - work), receiver);
-    delivered += looped;
-    work += looped;
-    if (ready_.empty()) continue;
-    const std::shared_ptr<Port> port = std::move(ready_.front());
-    ready_.pop_front();
-    bool more = port->open;
-    for (size_t n = 0; more && n < kBurst && work < messages_max; ++n) {
-      more = receive(port, receiver, delivered) && port->open;
-      work += more ? 1 : 0;
-    }
-    port->ready = more;
-    if (more) ready_.push_back(port);
-  }
-  return delivered;
-}
-
-size_t ZmqTransport::deliver_loop(size_t messages_max, const Receiver& receiver) {
-  size_t delivered = 0;
-  for (size_t n = 0; n < messages_max && !loop_.empty(); ++n) {
-    LoopItem item = std::move(loop_.front());
-    loop_.pop_front();
-    item.credit->release(bytes_of(item.message));
-    const auto at = peers_.find(item.from);
-    if (at != peers_.end())
-      accept(std::shared_ptr<Port>(at->second.port), item.from, std::move(item.message), receiver,
-             delivered);
-  }
-  return delivered;
-}
-
-bool ZmqTransport::receive(const std::shared_ptr<Port>& port, const Receiver& receiver,
-                           size_t& delivered) {
-  const auto take = [&](zmq::message_t& frame) {
-    return zmq_msg_recv(frame.handle(), port->socket.handle(), ZMQ_DONTWAIT) >= 0;
-  };
-  zmq::message_t frame;
-  if (!take(frame)) return false;
-  PeerId from = port->peer;
-  bool trusted_route = true;
-  if (port->bound) {
-    // Routing ids that ROUTER made up are 5 bytes that start with 0; others were chosen by a peer.
-    trusted_route = frame.size() == 5 && frame.data<uint8_t>()[0] == 0;
-    uint32_t route = 0;
-    if (trusted_route) std::memcpy(&route, frame.data<uint8_t>() + 1, sizeof(route));
-    if (trusted_route) from = peer_by_route(port, route);
-    if (!frame.more() || !take(frame)) frame.rebuild();
-  }
-  zmq::message_t header = std::move(frame);
-  std::array<zmq::message_t, kPayloadsMax> parts;
-  size_t part_count = 0;
-  for (bool more = header.more(); more; ++part_count) {
-    zmq::message_t extra;
-    zmq::message_t& part = part_count < kPayloadsMax ? parts[part_count] : extra;
-    if (!take(part)) break;
-    more = part.more();
-  }
-  const auto at = peers_.find(from);
-  if (!trusted_route || at == peers_.end() || at->second.dropped) {
-    ++stats_.malformed;
-    return true;
-  }
-  at->second.heard = stats_.received_messages;
-  if (port->scheme == Scheme::kInproc) {
-    DP_CHECK(header.size() == sizeof(Handover) && part_count == 0, header.size(), part_count);
-    wire::Message message = std::move(header.data<Handover>()->message);
-    header.rebuild();  // gives the credit back before the message is worked on
-    accept(port, from, std::move(message), receiver, delivered);
-    return true;
-  }
-  const std::span<const uint8_t> header_bytes(header.data<uint8_t>(), header.size());
-  Result<wire::Message> message = Error{};
-  if (part_count > kPayloadsMax) {
-    message = Error{.code = ErrorCode::kMalformed,
-                    .what = str("message of ", 1 + part_count, " frames, at most 3")};
-    at->second.malformed = kMalformedMax;  // nobody sends this by mistake
-  } else {
-    std::array<Bytes, kPayloadsMax> payloads;
-    for (size_t i = 0; i < part_count; ++i) payloads[i] = bytes_of(std::move(parts[i]));
-    message = codec_.decode(header_bytes, std::span(payloads).first(part_count));
-  }
-  if (message) {
-    accept(port, from, *std::move(message), receiver, delivered);
-    return true;
-  }
-  const Result<wire::FrameHeader> opened = wire::open_frame(header_bytes);
-  const char* address = header.size() > 0 ? zmq_msg_gets(header.handle(), "Peer-Address") : nullptr;
-  message.error().where =
-      str(port->endpoint, address != nullptr ? " from " : "", address != nullptr ? address : "");
-  refuse(port, from, std::move(message).error(), opened ? opened->envelope.request : RequestId{},
-         receiver);
-  return true;
-}
-
-void ZmqTransport::accept(const std::shared_ptr<Port>& port, PeerId from, wire::Message&& message,
-                          const Receiver& receiver, size_t& delivered) {
-  ++delivered;
-  ++stats_.received_messages;
-  stats_.received_bytes += bytes_of(message);
-  if (receiver.on_message) receiver.on_message(port->id, from, std::move(message));
-}
-
-/// Answers at a bound port only: two peers that find each other's answers malformed must not answer
-/// for ever.
-void ZmqTransport::refuse(const std::shared_ptr<Port>& port, PeerId from, Error error,
-                          RequestId request, const Receiver& receiver) {
-  ++stats_.malformed;
-  Peer& peer = peers_.at(from);
-  const bool drop = ++peer.malformed > kMalformedMax;
-  if (port->bound) {
-    wire::Message reject{.envelope = {.request = request},
-                         .body = wire::Reject{error.code, error.what}};
-    (void)transmit(peer, reject);  // a courtesy: lost where there is no room
-    peer.dropped = drop;
-  } else if (drop) {
-    close(from);
-  }
-  if (receiver.on_malformed) receiver.on_malformed(port->id, from, error);
-}
-
-}  // namespace
 
 std::unique_ptr<Transport> make_zmq_transport(const ZmqOptions& options) {
   return std::make_unique<ZmqTransport>(options);

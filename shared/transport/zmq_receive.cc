@@ -1,0 +1,204 @@
+#include <algorithm>
+#include <climits>
+#include <cstring>
+
+#include "shared/base/units.h"
+#include "shared/transport/zmq_transport.h"
+
+namespace downpour::transport {
+namespace {
+
+constexpr uint32_t kMalformedMax = 16;  // more from one peer: it is dropped
+constexpr size_t kBurst = 16;     // messages taken from one port before the next gets its turn
+constexpr int kPollsPerScan = 4;  // while ports are busy, all others are looked at this often
+
+/// A received frame as bytes, uncopied.
+Bytes take_bytes(zmq::message_t&& frame) {
+  auto owner = std::make_shared<zmq::message_t>(std::move(frame));
+  const void* data = owner->data();
+  const size_t size = owner->size();
+  return Bytes(std::move(owner), data, size);
+}
+
+}  // namespace
+
+/// Looks at all sockets, waiting at most `timeout_ns` for one of them. True where the caller was
+/// asked to wake up.
+bool ZmqTransport::scan(int64_t timeout_ns) {
+  polls_since_scan_ = 0;
+  if (items_stale_) {
+    items_.assign(1, {nullptr, waker_->fd(), ZMQ_POLLIN, 0});
+    item_ports_.clear();
+    for (const auto& [id, port] : ports_) {
+      if (port->socket.handle() == nullptr) continue;
+      items_.push_back({port->socket.handle(), 0, ZMQ_POLLIN, 0});
+      item_ports_.push_back(port);
+    }
+    items_stale_ = false;
+  }
+  for (size_t i = 0; i < item_ports_.size(); ++i) {
+    items_[1 + i].events = short(ZMQ_POLLIN | (item_ports_[i]->wants_out ? ZMQ_POLLOUT : 0));
+  }
+  // Up to the next millisecond, which is what the system call counts: never a busy wait for a
+  // fraction of one.
+  const int64_t ms = timeout_ns < 0 ? -1 : (timeout_ns + kMillisecond - 1) / kMillisecond;
+  const int found =
+      zmq_poll(items_.data(), int(items_.size()), long(std::min<int64_t>(ms, INT_MAX)));
+  if (found < 0) return true;  // a signal: the caller may have to stop
+  for (size_t i = 0; found > 0 && i < item_ports_.size(); ++i) {
+    const std::shared_ptr<Port>& port = item_ports_[i];
+    if ((items_[1 + i].revents & ZMQ_POLLOUT) != 0) flush(peers_.at(port->peer));
+    if ((items_[1 + i].revents & ZMQ_POLLIN) == 0 || port->ready) continue;
+    port->ready = true;
+    ready_.push_back(port);
+  }
+  if ((items_[0].revents & ZMQ_POLLIN) == 0) return false;
+  waker_->clear();
+  return true;
+}
+
+size_t ZmqTransport::poll(int64_t timeout_ns, size_t messages_max, const Receiver& receiver) {
+  DP_CHECK(!polling_);
+  polling_ = true;
+  const int64_t deadline = timeout_ns > 0 ? steady_ns() + timeout_ns : 0;
+  size_t delivered = 0;
+  int64_t left_ns = timeout_ns;
+  for (bool looked = false;; looked = true) {
+    const bool idle = ready_.empty() && loop_.empty();
+    const bool woken = (idle || ++polls_since_scan_ >= kPollsPerScan) && scan(idle ? left_ns : 0);
+    delivered = deliver(messages_max, receiver);
+    if (delivered > 0 || woken) break;
+    if (timeout_ns > 0) left_ns = std::max<int64_t>(0, deadline - steady_ns());
+    if (left_ns == 0 && (looked || idle)) break;
+  }
+  polling_ = false;
+  return delivered;
+}
+
+/// Round robin over the loop and all ports that have something, a burst each.
+size_t ZmqTransport::deliver(size_t messages_max, const Receiver& receiver) {
+  size_t delivered = 0;
+  size_t work = 0;  // frames that were no message count too, so that garbage can't keep us here
+  while (work < messages_max && (!ready_.empty() || !loop_.empty())) {
+    const size_t looped = deliver_loop(std::min(kBurst, messages_max - work), receiver);
+    delivered += looped;
+    work += looped;
+    if (ready_.empty()) continue;
+    const std::shared_ptr<Port> port = std::move(ready_.front());
+    ready_.pop_front();
+    bool more = port->open;
+    for (size_t n = 0; more && n < kBurst && work < messages_max; ++n) {
+      more = receive(port, receiver, delivered) && port->open;
+      work += more ? 1 : 0;
+    }
+    port->ready = more;
+    if (more) ready_.push_back(port);
+  }
+  return delivered;
+}
+
+size_t ZmqTransport::deliver_loop(size_t messages_max, const Receiver& receiver) {
+  size_t delivered = 0;
+  for (size_t n = 0; n < messages_max && !loop_.empty(); ++n) {
+    LoopItem item = std::move(loop_.front());
+    loop_.pop_front();
+    item.credit->release(bytes_of(item.message));
+    const auto at = peers_.find(item.from);
+    if (at != peers_.end())
+      accept(std::shared_ptr<Port>(at->second.port), item.from, std::move(item.message), receiver,
+             delivered);
+  }
+  return delivered;
+}
+
+bool ZmqTransport::receive(const std::shared_ptr<Port>& port, const Receiver& receiver,
+                           size_t& delivered) {
+  const auto take = [&](zmq::message_t& frame) {
+    return zmq_msg_recv(frame.handle(), port->socket.handle(), ZMQ_DONTWAIT) >= 0;
+  };
+  zmq::message_t frame;
+  if (!take(frame)) return false;
+  PeerId from = port->peer;
+  bool trusted_route = true;
+  if (port->bound) {
+    // Routing ids that ROUTER made up are 5 bytes that start with 0; others were chosen by a peer.
+    trusted_route = frame.size() == 5 && frame.data<uint8_t>()[0] == 0;
+    uint32_t route = 0;
+    if (trusted_route) std::memcpy(&route, frame.data<uint8_t>() + 1, sizeof(route));
+    if (trusted_route) from = peer_by_route(port, route);
+    if (!frame.more() || !take(frame)) frame.rebuild();
+  }
+  zmq::message_t header = std::move(frame);
+  std::array<zmq::message_t, kPayloadsMax> parts;
+  size_t part_count = 0;
+  for (bool more = header.more(); more; ++part_count) {
+    zmq::message_t extra;
+    zmq::message_t& part = part_count < kPayloadsMax ? parts[part_count] : extra;
+    if (!take(part)) break;
+    more = part.more();
+  }
+  const auto at = peers_.find(from);
+  if (!trusted_route || at == peers_.end() || at->second.dropped) {
+    ++stats_.malformed;
+    return true;
+  }
+  at->second.heard = stats_.received_messages;
+  if (port->scheme == Scheme::kInproc) {
+    DP_CHECK(header.size() == sizeof(Handover) && part_count == 0, header.size(), part_count);
+    header.data<Handover>()->take();
+    wire::Message message = std::move(header.data<Handover>()->message);
+    header.rebuild();  // gives the credit back before the message is worked on
+    accept(port, from, std::move(message), receiver, delivered);
+    return true;
+  }
+  const std::span<const uint8_t> header_bytes(header.data<uint8_t>(), header.size());
+  Result<wire::Message> message = Error{};
+  if (part_count > kPayloadsMax) {
+    message = Error{.code = ErrorCode::kMalformed,
+                    .what = str("message of ", 1 + part_count, " frames, at most 3")};
+    at->second.malformed = kMalformedMax;  // nobody sends this by mistake
+  } else {
+    std::array<Bytes, kPayloadsMax> payloads;
+    for (size_t i = 0; i < part_count; ++i) payloads[i] = take_bytes(std::move(parts[i]));
+    message = codec_.decode(header_bytes, std::span(payloads).first(part_count));
+  }
+  if (message) {
+    accept(port, from, *std::move(message), receiver, delivered);
+    return true;
+  }
+  const Result<wire::FrameHeader> opened = wire::open_frame(header_bytes);
+  const char* address = header.size() > 0 ? zmq_msg_gets(header.handle(), "Peer-Address") : nullptr;
+  message.error().where =
+      str(port->endpoint, address != nullptr ? " from " : "", address != nullptr ? address : "");
+  refuse(port, from, std::move(message).error(), opened ? opened->envelope.request : RequestId{},
+         receiver);
+  return true;
+}
+
+void ZmqTransport::accept(const std::shared_ptr<Port>& port, PeerId from, wire::Message&& message,
+                          const Receiver& receiver, size_t& delivered) {
+  ++delivered;
+  ++stats_.received_messages;
+  stats_.received_bytes += bytes_of(message);
+  if (receiver.on_message) receiver.on_message(port->id, from, std::move(message));
+}
+
+/// Answers at a bound port only: two peers that find each other's answers malformed must not answer
+/// for ever.
+void ZmqTransport::refuse(const std::shared_ptr<Port>& port, PeerId from, Error error,
+                          RequestId request, const Receiver& receiver) {
+  ++stats_.malformed;
+  Peer& peer = peers_.at(from);
+  const bool drop = ++peer.malformed > kMalformedMax;
+  if (port->bound) {
+    wire::Message reject{.envelope = {.request = request},
+                         .body = wire::Reject{error.code, error.what}};
+    (void)transmit(peer, reject);  // a courtesy: lost where there is no room
+    peer.dropped = drop;
+  } else if (drop) {
+    close(from);
+  }
+  if (receiver.on_malformed) receiver.on_malformed(port->id, from, error);
+}
+
+}  // namespace downpour::transport

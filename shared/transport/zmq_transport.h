@@ -1,0 +1,140 @@
+// ZmqTransport: the two .cc files beside this header are the only users of ZeroMQ. A bound port is
+// a ROUTER socket, a connected peer a DEALER socket of its own. docs/protocol.md gives the reasons
+// for the socket options.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <zmq.hpp>
+
+#include "shared/transport/address.h"
+#include "shared/transport/credit.h"
+#include "shared/transport/transport.h"
+#include "shared/wire/codec.h"
+
+namespace downpour::transport {
+
+constexpr size_t kPayloadsMax = 2;
+constexpr uint64_t kHeaderBytesNominal = 256;  // of a message that is not encoded
+
+inline uint64_t bytes_of(const wire::Message& message) {
+  return kHeaderBytesNominal + message.keys.size() + message.values.size();
+}
+
+int64_t steady_ns();
+
+/// A message between threads: a pointer in flight. Freed by ZeroMQ with the frame, received or not.
+struct Handover {
+  wire::Message message;
+  std::shared_ptr<Credit> credit;
+  uint64_t bytes = 0;
+  ~Handover() { credit->release(bytes); }
+
+  /// By the sender when all is written, and by the other thread before it reads. ZeroMQ orders the
+  /// two; thread checkers, which do not see inside it, are told so.
+  void give() const;
+  void take() const;
+};
+
+struct Port {
+  PortId id{};
+  Scheme scheme{};
+  bool bound = false;
+  bool open = true;
+  bool ready = false;      // stands in ready_
+  bool wants_out = false;  // its peer's outbox is not empty
+  std::string given;       // endpoint as the caller wrote it
+  std::string endpoint;    // wildcards resolved
+  zmq::socket_t socket;    // none where both ends are ports of this instance
+  PeerId peer{};           // connected
+  std::unordered_map<uint32_t, PeerId> peer_of_route;  // bound: by routing id
+};
+
+struct Peer {
+  std::shared_ptr<Port> port;
+  std::shared_ptr<Credit> credit;
+  uint32_t route = 0;    // bound: how ROUTER names it
+  PeerId other{};        // both ends here: the other end
+  bool dropped = false;  // sent too much that was no message
+  uint32_t malformed = 0;
+  uint64_t heard = 0;                // when, in messages of this transport
+  std::deque<wire::Message> outbox;  // connected: waits for the connection
+  uint64_t outbox_bytes = 0;
+};
+
+class ZmqTransport final : public Transport {
+ public:
+  explicit ZmqTransport(const ZmqOptions& options);
+  ~ZmqTransport() override;
+
+  Result<PortId> bind(const std::string& text) override;
+  Result<PeerId> connect(const std::string& text) override;
+  std::string endpoint(PortId port) const override;
+  PortId port_of(PeerId peer) const override;
+  SendStatus send(PeerId peer, wire::Message&& message) override;
+  void close(PeerId peer) override;
+  void close(PortId port) override;
+  size_t poll(int64_t timeout_ns, size_t messages_max, const Receiver& receiver) override;
+  void wake() override { waker_->wake(); }
+  TransportStats stats() const override { return stats_; }
+  void shutdown(int64_t linger_ns) override;
+
+ private:
+  enum class Sent : uint8_t { kYes, kAgain, kGone };
+  struct LoopItem {
+    PeerId from{};  // as the receiving port sees it
+    wire::Message message;
+    std::shared_ptr<Credit> credit;
+  };
+
+  zmq::socket_t make_socket(const Address& address, bool bound);
+  std::shared_ptr<Port> add_port(const Address& address, const std::string& text, bool bound);
+  PeerId add_peer(const std::shared_ptr<Port>& port);
+  PeerId connect_loop(const std::shared_ptr<Port>& bound, const std::string& text);
+  PeerId peer_by_route(const std::shared_ptr<Port>& port, uint32_t route);
+  void forget_oldest(Port& port);
+  void close_socket(Port& port, int linger_ms);
+  void close_all(int linger_ms);
+
+  Sent transmit(Peer& peer, wire::Message& message);
+  Sent transmit_pointer(Peer& peer, wire::Message& message);
+  bool send_frame(Port& port, zmq::message_t& frame, bool more);
+  void flush(Peer& peer);
+  bool has_unsent() const;
+
+  bool scan(int64_t timeout_ns);
+  size_t deliver(size_t messages_max, const Receiver& receiver);
+  size_t deliver_loop(size_t messages_max, const Receiver& receiver);
+  /// Whether something was there; `delivered` rises if it was a message.
+  bool receive(const std::shared_ptr<Port>& port, const Receiver& receiver, size_t& delivered);
+  void accept(const std::shared_ptr<Port>& port, PeerId from, wire::Message&& message,
+              const Receiver& receiver, size_t& delivered);
+  void refuse(const std::shared_ptr<Port>& port, PeerId from, Error error, RequestId request,
+              const Receiver& receiver);
+
+  ZmqOptions options_;
+  std::shared_ptr<zmq::context_t> context_;
+  std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
+  wire::Codec codec_;
+  TransportStats stats_;
+  uint32_t last_port_ = 0;
+  uint64_t last_peer_ = 0;
+  std::map<PortId, std::shared_ptr<Port>> ports_;
+  std::unordered_map<PeerId, Peer> peers_;
+  std::deque<LoopItem> loop_;
+  std::deque<std::shared_ptr<Port>> ready_;
+  std::vector<zmq_pollitem_t> items_;              // [0] is the waker
+  std::vector<std::shared_ptr<Port>> item_ports_;  // of items_[1 + i]
+  bool items_stale_ = true;
+  bool polling_ = false;
+  int polls_since_scan_ = 0;
+};
+
+}  // namespace downpour::transport
