@@ -36,6 +36,8 @@ void PsCore::on_message(int64_t now_ns, PeerKey from, const wire::Message& messa
     chief_heard_ns_ = now_ns;
     term_ = std::max(term_, envelope.view.term);
   }
+  // The shell says Hello again after a silence; this answer says only that the chief is there.
+  if (from == kChiefPeer && std::holds_alternative<wire::Welcome>(message.body)) return;
   if (const auto* pull = std::get_if<wire::Pull>(&message.body)) {
     return on_pull(now_ns, from, message, *pull, effects);
   }

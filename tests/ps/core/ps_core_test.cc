@@ -91,6 +91,13 @@ TEST_CASE("only the chief gives orders", "[ps][core]") {
   CHECK(ps.effects.sends.empty());
 }
 
+TEST_CASE("a second Welcome is the chief's answer to a second Hello, and no order", "[ps][core]") {
+  Harness ps;
+  ps.step(kChiefPeer, wire::Welcome{});
+  CHECK(ps.effects.sends.empty());
+  CHECK(count(ps.core.partitions().owned()) == 4);
+}
+
 TEST_CASE("a core refused by the chief ends with the chief's reason", "[ps][core]") {
   Harness ps;
   ps.step(kChiefPeer, wire::Refused{.code = ErrorCode::kUnavailable, .what = "the job has ended"});
