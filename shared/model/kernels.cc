@@ -1,6 +1,7 @@
 #include "shared/model/kernels.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "shared/model/vector_math.h"
@@ -56,37 +57,69 @@ float bag_factor(const BagColumn& bag, Rows keys, bool mean) {
   return sum != 0.0F ? 1.0F / sum : 0.0F;
 }
 
-/// Every bag has one key a record without values: records outside, bags inside, so that `out` is
-/// written in a row.
+/// Bags of one key a record without values, taken some at a time: their pointers fit the
+/// first-level cache beside a row of `out`, which is written from left to right.
+constexpr size_t kBagBlock = 32;
+/// Rows are asked for so many records ahead: they come from the second-level cache or beyond.
+constexpr size_t kPrefetchRecords = 2;
+
+struct BagBlock {
+  std::array<const uint32_t*, kBagBlock> keys;
+  std::array<const float*, kBagBlock> rows;
+  std::array<float*, kBagBlock> gradients;
+  size_t count = 0;
+
+  explicit BagBlock(std::span<const BagView> bags) : count(bags.size()) {
+    for (size_t i = 0; i < count; ++i) {
+      keys[i] = bags[i].bag->keys.data();
+      rows[i] = bags[i].rows;
+      gradients[i] = bags[i].gradient;
+    }
+  }
+};
+
+template <typename F>
+void for_blocks(std::span<const BagView> bags, const F& f) {
+  for (size_t first = 0; first < bags.size(); first += kBagBlock) {
+    f(BagBlock(bags.subspan(first, std::min(kBagBlock, bags.size() - first))), first);
+  }
+}
+
 void copy_single_keys(std::span<const BagView> bags, uint32_t dim, Rows rows, Matrix out) {
   dispatch_dim(dim, [&](auto fixed) {
     const size_t d = fixed.get();
-    for (size_t r = rows.begin; r < rows.end; ++r) {
-      float* to = out.data + (r - rows.begin) * out.stride;
-      for (const BagView& view : bags) {
-        std::memcpy(to, view.rows + size_t{view.bag->keys[r]} * d, d * sizeof(float));
-        to += d;
+    for_blocks(bags, [&](const BagBlock& block, size_t first) {
+      for (size_t r = rows.begin; r < rows.end; ++r) {
+        const size_t ahead = std::min(r + kPrefetchRecords, rows.end - 1);
+        float* to = out.data + (r - rows.begin) * out.stride + first * d;
+        for (size_t i = 0; i < block.count; ++i, to += d) {
+          __builtin_prefetch(block.rows[i] + size_t{block.keys[i][ahead]} * d);
+          std::memcpy(to, block.rows[i] + size_t{block.keys[i][r]} * d, d * sizeof(float));
+        }
       }
-    }
+    });
   });
 }
 
-void add_scatter_single_keys(std::span<const BagView> bags, uint32_t dim, Rows rows,
-                             ConstMatrix from, KeyShare share) {
+template <bool kShared>
+void scatter_single_keys(std::span<const BagView> bags, uint32_t dim, Rows rows, ConstMatrix from,
+                         KeyShare share) {
   dispatch_dim(dim, [&](auto fixed) {
     const size_t d = fixed.get();
-    for (size_t r = rows.begin; r < rows.end; ++r) {
-      const float* gradient = from.data + (r - rows.begin) * from.stride;
-      for (const BagView& view : bags) {
-        const uint32_t key = view.bag->keys[r];
-        if (share.count == 1 || share.owns(key)) {
-          float* to = view.gradient + size_t{key} * d;
+    for_blocks(bags, [&](const BagBlock& block, size_t first) {
+      for (size_t r = rows.begin; r < rows.end; ++r) {
+        const size_t ahead = std::min(r + kPrefetchRecords, rows.end - 1);
+        const float* gradient = from.data + (r - rows.begin) * from.stride + first * d;
+        for (size_t i = 0; i < block.count; ++i, gradient += d) {
+          if (!kShared) __builtin_prefetch(block.gradients[i] + size_t{block.keys[i][ahead]} * d);
+          const uint32_t key = block.keys[i][r];
+          if (kShared && !share.owns(key)) continue;
+          float* to = block.gradients[i] + size_t{key} * d;
 #pragma omp simd
           for (size_t j = 0; j < d; ++j) to[j] += gradient[j];
         }
-        gradient += d;
       }
-    }
+    });
   });
 }
 
@@ -96,6 +129,12 @@ void add_scalar_bag(const BagView& view, bool mean, Rows rows, Matrix out) {
   const float* weights = view.rows;
   const uint32_t* keys = bag.keys.data();
   const float* values = bag.values.data();
+  if (one_key_each(view)) {
+    for (size_t r = rows.begin; r < rows.end; ++r) {
+      out.data[(r - rows.begin) * out.stride] += weights[keys[r]];
+    }
+    return;
+  }
   for (size_t r = rows.begin; r < rows.end; ++r) {
     const Rows range = keys_of(bag, r);
     float sum = 0;
@@ -117,6 +156,13 @@ void scatter_scalar_bag(const BagView& view, bool mean, Rows rows, ConstMatrix f
   const uint32_t* keys = bag.keys.data();
   const float* values = bag.values.data();
   float* gradient = view.gradient;
+  if (one_key_each(view)) {
+    for (size_t r = rows.begin; r < rows.end; ++r) {
+      if (kShared && !share.owns(keys[r])) continue;
+      gradient[keys[r]] += from.data[(r - rows.begin) * from.stride];
+    }
+    return;
+  }
   for (size_t r = rows.begin; r < rows.end; ++r) {
     const Rows range = keys_of(bag, r);
     const float d = from.data[(r - rows.begin) * from.stride] * bag_factor(bag, range, mean);
@@ -196,7 +242,8 @@ void pool_forward(std::span<const BagView> bags, uint32_t dim, bool concat, bool
 void pool_backward(std::span<const BagView> bags, uint32_t dim, bool concat, bool mean, Rows rows,
                    ConstMatrix out_gradient, KeyShare share) {
   if (concat && std::all_of(bags.begin(), bags.end(), one_key_each)) {
-    return add_scatter_single_keys(bags, dim, rows, out_gradient, share);
+    if (share.count == 1) return scatter_single_keys<false>(bags, dim, rows, out_gradient, share);
+    return scatter_single_keys<true>(bags, dim, rows, out_gradient, share);
   }
   for (size_t i = 0; i < bags.size(); ++i) {
     const ConstMatrix from{out_gradient.data + (concat ? i * dim : 0), out_gradient.stride};
