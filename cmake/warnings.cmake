@@ -1,7 +1,7 @@
 # The flags of every target of ours. Third-party headers come in as SYSTEM.
 add_library(dp_flags INTERFACE)
 target_compile_options(dp_flags INTERFACE
-  -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wno-missing-field-initializers
+  -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wno-missing-field-initializers -Wno-restrict
   $<$<BOOL:${DP_WERROR}>:-Werror>)
 if(DP_ARCH)
   target_compile_options(dp_flags INTERFACE -march=${DP_ARCH})

@@ -4,7 +4,6 @@
 #include <bit>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "chief/runtime/history.h"
@@ -24,16 +23,6 @@ namespace {
 constexpr uint64_t kBatchesPerShardMax = 64;
 constexpr uint64_t kBatchesPerShardMin = 4;
 constexpr uint64_t kShardsWanted = 64;
-
-// Mean bytes of a line at the start of a file. What is not cut at lines (images) counts as one record a byte-unit.
-uint64_t mean_record_bytes(const plan::FileInfo& file) {
-  std::ifstream in(file.path, std::ios::binary);
-  std::string head(256 * kKiB, '\0');
-  in.read(head.data(), std::streamsize(head.size()));
-  head.resize(size_t(in.gcount()));
-  const auto lines = uint64_t(std::count(head.begin(), head.end(), '\n'));
-  return lines == 0 ? std::max<uint64_t>(head.size(), 1) : std::max<uint64_t>(head.size() / lines, 1);
-}
 
 uint64_t fingerprint_of(const std::vector<plan::FileInfo>& files) {
   plan::PlanHash hash;
@@ -69,11 +58,11 @@ Result<ResumeState> resume_from(const std::string& run_dir, const checkpoint::Ma
 
 }  // namespace
 
-uint64_t choose_shard_bytes(const Job& job, const std::vector<plan::FileInfo>& files) {
+Result<uint64_t> choose_shard_bytes(const Job& job, const std::vector<plan::FileInfo>& files) {
   uint64_t total = 0;
   for (const plan::FileInfo& file : files) total += file.bytes;
   if (files.empty()) return kMiB;
-  const uint64_t record = mean_record_bytes(files.front());
+  DP_TRY(const uint64_t record, data::mean_record_bytes(job.data, files.front().path));
   if (job.data.shard_records > 0) return std::max<uint64_t>(job.data.shard_records * record, 1);
   const uint64_t batch = record * job.train.batch_size;
   return std::clamp(total / kShardsWanted, kBatchesPerShardMin * batch, kBatchesPerShardMax * batch);
@@ -93,14 +82,11 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
     DP_TRY(out.eval_files, data::list_files(job.eval.source, job.base_dir).context("the evaluation's source"));
   }
   const auto& files = out.train_files.empty() ? out.eval_files : out.train_files;
-  out.shard_bytes = choose_shard_bytes(job, files);
+  DP_TRY(out.shard_bytes, choose_shard_bytes(job, files));
   out.shards = uint32_t(plan::cut_shards(files, out.shard_bytes).size());
   out.fingerprint = fingerprint_of(out.train_files);
-  out.plan_hash = plan::PlanHash()
-                      .add("plan", plan_text(job))
-                      .add("files", out.fingerprint)
-                      .add("shard_bytes", out.shard_bytes)
-                      .value();
+  out.plan_hash = data::plan_hash(*data::make_read_plan(job, graph->inputs(), graph->output_widths(), out.train_files, job.eval.holdout),
+                                  plan::cut_shards(out.train_files, out.shard_bytes));
   return out;
 }
 

@@ -43,8 +43,8 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
 /// A job as it stands in a run folder or in the manifest of one: for eval, predict and a resumed train.
 Result<Job> saved_job(Storage& storage, const std::string& run_dir);
 
-/// Bytes of one shard: at most 64 batches, about 64 shards a data set, at least four batches; by the mean record of
-/// the first 256 KiB. The same for any number of workers.
-uint64_t choose_shard_bytes(const Job& job, const std::vector<plan::FileInfo>& files);
+/// Bytes of one shard: at most 64 batches, about 64 shards a data set, at least four batches; by the file's mean
+/// record. The same for any number of workers.
+Result<uint64_t> choose_shard_bytes(const Job& job, const std::vector<plan::FileInfo>& files);
 
 }  // namespace downpour::chief

@@ -47,6 +47,11 @@ struct ReadPlan {
   std::shared_ptr<ScratchPool> scratch = make_scratch_pool();
 };
 
+/// The plan of a job's readers: `widths` are the floats of each of its model's outputs, `holdout` the share kept out.
+std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout& layout,
+                                               const std::vector<uint32_t>& widths,
+                                               std::vector<plan::FileInfo> files, double holdout);
+
 /// The hash of all that decides which records a batch id names: files, seed, data and fields,
 /// layout, batch size, holdout, the shards' ranges, and the version of this reader.
 uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& shards);

@@ -22,20 +22,6 @@ WorkerConfig make_config(const WorkerOptions& options) {
           .connect_timeout_ns = options.connect_timeout_ns};
 }
 
-std::shared_ptr<const data::ReadPlan> make_read_plan(const Job& job, const model::Graph& graph,
-                                                     std::vector<plan::FileInfo> files,
-                                                     double holdout) {
-  auto plan = std::make_shared<data::ReadPlan>();
-  plan->data = job.data;
-  plan->layout = graph.inputs();
-  plan->seed = job.seed;
-  plan->batch_size = job.train.batch_size;
-  plan->drop_remainder = job.train.drop_remainder;
-  plan->holdout = holdout;
-  plan->files = std::move(files);
-  return plan;
-}
-
 }  // namespace
 
 WorkerNode::WorkerNode(transport::Transport& transport, WorkerOptions options)
@@ -170,14 +156,14 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   ReaderOptions readers;
   readers.tables = graph_->tables();
   readers.seed = job_.seed;
-  readers.train = make_read_plan(job_, *graph_, welcome.train_files, job_.eval.holdout);
+  readers.train = data::make_read_plan(job_, graph_->inputs(), graph_->output_widths(), welcome.train_files, job_.eval.holdout);
   readers.train_ranges = plan::cut_shards(welcome.train_files, welcome.shard_bytes);
   readers.eval_held_out = welcome.eval_files.empty() && job_.eval.holdout > 0;
   if (readers.eval_held_out || welcome.eval_files.empty()) {
     readers.eval = readers.train;
     readers.eval_ranges = readers.train_ranges;
   } else {
-    readers.eval = make_read_plan(job_, *graph_, welcome.eval_files, 0);
+    readers.eval = data::make_read_plan(job_, graph_->inputs(), graph_->output_widths(), welcome.eval_files, 0);
     readers.eval_ranges = plan::cut_shards(welcome.eval_files, welcome.shard_bytes);
   }
   const uint32_t threads = std::max(1U, options_.threads);

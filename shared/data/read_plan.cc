@@ -1,0 +1,28 @@
+#include <utility>
+
+#include "shared/data/dataset.h"
+
+namespace downpour::data {
+
+std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout& layout,
+                                               const std::vector<uint32_t>& widths,
+                                               std::vector<plan::FileInfo> files, double holdout) {
+  auto plan = std::make_shared<ReadPlan>();
+  plan->data = job.data;
+  plan->layout = layout;
+  plan->seed = job.seed;
+  plan->batch_size = job.train.batch_size;
+  plan->drop_remainder = job.train.drop_remainder;
+  plan->holdout = holdout;
+  plan->files = std::move(files);
+  for (size_t o = 0; o < job.model.outputs.size(); ++o) {
+    const OutputSpec& output = job.model.outputs[o];
+    const TargetKind kind = output.loss == "logistic"                ? TargetKind::kBinary
+                            : output.loss == "softmax_cross_entropy" ? TargetKind::kClass
+                                                                     : TargetKind::kAny;
+    plan->targets.push_back({output.target, kind, widths[o]});
+  }
+  return plan;
+}
+
+}  // namespace downpour::data
