@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <sys/mman.h>
 #include <vector>
 
 #include "shared/base/check.h"
@@ -19,7 +21,8 @@ constexpr size_t kShuffleWindowBytes = size_t{64} << 20;  // records are shuffle
 constexpr size_t kPlainWindowBytes = size_t{1} << 20;     // unshuffled: stays in the cache
 constexpr size_t kPadBytes = 64;                          // readable behind every window
 
-/// Memory that is not cleared and only grows.
+/// Memory that is not cleared and only grows. On huge pages where the system has them: shuffled
+/// records are jumps over all of it, and small pages cost a page walk each.
 class Buffer {
  public:
   char* data() { return memory_.get(); }
@@ -27,14 +30,21 @@ class Buffer {
   /// Room for `capacity` bytes and kPadBytes behind them; the first `keep` bytes stay.
   void reserve(size_t capacity, size_t keep) {
     if (capacity <= capacity_) return;
-    std::unique_ptr<char[]> grown(new char[capacity + kPadBytes]);
+    constexpr size_t kHugePage = size_t{2} << 20;
+    const size_t bytes = (capacity + kPadBytes + kHugePage - 1) / kHugePage * kHugePage;
+    std::unique_ptr<char, Free> grown(static_cast<char*>(std::aligned_alloc(kHugePage, bytes)));
+    DP_CHECK(grown != nullptr, bytes);             // out of memory
+    ::madvise(grown.get(), bytes, MADV_HUGEPAGE);  // a wish; small pages do as well
     if (keep > 0) std::memcpy(grown.get(), memory_.get(), keep);
     memory_ = std::move(grown);
-    capacity_ = capacity;
+    capacity_ = bytes - kPadBytes;
   }
 
  private:
-  std::unique_ptr<char[]> memory_;
+  struct Free {
+    void operator()(char* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<char, Free> memory_;
   size_t capacity_ = 0;
 };
 
