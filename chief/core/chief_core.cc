@@ -158,7 +158,7 @@ void ChiefCore::handle(Member& member, wire::Message&& message) {
   }
   if (std::holds_alternative<wire::Reject>(body)) {
     const auto& reject = std::get<wire::Reject>(body);
-    return notice(NoticeLevel::kWarning, str(member.name(), " refused a message: ", reject.what));
+    return log(event("rejected").add("who", member.name()).add("what", reject.what));
   }
   send(member,
        wire::Reject{ErrorCode::kMalformed, str("not a message for the chief from ", member.name())},
@@ -170,8 +170,13 @@ void ChiefCore::on_heartbeat(Member& member, wire::Heartbeat&& heartbeat) {
   if (phase_ == Phase::kTraining) merge_metrics(observed_, heartbeat.recent);
   heartbeat.recent.clear();
   member.last = std::move(heartbeat);
-  // So that the peer knows that its chief lives.
-  if (!ending()) send(member, wire::Heartbeat{});
+  if (ending()) return;
+  // A sign of life; to a ps one that also makes good a Sealed that was lost.
+  if (member.is_worker()) {
+    send(member, wire::Heartbeat{});
+  } else if (published_ && owner_of(member)) {
+    send(member, wire::Sealed{epochs_sealed_});
+  }
 }
 
 void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
