@@ -169,6 +169,7 @@ std::vector<RowIndex::Entry> RowIndex::take_out(Run run) {
 /// Makes the segment of `run` anew, with these entries.
 void RowIndex::put_back(Run run, uint32_t depth, uint32_t bucket_count,
                         std::span<const Entry> entries) {
+  ++generation_;
   const Segment segment{take_buckets(bucket_count), bucket_count, depth};
   Bucket* const memory = buckets(segment);
   std::memset(static_cast<void*>(memory), 0, bucket_count * sizeof(Bucket));

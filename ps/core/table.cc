@@ -10,12 +10,12 @@
 namespace downpour::ps {
 namespace {
 
-// The pipeline: bucket lines are fetched kBucketsAhead keys before they are searched; a chunk's
-// rows are fetched while the chunk before it is worked on.
+// The pipeline of a call: a key's bucket is fetched kBucketsAhead keys before it is searched, an
+// overflow bucket kOverflowsAhead keys before; a chunk's rows are fetched while the chunk before it
+// is worked on.
 constexpr size_t kChunk = 16;
 constexpr size_t kBucketsAhead = 24;
-constexpr size_t kRing = 64;  // hashes in flight, a power of two
-static_assert(kRing >= kBucketsAhead + kChunk);
+constexpr size_t kOverflowsAhead = 10;
 constexpr uint32_t kLinesMax = 8;  // of a row; the processor's own prefetcher finds the rest
 
 uint64_t key_at(const void* keys, size_t i) {
@@ -34,6 +34,63 @@ uint32_t lines_of(size_t floats) {
   const auto* line = reinterpret_cast<const uint8_t*>(row);
   for (uint32_t l = 0; l < lines; ++l) __builtin_prefetch(line + size_t(l) * 64, 1);
 }
+
+/// Keys on their way through the index: look_up(i) for i = 0, 1, 2 ... n - 1. kHaveRows: only keys
+/// whose row is not known are searched.
+template <bool kHaveRows>
+class Lookups {
+ public:
+  Lookups(const RowIndex& index, const void* keys, size_t n, const uint32_t* rows)
+      : index_(index), keys_(keys), n_(n), rows_(rows) {
+    fetch_first(0);
+  }
+  /// The hash of key i, which must be the next one or the last.
+  uint64_t hash(size_t i) const { return places_[i % kRing].hash; }
+  uint32_t look_up(size_t i) {
+    if (i + kBucketsAhead < n_) fetch(i + kBucketsAhead);
+    if (i + kOverflowsAhead < n_) fetch_overflow(i + kOverflowsAhead);
+    if (kHaveRows && rows_[i] != kNoRow) return rows_[i];
+    const Place& place = places_[i % kRing];
+    return index_.find_from(place.home, key_at(keys_, i), place.hash);
+  }
+  /// After an insert before key `next`: buckets may have moved.
+  void on_insert(size_t next) {
+    if (index_.generation() != generation_) fetch_first(next);
+  }
+
+ private:
+  static constexpr size_t kRing = 32;
+  static_assert(kRing > kBucketsAhead && kBucketsAhead > kOverflowsAhead);
+  struct Place {
+    uint64_t hash;
+    const Bucket* home;
+  };
+
+  [[gnu::always_inline]] void fetch(size_t i) {
+    const uint64_t hash = index_.hash(key_at(keys_, i));
+    Place& place = places_[i % kRing];
+    place.hash = hash;
+    if (kHaveRows && rows_[i] != kNoRow) return;
+    place.home = index_.home_of(hash);
+    __builtin_prefetch(place.home);
+  }
+  [[gnu::always_inline]] void fetch_overflow(size_t i) {
+    if (kHaveRows && rows_[i] != kNoRow) return;
+    RowIndex::prefetch_overflow(places_[i % kRing].home, key_at(keys_, i));
+  }
+  /// What look_up() would have fetched before key `begin`, with buckets where they are now.
+  void fetch_first(size_t begin) {
+    generation_ = index_.generation();
+    for (size_t i = begin; i < std::min(n_, begin + kBucketsAhead); ++i) fetch(i);
+  }
+
+  const RowIndex& index_;
+  const void* keys_;
+  size_t n_;
+  const uint32_t* rows_;
+  uint64_t generation_ = 0;
+  Place places_[kRing];
+};
 
 /// Copies the weights of rows[i] to row i of `out`, or initializes it there. kDim: the width, or 0:
 /// `dim`.
@@ -109,17 +166,11 @@ void Table::pull(const void* keys, size_t n, void* values, uint32_t* rows_out) c
 }
 
 void Table::pull_rows(const void* keys, size_t n, void* values, uint32_t* rows_out) const {
-  uint64_t hashes[kRing];
+  Lookups<false> lookups(index_, keys, n, nullptr);
   uint32_t found[2][kChunk];
-  const auto fetch_bucket = [&](size_t i) {
-    const uint64_t hash = index_.hash(key_at(keys, i));
-    hashes[i % kRing] = hash;
-    index_.prefetch(hash);
-  };
   const auto find_rows = [&](size_t begin, size_t end, uint32_t* rows) {
     for (size_t i = begin; i < end; ++i) {
-      if (i + kBucketsAhead < n) fetch_bucket(i + kBucketsAhead);
-      const uint32_t row = index_.find(key_at(keys, i), hashes[i % kRing]);
+      const uint32_t row = lookups.look_up(i);
       rows[i - begin] = row;
       if (rows_out != nullptr) rows_out[i] = row;
       if (row == kNoRow) continue;
@@ -138,7 +189,6 @@ void Table::pull_rows(const void* keys, size_t n, void* values, uint32_t* rows_o
       out += n * dim * sizeof(float);
     }
   };
-  for (size_t i = 0; i < std::min(n, kBucketsAhead); ++i) fetch_bucket(i);
   for (size_t begin = 0, chunk = 0; begin < n + kChunk; begin += kChunk, ++chunk) {
     if (begin < n) find_rows(begin, std::min(n, begin + kChunk), found[chunk % 2]);
     if (chunk > 0) copy(begin - kChunk, std::min(n, begin), found[(chunk - 1) % 2]);
@@ -173,27 +223,19 @@ void Table::apply_blocks(const void* keys, size_t n, const void* gradients,
 template <bool kHaveRows>
 void Table::apply_rows(const void* keys, size_t n, const uint32_t* rows, const void* gradients,
                        const ApplyOptions& options) {
-  uint64_t hashes[kRing];
+  Lookups<kHaveRows> lookups(index_, keys, n, rows);
   optim::RowUpdate updates[2][kChunk];
   size_t counts[2] = {};
-  const auto fetch_bucket = [&](size_t i) {
-    const uint64_t hash = index_.hash(key_at(keys, i));
-    hashes[i % kRing] = hash;
-    if (!kHaveRows || rows[i] == kNoRow) index_.prefetch(hash);
-  };
   const auto find_rows = [&](size_t begin, size_t end, optim::RowUpdate* chunk) {
     size_t count = 0;
     for (size_t i = begin; i < end; ++i) {
-      if (i + kBucketsAhead < n) fetch_bucket(i + kBucketsAhead);
-      const uint64_t hash = hashes[i % kRing];
+      const uint64_t hash = lookups.hash(i);
       const uint32_t partition = raw(partition_of(hash, partition_bits_));
+      uint32_t row = lookups.look_up(i);
       if (options.admitted != nullptr && options.admitted[partition] == 0) continue;
-      uint32_t row = kHaveRows ? rows[i] : kNoRow;
-      if (row == kNoRow) {
-        const uint64_t key = key_at(keys, i);
-        row = index_.find(key, hash);
-        if (row == kNoRow) [[unlikely]]
-          row = add_row(key, hash);
+      if (row == kNoRow) [[unlikely]] {
+        row = add_row(key_at(keys, i), hash);
+        lookups.on_insert(i + 1);
       }
       DP_DCHECK(row < rows_end_, row, rows_end_);
       for (const Member& member : members_)
@@ -202,7 +244,6 @@ void Table::apply_rows(const void* keys, size_t n, const uint32_t* rows, const v
     }
     return count;
   };
-  for (size_t i = 0; i < std::min(n, kBucketsAhead); ++i) fetch_bucket(i);
   for (size_t begin = 0, chunk = 0; begin < n + kChunk; begin += kChunk, ++chunk) {
     if (begin < n)
       counts[chunk % 2] = find_rows(begin, std::min(n, begin + kChunk), updates[chunk % 2]);
