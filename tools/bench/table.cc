@@ -1,4 +1,5 @@
-// Tables against a plain array: what a look-up, a slot layout and growth cost.
+// Tables against a plain array: what a look-up, a slot layout and growth cost. Rates are by the
+// thread's CPU time, on both sides of a ratio; stalls by the wall clock.
 #include "ps/core/table.h"
 
 #include <algorithm>
@@ -30,17 +31,6 @@ double now_s() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
-}
-
-template <typename Work>
-double best_of(int repeats, Work&& work) {
-  double best = 1e99;
-  for (int i = 0; i < repeats; ++i) {
-    const double begin = now_s();
-    work();
-    best = std::min(best, now_s() - begin);
-  }
-  return best;
 }
 
 /// An array of rows on huge pages: the limit.
@@ -151,38 +141,47 @@ void bench_apply(uint64_t rows, uint64_t accesses_count, uint64_t seed,
   const std::vector<float> gradients(kKeysPerCall * kDim, 1e-3F);
   std::vector<float> values(kKeysPerCall * kDim);
   const Accesses accesses(accesses_count, rows, seed);
-  const double count = double(accesses.calls() * kKeysPerCall);
-  const auto rate = [&](auto&& call) {
-    return count / 1e6 / best_of(3, [&] {
-             for (size_t c = 0; c < accesses.calls(); ++c) call(c);
-           });
-  };
-  double plain_apply = 0;
-  double plain_read = 0;
-  {
-    const PlainRows plain(rows, kDim * (kAdagrad ? 2 : 1));
-    plain_apply =
-        rate([&](size_t c) { update_plain<kAdagrad>(plain, accesses.rows(c), gradients.data()); });
-    plain_read = rate([&](size_t c) { read_plain(plain, accesses.rows(c), values.data()); });
-  }
+  std::vector<uint32_t> handle(kKeysPerCall * accesses.calls());
+  const PlainRows plain(rows, kDim * (kAdagrad ? 2 : 1));
   ps::Table table(TableId{0}, spec_of(type, kDim), seed, kPartitionBits);
   fill_table(table, rows, gradients);
-  std::vector<uint32_t> handle(kKeysPerCall * accesses.calls());
+
+  const auto handle_of = [&](size_t c) { return handle.data() + c * kKeysPerCall; };
+  const auto plain_apply = [&](size_t c) {
+    update_plain<kAdagrad>(plain, accesses.rows(c), gradients.data());
+  };
+  const auto plain_read = [&](size_t c) { read_plain(plain, accesses.rows(c), values.data()); };
+  const auto apply = [&](size_t c) {
+    table.apply(accesses.keys(c), kKeysPerCall, nullptr, gradients.data(), {});
+  };
+  const auto pull = [&](size_t c) {
+    table.pull(accesses.keys(c), kKeysPerCall, values.data(), handle_of(c));
+  };
+  const auto apply_by_handle = [&](size_t c) {
+    table.apply(accesses.keys(c), kKeysPerCall, handle_of(c), gradients.data(), {});
+  };
+  // Turn by turn, and the best of each: so a neighbour's load falls on all alike. A turn never sees
+  // a row that the one before it may have left in a cache, but by chance.
+  constexpr size_t kTurns = 10;
+  const size_t calls_per_turn = std::max<size_t>(1, accesses.calls() / kTurns);
+  double best[5] = {};
+  for (size_t first = 0; first + calls_per_turn <= accesses.calls(); first += calls_per_turn) {
+    const auto run = [&](int which, auto&& call) {
+      const double begin = now_s();
+      for (size_t c = first; c < first + calls_per_turn; ++c) call(c);
+      const double rate = double(calls_per_turn * kKeysPerCall) / 1e6 / (now_s() - begin);
+      best[which] = std::max(best[which], rate);
+    };
+    run(0, plain_apply);
+    run(1, apply);
+    run(2, plain_read);
+    run(3, pull);
+    run(4, apply_by_handle);
+  }
   const std::string limit = "plain array, prefetched";
-  results.push_back({"table apply " + name, rate([&](size_t c) {
-                       table.apply(accesses.keys(c), kKeysPerCall, nullptr, gradients.data(), {});
-                     }),
-                     "Mrows/s", limit, plain_apply});
-  results.push_back({"table pull " + name, rate([&](size_t c) {
-                       table.pull(accesses.keys(c), kKeysPerCall, values.data(),
-                                  handle.data() + c * kKeysPerCall);
-                     }),
-                     "Mrows/s", limit, plain_read});
-  results.push_back({"table apply by handle " + name, rate([&](size_t c) {
-                       table.apply(accesses.keys(c), kKeysPerCall, handle.data() + c * kKeysPerCall,
-                                   gradients.data(), {});
-                     }),
-                     "Mrows/s", limit, plain_apply});
+  results.push_back({"table apply " + name, best[1], "Mrows/s", limit, best[0]});
+  results.push_back({"table pull " + name, best[3], "Mrows/s", limit, best[2]});
+  results.push_back({"table apply by handle " + name, best[4], "Mrows/s", limit, best[0]});
   const ps::TableMemory memory = table.memory();
   results.push_back({"index " + name, double(memory.index_bytes) / double(table.rows()), "B/key",
                      "24 B a key", 24, true});
@@ -197,10 +196,13 @@ void bench_growth(uint64_t rows, std::vector<BenchResult>& results) {
   std::vector<double> calls_s;
   double index_bytes_max = 0;
   double index_bytes_sum = 0;
+  double wall_worst_s = 0;
   for (uint64_t begin = 0; begin < rows; begin += kKeysPerCall) {
     for (size_t i = 0; i < kKeysPerCall; ++i) keys[i] = key_of(begin + i);
     const double start = now_s();
+    const double wall_start = wall_s();
     table.apply(keys.data(), kKeysPerCall, nullptr, gradients.data(), {});
+    wall_worst_s = std::max(wall_worst_s, wall_s() - wall_start);
     calls_s.push_back(now_s() - start);
     const double index_bytes = double(table.memory().index_bytes) / double(table.rows());
     index_bytes_max = std::max(index_bytes_max, index_bytes);
@@ -216,8 +218,11 @@ void bench_growth(uint64_t rows, std::vector<BenchResult>& results) {
       {"table growth, median call of 10,000", calls_s[calls_s.size() / 2] * 1e3, "ms", "", 0});
   results.push_back(
       {"table growth, 99th percentile", calls_s[size_t(calls * 0.99)] * 1e3, "ms", "", 0});
-  results.push_back(
-      {"table growth, worst call", calls_s.back() * 1e3, "ms", "no stall over 5 ms", 5, true});
+  // A stall is what a peer waits for: the wall clock decides. Where the two differ, the machine was
+  // busy elsewhere.
+  results.push_back({"table growth, worst call, CPU time", calls_s.back() * 1e3, "ms", "", 0});
+  results.push_back({"table growth, worst call, wall clock", wall_worst_s * 1e3, "ms",
+                     "no stall over 5 ms", 5, true});
   results.push_back(
       {"index while growing, mean", index_bytes_sum / calls, "B/key", "24 B a key", 24, true});
   results.push_back({"index while growing, worst", index_bytes_max, "B/key", "", 0});
@@ -242,9 +247,9 @@ void bench_small_tables(size_t tables, std::vector<BenchResult>& results) {
     for (auto& table : all) {
       uint64_t keys[kKeysPerTable];
       for (size_t i = 0; i < kKeysPerTable; ++i) keys[i] = key_of(first + i);
-      const double start = now_s();
+      const double start = wall_s();
       table->apply(keys, kKeysPerTable, nullptr, gradients.data(), {});
-      worst_s = std::max(worst_s, now_s() - start);
+      worst_s = std::max(worst_s, wall_s() - start);
     }
   }
   const double rows = double(tables * kRows);
@@ -252,7 +257,8 @@ void bench_small_tables(size_t tables, std::vector<BenchResult>& results) {
   for (auto& table : all) bytes += double(table->memory().index_bytes + table->memory().row_bytes);
   const std::string name = std::to_string(tables) + " tables of 1,000 rows";
   results.push_back({name + ", growth", rows / (now_s() - begin) / 1e6, "Mrows/s", "", 0});
-  results.push_back({name + ", worst call", worst_s * 1e3, "ms", "no stall over 5 ms", 5, true});
+  results.push_back(
+      {name + ", worst call, wall clock", worst_s * 1e3, "ms", "no stall over 5 ms", 5, true});
   results.push_back({name + ", memory", bytes / rows, "B/row", "1.5 x rows and slots",
                      1.5 * 2 * kDim * sizeof(float), true});
 }
