@@ -224,7 +224,7 @@ Findings check_purity(std::string_view path, std::string_view text) {
       "thread_local",  "sleep_for",     "sleep_until",
       "usleep",        "nanosleep",     "ifstream",
       "ofstream",      "fstream",       "fopen",
-      "::open",          "socket",        "getenv",
+      "::open",        "socket",        "getenv",
       "secure_getenv", "random_device", "std::rand",
       "rand",          "std::shuffle",  "std::mt19937*",
       "std::cout",     "std::cerr",     "printf",
