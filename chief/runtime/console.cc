@@ -213,7 +213,8 @@ void Console::show(const ProgressSnapshot& p) {
   }
   const double percent = p.bytes_total == 0 ? 0 : 100.0 * double(p.bytes_done) / double(p.bytes_total);
   const double done_share = p.epochs == 0 ? 0 : (double(p.epoch) + percent / 100) / double(p.epochs);
-  const double eta = done_share > 0 ? seconds_of(p.elapsed_ns) * (1 - done_share) / done_share : NAN;
+  const bool training = p.phase == Phase::kTraining || p.phase == Phase::kCompleting;
+  const double eta = training && done_share > 0 ? seconds_of(p.elapsed_ns) * (1 - done_share) / done_share : NAN;
   const auto stale = staleness_p99(p.staleness);
   const std::string stale_text = stale ? std::to_string(*stale) : "-";
   const double loss = mean_loss(window_, job_);
@@ -337,10 +338,13 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
     std::fprintf(out, "account %s; balanced, the same at every partition (beside it: %llu parts repeated, %llu gaps, %u leases repeated)\n",
                  account_text(total).c_str(), static_cast<unsigned long long>(s.had_it), static_cast<unsigned long long>(s.gaps), s.attempts_repeated);
   }
-  if (s.records > 0) {
+  uint64_t records = 0;  // applied in this run; where no epoch was completed, what the workers said last
+  for (size_t e = s.epochs_resumed; e < s.epochs.size(); ++e) records += s.epochs[e].counts.applied;
+  if (records == 0) records = s.records;
+  if (records > 0) {
     const double train_s = seconds_of(s.train_ns);
-    std::fprintf(out, "speed   %s examples in %s: %s examples/s; pulled %s, pushed %s\n", human_count(double(s.records)).c_str(),
-                 human_time(train_s).c_str(), human_count(double(s.records) / std::max(train_s, 1e-9)).c_str(),
+    std::fprintf(out, "speed   %s examples in %s: %s examples/s; pulled %s, pushed %s\n", human_count(double(records)).c_str(),
+                 human_time(train_s).c_str(), human_count(double(records) / std::max(train_s, 1e-9)).c_str(),
                  human_bytes(s.pulled_bytes).c_str(), human_bytes(s.pushed_bytes).c_str());
   }
   uint64_t ps_bytes = 0;

@@ -112,6 +112,7 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
   config.shard_bytes = plan.shard_bytes;
   config.ps_cores_expected = options.ps_cores;
   config.workers_expected = options.workers;
+  config.heartbeat_ns = 250 * kMillisecond;  // the live line moves with it
   config.checkpoint_root = checkpoint::checkpoints_dir(run_dir);
 
   if (train && options.fresh) DP_TRY_VOID(remove_run(run_dir));

@@ -325,9 +325,11 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
     job.model.preset = "wide_deep";
     options.own_optimizer = true;
     job.train.batch_size = 512;
+    job.train.reduction = "sum";  // Adagrad and FTRL scale their steps by the gradients met so far
   } else {
     job.model.preset = "logistic_regression";
     job.optimizer = optimizer_defaults(OptimizerType::kFtrl);
+    job.train.reduction = "sum";
   }
   job.train.epochs = facts.records_estimated > kOnePassRecords ? 1 : 5;
   job.eval.holdout = 0.1;

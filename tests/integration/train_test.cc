@@ -1,0 +1,211 @@
+// Real processes, real files: what a user of the programs sees.
+#include <signal.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+
+namespace downpour::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+Ended downpour(const ScratchDir& dir, const std::vector<std::string>& arguments, double seconds = 120) {
+  return Program("downpour", arguments, dir.path()).wait(seconds);
+}
+
+// 20,000 rows whose labels follow their fields, as libsvm, and a job for them.
+void make_clicks(const ScratchDir& dir, const std::string& more = "", int rows = 20000) {
+  const Ended made = downpour(dir, {"synth", dir / "train.svm", "--rows", std::to_string(rows), "--ids", "50", "--numeric", "4", "--categorical", "6"});
+  REQUIRE(made.status == 0);
+  dir.write("job.toml",
+            "data = { source = \"train.svm\", format = \"libsvm\", shard_records = 500 }\n"
+            "model = { preset = \"logistic_regression\" }\n"
+            "optimizer = { type = \"ftrl\", learning_rate = 0.1 }\n"
+            "train = { epochs = 2, batch_size = 100, reduction = \"sum\" }\n"
+            "eval = { holdout = 0.1 }\n" + more);
+}
+
+Json summary(const Ended& ended) {
+  INFO(ended.err);
+  REQUIRE(!ended.timed_out);
+  REQUIRE(!ended.out.empty());
+  return Json::parse(ended.out);
+}
+
+void check_balanced(const Json& done, int64_t rows, size_t epochs) {
+  REQUIRE(done["accounts"].size() == epochs);
+  for (const Json& account : done["accounts"]) {
+    CHECK(account["read"] == rows);
+    CHECK(account["read"] == account["applied"].get<int64_t>() + account["filtered"].get<int64_t>());
+  }
+}
+
+double auc(const Json& done) {
+  for (const auto& output : done["evaluations"].back()["outputs"].items()) return output.value()["auc"];
+  return 0;
+}
+
+const std::vector<std::string> kJson = {"--log-format", "json", "--quiet"};
+std::vector<std::string> with(std::vector<std::string> a, const std::vector<std::string>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+TEST_CASE("the same job gives the same quality in one process, over ipc and over tcp, and every record counts once", "[integration]") {
+  const ScratchDir dir;
+  make_clicks(dir);
+  std::vector<double> reached;
+  for (const std::vector<std::string>& cluster : {std::vector<std::string>{}, {"--ps", "2", "--workers", "2"},
+                                                  {"--ps", "2", "--workers", "2", "--transport", "tcp"}}) {
+    const Ended ended = downpour(dir, with(with({"train", dir / "job.toml", "--fresh"}, kJson), cluster));
+    INFO(ended.err);
+    REQUIRE(ended.status == 0);
+    const Json done = summary(ended);
+    check_balanced(done, 20000, 2);
+    reached.push_back(auc(done));
+  }
+  CHECK(reached[0] > 0.6);
+  // 2,000 held-out rows; runs differ only by the order in which batches met.
+  CHECK(std::abs(reached[0] - reached[1]) < 0.01);
+  CHECK(std::abs(reached[0] - reached[2]) < 0.01);
+}
+
+TEST_CASE("a worker killed in mid-epoch costs time, not records", "[integration]") {
+  const ScratchDir dir;
+  make_clicks(dir, "", 200000);
+  Program train("downpour", with({"train", dir / "job.toml", "--ps", "2", "--workers", "2", "--set", "train.epochs=3"}, kJson), dir.path());
+  std::vector<pid_t> workers;
+  for (int i = 0; i < 2000 && workers.size() < 2; ++i) {
+    workers = train.children("downpour-worker");
+    usleep(5000);
+  }
+  REQUIRE(workers.size() == 2);
+  usleep(300'000);
+  kill(workers[0], SIGKILL);
+  const Ended ended = train.wait(180);
+  INFO(ended.err);
+  CHECK(ended.status == 0);
+  const Json done = summary(ended);
+  check_balanced(done, 200000, 3);
+  CHECK(done["workers_lost"] == 1);
+}
+
+TEST_CASE("Ctrl-C saves, says how to go on, and the same command finishes with a balancing account", "[integration]") {
+  const ScratchDir dir;
+  make_clicks(dir, "", 200000);
+  Program train("downpour", {"train", dir / "job.toml", "--set", "train.epochs=20"}, dir.path());
+  REQUIRE(train.saw("epoch 1  trained"));
+  train.signal(SIGINT);
+  const Ended stopped = train.wait(30);
+  CHECK(stopped.status == 130);
+  CHECK(stopped.out.find("the same command goes on from here") != std::string::npos);
+  const Json done = summary(downpour(dir, with({"train", dir / "job.toml", "--set", "train.epochs=20", "--ps", "2", "--workers", "1"}, kJson)));
+  CHECK(done["code"] == 0);
+  check_balanced(done, 200000, 20);
+}
+
+TEST_CASE("a finished job says so, and a changed frozen key is named with both values", "[integration]") {
+  const ScratchDir dir;
+  make_clicks(dir);
+  REQUIRE(downpour(dir, {"train", dir / "job.toml"}).status == 0);
+  const Ended again = downpour(dir, {"train", dir / "job.toml"});
+  CHECK(again.status == 0);
+  CHECK(again.out.find("finished already") != std::string::npos);
+  CHECK(again.out.find("--epochs 4") != std::string::npos);
+  const Ended changed = downpour(dir, {"train", dir / "job.toml", "--set", "train.batch_size=50"});
+  CHECK(changed.status == 78);
+  CHECK(changed.err.find("`train.batch_size` was 100 and is 50 now") != std::string::npos);
+  const Ended more = downpour(dir, {"train", dir / "job.toml", "--epochs", "3"});
+  CHECK(more.status == 0);
+}
+
+TEST_CASE("a data file alone is enough, and the job chosen for it is kept", "[integration]") {
+  const ScratchDir dir;
+  make_clicks(dir);
+  const Ended ended = downpour(dir, {"train", dir / "train.svm", "--set", "run_dir='" + dir / "run" + "'"});
+  INFO(ended.err);
+  CHECK(ended.status == 0);
+  CHECK(ended.err.find("libsvm") != std::string::npos);
+  CHECK(read_text(dir / "run/job.toml").find("logistic") != std::string::npos);
+  const Ended dry = downpour(dir, {"train", dir / "train.svm", "--dry-run"});
+  CHECK(dry.status == 0);
+  CHECK(dry.out.find("shard 0:") != std::string::npos);
+  CHECK(dry.out.find("Memory per ps") != std::string::npos);
+}
+
+TEST_CASE("eval and predict read the saved model and change nothing of it", "[integration]") {
+  const ScratchDir dir;
+  make_clicks(dir);
+  REQUIRE(downpour(dir, {"train", dir / "job.toml"}).status == 0);
+  const std::string before = downpour(dir, {"inspect", dir / "runs/job"}).out;
+  CHECK(before.find("every checksum good") != std::string::npos);
+  const Json evaluated = summary(downpour(dir, with({"eval", dir / "runs/job", "--data", dir / "train.svm"}, kJson)));
+  CHECK(evaluated["evaluations"][0]["records"] == 20000);
+  const Ended predicted = downpour(dir, {"predict", dir / "runs/job", "--data", dir / "train.svm"});
+  CHECK(predicted.status == 0);
+  CHECK(std::count(predicted.out.begin(), predicted.out.end(), '\n') == 20000);
+  CHECK(downpour(dir, {"inspect", dir / "runs/job"}).out == before);
+}
+
+TEST_CASE("a bad record ends the job with its place, or is skipped and counted", "[integration]") {
+  const ScratchDir dir;
+  make_clicks(dir);
+  dir.write("train.svm", read_text(dir / "train.svm") + "1 3:oops\n");
+  const Ended failed = downpour(dir, {"train", dir / "job.toml"});
+  CHECK(failed.status == 65);
+  CHECK(failed.err.find("train.svm:20001") != std::string::npos);
+  CHECK(failed.err.find("oops") != std::string::npos);
+  const Json done = summary(downpour(dir, with({"train", dir / "job.toml", "--fresh", "--set", "data.bad_records=skip"}, kJson)));
+  CHECK(done["accounts"][0]["skipped"] == 1);
+  CHECK(done["accounts"][0]["read"] == 20001);
+}
+
+TEST_CASE("processes started by hand find the chief, and end with it", "[integration]") {
+  const ScratchDir dir;
+  make_clicks(dir, "cluster = { ps = 1, workers = 1 }\n");
+  const std::string chief_at = "ipc://" + dir / "chief";
+  Program chief("downpour-chief", {dir / "job.toml", "--bind", chief_at, "--json"}, dir.path());
+  Program ps("downpour-ps", {"--chief", chief_at, "--bind", "ipc://" + dir / "ps", "--threads", "1"}, dir.path());
+  Program worker("downpour-worker", {"--chief", chief_at, "--threads", "1"}, dir.path());
+  const Ended ended = chief.wait(120);
+  INFO(ended.err);
+  CHECK(ended.status == 0);
+  check_balanced(summary(ended), 20000, 2);
+  CHECK(ps.wait(10).status == 0);
+  CHECK(worker.wait(10).status == 0);
+}
+
+TEST_CASE("whoever finds no chief says so and ends", "[integration]") {
+  const ScratchDir dir;
+  for (const char* program : {"downpour-ps", "downpour-worker"}) {
+    const Ended ended = Program(program, {"--chief", "127.0.0.1:1", "--connect-timeout", "1"}, dir.path()).wait(20);
+    CHECK(!ended.timed_out);
+    CHECK(ended.status == 69);
+    CHECK(ended.err.find("does not answer") != std::string::npos);
+  }
+}
+
+TEST_CASE("without a terminal no carriage return and no escape is printed", "[integration]") {
+  const ScratchDir dir;
+  make_clicks(dir);
+  const Ended ended = downpour(dir, {"train", dir / "job.toml"});
+  for (const std::string* text : {&ended.out, &ended.err}) {
+    CHECK(text->find('\r') == std::string::npos);
+    CHECK(text->find('\033') == std::string::npos);
+  }
+}
+
+TEST_CASE("wrong verbs and flags end with 64 and a hint", "[integration]") {
+  const ScratchDir dir;
+  const Ended verb = downpour(dir, {"trian", "x"});
+  CHECK(verb.status == 64);
+  CHECK(verb.err.find("did you mean `train`") != std::string::npos);
+  CHECK(downpour(dir, {"train"}).status == 64);
+  CHECK(downpour(dir, {"train", dir / "absent.toml"}).status == 66);
+}
+
+}  // namespace
+}  // namespace downpour::testing
