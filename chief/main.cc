@@ -38,7 +38,8 @@ Result<int> run(const Flags& flags) {
   DP_TRY(const auto plan, chief::plan_run(job, wire::Purpose::kTrain));
   PosixStorage storage;
   const uint32_t cores = job.cluster.ps * std::max(1U, job.cluster.ps_threads);
-  DP_TRY(auto config, chief::open_run(storage, plan, {.fresh = flags.fresh, .ps_cores = cores, .workers = job.cluster.workers}));
+  std::vector<std::string> notes;
+  DP_TRY(auto config, chief::open_run(storage, plan, {.fresh = flags.fresh, .ps_cores = cores, .workers = job.cluster.workers}, &notes));
 
   block_stop_signals();
   const PosixClock clock;
@@ -46,6 +47,7 @@ Result<int> run(const Flags& flags) {
   chief::StartInfo info{.run_dir = job.run_dir, .train_files = uint32_t(plan.train_files.size()), .shards = plan.shards};
   for (const plan::FileInfo& file : plan.train_files) info.train_bytes += file.bytes;
   info.cluster = str("waits at ", endpoint, " for ", job.cluster.ps, " ps and ", job.cluster.workers, " workers");
+  for (const std::string& note : notes) console.show(chief::Notice{chief::NoticeLevel::kWarning, note});
   console.start(info);
   auto transport = transport::make_zmq_transport();
   const SignalWatcher signals([&] { transport->wake(); });

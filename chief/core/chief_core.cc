@@ -171,9 +171,10 @@ void ChiefCore::on_heartbeat(Member& member, wire::Heartbeat&& heartbeat) {
   heartbeat.recent.clear();
   member.last = std::move(heartbeat);
   if (ending()) return;
-  // A sign of life; to a ps one that also makes good a Sealed that was lost.
+  // A sign of life (no frame carries a Heartbeat of nobody); to a ps one that also makes good a
+  // Sealed that was lost.
   if (member.is_worker()) {
-    send(member, wire::Heartbeat{});
+    send(member, wire::Heartbeat{.incarnation = member.incarnation()});
   } else if (published_ && owner_of(member)) {
     send(member, wire::Sealed{epochs_sealed_});
   }

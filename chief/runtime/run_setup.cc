@@ -97,7 +97,8 @@ Result<Job> saved_job(Storage& storage, const std::string& run_dir) {
   return job_from_toml(run.job, run_dir);
 }
 
-Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupOptions& options) {
+Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupOptions& options,
+                            std::vector<std::string>* notes) {
   const std::string& run_dir = plan.job.run_dir;
   const bool train = options.mode == wire::Purpose::kTrain;
   ChiefConfig config;
@@ -120,7 +121,11 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
   if (begun) {
     DP_TRY(const checkpoint::RunFile run, checkpoint::read_run(storage, run_dir));
     config.run = run.id;
-    auto manifest = checkpoint::load_latest(storage, run_dir, nullptr);
+    auto manifest = checkpoint::load_latest(storage, run_dir, notes);
+    if (manifest && manifest->run != run.id) {
+      return Error{ErrorCode::kBadData, "the newest checkpoint in this folder belongs to another run", run_dir,
+                   "put the folder back as it was, or begin anew with --fresh", ""};
+    }
     if (!manifest && manifest.error().code != ErrorCode::kNoInput) return std::move(manifest).error();
     if (!manifest && !train) {
       return Error{ErrorCode::kNoInput, "the run has no checkpoint yet", run_dir, "train it first: downpour train", ""};

@@ -21,7 +21,8 @@ constexpr PeerKey kChiefPeer = 0;
 
 /// Everything that a peer could make grow has its limit here.
 struct PsLimits {
-  uint32_t handles_per_worker_max = 64;               // beyond: the worker's oldest goes
+  // A batch of a million keys is some 70 messages, and several batches are in flight.
+  uint32_t handles_per_worker_max = 1024;             // beyond: the worker's oldest goes
   uint64_t handle_bytes_per_worker_max = 64 * kMiB;   // beyond: the worker's oldest go
   uint64_t handle_bytes_max = 512 * kMiB;             // of all; beyond: no new handle is kept
   int64_t handle_age_ns_max = 60 * kSecond;           // beyond: dropped

@@ -57,7 +57,7 @@ Handle* Handles::find(Incarnation worker_id, RequestId request) {
 void Handles::erase(Incarnation worker_id, RequestId request) {
   const auto known = workers_.find(worker_id);
   if (known == workers_.end()) return;
-  std::vector<Handle>& handles = known->second.handles;
+  std::deque<Handle>& handles = known->second.handles;
   for (size_t i = 0; i < handles.size(); ++i) {
     if (handles[i].request == request) return erase_at(known->second, i);
   }

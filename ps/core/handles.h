@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <unordered_map>
 #include <vector>
 
@@ -42,7 +43,7 @@ class Handles {
 
  private:
   struct Worker {
-    std::vector<Handle> handles;  // in order of birth
+    std::deque<Handle> handles;  // in order of birth, which is mostly the order of use
     uint64_t bytes = 0;
   };
   void erase_at(Worker& worker, size_t index);

@@ -6,8 +6,8 @@
 namespace downpour::model {
 namespace {
 
-// Chunk: its values (512 KiB) and as many gradients stay in the L2 cache. For Wide & Deep that is 128
-// records: the best of 32, 64, 128 and 256 in one run each on a busy Xeon with 2 MiB of L2.
+// Chunk: its values (512 KiB) and as many gradients stay in the L2 cache. For Wide & Deep that is
+// 128 records: the best of 32, 64, 128 and 256 in one run each on a busy Xeon with 2 MiB of L2.
 constexpr uint64_t kChunkFloats = 128 * 1024;
 constexpr uint32_t kChunkRowsMin = 16, kChunkRowsMax = 256;
 // Slot: about a quarter of a millisecond of products, so that adding up the slots' gradients costs

@@ -18,6 +18,7 @@ struct BenchResult {
   std::string limit_name;  // empty: nothing to compare with
   double limit_value = 0;
   bool bound = false;  // limit_value is a promise (at most), not a measurement
+  double low = 0, high = 0;  // of repeated runs, whose median is `value`; 0, 0: one run
 
   double ratio() const { return limit_value > 0 ? value / limit_value : 0; }
 };
@@ -29,5 +30,27 @@ struct BenchOptions {
 
 /// Tables: apply, pull and look-up against a plain array with prefetch; growth; memory a row.
 std::vector<BenchResult> bench_table(const BenchOptions& options);
+
+/// Messages to header frames and back, against a copy of the same bytes.
+std::vector<BenchResult> bench_codec(const BenchOptions& options);
+
+/// Round trips and bulk messages over inproc, ipc and tcp, against bare sockets and memcpy.
+std::vector<BenchResult> bench_transport(const BenchOptions& options);
+
+/// Pushes and pulls between a client and one ps process, sparse and dense, against bare sockets that
+/// move the same bytes.
+std::vector<BenchResult> bench_push_pull(const BenchOptions& options);
+
+/// Whole trainings in this process, from text to saved model, against reading the same text alone.
+std::vector<BenchResult> bench_train(const BenchOptions& options);
+
+/// A cluster of processes that waits: its memory and CPU; and the time from start to the first
+/// shard trained. Needs downpour's programs beside the running one; without them: nothing.
+std::vector<BenchResult> bench_idle(const BenchOptions& options);
+
+/// The names that run_bench() takes, in the order in which `downpour bench` runs them.
+const std::vector<std::string>& bench_parts();
+/// Runs one of bench_parts().
+std::vector<BenchResult> run_bench(const std::string& part, const BenchOptions& options);
 
 }  // namespace downpour::tools

@@ -66,6 +66,7 @@ std::string bench_text(std::span<const BenchResult> results) {
                     result.limit_name.c_str(), number(result.limit_value).c_str());
       text += line;
     }
+    if (result.high > 0) text += str("  [", number(result.low), " .. ", number(result.high), "]");
     text += "\n";
   }
   return text;
@@ -80,6 +81,10 @@ std::string bench_json(std::span<const BenchResult> results) {
       entry["limit_value"] = result.limit_value;
       entry["ratio"] = result.ratio();
       entry["bound"] = result.bound;
+    }
+    if (result.high > 0) {
+      entry["low"] = result.low;
+      entry["high"] = result.high;
     }
     list.push_back(std::move(entry));
   }

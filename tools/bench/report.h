@@ -14,8 +14,8 @@ std::string machine_line();
 /// A line per result: name, value, unit, ratio, what the ratio is to.
 std::string bench_text(std::span<const BenchResult> results);
 
-/// {"machine": ..., "results": [{name, value, unit, limit_name, limit_value, ratio, bound}]}, one
-/// line.
+/// {"machine": ..., "results": [{name, value, unit, limit_name, limit_value, ratio, bound, low,
+/// high}]}, one line.
 std::string bench_json(std::span<const BenchResult> results);
 
 }  // namespace downpour::tools

@@ -154,23 +154,25 @@ int run_job(const RunRequest& request) {
   }
   PosixStorage storage;
   const PosixClock clock;
+  std::vector<std::string> notices;
   auto config = chief::open_run(storage, *plan,
                                 {.mode = request.mode,
                                  .fresh = request.fresh,
                                  .ps_cores = layout.ps_cores,
-                                 .workers = job.cluster.workers});
+                                 .workers = job.cluster.workers}, &notices);
   if (!config) return fail(config.error());
 
   // The order of construction is the order of need; destruction runs backwards.
   block_stop_signals();
   transport::tune_malloc_for_frames();
   chief::Console console(request.console, job);
+  for (const std::string& notice : notices) console.show(chief::Notice{chief::NoticeLevel::kWarning, notice});
+  notices.clear();
   console.start(start_info(*plan, *config, layout));
   SocketDir sockets;
   auto transport = transport::make_zmq_transport();
   const SignalWatcher signals([&] { transport->wake(); });
   LocalCluster cluster;
-  std::vector<std::string> notices;
 
   const std::string name = str(std::hex, config->run, "-", getpid());
   chief::ChiefOptions options;

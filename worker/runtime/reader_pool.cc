@@ -129,7 +129,10 @@ void ReaderPool::read_shard(const Task& task) {
   const data::Part part =
       train ? (options_.train->holdout > 0 ? data::Part::kTrain : data::Part::kAll)
             : (options_.eval_held_out ? data::Part::kHeldOut : data::Part::kAll);
-  auto opened = data::open_shard(train ? options_.train : options_.eval, part, task.lease.shard,
+  const auto& plan = train                                           ? options_.train
+                     : task.lease.purpose == wire::Purpose::kPredict ? options_.predict
+                                                                     : options_.eval;
+  auto opened = data::open_shard(plan, part, task.lease.shard,
                                  ranges[index], task.first_batch);
   if (!opened) return fail(std::move(opened).error());
   data::ShardReader& reader = **opened;

@@ -21,6 +21,7 @@ namespace downpour::worker {
 struct ReaderOptions {
   std::shared_ptr<const data::ReadPlan> train;
   std::shared_ptr<const data::ReadPlan> eval;  // the same as `train` with a holdout
+  std::shared_ptr<const data::ReadPlan> predict;  // as `eval`, but targets may be missing
   std::vector<plan::ShardRange> train_ranges;
   std::vector<plan::ShardRange> eval_ranges;
   bool eval_held_out = false;  // eval reads the held-out side of the training files

@@ -16,6 +16,7 @@ inline ChiefConfig small_config(uint32_t shards, uint32_t ps = 1) {
   ChiefConfig config;
   config.run = kTestRun;
   config.build = "1.0";
+  config.job_text = "name = \"test\"\n";
   config.plan_hash = 5;
   config.partition_bits = 2;
   config.job.partitions = 4;
