@@ -184,7 +184,7 @@ class Model {
     for (uint32_t f = 0; f < options_.categorical; ++f) {
       for (uint32_t i = 0; i < options_.ids; ++i) {
         const size_t place = size_t(f) * options_.ids + i;
-        char text[16];
+        char text[32];
         if (options_.format == SynthFormat::kLibsvm) {
           std::snprintf(text, sizeof text, " %llu:1",
                         static_cast<unsigned long long>(options_.numeric + 1 + place));
