@@ -1,0 +1,117 @@
+"""Rows against what the machine allows: bare servers, bare sockets, plain arrays, dd."""
+import os
+import re
+
+from .frame import FAIL, Broken, at_least, at_most, figure, median, row
+from .lab import named
+from .peers import compiled
+
+ROUNDS = 3
+
+
+# ---- push and pull -----------------------------------------------------------------------------------------------------
+
+def _sparse(lab, name, keys, ours, bare_arguments, share):
+    """In turns; the median of the rounds' ratios, of pulls and pushes mixed."""
+    server = compiled(lab, "limits/psproto.cpp", "-lzmq")
+    rounds = []
+    for number in range(ROUNDS):
+        bare = _psproto(lab, name, server, keys, bare_arguments)
+        own = lab.bench("push_pull", number)
+        rounds.append({phase: (named(own, f"{ours}, {our_name}")["value"], bare[phase])
+                       for phase, our_name in (("pushpull", "pull + push"), ("push", "push"), ("pull", "pull"))})
+    ratios = {phase: median(own / bare for own, bare in (r[phase] for r in rounds)) for phase in rounds[0]}
+    own, bare = (median(r["pushpull"][side] for r in rounds) for side in (0, 1))
+    yield at_least("push + pull, of the bare server", ratios["pushpull"], share, "",
+                   f"{own:.1f} of {bare:.1f} M rows/s; push alone {ratios['push']:.2f}, pull alone {ratios['pull']:.2f}; medians of {ROUNDS}")
+
+
+def _psproto(lab, name, server, keys, arguments):
+    ended = lab.run(name, [server, "tcp", "sparse", keys, 16, *arguments, "pool"], 120).expect()
+    found = {phase: float(rate) for phase, rate in re.findall(r"(push|pull|pushpull) +[\d.]+ GB/s.* ([\d.]+) Mkeys/s", ended.out)}
+    if set(found) != {"push", "pull", "pushpull"}:
+        raise Broken(f"psproto printed only {sorted(found)}")
+    return found
+
+
+@row("sparse-10k", "sparse push + pull, 10 k keys x 16, one ps over tcp")
+def sparse_10k(lab):
+    yield from _sparse(lab, "sparse-10k", 10_000, "tcp sparse, 10 k x 16, 8 in flight", (2000, 8), 0.85)
+
+
+@row("sparse-1m", "sparse push + pull, 1 M keys x 16 in one call, one ps over tcp")
+def sparse_1m(lab):
+    yield from _sparse(lab, "sparse-1m", 1_000_000, "tcp sparse, 1 M x 16 in one call, 2 in flight", (20, 2), 0.55)
+
+
+def _dense(lab, name, limit):
+    results = [named(lab.bench("push_pull", number), name) for number in range(ROUNDS)]
+    middle = sorted(results, key=lambda result: result["ratio"])[ROUNDS // 2]
+    return at_least(f"dense push of 1 MiB, of {limit}", middle["ratio"], 0.7, "",
+                    f"{middle['value']:.2f} of {middle['limit_value']:.2f} {middle['unit']}; median of {ROUNDS}")
+
+
+@row("dense-tcp", "dense push 1 MB over tcp")
+def dense_tcp(lab):
+    yield _dense(lab, "tcp dense 1 MiB, 8 in flight, push", "raw TCP")
+
+
+@row("dense-ipc", "dense push 1 MB over ipc")
+def dense_ipc(lab):
+    yield _dense(lab, "ipc dense 1 MiB, 8 in flight, push", "a raw Unix socket")
+
+
+# ---- tables ------------------------------------------------------------------------------------------------------------
+
+@row("table", "table apply, 16 M rows x 16 floats, one thread")
+def table(lab):
+    for optimizer in ("sgd", "adagrad"):
+        found = named(lab.bench("table"), f"table apply {optimizer}")
+        yield at_least(f"apply of {optimizer}, of a direct array", found["ratio"], 0.35, "", f"{found['value']:.1f} of {found['limit_value']:.1f} {found['unit']}")
+
+
+@row("memory", "memory of tables; stalls while they grow")
+def memory(lab):
+    first = lab.bench("table")
+    small = "1000 tables of 1,000 rows"
+    rows_and_slots = 2 * 16 * 4
+    for what, name in (("16 floats + Adagrad, 10 M rows", "memory, 16 floats and Adagrad"), (small, f"{small}, memory")):
+        found = named(first, name)
+        yield at_most(f"memory of rows and slots, {what}", found["value"] / rows_and_slots, 1.5, " x", f"{found['value']:.1f} B a row")
+    yield at_most("index while growing to 10 M rows, mean", named(first, "index while growing, mean")["value"], 24, " B/key")
+    for what, name in (("a table grows to 10 M rows", "table growth, worst call, wall clock"), (small, f"{small}, worst call, wall clock")):
+        yield _stall(lab, what, name)
+
+
+def _stall(lab, what, name):
+    """A stall of ours comes back in every run, a neighbour's does not: the shortest of up to three runs decides."""
+    worst = []
+    for number in range(3):
+        worst.append(named(lab.bench("table", number), name)["value"])
+        check = at_most(f"longest stall, {what}", min(worst), 5, " ms", "wall clock; runs: " + ", ".join(figure(ms) for ms in worst))
+        if check.state != FAIL:
+            break
+    return check
+
+
+# ---- data --------------------------------------------------------------------------------------------------------------
+
+@row("synth-dd", "downpour synth against dd of zeros to the same folder")
+def synth_dd(lab):
+    """In turns, process start included, nothing synced on either side; the best of three."""
+    folder = lab.row_folder("synth-dd")
+    rates = {"synth": [], "dd": []}
+    try:
+        for _ in range(ROUNDS):
+            ended = lab.run("synth-dd", [lab.program(), "synth", folder / "clicks.tsv", "--rows", 1_000_000, "--json"]).expect()
+            size = os.path.getsize(folder / "clicks.tsv")
+            rates["synth"].append(size / ended.wall_s / 1e6)
+            (folder / "clicks.tsv").unlink()
+            blocks = max(1, size >> 20)
+            ended = lab.run("synth-dd", ["dd", "if=/dev/zero", f"of={folder / 'zeros'}", "bs=1M", f"count={blocks}"]).expect()
+            rates["dd"].append((blocks << 20) / ended.wall_s / 1e6)
+            (folder / "zeros").unlink()
+    except FileNotFoundError as error:
+        raise Broken(f"{error.filename} was not written") from None
+    ours, theirs = max(rates["synth"]), max(rates["dd"])
+    yield at_least("rate, of dd's", ours / theirs, 0.25, "", f"{ours:.0f} of {theirs:.0f} MB/s")

@@ -1,0 +1,192 @@
+"""Rows about what is learnt: metrics on public data, and the same metric however many processes train."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+from .frame import Broken, at_least, at_most, is_true, not_run, row
+from .lab import CHECKOUT, balanced, descendants, outputs, two_cores
+
+
+@row("quickstart", "the README's two commands")
+def quickstart(lab):
+    """Without --full in this tree as it is built; with --full in a fresh copy of it, without ccache."""
+    tree = CHECKOUT
+    if lab.full:
+        tree = lab.row_folder("quickstart") / "tree"
+        _copy_tree(tree)
+    ended, at_s = _run_with_times(lab, [*two_cores(), tree / "tools/quickstart"], tree, timeout_s=1800)
+    data_at, train_at = _line_time(at_s, "== click data"), _line_time(at_s, "== Wide & Deep")
+    if lab.full:
+        yield at_most("clean build on 2 cores", data_at, 600, " s", "tools/quickstart: without tests")
+    else:
+        yield not_run("clean build on 2 cores", "needs --full")
+    yield at_most("quickstart's training and evaluation", ended.wall_s - train_at, 60, " s")
+    records = re.search(r"account read (\d+) =", ended.out)
+    yield at_least("rows trained", int(records[1]) if records else 0, 1_000_000)
+    aucs = re.search(r"test AUC ([\d.]+) of ([\d.]+) possible", ended.out)
+    if not aucs:
+        raise Broken("tools/quickstart did not print the AUC reached and the best possible one")
+    reached, best = map(float, aucs.groups())
+    yield at_most("AUC below the best possible", best - reached, 0.01, note=f"{reached} of {best}")
+    if not lab.full:
+        yield not_run("tools/test", "needs --full")
+        return
+    tested = lab.run("quickstart", [*two_cores(), tree / "tools/test"], 3600, {"CCACHE_DISABLE": "1"}, tree)
+    yield is_true("tools/test", tested.code == 0, "exit 0", f"exit {tested.code}", f"{tested.wall_s:.0f} s, build of all tests included")
+
+
+def _copy_tree(tree):
+    """Every file of the checkout that git does not ignore."""
+    files = subprocess.run(["git", "-C", CHECKOUT, "ls-files", "-coz", "--exclude-standard"], capture_output=True, check=True).stdout
+    for name in filter(None, files.decode().split("\0")):
+        if (CHECKOUT / name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(CHECKOUT / name, tree / name)
+
+
+def _run_with_times(lab, command, tree, timeout_s):
+    """Ended, and [(seconds since the start, line of stdout)] as they came, to a tenth of a second."""
+    lines = []
+    with lab.start("quickstart", command, timeout_s, {"CCACHE_DISABLE": "1"}, tree) as running:
+        while True:
+            alive = running.is_running()
+            lines += [(running.age_s(), line) for line in running.output().splitlines()[len(lines):]]
+            if not alive:
+                return running.wait().expect(), lines
+            time.sleep(0.1)
+
+
+def _line_time(lines, start):
+    for at_s, line in lines:
+        if line.startswith(start):
+            return at_s
+    raise Broken(f"tools/quickstart did not print \"{start}\"")
+
+
+@row("a9a", "logistic regression on a9a")
+def a9a(lab):
+    lab.data("a9a/a9a")
+    metrics = outputs(lab.train("a9a", "a9a.toml").summary())
+    yield at_least("test AUC", metrics["auc"], 0.902)
+    yield at_most("test logloss", metrics["logloss"], 0.325)
+
+
+@row("adult", "Wide & Deep on adult (CSV)")
+def adult(lab):
+    lab.data("adult/adult.data")
+    yield at_least("test AUC", outputs(lab.train("adult", "adult.toml").summary())["auc"], 0.912)
+
+
+@row("frappe-lr", "logistic regression on frappe")
+def frappe_lr(lab):
+    lab.data("frappe/train.libfm")
+    yield at_least("test AUC", outputs(lab.train("frappe-lr", "frappe-lr.toml").summary())["auc"], 0.930)
+
+
+@row("frappe-embedding", "embeddings on frappe")
+def frappe_embedding(lab):
+    lab.data("frappe/train.libfm")
+    yield at_least("test AUC", outputs(lab.train("frappe-embedding", "frappe-embedding.toml").summary())["auc"], 0.930)
+
+
+@row("mnist", "softmax MLP 784-128-10 on mnist")
+def mnist(lab):
+    lab.data("mnist/train-images-idx3-ubyte.gz")
+    yield at_least("test accuracy", outputs(lab.train("mnist", "mnist.toml").summary())["accuracy"], 0.97)
+
+
+@row("criteo-small", "trains and predicts from the raw TSV, missing values included")
+def criteo_small(lab):
+    records = _lines(lab.data("criteo-small/train.tsv"))
+    missing = sum(1 for line in records if "" in line.split("\t"))
+    summary = lab.train("criteo-small", "criteo-small.toml").summary()
+    wrong = balanced(summary, len(records))
+    yield is_true("every record trained", not wrong, "all applied", wrong or f"{len(records)} an epoch", f"{missing} with missing values")
+    # The test file, and a record of which nothing is known.
+    asked = lab.row_folder("criteo-small") / "asked.tsv"
+    lines = [*_lines(lab.data("criteo-small/test.tsv")), "0" + "\t" * 39]
+    asked.write_text("\n".join(lines) + "\n")
+    told = lab.row_folder("criteo-small") / "told.tsv"
+    lab.run("criteo-small", [lab.program(), "predict", lab.row_folder("criteo-small") / "run", "--data", asked, "--out", told]).expect()
+    answers = [float(line) for line in _lines(told)]
+    good = len(answers) == len(lines) and all(0 < answer < 1 for answer in answers)
+    yield is_true("predictions", good, f"{len(lines)} in (0, 1)", f"{sum(0 < a < 1 for a in answers)} in (0, 1)", "the last record is empty")
+
+
+def _lines(path):
+    return path.read_text().splitlines()
+
+
+# ---- modes -------------------------------------------------------------------------------------------------------------
+
+SEEDS = (1, 2, 3)
+MODES = {
+    "one process": (),
+    "2 + 2, ipc": ("--ps", 2, "--workers", 2, "--transport", "ipc"),
+    "2 + 2, tcp": ("--ps", 2, "--workers", 2, "--transport", "tcp"),
+}
+
+
+@row("modes", "the same model however many processes; a killed worker")
+def modes(lab):
+    clicks, _ = lab.synth("modes", "train.tsv", 1_000_000, 0, "--ids", 2000)
+    other, _ = lab.synth("modes", "test.tsv", 100_000, 1, "--ids", 2000)
+    click_job = ("quickstart.toml", ("--set", f"data.source={clicks}", "--set", f"eval.source={other}"))
+    try:
+        records = len(_lines(lab.data("a9a/a9a")))
+        yield from _compare_modes(lab, "a9a, logistic regression", "a9a.toml", (), records)
+    finally:  # the clicks need no data from outside
+        yield from _compare_modes(lab, "clicks, Wide & Deep", *click_job, 1_000_000)
+        yield from _kill_one_worker(lab, *click_job, 1_000_000)
+
+
+def _compare_modes(lab, title, job, flags, records):
+    aucs = {mode: [] for mode in MODES}
+    wrong = []
+    for seed in SEEDS:
+        for mode, processes in MODES.items():
+            summary = lab.train("modes", job, *flags, *processes, "--seed", seed).summary()
+            aucs[mode].append(outputs(summary)["auc"])
+            wrong += [f"{mode}, seed {seed}: {text}" for text in [balanced(summary, records)] if text]
+    means = {mode: sum(values) / len(values) for mode, values in aucs.items()}
+    spread = max(max(column) - min(column) for column in zip(*aucs.values()))
+    yield at_most(f"{title}: AUC's spread over the modes", spread, 0.002,
+                  note="largest of 3 seeds; means " + ", ".join(f"{mode} {auc:.4f}" for mode, auc in means.items()))
+    runs = len(SEEDS) * len(MODES)
+    yield is_true(f"{title}: account", not wrong, "balances", "; ".join(wrong) or f"balances in {runs} runs")
+
+
+def _kill_one_worker(lab, job, flags, records):
+    run_dir = lab.row_folder("modes") / "run"
+    command = lab.train_command(job, run_dir, *flags, "--ps", 2, "--workers", 2)
+    with lab.start("modes", command, 300) as running:
+        share = _kill_when_begun(running, run_dir / "events.jsonl")
+        ended = running.wait()
+    title = "kill -9 of one of two workers"
+    yield is_true(title, ended.code == 0, "exit 0", f"exit {ended.code}", f"when {share:.0%} of the shards had ended")
+    if ended.code != 0:
+        return
+    summary = ended.summary()
+    wrong = balanced(summary, records)
+    yield is_true(f"{title}: account", not wrong, "balances", wrong or f"balances, {records:,} records")
+    yield at_least(f"{title}: workers lost", summary["workers_lost"], 1, note=f"{summary['repeated_leases']} leases, {summary['repeated_parts']} parts repeated")
+
+
+def _kill_when_begun(running, events):
+    """Kills a worker when at least a fifth of the epoch's shards has ended; returns the share."""
+    while running.is_running():
+        text = events.read_text() if events.exists() else ""
+        shards = re.search(r'"train_shards":(\d+)', text)
+        ended = text.count('"event":"ended"')
+        workers = [pid for pid, program in descendants(running.pid).items() if program.startswith("downpour-worker")]
+        if shards and ended >= int(shards[1]) / 5 and len(workers) == 2:
+            if ended >= int(shards[1]) * 0.9:
+                raise Broken(f"{ended} of {shards[1]} shards had ended before a worker could be killed")
+            os.kill(workers[0], signal.SIGKILL)
+            return ended / int(shards[1])
+        time.sleep(0.01)
+    running.wait().expect()
+    raise Broken("the training had ended before a worker could be killed")

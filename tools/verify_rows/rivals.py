@@ -1,0 +1,94 @@
+"""Rows against other trainers, both in the same run: Vowpal Wabbit, TensorFlow's ParameterServerStrategy."""
+from .frame import Broken, at_least, at_most, figure, not_run, NotRun, row
+from .lab import outputs, two_cores
+from .peers import TENSORFLOW, VW, synth_lr_data, venv_python, warm, zipf_clicks
+
+LR_ROWS = 2_000_000
+ROUNDS = 3
+
+
+@row("lr-vw", "logistic regression from libsvm text, against Vowpal Wabbit")
+def lr_vw(lab):
+    """Each side: process start, reading, one pass, the model saved; on the same two cores, in turns, the best of three."""
+    data = synth_lr_data(lab)
+    try:
+        python = venv_python(lab, VW)
+    except NotRun as why:
+        python, absent = None, why
+    warm(data / "train.svm"), warm(data / "train.vw")
+    ours, theirs = [], []
+    for _ in range(ROUNDS):
+        ended = lab.train("lr-vw", "synthetic-lr.toml", "--set", "eval.source=[]", prefix=two_cores(), env={"DOWNPOUR_SYNTH": str(data)})
+        trained = ended.summary()["records"]
+        if trained != LR_ROWS:
+            raise Broken(f"{trained} records were trained, not {LR_ROWS}")
+        ours.append(LR_ROWS / ended.wall_s)
+        if python:
+            theirs.append(LR_ROWS / _vw(lab, python, data).wall_s)
+    what = "rows/s, against Vowpal Wabbit's"
+    if theirs:
+        yield at_least(what, max(ours) / max(theirs), 2, " x", f"best of {ROUNDS}: {figure(max(ours))} to {figure(max(theirs))}")
+    else:
+        yield not_run(what, f"{absent}; ours: {figure(max(ours))} rows/s")
+    evaluated = lab.run("lr-vw", [lab.program(), "eval", lab.row_folder("lr-vw") / "run", "--data", data / "test.svm", "--log-format", "json", "--quiet"])
+    metrics = outputs(evaluated.expect().summary())
+    best = (data / "best.txt").read_text().split("Bayes ")[-1].strip()
+    yield at_least("test AUC of that one pass", metrics["auc"], 0.801, note=f"best possible: {best}")
+    yield at_most("test logloss of that one pass", metrics["logloss"], 0.4217)
+
+
+def _vw(lab, python, data):
+    """As the peers' vw.sh runs it."""
+    model = lab.row_folder("lr-vw") / "vw.model"
+    return lab.run("lr-vw", [*two_cores(), python, "-m", "vowpalwabbit", "-d", data / "train.vw", "--loss_function", "logistic", "-b", 22,
+                             "--holdout_off", "-f", model, "-P", 1_000_000, "--quiet"]).expect()
+
+
+@row("wd-512", "Wide & Deep, batch 512, 2 ps + 1 worker, against TensorFlow")
+def wd_512(lab):
+    yield from _wide_deep(lab, "wd-512", "synthetic-wide-deep-512.toml", 512, "adagrad", times=8, cpu_us=4)
+
+
+@row("wd-4096", "Wide & Deep, batch 4096, 2 ps + 1 worker, against TensorFlow")
+def wd_4096(lab):
+    yield from _wide_deep(lab, "wd-4096", "synthetic-wide-deep-4096.toml", 4096, "adagrad", times=3, cpu_us=3)
+
+
+@row("wd-adam-512", "Wide & Deep with Adam, batch 512, against TensorFlow")
+def wd_adam_512(lab):
+    yield from _wide_deep(lab, "wd-adam-512", "synthetic-wide-deep-512-adam.toml", 512, "adam", times=30, cpu_us=None)
+
+
+def _wide_deep(lab, name, job, batch, optimizer, times, cpu_us):
+    """In turns: ours, TensorFlow with 10 steps packed in a function, and with one. The best of each side."""
+    data = zipf_clicks(lab)
+    python = venv_python(lab, TENSORFLOW)
+    script = lab.peer("tensorflow/bench_train.py")
+    warm(data / "train.tsv")
+    ours, theirs = [], []
+    for pack in (10, 1, None):
+        ours.append(_train_wide_deep(lab, name, job, data))
+        if pack:
+            theirs.append(_tensorflow(lab, name, python, script, batch, optimizer, pack))
+    best, rival = max(ours, key=lambda run: run["ex_s"]), max(theirs, key=lambda run: run["ex_s"])
+    told = "; ".join(f"{figure(run['ex_s'])} and {run['cpu_us_per_ex']:.1f} CPU us with {run['pack']} packed" for run in theirs)
+    yield at_least("examples/s, against TensorFlow's", best["ex_s"] / rival["ex_s"], times, " x", f"{figure(best['ex_s'])} to {told}")
+    least = min(run["cpu_us"] for run in ours)
+    note = f"from the start of the first process to the end of the last; from their own counts {min(run['cpu_us_told'] for run in ours):.2f}"
+    if cpu_us:
+        yield at_most("CPU of all processes, an example", least, cpu_us, " us", note)
+
+
+def _train_wide_deep(lab, name, job, data):
+    ended = lab.train(name, job, "--set", "eval.source=[]", "--ps", 2, "--workers", 1, env={"DOWNPOUR_SYNTH": str(data)})
+    summary = ended.summary()
+    records = summary["records"]
+    told = sum(process["cpu_seconds"] for process in summary["processes"])
+    return {"ex_s": records / summary["train_seconds"], "cpu_us": ended.cpu_s / records * 1e6, "cpu_us_told": told / records * 1e6}
+
+
+def _tensorflow(lab, name, python, script, batch, optimizer, pack):
+    command = [python, script, "--model", "wd", "--batch", batch, "--opt", optimizer, "--ps", 2, "--workers", 1, "--pack", pack,
+               "--logdir", lab.row_folder(name)]
+    # It ends with 0 even where it failed; a line of JSON is its success.
+    return lab.run(name, command, 300, {"CUDA_VISIBLE_DEVICES": ""}, lab.row_folder(name)).summary()
