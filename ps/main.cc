@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
       transport::Reactor reactor(*core.transport, clock);
       reactor.add(*core.node);
       reactor.run();
-      core.transport->shutdown(2 * kSecond);
+      core.transport->shutdown(core.node->exit_code() == 0 ? 2 * kSecond : 0);
     });
   }
   int code = 0;

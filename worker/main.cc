@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
   transport::Reactor reactor(*transport, clock);
   reactor.add(node);
   reactor.run();
-  transport->shutdown(2 * kSecond);
+  transport->shutdown(node.exit_code() == 0 ? 2 * kSecond : 0);
   if (node.exit_code() != 0) std::fprintf(stderr, "error: %s\n", node.exit_reason().c_str());
   return node.exit_code();
 }

@@ -143,6 +143,10 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
     }
     if (manifest) {
       DP_TRY(config.resume, resume_from(run_dir, *manifest));
+      if (!train) {  // a pass of its own: what training measured is not its result
+        config.resume->epochs.clear();
+        config.resume->evaluations.clear();
+      }
     }
   } else {
     if (!train) return Error{ErrorCode::kNoInput, "there is no run here", run_dir, "train the job first: downpour train", ""};

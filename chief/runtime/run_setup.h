@@ -39,7 +39,7 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode);
 /// Opens or begins the run and takes a term. `notes` gets why newer checkpoints were passed over. Errors: kConfig naming each frozen key that differs with both values;
 /// kCannotCreate, kIo, kPermission; eval and predict: kNoInput where there is no checkpoint.
 Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupOptions& options,
-                            std::vector<std::string>* notes);
+                            std::vector<std::string>* notes = nullptr);
 
 /// A job as it stands in a run folder or in the manifest of one: for eval, predict and a resumed train.
 Result<Job> saved_job(Storage& storage, const std::string& run_dir);

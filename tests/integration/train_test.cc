@@ -96,15 +96,15 @@ TEST_CASE("a worker killed in mid-epoch costs time, not records", "[integration]
 TEST_CASE("Ctrl-C saves, says how to go on, and the same command finishes with a balancing account", "[integration]") {
   const ScratchDir dir;
   make_clicks(dir, "", 200000);
-  Program train("downpour", {"train", dir / "job.toml", "--set", "train.epochs=20"}, dir.path());
+  Program train("downpour", {"train", dir / "job.toml", "--set", "train.epochs=10"}, dir.path());
   REQUIRE(train.saw("epoch 1  trained"));
   train.signal(SIGINT);
   const Ended stopped = train.wait(30);
   CHECK(stopped.status == 130);
   CHECK(stopped.out.find("the same command goes on from here") != std::string::npos);
-  const Json done = summary(downpour(dir, with({"train", dir / "job.toml", "--set", "train.epochs=20", "--ps", "2", "--workers", "1"}, kJson)));
+  const Json done = summary(downpour(dir, with({"train", dir / "job.toml", "--set", "train.epochs=10", "--ps", "2", "--workers", "1"}, kJson)));
   CHECK(done["code"] == 0);
-  check_balanced(done, 200000, 20);
+  check_balanced(done, 200000, 10);
 }
 
 TEST_CASE("a finished job says so, and a changed frozen key is named with both values", "[integration]") {
@@ -158,7 +158,7 @@ TEST_CASE("a bad record ends the job with its place, or is skipped and counted",
   CHECK(failed.status == 65);
   CHECK(failed.err.find("train.svm:20001") != std::string::npos);
   CHECK(failed.err.find("oops") != std::string::npos);
-  const Json done = summary(downpour(dir, with({"train", dir / "job.toml", "--fresh", "--set", "data.bad_records=skip"}, kJson)));
+  const Json done = summary(downpour(dir, with({"train", dir / "job.toml", "--fresh", "--set", "data.bad_records=skip", "--set", "eval.holdout=0"}, kJson)));
   CHECK(done["accounts"][0]["skipped"] == 1);
   CHECK(done["accounts"][0]["read"] == 20001);
 }

@@ -17,7 +17,7 @@ struct BenchResult {
   std::string unit;
   std::string limit_name;  // empty: nothing to compare with
   double limit_value = 0;
-  bool bound = false;  // limit_value is a promise (at most), not a measurement
+  bool bound = false;        // limit_value is a promise (at most), not a measurement
   double low = 0, high = 0;  // of repeated runs, whose median is `value`; 0, 0: one run
 
   double ratio() const { return limit_value > 0 ? value / limit_value : 0; }
@@ -37,8 +37,8 @@ std::vector<BenchResult> bench_codec(const BenchOptions& options);
 /// Round trips and bulk messages over inproc, ipc and tcp, against bare sockets and memcpy.
 std::vector<BenchResult> bench_transport(const BenchOptions& options);
 
-/// Pushes and pulls between a client and one ps process, sparse and dense, against bare sockets that
-/// move the same bytes.
+/// Pushes and pulls between a client and one ps process, sparse and dense, against bare sockets
+/// that move the same bytes.
 std::vector<BenchResult> bench_push_pull(const BenchOptions& options);
 
 /// Whole trainings in this process, from text to saved model, against reading the same text alone.
