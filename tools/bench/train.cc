@@ -1,0 +1,167 @@
+// Train: whole jobs in this process, as `downpour train` runs them, from text to saved model.
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "chief/runtime/chief_node.h"
+#include "chief/runtime/job_setup.h"
+#include "chief/runtime/run_setup.h"
+#include "ps/runtime/ps_node.h"
+#include "shared/base/check.h"
+#include "shared/base/str.h"
+#include "shared/data/dataset.h"
+#include "shared/env/clock.h"
+#include "shared/env/process.h"
+#include "shared/model/graph.h"
+#include "shared/plan/shard.h"
+#include "shared/transport/reactor.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/measure.h"
+#include "tools/cli/synth.h"
+#include "worker/runtime/worker_node.h"
+
+namespace downpour::tools {
+namespace {
+
+constexpr const char* kLogistic = R"(
+data      = { source = "train.svm", format = "libsvm", shuffle = "off" }
+model     = { preset = "logistic_regression" }
+optimizer = { type = "ftrl", learning_rate = 0.1 }
+train     = { epochs = 1, batch_size = 4096, in_flight = 2 }
+)";
+
+constexpr const char* kWideDeep = R"(
+[data]
+source  = "train.tsv"
+format  = "criteo"
+shuffle = "off"
+fields."C1..C26" = { type = "string", default = "", transform = [{ op = "hash", buckets = 1048576 }] }
+
+[model]
+layers = [
+  { name = "wide",  type = "linear",    inputs = ["C1..C26", "I1..I13"] },
+  { name = "emb",   type = "embedding", inputs = ["C1..C26"], dim = 16, table = "shared" },
+  { name = "tower", type = "dense",     inputs = ["emb", "I1..I13"], units = [64, 32, 1], activation = "relu" },
+  { name = "logit", type = "add",       inputs = ["wide", "tower"] } ]
+outputs = [{ name = "click", input = "logit", loss = "logistic", target = "label", metrics = ["auc", "logloss"] }]
+
+[optimizer]
+type = "adagrad"
+learning_rate = 0.05
+
+[train]
+batch_size = 512
+in_flight  = 4
+)";
+
+/// The value, or the end of the benchmark with what went wrong.
+template <typename T>
+T must(Result<T> result) {
+  DP_CHECK(result.has_value(), result.error().what, result.error().where);
+  return std::move(*result);
+}
+
+Job job_of(const std::string& folder, const char* text) {
+  const std::string path = folder + "/job.toml";
+  std::ofstream(path) << "run_dir = \"run\"\n" << text;
+  return must(chief::load_given_job(path, {})).loaded.job;
+}
+
+/// Reads and parses all of it, on as many threads as training may use: no job can be faster.
+double parse_seconds(const chief::RunPlan& plan) {
+  const auto graph = must(model::Graph::build(plan.job));
+  const auto reading = data::make_read_plan(plan.job, graph->inputs(), graph->output_widths(),
+                                            plan.train_files, plan.job.eval.holdout);
+  const auto ranges = plan::cut_shards(plan.train_files, plan.shard_bytes);
+  std::atomic<uint32_t> next = 0;
+  const auto read = [&] {
+    Batch batch;
+    for (uint32_t i = next++; i < ranges.size(); i = next++) {
+      const auto reader = must(data::open_shard(reading, data::Part::kTrain, {0, i}, ranges[i], 0));
+      while (must(reader->next(batch))) {
+      }
+    }
+  };
+  const double begin = wall_seconds();
+  std::vector<std::thread> threads;
+  for (uint32_t t = 1; t < allowed_cpus(); ++t) threads.emplace_back(read);
+  read();
+  for (std::thread& thread : threads) thread.join();
+  return wall_seconds() - begin;
+}
+
+/// From the plan of a run to its end with a saved model. One ps, one worker, all cores.
+double train_seconds(const chief::RunPlan& plan) {
+  const double begin = wall_seconds();
+  PosixStorage storage;
+  const PosixClock clock;
+  auto config = must(chief::open_run(storage, plan, {.fresh = true, .ps_cores = 1, .workers = 1}));
+  const auto transport = transport::make_zmq_transport();
+  const std::string name = str(::getpid());
+  chief::ChiefNode chief(*transport, storage, std::move(config), plan.tables,
+                         {.endpoint = "inproc://bench-chief-" + name,
+                          .run_dir = plan.job.run_dir,
+                          .events_path = plan.job.run_dir + "/events.jsonl"},
+                         nullptr);
+  const auto started = [](const Result<void>& result) {
+    DP_CHECK(result.has_value(), result.error().what);
+  };
+  started(chief.start(clock.now_ns()));
+  ps::PsNode ps(*transport, storage,
+                {.chief = chief.endpoint(), .endpoint = "inproc://bench-ps-" + name, .index = 0});
+  started(ps.start(clock.now_ns()));
+  worker::WorkerNode worker(*transport,
+                            {.chief = chief.endpoint(), .index = 0, .threads = allowed_cpus()});
+  started(worker.start(clock.now_ns()));
+  transport::Reactor reactor(*transport, clock);
+  reactor.add(chief);
+  reactor.add(ps);
+  reactor.add(worker);
+  reactor.run();
+  const chief::Finish& finish = chief.finish();
+  DP_CHECK(finish.code == 0, finish.code, finish.error ? finish.error->what : "");
+  transport->shutdown(kSecond);
+  return wall_seconds() - begin;
+}
+
+BenchResult bench_job(const std::string& name, const char* text, const char* file,
+                      const SynthOptions& data, int rounds) {
+  const ScratchDir scratch;
+  must(synthesize(data, scratch.path() + "/" + file));
+  const Job job = job_of(scratch.path(), text);
+  const double thousands = double(data.rows) / 1e3;
+  Repeated repeated;
+  for (int round = 0; round < rounds; ++round) {
+    const auto plan = must(chief::plan_run(job, wire::Purpose::kTrain));
+    const double limit_s = parse_seconds(plan);
+    repeated.add(thousands / train_seconds(plan), thousands / limit_s);
+  }
+  return repeated.result(name, "k ex/s", "reading and parsing alone");
+}
+
+}  // namespace
+
+std::vector<BenchResult> bench_train(const BenchOptions& options) {
+  transport::tune_malloc_for_frames();
+  const int rounds = options.quick ? 1 : 3;
+  SynthOptions data;
+  data.seed = options.seed;
+  data.threads = allowed_cpus();
+  data.rows = options.quick ? 4'000 : 500'000;
+  data.format = SynthFormat::kLibsvm;
+  std::vector<BenchResult> results;
+  results.push_back(bench_job("logistic regression, FTRL, batch 4096, libsvm", kLogistic,
+                              "train.svm", data, rounds));
+  data.rows = options.quick ? 4'000 : 300'000;
+  data.format = SynthFormat::kTsv;
+  results.push_back(
+      bench_job("Wide & Deep, Adagrad, batch 512, criteo", kWideDeep, "train.tsv", data, rounds));
+  return results;
+}
+
+}  // namespace downpour::tools
