@@ -9,6 +9,7 @@
 #include "shared/base/error_text.h"
 #include "shared/base/version.h"
 #include "shared/env/clock.h"
+#include "shared/env/process.h"
 #include "shared/transport/endpoint.h"
 #include "shared/transport/reactor.h"
 
@@ -56,12 +57,18 @@ int main(int argc, char** argv) {
   } else {
     return fail(address.error());
   }
+  if (auto address = transport::normalize_endpoint(options.endpoint); address) {
+    options.endpoint = *address;
+  } else {
+    return fail(address.error());
+  }
   if (auto safe = transport::check_exposure(options.endpoint, insecure); !safe) return fail(safe.error());
   options.connect_timeout_ns = connect_s * kSecond;
   transport::tune_malloc_for_frames();
   const PosixClock clock;
   PosixStorage storage;
   const std::string base = options.endpoint;
+  options.incarnation = Incarnation{random_id()};
   std::vector<Core> cores(threads);
   for (uint32_t t = 0; t < threads; ++t) {
     options.thread = t;

@@ -20,6 +20,8 @@ constexpr size_t kMapFromBytes = 64 * kKiB;
 // Huge pages from here on: below, the last one's untouched part would be a large share of the
 // whole.
 constexpr size_t kHugeFromBytes = 16 * kMiB;
+// How far ahead of the rows in use pages are asked for: what several full pushes can fill.
+constexpr size_t kAheadBytes = 16 * kMiB;
 
 size_t padded_floats(uint32_t row_floats) {
   const size_t bytes = row_floats * sizeof(float);
@@ -51,7 +53,10 @@ Arena::Arena(Arena&& other) noexcept
     : stride_(other.stride_),
       base_(std::exchange(other.base_, nullptr)),
       capacity_rows_(std::exchange(other.capacity_rows_, 0)),
-      mapped_bytes_(std::exchange(other.mapped_bytes_, 0)) {}
+      limit_rows_(std::exchange(other.limit_rows_, 0)),
+      mapped_bytes_(std::exchange(other.mapped_bytes_, 0)),
+      asked_bytes_(std::exchange(other.asked_bytes_, 0)),
+      prefault_(other.prefault_) {}
 
 Arena::~Arena() {
   if (mapped_bytes_ > 0) {
@@ -59,6 +64,26 @@ Arena::~Arena() {
   } else {
     std::free(base_);
   }
+}
+
+void Arena::ensure_slowly(uint64_t rows) {
+  if (rows > capacity_rows_) grow(rows);
+  limit_rows_ = capacity_rows_;
+  if (prefault_ != nullptr && *prefault_ && mapped_bytes_ >= kHugeFromBytes) look_ahead(rows);
+}
+
+// Asks for the next stretch when half of the last one is used up.
+void Arena::look_ahead(uint64_t rows) {
+  const size_t row_bytes = stride_ * sizeof(float);
+  const size_t used_bytes = rows * row_bytes;
+  const size_t wanted_bytes =
+      std::min(mapped_bytes_, (used_bytes + kAheadBytes) / kHugePageBytes * kHugePageBytes);
+  const size_t begin_bytes = std::max(asked_bytes_, used_bytes / kHugePageBytes * kHugePageBytes);
+  if (wanted_bytes > begin_bytes) {
+    (*prefault_)(reinterpret_cast<uint8_t*>(base_) + begin_bytes, wanted_bytes - begin_bytes);
+    asked_bytes_ = wanted_bytes;
+  }
+  limit_rows_ = std::min(capacity_rows_, (used_bytes + kAheadBytes / 2) / row_bytes + 1);
 }
 
 void Arena::grow(uint64_t rows) {

@@ -4,8 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 namespace downpour::ps {
+
+/// Asked to make memory present that will be written soon. The first touch of a page may cost
+/// thousands of times a later one; whoever has a thread to spare takes it off the path of a push.
+/// The range may be gone by the time it is looked at.
+using Prefault = std::function<void(void* begin, size_t bytes)>;
 
 /// Rows of a fixed stride. Memory is touched only as rows are written; a row's address changes when
 /// the arena grows, its number never does.
@@ -27,20 +33,27 @@ class Arena final {
 
   /// Makes room for rows [0, rows). The contents of a new row are undefined.
   void ensure(uint64_t rows) {
-    if (rows > capacity_rows_) grow(rows);
+    if (rows > limit_rows_) [[unlikely]] ensure_slowly(rows);
   }
+  /// `prefault` is borrowed and may be null.
+  void prefault_with(const Prefault* prefault) { prefault_ = prefault; }
   /// Memory in use once rows [0, rows) were written.
   uint64_t touched_bytes(uint64_t rows) const {
     return (mapped_bytes_ > 0 ? rows : capacity_rows_) * stride_ * sizeof(float);
   }
 
  private:
+  void ensure_slowly(uint64_t rows);
   void grow(uint64_t rows);
+  void look_ahead(uint64_t rows);
 
   size_t stride_;
   float* base_ = nullptr;
   uint64_t capacity_rows_ = 0;
-  size_t mapped_bytes_ = 0;  // 0: base_ is from the heap
+  uint64_t limit_rows_ = 0;        // from here on ensure() has something to do
+  size_t mapped_bytes_ = 0;        // 0: base_ is from the heap
+  size_t asked_bytes_ = 0;         // of mapped_bytes_: asked to be made present
+  const Prefault* prefault_ = nullptr;
 };
 
 }  // namespace downpour::ps

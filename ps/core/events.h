@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ps/core/arena.h"
 #include "shared/base/ids.h"
 #include "shared/base/units.h"
 #include "shared/checkpoint/image.h"
@@ -51,6 +52,7 @@ struct PsConfig {
   int64_t heartbeat_ns = kSecond;
   int64_t chief_silence_ns_max = 0;  // the core exits with 180 beyond; 0: never
   PsLimits limits;
+  Prefault prefault;  // may be empty
 };
 
 struct Send {

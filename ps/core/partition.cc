@@ -8,6 +8,7 @@ namespace downpour::ps {
 Partitions::Partitions(const PsConfig& config)
     : count_(uint32_t{1} << config.partition_bits),
       specs_(config.tables),
+      prefault_(config.prefault),
       owned_(bits_for(count_)),
       owned_bytes_(count_),
       since_(count_),
@@ -16,7 +17,7 @@ Partitions::Partitions(const PsConfig& config)
       watermarks_(count_, config.limits) {
   for (size_t i = 0; i < specs_.size(); ++i) {
     tables_.push_back(std::make_unique<Table>(TableId(uint32_t(i)), specs_[i], config.seed,
-                                              config.partition_bits));
+                                              config.partition_bits, &prefault_));
   }
 }
 

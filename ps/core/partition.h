@@ -66,6 +66,7 @@ class Partitions {
 
   uint32_t count_;
   std::vector<TableSpec> specs_;
+  Prefault prefault_;  // before the tables, which borrow it
   std::vector<std::unique_ptr<Table>> tables_;
   Bits owned_;
   std::vector<uint8_t> owned_bytes_;

@@ -54,6 +54,8 @@ class RowIndex final {
   static constexpr uint32_t kSegmentBucketsMax = 4096;  // 256 KiB, about 18,000 keys
 
   explicit RowIndex(TableId table);
+  /// `prefault` is borrowed and may be null.
+  void prefault_with(const Prefault* prefault) { arena_.prefault_with(prefault); }
 
   uint64_t hash(uint64_t key) const { return row_hash(table_, key); }
   /// The three steps of a look-up in a batch, some keys apart: fetch the home bucket, fetch the one

@@ -110,7 +110,8 @@ void copy_rows(const Arena& arena, const VariableSpec& variable, uint64_t seed, 
 
 }  // namespace
 
-Table::Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partition_bits)
+Table::Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partition_bits,
+             const Prefault* prefault)
     : id_(id), spec_(spec), partition_bits_(partition_bits), index_(id) {
   DP_CHECK(!spec.members.empty(), spec.name);
   DP_CHECK(partition_bits >= 1 && partition_bits <= 16, partition_bits);
@@ -118,6 +119,7 @@ Table::Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partitio
     dense_ = std::make_unique<DenseBlocks>(spec, optim::variable_seed(seed, spec.members[0].name));
     return;
   }
+  index_.prefault_with(prefault);
   members_.reserve(spec.members.size());
   for (const VariableSpec& variable : spec.members) {
     DP_CHECK(variable.dim > 0, variable.name);
@@ -130,6 +132,7 @@ Table::Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partitio
                         .update = optim::update_kernel(variable.optimizer, variable.dim),
                         .rates = optim::StepRates(variable.optimizer),
                         .arena = Arena(stored)});
+    members_.back().arena.prefault_with(prefault);
   }
 }
 

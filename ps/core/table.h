@@ -42,7 +42,9 @@ struct TableMemory {
 /// makes no row.
 class Table final {
  public:
-  Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partition_bits);
+  /// `prefault` is borrowed and may be null.
+  Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partition_bits,
+        const Prefault* prefault = nullptr);
 
   TableId id() const { return id_; }
   const TableSpec& spec() const { return spec_; }

@@ -33,7 +33,9 @@ std::string advertised(const std::string& bound, const std::string& host) {
 }  // namespace
 
 PsNode::PsNode(transport::Transport& transport, Storage& storage, PsOptions options)
-    : transport_(transport), outbox_(transport), storage_(storage), options_(std::move(options)), incarnation_{random_id()} {}
+    : transport_(transport), outbox_(transport), storage_(storage), options_(std::move(options)), incarnation_(options_.incarnation) {
+  DP_CHECK(incarnation_ != Incarnation{});
+}
 
 PsNode::~PsNode() {
   {
@@ -91,7 +93,8 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
                                             .seed = job->seed,
                                             .partition_bits = uint32_t(std::countr_zero(job->partitions)),
                                             .heartbeat_ns = welcome.heartbeat_ns,
-                                            .chief_silence_ns_max = options_.chief_silence_ns});
+                                            .chief_silence_ns_max = options_.chief_silence_ns,
+                                            .prefault = [this](void* begin, size_t bytes) { toucher_.touch(begin, bytes); }});
   tick_at_ns_ = now_ns;
 }
 

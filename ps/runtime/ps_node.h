@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ps/core/ps_core.h"
+#include "ps/runtime/page_toucher.h"
 #include "shared/env/storage.h"
 #include "shared/job/job.h"
 #include "shared/transport/outbox.h"
@@ -25,6 +26,7 @@ struct PsOptions {
   std::string advertise_host;         // the host others reach a wildcard tcp endpoint by; empty: as bound
   uint32_t index = UINT32_MAX;        // UINT32_MAX: the chief gives one
   uint32_t thread = 0;                // core of the process
+  Incarnation incarnation{};          // of the process: its cores share it
   int64_t connect_timeout_ns = 10 * kSecond;   // without a Welcome: exit 69
   int64_t chief_silence_ns = 30 * kSecond;     // without any word of the chief: exit 180
 };
@@ -67,6 +69,7 @@ class PsNode final : public transport::Node {
   transport::PeerId chief_{};
   std::vector<TableSpec> tables_;
   uint32_t index_ = 0;
+  PageToucher toucher_;
   std::unique_ptr<PsCore> core_;      // from the Welcome on
   int64_t started_ns_ = 0;
   int64_t hello_at_ns_ = 0;

@@ -59,7 +59,9 @@ TEST_CASE("the same job gives the same quality in one process, over ipc and over
   make_clicks(dir);
   std::vector<double> reached;
   for (const std::vector<std::string>& cluster : {std::vector<std::string>{}, {"--ps", "2", "--workers", "2"},
-                                                  {"--ps", "2", "--workers", "2", "--transport", "tcp"}}) {
+                                                  {"--ps", "2", "--workers", "2", "--transport", "tcp"},
+                                                  {"--set", "cluster.ps_threads=2"},
+                                                  {"--ps", "2", "--workers", "2", "--set", "cluster.ps_threads=2"}}) {
     const Ended ended = downpour(dir, with(with({"train", dir / "job.toml", "--fresh"}, kJson), cluster));
     INFO(ended.err);
     REQUIRE(ended.status == 0);
@@ -69,8 +71,7 @@ TEST_CASE("the same job gives the same quality in one process, over ipc and over
   }
   CHECK(reached[0] > 0.6);
   // 2,000 held-out rows; runs differ only by the order in which batches met.
-  CHECK(std::abs(reached[0] - reached[1]) < 0.01);
-  CHECK(std::abs(reached[0] - reached[2]) < 0.01);
+  for (const double other : reached) CHECK(std::abs(reached[0] - other) < 0.01);
 }
 
 TEST_CASE("a worker killed in mid-epoch costs time, not records", "[integration]") {

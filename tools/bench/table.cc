@@ -1,6 +1,7 @@
 // Tables against a plain array: what a look-up, a slot layout and growth cost. Rates are by the
 // thread's CPU time, on both sides of a ratio; stalls by the wall clock.
 #include "ps/core/table.h"
+#include "ps/runtime/page_toucher.h"
 
 #include <algorithm>
 #include <chrono>
@@ -58,10 +59,6 @@ class PlainRows {
   void* raw_ = nullptr;
   float* base_ = nullptr;
 };
-
-/// Has the memory of a virtual machine backed by its host: the first use ever of a page costs ms
-/// there, once, and is no part of what is measured.
-void warm_memory(uint64_t bytes) { const PlainRows touched(bytes / sizeof(float), 1); }
 
 TableSpec spec_of(OptimizerType type, uint32_t dim) {
   VariableSpec variable{.name = "embedding", .dim = dim};
@@ -189,10 +186,11 @@ void bench_apply(uint64_t rows, uint64_t accesses_count, uint64_t seed,
 
 /// Growth from nothing, 10,000 new keys a call.
 void bench_growth(uint64_t rows, std::vector<BenchResult>& results) {
-  warm_memory(rows * 200);
+  ps::PageToucher toucher;  // as a ps process has it
+  const ps::Prefault prefault = [&](void* begin, size_t bytes) { toucher.touch(begin, bytes); };
   const std::vector<float> gradients(kKeysPerCall * kDim, 1e-3F);
   std::vector<uint64_t> keys(kKeysPerCall);
-  ps::Table table(TableId{1}, spec_of(OptimizerType::kAdagrad, kDim), 1, kPartitionBits);
+  ps::Table table(TableId{1}, spec_of(OptimizerType::kAdagrad, kDim), 1, kPartitionBits, &prefault);
   std::vector<double> calls_s;
   double index_bytes_max = 0;
   double index_bytes_sum = 0;

@@ -113,7 +113,8 @@ double train_seconds(const chief::RunPlan& plan) {
   };
   started(chief.start(clock.now_ns()));
   ps::PsNode ps(*transport, storage,
-                {.chief = chief.endpoint(), .endpoint = "inproc://bench-ps-" + name, .index = 0});
+                {.chief = chief.endpoint(), .endpoint = "inproc://bench-ps-" + name, .index = 0,
+                 .incarnation = Incarnation{random_id()}});
   started(ps.start(clock.now_ns()));
   worker::WorkerNode worker(*transport,
                             {.chief = chief.endpoint(), .index = 0, .threads = allowed_cpus()});

@@ -77,17 +77,15 @@ class SocketDir {
 
 struct Layout {
   bool one_process = true;
-  bool by_hand = false;  // members are started by hand and find us at --bind
   uint32_t ps_cores = 1;
   uint32_t cores_allowed = 1;
   uint32_t worker_threads = 1;  // a worker
 };
 
-Layout choose_layout(const Job& job, const std::string& bind) {
+Layout choose_layout(const Job& job) {
   Layout layout;
   layout.cores_allowed = job.cluster.threads > 0 ? job.cluster.threads : allowed_cpus();
-  layout.by_hand = !bind.empty();
-  layout.one_process = !layout.by_hand && job.cluster.ps == 1 && job.cluster.workers == 1;
+  layout.one_process = job.cluster.ps == 1 && job.cluster.workers == 1;
   layout.ps_cores = job.cluster.ps * std::max(1U, job.cluster.ps_threads);
   layout.worker_threads = std::max(1U, layout.cores_allowed / std::max(1U, job.cluster.workers));
   return layout;
@@ -97,10 +95,6 @@ std::string count(uint64_t n, const char* noun) { return str(n, " ", noun, n == 
 
 std::string describe(const Layout& layout, const Job& job) {
   const uint32_t compute = layout.worker_threads * job.cluster.workers;
-  if (layout.by_hand) {
-    return str("waits for ", job.cluster.ps, " ps and ", count(job.cluster.workers, "worker"),
-               " started by hand");
-  }
   const std::string threads = str(count(compute, "compute thread"), " in all (",
                                   count(layout.cores_allowed, "core"), " allowed)");
   if (layout.one_process) return str("one process, ", threads);
@@ -145,7 +139,7 @@ int run_job(const RunRequest& request) {
     return report(located(error, request.origins), request.console);
   };
   const Job& job = request.job;
-  const Layout layout = choose_layout(job, request.bind);
+  const Layout layout = choose_layout(job);
   auto plan = chief::plan_run(job, request.mode);
   if (!plan) return fail(plan.error());
   if (request.dry_run) {
@@ -180,11 +174,10 @@ int run_job(const RunRequest& request) {
   if (request.mode == wire::Purpose::kTrain) options.events_path = job.run_dir + "/events.jsonl";
   options.stop_signal = &signals.signal();
   options.on_prediction = request.on_prediction;
-  options.endpoint = layout.by_hand                   ? request.bind
-                     : layout.one_process             ? "inproc://chief-" + name
+  options.endpoint = layout.one_process             ? "inproc://chief-" + name
                      : job.cluster.transport == "tcp" ? std::string("tcp://127.0.0.1:*")
                                                       : "ipc://" + sockets.path() + "/chief";
-  if (!layout.one_process && !layout.by_hand) {
+  if (!layout.one_process) {
     options.watch = [&]() -> Result<void> {
       auto watched = cluster.watch(notices);
       for (const std::string& notice : notices)
@@ -205,11 +198,13 @@ int run_job(const RunRequest& request) {
   if (chief.finished()) {
     // Nothing to do: the summary says so.
   } else if (layout.one_process) {
+    const Incarnation incarnation{random_id()};
     const auto ps_options = [&](uint32_t thread) {
       return ps::PsOptions{.chief = chief.endpoint(),
                            .endpoint = str("inproc://ps-", name, "-", thread),
                            .index = 0,
-                           .thread = thread};
+                           .thread = thread,
+                           .incarnation = incarnation};
     };
     first_ps = std::make_unique<ps::PsNode>(*transport, storage, ps_options(0));
     if (auto started = first_ps->start(clock.now_ns()); !started) return fail(started.error());
@@ -223,7 +218,7 @@ int run_job(const RunRequest& request) {
                         .chief = chief.endpoint(), .index = 0, .threads = layout.worker_threads});
     if (auto started = worker->start(clock.now_ns()); !started) return fail(started.error());
     reactor.add(*worker);
-  } else if (!layout.by_hand) {
+  } else {
     auto started = cluster.start({.chief = chief.endpoint(),
                                   .transport = job.cluster.transport,
                                   .socket_dir = sockets.path(),

@@ -21,8 +21,6 @@ struct RunRequest {
   bool fresh = false;
   bool dry_run = false;
   chief::ConsoleOptions console;
-  /// chief only: wait here for members started by hand ("tcp://0.0.0.0:7000").
-  std::string bind;
   std::function<void(const chief::PredictionBatch&)> on_prediction;
 };
 

@@ -12,7 +12,6 @@ struct TrainFlags {
   std::string job;
   bool fresh = false;
   bool dry_run = false;
-  std::string bind;
 };
 
 int train(const TrainFlags& flags) {
@@ -29,7 +28,6 @@ int train(const TrainFlags& flags) {
   request.job_argument = flags.job;
   request.fresh = flags.fresh;
   request.dry_run = flags.dry_run;
-  request.bind = flags.bind;
   return run_job(request);
 }
 

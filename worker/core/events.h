@@ -39,7 +39,7 @@ struct Computed {
 };
 
 struct WorkerEffects {
-  /// `to` = Incarnation{0}: the chief. Otherwise a ps core of the newest view; the shell connects
+  /// `to` = Incarnation{0}: the chief. Otherwise address_of() a ps core of the newest view; the shell connects
   /// as needed.
   struct Send {
     Incarnation to{};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shared/base/bytes.h"
+#include "shared/base/hash.h"
 #include "shared/tensor/batch.h"
 #include "shared/tensor/variables.h"
 #include "shared/wire/messages.h"
@@ -23,6 +24,11 @@ struct Placements {
   /// The view must have 2^bits partitions, each with an owner; otherwise null.
   static std::shared_ptr<const Placements> of(wire::View view);
 };
+
+/// Where messages to an owner go. The cores of a ps process share its incarnation, so the core's number is part of it.
+inline Incarnation address_of(const wire::Owner& owner) {
+  return owner.thread == 0 ? owner.incarnation : Incarnation{hash_combine(raw(owner.incarnation), owner.thread)};
+}
 
 /// Keys [begin, begin + count) of one table, as the plan ordered them.
 struct SectionRange {

@@ -152,7 +152,7 @@ class WorkerCore {
   void slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& fx);
   void on_reject(int64_t now_ns, const wire::Message& message, WorkerEffects& fx);
   void tick_slots(int64_t now_ns, WorkerEffects& fx);
-  Incarnation owner(uint32_t index) const { return placements_->view.owners[index].incarnation; }
+  Incarnation owner(uint32_t index) const { return address_of(placements_->view.owners[index]); }
   RequestId next_request() { return RequestId{++last_request_}; }
 
   WorkerConfig config_;

@@ -146,11 +146,12 @@ void WorkerNode::run(int64_t now_ns, WorkerEffects& fx) {
 
 void WorkerNode::connect_owners(const wire::View& view) {
   for (const wire::Owner& owner : view.owners) {
-    if (peers_.contains(raw(owner.incarnation))) continue;
+    const Incarnation address = address_of(owner);
+    if (peers_.contains(raw(address))) continue;
     auto peer = transport_.connect(owner.endpoint);
     if (!peer) continue;  // asked for again with the next view
-    peers_[raw(owner.incarnation)] = *peer;
-    incarnations_[raw(*peer)] = owner.incarnation;
+    peers_[raw(address)] = *peer;
+    incarnations_[raw(*peer)] = address;
     ports_[raw(transport_.port_of(*peer))] = true;
   }
 }

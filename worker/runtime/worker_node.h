@@ -56,7 +56,7 @@ class WorkerNode final : public transport::Node {
   std::unique_ptr<ComputePool> compute_;
   std::shared_ptr<const Placements> placements_;
   transport::PeerId chief_{};
-  std::unordered_map<uint64_t, transport::PeerId> peers_;   // by incarnation
+  std::unordered_map<uint64_t, transport::PeerId> peers_;   // by address_of()
   std::unordered_map<uint64_t, Incarnation> incarnations_;  // by peer
   std::unordered_map<uint32_t, bool> ports_;
   ProcessStats stats_;
