@@ -217,6 +217,7 @@ std::string summary_text(const Summary& summary) {
   text += str("  epochs: ", manifest.completed_epochs, " complete, ", manifest.sealed_epochs,
               " sealed\n");
   for (const checkpoint::OpenEpochSummary& epoch : summary.open_epochs) {
+    if (epoch.epoch < manifest.sealed_epochs) continue;  // this manifest seals it
     text += str("  epoch ", epoch.epoch, ", not sealed: ", grouped(epoch.shards_ended_min), " to ",
                 grouped(epoch.shards_ended_max), " shards ended at a partition\n");
   }
