@@ -91,4 +91,4 @@ def _tensorflow(lab, name, python, script, batch, optimizer, pack):
     command = [python, script, "--model", "wd", "--batch", batch, "--opt", optimizer, "--ps", 2, "--workers", 1, "--pack", pack,
                "--logdir", lab.row_folder(name)]
     # It ends with 0 even where it failed; a line of JSON is its success.
-    return lab.run(name, command, 300, {"CUDA_VISIBLE_DEVICES": ""}, lab.row_folder(name)).summary()
+    return lab.run(name, command, 900, {"CUDA_VISIBLE_DEVICES": ""}, lab.row_folder(name)).summary()
