@@ -140,11 +140,11 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
       .add("header", data.header)
       .add("skip_lines", data.skip_lines);
   hash.add("delimiter", data.delimiter).add("trim", data.trim).add("shuffle", data.shuffle);
-  hash.add("bad_records", uint64_t(data.bad_records));
   for (const std::string& text : data.columns) hash.add("column", text);
   for (const std::string& text : data.missing) hash.add("missing", text);
   hash_fields(hash, data.fields);
-  // What is not read can't be bad, so the layout decides with bad_records = "skip".
+  // Not bad_records: a run that met a bad record goes on with "skip", and no batch behind the
+  // record was applied. What is not read can't be bad, so the layout decides then.
   for (const FloatInput& input : plan.layout.floats)
     hash.add("float", input.field).add("width", input.width);
   for (const BagInput& input : plan.layout.bags)

@@ -9,8 +9,6 @@
 namespace downpour {
 namespace {
 
-constexpr int kPlanTextVersion = 1;  // rises when parsing or transforms come to mean something else
-
 enum class Frozen : uint8_t { kNever, kInEpoch, kForRun };
 
 Frozen frozen(const std::string& key) {
@@ -85,28 +83,14 @@ Error frozen_error(std::span<const FrozenDifference> differences, const std::str
     what += str("; and ", differences.size() - kShownMax, " more");
   const bool epoch = std::none_of(differences.begin(), differences.end(),
                                   [](const FrozenDifference& one) { return one.for_the_run; });
-  return Error{ErrorCode::kConfig,
-               str("the run in this folder can't go on with another job: ", what), run_dir,
-               str("put ", differences.size() == 1 ? "it" : "them", " back",
-                   epoch ? " until the epoch is finished" : "",
-                   ", choose another run_dir, or start anew with --fresh"),
-               "DP-2110"};
-}
-
-std::string plan_text(const Job& job) {
-  // Defaults are left out, so that a key which a later version adds changes no plan of today.
-  const Flat plain = flatten(Job{});
-  std::string text = str("plan text ", kPlanTextVersion, "\n");
-  for (const auto& line : flatten(job)) {
-    const auto& [key, value] = line;
-    const bool data = key.starts_with("data.") && key != "data.source" &&
-                      frozen(key) == Frozen::kInEpoch &&
-                      std::find(plain.begin(), plain.end(), line) == plain.end();
-    const bool batch = key == "seed" || key == "train.batch_size" ||
-                       key == "train.drop_remainder" || key == "eval.holdout";
-    if (data || batch) text += str(key, " = ", value, "\n");
-  }
-  return text;
+  return Error{
+      ErrorCode::kConfig, str("the run in this folder can't go on with another job: ", what),
+      run_dir,
+      str("put ", differences.size() == 1 ? "it" : "them", " back",
+          epoch ? ", or go on to a new epoch with it (--epochs N, once the open one is finished)"
+                : "",
+          ", choose another run_dir, or start anew with --fresh"),
+      "DP-2110"};
 }
 
 }  // namespace downpour

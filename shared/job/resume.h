@@ -28,9 +28,4 @@ std::vector<FrozenDifference> frozen_differences(const Job& saved, const Job& no
 /// The error that names every difference and the ways on; `differences` is not empty.
 Error frozen_error(std::span<const FrozenDifference> differences, const std::string& run_dir);
 
-/// All of a complete job that decides which records a batch id names, as canonical text: hashed,
-/// together with the files' fingerprints, into the plan. Changes whenever the meaning of these keys
-/// does.
-std::string plan_text(const Job& job);
-
 }  // namespace downpour

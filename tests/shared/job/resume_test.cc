@@ -88,29 +88,5 @@ TEST_CASE("the error names the key, both values and the ways on", "[job][resume]
   CHECK(exit_code(error.code) == 78);
 }
 
-TEST_CASE("the plan's text changes with what names a record and with nothing else",
-          "[job][resume]") {
-  const Job job = test::completed(kText);
-  const auto changes = [&](void (*change)(Job&)) {
-    Job now = job;
-    change(now);
-    return plan_text(now) != plan_text(job);
-  };
-  CHECK(changes([](Job& now) { now.seed = 2; }));
-  CHECK(changes([](Job& now) { now.train.batch_size = 2; }));
-  CHECK(changes([](Job& now) { now.train.drop_remainder = true; }));
-  CHECK(changes([](Job& now) { now.eval.holdout = 0.5; }));
-  CHECK(changes([](Job& now) { now.data.shuffle = "off"; }));
-  CHECK(changes([](Job& now) { now.data.skip_lines = 1; }));
-  CHECK(changes([](Job& now) { now.data.shard_records = 100; }));
-  CHECK(changes([](Job& now) { now.data.fields[20].transform[0].buckets = 7; }));
-  CHECK_FALSE(
-      changes([](Job& now) { now.data.source.paths = {"moved"}; }));  // files have fingerprints
-  CHECK_FALSE(changes([](Job& now) { now.train.epochs = 7; }));
-  CHECK_FALSE(changes([](Job& now) { now.data.prefetch = 7; }));
-  CHECK_FALSE(changes([](Job& now) { now.optimizer.learning_rate = 7; }));
-  CHECK_FALSE(changes([](Job& now) { now.model.layers[1].dim = 7; }));
-}
-
 }  // namespace
 }  // namespace downpour
