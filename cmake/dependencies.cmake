@@ -8,7 +8,15 @@ find_package(CLI11 REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(ZLIB REQUIRED)
-find_package(dnnl CONFIG)  # optional: Eigen multiplies where it is absent
+# Optional: Eigen multiplies where it is absent. Found by hand: its own package file wants OpenCL's headers, which
+# libdnnl-dev does not bring along.
+find_library(DNNL_LIBRARY dnnl)
+find_path(DNNL_INCLUDE_DIR dnnl.h)
+if(DNNL_LIBRARY AND DNNL_INCLUDE_DIR)
+  add_library(DNNL::dnnl SHARED IMPORTED)
+  set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION ${DNNL_LIBRARY}
+    INTERFACE_INCLUDE_DIRECTORIES ${DNNL_INCLUDE_DIR})
+endif()
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 if(DP_OPENMP)
