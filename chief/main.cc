@@ -60,7 +60,9 @@ Result<int> run(const Flags& flags) {
   reactor.run();
   console.finish(node.finish(), job.run_dir, flags.job);
   transport->shutdown(2 * kSecond);
-  if (node.finish().error) return located(*node.finish().error, given.loaded.origins);
+  if (node.finish().error) {
+    std::fputs(format_error(located(*node.finish().error, given.loaded.origins), false).c_str(), stderr);
+  }
   return node.finish().code;
 }
 

@@ -131,6 +131,10 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
 }
 
 void ChiefCore::handle(Member& member, wire::Message&& message) {
+  // What a member knows stands in its envelope: a view that was lost on the way is sent again.
+  if (published_ && !ending() && std::holds_alternative<wire::Heartbeat>(message.body) && message.envelope.view < view_.id) {
+    send(member, view_);
+  }
   wire::Body& body = message.body;
   const RequestId request = message.envelope.request;
   if (auto* heartbeat = std::get_if<wire::Heartbeat>(&body))
@@ -236,6 +240,9 @@ void ChiefCore::on_fatal(int64_t now_ns, Error error, Effects& effects) {
 // -----------------------------------------------------------------------------------------------------
 
 void ChiefCore::check_silence() {
+  // A core that copies or takes in all its partitions is busy, not dead.
+  const bool copying = phase_ == Phase::kSaving || phase_ == Phase::kAdopting;
+  const int64_t ps_silence_max_ns = copying ? std::max(config_.member_silence_ns, config_.lease_stall_ns) : config_.member_silence_ns;
   for (Member& member : members_) {
     if (member.left) continue;
     const int64_t silence_ns = now_ns_ - member.heard_ns;
@@ -246,7 +253,7 @@ void ChiefCore::check_silence() {
       log(event("silent").add("who", member.name()).add("incarnation", raw(member.incarnation())));
       notice(NoticeLevel::kWarning, str(member.full_name(), " is silent: its shards go to others"));
       take_back_leases(member, true);
-    } else if (member.is_ps() && !member.silent && silence_ns > config_.member_silence_ns) {
+    } else if (member.is_ps() && !member.silent && silence_ns > ps_silence_max_ns) {
       member.silent = true;
       if (ending()) continue;
       log(event("silent").add("who", member.name()).add("incarnation", raw(member.incarnation())));
@@ -263,7 +270,7 @@ void ChiefCore::check_silence() {
 
 void ChiefCore::check_idle_leases() {
   if (!leasing()) return;
-  for (const uint32_t shard : table_.idle(now_ns_ - config_.lease_idle_ns)) {
+  for (const uint32_t shard : table_.idle(now_ns_ - config_.lease_idle_ns, now_ns_ - config_.lease_stall_ns)) {
     log(event("idle")
             .add("epoch", table_.epoch())
             .add("shard", shard)

@@ -84,6 +84,7 @@ struct ChiefConfig {
   int64_t member_silence_ns = 10 * kSecond;  // a ps silent for longer fails the job
   int64_t lease_idle_ns =
       10 * kSecond;  // a lease without a word for longer is taken back (a lost grant or report)
+  int64_t lease_stall_ns = 60 * kSecond;     // words but no batch acknowledged for longer: the same
   int64_t start_timeout_ns = 60 * kSecond;     // for all ps, and for the first worker
   int64_t workers_wait_ns = 60 * kSecond;      // without any worker, once there was one
   int64_t save_timeout_ns = 600 * kSecond;     // then a checkpoint has failed

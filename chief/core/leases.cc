@@ -23,6 +23,7 @@ std::optional<wire::Lease> LeaseTable::grant(int64_t now_ns, Incarnation worker,
   if (++entry.attempt > 1) ++attempts_repeated_;
   entry.granted_order = ++granted_;
   entry.heard_ns = now_ns;
+  entry.moved_ns = now_ns;
   return lease_of(shard);
 }
 
@@ -50,6 +51,7 @@ void LeaseTable::renew(int64_t now_ns, uint32_t shard, uint32_t batches_acked,
   entry.bytes_done = std::max(entry.bytes_done, bytes_done);
   if (batches_acked > entry.batches_acked) {
     entry.batches_acked = batches_acked;
+    entry.moved_ns = now_ns;
     entry.failures = 0;
   }
 }
@@ -114,9 +116,11 @@ std::vector<uint32_t> LeaseTable::leased() const {
   return shards;
 }
 
-std::vector<uint32_t> LeaseTable::idle(int64_t since_ns) const {
+std::vector<uint32_t> LeaseTable::idle(int64_t since_ns, int64_t moved_since_ns) const {
   std::vector<uint32_t> shards = leased();
-  std::erase_if(shards, [&](uint32_t shard) { return entries_[shard].heard_ns >= since_ns; });
+  std::erase_if(shards, [&](uint32_t shard) {
+    return entries_[shard].heard_ns >= since_ns && entries_[shard].moved_ns >= moved_since_ns;
+  });
   return shards;
 }
 

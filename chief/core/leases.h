@@ -25,7 +25,8 @@ struct ShardEntry {
   uint32_t failures = 0;       // in a row without progress
   uint32_t failed_batch = 0;   // of the newest failure
   uint64_t granted_order = 0;  // rises with every lease
-  int64_t heard_ns = 0;        // lease or newest progress
+  int64_t heard_ns = 0;        // lease or newest word of progress
+  int64_t moved_ns = 0;        // lease or newest batch acknowledged
   uint64_t bytes_done = 0;
   wire::ShardCounts counts;  // as its worker reported them
   bool has_counts = false;
@@ -65,8 +66,9 @@ class LeaseTable {
   /// All shards of a worker, in the order in which they were leased.
   std::vector<uint32_t> held_by(Incarnation worker) const;
   uint32_t held_count(Incarnation worker) const;
-  /// Leases without a word of progress since before `since_ns`.
-  std::vector<uint32_t> idle(int64_t since_ns) const;
+  /// Leases without a word of progress since before `since_ns`, or without a batch acknowledged since before
+  /// `moved_since_ns` (a worker that lives but reaches some ps no more).
+  std::vector<uint32_t> idle(int64_t since_ns, int64_t moved_since_ns) const;
   /// All leases that are out, by shard.
   std::vector<uint32_t> leased() const;
 

@@ -6,6 +6,7 @@
 #include "chief/runtime/history.h"
 #include "shared/base/version.h"
 #include "shared/checkpoint/manifest.h"
+#include "shared/checkpoint/run_file.h"
 
 namespace downpour::chief {
 namespace {
@@ -55,8 +56,12 @@ void ChiefNode::on_malformed(int64_t, transport::PortId, transport::PeerId, cons
 }
 
 bool ChiefNode::pump(int64_t now_ns) {
-  if (finish_) return false;
   outbox_.flush();
+  if (finish_) {  // what a peer does not take in time is given up
+    if (give_up_ns_ == 0) give_up_ns_ = now_ns + 2 * kSecond;
+    if (now_ns >= give_up_ns_) outbox_.clear();
+    return false;
+  }
   Effects effects;
   if (options_.stop_signal != nullptr && !stop_asked_) {
     if (const int signal = options_.stop_signal->load(std::memory_order_relaxed); signal != 0) {
@@ -73,7 +78,7 @@ bool ChiefNode::pump(int64_t now_ns) {
   return false;
 }
 
-int64_t ChiefNode::next_deadline_ns() const { return outbox_.empty() ? next_tick_ns_ : 0; }
+int64_t ChiefNode::next_deadline_ns() const { return next_tick_ns_; }
 
 void ChiefNode::run(int64_t now_ns, Effects&& effects) {
   std::vector<Effect> more;
@@ -108,6 +113,11 @@ void ChiefNode::run(int64_t now_ns, Effects&& effects) {
 }
 
 Result<void> ChiefNode::publish(const PublishManifest& publish) {
+  DP_TRY(const uint32_t highest, checkpoint::highest_term(storage_, options_.run_dir));
+  if (highest > publish.checkpoint.term) {
+    return Error{ErrorCode::kUnavailable, "another chief has taken over this run", options_.run_dir,
+                 "let the newer one finish; give this job a run_dir of its own", ""};
+  }
   checkpoint::Manifest manifest;
   manifest.id = publish.checkpoint;
   manifest.run = run_;

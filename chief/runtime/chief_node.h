@@ -62,6 +62,7 @@ class ChiefNode final : public transport::Node {
   bool stop_asked_ = false;
   int64_t next_tick_ns_ = 0;
   std::optional<Finish> finish_;
+  int64_t give_up_ns_ = 0;
 };
 
 }  // namespace downpour::chief

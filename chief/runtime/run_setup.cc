@@ -16,6 +16,7 @@
 #include "shared/job/resume.h"
 #include "shared/model/graph.h"
 #include "shared/plan/plan_hash.h"
+#include "shared/wire/codec.h"
 
 namespace downpour::chief {
 namespace {
@@ -158,6 +159,21 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
                                   .created_unix_s = int64_t(std::time(nullptr))};
     DP_TRY_VOID(checkpoint::write_run(storage, run_dir, run));
     config.run = run.id;
+  }
+  // Every member gets this in one message; better to say here that it is too large than to fail at the first Hello.
+  wire::Message welcome;
+  welcome.body = wire::Welcome{.job = config.job_text,
+                               .base_dir = plan.job.base_dir,
+                               .run_dir = run_dir,
+                               .plan_hash = config.plan_hash,
+                               .shard_bytes = config.shard_bytes,
+                               .train_files = config.train_files,
+                               .eval_files = config.eval_files,
+                               .heartbeat_ns = config.heartbeat_ns,
+                               .lease_ns = config.lease_ns};
+  if (auto encoded = wire::Codec().encode(welcome); !encoded) {
+    return Error{ErrorCode::kConfig, str("the job and its list of files do not fit a message: ", encoded.error().what), "data.source",
+                 "name fewer, larger files", ""};
   }
   if (train) {
     DP_TRY(config.term, checkpoint::take_term(storage, run_dir));

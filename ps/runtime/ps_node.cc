@@ -108,6 +108,8 @@ void PsNode::on_message(int64_t now_ns, transport::PortId port, transport::PeerI
     }
     return;
   }
+  // The chief does not know this connection (any more): it must hear who we are again.
+  if (port == control_ && std::holds_alternative<wire::Reject>(message.body) && now_ns >= hello_at_ns_) hello(now_ns);
   pushed_bytes_ += message.values.size();
   core_->on_message(now_ns, port == control_ ? kChiefPeer : key_of(peer), message, effects_);
   run(effects_);
@@ -188,8 +190,12 @@ void PsNode::storage_loop() {
 }
 
 bool PsNode::pump(int64_t now_ns) {
-  if (finished_) return false;
   outbox_.flush();
+  if (finished_) {  // what a peer does not take in time is given up
+    if (give_up_ns_ == 0) give_up_ns_ = now_ns + 2 * kSecond;
+    if (now_ns >= give_up_ns_) outbox_.clear();
+    return false;
+  }
   if (!core_) {
     if (now_ns - started_ns_ > options_.connect_timeout_ns) {
       exit(downpour::exit_code(ErrorCode::kUnavailable), str("the chief at ", options_.chief, " does not answer"));
@@ -216,7 +222,6 @@ bool PsNode::pump(int64_t now_ns) {
 }
 
 int64_t PsNode::next_deadline_ns() const {
-  if (!outbox_.empty()) return 0;
   return core_ ? tick_at_ns_ : hello_at_ns_;
 }
 

@@ -78,6 +78,7 @@ class PsNode final : public transport::Node {
   uint64_t pulled_bytes_ = 0, pushed_bytes_ = 0;
   Effects effects_;
   bool finished_ = false;
+  int64_t give_up_ns_ = 0;
   int32_t exit_code_ = 0;
   std::string exit_reason_;
 

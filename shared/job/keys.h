@@ -247,7 +247,7 @@ void visit_job(V& v, T& t) {
   v.number("seed", t.seed, 0, 9e18);
   v.text("base_dir", t.base_dir);
   v.text("run_dir", t.run_dir);
-  v.number("partitions", t.partitions, 2, 65536);
+  v.number("partitions", t.partitions, 2, 4096);  // a ps answers for all of them in one message
   v.table("data", [&](auto& inner) { visit_data(inner, t.data); });
   v.table("model", [&](auto& inner) { visit_model(inner, t.model); });
   v.table("optimizer", [&](auto& inner) {

@@ -56,7 +56,7 @@ Result<void> check_top(const Job& job) {
     return wrong(str("`partitions` can't be ", job.partitions), "partitions",
                  "it wants a power of two");
   }
-  if (job.partitions < 2 || job.partitions > 65536) {
+  if (job.partitions < 2 || job.partitions > 4096) {
     return wrong(str("`partitions` can't be ", job.partitions), "partitions",
                  "it wants 2 to 65536");
   }

@@ -89,6 +89,22 @@ double auc_value(std::span<const AucBucket> buckets) {
   return ordered / (negatives * positives);
 }
 
+void coarsen_buckets(std::vector<AucBucket>& buckets, size_t buckets_max) {
+  for (uint32_t step = 2; buckets.size() > std::max<size_t>(buckets_max, 1) && step <= kAucBuckets; step *= 2) {
+    size_t kept = 0;
+    for (const AucBucket& bucket : buckets) {
+      const uint32_t joined = bucket.bucket / step * step;
+      if (kept > 0 && buckets[kept - 1].bucket == joined) {
+        buckets[kept - 1].negatives += bucket.negatives;
+        buckets[kept - 1].positives += bucket.positives;
+      } else {
+        buckets[kept++] = {joined, bucket.negatives, bucket.positives};
+      }
+    }
+    buckets.resize(kept);
+  }
+}
+
 void merge_buckets(std::vector<AucBucket>& into, std::span<const AucBucket> from) {
   if (from.empty()) return;
   std::vector<AucBucket> merged;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <iterator>
 #include <unordered_map>
 #include <utility>
 
@@ -15,21 +16,24 @@ class Outbox {
 
   /// Sends, or keeps. Messages to a peer that is gone are dropped: requests are repeated, replies asked for again.
   void send(PeerId peer, wire::Message&& message) {
-    auto& waiting = waiting_[peer];
-    if (waiting.empty() && transport_.send(peer, std::move(message)) != SendStatus::kFull) return;
-    if (waiting.size() < kWaitingMax) waiting.push_back(std::move(message));
+    const auto waiting = waiting_.find(peer);
+    if (waiting == waiting_.end()) {
+      if (transport_.send(peer, std::move(message)) == SendStatus::kFull) waiting_[peer].push_back(std::move(message));
+    } else if (waiting->second.size() < kWaitingMax) {
+      waiting->second.push_back(std::move(message));
+    }
   }
   /// Tries again. Called on every turn of the loop.
   void flush() {
-    for (auto& [peer, waiting] : waiting_) {
-      while (!waiting.empty() && transport_.send(peer, std::move(waiting.front())) != SendStatus::kFull) waiting.pop_front();
+    for (auto entry = waiting_.begin(); entry != waiting_.end();) {
+      auto& waiting = entry->second;
+      while (!waiting.empty() && transport_.send(entry->first, std::move(waiting.front())) != SendStatus::kFull) waiting.pop_front();
+      entry = waiting.empty() ? waiting_.erase(entry) : std::next(entry);
     }
   }
-  bool empty() const {
-    for (const auto& [peer, waiting] : waiting_) if (!waiting.empty()) return false;
-    return true;
-  }
-  void forget(PeerId peer) { waiting_.erase(peer); }
+  bool empty() const { return waiting_.empty(); }
+  /// Drops what waits: at the end, when nobody takes it.
+  void clear() { waiting_.clear(); }
 
  private:
   static constexpr size_t kWaitingMax = 4096;  // beyond it messages are dropped, as a network would

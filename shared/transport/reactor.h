@@ -26,6 +26,8 @@ class Node {
   virtual bool finished() const = 0;
 };
 
+/// Its time is the clock's without the stretches in which the thread did not run (the process was stopped, the machine
+/// slept, a handler took long): silence that nobody could have broken is nobody's silence.
 class Reactor {
  public:
   Reactor(Transport& transport, const Clock& clock) : transport_(transport), clock_(clock) {}
@@ -37,7 +39,11 @@ class Reactor {
  private:
   Transport& transport_;
   const Clock& clock_;
+  int64_t now_ns();
+
   std::vector<Node*> nodes_;
+  int64_t last_ns_ = 0;     // of the clock
+  int64_t skipped_ns_ = 0;  // time in which this thread did not run
 };
 
 }  // namespace downpour::transport

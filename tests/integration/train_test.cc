@@ -78,13 +78,13 @@ TEST_CASE("a worker killed in mid-epoch costs time, not records", "[integration]
   const ScratchDir dir;
   make_clicks(dir, "", 200000);
   Program train("downpour", with({"train", dir / "job.toml", "--ps", "2", "--workers", "2", "--set", "train.epochs=3"}, kJson), dir.path());
-  std::vector<pid_t> workers;
-  for (int i = 0; i < 2000 && workers.size() < 2; ++i) {
-    workers = train.children("downpour-worker");
-    usleep(5000);
-  }
+  // Both work: each has been leased something.
+  const auto leased = [&](const char* worker) {
+    return read_text(dir / "runs/job/events.jsonl").find(std::string("\"worker\":") + worker) != std::string::npos;
+  };
+  for (int i = 0; i < 6000 && !(leased("0") && leased("1")); ++i) usleep(5000);
+  const std::vector<pid_t> workers = train.children("downpour-worker");
   REQUIRE(workers.size() == 2);
-  usleep(300'000);
   kill(workers[0], SIGKILL);
   const Ended ended = train.wait(180);
   INFO(ended.err);

@@ -244,7 +244,7 @@ class OrderedWriter {
   std::condition_variable room_;
   uint64_t next_ = 0;
   uint64_t bytes_ = 0;
-  int error_ = 0;
+  std::atomic<int> error_{0};  // looked at by all threads between chunks
 };
 
 }  // namespace

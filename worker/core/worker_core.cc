@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "shared/metrics/auc.h"
 #include "shared/metrics/metrics.h"
 
 namespace downpour::worker {
@@ -10,11 +11,12 @@ namespace {
 
 constexpr Incarnation kChief{0};
 
-bool same_work(const wire::Lease& a, const wire::Lease& b) {
-  return a.purpose == b.purpose && a.shard == b.shard && a.evaluation == b.evaluation;
-}
-
 }  // namespace
+
+void limit_buckets(std::vector<OutputMetrics>& outputs) {
+  constexpr size_t kBucketsMax = 32768;  // half a MiB in a header
+  for (OutputMetrics& output : outputs) coarsen_buckets(output.auc, kBucketsMax / outputs.size());
+}
 
 void merge_metrics(std::vector<OutputMetrics>& into, const std::vector<OutputMetrics>& from) {
   if (into.size() < from.size()) into.resize(from.size());
@@ -96,6 +98,8 @@ void WorkerCore::on_message(int64_t now_ns, Incarnation from, wire::Message&& me
   } else if (auto* revoked = std::get_if<wire::LeaseRevoked>(&message.body)) {
     abandon(revoked->lease, fx);
     request_leases(now_ns, fx);
+  } else if (std::holds_alternative<wire::Reject>(message.body)) {
+    if (now_ns >= hello_at_ns_) hello(now_ns, fx);  // the chief does not know this connection (any more)
   } else if (auto* stop = std::get_if<wire::Stop>(&message.body)) {
     stopping_ = true;
     heartbeat(now_ns, fx);
@@ -179,7 +183,7 @@ WorkerCore::Shard* WorkerCore::find_reading(uint64_t reading) {
   return nullptr;
 }
 
-void WorkerCore::abandon(const wire::Lease& lease, WorkerEffects& fx) {
+void WorkerCore::abandon(wire::Lease lease, WorkerEffects& fx) {
   const auto same = [&](const auto& item) { return same_work(item->lease, lease); };
   const auto held = std::find_if(shards_.begin(), shards_.end(), same);
   if (held == shards_.end()) return;
@@ -189,7 +193,7 @@ void WorkerCore::abandon(const wire::Lease& lease, WorkerEffects& fx) {
   std::erase_if(end_slots_, same);
 }
 
-void WorkerCore::fail_shard(const wire::Lease& lease, uint32_t batch, const Error& error,
+void WorkerCore::fail_shard(wire::Lease lease, uint32_t batch, const Error& error,
                             WorkerEffects& fx) {
   send(kChief,
        wire::ShardFailed{.lease = lease,
@@ -256,6 +260,7 @@ void WorkerCore::finish_shard_if_done(int64_t now_ns, ShardId id, wire::Purpose 
     return begin_end_part(now_ns, shard, fx);
   }
   if (purpose == wire::Purpose::kEval) {
+    limit_buckets(shard.metrics);
     send(
         kChief,
         wire::EvalReport{
@@ -273,6 +278,7 @@ void WorkerCore::finish_shard_if_done(int64_t now_ns, ShardId id, wire::Purpose 
 }
 
 void WorkerCore::heartbeat(int64_t now_ns, WorkerEffects& fx) {
+  limit_buckets(recent_);
   heartbeat_at_ns_ = now_ns + std::max<int64_t>(welcome_.heartbeat_ns, kMillisecond);
   send(kChief,
        wire::Heartbeat{.incarnation = config_.incarnation,

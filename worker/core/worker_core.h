@@ -42,6 +42,11 @@ struct ProcessStats {
   uint64_t read_bytes = 0;
 };
 
+/// Whether two leases are for the same records and the same purpose; attempts may differ.
+inline bool same_work(const wire::Lease& a, const wire::Lease& b) {
+  return a.purpose == b.purpose && a.shard == b.shard && a.evaluation == b.evaluation;
+}
+
 class WorkerCore {
  public:
   explicit WorkerCore(WorkerConfig config);
@@ -124,8 +129,9 @@ class WorkerCore {
   void on_view(int64_t now_ns, wire::View&& view, WorkerEffects& fx);
   void progress(int64_t now_ns, Shard& shard, bool ended, WorkerEffects& fx);
   void finish_shard_if_done(int64_t now_ns, ShardId id, wire::Purpose purpose, WorkerEffects& fx);
-  void abandon(const wire::Lease& lease, WorkerEffects& fx);
-  void fail_shard(const wire::Lease& lease, uint32_t batch, const Error& error, WorkerEffects& fx);
+  // By value: what these let go of may hold the lease that they were given.
+  void abandon(wire::Lease lease, WorkerEffects& fx);
+  void fail_shard(wire::Lease lease, uint32_t batch, const Error& error, WorkerEffects& fx);
   Shard* find_shard(const wire::Lease& lease);
   Shard* find_reading(uint64_t reading);
   void send(Incarnation to, wire::Body body, RequestId request, WorkerEffects& fx, Bytes keys = {},
@@ -190,6 +196,9 @@ class WorkerCore {
   uint64_t records_ = 0;               // trained and acknowledged since start
   std::vector<OutputMetrics> recent_;  // since the last heartbeat
 };
+
+/// Joins AUC buckets until the outputs fit a message together.
+void limit_buckets(std::vector<OutputMetrics>& outputs);
 
 /// Adds `from` to `into`, output by output.
 void merge_metrics(std::vector<OutputMetrics>& into, const std::vector<OutputMetrics>& from);

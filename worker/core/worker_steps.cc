@@ -10,6 +10,7 @@ namespace downpour::worker {
 namespace {
 
 constexpr Incarnation kChief{0};
+constexpr size_t kFramesHeldMax = 128;
 constexpr int64_t kRegroupDelayNs = 50 * kMillisecond;
 
 bool empty(const wire::PartitionSet& set) {
@@ -110,7 +111,7 @@ void WorkerCore::on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects&
   shard->bytes_done = batch->batch.end_offset;
   if (shard->lease.purpose == wire::Purpose::kTrain && id.batch < shard->floor) {
     // Every partition has it already: jump forward.
-    shard->done = std::max(shard->done, id.batch + 1);
+    ++shard->done;
     shard->next_push = std::max(shard->next_push, id.batch + 1);
     return finish_shard_if_done(now_ns, shard->lease.shard, shard->lease.purpose, fx);
   }
@@ -184,7 +185,10 @@ void WorkerCore::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEf
         fx);
   }
   part->done = true;
-  part->values = std::move(message.values);
+  // In one process the frame is the ps's own buffer, of which it has few: a batch of very many messages copies them,
+  // or two such batches could each wait for what the other holds.
+  const bool many = slot->pulls.size() * in_flight_ > kFramesHeldMax;
+  part->values = many ? Bytes::copy_of(message.values.data(), message.values.size()) : std::move(message.values);
   compute_if_pulled(*slot, fx);
 }
 
@@ -465,11 +469,19 @@ void WorkerCore::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& 
     std::erase_if(shards_, [&](const auto& s) { return s.get() == shard; });
     return request_leases(now_ns, fx);
   }
-  if (slot->all_had_it && slot->watermark_min != UINT32_MAX)
-    shard->floor = std::max(shard->floor, slot->watermark_min);
+  // Behind all partitions: what else of the shard is under way below their watermark is done as well.
+  const bool jumps = slot->all_had_it && slot->watermark_min != UINT32_MAX && slot->watermark_min > shard->floor;
+  if (jumps) {
+    shard->floor = slot->watermark_min;
+    shard->done += uint32_t(std::erase_if(slots_, [&](const auto& other) {
+      return other->id != slot_id && same_work(other->lease, shard->lease) && other->batch_id.batch < shard->floor;
+    }));
+    shard->next_push = std::max(shard->next_push, shard->floor);
+  }
   ++shard->done;
   records_ += slot->batch->batch.records;
   erase_slot(slot_id);
+  if (jumps) push_ready(now_ns, *shard, fx);
   if (now_ns - shard->progress_at_ns >= welcome_.heartbeat_ns / 4)
     progress(now_ns, *shard, false, fx);
   finish_shard_if_done(now_ns, shard->lease.shard, shard->lease.purpose, fx);

@@ -110,6 +110,8 @@ void ReaderPool::run() {
       tasks_.pop_front();
     }
     read_shard(task);
+    const std::lock_guard lock(mutex_);
+    stopped_.erase(task.reading);
   }
 }
 

@@ -70,8 +70,12 @@ void WorkerNode::on_malformed(int64_t, transport::PortId, transport::PeerId, con
 }
 
 bool WorkerNode::pump(int64_t now_ns) {
-  if (finished_) return false;
   outbox_.flush();
+  if (finished_) {  // what a peer does not take in time is given up
+    if (give_up_ns_ == 0) give_up_ns_ = now_ns + 2 * kSecond;
+    if (now_ns >= give_up_ns_) outbox_.clear();
+    return false;
+  }
   if (now_ns >= stats_at_ns_) {
     stats_at_ns_ = now_ns + kSecond / 4;
     const ProcessUsage usage = process_usage();
@@ -114,7 +118,7 @@ bool WorkerNode::pump(int64_t now_ns) {
 }
 
 int64_t WorkerNode::next_deadline_ns() const {
-  return outbox_.empty() ? core_.next_deadline_ns() : 0;
+  return core_.next_deadline_ns();
 }
 
 void WorkerNode::run(int64_t now_ns, WorkerEffects& fx) {

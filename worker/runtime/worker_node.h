@@ -62,6 +62,7 @@ class WorkerNode final : public transport::Node {
   ProcessStats stats_;
   int64_t stats_at_ns_ = 0;
   bool finished_ = false;
+  int64_t give_up_ns_ = 0;
   int32_t exit_code_ = 0;
   std::string exit_reason_;
 };

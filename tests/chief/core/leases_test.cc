@@ -84,9 +84,19 @@ TEST_CASE("idle leases are those without a word since", "[chief][core]") {
   table.grant(10, kAnn);
   table.grant(10, kBob);
   table.renew(20, 1, 0, 0);
-  CHECK(table.idle(10).empty());
-  CHECK(table.idle(20) == std::vector<uint32_t>{0});
-  CHECK(table.idle(21) == std::vector<uint32_t>{0, 1});
+  CHECK(table.idle(10, 0).empty());
+  CHECK(table.idle(20, 0) == std::vector<uint32_t>{0});
+  CHECK(table.idle(21, 0) == std::vector<uint32_t>{0, 1});
+}
+
+TEST_CASE("a lease with words but no batch acknowledged is idle too", "[chief][core]") {
+  LeaseTable table({}, 2);
+  table.grant(10, kAnn);
+  table.grant(10, kBob);
+  table.renew(20, 0, 3, 0);
+  table.renew(20, 1, 0, 0);
+  CHECK(table.idle(20, 10).empty());
+  CHECK(table.idle(20, 15) == std::vector<uint32_t>{1});
 }
 
 }  // namespace

@@ -339,6 +339,54 @@ TEST_CASE("a read error is reported with its shard, and the shard is let go", "[
   CHECK(h.sends_of<wire::LeaseRequest>().size() == 1);
 }
 
+TEST_CASE("a read error in mid-shard lets go of the batches under way, too", "[worker]") {
+  Harness h;
+  h.begin();
+  h.fx.clear();
+  h.core.on_batch(0, h.batch(0), h.fx);
+  h.answer_pulls(h.sends_of<wire::Pull>());
+  const auto task = h.fx.computes.at(0);
+  h.fx.clear();
+  h.core.on_read_failed(0, h.reading, Error{ErrorCode::kBadData, "no number: `x`", "data.csv:3"}, h.fx);
+  CHECK(h.sends_of<wire::ShardFailed>().size() == 1);
+  h.compute(task.slot, task.batch->plan);  // comes back to nobody
+  CHECK(h.fx.sends.empty());
+  CHECK(h.core.wants_batch());
+}
+
+TEST_CASE("a jump forward leaves nothing of the shard under way behind", "[worker]") {
+  Harness h;
+  h.begin(2, 3);
+  std::map<uint32_t, WorkerEffects::Compute> tasks;
+  for (uint32_t n = 0; n < 3; ++n) {
+    h.fx.clear();
+    h.core.on_batch(0, h.batch(n), h.fx);
+    h.answer_pulls(h.sends_of<wire::Pull>());
+    tasks[n] = h.fx.computes.at(0);
+  }
+  h.compute(tasks[0].slot, tasks[0].batch->plan);
+  const auto pushes = h.sends_of<wire::Push>();
+  h.answer_all(pushes[0], wire::PartStatus::kHadIt, 10);
+  h.answer_all(pushes[1], wire::PartStatus::kHadIt, 10);
+  h.compute(tasks[1].slot, tasks[1].batch->plan);
+  CHECK(h.fx.sends.empty());
+  for (uint32_t n = 3; n < 10; ++n) {
+    h.fx.clear();
+    h.core.on_batch(0, h.batch(n), h.fx);
+    CHECK(h.sends_of<wire::Pull>().empty());
+  }
+  CHECK(h.push(10).size() == 2);
+  CHECK(h.core.wants_batch());
+}
+
+TEST_CASE("a chief that does not know the worker hears its Hello again", "[worker]") {
+  Harness h;
+  h.begin();
+  h.now_ns = kSecond;
+  h.from(kChief, wire::Reject{ErrorCode::kMalformed, "say Hello first"});
+  CHECK(h.sends_of<wire::Hello>().size() == 1);
+}
+
 TEST_CASE("a lost grant is asked for again under the same request", "[worker]") {
   Harness h;
   h.core.start(0, h.fx);
