@@ -113,6 +113,8 @@ class Story {
     wire::Message m = message_of(ps ? ps_body(i, c) : worker_body(i, c), c.number("id"));
     m.envelope.run = c.number("run", kTestRun);
     m.envelope.view.term = uint32_t(c.number("term"));
+    // Heartbeats come from members that know the newest view, unless a story says view=N.
+    if (std::holds_alternative<wire::Heartbeat>(m.body)) m.envelope.view = {1, uint32_t(c.number("view", UINT32_MAX))};
     if (c.word(2) == "predict") m.values = Bytes::of(std::vector<float>(c.number("records")));
     core_->on_message(now, peer, std::move(m), effects);
   }
