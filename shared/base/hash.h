@@ -1,8 +1,11 @@
 // Stable hashes: part of the file format and of the protocol, so they never change.
 #pragma once
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include "shared/base/ids.h"
 
@@ -18,19 +21,45 @@ constexpr uint64_t mix64(uint64_t x) {
 
 constexpr uint64_t hash_combine(uint64_t seed, uint64_t value) { return mix64(seed ^ mix64(value)); }
 
+namespace hash_detail {
+
+constexpr uint64_t bytes_of(const char* text, size_t size) {  // little-endian, size <= 8
+  uint64_t word = 0;
+  for (size_t i = 0; i < size; ++i) word |= uint64_t(uint8_t(text[i])) << (8 * i);
+  return word;
+}
+
+/// The same by whole loads: two that overlap make up 4 to 7 bytes, three single ones 1 to 3.
+constexpr uint64_t word_of(const char* text, size_t size) {
+  if (std::is_constant_evaluated() || std::endian::native != std::endian::little) return bytes_of(text, size);
+  if (size >= 8) {
+    uint64_t word = 0;
+    __builtin_memcpy(&word, text, 8);
+    return word;
+  }
+  if (size >= 4) {
+    uint32_t low = 0;
+    uint32_t high = 0;
+    __builtin_memcpy(&low, text, 4);
+    __builtin_memcpy(&high, text + size - 4, 4);
+    return low | uint64_t(high) << (8 * (size - 4));
+  }
+  if (size == 0) return 0;
+  return uint64_t(uint8_t(text[0])) | uint64_t(uint8_t(text[size / 2])) << (8 * (size / 2)) |
+         uint64_t(uint8_t(text[size - 1])) << (8 * (size - 1));
+}
+
+}  // namespace hash_detail
+
 /// A short string's hash: names, small values, vocabulary words. 8 bytes a round, length folded in.
 constexpr uint64_t hash_string(std::string_view text, uint64_t seed = 0) {
   uint64_t hash = mix64(seed ^ (text.size() * 0xff51afd7ed558ccdULL));
   while (text.size() >= 8) {
-    uint64_t word = 0;
-    for (size_t i = 0; i < 8; ++i) word |= uint64_t(uint8_t(text[i])) << (8 * i);
-    hash = (hash ^ word) * 0x9fb21c651e98df25ULL;
+    hash = (hash ^ hash_detail::word_of(text.data(), 8)) * 0x9fb21c651e98df25ULL;
     hash ^= hash >> 32;
     text.remove_prefix(8);
   }
-  uint64_t word = 0;
-  for (size_t i = 0; i < text.size(); ++i) word |= uint64_t(uint8_t(text[i])) << (8 * i);
-  return mix64(hash ^ word);
+  return mix64(hash ^ hash_detail::word_of(text.data(), text.size()));
 }
 
 /// The hash of a row (embedding key or dense block index) of a table. Its high bits name the partition, the

@@ -238,12 +238,6 @@ Result<KeyField> KeyField::make(const DataSpec& data, const FieldSpec& spec) {
   return field;
 }
 
-uint64_t KeyField::hash(std::string_view text) const {
-  const uint64_t key = hash_combine(name_hash_, hash_string(text));
-  if (buckets_ == 0) return key;
-  return (buckets_ & (buckets_ - 1)) == 0 ? key & (buckets_ - 1) : key % buckets_;
-}
-
 bool KeyField::convert(std::string_view text, uint64_t& key, Fault& fault) const {
   if (missing_.matches(text)) {
     if (fallback_) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "shared/base/hash.h"
 #include "shared/data/dataset.h"
 
 namespace downpour::data {
@@ -94,7 +95,11 @@ class KeyField {
 
  private:
   KeyField() : missing_(DataSpec{}) {}
-  uint64_t hash(std::string_view text) const;
+  uint64_t hash(std::string_view text) const {
+    const uint64_t key = hash_combine(name_hash_, hash_string(text));
+    if (buckets_ == 0) return key;
+    return (buckets_ & (buckets_ - 1)) == 0 ? key & (buckets_ - 1) : key % buckets_;
+  }
 
   std::string name_;
   uint64_t name_hash_ = 0;

@@ -87,7 +87,11 @@ Layout choose_layout(const Job& job) {
   layout.cores_allowed = job.cluster.threads > 0 ? job.cluster.threads : allowed_cpus();
   layout.one_process = job.cluster.ps == 1 && job.cluster.workers == 1;
   layout.ps_cores = job.cluster.ps * std::max(1U, job.cluster.ps_threads);
-  layout.worker_threads = std::max(1U, layout.cores_allowed / std::max(1U, job.cluster.workers));
+  // Local ps processes need cores too: what they leave is shared among the workers.
+  const uint32_t left = layout.one_process                            ? layout.cores_allowed
+                        : layout.cores_allowed > layout.ps_cores ? layout.cores_allowed - layout.ps_cores
+                                                                      : 1;
+  layout.worker_threads = std::max(1U, left / std::max(1U, job.cluster.workers));
   return layout;
 }
 

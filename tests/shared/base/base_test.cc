@@ -31,6 +31,19 @@ TEST_CASE("hashes are part of the format and never change", "[base]") {
   CHECK(row_hash(TableId{0}, 1) != row_hash(TableId{1}, 1));
 }
 
+TEST_CASE("a string hashes the same where it is compiled and where it is read", "[base]") {
+  static constexpr char kText[] = "The quick brown fox, 0123456789";
+  constexpr uint64_t kHashes[] = {hash_string({kText, 0}), hash_string({kText, 1}), hash_string({kText, 2}),
+                                  hash_string({kText, 3}), hash_string({kText, 4}), hash_string({kText, 5}),
+                                  hash_string({kText, 6}), hash_string({kText, 7}), hash_string({kText, 8}),
+                                  hash_string({kText, 9}), hash_string({kText, 15}), hash_string({kText, 16})};
+  const size_t sizes[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16};
+  for (size_t i = 0; i < 12; ++i) {
+    const std::string text(kText, sizes[i]);
+    CHECK(hash_string(text) == kHashes[i]);
+  }
+}
+
 TEST_CASE("row hashes fill the partitions evenly", "[base]") {
   for (const uint64_t stride : {uint64_t{1}, uint64_t{1} << 32, uint64_t{38461}}) {
     std::vector<int> count(256);
