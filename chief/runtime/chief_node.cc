@@ -1,6 +1,5 @@
 #include "chief/runtime/chief_node.h"
 
-#include <ctime>
 #include <utility>
 
 #include "chief/runtime/history.h"
@@ -130,7 +129,7 @@ Result<void> ChiefNode::publish(const PublishManifest& publish) {
   manifest.epochs = to_records(publish.epochs, publish.evaluations);
   manifest.rows = publish.rows;
   manifest.build = kBuildVersion;
-  manifest.created_unix_s = int64_t(std::time(nullptr));
+  manifest.created_unix_s = options_.unix_time_s();
   DP_TRY_VOID(checkpoint::publish(storage_, options_.run_dir, manifest));
   if (auto removed = checkpoint::remove_old(storage_, options_.run_dir, kCheckpointsKept); !removed && console_ != nullptr) {
     console_->show(Notice{NoticeLevel::kWarning, str("an old checkpoint could not be removed: ", removed.error().what)});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <ctime>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,6 +24,7 @@ struct ChiefOptions {
   std::function<void(const PredictionBatch&)> on_prediction;
   /// Called on every turn; an error stops the job (a local process died, ...).
   std::function<Result<void>()> watch;
+  std::function<int64_t()> unix_time_s = [] { return int64_t(std::time(nullptr)); };  // for information in files
 };
 
 class ChiefNode final : public transport::Node {
@@ -41,6 +43,7 @@ class ChiefNode final : public transport::Node {
   bool pump(int64_t now_ns) override;
   int64_t next_deadline_ns() const override;
   bool finished() const override { return finish_.has_value() && outbox_.empty(); }
+  const ChiefCore& core() const { return core_; }
   const Finish& finish() const { return *finish_; }
 
  private:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <ctime>
 #include <filesystem>
 #include <utility>
 
@@ -151,12 +150,12 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
     }
   } else {
     if (!train) return Error{ErrorCode::kNoInput, "there is no run here", run_dir, "train the job first: downpour train", ""};
-    const checkpoint::RunFile run{.id = random_id(),
+    const checkpoint::RunFile run{.id = options.run_id != 0 ? options.run_id : random_id(),
                                   .plan_hash = plan.plan_hash,
                                   .fingerprint = plan.fingerprint,
                                   .job = plan.job_text,
                                   .build = kBuildVersion,
-                                  .created_unix_s = int64_t(std::time(nullptr))};
+                                  .created_unix_s = options.unix_time_s()};
     DP_TRY_VOID(checkpoint::write_run(storage, run_dir, run));
     config.run = run.id;
   }

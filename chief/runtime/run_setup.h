@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,8 @@ struct SetupOptions {
   bool fresh = false;             // removes what the run folder holds
   uint32_t ps_cores = 1;
   uint32_t workers = 1;
+  uint64_t run_id = 0;            // of a run that begins; 0: a random one
+  std::function<int64_t()> unix_time_s = [] { return int64_t(std::time(nullptr)); };  // for information in files
 };
 
 /// What a job comes to with the data that is there now; nothing is written.

@@ -1,7 +1,5 @@
 #include "ps/runtime/ps_node.h"
 
-#include <unistd.h>
-
 #include <bit>
 #include <utility>
 
@@ -9,7 +7,6 @@
 #include "shared/checkpoint/partition_reader.h"
 #include "shared/checkpoint/partition_writer.h"
 #include "shared/checkpoint/paths.h"
-#include "shared/env/process.h"
 #include "shared/job/job_file.h"
 #include "shared/model/graph.h"
 
@@ -32,18 +29,15 @@ std::string advertised(const std::string& bound, const std::string& host) {
 
 }  // namespace
 
-PsNode::PsNode(transport::Transport& transport, Storage& storage, PsOptions options)
-    : transport_(transport), outbox_(transport), storage_(storage), options_(std::move(options)), incarnation_(options_.incarnation) {
+PsNode::PsNode(transport::Transport& transport, Storage& storage, PsOptions options, std::unique_ptr<Background> background)
+    : transport_(transport),
+      outbox_(transport),
+      storage_(storage),
+      options_(std::move(options)),
+      incarnation_(options_.incarnation),
+      background_(background != nullptr ? std::move(background)
+                                        : std::make_unique<BackgroundThread>([this] { transport_.wake(); })) {
   DP_CHECK(incarnation_ != Incarnation{});
-}
-
-PsNode::~PsNode() {
-  {
-    const std::lock_guard lock(mutex_);
-    closing_ = true;
-  }
-  changed_.notify_all();
-  if (storage_thread_.joinable()) storage_thread_.join();
 }
 
 Result<void> PsNode::start(int64_t now_ns) {
@@ -64,8 +58,8 @@ void PsNode::hello(int64_t now_ns) {
                              .thread = options_.thread,
                              .incarnation = incarnation_,
                              .build = kBuildVersion,
-                             .host = host_name(),
-                             .pid = uint32_t(getpid()),
+                             .host = options_.process.host,
+                             .pid = options_.process.pid,
                              .threads = 1,
                              .endpoint = advertised(transport_.endpoint(data_), options_.advertise_host)};
   outbox_.send(chief_, std::move(message));
@@ -94,7 +88,8 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
                                             .partition_bits = uint32_t(std::countr_zero(job->partitions)),
                                             .heartbeat_ns = welcome.heartbeat_ns,
                                             .chief_silence_ns_max = options_.chief_silence_ns,
-                                            .prefault = [this](void* begin, size_t bytes) { toucher_.touch(begin, bytes); }});
+                                            .prefault = options_.touch_pages ? Prefault([this](void* begin, size_t bytes) { toucher_.touch(begin, bytes); })
+                                                                             : Prefault()});
   tick_at_ns_ = now_ns;
 }
 
@@ -125,7 +120,7 @@ void PsNode::run(Effects& effects) {
     wire::Heartbeat* heartbeat = std::get_if<wire::Heartbeat>(&send.message.body);
     if (auto* goodbye = std::get_if<wire::Goodbye>(&send.message.body)) heartbeat = &goodbye->last;
     if (heartbeat != nullptr) {
-      const ProcessUsage usage = process_usage();
+      const ProcessUsage usage = options_.process.usage();
       heartbeat->rss_bytes_max = usage.rss_bytes_max;
       heartbeat->cpu_ns = usage.cpu_ns;
       heartbeat->pulled_bytes = pulled_bytes_;
@@ -134,59 +129,40 @@ void PsNode::run(Effects& effects) {
     outbox_.send(send.to == kChiefPeer ? chief_ : peer_of(send.to), std::move(send.message));
   }
   for (Store& store : effects.stores) {
-    enqueue([this, store = std::move(store)]() -> std::function<void(Effects&)> {
+    background_->start([this, store = std::move(store)]() -> Background::Completion {
       auto written = checkpoint::write_images(storage_, store.folder, checkpoint::image_file_name(index_, options_.thread, incarnation_),
                                               store.images, tables_);
-      return [this, id = store.checkpoint, written = std::move(written)](Effects& out) { core_->on_stored(id, written, out); };
+      return [this, id = store.checkpoint, written = std::move(written)] {
+        core_->on_stored(id, written, effects_);
+        run(effects_);
+      };
     });
   }
   for (Load& load : effects.loads) {
-    enqueue([this, load = std::move(load)]() -> std::function<void(Effects&)> {
-      std::vector<checkpoint::PartitionImage> images;
-      for (const wire::ImageRef& ref : load.images) {
-        auto image = checkpoint::read_image(storage_, load.folder, ref, tables_);
-        if (!image) {
-          Error error = std::move(image).error();
-          if (!error.where.empty()) error.what += str(" (", error.where, ")");
-          return [this, id = load.id, error](Effects& out) { core_->on_loaded(id, error, out); };
-        }
-        images.push_back(std::move(*image));
-      }
-      auto shared = std::make_shared<std::vector<checkpoint::PartitionImage>>(std::move(images));
-      return [this, id = load.id, shared](Effects& out) { core_->on_loaded(id, std::move(*shared), out); };
+    background_->start([this, load = std::move(load)]() -> Background::Completion {
+      auto images = std::make_shared<Result<std::vector<checkpoint::PartitionImage>>>(read_images(load));
+      return [this, id = load.id, images] {
+        core_->on_loaded(id, std::move(*images), effects_);
+        run(effects_);
+      };
     });
   }
   if (effects.exit) exit(effects.exit->code, effects.exit->reason);
   effects.clear();
 }
 
-void PsNode::enqueue(Task task) {
-  if (!storage_thread_.joinable()) storage_thread_ = std::thread([this] { storage_loop(); });
-  {
-    const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
-  }
-  changed_.notify_one();
-}
-
-void PsNode::storage_loop() {
-  for (;;) {
-    Task task;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return closing_ || !tasks_.empty(); });
-      if (closing_) return;
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
+Result<std::vector<checkpoint::PartitionImage>> PsNode::read_images(const Load& load) const {
+  std::vector<checkpoint::PartitionImage> images;
+  for (const wire::ImageRef& ref : load.images) {
+    auto image = checkpoint::read_image(storage_, load.folder, ref, tables_);
+    if (!image) {
+      Error error = std::move(image).error();
+      if (!error.where.empty()) error.what += str(" (", error.where, ")");
+      return error;
     }
-    auto completion = task();
-    task = nullptr;
-    {
-      const std::lock_guard lock(mutex_);
-      done_.push_back(std::move(completion));
-    }
-    transport_.wake();
+    images.push_back(std::move(*image));
   }
+  return images;
 }
 
 bool PsNode::pump(int64_t now_ns) {
@@ -204,21 +180,13 @@ bool PsNode::pump(int64_t now_ns) {
     }
     return false;
   }
-  std::deque<std::function<void(Effects&)>> done;
-  {
-    const std::lock_guard lock(mutex_);
-    done.swap(done_);
-  }
-  for (const auto& completion : done) {
-    completion(effects_);
-    run(effects_);
-  }
+  const bool busy = background_->run_completions();
   if (now_ns >= tick_at_ns_) {
     tick_at_ns_ = now_ns + kTickNs;
     core_->on_tick(now_ns, effects_);
     run(effects_);
   }
-  return !done.empty();
+  return busy;
 }
 
 int64_t PsNode::next_deadline_ns() const {

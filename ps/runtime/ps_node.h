@@ -1,18 +1,15 @@
-// Ps node: the shell of one ps core. Registers with the chief, moves messages, stores and loads images on a thread
-// of its own.
+// Ps node: the shell of one ps core. Registers with the chief, moves messages, stores and loads images in the
+// background.
 #pragma once
 
-#include <condition_variable>
-#include <deque>
-#include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "ps/core/ps_core.h"
 #include "ps/runtime/page_toucher.h"
+#include "shared/env/background.h"
+#include "shared/env/process.h"
 #include "shared/env/storage.h"
 #include "shared/job/job.h"
 #include "shared/transport/outbox.h"
@@ -29,12 +26,15 @@ struct PsOptions {
   Incarnation incarnation{};          // of the process: its cores share it
   int64_t connect_timeout_ns = 10 * kSecond;   // without a Welcome: exit 69
   int64_t chief_silence_ns = 30 * kSecond;     // without any word of the chief: exit 180
+  bool touch_pages = true;            // a thread makes pages present ahead of the tables' growth
+  ProcessInfo process;
 };
 
 class PsNode final : public transport::Node {
  public:
-  PsNode(transport::Transport& transport, Storage& storage, PsOptions options);
-  ~PsNode() override;
+  /// Stores and loads with `background`; null: a thread of its own.
+  PsNode(transport::Transport& transport, Storage& storage, PsOptions options,
+         std::unique_ptr<Background> background = nullptr);
 
   /// Errors: the endpoint can't be bound, or the chief's address is none.
   Result<void> start(int64_t now_ns);
@@ -45,19 +45,17 @@ class PsNode final : public transport::Node {
   int64_t next_deadline_ns() const override;
   bool finished() const override { return finished_ && outbox_.empty(); }
 
+  /// Null until the chief has welcomed it.
+  const PsCore* core() const { return core_.get(); }
   int32_t exit_code() const { return exit_code_; }
   const std::string& exit_reason() const { return exit_reason_; }
 
  private:
-  // Work for the storage thread, and what it made of it; run on the reactor's thread again.
-  using Task = std::function<std::function<void(Effects&)>()>;
-
   void hello(int64_t now_ns);
   void on_welcome(int64_t now_ns, const wire::Message& message);
   void run(Effects& effects);
+  Result<std::vector<checkpoint::PartitionImage>> read_images(const Load& load) const;
   void exit(int32_t code, std::string reason);
-  void storage_loop();
-  void enqueue(Task task);
 
   transport::Transport& transport_;
   transport::Outbox outbox_;
@@ -82,12 +80,7 @@ class PsNode final : public transport::Node {
   int32_t exit_code_ = 0;
   std::string exit_reason_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Task> tasks_;
-  std::deque<std::function<void(Effects&)>> done_;
-  bool closing_ = false;
-  std::thread storage_thread_;        // begun with the first task
+  std::unique_ptr<Background> background_;  // last: its tasks use what stands above
 };
 
 }  // namespace downpour::ps

@@ -50,6 +50,8 @@ std::string host_name() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
 }
 
+uint32_t process_id() { return uint32_t(getpid()); }
+
 uint64_t random_id() {
   uint64_t id = 0;
   while (id == 0) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace downpour {
@@ -16,7 +17,15 @@ struct ProcessUsage {
 ProcessUsage process_usage();
 
 std::string host_name();
+uint32_t process_id();
 /// 64 random bits from the kernel; for incarnations and run ids only.
 uint64_t random_id();
+
+/// What a node says of the process it lives in. The simulator's nodes say something else.
+struct ProcessInfo {
+  std::string host = host_name();
+  uint32_t pid = process_id();
+  std::function<ProcessUsage()> usage = process_usage;
+};
 
 }  // namespace downpour

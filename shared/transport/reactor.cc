@@ -13,6 +13,11 @@ int64_t Reactor::now_ns() {
 }
 
 void Reactor::run() {
+  while (turn()) {
+  }
+}
+
+bool Reactor::turn() {
   constexpr size_t kMessagesPerTurn = 64;
   const Receiver receiver{
       .on_message =
@@ -27,18 +32,18 @@ void Reactor::run() {
               if (node->owns(port)) return node->on_malformed(now_ns(), port, peer, error);
             }
           }};
-  while (std::any_of(nodes_.begin(), nodes_.end(), [](const Node* node) { return !node->finished(); })) {
-    bool busy = false;
-    int64_t deadline_ns = INT64_MAX;
-    const int64_t turn_ns = now_ns();
-    for (Node* node : nodes_) {
-      if (node->finished()) continue;
-      busy = node->pump(turn_ns) || busy;
-      deadline_ns = std::min(deadline_ns, node->next_deadline_ns());
-    }
-    const int64_t wait_ns = busy ? 0 : std::clamp<int64_t>(deadline_ns - turn_ns, 0, 100'000'000);
-    transport_.poll(wait_ns, kMessagesPerTurn, receiver);
+  if (std::all_of(nodes_.begin(), nodes_.end(), [](const Node* node) { return node->finished(); })) return false;
+  bool busy = false;
+  int64_t deadline_ns = INT64_MAX;
+  const int64_t turn_ns = now_ns();
+  for (Node* node : nodes_) {
+    if (node->finished()) continue;
+    busy = node->pump(turn_ns) || busy;
+    deadline_ns = std::min(deadline_ns, node->next_deadline_ns());
   }
+  const int64_t wait_ns = busy ? 0 : std::clamp<int64_t>(deadline_ns - turn_ns, 0, 100'000'000);
+  transport_.poll(wait_ns, kMessagesPerTurn, receiver);
+  return true;
 }
 
 }  // namespace downpour::transport

@@ -33,8 +33,11 @@ class Reactor {
   Reactor(Transport& transport, const Clock& clock) : transport_(transport), clock_(clock) {}
   /// Borrowed; must outlive run().
   void add(Node& node) { nodes_.push_back(&node); }
-  /// Until every node is finished.
+  /// Turn after turn until every node is finished.
   void run();
+  /// Lets every node do what is due, then waits in the transport for messages and delivers some. False, and nothing
+  /// done, once every node is finished.
+  bool turn();
 
  private:
   Transport& transport_;

@@ -10,21 +10,20 @@
 #include <thread>
 #include <vector>
 
-#include "shared/model/graph.h"
-#include "worker/core/events.h"
+#include "worker/runtime/engines.h"
 
 namespace downpour::worker {
 
-class ComputePool {
+class ComputePool final : public Computers {
  public:
   /// `threads` batches at once, each with `threads_per_batch` OpenMP threads. `wake` as in
   /// ReaderPool.
   ComputePool(const model::Graph& graph, uint32_t threads, uint32_t threads_per_batch,
               std::function<void()> wake);
-  ~ComputePool();
+  ~ComputePool() override;
 
-  void start(WorkerEffects::Compute&& compute);
-  bool try_pop(Computed& computed);
+  void start(WorkerEffects::Compute&& compute) override;
+  bool try_pop(Computed& computed) override;
 
  private:
   void run();

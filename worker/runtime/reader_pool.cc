@@ -19,10 +19,10 @@ ReaderPool::~ReaderPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void ReaderPool::read(const wire::Lease& lease, uint32_t first_batch, uint64_t reading) {
+void ReaderPool::read(const ReadTask& task) {
   {
     const std::lock_guard lock(mutex_);
-    tasks_.push_back({lease, first_batch, reading});
+    tasks_.push_back(task);
   }
   tasks_changed_.notify_one();
 }
@@ -31,8 +31,8 @@ void ReaderPool::stop(uint64_t reading) {
   {
     const std::lock_guard lock(mutex_);
     stopped_.insert(reading);
-    std::erase_if(tasks_, [&](const Task& task) { return task.reading == reading; });
-    std::erase_if(ready_, [&](const Item& item) {
+    std::erase_if(tasks_, [&](const ReadTask& task) { return task.reading == reading; });
+    std::erase_if(ready_, [&](const ReadItem& item) {
       if (item.reading != reading) return false;
       if (item.batch) --ready_batches_;
       return true;
@@ -46,7 +46,7 @@ void ReaderPool::set_placements(std::shared_ptr<const Placements> placements) {
   placements_ = std::move(placements);
 }
 
-bool ReaderPool::try_pop(bool take_batch, Item& item) {
+bool ReaderPool::try_pop(bool take_batch, ReadItem& item) {
   {
     const std::lock_guard lock(mutex_);
     if (ready_.empty() || (ready_.front().batch && !take_batch)) return false;
@@ -64,7 +64,7 @@ bool ReaderPool::stopped(uint64_t reading) {
   return closing_ || stopped_.contains(reading);
 }
 
-bool ReaderPool::push(Item&& item) {
+bool ReaderPool::push(ReadItem&& item) {
   bool was_empty = false;
   {
     std::unique_lock lock(mutex_);
@@ -101,7 +101,7 @@ PreparedBatchPtr ReaderPool::fresh_batch() {
 
 void ReaderPool::run() {
   for (;;) {
-    Task task;
+    ReadTask task;
     {
       std::unique_lock lock(mutex_);
       tasks_changed_.wait(lock, [&] { return closing_ || !tasks_.empty(); });
@@ -115,65 +115,21 @@ void ReaderPool::run() {
   }
 }
 
-void ReaderPool::read_shard(const Task& task) {
-  const bool train = task.lease.purpose == wire::Purpose::kTrain;
-  const auto& ranges = train ? options_.train_ranges : options_.eval_ranges;
-  const auto fail = [&](Error error) {
-    push({.reading = task.reading, .error = std::move(error)});
-  };
-  const uint32_t place = task.lease.shard.shard;
-  if (place >= ranges.size()) {
-    return fail(Error{ErrorCode::kBug, str("shard ", place, " of ", ranges.size(), " was leased")});
-  }
-  const uint32_t index =
-      train ? plan::order_at(options_.seed, task.lease.shard.epoch, uint32_t(ranges.size()), place)
-            : place;
-  const data::Part part =
-      train ? (options_.train->holdout > 0 ? data::Part::kTrain : data::Part::kAll)
-            : (options_.eval_held_out ? data::Part::kHeldOut : data::Part::kAll);
-  const auto& plan = train                                           ? options_.train
-                     : task.lease.purpose == wire::Purpose::kPredict ? options_.predict
-                                                                     : options_.eval;
-  auto opened = data::open_shard(plan, part, task.lease.shard,
-                                 ranges[index], task.first_batch);
-  if (!opened) return fail(std::move(opened).error());
-  data::ShardReader& reader = **opened;
-  uint64_t offset = 0;
-  for (;;) {
+void ReaderPool::read_shard(const ReadTask& task) {
+  ShardReading reading(options_, task);
+  for (bool more = true; more;) {
     if (stopped(task.reading)) return;
-    PreparedBatchPtr prepared = fresh_batch();
-    auto more = reader.next(prepared->batch);
-    if (!more) return fail(std::move(more).error());
-    if (!*more) break;
-    prepared->lease = task.lease;
-    prepared->reading = task.reading;
-    if (prepared->batch.end_offset > offset) {
-      bytes_read_.fetch_add(prepared->batch.end_offset - offset, std::memory_order_relaxed);
-      offset = prepared->batch.end_offset;
-    }
     std::shared_ptr<const Placements> placements;
     {
       const std::lock_guard lock(mutex_);
       placements = placements_;
     }
-    if (placements) {
-      prepared->plan = make_pull_plan(options_.tables, std::move(placements), wire::kFrameBytesMax,
-                                      prepared->batch);
-    }
-    if (!push({.reading = task.reading, .batch = std::move(prepared)})) return;
+    const uint64_t before = reading.bytes();
+    ReadItem item = reading.next(fresh_batch(), std::move(placements));
+    bytes_read_.fetch_add(reading.bytes() - before, std::memory_order_relaxed);
+    more = item.batch != nullptr;
+    if (!push(std::move(item))) return;
   }
-  const data::ShardTotals& totals = reader.totals();
-  ShardEnd end{.reading = task.reading, .records_hash = totals.records_hash};
-  end.counts = {.batches = totals.batches,
-                .read = totals.counts.read,
-                .applied = totals.counts.read - totals.counts.filtered - totals.counts.skipped -
-                           totals.counts.dropped,
-                .filtered = totals.counts.filtered,
-                .skipped = totals.counts.skipped,
-                .dropped = totals.counts.dropped,
-                .first_offset = totals.first_offset,
-                .end_offset = totals.end_offset};
-  push({.reading = task.reading, .end = std::move(end)});
 }
 
 }  // namespace downpour::worker

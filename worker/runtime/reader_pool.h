@@ -12,52 +12,23 @@
 #include <thread>
 #include <vector>
 
-#include "shared/data/dataset.h"
-#include "shared/plan/shard.h"
-#include "worker/core/events.h"
+#include "worker/runtime/engines.h"
 
 namespace downpour::worker {
 
-struct ReaderOptions {
-  std::shared_ptr<const data::ReadPlan> train;
-  std::shared_ptr<const data::ReadPlan> eval;  // the same as `train` with a holdout
-  std::shared_ptr<const data::ReadPlan> predict;  // as `eval`, but targets may be missing
-  std::vector<plan::ShardRange> train_ranges;
-  std::vector<plan::ShardRange> eval_ranges;
-  bool eval_held_out = false;  // eval reads the held-out side of the training files
-  std::vector<TableSpec> tables;
-  uint64_t seed = 1;
-  uint32_t threads = 1;
-  uint32_t batches_max = 4;  // ready and not yet taken
-};
-
-class ReaderPool {
+class ReaderPool final : public Readers {
  public:
-  /// One of batch, end, error is set. In the order of the shard.
-  struct Item {
-    uint64_t reading = 0;
-    PreparedBatchPtr batch;
-    std::optional<ShardEnd> end;
-    std::optional<Error> error;
-  };
-
   /// `wake` is called from the pool's threads whenever the queue was empty and is no more.
   ReaderPool(ReaderOptions options, std::function<void()> wake);
-  ~ReaderPool();
+  ~ReaderPool() override;
 
-  void read(const wire::Lease& lease, uint32_t first_batch, uint64_t reading);
-  void stop(uint64_t reading);
-  void set_placements(std::shared_ptr<const Placements> placements);
-  /// Takes the next item; a batch only if `take_batch`.
-  bool try_pop(bool take_batch, Item& item);
-  uint64_t bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }
+  void read(const ReadTask& task) override;
+  void stop(uint64_t reading) override;
+  void set_placements(std::shared_ptr<const Placements> placements) override;
+  bool try_pop(bool take_batch, ReadItem& item) override;
+  uint64_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }
 
  private:
-  struct Task {
-    wire::Lease lease;
-    uint32_t first_batch = 0;
-    uint64_t reading = 0;
-  };
   // Batches go back here when the last owner lets go of them, so that their vectors are used again.
   struct Recycler {
     std::mutex mutex;
@@ -65,8 +36,8 @@ class ReaderPool {
   };
 
   void run();
-  void read_shard(const Task& task);
-  bool push(Item&& item);
+  void read_shard(const ReadTask& task);
+  bool push(ReadItem&& item);
   PreparedBatchPtr fresh_batch();
   bool stopped(uint64_t reading);
 
@@ -76,8 +47,8 @@ class ReaderPool {
   std::mutex mutex_;
   std::condition_variable tasks_changed_;
   std::condition_variable room_;
-  std::deque<Task> tasks_;
-  std::deque<Item> ready_;
+  std::deque<ReadTask> tasks_;
+  std::deque<ReadItem> ready_;
   uint32_t ready_batches_ = 0;
   std::set<uint64_t> stopped_;
   bool closing_ = false;

@@ -1,22 +1,23 @@
 #include "worker/runtime/worker_node.h"
 
 #include <algorithm>
-#include <unistd.h>
 #include <utility>
 
 #include "shared/base/version.h"
-#include "shared/env/process.h"
 #include "shared/job/job_file.h"
+#include "worker/runtime/compute_pool.h"
+#include "worker/runtime/reader_pool.h"
 
 namespace downpour::worker {
 namespace {
 
 WorkerConfig make_config(const WorkerOptions& options) {
-  return {.incarnation = Incarnation{random_id()},
+  return {.incarnation =
+              options.incarnation != Incarnation{} ? options.incarnation : Incarnation{random_id()},
           .index = options.index,
           .build = kBuildVersion,
-          .host = host_name(),
-          .pid = uint32_t(getpid()),
+          .host = options.process.host,
+          .pid = options.process.pid,
           .threads = options.threads,
           .leases_wanted = 2,
           .connect_timeout_ns = options.connect_timeout_ns};
@@ -34,13 +35,29 @@ std::shared_ptr<const data::ReadPlan> without_targets(const data::ReadPlan& plan
   return out;
 }
 
+class ThreadEngines final : public Engines {
+ public:
+  std::unique_ptr<Readers> make_readers(ReaderOptions options, std::function<void()> wake) override {
+    return std::make_unique<ReaderPool>(std::move(options), std::move(wake));
+  }
+  std::unique_ptr<Computers> make_computers(const model::Graph& graph, uint32_t threads,
+                                            uint32_t threads_per_batch,
+                                            std::function<void()> wake) override {
+    return std::make_unique<ComputePool>(graph, threads, threads_per_batch, std::move(wake));
+  }
+};
+
 }  // namespace
 
-WorkerNode::WorkerNode(transport::Transport& transport, WorkerOptions options)
+std::unique_ptr<Engines> make_thread_engines() { return std::make_unique<ThreadEngines>(); }
+
+WorkerNode::WorkerNode(transport::Transport& transport, WorkerOptions options,
+                       std::unique_ptr<Engines> engines)
     : transport_(transport),
       outbox_(transport),
       options_(std::move(options)),
-      core_(make_config(options_)) {}
+      core_(make_config(options_)),
+      engines_(engines != nullptr ? std::move(engines) : make_thread_engines()) {}
 
 WorkerNode::~WorkerNode() = default;
 
@@ -78,7 +95,7 @@ bool WorkerNode::pump(int64_t now_ns) {
   }
   if (now_ns >= stats_at_ns_) {
     stats_at_ns_ = now_ns + kSecond / 4;
-    const ProcessUsage usage = process_usage();
+    const ProcessUsage usage = options_.process.usage();
     stats_.rss_bytes_max = usage.rss_bytes_max;
     stats_.cpu_ns = usage.cpu_ns;
     if (readers_) stats_.read_bytes = readers_->bytes_read();
@@ -97,7 +114,7 @@ bool WorkerNode::pump(int64_t now_ns) {
     fx.clear();
   }
   if (readers_) {
-    ReaderPool::Item item;
+    ReadItem item;
     while (readers_->try_pop(core_.wants_batch() && placements_ != nullptr, item)) {
       if (item.batch) {
         core_.on_batch(now_ns, std::move(item.batch), fx);
@@ -133,7 +150,7 @@ void WorkerNode::run(int64_t now_ns, WorkerEffects& fx) {
   }
   for (const WorkerEffects::StopReading& stop : fx.stops) readers_->stop(stop.reading);
   for (const WorkerEffects::Read& read : fx.reads)
-    readers_->read(read.lease, read.first_batch, read.reading);
+    readers_->read({read.lease, read.first_batch, read.reading});
   for (WorkerEffects::Compute& compute : fx.computes) compute_->start(std::move(compute));
   for (WorkerEffects::Send& send : fx.sends) {
     const auto peer = peers_.find(raw(send.to));
@@ -190,9 +207,9 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
                     : job_.data.parallelism > 0 ? job_.data.parallelism
                                                 : threads;
   readers.batches_max = job_.data.prefetch > 0 ? job_.data.prefetch : 4 + threads;
-  readers_ = std::make_unique<ReaderPool>(std::move(readers), [this] { transport_.wake(); });
-  compute_ = std::make_unique<ComputePool>(*graph_, at_once, threads / at_once,
-                                           [this] { transport_.wake(); });
+  const auto wake = [this] { transport_.wake(); };
+  readers_ = engines_->make_readers(std::move(readers), wake);
+  compute_ = engines_->make_computers(*graph_, at_once, threads / at_once, wake);
   if (placements_) readers_->set_placements(placements_);
   core_.configure(now_ns, graph_->tables(), job_.train.in_flight, fx);
 }

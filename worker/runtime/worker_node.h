@@ -6,12 +6,12 @@
 #include <string>
 #include <unordered_map>
 
+#include "shared/env/process.h"
 #include "shared/model/graph.h"
 #include "shared/transport/outbox.h"
 #include "shared/transport/reactor.h"
 #include "worker/core/worker_core.h"
-#include "worker/runtime/compute_pool.h"
-#include "worker/runtime/reader_pool.h"
+#include "worker/runtime/engines.h"
 
 namespace downpour::worker {
 
@@ -21,11 +21,15 @@ struct WorkerOptions {
   uint32_t threads = 1;         // compute threads
   uint32_t reader_threads = 0;  // 0: by the job, else as many as compute threads
   int64_t connect_timeout_ns = 10 * kSecond;
+  Incarnation incarnation{};    // {}: a random one
+  ProcessInfo process;
 };
 
 class WorkerNode final : public transport::Node {
  public:
-  WorkerNode(transport::Transport& transport, WorkerOptions options);
+  /// Reads and computes with `engines`; null: threads of this process.
+  WorkerNode(transport::Transport& transport, WorkerOptions options,
+             std::unique_ptr<Engines> engines = nullptr);
   ~WorkerNode() override;
 
   Result<void> start(int64_t now_ns);
@@ -38,6 +42,7 @@ class WorkerNode final : public transport::Node {
   int64_t next_deadline_ns() const override;
   bool finished() const override { return finished_ && outbox_.empty(); }
 
+  const WorkerCore& core() const { return core_; }
   int32_t exit_code() const { return exit_code_; }
   const std::string& exit_reason() const { return exit_reason_; }
 
@@ -52,8 +57,9 @@ class WorkerNode final : public transport::Node {
   WorkerCore core_;
   Job job_;
   std::unique_ptr<model::Graph> graph_;
-  std::unique_ptr<ReaderPool> readers_;
-  std::unique_ptr<ComputePool> compute_;
+  std::unique_ptr<Engines> engines_;
+  std::unique_ptr<Readers> readers_;
+  std::unique_ptr<Computers> compute_;
   std::shared_ptr<const Placements> placements_;
   transport::PeerId chief_{};
   std::unordered_map<uint64_t, transport::PeerId> peers_;   // by address_of()

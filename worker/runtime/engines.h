@@ -1,0 +1,50 @@
+// What a worker does beside its core: reading shards and computing batches. Threads of the process do it
+// (ReaderPool, ComputePool); the simulator has its own.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "shared/model/graph.h"
+#include "worker/core/events.h"
+#include "worker/runtime/shard_reading.h"
+
+namespace downpour::worker {
+
+/// Reads, parses and plans shards ahead of the core. Called on the worker's thread only.
+class Readers {
+ public:
+  virtual ~Readers() = default;
+  virtual void read(const ReadTask& task) = 0;
+  virtual void stop(uint64_t reading) = 0;
+  /// Batches are planned for this view from now on; without one they have no plan.
+  virtual void set_placements(std::shared_ptr<const Placements> placements) = 0;
+  /// Takes the next item; a batch only if `take_batch`.
+  virtual bool try_pop(bool take_batch, ReadItem& item) = 0;
+  virtual uint64_t bytes_read() const = 0;
+};
+
+/// Runs the model on pulled batches. Called on the worker's thread only.
+class Computers {
+ public:
+  virtual ~Computers() = default;
+  virtual void start(WorkerEffects::Compute&& compute) = 0;
+  virtual bool try_pop(Computed& computed) = 0;
+};
+
+/// Makes both when the job has come. `wake` may be called from any thread: something can be popped.
+class Engines {
+ public:
+  virtual ~Engines() = default;
+  virtual std::unique_ptr<Readers> make_readers(ReaderOptions options,
+                                                std::function<void()> wake) = 0;
+  /// `threads` batches at once, each with `threads_per_batch` threads.
+  virtual std::unique_ptr<Computers> make_computers(const model::Graph& graph, uint32_t threads,
+                                                    uint32_t threads_per_batch,
+                                                    std::function<void()> wake) = 0;
+};
+
+/// Threads of this process.
+std::unique_ptr<Engines> make_thread_engines();
+
+}  // namespace downpour::worker

@@ -1,0 +1,61 @@
+#include "worker/runtime/shard_reading.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace downpour::worker {
+
+Result<void> ShardReading::open() {
+  const bool train = task_.lease.purpose == wire::Purpose::kTrain;
+  const auto& ranges = train ? options_.train_ranges : options_.eval_ranges;
+  const uint32_t place = task_.lease.shard.shard;
+  if (place >= ranges.size()) {
+    return Error{ErrorCode::kBug, str("shard ", place, " of ", ranges.size(), " was leased")};
+  }
+  const uint32_t index =
+      train ? plan::order_at(options_.seed, task_.lease.shard.epoch, uint32_t(ranges.size()), place)
+            : place;
+  const data::Part part =
+      train ? (options_.train->holdout > 0 ? data::Part::kTrain : data::Part::kAll)
+            : (options_.eval_held_out ? data::Part::kHeldOut : data::Part::kAll);
+  const auto& plan = train                                            ? options_.train
+                     : task_.lease.purpose == wire::Purpose::kPredict ? options_.predict
+                                                                      : options_.eval;
+  DP_TRY(reader_,
+         data::open_shard(plan, part, task_.lease.shard, ranges[index], task_.first_batch));
+  return {};
+}
+
+ReadItem ShardReading::next(PreparedBatchPtr fresh, std::shared_ptr<const Placements> placements) {
+  if (reader_ == nullptr) {
+    if (auto opened = open(); !opened) return failed(std::move(opened).error());
+  }
+  auto more = reader_->next(fresh->batch);
+  if (!more) return failed(std::move(more).error());
+  if (!*more) return end();
+  fresh->lease = task_.lease;
+  fresh->reading = task_.reading;
+  offset_ = std::max(offset_, fresh->batch.end_offset);
+  if (placements) {
+    fresh->plan = make_pull_plan(options_.tables, std::move(placements), wire::kFrameBytesMax,
+                                 fresh->batch);
+  }
+  return {.reading = task_.reading, .batch = std::move(fresh)};
+}
+
+ReadItem ShardReading::end() const {
+  const data::ShardTotals& totals = reader_->totals();
+  ShardEnd end{.reading = task_.reading, .counts = {}, .records_hash = totals.records_hash};
+  end.counts = {.batches = totals.batches,
+                .read = totals.counts.read,
+                .applied = totals.counts.read - totals.counts.filtered - totals.counts.skipped -
+                           totals.counts.dropped,
+                .filtered = totals.counts.filtered,
+                .skipped = totals.counts.skipped,
+                .dropped = totals.counts.dropped,
+                .first_offset = totals.first_offset,
+                .end_offset = totals.end_offset};
+  return {.reading = task_.reading, .batch = {}, .end = std::move(end)};
+}
+
+}  // namespace downpour::worker
