@@ -220,7 +220,7 @@ void ChiefCore::request_stop(int64_t now_ns, int signal, Effects& effects) {
   stop_signal_ = signal;
   stop_ns_ = now_ns_;
   log(event("stop_requested").add("signal", signal));
-  for (const uint32_t shard : table_.leased()) revoke(shard);
+  for (const uint32_t shard : table_.leased()) revoke_all(shard);
   if (config_.mode != wire::Purpose::kTrain || !published_) {
     error_ = interrupted(signal, false);
     return begin_stop(128 + signal, error_->what);
@@ -270,12 +270,14 @@ void ChiefCore::check_silence() {
 
 void ChiefCore::check_idle_leases() {
   if (!leasing()) return;
-  for (const uint32_t shard : table_.idle(now_ns_ - config_.lease_idle_ns, now_ns_ - config_.lease_stall_ns)) {
+  const auto idle =
+      table_.idle(now_ns_ - config_.lease_idle_ns, now_ns_ - config_.lease_stall_ns);
+  for (const LeaseTable::Held& held : idle) {
     log(event("idle")
             .add("epoch", table_.epoch())
-            .add("shard", shard)
-            .add("attempt", table_.entry(shard).attempt));
-    revoke(shard);
+            .add("shard", held.shard)
+            .add("attempt", table_.holder(held.shard, held.worker)->attempt));
+    revoke(held.shard, held.worker);
   }
 }
 
@@ -402,6 +404,7 @@ JobSummary ChiefCore::summary() const {
   s.had_it = t.had_it;
   s.gaps = t.gaps;
   s.attempts_repeated = attempts_repeated_ + table_.attempts_repeated();
+  s.backups = backups_ + table_.backups();
   s.workers_lost = workers_lost_;
   s.pulled_bytes = t.pulled;
   s.pushed_bytes = t.pushed;

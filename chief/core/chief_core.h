@@ -16,6 +16,7 @@
 #include "chief/core/membership.h"
 #include "chief/core/outbox.h"
 #include "chief/core/prediction.h"
+#include "chief/core/stragglers.h"
 
 namespace downpour::chief {
 
@@ -89,7 +90,7 @@ class ChiefCore {
   void for_each_owner(Visit&& visit);
   std::string missing_ps() const;
 
-  // chief_core_work.cc: epochs, leases, rounds, evaluation, prediction
+  // chief_core_work.cc: epochs, rounds, evaluation, prediction
   void begin_work();
   void begin_epoch(bool survey);
   void begin_round();
@@ -102,15 +103,8 @@ class ChiefCore {
   void begin_evaluation();
   void begin_prediction();
   void open_pass(const wire::Lease& pattern, const std::vector<plan::ShardRange>& ranges);
-  void on_lease_request(Member& member, const wire::LeaseRequest& request, RequestId id);
-  void on_shard_progress(Member& member, const wire::ShardProgress& progress);
-  void on_shard_failed(Member& member, const wire::ShardFailed& failed);
   void on_eval_report(Member& member, wire::EvalReport&& report);
   void on_predict_report(Member& member, wire::PredictReport&& report, Bytes&& values);
-  void take_back_leases(Member& member, bool died);
-  void end_shard(const Member& member, uint32_t shard, const wire::ShardCounts& counts);
-  void count_failure(const Member& member, const Error& error, uint32_t shard, uint32_t batch);
-  void revoke(uint32_t shard);
   void check_pass_end();
   void end_evaluation();
   bool leasing() const {
@@ -120,6 +114,21 @@ class ChiefCore {
   std::string range_text(uint32_t shard) const;
   const plan::ShardRange& range_of(uint32_t shard) const;
   uint64_t skipped_so_far() const;
+
+  // chief_core_leases.cc: who gets which shard, and taking it back
+  void on_lease_request(Member& member, const wire::LeaseRequest& request, RequestId id);
+  void grant_leases(const Member& member, uint32_t wanted, wire::LeaseGrant& grant);
+  void log_lease(const Member& member, const wire::Lease& lease, bool backup);
+  PassView pass_view() const;
+  void advance(const Member& member, uint32_t shard, uint64_t bytes_done);
+  void note_idle(Incarnation worker);
+  void on_shard_progress(Member& member, const wire::ShardProgress& progress);
+  void on_shard_failed(Member& member, const wire::ShardFailed& failed);
+  void take_back_leases(Member& member, bool died);
+  void end_shard(const Member& member, uint32_t shard, const wire::ShardCounts& counts);
+  void count_failure(const Member& member, const Error& error, uint32_t shard, uint32_t batch);
+  void revoke(uint32_t shard, Incarnation worker);
+  void revoke_all(uint32_t shard);
 
   // chief_core_save.cc: checkpoints and what follows them
   void begin_save();
@@ -169,6 +178,7 @@ class ChiefCore {
   uint64_t epoch_had_it_ = 0, epoch_gaps_ = 0;  // counters when the epoch began
   LeaseTable table_;
   const std::vector<plan::ShardRange>* ranges_ = nullptr;  // of the pass
+  WorkerPaces paces_;                                      // in this pass
   uint64_t bytes_ended_ = 0, bytes_total_ = 0;             // of the pass
   CompletionRound round_;
   uint64_t last_round_ = 0;
@@ -202,7 +212,7 @@ class ChiefCore {
   wire::Heartbeat departed_;  // sums over members that are gone
   std::vector<ProcessPeak> departed_peaks_;
   int64_t train_begin_ns_ = -1, train_end_ns_ = -1;
-  uint32_t attempts_repeated_ = 0;
+  uint32_t attempts_repeated_ = 0, backups_ = 0;
   std::vector<EpochAccount> epochs_;
   uint32_t epochs_resumed_ = 0;
   std::vector<Evaluation> evaluations_;

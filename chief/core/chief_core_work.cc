@@ -1,4 +1,4 @@
-// ChiefCore: epochs, leases, completion rounds, evaluation, prediction.
+// ChiefCore: epochs, completion rounds, evaluation, prediction.
 #include <algorithm>
 
 #include "chief/core/account.h"
@@ -6,38 +6,6 @@
 #include "chief/core/metrics_merge.h"
 
 namespace downpour::chief {
-
-namespace {
-
-/// Errors that another attempt would only repeat: they lie in the data, the job or the build.
-bool is_deterministic(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kUsage:
-    case ErrorCode::kBadData:
-    case ErrorCode::kNoInput:
-    case ErrorCode::kUnsupported:
-    case ErrorCode::kConfig:
-    case ErrorCode::kPermission:
-    case ErrorCode::kCannotCreate:
-      return true;
-    default:
-      return false;
-  }
-}
-
-std::string_view purpose_name(wire::Purpose purpose) {
-  switch (purpose) {
-    case wire::Purpose::kTrain:
-      return "train";
-    case wire::Purpose::kEval:
-      return "eval";
-    case wire::Purpose::kPredict:
-      return "predict";
-  }
-  return "";
-}
-
-}  // namespace
 
 // ---- passes
 // ---------------------------------------------------------------------------------------------------
@@ -51,6 +19,8 @@ void ChiefCore::begin_work() {
 
 void ChiefCore::open_pass(const wire::Lease& pattern, const std::vector<plan::ShardRange>& ranges) {
   attempts_repeated_ += table_.attempts_repeated();
+  backups_ += table_.backups();
+  paces_ = {};
   table_ = LeaseTable(pattern, uint32_t(ranges.size()));
   ranges_ = &ranges;
   bytes_ended_ = bytes_total_ = 0;
@@ -93,181 +63,8 @@ std::string ChiefCore::range_text(uint32_t shard) const {
   return str(files[range.file].path, " [", range.begin, ", ", range.end, ")");
 }
 
-// ---- leases
-// ---------------------------------------------------------------------------------------------------
-
-void ChiefCore::on_lease_request(Member& member, const wire::LeaseRequest& request, RequestId id) {
-  if (id != RequestId{} && member.granted == id) {  // its answer was lost
-    std::erase_if(member.grant.leases, [&](const wire::Lease& lease) {
-      return !table_.holds(member.incarnation(), lease);
-    });
-    if (!member.grant.leases.empty()) return send(member, member.grant, id);
-  }
-  wire::LeaseGrant grant;
-  if (leasing() && stop_signal_ == 0) {
-    // Near the end of a pass nobody hoards what others could begin.
-    const uint32_t workers = std::max(1U, members_.workers_live());
-    const uint32_t fair = (table_.free_count() + workers - 1) / workers;
-    const uint32_t held = table_.held_count(member.incarnation());
-    const uint32_t room =
-        config_.leases_per_worker_max - std::min(held, config_.leases_per_worker_max);
-    const uint32_t limit =
-        phase_ == Phase::kPredicting ? table_.first_open() + config_.predict_window : UINT32_MAX;
-    for (uint32_t n = std::min({request.wanted, fair, room}); n > 0; --n) {
-      const auto lease = table_.grant(now_ns_, member.incarnation(), limit);
-      if (!lease) break;
-      const plan::ShardRange& range = range_of(lease->shard.shard);
-      log(event("lease")
-              .add("purpose", purpose_name(lease->purpose))
-              .add("epoch", lease->shard.epoch)
-              .add("shard", lease->shard.shard)
-              .add("attempt", lease->attempt)
-              .add("evaluation", lease->evaluation)
-              .add("worker", member.hello.index)
-              .add("first_batch", lease->first_batch)
-              .add("file", range.file)
-              .add("begin", range.begin)
-              .add("end", range.end));
-      grant.leases.push_back(*lease);
-    }
-    if (!grant.leases.empty() && phase_ == Phase::kTraining && train_begin_ns_ < 0)
-      train_begin_ns_ = now_ns_;
-  }
-  if (grant.leases.empty()) grant.retry_ns = config_.lease_retry_ns;
-  member.granted = id;
-  member.grant = grant;
-  send(member, std::move(grant), id);
-}
-
-void ChiefCore::on_shard_progress(Member& member, const wire::ShardProgress& progress) {
-  const uint32_t shard = progress.lease.shard.shard;
-  if (!leasing() || !table_.covers(progress.lease)) {
-    if (!progress.ended) send(member, wire::LeaseRevoked{progress.lease});
-    return;
-  }
-  const bool holds = table_.holds(member.incarnation(), progress.lease);
-  if (progress.ended && progress.lease.purpose == wire::Purpose::kTrain) {
-    // True whoever says it: every partition has the end part. (The round asks them anyway.)
-    if (!holds && table_.entry(shard).state == ShardState::kLeased) revoke(shard);
-    return end_shard(member, shard, progress.counts);
-  }
-  if (!holds) return send(member, wire::LeaseRevoked{progress.lease});
-  table_.renew(now_ns_, shard, progress.batches_acked, progress.bytes_done);
-}
-
-void ChiefCore::end_shard(const Member& member, uint32_t shard, const wire::ShardCounts& counts) {
-  if (!table_.end(shard, counts)) return;
-  const plan::ShardRange& range = range_of(shard);
-  bytes_ended_ += range.end - range.begin;
-  log(event("ended")
-          .add("epoch", table_.epoch())
-          .add("shard", shard)
-          .add("attempt", table_.entry(shard).attempt)
-          .add("worker", member.hello.index)
-          .add("batches", counts.batches)
-          .add("read", counts.read)
-          .add("skipped", counts.skipped)
-          .add("first_offset", counts.first_offset)
-          .add("end_offset", counts.end_offset));
-  const uint64_t limit = config_.job.data.bad_records_max;
-  if (limit > 0 && counts.skipped > 0 && skipped_so_far() > limit) {
-    return fail(Error{ErrorCode::kBadData,
-                      str("more than ", limit, " bad records (data.bad_records_max)"),
-                      range_text(shard), "mend the data, or raise data.bad_records_max"});
-  }
-  check_pass_end();
-}
-
-uint64_t ChiefCore::skipped_so_far() const {
-  uint64_t skipped = 0;
-  for (uint32_t shard = 0; shard < table_.shard_count(); ++shard)
-    skipped += table_.entry(shard).counts.skipped;
-  return skipped;
-}
-
-void ChiefCore::on_shard_failed(Member& member, const wire::ShardFailed& failed) {
-  Error error{failed.code, failed.what, failed.where, failed.hint, failed.id};
-  const bool of_worker =
-      failed.lease.attempt == 0;  // not at a shard: the worker itself can not go on
-  if (!of_worker && !(leasing() && table_.holds(member.incarnation(), failed.lease))) return;
-  if (is_deterministic(failed.code)) {
-    log(event("shard_failed")
-            .add("worker", member.hello.index)
-            .add("epoch", failed.lease.shard.epoch)
-            .add("shard", failed.lease.shard.shard)
-            .add("batch", failed.batch)
-            .add("what", failed.what));
-    return fail(std::move(error));
-  }
-  if (of_worker)
-    return notice(NoticeLevel::kWarning, str(member.full_name(), " gives up: ", failed.what));
-  const uint32_t shard = failed.lease.shard.shard;
-  if (failed.code == ErrorCode::kInterrupted) return table_.release(shard);
-  count_failure(member, error, shard, failed.batch);
-}
-
-/// The shard goes to someone else; the job fails when it failed too often without any progress.
-void ChiefCore::count_failure(const Member& member, const Error& error, uint32_t shard,
-                              uint32_t batch) {
-  const uint32_t failures = table_.fail(shard, batch);
-  prediction_.drop(shard);
-  log(event("shard_failed")
-          .add("worker", member.hello.index)
-          .add("epoch", table_.epoch())
-          .add("shard", shard)
-          .add("batch", batch)
-          .add("failures", failures)
-          .add("what", error.what));
-  if (failures < config_.attempts_max) {
-    if (error.code == ErrorCode::kPeersLost) return;  // a worker's end was told already
-    return notice(NoticeLevel::kWarning,
-                  str("shard ", table_.epoch(), "/", shard, " failed at batch ", batch, " on ",
-                      member.name(), ": ", error.what, "; it is tried again"));
-  }
-  fail(Error{error.code,
-             str("batch ", table_.epoch(), "/", shard, "/", batch, " failed ", failures,
-                 " times in a row: ", error.what),
-             error.where.empty() ? range_text(shard) : error.where, error.hint, error.id});
-}
-
-/// The member is silent, replaced or has left: its shards are free again. A death counts against
-/// the shard it was at (the first it was given and has not ended), not against those that waited
-/// behind it.
-void ChiefCore::take_back_leases(Member& member, bool died) {
-  member.granted = RequestId{};
-  const std::vector<uint32_t> held = table_.held_by(member.incarnation());
-  for (size_t i = 0; i < held.size(); ++i) {
-    const uint32_t shard = held[i];
-    log(event("expired")
-            .add("epoch", table_.epoch())
-            .add("shard", shard)
-            .add("attempt", table_.entry(shard).attempt)
-            .add("worker", member.hello.index));
-    if (died && i == 0) {
-      count_failure(member, Error{ErrorCode::kPeersLost, str(member.full_name(), " was lost")},
-                    shard, table_.entry(shard).batches_acked);
-    } else {
-      table_.release(shard);
-      prediction_.drop(shard);
-    }
-    if (ending()) return;
-  }
-}
-
-/// Takes a lease back and tells its holder.
-void ChiefCore::revoke(uint32_t shard) {
-  const auto lease = table_.current(shard);
-  if (!lease) return;
-  if (const Member* holder = members_.find_worker(table_.entry(shard).holder)) {
-    send(*holder, wire::LeaseRevoked{*lease});
-  }
-  log(event("revoked")
-          .add("epoch", lease->shard.epoch)
-          .add("shard", shard)
-          .add("attempt", lease->attempt));
-  table_.release(shard);
-  prediction_.drop(shard);
-}
+// ---- the end of a pass
+// --------------------------------------------------------------------------------------------
 
 void ChiefCore::check_pass_end() {
   if (!table_.all_ended()) return;
@@ -434,8 +231,6 @@ void ChiefCore::on_eval_report(Member& member, wire::EvalReport&& report) {
                                    " outputs, the model has ", config_.job.model.outputs.size())},
                          shard, 0);
   }
-  if (!table_.holds(member.incarnation(), report.lease))
-    revoke(shard);  // someone else is at it in vain
   const wire::ShardCounts counts = report.counts;
   evaluation_.take(shard, std::move(report));
   end_shard(member, shard, counts);
@@ -470,13 +265,14 @@ void ChiefCore::on_predict_report(Member& member, wire::PredictReport&& report, 
   if (!table_.holds(member.incarnation(), report.lease))
     return send(member, wire::LeaseRevoked{report.lease});
   const uint32_t shard = report.lease.shard.shard;
-  table_.renew(now_ns_, shard, report.batch + 1, 0);
+  table_.renew(now_ns_, shard, member.incarnation(), report.batch + 1, 0);
   switch (prediction_.take(report, std::move(values))) {
     case PredictionRun::Verdict::kKept:
     case PredictionRun::Verdict::kRepeated:
       return;
     case PredictionRun::Verdict::kBroken:
-      return revoke(shard);  // a report was lost on the way; from the start again
+      // A report was lost on the way; from the start again.
+      return revoke(shard, member.incarnation());
     case PredictionRun::Verdict::kWhole:
       break;
   }

@@ -205,7 +205,8 @@ struct JobSummary {
   uint64_t records = 0;  // trained in this run (hint)
   uint64_t predictions = 0;
   uint64_t had_it = 0, gaps = 0;
-  uint32_t attempts_repeated = 0;
+  uint32_t attempts_repeated = 0;  // leases beyond the first of each shard, backups among them
+  uint32_t backups = 0;            // second leases on what a straggler held
   uint32_t workers_lost = 0;
   uint64_t pulled_bytes = 0, pushed_bytes = 0, read_bytes = 0;
   std::vector<uint64_t> staleness;

@@ -15,16 +15,38 @@ std::optional<wire::Lease> LeaseTable::grant(int64_t now_ns, Incarnation worker,
   if (free_.empty() || *free_.begin() >= limit) return std::nullopt;
   const uint32_t shard = *free_.begin();
   free_.erase(free_.begin());
-  held_[worker].insert(shard);
   ++leased_count_;
+  entries_[shard].state = ShardState::kLeased;
+  return lease_of(shard, hand_out(now_ns, shard, worker));
+}
+
+wire::Lease LeaseTable::back_up(int64_t now_ns, uint32_t shard, Incarnation worker) {
+  const ShardEntry& entry = entries_[shard];
+  DP_CHECK(entry.state == ShardState::kLeased && entry.holders.size() < kHoldersMax, shard);
+  DP_CHECK(holder(shard, worker) == nullptr, shard);
+  ++backups_;
+  return lease_of(shard, hand_out(now_ns, shard, worker));
+}
+
+Holder& LeaseTable::hand_out(int64_t now_ns, uint32_t shard, Incarnation worker) {
   ShardEntry& entry = entries_[shard];
-  entry.state = ShardState::kLeased;
-  entry.holder = worker;
+  held_[worker].insert(shard);
   if (++entry.attempt > 1) ++attempts_repeated_;
-  entry.granted_order = ++granted_;
-  entry.heard_ns = now_ns;
-  entry.moved_ns = now_ns;
-  return lease_of(shard);
+  // What every partition has acknowledged need not be computed again; an evaluation is of whole
+  // shards.
+  const bool resumes = pattern_.purpose == wire::Purpose::kTrain;
+  const uint32_t first_batch =
+      resumes ? std::max(entry.first_batch, entry.batches_acked) : entry.first_batch;
+  entry.holders.push_back({.worker = worker,
+                           .attempt = entry.attempt,
+                           .first_batch = first_batch,
+                           .batches_acked = first_batch,
+                           .bytes_done = first_batch > 0 ? entry.bytes_done : 0,
+                           .granted_order = ++granted_,
+                           .granted_ns = now_ns,
+                           .heard_ns = now_ns,
+                           .moved_ns = now_ns});
+  return entry.holders.back();
 }
 
 bool LeaseTable::covers(const wire::Lease& lease) const {
@@ -34,24 +56,40 @@ bool LeaseTable::covers(const wire::Lease& lease) const {
 
 bool LeaseTable::holds(Incarnation worker, const wire::Lease& lease) const {
   if (!covers(lease)) return false;
-  const ShardEntry& entry = entries_[lease.shard.shard];
-  return entry.state == ShardState::kLeased && entry.holder == worker &&
-         lease.attempt <= entry.attempt;
+  const Holder* held = holder(lease.shard.shard, worker);
+  return held != nullptr && lease.attempt <= held->attempt;
 }
 
-std::optional<wire::Lease> LeaseTable::current(uint32_t shard) const {
-  if (entries_[shard].state != ShardState::kLeased) return std::nullopt;
-  return lease_of(shard);
+const Holder* LeaseTable::holder(uint32_t shard, Incarnation worker) const {
+  for (const Holder& holder : entries_[shard].holders) {
+    if (holder.worker == worker) return &holder;
+  }
+  return nullptr;
 }
 
-void LeaseTable::renew(int64_t now_ns, uint32_t shard, uint32_t batches_acked,
+wire::Lease LeaseTable::lease_of(uint32_t shard, const Holder& holder) const {
+  wire::Lease lease = pattern_;
+  lease.shard.shard = shard;
+  lease.attempt = holder.attempt;
+  lease.first_batch = holder.first_batch;
+  return lease;
+}
+
+void LeaseTable::renew(int64_t now_ns, uint32_t shard, Incarnation worker, uint32_t batches_acked,
                        uint64_t bytes_done) {
   ShardEntry& entry = entries_[shard];
-  entry.heard_ns = now_ns;
+  for (Holder& holder : entry.holders) {
+    if (holder.worker != worker) continue;
+    holder.heard_ns = now_ns;
+    holder.bytes_done = std::max(holder.bytes_done, bytes_done);
+    if (batches_acked > holder.batches_acked) {
+      holder.batches_acked = batches_acked;
+      holder.moved_ns = now_ns;
+    }
+  }
   entry.bytes_done = std::max(entry.bytes_done, bytes_done);
   if (batches_acked > entry.batches_acked) {
     entry.batches_acked = batches_acked;
-    entry.moved_ns = now_ns;
     entry.failures = 0;
   }
 }
@@ -59,7 +97,7 @@ void LeaseTable::renew(int64_t now_ns, uint32_t shard, uint32_t batches_acked,
 bool LeaseTable::end(uint32_t shard) {
   ShardEntry& entry = entries_[shard];
   if (entry.state == ShardState::kEnded) return false;
-  if (entry.state == ShardState::kLeased) leave_holder(shard);
+  while (!entry.holders.empty()) leave_holder(shard, entry.holders.back().worker);
   free_.erase(shard);
   entry.state = ShardState::kEnded;
   ++ended_count_;
@@ -75,21 +113,22 @@ bool LeaseTable::end(uint32_t shard, const wire::ShardCounts& counts) {
 
 void LeaseTable::reopen(uint32_t shard, uint32_t first_batch) {
   ShardEntry& entry = entries_[shard];
-  entry.first_batch = first_batch;
+  entry.first_batch = entry.batches_acked = first_batch;
+  entry.bytes_done = 0;
   if (entry.state != ShardState::kEnded) return;
   --ended_count_;
   first_open_ = std::min(first_open_, shard);
   make_free(shard);
 }
 
-void LeaseTable::release(uint32_t shard) {
-  if (entries_[shard].state != ShardState::kLeased) return;
-  leave_holder(shard);
-  make_free(shard);
+void LeaseTable::release(uint32_t shard, Incarnation worker) {
+  if (holder(shard, worker) == nullptr) return;
+  leave_holder(shard, worker);
+  if (entries_[shard].holders.empty()) make_free(shard);
 }
 
-uint32_t LeaseTable::fail(uint32_t shard, uint32_t batch) {
-  release(shard);
+uint32_t LeaseTable::fail(uint32_t shard, Incarnation worker, uint32_t batch) {
+  release(shard, worker);
   entries_[shard].failed_batch = batch;
   return ++entries_[shard].failures;
 }
@@ -99,7 +138,7 @@ std::vector<uint32_t> LeaseTable::held_by(Incarnation worker) const {
   if (it == held_.end()) return {};
   std::vector<uint32_t> shards(it->second.begin(), it->second.end());
   std::sort(shards.begin(), shards.end(), [&](uint32_t a, uint32_t b) {
-    return entries_[a].granted_order < entries_[b].granted_order;
+    return holder(a, worker)->granted_order < holder(b, worker)->granted_order;
   });
   return shards;
 }
@@ -113,15 +152,20 @@ std::vector<uint32_t> LeaseTable::leased() const {
   std::vector<uint32_t> shards;
   for (const auto& [worker, held] : held_) shards.insert(shards.end(), held.begin(), held.end());
   std::sort(shards.begin(), shards.end());
+  shards.erase(std::unique(shards.begin(), shards.end()), shards.end());
   return shards;
 }
 
-std::vector<uint32_t> LeaseTable::idle(int64_t since_ns, int64_t moved_since_ns) const {
-  std::vector<uint32_t> shards = leased();
-  std::erase_if(shards, [&](uint32_t shard) {
-    return entries_[shard].heard_ns >= since_ns && entries_[shard].moved_ns >= moved_since_ns;
-  });
-  return shards;
+std::vector<LeaseTable::Held> LeaseTable::idle(int64_t since_ns, int64_t moved_since_ns) const {
+  std::vector<Held> idle;
+  for (const uint32_t shard : leased()) {
+    for (const Holder& holder : entries_[shard].holders) {
+      if (holder.heard_ns < since_ns || holder.moved_ns < moved_since_ns) {
+        idle.push_back({shard, holder.worker});
+      }
+    }
+  }
+  return idle;
 }
 
 uint32_t LeaseTable::first_open() const {
@@ -130,25 +174,18 @@ uint32_t LeaseTable::first_open() const {
   return first_open_;
 }
 
-wire::Lease LeaseTable::lease_of(uint32_t shard) const {
-  wire::Lease lease = pattern_;
-  lease.shard.shard = shard;
-  lease.attempt = entries_[shard].attempt;
-  lease.first_batch = entries_[shard].first_batch;
-  return lease;
-}
-
-void LeaseTable::leave_holder(uint32_t shard) {
-  const auto it = held_.find(entries_[shard].holder);
+void LeaseTable::leave_holder(uint32_t shard, Incarnation worker) {
+  const auto it = held_.find(worker);
   DP_CHECK(it != held_.end() && it->second.erase(shard) == 1, shard);
   if (it->second.empty()) held_.erase(it);
-  --leased_count_;
+  ShardEntry& entry = entries_[shard];
+  std::erase_if(entry.holders, [&](const Holder& holder) { return holder.worker == worker; });
+  if (entry.holders.empty()) --leased_count_;
 }
 
 void LeaseTable::make_free(uint32_t shard) {
   entries_[shard].state = ShardState::kFree;
-  entries_[shard].holder = Incarnation{};
-  entries_[shard].bytes_done = 0;
+  if (pattern_.purpose != wire::Purpose::kTrain) entries_[shard].bytes_done = 0;
   free_.insert(shard);
 }
 

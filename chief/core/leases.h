@@ -15,22 +15,34 @@ namespace downpour::chief {
 
 enum class ShardState : uint8_t { kFree, kLeased, kEnded };
 
+/// One worker's lease on a shard.
+struct Holder {
+  Incarnation worker{};
+  uint32_t attempt = 0;
+  uint32_t first_batch = 0;
+  uint32_t batches_acked = 0;  // most heard of from this worker
+  uint64_t bytes_done = 0;
+  uint64_t granted_order = 0;  // rises with every lease
+  int64_t granted_ns = 0;
+  int64_t heard_ns = 0;  // lease or newest word of progress
+  int64_t moved_ns = 0;  // lease or newest batch acknowledged
+};
+
 /// What the chief knows of one shard.
 struct ShardEntry {
   ShardState state = ShardState::kFree;
-  Incarnation holder{};        // kLeased
-  uint32_t attempt = 0;        // of the newest lease; the first is 1
-  uint32_t first_batch = 0;    // hint for the next lease
-  uint32_t batches_acked = 0;  // most ever heard of
-  uint32_t failures = 0;       // in a row without progress
-  uint32_t failed_batch = 0;   // of the newest failure
-  uint64_t granted_order = 0;  // rises with every lease
-  int64_t heard_ns = 0;        // lease or newest word of progress
-  int64_t moved_ns = 0;        // lease or newest batch acknowledged
+  std::vector<Holder> holders;  // kLeased: one, or two where a straggler has a backup; else none
+  uint32_t attempt = 0;         // of the newest lease; the first is 1
+  uint32_t first_batch = 0;     // hint for the next lease
+  uint32_t batches_acked = 0;   // most heard of since the shard was last reopened
+  uint32_t failures = 0;        // in a row without progress
+  uint32_t failed_batch = 0;    // of the newest failure
   uint64_t bytes_done = 0;
   wire::ShardCounts counts;  // as its worker reported them
   bool has_counts = false;
 };
+
+constexpr size_t kHoldersMax = 2;  // workers at one shard
 
 /// One pass: training of one epoch, one evaluation or one prediction run.
 class LeaseTable {
@@ -42,34 +54,47 @@ class LeaseTable {
   /// The first free shard below `limit`, now in this worker's hands; none if there is none.
   std::optional<wire::Lease> grant(int64_t now_ns, Incarnation worker, uint32_t limit = UINT32_MAX);
 
+  /// A second lease on a shard that one other worker holds, to be taken up where that one is.
+  wire::Lease back_up(int64_t now_ns, uint32_t shard, Incarnation worker);
+
   /// True if `lease` is of this pass and names an existing shard.
   bool covers(const wire::Lease& lease) const;
   /// True if the shard is in this worker's hands. (An older attempt of the same worker is the same
   /// work: it lost the lease by silence and got it again.)
   bool holds(Incarnation worker, const wire::Lease& lease) const;
-  /// The lease that is out for this shard.
-  std::optional<wire::Lease> current(uint32_t shard) const;
+  /// The lease that this worker has on the shard; null: none.
+  const Holder* holder(uint32_t shard, Incarnation worker) const;
+  /// A holder's lease as it was granted.
+  wire::Lease lease_of(uint32_t shard, const Holder& holder) const;
 
   /// Progress of a lease that holds() is true for.
-  void renew(int64_t now_ns, uint32_t shard, uint32_t batches_acked, uint64_t bytes_done);
+  void renew(int64_t now_ns, uint32_t shard, Incarnation worker, uint32_t batches_acked,
+             uint64_t bytes_done);
   /// The shard is through, whoever said it. Returns false if it had ended already.
   bool end(uint32_t shard);
   /// The same, with the counts that its worker reported.
   bool end(uint32_t shard, const wire::ShardCounts& counts);
   /// A completion round found that a partition lacks it: free, to be taken up at `first_batch`.
   void reopen(uint32_t shard, uint32_t first_batch);
-  /// Gives the lease back without blame; the shard is free again.
-  void release(uint32_t shard);
+  /// Gives this worker's lease back without blame; the shard is free again if nobody else is at it.
+  void release(uint32_t shard, Incarnation worker);
   /// The same, counted as a failed attempt at `batch`. Returns failures in a row without progress.
-  uint32_t fail(uint32_t shard, uint32_t batch);
+  uint32_t fail(uint32_t shard, Incarnation worker, uint32_t batch);
 
   /// All shards of a worker, in the order in which they were leased.
   std::vector<uint32_t> held_by(Incarnation worker) const;
   uint32_t held_count(Incarnation worker) const;
-  /// Leases without a word of progress since before `since_ns`, or without a batch acknowledged since before
-  /// `moved_since_ns` (a worker that lives but reaches some ps no more).
-  std::vector<uint32_t> idle(int64_t since_ns, int64_t moved_since_ns) const;
-  /// All leases that are out, by shard.
+  /// Who holds which shards.
+  const std::map<Incarnation, std::set<uint32_t>>& held() const { return held_; }
+  /// Leases without a word of progress since before `since_ns`, or without a batch acknowledged
+  /// since before `moved_since_ns` (a worker that lives but reaches some ps no more).
+  struct Held {
+    uint32_t shard = 0;
+    Incarnation worker{};
+    bool operator==(const Held&) const = default;
+  };
+  std::vector<Held> idle(int64_t since_ns, int64_t moved_since_ns) const;
+  /// All shards that are in someone's hands, ascending.
   std::vector<uint32_t> leased() const;
 
   const ShardEntry& entry(uint32_t shard) const { return entries_[shard]; }
@@ -78,6 +103,7 @@ class LeaseTable {
   uint32_t leased_count() const { return leased_count_; }
   uint32_t free_count() const { return uint32_t(free_.size()); }
   uint32_t attempts_repeated() const { return attempts_repeated_; }
+  uint32_t backups() const { return backups_; }
   bool all_ended() const { return ended_count_ == entries_.size(); }
   /// First shard that has not ended; shard_count() if all have.
   uint32_t first_open() const;
@@ -86,8 +112,8 @@ class LeaseTable {
   uint32_t evaluation() const { return pattern_.evaluation; }
 
  private:
-  wire::Lease lease_of(uint32_t shard) const;
-  void leave_holder(uint32_t shard);
+  Holder& hand_out(int64_t now_ns, uint32_t shard, Incarnation worker);
+  void leave_holder(uint32_t shard, Incarnation worker);
   void make_free(uint32_t shard);
 
   wire::Lease pattern_;
@@ -98,6 +124,7 @@ class LeaseTable {
   uint32_t ended_count_ = 0;
   uint32_t leased_count_ = 0;
   uint32_t attempts_repeated_ = 0;
+  uint32_t backups_ = 0;
   mutable uint32_t first_open_ = 0;  // no shard below it is open; moved up by first_open()
 };
 

@@ -15,7 +15,7 @@ TEST_CASE("what comes back is leased before what was never out", "[chief][core]"
   CHECK(first->shard == ShardId{3, 0});
   CHECK(first->attempt == 1);
   CHECK(first->plan_hash == 9);
-  table.release(0);
+  table.release(0, kAnn);
   const auto again = table.grant(0, kBob);
   CHECK(again->shard.shard == 0);
   CHECK(again->attempt == 2);
@@ -45,13 +45,13 @@ TEST_CASE("a shard ends once, whoever holds it", "[chief][core]") {
 TEST_CASE("failures in a row count until a batch more is acknowledged", "[chief][core]") {
   LeaseTable table({}, 1);
   table.grant(0, kAnn);
-  CHECK(table.fail(0, 5) == 1);
+  CHECK(table.fail(0, kAnn, 5) == 1);
   table.grant(0, kAnn);
-  table.renew(1, 0, 5, 0);
-  CHECK(table.fail(0, 5) == 1);
+  table.renew(1, 0, kAnn, 5, 0);
+  CHECK(table.fail(0, kAnn, 5) == 1);
   table.grant(0, kAnn);
-  table.renew(1, 0, 5, 0);  // no further than before
-  CHECK(table.fail(0, 5) == 2);
+  table.renew(1, 0, kAnn, 5, 0);  // no further than before
+  CHECK(table.fail(0, kAnn, 5) == 2);
 }
 
 TEST_CASE("a lease of another pass or beyond its end is not covered", "[chief][core]") {
@@ -83,20 +83,70 @@ TEST_CASE("idle leases are those without a word since", "[chief][core]") {
   LeaseTable table({}, 3);
   table.grant(10, kAnn);
   table.grant(10, kBob);
-  table.renew(20, 1, 0, 0);
+  table.renew(20, 1, kBob, 0, 0);
   CHECK(table.idle(10, 0).empty());
-  CHECK(table.idle(20, 0) == std::vector<uint32_t>{0});
-  CHECK(table.idle(21, 0) == std::vector<uint32_t>{0, 1});
+  CHECK(table.idle(20, 0) == std::vector<LeaseTable::Held>{{0, kAnn}});
+  CHECK(table.idle(21, 0) == std::vector<LeaseTable::Held>{{0, kAnn}, {1, kBob}});
 }
 
 TEST_CASE("a lease with words but no batch acknowledged is idle too", "[chief][core]") {
   LeaseTable table({}, 2);
   table.grant(10, kAnn);
   table.grant(10, kBob);
-  table.renew(20, 0, 3, 0);
-  table.renew(20, 1, 0, 0);
+  table.renew(20, 0, kAnn, 3, 0);
+  table.renew(20, 1, kBob, 0, 0);
   CHECK(table.idle(20, 10).empty());
-  CHECK(table.idle(20, 15) == std::vector<uint32_t>{1});
+  CHECK(table.idle(20, 15) == std::vector<LeaseTable::Held>{{1, kBob}});
+}
+
+TEST_CASE("two hold one shard: each has its own lease, and the shard is free when both are gone",
+          "[chief][core]") {
+  LeaseTable table({.shard = {3, 0}}, 1);
+  const wire::Lease first = *table.grant(0, kAnn);
+  table.renew(1, 0, kAnn, 4, 40);
+  const wire::Lease second = table.back_up(2, 0, kBob);
+  CHECK(second.attempt == 2);
+  CHECK(second.first_batch == 4);
+  CHECK(table.holds(kAnn, first));
+  CHECK(table.holds(kBob, second));
+  CHECK(table.leased_count() == 1);
+  CHECK(table.leased() == std::vector<uint32_t>{0});
+  table.release(0, kAnn);
+  CHECK_FALSE(table.holds(kAnn, first));
+  CHECK(table.holds(kBob, second));
+  CHECK(table.entry(0).state == ShardState::kLeased);
+  CHECK_FALSE(table.grant(3, kAnn));
+  CHECK(table.fail(0, kBob, 4) == 1);
+  CHECK(table.entry(0).state == ShardState::kFree);
+  CHECK(table.leased_count() == 0);
+  CHECK(table.grant(3, kAnn)->attempt == 3);
+  CHECK(table.backups() == 1);
+}
+
+TEST_CASE("an end by either takes the shard from both", "[chief][core]") {
+  LeaseTable table({}, 1);
+  table.grant(0, kAnn);
+  table.back_up(2, 0, kBob);
+  CHECK(table.end(0));
+  CHECK(table.held_count(kAnn) == 0);
+  CHECK(table.held_count(kBob) == 0);
+  CHECK(table.all_ended());
+}
+
+TEST_CASE("a training shard goes on where all have it, an evaluation from the start",
+          "[chief][core]") {
+  LeaseTable train({}, 1);
+  train.grant(0, kAnn);
+  train.renew(1, 0, kAnn, 5, 50);
+  train.release(0, kAnn);
+  CHECK(train.grant(2, kBob)->first_batch == 5);
+  train.end(0);
+  train.reopen(0, 2);  // a ps went back
+  CHECK(train.grant(3, kAnn)->first_batch == 2);
+  LeaseTable eval({.purpose = wire::Purpose::kEval}, 1);
+  eval.grant(0, kAnn);
+  eval.renew(1, 0, kAnn, 5, 50);
+  CHECK(eval.back_up(2, 0, kBob).first_batch == 0);
 }
 
 }  // namespace

@@ -1,0 +1,280 @@
+// ChiefCore: leases: who gets which shard, what is heard of it, and taking it back.
+#include <algorithm>
+
+#include "chief/core/chief_core.h"
+
+namespace downpour::chief {
+
+namespace {
+
+/// Errors that another attempt would only repeat: they lie in the data, the job or the build.
+bool is_deterministic(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kUsage:
+    case ErrorCode::kBadData:
+    case ErrorCode::kNoInput:
+    case ErrorCode::kUnsupported:
+    case ErrorCode::kConfig:
+    case ErrorCode::kPermission:
+    case ErrorCode::kCannotCreate:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string_view purpose_name(wire::Purpose purpose) {
+  switch (purpose) {
+    case wire::Purpose::kTrain:
+      return "train";
+    case wire::Purpose::kEval:
+      return "eval";
+    case wire::Purpose::kPredict:
+      return "predict";
+  }
+  return "";
+}
+
+}  // namespace
+
+void ChiefCore::on_lease_request(Member& member, const wire::LeaseRequest& request, RequestId id) {
+  if (id != RequestId{} && member.granted == id) {  // its answer was lost
+    std::erase_if(member.grant.leases, [&](const wire::Lease& lease) {
+      return !table_.holds(member.incarnation(), lease);
+    });
+    if (!member.grant.leases.empty()) return send(member, member.grant, id);
+  }
+  wire::LeaseGrant grant;
+  if (leasing() && stop_signal_ == 0) {
+    grant_leases(member, request.wanted, grant);
+    if (!grant.leases.empty() && phase_ == Phase::kTraining && train_begin_ns_ < 0)
+      train_begin_ns_ = now_ns_;
+  }
+  if (grant.leases.empty()) grant.retry_ns = config_.lease_retry_ns;
+  member.granted = id;
+  member.grant = grant;
+  send(member, std::move(grant), id);
+}
+
+PassView ChiefCore::pass_view() const {
+  return {
+      .table = table_,
+      .paces = paces_,
+      .bytes_of = [this](uint32_t shard) { return range_of(shard).end - range_of(shard).begin; },
+      .now_ns = now_ns_};
+}
+
+void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseGrant& grant) {
+  const Incarnation who = member.incarnation();
+  // Near the end of a pass nobody hoards what others could begin.
+  const uint32_t workers = std::max(1U, members_.workers_live());
+  const uint32_t fair = (table_.free_count() + workers - 1) / workers;
+  const uint32_t held = table_.held_count(who);
+  const uint32_t room =
+      config_.leases_per_worker_max - std::min(held, config_.leases_per_worker_max);
+  const uint32_t limit =
+      phase_ == Phase::kPredicting ? table_.first_open() + config_.predict_window : UINT32_MAX;
+  const PassView pass = pass_view();
+  for (uint32_t n = std::min({wanted, fair, room}); n > 0; --n) {
+    if (!may_hold_more(pass, who, bytes_total_ - bytes_ended_)) break;
+    const auto lease = table_.grant(now_ns_, who, limit);
+    if (!lease) break;
+    log_lease(member, *lease, false);
+    grant.leases.push_back(*lease);
+  }
+  // Predictions count by whole attempts: two at one shard would only be in each other's way.
+  if (wanted > 0 && room > 0 && table_.free_count() == 0 && phase_ != Phase::kPredicting) {
+    if (const auto shard = choose_backup(pass, who)) {
+      grant.leases.push_back(table_.back_up(now_ns_, *shard, who));
+      log_lease(member, grant.leases.back(), true);
+    }
+  }
+  if (table_.held_count(who) > 0) paces_.busy(now_ns_, who);
+}
+
+void ChiefCore::log_lease(const Member& member, const wire::Lease& lease, bool backup) {
+  const plan::ShardRange& range = range_of(lease.shard.shard);
+  log(event("lease")
+          .add("purpose", purpose_name(lease.purpose))
+          .add("epoch", lease.shard.epoch)
+          .add("shard", lease.shard.shard)
+          .add("attempt", lease.attempt)
+          .add("backup", backup)
+          .add("evaluation", lease.evaluation)
+          .add("worker", member.hello.index)
+          .add("first_batch", lease.first_batch)
+          .add("file", range.file)
+          .add("begin", range.begin)
+          .add("end", range.end));
+}
+
+void ChiefCore::on_shard_progress(Member& member, const wire::ShardProgress& progress) {
+  const uint32_t shard = progress.lease.shard.shard;
+  if (!leasing() || !table_.covers(progress.lease)) {
+    if (!progress.ended) send(member, wire::LeaseRevoked{progress.lease});
+    return;
+  }
+  const bool holds = table_.holds(member.incarnation(), progress.lease);
+  if (progress.ended && progress.lease.purpose == wire::Purpose::kTrain) {
+    // True whoever says it: every partition has the end part. (The round asks them anyway.)
+    return end_shard(member, shard, progress.counts);
+  }
+  if (!holds) return send(member, wire::LeaseRevoked{progress.lease});
+  advance(member, shard, progress.bytes_done);
+  table_.renew(now_ns_, shard, member.incarnation(), progress.batches_acked, progress.bytes_done);
+}
+
+/// The worker is this far with a shard that it holds: what is new of it tells how fast it is.
+void ChiefCore::advance(const Member& member, uint32_t shard, uint64_t bytes_done) {
+  const Holder* holder = table_.holder(shard, member.incarnation());
+  if (holder == nullptr) return;
+  const uint64_t bytes = std::min(bytes_done, range_of(shard).end - range_of(shard).begin);
+  if (bytes > holder->bytes_done) {
+    paces_.advanced(now_ns_, member.incarnation(), bytes - holder->bytes_done);
+  }
+}
+
+/// Nothing is left in this worker's hands: what passes from now on is not its slowness.
+void ChiefCore::note_idle(Incarnation worker) {
+  if (table_.held_count(worker) == 0) paces_.idle(now_ns_, worker);
+}
+
+/// A worker has brought the shard to its end; whoever else is at it can stop.
+void ChiefCore::end_shard(const Member& member, uint32_t shard, const wire::ShardCounts& counts) {
+  if (table_.entry(shard).state == ShardState::kEnded) return;
+  const plan::ShardRange& range = range_of(shard);
+  advance(member, shard, range.end - range.begin);
+  const Holder* own = table_.holder(shard, member.incarnation());
+  const uint32_t attempt = own != nullptr ? own->attempt : table_.entry(shard).attempt;
+  const std::vector<Holder> holders = table_.entry(shard).holders;
+  for (const Holder& holder : holders) {
+    if (holder.worker != member.incarnation()) revoke(shard, holder.worker);
+  }
+  table_.end(shard, counts);
+  for (const Holder& holder : holders) note_idle(holder.worker);
+  bytes_ended_ += range.end - range.begin;
+  log(event("ended")
+          .add("epoch", table_.epoch())
+          .add("shard", shard)
+          .add("attempt", attempt)
+          .add("worker", member.hello.index)
+          .add("batches", counts.batches)
+          .add("read", counts.read)
+          .add("skipped", counts.skipped)
+          .add("first_offset", counts.first_offset)
+          .add("end_offset", counts.end_offset));
+  const uint64_t limit = config_.job.data.bad_records_max;
+  if (limit > 0 && counts.skipped > 0 && skipped_so_far() > limit) {
+    return fail(Error{ErrorCode::kBadData,
+                      str("more than ", limit, " bad records (data.bad_records_max)"),
+                      range_text(shard), "mend the data, or raise data.bad_records_max"});
+  }
+  check_pass_end();
+}
+
+uint64_t ChiefCore::skipped_so_far() const {
+  uint64_t skipped = 0;
+  for (uint32_t shard = 0; shard < table_.shard_count(); ++shard)
+    skipped += table_.entry(shard).counts.skipped;
+  return skipped;
+}
+
+void ChiefCore::on_shard_failed(Member& member, const wire::ShardFailed& failed) {
+  Error error{failed.code, failed.what, failed.where, failed.hint, failed.id};
+  const bool of_worker =
+      failed.lease.attempt == 0;  // not at a shard: the worker itself can not go on
+  if (!of_worker && !(leasing() && table_.holds(member.incarnation(), failed.lease))) return;
+  if (is_deterministic(failed.code)) {
+    log(event("shard_failed")
+            .add("worker", member.hello.index)
+            .add("epoch", failed.lease.shard.epoch)
+            .add("shard", failed.lease.shard.shard)
+            .add("batch", failed.batch)
+            .add("what", failed.what));
+    return fail(std::move(error));
+  }
+  if (of_worker)
+    return notice(NoticeLevel::kWarning, str(member.full_name(), " gives up: ", failed.what));
+  const uint32_t shard = failed.lease.shard.shard;
+  if (failed.code == ErrorCode::kInterrupted) {
+    table_.release(shard, member.incarnation());
+    return note_idle(member.incarnation());
+  }
+  count_failure(member, error, shard, failed.batch);
+}
+
+/// The shard goes to someone else; the job fails when it failed too often without any progress.
+void ChiefCore::count_failure(const Member& member, const Error& error, uint32_t shard,
+                              uint32_t batch) {
+  const uint32_t failures = table_.fail(shard, member.incarnation(), batch);
+  note_idle(member.incarnation());
+  prediction_.drop(shard);
+  log(event("shard_failed")
+          .add("worker", member.hello.index)
+          .add("epoch", table_.epoch())
+          .add("shard", shard)
+          .add("batch", batch)
+          .add("failures", failures)
+          .add("what", error.what));
+  if (failures < config_.attempts_max) {
+    if (error.code == ErrorCode::kPeersLost) return;  // a worker's end was told already
+    return notice(NoticeLevel::kWarning,
+                  str("shard ", table_.epoch(), "/", shard, " failed at batch ", batch, " on ",
+                      member.name(), ": ", error.what, "; it is tried again"));
+  }
+  fail(Error{error.code,
+             str("batch ", table_.epoch(), "/", shard, "/", batch, " failed ", failures,
+                 " times in a row: ", error.what),
+             error.where.empty() ? range_text(shard) : error.where, error.hint, error.id});
+}
+
+/// The member is silent, replaced or has left: its shards are free again. A death counts against
+/// the shard it was at (the first it was given and has not ended), not against those that waited
+/// behind it.
+void ChiefCore::take_back_leases(Member& member, bool died) {
+  member.granted = RequestId{};
+  paces_.forget(member.incarnation());
+  const std::vector<uint32_t> held = table_.held_by(member.incarnation());
+  for (size_t i = 0; i < held.size(); ++i) {
+    const uint32_t shard = held[i];
+    log(event("expired")
+            .add("epoch", table_.epoch())
+            .add("shard", shard)
+            .add("attempt", table_.holder(shard, member.incarnation())->attempt)
+            .add("worker", member.hello.index));
+    if (died && i == 0) {
+      count_failure(member, Error{ErrorCode::kPeersLost, str(member.full_name(), " was lost")},
+                    shard, table_.entry(shard).batches_acked);
+    } else {
+      table_.release(shard, member.incarnation());
+      prediction_.drop(shard);
+    }
+    if (ending()) return;
+  }
+}
+
+/// Takes a lease back and tells its holder.
+void ChiefCore::revoke(uint32_t shard, Incarnation worker) {
+  const Holder* holder = table_.holder(shard, worker);
+  if (holder == nullptr) return;
+  const wire::Lease lease = table_.lease_of(shard, *holder);
+  const Member* member = members_.find_worker(worker);
+  if (member != nullptr) send(*member, wire::LeaseRevoked{lease});
+  JsonLine line = event("revoked")
+                      .add("epoch", lease.shard.epoch)
+                      .add("shard", shard)
+                      .add("attempt", lease.attempt);
+  if (member != nullptr) line.add("worker", member->hello.index);
+  log(line);
+  table_.release(shard, worker);
+  note_idle(worker);
+  prediction_.drop(shard);
+}
+
+/// The same for everyone who is at the shard.
+void ChiefCore::revoke_all(uint32_t shard) {
+  const std::vector<Holder> holders = table_.entry(shard).holders;
+  for (const Holder& holder : holders) revoke(shard, holder.worker);
+}
+
+}  // namespace downpour::chief
