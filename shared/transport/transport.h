@@ -35,6 +35,7 @@ struct TransportStats {
   uint64_t sent_messages = 0, sent_bytes = 0;
   uint64_t received_messages = 0, received_bytes = 0;
   uint64_t malformed = 0;
+  uint64_t shared_bytes = 0;  // of those sent: through memory shared with the peer
 };
 
 /// Endpoints: "inproc://name", "ipc:///path", "tcp://host:port" ("tcp://127.0.0.1:*" chooses a port).
@@ -71,6 +72,7 @@ class Transport {
 struct ZmqOptions {
   uint64_t send_bytes_max = 64ULL << 20;  // queued to one peer; above it send() says kFull
   uint64_t receive_frame_bytes_max = wire::kFrameBytesMax;
+  bool shared_memory = true;              // ipc: large values go through memory that both processes map
   int io_threads = 1;                     // of the process-wide context; the first caller decides
 };
 

@@ -128,6 +128,11 @@ bool ZmqTransport::receive(const std::shared_ptr<Port>& port, const Receiver& re
     if (trusted_route) from = peer_by_route(port, route);
     if (!frame.more() || !take(frame)) frame.rebuild();
   }
+  std::optional<SharedNote> note;
+  if (port->scheme == Scheme::kIpc) {
+    note = decode_note({frame.data<uint8_t>(), frame.size()});
+    if (note && frame.more() && !take(frame)) frame.rebuild();
+  }
   zmq::message_t header = std::move(frame);
   std::array<zmq::message_t, kPayloadsMax> parts;
   size_t part_count = 0;
@@ -143,6 +148,23 @@ bool ZmqTransport::receive(const std::shared_ptr<Port>& port, const Receiver& re
     return true;
   }
   at->second.heard = stats_.received_messages;
+  Bytes shared_values;
+  if (note) {
+    Peer& peer = at->second;
+    if (note->kind != SharedNote::Kind::kPayload) {
+      on_note(peer, *note);
+      return true;
+    }
+    const SharedView* view = peer.sharing.view.get();
+    std::optional<Bytes> values;
+    if (view != nullptr && view->name().token == note->arena.token)
+      values = peer.sharing.view->take(note->block);
+    if (!values) {
+      (void)send_note(peer, {SharedNote::Kind::kUnknown, {.token = note->arena.token}, {}});
+      return true;  // lost: who needs it asks again
+    }
+    shared_values = *std::move(values);
+  }
   if (port->scheme == Scheme::kInproc) {
     DP_CHECK(header.size() == sizeof(Handover) && part_count == 0, header.size(), part_count);
     header.data<Handover>()->take();
@@ -158,9 +180,11 @@ bool ZmqTransport::receive(const std::shared_ptr<Port>& port, const Receiver& re
                     .what = str("message of ", 1 + part_count, " frames, at most 3")};
     at->second.malformed = kMalformedMax;  // nobody sends this by mistake
   } else {
-    std::array<Bytes, kPayloadsMax> payloads;
+    std::array<Bytes, kPayloadsMax + 1> payloads;
+    size_t payload_count = part_count;
     for (size_t i = 0; i < part_count; ++i) payloads[i] = take_bytes(std::move(parts[i]));
-    message = codec_.decode(header_bytes, std::span(payloads).first(part_count));
+    if (note) payloads[payload_count++] = std::move(shared_values);
+    message = codec_.decode(header_bytes, std::span(payloads).first(payload_count));
   }
   if (message) {
     accept(port, from, *std::move(message), receiver, delivered);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <malloc.h>
 #include <mutex>
@@ -303,25 +304,41 @@ bool ZmqTransport::send_frame(Port& port, zmq::message_t& frame, bool more) {
 ZmqTransport::Sent ZmqTransport::transmit(Peer& peer, wire::Message& message) {
   Port& port = *peer.port;
   const auto failed = [] { return errno == EAGAIN || errno == EINTR ? Sent::kAgain : Sent::kGone; };
-  if (port.bound) {
-    std::array<uint8_t, 5> route{};
-    std::memcpy(&route[1], &peer.route, sizeof(peer.route));
-    zmq::message_t frame(route.data(), route.size());
-    if (!send_frame(port, frame, true)) return failed();
-  }
+  const std::optional<SharedNote> note = share(peer, message.values);
+  const auto undo = [&] {
+    const int error_number = errno;
+    if (note) peer.sharing.arena->take_back(note->block);
+    errno = error_number;
+    return failed();
+  };
+  if (!send_route(peer)) return undo();
   if (port.scheme == Scheme::kInproc) return transmit_pointer(peer, message);
   const auto encoded = codec_.encode(message);
   DP_CHECK(encoded.has_value(), encoded.error().what);
-  std::array<zmq::message_t, 1 + kPayloadsMax> frames;
-  size_t count = 1;
-  frames[0] = frame_of(Bytes::copy_of(encoded->data(), encoded->size()), peer.credit);
+  std::array<zmq::message_t, 2 + kPayloadsMax> frames;
+  size_t count = 0;
+  if (note) {
+    const auto bytes = encode_note(*note);
+    frames[count++] = zmq::message_t(bytes.data(), bytes.size());
+  }
+  frames[count++] = frame_of(Bytes::copy_of(encoded->data(), encoded->size()), peer.credit);
   if (!message.keys.empty()) frames[count++] = frame_of(message.keys, peer.credit);
-  if (!message.values.empty()) frames[count++] = frame_of(message.values, peer.credit);
+  if (!message.values.empty() && !note) frames[count++] = frame_of(message.values, peer.credit);
   for (size_t i = 0; i < count; ++i) {
     // DEALER takes back the frames already given if it must refuse a later one.
-    if (!send_frame(port, frames[i], i + 1 < count)) return failed();
+    if (!send_frame(port, frames[i], i + 1 < count)) return undo();
   }
+  if (note) stats_.shared_bytes += note->block.bytes;
   return Sent::kYes;
+}
+
+/// ROUTER's first frame; nothing to do for a connected peer.
+bool ZmqTransport::send_route(Peer& peer) {
+  if (!peer.port->bound) return true;
+  std::array<uint8_t, 5> route{};
+  std::memcpy(&route[1], &peer.route, sizeof(peer.route));
+  zmq::message_t frame(route.data(), route.size());
+  return send_frame(*peer.port, frame, true);
 }
 
 ZmqTransport::Sent ZmqTransport::transmit_pointer(Peer& peer, wire::Message& message) {
@@ -341,6 +358,77 @@ ZmqTransport::Sent ZmqTransport::transmit_pointer(Peer& peer, wire::Message& mes
   const int error_number = errno;
   message = std::move(handover->message);
   return error_number == EAGAIN || error_number == EINTR ? Sent::kAgain : Sent::kGone;
+}
+
+// ---- memory shared with peers on this machine
+
+/// Puts large values where the peer can read them; offers an arena first. None: by the socket.
+std::optional<SharedNote> ZmqTransport::share(Peer& peer, const Bytes& values) {
+  Sharing& sharing = peer.sharing;
+  if (!options_.shared_memory || peer.port->scheme != Scheme::kIpc ||
+      values.size() < kSharedBytesMin)
+    return std::nullopt;
+  if (sharing.state == Sharing::State::kNone) {
+    drop_orphans();
+    sharing.arena = SharedArena::create();
+    if (sharing.arena == nullptr) {
+      sharing.state = Sharing::State::kRefused;
+    } else if (send_note(peer, {SharedNote::Kind::kOffer, sharing.arena->name(), {}})) {
+      sharing.state = Sharing::State::kOffered;
+    }
+  }
+  if (sharing.state != Sharing::State::kOpen) return std::nullopt;
+  const std::optional<BlockRef> block = sharing.arena->put(steady_ns(), values.span());
+  if (!block) return std::nullopt;
+  return SharedNote{SharedNote::Kind::kPayload, {.token = sharing.arena->name().token}, *block};
+}
+
+/// A hint: where it is lost, the socket goes on carrying everything.
+bool ZmqTransport::send_note(Peer& peer, const SharedNote& note) {
+  const auto bytes = encode_note(note);
+  zmq::message_t frame(bytes.data(), bytes.size());
+  return send_route(peer) && send_frame(*peer.port, frame, false);
+}
+
+void ZmqTransport::on_note(Peer& peer, const SharedNote& note) {
+  Sharing& sharing = peer.sharing;
+  const uint64_t token = note.arena.token;
+  const bool ours = sharing.arena != nullptr && sharing.arena->name().token == token;
+  using Kind = SharedNote::Kind;
+  switch (note.kind) {
+    case Kind::kOffer: {
+      sharing.view = options_.shared_memory ? SharedView::open(note.arena) : nullptr;
+      const Kind answer = sharing.view ? Kind::kAccept : Kind::kDecline;
+      (void)send_note(peer, {answer, {.pid = uint32_t(::getpid()), .token = token}, {}});
+      return;
+    }
+    case Kind::kAccept:
+      if (!ours || sharing.state != Sharing::State::kOffered) return;
+      sharing.state = Sharing::State::kOpen;
+      sharing.pid = note.arena.pid;
+      return;
+    case Kind::kDecline:
+    case Kind::kUnknown:
+      if (!ours) return;
+      sharing.state =
+          note.kind == Kind::kDecline ? Sharing::State::kRefused : Sharing::State::kNone;
+      sharing.arena.reset();
+      return;
+    case Kind::kPayload:
+      return;
+  }
+}
+
+/// ROUTER does not say that a peer has left: arenas whose reader is no more go when a new one
+/// comes.
+void ZmqTransport::drop_orphans() {
+  for (auto& [id, peer] : peers_) {
+    Sharing& sharing = peer.sharing;
+    if (sharing.state != Sharing::State::kOpen || ::kill(pid_t(sharing.pid), 0) == 0 ||
+        errno != ESRCH)
+      continue;
+    sharing = {};
+  }
 }
 
 void ZmqTransport::flush(Peer& peer) {

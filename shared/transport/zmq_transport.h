@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -16,6 +17,7 @@
 
 #include "shared/transport/address.h"
 #include "shared/transport/credit.h"
+#include "shared/transport/shared_memory.h"
 #include "shared/transport/transport.h"
 #include "shared/wire/codec.h"
 
@@ -57,6 +59,15 @@ struct Port {
   std::unordered_map<uint32_t, PeerId> peer_of_route;  // bound: by routing id
 };
 
+/// Memory shared with a peer on this machine: an arena for each direction, its sender's.
+struct Sharing {
+  enum class State : uint8_t { kNone, kOffered, kOpen, kRefused };
+  State state = State::kNone;
+  std::unique_ptr<SharedArena> arena;  // ours, from the offer on
+  uint32_t pid = 0;                    // of the process that has it open
+  std::unique_ptr<SharedView> view;    // the peer's
+};
+
 struct Peer {
   std::shared_ptr<Port> port;
   std::shared_ptr<Credit> credit;
@@ -67,6 +78,7 @@ struct Peer {
   uint64_t heard = 0;                // when, in messages of this transport
   std::deque<wire::Message> outbox;  // connected: waits for the connection
   uint64_t outbox_bytes = 0;
+  Sharing sharing;  // ipc
 };
 
 class ZmqTransport final : public Transport {
@@ -106,6 +118,11 @@ class ZmqTransport final : public Transport {
   Sent transmit(Peer& peer, wire::Message& message);
   Sent transmit_pointer(Peer& peer, wire::Message& message);
   bool send_frame(Port& port, zmq::message_t& frame, bool more);
+  bool send_route(Peer& peer);
+  std::optional<SharedNote> share(Peer& peer, const Bytes& values);
+  bool send_note(Peer& peer, const SharedNote& note);
+  void on_note(Peer& peer, const SharedNote& note);
+  void drop_orphans();
   void flush(Peer& peer);
   bool has_unsent() const;
 
