@@ -189,7 +189,7 @@ Result<char> delimiter_of(const DataSpec& data) {
 bool split_line(std::string_view line, char delimiter, bool quotes,
                 std::vector<std::string_view>& cells, size_t& count, std::string& store) {
   store.clear();
-  store.reserve(line.size() + 1);  // no reallocation below: cells point into it
+  store.reserve(line.size() + kPadBytes);  // no reallocation below: cells point into it
   count = 0;
   size_t i = 0;
   for (;;) {

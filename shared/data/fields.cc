@@ -176,6 +176,9 @@ bool FloatField::convert(std::string_view text, float* to, Fault& fault) const {
       if (text == positive) value = 1;
     return convert_number(value, text, to, fault);
   }
+  float number = 0;
+  if (width_ == 1 && parse_short_float(text.data(), text.size(), number))
+    return convert_number(number, text, to, fault);
   const char* p = text.data();
   const char* const end = text.data() + text.size();
   for (uint32_t i = 0; i < width_; ++i) {

@@ -45,7 +45,8 @@ class FloatField {
 
   const std::string& name() const { return name_; }
   uint32_t width() const { return width_; }
-  /// Writes width() floats. `text` is followed by a byte that can be no part of a number.
+  /// Writes width() floats. `text` is followed by a byte that can be no part of a number, and 8
+  /// bytes from its start on are readable.
   bool convert(std::string_view text, float* to, Fault& fault) const;
   /// The same from a number that has been read already (not with `positive`, see needs_text()).
   bool convert_number(float value, std::string_view text, float* to, Fault& fault) const;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace downpour::data {
 
@@ -55,6 +57,41 @@ inline const char* parse_float(const char* text, float& value) {
   }
   value = negative ? -result : result;
   return p;
+}
+
+/// Reads the decimal number that `text` is from end to end, where it is short and plain ("-0.534"):
+/// a sign, up to 8 digits and a point. False: try parse_float. Eight digits at once, as in Lemire,
+/// "Quickly parsing eight digits" (2018). 8 bytes from `text` on must be readable.
+inline bool parse_short_float(const char* text, size_t size, float& value) {
+  constexpr uint64_t kZeros = 0x3030303030303030, kHigh = 0xf0f0f0f0f0f0f0f0;
+  const bool negative = *text == '-';
+  size -= negative;
+  if (size - 1 > 7) return false;
+  uint64_t word;
+  std::memcpy(&word, text + negative, 8);
+  // Right-aligned behind zeros: the first digit is the lowest byte.
+  const uint64_t unused = 64 - 8 * size;
+  word = unused == 0 ? word : word << unused | (kZeros & ((uint64_t{1} << unused) - 1));
+  const uint64_t not_point = word ^ 0x2e2e2e2e2e2e2e2e;
+  const uint64_t point = (not_point - 0x0101010101010101) & ~not_point & 0x8080808080808080;
+  uint32_t decimals = 0;
+  if (point != 0) {
+    const uint64_t at = uint64_t(__builtin_ctzll(point)) & ~uint64_t{7};  // its bit
+    const uint64_t before = (uint64_t{1} << at) - 1;
+    word = (word & ~(before << 8 | 0xff)) | (word & before) << 8 | '0';
+    decimals = uint32_t(7 - at / 8);
+    if (size == 1) return false;
+  }
+  if ((word & kHigh) != kZeros || ((word + 0x0606060606060606) & kHigh) != kZeros) return false;
+  word -= kZeros;
+  word = word * 10 + (word >> 8);
+  constexpr uint64_t kPairs = 0x000000ff000000ff;
+  const auto number = uint32_t(
+      ((word & kPairs) * 0x000f424000000064 + ((word >> 16) & kPairs) * 0x0000271000000001) >> 32);
+  if (number > (1U << 24)) return false;
+  const float result = float(int32_t(number)) / kPow10f[decimals];
+  value = negative ? -result : result;
+  return true;
 }
 
 const char* parse_uint_slow(const char* text, uint64_t& value);

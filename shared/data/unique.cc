@@ -24,7 +24,7 @@ void KeyIndex::begin_batch() {
   stamp_ = 1;
 }
 
-void KeyIndex::grow(const std::vector<uint64_t>& unique) {
+void KeyIndex::grow(std::span<const uint64_t> unique) {
   const size_t size = slots_.size() * 2;
   slots_.assign(size, Slot{});
   --shift_;
@@ -38,6 +38,9 @@ void KeyIndex::grow(const std::vector<uint64_t>& unique) {
 void KeyIndex::add(std::span<const uint64_t> keys, uint32_t* indices,
                    std::vector<uint64_t>& unique) {
   const size_t count = keys.size();
+  size_t found = unique.size();
+  unique.resize(found + count);  // room for all: whether a key is new is no branch below
+  uint64_t* const all = unique.data();
   for (size_t i = 0; i < std::min(kAhead, count); ++i)
     __builtin_prefetch(&slots_[spread(keys[i]) >> shift_], 1);
   for (size_t i = 0; i < count; ++i) {
@@ -49,15 +52,16 @@ void KeyIndex::add(std::span<const uint64_t> keys, uint32_t* indices,
     size_t at = spread(key) >> shift_;
     while (slots_[at].stamp == stamp_ && slots_[at].key != key) at = (at + 1) & mask;
     Slot& slot = slots_[at];
-    if (slot.stamp != stamp_) {
-      slot = {.key = key, .stamp = stamp_, .index = uint32_t(unique.size())};
-      unique.push_back(key);
-      indices[i] = slot.index;
-      if (unique.size() * 2 > slots_.size()) grow(unique);
-    } else {
-      indices[i] = slot.index;
-    }
+    const bool is_new = slot.stamp != stamp_;
+    const uint32_t index = is_new ? uint32_t(found) : slot.index;
+    slot = {.key = key, .stamp = stamp_, .index = index};
+    all[found] = key;
+    found += is_new;
+    indices[i] = index;
+    if (found * 2 > slots_.size()) [[unlikely]]
+      grow({all, found});
   }
+  unique.resize(found);
 }
 
 }  // namespace downpour::data

@@ -26,7 +26,7 @@ class KeyIndex {
     uint32_t stamp;
     uint32_t index;
   };
-  void grow(const std::vector<uint64_t>& unique);
+  void grow(std::span<const uint64_t> unique);
 
   std::vector<Slot> slots_;
   uint32_t shift_;      // 64 - log2(slots)

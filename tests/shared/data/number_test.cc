@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include <catch2/catch.hpp>
 
@@ -27,6 +28,42 @@ std::string random_number(Rng& rng) {
     text += std::string(rng.below(2) ? "e" : "E") + (rng.below(2) ? "-" : "") +
             digits(rng, 1 + rng.below(2));
   return text;
+}
+
+TEST_CASE("short numbers read bit for bit as strtof reads them, and nothing else is one",
+          "[data]") {
+  Rng rng(2);
+  int taken = 0;
+  for (int i = 0; i < 1'000'000; ++i) {
+    std::string text = random_number(rng);
+    if (rng.below(4) == 0) text[rng.below(text.size())] = "+-.e,x:/ "[rng.below(9)];
+    char padded[80] = "";
+    if (text.size() > 60) continue;
+    text.copy(padded, text.size());
+    float got = 0;
+    if (!parse_short_float(padded, text.size(), got)) continue;
+    ++taken;
+    char* end = nullptr;
+    const float want = std::strtof(padded, &end);
+    INFO(text);
+    REQUIRE(end == padded + text.size());
+    REQUIRE(std::bit_cast<uint32_t>(got) == std::bit_cast<uint32_t>(want));
+  }
+  CHECK(taken > 300'000);
+  for (const char* plain :
+       {"0", "-0", "7", "1.", ".5", "-0.534", "12345678", "1234.567", "0.000001"}) {
+    char padded[16] = "";
+    std::string_view(plain).copy(padded, 15);
+    float got = 0;
+    CHECK(parse_short_float(padded, std::string_view(plain).size(), got));
+  }
+  for (const char* other :
+       {"-", ".", "-.", "1.2.3", "1e5", "+1", "99999999", "123456789", "1,2", "0x1"}) {
+    char padded[16] = "";
+    std::string_view(other).copy(padded, 15);
+    float got = 0;
+    CHECK_FALSE(parse_short_float(padded, std::string_view(other).size(), got));
+  }
 }
 
 TEST_CASE("a million random numbers read bit for bit as strtof reads them", "[data]") {
