@@ -65,6 +65,7 @@ int main(int argc, char** argv) {
   if (auto safe = transport::check_exposure(options.endpoint, insecure); !safe) return fail(safe.error());
   options.connect_timeout_ns = connect_s * kSecond;
   transport::tune_malloc_for_frames();
+  prefer_throughput();
   const PosixClock clock;
   PosixStorage storage;
   const std::string base = options.endpoint;

@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
   if (options.threads == 0) options.threads = allowed_cpus();
   options.connect_timeout_ns = connect_s * kSecond;
   transport::tune_malloc_for_frames();
+  prefer_throughput();
   const PosixClock clock;
   auto transport = transport::make_zmq_transport();
   worker::WorkerNode node(*transport, options);

@@ -16,7 +16,6 @@
 #include "chief/core/membership.h"
 #include "chief/core/outbox.h"
 #include "chief/core/prediction.h"
-#include "chief/core/saving.h"
 #include "chief/core/stragglers.h"
 
 namespace downpour::chief {
@@ -94,8 +93,6 @@ class ChiefCore {
   // chief_core_work.cc: epochs, rounds, evaluation, prediction
   void begin_work();
   void begin_epoch(bool survey);
-  void end_epoch();
-  void next_epoch();
   void begin_round();
   void void_round(const std::string& why);
   void on_status(Member& member, wire::StatusReply&& reply);
@@ -133,16 +130,12 @@ class ChiefCore {
   void revoke(uint32_t shard, Incarnation worker);
   void revoke_all(uint32_t shard);
 
-  // chief_core_save.cc: checkpoints, beside whatever phase the job is in
-  void want_save();
-  void check_save();
-  bool may_save() const;
+  // chief_core_save.cc: checkpoints and what follows them
   void begin_save();
   void on_saved(Member& member, wire::Saved&& saved);
   void publish();
   void save_failed(const std::string& why);
-  void abandon_save(const std::string& why);
-  void after_save(const std::string& error);
+  void after_save();
 
   ChiefConfig config_;
   std::vector<plan::ShardRange> train_ranges_, eval_ranges_;
@@ -187,8 +180,6 @@ class ChiefCore {
   const std::vector<plan::ShardRange>* ranges_ = nullptr;  // of the pass
   WorkerPaces paces_;                                      // in this pass
   uint64_t bytes_ended_ = 0, bytes_total_ = 0;             // of the pass
-  uint64_t steps_before_ = 0;  // batches acknowledged in training passes before this one
-  uint64_t steps() const;
   CompletionRound round_;
   uint64_t last_round_ = 0;
   uint32_t void_rounds_ = 0;
@@ -197,9 +188,12 @@ class ChiefCore {
   uint32_t last_evaluation_ = 0;
   PredictionRun prediction_;
 
-  Saving saving_;
-  SaveSchedule schedule_;
-  bool saved_since_stop_ = false;  // a checkpoint was published after the stop was asked for
+  ViewId checkpoint_;  // the newest that was begun
+  std::string checkpoint_folder_;
+  std::vector<std::vector<wire::ImageRef>> saved_images_;
+  uint64_t saved_rows_ = 0;
+  uint32_t saving_epochs_ = 0;
+  std::string save_error_;  // of the newest save, empty: it went well
   ViewId published_checkpoint_;
   std::string published_folder_;
 

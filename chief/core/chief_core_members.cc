@@ -23,10 +23,8 @@ void ChiefCore::on_hello(PeerKey peer, const wire::Hello& hello, RequestId reque
   if (!admitted) return refuse(peer, admitted.error(), request);
   Member& member = **admitted;
   welcome(member, request);
-  for (const Outbox* outbox : {&outbox_, &saving_.outbox}) {
-    if (const wire::Body* waiting = outbox->find(member)) {
-      send(member, *waiting, RequestId{++last_request_});
-    }
+  if (const wire::Body* waiting = outbox_.find(member)) {
+    send(member, *waiting, RequestId{++last_request_});
   }
   if (phase_ == Phase::kGathering) place();
 }
@@ -180,7 +178,6 @@ void ChiefCore::on_goodbye(Member& member, wire::Goodbye&& goodbye) {
   member.last = std::move(goodbye.last);
   member.left = true;
   outbox_.answered(member);
-  saving_.outbox.answered(member);
   log(event("goodbye").add("who", member.name()));
   if (ending()) {
     const bool waiting = members_.count([](const Member& m) { return m.live(); }) > 0;

@@ -11,7 +11,6 @@ namespace downpour::chief {
 // ---------------------------------------------------------------------------------------------------
 
 void ChiefCore::begin_work() {
-  schedule_.start(now_ns_, steps());
   if (config_.mode == wire::Purpose::kEval) return begin_evaluation();
   if (config_.mode == wire::Purpose::kPredict) return begin_prediction();
   // Partitions that come from a checkpoint may hold part of the epoch: they are asked first.
@@ -22,17 +21,10 @@ void ChiefCore::open_pass(const wire::Lease& pattern, const std::vector<plan::Sh
   attempts_repeated_ += table_.attempts_repeated();
   backups_ += table_.backups();
   paces_ = {};
-  steps_before_ = steps();
   table_ = LeaseTable(pattern, uint32_t(ranges.size()));
   ranges_ = &ranges;
   bytes_ended_ = bytes_total_ = 0;
   for (const plan::ShardRange& range : ranges) bytes_total_ += range.end - range.begin;
-}
-
-/// Batches that all partitions have acknowledged in this run: a hint, for the schedule.
-uint64_t ChiefCore::steps() const {
-  return steps_before_ +
-         (table_.purpose() == wire::Purpose::kTrain ? table_.batches_acked() : 0);
 }
 
 void ChiefCore::begin_epoch(bool survey) {
@@ -203,24 +195,8 @@ void ChiefCore::complete_epoch(const RoundOutcome& outcome) {
   ++epochs_complete_;
   emit(EpochDone{std::move(account), std::move(observed_)});
   observed_.clear();
-  if (evaluates()) return begin_evaluation();
-  end_epoch();
-}
-
-/// The epoch is complete and evaluated: a checkpoint is to seal it, and the next one begins.
-void ChiefCore::end_epoch() {
-  schedule_.want();
-  next_epoch();
-  check_save();
-}
-
-void ChiefCore::next_epoch() {
-  if (epochs_complete_ >= config_.job.train.epochs ||
-      epochs_complete_ - epochs_sealed_ >= config_.unsealed_epochs_max) {
-    return enter(Phase::kSaving);  // after_save() goes on
-  }
-  epoch_ = epochs_complete_;
-  begin_epoch(false);
+  if (evaluates() && stop_signal_ == 0) return begin_evaluation();
+  begin_save();
 }
 
 // ---- evaluation and prediction
@@ -273,7 +249,7 @@ void ChiefCore::end_evaluation() {
   evaluations_.push_back(evaluation);
   emit(EvalDone{std::move(evaluation)});
   if (config_.mode == wire::Purpose::kEval) return begin_stop(0, {});
-  end_epoch();
+  begin_save();
 }
 
 void ChiefCore::begin_prediction() {

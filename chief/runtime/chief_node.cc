@@ -11,6 +11,7 @@ namespace downpour::chief {
 namespace {
 
 constexpr int64_t kTickNs = 50 * kMillisecond;
+constexpr uint32_t kCheckpointsKept = 3;
 
 template <typename... Visitors>
 struct Overloaded : Visitors... {
@@ -28,7 +29,6 @@ ChiefNode::ChiefNode(transport::Transport& transport, Storage& storage, ChiefCon
       job_text_(config.job_text),
       run_(config.run),
       plan_hash_(config.plan_hash),
-      keep_(config.job.train.checkpoint.keep),
       tables_(std::move(tables)),
       core_(std::move(config)),
       console_(console) {}
@@ -131,7 +131,7 @@ Result<void> ChiefNode::publish(const PublishManifest& publish) {
   manifest.build = kBuildVersion;
   manifest.created_unix_s = options_.unix_time_s();
   DP_TRY_VOID(checkpoint::publish(storage_, options_.run_dir, manifest));
-  if (auto removed = checkpoint::remove_old(storage_, options_.run_dir, keep_); !removed && console_ != nullptr) {
+  if (auto removed = checkpoint::remove_old(storage_, options_.run_dir, kCheckpointsKept); !removed && console_ != nullptr) {
     console_->show(Notice{NoticeLevel::kWarning, str("an old checkpoint could not be removed: ", removed.error().what)});
   }
   return {};

@@ -57,7 +57,6 @@ class ChiefNode final : public transport::Node {
   std::string job_text_;
   uint64_t run_ = 0;
   uint64_t plan_hash_ = 0;
-  uint32_t keep_ = 3;  // checkpoints
   std::vector<TableSpec> tables_;
   ChiefCore core_;
   Console* console_;

@@ -78,6 +78,7 @@ const char* phase_name(Phase phase) {
     case Phase::kEvaluating: return "evaluating";
     case Phase::kPredicting: return "predicting";
     case Phase::kSaving: return "saving";
+    case Phase::kPublishing: return "saving";
     case Phase::kStopping: return "stopping";
     case Phase::kFinished: return "done";
   }

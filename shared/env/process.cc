@@ -45,6 +45,11 @@ ProcessUsage process_usage() {
   return {ns(usage.ru_utime) + ns(usage.ru_stime), uint64_t(usage.ru_maxrss) * 1024};
 }
 
+void prefer_throughput() {
+  const sched_param none{};
+  if (sched_getscheduler(0) == SCHED_OTHER) sched_setscheduler(0, SCHED_BATCH, &none);
+}
+
 std::string host_name() {
   char name[256] = {};
   return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";

@@ -16,6 +16,10 @@ struct ProcessUsage {
 };
 ProcessUsage process_usage();
 
+/// Tells the scheduler that this process works in bulk (SCHED_BATCH): a thread that wakes up does not cut short the
+/// one at work. For mains to call once, before other threads start. A policy that the user chose stays.
+void prefer_throughput();
+
 std::string host_name();
 uint32_t process_id();
 /// 64 random bits from the kernel; for incarnations and run ids only.

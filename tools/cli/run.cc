@@ -163,6 +163,7 @@ int run_job(const RunRequest& request) {
   // The order of construction is the order of need; destruction runs backwards.
   block_stop_signals();
   transport::tune_malloc_for_frames();
+  prefer_throughput();
   chief::Console console(request.console, job);
   for (const std::string& notice : notices) console.show(chief::Notice{chief::NoticeLevel::kWarning, notice});
   notices.clear();
