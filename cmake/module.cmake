@@ -40,7 +40,8 @@ function(dp_test name)
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} dp_flags Catch2::Catch2WithMain)
   # One CTest entry per binary: 2 cores start few processes quickly, hundreds slowly.
-  add_test(NAME ${name} COMMAND ${name})
+  # From the build folder: a compiler cache may have made the paths in __FILE__ relative to it.
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 600)
 endfunction()
 
