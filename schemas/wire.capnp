@@ -129,6 +129,14 @@ struct Hello {
   build @6 :Text;
   host @7 :Text;
   endpoint @8 :Text;            # ps: where this core answers; others: absent
+  claims @9 :List(PartitionClaim);  # ps: what it holds already, ascending; absent: nothing
+}
+
+struct PartitionClaim {
+  partition @0 :UInt32;         # 0 to 65535
+  sinceTerm @1 :UInt32;
+  sinceN @2 :UInt32;
+  sealedEpochs @3 :UInt32;
 }
 
 struct Welcome {

@@ -48,7 +48,10 @@ ChiefCore::Turn::Turn(ChiefCore& core, int64_t now_ns, Effects& effects) : core_
   core_.effects_ = &effects;
 }
 
-ChiefCore::ChiefCore(ChiefConfig config) : config_(std::move(config)), outbox_(config_.resend_ns) {
+ChiefCore::ChiefCore(ChiefConfig config)
+    : config_(std::move(config)),
+      outbox_(config_.resend_ns),
+      ownership_(config_.term, config_.partition_bits) {
   DP_CHECK(config_.run != 0);
   DP_CHECK(config_.ps_cores_expected > 0);
   DP_CHECK(uint64_t(1) << config_.partition_bits == config_.job.partitions, config_.partition_bits,
@@ -57,9 +60,11 @@ ChiefCore::ChiefCore(ChiefConfig config) : config_(std::move(config)), outbox_(c
   eval_from_files_ = !config_.eval_files.empty();
   eval_ranges_ =
       eval_from_files_ ? plan::cut_shards(config_.eval_files, config_.shard_bytes) : train_ranges_;
-  view_.id = {config_.term, 0};
+  // An evaluation's id is no other's, of any term: a late report is never taken for another's.
+  last_evaluation_ = (config_.term - 1) << 16;
   if (config_.resume) {
     epochs_sealed_ = epochs_complete_ = epoch_ = config_.resume->sealed_epochs;
+    published_images_ = config_.resume->images;
     published_checkpoint_ = config_.resume->checkpoint;
     published_folder_ = config_.resume->folder;
     epochs_ = config_.resume->epochs;
@@ -82,8 +87,11 @@ void ChiefCore::on_start(int64_t now_ns, Effects& effects) {
           .add("plan", config_.plan_hash)
           .add("train_shards", train_ranges_.size())
           .add("sealed_epochs", epochs_sealed_));
-  if (config_.mode == wire::Purpose::kTrain && epochs_sealed_ >= config_.job.train.epochs)
+  // A stop may have come between the last epoch and its evaluation: that is made up for.
+  if (config_.mode == wire::Purpose::kTrain && epochs_sealed_ >= config_.job.train.epochs &&
+      evaluated()) {
     return finish();
+  }
   const bool no_input =
       config_.mode == wire::Purpose::kTrain ? train_ranges_.empty() : eval_ranges_.empty();
   if (no_input) fail(Error{ErrorCode::kNoInput, "the data set has no bytes to read"});
@@ -103,14 +111,7 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
     if (hello != nullptr) return refuse(peer, error, envelope.request);
     return send(peer, wire::Reject{error.code, error.what}, envelope.request);
   }
-  if (envelope.view.term >
-      config_.term) {  // a newer chief took over; whoever follows it is not ours
-    if (!told_newer_chief_)
-      notice(NoticeLevel::kWarning,
-             str("a message of term ", envelope.view.term, " came: a newer chief runs this job"));
-    told_newer_chief_ = true;
-    return;
-  }
+  if (envelope.view.term > config_.term) return supersede(envelope.view.term);
   if (hello != nullptr) return on_hello(peer, *hello, envelope.request);
   Member* member = members_.find(peer);
   if (member == nullptr) member = rebind_by_heartbeat(peer, message.body);
@@ -126,14 +127,17 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
     if (member->is_worker()) no_worker_ns_ = -1;
     log(event("back").add("who", member->name()));
     notice(NoticeLevel::kInfo, str(member->full_name(), " is back"));
+    if (member->is_ps()) regain(*member);
   }
   handle(*member, std::move(message));
 }
 
 void ChiefCore::handle(Member& member, wire::Message&& message) {
   // What a member knows stands in its envelope: a view that was lost on the way is sent again.
-  if (published_ && !ending() && std::holds_alternative<wire::Heartbeat>(message.body) && message.envelope.view < view_.id) {
-    send(member, view_);
+  if (ownership_.published() && !ending() &&
+      std::holds_alternative<wire::Heartbeat>(message.body) &&
+      message.envelope.view < ownership_.view().id) {
+    send(member, ownership_.view());
   }
   wire::Body& body = message.body;
   const RequestId request = message.envelope.request;
@@ -179,7 +183,7 @@ void ChiefCore::on_heartbeat(Member& member, wire::Heartbeat&& heartbeat) {
   // Sealed that was lost.
   if (member.is_worker()) {
     send(member, wire::Heartbeat{.incarnation = member.incarnation()});
-  } else if (published_ && owner_of(member)) {
+  } else if (owner_of(member)) {
     send(member, wire::Sealed{epochs_sealed_});
   }
 }
@@ -190,6 +194,7 @@ void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
   check_silence();
   if (phase_ == Phase::kGathering) place();
   if (!ending()) check_idle_leases();
+  if (!ending()) check_ps();
   if (!ending()) check_workers();
   if (round_at_ns_ > 0 && now_ns_ >= round_at_ns_ &&
       (phase_ == Phase::kSurveying || phase_ == Phase::kCompleting)) {
@@ -221,7 +226,7 @@ void ChiefCore::request_stop(int64_t now_ns, int signal, Effects& effects) {
   stop_ns_ = now_ns_;
   log(event("stop_requested").add("signal", signal));
   for (const uint32_t shard : table_.leased()) revoke_all(shard);
-  if (config_.mode != wire::Purpose::kTrain || !published_) {
+  if (config_.mode != wire::Purpose::kTrain || !ownership_.published()) {
     error_ = interrupted(signal, false);
     return begin_stop(128 + signal, error_->what);
   }
@@ -240,9 +245,12 @@ void ChiefCore::on_fatal(int64_t now_ns, Error error, Effects& effects) {
 // -----------------------------------------------------------------------------------------------------
 
 void ChiefCore::check_silence() {
-  // A core that copies or takes in all its partitions is busy, not dead.
-  const bool copying = phase_ == Phase::kSaving || phase_ == Phase::kAdopting;
-  const int64_t ps_silence_max_ns = copying ? std::max(config_.member_silence_ns, config_.lease_stall_ns) : config_.member_silence_ns;
+  // A core that copies or takes in its partitions is busy, not dead.
+  const auto ps_silence_max_ns = [&](const Member& member) {
+    const bool busy = outbox_.waits_for<wire::Save>(member) || ownership_.adopting(ps_key(member));
+    return busy ? std::max(config_.member_silence_ns, config_.lease_stall_ns)
+                : config_.member_silence_ns;
+  };
   for (Member& member : members_) {
     if (member.left) continue;
     const int64_t silence_ns = now_ns_ - member.heard_ns;
@@ -253,16 +261,11 @@ void ChiefCore::check_silence() {
       log(event("silent").add("who", member.name()).add("incarnation", raw(member.incarnation())));
       notice(NoticeLevel::kWarning, str(member.full_name(), " is silent: its shards go to others"));
       take_back_leases(member, true);
-    } else if (member.is_ps() && !member.silent && silence_ns > ps_silence_max_ns) {
+    } else if (member.is_ps() && !member.silent && silence_ns > ps_silence_max_ns(member)) {
       member.silent = true;
       if (ending()) continue;
       log(event("silent").add("who", member.name()).add("incarnation", raw(member.incarnation())));
-      if (owner_of(member)) {
-        fail(Error{ErrorCode::kPeersLost,
-                   str(member.full_name(), " was lost: silent for ", silence_ns / kSecond, " s"),
-                   member.hello.endpoint,
-                   "run the job again: it goes on from the newest checkpoint"});
-      }
+      lose(member, str("silent for ", silence_ns / kSecond, " s"));
     }
     if (ending()) return;
   }
@@ -406,6 +409,7 @@ JobSummary ChiefCore::summary() const {
   s.attempts_repeated = attempts_repeated_ + table_.attempts_repeated();
   s.backups = backups_ + table_.backups();
   s.workers_lost = workers_lost_;
+  s.ps_lost = ps_lost_;
   s.pulled_bytes = t.pulled;
   s.pushed_bytes = t.pushed;
   s.read_bytes = t.read;
@@ -429,7 +433,7 @@ JobSummary ChiefCore::summary() const {
 void ChiefCore::send(PeerKey peer, wire::Body body, RequestId request) {
   Send effect{.peer = peer, .message = {}};
   effect.message.envelope = {.run = config_.run,
-                             .view = published_ ? view_.id : ViewId{config_.term, 0},
+                             .view = ownership_.view().id,
                              .request = request};
   effect.message.body = std::move(body);
   emit(std::move(effect));
@@ -482,12 +486,36 @@ void ChiefCore::begin_stop(int32_t code, std::string reason) {
   if (!waiting) finish();
 }
 
+/// Ends once nobody is left who could still answer the Stop.
+void ChiefCore::finish_if_alone() {
+  const bool waiting = members_.count([](const Member& m) { return m.live(); }) > 0;
+  if (!waiting && !finished()) finish();
+}
+
+/// A newer chief runs this job. It has the ps and the workers: they are told nothing.
+void ChiefCore::supersede(uint32_t term) {
+  if (finished()) return;
+  log(event("superseded").add("by_term", term));
+  error_ = Error{ErrorCode::kUnavailable,
+                 str("a newer chief (term ", term, ") has taken over this run from term ",
+                     config_.term),
+                 config_.job.run_dir, "let the newer one finish; this one has stopped"};
+  code_ = exit_code(error_->code);
+  finish();
+}
+
+void ChiefCore::on_newer_term(int64_t now_ns, uint32_t term, Effects& effects) {
+  if (finished() || term <= config_.term) return;
+  const Turn turn(*this, now_ns, effects);
+  supersede(term);
+}
+
 void ChiefCore::finish() {
   enter(Phase::kFinished);
   outbox_.clear();
   Finish effect{.code = code_, .error = error_, .summary = summary()};
   effect.summary.already_finished =
-      config_.mode == wire::Purpose::kTrain && code_ == 0 && !published_;
+      config_.mode == wire::Purpose::kTrain && code_ == 0 && !begun_;
   log(event("finish").add("code", code_).add("sealed_epochs", epochs_sealed_));
   emit(std::move(effect));
 }

@@ -15,6 +15,7 @@
 #include "chief/core/leases.h"
 #include "chief/core/membership.h"
 #include "chief/core/outbox.h"
+#include "chief/core/ownership.h"
 #include "chief/core/prediction.h"
 #include "chief/core/stragglers.h"
 
@@ -41,6 +42,10 @@ class ChiefCore {
   /// The shell can not go on (the event file can't be written, a local ps did not start): the job
   /// fails with `error`.
   void on_fatal(int64_t now_ns, Error error, Effects& effects);
+  /// Whoever started a ps or worker process says that it has ended: nobody waits for its silence.
+  void on_process_ended(int64_t now_ns, const EndedProcess& ended, Effects& effects);
+  /// A newer chief has taken a term of this run: this one ends, and leaves ps and workers to it.
+  void on_newer_term(int64_t now_ns, uint32_t term, Effects& effects);
 
   Phase phase() const { return phase_; }
   bool finished() const { return phase_ == Phase::kFinished; }
@@ -69,6 +74,8 @@ class ChiefCore {
   void fail(Error error);
   void begin_stop(int32_t code, std::string reason);
   void finish();
+  void finish_if_alone();
+  void supersede(uint32_t term);
   JobSummary summary() const;
   bool ending() const { return phase_ == Phase::kStopping || phase_ == Phase::kFinished; }
 
@@ -79,26 +86,62 @@ class ChiefCore {
   Result<Member*> admit_worker(PeerKey peer, wire::Hello hello);
   void welcome(Member& member, RequestId request);
   void refuse(PeerKey peer, const Error& error, RequestId request);
+  enum class Clash : uint8_t { kWait, kRefused, kReplaced };
+  Clash clash(Member& old, const wire::Hello& hello);
   void replace(Member& member);
   Member* rebind_by_heartbeat(PeerKey peer, const wire::Body& body);
   void on_goodbye(Member& member, wire::Goodbye&& goodbye);
-  void place();
-  void on_adopted(Member& member, const wire::Adopted& adopted);
-  void publish_view();
-  std::optional<uint32_t> owner_of(const Member& member) const;
+  std::optional<uint32_t> owner_of(const Member& member) const {
+    return member.is_ps() ? ownership_.owner_number(ps_key(member)) : std::nullopt;
+  }
+  /// The living owners of the view, by owner number.
   template <typename Visit>
   void for_each_owner(Visit&& visit);
   std::string missing_ps() const;
 
+  // chief_core_recovery.cc: placing partitions, losing their owners, and what follows
+  struct Claim {
+    const Member* by = nullptr;
+    ViewId since;
+  };
+  static PsKey ps_key(const Member& member) {
+    return {member.incarnation(), member.hello.thread};
+  }
+  std::vector<Member*> ps_cores();
+  void place();
+  std::vector<Claim> best_claims(const std::vector<Member*>& cores) const;
+  void adopt(Member& member, std::vector<PartitionId> partitions, ViewId since);
+  void spread(const std::vector<PartitionId>& partitions, const std::vector<Member*>& cores,
+              ViewId since);
+  void on_adopted(Member& member, const wire::Adopted& adopted);
+  void publish_view();
+  void lose(Member& member, const std::string& why);
+  void regain(Member& member);
+  void restore();
+  Member* heir_of(const wire::Owner& was);
+  void check_ps();
+  void interrupt(const std::string& why);
+  void go_on();
+  void survey();
+  void survey_next();
+  void end_survey(const RoundOutcome& outcome);
+  void roll_back_to(uint32_t epoch);
+  void take_lacking(const RoundOutcome& outcome);
+
   // chief_core_work.cc: epochs, rounds, evaluation, prediction
   void begin_work();
   void begin_epoch(bool survey);
+  void open_epoch();
   void begin_round();
   void void_round(const std::string& why);
   void on_status(Member& member, wire::StatusReply&& reply);
   void end_round();
   void complete_epoch(const RoundOutcome& outcome);
   Result<wire::ShardCounts> settle(const RoundOutcome& outcome) const;
+  bool evaluated() const {
+    return !evaluates() ||
+           (!evaluations_.empty() && evaluations_.back().epochs_trained == epochs_complete_);
+  }
   bool evaluates() const { return eval_from_files_ || config_.job.eval.holdout > 0; }
   void begin_evaluation();
   void begin_prediction();
@@ -111,6 +154,8 @@ class ChiefCore {
     return phase_ == Phase::kTraining || phase_ == Phase::kEvaluating ||
            phase_ == Phase::kPredicting;
   }
+  /// Leases are out and count, though during a survey none is given.
+  bool working() const { return leasing() || phase_ == Phase::kSurveying; }
   std::string range_text(uint32_t shard) const;
   const plan::ShardRange& range_of(uint32_t shard) const;
   uint64_t skipped_so_far() const;
@@ -132,6 +177,8 @@ class ChiefCore {
 
   // chief_core_save.cc: checkpoints and what follows them
   void begin_save();
+  void abandon_save(const std::string& why);
+  bool publishing() const { return phase_ == Phase::kPublishing; }
   void on_saved(Member& member, wire::Saved&& saved);
   void publish();
   void save_failed(const std::string& why);
@@ -166,20 +213,27 @@ class ChiefCore {
   Membership members_;
   Outbox outbox_;
   uint64_t last_request_ = 0;
-  wire::View view_;  // view_.id {term, 0} until the first is published
-  bool published_ = false;
-  std::vector<std::pair<Incarnation, uint32_t>> owners_;  // of view_, by owner number
-  std::vector<bool> adopted_;
+  Ownership ownership_;
+  bool begun_ = false;        // work has begun under the first view
+  bool rolled_back_ = false;  // some partition was restored since the newest view
+  bool claimed_ = false;      // partitions hold what a chief before this one had leased
+  int64_t claims_ns_ = -1;    // since when ps have said what they hold
+  int64_t no_ps_ns_ = -1;     // since when none lives
+  uint32_t ps_lost_ = 0;
+  Incarnation last_lost_{};
 
   uint32_t epoch_ = 0;            // the running one
   uint32_t epochs_complete_ = 0;  // in this life of the partitions
   uint32_t epochs_sealed_ = 0;
+  uint32_t epochs_begun_ = 0;  // partitions may hold something of those below
   int64_t epoch_begin_ns_ = 0;
   uint64_t epoch_had_it_ = 0, epoch_gaps_ = 0;  // counters when the epoch began
   LeaseTable table_;
   const std::vector<plan::ShardRange>* ranges_ = nullptr;  // of the pass
   WorkerPaces paces_;                                      // in this pass
   uint64_t bytes_ended_ = 0, bytes_total_ = 0;             // of the pass
+  uint32_t survey_epoch_ = 0;
+  Phase surveyed_phase_ = Phase::kTraining;  // what the survey interrupted
   CompletionRound round_;
   uint64_t last_round_ = 0;
   uint32_t void_rounds_ = 0;
@@ -191,11 +245,13 @@ class ChiefCore {
   ViewId checkpoint_;  // the newest that was begun
   std::string checkpoint_folder_;
   std::vector<std::vector<wire::ImageRef>> saved_images_;
+  std::vector<wire::ImageRef> saving_images_;  // all, by partition
   uint64_t saved_rows_ = 0;
   uint32_t saving_epochs_ = 0;
   std::string save_error_;  // of the newest save, empty: it went well
-  ViewId published_checkpoint_;
+  ViewId published_checkpoint_;  // the newest that is published: what lost partitions come back from
   std::string published_folder_;
+  std::vector<wire::ImageRef> published_images_;  // by partition; empty: none
 
   int stop_signal_ = 0;
   int64_t stop_ns_ = 0;
@@ -205,7 +261,6 @@ class ChiefCore {
   bool had_worker_ = false;
   int64_t no_worker_ns_ = -1;  // since when none is live
   uint32_t workers_lost_ = 0;
-  bool told_newer_chief_ = false;
   std::vector<OutputMetrics> recent_;    // since the last snapshot
   std::vector<OutputMetrics> observed_;  // in this epoch
   int64_t progress_at_ns_ = 0;
@@ -230,10 +285,11 @@ Error interrupted(int signal, bool saved);
 
 template <typename Visit>
 void ChiefCore::for_each_owner(Visit&& visit) {
-  for (uint32_t owner = 0; owner < owners_.size(); ++owner) {
-    Member* member = members_.find(wire::Role::kPs, owners_[owner].first, owners_[owner].second);
-    DP_CHECK(member != nullptr, owner);
-    visit(owner, *member);
+  const std::vector<wire::Owner>& owners = ownership_.view().owners;
+  for (uint32_t owner = 0; owner < owners.size(); ++owner) {
+    Member* member =
+        members_.find(wire::Role::kPs, owners[owner].incarnation, owners[owner].thread);
+    if (member != nullptr && !member->left) visit(owner, *member);
   }
 }
 

@@ -110,10 +110,13 @@ void ChiefCore::log_lease(const Member& member, const wire::Lease& lease, bool b
 
 void ChiefCore::on_shard_progress(Member& member, const wire::ShardProgress& progress) {
   const uint32_t shard = progress.lease.shard.shard;
-  if (!leasing() || !table_.covers(progress.lease)) {
+  if (phase_ == Phase::kGathering || phase_ == Phase::kAdopting) return;  // not known yet
+  if (!working() || !table_.covers(progress.lease)) {
     if (!progress.ended) send(member, wire::LeaseRevoked{progress.lease});
     return;
   }
+  // A lease that a chief before this one gave: its worker goes on with it.
+  if (claimed_ && stop_signal_ == 0) table_.take_up(now_ns_, member.incarnation(), progress.lease);
   const bool holds = table_.holds(member.incarnation(), progress.lease);
   if (progress.ended && progress.lease.purpose == wire::Purpose::kTrain) {
     // True whoever says it: every partition has the end part. (The round asks them anyway.)
@@ -183,7 +186,7 @@ void ChiefCore::on_shard_failed(Member& member, const wire::ShardFailed& failed)
   Error error{failed.code, failed.what, failed.where, failed.hint, failed.id};
   const bool of_worker =
       failed.lease.attempt == 0;  // not at a shard: the worker itself can not go on
-  if (!of_worker && !(leasing() && table_.holds(member.incarnation(), failed.lease))) return;
+  if (!of_worker && !(working() && table_.holds(member.incarnation(), failed.lease))) return;
   if (is_deterministic(failed.code)) {
     log(event("shard_failed")
             .add("worker", member.hello.index)

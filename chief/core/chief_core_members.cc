@@ -3,7 +3,6 @@
 #include <set>
 
 #include "chief/core/chief_core.h"
-#include "chief/core/placement.h"
 
 namespace downpour::chief {
 
@@ -13,6 +12,13 @@ constexpr uint32_t kIndexMax = 1U << 16;  // an index asked for above it is refu
 constexpr uint32_t kThreadsMax = 1024;    // the same for a ps core's number
 constexpr size_t kTextBytesMax = 1024;    // of host, build and endpoint
 
+Error index_taken(const char* role, const Member& by) {
+  return {ErrorCode::kUnavailable,
+          str(role, " ", by.hello.index, " is taken by ", by.full_name()),
+          {},
+          "choose another --index, or leave it out"};
+}
+
 }  // namespace
 
 void ChiefCore::on_hello(PeerKey peer, const wire::Hello& hello, RequestId request) {
@@ -21,12 +27,14 @@ void ChiefCore::on_hello(PeerKey peer, const wire::Hello& hello, RequestId reque
   }
   Result<Member*> admitted = admit(peer, hello);
   if (!admitted) return refuse(peer, admitted.error(), request);
+  if (*admitted == nullptr) return;  // it asks again, and is answered once the other has shown itself
   Member& member = **admitted;
   welcome(member, request);
   if (const wire::Body* waiting = outbox_.find(member)) {
     send(member, *waiting, RequestId{++last_request_});
   }
-  if (phase_ == Phase::kGathering) place();
+  if (phase_ == Phase::kGathering) return place();
+  if (member.is_ps()) restore();
 }
 
 Result<Member*> ChiefCore::admit(PeerKey peer, wire::Hello hello) {
@@ -49,7 +57,10 @@ Result<Member*> ChiefCore::admit(PeerKey peer, wire::Hello hello) {
           members_.find(hello.role, hello.incarnation, hello.thread)) {  // again: the same answer
     if (known->peer != peer) members_.rebind(*known, peer);
     known->heard_ns = now_ns_;
+    known->hello.claims = std::move(hello.claims);
+    const bool was_away = known->silent || known->left;
     known->silent = known->left = false;
+    if (was_away && known->is_ps()) regain(*known);
     return known;
   }
   if (members_.find(peer) != nullptr) {
@@ -63,6 +74,21 @@ Result<Member*> ChiefCore::admit(PeerKey peer, wire::Hello hello) {
                                        : admit_worker(peer, std::move(hello));
 }
 
+/// Another process asks for a member's index. A member that lives speaks within two heartbeats; one
+/// that does not has been started anew, or is stuck: the newer takes its place.
+ChiefCore::Clash ChiefCore::clash(Member& old, const wire::Hello& hello) {
+  if (old.left || now_ns_ - old.heard_ns > config_.lease_ns) return Clash::kReplaced;
+  if (old.contender != hello.incarnation) {
+    old.contender = hello.incarnation;
+    old.contended_ns = now_ns_;
+    return Clash::kWait;
+  }
+  if (old.heard_ns > old.contended_ns + config_.heartbeat_ns) return Clash::kRefused;
+  const int64_t patience_ns = std::min(config_.lease_ns, 4 * config_.heartbeat_ns);
+  const int64_t quiet_ns = now_ns_ - std::max(old.heard_ns, old.contended_ns);
+  return quiet_ns > patience_ns ? Clash::kReplaced : Clash::kWait;
+}
+
 Result<Member*> ChiefCore::admit_ps(PeerKey peer, wire::Hello hello) {
   if (hello.endpoint.empty())
     return Error{ErrorCode::kMalformed, "a ps said Hello without its endpoint"};
@@ -71,7 +97,7 @@ Result<Member*> ChiefCore::admit_ps(PeerKey peer, wire::Hello hello) {
         [&](const Member& m) { return m.is_ps() && m.incarnation() == hello.incarnation; });
     std::set<uint32_t> taken;
     for (const Member& m : members_) {
-      if (m.is_ps() && (m.live() || owner_of(m))) taken.insert(m.hello.index);
+      if (m.is_ps() && m.live()) taken.insert(m.hello.index);
     }
     hello.index = 0;
     if (sibling != nullptr) {
@@ -80,37 +106,36 @@ Result<Member*> ChiefCore::admit_ps(PeerKey peer, wire::Hello hello) {
       while (taken.contains(hello.index)) ++hello.index;
     }
   }
-  Member* other = members_.find_if([&](const Member& m) {
-    return m.is_ps() && m.hello.index == hello.index && m.incarnation() != hello.incarnation &&
-           !m.left;
-  });
-  if (other != nullptr && now_ns_ - other->heard_ns <= config_.lease_ns) {
-    return Error{ErrorCode::kUnavailable,
-                 str("ps ", hello.index, " is taken by ", other->full_name()),
-                 {},
-                 "choose another --index, or leave it out"};
+  std::vector<Member*> others;  // the cores of the process that has this index
+  for (Member& m : members_) {
+    if (m.is_ps() && m.hello.index == hello.index && m.incarnation() != hello.incarnation)
+      others.push_back(&m);
   }
-  if (other != nullptr && owner_of(*other)) {
-    fail(Error{ErrorCode::kPeersLost,
-               str(other->full_name(), " was lost with its partitions: it was started anew"),
-               other->hello.endpoint, "run the job again: it goes on from the newest checkpoint"});
-    return Error{ErrorCode::kUnavailable, "the job has ended"};
+  for (Member* other : others) {
+    const Clash result = clash(*other, hello);
+    if (result == Clash::kWait) return nullptr;
+    if (result == Clash::kRefused) return index_taken("ps", *other);
   }
-  if (Member* old = members_.find(wire::Role::kPs, hello.index, hello.thread)) replace(*old);
-  if (phase_ != Phase::kGathering) {
+  for (Member* other : others) {
+    lose(*other, "it was started anew");
+    replace(*other);
+  }
+  const bool placed = phase_ != Phase::kGathering;
+  Member& member =
+      members_.add(Member{.hello = std::move(hello), .peer = peer, .heard_ns = now_ns_});
+  if (placed && ownership_.whole()) {
     notice(NoticeLevel::kInfo,
-           str("ps ", hello.index, " came after the partitions were placed: it stays idle"));
+           str(member.name(), " came after the partitions were placed: it stays idle"));
   }
-  return &members_.add(Member{.hello = std::move(hello), .peer = peer, .heard_ns = now_ns_});
+  return &member;
 }
 
 Result<Member*> ChiefCore::admit_worker(PeerKey peer, wire::Hello hello) {
-  const auto silence_ns = [&](const Member& m) { return now_ns_ - m.heard_ns; };
   if (hello.index == UINT32_MAX) {
     // A worker that is merely paused keeps its index for a while, so that it can go on when it
     // wakes.
     const auto is_gone = [&](const Member& m) {
-      return m.left || silence_ns(m) > config_.member_silence_ns;
+      return m.left || now_ns_ - m.heard_ns > config_.member_silence_ns;
     };
     for (hello.index = 0;; ++hello.index) {
       const Member* old = members_.find(wire::Role::kWorker, hello.index, 0);
@@ -118,12 +143,9 @@ Result<Member*> ChiefCore::admit_worker(PeerKey peer, wire::Hello hello) {
     }
   }
   if (Member* old = members_.find(wire::Role::kWorker, hello.index, 0)) {
-    if (!old->left && silence_ns(*old) <= config_.lease_ns) {
-      return Error{ErrorCode::kUnavailable,
-                   str("worker ", hello.index, " is taken by ", old->full_name()),
-                   {},
-                   "choose another --index, or leave it out"};
-    }
+    const Clash result = clash(*old, hello);
+    if (result == Clash::kWait) return nullptr;
+    if (result == Clash::kRefused) return index_taken("worker", *old);
     replace(*old);
   }
   had_worker_ = true;
@@ -150,7 +172,7 @@ void ChiefCore::welcome(Member& member, RequestId request) {
                      .heartbeat_ns = config_.heartbeat_ns,
                      .lease_ns = config_.lease_ns},
        request);
-  if (published_) send(member, view_);
+  if (ownership_.published()) send(member, ownership_.view());
 }
 
 void ChiefCore::refuse(PeerKey peer, const Error& error, RequestId request) {
@@ -179,28 +201,35 @@ void ChiefCore::on_goodbye(Member& member, wire::Goodbye&& goodbye) {
   member.left = true;
   outbox_.answered(member);
   log(event("goodbye").add("who", member.name()));
-  if (ending()) {
-    const bool waiting = members_.count([](const Member& m) { return m.live(); }) > 0;
-    if (!waiting && !finished()) finish();
-    return;
-  }
+  if (ending()) return finish_if_alone();
   if (member.is_worker()) {
     notice(NoticeLevel::kInfo, str(member.full_name(), " left"));
     take_back_leases(member, false);
-  } else if (owner_of(member)) {
-    fail(Error{ErrorCode::kPeersLost, str(member.full_name(), " left with its partitions"),
-               member.hello.endpoint, "run the job again: it goes on from the newest checkpoint"});
+  } else {
+    lose(member, "it ended");
   }
 }
 
-// ---- placing
-// --------------------------------------------------------------------------------------------------
-
-std::optional<uint32_t> ChiefCore::owner_of(const Member& member) const {
-  const auto it = std::find(owners_.begin(), owners_.end(),
-                            std::pair(member.incarnation(), member.hello.thread));
-  if (it == owners_.end() || !member.is_ps()) return std::nullopt;
-  return uint32_t(it - owners_.begin());
+void ChiefCore::on_process_ended(int64_t now_ns, const EndedProcess& ended, Effects& effects) {
+  if (finished()) return;
+  const Turn turn(*this, now_ns, effects);
+  for (Member& member : members_) {
+    if (member.left || member.hello.role != ended.role || member.hello.index != ended.index ||
+        member.hello.pid != ended.pid) {
+      continue;
+    }
+    member.left = true;  // whoever comes in its place need not wait
+    outbox_.answered(member);
+    log(event("process_ended").add("who", member.name()).add("pid", ended.pid));
+    if (ending()) continue;
+    if (member.is_worker()) {
+      if (!std::exchange(member.silent, true)) ++workers_lost_;
+      take_back_leases(member, true);
+    } else {
+      lose(member, "its process ended");
+    }
+  }
+  if (phase_ == Phase::kStopping) finish_if_alone();
 }
 
 std::string ChiefCore::missing_ps() const {
@@ -211,59 +240,6 @@ std::string ChiefCore::missing_ps() const {
   return str(members_.ps_live(), " of ", config_.ps_cores_expected, " ps cores came within ",
              config_.start_timeout_ns / kSecond, " s", here.empty() ? "" : " (here: ", here,
              here.empty() ? "" : ")");
-}
-
-void ChiefCore::place() {
-  std::vector<const Member*> cores;
-  for (const Member& m : members_) {
-    if (m.is_ps() && m.live()) cores.push_back(&m);
-  }
-  if (cores.size() < config_.ps_cores_expected || stop_signal_ != 0) return;
-  std::sort(cores.begin(), cores.end(), [](const Member* a, const Member* b) {
-    return std::pair(a->hello.index, a->hello.thread) < std::pair(b->hello.index, b->hello.thread);
-  });
-  std::vector<wire::Owner> owners;
-  for (const Member* m : cores) {
-    owners.push_back({m->hello.index, m->hello.thread, m->incarnation(), m->hello.endpoint});
-    owners_.emplace_back(m->incarnation(), m->hello.thread);
-  }
-  view_ = make_view({config_.term, 1}, std::move(owners), config_.partition_bits);
-  adopted_.assign(owners_.size(), false);
-  const ResumeState none;
-  const ResumeState& from = config_.resume ? *config_.resume : none;
-  auto adopts = make_adopts(view_, from.sealed_epochs, from.folder, from.images);
-  if (!adopts) return fail(std::move(adopts).error());
-  enter(Phase::kAdopting);
-  for_each_owner(
-      [&](uint32_t owner, const Member& member) { ask(member, std::move((*adopts)[owner])); });
-}
-
-void ChiefCore::on_adopted(Member& member, const wire::Adopted& adopted) {
-  const auto owner = owner_of(member);
-  if (phase_ != Phase::kAdopting || !owner || adopted.since != view_.id || adopted_[*owner]) return;
-  if (!adopted.ok) {
-    return fail(
-        Error{ErrorCode::kBadData,
-              str(member.full_name(), " could not take up its partitions: ", adopted.error),
-              config_.resume ? config_.resume->folder : std::string(),
-              config_.resume ? "an older checkpoint may be whole; --fresh starts anew" : ""});
-  }
-  adopted_[*owner] = true;
-  outbox_.answered(member);
-  if (std::all_of(adopted_.begin(), adopted_.end(), [](bool done) { return done; })) publish_view();
-}
-
-void ChiefCore::publish_view() {
-  published_ = true;
-  log(event("view")
-          .add("term", view_.id.term)
-          .add("n", view_.id.n)
-          .add("ps_cores", owners_.size())
-          .add("partitions", view_.partitions.size()));
-  for (const Member& member : members_) {
-    if (!member.left) send(member, view_);
-  }
-  begin_work();
 }
 
 }  // namespace downpour::chief

@@ -13,8 +13,10 @@ namespace downpour::chief {
 void ChiefCore::begin_work() {
   if (config_.mode == wire::Purpose::kEval) return begin_evaluation();
   if (config_.mode == wire::Purpose::kPredict) return begin_prediction();
-  // Partitions that come from a checkpoint may hold part of the epoch: they are asked first.
-  begin_epoch(config_.resume.has_value() && !config_.resume->images.empty());
+  if (epochs_complete_ >= config_.job.train.epochs) return begin_evaluation();
+  // Partitions that come from a checkpoint or an earlier chief may hold part of the epoch: they are
+  // asked first.
+  begin_epoch(claimed_ || !published_images_.empty());
 }
 
 void ChiefCore::open_pass(const wire::Lease& pattern, const std::vector<plan::ShardRange>& ranges) {
@@ -28,6 +30,16 @@ void ChiefCore::open_pass(const wire::Lease& pattern, const std::vector<plan::Sh
 }
 
 void ChiefCore::begin_epoch(bool survey) {
+  open_epoch();
+  if (!survey) return enter(Phase::kTraining);
+  surveyed_phase_ = Phase::kTraining;
+  survey_epoch_ = epoch_;
+  enter(Phase::kSurveying);
+  begin_round();
+}
+
+void ChiefCore::open_epoch() {
+  epochs_begun_ = std::max(epochs_begun_, epoch_ + 1);
   const Totals t = totals();
   epoch_had_it_ = t.had_it;
   epoch_gaps_ = t.gaps;
@@ -41,11 +53,6 @@ void ChiefCore::begin_epoch(bool survey) {
           .add("epoch", epoch_)
           .add("shards", table_.shard_count())
           .add("bytes", bytes_total_));
-  if (survey) {
-    enter(Phase::kSurveying);
-    return begin_round();
-  }
-  enter(Phase::kTraining);
 }
 
 const plan::ShardRange& ChiefCore::range_of(uint32_t shard) const {
@@ -83,8 +90,10 @@ void ChiefCore::check_pass_end() {
 
 void ChiefCore::begin_round() {
   round_at_ns_ = 0;
-  round_ = CompletionRound(++last_round_, epoch_, table_.shard_count(), view_);
-  log(event("round").add("round", last_round_).add("epoch", epoch_));
+  if (!ownership_.whole()) return;  // begun when every partition has an owner again
+  const uint32_t epoch = phase_ == Phase::kSurveying ? survey_epoch_ : epoch_;
+  round_ = CompletionRound(++last_round_, epoch, train_shards(), ownership_.view());
+  log(event("round").add("round", last_round_).add("epoch", epoch));
   for_each_owner([&](uint32_t, const Member& member) { ask(member, round_.request()); });
 }
 
@@ -99,7 +108,7 @@ void ChiefCore::on_status(Member& member, wire::StatusReply&& reply) {
     case CompletionRound::Verdict::kFailed:
       return fail(Error{ErrorCode::kBadData, str(member.name(), ": ", why)});
     case CompletionRound::Verdict::kVoid:
-      send(member, view_);  // it may have missed it
+      send(member, ownership_.view());  // it may have missed it
       return void_round(str(member.name(), ": ", why));
     case CompletionRound::Verdict::kTaken:
       break;
@@ -111,7 +120,7 @@ void ChiefCore::on_status(Member& member, wire::StatusReply&& reply) {
 /// Ownership is not what the round was asked under: nothing of it counts.
 void ChiefCore::void_round(const std::string& why) {
   log(event("round_void").add("round", round_.round()).add("why", why));
-  outbox_.clear();
+  outbox_.drop<wire::StatusRequest>();
   if (++void_rounds_ >= config_.void_rounds_max) {
     return fail(
         Error{ErrorCode::kPeersLost, str("epoch ", epoch_, " can not be completed: ", why)});
@@ -123,27 +132,12 @@ void ChiefCore::end_round() {
   Result<RoundOutcome> outcome = round_.judge();
   if (!outcome) return fail(std::move(outcome).error());
   void_rounds_ = 0;
+  if (phase_ == Phase::kSurveying) return end_survey(*outcome);
   if (outcome->lacking.empty()) return complete_epoch(*outcome);
-  std::vector<bool> lacking(table_.shard_count());
-  for (const LackingShard& shard : outcome->lacking) {
-    lacking[shard.shard] = true;
-    table_.reopen(shard.shard, shard.first_batch);
-  }
-  bytes_ended_ = 0;
-  for (uint32_t shard = 0; shard < table_.shard_count(); ++shard) {
-    if (lacking[shard]) continue;
-    table_.end(shard);
-    bytes_ended_ += range_of(shard).end - range_of(shard).begin;
-  }
-  log(event("round_lacking")
-          .add("round", round_.round())
-          .add("shards", outcome->lacking.size())
-          .add("first", outcome->lacking.front().shard));
-  if (phase_ == Phase::kCompleting) {
-    notice(NoticeLevel::kWarning,
-           str("of epoch ", epoch_, " ", outcome->lacking.size(), " of ", table_.shard_count(),
-               " shards are not whole at every partition: leased again"));
-  }
+  take_lacking(*outcome);
+  notice(NoticeLevel::kWarning,
+         str("of epoch ", epoch_, " ", outcome->lacking.size(), " of ", table_.shard_count(),
+             " shards are not whole at every partition: leased again"));
   enter(Phase::kTraining);
 }
 
@@ -220,7 +214,8 @@ void ChiefCore::begin_evaluation() {
 }
 
 void ChiefCore::on_eval_report(Member& member, wire::EvalReport&& report) {
-  if (phase_ != Phase::kEvaluating || !table_.covers(report.lease)) return;
+  // Also during a survey: if the epoch is still whole, so is what was measured of it.
+  if (!working() || !table_.covers(report.lease)) return;
   const uint32_t shard = report.lease.shard.shard;
   if (table_.entry(shard).state == ShardState::kEnded) return;  // the first report counts
   if (report.outputs.size() != config_.job.model.outputs.size()) {

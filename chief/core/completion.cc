@@ -10,7 +10,7 @@ CompletionRound::CompletionRound(uint64_t round, uint32_t epoch, uint32_t shards
 
 CompletionRound::Verdict CompletionRound::take(uint32_t owner, wire::StatusReply&& reply,
                                                std::string& why) {
-  DP_CHECK(owner < replies_.size(), owner, replies_.size());
+  if (owner >= replies_.size()) return Verdict::kIgnored;  // no round is under way
   if (reply.round != round_ || reply.epoch != epoch_ || replies_[owner]) return Verdict::kIgnored;
   if (!reply.failure.empty()) {
     why = reply.failure;

@@ -81,7 +81,11 @@ struct ChiefConfig {
 
   int64_t heartbeat_ns = kSecond;
   int64_t lease_ns = 3 * kSecond;            // a worker silent for longer loses its leases
-  int64_t member_silence_ns = 10 * kSecond;  // a ps silent for longer fails the job
+  int64_t member_silence_ns = 10 * kSecond;  // a ps silent for longer is lost
+  int64_t ps_wait_ns = 30 * kSecond;   // for a lost ps; then its partitions are given to others
+  int64_t ps_none_ns = 60 * kSecond;   // without any ps; then the job fails
+  int64_t adopt_timeout_ns = 600 * kSecond;  // for a ps to load its partitions; then the job fails
+  int64_t claims_wait_ns = 2 * kSecond;  // a new chief, for ps that hold partitions to say so
   int64_t lease_idle_ns =
       10 * kSecond;  // a lease without a word for longer is taken back (a lost grant or report)
   int64_t lease_stall_ns = 60 * kSecond;     // words but no batch acknowledged for longer: the same
@@ -121,6 +125,13 @@ struct PublishManifest {
   std::vector<Evaluation> evaluations;
 };
 
+/// A process of this machine that has ended, as whoever started it knows.
+struct EndedProcess {
+  wire::Role role = wire::Role::kPs;
+  uint32_t index = 0;
+  uint32_t pid = 0;
+};
+
 /// One line, without newline, for the run's append-only event file.
 struct AppendEvent {
   std::string line;
@@ -129,7 +140,7 @@ struct AppendEvent {
 enum class Phase : uint8_t {
   kGathering,  // waiting for ps
   kAdopting,   // ps load or make their partitions
-  kSurveying,  // resumed: asking what of the epoch is done already
+  kSurveying,  // asking the partitions what of an epoch they have: a run goes on, or some rolled back
   kTraining,
   kCompleting,  // a completion round
   kEvaluating,
@@ -208,6 +219,7 @@ struct JobSummary {
   uint32_t attempts_repeated = 0;  // leases beyond the first of each shard, backups among them
   uint32_t backups = 0;            // second leases on what a straggler held
   uint32_t workers_lost = 0;
+  uint32_t ps_lost = 0;  // processes, as often as each was
   uint64_t pulled_bytes = 0, pushed_bytes = 0, read_bytes = 0;
   std::vector<uint64_t> staleness;
   std::vector<ProcessPeak> processes;  // by role and index

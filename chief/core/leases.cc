@@ -20,6 +20,19 @@ std::optional<wire::Lease> LeaseTable::grant(int64_t now_ns, Incarnation worker,
   return lease_of(shard, hand_out(now_ns, shard, worker));
 }
 
+bool LeaseTable::take_up(int64_t now_ns, Incarnation worker, const wire::Lease& lease) {
+  if (!covers(lease)) return false;
+  const uint32_t shard = lease.shard.shard;
+  ShardEntry& entry = entries_[shard];
+  if (entry.state != ShardState::kFree || entry.attempt > 0) return false;
+  free_.erase(shard);
+  ++leased_count_;
+  entry.state = ShardState::kLeased;
+  entry.attempt = std::max(1U, lease.attempt) - 1;
+  hand_out(now_ns, shard, worker);
+  return true;
+}
+
 wire::Lease LeaseTable::back_up(int64_t now_ns, uint32_t shard, Incarnation worker) {
   const ShardEntry& entry = entries_[shard];
   DP_CHECK(entry.state == ShardState::kLeased && entry.holders.size() < kHoldersMax, shard);
@@ -115,6 +128,7 @@ void LeaseTable::reopen(uint32_t shard, uint32_t first_batch) {
   ShardEntry& entry = entries_[shard];
   entry.first_batch = entry.batches_acked = first_batch;
   entry.bytes_done = 0;
+  for (Holder& holder : entry.holders) holder.batches_acked = first_batch;
   if (entry.state != ShardState::kEnded) return;
   --ended_count_;
   first_open_ = std::min(first_open_, shard);

@@ -54,6 +54,10 @@ class LeaseTable {
   /// The first free shard below `limit`, now in this worker's hands; none if there is none.
   std::optional<wire::Lease> grant(int64_t now_ns, Incarnation worker, uint32_t limit = UINT32_MAX);
 
+  /// A worker speaks of a lease that another chief gave. If the shard was never leased here and has
+  /// not ended, it is in that worker's hands.
+  bool take_up(int64_t now_ns, Incarnation worker, const wire::Lease& lease);
+
   /// A second lease on a shard that one other worker holds, to be taken up where that one is.
   wire::Lease back_up(int64_t now_ns, uint32_t shard, Incarnation worker);
 

@@ -20,6 +20,8 @@ struct Member {
   wire::Heartbeat last;
   RequestId granted{};  // worker: the request that `grant` answered
   wire::LeaseGrant grant;
+  Incarnation contender{};    // asks for this member's index, since then
+  int64_t contended_ns = 0;
 
   bool is_worker() const { return hello.role == wire::Role::kWorker; }
   bool is_ps() const { return hello.role == wire::Role::kPs; }

@@ -22,8 +22,27 @@ class Outbox {
   }
   void answered(const Member& by) { waiting_.erase(key_of(by)); }
   void clear() { waiting_.clear(); }
+  /// Forgets all requests of one kind.
+  template <typename Body>
+  void drop() {
+    std::erase_if(waiting_,
+                  [](const auto& entry) { return std::holds_alternative<Body>(entry.second.body); });
+  }
+  /// Whether anyone still owes the answer to a request of this kind.
+  template <typename Body>
+  bool waits() const {
+    return std::any_of(waiting_.begin(), waiting_.end(), [](const auto& entry) {
+      return std::holds_alternative<Body>(entry.second.body);
+    });
+  }
   bool empty() const { return waiting_.empty(); }
   bool waits_for(const Member& to) const { return waiting_.contains(key_of(to)); }
+  /// The same for requests of one kind.
+  template <typename Body>
+  bool waits_for(const Member& to) const {
+    const wire::Body* body = find(to);
+    return body != nullptr && std::holds_alternative<Body>(*body);
+  }
 
   /// send(role, incarnation, thread, body) for every request that is due, with doubled waits up to
   /// eight times the first.

@@ -4,52 +4,31 @@
 
 namespace downpour::chief {
 
-wire::View make_view(ViewId id, std::vector<wire::Owner> owners, uint32_t partition_bits) {
-  DP_CHECK(!owners.empty());
-  DP_CHECK(partition_bits >= 1 && partition_bits <= 16, partition_bits);
-  const uint64_t partitions = uint64_t(1) << partition_bits;
-  const uint64_t used = std::min<uint64_t>(owners.size(), partitions);
-  wire::View view{.id = id, .owners = std::move(owners), .partitions = {}};
-  view.partitions.reserve(partitions);
-  for (uint64_t p = 0; p < partitions; ++p) {
-    view.partitions.push_back({.owner = uint32_t(p * used / partitions), .since = id});
+std::vector<std::vector<PartitionId>> even_ranges(uint32_t partitions, uint32_t cores) {
+  DP_CHECK(cores > 0);
+  std::vector<std::vector<PartitionId>> ranges(cores);
+  const uint64_t used = std::min(cores, partitions);
+  for (uint32_t p = 0; p < partitions; ++p) {
+    ranges[size_t(p * used / partitions)].push_back(PartitionId(p));
   }
-  return view;
+  return ranges;
 }
 
-Result<std::vector<wire::Adopt>> make_adopts(const wire::View& view, uint32_t sealed_epochs,
-                                             const std::string& folder,
-                                             const std::vector<wire::ImageRef>& images) {
-  std::vector<wire::Adopt> adopts(view.owners.size());
-  for (wire::Adopt& adopt : adopts) {
-    adopt.since = view.id;
-    adopt.sealed_epochs = sealed_epochs;
-    if (!images.empty()) adopt.folder = folder;
+Result<std::vector<wire::ImageRef>> order_images(std::vector<wire::ImageRef> images,
+                                                 uint32_t partitions) {
+  if (images.empty()) return images;
+  std::sort(images.begin(), images.end(),
+            [](const auto& a, const auto& b) { return a.partition < b.partition; });
+  for (uint32_t p = 0; p < std::max<size_t>(partitions, images.size()); ++p) {
+    if (p < partitions && p < images.size() && raw(images[p].partition) == p) continue;
+    const bool missing = p >= images.size() || raw(images[p].partition) > p;
+    return Error{ErrorCode::kBadData,
+                 missing && p < partitions
+                     ? str("the checkpoint has no image of partition ", p)
+                     : str("the checkpoint names partition ", images[p].partition,
+                           " twice or beyond the ", partitions, " of this job")};
   }
-  for (uint32_t p = 0; p < view.partitions.size(); ++p) {
-    adopts[view.partitions[p].owner].partitions.push_back(PartitionId(p));
-  }
-  if (images.empty()) return adopts;
-
-  std::vector<const wire::ImageRef*> by_partition(view.partitions.size());
-  for (const wire::ImageRef& image : images) {
-    const uint32_t p = raw(image.partition);
-    if (p >= by_partition.size() || by_partition[p] != nullptr) {
-      return Error{ErrorCode::kBadData,
-                   str("the checkpoint names partition ", p, " twice or beyond the ",
-                       by_partition.size(), " of this job"),
-                   folder};
-    }
-    by_partition[p] = &image;
-  }
-  for (uint32_t p = 0; p < by_partition.size(); ++p) {
-    if (by_partition[p] == nullptr) {
-      return Error{ErrorCode::kBadData, str("the checkpoint has no image of partition ", p),
-                   folder};
-    }
-    adopts[view.partitions[p].owner].images.push_back(*by_partition[p]);
-  }
-  return adopts;
+  return images;
 }
 
 namespace {

@@ -9,15 +9,14 @@
 
 namespace downpour::chief {
 
-/// Contiguous ranges of 2^partition_bits partitions, as even as can be, to the owners in their
-/// order. With more owners than partitions the last ones own none. `since` is the view's id.
-wire::View make_view(ViewId id, std::vector<wire::Owner> owners, uint32_t partition_bits);
+/// Contiguous ranges of `partitions`, as even as can be, one a core. With more cores than
+/// partitions the last ones get none.
+std::vector<std::vector<PartitionId>> even_ranges(uint32_t partitions, uint32_t cores);
 
-/// What to tell each owner of `view` to hold, in the order of view.owners. `images` empty: all
-/// start empty. Error kBadData: the images do not name each partition exactly once.
-Result<std::vector<wire::Adopt>> make_adopts(const wire::View& view, uint32_t sealed_epochs,
-                                             const std::string& folder,
-                                             const std::vector<wire::ImageRef>& images);
+/// A checkpoint's images by partition; none stay none. Error kBadData: they do not name each
+/// partition exactly once.
+Result<std::vector<wire::ImageRef>> order_images(std::vector<wire::ImageRef> images,
+                                                 uint32_t partitions);
 
 /// Puts the images that all owners saved in order. Error kMalformed: a partition missing, twice or
 /// not its sender's, or a file name that is no plain name.

@@ -24,6 +24,14 @@ enum class Purpose : uint8_t { kTrain, kEval, kPredict };
 
 // ---- membership: control sockets, ps core or worker <-> chief -------------------------------------------------
 
+/// A partition that a ps core holds, for whoever is chief.
+struct PartitionClaim {
+  PartitionId partition{};
+  ViewId since;                     // as its Adopt said
+  uint32_t sealed_epochs = 0;
+  bool operator==(const PartitionClaim&) const = default;
+};
+
 /// First message on a control socket, and again after silence. A ps process sends one for each of its cores.
 struct Hello {
   Role role = Role::kWorker;
@@ -35,6 +43,7 @@ struct Hello {
   uint32_t pid = 0;
   uint32_t threads = 0;             // compute threads (worker)
   std::string endpoint;             // ps: where this core answers pulls and pushes
+  std::vector<PartitionClaim> claims;  // ps: what it holds, ascending; a new chief goes on with it
   bool operator==(const Hello&) const = default;
 };
 

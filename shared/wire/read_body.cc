@@ -193,6 +193,12 @@ void read(schema::Hello::Reader in, Hello& out, Checks& checks) {
   out.build = text(in.getBuild());
   out.host = text(in.getHost());
   out.endpoint = text(in.getEndpoint());
+  read_list(in.getClaims(), kPartitionsMax, "too many claims", out.claims, checks,
+            [&](auto from, PartitionClaim& to) {
+              to = {read_partition(from.getPartition(), checks),
+                    {from.getSinceTerm(), from.getSinceN()},
+                    from.getSealedEpochs()};
+            });
   checks.require(out.incarnation != Incarnation{}, "no incarnation");
 }
 

@@ -145,6 +145,14 @@ void write(const Hello& in, schema::Hello::Builder out) {
   out.setBuild(text(in.build));
   out.setHost(text(in.host));
   out.setEndpoint(text(in.endpoint));
+  write_list(
+      in.claims, [&](uint32_t n) { return out.initClaims(n); },
+      [](const PartitionClaim& claim, auto to) {
+        to.setPartition(raw(claim.partition));
+        to.setSinceTerm(claim.since.term);
+        to.setSinceN(claim.since.n);
+        to.setSealedEpochs(claim.sealed_epochs);
+      });
 }
 
 void write(const Welcome& in, schema::Welcome::Builder out) {

@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 
 #include "chief/core/account.h"
-#include "chief/core/placement.h"
 
 namespace downpour::chief {
 namespace {
@@ -11,10 +10,11 @@ namespace {
 using Verdict = CompletionRound::Verdict;
 
 wire::View two_owners() {
-  return make_view(
-      {1, 1},
-      {{.index = 0, .incarnation = Incarnation{1}}, {.index = 1, .incarnation = Incarnation{2}}},
-      2);
+  const auto half = [](uint32_t owner) { return wire::Placement{owner, {1, 1}}; };
+  return {.id = {1, 1},
+          .owners = {{.index = 0, .incarnation = Incarnation{1}},
+                     {.index = 1, .incarnation = Incarnation{2}}},
+          .partitions = {half(0), half(0), half(1), half(1)}};
 }
 
 wire::StatusReply reply_of(uint32_t owner, std::vector<wire::Interval> ended, uint64_t read = 10) {

@@ -107,6 +107,10 @@ class Story {
   void message(int64_t now, const std::string& actor, const Command& c, Effects& effects) {
     const bool ps = actor.starts_with("ps");
     const auto i = uint32_t(std::stoul(actor.substr(ps ? 2 : 6)));
+    if (c.word(2) == "ended" && c.values.contains("pid")) {
+      return core_->on_process_ended(
+          now, {ps ? wire::Role::kPs : wire::Role::kWorker, i, uint32_t(c.number("pid"))}, effects);
+    }
     const PeerKey peer = c.values.contains("peer") ? PeerKey(c.number("peer"))
                          : ps                      ? ps_peer(i)
                                                    : worker_peer(i);
@@ -114,7 +118,8 @@ class Story {
     m.envelope.run = c.number("run", kTestRun);
     m.envelope.view.term = uint32_t(c.number("term"));
     // Heartbeats come from members that know the newest view, unless a story says view=N.
-    if (std::holds_alternative<wire::Heartbeat>(m.body)) m.envelope.view = {1, uint32_t(c.number("view", UINT32_MAX))};
+    if (std::holds_alternative<wire::Heartbeat>(m.body))
+      m.envelope.view = {1, uint32_t(c.number("view", UINT32_MAX))};
     if (c.word(2) == "predict") m.values = Bytes::of(std::vector<float>(c.number("records")));
     core_->on_message(now, peer, std::move(m), effects);
   }
@@ -123,11 +128,17 @@ class Story {
     hello.index = uint32_t(c.number("index", hello.index));
     hello.incarnation = Incarnation(c.number("inc", raw(hello.incarnation)));
     hello.build = c.text("build", hello.build);
+    std::istringstream claims(c.text("claims"));  // "0-2@1.7": partitions [0, 2) since 1.7
+    for (std::string range; std::getline(claims, range, ',');) {
+      const auto end = uint32_t(std::stoul(range.substr(range.find('-') + 1)));
+      for (auto p = uint32_t(std::stoul(range)); p < end; ++p) {
+        hello.claims.push_back({PartitionId(p), parse_view(range.substr(range.find('@') + 1)),
+                                uint32_t(c.number("sealed"))});
+      }
+    }
     return hello;
   }
-  static ViewId view_of(const Command& c, const ViewId& fallback) {
-    const std::string text = c.text("view");
-    if (text.empty()) return fallback;
+  static ViewId parse_view(const std::string& text) {
     return {uint32_t(std::stoul(text)), uint32_t(std::stoul(text.substr(text.find('.') + 1)))};
   }
   static wire::ShardCounts counts_of(const Command& c) {
@@ -144,7 +155,8 @@ class Story {
     const std::string& verb = c.word(2);
     if (verb == "hello") return changed(ps_hello(i), c);
     if (verb == "adopted") {
-      return wire::Adopted{.since = view_, .ok = c.text("error").empty(), .error = c.text("error")};
+      return wire::Adopted{
+          .since = since_[i], .ok = c.text("error").empty(), .error = c.text("error")};
     }
     if (verb == "status") return status(i, c);
     if (verb == "saved") {
@@ -152,8 +164,10 @@ class Story {
                         .ok = c.text("error").empty(),
                         .error = c.text("error"),
                         .rows = 7};
-      for (const PartitionId p : partitions_[i])
-        saved.images.push_back({p, c.text("file", str("ps-", i)), 0, 10, 1});
+      for (uint32_t p = 0; p < view_.partitions.size(); ++p) {
+        if (view_.owners[view_.partitions[p].owner].index != i) continue;
+        saved.images.push_back({PartitionId(p), c.text("file", str("ps-", i)), 0, 10, 1});
+      }
       return saved;
     }
     if (verb == "goodbye") return wire::Goodbye{};
@@ -164,7 +178,7 @@ class Story {
   wire::Body status(uint32_t i, const Command& c) {
     wire::StatusReply reply{.round = c.number("round"),
                             .epoch = uint32_t(c.number("epoch")),
-                            .view = view_of(c, view_),
+                            .view = c.text("view").empty() ? view_.id : parse_view(c.text("view")),
                             .failure = c.text("failure")};
     std::istringstream ended(c.text("ended"));
     uint32_t n = 0;
@@ -178,9 +192,13 @@ class Story {
       reply.open.push_back(
           {uint32_t(std::stoul(open)), uint32_t(std::stoul(open.substr(open.find(':') + 1)))});
     }
-    for (const PartitionId p : partitions_[i]) {
-      reply.partitions.push_back(
-          {.partition = p, .since = view_, .shards_ended = n, .counts = counts_of(c)});
+    for (uint32_t p = 0; p < view_.partitions.size(); ++p) {
+      const wire::Placement& placement = view_.partitions[p];
+      if (view_.owners[placement.owner].index != i) continue;
+      reply.partitions.push_back({.partition = PartitionId(p),
+                                  .since = placement.since,
+                                  .shards_ended = n,
+                                  .counts = counts_of(c)});
     }
     reply.metrics = {{.weight = double(c.number("weight")), .loss = double(c.number("loss"))}};
     return reply;
@@ -232,18 +250,18 @@ class Story {
   }
 
   void remember(const Effects& effects) {
-    for (const auto& [peer, adopt] : sent<wire::Adopt>(effects)) {
-      view_ = adopt.since;
-      partitions_[uint32_t(raw(peer) - 100)] = adopt.partitions;
-    }
+    for (const auto& [peer, adopt] : sent<wire::Adopt>(effects))
+      since_[uint32_t(raw(peer) - 100) % 10] = adopt.since;  // ps 1 comes back as peer 111
+    for (const auto& [peer, view] : sent<wire::View>(effects)) view_ = view;
     for (const auto& [peer, save] : sent<wire::Save>(effects)) checkpoint_ = save.checkpoint;
   }
 
   ChiefConfig config_ = small_config(2);
   bool with_events_ = false;
   std::optional<ChiefCore> core_;
-  ViewId view_, checkpoint_;
-  std::map<uint32_t, std::vector<PartitionId>> partitions_;
+  wire::View view_;
+  ViewId checkpoint_;
+  std::map<uint32_t, ViewId> since_;  // by ps, of its newest Adopt
 };
 
 std::string run_file(const std::filesystem::path& path, std::string& before) {

@@ -167,7 +167,10 @@ class RandomMessages {
                      text(),
                      number(),
                      number(),
-                     text()};
+                     text(),
+                     list([&] {
+                       return PartitionClaim{partition(), view(), number()};
+                     })};
       case Kind::kWelcome:
         return Welcome{number(),
                        text(1),

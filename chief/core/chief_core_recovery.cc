@@ -1,0 +1,337 @@
+// ChiefCore: who holds which partitions, what happens when a ps is lost, and how far back the
+// training goes then.
+#include <algorithm>
+
+#include "chief/core/chief_core.h"
+#include "chief/core/placement.h"
+
+namespace downpour::chief {
+
+namespace {
+
+wire::Owner owner_from(const Member& m) {
+  return {m.hello.index, m.hello.thread, m.incarnation(), m.hello.endpoint};
+}
+
+std::string partitions_text(size_t count) {
+  return str(count, count == 1 ? " partition" : " partitions");
+}
+
+}  // namespace
+
+/// Those that live, by index and core.
+std::vector<Member*> ChiefCore::ps_cores() {
+  std::vector<Member*> cores;
+  for (Member& m : members_) {
+    if (m.is_ps() && m.live()) cores.push_back(&m);
+  }
+  std::sort(cores.begin(), cores.end(), [](const Member* a, const Member* b) {
+    return std::pair(a->hello.index, a->hello.thread) < std::pair(b->hello.index, b->hello.thread);
+  });
+  return cores;
+}
+
+// ---- placing
+// --------------------------------------------------------------------------------------------------
+
+/// Once enough ps are here every partition gets an owner: whoever holds it for an earlier chief,
+/// else by the newest checkpoint.
+void ChiefCore::place() {
+  if (stop_signal_ != 0) return;
+  const std::vector<Member*> cores = ps_cores();
+  const std::vector<Claim> claims = best_claims(cores);
+  const auto claimed = size_t(
+      std::count_if(claims.begin(), claims.end(), [](const Claim& c) { return c.by != nullptr; }));
+  const bool all_came = cores.size() >= config_.ps_cores_expected;
+  if (claimed == 0 && !all_came) return;
+  if (claimed > 0 && claimed < claims.size()) {  // those that hold the rest may be on their way
+    if (claims_ns_ < 0) claims_ns_ = now_ns_;
+    if (now_ns_ - claims_ns_ < (all_came ? config_.claims_wait_ns : config_.ps_wait_ns)) return;
+  }
+  auto images = order_images(std::move(published_images_), ownership_.partition_count());
+  if (!images) {
+    Error error = std::move(images).error();
+    error.where = published_folder_;
+    return fail(std::move(error));
+  }
+  published_images_ = std::move(*images);
+
+  enter(Phase::kAdopting);
+  claimed_ = claimed > 0;
+  std::vector<PartitionId> unclaimed;
+  for (uint32_t p = 0; p < claims.size(); ++p) {
+    if (claims[p].by == nullptr) {
+      unclaimed.push_back(PartitionId(p));
+    } else {
+      ownership_.claim(PartitionId(p), owner_from(*claims[p].by), claims[p].since);
+    }
+  }
+  log(event("place").add("claimed", claimed).add("restored", unclaimed.size()));
+  if (ownership_.ready()) return publish_view();
+  const ViewId since = ownership_.next_since();
+  if (claimed_) return spread(unclaimed, cores, since);
+  const auto ranges = even_ranges(ownership_.partition_count(), uint32_t(cores.size()));
+  for (size_t core = 0; core < cores.size(); ++core) {
+    if (!ranges[core].empty()) adopt(*cores[core], ranges[core], since);
+  }
+}
+
+/// What ps hold for an earlier chief, by partition. Of several claims to a partition the one with
+/// the highest since counts. It must stand at the sealed epochs of the newest checkpoint: one that
+/// stands below is a zombie's, or lost so little that the checkpoint does as well.
+std::vector<ChiefCore::Claim> ChiefCore::best_claims(const std::vector<Member*>& cores) const {
+  std::vector<Claim> best(ownership_.partition_count());
+  for (const Member* core : cores) {
+    for (const wire::PartitionClaim& claim : core->hello.claims) {
+      const uint32_t p = raw(claim.partition);
+      if (p >= best.size() || claim.sealed_epochs != epochs_sealed_) continue;
+      if (claim.since == ViewId{} || claim.since.term >= config_.term) continue;
+      if (best[p].by == nullptr || claim.since > best[p].since) best[p] = {core, claim.since};
+    }
+  }
+  return best;
+}
+
+/// Tells the core to hold these partitions, as the newest checkpoint has them.
+void ChiefCore::adopt(Member& member, std::vector<PartitionId> partitions, ViewId since) {
+  wire::Adopt adopt{.since = since,
+                    .sealed_epochs = epochs_sealed_,
+                    .partitions = std::move(partitions),
+                    .folder = published_images_.empty() ? std::string() : published_folder_,
+                    .images = {}};
+  for (const PartitionId p : adopt.partitions) {
+    if (!published_images_.empty()) adopt.images.push_back(published_images_[raw(p)]);
+  }
+  log(event("adopt")
+          .add("who", member.name())
+          .add("since_n", since.n)
+          .add("partitions", adopt.partitions.size())
+          .add("from_term", published_checkpoint_.term)
+          .add("from_n", published_checkpoint_.n));
+  rolled_back_ = true;
+  ownership_.give(now_ns_, adopt.partitions, owner_from(member), since);
+  ask(member, std::move(adopt));
+}
+
+/// One after another to the core that has the fewest.
+void ChiefCore::spread(const std::vector<PartitionId>& partitions,
+                       const std::vector<Member*>& cores, ViewId since) {
+  std::vector<uint32_t> loads;
+  for (const Member* core : cores) loads.push_back(ownership_.load(ps_key(*core)));
+  std::vector<std::vector<PartitionId>> given(cores.size());
+  for (const PartitionId p : partitions) {
+    const auto least = size_t(std::min_element(loads.begin(), loads.end()) - loads.begin());
+    given[least].push_back(p);
+    ++loads[least];
+  }
+  for (size_t core = 0; core < cores.size(); ++core) {
+    if (!given[core].empty()) adopt(*cores[core], std::move(given[core]), since);
+  }
+}
+
+void ChiefCore::on_adopted(Member& member, const wire::Adopted& adopted) {
+  if (!member.is_ps() || !ownership_.adopting(ps_key(member), adopted.since)) return;
+  if (!adopted.ok) {
+    return fail(Error{
+        ErrorCode::kBadData,
+        str(member.full_name(), " could not take up its partitions: ", adopted.error),
+        published_folder_,
+        published_folder_.empty() ? "" : "an older checkpoint may be whole; --fresh starts anew"});
+  }
+  ownership_.adopted(ps_key(member));
+  outbox_.answered(member);
+  if (ownership_.ready()) publish_view();
+}
+
+void ChiefCore::publish_view() {
+  const wire::View& view = ownership_.publish();
+  log(event("view")
+          .add("term", view.id.term)
+          .add("n", view.id.n)
+          .add("ps_cores", view.owners.size())
+          .add("partitions", view.partitions.size()));
+  for (const Member& member : members_) {
+    if (!member.left) send(member, view);
+  }
+  const bool rolled_back = std::exchange(rolled_back_, false);
+  if (!begun_) {
+    begun_ = true;
+    return begin_work();
+  }
+  interrupt("another view is published");
+  if (rolled_back) {
+    survey();
+  } else {
+    go_on();
+  }
+}
+
+// ---- losing a ps
+// ----------------------------------------------------------------------------------------------
+
+/// A ps core is gone. Its partitions wait for a ps of the same index; nobody else rolls back.
+void ChiefCore::lose(Member& member, const std::string& why) {
+  outbox_.answered(member);
+  const uint32_t partitions = ownership_.lose(ps_key(member), now_ns_);
+  if (partitions == 0) return;
+  if (last_lost_ != member.incarnation()) ++ps_lost_;  // the cores of a process are lost together
+  last_lost_ = member.incarnation();
+  log(event("ps_lost")
+          .add("who", member.name())
+          .add("incarnation", raw(member.incarnation()))
+          .add("partitions", partitions)
+          .add("why", why));
+  emit(Notice{NoticeLevel::kWarning,
+              str(member.full_name(), " was lost: ", why, "; its ", partitions_text(partitions),
+                  " wait for ps ", member.hello.index, " for ", config_.ps_wait_ns / kSecond,
+                  " s, then others take them")});
+  interrupt(str(member.name(), " was lost"));
+  if (ownership_.ready()) publish_view();  // it was the only one that others waited for
+}
+
+/// A ps core that was silent speaks again, and nobody has its partitions yet.
+void ChiefCore::regain(Member& member) {
+  if (ownership_.find(ps_key(member)) > 0 && ownership_.whole()) go_on();
+}
+
+/// Gives partitions without an owner to whoever may have them now: the ps that came back under the
+/// same index, or after a while all others.
+void ChiefCore::restore() {
+  // A checkpoint whose manifest is being written decides what they are restored from.
+  if (ending() || phase_ == Phase::kGathering || publishing()) return;
+  ViewId since;
+  const auto number = [&] { return since == ViewId{} ? since = ownership_.next_since() : since; };
+  for (const Ownership::Lost& lost : ownership_.lost()) {
+    const bool had_owner = lost.was.incarnation != Incarnation{};
+    if (Member* heir = had_owner ? heir_of(lost.was) : nullptr) {
+      if (!ownership_.adopting(ps_key(*heir))) adopt(*heir, lost.partitions, number());
+      continue;
+    }
+    if (had_owner && now_ns_ - lost.lost_ns < config_.ps_wait_ns) continue;
+    std::vector<Member*> cores = ps_cores();
+    std::erase_if(cores, [&](const Member* m) { return ownership_.adopting(ps_key(*m)); });
+    if (cores.empty()) continue;
+    notice(NoticeLevel::kWarning, str("ps ", lost.was.index, " did not come back: its ",
+                                      partitions_text(lost.partitions.size()), " go to other ps"));
+    spread(lost.partitions, cores, number());
+  }
+}
+
+/// A living ps core in the place of one that is gone.
+Member* ChiefCore::heir_of(const wire::Owner& was) {
+  return members_.find_if([&](const Member& m) {
+    return m.is_ps() && m.live() && m.hello.index == was.index && m.hello.thread == was.thread &&
+           m.incarnation() != was.incarnation;
+  });
+}
+
+void ChiefCore::check_ps() {
+  restore();
+  if (ending() || phase_ == Phase::kGathering) return;
+  if (const auto slow = ownership_.adopting_since(now_ns_ - config_.adopt_timeout_ns)) {
+    return fail(Error{ErrorCode::kPeersLost,
+                      str("ps ", slow->index, " did not take up its partitions within ",
+                          config_.adopt_timeout_ns / kSecond, " s"),
+                      slow->endpoint, "run the job again: it goes on from the newest checkpoint"});
+  }
+  if (members_.ps_live() > 0) {
+    no_ps_ns_ = -1;
+    return;
+  }
+  if (no_ps_ns_ < 0) no_ps_ns_ = now_ns_;
+  if (now_ns_ - no_ps_ns_ <= config_.ps_none_ns) return;
+  fail(Error{ErrorCode::kPeersLost,
+             str("no ps is left, and none came back within ", config_.ps_none_ns / kSecond, " s"),
+             {},
+             "run the job again: it goes on from the newest checkpoint"});
+}
+
+// ---- going on, and how far back
+// -------------------------------------------------------------------------------
+
+/// Ownership has changed or is about to: what was asked of all owners together counts no more.
+void ChiefCore::interrupt(const std::string& why) {
+  if (phase_ == Phase::kSurveying || phase_ == Phase::kCompleting) {
+    round_ = CompletionRound();
+    round_at_ns_ = 0;
+    outbox_.drop<wire::StatusRequest>();
+  }
+  abandon_save(why);
+}
+
+/// Every partition has an owner again, and none has rolled back: what waited for that goes on.
+void ChiefCore::go_on() {
+  if (phase_ == Phase::kSurveying || phase_ == Phase::kCompleting) {
+    begin_round();
+  } else if (phase_ == Phase::kSaving) {
+    begin_save();
+  }
+}
+
+/// Some partition has rolled back: asks from the first unsealed epoch on what the partitions have.
+/// Where one lacks something of an epoch that was complete, training goes back to it.
+void ChiefCore::survey() {
+  if (config_.mode != wire::Purpose::kTrain) return go_on();  // nothing was applied since
+  if (phase_ != Phase::kSurveying) {
+    surveyed_phase_ = phase_ == Phase::kCompleting ? Phase::kTraining : phase_;
+  }
+  survey_epoch_ = epochs_sealed_;
+  enter(Phase::kSurveying);
+  survey_next();
+}
+
+void ChiefCore::survey_next() {
+  // Of the epoch in training every partition is asked; of none that is not begun.
+  if (survey_epoch_ < epochs_complete_ || surveyed_phase_ == Phase::kTraining) {
+    return begin_round();
+  }
+  enter(surveyed_phase_);
+  go_on();
+  check_pass_end();
+}
+
+void ChiefCore::end_survey(const RoundOutcome& outcome) {
+  if (outcome.lacking.empty()) {
+    if (survey_epoch_ == epochs_complete_) return complete_epoch(outcome);
+    ++survey_epoch_;
+    return survey_next();
+  }
+  if (survey_epoch_ < epochs_complete_) roll_back_to(survey_epoch_);
+  take_lacking(outcome);
+  enter(Phase::kTraining);
+  check_pass_end();
+}
+
+/// This epoch was complete, and is no more: its account, evaluation and whatever followed are void.
+void ChiefCore::roll_back_to(uint32_t epoch) {
+  notice(NoticeLevel::kWarning,
+         str("epoch ", epoch, " is not whole any more at every partition: its training goes on"));
+  for (const uint32_t shard : table_.leased()) revoke_all(shard);
+  std::erase_if(epochs_, [&](const EpochAccount& e) { return e.epoch >= epoch; });
+  std::erase_if(evaluations_, [&](const Evaluation& e) { return e.epochs_trained > epoch; });
+  epoch_ = epochs_complete_ = epoch;
+  open_epoch();
+}
+
+/// What a valid round has found: shards that some partition lacks are leased, all others have
+/// ended.
+void ChiefCore::take_lacking(const RoundOutcome& outcome) {
+  std::vector<bool> lacking(table_.shard_count());
+  for (const LackingShard& shard : outcome.lacking) {
+    lacking[shard.shard] = true;
+    table_.reopen(shard.shard, shard.first_batch);
+  }
+  bytes_ended_ = 0;
+  for (uint32_t shard = 0; shard < table_.shard_count(); ++shard) {
+    if (lacking[shard]) continue;
+    revoke_all(shard);
+    table_.end(shard);
+    bytes_ended_ += range_of(shard).end - range_of(shard).begin;
+  }
+  log(event("round_lacking")
+          .add("round", round_.round())
+          .add("shards", outcome.lacking.size())
+          .add("first", outcome.lacking.front().shard));
+}
+
+}  // namespace downpour::chief

@@ -1,0 +1,110 @@
+// Ownership: who owns which partition: the view that is published, what has lost its owner, and
+// what is on its way to a new one.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "shared/base/ids.h"
+#include "shared/wire/messages.h"
+
+namespace downpour::chief {
+
+/// A ps core: which process, and which of its cores.
+struct PsKey {
+  Incarnation incarnation{};
+  uint32_t thread = 0;
+  auto operator<=>(const PsKey&) const = default;
+};
+inline PsKey key_of(const wire::Owner& owner) { return {owner.incarnation, owner.thread}; }
+
+/// All partitions of a job as one chief sees them. A partition is given to a core (which is told to
+/// adopt it), and is that core's with the next view that is published, once every core has what it
+/// was given. Until then it is the old owner's, if that one lives.
+class Ownership {
+ public:
+  Ownership(uint32_t term, uint32_t partition_bits);
+
+  /// The newest published view; {term, 0} and empty before the first.
+  const wire::View& view() const { return view_; }
+  bool published() const { return view_.id.n > 0; }
+  uint32_t partition_count() const { return uint32_t(parts_.size()); }
+  /// A view is published under which every partition has an owner that lives, and nothing is on its
+  /// way.
+  bool whole() const;
+  /// The core's number in the published view.
+  std::optional<uint32_t> owner_number(PsKey key) const;
+  /// Whether the core owns a partition, or was given one.
+  bool concerns(PsKey key) const;
+  /// Partitions that it owns or was given.
+  uint32_t load(PsKey key) const;
+
+  /// Before the first view: the core holds this partition, since a view of an earlier term.
+  void claim(PartitionId partition, const wire::Owner& by, ViewId since);
+
+  /// The core is gone: what it owns waits for another, and what it was given goes to another.
+  /// Returns how many partitions that are; 0 where it was known to be gone.
+  uint32_t lose(PsKey key, int64_t now_ns);
+  /// It was not gone after all: what was not given to others meanwhile is its own again. Returns
+  /// how many partitions that are.
+  uint32_t find(PsKey key);
+
+  /// Partitions without a living owner that were not given to anyone.
+  struct Lost {
+    wire::Owner was;  // incarnation 0: nobody's ever
+    int64_t lost_ns = 0;
+    std::vector<PartitionId> partitions;  // ascending
+  };
+  /// By former owner, ascending by (index, thread).
+  std::vector<Lost> lost() const;
+
+  /// A number for giving: never used before in any view, and above all that are published.
+  ViewId next_since() { return {view_.id.term, ++last_n_}; }
+  /// The partitions go to this core. One thing at a time: a core that adopts is given no more.
+  void give(int64_t now_ns, const std::vector<PartitionId>& partitions, const wire::Owner& to,
+            ViewId since);
+  /// Whether the core was given something and does not hold it yet; with `since`, that very thing.
+  bool adopting(PsKey key, std::optional<ViewId> since = {}) const;
+  /// The core holds what it was given.
+  void adopted(PsKey key);
+  /// A core that was given something at `then_ns` or before and does not hold it yet.
+  std::optional<wire::Owner> adopting_since(int64_t then_ns) const;
+  /// There is a view to publish, and every core that was given something holds it.
+  bool ready() const;
+  /// What was given is its new owner's from now on.
+  const wire::View& publish();
+
+ private:
+  struct Core {
+    wire::Owner owner;
+    bool gone = false;
+    int64_t gone_ns = 0;
+  };
+  struct Part {
+    uint32_t owner = UINT32_MAX;  // into cores_
+    ViewId since;
+    uint32_t heir = UINT32_MAX;  // given to
+    ViewId heir_since;
+  };
+  struct Adoption {
+    uint32_t core = 0;
+    ViewId since;
+    int64_t begun_ns = 0;
+    bool done = false;
+  };
+  uint32_t number_of(PsKey key) const;
+  uint32_t enlist(const wire::Owner& owner);
+  bool is_lost(const Part& part) const {
+    return part.heir == UINT32_MAX && (part.owner == UINT32_MAX || cores_[part.owner].gone);
+  }
+
+  wire::View view_;
+  uint32_t last_n_ = 0;
+  std::vector<Core> cores_;  // every core that owns, or was given, something
+  std::vector<Part> parts_;
+  std::vector<Adoption> adoptions_;
+};
+
+}  // namespace downpour::chief
