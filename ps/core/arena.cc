@@ -20,8 +20,18 @@ constexpr size_t kMapFromBytes = 64 * kKiB;
 // Huge pages from here on: below, the last one's untouched part would be a large share of the
 // whole.
 constexpr size_t kHugeFromBytes = 16 * kMiB;
-// How far ahead of the rows in use pages are asked for: what several full pushes can fill.
-constexpr size_t kAheadBytes = 16 * kMiB;
+// How far ahead of the rows in use pages are asked for: what several full pushes can fill, and a
+// share of what is there, since a table that has grown fast is likely to go on.
+constexpr size_t kAheadBytesMin = 16 * kMiB;
+constexpr size_t kAheadBytesMax = 128 * kMiB;
+constexpr size_t kAheadShare = 16;
+// Address space taken for a large table at once, so that its rows never move again. A move waits
+// for whoever is making pages present, and they for it.
+constexpr size_t kReserveBytes = 64 * kGiB;
+
+size_t ahead_bytes(size_t used_bytes) {
+  return std::clamp(used_bytes / kAheadShare, kAheadBytesMin, kAheadBytesMax);
+}
 
 size_t padded_floats(uint32_t row_floats) {
   const size_t bytes = row_floats * sizeof(float);
@@ -30,13 +40,13 @@ size_t padded_floats(uint32_t row_floats) {
   return padded / sizeof(float);
 }
 
-/// Address space of `bytes` that begins at a multiple of a huge page. Not accounted: nothing is
-/// touched yet.
+/// Address space of `bytes` that begins at a multiple of a huge page, or null. Not accounted:
+/// nothing is touched yet.
 void* reserve(size_t bytes) {
   const size_t with_slack = bytes + kHugePageBytes;
   void* const raw = ::mmap(nullptr, with_slack, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  DP_CHECK(raw != MAP_FAILED, "out of memory for table rows: bytes", bytes);
+  if (raw == MAP_FAILED) return nullptr;
   auto* const begin = static_cast<uint8_t*>(raw);
   const size_t misfit = reinterpret_cast<uintptr_t>(begin) % kHugePageBytes;
   uint8_t* const aligned = misfit == 0 ? begin : begin + (kHugePageBytes - misfit);
@@ -76,14 +86,18 @@ void Arena::ensure_slowly(uint64_t rows) {
 void Arena::look_ahead(uint64_t rows) {
   const size_t row_bytes = stride_ * sizeof(float);
   const size_t used_bytes = rows * row_bytes;
+  const size_t ahead = ahead_bytes(used_bytes);
   const size_t wanted_bytes =
-      std::min(mapped_bytes_, (used_bytes + kAheadBytes) / kHugePageBytes * kHugePageBytes);
-  const size_t begin_bytes = std::max(asked_bytes_, used_bytes / kHugePageBytes * kHugePageBytes);
+      std::min(mapped_bytes_, (used_bytes + ahead) / kHugePageBytes * kHugePageBytes);
+  // Not the page that is being filled nor the next: whoever comes to a page while it is made
+  // present waits for all of it.
+  const size_t begin_bytes =
+      std::max(asked_bytes_, (used_bytes / kHugePageBytes + 2) * kHugePageBytes);
   if (wanted_bytes > begin_bytes) {
     (*prefault_)(reinterpret_cast<uint8_t*>(base_) + begin_bytes, wanted_bytes - begin_bytes);
     asked_bytes_ = wanted_bytes;
   }
-  limit_rows_ = std::min(capacity_rows_, (used_bytes + kAheadBytes / 2) / row_bytes + 1);
+  limit_rows_ = std::min(capacity_rows_, (used_bytes + ahead / 2) / row_bytes + 1);
 }
 
 void Arena::grow(uint64_t rows) {
@@ -101,8 +115,14 @@ void Arena::grow(uint64_t rows) {
     return;
   }
   // Doubling costs address space, not memory, and keeps moves rare.
-  const size_t bytes = std::bit_ceil(std::max(wanted_bytes, kMapFromBytes));
-  void* const place = reserve(bytes);
+  size_t bytes = std::bit_ceil(std::max(wanted_bytes, kMapFromBytes));
+  void* place = nullptr;
+  if (bytes >= kHugeFromBytes && bytes < kReserveBytes) {
+    place = reserve(kReserveBytes);  // null where the process may not: ulimit -v, strict overcommit
+    if (place != nullptr) bytes = kReserveBytes;
+  }
+  if (place == nullptr) place = reserve(bytes);
+  DP_CHECK(place != nullptr, "out of memory for table rows: bytes", bytes);
   if (mapped_bytes_ > 0) {
     void* const moved = ::mremap(base_, mapped_bytes_, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place);
     DP_CHECK(moved == place, "the kernel would not move a table's rows: bytes", bytes);
@@ -110,7 +130,10 @@ void Arena::grow(uint64_t rows) {
     std::memcpy(place, base_, used_bytes);
     std::free(base_);
   }
-  if (bytes >= kHugeFromBytes) ::madvise(place, bytes, MADV_HUGEPAGE);  // advice: may be refused
+  // Advice: may be refused. With somebody to make pages present it is his to ask for huge ones: a
+  // row that is there before him then waits for a small page.
+  const bool looks_ahead = prefault_ != nullptr && *prefault_;
+  if (bytes >= kHugeFromBytes && !looks_ahead) ::madvise(place, bytes, MADV_HUGEPAGE);
   base_ = static_cast<float*>(place);
   capacity_rows_ = bytes / row_bytes;
   mapped_bytes_ = bytes;

@@ -48,7 +48,10 @@ void PageToucher::run() {
     }
     for (size_t at = 0; at < range.bytes; at += kStepBytes) {
       // The kernel checks the range: one that was moved or unmapped meanwhile is an error and nothing else.
-      if (::madvise(static_cast<uint8_t*>(range.begin) + at, std::min(kStepBytes, range.bytes - at), kPopulateWrite) != 0) break;
+      void* const begin = static_cast<uint8_t*>(range.begin) + at;
+      const size_t bytes = std::min(kStepBytes, range.bytes - at);
+      (void)::madvise(begin, bytes, MADV_HUGEPAGE);  // advice: may be refused
+      if (::madvise(begin, bytes, kPopulateWrite) != 0) break;
     }
   }
 }
