@@ -1,14 +1,13 @@
 #include "shared/env/process.h"
 
-#include <sched.h>
-#include <sys/random.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <sched.h>
 #include <string>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 namespace downpour {
 namespace {
@@ -25,8 +24,17 @@ double cgroup_cpus() {
   std::ifstream period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
   double quota = 0;
   double period = 0;
-  if (quota_file >> quota && period_file >> period && quota > 0 && period > 0) best = std::min(best, quota / period);
+  if (quota_file >> quota && period_file >> period && quota > 0 && period > 0)
+    best = std::min(best, quota / period);
   return best;
+}
+
+/// Of the whole machine, this one counted; 0 where the system does not say.
+int threads_running() {
+  double load = 0;
+  int running = 0;
+  std::ifstream file("/proc/loadavg");
+  return file >> load >> load >> load >> running ? running : 0;
 }
 
 }  // namespace
@@ -34,20 +42,33 @@ double cgroup_cpus() {
 uint32_t allowed_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  const int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : int(sysconf(_SC_NPROCESSORS_ONLN));
+  const int count = sched_getaffinity(0, sizeof set, &set) == 0
+                        ? CPU_COUNT(&set)
+                        : int(sysconf(_SC_NPROCESSORS_ONLN));
   return uint32_t(std::max(1.0, std::min(double(count), std::ceil(cgroup_cpus()))));
 }
 
 ProcessUsage process_usage() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const auto ns = [](const timeval& t) { return uint64_t(t.tv_sec) * 1'000'000'000 + uint64_t(t.tv_usec) * 1'000; };
+  const auto ns = [](const timeval& t) {
+    return uint64_t(t.tv_sec) * 1'000'000'000 + uint64_t(t.tv_usec) * 1'000;
+  };
   return {ns(usage.ru_utime) + ns(usage.ru_stime), uint64_t(usage.ru_maxrss) * 1024};
 }
 
 void prefer_throughput() {
+  if (sched_getscheduler(0) != SCHED_OTHER) return;
+  // A few looks: who works all the time is seen by every one, who only wakes up now and then by
+  // few.
+  constexpr int kLooks = 5;
+  int busy = 0;
+  for (int look = 0; look < kLooks; ++look) {
+    if (look > 0) usleep(500);
+    busy += threads_running() > 1 ? 1 : 0;
+  }
   const sched_param none{};
-  if (sched_getscheduler(0) == SCHED_OTHER) sched_setscheduler(0, SCHED_BATCH, &none);
+  if (busy <= kLooks / 2) sched_setscheduler(0, SCHED_BATCH, &none);
 }
 
 std::string host_name() {

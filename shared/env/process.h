@@ -16,8 +16,10 @@ struct ProcessUsage {
 };
 ProcessUsage process_usage();
 
-/// Tells the scheduler that this process works in bulk (SCHED_BATCH): a thread that wakes up does not cut short the
-/// one at work. For mains to call once, before other threads start. A policy that the user chose stays.
+/// Where nothing else runs on this machine at the moment: tells the scheduler that this process works in bulk
+/// (SCHED_BATCH), so that a thread that wakes up does not cut short the one at work. Beside other work the same would
+/// make it wait for its turn behind them. For mains to call once, before other threads start; what they start inherits
+/// it. A policy that the user chose stays.
 void prefer_throughput();
 
 std::string host_name();
