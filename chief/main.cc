@@ -5,6 +5,7 @@
 
 #include "chief/runtime/chief_node.h"
 #include "chief/runtime/job_setup.h"
+#include "chief/runtime/run_lock.h"
 #include "chief/runtime/run_setup.h"
 #include "shared/base/error_text.h"
 #include "shared/base/version.h"
@@ -21,6 +22,7 @@ struct Flags {
   std::string bind = "tcp://127.0.0.1:7000";
   std::vector<std::string> set;
   bool fresh = false;
+  bool takeover = false;
   bool insecure = false;
   bool json = false;
 };
@@ -38,6 +40,7 @@ Result<int> run(const Flags& flags) {
   DP_TRY(const auto plan, chief::plan_run(job, wire::Purpose::kTrain));
   PosixStorage storage;
   const uint32_t cores = job.cluster.ps * std::max(1U, job.cluster.ps_threads);
+  DP_TRY(const FileLock lock, chief::lock_run(storage, job.run_dir, flags.takeover));
   std::vector<std::string> notes;
   DP_TRY(auto config, chief::open_run(storage, plan, {.fresh = flags.fresh, .ps_cores = cores, .workers = job.cluster.workers}, &notes));
 
@@ -77,6 +80,7 @@ int main(int argc, char** argv) {
   app.add_flag("--insecure", flags.insecure, "Allow an address beyond this machine, in plain text")->group("Cluster");
   app.add_option("--set", flags.set, "Override any key of the job, e.g. cluster.workers=4")->type_name("KEY=VALUE")->allow_extra_args(false);
   app.add_flag("--fresh", flags.fresh, "Begin anew: removes what the run folder holds");
+  app.add_flag("--takeover", flags.takeover, "Take the run from a chief that hangs and can't be ended");
   app.add_flag("--json", flags.json, "Progress on stderr and the summary on stdout as JSON")->group("Output");
   app.set_version_flag("--version", kBuildVersion);
   app.footer("Example:\n  downpour-chief job.toml --bind 0.0.0.0:7000 --insecure --set cluster.ps=2 --set cluster.workers=4");

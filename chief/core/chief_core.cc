@@ -232,7 +232,11 @@ void ChiefCore::request_stop(int64_t now_ns, int signal, Effects& effects) {
   }
   // Parts in flight are simply not covered by the images; their batches are read again when the job
   // goes on.
-  if (phase_ != Phase::kSaving && phase_ != Phase::kPublishing) begin_save();
+  if (phase_ == Phase::kSurveying) {  // first it must be known which epochs are complete
+    surveyed_phase_ = Phase::kSaving;
+  } else if (phase_ != Phase::kSaving && phase_ != Phase::kPublishing) {
+    begin_save();
+  }
 }
 
 void ChiefCore::on_fatal(int64_t now_ns, Error error, Effects& effects) {
@@ -301,6 +305,12 @@ void ChiefCore::check_limits() {
       if (in_phase_ns > config_.save_timeout_ns ||
           (stop_signal_ != 0 && now_ns_ - std::max(stop_ns_, phase_ns_) > config_.stop_save_ns)) {
         save_failed("it took too long");
+      }
+      return;
+    case Phase::kSurveying:
+      if (stop_signal_ != 0 && now_ns_ - stop_ns_ > config_.stop_save_ns) {
+        error_ = interrupted(stop_signal_, false);
+        begin_stop(128 + stop_signal_, error_->what);
       }
       return;
     case Phase::kStopping:

@@ -298,6 +298,7 @@ void ChiefCore::end_survey(const RoundOutcome& outcome) {
   }
   if (survey_epoch_ < epochs_complete_) roll_back_to(survey_epoch_);
   take_lacking(outcome);
+  if (stop_signal_ != 0) return begin_save();
   enter(Phase::kTraining);
   check_pass_end();
 }

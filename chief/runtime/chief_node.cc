@@ -11,6 +11,7 @@ namespace downpour::chief {
 namespace {
 
 constexpr int64_t kTickNs = 50 * kMillisecond;
+constexpr int64_t kLookForNewerNs = kSecond;
 constexpr uint32_t kCheckpointsKept = 3;
 
 template <typename... Visitors>
@@ -28,6 +29,7 @@ ChiefNode::ChiefNode(transport::Transport& transport, Storage& storage, ChiefCon
       options_(std::move(options)),
       job_text_(config.job_text),
       run_(config.run),
+      term_(config.mode == wire::Purpose::kTrain ? config.term : 0),
       plan_hash_(config.plan_hash),
       tables_(std::move(tables)),
       core_(std::move(config)),
@@ -71,6 +73,10 @@ bool ChiefNode::pump(int64_t now_ns) {
   if (options_.watch) {
     if (auto watched = options_.watch(); !watched) core_.on_fatal(now_ns, std::move(watched).error(), effects);
   }
+  if (options_.ended_processes) {
+    for (const EndedProcess& ended : options_.ended_processes()) core_.on_process_ended(now_ns, ended, effects);
+  }
+  look_for_newer_chief(now_ns, effects);
   core_.on_tick(now_ns, effects);
   next_tick_ns_ = now_ns + kTickNs;
   run(now_ns, std::move(effects));
@@ -109,6 +115,14 @@ void ChiefNode::run(int64_t now_ns, Effects&& effects) {
                effect);
   }
   if (!more.empty()) run(now_ns, std::move(more));
+}
+
+// Whoever takes a term of this run leaves a file.
+void ChiefNode::look_for_newer_chief(int64_t now_ns, Effects& effects) {
+  if (term_ == 0 || now_ns < look_for_newer_ns_) return;
+  look_for_newer_ns_ = now_ns + kLookForNewerNs;
+  const auto highest = checkpoint::highest_term(storage_, options_.run_dir);
+  if (highest && *highest > term_) core_.on_newer_term(now_ns, *highest, effects);
 }
 
 Result<void> ChiefNode::publish(const PublishManifest& publish) {

@@ -24,6 +24,9 @@ struct ChiefOptions {
   std::function<void(const PredictionBatch&)> on_prediction;
   /// Called on every turn; an error stops the job (a local process died, ...).
   std::function<Result<void>()> watch;
+  /// Called on every turn: local ps and worker processes that have ended since. The chief need not wait for their
+  /// silence then. May be empty.
+  std::function<std::vector<EndedProcess>()> ended_processes;
   std::function<int64_t()> unix_time_s = [] { return int64_t(std::time(nullptr)); };  // for information in files
 };
 
@@ -48,6 +51,7 @@ class ChiefNode final : public transport::Node {
 
  private:
   void run(int64_t now_ns, Effects&& effects);
+  void look_for_newer_chief(int64_t now_ns, Effects& effects);
   Result<void> publish(const PublishManifest& publish);
 
   transport::Transport& transport_;
@@ -56,6 +60,7 @@ class ChiefNode final : public transport::Node {
   ChiefOptions options_;
   std::string job_text_;
   uint64_t run_ = 0;
+  uint32_t term_ = 0;  // 0: takes none (eval, predict)
   uint64_t plan_hash_ = 0;
   std::vector<TableSpec> tables_;
   ChiefCore core_;
@@ -64,6 +69,7 @@ class ChiefNode final : public transport::Node {
   std::unique_ptr<OutputFile> events_;
   bool stop_asked_ = false;
   int64_t next_tick_ns_ = 0;
+  int64_t look_for_newer_ns_ = 0;
   std::optional<Finish> finish_;
   int64_t give_up_ns_ = 0;
 };

@@ -330,12 +330,21 @@ void PsCore::on_tick(int64_t now_ns, Effects& effects) {
   if (config_.chief_silence_ns_max > 0 && silence_ns > config_.chief_silence_ns_max) {
     stopped_ = true;
     effects.exit = Exit{exit_code(ErrorCode::kPeersLost),
-                        str("nothing heard of the chief for ", silence_ns / kSecond, " s")};
+                        str("nothing heard of the chief for ", silence_ns / kSecond,
+                            " s; run the job again: it goes on from the newest checkpoint")};
     return;
   }
   if (heartbeat_sent_ns_ && now_ns - *heartbeat_sent_ns_ < config_.heartbeat_ns) return;
   heartbeat_sent_ns_ = now_ns;
   send(kChiefPeer, RequestId{}, heartbeat(), {}, effects);
+}
+
+std::vector<wire::PartitionClaim> PsCore::claims() const {
+  std::vector<wire::PartitionClaim> claims;
+  for_each(partitions_.owned(), [&](PartitionId p) {
+    claims.push_back({p, partitions_.since(p), partitions_.sealed(p)});
+  });
+  return claims;
 }
 
 wire::Heartbeat PsCore::heartbeat() const {

@@ -41,6 +41,8 @@ class PsCore {
   const Handles& handles() const { return handles_; }
   const Staging& staging() const { return staging_; }
   wire::Heartbeat heartbeat() const;
+  /// The partitions it holds, ascending: what a new chief goes on with.
+  std::vector<wire::PartitionClaim> claims() const;
 
  private:
   /// Partitions that wait for their images.

@@ -53,15 +53,20 @@ void PsNode::hello(int64_t now_ns) {
   hello_at_ns_ = now_ns + kHelloEveryNs;
   wire::Message message;
   message.envelope.request = RequestId{++last_hello_};
+  if (core_) {
+    message.envelope.run = run_;
+    message.envelope.view = core_->view().id;
+  }
   message.body = wire::Hello{.role = wire::Role::kPs,
-                             .index = options_.index,
+                             .index = core_ ? index_ : options_.index,
                              .thread = options_.thread,
                              .incarnation = incarnation_,
                              .build = kBuildVersion,
                              .host = options_.process.host,
                              .pid = options_.process.pid,
                              .threads = 1,
-                             .endpoint = advertised(transport_.endpoint(data_), options_.advertise_host)};
+                             .endpoint = advertised(transport_.endpoint(data_), options_.advertise_host),
+                             .claims = core_ ? core_->claims() : std::vector<wire::PartitionClaim>()};
   outbox_.send(chief_, std::move(message));
 }
 
@@ -79,6 +84,7 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
   if (!graph) return exit(downpour::exit_code(graph.error().code), graph.error().what);
   tables_ = (*graph)->tables();
   index_ = welcome.index;
+  run_ = message.envelope.run;
   core_ = std::make_unique<PsCore>(PsConfig{.index = welcome.index,
                                             .thread = options_.thread,
                                             .incarnation = incarnation_,
@@ -93,16 +99,29 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
   tick_at_ns_ = now_ns;
 }
 
+// The chief was started anew and goes on with what this core holds, if it means the same to both.
+void PsNode::on_welcome_again(const wire::Welcome& welcome) {
+  index_ = welcome.index;
+  const auto job = job_from_toml(welcome.job, welcome.base_dir);
+  if (job) {
+    const auto graph = model::Graph::build(*job);
+    if (graph && (*graph)->tables() == tables_) return;
+  }
+  exit(downpour::exit_code(ErrorCode::kConfig), "the chief came back with another model or optimizer: start this ps again");
+}
+
 void PsNode::on_message(int64_t now_ns, transport::PortId port, transport::PeerId peer, wire::Message&& message) {
   if (finished_) return;
-  if (!core_) {
-    if (port != control_) return;  // no job yet: the sender asks again
-    if (std::holds_alternative<wire::Welcome>(message.body)) return on_welcome(now_ns, message);
+  if (port == control_) {
     if (const auto* refused = std::get_if<wire::Refused>(&message.body)) {
-      exit(downpour::exit_code(refused->code), refused->hint.empty() ? refused->what : str(refused->what, " (", refused->hint, ")"));
+      return exit(downpour::exit_code(refused->code),
+                  refused->hint.empty() ? refused->what : str(refused->what, " (", refused->hint, ")"));
     }
-    return;
+    const auto* welcome = std::get_if<wire::Welcome>(&message.body);
+    if (!core_ && welcome != nullptr) return on_welcome(now_ns, message);
+    if (welcome != nullptr && message.envelope.run == run_) on_welcome_again(*welcome);
   }
+  if (!core_ || finished_) return;  // no job yet: the sender asks again
   // The chief does not know this connection (any more): it must hear who we are again.
   if (port == control_ && std::holds_alternative<wire::Reject>(message.body) && now_ns >= hello_at_ns_) hello(now_ns);
   pushed_bytes_ += message.values.size();

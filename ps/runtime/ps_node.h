@@ -25,7 +25,7 @@ struct PsOptions {
   uint32_t thread = 0;                // core of the process
   Incarnation incarnation{};          // of the process: its cores share it
   int64_t connect_timeout_ns = 10 * kSecond;   // without a Welcome: exit 69
-  int64_t chief_silence_ns = 30 * kSecond;     // without any word of the chief: exit 180
+  int64_t chief_silence_ns = 60 * kSecond;     // without any word of the chief: exit 180
   bool touch_pages = true;            // a thread makes pages present ahead of the tables' growth
   ProcessInfo process;
 };
@@ -53,6 +53,7 @@ class PsNode final : public transport::Node {
  private:
   void hello(int64_t now_ns);
   void on_welcome(int64_t now_ns, const wire::Message& message);
+  void on_welcome_again(const wire::Welcome& welcome);
   void run(Effects& effects);
   Result<std::vector<checkpoint::PartitionImage>> read_images(const Load& load) const;
   void exit(int32_t code, std::string reason);
@@ -67,6 +68,7 @@ class PsNode final : public transport::Node {
   transport::PeerId chief_{};
   std::vector<TableSpec> tables_;
   uint32_t index_ = 0;
+  uint64_t run_ = 0;
   PageToucher toucher_;
   std::unique_ptr<PsCore> core_;      // from the Welcome on
   int64_t started_ns_ = 0;

@@ -105,6 +105,12 @@ constexpr std::array kErrorTexts{
               "Too many processes are gone for the job to go on. The run folder holds the last "
               "checkpoint: run the same command\n"
               "again. Exit status 180: worth trying again."},
+    ErrorText{"DP-4003", "another chief runs the job",
+              "A run folder belongs to one chief at a time; the message says on which host and in "
+              "which process. Wait for it, or end\n"
+              "it: the lock goes with the process. Where it hangs and can't be ended, --takeover "
+              "takes its place; if it ever wakes,\n"
+              "it finds the newer chief and stops. Two jobs need two folders (run_dir)."},
     ErrorText{"DP-5000", "an output can't be made",
               "A file or folder can't be created: the folder is not there, or something else has "
               "its name."},

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "chief/runtime/chief_node.h"
+#include "chief/runtime/run_lock.h"
 #include "chief/runtime/run_setup.h"
 #include "ps/runtime/ps_node.h"
 #include "shared/env/clock.h"
@@ -152,6 +153,12 @@ int run_job(const RunRequest& request) {
   }
   PosixStorage storage;
   const PosixClock clock;
+  FileLock lock;
+  if (request.mode == wire::Purpose::kTrain) {
+    auto locked = chief::lock_run(storage, job.run_dir, request.takeover);
+    if (!locked) return fail(locked.error());
+    lock = std::move(*locked);
+  }
   std::vector<std::string> notices;
   auto config = chief::open_run(storage, *plan,
                                 {.mode = request.mode,

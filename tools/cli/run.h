@@ -19,6 +19,7 @@ struct RunRequest {
   std::string job_argument;  // as the user named it
   wire::Purpose mode = wire::Purpose::kTrain;
   bool fresh = false;
+  bool takeover = false;  // of a run folder whose chief hangs
   bool dry_run = false;
   chief::ConsoleOptions console;
   std::function<void(const chief::PredictionBatch&)> on_prediction;

@@ -11,6 +11,7 @@ struct TrainFlags {
   CommonFlags common;
   std::string job;
   bool fresh = false;
+  bool takeover = false;
   bool dry_run = false;
 };
 
@@ -27,6 +28,7 @@ int train(const TrainFlags& flags) {
   request.origins = std::move(given->loaded.origins);
   request.job_argument = flags.job;
   request.fresh = flags.fresh;
+  request.takeover = flags.takeover;
   request.dry_run = flags.dry_run;
   return run_job(request);
 }
@@ -43,6 +45,8 @@ void add_train(CLI::App& app, int& status) {
   verb->add_flag(
       "--fresh", flags->fresh,
       "Begin anew: removes what the run folder holds. Otherwise a run goes on where it stopped");
+  verb->add_flag("--takeover", flags->takeover,
+                 "Take the run from a chief that hangs and can't be ended");
   verb->add_flag("--dry-run", flags->dry_run,
                  "Print the effective job, the shards and the memory per ps; do nothing");
   add_job_flags(*verb, flags->common);

@@ -54,7 +54,7 @@ void WorkerCore::hello(int64_t now_ns, WorkerEffects& fx) {
   hello_at_ns_ = now_ns + 500 * kMillisecond;
   send(kChief,
        wire::Hello{.role = wire::Role::kWorker,
-                   .index = config_.index,
+                   .index = welcomed_ ? welcome_.index : config_.index,
                    .incarnation = config_.incarnation,
                    .build = config_.build,
                    .host = config_.host,
@@ -75,14 +75,11 @@ void WorkerCore::on_message(int64_t now_ns, Incarnation from, wire::Message&& me
     if (std::holds_alternative<wire::Reject>(message.body)) return on_reject(now_ns, message, fx);
     return;
   }
+  if (message.envelope.view.term < term_) return;  // of a chief that another has taken over from
+  term_ = message.envelope.view.term;
   chief_heard_ns_ = now_ns;
   if (auto* welcome = std::get_if<wire::Welcome>(&message.body)) {
-    if (welcomed_) return;
-    welcomed_ = true;
-    welcome_ = std::move(*welcome);
-    run_ = message.envelope.run;
-    heartbeat_at_ns_ = now_ns + welcome_.heartbeat_ns;
-    fx.welcomed = true;
+    on_welcome(now_ns, message.envelope.run, std::move(*welcome), fx);
   } else if (auto* refused = std::get_if<wire::Refused>(&message.body)) {
     stopping_ = true;
     exit(exit_code(refused->code),
@@ -108,6 +105,24 @@ void WorkerCore::on_message(int64_t now_ns, Incarnation from, wire::Message&& me
     fx.sends.back().message.envelope.request = message.envelope.request;
     exit(stop->code, stop->reason, fx);
   }
+}
+
+void WorkerCore::on_welcome(int64_t now_ns, uint64_t run, wire::Welcome&& welcome,
+                            WorkerEffects& fx) {
+  if (!welcomed_) {
+    welcomed_ = true;
+    welcome_ = std::move(welcome);
+    run_ = run;
+    heartbeat_at_ns_ = now_ns + welcome_.heartbeat_ns;
+    fx.welcomed = true;
+    return;
+  }
+  // The chief was started anew: this worker goes on, if both still read the same records.
+  welcome_.index = welcome.index;
+  if (welcome == welcome_) return;
+  stopping_ = true;
+  exit(exit_code(ErrorCode::kConfig),
+       "the chief came back with another job or other data: start this worker again", fx);
 }
 
 void WorkerCore::configure(int64_t now_ns, std::vector<TableSpec> tables, uint32_t in_flight,
@@ -304,7 +319,9 @@ void WorkerCore::on_tick(int64_t now_ns, WorkerEffects& fx) {
   }
   if (now_ns - chief_heard_ns_ > config_.chief_silence_ns) {
     stopping_ = true;
-    return exit(exit_code(ErrorCode::kPeersLost), "the chief has been silent for too long", fx);
+    return exit(exit_code(ErrorCode::kPeersLost), str("nothing heard of the chief for ", config_.chief_silence_ns / kSecond,
+                    " s; run the job again: it goes on from the newest checkpoint"),
+                fx);
   }
   if (now_ns >= heartbeat_at_ns_) heartbeat(now_ns, fx);
   if (lease_request_ != RequestId{} &&

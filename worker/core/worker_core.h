@@ -27,7 +27,7 @@ struct WorkerConfig {
   uint32_t threads = 1;                       // compute threads, for the chief to show
   uint32_t leases_wanted = 2;                 // shards read at once
   int64_t connect_timeout_ns = 10 * kSecond;  // without a Welcome: exit 69
-  int64_t chief_silence_ns = 30 * kSecond;    // without any word of the chief: exit 180
+  int64_t chief_silence_ns = 60 * kSecond;    // without any word of the chief: exit 180
   int64_t request_timeout_ns =
       2 * kSecond;  // first retry of a pull, push or lease request; doubles with jitter
   int64_t retry_max_ns = 8 * kSecond;
@@ -123,6 +123,7 @@ class WorkerCore {
 
   // membership and leases (worker_core.cc)
   void hello(int64_t now_ns, WorkerEffects& fx);
+  void on_welcome(int64_t now_ns, uint64_t run, wire::Welcome&& welcome, WorkerEffects& fx);
   void heartbeat(int64_t now_ns, WorkerEffects& fx);
   void request_leases(int64_t now_ns, WorkerEffects& fx);
   void on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerEffects& fx);
@@ -168,6 +169,7 @@ class WorkerCore {
   bool configured_ = false;
   bool stopping_ = false;
   uint64_t run_ = 0;
+  uint32_t term_ = 0;  // newest that a chief has shown
   std::vector<TableSpec> tables_;
   uint32_t in_flight_ = 1;
   std::shared_ptr<const Placements> placements_;

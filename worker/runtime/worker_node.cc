@@ -166,6 +166,17 @@ void WorkerNode::run(int64_t now_ns, WorkerEffects& fx) {
 }
 
 void WorkerNode::connect_owners(const wire::View& view) {
+  for (auto peer = peers_.begin(); peer != peers_.end();) {  // whoever owns nothing any more
+    const auto is_it = [&](const wire::Owner& o) { return raw(address_of(o)) == peer->first; };
+    if (peer->first == 0 || std::any_of(view.owners.begin(), view.owners.end(), is_it)) {
+      ++peer;
+      continue;
+    }
+    incarnations_.erase(raw(peer->second));
+    ports_.erase(raw(transport_.port_of(peer->second)));
+    transport_.close(peer->second);
+    peer = peers_.erase(peer);
+  }
   for (const wire::Owner& owner : view.owners) {
     const Incarnation address = address_of(owner);
     if (peers_.contains(raw(address))) continue;

@@ -347,7 +347,8 @@ TEST_CASE("a read error in mid-shard lets go of the batches under way, too", "[w
   h.answer_pulls(h.sends_of<wire::Pull>());
   const auto task = h.fx.computes.at(0);
   h.fx.clear();
-  h.core.on_read_failed(0, h.reading, Error{ErrorCode::kBadData, "no number: `x`", "data.csv:3"}, h.fx);
+  h.core.on_read_failed(0, h.reading, Error{ErrorCode::kBadData, "no number: `x`", "data.csv:3"},
+                        h.fx);
   CHECK(h.sends_of<wire::ShardFailed>().size() == 1);
   h.compute(task.slot, task.batch->plan);  // comes back to nobody
   CHECK(h.fx.sends.empty());
@@ -410,9 +411,56 @@ TEST_CASE("a silent chief ends the worker, before the Welcome with 69 and after 
   CHECK(never.fx.exits[0].code == 69);
   Harness once;
   once.begin();
-  once.tick(31 * kSecond);
+  once.tick(50 * kSecond);
+  CHECK(once.fx.exits.empty());
+  once.tick(61 * kSecond);
   REQUIRE(once.fx.exits.size() == 1);
   CHECK(once.fx.exits[0].code == 180);
+}
+
+TEST_CASE("a chief that was started anew finds the worker at its work, and hears of it by itself",
+          "[worker]") {
+  Harness h;
+  h.begin();
+  h.tick(kSecond);
+  h.from(kChief, wire::Reject{ErrorCode::kUnavailable, "the chief does not know you: say Hello"});
+  REQUIRE(h.fx.sends.size() == 1);
+  const auto& hello = std::get<wire::Hello>(h.fx.sends[0].message.body);
+  CHECK(hello.incarnation == Incarnation{77});
+  h.fx.clear();
+  const wire::Welcome same{.plan_hash = 9, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond};
+  h.from(kChief, same);
+  CHECK_FALSE(h.fx.welcomed);
+  CHECK(h.fx.exits.empty());
+  CHECK(h.fx.stops.empty());
+  h.tick(kSecond);  // its lease goes on
+  bool told = false;
+  for (const auto& send : h.fx.sends)
+    told |= std::holds_alternative<wire::ShardProgress>(send.message.body);
+  CHECK(told);
+  h.fx.clear();
+  wire::Welcome other = same;
+  other.plan_hash = 10;
+  h.from(kChief, other);
+  REQUIRE(h.fx.exits.size() == 1);
+  CHECK(h.fx.exits[0].code == 78);
+}
+
+TEST_CASE("a chief that another has taken over from can not stop the worker", "[worker]") {
+  Harness h;
+  h.begin();
+  const auto say = [&](uint32_t term, wire::Body body) {
+    wire::Message message;
+    message.envelope.view = {term, 0};
+    message.body = std::move(body);
+    h.fx.clear();
+    h.core.on_message(h.now_ns, kChief, std::move(message), h.fx);
+  };
+  say(2, wire::Heartbeat{.incarnation = Incarnation{77}});
+  say(1, wire::Stop{180, "superseded"});
+  CHECK(h.fx.exits.empty());
+  say(2, wire::Stop{0, ""});
+  CHECK(h.fx.exits.size() == 1);
 }
 
 TEST_CASE("Stop is answered with the last figures", "[worker]") {

@@ -1,0 +1,59 @@
+#include "shared/env/file_lock.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "shared/base/str.h"
+
+namespace downpour {
+namespace {
+
+constexpr size_t kTextBytesMax = 1024;
+
+Error failed(const char* operation, const std::string& path) {
+  return {ErrorCode::kIo, str(operation, ": ", std::strerror(errno)), path};
+}
+
+std::string text_of(int fd) {
+  char text[kTextBytesMax];
+  const ssize_t bytes = pread(fd, text, sizeof(text), 0);
+  return bytes > 0 ? std::string(text, size_t(bytes)) : std::string();
+}
+
+}  // namespace
+
+FileLock::~FileLock() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Result<FileLock> FileLock::take(const std::string& path, const std::string& text) {
+  for (;;) {
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0) {
+      return Error{ErrorCode::kCannotCreate, str("open: ", std::strerror(errno)), path};
+    }
+    FileLock lock(fd);
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) return Error{ErrorCode::kUnavailable, text_of(fd), path};
+      return failed("flock", path);
+    }
+    // Someone may have taken the name away between opening and locking: that file locks nothing.
+    struct stat named {};
+    struct stat locked {};
+    if (fstat(fd, &locked) != 0) return failed("fstat", path);
+    if (stat(path.c_str(), &named) != 0 || named.st_ino != locked.st_ino ||
+        named.st_dev != locked.st_dev) {
+      continue;
+    }
+    if (ftruncate(fd, 0) != 0 || pwrite(fd, text.data(), text.size(), 0) != ssize_t(text.size())) {
+      return failed("write", path);
+    }
+    return lock;
+  }
+}
+
+}  // namespace downpour

@@ -1,0 +1,574 @@
+// The chief's core among fake ps (partitions as watermark maps, checkpoints as copies of them) and
+// fake workers, under a lossy, reordering network with deaths and pauses of everyone, the chief
+// included, in virtual time from one seed. Whatever happens: in the last checkpoint each batch is
+// applied once at every partition, every evaluation shard counts once, the account balances, and
+// the job ends.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <set>
+
+#include <catch2/catch.hpp>
+
+#include "shared/base/hash.h"
+#include "shared/base/rng.h"
+#include "tests/chief/core/chief_harness.h"
+
+namespace downpour::chief {
+
+inline constexpr uint32_t kPartitions = 4;
+inline constexpr uint32_t kEnd = UINT32_MAX;
+
+inline uint32_t batches_of(ShardId shard) {
+  return uint32_t(mix64(shard.epoch * 1000 + shard.shard) % 4);
+}
+
+enum class Faults : uint8_t { kNone, kWorkers, kAll };
+
+class World {
+ public:
+  World(uint64_t seed, Faults kind)
+      : rng_(seed),
+        faults_(kind != Faults::kNone),
+        ps_die_(kind == Faults::kAll),
+        shards_(uint32_t(1 + rng_.below(8))) {
+    ps_count_ = uint32_t(1 + rng_.below(3));
+    worker_count_ = uint32_t(1 + rng_.below(3));
+    ChiefConfig config = small_config(shards_, ps_count_);
+    config.job.train.epochs = epochs_ = uint32_t(1 + rng_.below(2));
+    config.eval_files = {{.path = "/data/test.csv", .bytes = 300, .fingerprint = 2}};
+    config.attempts_max = 50;  // this many deaths at one shard are not the data's fault here
+    config.resend_ns = 200 * kMillisecond;
+    config.heartbeat_ns = 500 * kMillisecond;
+    config.ps_wait_ns = 3 * kSecond;
+    seed_ = config.job.seed;
+    config_ = config;
+    start_chief();
+    ps_.resize(ps_count_);
+    for (uint32_t i = 0; i < ps_count_; ++i) start_ps(i);
+    workers_.resize(worker_count_);
+    for (uint32_t i = 0; i < worker_count_; ++i) start_worker(i);
+    if (faults_) {
+      const uint64_t deaths = rng_.below(6);
+      for (uint64_t n = 0; n < deaths; ++n)
+        after(int64_t(rng_.below(uint64_t(8 * kSecond))), [this] { strike(); });
+      const uint64_t losses = ps_die_ ? 1 + rng_.below(5) : 0;
+      for (uint64_t n = 0; n < losses; ++n)
+        after(int64_t(rng_.below(uint64_t(12 * kSecond))), [this] { strike_ps_or_chief(); });
+    }
+    tick();
+  }
+
+  /// Runs until the job ends; false if it did not within ten virtual minutes.
+  bool run() {
+    while (!finish_ && !queue_.empty() && now_ < 600 * kSecond) {
+      const Event event = queue_.top();
+      queue_.pop();
+      now_ = event.at;
+      event.act();
+    }
+    return finish_.has_value();
+  }
+
+  void check() const {
+    REQUIRE(finish_);
+    INFO((finish_->error ? finish_->error->what : std::string()));
+    REQUIRE(finish_->code == 0);
+    const JobSummary& summary = finish_->summary;
+    REQUIRE(summary.epochs.size() == epochs_);
+    REQUIRE(manifest_);
+    CHECK(manifest_->sealed_epochs == epochs_);
+    for (uint32_t epoch = 0; epoch < epochs_; ++epoch) {
+      uint64_t read = 0;
+      for (uint32_t shard = 0; shard < shards_; ++shard) {
+        for (uint32_t b = 0; b < batches_of({epoch, shard}); ++b) {
+          for (uint32_t p = 0; p < kPartitions; ++p) {
+            const Part& part = saved_.at(manifest_->folder).at(p);
+            const auto it = part.applied.find({epoch, shard, b});
+            REQUIRE(it != part.applied.end());
+            REQUIRE(it->second == 1);
+          }
+          read += 10;
+        }
+      }
+      CHECK(summary.epochs[epoch].counts.read == read);
+      CHECK(summary.epochs[epoch].counts.applied == read);
+    }
+    REQUIRE(summary.evaluations.size() == epochs_);
+    for (const Evaluation& e : summary.evaluations) CHECK(e.outputs[0].sums.weight == 1 + 2 + 4);
+    CHECK(summary.epochs_sealed == epochs_);
+    if (!ps_die_) CHECK(publications_ == epochs_);
+  }
+
+  uint64_t effects_hash() const { return hash_; }
+  bool saw_expiry() const { return expiries_ > 0; }
+  bool saw_repeat() const { return had_it_ > 0; }
+  bool saw_revoked() const { return revoked_ > 0; }
+  bool saw_lacking() const { return lacking_ > 0; }
+  bool saw_restored() const { return restored_ > 0; }
+  bool saw_claims() const { return claims_ > 0; }
+  bool saw_rollback() const { return rollbacks_ > 0; }
+
+ private:
+  struct Event {
+    int64_t at;
+    uint64_t order;
+    std::function<void()> act;
+    bool operator<(const Event& o) const { return std::pair(at, order) > std::pair(o.at, o.order); }
+  };
+  struct ShardState {
+    uint32_t watermark = 0;
+    bool ended = false;
+  };
+  /// One partition as its ps holds it: all of it is saved, lost and restored together.
+  struct Part {
+    ViewId since;
+    uint32_t sealed = 0;
+    std::map<ShardId, ShardState> shards;
+    std::map<BatchId, uint32_t> applied;  // how often
+  };
+  struct Ps {
+    Incarnation incarnation{};
+    PeerKey peer{};
+    bool alive = false, welcomed = false, stopped = false;
+    int64_t paused_until = 0;
+    uint32_t term = 0;
+    wire::View view;
+    std::map<uint32_t, Part> parts;
+    bool owns(uint32_t p, ViewId worker_view) const {
+      const auto it = parts.find(p);
+      return alive && it != parts.end() && worker_view >= it->second.since;
+    }
+  };
+  struct Work {
+    wire::Lease lease;
+    uint32_t batch = 0;
+    std::set<uint32_t> waiting;  // partitions that have not answered
+    bool begun = false;
+  };
+  struct Worker {
+    Incarnation incarnation{};
+    PeerKey peer{};
+    bool alive = false, welcomed = false;
+    int64_t paused_until = 0;
+    uint32_t term = 0;
+    wire::View view;
+    uint64_t request = 0;
+    int64_t asked_ns = -1;
+    std::vector<Work> work;
+  };
+
+  void after(int64_t delay, std::function<void()> act) {
+    queue_.push({now_ + delay, ++order_, std::move(act)});
+  }
+  int64_t delay() {
+    if (faults_ && rng_.below(50) == 0) return int64_t(rng_.below(uint64_t(4 * kSecond)));
+    return int64_t(kMillisecond + int64_t(rng_.below(uint64_t(10 * kMillisecond))));
+  }
+  /// How many copies of a message arrive.
+  uint32_t copies() { return !faults_ ? 1 : rng_.below(25) == 0 ? 0 : rng_.below(25) == 0 ? 2 : 1; }
+
+  void tick() {
+    deliver([this](Effects& effects) { core_->on_tick(now_, effects); });
+    after(50 * kMillisecond, [this] { tick(); });
+  }
+
+  void start_chief() {
+    if (manifest_) {
+      config_.resume = ResumeState{.checkpoint = manifest_->checkpoint,
+                                   .folder = manifest_->folder,
+                                   .images = manifest_->images,
+                                   .sealed_epochs = manifest_->sealed_epochs,
+                                   .epochs = manifest_->epochs,
+                                   .evaluations = manifest_->evaluations};
+    }
+    core_.emplace(config_);
+    deliver([this](Effects& effects) { core_->on_start(now_, effects); });
+  }
+  void deliver(const std::function<void(Effects&)>& event) {
+    if (finish_ || !core_) return;
+    Effects effects;
+    event(effects);
+    hash_ = hash_combine(hash_, hash_string(to_text(effects, true)));
+    for (Effect& effect : effects) {
+      if (auto* send = std::get_if<Send>(&effect)) {
+        for (uint32_t n = copies(); n > 0; --n) {
+          after(delay(), [this, peer = send->peer, m = send->message] { to_peer(peer, m); });
+        }
+      } else if (auto* publish = std::get_if<PublishManifest>(&effect)) {
+        REQUIRE(publish->images.size() == kPartitions);
+        ++publications_;
+        manifest_ = *publish;
+        after(delay(), [this, id = publish->checkpoint] {
+          if (config_.term != id.term) return;
+          deliver([&](Effects& more) { core_->on_published(now_, id, {}, more); });
+        });
+      } else if (auto* line = std::get_if<AppendEvent>(&effect)) {
+        lacking_ += line->line.find("\"round_lacking\"") != std::string::npos ? 1 : 0;
+        restored_ += line->line.find("\"adopt\"") != std::string::npos && publications_ > 0;
+        claims_ += line->line.find("\"place\",\"claimed\":") != std::string::npos &&
+                   line->line.find("\"claimed\":0") == std::string::npos;
+        rollbacks_ += line->line.find("is not whole any more") != std::string::npos;
+        expiries_ += line->line.find("\"expired\"") != std::string::npos ? 1 : 0;
+      } else if (auto* finish = std::get_if<Finish>(&effect)) {
+        finish_ = std::move(*finish);
+      }
+    }
+  }
+  void to_chief(PeerKey peer, wire::Body body, uint64_t request = 0, ViewId view = {}) {
+    for (uint32_t n = copies(); n > 0; --n) {
+      after(delay(), [this, peer, m = message_of(body, request, view)] {
+        deliver(
+            [&](Effects& effects) { core_->on_message(now_, peer, wire::Message(m), effects); });
+      });
+    }
+  }
+  void to_peer(PeerKey peer, const wire::Message& m) {
+    for (uint32_t i = 0; i < ps_count_; ++i) {
+      if (ps_[i].peer == peer && ps_[i].alive) return ps_message(i, m);
+    }
+    for (uint32_t i = 0; i < worker_count_; ++i) {
+      if (workers_[i].peer == peer && workers_[i].alive) worker_message(i, m);
+    }
+  }
+
+  // ---- ps
+  // -------------------------------------------------------------------------------------------------------
+
+  void start_ps(uint32_t i) {
+    ps_[i] = Ps{.incarnation = Incarnation(1000 + ++incarnations_),
+                .peer = PeerKey(100'000 + incarnations_),
+                .alive = true};
+    beat_ps(i, ps_[i].incarnation);
+  }
+  void beat_ps(uint32_t i, Incarnation incarnation) {
+    Ps& ps = ps_[i];
+    if (!ps.alive || ps.incarnation != incarnation || ps.stopped) return;
+    if (now_ >= ps.paused_until) {
+      if (ps.welcomed) {
+        to_chief(ps.peer, wire::Heartbeat{.incarnation = incarnation}, 0, ps.view.id);
+      } else {
+        hello_ps(i);
+      }
+    }
+    after(500 * kMillisecond, [this, i, incarnation] { beat_ps(i, incarnation); });
+  }
+  void hello_ps(uint32_t i) {
+    wire::Hello hello = ps_hello(i);
+    hello.incarnation = ps_[i].incarnation;
+    for (const auto& [p, part] : ps_[i].parts)
+      hello.claims.push_back({PartitionId(p), part.since, part.sealed});
+    to_chief(ps_[i].peer, hello, 0, ps_[i].view.id);
+  }
+  void ps_message(uint32_t i, const wire::Message& m) {
+    Ps& ps = ps_[i];
+    if (now_ < ps.paused_until) {  // it reads this when it wakes
+      after(ps.paused_until - now_, [this, i, m, incarnation = ps.incarnation] {
+        if (ps_[i].alive && ps_[i].incarnation == incarnation) ps_message(i, m);
+      });
+      return;
+    }
+    if (m.envelope.view.term < ps.term || ps.stopped) return;
+    ps.term = m.envelope.view.term;
+    if (std::holds_alternative<wire::Welcome>(m.body)) {
+      ps.welcomed = true;
+    } else if (std::holds_alternative<wire::Reject>(m.body)) {
+      hello_ps(i);
+    } else if (std::holds_alternative<wire::Refused>(m.body)) {
+      kill_ps(i);
+    } else if (const auto* adopt = std::get_if<wire::Adopt>(&m.body)) {
+      if (adopt->since > ps.view.id) take_in(ps, *adopt);
+      to_chief(ps.peer, wire::Adopted{.since = adopt->since}, 0, ps.view.id);
+    } else if (const auto* view = std::get_if<wire::View>(&m.body)) {
+      take_view(ps, *view);
+    } else if (const auto* status = std::get_if<wire::StatusRequest>(&m.body)) {
+      to_chief(ps.peer, status_of(ps, *status), 0, ps.view.id);
+    } else if (const auto* save = std::get_if<wire::Save>(&m.body)) {
+      wire::Saved saved{.checkpoint = save->checkpoint};
+      for (const auto& [p, part] : ps.parts) {
+        saved_[save->folder].try_emplace(p, part);
+        saved.images.push_back({PartitionId(p), "f", 0, 1, 1});
+      }
+      to_chief(ps.peer, std::move(saved), 0, ps.view.id);
+    } else if (const auto* sealed = std::get_if<wire::Sealed>(&m.body)) {
+      for (auto& [p, part] : ps.parts) part.sealed = std::max(part.sealed, sealed->epochs);
+    } else if (std::holds_alternative<wire::Stop>(m.body)) {
+      ps.stopped = true;
+      to_chief(ps.peer, wire::Goodbye{.last = {.incarnation = ps.incarnation}}, 0, ps.view.id);
+    }
+  }
+  void take_in(Ps& ps, const wire::Adopt& adopt) {
+    for (const PartitionId p : adopt.partitions) {
+      const auto held = ps.parts.find(raw(p));
+      if (held != ps.parts.end() && held->second.since == adopt.since) continue;
+      Part part;
+      if (!adopt.images.empty()) part = saved_.at(adopt.folder).at(raw(p));
+      part.since = adopt.since;
+      part.sealed = std::max(part.sealed, adopt.sealed_epochs);
+      ps.parts[raw(p)] = std::move(part);
+    }
+  }
+  static void take_view(Ps& ps, const wire::View& view) {
+    if (view.id <= ps.view.id) return;
+    ps.view = view;
+    std::erase_if(ps.parts, [&](const auto& entry) {
+      const wire::Placement& placement = view.partitions[entry.first];
+      return view.id >= entry.second.since &&
+             (view.owners[placement.owner].incarnation != ps.incarnation ||
+              placement.since != entry.second.since);
+    });
+  }
+  wire::StatusReply status_of(Ps& ps, const wire::StatusRequest& request) {
+    wire::StatusReply reply{.round = request.round, .epoch = request.epoch, .view = ps.view.id};
+    for (uint32_t shard = 0; shard < request.shards && !ps.parts.empty(); ++shard) {
+      uint32_t watermark = kEnd;
+      for (auto& [p, part] : ps.parts) {
+        const ShardState state = part.shards[{request.epoch, shard}];
+        if (!state.ended) watermark = std::min(watermark, state.watermark);
+      }
+      if (watermark == kEnd)
+        reply.ended.push_back({shard, shard + 1});
+      else if (watermark > 0)
+        reply.open.push_back({shard, watermark});
+    }
+    for (auto& [p, part] : ps.parts) {
+      wire::PartitionStatus status{.partition = PartitionId(p), .since = part.since};
+      for (uint32_t shard = 0; shard < request.shards; ++shard) {
+        if (!part.shards[{request.epoch, shard}].ended) continue;
+        ++status.shards_ended;
+        status.counts += counts_of({request.epoch, shard});
+      }
+      reply.partitions.push_back(status);
+    }
+    return reply;
+  }
+  void kill_ps(uint32_t i) {
+    if (!ps_[i].alive || ps_[i].stopped) return;
+    ps_[i].alive = false;
+    // At once, later, or too late: then others have its partitions. One always comes back.
+    const int64_t away = int64_t(rng_.below(uint64_t(rng_.below(3) == 0 ? 16 * kSecond : kSecond)));
+    after(away, [this, i] {
+      if (!finish_) start_ps(i);
+    });
+  }
+  void strike_ps_or_chief() {
+    if (finish_) return;
+    const auto i = uint32_t(rng_.below(ps_count_));
+    switch (rng_.below(4)) {
+      case 0:
+        if (ps_[i].alive) ps_[i].paused_until = now_ + int64_t(rng_.below(uint64_t(14 * kSecond)));
+        return;
+      case 1:
+        if (!core_) return;
+        core_.reset();
+        ++config_.term;
+        return after(int64_t(rng_.below(uint64_t(4 * kSecond))), [this] { start_chief(); });
+      default:
+        return kill_ps(i);
+    }
+  }
+  wire::ShardCounts counts_of(ShardId shard) const {
+    const uint64_t begin = 100ULL * plan::order_at(seed_, shard.epoch, shards_, shard.shard);
+    const uint32_t batches = batches_of(shard);
+    return {.batches = batches,
+            .read = 10 * batches,
+            .applied = 10 * batches,
+            .first_offset = begin,
+            .end_offset = begin + 100};
+  }
+
+  // ---- workers
+  // --------------------------------------------------------------------------------------------------
+
+  void start_worker(uint32_t i) {
+    Worker& w = workers_[i];
+    w = Worker{.incarnation = Incarnation(5000 + ++incarnations_),
+               .peer = PeerKey(200 + incarnations_),
+               .alive = true};
+    beat(i, w.incarnation);
+    step(i, w.incarnation);
+  }
+  bool is(uint32_t i, Incarnation incarnation) const {
+    return workers_[i].alive && workers_[i].incarnation == incarnation;
+  }
+  void beat(uint32_t i, Incarnation incarnation) {
+    if (!is(i, incarnation)) return;
+    Worker& w = workers_[i];
+    if (now_ >= w.paused_until) {
+      if (!w.welcomed) {
+        hello_worker(i);
+      } else {
+        to_chief(w.peer, wire::Heartbeat{.incarnation = incarnation}, 0, w.view.id);
+        for (const Work& work : w.work) {
+          to_chief(w.peer, wire::ShardProgress{.lease = work.lease, .batches_acked = work.batch});
+        }
+      }
+    }
+    after(500 * kMillisecond, [this, i, incarnation] { beat(i, incarnation); });
+  }
+  void hello_worker(uint32_t i) {
+    wire::Hello hello = worker_hello(i);
+    hello.incarnation = workers_[i].incarnation;
+    hello.index = UINT32_MAX;
+    to_chief(workers_[i].peer, hello);
+  }
+  /// What a worker does every few milliseconds.
+  void step(uint32_t i, Incarnation incarnation) {
+    if (!is(i, incarnation)) return;
+    Worker& w = workers_[i];
+    after(20 * kMillisecond, [this, i, incarnation] { step(i, incarnation); });
+    if (now_ < w.paused_until || !w.welcomed) return;
+    if (w.work.size() < 2 && (w.asked_ns < 0 || now_ - w.asked_ns > kSecond)) {
+      if (w.asked_ns < 0) ++w.request;  // else: the same request again
+      w.asked_ns = now_;
+      to_chief(w.peer, wire::LeaseRequest{2}, w.request);
+    }
+    if (w.work.empty()) return;
+    Work& work = w.work.front();
+    if (work.lease.purpose == wire::Purpose::kEval) {
+      const double weight = double(1U << work.lease.shard.shard);
+      to_chief(w.peer, wire::EvalReport{.lease = work.lease,
+                                        .counts = {.read = 1, .applied = 1},
+                                        .outputs = {{.sums = {.weight = weight}}}});
+      w.work.erase(w.work.begin());
+      return;
+    }
+    if (faults_ &&
+        rng_.below(300) == 0) {  // a hint that is wrong: the completion round must find it
+      to_chief(w.peer,
+               wire::ShardProgress{
+                   .lease = work.lease, .ended = true, .counts = counts_of(work.lease.shard)});
+      w.work.erase(w.work.begin());
+      return;
+    }
+    if (!work.begun) {
+      work.begun = true;
+      work.waiting.clear();
+      for (uint32_t p = 0; p < kPartitions; ++p) work.waiting.insert(p);
+    }
+    if (w.view.partitions.empty()) return;
+    for (const uint32_t p : work.waiting) {
+      const bool end = work.batch >= batches_of(work.lease.shard);
+      const Incarnation to = w.view.owners[w.view.partitions[p].owner].incarnation;
+      for (uint32_t n = copies(); n > 0; --n) {
+        after(delay(),
+              [this, i, incarnation, p, to, view = w.view.id, id = work.lease.shard,
+               batch = work.batch, end] { push(i, incarnation, p, to, view, id, batch, end); });
+      }
+    }
+  }
+  /// One part at one partition, and its reply on the way.
+  void push(uint32_t i, Incarnation incarnation, uint32_t p, Incarnation to, ViewId view,
+            ShardId id, uint32_t batch, bool end) {
+    const auto ps =
+        std::find_if(ps_.begin(), ps_.end(), [&](const Ps& x) { return x.incarnation == to; });
+    if (ps == ps_.end() || ps->stopped || !ps->owns(p, view))
+      return;  // sent again by the next view
+    if (now_ < ps->paused_until) return;
+    Part& part = ps->parts.at(p);
+    uint32_t watermark = kEnd;
+    if (id.epoch >= part.sealed) {
+      ShardState& state = part.shards[id];
+      if (!state.ended && state.watermark == batch) {
+        if (!end) ++part.applied[{id.epoch, id.shard, batch}];
+        state.ended = end;
+        ++state.watermark;
+      } else {
+        ++had_it_;
+      }
+      watermark = state.ended ? kEnd : state.watermark;
+    }
+    after(delay(),
+          [this, i, incarnation, p, id, watermark] { pushed(i, incarnation, p, id, watermark); });
+  }
+  void pushed(uint32_t i, Incarnation incarnation, uint32_t p, ShardId id, uint32_t watermark) {
+    if (!is(i, incarnation)) return;
+    Worker& w = workers_[i];
+    if (w.work.empty() || w.work.front().lease.shard != id || !w.work.front().begun) return;
+    Work& work = w.work.front();
+    if (watermark < work.batch) {  // a gap, or an old reply: back to what it expects
+      work.batch = watermark;
+      work.begun = false;
+      return;
+    }
+    if (watermark == work.batch) return;
+    work.waiting.erase(p);
+    if (!work.waiting.empty()) return;
+    work.begun = false;
+    if (work.batch++ < batches_of(id)) return;
+    to_chief(w.peer, wire::ShardProgress{.lease = work.lease,
+                                         .batches_acked = work.batch - 1,
+                                         .ended = true,
+                                         .counts = counts_of(id)});
+    w.work.erase(w.work.begin());
+  }
+  void worker_message(uint32_t i, const wire::Message& m) {
+    Worker& w = workers_[i];
+    if (now_ < w.paused_until) {  // it reads this when it wakes
+      after(w.paused_until - now_, [this, i, m, incarnation = w.incarnation] {
+        if (is(i, incarnation)) worker_message(i, m);
+      });
+      return;
+    }
+    if (m.envelope.view.term < w.term) return;
+    w.term = m.envelope.view.term;
+    if (std::holds_alternative<wire::Welcome>(m.body)) w.welcomed = true;
+    if (std::holds_alternative<wire::Reject>(m.body)) hello_worker(i);
+    if (const auto* view = std::get_if<wire::View>(&m.body)) {
+      if (view->id > w.view.id) w.view = *view;
+    }
+    if (const auto* grant = std::get_if<wire::LeaseGrant>(&m.body)) {
+      if (raw(m.envelope.request) != w.request) return;
+      w.asked_ns = -1;
+      for (const wire::Lease& lease : grant->leases) {
+        const auto same = [&](const Work& x) {
+          return x.lease.shard == lease.shard && x.lease.purpose == lease.purpose;
+        };
+        if (std::none_of(w.work.begin(), w.work.end(), same))
+          w.work.push_back({.lease = lease, .batch = lease.first_batch});
+      }
+    } else if (const auto* revoked = std::get_if<wire::LeaseRevoked>(&m.body)) {
+      ++revoked_;
+      std::erase_if(w.work, [&](const Work& x) {
+        return x.lease.shard == revoked->lease.shard && x.lease.purpose == revoked->lease.purpose;
+      });
+    } else if (std::holds_alternative<wire::Stop>(m.body)) {
+      to_chief(w.peer, wire::Goodbye{.last = {.incarnation = w.incarnation}}, 0, w.view.id);
+      w.alive = false;
+    }
+  }
+  /// A worker dies and another comes, at once or later; or it is only paused, with its messages
+  /// waiting.
+  void strike() {
+    const auto i = uint32_t(rng_.below(worker_count_));
+    if (!workers_[i].alive) return;
+    if (rng_.below(2) == 0) {
+      workers_[i].paused_until = now_ + int64_t(rng_.below(uint64_t(8 * kSecond)));
+      return;
+    }
+    workers_[i].alive = false;
+    after(int64_t(rng_.below(uint64_t(5 * kSecond))), [this, i] { start_worker(i); });
+  }
+
+  Rng rng_;
+  bool faults_, ps_die_;
+  uint32_t shards_, epochs_ = 1, ps_count_ = 1, worker_count_ = 1;
+  uint64_t seed_ = 1;
+  ChiefConfig config_;
+  std::optional<ChiefCore> core_;                          // none while it is dead
+  std::optional<PublishManifest> manifest_;                // the newest
+  std::map<std::string, std::map<uint32_t, Part>> saved_;  // by folder and partition
+  std::priority_queue<Event> queue_;
+  int64_t now_ = 0;
+  uint64_t order_ = 0, incarnations_ = 0, hash_ = 0;
+  std::optional<Finish> finish_;
+  std::vector<Ps> ps_;
+  std::vector<Worker> workers_;
+  uint32_t publications_ = 0;
+  uint64_t expiries_ = 0, lacking_ = 0, had_it_ = 0, revoked_ = 0;
+  uint64_t restored_ = 0, claims_ = 0, rollbacks_ = 0;
+};
+
+}  // namespace downpour::chief

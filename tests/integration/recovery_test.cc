@@ -1,0 +1,165 @@
+// Real processes that are killed and started again, by hand, on fixed addresses: the job goes on.
+#include <arpa/inet.h>
+#include <memory>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+
+namespace downpour::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kRows = 100000;
+constexpr int kEpochs = 12;
+
+std::string free_address() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof(address);
+  REQUIRE(bind(fd, reinterpret_cast<sockaddr*>(&address), bytes) == 0);
+  REQUIRE(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes) == 0);
+  close(fd);
+  return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+}
+
+/// A chief, two ps and two workers of one job, each a process of its own.
+struct Cluster {
+  ScratchDir dir;
+  std::string chief_at = free_address();
+  std::unique_ptr<Program> chief, ps[2], workers[2];
+
+  explicit Cluster(int epochs = kEpochs) {
+    const std::vector<std::string> synth = {
+        "synth", dir / "train.svm", "--rows", std::to_string(kRows), "--ids",
+        "50",    "--numeric",       "4",      "--categorical",       "6"};
+    REQUIRE(Program("downpour", synth, dir.path()).wait(60).status == 0);
+    dir.write("job.toml",
+              "data = { source = \"train.svm\", format = \"libsvm\", shard_records = 500 }\n"
+              "model = { preset = \"logistic_regression\" }\n"
+              "optimizer = { type = \"ftrl\", learning_rate = 0.1 }\n"
+              "train = { epochs = " +
+                  std::to_string(epochs) +
+                  ", batch_size = 100, reduction = \"sum\" }\n"
+                  "eval = { holdout = 0.1 }\n"
+                  "cluster = { ps = 2, workers = 2 }\n");
+    start_chief();
+    for (int i = 0; i < 2; ++i) start_ps(i);
+    for (int i = 0; i < 2; ++i) start_worker(i);
+  }
+  void start_chief(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {dir / "job.toml", "--bind", chief_at, "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    chief = std::make_unique<Program>("downpour-chief", arguments, dir.path());
+  }
+  void start_ps(int i) {
+    ps[i] = std::make_unique<Program>(
+        "downpour-ps", std::vector<std::string>{"--chief", chief_at, "--index", std::to_string(i)},
+        dir.path());
+  }
+  void start_worker(int i) {
+    workers[i] =
+        std::make_unique<Program>("downpour-worker",
+                                  std::vector<std::string>{"--chief", chief_at, "--index",
+                                                           std::to_string(i), "--threads", "1"},
+                                  dir.path());
+  }
+  void kill9(std::unique_ptr<Program>& program) {
+    program->signal(SIGKILL);
+    program->wait(10);
+  }
+  std::string events() const { return read_text(dir / "runs/job/events.jsonl"); }
+  size_t count(const std::string& event) const {
+    const std::string text = events();
+    size_t n = 0;
+    for (size_t at = text.find(event); at != std::string::npos; at = text.find(event, at + 1)) ++n;
+    return n;
+  }
+  /// Waits until the event file holds `text` more than `before` times.
+  void wait_for(const std::string& text, size_t before) {
+    for (int i = 0; i < 12000 && count(text) <= before; ++i) usleep(5000);
+    INFO(text);
+    REQUIRE(count(text) > before);
+  }
+  void check_end() {
+    const Ended ended = chief->wait(240);
+    INFO(ended.err);
+    REQUIRE(ended.status == 0);
+    const Json done = Json::parse(ended.out);
+    REQUIRE(done["accounts"].size() == kEpochs);
+    for (const Json& account : done["accounts"]) {
+      CHECK(account["read"] == kRows);
+      CHECK(account["read"] ==
+            account["applied"].get<int64_t>() + account["filtered"].get<int64_t>());
+    }
+    for (int i = 0; i < 2; ++i) {
+      CHECK(ps[i]->wait(20).status == 0);
+      CHECK(workers[i]->wait(20).status == 0);
+    }
+  }
+};
+
+TEST_CASE(
+    "a ps and then the chief are killed and started again: nobody else is, and every record counts "
+    "once",
+    "[integration]") {
+  Cluster c;
+  c.wait_for("\"event\":\"published\"", 0);
+  c.wait_for("\"event\":\"ended\"", 0);
+  const size_t views = c.count("\"event\":\"view\"");
+  c.kill9(c.ps[1]);
+  c.start_ps(1);
+  c.wait_for("\"event\":\"view\"", views);
+  c.wait_for("\"event\":\"published\"", c.count("\"event\":\"published\""));
+  c.kill9(c.chief);
+  sleep(1);
+  c.start_chief();
+  c.wait_for("\"event\":\"place\",\"claimed\":256,\"restored\":0", 0);
+  c.check_end();
+}
+
+TEST_CASE("everything is killed at once: the same commands go on from the newest checkpoint",
+          "[integration]") {
+  Cluster c;
+  c.wait_for("\"event\":\"published\"", 1);
+  for (auto* all : {&c.chief, &c.ps[0], &c.workers[0], &c.ps[1], &c.workers[1]}) c.kill9(*all);
+  const size_t published = c.count("\"event\":\"published\"");
+  c.start_chief();
+  for (int i = 0; i < 2; ++i) c.start_ps(i);
+  for (int i = 0; i < 2; ++i) c.start_worker(i);
+  c.wait_for("\"event\":\"adopt\"", 2);
+  c.check_end();
+  CHECK(published >= 2);
+}
+
+TEST_CASE("two chiefs in one folder: the second says who is there; with --takeover the first stops",
+          "[integration]") {
+  Cluster c;
+  c.wait_for("\"event\":\"ended\"", 0);
+  const Ended second =
+      Program("downpour-chief", {c.dir / "job.toml", "--bind", free_address()}, c.dir.path())
+          .wait(20);
+  CHECK(second.status == 69);
+  CHECK(second.err.find("another chief runs the job in this folder (host ") != std::string::npos);
+  CHECK(second.err.find("pid " + std::to_string(c.chief->pid())) != std::string::npos);
+  CHECK(second.err.find("--takeover") != std::string::npos);
+  // A zombie: it hangs, another takes the run, and when it wakes it finds that out.
+  c.chief->signal(SIGSTOP);
+  Program newer("downpour-chief", {c.dir / "job.toml", "--bind", free_address(), "--takeover"},
+                c.dir.path());
+  c.wait_for("\"event\":\"start\"", 1);
+  c.chief->signal(SIGCONT);
+  const Ended zombie = c.chief->wait(20);
+  CHECK(zombie.status == 69);
+  CHECK(zombie.err.find("has taken over this run") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace downpour::testing
