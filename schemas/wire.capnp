@@ -268,6 +268,20 @@ struct Saved {
   images @5 :Images;
 }
 struct Sealed { epochs @0 :UInt32; }
+struct Freeze {                 # kind 27
+  sinceTerm @0 :UInt32;
+  sinceN @1 :UInt32;
+  partitions @2 :List(UInt32);  # each 0 to 65535; required
+  folder @3 :Text;              # required
+}
+struct Frozen {                 # kind 28
+  sinceTerm @0 :UInt32;
+  sinceN @1 :UInt32;
+  ok @2 :Bool;                  # absent: it failed
+  error @3 :Text;
+  images @4 :Images;
+}
+struct Leave { incarnation @0 :UInt64; }  # kind 29; required
 struct Stop {
   code @0 :Int32 = 70;          # exit code; 0: done. Absent: a bug, so that zeros never say "done"
   reason @1 :Text;

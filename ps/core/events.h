@@ -38,6 +38,7 @@ struct PsLimits {
   uint32_t intervals_max = 65536;  // of ended shards, a partition and epoch; beyond: rejected
   uint32_t outputs_max = 256;      // metrics of a batch; more are rejected
   uint32_t loads_max = 64;         // adoptions under way; beyond: refused
+  uint32_t freezes_max = 64;       // moves under way; beyond: refused
   uint32_t saves_max = 4;          // checkpoints being stored; beyond: refused
 };
 
@@ -72,6 +73,18 @@ struct Load {
   std::string folder;
   std::vector<wire::ImageRef> images;
 };
+/// Write the images of frozen partitions into a new file off the core's thread; answered by
+/// on_exported(since). It need not survive a crash.
+struct Export {
+  ViewId since;
+  std::string folder;
+  std::vector<checkpoint::PartitionImage> images;
+};
+/// What an Export wrote is not needed any more.
+struct Discard {
+  ViewId since;
+  std::string folder;
+};
 /// End the process, once what was sent has left.
 struct Exit {
   int32_t code = 0;
@@ -84,11 +97,15 @@ struct Effects {
   std::vector<Send> sends;
   std::vector<Store> stores;
   std::vector<Load> loads;
+  std::vector<Export> exports;
+  std::vector<Discard> discards;
   std::optional<Exit> exit;
   void clear() {
     sends.clear();
     stores.clear();
     loads.clear();
+    exports.clear();
+    discards.clear();
     exit.reset();
   }
 };

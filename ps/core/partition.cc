@@ -10,7 +10,9 @@ Partitions::Partitions(const PsConfig& config)
       specs_(config.tables),
       prefault_(config.prefault),
       owned_(bits_for(count_)),
-      owned_bytes_(count_),
+      frozen_(bits_for(count_)),
+      serving_(bits_for(count_)),
+      serving_bytes_(count_),
       since_(count_),
       next_steps_(count_, 1),
       sealed_(count_),
@@ -50,7 +52,8 @@ void Partitions::adopt(PartitionId p, ViewId since, uint32_t sealed_epochs) {
   since_[raw(p)] = since;
   sealed_[raw(p)] = sealed_epochs;
   next_steps_[raw(p)] = 1;
-  owned_bytes_[raw(p)] = 1;
+  insert(serving_, p);
+  serving_bytes_[raw(p)] = 1;
   since_max_ = std::max(since_max_, since);
   sealed_max_ = std::max(sealed_max_, sealed_epochs);
 }
@@ -86,11 +89,25 @@ void Partitions::drop(const Bits& parts) {
   for_each(parts, [&](PartitionId p) {
     for (const std::unique_ptr<Table>& table : tables_) table->drop_partition(p);
     erase(owned_, p);
+    erase(frozen_, p);
     since_[raw(p)] = {};
     sealed_[raw(p)] = 0;
     next_steps_[raw(p)] = 1;
   });
   watermarks_.drop(parts);
+  refresh();
+}
+
+void Partitions::freeze(PartitionId p) {
+  DP_CHECK(owns(p), p);
+  insert(frozen_, p);
+  refresh();
+}
+
+void Partitions::thaw(PartitionId p, ViewId since) {
+  DP_CHECK(contains(frozen_, p), p);
+  erase(frozen_, p);
+  since_[raw(p)] = since;
   refresh();
 }
 
@@ -128,7 +145,13 @@ void Partitions::refresh() {
   sealed_max_ = 0;
   for (uint32_t p = 0; p < count_; ++p) {
     const bool owned = owns(PartitionId(p));
-    owned_bytes_[p] = owned ? 1 : 0;
+    const bool served = owned && !contains(frozen_, PartitionId(p));
+    serving_bytes_[p] = served ? 1 : 0;
+    if (served) {
+      insert(serving_, PartitionId(p));
+    } else {
+      erase(serving_, PartitionId(p));
+    }
     if (!owned) continue;
     since_max_ = std::max(since_max_, since_[p]);
     sealed_max_ = std::max(sealed_max_, sealed_[p]);

@@ -23,8 +23,16 @@ class Partitions {
   uint32_t count() const { return count_; }
   const Bits& owned() const { return owned_; }
   bool owns(PartitionId p) const { return contains(owned_, p); }
-  /// One byte a partition, 1 where owned: as Table::keys_in takes it.
-  const uint8_t* owned_bytes() const { return owned_bytes_.data(); }
+  /// Owned and not frozen: what is pulled from and pushed to.
+  const Bits& serving() const { return serving_; }
+  bool serves(PartitionId p) const { return contains(serving_, p); }
+  /// One byte a partition, 1 where served: as Table::keys_in takes it.
+  const uint8_t* serving_bytes() const { return serving_bytes_.data(); }
+  bool frozen(PartitionId p) const { return contains(frozen_, p); }
+  /// An owned partition is not served until it is thawed or dropped: nothing of it changes.
+  void freeze(PartitionId p);
+  /// It is served again, and the core's since this view.
+  void thaw(PartitionId p, ViewId since);
   /// The view in which the core took an owned partition, and the newest of them all.
   ViewId since(PartitionId p) const { return since_[raw(p)]; }
   ViewId since_max() const { return since_max_; }
@@ -69,7 +77,9 @@ class Partitions {
   Prefault prefault_;  // before the tables, which borrow it
   std::vector<std::unique_ptr<Table>> tables_;
   Bits owned_;
-  std::vector<uint8_t> owned_bytes_;
+  Bits frozen_;   // of those
+  Bits serving_;  // the others
+  std::vector<uint8_t> serving_bytes_;
   std::vector<ViewId> since_;
   ViewId since_max_;
   std::vector<uint64_t> next_steps_;

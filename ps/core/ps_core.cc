@@ -45,7 +45,7 @@ void PsCore::on_message(int64_t now_ns, PeerKey from, const wire::Message& messa
     return on_push(now_ns, from, message, *push, effects);
   }
   if (!is_any_of<wire::Adopt, wire::View, wire::Save, wire::StatusRequest, wire::Sealed, wire::Stop,
-                 wire::Refused>(message.body)) {
+                 wire::Refused, wire::Freeze>(message.body)) {
     return reject(from, envelope.request,
                   {ErrorCode::kMalformed, "a ps takes no message of this kind"}, effects);
   }
@@ -73,6 +73,8 @@ void PsCore::from_chief(const wire::Envelope& envelope, const wire::Body& body, 
     on_adopt(envelope, *adopt, effects);
   } else if (const auto* view = std::get_if<wire::View>(&body)) {
     on_view(envelope, *view, effects);
+  } else if (const auto* freeze = std::get_if<wire::Freeze>(&body)) {
+    on_freeze(envelope, *freeze, effects);
   } else if (const auto* save = std::get_if<wire::Save>(&body)) {
     on_save(envelope, *save, effects);
   } else if (const auto* status = std::get_if<wire::StatusRequest>(&body)) {
@@ -206,23 +208,20 @@ void PsCore::on_view(const wire::Envelope& envelope, const wire::View& view, Eff
                                               " partitions, not ", partitions_.count())},
                   effects);
   }
-  const auto mine = [&](uint32_t owner) {
-    return owner < view.owners.size() && view.owners[owner].incarnation == config_.incarnation &&
-           view.owners[owner].thread == config_.thread;
-  };
   term_ = std::max(term_, view.id.term);
   view_ = view;
   Bits lost = bits_for(partitions_.count());
+  settle_frozen(view, lost, effects);
   for_each(partitions_.owned(), [&](PartitionId p) {
-    const wire::Placement& placement = view.partitions[raw(p)];
     if (view.id < partitions_.since(p)) return;  // adopted for a view to come
-    if (!mine(placement.owner) || placement.since != partitions_.since(p)) insert(lost, p);
+    const bool same_since = view.partitions[raw(p)].since == partitions_.since(p);
+    if (!names_me(view, p) || !same_since) insert(lost, p);
   });
   if (!none(lost)) release(lost);
   for (Loading& loading : loading_) {
     if (view.id < loading.since) continue;
     for (uint32_t p = 0; p < partitions_.count(); ++p) {
-      if (!mine(view.partitions[p].owner)) erase(loading.wanted, PartitionId(p));
+      if (!names_me(view, PartitionId(p))) erase(loading.wanted, PartitionId(p));
     }
   }
 }

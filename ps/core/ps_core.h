@@ -33,6 +33,8 @@ class PsCore {
   /// Where the images of the Store effect of `checkpoint` lie now, or why they could not be
   /// written.
   void on_stored(ViewId checkpoint, Result<std::vector<wire::ImageRef>> images, Effects& effects);
+  /// Where the images of the Export effect of `since` lie, or why they could not be written.
+  void on_exported(ViewId since, Result<std::vector<wire::ImageRef>> images, Effects& effects);
   /// Some time has passed: heartbeats, ages, the chief's silence. Call it every 100 ms or so.
   void on_tick(int64_t now_ns, Effects& effects);
 
@@ -60,6 +62,14 @@ class PsCore {
     ViewId checkpoint;
     RequestId request{};
     uint64_t rows = 0;
+  };
+  /// Partitions that stand still until a view says whose they are.
+  struct Freezing {
+    ViewId since;
+    RequestId request{};
+    std::string folder;
+    Bits parts;
+    std::optional<wire::Frozen> done;
   };
   /// What becomes of each part of one push.
   struct Admission {
@@ -94,6 +104,11 @@ class PsCore {
   void send(PeerKey to, RequestId request, wire::Body body, Bytes values, Effects& effects);
   void reject(PeerKey to, RequestId request, Error error, Effects& effects);
 
+  // moves.cc: partitions on their way to another core
+  void on_freeze(const wire::Envelope& envelope, const wire::Freeze& freeze, Effects& effects);
+  void settle_frozen(const wire::View& view, Bits& lost, Effects& effects);
+  bool names_me(const wire::View& view, PartitionId p) const;
+
   // serve.cc: pulls and pushes
   void on_pull(int64_t now_ns, PeerKey from, const wire::Message& message, const wire::Pull& pull,
                Effects& effects);
@@ -126,6 +141,7 @@ class PsCore {
   uint32_t term_ = 0;  // newest a chief has shown
   std::vector<Loading> loading_;
   uint64_t next_load_id_ = 1;
+  std::vector<Freezing> freezing_;
   std::vector<Saving> saving_;
   std::optional<wire::Saved> saved_;  // the last one, for a repeated Save
   std::string failure_;

@@ -62,7 +62,7 @@ bool PsCore::keys_in(const std::vector<wire::Section>& sections, const uint8_t* 
 }
 
 const uint8_t* PsCore::bytes_of(const Bits& bits, std::vector<uint8_t>& scratch) const {
-  if (bits == partitions_.owned()) return partitions_.owned_bytes();
+  if (bits == partitions_.serving()) return partitions_.serving_bytes();
   scratch.assign(partitions_.count(), 0);
   for_each(bits, [&](PartitionId p) { scratch[raw(p)] = 1; });
   return scratch.data();
@@ -83,10 +83,10 @@ void PsCore::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
   if (!bytes) return reject(from, envelope.request, std::move(bytes).error(), effects);
 
   wire::PullReply reply{.status = wire::PullStatus::kOk, .view = view_.id, .versions = {}};
-  const uint8_t* served = partitions_.owned_bytes();
+  const uint8_t* served = partitions_.serving_bytes();
   if (envelope.view < partitions_.since_max()) {
-    Bits current = partitions_.owned();
-    for_each(partitions_.owned(), [&](PartitionId p) {
+    Bits current = partitions_.serving();
+    for_each(partitions_.serving(), [&](PartitionId p) {
       if (envelope.view < partitions_.since(p)) erase(current, p);
     });
     served = bytes_of(current, covered_bytes_);
@@ -209,7 +209,7 @@ void PsCore::admit(ViewId worker_view, const wire::Push& push) {
   a.gaps = 0;
   a.refused = false;
   if (worker_view >= partitions_.since_max() && push.batch.epoch >= partitions_.sealed_max() &&
-      within(a.covered, partitions_.owned())) {
+      within(a.covered, partitions_.serving())) {
     const ShardRow* row = partitions_.watermarks().find(push.batch.shard_id());
     if (row != nullptr) {
       const uint32_t* const watermarks = row->watermarks.data();
@@ -234,7 +234,7 @@ void PsCore::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
   Admission& a = admission_;
   a.apply.assign(a.covered.size(), 0);
   for_each(a.covered, [&](PartitionId p) {
-    if (!partitions_.owns(p) || worker_view < partitions_.since(p)) {
+    if (!partitions_.serves(p) || worker_view < partitions_.since(p)) {
       a.refused = true;
       a.others.push_back({p, wire::PartStatus::kNotMine, 0});
       return;

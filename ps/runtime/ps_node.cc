@@ -166,8 +166,36 @@ void PsNode::run(Effects& effects) {
       };
     });
   }
+  run_moves(effects);
   if (effects.exit) exit(effects.exit->code, effects.exit->reason);
   effects.clear();
+}
+
+// Images on their way to another ps: written without waiting for the disk, since the source holds all of it until
+// the target has read them.
+void PsNode::run_moves(Effects& effects) {
+  for (Export& move : effects.exports) {
+    background_->start([this, move = std::move(move)]() -> Background::Completion {
+      const auto write = [&]() -> Result<std::vector<wire::ImageRef>> {
+        const std::string name = checkpoint::move_file_name(move.since, index_, options_.thread, incarnation_);
+        DP_TRY(auto writer, checkpoint::ImageFileWriter::create(storage_, move.folder, name, tables_));
+        for (const checkpoint::PartitionImage& image : move.images) DP_TRY_VOID(writer.add(image));
+        return writer.finish_volatile();
+      };
+      return [this, since = move.since, written = write()] {
+        core_->on_exported(since, written, effects_);
+        run(effects_);
+      };
+    });
+  }
+  for (const Discard& discard : effects.discards) {
+    background_->start([this, discard]() -> Background::Completion {
+      const std::string name = checkpoint::move_file_name(discard.since, index_, options_.thread, incarnation_);
+      auto removed = storage_.remove(discard.folder + "/" + name);  // one that stays costs only room
+      (void)removed;
+      return [] {};
+    });
+  }
 }
 
 Result<std::vector<checkpoint::PartitionImage>> PsNode::read_images(const Load& load) const {

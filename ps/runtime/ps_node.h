@@ -55,6 +55,7 @@ class PsNode final : public transport::Node {
   void on_welcome(int64_t now_ns, const wire::Message& message);
   void on_welcome_again(const wire::Welcome& welcome);
   void run(Effects& effects);
+  void run_moves(Effects& effects);
   Result<std::vector<checkpoint::PartitionImage>> read_images(const Load& load) const;
   void exit(int32_t code, std::string reason);
 

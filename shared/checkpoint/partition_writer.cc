@@ -119,6 +119,12 @@ Result<std::vector<wire::ImageRef>> ImageFileWriter::finish() {
   return std::move(refs_);
 }
 
+Result<std::vector<wire::ImageRef>> ImageFileWriter::finish_volatile() {
+  DP_TRY_VOID(flush());
+  DP_TRY_VOID(file_->commit_volatile());
+  return std::move(refs_);
+}
+
 Result<void> ImageFileWriter::put(ByteSpan bytes) {
   position_ += bytes.size();
   checksum_.add(bytes);

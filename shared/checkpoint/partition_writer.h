@@ -28,6 +28,8 @@ class ImageFileWriter {
   Result<void> add(const PartitionImage& image);
   /// One fsync, then the name. References in the order of the images.
   Result<std::vector<wire::ImageRef>> finish();
+  /// The same without the fsync: for images that nobody needs after a crash.
+  Result<std::vector<wire::ImageRef>> finish_volatile();
 
  private:
   ImageFileWriter(std::unique_ptr<OutputFile> file, std::string file_name,

@@ -47,6 +47,12 @@ std::string image_file_name(uint32_t index, uint32_t thread, Incarnation incarna
   return name;
 }
 
+std::string moves_dir(const std::string& run_dir) { return run_dir + "/moves"; }
+
+std::string move_file_name(ViewId since, uint32_t index, uint32_t thread, Incarnation incarnation) {
+  return str("move-", since.term, "-", since.n, "-", image_file_name(index, thread, incarnation));
+}
+
 std::optional<uint32_t> parse_term_name(std::string_view name) {
   if (!take(&name, "term-")) return {};
   const auto term = take_number(&name);

@@ -20,6 +20,11 @@ std::string checkpoint_folder(const std::string& run_dir,
 /// The file a ps core writes; the incarnation keeps a zombie from touching its successor's file.
 std::string image_file_name(uint32_t index, uint32_t thread, Incarnation incarnation);
 
+/// <run_dir>/moves: images on their way from one ps to another, needed by nobody afterwards.
+std::string moves_dir(const std::string& run_dir);
+/// The file of one move, by the view in which it was to end and the ps core that gives.
+std::string move_file_name(ViewId since, uint32_t index, uint32_t thread, Incarnation incarnation);
+
 std::optional<uint32_t> parse_term_name(std::string_view name);      // "term-3"
 std::optional<ViewId> parse_manifest_name(std::string_view name);    // "manifest-3-17.dpm"
 std::optional<ViewId> parse_checkpoint_name(std::string_view name);  // "3-17"

@@ -133,12 +133,23 @@ class PosixOutputFile final : public OutputFile {
   Result<void> commit() override {
     DP_TRY_VOID(sync());
     if (temporary_.empty()) return {};
+    DP_TRY_VOID(take_name());
+    return storage_.sync_folder(folder_of(path_));
+  }
+
+  Result<void> commit_volatile() override {
+    DP_TRY_VOID(usable());
+    return temporary_.empty() ? Result<void>{} : take_name();
+  }
+
+  /// Once; the file takes no more then.
+  Result<void> take_name() {
     int error = storage_.fault("rename", path_);
     if (error == 0 && ::rename(temporary_.c_str(), path_.c_str()) != 0) error = errno;
     if (error != 0) return fail("rename", error);
     temporary_.clear();
     failed_ = true;  // takes no more
-    return storage_.sync_folder(folder_of(path_));
+    return {};
   }
 
   /// The file gets its name unless that is taken (false). link(2) is atomic where rename(2) would

@@ -28,6 +28,8 @@ class OutputFile {
   /// Makes what was appended durable. A file from Storage::create also gets its name, and takes no
   /// more.
   virtual Result<void> commit() = 0;
+  /// The same without making it durable, for what nobody needs after a crash.
+  virtual Result<void> commit_volatile() { return commit(); }
 };
 
 /// A file system. Paths are used as given. Errors: kNoInput (not there), kPermission, kCannotCreate

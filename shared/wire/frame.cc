@@ -66,7 +66,7 @@ std::string_view kind_name(Kind kind) {
       "ShardProgress", "ShardFailed", "LeaseRevoked", "EvalReport",   "PredictReport",
       "StatusRequest", "StatusReply", "Save",         "Saved",        "Sealed",
       "Stop",          "Goodbye",     "Pull",         "PullReply",    "Push",
-      "PushReply",     "Reject"};
+      "PushReply",     "Reject",      "Freeze",       "Frozen",       "Leave"};
   return raw(kind) <= kKindMax ? kNames[raw(kind)] : "unknown";
 }
 

@@ -40,8 +40,11 @@ enum class Kind : uint16_t {
   kPush = 24,
   kPushReply = 25,
   kReject = 26,
+  kFreeze = 27,
+  kFrozen = 28,
+  kLeave = 29,
 };
-constexpr uint16_t kKindMax = 26;
+constexpr uint16_t kKindMax = 29;
 
 /// Body's alternatives stand in the order of their kinds: a new one goes to the end of both.
 inline Kind kind_of(const Body& body) { return Kind(uint16_t(body.index() + 1)); }

@@ -267,6 +267,27 @@ struct Sealed {
   uint32_t epochs = 0;
   bool operator==(const Sealed&) const = default;
 };
+/// Chief -> ps core, to move partitions: serve these no more and write their images into `folder`; answered by
+/// Frozen. Nothing of them changes until a newer view says whose they are: this core's, and it serves them again,
+/// or another's, and it drops them. `since` is the view in which they are to become the other's.
+struct Freeze {
+  ViewId since;
+  std::vector<PartitionId> partitions;
+  std::string folder;
+  bool operator==(const Freeze&) const = default;
+};
+struct Frozen {
+  ViewId since;
+  bool ok = true;
+  std::string error;                // where !ok: nothing is frozen
+  std::vector<ImageRef> images;
+  bool operator==(const Frozen&) const = default;
+};
+/// ps core -> chief: move what I hold to others, then stop me. Repeated until then.
+struct Leave {
+  Incarnation incarnation{};
+  bool operator==(const Leave&) const = default;
+};
 /// Chief -> all: the job has ended. code 0: done. Answered by Goodbye.
 struct Stop {
   int32_t code = 0;
@@ -378,7 +399,8 @@ struct Reject {
 
 using Body = std::variant<Hello, Welcome, Refused, View, Adopt, Adopted, Heartbeat, LeaseRequest, LeaseGrant,
                           ShardProgress, ShardFailed, LeaseRevoked, EvalReport, PredictReport, StatusRequest,
-                          StatusReply, Save, Saved, Sealed, Stop, Goodbye, Pull, PullReply, Push, PushReply, Reject>;
+                          StatusReply, Save, Saved, Sealed, Stop, Goodbye, Pull, PullReply, Push, PushReply, Reject, Freeze,
+                          Frozen, Leave>;
 
 /// What fences every message.
 struct Envelope {

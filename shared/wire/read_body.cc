@@ -374,6 +374,30 @@ void read(schema::Saved::Reader in, Saved& out, Checks& checks) {
   if (in.hasImages()) read(in.getImages(), out.images, checks);
 }
 
+void read(schema::Freeze::Reader in, Freeze& out, Checks& checks) {
+  out.since = {in.getSinceTerm(), in.getSinceN()};
+  const auto partitions = in.getPartitions();
+  const uint32_t n = partitions.size();
+  if (!checks.fits(n, kPartitionsMax, "too many partitions")) return;
+  checks.require(n > 0, "no partitions");
+  out.partitions.resize(n);
+  for (uint32_t i = 0; i < n; ++i) out.partitions[i] = read_partition(partitions[i], checks);
+  out.folder = text(in.getFolder());
+  checks.require(!out.folder.empty(), "no folder");
+}
+
+void read(schema::Frozen::Reader in, Frozen& out, Checks& checks) {
+  out.since = {in.getSinceTerm(), in.getSinceN()};
+  out.ok = in.getOk();
+  out.error = text(in.getError());
+  if (in.hasImages()) read(in.getImages(), out.images, checks);
+}
+
+void read(schema::Leave::Reader in, Leave& out, Checks& checks) {
+  out.incarnation = Incarnation(in.getIncarnation());
+  checks.require(out.incarnation != Incarnation{}, "no incarnation");
+}
+
 void read(schema::Sealed::Reader in, Sealed& out, Checks&) { out.epochs = in.getEpochs(); }
 
 void read(schema::Stop::Reader in, Stop& out, Checks&) {
@@ -510,6 +534,12 @@ Result<Body> read_body(Kind kind, capnp::MessageReader& reader) {
         return read_as<PushReply, schema::PushReply>(reader);
       case Kind::kReject:
         return read_as<Reject, schema::Reject>(reader);
+      case Kind::kFreeze:
+        return read_as<Freeze, schema::Freeze>(reader);
+      case Kind::kFrozen:
+        return read_as<Frozen, schema::Frozen>(reader);
+      case Kind::kLeave:
+        return read_as<Leave, schema::Leave>(reader);
     }
     return Error{.code = ErrorCode::kUnsupported,
                  .what = str("message of unknown kind ", raw(kind))};

@@ -327,6 +327,26 @@ void write(const Saved& in, schema::Saved::Builder out) {
   if (!in.images.empty()) write(in.images, out.initImages());
 }
 
+void write(const Freeze& in, schema::Freeze::Builder out) {
+  out.setSinceTerm(in.since.term);
+  out.setSinceN(in.since.n);
+  auto partitions = out.initPartitions(uint32_t(in.partitions.size()));
+  for (uint32_t i = 0; i < in.partitions.size(); ++i) partitions.set(i, raw(in.partitions[i]));
+  out.setFolder(text(in.folder));
+}
+
+void write(const Frozen& in, schema::Frozen::Builder out) {
+  out.setSinceTerm(in.since.term);
+  out.setSinceN(in.since.n);
+  out.setOk(in.ok);
+  out.setError(text(in.error));
+  if (!in.images.empty()) write(in.images, out.initImages());
+}
+
+void write(const Leave& in, schema::Leave::Builder out) {
+  out.setIncarnation(raw(in.incarnation));
+}
+
 void write(const Sealed& in, schema::Sealed::Builder out) { out.setEpochs(in.epochs); }
 
 void write(const Stop& in, schema::Stop::Builder out) {
@@ -426,6 +446,9 @@ DP_BODY(PullReply);
 DP_BODY(Push);
 DP_BODY(PushReply);
 DP_BODY(Reject);
+DP_BODY(Freeze);
+DP_BODY(Frozen);
+DP_BODY(Leave);
 #undef DP_BODY
 
 }  // namespace

@@ -187,6 +187,11 @@ std::string PsScript::run(const std::string& line) {
     stored(command);
   } else if (verb == "loaded") {
     loaded(command);
+  } else if (verb == "freeze") {
+    message(kChiefPeer, command,
+            wire::Freeze{.since = parse_view(word(1)), .partitions = parse_partitions(word(2)), .folder = "moves"});
+  } else if (verb == "exported") {
+    exported(command);
   } else if (verb == "sealed") {
     message(kChiefPeer, command, wire::Sealed{.epochs = uint32_t(std::stoul(word(1)))});
   } else if (verb == "stop") {
@@ -351,6 +356,22 @@ void PsScript::stored(const Command& command) {
   core_->on_stored(store.checkpoint, std::move(refs), effects_);
 }
 
+void PsScript::exported(const Command& command) {
+  REQUIRE(!exports_.empty());
+  const Export move = exports_.front();
+  exports_.erase(exports_.begin());
+  if (command.words.size() > 1) {
+    core_->on_exported(move.since, Error{ErrorCode::kIo, command.words[1]}, effects_);
+    return;
+  }
+  std::vector<wire::ImageRef> refs;
+  for (const checkpoint::PartitionImage& image : move.images) {
+    refs.push_back({.partition = image.partition, .file = "m"});
+  }
+  folders_[move.folder] = move.images;
+  core_->on_exported(move.since, std::move(refs), effects_);
+}
+
 std::string PsScript::values() const {
   std::string text;
   for_each(core_->partitions().owned(), [&](PartitionId p) {
@@ -395,6 +416,13 @@ std::string PsScript::print_effects() {
     text += str("  load #", load.id, " from ", load.folder, ": ", join(parts), "\n");
     loads_.push_back(load);
   }
+  for (const Export& move : effects_.exports) {
+    std::vector<PartitionId> parts;
+    for (const checkpoint::PartitionImage& image : move.images) parts.push_back(image.partition);
+    text += str("  export ", move.since, " to ", move.folder, ": ", join(parts), "\n");
+    exports_.push_back(move);
+  }
+  for (const Discard& discard : effects_.discards) text += str("  discard ", discard.since, "\n");
   if (effects_.exit) text += str("  exit ", effects_.exit->code, ": ", effects_.exit->reason, "\n");
   effects_.clear();
   return text;
@@ -409,6 +437,11 @@ std::string PsScript::print(const Send& send) const {
   if (const auto* reject = std::get_if<wire::Reject>(&body)) return "reject: " + reject->what;
   if (const auto* adopted = std::get_if<wire::Adopted>(&body)) {
     return str("adopted ", adopted->since, adopted->ok ? "" : ": " + adopted->error);
+  }
+  if (const auto* frozen = std::get_if<wire::Frozen>(&body)) {
+    std::vector<PartitionId> parts;
+    for (const wire::ImageRef& image : frozen->images) parts.push_back(image.partition);
+    return str("frozen ", frozen->since, ": ", frozen->ok ? join(parts) : frozen->error);
   }
   if (const auto* saved = std::get_if<wire::Saved>(&body)) {
     std::vector<PartitionId> parts;

@@ -51,6 +51,7 @@ class PsScript {
   void push(const Command& command, bool end);
   void loaded(const Command& command);
   void stored(const Command& command);
+  void exported(const Command& command);
   std::string values() const;
   std::string print_effects();
   std::string print(const Send& send) const;
@@ -62,6 +63,7 @@ class PsScript {
   int64_t now_ns_ = 0;
   std::vector<Load> loads_;
   std::vector<Store> stores_;
+  std::vector<Export> exports_;
   std::map<std::string, std::vector<checkpoint::PartitionImage>> folders_;
 };
 

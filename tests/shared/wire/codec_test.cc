@@ -173,7 +173,7 @@ TEST_CASE("zeros are a valid Cap'n Proto message and never a harmful one of ours
   const std::set<Kind> harmless{Kind::kAdopt,      Kind::kAdopted,       Kind::kLeaseRequest,
                                 Kind::kLeaseGrant, Kind::kStatusRequest, Kind::kStatusReply,
                                 Kind::kSaved,      Kind::kSealed,        Kind::kStop,
-                                Kind::kPushReply};
+                                Kind::kPushReply,  Kind::kFrozen};
   for (uint16_t number = 1; number <= kKindMax; ++number) {
     // One segment of one word: a null root, so that every field reads as its default.
     std::vector<uint8_t> frame(kEnvelopeBytes + 16);

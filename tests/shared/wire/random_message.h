@@ -214,6 +214,12 @@ class RandomMessages {
         return Save{view(), text(1)};
       case Kind::kSaved:
         return Saved{view(), coin(), text(), list([&] { return image(); }), word()};
+      case Kind::kFreeze:
+        return Freeze{view(), list([&] { return partition(); }, 1), text(1)};
+      case Kind::kFrozen:
+        return Frozen{view(), coin(), text(), list([&] { return image(); })};
+      case Kind::kLeave:
+        return Leave{incarnation()};
       case Kind::kSealed:
         return Sealed{number()};
       case Kind::kStop:

@@ -1,0 +1,91 @@
+// PsCore: partitions that stand still while they are on their way to another core.
+#include <algorithm>
+
+#include "ps/core/ps_core.h"
+
+namespace downpour::ps {
+
+bool PsCore::names_me(const wire::View& view, PartitionId p) const {
+  const uint32_t owner = view.partitions[raw(p)].owner;
+  return owner < view.owners.size() && view.owners[owner].incarnation == config_.incarnation &&
+         view.owners[owner].thread == config_.thread;
+}
+
+void PsCore::on_freeze(const wire::Envelope& envelope, const wire::Freeze& freeze,
+                       Effects& effects) {
+  for (Freezing& known : freezing_) {
+    if (known.since != freeze.since) continue;
+    known.request = envelope.request;  // asked again
+    if (known.done) send(kChiefPeer, envelope.request, *known.done, {}, effects);
+    return;
+  }
+  const auto refuse = [&](std::string why) {
+    send(kChiefPeer, envelope.request,
+         wire::Frozen{.since = freeze.since, .ok = false, .error = std::move(why), .images = {}},
+         {}, effects);
+  };
+  if (freeze.since <= view_.id || freeze.since.term < term_) {
+    return refuse(str("superseded: view ", view_.id, " of term ", term_, " is known here"));
+  }
+  if (freezing_.size() >= config_.limits.freezes_max) return refuse("too many moves at once");
+  Freezing freezing{.since = freeze.since,
+                    .request = envelope.request,
+                    .folder = freeze.folder,
+                    .parts = bits_for(partitions_.count()),
+                    .done = {}};
+  for (const PartitionId p : freeze.partitions) {
+    if (raw(p) >= partitions_.count() || !partitions_.serves(p)) {
+      return refuse(str("partition ", p, " is not served here"));
+    }
+    insert(freezing.parts, p);
+  }
+  Export images{.since = freeze.since, .folder = freeze.folder, .images = {}};
+  for_each(freezing.parts, [&](PartitionId p) {
+    partitions_.freeze(p);
+    images.images.push_back(partitions_.export_image(p));
+  });
+  effects.exports.push_back(std::move(images));
+  freezing_.push_back(std::move(freezing));
+}
+
+void PsCore::on_exported(ViewId since, Result<std::vector<wire::ImageRef>> images,
+                         Effects& effects) {
+  const auto found = std::find_if(freezing_.begin(), freezing_.end(),
+                                  [&](const Freezing& f) { return f.since == since; });
+  if (stopped_ || found == freezing_.end()) return;
+  found->done = wire::Frozen{.since = since, .ok = images.has_value(), .error = {}, .images = {}};
+  if (images) {
+    found->done->images = *std::move(images);
+  } else {
+    found->done->error = images.error().what;
+  }
+  const wire::Frozen answer = *found->done;
+  const RequestId request = found->request;
+  if (!answer.ok) {  // nobody can have taken anything: all is as it was
+    for_each(found->parts, [&](PartitionId p) {
+      if (partitions_.frozen(p)) partitions_.thaw(p, partitions_.since(p));
+    });
+  }
+  send(kChiefPeer, request, answer, {}, effects);
+}
+
+/// A view that was published later ends a freeze: what it names as this core's is served again,
+/// since the view that it says (a target that took the images in vain holds them under an older
+/// one); the rest is lost.
+void PsCore::settle_frozen(const wire::View& view, Bits& lost, Effects& effects) {
+  for (const Freezing& freezing : freezing_) {
+    if (view.id < freezing.since) continue;  // published before it was asked for
+    for_each(freezing.parts, [&](PartitionId p) {
+      if (!partitions_.frozen(p)) return;  // dropped meanwhile
+      if (names_me(view, p)) {
+        partitions_.thaw(p, view.partitions[raw(p)].since);
+      } else {
+        insert(lost, p);
+      }
+    });
+    effects.discards.push_back({freezing.since, freezing.folder});
+  }
+  std::erase_if(freezing_, [&](const Freezing& f) { return f.since <= view.id; });
+}
+
+}  // namespace downpour::ps
