@@ -10,6 +10,7 @@
 #include "shared/base/version.h"
 #include "shared/env/clock.h"
 #include "shared/env/process.h"
+#include "shared/env/signals.h"
 #include "shared/transport/endpoint.h"
 #include "shared/transport/reactor.h"
 
@@ -66,6 +67,7 @@ int main(int argc, char** argv) {
   options.connect_timeout_ns = connect_s * kSecond;
   transport::tune_malloc_for_frames();
   prefer_throughput();
+  block_stop_signals();  // before any thread
   const PosixClock clock;
   PosixStorage storage;
   const std::string base = options.endpoint;
@@ -77,6 +79,13 @@ int main(int argc, char** argv) {
     cores[t].node = std::make_unique<ps::PsNode>(*cores[t].transport, storage, options);
     if (auto started = cores[t].node->start(clock.now_ns()); !started) return fail(started.error());
   }
+  // The first signal asks the chief to move the partitions away; the second ends the process at once.
+  const SignalWatcher signals([&cores] {
+    for (const Core& core : cores) {
+      core.node->leave();
+      core.transport->wake();
+    }
+  });
   for (Core& core : cores) {
     core.thread = std::thread([&core, &clock] {
       transport::Reactor reactor(*core.transport, clock);

@@ -6,6 +6,7 @@
 #include "shared/base/version.h"
 #include "shared/env/clock.h"
 #include "shared/env/process.h"
+#include "shared/env/signals.h"
 #include "shared/transport/endpoint.h"
 #include "shared/transport/reactor.h"
 #include "worker/runtime/worker_node.h"
@@ -42,11 +43,17 @@ int main(int argc, char** argv) {
   options.connect_timeout_ns = connect_s * kSecond;
   transport::tune_malloc_for_frames();
   prefer_throughput();
+  block_stop_signals();  // before any thread
   const PosixClock clock;
   auto transport = transport::make_zmq_transport();
   worker::WorkerNode node(*transport, options);
   if (auto started = node.start(clock.now_ns()); !started) return fail(started.error());
   std::fprintf(stderr, "worker: %u compute thread%s\n", options.threads, options.threads == 1 ? "" : "s");
+  // The first signal gives the shards back and ends; the second ends at once.
+  const SignalWatcher signals([&] {
+    node.leave();
+    transport->wake();
+  });
   transport::Reactor reactor(*transport, clock);
   reactor.add(node);
   reactor.run();

@@ -162,6 +162,8 @@ void ChiefCore::handle(Member& member, wire::Message&& message) {
     if (auto* adopted = std::get_if<wire::Adopted>(&body)) return on_adopted(member, *adopted);
     if (auto* status = std::get_if<wire::StatusReply>(&body))
       return on_status(member, std::move(*status));
+    if (auto* frozen = std::get_if<wire::Frozen>(&body)) return on_frozen(member, std::move(*frozen));
+    if (std::holds_alternative<wire::Leave>(body)) return on_leave(member);
     if (auto* saved = std::get_if<wire::Saved>(&body)) return on_saved(member, std::move(*saved));
   }
   if (std::holds_alternative<wire::Reject>(body)) {
@@ -183,7 +185,7 @@ void ChiefCore::on_heartbeat(Member& member, wire::Heartbeat&& heartbeat) {
   // Sealed that was lost.
   if (member.is_worker()) {
     send(member, wire::Heartbeat{.incarnation = member.incarnation()});
-  } else if (owner_of(member)) {
+  } else if (ownership_.published()) {
     send(member, wire::Sealed{epochs_sealed_});
   }
 }
@@ -195,6 +197,7 @@ void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
   if (phase_ == Phase::kGathering) place();
   if (!ending()) check_idle_leases();
   if (!ending()) check_ps();
+  if (!ending()) check_moves();
   if (!ending()) check_workers();
   if (round_at_ns_ > 0 && now_ns_ >= round_at_ns_ &&
       (phase_ == Phase::kSurveying || phase_ == Phase::kCompleting)) {
@@ -420,6 +423,8 @@ JobSummary ChiefCore::summary() const {
   s.backups = backups_ + table_.backups();
   s.workers_lost = workers_lost_;
   s.ps_lost = ps_lost_;
+  s.partitions_moved = partitions_moved_;
+  s.move_pause_ns_max = move_pause_ns_max_;
   s.pulled_bytes = t.pulled;
   s.pushed_bytes = t.pushed;
   s.read_bytes = t.read;
@@ -467,6 +472,7 @@ void ChiefCore::replace(Member& member) {
     take_back_leases(member, true);
   }
   outbox_.answered(member);
+  unsettled_.erase(ps_key(member));
   members_.remove(member);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -108,6 +109,9 @@ class ChiefCore {
     return {member.incarnation(), member.hello.thread};
   }
   std::vector<Member*> ps_cores();
+  static wire::Owner owner_from(const Member& m) {
+    return {m.hello.index, m.hello.thread, m.incarnation(), m.hello.endpoint};
+  }
   void place();
   std::vector<Claim> best_claims(const std::vector<Member*>& cores) const;
   void adopt(Member& member, std::vector<PartitionId> partitions, ViewId since);
@@ -127,6 +131,17 @@ class ChiefCore {
   void end_survey(const RoundOutcome& outcome);
   void roll_back_to(uint32_t epoch);
   void take_lacking(const RoundOutcome& outcome);
+
+  // chief_core_moves.cc: partitions from one living ps to another
+  void check_moves();
+  void begin_move(Member& source, Member& target, std::vector<PartitionId> partitions);
+  void on_frozen(Member& member, wire::Frozen&& frozen);
+  void cancel_move(const std::string& why);
+  void settle_move();
+  void on_leave(Member& member);
+  void let_go();
+  /// Every partition has its owner, and none is on its way to another.
+  bool settled() const { return ownership_.whole() && !move_; }
 
   // chief_core_work.cc: epochs, rounds, evaluation, prediction
   void begin_work();
@@ -221,6 +236,21 @@ class ChiefCore {
   int64_t no_ps_ns_ = -1;     // since when none lives
   uint32_t ps_lost_ = 0;
   Incarnation last_lost_{};
+
+  /// Partitions on their way from one living core to another, at most one bundle at a time.
+  struct Move {
+    PsKey source, target;
+    ViewId since;
+    std::vector<PartitionId> partitions;
+    int64_t begun_ns = 0;
+    bool given = false;  // the images are at the target
+  };
+  std::optional<Move> move_;
+  std::map<PsKey, Move> unsettled_;  // called off while the source was silent: it may stand still
+  uint32_t move_size_ = 4;
+  int64_t move_at_ns_ = 0;  // no sooner
+  uint32_t partitions_moved_ = 0;
+  int64_t move_pause_ns_max_ = 0;
 
   uint32_t epoch_ = 0;            // the running one
   uint32_t epochs_complete_ = 0;  // in this life of the partitions

@@ -125,7 +125,7 @@ Result<Member*> ChiefCore::admit_ps(PeerKey peer, wire::Hello hello) {
       members_.add(Member{.hello = std::move(hello), .peer = peer, .heard_ns = now_ns_});
   if (placed && ownership_.whole()) {
     notice(NoticeLevel::kInfo,
-           str(member.name(), " came after the partitions were placed: it stays idle"));
+           str(member.name(), " joins: partitions move to it"));
   }
   return &member;
 }

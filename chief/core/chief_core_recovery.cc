@@ -9,21 +9,17 @@ namespace downpour::chief {
 
 namespace {
 
-wire::Owner owner_from(const Member& m) {
-  return {m.hello.index, m.hello.thread, m.incarnation(), m.hello.endpoint};
-}
-
 std::string partitions_text(size_t count) {
   return str(count, count == 1 ? " partition" : " partitions");
 }
 
 }  // namespace
 
-/// Those that live, by index and core.
+/// Those that live and stay, by index and core.
 std::vector<Member*> ChiefCore::ps_cores() {
   std::vector<Member*> cores;
   for (Member& m : members_) {
-    if (m.is_ps() && m.live()) cores.push_back(&m);
+    if (m.is_ps() && m.live() && !m.leaving) cores.push_back(&m);
   }
   std::sort(cores.begin(), cores.end(), [](const Member* a, const Member* b) {
     return std::pair(a->hello.index, a->hello.thread) < std::pair(b->hello.index, b->hello.thread);
@@ -131,6 +127,9 @@ void ChiefCore::spread(const std::vector<PartitionId>& partitions,
 
 void ChiefCore::on_adopted(Member& member, const wire::Adopted& adopted) {
   if (!member.is_ps() || !ownership_.adopting(ps_key(member), adopted.since)) return;
+  if (!adopted.ok && move_ && move_->since == adopted.since) {
+    return cancel_move(str(member.full_name(), ": ", adopted.error));
+  }
   if (!adopted.ok) {
     return fail(Error{
         ErrorCode::kBadData,
@@ -153,6 +152,7 @@ void ChiefCore::publish_view() {
   for (const Member& member : members_) {
     if (!member.left) send(member, view);
   }
+  settle_move();
   const bool rolled_back = std::exchange(rolled_back_, false);
   if (!begun_) {
     begun_ = true;
@@ -172,7 +172,11 @@ void ChiefCore::publish_view() {
 /// A ps core is gone. Its partitions wait for a ps of the same index; nobody else rolls back.
 void ChiefCore::lose(Member& member, const std::string& why) {
   outbox_.answered(member);
+  // A source whose images are at the target is not needed any more.
+  const bool ends_move = move_ && (move_->target == ps_key(member) ||
+                                   (move_->source == ps_key(member) && !move_->given));
   const uint32_t partitions = ownership_.lose(ps_key(member), now_ns_);
+  if (ends_move) cancel_move(str(member.name(), " was lost"));
   if (partitions == 0) return;
   if (last_lost_ != member.incarnation()) ++ps_lost_;  // the cores of a process are lost together
   last_lost_ = member.incarnation();
@@ -191,6 +195,17 @@ void ChiefCore::lose(Member& member, const std::string& why) {
 
 /// A ps core that was silent speaks again, and nobody has its partitions yet.
 void ChiefCore::regain(Member& member) {
+  if (const auto frozen = unsettled_.extract(ps_key(member)); !frozen.empty()) {
+    ownership_.find(ps_key(member));
+    std::vector<PartitionId> own = ownership_.owned(ps_key(member));
+    const Move& move = frozen.mapped();
+    std::erase_if(own, [&](PartitionId p) {
+      return std::find(move.partitions.begin(), move.partitions.end(), p) == move.partitions.end();
+    });
+    ownership_.keep(own, move.given ? std::optional(ownership_.next_since()) : std::nullopt);
+    if (ownership_.ready()) publish_view();
+    return;
+  }
   if (ownership_.find(ps_key(member)) > 0 && ownership_.whole()) go_on();
 }
 

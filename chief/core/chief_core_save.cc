@@ -6,7 +6,7 @@ namespace downpour::chief {
 
 void ChiefCore::begin_save() {
   enter(Phase::kSaving);
-  if (!ownership_.whole()) return;  // begun when every partition has an owner again
+  if (!settled()) return;  // begun when every partition has an owner again
   checkpoint_ = {config_.term, checkpoint_.n + 1};
   checkpoint_folder_ = str(config_.checkpoint_root, "/", checkpoint_.term, "-", checkpoint_.n);
   saving_epochs_ = epochs_complete_;

@@ -90,7 +90,7 @@ void ChiefCore::check_pass_end() {
 
 void ChiefCore::begin_round() {
   round_at_ns_ = 0;
-  if (!ownership_.whole()) return;  // begun when every partition has an owner again
+  if (!settled()) return;  // begun when every partition has an owner again
   const uint32_t epoch = phase_ == Phase::kSurveying ? survey_epoch_ : epoch_;
   round_ = CompletionRound(++last_round_, epoch, train_shards(), ownership_.view());
   log(event("round").add("round", last_round_).add("epoch", epoch));

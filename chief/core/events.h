@@ -97,6 +97,10 @@ struct ChiefConfig {
   int64_t progress_ns = 250 * kMillisecond;    // between two ProgressSnapshots
   int64_t lease_retry_ns = 50 * kMillisecond;  // LeaseGrant::retry_ns where there is nothing to do
   int64_t resend_ns = kSecond;  // first wait before a request is sent again; doubles to 8 s
+  std::string moves_folder;                     // absolute; empty: no partition is moved
+  int64_t move_timeout_ns = 10 * kSecond;       // then a move is called off
+  int64_t move_pause_wanted_ns = 25 * kMillisecond;  // moves are made smaller above, larger below
+  uint32_t move_partitions_max = 16;            // at once
   uint32_t attempts_max =
       3;  // failed attempts at a shard in a row without progress; then the job fails
   uint32_t leases_per_worker_max = 64;  // a worker with so many gets no more
@@ -219,6 +223,8 @@ struct JobSummary {
   uint32_t attempts_repeated = 0;  // leases beyond the first of each shard, backups among them
   uint32_t backups = 0;            // second leases on what a straggler held
   uint32_t workers_lost = 0;
+  uint32_t partitions_moved = 0;   // from one living ps to another
+  int64_t move_pause_ns_max = 0;   // longest that one of them was served by nobody
   uint32_t ps_lost = 0;  // processes, as often as each was
   uint64_t pulled_bytes = 0, pushed_bytes = 0, read_bytes = 0;
   std::vector<uint64_t> staleness;

@@ -20,6 +20,8 @@ struct Member {
   wire::Heartbeat last;
   RequestId granted{};  // worker: the request that `grant` answered
   wire::LeaseGrant grant;
+  bool leave_refused = false;  // ps: and told so
+  bool leaving = false;       // ps: asked to hold nothing any more
   Incarnation contender{};    // asks for this member's index, since then
   int64_t contended_ns = 0;
 

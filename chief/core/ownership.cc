@@ -22,7 +22,7 @@ Ownership::Ownership(uint32_t term, uint32_t partition_bits) : parts_(size_t{1} 
 }
 
 bool Ownership::whole() const {
-  return published() && adoptions_.empty() &&
+  return published() && adoptions_.empty() && !kept_ &&
          std::none_of(parts_.begin(), parts_.end(), [&](const Part& p) { return is_lost(p); });
 }
 
@@ -144,9 +144,34 @@ std::optional<wire::Owner> Ownership::adopting_since(int64_t then_ns) const {
   return std::nullopt;
 }
 
+void Ownership::keep(const std::vector<PartitionId>& partitions, std::optional<ViewId> since) {
+  for (const PartitionId p : partitions) {
+    Part& part = parts_[raw(p)];
+    if (part.heir != kNobody) {
+      std::erase_if(adoptions_, [&](const Adoption& a) {
+        return a.core == part.heir && a.since == part.heir_since;
+      });
+      part.heir = kNobody;
+    }
+    if (part.owner == kNobody || cores_[part.owner].gone) continue;
+    part.heir = part.owner;
+    part.heir_since = since.value_or(part.since);
+    kept_ = true;
+  }
+}
+
+std::vector<PartitionId> Ownership::owned(PsKey key) const {
+  std::vector<PartitionId> owned;
+  const uint32_t core = number_of(key);
+  for (uint32_t p = 0; core != kNobody && p < parts_.size(); ++p) {
+    if (parts_[p].owner == core && parts_[p].heir == kNobody) owned.push_back(PartitionId(p));
+  }
+  return owned;
+}
+
 bool Ownership::ready() const {
   // The first view names an owner of every partition; later ones change something.
-  const bool wanted = published() ? !adoptions_.empty()
+  const bool wanted = published() ? !adoptions_.empty() || kept_
                                   : std::none_of(parts_.begin(), parts_.end(),
                                                  [&](const Part& p) { return is_lost(p); });
   return wanted && std::all_of(adoptions_.begin(), adoptions_.end(),
@@ -156,6 +181,7 @@ bool Ownership::ready() const {
 const wire::View& Ownership::publish() {
   DP_CHECK(ready());
   adoptions_.clear();
+  kept_ = false;
   for (Part& part : parts_) {
     if (part.heir == kNobody) continue;
     part.owner = part.heir;

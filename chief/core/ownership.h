@@ -66,6 +66,12 @@ class Ownership {
   void give(int64_t now_ns, const std::vector<PartitionId>& partitions, const wire::Owner& to,
             ViewId since);
   /// Whether the core was given something and does not hold it yet; with `since`, that very thing.
+  /// What was given of these partitions is taken back: the next view says that their owners keep
+  /// them, as before, or since a number of its own where another core may hold them in vain: that one
+  /// can never claim to be newer then.
+  void keep(const std::vector<PartitionId>& partitions, std::optional<ViewId> since);
+  /// Partitions that it owns in the published view and that are on nobody's way, ascending.
+  std::vector<PartitionId> owned(PsKey key) const;
   bool adopting(PsKey key, std::optional<ViewId> since = {}) const;
   /// The core holds what it was given.
   void adopted(PsKey key);
@@ -105,6 +111,7 @@ class Ownership {
   std::vector<Core> cores_;  // every core that owns, or was given, something
   std::vector<Part> parts_;
   std::vector<Adoption> adoptions_;
+  bool kept_ = false;  // the next view says so
 };
 
 }  // namespace downpour::chief

@@ -4,6 +4,28 @@
 
 namespace downpour::chief {
 
+std::optional<MoveStep> next_move(const std::vector<CoreLoad>& loads) {
+  std::optional<size_t> most, least, leaving;
+  for (size_t i = 0; i < loads.size(); ++i) {
+    if (loads[i].leaving) {
+      if (loads[i].partitions > 0 && !leaving) leaving = i;
+      continue;
+    }
+    if (!most || loads[i].partitions > loads[*most].partitions) most = i;
+    if (!least || loads[i].partitions < loads[*least].partitions) least = i;
+  }
+  if (!least) return std::nullopt;
+  if (leaving) {
+    // Not all to one: what stays even now need not be evened out afterwards.
+    const auto stay = uint32_t(std::count_if(loads.begin(), loads.end(),
+                                             [](const CoreLoad& l) { return !l.leaving; }));
+    return MoveStep{*leaving, *least, (loads[*leaving].partitions + stay - 1) / stay};
+  }
+  const uint32_t apart = loads[*most].partitions - loads[*least].partitions;
+  if (apart < 2) return std::nullopt;
+  return MoveStep{*most, *least, apart / 2};
+}
+
 std::vector<std::vector<PartitionId>> even_ranges(uint32_t partitions, uint32_t cores) {
   DP_CHECK(cores > 0);
   std::vector<std::vector<PartitionId>> ranges(cores);
@@ -31,9 +53,6 @@ Result<std::vector<wire::ImageRef>> order_images(std::vector<wire::ImageRef> ima
   return images;
 }
 
-namespace {
-
-/// [A-Za-z0-9_][A-Za-z0-9_.-]{0,127}: what a peer may call a file.
 bool is_plain_name(const std::string& name) {
   constexpr size_t kNameBytesMax = 128;
   if (name.empty() || name.size() > kNameBytesMax || name[0] == '.' || name[0] == '-') return false;
@@ -42,8 +61,6 @@ bool is_plain_name(const std::string& name) {
            c == '.' || c == '-';
   });
 }
-
-}  // namespace
 
 Result<std::vector<wire::ImageRef>> join_images(
     const wire::View& view, const std::vector<std::vector<wire::ImageRef>>& by_owner) {

@@ -2,12 +2,27 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "shared/base/result.h"
 #include "shared/wire/messages.h"
 
 namespace downpour::chief {
+
+/// A ps core that lives, as far as moving partitions goes.
+struct CoreLoad {
+  uint32_t partitions = 0;
+  bool leaving = false;  // it is to hold none
+};
+/// The next step towards an even spread: so many partitions from one core to another.
+struct MoveStep {
+  size_t source = 0, target = 0;  // into the loads
+  uint32_t partitions = 0;
+  bool operator==(const MoveStep&) const = default;
+};
+/// None: it is as even as can be, or nobody is there to take what a leaving core holds.
+std::optional<MoveStep> next_move(const std::vector<CoreLoad>& loads);
 
 /// Contiguous ranges of `partitions`, as even as can be, one a core. With more cores than
 /// partitions the last ones get none.
@@ -17,6 +32,9 @@ std::vector<std::vector<PartitionId>> even_ranges(uint32_t partitions, uint32_t 
 /// partition exactly once.
 Result<std::vector<wire::ImageRef>> order_images(std::vector<wire::ImageRef> images,
                                                  uint32_t partitions);
+
+/// [A-Za-z0-9_][A-Za-z0-9_.-]{0,127}: what a peer may call a file.
+bool is_plain_name(const std::string& name);
 
 /// Puts the images that all owners saved in order. Error kMalformed: a partition missing, twice or
 /// not its sender's, or a file name that is no plain name.

@@ -306,7 +306,8 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
                       {"train_seconds", seconds_of(s.train_ns)}, {"wall_seconds", seconds_of(s.wall_ns)},
                       {"pulled_bytes", s.pulled_bytes}, {"pushed_bytes", s.pushed_bytes}, {"read_bytes", s.read_bytes},
                       {"workers_lost", s.workers_lost}, {"repeated_parts", s.had_it}, {"gaps", s.gaps},
-                      {"repeated_leases", s.attempts_repeated}, {"staleness", s.staleness}, {"checkpoint", s.checkpoint_folder},
+                      {"repeated_leases", s.attempts_repeated}, {"second_leases", s.backups},
+                      {"partitions_moved", s.partitions_moved}, {"move_pause_seconds_max", seconds_of(s.move_pause_ns_max)}, {"staleness", s.staleness}, {"checkpoint", s.checkpoint_folder},
                       {"accounts", epochs}, {"evaluations", evaluations}, {"processes", processes}};
     std::fprintf(out, "%s\n", all.dump().c_str());
     std::fflush(out);
@@ -337,6 +338,10 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
   if (!s.epochs.empty()) {
     std::fprintf(out, "account %s; balanced, the same at every partition (beside it: %llu parts repeated, %llu gaps, %u leases repeated)\n",
                  account_text(total).c_str(), static_cast<unsigned long long>(s.had_it), static_cast<unsigned long long>(s.gaps), s.attempts_repeated);
+  }
+  if (s.partitions_moved > 0) {
+    std::fprintf(out, "moves   %u partitions moved to another ps while training went on; the longest pause of one was %.1f ms\n",
+                 s.partitions_moved, seconds_of(s.move_pause_ns_max) * 1000);
   }
   uint64_t records = 0;  // applied in this run; where no epoch was completed, what the workers said last
   for (size_t e = s.epochs_resumed; e < s.epochs.size(); ++e) records += s.epochs[e].counts.applied;

@@ -115,6 +115,7 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
   config.workers_expected = options.workers;
   config.heartbeat_ns = 250 * kMillisecond;  // the live line moves with it
   config.checkpoint_root = checkpoint::checkpoints_dir(run_dir);
+  config.moves_folder = checkpoint::moves_dir(run_dir);
 
   if (train && options.fresh) DP_TRY_VOID(remove_run(run_dir));
   DP_TRY(const bool begun, storage.exists(checkpoint::run_path(run_dir)));

@@ -88,4 +88,9 @@ void PsCore::settle_frozen(const wire::View& view, Bits& lost, Effects& effects)
   std::erase_if(freezing_, [&](const Freezing& f) { return f.since <= view.id; });
 }
 
+void PsCore::leave(Effects& effects) {
+  leaving_ = true;
+  send(kChiefPeer, RequestId{}, wire::Leave{.incarnation = config_.incarnation}, {}, effects);
+}
+
 }  // namespace downpour::ps

@@ -336,6 +336,7 @@ void PsCore::on_tick(int64_t now_ns, Effects& effects) {
   if (heartbeat_sent_ns_ && now_ns - *heartbeat_sent_ns_ < config_.heartbeat_ns) return;
   heartbeat_sent_ns_ = now_ns;
   send(kChiefPeer, RequestId{}, heartbeat(), {}, effects);
+  if (leaving_) leave(effects);  // the first word of it may have been lost
 }
 
 std::vector<wire::PartitionClaim> PsCore::claims() const {

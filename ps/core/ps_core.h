@@ -35,6 +35,8 @@ class PsCore {
   void on_stored(ViewId checkpoint, Result<std::vector<wire::ImageRef>> images, Effects& effects);
   /// Where the images of the Export effect of `since` lie, or why they could not be written.
   void on_exported(ViewId since, Result<std::vector<wire::ImageRef>> images, Effects& effects);
+  /// Asks the chief to move away what this core holds, and to stop it then.
+  void leave(Effects& effects);
   /// Some time has passed: heartbeats, ages, the chief's silence. Call it every 100 ms or so.
   void on_tick(int64_t now_ns, Effects& effects);
 
@@ -145,6 +147,7 @@ class PsCore {
   std::vector<Saving> saving_;
   std::optional<wire::Saved> saved_;  // the last one, for a repeated Save
   std::string failure_;
+  bool leaving_ = false;
   bool stopped_ = false;
   std::optional<int64_t> chief_heard_ns_;
   std::optional<int64_t> heartbeat_sent_ns_;

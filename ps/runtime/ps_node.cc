@@ -1,6 +1,7 @@
 #include "ps/runtime/ps_node.h"
 
 #include <bit>
+#include <cstdio>
 #include <utility>
 
 #include "shared/base/version.h"
@@ -124,6 +125,9 @@ void PsNode::on_message(int64_t now_ns, transport::PortId port, transport::PeerI
   if (!core_ || finished_) return;  // no job yet: the sender asks again
   // The chief does not know this connection (any more): it must hear who we are again.
   if (port == control_ && std::holds_alternative<wire::Reject>(message.body) && now_ns >= hello_at_ns_) hello(now_ns);
+  if (const auto* reject = std::get_if<wire::Reject>(&message.body); port == control_ && leave_sent_ && reject != nullptr) {
+    std::fprintf(stderr, "note: %s; a second signal ends this process at once\n", reject->what.c_str());
+  }
   pushed_bytes_ += message.values.size();
   core_->on_message(now_ns, port == control_ ? kChiefPeer : key_of(peer), message, effects_);
   run(effects_);
@@ -220,12 +224,18 @@ bool PsNode::pump(int64_t now_ns) {
     return false;
   }
   if (!core_) {
+    if (leave_asked_) return exit(0, {}), false;  // it holds nothing
     if (now_ns - started_ns_ > options_.connect_timeout_ns) {
       exit(downpour::exit_code(ErrorCode::kUnavailable), str("the chief at ", options_.chief, " does not answer"));
     } else if (now_ns >= hello_at_ns_) {
       hello(now_ns);
     }
     return false;
+  }
+  if (leave_asked_ && !leave_sent_) {
+    leave_sent_ = true;
+    core_->leave(effects_);
+    run(effects_);
   }
   const bool busy = background_->run_completions();
   if (now_ns >= tick_at_ns_) {

@@ -2,6 +2,7 @@
 // background.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,6 +46,8 @@ class PsNode final : public transport::Node {
   int64_t next_deadline_ns() const override;
   bool finished() const override { return finished_ && outbox_.empty(); }
 
+  /// Moves its partitions away, then ends. From any thread; the loop must be woken.
+  void leave() { leave_asked_ = true; }
   /// Null until the chief has welcomed it.
   const PsCore* core() const { return core_.get(); }
   int32_t exit_code() const { return exit_code_; }
@@ -78,6 +81,8 @@ class PsNode final : public transport::Node {
   uint64_t last_hello_ = 0;
   uint64_t pulled_bytes_ = 0, pushed_bytes_ = 0;
   Effects effects_;
+  std::atomic<bool> leave_asked_{false};
+  bool leave_sent_ = false;
   bool finished_ = false;
   int64_t give_up_ns_ = 0;
   int32_t exit_code_ = 0;

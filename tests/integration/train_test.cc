@@ -179,6 +179,35 @@ TEST_CASE("processes started by hand find the chief, and end with it", "[integra
   CHECK(worker.wait(10).status == 0);
 }
 
+TEST_CASE("a ps joins and another leaves while training goes on, and every record counts once", "[integration]") {
+  const ScratchDir dir;
+  make_clicks(dir, "cluster = { ps = 2, workers = 2 }\n", 40000);
+  const std::string chief_at = "ipc://" + dir / "chief";
+  Program chief("downpour-chief", {dir / "job.toml", "--bind", chief_at, "--json", "--set", "train.epochs=40"}, dir.path());
+  const auto ps = [&](int i) {
+    return std::vector<std::string>{"--chief", chief_at, "--bind", "ipc://" + dir / "ps" + std::to_string(i), "--index", std::to_string(i)};
+  };
+  Program first("downpour-ps", ps(0), dir.path()), second("downpour-ps", ps(1), dir.path());
+  Program worker("downpour-worker", {"--chief", chief_at, "--threads", "1"}, dir.path());
+  Program guest("downpour-worker", {"--chief", chief_at, "--threads", "1"}, dir.path());
+  REQUIRE(chief.saw("\"epoch\":0,", 60));  // the first account
+  Program third("downpour-ps", ps(2), dir.path());
+  REQUIRE(chief.saw("ps 2 joins", 20));
+  REQUIRE(chief.saw("\"epoch\":4,", 60));
+  first.signal(SIGTERM);
+  guest.signal(SIGTERM);
+  CHECK(first.wait(60).status == 0);
+  CHECK(guest.wait(10).status == 0);
+  const Ended ended = chief.wait(180);
+  INFO(ended.err);
+  CHECK(ended.status == 0);
+  const Json done = summary(ended);
+  check_balanced(done, 40000, 40);
+  CHECK(done["partitions_moved"] >= 85 + 42);
+  CHECK(second.wait(10).status == 0);
+  CHECK(third.wait(10).status == 0);
+}
+
 TEST_CASE("whoever finds no chief says so and ends", "[integration]") {
   const ScratchDir dir;
   for (const char* program : {"downpour-ps", "downpour-worker"}) {

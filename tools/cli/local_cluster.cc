@@ -41,10 +41,13 @@ std::string program_dir() {
 }
 
 LocalCluster::~LocalCluster() {
-  for (Process& process : processes_) {
-    if (process.pid > 0) kill(process.pid, SIGTERM);
+  // The first signal asks to leave in order, which needs a chief; the second ends.
+  for (const int64_t patience_ns : {200 * kMillisecond, 2 * kSecond}) {
+    for (Process& process : processes_) {
+      if (process.pid > 0) kill(process.pid, SIGTERM);
+    }
+    wait(patience_ns);
   }
-  wait(2 * kSecond);
   for (Process& process : processes_) {
     if (process.pid <= 0) continue;
     kill(process.pid, SIGKILL);

@@ -242,6 +242,21 @@ void WorkerCore::on_fatal(const Error& error, WorkerEffects& fx) {
   exit(exit_code(error.code), error.what, fx);
 }
 
+void WorkerCore::leave(int64_t now_ns, WorkerEffects& fx) {
+  if (stopping_) return;
+  while (!shards_.empty()) {
+    const Shard& shard = *shards_.front();
+    fail_shard(shard.lease, shard.done, Error{ErrorCode::kInterrupted, "the worker leaves"}, fx);
+  }
+  stopping_ = true;
+  if (welcomed_) {
+    heartbeat(now_ns, fx);
+    wire::Goodbye goodbye{std::get<wire::Heartbeat>(fx.sends.back().message.body)};
+    fx.sends.back().message.body = std::move(goodbye);
+  }
+  exit(0, "asked to leave", fx);
+}
+
 void WorkerCore::on_shard_end(int64_t now_ns, const ShardEnd& end, WorkerEffects& fx) {
   Shard* shard = find_reading(end.reading);
   if (shard == nullptr) return;

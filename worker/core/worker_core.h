@@ -64,6 +64,8 @@ class WorkerCore {
   void on_computed(int64_t now_ns, Computed&& computed, WorkerEffects& fx);
   /// The process can't go on (its model can't be built, ...): tells the chief and ends.
   void on_fatal(const Error& error, WorkerEffects& fx);
+  /// Gives its shards back and ends.
+  void leave(int64_t now_ns, WorkerEffects& fx);
   void on_tick(int64_t now_ns, WorkerEffects& fx);
   /// When on_tick() has something to do next.
   int64_t next_deadline_ns() const;

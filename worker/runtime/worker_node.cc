@@ -102,6 +102,11 @@ bool WorkerNode::pump(int64_t now_ns) {
     core_.set_stats(stats_);
   }
   WorkerEffects fx;
+  if (leave_asked_) {
+    core_.leave(now_ns, fx);
+    run(now_ns, fx);
+    return false;
+  }
   bool busy = false;
   if (compute_) {
     Computed computed;

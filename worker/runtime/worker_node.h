@@ -2,6 +2,7 @@
 // its own.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -42,6 +43,8 @@ class WorkerNode final : public transport::Node {
   int64_t next_deadline_ns() const override;
   bool finished() const override { return finished_ && outbox_.empty(); }
 
+  /// Gives its shards back, then ends. From any thread; the loop must be woken.
+  void leave() { leave_asked_ = true; }
   const WorkerCore& core() const { return core_; }
   int32_t exit_code() const { return exit_code_; }
   const std::string& exit_reason() const { return exit_reason_; }
@@ -67,6 +70,7 @@ class WorkerNode final : public transport::Node {
   std::unordered_map<uint32_t, bool> ports_;
   ProcessStats stats_;
   int64_t stats_at_ns_ = 0;
+  std::atomic<bool> leave_asked_{false};
   bool finished_ = false;
   int64_t give_up_ns_ = 0;
   int32_t exit_code_ = 0;

@@ -47,6 +47,11 @@ struct BodyText {
     return str("adopt since=", m.since, " partitions=", m.partitions.size(),
                " images=", m.images.size(), " sealed=", m.sealed_epochs);
   }
+  std::string operator()(const wire::Freeze& m) const {
+    std::string text = str("freeze since=", m.since, " partitions=");
+    for (const PartitionId p : m.partitions) text += str(p == m.partitions[0] ? "" : ",", p);
+    return text;
+  }
   std::string operator()(const wire::LeaseGrant& m) const {
     if (m.leases.empty()) return str("grant nothing retry_ms=", m.retry_ns / kMillisecond);
     std::string text = "grant";

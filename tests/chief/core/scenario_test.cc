@@ -96,6 +96,7 @@ class Story {
       config_.term = 2;
       config_.resume = std::move(resume);
     }
+    if (c.has("moves")) config_.moves_folder = "/run/moves";
     with_events_ = c.has("events");
   }
 
@@ -171,6 +172,12 @@ class Story {
       return saved;
     }
     if (verb == "goodbye") return wire::Goodbye{};
+    if (verb == "leaves") return wire::Leave{ps_incarnation(i)};
+    if (verb == "frozen") {
+      wire::Frozen frozen{.since = freeze_.since, .ok = c.text("error").empty(), .error = c.text("error")};
+      for (const PartitionId p : freeze_.partitions) frozen.images.push_back({p, "move", 0, 10, 1});
+      return frozen;
+    }
     REQUIRE(verb == "heartbeat");
     return wire::Heartbeat{.incarnation = ps_incarnation(i)};
   }
@@ -253,6 +260,7 @@ class Story {
     for (const auto& [peer, adopt] : sent<wire::Adopt>(effects))
       since_[uint32_t(raw(peer) - 100) % 10] = adopt.since;  // ps 1 comes back as peer 111
     for (const auto& [peer, view] : sent<wire::View>(effects)) view_ = view;
+    for (const auto& [peer, freeze] : sent<wire::Freeze>(effects)) freeze_ = freeze;
     for (const auto& [peer, save] : sent<wire::Save>(effects)) checkpoint_ = save.checkpoint;
   }
 
@@ -261,6 +269,7 @@ class Story {
   std::optional<ChiefCore> core_;
   wire::View view_;
   ViewId checkpoint_;
+  wire::Freeze freeze_;
   std::map<uint32_t, ViewId> since_;  // by ps, of its newest Adopt
 };
 

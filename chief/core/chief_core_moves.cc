@@ -1,0 +1,158 @@
+// ChiefCore: partitions from one living ps to another, a few at a time, while training goes on.
+#include <algorithm>
+
+#include "chief/core/chief_core.h"
+#include "chief/core/placement.h"
+
+namespace downpour::chief {
+
+/// Begins the next move where one is wanted, and calls off one that takes too long.
+void ChiefCore::check_moves() {
+  const auto stays = [](const Member& m) { return m.is_ps() && m.live() && !m.leaving; };
+  if (members_.find_if(stays) == nullptr) {  // those that stayed are gone: nobody may leave now
+    for (Member& m : members_) m.leaving = false;
+  }
+  if (move_ && now_ns_ - move_->begun_ns > config_.move_timeout_ns) {
+    cancel_move("it took too long");
+  }
+  let_go();
+  if (config_.moves_folder.empty() || !leasing() || stop_signal_ != 0 || !settled()) return;
+  if (now_ns_ < move_at_ns_ || !outbox_.empty()) return;
+  std::vector<Member*> cores;
+  std::vector<CoreLoad> loads;
+  for (Member& m : members_) {
+    if (!m.is_ps() || !m.live()) continue;
+    cores.push_back(&m);
+    loads.push_back({ownership_.load(ps_key(m)), m.leaving});
+  }
+  const auto step = next_move(loads);
+  if (!step) return;
+  std::vector<PartitionId> partitions = ownership_.owned(ps_key(*cores[step->source]));
+  // The last ones: what is left stays in few ranges.
+  const size_t count = std::min({size_t(step->partitions), size_t(move_size_), partitions.size()});
+  partitions.erase(partitions.begin(), partitions.end() - std::ptrdiff_t(count));
+  begin_move(*cores[step->source], *cores[step->target], std::move(partitions));
+}
+
+void ChiefCore::begin_move(Member& source, Member& target, std::vector<PartitionId> partitions) {
+  if (partitions.empty()) return;
+  move_ = Move{.source = ps_key(source),
+               .target = ps_key(target),
+               .since = ownership_.next_since(),
+               .partitions = std::move(partitions),
+               .begun_ns = now_ns_};
+  log(event("move")
+          .add("since_n", move_->since.n)
+          .add("from", source.name())
+          .add("to", target.name())
+          .add("first", raw(move_->partitions.front()))
+          .add("partitions", move_->partitions.size()));
+  ask(source,
+      wire::Freeze{
+          .since = move_->since, .partitions = move_->partitions, .folder = config_.moves_folder});
+}
+
+void ChiefCore::on_frozen(Member& member, wire::Frozen&& frozen) {
+  if (!move_ || move_->given || move_->since != frozen.since || ps_key(member) != move_->source) {
+    return;
+  }
+  outbox_.answered(member);
+  Member* target = members_.find(wire::Role::kPs, move_->target.incarnation, move_->target.thread);
+  if (!frozen.ok) return cancel_move(frozen.error);
+  if (target == nullptr || !target->live())
+    return cancel_move("the ps that should get them is gone");
+  std::sort(frozen.images.begin(), frozen.images.end(),
+            [](const auto& a, const auto& b) { return a.partition < b.partition; });
+  const bool all =
+      std::equal(frozen.images.begin(), frozen.images.end(), move_->partitions.begin(),
+                 move_->partitions.end(), [](const wire::ImageRef& image, PartitionId p) {
+                   return image.partition == p && is_plain_name(image.file);
+                 });
+  if (!all)
+    return cancel_move(str(member.full_name(), " wrote other images than it was asked for"));
+  move_->given = true;
+  ownership_.give(now_ns_, move_->partitions, owner_from(*target), move_->since);
+  ask(*target, wire::Adopt{.since = move_->since,
+                           .sealed_epochs = epochs_sealed_,
+                           .partitions = move_->partitions,
+                           .folder = config_.moves_folder,
+                           .images = std::move(frozen.images)});
+}
+
+/// The partitions stay where they are, by a view that says so: only that lets the source go on.
+void ChiefCore::cancel_move(const std::string& why) {
+  const Move move = *std::exchange(move_, std::nullopt);
+  log(event("move_cancelled").add("since_n", move.since.n).add("why", why));
+  notice(NoticeLevel::kWarning,
+         str("a move of ", move.partitions.size(), " partitions was called off: ", why));
+  for (const PsKey& key : {move.source, move.target}) {
+    const Member* member = members_.find(wire::Role::kPs, key.incarnation, key.thread);
+    if (member == nullptr) continue;
+    if (outbox_.waits_for<wire::Freeze>(*member) || outbox_.waits_for<wire::Adopt>(*member)) {
+      outbox_.answered(*member);
+    }
+  }
+  constexpr int64_t kPauseAfterFailureNs = 2 * kSecond;
+  move_at_ns_ = now_ns_ + kPauseAfterFailureNs;
+  move_size_ = 1;
+  // A source that has not said that it froze may not have: it must not be told of another since.
+  const auto since = move.given ? std::optional(ownership_.next_since()) : std::nullopt;
+  ownership_.keep(move.partitions, since);
+  const Member* source =
+      members_.find(wire::Role::kPs, move.source.incarnation, move.source.thread);
+  if (source == nullptr || !source->live()) unsettled_[move.source] = move;
+  if (ownership_.ready()) publish_view();
+}
+
+/// A view was published: what was given is the target's, and the pause is over.
+void ChiefCore::settle_move() {
+  if (!move_) return;
+  const Move move = *std::exchange(move_, std::nullopt);
+  if (!move.given) return outbox_.drop<wire::Freeze>();  // the source goes on under this view
+  const int64_t pause_ns = now_ns_ - move.begun_ns;
+  partitions_moved_ += uint32_t(move.partitions.size());
+  move_pause_ns_max_ = std::max(move_pause_ns_max_, pause_ns);
+  log(event("moved")
+          .add("since_n", move.since.n)
+          .add("partitions", move.partitions.size())
+          .add("pause_us", pause_ns / kMicrosecond));
+  if (pause_ns > config_.move_pause_wanted_ns) {
+    move_size_ = std::max(1U, move_size_ / 2);
+  } else if (2 * pause_ns < config_.move_pause_wanted_ns) {
+    move_size_ = std::min(config_.move_partitions_max, move_size_ + 1);
+  }
+  move_at_ns_ = now_ns_ + 4 * pause_ns;  // most of the time all partitions are served
+}
+
+void ChiefCore::on_leave(Member& member) {
+  const bool others = members_.find_if([&](const Member& m) {
+    return m.is_ps() && m.live() && !m.leaving && m.incarnation() != member.incarnation();
+  }) != nullptr;
+  if (!others || config_.moves_folder.empty()) {
+    const std::string why =
+        str(member.full_name(), " can not leave: no other ps is there to take its partitions");
+    if (!std::exchange(member.leave_refused, true)) notice(NoticeLevel::kWarning, why);
+    return send(member, wire::Reject{ErrorCode::kUnavailable, why});
+  }
+  for (Member& m : members_) {
+    if (!m.is_ps() || m.incarnation() != member.incarnation() || m.leaving) continue;
+    m.leaving = true;
+    log(event("leaving").add("who", m.name()));
+    notice(NoticeLevel::kInfo, str(m.full_name(), " leaves: its ", ownership_.load(ps_key(m)),
+                                   " partitions move to others"));
+  }
+}
+
+/// Tells those that leave and hold nothing any more that they may go.
+void ChiefCore::let_go() {
+  for (Member& m : members_) {
+    if (!m.is_ps() || !m.leaving || !m.live() || outbox_.waits_for(m)) continue;
+    const bool holds = members_.find_if([&](const Member& other) {
+      return other.is_ps() && other.incarnation() == m.incarnation() &&
+             ownership_.concerns(ps_key(other));
+    }) != nullptr;
+    if (!holds) ask(m, wire::Stop{0, "its partitions have moved away"});
+  }
+}
+
+}  // namespace downpour::chief
