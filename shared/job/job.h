@@ -123,6 +123,27 @@ struct OptimizerRule {
   bool operator==(const OptimizerRule&) const = default;
 };
 
+/// By time, by steps, or neither: at the end of each epoch only.
+struct Interval {
+  int64_t ns = 0;
+  uint64_t steps = 0;
+  bool operator==(const Interval&) const = default;
+};
+
+/// When checkpoints are taken besides the end of each epoch and of the job, and how many are kept.
+struct CheckpointSpec {
+  Interval every{.ns = 600'000'000'000};
+  uint32_t keep = 3;
+  bool operator==(const CheckpointSpec&) const = default;
+};
+
+/// A new run that starts from the variables of another run's newest checkpoint.
+struct WarmStartSpec {
+  std::string run;    // its folder, absolute; empty: none
+  bool slots = true;  // the optimizers' state as well
+  bool operator==(const WarmStartSpec&) const = default;
+};
+
 struct TrainSpec {
   uint32_t epochs = 1;
   uint32_t batch_size = 512;
@@ -130,6 +151,8 @@ struct TrainSpec {
   std::string reduction = "mean";  // or "sum"
   std::string mode = "async";      // the only one accepted yet
   uint32_t in_flight = 2;          // batches a worker has pulled and not yet seen applied
+  CheckpointSpec checkpoint;
+  WarmStartSpec warm_start;
   bool operator==(const TrainSpec&) const = default;
 };
 

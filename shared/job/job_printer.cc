@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "shared/job/job_tree.h"
+#include "shared/job/interval.h"
 #include "shared/job/keys.h"
 #include "shared/job/runs.h"
 
@@ -56,6 +57,11 @@ class Printer {
   template <std::floating_point T>
   void real(const char* name, T value, Range /*range*/) {
     add(name, real_text(value));
+  }
+  void interval(const char* name, const Interval& value) {
+    add(name, value.ns > 0      ? toml_quoted(duration_text(value.ns))
+              : value.steps > 0 ? str(value.steps)
+                                : "\"epoch\"");
   }
   void optional_real(const char* name, const std::optional<double>& value) {
     if (value) add(name, real_text(*value));

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "shared/job/job_tree.h"
+#include "shared/job/interval.h"
 #include "shared/job/keys.h"
 #include "shared/job/nearest_name.h"
 #include "shared/job/runs.h"
@@ -87,6 +88,27 @@ class Reader {
   template <std::unsigned_integral T>
   void number(const char* name, T& value, double min, double max) {
     if (const TomlNode* node = take(name)) read_number(*node, name, value, min, max);
+  }
+
+  /// "10m", "epoch", or a number of steps.
+  void interval(const char* name, Interval& value) {
+    const TomlNode* found = take(name);
+    if (found == nullptr) return;
+    const TomlNode node = loosened(*found);
+    if (node.kind == Kind::kInteger) {
+      uint64_t steps = 0;
+      if (read_number(node, name, steps, 1, 1e15)) value = Interval{.steps = steps};
+      return;
+    }
+    if (node.kind != Kind::kString) {
+      return wrong_type(node, name, "a time as in \"10m\", a number of steps, or \"epoch\"");
+    }
+    const auto read = parse_interval(node.text);
+    if (!read) {
+      return bad_value(node, name, toml_quoted(node.text),
+                       "a time as in \"30s\", \"10m\" or \"1h\", a number of steps, or \"epoch\"");
+    }
+    value = *read;
   }
 
   /// A count whose 0 is written "auto".

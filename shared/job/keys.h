@@ -218,8 +218,18 @@ void visit_train(V& v, T& t) {
   v.choice("mode", t.mode, {"async"}, {"sync", "local"});
   v.number("in_flight", t.in_flight, 1, 64);
   v.unavailable({"steps", "steps_per_epoch", "max_time", "global_batch_size", "staleness",
-                 "replicas", "backups", "sync_every", "checkpoint", "warm_start", "quarantine",
-                 "on_nan"});
+                 "replicas", "backups", "sync_every", "quarantine", "on_nan"});
+  v.table("checkpoint", [&](auto& inner) {
+    inner.interval("every", t.checkpoint.every);
+    inner.number("keep", t.checkpoint.keep, 1, 1000);
+    inner.unavailable({"incremental", "full_every"});
+  });
+  if (V::kReads || !t.warm_start.run.empty()) {
+    v.table("warm_start", [&](auto& inner) {
+      inner.text("run", t.warm_start.run);
+      inner.flag("slots", t.warm_start.slots);
+    });
+  }
 }
 
 template <typename V, typename T>

@@ -86,9 +86,8 @@ TEST_CASE("what the design knows and this version has not is said so, never acce
         "train.global_batch_size = 64",
         "train.staleness = 3",
         "train.replicas = 2",
-        "train.warm_start = { run = \"x\" }",
-        "train.checkpoint = { every = \"10m\" }",
         "train.max_time = \"6h\"",
+        "train.checkpoint = { incremental = true }",
         "optimizer.schedule = { type = \"cosine\" }",
         "optimizer.clip = { norm = 1.0 }",
         "data.interleave = { cycle = 8 }",
@@ -342,6 +341,34 @@ TEST_CASE("no mutation of a job's text crashes or hangs the loader", "[job]") {
     ++good;
   }
   CHECK(good > 100);  // the mutants are near enough to real jobs to mean something
+}
+
+TEST_CASE("a checkpoint's interval is a time, a number of steps, or the epoch", "[job]") {
+  const auto every = [](const std::string& value) {
+    const auto loaded = test::load_text(small_job("train.checkpoint.every = " + value + "\n"));
+    REQUIRE(loaded);
+    return loaded->job.train.checkpoint.every;
+  };
+  CHECK(every("\"10m\"") == Interval{.ns = 600'000'000'000});
+  CHECK(every("\"1.5s\"") == Interval{.ns = 1'500'000'000});
+  CHECK(every("\"250ms\"") == Interval{.ns = 250'000'000});
+  CHECK(every("2000") == Interval{.steps = 2000});
+  CHECK(every("\"epoch\"") == Interval{});
+  for (const char* wrong : {"\"10\"", "\"0s\"", "\"-3m\"", "\"10 minutes\"", "0", "\"999999d\""}) {
+    INFO(wrong);
+    CHECK(error_of(small_job(str("train.checkpoint.every = ", wrong, "\n"))).id == "DP-2106");
+  }
+}
+
+TEST_CASE("where a warm start comes from is relative to the job file", "[job]") {
+  const auto loaded =
+      test::load_text(small_job("train.warm_start = { run = \"runs/old\", slots = false }\n"));
+  REQUIRE(loaded);
+  CHECK(loaded->job.train.warm_start.run == loaded->job.base_dir + "/runs/old");
+  CHECK_FALSE(loaded->job.train.warm_start.slots);
+  const auto back = job_from_toml(job_to_toml(loaded->job), "/");
+  REQUIRE(back);
+  CHECK(back->train.warm_start == loaded->job.train.warm_start);
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ model     = { preset = "wide_deep", dim = 16, units = [64, 32] }
 optimizer = { type = "adagrad", learning_rate = 0.05 }
 train     = { epochs = 1, batch_size = 512, warm_start = { run = "runs/ctr-${PREVIOUS_DAY}", slots = true }, checkpoint = { every = "10m", keep = 3 }, max_time = "6h", quarantine = true }
 )toml",
-     "train.warm_start"},
+     "train.max_time"},
 };
 
 TEST_CASE("of each reference job the first thing that this version has not is named",
