@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shared/base/ids.h"
 #include "shared/metrics/sums.h"
+#include "shared/tensor/variables.h"
 #include "shared/wire/messages.h"
 
 namespace downpour::checkpoint {
@@ -50,6 +52,23 @@ struct PartitionImage {
   std::vector<ShardImage> shards;          // begun and not ended, ascending
   std::vector<TableImage> tables;          // by id; tables without rows are absent
   bool operator==(const PartitionImage&) const = default;
+};
+
+/// Bytes of keys and rows.
+uint64_t bulk_bytes(const PartitionImage& image);
+/// Embedding rows; dense blocks do not count.
+uint64_t embedding_rows(const PartitionImage& image, const std::vector<TableSpec>& tables);
+
+/// Puts rows in the order of their keys. Keeps its memory for the next image.
+class RowSorter {
+ public:
+  void sort(PartitionImage& image);
+  /// Rows of one length in each member, unless the keys are ascending already.
+  void sort(TableImage& image);
+
+ private:
+  std::vector<std::pair<uint64_t, uint32_t>> order_;  // key, where it was
+  std::vector<float> rows_;
 };
 
 }  // namespace downpour::checkpoint

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <set>
 
+#include "shared/checkpoint/checksum.h"
 #include "shared/checkpoint/framed_file.h"
 #include "shared/checkpoint/image_layout.h"
 #include "shared/checkpoint/paths.h"
@@ -49,6 +51,26 @@ Result<void> check_files(Storage& storage, const std::string& folder, const Mani
   return {};
 }
 
+uint64_t image_bytes(const Manifest& manifest) {
+  uint64_t bytes = 0;
+  for (const wire::ImageRef& ref : manifest.images) bytes += ref.bytes;
+  return bytes;
+}
+
+/// Every byte of every image is as it was when the manifest was made.
+Result<void> check_images(Storage& storage, const std::string& folder, const Manifest& manifest) {
+  for (const wire::ImageRef& ref : manifest.images) {
+    const std::string path = folder + "/" + ref.file;
+    DP_TRY(const Bytes bytes, storage.read_range(path, ref.offset, ref.bytes));
+    if (checksum_of(bytes.span()) == ref.checksum) continue;
+    return Error{
+        ErrorCode::kBadData,
+        str("damaged: the checksum of partition ", ref.partition, "'s image does not match"),
+        str(path, ':', ref.offset)};
+  }
+  return {};
+}
+
 struct Found {
   ViewId id;
   std::string name;
@@ -88,6 +110,31 @@ Result<void> remove_folder(Storage& storage, const std::string& folder) {
     return names.error().code == ErrorCode::kNoInput ? Result<void>{} : std::move(names).error();
   for (const std::string& name : *names) DP_TRY_VOID(storage.remove(folder + "/" + name));
   return storage.remove(folder);
+}
+
+/// Removes what belongs to no manifest and is older than the newest one: folders of checkpoints
+/// that were never published or are not kept, and files that were being written.
+Result<void> sweep(Storage& storage, const std::string& run_dir, const std::set<ViewId>& kept,
+                   ViewId newest) {
+  DP_TRY(const std::vector<std::string> names, storage.list(checkpoints_dir(run_dir)));
+  for (const std::string& name : names) {
+    const std::string path = checkpoints_dir(run_dir) + "/" + name;
+    if (const auto id = parse_temporary_name(name); id && *id < newest) {
+      DP_TRY_VOID(storage.remove(path));
+    }
+    const auto id = parse_checkpoint_name(name);
+    if (!id || *id > newest) continue;
+    if (!kept.contains(*id)) {
+      DP_TRY_VOID(remove_folder(storage, path));
+      continue;
+    }
+    DP_TRY(const std::vector<std::string> files, storage.list(path));
+    for (const std::string& file : files) {
+      const bool temporary = file.starts_with('.') && file.find(".tmp-") != std::string::npos;
+      if (temporary) DP_TRY_VOID(storage.remove(path + "/" + file));
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -139,11 +186,15 @@ Result<Manifest> load_manifest(Storage& storage, const std::string& path) {
 }
 
 Result<Manifest> load_latest(Storage& storage, const std::string& run_dir,
-                             std::vector<std::string>* skipped) {
+                             std::vector<std::string>* skipped, uint64_t verify_bytes_max) {
   DP_TRY(const std::vector<Found> found, find_manifests(storage, run_dir));
   Error newest;
   for (const Found& candidate : found) {
     auto manifest = load_whole(storage, run_dir, candidate.id);
+    if (manifest && image_bytes(*manifest) <= verify_bytes_max) {
+      auto good = check_images(storage, checkpoint_folder(run_dir, candidate.id), *manifest);
+      if (!good) manifest = std::move(good).error();
+    }
     if (manifest) return manifest;
     if (&candidate == &found.front()) newest = manifest.error();
     if (skipped != nullptr) {
@@ -181,30 +232,18 @@ Result<void> publish(Storage& storage, const std::string& run_dir, const Manifes
 Result<void> remove_old(Storage& storage, const std::string& run_dir, uint32_t keep) {
   DP_CHECK(keep > 0);
   DP_TRY(const std::vector<Found> found, find_manifests(storage, run_dir));
-  uint32_t kept = 0;
-  ViewId oldest_kept;
+  std::set<ViewId> kept;  // with a manifest, whole or not
+  uint32_t whole = 0;
   for (const Found& candidate : found) {
-    if (kept < keep) {
-      if (load_whole(storage, run_dir, candidate.id)) {
-        ++kept;
-        oldest_kept = candidate.id;
-      }
+    if (whole < keep) {
+      if (load_whole(storage, run_dir, candidate.id)) ++whole;
+      kept.insert(candidate.id);
     } else {
       // The manifest goes first: from then on nobody looks for the images.
       DP_TRY_VOID(storage.remove(manifest_path(run_dir, candidate.id)));
     }
   }
-  if (kept < keep) return {};  // nothing is known to be superfluous
-  DP_TRY(const std::vector<std::string> names, storage.list(checkpoints_dir(run_dir)));
-  for (const std::string& name : names) {
-    if (const auto id = parse_checkpoint_name(name); id && *id < oldest_kept) {
-      DP_TRY_VOID(remove_folder(storage, checkpoint_folder(run_dir, *id)));
-    }
-    if (const auto id = parse_temporary_name(name); id && *id < oldest_kept) {
-      DP_TRY_VOID(storage.remove(checkpoints_dir(run_dir) + "/" + name));
-    }
-  }
-  return {};
+  return found.empty() ? Result<void>{} : sweep(storage, run_dir, kept, found.front().id);
 }
 
 }  // namespace downpour::checkpoint

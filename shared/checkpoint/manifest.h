@@ -56,17 +56,19 @@ Result<Manifest> decode_manifest(std::span<const uint8_t> bytes, const std::stri
 Result<Manifest> load_manifest(Storage& storage, const std::string& path);
 
 /// The highest whole manifest of a run whose image files are there and long enough; why higher ones
-/// were passed over goes to `skipped` (may be null). kNoInput where there is none at all, kBadData
-/// where none is whole.
+/// were passed over goes to `skipped` (may be null). Images of at most `verify_bytes_max` bytes in
+/// all are read, and must be as they were written. kNoInput where there is no manifest at all,
+/// kBadData where none is whole.
 Result<Manifest> load_latest(Storage& storage, const std::string& run_dir,
-                             std::vector<std::string>* skipped);
+                             std::vector<std::string>* skipped, uint64_t verify_bytes_max = 0);
 
 /// Publishes a checkpoint, atomically and durably, after all its image files are. kCannotCreate
 /// where one of that (term, n) exists: manifests are never overwritten.
 Result<void> publish(Storage& storage, const std::string& run_dir, const Manifest& manifest);
 
-/// Keeps the newest `keep` (at least 1) whole checkpoints; removes what is older, and leftovers of
-/// checkpoints never published that are older. Safe to stop anywhere; run by one chief at a time.
+/// Keeps the newest `keep` (at least 1) whole checkpoints. Removes what is older, and what belongs
+/// to no manifest and is older than the newest: folders of checkpoints never published, files that
+/// were being written. Safe to stop anywhere; run by one chief at a time.
 Result<void> remove_old(Storage& storage, const std::string& run_dir, uint32_t keep);
 
 }  // namespace downpour::checkpoint

@@ -14,6 +14,7 @@ namespace downpour {
 namespace {
 
 constexpr int kTemporaryNamesMax = 1000;  // leftovers of crashed processes with our pid, at most
+constexpr off_t kWritebackBytes = 8 << 20;
 constexpr uint64_t kTransferBytesMax = uint64_t{1} << 30;  // read(2) and write(2) stop at 2 GiB
 
 enum class Intent { kRead, kCreate };
@@ -126,7 +127,9 @@ class PosixOutputFile final : public OutputFile {
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return fail("write", errno);
       bytes = bytes.subspan(size_t(n));
+      written_ += n;
     }
+    begin_writeback();
     return {};
   }
 
@@ -181,8 +184,17 @@ class PosixOutputFile final : public OutputFile {
     return io_error(operation, path_, error, Intent::kCreate);
   }
 
+  /// Has the disk begin with a large file at once: fsync would otherwise find all of it still to be
+  /// written. Only a hint; what goes wrong is told by fsync.
+  void begin_writeback() {
+    if (temporary_.empty() || written_ - writeback_ < kWritebackBytes) return;
+    (void)::sync_file_range(fd_.get(), writeback_, written_ - writeback_, SYNC_FILE_RANGE_WRITE);
+    writeback_ = written_;
+  }
+
   PosixStorage& storage_;
   Descriptor fd_;
+  off_t written_ = 0, writeback_ = 0;
   std::string path_;
   std::string temporary_;
   bool failed_ = false;

@@ -73,6 +73,23 @@ TEST_CASE("a manifest whose image files are gone or short is skipped", "[checkpo
   CHECK(load_latest(storage, folder.path, nullptr)->id == ViewId{1, 1});
 }
 
+TEST_CASE("where images are verified a checkpoint with one flipped bit is passed over, with its place",
+          "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  published(storage, folder.path, {1, 1});
+  const Manifest newest = published(storage, folder.path, {1, 2});
+  const wire::ImageRef& image = newest.images[3];
+  const std::string file = checkpoint_folder(folder.path, {1, 2}) + "/" + image.file;
+  flip(file, image.offset + image.bytes / 2);
+  CHECK(load_latest(storage, folder.path, nullptr)->id == ViewId{1, 2});
+  std::vector<std::string> skipped;
+  CHECK(load_latest(storage, folder.path, &skipped, 1 << 20)->id == ViewId{1, 1});
+  REQUIRE(skipped.size() == 1);
+  CHECK(skipped[0].find(str(file, ':', image.offset)) != std::string::npos);
+  CHECK(load_latest(storage, folder.path, nullptr, 100)->id == ViewId{1, 2});  // too large to verify
+}
+
 TEST_CASE("a manifest under another's name is refused", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;

@@ -1,0 +1,50 @@
+#include "shared/checkpoint/image.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "shared/base/check.h"
+
+namespace downpour::checkpoint {
+
+uint64_t bulk_bytes(const PartitionImage& image) {
+  uint64_t bytes = 0;
+  for (const TableImage& table : image.tables) {
+    bytes += table.keys.size() * sizeof(uint64_t);
+    for (const std::vector<float>& rows : table.members) bytes += rows.size() * sizeof(float);
+  }
+  return bytes;
+}
+
+uint64_t embedding_rows(const PartitionImage& image, const std::vector<TableSpec>& tables) {
+  uint64_t rows = 0;
+  for (const TableImage& table : image.tables) {
+    if (tables[raw(table.table)].kind == TableKind::kEmbedding) rows += table.keys.size();
+  }
+  return rows;
+}
+
+void RowSorter::sort(PartitionImage& image) {
+  for (TableImage& table : image.tables) sort(table);
+}
+
+void RowSorter::sort(TableImage& image) {
+  const size_t n = image.keys.size();
+  if (std::is_sorted(image.keys.begin(), image.keys.end())) return;
+  order_.resize(n);
+  for (size_t i = 0; i < n; ++i) order_[i] = {image.keys[i], uint32_t(i)};
+  std::sort(order_.begin(), order_.end());
+  for (size_t i = 0; i < n; ++i) image.keys[i] = order_[i].first;
+  for (std::vector<float>& rows : image.members) {
+    DP_CHECK(rows.size() % n == 0, rows.size(), n);
+    const size_t width = rows.size() / n;
+    rows_.resize(rows.size());
+    for (size_t i = 0; i < n; ++i) {
+      std::memcpy(rows_.data() + i * width, rows.data() + order_[i].second * width,
+                  width * sizeof(float));
+    }
+    rows_.swap(rows);
+  }
+}
+
+}  // namespace downpour::checkpoint
