@@ -30,6 +30,12 @@ inline bool none(const Bits& bits) {
   }
   return true;
 }
+/// The smallest member; there must be one.
+inline PartitionId first(const Bits& bits) {
+  size_t w = 0;
+  while (bits[w] == 0) ++w;
+  return PartitionId(uint32_t(w * 64) + uint32_t(std::countr_zero(bits[w])));
+}
 inline uint32_t count(const Bits& bits) {
   uint32_t n = 0;
   for (const uint64_t word : bits) n += uint32_t(std::popcount(word));

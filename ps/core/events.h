@@ -39,7 +39,8 @@ struct PsLimits {
   uint32_t outputs_max = 256;      // metrics of a batch; more are rejected
   uint32_t loads_max = 64;         // adoptions under way; beyond: refused
   uint32_t freezes_max = 64;       // moves under way; beyond: refused
-  uint32_t saves_max = 4;          // checkpoints being stored; beyond: refused
+  uint64_t save_bytes_max = 64 * kMiB;  // copied and not yet written; beyond: no further copy
+  uint64_t save_copy_bytes = 256 * kKiB;  // copied at a time, rounded up to whole partitions
 };
 
 struct PsConfig {
@@ -60,12 +61,14 @@ struct Send {
   PeerKey to = kChiefPeer;
   wire::Message message;
 };
-/// Write the images into `folder` (one file a core) off the core's thread; answered by
-/// on_stored(checkpoint).
+/// Add an image to this core's file of `checkpoint` in `folder`, off the core's thread. The first
+/// one of a checkpoint makes the file; one of an older checkpoint that was not finished is dropped
+/// then. Answered by on_image_written(), the last one, and any that fails, by on_stored().
 struct Store {
   ViewId checkpoint;
   std::string folder;
-  std::vector<checkpoint::PartitionImage> images;
+  checkpoint::PartitionImage image;  // keys in no order: whoever writes it sorts them
+  bool last = false;
 };
 /// Read the images off the core's thread; answered by on_loaded(id).
 struct Load {

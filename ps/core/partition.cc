@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace downpour::ps {
 
@@ -112,17 +113,25 @@ void Partitions::thaw(PartitionId p, ViewId since) {
 }
 
 checkpoint::PartitionImage Partitions::export_image(PartitionId p) const {
-  DP_CHECK(owns(p), p);
   checkpoint::PartitionImage image;
-  image.partition = p;
-  image.version = version(p);
-  image.sealed_epochs = sealed(p);
+  copy_to(p, image);
+  checkpoint::RowSorter().sort(image);
+  return image;
+}
+
+void Partitions::copy_to(PartitionId p, checkpoint::PartitionImage& image) const {
+  DP_CHECK(owns(p), p);
+  std::vector<checkpoint::TableImage> spare = std::exchange(image.tables, {});
+  image = {.partition = p, .version = version(p), .sealed_epochs = sealed(p)};
   watermarks_.export_to(p, sealed(p), image);
   for (const std::unique_ptr<Table>& table : tables_) {
-    checkpoint::TableImage rows = table->export_partition(p);
+    checkpoint::TableImage rows;
+    const auto like = std::find_if(spare.begin(), spare.end(),
+                                   [&](const auto& t) { return t.table == table->id(); });
+    if (like != spare.end()) rows = std::move(*like);
+    table->copy_partition(p, rows);
     if (!rows.keys.empty()) image.tables.push_back(std::move(rows));
   }
-  return image;
 }
 
 uint64_t Partitions::rows() const {

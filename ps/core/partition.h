@@ -58,6 +58,8 @@ class Partitions {
   /// Forgets partitions and all they held.
   void drop(const Bits& parts);
   checkpoint::PartitionImage export_image(PartitionId p) const;
+  /// The same into an image whose memory is used again, with keys in no order.
+  void copy_to(PartitionId p, checkpoint::PartitionImage& image) const;
 
   size_t table_count() const { return tables_.size(); }
   const TableSpec& spec(TableId id) const { return specs_[raw(id)]; }

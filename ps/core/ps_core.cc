@@ -234,48 +234,6 @@ void PsCore::release(const Bits& parts) {
   staging_.clear();
 }
 
-void PsCore::on_save(const wire::Envelope& envelope, const wire::Save& save, Effects& effects) {
-  if (saved_ && saved_->checkpoint == save.checkpoint) {
-    return send(kChiefPeer, envelope.request, *saved_, {}, effects);
-  }
-  for (Saving& saving : saving_) {
-    if (saving.checkpoint != save.checkpoint) continue;
-    saving.request = envelope.request;  // asked again while it is written
-    return;
-  }
-  if (saving_.size() >= config_.limits.saves_max) {
-    return reject(kChiefPeer, envelope.request,
-                  {ErrorCode::kUnavailable, "too many checkpoints are being written"}, effects);
-  }
-  Store store{.checkpoint = save.checkpoint, .folder = save.folder, .images = {}};
-  for_each(partitions_.owned(),
-           [&](PartitionId p) { store.images.push_back(partitions_.export_image(p)); });
-  effects.stores.push_back(std::move(store));
-  saving_.push_back({save.checkpoint, envelope.request, partitions_.rows()});
-}
-
-void PsCore::on_stored(ViewId checkpoint, Result<std::vector<wire::ImageRef>> images,
-                       Effects& effects) {
-  const auto found = std::find_if(saving_.begin(), saving_.end(), [&](const Saving& saving) {
-    return saving.checkpoint == checkpoint;
-  });
-  if (stopped_ || found == saving_.end()) return;
-  const Saving saving = *found;
-  saving_.erase(found);
-  wire::Saved saved{.checkpoint = checkpoint,
-                    .ok = images.has_value(),
-                    .error = {},
-                    .images = {},
-                    .rows = saving.rows};
-  if (images) {
-    saved.images = *std::move(images);
-    saved_ = saved;
-  } else {
-    saved.error = images.error().what;  // not remembered: asked again it is tried again
-  }
-  send(kChiefPeer, saving.request, std::move(saved), {}, effects);
-}
-
 void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest& status,
                        Effects& effects) {
   wire::StatusReply reply{.round = status.round,

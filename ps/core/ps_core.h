@@ -30,8 +30,14 @@ class PsCore {
   /// The images of Load effect `id`, or why they could not be read.
   void on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImage>> images,
                  Effects& effects);
-  /// Where the images of the Store effect of `checkpoint` lie now, or why they could not be
-  /// written.
+  /// While true the shell calls continue_save() between messages: a partition is copied at a time,
+  /// so that nothing waits longer than that.
+  bool saves() const;
+  /// Copies the next partition of the checkpoint under way.
+  void continue_save(Effects& effects);
+  /// The image of one Store effect is written. Its memory may be given back for the next copy.
+  void on_image_written(ViewId checkpoint, checkpoint::PartitionImage&& image);
+  /// Where all images of `checkpoint` lie now, or why one of them could not be written.
   void on_stored(ViewId checkpoint, Result<std::vector<wire::ImageRef>> images, Effects& effects);
   /// Where the images of the Export effect of `since` lie, or why they could not be written.
   void on_exported(ViewId since, Result<std::vector<wire::ImageRef>> images, Effects& effects);
@@ -59,11 +65,15 @@ class PsCore {
     Bits wanted;  // still to be taken: not given to others meanwhile
     Bits has_image;
   };
-  /// A checkpoint being stored, or the last one that was.
+  /// The checkpoint under way. A new one, and any change of what is owned, takes its place.
   struct Saving {
     ViewId checkpoint;
+    std::string folder;
     RequestId request{};
+    Bits parts;    // of the checkpoint
+    Bits waiting;  // of these, not yet copied
     uint64_t rows = 0;
+    uint64_t unwritten_bytes = 0;  // copied
   };
   /// Partitions that stand still until a view says whose they are.
   struct Freezing {
@@ -97,6 +107,7 @@ class PsCore {
   void on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt, Effects& effects);
   void on_view(const wire::Envelope& envelope, const wire::View& view, Effects& effects);
   void on_save(const wire::Envelope& envelope, const wire::Save& save, Effects& effects);
+  void answer_save(Result<std::vector<wire::ImageRef>> images, Effects& effects);
   void on_status(const wire::Envelope& envelope, const wire::StatusRequest& status,
                  Effects& effects);
   void on_stop(const wire::Envelope& envelope, const wire::Stop& stop, Effects& effects);
@@ -144,7 +155,8 @@ class PsCore {
   std::vector<Loading> loading_;
   uint64_t next_load_id_ = 1;
   std::vector<Freezing> freezing_;
-  std::vector<Saving> saving_;
+  std::optional<Saving> saving_;
+  std::vector<checkpoint::PartitionImage> spare_images_;  // memory for the next copies
   std::optional<wire::Saved> saved_;  // the last one, for a repeated Save
   std::string failure_;
   bool leaving_ = false;

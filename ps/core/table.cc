@@ -306,22 +306,39 @@ size_t Table::stored_floats(size_t member, uint64_t key) const {
 
 checkpoint::TableImage Table::export_partition(PartitionId partition) const {
   checkpoint::TableImage image;
+  copy_partition(partition, image);
+  checkpoint::RowSorter().sort(image);
+  return image;
+}
+
+void Table::copy_partition(PartitionId partition, checkpoint::TableImage& image) const {
+  constexpr size_t kRowsAhead = 16;
   image.table = id_;
   image.members.resize(spec_.members.size());
-  std::vector<RowIndex::Entry> entries = entries_of(partition);
-  std::sort(entries.begin(), entries.end());
-  image.keys.reserve(entries.size());
-  for (const auto& entry : entries) image.keys.push_back(entry.key);
-  for (size_t m = 0; m < image.members.size(); ++m) {
-    std::vector<float>& floats = image.members[m];
-    if (dense_ == nullptr) floats.reserve(entries.size() * members_[m].stored_floats);
+  const std::vector<RowIndex::Entry> entries = entries_of(partition);
+  image.keys.resize(entries.size());
+  for (size_t i = 0; i < entries.size(); ++i) image.keys[i] = entries[i].key;
+  if (dense_ != nullptr) {
+    image.members[0].clear();
     for (const auto& entry : entries) {
-      const float* const row =
-          dense_ != nullptr ? dense_->block(entry.key) : members_[m].arena.row(entry.row);
-      floats.insert(floats.end(), row, row + stored_floats(m, entry.key));
+      const float* const block = dense_->block(entry.key);
+      image.members[0].insert(image.members[0].end(), block,
+                              block + dense_->stored_floats(entry.key));
+    }
+    return;
+  }
+  for (size_t m = 0; m < members_.size(); ++m) {
+    const Member& member = members_[m];
+    const size_t width = member.stored_floats;
+    image.members[m].resize(entries.size() * width);  // not cleared: what it held needs no zeros
+    float* to = image.members[m].data();
+    for (size_t i = 0; i < entries.size(); ++i, to += width) {
+      if (i + kRowsAhead < entries.size()) {
+        prefetch_lines(member.arena.row(entries[i + kRowsAhead].row), member.apply_lines);
+      }
+      std::memcpy(to, member.arena.row(entries[i].row), width * sizeof(float));
     }
   }
-  return image;
 }
 
 std::vector<RowIndex::Entry> Table::entries_of(PartitionId partition) const {

@@ -66,6 +66,8 @@ class Table final {
 
   /// The partition's rows, keys ascending.
   checkpoint::TableImage export_partition(PartitionId partition) const;
+  /// The same into an image whose memory is used again, with keys in no order: several times faster.
+  void copy_partition(PartitionId partition, checkpoint::TableImage& image) const;
   /// Replaces the partition's rows. On an error (an image that is not of this table or partition)
   /// nothing changes.
   Result<void> import_partition(PartitionId partition, const checkpoint::TableImage& image);

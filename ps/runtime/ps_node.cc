@@ -86,6 +86,8 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
   tables_ = (*graph)->tables();
   index_ = welcome.index;
   run_ = message.envelope.run;
+  image_store_ = std::make_unique<ImageStore>(
+      storage_, tables_, checkpoint::image_file_name(index_, options_.thread, incarnation_));
   core_ = std::make_unique<PsCore>(PsConfig{.index = welcome.index,
                                             .thread = options_.thread,
                                             .incarnation = incarnation_,
@@ -152,11 +154,11 @@ void PsNode::run(Effects& effects) {
     outbox_.send(send.to == kChiefPeer ? chief_ : peer_of(send.to), std::move(send.message));
   }
   for (Store& store : effects.stores) {
-    background_->start([this, store = std::move(store)]() -> Background::Completion {
-      auto written = checkpoint::write_images(storage_, store.folder, checkpoint::image_file_name(index_, options_.thread, incarnation_),
-                                              store.images, tables_);
-      return [this, id = store.checkpoint, written = std::move(written)] {
-        core_->on_stored(id, written, effects_);
+    background_->start([this, held = std::make_shared<Store>(std::move(store))]() -> Background::Completion {
+      auto stored = image_store_->write(*held);
+      return [this, held, stored = std::move(stored)] {
+        core_->on_image_written(held->checkpoint, std::move(held->image));
+        if (stored) core_->on_stored(held->checkpoint, *stored, effects_);
         run(effects_);
       };
     });
@@ -237,7 +239,12 @@ bool PsNode::pump(int64_t now_ns) {
     core_->leave(effects_);
     run(effects_);
   }
-  const bool busy = background_->run_completions();
+  bool busy = background_->run_completions();
+  if (core_->saves()) {
+    core_->continue_save(effects_);
+    run(effects_);
+    busy = true;
+  }
   if (now_ns >= tick_at_ns_) {
     tick_at_ns_ = now_ns + kTickNs;
     core_->on_tick(now_ns, effects_);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ps/core/ps_core.h"
+#include "ps/runtime/image_store.h"
 #include "ps/runtime/page_toucher.h"
 #include "shared/env/background.h"
 #include "shared/env/process.h"
@@ -74,6 +75,7 @@ class PsNode final : public transport::Node {
   uint32_t index_ = 0;
   uint64_t run_ = 0;
   PageToucher toucher_;
+  std::unique_ptr<ImageStore> image_store_;  // the background's, from the Welcome on
   std::unique_ptr<PsCore> core_;      // from the Welcome on
   int64_t started_ns_ = 0;
   int64_t hello_at_ns_ = 0;

@@ -41,6 +41,9 @@ std::vector<BenchResult> bench_transport(const BenchOptions& options);
 /// that move the same bytes.
 std::vector<BenchResult> bench_push_pull(const BenchOptions& options);
 
+/// Checkpoints beside pushes, against a plain write of the same bytes and pushes alone.
+std::vector<BenchResult> bench_checkpoint(const BenchOptions& options);
+
 /// Whole trainings in this process, from text to saved model, against reading the same text alone.
 std::vector<BenchResult> bench_train(const BenchOptions& options);
 

@@ -132,9 +132,18 @@ struct Cluster {
 
   std::vector<checkpoint::PartitionImage> save(uint32_t c) {
     send(c, kChiefPeer, wire::Save{.checkpoint = {1, ++saves}, .folder = "f"});
-    const Store store = effects.stores.at(0);
-    cores[c]->on_stored(store.checkpoint, std::vector<wire::ImageRef>{}, effects);
-    return store.images;
+    std::vector<checkpoint::PartitionImage> images;
+    while (cores[c]->saves()) {
+      cores[c]->continue_save(effects);
+      for (Store& store : effects.stores) {
+        checkpoint::RowSorter().sort(store.image);
+        images.push_back(store.image);
+        cores[c]->on_image_written(store.checkpoint, std::move(store.image));
+      }
+      effects.stores.clear();
+    }
+    cores[c]->on_stored({1, saves}, std::vector<wire::ImageRef>{}, effects);
+    return images;
   }
 
   Rng rng;

@@ -268,10 +268,14 @@ TEST_CASE("nothing that a peer sends stops the core", "[ps][core]") {
         if (const auto* reply = std::get_if<wire::PushReply>(&send.message.body))
           applied += reply->applied.size();
       }
-      const std::vector<Store> stores = std::move(ps.effects.stores);
+      ps.core.continue_save(ps.effects);
+      std::vector<Store> stores = std::move(ps.effects.stores);
       const std::vector<Load> loads = std::move(ps.effects.loads);
-      for (const Store& store : stores)
-        ps.core.on_stored(store.checkpoint, std::vector<wire::ImageRef>{}, ps.effects);
+      for (Store& store : stores) {
+        ps.core.on_image_written(store.checkpoint, std::move(store.image));
+        if (store.last)
+          ps.core.on_stored(store.checkpoint, std::vector<wire::ImageRef>{}, ps.effects);
+      }
       for (const Load& load : loads)
         ps.core.on_loaded(load.id, std::vector<checkpoint::PartitionImage>{}, ps.effects);
     }

@@ -183,6 +183,8 @@ std::string PsScript::run(const std::string& line) {
                                 .shards = uint32_t(command.number("shards"))});
   } else if (verb == "save") {
     message(kChiefPeer, command, wire::Save{.checkpoint = parse_view(word(1)), .folder = word(2)});
+  } else if (verb == "copy") {
+    core_->continue_save(effects_);
   } else if (verb == "stored") {
     stored(command);
   } else if (verb == "loaded") {
@@ -205,6 +207,7 @@ std::string PsScript::run(const std::string& line) {
   } else {
     FAIL("no such command: " << line);
   }
+  while (copies_at_once_ && core_->saves()) core_->continue_save(effects_);
   return print_effects();
 }
 
@@ -220,6 +223,10 @@ void PsScript::start(const Command& command) {
                      .members = {{.name = "b", .shape = {2}, .optimizer = sgd}}}};
   config_.chief_silence_ns_max = int64_t(command.number("silence_s")) * kSecond;
   config_.limits.handles_per_worker_max = uint32_t(command.number("handles", 64));
+  copies_at_once_ = !command.options.contains("copy_bytes");
+  PsLimits& limits = config_.limits;
+  limits.save_copy_bytes = command.number("copy_bytes", limits.save_copy_bytes);
+  limits.save_bytes_max = command.number("unwritten_bytes", limits.save_bytes_max);
   core_ = std::make_unique<PsCore>(config_);
 }
 
@@ -342,18 +349,23 @@ void PsScript::loaded(const Command& command) {
 
 void PsScript::stored(const Command& command) {
   REQUIRE(!stores_.empty());
-  const Store store = stores_.front();
-  stores_.erase(stores_.begin());
+  const ViewId checkpoint = stores_.front().checkpoint;
+  bool last = false;
+  while (!stores_.empty() && stores_.front().checkpoint == checkpoint) {
+    Store store = std::move(stores_.front());
+    stores_.erase(stores_.begin());
+    last = store.last;
+    checkpoint::RowSorter().sort(store.image);
+    refs_[checkpoint].push_back({.partition = store.image.partition, .file = "a"});
+    folders_[store.folder].push_back(store.image);
+    core_->on_image_written(checkpoint, std::move(store.image));
+  }
   if (command.words.size() > 1) {
-    core_->on_stored(store.checkpoint, Error{ErrorCode::kIo, command.words[1]}, effects_);
-    return;
+    core_->on_stored(checkpoint, Error{ErrorCode::kIo, command.words[1]}, effects_);
+    refs_.erase(checkpoint);
+  } else if (last) {
+    core_->on_stored(checkpoint, std::move(refs_[checkpoint]), effects_);
   }
-  std::vector<wire::ImageRef> refs;
-  for (const checkpoint::PartitionImage& image : store.images) {
-    refs.push_back({.partition = image.partition, .file = "a"});
-  }
-  folders_[store.folder] = store.images;
-  core_->on_stored(store.checkpoint, std::move(refs), effects_);
 }
 
 void PsScript::exported(const Command& command) {
@@ -404,11 +416,13 @@ std::string PsScript::print_effects() {
     text += send.to == kChiefPeer ? "  to chief" : str("  to w", send.to);
     text += str(" [", send.message.envelope.request, "] ", print(send), "\n");
   }
-  for (const Store& store : effects_.stores) {
+  if (!effects_.stores.empty()) {
     std::vector<PartitionId> parts;
-    for (const checkpoint::PartitionImage& image : store.images) parts.push_back(image.partition);
-    text += str("  store ", store.checkpoint, " in ", store.folder, ": ", join(parts), "\n");
-    stores_.push_back(store);
+    for (const Store& store : effects_.stores) parts.push_back(store.image.partition);
+    const Store& newest = effects_.stores.back();
+    text += str("  store ", newest.checkpoint, " in ", newest.folder, ": ", join(parts),
+                newest.last ? "" : " and more", "\n");
+    for (Store& store : effects_.stores) stores_.push_back(std::move(store));
   }
   for (const Load& load : effects_.loads) {
     std::vector<PartitionId> parts;

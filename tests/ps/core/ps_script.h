@@ -1,7 +1,7 @@
 // Drives one PsCore by lines of text and prints its effects as lines of text: the language of
 // tests/scenarios/ps_*.txt. A line at the margin is a command, one with two spaces an effect.
 //
-//   ps [bits=2] [incarnation=1] [silence_s=0] [handles=64]
+//   ps [bits=2] [incarnation=1] [silence_s=0] [handles=64] [copy_bytes= unwritten_bytes=]
 //       A fresh core. Table 0: a weight a key; table 1: a dense bias of 2; SGD, learning rate 1.
 //   adopt SINCE PARTITIONS [sealed=] [folder= [images=]]
 //   view ID me=PARTITIONS@SINCE;... other=...
@@ -11,8 +11,10 @@
 //   push wWORKER BATCH req= view= covered= records= hash= keys= gradients=
 //       [handle=] [fragment=i/n] [pulled=] [loss=]
 //   end wWORKER BATCH req= view= covered= applied= hash= [read=]
+//   copy
+//       One turn of a save; needed where the core was made with copy_bytes=, else done at once.
 //   loaded [ERROR] / stored [ERROR]
-//       Completions, oldest first.
+//       Completions, oldest first; stored: of all that was given out to be stored.
 //   tick MILLISECONDS / values
 //
 // The key p2.1 is the second smallest key (counted from 0) of partition 2 in its table.
@@ -64,6 +66,8 @@ class PsScript {
   std::vector<Load> loads_;
   std::vector<Store> stores_;
   std::vector<Export> exports_;
+  std::map<ViewId, std::vector<wire::ImageRef>> refs_;
+  bool copies_at_once_ = true;
   std::map<std::string, std::vector<checkpoint::PartitionImage>> folders_;
 };
 

@@ -1,0 +1,89 @@
+// PsCore: copying partitions for a checkpoint, one at a time, while all are served.
+#include <algorithm>
+
+#include "ps/core/ps_core.h"
+
+namespace downpour::ps {
+
+void PsCore::on_save(const wire::Envelope& envelope, const wire::Save& save, Effects& effects) {
+  if (saved_ && saved_->checkpoint == save.checkpoint) {
+    return send(kChiefPeer, envelope.request, *saved_, {}, effects);
+  }
+  if (saving_ && saving_->checkpoint == save.checkpoint) {
+    saving_->request = envelope.request;  // asked again while it is written
+    return;
+  }
+  if (saving_ && save.checkpoint < saving_->checkpoint) return;  // late: given up long since
+  saving_ = Saving{.checkpoint = save.checkpoint,
+                   .folder = save.folder,
+                   .request = envelope.request,
+                   .parts = partitions_.owned(),
+                   .waiting = partitions_.owned()};
+  if (none(saving_->parts)) answer_save(std::vector<wire::ImageRef>{}, effects);
+}
+
+bool PsCore::saves() const {
+  return saving_ && !stopped_ && !none(saving_->waiting) &&
+         saving_->unwritten_bytes < config_.limits.save_bytes_max;
+}
+
+void PsCore::continue_save(Effects& effects) {
+  for (uint64_t copied = 0; saves() && copied < config_.limits.save_copy_bytes;) {
+    Saving& saving = *saving_;
+    const PartitionId p = first(saving.waiting);
+    if (!partitions_.owns(p)) {
+      return answer_save(Error{ErrorCode::kUnavailable,
+                               str("partition ", p, " was given away before it was copied")},
+                         effects);
+    }
+    erase(saving.waiting, p);
+    Store store{.checkpoint = saving.checkpoint, .folder = saving.folder, .image = {}};
+    if (!spare_images_.empty()) {
+      store.image = std::move(spare_images_.back());
+      spare_images_.pop_back();
+    }
+    partitions_.copy_to(p, store.image);
+    store.last = none(saving.waiting);
+    saving.rows += checkpoint::embedding_rows(store.image, config_.tables);
+    const uint64_t bytes = checkpoint::bulk_bytes(store.image);
+    copied += bytes;
+    saving.unwritten_bytes += bytes;
+    effects.stores.push_back(std::move(store));
+  }
+}
+
+void PsCore::on_image_written(ViewId checkpoint, checkpoint::PartitionImage&& image) {
+  if (saving_ && saving_->checkpoint == checkpoint) {
+    saving_->unwritten_bytes -= std::min(saving_->unwritten_bytes, checkpoint::bulk_bytes(image));
+  }
+  constexpr size_t kSpareImagesMax = 16;
+  const bool useful = saving_ && !none(saving_->waiting) && spare_images_.size() < kSpareImagesMax;
+  if (useful) spare_images_.push_back(std::move(image));
+}
+
+void PsCore::on_stored(ViewId checkpoint, Result<std::vector<wire::ImageRef>> images,
+                       Effects& effects) {
+  if (stopped_ || !saving_ || saving_->checkpoint != checkpoint) return;
+  answer_save(std::move(images), effects);
+}
+
+void PsCore::answer_save(Result<std::vector<wire::ImageRef>> images, Effects& effects) {
+  wire::Saved saved{.checkpoint = saving_->checkpoint,
+                    .ok = images.has_value(),
+                    .error = {},
+                    .images = {},
+                    .rows = saving_->rows};
+  const RequestId request = saving_->request;
+  saving_.reset();
+  spare_images_.clear();
+  if (images) {
+    saved.images = *std::move(images);
+    saved_ = saved;
+  } else {
+    saved.error = images.error().what;  // not remembered: asked again it is tried again
+    if (!images.error().where.empty()) saved.error += str(" (", images.error().where, ")");
+  }
+  send(kChiefPeer, request, std::move(saved), {}, effects);
+}
+
+}  // namespace downpour::ps

@@ -1,0 +1,37 @@
+// Image store: writes a core's images into its file of a checkpoint, off the core's thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ps/core/events.h"
+#include "shared/checkpoint/partition_writer.h"
+#include "shared/env/storage.h"
+
+namespace downpour::ps {
+
+/// One thread at a time. The file under way is dropped when one of a newer checkpoint begins, and
+/// when the store is destroyed.
+class ImageStore {
+ public:
+  /// All are borrowed but the name.
+  ImageStore(Storage& storage, const std::vector<TableSpec>& tables, std::string file_name)
+      : storage_(storage), tables_(tables), file_name_(std::move(file_name)) {}
+
+  /// Writes the image, which comes back with its rows sorted. The answer to on_stored(): with the
+  /// last image and with the first that fails, else none.
+  std::optional<Result<std::vector<wire::ImageRef>>> write(Store& store);
+
+ private:
+  Result<void> add(Store& store);
+
+  Storage& storage_;
+  const std::vector<TableSpec>& tables_;
+  std::string file_name_;
+  ViewId checkpoint_;  // under way, or given up
+  std::optional<checkpoint::ImageFileWriter> writer_;
+  checkpoint::RowSorter sorter_;
+};
+
+}  // namespace downpour::ps

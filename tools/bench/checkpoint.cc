@@ -1,0 +1,186 @@
+// Checkpoints while pushes are served: how fast images reach the disk, against a plain write of as
+// many bytes; what is left of the pushes' rate meanwhile; the longest stop of all pushes and pulls.
+#include <algorithm>
+#include <fcntl.h>
+#include <memory>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+#include "ps/core/ps_core.h"
+#include "ps/runtime/image_store.h"
+#include "shared/base/check.h"
+#include "shared/base/rng.h"
+#include "shared/env/background.h"
+#include "shared/env/storage.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/measure.h"
+
+namespace downpour::tools {
+namespace {
+
+constexpr uint64_t kRun = 1;
+constexpr uint32_t kDim = 16;
+constexpr uint64_t kRowBytes = 8 + 2 * 4 * kDim;  // key, weights, one slot
+constexpr uint32_t kKeysPerPush = 2000;
+constexpr uint32_t kPushesPerTurn = 4;  // between two copies
+
+/// One ps core with its storage thread, as the shell runs them, and a worker that only pushes.
+class Serving {
+ public:
+  Serving(uint64_t rows, uint64_t seed, const std::string& folder)
+      : rows_(rows),
+        rng_(seed),
+        folder_(folder),
+        tables_({{.name = "rows",
+                  .members = {{.name = "w",
+                               .dim = kDim,
+                               .optimizer = {.type = OptimizerType::kAdagrad}}}}}),
+        core_({.incarnation = Incarnation{1}, .run = kRun, .tables = tables_}),
+        store_(storage_, tables_, "ps.ckpt") {
+    wire::Adopt adopt{.since = {1, 1}};
+    wire::View view{.id = {1, 1}, .owners = {{.incarnation = Incarnation{1}}}};
+    for (uint32_t p = 0; p < core_.partitions().count(); ++p) {
+      adopt.partitions.push_back(PartitionId{p});
+      view.partitions.push_back({.owner = 0, .since = {1, 1}});
+      covered_.insert(PartitionId{p});
+    }
+    from_chief(adopt);
+    from_chief(view);
+    for (uint64_t key = 0; key < rows; key += kKeysPerPush) push(key);
+  }
+
+  /// Pushes of random rows until `until` says so; rows a second.
+  template <typename Until>
+  double serve(Until&& until) {
+    const double begin_s = wall_seconds();
+    uint64_t pushed = 0;
+    do {
+      for (uint32_t i = 0; i < kPushesPerTurn; ++i, pushed += kKeysPerPush) push(UINT64_MAX);
+      turn();
+    } while (!until());
+    return double(pushed) / (wall_seconds() - begin_s);
+  }
+  void begin_save() {
+    from_chief(wire::Save{.checkpoint = {1, ++saves_}, .folder = folder_});
+    saved_.reset();
+  }
+  bool saved() const { return saved_.has_value(); }
+  uint64_t saved_bytes() const {
+    DP_CHECK(saved_->ok, saved_->error);
+    uint64_t bytes = 0;
+    for (const wire::ImageRef& image : saved_->images) bytes += image.bytes;
+    return bytes;
+  }
+  double longest_copy_s() const { return longest_copy_s_; }
+
+ private:
+  void from_chief(wire::Body body) {
+    wire::Message message;
+    message.envelope = {.run = kRun, .view = {1, 1}};
+    message.body = std::move(body);
+    core_.on_message(0, ps::kChiefPeer, message, effects_);
+    run();
+  }
+  /// Of the keys from `first` on, or of random ones.
+  void push(uint64_t first) {
+    for (uint32_t i = 0; i < kKeysPerPush; ++i) {
+      keys_[i] = first == UINT64_MAX ? rng_.below(rows_) : first + i;
+    }
+    wire::Message message;
+    message.envelope = {.run = kRun, .view = {1, 1}};
+    message.body = wire::Push{.worker = Incarnation{2},
+                              .batch = {0, 0, batch_++},
+                              .records = kKeysPerPush,
+                              .covered = covered_,
+                              .sections = {{TableId{0}, kKeysPerPush}}};
+    message.keys = Bytes::copy_of(keys_.data(), keys_.size() * sizeof(uint64_t));
+    message.values = gradients_;
+    core_.on_message(0, 2, message, effects_);
+    run();
+  }
+  void turn() {
+    background_.run_completions();
+    if (!core_.saves()) return;
+    const double begin_s = wall_seconds();
+    core_.continue_save(effects_);
+    longest_copy_s_ = std::max(longest_copy_s_, wall_seconds() - begin_s);
+    run();
+  }
+  void run() {
+    for (ps::Send& send : effects_.sends) {
+      if (auto* saved = std::get_if<wire::Saved>(&send.message.body)) saved_ = std::move(*saved);
+    }
+    for (ps::Store& store : effects_.stores) {
+      background_.start([this, held = std::make_shared<ps::Store>(std::move(store))] {
+        auto stored = store_.write(*held);
+        return Background::Completion([this, held, stored = std::move(stored)] {
+          core_.on_image_written(held->checkpoint, std::move(held->image));
+          if (stored) core_.on_stored(held->checkpoint, *stored, effects_);
+        });
+      });
+    }
+    effects_.clear();
+  }
+
+  uint64_t rows_;
+  Rng rng_;
+  std::string folder_;
+  std::vector<TableSpec> tables_;
+  PosixStorage storage_;
+  ps::PsCore core_;
+  ps::ImageStore store_;
+  ps::Effects effects_;
+  wire::PartitionSet covered_;
+  std::vector<uint64_t> keys_ = std::vector<uint64_t>(kKeysPerPush);
+  Bytes gradients_ = Bytes::of(std::vector<float>(size_t{kKeysPerPush} * kDim, 0.01F));
+  uint32_t batch_ = 0, saves_ = 0;
+  std::optional<wire::Saved> saved_;
+  double longest_copy_s_ = 0;
+  BackgroundThread background_{[] {}};  // last: its tasks use what stands above
+};
+
+/// What `dd bs=1M conv=fsync` does.
+double plain_write_s(const std::string& path, uint64_t bytes) {
+  const std::vector<char> block(1 << 20, 'x');
+  const double begin_s = wall_seconds();
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  DP_CHECK(fd >= 0, path);
+  for (uint64_t done = 0; done < bytes; done += block.size()) {
+    DP_CHECK(::write(fd, block.data(), block.size()) == ssize_t(block.size()), path);
+  }
+  DP_CHECK(::fsync(fd) == 0, path);
+  ::close(fd);
+  const double seconds = wall_seconds() - begin_s;
+  ::unlink(path.c_str());
+  return seconds;
+}
+
+}  // namespace
+
+std::vector<BenchResult> bench_checkpoint(const BenchOptions& options) {
+  const uint64_t state_bytes = options.quick ? 32'000'000 : 1'000'000'000;
+  const int repeats = options.quick ? 1 : 3;
+  const double base_s = options.quick ? 0.2 : 2;
+  const ScratchDir scratch;
+  Serving serving(state_bytes / kRowBytes, options.seed, scratch.path() + "/ckpt");
+  Repeated speed, rate;
+  for (int i = 0; i < repeats; ++i) {
+    const double begin_s = wall_seconds();
+    const double alone = serving.serve([&] { return wall_seconds() - begin_s > base_s; });
+    serving.begin_save();
+    const double save_s = wall_seconds();
+    const double meanwhile = serving.serve([&] { return serving.saved(); });
+    const double seconds = wall_seconds() - save_s;
+    const auto bytes = double(serving.saved_bytes());
+    rate.add(meanwhile / 1e6, alone / 1e6);
+    speed.add(bytes / seconds / 1e6,
+              bytes / plain_write_s(scratch.path() + "/plain", uint64_t(bytes)) / 1e6);
+  }
+  return {speed.result("checkpoint while pushes are served", "MB/s", "dd bs=1M conv=fsync"),
+          rate.result("pushes while a checkpoint is written", "M rows/s", "the same without"),
+          {"longest copy of a turn", serving.longest_copy_s() * 1e3, "ms", "a pause per partition",
+           50, true}};
+}
+
+}  // namespace downpour::tools
