@@ -51,7 +51,9 @@ ChiefCore::Turn::Turn(ChiefCore& core, int64_t now_ns, Effects& effects) : core_
 ChiefCore::ChiefCore(ChiefConfig config)
     : config_(std::move(config)),
       outbox_(config_.resend_ns),
-      ownership_(config_.term, config_.partition_bits) {
+      ownership_(config_.term, config_.partition_bits),
+      saving_(config_.resend_ns),
+      schedule_(config_.job.train.checkpoint.every, config_.save_retry_ns) {
   DP_CHECK(config_.run != 0);
   DP_CHECK(config_.ps_cores_expected > 0);
   DP_CHECK(uint64_t(1) << config_.partition_bits == config_.job.partitions, config_.partition_bits,
@@ -203,12 +205,14 @@ void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
       (phase_ == Phase::kSurveying || phase_ == Phase::kCompleting)) {
     begin_round();
   }
+  if (!ending()) check_save();
   if (!finished()) check_limits();
-  outbox_.tick(now_ns_,
-               [&](wire::Role role, Incarnation to, uint32_t thread, const wire::Body& body) {
-                 const Member* member = members_.find(role, to, thread);
-                 if (member != nullptr) send(*member, body, RequestId{++last_request_});
-               });
+  const auto again = [&](wire::Role role, Incarnation to, uint32_t thread, const wire::Body& body) {
+    const Member* member = members_.find(role, to, thread);
+    if (member != nullptr) send(*member, body, RequestId{++last_request_});
+  };
+  outbox_.tick(now_ns_, again);
+  saving_.outbox.tick(now_ns_, again);
   if (!finished() && now_ns_ >= progress_at_ns_) show_progress();
 }
 
@@ -237,9 +241,13 @@ void ChiefCore::request_stop(int64_t now_ns, int signal, Effects& effects) {
   // goes on.
   if (phase_ == Phase::kSurveying) {  // first it must be known which epochs are complete
     surveyed_phase_ = Phase::kSaving;
-  } else if (phase_ != Phase::kSaving && phase_ != Phase::kPublishing) {
-    begin_save();
+    return;
   }
+  outbox_.drop<wire::StatusRequest>();
+  round_at_ns_ = 0;
+  const bool waits_already = phase_ == Phase::kSaving && saving_.under_way();
+  enter(Phase::kSaving);
+  if (!waits_already) want_save();
 }
 
 void ChiefCore::on_fatal(int64_t now_ns, Error error, Effects& effects) {
@@ -252,11 +260,11 @@ void ChiefCore::on_fatal(int64_t now_ns, Error error, Effects& effects) {
 // -----------------------------------------------------------------------------------------------------
 
 void ChiefCore::check_silence() {
-  // A core that copies or takes in its partitions is busy, not dead.
+  // A core that takes in its partitions is busy, not dead.
   const auto ps_silence_max_ns = [&](const Member& member) {
-    const bool busy = outbox_.waits_for<wire::Save>(member) || ownership_.adopting(ps_key(member));
-    return busy ? std::max(config_.member_silence_ns, config_.lease_stall_ns)
-                : config_.member_silence_ns;
+    return ownership_.adopting(ps_key(member))
+               ? std::max(config_.member_silence_ns, config_.lease_stall_ns)
+               : config_.member_silence_ns;
   };
   for (Member& member : members_) {
     if (member.left) continue;
@@ -301,13 +309,6 @@ void ChiefCore::check_limits() {
                    missing_ps(),
                    {},
                    "start the missing ps, or set cluster.ps to what there is"});
-      }
-      return;
-    case Phase::kSaving:
-    case Phase::kPublishing:
-      if (in_phase_ns > config_.save_timeout_ns ||
-          (stop_signal_ != 0 && now_ns_ - std::max(stop_ns_, phase_ns_) > config_.stop_save_ns)) {
-        save_failed("it took too long");
       }
       return;
     case Phase::kSurveying:
@@ -472,6 +473,7 @@ void ChiefCore::replace(Member& member) {
     take_back_leases(member, true);
   }
   outbox_.answered(member);
+  saving_.outbox.answered(member);
   unsettled_.erase(ps_key(member));
   members_.remove(member);
 }
@@ -492,6 +494,7 @@ void ChiefCore::fail(Error error) {
 void ChiefCore::begin_stop(int32_t code, std::string reason) {
   code_ = code;
   outbox_.clear();
+  saving_.end();
   enter(Phase::kStopping);
   bool waiting = false;
   for (const Member& member : members_) {

@@ -18,6 +18,7 @@
 #include "chief/core/outbox.h"
 #include "chief/core/ownership.h"
 #include "chief/core/prediction.h"
+#include "chief/core/saving.h"
 #include "chief/core/stragglers.h"
 
 namespace downpour::chief {
@@ -147,6 +148,8 @@ class ChiefCore {
   void begin_work();
   void begin_epoch(bool survey);
   void open_epoch();
+  void end_epoch();
+  void next_epoch();
   void begin_round();
   void void_round(const std::string& why);
   void on_status(Member& member, wire::StatusReply&& reply);
@@ -190,14 +193,17 @@ class ChiefCore {
   void revoke(uint32_t shard, Incarnation worker);
   void revoke_all(uint32_t shard);
 
-  // chief_core_save.cc: checkpoints and what follows them
+  // chief_core_save.cc: checkpoints, beside whatever phase the job is in
+  void want_save();
+  void check_save();
+  bool save_due() const;
   void begin_save();
-  void abandon_save(const std::string& why);
-  bool publishing() const { return phase_ == Phase::kPublishing; }
+  bool publishing() const { return saving_.state == Saving::State::kPublishing; }
   void on_saved(Member& member, wire::Saved&& saved);
   void publish();
   void save_failed(const std::string& why);
-  void after_save();
+  void abandon_save(const std::string& why);
+  void after_save(const std::string& error);
 
   ChiefConfig config_;
   std::vector<plan::ShardRange> train_ranges_, eval_ranges_;
@@ -264,6 +270,8 @@ class ChiefCore {
   uint64_t bytes_ended_ = 0, bytes_total_ = 0;             // of the pass
   uint32_t survey_epoch_ = 0;
   Phase surveyed_phase_ = Phase::kTraining;  // what the survey interrupted
+  uint64_t steps_before_ = 0;  // batches acknowledged in training passes before this one
+  uint64_t steps() const;
   CompletionRound round_;
   uint64_t last_round_ = 0;
   uint32_t void_rounds_ = 0;
@@ -272,13 +280,9 @@ class ChiefCore {
   uint32_t last_evaluation_ = 0;
   PredictionRun prediction_;
 
-  ViewId checkpoint_;  // the newest that was begun
-  std::string checkpoint_folder_;
-  std::vector<std::vector<wire::ImageRef>> saved_images_;
-  std::vector<wire::ImageRef> saving_images_;  // all, by partition
-  uint64_t saved_rows_ = 0;
-  uint32_t saving_epochs_ = 0;
-  std::string save_error_;  // of the newest save, empty: it went well
+  Saving saving_;
+  SaveSchedule schedule_;
+  bool saved_since_stop_ = false;  // a checkpoint was published after the stop was asked for
   ViewId published_checkpoint_;  // the newest that is published: what lost partitions come back from
   std::string published_folder_;
   std::vector<wire::ImageRef> published_images_;  // by partition; empty: none

@@ -30,8 +30,10 @@ void ChiefCore::on_hello(PeerKey peer, const wire::Hello& hello, RequestId reque
   if (*admitted == nullptr) return;  // it asks again, and is answered once the other has shown itself
   Member& member = **admitted;
   welcome(member, request);
-  if (const wire::Body* waiting = outbox_.find(member)) {
-    send(member, *waiting, RequestId{++last_request_});
+  for (const Outbox* outbox : {&outbox_, &saving_.outbox}) {
+    if (const wire::Body* waiting = outbox->find(member)) {
+      send(member, *waiting, RequestId{++last_request_});
+    }
   }
   if (phase_ == Phase::kGathering) return place();
   if (member.is_ps()) restore();
@@ -200,6 +202,7 @@ void ChiefCore::on_goodbye(Member& member, wire::Goodbye&& goodbye) {
   member.last = std::move(goodbye.last);
   member.left = true;
   outbox_.answered(member);
+  saving_.outbox.answered(member);
   log(event("goodbye").add("who", member.name()));
   if (ending()) return finish_if_alone();
   if (member.is_worker()) {

@@ -18,6 +18,7 @@ void ChiefCore::check_moves() {
   let_go();
   if (config_.moves_folder.empty() || !leasing() || stop_signal_ != 0 || !settled()) return;
   if (now_ns_ < move_at_ns_ || !outbox_.empty()) return;
+  if (saving_.under_way() || save_due()) return;  // a move would make its images worth nothing
   std::vector<Member*> cores;
   std::vector<CoreLoad> loads;
   for (Member& m : members_) {

@@ -278,8 +278,8 @@ void ChiefCore::interrupt(const std::string& why) {
 void ChiefCore::go_on() {
   if (phase_ == Phase::kSurveying || phase_ == Phase::kCompleting) {
     begin_round();
-  } else if (phase_ == Phase::kSaving) {
-    begin_save();
+  } else if (phase_ == Phase::kSaving && !saving_.under_way()) {
+    want_save();
   }
 }
 
@@ -313,7 +313,10 @@ void ChiefCore::end_survey(const RoundOutcome& outcome) {
   }
   if (survey_epoch_ < epochs_complete_) roll_back_to(survey_epoch_);
   take_lacking(outcome);
-  if (stop_signal_ != 0) return begin_save();
+  if (stop_signal_ != 0) {
+    enter(Phase::kSaving);
+    return want_save();
+  }
   enter(Phase::kTraining);
   check_pass_end();
 }

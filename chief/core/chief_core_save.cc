@@ -1,114 +1,148 @@
-// ChiefCore: checkpoints, and what follows them.
+// ChiefCore: checkpoints. They are written beside whatever the job is doing; only the end of the
+// job, a stop, and too many unsealed epochs wait for one (Phase::kSaving).
 #include "chief/core/chief_core.h"
 #include "chief/core/placement.h"
 
 namespace downpour::chief {
 
+/// Something that the next checkpoint should hold has come about: one is begun as soon as may be.
+void ChiefCore::want_save() {
+  schedule_.want();
+  check_save();
+}
+
+/// Begins what is due, and gives up what takes too long.
+void ChiefCore::check_save() {
+  if (saving_.under_way()) {
+    if (now_ns_ - saving_.begun_ns > config_.save_timeout_ns) save_failed("it took too long");
+  } else if (save_due()) {
+    begin_save();
+  }
+  if (stop_signal_ != 0 && phase_ == Phase::kSaving &&
+      now_ns_ - stop_ns_ > config_.stop_save_ns) {
+    schedule_.begun(now_ns_, steps());  // no other one is tried
+    save_failed("it took too long");
+  }
+}
+
+/// Only where the number of complete epochs is settled: a checkpoint seals them.
+bool ChiefCore::save_due() const {
+  return settled() && config_.mode == wire::Purpose::kTrain &&
+         (phase_ == Phase::kTraining || phase_ == Phase::kCompleting ||
+          phase_ == Phase::kSaving) &&
+         schedule_.due(now_ns_, steps());
+}
+
 void ChiefCore::begin_save() {
-  enter(Phase::kSaving);
-  if (!settled()) return;  // begun when every partition has an owner again
-  checkpoint_ = {config_.term, checkpoint_.n + 1};
-  checkpoint_folder_ = str(config_.checkpoint_root, "/", checkpoint_.term, "-", checkpoint_.n);
-  saving_epochs_ = epochs_complete_;
-  saved_images_.assign(ownership_.view().owners.size(), {});
-  saved_rows_ = 0;
-  round_at_ns_ = 0;
-  outbox_.drop<wire::StatusRequest>();
+  DP_CHECK(!saving_.under_way());
+  schedule_.begun(now_ns_, steps());
+  saving_.begin(now_ns_, config_.term, config_.checkpoint_root, epochs_complete_,
+                ownership_.view().owners.size());
   log(event("save")
-          .add("term", checkpoint_.term)
-          .add("n", checkpoint_.n)
-          .add("epochs", saving_epochs_));
+          .add("term", saving_.id.term)
+          .add("n", saving_.id.n)
+          .add("epochs", saving_.sealed_epochs));
   for_each_owner([&](uint32_t, const Member& member) {
-    ask(member, wire::Save{.checkpoint = checkpoint_, .folder = checkpoint_folder_});
+    const wire::Save save{.checkpoint = saving_.id, .folder = saving_.folder};
+    saving_.outbox.put(now_ns_, member, save);
+    send(member, save, RequestId{++last_request_});
   });
 }
 
 void ChiefCore::on_saved(Member& member, wire::Saved&& saved) {
   const auto owner = owner_of(member);
-  if (phase_ != Phase::kSaving || !owner || saved.checkpoint != checkpoint_) return;
-  if (!outbox_.waits_for<wire::Save>(member)) return;  // again
-  outbox_.answered(member);
+  if (saving_.state != Saving::State::kWriting || !owner || saved.checkpoint != saving_.id) return;
+  if (!saving_.outbox.waits_for(member)) return;  // again
+  saving_.outbox.answered(member);
   if (!saved.ok) return save_failed(str(member.full_name(), ": ", saved.error));
-  saved_images_[*owner] = std::move(saved.images);
-  saved_rows_ += saved.rows;
-  if (!outbox_.waits<wire::Save>()) publish();
+  saving_.images[*owner] = std::move(saved.images);
+  saving_.rows += saved.rows;
+  if (saving_.outbox.empty()) publish();
 }
 
 void ChiefCore::publish() {
-  auto images = join_images(ownership_.view(), saved_images_);
+  auto images = join_images(ownership_.view(), saving_.images);
   if (!images) return save_failed(images.error().what);
-  enter(Phase::kPublishing);
-  saving_images_ = std::move(*images);
-  emit(PublishManifest{.checkpoint = checkpoint_,
-                       .folder = checkpoint_folder_,
-                       .images = saving_images_,
-                       .sealed_epochs = saving_epochs_,
-                       .rows = saved_rows_,
-                       .epochs = epochs_,
-                       .evaluations = evaluations_});
+  saving_.state = Saving::State::kPublishing;
+  saving_.joined = *images;
+  PublishManifest manifest{.checkpoint = saving_.id,
+                           .folder = saving_.folder,
+                           .images = std::move(*images),
+                           .sealed_epochs = saving_.sealed_epochs,
+                           .rows = saving_.rows,
+                           .epochs = epochs_,
+                           .evaluations = evaluations_};
+  // What came about since the images were begun is not in them.
+  std::erase_if(manifest.epochs, [&](const auto& e) { return e.epoch >= saving_.sealed_epochs; });
+  std::erase_if(manifest.evaluations,
+                [&](const auto& e) { return e.epochs_trained > saving_.sealed_epochs; });
+  emit(std::move(manifest));
 }
 
 void ChiefCore::on_published(int64_t now_ns, ViewId checkpoint, Result<void> result,
                              Effects& effects) {
   if (finished()) return;
   const Turn turn(*this, now_ns, effects);
-  if (phase_ != Phase::kPublishing || checkpoint != checkpoint_) return;
+  if (saving_.state != Saving::State::kPublishing || checkpoint != saving_.id) return;
   if (!result) return save_failed(result.error().what);
-  save_error_.clear();
-  published_checkpoint_ = checkpoint_;
-  published_folder_ = checkpoint_folder_;
-  published_images_ = std::move(saving_images_);
-  epochs_sealed_ = saving_epochs_;
-  uint64_t bytes = 0;
-  for (const auto& images : saved_images_) {
-    for (const wire::ImageRef& image : images) bytes += image.bytes;
-  }
+  published_checkpoint_ = saving_.id;
+  published_folder_ = saving_.folder;
+  published_images_ = std::move(saving_.joined);
+  epochs_sealed_ = saving_.sealed_epochs;
+  const uint64_t bytes = saving_.bytes();
+  saved_since_stop_ = stop_signal_ != 0;
   log(event("published")
           .add("term", checkpoint.term)
           .add("n", checkpoint.n)
           .add("sealed_epochs", epochs_sealed_)
           .add("bytes", bytes)
-          .add("rows", saved_rows_));
-  emit(CheckpointDone{checkpoint_, checkpoint_folder_, epochs_sealed_, saved_rows_, bytes});
+          .add("rows", saving_.rows));
+  emit(CheckpointDone{saving_.id, saving_.folder, epochs_sealed_, saving_.rows, bytes});
   if (epochs_sealed_ > 0) {
     for_each_owner(
         [&](uint32_t, const Member& member) { send(member, wire::Sealed{epochs_sealed_}); });
   }
-  after_save();
-}
-
-/// Who owns what has changed: the images under way can not become a checkpoint any more. The phase
-/// waits until every partition has an owner again.
-void ChiefCore::abandon_save(const std::string& why) {
-  if (phase_ != Phase::kSaving || !outbox_.waits<wire::Save>()) return;
-  log(event("save_abandoned").add("n", checkpoint_.n).add("why", why));
-  outbox_.drop<wire::Save>();
-  saved_images_.clear();
+  saving_.end();
+  after_save({});
 }
 
 /// Training goes on without this checkpoint: the epochs stay unsealed until the next one.
 void ChiefCore::save_failed(const std::string& why) {
-  save_error_ = why.empty() ? "no reason given" : why;
-  outbox_.drop<wire::Save>();
-  notice(NoticeLevel::kError, str("checkpoint ", checkpoint_, " failed: ", save_error_));
-  after_save();
+  const std::string what = why.empty() ? "no reason given" : why;
+  if (saving_.under_way()) {
+    log(event("save_failed").add("n", saving_.id.n).add("why", what));
+    emit(Notice{NoticeLevel::kError, str("checkpoint ", saving_.id, " failed: ", what)});
+    schedule_.failed(now_ns_);
+  }
+  saving_.end();
+  after_save(what);
 }
 
-void ChiefCore::after_save() {
-  saved_images_.clear();
-  const bool last = epochs_complete_ >= config_.job.train.epochs;
-  if ((stop_signal_ != 0 || last) && !save_error_.empty()) {
-    return fail(
-        Error{ErrorCode::kIo, str("the last checkpoint could not be written: ", save_error_),
-              checkpoint_folder_, "free the disk or mend the folder, then run the job again"});
+/// The images under way can not become a checkpoint any more (who owns what has changed). Another
+/// one is begun as soon as may be. Once all images are there it is too late, and no harm: whatever
+/// is lost then comes back from this checkpoint.
+void ChiefCore::abandon_save(const std::string& why) {
+  if (saving_.state != Saving::State::kWriting) return;
+  log(event("save_abandoned").add("n", saving_.id.n).add("why", why));
+  saving_.end();
+  schedule_.want();
+}
+
+/// The checkpoint is through, or has failed because of `error`: whatever waited for it goes on.
+void ChiefCore::after_save(const std::string& error) {
+  if (schedule_.wanted()) return check_save();  // that one decides
+  if (phase_ != Phase::kSaving) return;
+  if (!error.empty() && !saved_since_stop_) {
+    return fail(Error{ErrorCode::kIo, str("the last checkpoint could not be written: ", error),
+                      saving_.folder, "free the disk or mend the folder, then run the job again"});
   }
+  const bool last = epochs_sealed_ >= config_.job.train.epochs;
   if (last && (evaluated() || stop_signal_ == 0)) return begin_stop(0, {});
   if (stop_signal_ != 0) {
     error_ = interrupted(stop_signal_, true);
     return begin_stop(128 + stop_signal_, error_->what);
   }
-  epoch_ = epochs_complete_;
-  begin_epoch(claimed_ || epoch_ < epochs_begun_);
+  next_epoch();
 }
 
 }  // namespace downpour::chief

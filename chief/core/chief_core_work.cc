@@ -11,6 +11,7 @@ namespace downpour::chief {
 // ---------------------------------------------------------------------------------------------------
 
 void ChiefCore::begin_work() {
+  schedule_.start(now_ns_, steps());
   if (config_.mode == wire::Purpose::kEval) return begin_evaluation();
   if (config_.mode == wire::Purpose::kPredict) return begin_prediction();
   if (epochs_complete_ >= config_.job.train.epochs) return begin_evaluation();
@@ -23,10 +24,17 @@ void ChiefCore::open_pass(const wire::Lease& pattern, const std::vector<plan::Sh
   attempts_repeated_ += table_.attempts_repeated();
   backups_ += table_.backups();
   paces_ = {};
+  steps_before_ = steps();
   table_ = LeaseTable(pattern, uint32_t(ranges.size()));
   ranges_ = &ranges;
   bytes_ended_ = bytes_total_ = 0;
   for (const plan::ShardRange& range : ranges) bytes_total_ += range.end - range.begin;
+}
+
+/// Batches that all partitions have acknowledged in this run: a hint, for the schedule.
+uint64_t ChiefCore::steps() const {
+  return steps_before_ +
+         (table_.purpose() == wire::Purpose::kTrain ? table_.batches_acked() : 0);
 }
 
 void ChiefCore::begin_epoch(bool survey) {
@@ -189,8 +197,24 @@ void ChiefCore::complete_epoch(const RoundOutcome& outcome) {
   ++epochs_complete_;
   emit(EpochDone{std::move(account), std::move(observed_)});
   observed_.clear();
-  if (evaluates() && stop_signal_ == 0) return begin_evaluation();
-  begin_save();
+  if (evaluates()) return begin_evaluation();
+  end_epoch();
+}
+
+/// The epoch is complete and evaluated: a checkpoint is to seal it, and the next one begins.
+void ChiefCore::end_epoch() {
+  schedule_.want();
+  next_epoch();
+  check_save();
+}
+
+void ChiefCore::next_epoch() {
+  if (epochs_complete_ >= config_.job.train.epochs ||
+      epochs_complete_ - epochs_sealed_ >= config_.unsealed_epochs_max) {
+    return enter(Phase::kSaving);  // after_save() goes on
+  }
+  epoch_ = epochs_complete_;
+  begin_epoch(claimed_ || epoch_ < epochs_begun_);
 }
 
 // ---- evaluation and prediction
@@ -244,7 +268,7 @@ void ChiefCore::end_evaluation() {
   evaluations_.push_back(evaluation);
   emit(EvalDone{std::move(evaluation)});
   if (config_.mode == wire::Purpose::kEval) return begin_stop(0, {});
-  begin_save();
+  end_epoch();
 }
 
 void ChiefCore::begin_prediction() {

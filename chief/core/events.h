@@ -91,8 +91,9 @@ struct ChiefConfig {
   int64_t lease_stall_ns = 60 * kSecond;     // words but no batch acknowledged for longer: the same
   int64_t start_timeout_ns = 60 * kSecond;     // for all ps, and for the first worker
   int64_t workers_wait_ns = 60 * kSecond;      // without any worker, once there was one
+  int64_t save_retry_ns = 30 * kSecond;        // after one that failed
   int64_t save_timeout_ns = 600 * kSecond;     // then a checkpoint has failed
-  int64_t stop_save_ns = 15 * kSecond;         // the same after request_stop()
+  int64_t stop_save_ns = 15 * kSecond;         // for all saving after request_stop()
   int64_t goodbye_wait_ns = 5 * kSecond;       // for Goodbyes at the end
   int64_t progress_ns = 250 * kMillisecond;    // between two ProgressSnapshots
   int64_t lease_retry_ns = 50 * kMillisecond;  // LeaseGrant::retry_ns where there is nothing to do
@@ -105,6 +106,7 @@ struct ChiefConfig {
       3;  // failed attempts at a shard in a row without progress; then the job fails
   uint32_t leases_per_worker_max = 64;  // a worker with so many gets no more
   uint32_t members_max = 4096;          // more are refused
+  uint32_t unsealed_epochs_max = 8;     // more complete ones wait for a checkpoint
   uint32_t void_rounds_max = 100;       // completion rounds void in a row; then the job fails
   uint32_t predict_window = 64;  // shards that predictions may run ahead of the first missing one
 };
@@ -149,8 +151,7 @@ enum class Phase : uint8_t {
   kCompleting,  // a completion round
   kEvaluating,
   kPredicting,
-  kSaving,      // ps write their images
-  kPublishing,  // the shell writes the manifest
+  kSaving,      // nothing is leased: the job waits for a checkpoint
   kStopping,    // waiting for Goodbyes
   kFinished,
 };

@@ -102,9 +102,15 @@ void LeaseTable::renew(int64_t now_ns, uint32_t shard, Incarnation worker, uint3
   }
   entry.bytes_done = std::max(entry.bytes_done, bytes_done);
   if (batches_acked > entry.batches_acked) {
-    entry.batches_acked = batches_acked;
+    count_acked(entry, batches_acked);
     entry.failures = 0;
   }
+}
+
+void LeaseTable::count_acked(ShardEntry& entry, uint32_t batches) {
+  if (batches <= entry.batches_acked) return;
+  batches_acked_ += batches - entry.batches_acked;
+  entry.batches_acked = batches;
 }
 
 bool LeaseTable::end(uint32_t shard) {
@@ -119,6 +125,7 @@ bool LeaseTable::end(uint32_t shard) {
 
 bool LeaseTable::end(uint32_t shard, const wire::ShardCounts& counts) {
   if (!end(shard)) return false;
+  count_acked(entries_[shard], counts.batches);
   entries_[shard].counts = counts;
   entries_[shard].has_counts = true;
   return true;

@@ -108,6 +108,8 @@ class LeaseTable {
   uint32_t free_count() const { return uint32_t(free_.size()); }
   uint32_t attempts_repeated() const { return attempts_repeated_; }
   uint32_t backups() const { return backups_; }
+  /// Batches of all shards that were acknowledged, as far as it was told.
+  uint64_t batches_acked() const { return batches_acked_; }
   bool all_ended() const { return ended_count_ == entries_.size(); }
   /// First shard that has not ended; shard_count() if all have.
   uint32_t first_open() const;
@@ -119,6 +121,7 @@ class LeaseTable {
   Holder& hand_out(int64_t now_ns, uint32_t shard, Incarnation worker);
   void leave_holder(uint32_t shard, Incarnation worker);
   void make_free(uint32_t shard);
+  void count_acked(ShardEntry& entry, uint32_t batches);
 
   wire::Lease pattern_;
   std::vector<ShardEntry> entries_;
@@ -129,6 +132,7 @@ class LeaseTable {
   uint32_t leased_count_ = 0;
   uint32_t attempts_repeated_ = 0;
   uint32_t backups_ = 0;
+  uint64_t batches_acked_ = 0;
   mutable uint32_t first_open_ = 0;  // no shard below it is open; moved up by first_open()
 };
 

@@ -12,7 +12,6 @@ namespace {
 
 constexpr int64_t kTickNs = 50 * kMillisecond;
 constexpr int64_t kLookForNewerNs = kSecond;
-constexpr uint32_t kCheckpointsKept = 3;
 
 template <typename... Visitors>
 struct Overloaded : Visitors... {
@@ -31,6 +30,7 @@ ChiefNode::ChiefNode(transport::Transport& transport, Storage& storage, ChiefCon
       run_(config.run),
       term_(config.mode == wire::Purpose::kTrain ? config.term : 0),
       plan_hash_(config.plan_hash),
+      keep_(config.job.train.checkpoint.keep),
       tables_(std::move(tables)),
       core_(std::move(config)),
       console_(console) {}
@@ -145,7 +145,7 @@ Result<void> ChiefNode::publish(const PublishManifest& publish) {
   manifest.build = kBuildVersion;
   manifest.created_unix_s = options_.unix_time_s();
   DP_TRY_VOID(checkpoint::publish(storage_, options_.run_dir, manifest));
-  if (auto removed = checkpoint::remove_old(storage_, options_.run_dir, kCheckpointsKept); !removed && console_ != nullptr) {
+  if (auto removed = checkpoint::remove_old(storage_, options_.run_dir, keep_); !removed && console_ != nullptr) {
     console_->show(Notice{NoticeLevel::kWarning, str("an old checkpoint could not be removed: ", removed.error().what)});
   }
   return {};

@@ -62,6 +62,7 @@ class ChiefNode final : public transport::Node {
   uint64_t run_ = 0;
   uint32_t term_ = 0;  // 0: takes none (eval, predict)
   uint64_t plan_hash_ = 0;
+  uint32_t keep_ = 3;  // checkpoints
   std::vector<TableSpec> tables_;
   ChiefCore core_;
   Console* console_;

@@ -78,7 +78,6 @@ const char* phase_name(Phase phase) {
     case Phase::kEvaluating: return "evaluating";
     case Phase::kPredicting: return "predicting";
     case Phase::kSaving: return "saving";
-    case Phase::kPublishing: return "saving";
     case Phase::kStopping: return "stopping";
     case Phase::kFinished: return "done";
   }
@@ -153,8 +152,15 @@ std::string account_text(const wire::ShardCounts& c) {
   return text;
 }
 
-Json account_json(const EpochAccount& a) {
-  return {{"epoch", a.epoch}, {"read", a.counts.read}, {"applied", a.counts.applied}, {"filtered", a.counts.filtered},
+std::vector<OutputMetrics> trained_metrics(const EpochAccount& account) {
+  std::vector<OutputMetrics> trained;
+  for (const OutputSums& sums : account.metrics) trained.push_back(with_sums(sums));
+  return trained;
+}
+
+Json account_json(const EpochAccount& a, const Job& job) {
+  const double loss = mean_loss(trained_metrics(a), job);
+  return {{"epoch", a.epoch}, {"batches", a.counts.batches}, {"loss", std::isfinite(loss) ? Json(loss) : Json(nullptr)}, {"read", a.counts.read}, {"applied", a.counts.applied}, {"filtered", a.counts.filtered},
           {"skipped", a.counts.skipped}, {"dropped", a.counts.dropped}, {"quarantined", a.counts.quarantined},
           {"shards", a.shards}, {"bytes", a.input_bytes}, {"repeated_parts", a.had_it}, {"gaps", a.gaps},
           {"repeated_leases", a.attempts_repeated}, {"seconds", seconds_of(a.wall_ns)}};
@@ -253,11 +259,9 @@ void Console::show(const ProgressSnapshot& p) {
 
 void Console::show(const EpochDone& done) {
   if (options_.quiet) return;
-  if (options_.format == LogFormat::kJson) return json(Json{{"event", "epoch"}, {"account", account_json(done.account)}}.dump());
-  std::vector<OutputMetrics> trained;
-  for (const OutputSums& sums : done.account.metrics) trained.push_back(with_sums(sums));
+  if (options_.format == LogFormat::kJson) return json(Json{{"event", "epoch"}, {"account", account_json(done.account, job_)}}.dump());
   row(format("epoch %u  trained  loss %s  %s; the same at every partition  %s", done.account.epoch + 1,
-             number(mean_loss(trained, job_)).c_str(), account_text(done.account.counts).c_str(),
+             number(mean_loss(trained_metrics(done.account), job_)).c_str(), account_text(done.account.counts).c_str(),
              human_time(seconds_of(done.account.wall_ns)).c_str()));
 }
 
@@ -292,7 +296,7 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
   if (s.mode == wire::Purpose::kPredict) return;
   if (options_.format == LogFormat::kJson) {
     Json epochs = Json::array();
-    for (const EpochAccount& account : s.epochs) epochs.push_back(account_json(account));
+    for (const EpochAccount& account : s.epochs) epochs.push_back(account_json(account, job_));
     Json evaluations = Json::array();
     for (const Evaluation& evaluation : s.evaluations) evaluations.push_back(to_json(job_, evaluation));
     Json processes = Json::array();
@@ -319,14 +323,12 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
   if (!s.epochs.empty()) {
     std::fprintf(out, "epoch   examples     loss   metrics on the evaluation data\n");
     for (const EpochAccount& account : s.epochs) {
-      std::vector<OutputMetrics> trained;
-      for (const OutputSums& sums : account.metrics) trained.push_back(with_sums(sums));
       std::string evaluated;
       for (const Evaluation& evaluation : s.evaluations) {
         if (evaluation.epochs_trained == account.epoch + 1) evaluated = describe(job_, evaluation);
       }
       std::fprintf(out, "%5u %10llu  %7s   %s\n", account.epoch + 1, static_cast<unsigned long long>(account.counts.applied),
-                   number(mean_loss(trained, job_)).c_str(), evaluated.c_str());
+                   number(mean_loss(trained_metrics(account), job_)).c_str(), evaluated.c_str());
     }
   } else if (s.mode == wire::Purpose::kEval) {
     for (const Evaluation& evaluation : s.evaluations) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "chief/runtime/history.h"
+#include "chief/runtime/warm_start.h"
 #include "shared/base/version.h"
 #include "shared/checkpoint/paths.h"
 #include "shared/checkpoint/run_file.h"
@@ -23,6 +24,7 @@ namespace {
 constexpr uint64_t kBatchesPerShardMax = 64;
 constexpr uint64_t kBatchesPerShardMin = 4;
 constexpr uint64_t kShardsWanted = 64;
+constexpr uint64_t kVerifyBytesMax = 4 * kGiB;  // of a checkpoint to go on from: a few seconds
 
 uint64_t fingerprint_of(const std::vector<plan::FileInfo>& files) {
   plan::PlanHash hash;
@@ -122,7 +124,7 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
   if (begun) {
     DP_TRY(const checkpoint::RunFile run, checkpoint::read_run(storage, run_dir));
     config.run = run.id;
-    auto manifest = checkpoint::load_latest(storage, run_dir, notes);
+    auto manifest = checkpoint::load_latest(storage, run_dir, notes, kVerifyBytesMax);
     if (manifest && manifest->run != run.id) {
       return Error{ErrorCode::kBadData, "the newest checkpoint in this folder belongs to another run", run_dir,
                    "put the folder back as it was, or begin anew with --fresh", ""};
@@ -157,6 +159,20 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
                                   .job = plan.job_text,
                                   .build = kBuildVersion,
                                   .created_unix_s = options.unix_time_s()};
+    // Before the run's file: where this stops half-way, nothing has begun.
+    if (const WarmStartSpec& warm = plan.job.train.warm_start; !warm.run.empty()) {
+      DP_TRY(const checkpoint::Manifest start,
+             make_warm_start(storage, warm,
+                             {.run_dir = run_dir,
+                              .run = run.id,
+                              .plan_hash = run.plan_hash,
+                              .job = run.job,
+                              .build = run.build,
+                              .created_unix_s = run.created_unix_s},
+                             plan.tables, plan.job.partitions, notes)
+                 .context("warm start from ", warm.run));
+      DP_TRY(config.resume, resume_from(run_dir, start));
+    }
     DP_TRY_VOID(checkpoint::write_run(storage, run_dir, run));
     config.run = run.id;
   }

@@ -13,6 +13,7 @@
 #include "chief/runtime/chief_node.h"
 #include "chief/runtime/run_lock.h"
 #include "chief/runtime/run_setup.h"
+#include "chief/runtime/warm_start.h"
 #include "ps/runtime/ps_node.h"
 #include "shared/env/clock.h"
 #include "shared/env/process.h"
@@ -120,7 +121,9 @@ chief::StartInfo start_info(const chief::RunPlan& plan, const chief::ChiefConfig
   if (info.evaluation.empty() && plan.job.eval.holdout > 0)
     info.evaluation = str(plan.job.eval.holdout * 100, " % held out");
   if (config.resume && config.mode == wire::Purpose::kTrain) {
-    info.resumed = str("goes on from checkpoint ", config.resume->checkpoint, ", after epoch ",
+    info.resumed = config.resume->checkpoint == chief::kWarmStartCheckpoint
+                       ? str("begins with the variables of ", plan.job.train.warm_start.run)
+                       : str("goes on from checkpoint ", config.resume->checkpoint, ", after epoch ",
                        config.resume->sealed_epochs, " of ", plan.job.train.epochs);
   }
   return info;

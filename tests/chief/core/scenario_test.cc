@@ -82,6 +82,8 @@ class Story {
     config_.workers_expected = uint32_t(c.number("workers", 1));
     config_.job.train.epochs = uint32_t(c.number("epochs", 1));
     config_.job.data.bad_records_max = c.number("bad_records_max", 0);
+    config_.job.train.checkpoint.every = {.ns = int64_t(c.number("every_ms", 600'000)) * kMillisecond,
+                                          .steps = c.number("every_steps", 0)};
     if (c.number("eval_shards") > 0) {
       config_.eval_files = {
           {.path = "/data/test.csv", .bytes = 100 * c.number("eval_shards"), .fingerprint = 2}};

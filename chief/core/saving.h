@@ -1,0 +1,101 @@
+// Saving: the checkpoint that is being written beside the training, and when the next one is due.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "chief/core/outbox.h"
+#include "shared/base/ids.h"
+#include "shared/job/job.h"
+#include "shared/wire/messages.h"
+
+namespace downpour::chief {
+
+/// The checkpoint under way, or the last one that was. At most one is under way at a time.
+struct Saving {
+  enum class State : uint8_t {
+    kIdle,
+    kWriting,     // ps copy and write their partitions
+    kPublishing,  // the shell writes the manifest
+  };
+
+  explicit Saving(int64_t resend_ns) : outbox(resend_ns) {}
+
+  bool under_way() const { return state != State::kIdle; }
+  /// The next checkpoint of this term begins.
+  void begin(int64_t now_ns, uint32_t term, const std::string& root, uint32_t sealed,
+             size_t owners) {
+    state = State::kWriting;
+    id = {term, id.n + 1};
+    folder = str(root, "/", id.term, "-", id.n);
+    begun_ns = now_ns;
+    sealed_epochs = sealed;
+    images.assign(owners, {});
+    rows = 0;
+    outbox.clear();
+  }
+  void end() {
+    state = State::kIdle;
+    images.clear();
+    joined.clear();
+    outbox.clear();
+  }
+  uint64_t bytes() const {
+    uint64_t sum = 0;
+    for (const auto& of_owner : images) {
+      for (const wire::ImageRef& image : of_owner) sum += image.bytes;
+    }
+    return sum;
+  }
+
+  State state = State::kIdle;
+  ViewId id;
+  std::string folder;
+  int64_t begun_ns = 0;
+  uint32_t sealed_epochs = 0;  // complete when it began: every image holds them
+  std::vector<std::vector<wire::ImageRef>> images;  // by owner
+  std::vector<wire::ImageRef> joined;  // kPublishing: all of them, by partition
+  uint64_t rows = 0;
+  Outbox outbox;  // Save requests not answered yet, apart from what else ps are asked
+};
+
+/// Says when a checkpoint is due: by time, by steps, because something wants one (the end of an
+/// epoch, the end of the job), or again after one that failed.
+class SaveSchedule {
+ public:
+  SaveSchedule(const Interval& every, int64_t retry_ns) : every_(every), retry_ns_(retry_ns) {}
+
+  /// Training begins (again): intervals count from here.
+  void start(int64_t now_ns, uint64_t steps) {
+    begun_ns_ = now_ns;
+    begun_steps_ = steps;
+  }
+  void want() { wanted_ = true; }
+  bool wanted() const { return wanted_; }
+
+  bool due(int64_t now_ns, uint64_t steps) const {
+    if (wanted_ || (retry_at_ns_ > 0 && now_ns >= retry_at_ns_)) return true;
+    const uint64_t moved = steps - std::min(steps, begun_steps_);
+    if (moved == 0) return false;  // nothing new to save
+    return (every_.ns > 0 && now_ns - begun_ns_ >= every_.ns) ||
+           (every_.steps > 0 && moved >= every_.steps);
+  }
+  void begun(int64_t now_ns, uint64_t steps) {
+    start(now_ns, steps);
+    wanted_ = false;
+    retry_at_ns_ = 0;
+  }
+  void failed(int64_t now_ns) { retry_at_ns_ = now_ns + retry_ns_; }
+
+ private:
+  Interval every_;
+  int64_t retry_ns_;
+  bool wanted_ = false;
+  int64_t retry_at_ns_ = 0;  // > 0: the last one failed
+  int64_t begun_ns_ = 0;     // of the newest checkpoint
+  uint64_t begun_steps_ = 0;
+};
+
+}  // namespace downpour::chief

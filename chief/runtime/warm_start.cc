@@ -1,0 +1,155 @@
+#include "chief/runtime/warm_start.h"
+
+#include <algorithm>
+
+#include "shared/checkpoint/partition_reader.h"
+#include "shared/checkpoint/partition_writer.h"
+#include "shared/checkpoint/paths.h"
+#include "shared/checkpoint/run_file.h"
+#include "shared/optim/optimizer.h"
+
+namespace downpour::chief {
+namespace {
+
+constexpr const char* kFileName = "warm-start.ckpt";
+
+std::string_view name_of(OptimizerType type) {
+  switch (type) {
+    case OptimizerType::kSgd:
+      return "sgd";
+    case OptimizerType::kMomentum:
+      return "momentum";
+    case OptimizerType::kAdagrad:
+      return "adagrad";
+    case OptimizerType::kAdam:
+      return "adam";
+    case OptimizerType::kFtrl:
+      return "ftrl";
+  }
+  return "?";
+}
+
+std::string shape_text(const TableSpec& table, const VariableSpec& variable) {
+  if (table.kind == TableKind::kEmbedding) return str("rows of ", variable.dim);
+  std::string text;
+  for (const uint32_t d : variable.shape) text += str(text.empty() ? "shape " : " x ", d);
+  return text;
+}
+
+Error differs(const std::string& what, const std::string& there, const std::string& here,
+              std::string hint) {
+  return Error{ErrorCode::kConfig, str(what, " is ", there, " there and ", here, " here"),
+               "train.warm_start", std::move(hint), "DP-2110"};
+}
+
+Result<void> check_table(const TableSpec& there, const TableSpec& here, bool slots) {
+  const char* const same_model = "a warm start needs the same model; put it back as it was there";
+  if (there.name != here.name) return differs("a table's name", there.name, here.name, same_model);
+  for (size_t m = 0; m < std::max(there.members.size(), here.members.size()); ++m) {
+    const std::string was = m < there.members.size() ? there.members[m].name : "(none)";
+    const std::string is = m < here.members.size() ? here.members[m].name : "(none)";
+    if (was != is)
+      return differs(str("variable ", m, " of table ", here.name), was, is, same_model);
+    const std::string was_shape = shape_text(there, there.members[m]);
+    const std::string is_shape = shape_text(here, here.members[m]);
+    if (was_shape != is_shape)
+      return differs(str("variable ", is), was_shape, is_shape, same_model);
+    const OptimizerType was_type = there.members[m].optimizer.type;
+    const OptimizerType is_type = here.members[m].optimizer.type;
+    if (slots && was_type != is_type) {
+      return differs(str("the optimizer of ", is), std::string(name_of(was_type)),
+                     std::string(name_of(is_type)),
+                     "slots = false takes the variables alone, or put the optimizer back");
+    }
+  }
+  return {};
+}
+
+/// The rows' weights with slots as a new row of such weights has them.
+void start_anew(const TableSpec& from, const TableSpec& to, checkpoint::TableImage& image) {
+  for (size_t m = 0; m < image.members.size(); ++m) {
+    const OptimizerSpec& optimizer = to.members[m].optimizer;
+    std::vector<float> rows;
+    const float* at = image.members[m].data();
+    for (const uint64_t key : image.keys) {
+      const uint32_t dim =
+          to.kind == TableKind::kEmbedding ? to.members[m].dim : to.row_floats(m, key);
+      rows.insert(rows.end(), at, at + dim);
+      rows.resize(rows.size() - dim + optim::stored_floats(optimizer, dim));
+      optim::start_slots(optimizer, dim,
+                         rows.data() + rows.size() - optim::stored_floats(optimizer, dim));
+      at += optim::stored_floats(from.members[m].optimizer, dim);
+    }
+    image.members[m] = std::move(rows);
+  }
+}
+
+/// What stands in the way of a new attempt: a run that has begun never comes here.
+Result<void> clear(Storage& storage, const std::string& run_dir) {
+  DP_TRY_VOID(storage.remove(checkpoint::manifest_path(run_dir, kWarmStartCheckpoint)));
+  return storage.remove(checkpoint::checkpoint_folder(run_dir, kWarmStartCheckpoint) + "/" +
+                        kFileName);
+}
+
+}  // namespace
+
+Result<void> check_warm_start(const checkpoint::Manifest& from,
+                              const std::vector<TableSpec>& tables, uint32_t partitions,
+                              bool slots) {
+  if (from.partitions != partitions) {
+    return differs("`partitions`", str(from.partitions), str(partitions), "set it as it was there");
+  }
+  for (size_t t = 0; t < std::max(from.tables.size(), tables.size()); ++t) {
+    if (t >= from.tables.size() || t >= tables.size()) {
+      return differs("the number of tables", str(from.tables.size()), str(tables.size()),
+                     "a warm start needs the same model; put it back as it was there");
+    }
+    DP_TRY_VOID(check_table(from.tables[t], tables[t], slots));
+  }
+  return {};
+}
+
+Result<checkpoint::Manifest> make_warm_start(Storage& storage, const WarmStartSpec& from,
+                                             const WarmStart& to,
+                                             const std::vector<TableSpec>& tables,
+                                             uint32_t partitions, std::vector<std::string>* notes) {
+  DP_TRY(const checkpoint::RunFile other, checkpoint::read_run(storage, from.run));
+  DP_TRY(checkpoint::Manifest manifest, checkpoint::load_latest(storage, from.run, notes));
+  if (manifest.run != other.id) {
+    return Error{ErrorCode::kBadData, "the newest checkpoint there belongs to another run",
+                 from.run, "name the folder of the run itself"};
+  }
+  DP_TRY_VOID(check_warm_start(manifest, tables, partitions, from.slots));
+  DP_TRY_VOID(clear(storage, to.run_dir));
+  const std::string source = checkpoint::checkpoint_folder(from.run, manifest.id);
+  DP_TRY(checkpoint::ImageFileWriter writer,
+         checkpoint::ImageFileWriter::create(
+             storage, checkpoint::checkpoint_folder(to.run_dir, kWarmStartCheckpoint), kFileName,
+             tables));
+  for (const wire::ImageRef& ref : manifest.images) {
+    DP_TRY(checkpoint::PartitionImage image,
+           checkpoint::read_image(storage, source, ref, manifest.tables));
+    checkpoint::PartitionImage start{.partition = image.partition};
+    start.tables = std::move(image.tables);
+    if (!from.slots) {
+      for (checkpoint::TableImage& table : start.tables) {
+        start_anew(manifest.tables[raw(table.table)], tables[raw(table.table)], table);
+      }
+    }
+    DP_TRY_VOID(writer.add(start));
+  }
+  DP_TRY(manifest.images, writer.finish());
+  manifest.id = kWarmStartCheckpoint;
+  manifest.run = to.run;
+  manifest.plan_hash = to.plan_hash;
+  manifest.job = to.job;
+  manifest.tables = tables;
+  manifest.completed_epochs = manifest.sealed_epochs = 0;
+  manifest.epochs.clear();
+  manifest.build = to.build;
+  manifest.created_unix_s = to.created_unix_s;
+  DP_TRY_VOID(checkpoint::publish(storage, to.run_dir, manifest));
+  return manifest;
+}
+
+}  // namespace downpour::chief

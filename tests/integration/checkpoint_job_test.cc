@@ -1,0 +1,145 @@
+// Checkpoints of real jobs: taken beside the training, gone on from, damaged, begun from.
+#include <signal.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+
+namespace downpour::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+Ended downpour(const ScratchDir& dir, const std::vector<std::string>& arguments) {
+  return Program("downpour", arguments, dir.path()).wait(180);
+}
+
+Json summary(const ScratchDir& dir, std::vector<std::string> arguments) {
+  for (const char* flag : {"--log-format", "json", "--quiet"}) arguments.emplace_back(flag);
+  const Ended ended = downpour(dir, arguments);
+  INFO(ended.err);
+  REQUIRE(ended.status == 0);
+  return Json::parse(ended.out);
+}
+
+void make_rows(const ScratchDir& dir, const std::string& file, int rows, int stream) {
+  REQUIRE(downpour(dir, {"synth", dir / file, "--rows", std::to_string(rows), "--ids", "50", "--numeric", "4",
+                         "--categorical", "6", "--stream", std::to_string(stream)})
+              .status == 0);
+}
+
+std::string job_text(const std::string& source, const std::string& train) {
+  return "data = { source = \"" + source + "\", format = \"libsvm\", shuffle = \"off\" }\n"
+         "model = { preset = \"logistic_regression\" }\n"
+         "optimizer = { type = \"ftrl\", learning_rate = 0.1 }\n"
+         "train = { " + train + " }\n";
+}
+
+/// Manifests in the run's folder, oldest first.
+std::vector<std::string> manifests(const std::string& run) {
+  std::vector<std::pair<int, std::string>> found;
+  for (const auto& entry : std::filesystem::directory_iterator(run + "/checkpoints")) {
+    const std::string name = entry.path().filename().string();
+    int term = 0, n = 0;
+    if (std::sscanf(name.c_str(), "manifest-%d-%d.dpm", &term, &n) == 2) {
+      found.emplace_back(term * 100000 + n, entry.path().string());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<std::string> paths;
+  for (const auto& [order, path] : found) paths.push_back(path);
+  return paths;
+}
+
+TEST_CASE("killed in mid-epoch a run goes on from a checkpoint of that epoch, on another number of processes, and its account balances",
+          "[integration][checkpoint]") {
+  const ScratchDir dir;
+  make_rows(dir, "train.svm", 200000, 0);
+  dir.write("job.toml", job_text("train.svm", "epochs = 3, batch_size = 100, checkpoint = { every = \"50ms\", keep = 2 }"));
+  Program train("downpour", {"train", dir / "job.toml"}, dir.path());
+  const std::string run = dir / "runs/job";
+  for (int i = 0; i < 4000 && (!std::filesystem::exists(run + "/checkpoints") || manifests(run).size() < 2); ++i) usleep(5000);
+  REQUIRE(manifests(run).size() >= 2);
+  train.signal(SIGKILL);
+  train.wait(10);
+  CHECK(manifests(run).size() <= 3);  // two, and one that may have been just published
+  const Json done = summary(dir, {"train", dir / "job.toml", "--ps", "2", "--workers", "2"});
+  REQUIRE(done["accounts"].size() == 3);
+  for (const Json& account : done["accounts"]) {
+    CHECK(account["read"] == 200000);
+    CHECK(account["applied"] == 200000);
+  }
+  CHECK(manifests(run).size() == 2);
+}
+
+TEST_CASE("of a damaged checkpoint the place is told and the one before it is used; a half-deleted one is no checkpoint",
+          "[integration][checkpoint]") {
+  const ScratchDir dir;
+  make_rows(dir, "train.svm", 20000, 0);
+  dir.write("job.toml", job_text("train.svm", "epochs = 3, batch_size = 100"));
+  REQUIRE(downpour(dir, {"train", dir / "job.toml"}).status == 0);
+  const std::string run = dir / "runs/job";
+  const std::vector<std::string> all = manifests(run);
+  REQUIRE(all.size() == 3);
+  const std::string folder = run + "/checkpoints/" + std::filesystem::path(all[2]).stem().string().substr(9);
+  for (const auto& file : std::filesystem::directory_iterator(folder)) std::filesystem::remove(file.path());
+  const Ended again = downpour(dir, {"train", dir / "job.toml"});
+  INFO(again.err);
+  CHECK(again.status == 0);
+  CHECK(again.err.find(std::filesystem::path(all[2]).filename().string()) != std::string::npos);
+  CHECK(again.out.find("finished already") == std::string::npos);  // the last epoch was trained again
+  // A bit of an image flipped: found when it is read.
+  const std::vector<std::string> now = manifests(run);
+  const std::string image = std::filesystem::directory_iterator(run + "/checkpoints/" + std::filesystem::path(now.back()).stem().string().substr(9))->path().string();
+  std::fstream file(image, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(5000);
+  const int byte = file.peek();
+  file.put(char(byte ^ 1));
+  file.close();
+  const Ended inspected = downpour(dir, {"inspect", run});
+  CHECK(inspected.status == 65);
+  CHECK(inspected.err.find(image + ":") != std::string::npos);
+  const Ended once_more = downpour(dir, {"train", dir / "job.toml"});
+  INFO(once_more.err);
+  CHECK(once_more.status == 0);
+  CHECK(once_more.err.find(image + ":") != std::string::npos);
+  CHECK(downpour(dir, {"inspect", run}).status == 0);
+}
+
+TEST_CASE("a warm start begins with the other run's variables: the first batch's loss before its update is that run's evaluation of it",
+          "[integration][checkpoint]") {
+  const ScratchDir dir;
+  make_rows(dir, "day1.svm", 20000, 0);
+  make_rows(dir, "day2.svm", 500, 1);
+  dir.write("day1.toml", job_text("day1.svm", "epochs = 1, batch_size = 100"));
+  REQUIRE(downpour(dir, {"train", dir / "day1.toml"}).status == 0);
+  const Json evaluated = summary(dir, {"eval", dir / "runs/day1", "--data", dir / "day2.svm"});
+  double expected = 0;
+  for (const auto& output : evaluated["evaluations"][0]["outputs"].items()) expected = output.value()["loss"];
+  // One batch is the whole day, so its loss is the epoch's.
+  dir.write("day2.toml", job_text("day2.svm", "epochs = 1, batch_size = 500, warm_start = { run = \"runs/day1\" }"));
+  const Json done = summary(dir, {"train", dir / "day2.toml"});
+  INFO(done.dump());
+  REQUIRE(done["accounts"].size() == 1);
+  CHECK(done["accounts"][0]["batches"] == 1);
+  CHECK(std::abs(done["accounts"][0]["loss"].get<double>() - expected) < 1e-6);
+
+  dir.write("cold.toml", job_text("day2.svm", "epochs = 1, batch_size = 500"));
+  CHECK(std::abs(summary(dir, {"train", dir / "cold.toml"})["accounts"][0]["loss"].get<double>() - expected) > 0.01);
+  dir.write("other.toml", job_text("day2.svm", "epochs = 1, warm_start = { run = \"runs/day1\" }"));
+  const std::vector<std::string> other = {"train", dir / "other.toml", "--set", "optimizer.type=adagrad"};
+  const Ended refused = downpour(dir, other);
+  INFO(refused.err);
+  CHECK(refused.status == 78);
+  CHECK(refused.err.find("is ftrl there and adagrad here") != std::string::npos);
+  CHECK(!std::filesystem::exists(dir / "runs/other/run"));  // nothing has begun
+  CHECK(downpour(dir, {other[0], other[1], other[2], other[3], "--set", "train.warm_start.slots=false"}).status == 0);
+}
+
+}  // namespace
+}  // namespace downpour::testing
