@@ -118,6 +118,8 @@ TEST_CASE(
   c.start_ps(1);
   c.wait_for("\"event\":\"view\"", views);
   c.wait_for("\"event\":\"published\"", c.count("\"event\":\"published\""));
+  // A shard later every ps has heard what that checkpoint sealed: what stands below it is restored.
+  c.wait_for("\"event\":\"ended\"", c.count("\"event\":\"ended\""));
   c.kill9(c.chief);
   sleep(1);
   c.start_chief();
