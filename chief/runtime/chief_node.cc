@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kTickNs = 50 * kMillisecond;
 constexpr int64_t kLookForNewerNs = kSecond;
+constexpr int64_t kEventsAgainNs = kSecond;  // after a failed write of the event file
 
 template <typename... Visitors>
 struct Overloaded : Visitors... {
@@ -93,14 +94,7 @@ void ChiefNode::run(int64_t now_ns, Effects&& effects) {
                    [&](PublishManifest& manifest) {
                      core_.on_published(now_ns, manifest.checkpoint, publish(manifest), more);
                    },
-                   [&](AppendEvent& event) {
-                     if (!events_) return;
-                     event.line += '\n';
-                     if (auto written = events_->append(as_bytes(event.line)); !written) {
-                       events_.reset();
-                       core_.on_fatal(now_ns, std::move(written).error(), more);
-                     }
-                   },
+                   [&](AppendEvent& event) { record(now_ns, std::move(event.line)); },
                    [&](PredictionBatch& batch) {
                      if (options_.on_prediction) options_.on_prediction(batch);
                    },
@@ -123,6 +117,34 @@ void ChiefNode::look_for_newer_chief(int64_t now_ns, Effects& effects) {
   look_for_newer_ns_ = now_ns + kLookForNewerNs;
   const auto highest = checkpoint::highest_term(storage_, options_.run_dir);
   if (highest && *highest > term_) core_.on_newer_term(now_ns, *highest, effects);
+}
+
+// Events say what was. Where they can't be written (a full disk) the training goes on without, and they too when there
+// is room again.
+void ChiefNode::record(int64_t now_ns, std::string line) {
+  if (options_.events_path.empty()) return;
+  if (!events_ && now_ns < events_again_ns_) {
+    ++events_lost_;
+    return;
+  }
+  const auto append = [&]() -> Result<void> {
+    if (!events_) {
+      DP_TRY(events_, storage_.open_append(options_.events_path));
+      // The line at which it ended may be torn.
+      line = str("\n{\"event\":\"events_lost\",\"lines\":", events_lost_, "}\n", line);
+    }
+    return events_->append(as_bytes(line += '\n'));
+  };
+  auto written = append();
+  if (written) {
+    events_lost_ = 0;
+    return;
+  }
+  if (events_lost_++ == 0 && console_ != nullptr) {
+    console_->show(Notice{NoticeLevel::kWarning, str("events are not recorded: ", written.error().what, " (", written.error().where, ")")});
+  }
+  events_.reset();
+  events_again_ns_ = now_ns + kEventsAgainNs;
 }
 
 Result<void> ChiefNode::publish(const PublishManifest& publish) {

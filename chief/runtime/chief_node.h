@@ -52,6 +52,7 @@ class ChiefNode final : public transport::Node {
  private:
   void run(int64_t now_ns, Effects&& effects);
   void look_for_newer_chief(int64_t now_ns, Effects& effects);
+  void record(int64_t now_ns, std::string line);
   Result<void> publish(const PublishManifest& publish);
 
   transport::Transport& transport_;
@@ -67,7 +68,9 @@ class ChiefNode final : public transport::Node {
   ChiefCore core_;
   Console* console_;
   transport::PortId port_{};
-  std::unique_ptr<OutputFile> events_;
+  std::unique_ptr<OutputFile> events_;  // none while it can't be written
+  int64_t events_again_ns_ = 0;
+  uint64_t events_lost_ = 0;
   bool stop_asked_ = false;
   int64_t next_tick_ns_ = 0;
   int64_t look_for_newer_ns_ = 0;
