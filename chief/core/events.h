@@ -227,6 +227,7 @@ struct JobSummary {
   uint32_t partitions_moved = 0;   // from one living ps to another
   int64_t move_pause_ns_max = 0;   // longest that one of them was served by nobody
   uint32_t ps_lost = 0;  // processes, as often as each was
+  uint32_t restarts = 0;  // of local processes, by whoever started them
   uint64_t pulled_bytes = 0, pushed_bytes = 0, read_bytes = 0;
   std::vector<uint64_t> staleness;
   std::vector<ProcessPeak> processes;  // by role and index

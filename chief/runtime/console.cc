@@ -309,7 +309,7 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
                       {"epochs_sealed", s.epochs_sealed}, {"epochs_wanted", s.epochs_wanted}, {"records", s.records},
                       {"train_seconds", seconds_of(s.train_ns)}, {"wall_seconds", seconds_of(s.wall_ns)},
                       {"pulled_bytes", s.pulled_bytes}, {"pushed_bytes", s.pushed_bytes}, {"read_bytes", s.read_bytes},
-                      {"workers_lost", s.workers_lost}, {"repeated_parts", s.had_it}, {"gaps", s.gaps},
+                      {"workers_lost", s.workers_lost}, {"ps_lost", s.ps_lost}, {"restarts", s.restarts}, {"repeated_parts", s.had_it}, {"gaps", s.gaps},
                       {"repeated_leases", s.attempts_repeated}, {"second_leases", s.backups},
                       {"partitions_moved", s.partitions_moved}, {"move_pause_seconds_max", seconds_of(s.move_pause_ns_max)}, {"staleness", s.staleness}, {"checkpoint", s.checkpoint_folder},
                       {"accounts", epochs}, {"evaluations", evaluations}, {"processes", processes}};
@@ -344,6 +344,10 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
   if (s.partitions_moved > 0) {
     std::fprintf(out, "moves   %u partitions moved to another ps while training went on; the longest pause of one was %.1f ms\n",
                  s.partitions_moved, seconds_of(s.move_pause_ns_max) * 1000);
+  }
+  if (s.workers_lost + s.ps_lost + s.restarts > 0) {
+    std::fprintf(out, "lost    %u worker%s, %u ps; local processes were started again %u time%s\n", s.workers_lost, s.workers_lost == 1 ? "" : "s",
+                 s.ps_lost, s.restarts, s.restarts == 1 ? "" : "s");
   }
   uint64_t records = 0;  // applied in this run; where no epoch was completed, what the workers said last
   for (size_t e = s.epochs_resumed; e < s.epochs.size(); ++e) records += s.epochs[e].counts.applied;

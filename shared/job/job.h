@@ -171,6 +171,7 @@ struct ClusterSpec {
       "ipc";                // between local processes: "ipc" or "tcp"; one process is always inproc
   uint32_t threads = 0;     // 0: what affinity and cgroup allow
   uint32_t ps_threads = 1;  // cores of a ps process
+  uint32_t restarts = 5;    // of one local process, a minute
   bool operator==(const ClusterSpec&) const = default;
 };
 

@@ -248,7 +248,8 @@ void visit_cluster(V& v, T& t) {
   v.choice("transport", t.transport, {"ipc", "tcp"}, {"rdma"});
   v.automatic("threads", t.threads, 4096);
   v.number("ps_threads", t.ps_threads, 1, 256);
-  v.unavailable({"input_workers", "chief", "discover", "keys", "restarts"});
+  v.number("restarts", t.restarts, 0, 1000);
+  v.unavailable({"input_workers", "chief", "discover", "keys"});
 }
 
 template <typename V, typename T>

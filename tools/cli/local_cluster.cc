@@ -56,48 +56,66 @@ LocalCluster::~LocalCluster() {
 }
 
 Result<void> LocalCluster::start(const LocalClusterOptions& options) {
+  options_ = options;
   std::error_code error;
   std::filesystem::create_directories(options.log_dir, error);
   if (error)
     return Error{ErrorCode::kCannotCreate, str("can't make the folder for logs: ", error.message()),
                  options.log_dir};
-  for (uint32_t i = 0; i < options.ps; ++i) {
-    const std::string endpoint = options.transport == "tcp"
-                                     ? std::string("tcp://127.0.0.1:*")
-                                     : str("ipc://", options.socket_dir, "/ps-", i);
-    DP_TRY_VOID(spawn("downpour-ps",
-                      {"--chief", options.chief, "--index", std::to_string(i), "--bind", endpoint,
-                       "--threads", std::to_string(options.ps_threads)},
-                      {str("ps ", i), str(options.log_dir, "/ps-", i, ".log"), true, -1}));
-  }
-  for (uint32_t i = 0; i < options.workers; ++i) {
-    DP_TRY_VOID(spawn("downpour-worker",
-                      {"--chief", options.chief, "--index", std::to_string(i), "--threads",
-                       std::to_string(options.worker_threads)},
-                      {str("worker ", i), str(options.log_dir, "/worker-", i, ".log"), false, -1}));
-  }
+  const auto add = [&](wire::Role role, uint32_t index, const char* name) {
+    processes_.push_back({.role = role,
+                          .index = index,
+                          .log = str(options.log_dir, "/", name, "-", index, ".log"),
+                          .policy = RestartPolicy(options.restarts)});
+    return spawn(processes_.back());
+  };
+  for (uint32_t i = 0; i < options.ps; ++i) DP_TRY_VOID(add(wire::Role::kPs, i, "ps"));
+  for (uint32_t i = 0; i < options.workers; ++i) DP_TRY_VOID(add(wire::Role::kWorker, i, "worker"));
   return {};
 }
 
-Result<void> LocalCluster::spawn(const std::string& program,
-                                 const std::vector<std::string>& arguments, Process process) {
-  const std::string path = program_dir() + "/" + program;
-  if (access(path.c_str(), X_OK) != 0) {
-    return Error{ErrorCode::kUnavailable, str(program, " is not beside downpour"), path,
-                 "build or install all of Downpour's programs in one folder"};
+std::vector<std::string> LocalCluster::command(const Process& process) const {
+  const std::string index = std::to_string(process.index);
+  const std::string path =
+      str(program_dir(), process.is_ps() ? "/downpour-ps" : "/downpour-worker");
+  std::vector<std::string> command = {path, "--chief", options_.chief, "--index", index};
+  if (!process.is_ps()) {
+    command.insert(command.end(), {"--threads", std::to_string(options_.worker_threads)});
+    return command;
   }
-  const int log = open(process.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  // A ps that comes back has an endpoint of its own: nobody takes it for the one before.
+  const std::string endpoint =
+      options_.transport == "tcp"
+          ? std::string("tcp://127.0.0.1:*")
+          : str("ipc://", options_.socket_dir, "/ps-", index, ".", process.starts);
+  command.insert(command.end(),
+                 {"--bind", endpoint, "--threads", std::to_string(options_.ps_threads)});
+  return command;
+}
+
+Result<void> LocalCluster::spawn(Process& process) {
+  std::vector<std::string> arguments = command(process);
+  const std::string& path = arguments[0];
+  if (access(path.c_str(), X_OK) != 0) {
+    return Error{
+        ErrorCode::kUnavailable,
+        str(process.is_ps() ? "downpour-ps" : "downpour-worker", " is not beside downpour"), path,
+        "build or install all of Downpour's programs in one folder"};
+  }
+  const int disposition = process.starts == 0 ? O_TRUNC : O_APPEND;
+  const int log = open(process.log.c_str(), O_WRONLY | O_CREAT | disposition | O_CLOEXEC, 0644);
   if (log < 0)
     return Error{ErrorCode::kCannotCreate, str("can't write a log: ", std::strerror(errno)),
                  process.log};
-  std::vector<char*> argv = {const_cast<char*>(path.c_str())};
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) {
     close(log);
-    return Error{ErrorCode::kUnavailable, str("can't start ", program, ": ", std::strerror(errno))};
+    return Error{ErrorCode::kUnavailable,
+                 str("can't start ", process.name(), ": ", std::strerror(errno))};
   }
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // never an orphan
@@ -113,35 +131,67 @@ Result<void> LocalCluster::spawn(const std::string& program,
   }
   close(log);
   process.pid = pid;
-  processes_.push_back(std::move(process));
+  process.start_at_ns = -1;
+  ++process.starts;
   return {};
 }
 
-Result<void> LocalCluster::watch(std::vector<std::string>& notices) {
-  bool worker_lives = false;
+Result<void> LocalCluster::watch(int64_t now_ns, std::vector<std::string>& notices,
+                                 std::vector<chief::EndedProcess>& ended) {
   for (Process& process : processes_) {
-    if (process.pid <= 0) continue;
     int status = 0;
-    if (waitpid(process.pid, &status, WNOHANG) != process.pid) {
-      worker_lives = worker_lives || !process.is_ps;
+    if (process.pid > 0 && waitpid(process.pid, &status, WNOHANG) == process.pid) {
+      ended.push_back({.role = process.role, .index = process.index, .pid = uint32_t(process.pid)});
+      process.pid = -1;
+      if (!ending_) on_ended(now_ns, status, process, notices);
+    }
+    if (ending_ || process.pid > 0 || process.start_at_ns < 0 || now_ns < process.start_at_ns) {
       continue;
     }
-    process.pid = -1;
-    if (ending_) continue;
-    const std::string line = last_line(process.log);
-    const std::string what =
-        str(process.name, " ", how_it_ended(status), line.empty() ? "" : ": ", line);
-    if (process.is_ps)
-      return Error{ErrorCode::kPeersLost, what, process.log,
-                   "the same command goes on from the last checkpoint"};
-    notices.push_back(what);
+    DP_TRY_VOID(spawn(process));
+    ++restarts_;
   }
-  const bool had_workers =
-      std::any_of(processes_.begin(), processes_.end(), [](const Process& p) { return !p.is_ps; });
-  if (had_workers && !worker_lives && !ending_) {
-    return Error{ErrorCode::kPeersLost,
-                 notices.empty() ? "no worker is left" : str("no worker is left; ", notices.back()),
-                 "", "the same command goes on from the last checkpoint"};
+  return ending_ ? Result<void>() : check_left();
+}
+
+void LocalCluster::on_ended(int64_t now_ns, int status, Process& process,
+                            std::vector<std::string>& notices) {
+  const std::string line = last_line(process.log);
+  process.last_words =
+      str(process.name(), " ", how_it_ended(status), line.empty() ? "" : ": ", line);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+    notices.push_back(str(process.name(), " left, as it was asked to"));
+    return;
+  }
+  if (!restart_mends(status)) {
+    notices.push_back(str(process.last_words, "; it is not started again"));
+    return;
+  }
+  const auto start_at_ns = process.policy.on_ended(now_ns);
+  if (!start_at_ns) {
+    notices.push_back(str(process.last_words, "; it has ended too often within a minute (",
+                          options_.restarts + 1, " times) and is not started again"));
+    return;
+  }
+  process.start_at_ns = *start_at_ns;
+  notices.push_back(str(process.last_words, "; it is started again"));
+}
+
+/// An error where all ps, or all workers, are given up.
+Result<void> LocalCluster::check_left() const {
+  for (const wire::Role role : {wire::Role::kPs, wire::Role::kWorker}) {
+    const Process* last = nullptr;
+    bool left = false;
+    for (const Process& process : processes_) {
+      if (process.role != role) continue;
+      left = left || !process.given_up();
+      last = &process;
+    }
+    if (last == nullptr || left) continue;
+    return Error{
+        ErrorCode::kPeersLost,
+        str("no ", role == wire::Role::kPs ? "ps" : "worker", " is left: ", last->last_words),
+        last->log, "the same command goes on from the last checkpoint"};
   }
   return {};
 }

@@ -1,12 +1,16 @@
-// Local cluster: ps and worker processes of this machine, started for one job and ended with it.
+// Local cluster: ps and worker processes of this machine, started for one job, started again when
+// they die, and ended with the job.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
 
+#include "chief/core/events.h"
 #include "shared/base/result.h"
+#include "tools/cli/restart_policy.h"
 
 namespace downpour::tools {
 
@@ -14,11 +18,12 @@ struct LocalClusterOptions {
   std::string chief;       // endpoint
   std::string transport;   // "ipc" or "tcp"
   std::string socket_dir;  // ipc: where ps bind; 0700
-  std::string log_dir;     // one file a process
+  std::string log_dir;     // one file a process; a restart goes on with the same
   uint32_t ps = 1;
   uint32_t ps_threads = 1;
   uint32_t workers = 1;
   uint32_t worker_threads = 1;
+  uint32_t restarts = 5;  // of one process, a minute; then it is given up
 };
 
 class LocalCluster {
@@ -32,25 +37,40 @@ class LocalCluster {
   /// Starts downpour-ps and downpour-worker, found beside this program. Errors: kUnavailable naming
   /// the program.
   Result<void> start(const LocalClusterOptions& options);
-  /// Looks after the processes. An error when a ps has died or no worker is left; a lost worker is
-  /// told once through `notices`.
-  Result<void> watch(std::vector<std::string>& notices);
-  /// The job has ended: from now on processes may end.
+  /// Looks after the processes: those that ended are started again under their index when their
+  /// time has come. `notices` gets what the user should know, `ended` who has ended since the last
+  /// call. An error when no ps or no worker is left and none will come back.
+  Result<void> watch(int64_t now_ns, std::vector<std::string>& notices,
+                     std::vector<chief::EndedProcess>& ended);
+  /// The job is ending: from now on processes may end, and none is started.
   void expect_end() { ending_ = true; }
   /// Waits for all to end by themselves, at most this long.
   void wait(int64_t timeout_ns);
+  uint32_t restarts() const { return restarts_; }
 
  private:
   struct Process {
-    std::string name;  // "worker 0"
+    wire::Role role = wire::Role::kPs;
+    uint32_t index = 0;
     std::string log;
-    bool is_ps = false;
-    pid_t pid = -1;  // -1: ended
-  };
-  Result<void> spawn(const std::string& program, const std::vector<std::string>& arguments,
-                     Process process);
+    RestartPolicy policy{0};
+    uint32_t starts = 0;
+    pid_t pid = -1;            // -1: does not run
+    int64_t start_at_ns = -1;  // -1: will not be started
+    std::string last_words;    // how it ended
 
+    bool is_ps() const { return role == wire::Role::kPs; }
+    bool given_up() const { return pid < 0 && start_at_ns < 0; }
+    std::string name() const { return str(is_ps() ? "ps " : "worker ", index); }
+  };
+  Result<void> spawn(Process& process);
+  std::vector<std::string> command(const Process& process) const;
+  void on_ended(int64_t now_ns, int status, Process& process, std::vector<std::string>& notices);
+  Result<void> check_left() const;
+
+  LocalClusterOptions options_;
   std::vector<Process> processes_;
+  uint32_t restarts_ = 0;
   bool ending_ = false;
 };
 

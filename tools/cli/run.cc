@@ -192,17 +192,22 @@ int run_job(const RunRequest& request) {
   options.endpoint = layout.one_process             ? "inproc://chief-" + name
                      : job.cluster.transport == "tcp" ? std::string("tcp://127.0.0.1:*")
                                                       : "ipc://" + sockets.path() + "/chief";
+  const chief::ChiefCore* core = nullptr;  // once it is there
+  std::vector<chief::EndedProcess> ended;
   if (!layout.one_process) {
     options.watch = [&]() -> Result<void> {
-      auto watched = cluster.watch(notices);
+      if (core->phase() >= chief::Phase::kStopping) cluster.expect_end();
+      auto watched = cluster.watch(clock.now_ns(), notices, ended);
       for (const std::string& notice : notices)
         console.show(chief::Notice{chief::NoticeLevel::kWarning, notice});
       notices.clear();
       return watched;
     };
+    options.ended_processes = [&] { return std::exchange(ended, {}); };
   }
   chief::ChiefNode chief(*transport, storage, std::move(*config), plan->tables, std::move(options),
                          &console);
+  core = &chief.core();
   if (auto started = chief.start(clock.now_ns()); !started) return fail(started.error());
 
   transport::Reactor reactor(*transport, clock);
@@ -241,12 +246,14 @@ int run_job(const RunRequest& request) {
                                   .ps = job.cluster.ps,
                                   .ps_threads = std::max(1U, job.cluster.ps_threads),
                                   .workers = job.cluster.workers,
-                                  .worker_threads = layout.worker_threads});
+                                  .worker_threads = layout.worker_threads,
+                                  .restarts = job.cluster.restarts});
     if (!started) return fail(started.error());
   }
   reactor.run();
   cluster.expect_end();
-  const chief::Finish& finish = chief.finish();
+  chief::Finish finish = chief.finish();
+  finish.summary.restarts = cluster.restarts();
   console.finish(finish, job.run_dir, request.job_argument);
   if (finish.error) report(located(*finish.error, request.origins), request.console);
   const int code = finish.code;

@@ -1,0 +1,39 @@
+#include "tools/cli/restart_policy.h"
+
+#include <algorithm>
+#include <array>
+#include <sys/wait.h>
+
+#include "shared/base/result.h"
+#include "shared/base/units.h"
+
+namespace downpour::tools {
+namespace {
+
+constexpr int64_t kPauseNs = 250 * kMillisecond;  // before the second restart of a minute; doubles
+constexpr int64_t kPauseMaxNs = 8 * kSecond;
+constexpr int kExecFailed = 127;
+
+}  // namespace
+
+std::optional<int64_t> RestartPolicy::on_ended(int64_t now_ns) {
+  while (!recent_.empty() && now_ns - recent_.front() >= 60 * kSecond) recent_.pop_front();
+  if (recent_.size() >= per_minute_max_) return std::nullopt;
+  const auto before = recent_.size();
+  recent_.push_back(now_ns);
+  if (before == 0) return now_ns;
+  return now_ns + std::min(kPauseMaxNs, kPauseNs << std::min<size_t>(before - 1, 16));
+}
+
+bool restart_mends(int wait_status) {
+  if (!WIFEXITED(wait_status)) return true;
+  constexpr std::array kPermanent = {
+      ErrorCode::kUsage, ErrorCode::kBadData,    ErrorCode::kNoInput, ErrorCode::kCannotCreate,
+      ErrorCode::kIo,    ErrorCode::kPermission, ErrorCode::kConfig};
+  const int status = WEXITSTATUS(wait_status);
+  if (status == 0 || status == kExecFailed) return false;  // 0: it was asked to leave
+  return std::none_of(kPermanent.begin(), kPermanent.end(),
+                      [&](ErrorCode code) { return exit_code(code) == status; });
+}
+
+}  // namespace downpour::tools
