@@ -7,6 +7,12 @@
 namespace downpour::ps {
 namespace {
 
+#ifdef DP_BENCH_NO_WATERMARKS
+constexpr bool kWatermarks = false;  // bench-push-unchecked only: what they cost
+#else
+constexpr bool kWatermarks = true;
+#endif
+
 Error malformed(std::string what) { return Error{ErrorCode::kMalformed, std::move(what)}; }
 
 /// Floats of `keys` rows (blocks) of one table as they travel; the keys may be unaligned.
@@ -208,6 +214,10 @@ void PsCore::admit(ViewId worker_view, const wire::Push& push) {
   a.others.clear();
   a.gaps = 0;
   a.refused = false;
+  if constexpr (!kWatermarks) {
+    a.apply = a.covered;
+    return;
+  }
   if (worker_view >= partitions_.since_max() && push.batch.epoch >= partitions_.sealed_max() &&
       within(a.covered, partitions_.serving())) {
     const ShardRow* row = partitions_.watermarks().find(push.batch.shard_id());
@@ -333,7 +343,9 @@ Result<void> PsCore::apply_fragment(int64_t now_ns, const wire::Message& message
 Result<void> PsCore::apply_whole(const wire::Push& push, const std::vector<Piece>& pieces) {
   const Bits& parts = admission_.apply;
   Watermarks& watermarks = partitions_.watermarks();
-  DP_TRY_VOID(watermarks.room_for(push.batch.shard_id(), parts, push.end));
+  if (kWatermarks || push.end) {
+    DP_TRY_VOID(watermarks.room_for(push.batch.shard_id(), parts, push.end));
+  }
   if (push.end) {
     check_sums(push);
     watermarks.end(push.batch.shard_id(), parts, push.counts);
@@ -342,7 +354,9 @@ Result<void> PsCore::apply_whole(const wire::Push& push, const std::vector<Piece
         parts == admission_.covered ? nullptr : bytes_of(parts, admitted_bytes_);
     for (const Piece& piece : pieces) apply_piece(piece, admitted);
     count_staleness(pieces[0]);
-    watermarks.advance(push.batch, parts, push.records, push.records_hash);
+    if constexpr (kWatermarks) {
+      watermarks.advance(push.batch, parts, push.records, push.records_hash);
+    }
     partitions_.step(parts);
   }
   const PartitionId metrics_partition{push.batch.shard % partitions_.count()};
