@@ -1,0 +1,566 @@
+#!/usr/bin/env python3
+"""Faults on real processes: nothing is lost and nothing doubled.
+
+  tests/fault/cases.py --list
+  tests/fault/cases.py kill-counter            one of them, in its short form
+  tests/fault/cases.py --long                  all, in their long form (or DP_FAULT_LONG=1)
+  tests/fault/cases.py --json kill-counter     what was measured, for programs
+
+Each trains the counter model, whose weights tell exactly what was applied how often, or a real job beside a fault-free
+run of it. Exit status 1 where something does not hold, 77 where the machine can't show it.
+"""
+import argparse
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import hostile  # noqa: E402
+from cluster import Cluster, Counter, Failed, Scratch, balanced, check, children, free_port, start_process  # noqa: E402
+from proxied import Proxy  # noqa: E402
+
+CHECKOUT = Path(__file__).resolve().parent.parent.parent
+CASES = {}
+SKIPPED = 77
+
+
+class Skipped(Exception):
+    """This machine can't show it."""
+
+
+def case(name, what):
+    def register(function):
+        CASES[name] = (what, function)
+        return function
+    return register
+
+
+class Lab:
+    def __init__(self, folder, asked):
+        self.folder, self.bin = folder, Path(asked.bin).resolve()
+        self.long = asked.long or bool(os.environ.get("DP_FAULT_LONG"))
+        self.seconds, self.job, self.megabytes = asked.seconds, asked.job, asked.megabytes
+
+    def pick(self, short, long):
+        return long if self.long else short
+
+    def counter(self, seconds, **more):
+        """A counter model that trains for about so long on this machine, by a run of a small one."""
+        trial = Counter(self.new_folder("trial"), 20_000, 3, **more)
+        with Cluster(self.bin, trial.folder, trial.job) as cluster:
+            cluster.wait_until(lambda: cluster.events.times("view"), "a view")
+            begun = time.monotonic()
+            cluster.finish(120)
+        rate = trial.records * trial.epochs / (time.monotonic() - begun)
+        epochs = Counter.EPOCHS_MAX
+        return Counter(self.new_folder("counter"), int(max(10_000, rate * seconds / epochs)), epochs, **more)
+
+    def new_folder(self, name):
+        folder = self.folder / name
+        folder.mkdir()
+        return folder
+
+    def clicks(self, rows):
+        folder = self.new_folder("clicks")
+        self.call("synth", folder / "train.svm", "--rows", rows, "--ids", 200, "--numeric", 4, "--categorical", 6)
+        (folder / "job.toml").write_text(
+            'data = { source = "train.svm", format = "libsvm", shard_records = 500 }\nmodel = { preset = "logistic_regression" }\n'
+            'optimizer = { type = "ftrl", learning_rate = 0.1 }\ntrain = { epochs = 4, batch_size = 100, reduction = "sum" }\n'
+            'eval = { holdout = 0.1 }\n')
+        return folder / "job.toml"
+
+    def call(self, *arguments):
+        done = subprocess.run([str(part) for part in (self.bin / "downpour", *arguments)], capture_output=True, text=True, check=False, timeout=300)
+        check(done.returncode == 0, f"downpour {arguments[0]} ended with {done.returncode}: {done.stderr.strip()[-300:]}")
+        return done
+
+
+def prove(lab, cluster, counter, figures=None, timeout_s=180):
+    """The job ends, its account balances, and every weight is exact."""
+    summary = cluster.finish(timeout_s)
+    balanced(summary, counter.records, counter.epochs)
+    wrong = counter.wrong(lab.bin, cluster.run_dir)
+    check(not wrong, wrong)
+    check(not cluster.unasked, f"nobody needed to end, but {'; '.join(cluster.unasked)}")
+    return {"records": counter.records, "epochs": counter.epochs, "kills": cluster.kills, "weights": f"all {counter.epochs}",
+            "repeated_parts": summary["repeated_parts"], "workers_lost": summary["workers_lost"], "ps_lost": summary.get("ps_lost"),
+            **(figures or {})}
+
+
+# ---- kill -9 (R1, R5) ------------------------------------------------------------------------------------------------------
+
+TURNS = [("worker", 0), ("ps", 0), ("chief", 0), ("worker", 1), ("ps", 1), ("chief", 0), ("worker", 2)]
+KILL_EVERY_S = 2.0
+
+
+def kill_in_turn(cluster, kills, every_s=KILL_EVERY_S):
+    """One role after another. When the last was killed."""
+    at = None
+    for number in range(kills):
+        cluster.pause(every_s)
+        if cluster.finished:
+            break
+        cluster.kill(*TURNS[number % len(TURNS)])
+        at = time.monotonic()
+    return at
+
+
+def rate_between(ends, begin, end):
+    return sum(1 for at in ends if begin <= at < end) / (end - begin)
+
+
+def seconds_until_rate(ends, begin, rate, window_s=1.0):
+    """From `begin` until shards end at that rate over a window that lies after it; None if they never do."""
+    starts = [begin] + [at for at in ends if at >= begin]
+    for start in starts:
+        if start + window_s <= ends[-1] and rate_between(ends, start, start + window_s) >= rate:
+            return start + window_s - begin
+    return None
+
+
+@case("kill-counter", "kill -9 of worker, ps, chief in turn every 2 s: every weight is exact")
+def kill_counter(lab):
+    seconds = lab.seconds or lab.pick(6, 60)
+    kills = int(seconds / KILL_EVERY_S)
+    counter = lab.counter(seconds * 1.2 + 4)
+    with Cluster(lab.bin, counter.folder, counter.job) as cluster:
+        cluster.wait_trained(5)
+        undisturbed_from = time.monotonic()
+        cluster.pause(1.5)
+        undisturbed = rate_between(cluster.events.times("ended"), undisturbed_from, time.monotonic())
+        last = kill_in_turn(cluster, kills)
+        check(cluster.kills == kills, f"the job had ended after {cluster.kills} of {kills} kills")
+        figures = prove(lab, cluster, counter)
+        ends = cluster.events.times("ended")
+    back = seconds_until_rate(ends, last, 0.9 * undisturbed)
+    return {**figures, "shards_per_second": undisturbed, "seconds_to_90_percent": back,
+            "rolled_back_views": cluster.events.count("view")}
+
+
+def enough_epochs(lab, job, seconds):
+    """Flags with which the job trains for a little longer than that: small batches, and epochs by a trial."""
+    flags = ["--set", "train.batch_size=32"]
+    with Cluster(lab.bin, lab.new_folder("trial"), job, flags=[*flags, "--set", "train.epochs=1"]) as cluster:
+        summary = cluster.finish(300)
+    return [*flags, "--set", f"train.epochs={max(2, int(1.2 * seconds / summary['train_seconds']))}"]
+
+
+@case("kill-auc", "the same on a real job: AUC as without faults")
+def kill_auc(lab):
+    seconds = lab.seconds or lab.pick(4, 60)
+    job = lab.job or lab.clicks(lab.pick(60_000, 400_000))
+    flags = enough_epochs(lab, job, seconds) if lab.job else []
+    aucs, took = [], []
+    figures = {}
+    for run in ("plain", "killed"):
+        folder = lab.new_folder(run)
+        with Cluster(lab.bin, folder, job, flags=flags) as cluster:
+            cluster.wait_trained(1)
+            begun = time.monotonic()
+            if run == "killed":
+                kill_in_turn(cluster, int(seconds / KILL_EVERY_S), max(0.3, min(KILL_EVERY_S, 0.9 * took[0] * KILL_EVERY_S / seconds)))
+                check(cluster.kills >= 2, "the job had ended before two kills")
+            summary = cluster.finish(300)
+            took.append(time.monotonic() - begun)
+        records = summary["accounts"][0]["read"]
+        balanced(summary, records, len(summary["accounts"]))
+        outputs = next(iter(summary["evaluations"][-1]["outputs"].values()))
+        aucs.append(outputs["auc"])
+        figures = {"kills": cluster.kills, "records": records, "epochs": len(summary["accounts"])}
+    check(abs(aucs[0] - aucs[1]) <= 0.002, f"AUC {aucs[1]:.4f} with kills, {aucs[0]:.4f} without")
+    return {**figures, "auc_plain": aucs[0], "auc_killed": aucs[1], "seconds_plain": took[0], "seconds_killed": took[1]}
+
+
+class LocalTrain:
+    """`downpour train` of a counter model with local processes."""
+
+    def __init__(self, lab, counter, restarts, workers=3):
+        self.lab, self.counter, self.restarts = lab, counter, restarts
+        self.command = [lab.bin / "downpour", "train", counter.job, "--ps", 2, "--workers", workers, "--transport", "tcp", "--log-format", "json",
+                        "--set", f"run_dir={counter.folder / 'run'}", "--set", f"cluster.restarts={restarts}"]
+
+    def __enter__(self):
+        with open(self.counter.folder / "summary", "wb") as out:
+            self.process = start_process(self.command, self.counter.folder / "train.log", stdout=out)
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def of(self, program):
+        """Its processes of that program, by command line."""
+        return {pid: line for pid, line in children(self.process.pid).items() if program in line}
+
+    def log(self):
+        return (self.counter.folder / "train.log").read_text()
+
+    def prove(self):
+        status = self.process.wait(timeout=180)
+        check(status == 0, f"train ended with {status}: {self.log()[-500:]}")
+        summary = json.loads((self.counter.folder / "summary").read_text().splitlines()[-1])
+        balanced(summary, self.counter.records, self.counter.epochs)
+        wrong = self.counter.wrong(self.lab.bin, self.counter.folder / "run")
+        check(not wrong, wrong)
+        told = self.log().count("it is started again")
+        check(summary["restarts"] == told, f"{summary['restarts']} restarts in the summary, {told} were told")
+        return {"restarts": summary["restarts"], "weights": f"all {self.counter.epochs}"}
+
+
+@case("kill-local", "local processes of `downpour train` are started again by it")
+def kill_local(lab):
+    kills = lab.pick(3, 12)
+    with LocalTrain(lab, lab.counter(2.0 * kills + 2), restarts=kills) as train:
+        done = 0
+        while done < kills and train.process.poll() is None:
+            time.sleep(1.5)
+            victims = list(train.of(("downpour-ps", "downpour-worker")[done % 2]))
+            if victims:
+                os.kill(victims[done // 2 % len(victims)], signal.SIGKILL)
+                done += 1
+        check(done == kills, f"the job had ended after {done} of {kills} kills")
+        figures = train.prove()
+        check(figures["restarts"] == kills, f"{figures['restarts']} restarts after {kills} kills")
+        return {"kills": kills, **figures}
+
+
+@case("give-up", "a local worker that dies again and again is given up, and the others go on")
+def give_up(lab):
+    limit = 2
+    with LocalTrain(lab, lab.counter(5), restarts=limit) as train:
+        given_up = time.monotonic() + 30
+        while "not started again" not in train.log():
+            check(time.monotonic() < given_up and train.process.poll() is None, f"the worker was not given up: {train.log()[-300:]}")
+            for pid, line in train.of("downpour-worker").items():
+                if "--index 1" in line:
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+        check(len(train.of("downpour-worker")) == 2, "the other two do not run any more")
+        figures = train.prove()
+        check(figures["restarts"] == limit, f"{figures['restarts']} restarts where {limit} a minute are allowed")
+        return figures
+
+
+@case("kill-all", "everything is killed at once, and the same commands go on")
+def kill_all(lab):
+    counter = lab.counter(lab.pick(3, 10))
+    times = lab.pick(1, 4)
+    with Cluster(lab.bin, counter.folder, counter.job) as cluster:
+        for _ in range(times):
+            cluster.wait_trained(15)
+            cluster.wait_until(lambda: cluster.events.count("published") or cluster.events.count("checkpoint"), "a checkpoint")
+            for role, index in list(cluster.members):
+                cluster.kill(role, index)
+        return prove(lab, cluster, counter)
+
+
+@case("chief-down", "the chief stays away: nobody else is started anew")
+def chief_down(lab):
+    counter = lab.counter(lab.pick(3, 10))
+    with Cluster(lab.bin, counter.folder, counter.job, restarts=False) as cluster:
+        cluster.wait_trained(10)
+        cluster.kill("chief")
+        cluster.pause(lab.pick(3, 10))
+        cluster.start(cluster.member("chief"))
+        figures = prove(lab, cluster, counter)
+        starts = {member.name: member.starts for member in cluster.members.values()}
+    check(all(n == 1 for name, n in starts.items() if name != "chief"), f"starts: {starts}")
+    return figures
+
+
+STATE_JOB = """partitions = 64
+data = {{ source = "keys.svm", format = "libsvm" }}
+optimizer = {{ type = "adagrad", learning_rate = 0.01 }}
+train = {{ epochs = {epochs}, batch_size = 500, reduction = "sum" }}
+[model]
+layers = [{{ name = "rows", type = "embedding", inputs = ["features"], dim = 64, pool = "sum" }},
+          {{ name = "out", type = "dense", inputs = ["rows"], units = 1 }}]
+outputs = [{{ name = "y", input = "out", loss = "logistic", target = "label" }}]
+"""
+STATE_ROW_BYTES = 8 + 2 * 4 * 64
+
+
+@case("ps-restart", "one of two ps with much state is killed: it alone comes back to the checkpoint")
+def ps_restart(lab):
+    megabytes = lab.megabytes or lab.pick(20, 1000)
+    rows = 2 * megabytes * 1_000_000 // STATE_ROW_BYTES
+    folder = lab.new_folder("state")
+    with open(folder / "keys.svm", "w", encoding="ascii") as file:
+        for begin in range(0, rows, 100_000):
+            file.write("".join(f"{key & 1} {key}:1\n" for key in range(begin + 1, min(rows, begin + 100_000) + 1)))
+    epochs = max(3, 1_000_000 // rows)
+    (folder / "job.toml").write_text(STATE_JOB.format(epochs=epochs))
+    with Cluster(lab.bin, folder, folder / "job.toml") as cluster:
+        cluster.wait_until(lambda: cluster.events.count("published"), "a checkpoint of all", 600)
+        cluster.wait_trained(3, 120)
+        adoptions, views, ends = (cluster.events.count(name) for name in ("adopt", "view", "ended"))
+        cluster.kill("ps", 1)
+        begun = time.monotonic()
+        cluster.wait_until(lambda: cluster.events.count("view") > views, "the ps has its partitions again", 60)
+        serving = time.monotonic() - begun
+        ends = cluster.events.count("ended")
+        cluster.wait_until(lambda: cluster.events.count("ended") > ends, "a shard ends", 120)
+        shard = time.monotonic() - begun
+        adopted = [event["who"] for _, event in cluster.events.seen if event.get("event") == "adopt"][adoptions:]
+        summary = cluster.finish(900)
+        balanced(summary, rows, epochs)
+        check(not cluster.unasked, f"nobody needed to end, but {'; '.join(cluster.unasked)}")
+        again = [member.name for member in cluster.members.values() if member.starts > 1]
+        images = sum(path.stat().st_size for path in (cluster.run_dir / "checkpoints").glob("*/*") if path.is_file())
+        kept = len(list((cluster.run_dir / "checkpoints").glob("manifest-*")))
+    check(sorted(set(adopted)) == ["ps 1"], f"rolled back: {adopted}")
+    check(again == ["ps 1"], f"started again: {again}")
+    return {"rows": rows, "image_mb": images / max(1, kept) / 2e6, "seconds_to_serve": serving, "seconds_to_shard": shard,
+            "restored": sorted(set(adopted)), "started_again": again}
+
+
+# ---- SIGSTOP with a replacement (R2) ---------------------------------------------------------------------------------------
+
+def replaced_by(cluster, role, index):
+    """Stops a member and starts another in its place; when the chief has taken that one in, both may run."""
+    member = cluster.member(role, index)
+    event = "adopt" if role == "ps" else "hello"
+    before = cluster.events.count(event, who=member.name)
+    member.process.send_signal(signal.SIGSTOP)
+    cluster.extra.append(member.process)
+    cluster.start(member)
+    cluster.wait_until(lambda: cluster.events.count(event, who=member.name) > before, f"another {member.name} is taken in")
+
+
+@case("stopped", "a worker and a ps hang, are replaced, and wake up")
+def stopped(lab):
+    counter = lab.counter(lab.pick(8, 40))
+    with Cluster(lab.bin, counter.folder, counter.job) as cluster:
+        for _ in range(lab.pick(1, 4)):
+            for role, index in (("worker", 1), ("ps", 1)):
+                cluster.wait_trained(5)
+                old = cluster.member(role, index).process
+                replaced_by(cluster, role, index)
+                cluster.wait_trained(5)
+                old.send_signal(signal.SIGCONT)
+                cluster.pause(0.3)
+        # The chief only hangs: another one at its address can't be.
+        cluster.wait_trained(1)
+        cluster.signal("chief", 0, signal.SIGSTOP)
+        time.sleep(lab.pick(1, 10))
+        cluster.signal("chief", 0, signal.SIGCONT)
+        return prove(lab, cluster, counter)
+
+
+@case("stopped-chief", "a chief hangs, another takes the run over, and the first wakes up")
+def stopped_chief(lab):
+    counter = lab.counter(lab.pick(3, 10))
+    near = free_port()
+    plain = Cluster(lab.bin, counter.folder, counter.job, chief_at=f"127.0.0.1:{near}")
+    with Proxy(near, plain.chief_port, counter.folder) as proxy, plain as cluster:
+        cluster.wait_trained(10)
+        old = cluster.member("chief").process
+        old.send_signal(signal.SIGSTOP)
+        cluster.extra.append(old)
+        first_summary = counter.folder / "summary"
+        first_summary.rename(counter.folder / "summary-of-the-first")
+        cluster.chief_port = free_port()
+        cluster.flags.append("--takeover")
+        cluster.start(cluster.member("chief"))
+        proxy.tell(f"to 127.0.0.1:{cluster.chief_port}")
+        proxy.tell("reset")
+        starts = cluster.events.count("start")
+        cluster.wait_until(lambda: cluster.events.count("start") >= max(2, starts), "the second chief has begun")
+        cluster.pause(1)
+        old.send_signal(signal.SIGCONT)
+        figures = prove(lab, cluster, counter)
+        check(old.wait(timeout=20) != 0, "the first chief ended as if the job were its own")
+    return figures
+
+
+# ---- ps that join and leave (R6) ---------------------------------------------------------------------------------------------
+
+@case("reshard", "3 -> 5 -> 3 ps while training, with kills in the middle of moves")
+def reshard(lab):
+    counter = lab.counter(lab.pick(8, 40))
+    with Cluster(lab.bin, counter.folder, counter.job, ps=3) as cluster:
+        moved = lambda: cluster.events.total("moved", "partitions")  # noqa: E731
+        # Each time another side of a move: the source, the target, the chief.
+        for victim in lab.pick([("ps", 4)], [("ps", 0), ("ps", 4), ("chief", 0)]):
+            cluster.wait_trained(3)
+            before = moved()
+            cluster.join("ps", 3)
+            cluster.join("ps", 4)
+            cluster.wait_until(lambda: moved() > before + 3, "partitions move to the ps that joined")  # noqa: B023
+            cluster.kill(*victim)
+            cluster.wait_until(lambda: moved() > before + 12, "partitions go on moving after the kill")  # noqa: B023
+            cluster.leave("ps", 3)
+            cluster.leave("ps", 4)
+            gone = lambda: ("ps", 3) not in cluster.members and ("ps", 4) not in cluster.members  # noqa: E731
+            cluster.wait_until(gone, "the two that joined have left")
+        figures = prove(lab, cluster, counter)
+        pauses = [event["pause_us"] / 1000 for _, event in cluster.events.seen if event.get("event") == "moved"]
+        check(moved() >= 20, f"only {moved()} partitions have moved")
+    return {**figures, "moved": moved(), "pause_ms_max": max(pauses)}
+
+
+# ---- the network (a proxy before the chief and before a ps) ------------------------------------------------------------------
+
+NETWORK = [("hold up", 0.8), ("hold down", 0.8), ("delay 100", 0.8), ("half", 0.2), ("trickle 20000", 0.8), ("reset", 0.2), ("hold both", 1.0)]
+
+
+@case("network", "one-way loss, delay, half-open and slow connections, resets")
+def network(lab):
+    counter = lab.counter(lab.pick(4, 25))
+    near, ps_near = free_port(), free_port("127.0.0.2")
+    plain = Cluster(lab.bin, counter.folder, counter.job, chief_at=f"127.0.0.1:{near}", ps_hosts={0: (ps_near, "127.0.0.2")})
+    with Proxy(near, plain.chief_port, counter.folder) as to_chief, Proxy(ps_near, ps_near, counter.folder, "127.0.0.2") as to_ps, plain as cluster:
+        done = 0
+        for _ in range(lab.pick(1, 4)):
+            for proxy in (to_ps, to_chief):
+                for command, seconds in NETWORK:
+                    if cluster.finished:
+                        break
+                    if command == "half" and not lab.long:
+                        continue  # is found out after 10 to 20 s of silence
+                    cluster.pause(0.1)
+                    proxy.tell(command)
+                    cluster.pause(seconds * lab.pick(0.5, 1))
+                    proxy.tell("pass")
+                    done += 1
+        check(done >= len(NETWORK), f"the job had ended after {done} faults")
+        return prove(lab, cluster, counter, {"faults": done})
+
+
+@case("hostile", "random bytes, half greetings, huge claims and idle connections beside a training job (R7)")
+def hostile_peers(lab):
+    counter = lab.counter(lab.pick(4, 30))
+    with Cluster(lab.bin, counter.folder, counter.job) as cluster:
+        cluster.wait_trained(5)
+        hosts = [event["endpoint"].rsplit(":", 1)[1] for _, event in cluster.events.seen if event.get("event") == "hello" and event["endpoint"]]
+        ports = [cluster.chief_port, *map(int, hosts)]
+        before = cluster.events.times("ended")
+        attack = hostile.Attack(ports, idle=lab.pick(300, 3000))
+        limit = time.monotonic() + lab.pick(3, 25)
+        while time.monotonic() < limit and not cluster.finished:
+            attack.turn()
+            cluster.turn()
+        attack.close()
+        trained = len(cluster.events.times("ended")) - len(before)
+        check(trained > 0, "nothing was trained beside hostile peers")
+        peak = max(resident_mb(cluster.member(role, index).process.pid) for role, index in (("chief", 0), ("ps", 0), ("ps", 1)))
+        check(peak < 512, f"a process grew to {peak:.0f} MB")
+        return prove(lab, cluster, counter, {"attacks": attack.count, "rss_mb_max": peak})
+
+
+def resident_mb(pid):
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")), 0.0)
+
+
+# ---- full disks (R4) --------------------------------------------------------------------------------------------------------
+
+class SmallDisk:
+    """A tmpfs of its own."""
+
+    def __init__(self, path, megabytes):
+        self.path, self.megabytes = path, megabytes
+        self.libc = ctypes.CDLL(None, use_errno=True)
+
+    def __enter__(self):
+        self.path.mkdir()
+        if self.libc.mount(b"tmpfs", bytes(self.path), b"tmpfs", 0, f"size={self.megabytes}m".encode()) != 0:
+            raise Skipped(f"can't mount a small disk: {os.strerror(ctypes.get_errno())}")
+        return self
+
+    def __exit__(self, *_):
+        self.libc.umount2(bytes(self.path), 2)
+
+    def fill(self):
+        """Leaves not one page."""
+        with open(self.path / "filler", "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(b"\0" * 4096)
+            except OSError:
+                pass
+
+    def free(self):
+        (self.path / "filler").unlink()
+
+
+@case("disk-full", "a full disk: the training goes on, and so do checkpoints when there is room again")
+def disk_full(lab):
+    counter = lab.counter(lab.pick(4, 12))
+    with SmallDisk(counter.folder / "disk", 64) as disk:
+        plain = Cluster(lab.bin, counter.folder, counter.job, flags=["--set", f"run_dir={disk.path / 'run'}"])
+        plain.run_dir = disk.path / "run"
+        plain.events._path = plain.run_dir / "events.jsonl"
+        with plain as cluster:
+            log = lambda: cluster.log("chief").read_text()  # noqa: E731
+            cluster.wait_trained(10)
+            disk.fill()
+            cluster.wait_until(lambda: "checkpoint" in log() and "No space left" in log(), "a checkpoint that fails is told")
+            cluster.pause(0.5)
+            check(not cluster.finished, f"the job ended because the disk was full: {cluster.last_words()}")
+            disk.free()
+            figures = prove(lab, cluster, counter, {"warnings": log().count("No space left")})
+    return figures
+
+
+# ---- running them -------------------------------------------------------------------------------------------------------------
+
+def run_case(name, asked):
+    with Scratch(keep=asked.keep) as folder:
+        lab = Lab(folder, asked)
+        begun = time.monotonic()
+        figures, state, why = {}, "ok", ""
+        try:
+            figures = CASES[name][1](lab)
+        except (Failed, subprocess.TimeoutExpired) as error:
+            state, why = "FAIL", str(error) + (f" (kept: {folder})" if asked.keep else "")
+            if asked.keep:
+                raise SystemExit(f"{name}: FAIL: {why}") from None
+        except Skipped as error:
+            state, why = "skipped", str(error)
+        seconds = time.monotonic() - begun
+        if asked.json:
+            print(json.dumps({"case": name, "state": state, "why": why, "seconds": round(seconds, 2), **figures}), flush=True)
+        else:
+            print(f"{name:<14} {state:<8} {seconds:6.1f} s  {why or ', '.join(f'{k} {v}' for k, v in figures.items())}", flush=True)
+        return state
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", metavar="CASE")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--long", action="store_true", help="the long form")
+    parser.add_argument("--seconds", type=float, help="how long to kill")
+    parser.add_argument("--job", type=Path, help="kill-auc: this job instead of made clicks")
+    parser.add_argument("--megabytes", type=int, help="ps-restart: state of each ps")
+    parser.add_argument("--bin", default=CHECKOUT / "build/release/bin", help="folder of the programs")
+    parser.add_argument("--keep", action="store_true", help="keep the folder of a case that fails")
+    asked = parser.parse_args()
+    if asked.list:
+        for name, (what, _) in CASES.items():
+            print(f"{name:<14} {what}")
+        return 0
+    unknown = [name for name in asked.cases if name not in CASES]
+    if unknown:
+        parser.error(f"no case {', '.join(unknown)}; there are {', '.join(CASES)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    states = [run_case(name, asked) for name in asked.cases or CASES]
+    if "FAIL" in states:
+        return 1
+    return SKIPPED if set(states) == {"skipped"} else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,326 @@
+"""Processes of a job, started as a user starts them by hand, that can be killed, stopped and started again.
+
+One thread: whoever waits calls Cluster.turn(), which starts anew what was killed and reads the event file.
+All processes die with this one.
+"""
+import ctypes
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+TURN_S = 0.01
+PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
+
+
+class Failed(Exception):
+    """What was to hold does not."""
+
+
+def check(condition, text):
+    if not condition:
+        raise Failed(text)
+
+
+def free_port(host="127.0.0.1"):
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return probe.getsockname()[1]
+
+
+def _die_with_parent():
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def start_process(command, log, **options):
+    """Output of several processes with one log follows one another."""
+    with open(log, "ab") as out:
+        return subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL, stdout=options.pop("stdout", out),
+                                stderr=out, preexec_fn=_die_with_parent, **options)
+
+
+class Scratch:
+    """A folder that is removed at the end, or kept if something failed and `keep`."""
+
+    def __init__(self, keep=False):
+        self._keep = keep
+        self.path = Path(tempfile.mkdtemp(prefix="dp-fault-"))
+
+    def __enter__(self):
+        return self.path
+
+    def __exit__(self, kind, *_):
+        if kind is None or not self._keep:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+
+class Events:
+    """The run's event file as it grows: each event with the moment at which it was seen."""
+
+    def __init__(self, path):
+        self._path = path
+        self._offset = 0
+        self.seen = []  # (monotonic seconds, event)
+
+    def read(self):
+        try:
+            with open(self._path, "rb") as file:
+                file.seek(self._offset)
+                text = file.read()
+        except FileNotFoundError:
+            return
+        end = text.rfind(b"\n") + 1
+        self._offset += end
+        now = time.monotonic()
+        for line in text[:end].splitlines():
+            try:
+                self.seen.append((now, json.loads(line)))
+            except ValueError:
+                pass  # the chief was killed in the middle of a line
+
+    def count(self, name, **fields):
+        return sum(1 for _, event in self.seen if event.get("event") == name and all(event.get(k) == v for k, v in fields.items()))
+
+    def total(self, name, field):
+        return sum(event[field] for _, event in self.seen if event.get("event") == name)
+
+    def times(self, name):
+        return [at for at, event in self.seen if event.get("event") == name]
+
+
+class Member:
+    def __init__(self, role, index):
+        self.role, self.index = role, index
+        self.process = None
+        self.starts = 0
+        self.killed = False   # by us: it is started again
+        self.leaving = False  # it was asked to
+
+    @property
+    def name(self):
+        return self.role if self.role == "chief" else f"{self.role} {self.index}"
+
+
+class Cluster:
+    """A chief, ps and workers on loopback. `chief_at`: where others look for the chief, if not where it is."""
+
+    def __init__(self, bin_dir, folder, job, ps=2, workers=3, flags=(), chief_at=None, ps_hosts=None, restarts=True, environment=None):
+        self.bin, self.folder, self.job = Path(bin_dir), Path(folder), Path(job)
+        self.run_dir = self.folder / "run"
+        self.flags = ["--set", f"run_dir={self.run_dir}", "--set", f"cluster.ps={ps}", "--set", f"cluster.workers={workers}", *flags]
+        self.chief_port = free_port()
+        self.chief_at = chief_at or f"127.0.0.1:{self.chief_port}"
+        self.ps_hosts = ps_hosts or {}  # index: (port, advertised host)
+        self.restarts = restarts
+        self.environment = environment
+        self.events = Events(self.run_dir / "events.jsonl")
+        self.members = {("chief", 0): Member("chief", 0)}
+        self.members |= {("ps", i): Member("ps", i) for i in range(ps)}
+        self.members |= {("worker", i): Member("worker", i) for i in range(workers)}
+        self.extra = []
+        self.kills = 0
+        self.unasked = []  # who ended by itself before the job did
+        self.finished = False
+
+    def __enter__(self):
+        for member in self.members.values():
+            self.start(member)
+        return self
+
+    def __exit__(self, *_):
+        for process in [m.process for m in self.members.values()] + self.extra:
+            if process is None or process.poll() is not None:
+                continue
+            process.kill()
+            process.wait()
+
+    def command(self, role, index=0):
+        program = self.bin / f"downpour-{role}"
+        if role == "chief":
+            return [program, self.job, "--bind", f"tcp://127.0.0.1:{self.chief_port}", "--json", *self.flags]
+        more = ["--threads", 1]
+        if role == "ps" and index in self.ps_hosts:
+            port, host = self.ps_hosts[index]
+            more += ["--bind", f"tcp://127.0.0.1:{port}", "--advertise", host]
+        return [program, "--chief", self.chief_at, "--index", index, *more]
+
+    def log(self, name):
+        return self.folder / (name.replace(" ", "-") + ".log")
+
+    def start(self, member):
+        options = {"env": self.environment} if self.environment else {}
+        if member.role == "chief":
+            options["stdout"] = open(self.folder / "summary", "wb")
+        member.process = start_process(self.command(member.role, member.index), self.log(member.name), **options)
+        member.starts += 1
+        member.killed = False
+
+    def join(self, role, index):
+        """One more member."""
+        self.members[(role, index)] = Member(role, index)
+        self.start(self.members[(role, index)])
+
+    def leave(self, role, index):
+        """Asks it to leave in order; the turn in which it has left forgets it."""
+        self.member(role, index).leaving = True
+        self.member(role, index).process.send_signal(signal.SIGTERM)
+
+    def member(self, role, index=0):
+        return self.members[(role, index)]
+
+    def signal(self, role, index, number):
+        member = self.member(role, index)
+        if number == signal.SIGKILL:
+            member.killed = True
+            self.kills += 1
+        member.process.send_signal(number)
+        return member
+
+    def kill(self, role, index=0):
+        """kill -9; the next turn starts it anew, if restarts are on."""
+        self.signal(role, index, signal.SIGKILL).process.wait()
+
+    def turn(self):
+        self.events.read()
+        for member in list(self.members.values()):
+            status = member.process.poll()
+            if status is None or self.finished:
+                continue
+            if member.leaving and status == 0:
+                del self.members[(member.role, member.index)]
+                continue
+            if member.role == "chief" and not member.killed:
+                self.finished = True
+                continue
+            if member.killed:
+                if self.restarts:
+                    self.start(member)
+            elif status != 0:  # 0: the job ended
+                self.unasked.append(f"{member.name} ended with {status}")
+                member.killed = True
+        time.sleep(TURN_S)
+
+    def wait_until(self, condition, what, timeout_s=60):
+        limit = time.monotonic() + timeout_s
+        while not condition():
+            check(not self.finished, f"the job ended while waited: {what}; {self.last_words()}")
+            check(time.monotonic() < limit, f"not within {timeout_s} s: {what}; {self.last_words()}")
+            self.turn()
+
+    def pause(self, seconds):
+        """Turns for so long, or until the job ends."""
+        limit = time.monotonic() + seconds
+        while time.monotonic() < limit and not self.finished:
+            self.turn()
+
+    def wait_trained(self, shards, timeout_s=60):
+        """Until so many shards more have ended."""
+        wanted = self.events.count("ended") + shards
+        self.wait_until(lambda: self.events.count("ended") >= wanted, f"{shards} shards ended", timeout_s)
+
+    def finish(self, timeout_s=120, code=0):
+        """The chief's summary, when it has ended with that code and all others have ended, too."""
+        limit = time.monotonic() + timeout_s
+        while not self.finished:
+            check(time.monotonic() < limit, f"the job had not ended after {timeout_s} s: {self.last_words()}")
+            self.turn()
+        self.events.read()
+        status = self.member("chief").process.wait()
+        check(status == code, f"the chief ended with {status}, not {code}: {self.last_words()}")
+        for member in self.members.values():
+            try:
+                member.process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                raise Failed(f"{member.name} still runs 10 s after the chief's end") from None
+        return json.loads((self.folder / "summary").read_text().splitlines()[-1])
+
+    def last_words(self):
+        said = []
+        for member in self.members.values():
+            log = self.log(member.name)
+            lines = [line for line in log.read_text(errors="replace").splitlines() if '"progress"' not in line] if log.exists() else []
+            if lines:
+                said.append(f"{member.name}: {lines[-1][:300]}")
+        return " / ".join(said)
+
+
+# ---- the counter model ---------------------------------------------------------------------------------------------------
+
+COUNTER_JOB = """partitions = 64
+[data]
+source = "counter.svm"
+format = "libsvm"
+shard_records = {shard}
+[[model.layers]]
+name = "w"
+type = "linear"
+inputs = ["features"]
+bias = false
+[[model.outputs]]
+name = "y"
+input = "w"
+loss = "squared"
+target = "label"
+[optimizer]
+type = "sgd"
+learning_rate = 4.656612873077392578125e-10
+[train]
+epochs = {epochs}
+batch_size = {batch}
+reduction = "sum"
+"""
+
+
+class Counter:
+    """One feature a record and gradient -1: after E epochs every weight is E exactly.
+
+    The gradient of (w - 2^30)^2 is -2^31 exactly in float32 while w < 32, and the rate is 2^-31.
+    """
+
+    EPOCHS_MAX = 30
+
+    def __init__(self, folder, records, epochs, batch=50, shard=1000):
+        check(epochs <= self.EPOCHS_MAX, "the counter model is exact for 30 epochs")
+        self.folder, self.records, self.epochs = Path(folder), records, epochs
+        self.data = self.folder / "counter.svm"
+        self.data.write_text("".join(f"1073741824 {1000000 + key}:1\n" for key in range(records)))
+        self.job = self.folder / "counter.toml"
+        self.job.write_text(COUNTER_JOB.format(shard=shard, epochs=epochs, batch=batch))
+
+    def wrong(self, bin_dir, run_dir):
+        """Weights that are not E, as text; "" where all are. The model's answer to a key is its weight."""
+        told = subprocess.run([str(bin_dir / "downpour"), "predict", str(run_dir), "--data", str(self.data)], capture_output=True, text=True,
+                              check=False, timeout=120)
+        check(told.returncode == 0, f"predict ended with {told.returncode}: {told.stderr.strip()[-300:]}")
+        weights = [float(line) for line in told.stdout.split()]
+        check(len(weights) == self.records, f"{len(weights)} weights for {self.records} keys")
+        other = [(key, weight) for key, weight in enumerate(weights) if weight != self.epochs]
+        return f"{len(other)} of {self.records} weights are not {self.epochs}, such as key {other[0][0]}: {other[0][1]}" if other else ""
+
+
+def balanced(summary, records, epochs):
+    """Checks that every epoch's account names every record once."""
+    accounts = summary["accounts"]
+    check(len(accounts) == epochs, f"{len(accounts)} accounts for {epochs} epochs")
+    for account in accounts:
+        parts = sum(account[key] for key in ("applied", "filtered", "skipped", "dropped", "quarantined"))
+        check(account["read"] == parts == records, f"epoch {account['epoch']}: read {account['read']}, accounted for {parts}, records {records}")
+
+
+def children(pid):
+    """{pid: command line} of a process's children."""
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rsplit(") ", 1)[1].split()
+            if int(fields[1]) == pid and fields[0] != "Z":
+                found[int(stat.parent.name)] = (stat.parent / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+    return found
