@@ -1,0 +1,79 @@
+"""Rows about simulated clusters: seeds without a violation, broken builds that are caught, stragglers."""
+import re
+
+from .frame import Broken, at_least, at_most, is_true, not_run, row
+from .lab import CHECKOUT, two_cores
+
+SEEDS = 300
+SEEDS_FULL = 10_000
+
+
+@row("sim-10k", "the counter model under full chaos: 8 workers, 4 ps, 1 chief")
+def sim_10k(lab):
+    seeds = SEEDS_FULL if lab.full else SEEDS
+    one_core = two_cores()[:2] + [two_cores()[2].split(",")[0]]
+    command = [*one_core, lab.program(), "sim", "--counter", "--seeds", f"1..{seeds}", "--faults", "chaos", "--workers", 8, "--ps", 4]
+    ended = lab.run("sim-10k", command, 60 + seeds)
+    totals = re.search(r"(\d+) seeds, (\d+) with a violation; ([\d.]+) seeds/s", ended.out)
+    if not totals:
+        raise Broken(f"`downpour sim` ended with {ended.code} and printed no totals: {ended.err.strip()[-200:]}")
+    ran, failed, rate = int(totals[1]), int(totals[2]), float(totals[3])
+    first = next((line for line in ended.err.splitlines() if line.startswith("seed ")), "")
+    yield is_true(f"violations in {ran:,} seeds", failed == 0 and ran == seeds, f"0 of {seeds:,}", str(failed), first)
+    differ = ended.err.count("two runs of it differ")
+    yield is_true("each 100th seed again", differ == 0, "the same hash", f"{differ} differ" if differ else "the same")
+    met = {name.strip(): float(share) for name, share in re.findall(r"^  (.+?) +in +([\d.]+) % of seeds", ended.out, re.MULTILINE)}
+    rarest = min(met, key=met.get, default="")
+    vacuous = [line.split("`")[1] for line in ended.err.splitlines() if line.startswith("vacuous")]
+    yield is_true("every kind of fault", bool(met) and not vacuous, "in >= 1 % of seeds", f"lacks {', '.join(vacuous)}" if vacuous else "all",
+                  f"{len(met)} counters, least: {rarest} in {met.get(rarest, 0)} %; all: " + ", ".join(f"{name} {share} %" for name, share in met.items()))
+    yield at_least("seeds/s on one core", rate, 20)
+    if not lab.full:
+        yield not_run(f"{SEEDS_FULL:,} seeds", "needs --full")
+
+
+@row("mutants", "deliberately broken builds are caught by the simulator")
+def mutants(lab):
+    if not lab.full:
+        listed = lab.run("mutants", [CHECKOUT / "tools/mutants", "--list"]).expect().out.split()
+        yield at_least("broken builds", len(listed), 20)
+        yield not_run("all are caught within 1,000 seeds", "needs --full")
+        return
+    ended = lab.run("mutants", [CHECKOUT / "tools/mutants"], 4 * 3600)
+    totals = re.search(r"(\d+) of (\d+) caught", ended.out)
+    if not totals:
+        raise Broken(f"tools/mutants ended with {ended.code}: {ended.err.strip()[-200:]}")
+    yield at_least("broken builds", int(totals[2]), 20)
+    survivors = [line.split()[0] for line in ended.out.splitlines() if "SURVIVES" in line]
+    seeds = {line.split()[0]: line.split()[2] for line in ended.out.splitlines() if re.search(r" seed \d+ ", line)}
+    yield is_true("all are caught within 1,000 seeds", not survivors and ended.code == 0, "all", f"not {', '.join(survivors)}" if survivors else totals[0],
+                  "seed that caught each: " + ", ".join(f"{name} {seed}" for name, seed in seeds.items()))
+
+
+# ---- stragglers ----------------------------------------------------------------------------------------------------------------
+
+WORKERS = 8
+SLOWER = 10
+
+
+@row("straggler", "8 simulated workers of which one computes 10 times as long")
+def straggler(lab):
+    folder = lab.row_folder("straggler")
+    lab.synth("straggler", "train.svm", 200_000, 0, "--ids", 200)
+    (folder / "job.toml").write_text(
+        'data = { source = "train.svm", format = "libsvm" }\nmodel = { preset = "logistic_regression" }\n'
+        'optimizer = { type = "ftrl", learning_rate = 0.1 }\ntrain = { epochs = 1, batch_size = 100, reduction = "sum" }\n')
+
+    def seconds(*flags):
+        command = [lab.program(), "sim", folder / "job.toml", "--fresh", "--workers", WORKERS, "--ps", 4, "--batch-ms", 500, "--seed", 7, "--quiet",
+                   "--set", f"run_dir={folder / 'run'}", *flags]
+        said = re.search(r"simulated ([\d.]+) s of cluster time", lab.run("straggler", command, 300).expect().out)
+        if not said:
+            raise Broken("`downpour sim` did not print the cluster's time")
+        return float(said[1])
+
+    equal = seconds()
+    # The first of the faults that come each second, and no other: one worker is slow from then on.
+    slow = seconds("--faults", "straggler=1s", "--moments", "0")
+    ideal = equal * WORKERS / (WORKERS - 1 + 1 / SLOWER)
+    yield at_most("epoch, of the ideal one", slow / ideal, 1.2, " x", f"{slow:.1f} s, ideal {ideal:.1f} s, with {WORKERS} equal workers {equal:.1f} s")
