@@ -72,6 +72,8 @@ class WorkerCore {
 
   void set_stats(const ProcessStats& stats) { stats_ = stats; }
   const wire::Welcome& welcome() const { return welcome_; }
+  /// The newest view it knows; {0, 0}: none yet.
+  ViewId view() const { return placements_ ? placements_->view.id : ViewId{}; }
   const std::vector<TableSpec>& tables() const { return tables_; }
 
  private:

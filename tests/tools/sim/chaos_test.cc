@@ -1,0 +1,95 @@
+// The counter model on a whole cluster, under everything that can go wrong.
+#include <map>
+
+#include <catch2/catch.hpp>
+
+#include "tools/sim/simulator.h"
+
+namespace downpour::sim {
+namespace {
+
+Simulator make_simulator(const char* faults) {
+  SimulatorOptions options;
+  auto job = make_counter_job({});
+  REQUIRE(job);
+  options.job = *job;
+  options.counter = true;
+  options.ps = 4;
+  options.workers = 8;
+  const auto spec = parse_faults(faults);
+  REQUIRE(spec);
+  options.faults = *spec;
+  auto simulator = Simulator::make(std::move(options));
+  REQUIRE(simulator);
+  return std::move(*simulator);
+}
+
+TEST_CASE("without faults every weight is the number of epochs and nothing is repeated", "[sim]") {
+  const Simulator simulator = make_simulator("none");
+  const Outcome outcome = simulator.run(1, {});
+  CHECK(outcome.violation.empty());
+  REQUIRE(outcome.finish);
+  CHECK(outcome.finish->summary.epochs_sealed == 3);
+  CHECK_FALSE(outcome.counts.contains("part repeated"));
+  CHECK_FALSE(outcome.counts.contains("lease repeated"));
+}
+
+TEST_CASE(
+    "nothing is lost or doubled in two hundred seeds of chaos, and they meet what they should",
+    "[sim]") {
+  constexpr uint64_t kSeeds = 200;
+  const Simulator simulator = make_simulator("chaos");
+  std::map<std::string, uint64_t> seeds_with;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const Outcome outcome = simulator.run(seed, {});
+    INFO("downpour sim --counter --faults chaos --seed " << seed << ": " << outcome.violation);
+    REQUIRE(outcome.violation.empty());
+    for (const auto& [name, n] : outcome.counts) ++seeds_with[name];
+  }
+  for (const char* name : {"part repeated", "gap", "wrong view", "lease repeated", "round void",
+                           "kill-worker", "drop"}) {
+    INFO(name);
+    CHECK(seeds_with[name] >= kSeeds / 100);
+  }
+}
+
+TEST_CASE("the same seed is the same run, event for event", "[sim]") {
+  const Simulator simulator = make_simulator("chaos");
+  for (const uint64_t seed : {100, 200}) {
+    const Outcome first = simulator.run(seed, {}), second = simulator.run(seed, {});
+    CHECK(first.hash == second.hash);
+    CHECK(first.steps == second.steps);
+    CHECK(simulator.run(seed + 1, {}).hash != first.hash);
+  }
+}
+
+TEST_CASE("a failing seed is told with fewer faults that still break the same invariant", "[sim]") {
+  SimulatorOptions options;
+  options.job = *make_counter_job({});
+  options.counter = true;
+  options.ps = 2;
+  options.workers = 2;
+  options.faults = *parse_faults("straggler,clock,drop=0.5%");
+  options.limit_ns = 100 * kMillisecond;  // nothing can end so soon
+  const auto simulator = Simulator::make(std::move(options));
+  REQUIRE(simulator);
+  const Outcome outcome = simulator->run(1, {});
+  REQUIRE(invariant_of(outcome.violation) == "I12");
+  const Selection less = simulator->shrink(1, outcome.violation, 100);
+  CHECK(less.without.size() == 3);
+  CHECK(reduced(simulator->plan_of(1), less.without, less.moments).events.empty());
+}
+
+TEST_CASE("a trace tells what happened, for people and for Perfetto", "[sim]") {
+  const Simulator simulator = make_simulator("none");
+  Trace trace(true);
+  (void)simulator.run(1, {.trace = &trace});
+  REQUIRE_FALSE(trace.tail().empty());
+  const std::string json = trace.json();
+  CHECK(json.find("\"traceEvents\"") != std::string::npos);
+  CHECK(json.find("worker 7") != std::string::npos);
+  CHECK(json.find("Push 1/") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace downpour::sim

@@ -1,0 +1,91 @@
+#include "tools/sim/disk.h"
+
+#include <catch2/catch.hpp>
+
+namespace downpour::sim {
+namespace {
+
+std::string text_of(SimStorage& storage, const std::string& path) {
+  const auto bytes = storage.read_file(path, 1 << 20);
+  return bytes ? std::string(bytes->data(), bytes->data() + bytes->size())
+               : "(" + bytes.error().what + ")";
+}
+
+TEST_CASE("a file that was written atomically is the old or the new one after a crash anywhere",
+          "[sim]") {
+  int old_seen = 0, new_seen = 0;
+  for (uint64_t operation = 1; operation <= 8; ++operation) {
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      SimDisk disk(seed);
+      SimStorage storage(disk, "1");
+      REQUIRE(storage.make_dirs("/run"));
+      REQUIRE(storage.write_file_atomic("/run/a", as_bytes("old")));
+      storage.die_at(operation, {});
+      const bool done = storage.write_file_atomic("/run/a", as_bytes("new")).has_value();
+      disk.lose_power(true);
+      SimStorage after(disk, "2");
+      const std::string text = text_of(after, "/run/a");
+      REQUIRE((text == "old" || text == "new"));
+      if (done) REQUIRE(text == "new");
+      (text == "old" ? old_seen : new_seen) += 1;
+    }
+  }
+  CHECK(old_seen > 20);
+  CHECK(new_seen > 20);
+}
+
+TEST_CASE("what was appended and not synced may be lost, torn or flipped; what was synced stays",
+          "[sim]") {
+  const std::string tail(2000, 'x');
+  int lost = 0, changed = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    SimDisk disk(seed);
+    SimStorage storage(disk, "1");
+    REQUIRE(storage.make_dirs("/run"));
+    auto file = storage.open_append("/run/log");
+    REQUIRE(file);
+    REQUIRE((*file)->append(as_bytes("synced")));
+    REQUIRE((*file)->commit());
+    REQUIRE((*file)->append(as_bytes(tail)));
+    disk.lose_power(true);
+    const std::string text = text_of(storage, "/run/log");
+    REQUIRE(text.substr(0, 6) == "synced");
+    lost += text.size() < 6 + tail.size() ? 1 : 0;
+    changed += text.substr(6) != tail.substr(0, text.size() - 6) ? 1 : 0;
+  }
+  CHECK(lost > 50);
+  CHECK(changed > 30);
+}
+
+TEST_CASE("a full disk takes no bytes and a failed fsync makes nothing durable", "[sim]") {
+  SimDisk disk(1);
+  SimStorage storage(disk, "1");
+  REQUIRE(storage.make_dirs("/run"));
+  disk.faults.full = true;
+  const auto full = storage.write_file_atomic("/run/a", as_bytes("text"));
+  REQUIRE_FALSE(full);
+  CHECK(full.error().hint.find("space") != std::string::npos);
+  disk.faults = {.fsync_fails = true};
+  REQUIRE_FALSE(storage.write_file_atomic("/run/a", as_bytes("text")));
+  CHECK_FALSE(*storage.exists("/run/a"));
+  disk.faults = {};
+  CHECK(storage.write_file_atomic("/run/a", as_bytes("text")));
+  CHECK(*storage.list("/run") == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("of several that create a file exclusively one wins, and folders list what is in them",
+          "[sim]") {
+  SimDisk disk(1);
+  SimStorage first(disk, "1"), second(disk, "2");
+  REQUIRE(first.make_dirs("/run/deep"));
+  CHECK(*first.create_exclusive("/run/term-1", {}));
+  CHECK_FALSE(*second.create_exclusive("/run/term-1", {}));
+  CHECK(*second.list("/run") == std::vector<std::string>{"deep", "term-1"});
+  CHECK(second.list("/none").error().code == ErrorCode::kNoInput);
+  CHECK_FALSE(first.remove("/run"));
+  CHECK(first.remove("/run/deep"));
+  CHECK(first.remove("/run/deep"));
+}
+
+}  // namespace
+}  // namespace downpour::sim

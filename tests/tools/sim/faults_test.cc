@@ -1,0 +1,64 @@
+#include "tools/sim/faults.h"
+
+#include <algorithm>
+#include <array>
+
+#include <catch2/catch.hpp>
+
+namespace downpour::sim {
+namespace {
+
+TEST_CASE("a list of faults says how often each happens", "[sim]") {
+  const auto spec = parse_faults("kill-ps=10m,drop=1%,power=1h,tiny-queues");
+  REQUIRE(spec);
+  CHECK_FALSE(spec->swarm);
+  CHECK(spec->kinds.at(FaultKind::kKillPs).period_ns == 600 * kSecond);
+  CHECK(spec->kinds.at(FaultKind::kDrop).rate == 0.01);
+  const FaultPlan plan = make_plan(*spec, 1);
+  CHECK(plan.heal_ns == INT64_MAX);
+  CHECK(plan.drop == 0.01);
+  const auto kills = std::count_if(plan.events.begin(), plan.events.end(), [](const FaultEvent& e) {
+    return e.kind == FaultKind::kKillPs;
+  });
+  CHECK(kills > 100);  // a day has 144 times ten minutes
+  CHECK(kills < 190);
+  CHECK(std::is_sorted(plan.events.begin(), plan.events.end(),
+                       [](const auto& a, const auto& b) { return a.at_ns < b.at_ns; }));
+}
+
+TEST_CASE("what is no fault, or no number, is an error that names it", "[sim]") {
+  CHECK(parse_faults("kill-pz").error().what.find("kill-pz") != std::string::npos);
+  CHECK(parse_faults("kill-ps").has_value());
+  for (const char* text : {"kill-ps=10", "drop=200%", "drop=x", "tiny-queues=3"})
+    CHECK_FALSE(parse_faults(text));
+  CHECK(parse_faults("none")->empty());
+}
+
+TEST_CASE("chaos switches kinds on and off by the seed, and ends", "[sim]") {
+  const FaultSpec chaos = *parse_faults("chaos");
+  std::array<int, kFaultKinds> on{};
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const FaultPlan plan = make_plan(chaos, seed);
+    REQUIRE(plan.heal_ns < 60 * kSecond);
+    for (size_t k = 0; k < kFaultKinds; ++k) on[k] += plan.on[k] ? 1 : 0;
+    for (const FaultEvent& event : plan.events) REQUIRE(event.at_ns < plan.heal_ns);
+  }
+  for (const int n : on) {
+    CHECK(n > 20);
+    CHECK(n < 160);
+  }
+}
+
+TEST_CASE("a plan can be had without some kinds and with only some moments", "[sim]") {
+  const FaultSpec chaos = *parse_faults("chaos");
+  const FaultPlan plan = make_plan(chaos, 3);
+  REQUIRE(plan.events.size() > 3);
+  const FaultPlan less =
+      reduced(plan, {plan.events[0].kind, FaultKind::kDrop}, std::vector<uint32_t>{0, 1, 2});
+  CHECK(less.drop == 0);
+  CHECK(less.events.size() < 3);
+  for (const FaultEvent& event : less.events) CHECK(event.kind != plan.events[0].kind);
+}
+
+}  // namespace
+}  // namespace downpour::sim

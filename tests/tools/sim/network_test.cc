@@ -1,0 +1,128 @@
+#include "tools/sim/network.h"
+
+#include <catch2/catch.hpp>
+
+namespace downpour::sim {
+namespace {
+
+wire::Message message(uint32_t epochs) {
+  wire::Message m;
+  m.body = wire::Sealed{epochs};
+  return m;
+}
+
+/// A server and a client; what each received.
+struct Pair {
+  explicit Pair(uint64_t seed) : network(scheduler, seed) {
+    network.speed.jitter_ns = 10 * kMillisecond;
+    server = network.make_transport(1, [] {});
+    client = network.make_transport(2, [] {});
+    REQUIRE(server->bind("tcp://server:1"));
+    peer = *client->connect("tcp://server:1");
+  }
+  void run(int64_t for_ns) {
+    const int64_t until = scheduler.now_ns() + for_ns;
+    scheduler.at(until, [] {});
+    while (scheduler.now_ns() < until) {
+      scheduler.step();
+      const auto take = [](auto& into) {
+        return transport::Receiver{
+            .on_message =
+                [&into](transport::PortId, transport::PeerId from, wire::Message&& m) {
+                  into.emplace_back(from, std::get<wire::Sealed>(m.body).epochs);
+                },
+            .on_malformed = {}};
+      };
+      server->poll(0, 64, take(at_server));
+      client->poll(0, 64, take(at_client));
+    }
+  }
+  std::vector<uint32_t> numbers() const {
+    std::vector<uint32_t> out;
+    for (const auto& [from, number] : at_server) out.push_back(number);
+    return out;
+  }
+
+  Scheduler scheduler;
+  SimNetwork network;
+  std::unique_ptr<SimTransport> server, client;
+  transport::PeerId peer{};
+  std::vector<std::pair<transport::PeerId, uint32_t>> at_server, at_client;
+};
+
+TEST_CASE("a connection keeps the order of its messages, those from before it stood first",
+          "[sim]") {
+  Pair pair(1);
+  std::vector<uint32_t> sent;
+  for (uint32_t i = 0; i < 50; ++i) {
+    REQUIRE(pair.client->send(pair.peer, message(i)) == transport::SendStatus::kSent);
+    sent.push_back(i);
+    if (i == 20) pair.run(kMillisecond);
+  }
+  pair.run(kSecond);
+  CHECK(pair.numbers() == sent);
+}
+
+TEST_CASE("a connection that broke comes again as another peer; what was under way is lost",
+          "[sim]") {
+  Pair pair(2);
+  pair.run(kSecond);
+  REQUIRE(pair.client->send(pair.peer, message(1)) == transport::SendStatus::kSent);
+  pair.run(kSecond);
+  REQUIRE(pair.at_server.size() == 1);
+  const transport::PeerId first = pair.at_server[0].first;
+  REQUIRE(pair.client->send(pair.peer, message(2)) == transport::SendStatus::kSent);
+  pair.network.reset(1, 2);
+  CHECK(pair.server->send(first, message(9)) == transport::SendStatus::kGone);
+  REQUIRE(pair.client->send(pair.peer, message(3)) == transport::SendStatus::kSent);
+  pair.run(kSecond);
+  REQUIRE(pair.numbers() == std::vector<uint32_t>{1, 3});
+  CHECK(pair.at_server[1].first != first);
+}
+
+TEST_CASE("what is held arrives when it is let go, in order, one way only", "[sim]") {
+  Pair pair(3);
+  pair.run(kSecond);
+  REQUIRE(pair.client->send(pair.peer, message(1)) == transport::SendStatus::kSent);
+  pair.run(kSecond);
+  pair.network.hold(2, 1);
+  for (const uint32_t i : {2U, 3U})
+    REQUIRE(pair.client->send(pair.peer, message(i)) == transport::SendStatus::kSent);
+  REQUIRE(pair.server->send(pair.at_server[0].first, message(7)) == transport::SendStatus::kSent);
+  pair.run(kSecond);
+  CHECK(pair.numbers() == std::vector<uint32_t>{1});
+  CHECK(pair.at_client.size() == 1);
+  pair.network.let_go(2, 1, false);
+  pair.run(kSecond);
+  CHECK(pair.numbers() == std::vector<uint32_t>{1, 2, 3});
+}
+
+TEST_CASE("messages are lost and repeated as often as asked", "[sim]") {
+  Pair pair(4);
+  pair.run(kSecond);
+  pair.network.faults.drop = 0.2;
+  pair.network.faults.duplicate = 0.2;
+  for (uint32_t i = 0; i < 500; ++i) {
+    REQUIRE(pair.client->send(pair.peer, message(i)) == transport::SendStatus::kSent);
+    pair.run(20 * kMillisecond);
+  }
+  pair.run(5 * kSecond);
+  const NetworkCounts& counts = pair.network.counts();
+  CHECK(counts.dropped > 60);
+  CHECK(counts.duplicated > 60);
+  CHECK(pair.at_server.size() == 500 - counts.dropped + counts.duplicated);
+}
+
+TEST_CASE("a queue that is full takes no more until it has been read", "[sim]") {
+  Pair pair(5);
+  pair.run(kSecond);
+  pair.network.faults.queue_messages_max = 8;
+  for (uint32_t i = 0; i < 8; ++i)
+    REQUIRE(pair.client->send(pair.peer, message(i)) == transport::SendStatus::kSent);
+  CHECK(pair.client->send(pair.peer, message(8)) == transport::SendStatus::kFull);
+  pair.run(kSecond);
+  CHECK(pair.client->send(pair.peer, message(8)) == transport::SendStatus::kSent);
+}
+
+}  // namespace
+}  // namespace downpour::sim

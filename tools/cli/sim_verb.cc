@@ -1,0 +1,339 @@
+// sim: a job on a simulated cluster, with whatever goes wrong.
+#include <charconv>
+#include <chrono>
+#include <fstream>
+#include <memory>
+
+#include "chief/runtime/job_setup.h"
+#include "shared/base/error_text.h"
+#include "shared/env/process.h"
+#include "tools/cli/run.h"
+#include "tools/cli/verbs.h"
+#include "tools/sim/simulator.h"
+
+namespace downpour::tools {
+namespace {
+
+struct SimFlags {
+  CommonFlags common;
+  std::string job;
+  bool counter = false;
+  uint64_t seed = 1;
+  std::string seeds;
+  std::string faults = "none";
+  std::string trace;
+  std::string without;
+  std::string moments;
+  uint32_t ps = 0, workers = 0;
+  double batch_ms = 0;
+  double limit_s = 0;
+  bool fresh = false;
+  bool no_shrink = false;
+  uint64_t failures = 3;
+};
+
+constexpr uint32_t kShrinkRuns = 200;
+constexpr uint64_t kHashEvery = 100;  // each so many seeds one is run twice
+
+Result<std::pair<uint64_t, uint64_t>> seed_range(const SimFlags& flags) {
+  if (flags.seeds.empty()) return std::pair(flags.seed, flags.seed);
+  const size_t dots = flags.seeds.find("..");
+  uint64_t first = 0, last = 0;
+  const char* begin = flags.seeds.data();
+  const char* end = begin + flags.seeds.size();
+  if (dots != std::string::npos &&
+      std::from_chars(begin, begin + dots, first).ptr == begin + dots &&
+      std::from_chars(begin + dots + 2, end, last).ptr == end && first <= last) {
+    return std::pair(first, last);
+  }
+  return Error{ErrorCode::kUsage, str("--seeds wants FIRST..LAST, not `", flags.seeds, "`"), "",
+               "for example --seeds 1..1000", ""};
+}
+
+template <typename Visit>
+void for_each_item(std::string_view list, Visit&& visit) {
+  while (!list.empty()) {
+    const size_t comma = list.find(',');
+    visit(list.substr(0, comma));
+    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
+  }
+}
+
+Result<sim::Selection> selection_of(const SimFlags& flags) {
+  sim::Selection selection;
+  std::string unknown;
+  for_each_item(flags.without, [&](std::string_view name) {
+    if (const auto kind = sim::parse_fault(name)) {
+      selection.without.push_back(*kind);
+    } else {
+      unknown = name;
+    }
+  });
+  if (!unknown.empty())
+    return Error{ErrorCode::kUsage, str("--without: there is no fault `", unknown, "`")};
+  if (flags.moments.empty()) return selection;
+  selection.moments.emplace();
+  for_each_item(flags.moments, [&](std::string_view text) {
+    uint32_t moment = 0;
+    if (std::from_chars(text.data(), text.data() + text.size(), moment).ptr ==
+        text.data() + text.size())
+      selection.moments->push_back(moment);
+  });
+  return selection;
+}
+
+std::string replay_command(const SimFlags& flags, uint64_t seed, const sim::Selection& selection) {
+  std::string command = "downpour sim";
+  if (!flags.job.empty()) command += " " + flags.job;
+  if (flags.counter) command += " --counter";
+  command += str(" --seed ", seed, " --faults ", flags.faults, " --ps ", flags.ps, " --workers ",
+                 flags.workers);
+  std::string names;
+  for (const sim::FaultKind kind : selection.without)
+    names += str(names.empty() ? "" : ",", sim::fault_name(kind));
+  if (!names.empty()) command += " --without " + names;
+  if (selection.moments) {
+    std::string moments;
+    for (const uint32_t moment : *selection.moments)
+      moments += str(moments.empty() ? "" : ",", moment);
+    command += " --moments " + (moments.empty() ? std::string("none") : moments);
+  }
+  return command;
+}
+
+/// The seed again with a trace, and with as few faults as still break it.
+void explain_failure(const sim::Simulator& simulator, const SimFlags& flags, uint64_t seed,
+                     const sim::Outcome& outcome, const sim::Selection& given) {
+  std::fprintf(stderr, "seed %llu: %s\n", static_cast<unsigned long long>(seed),
+               outcome.violation.c_str());
+  sim::Selection selection = given;
+  if (!flags.no_shrink) selection = simulator.shrink(seed, outcome.violation, kShrinkRuns);
+  sim::Trace trace(!flags.trace.empty());
+  const sim::Outcome again = simulator.run(seed, {.selection = selection, .trace = &trace});
+  for (const std::string& line : trace.tail()) std::fprintf(stderr, "  %s\n", line.c_str());
+  std::fprintf(stderr, "broken: %s\nreplay: %s\n", again.violation.c_str(),
+               replay_command(flags, seed, selection).c_str());
+  if (!flags.trace.empty()) std::ofstream(flags.trace) << trace.json();
+}
+
+/// What must have happened in at least one of a hundred seeds, or they prove nothing.
+std::vector<std::string> wanted_counts(const sim::FaultSpec& faults) {
+  std::vector<std::string> wanted = {"part repeated", "gap", "wrong view", "lease repeated",
+                                     "round void"};
+  for (const auto& [kind, setting] : faults.kinds) wanted.emplace_back(sim::fault_name(kind));
+  return wanted;
+}
+
+int run_many(const sim::Simulator& simulator, const SimFlags& flags, const sim::FaultSpec& faults,
+             uint64_t first, uint64_t last, const sim::Selection& selection) {
+  std::map<std::string, uint64_t> seeds_with;
+  const auto begin = std::chrono::steady_clock::now();
+  uint64_t failed = 0;
+  double virtual_s = 0;
+  uint64_t steps = 0;
+  uint64_t ran = 0;
+  for (uint64_t seed = first; seed <= last; ++seed) {
+    ++ran;
+    const sim::Outcome outcome = simulator.run(seed, {.selection = selection});
+    virtual_s += double(outcome.virtual_ns) / 1e9;
+    steps += outcome.steps;
+    for (const auto& [name, n] : outcome.counts) ++seeds_with[name];
+    if (!outcome.violation.empty()) {
+      ++failed;
+      explain_failure(simulator, flags, seed, outcome, selection);
+      if (failed >= flags.failures) break;
+      continue;
+    }
+    if (seed % kHashEvery == 0 &&
+        simulator.run(seed, {.selection = selection}).hash != outcome.hash) {
+      std::fprintf(stderr, "seed %llu: two runs of it differ\n",
+                   static_cast<unsigned long long>(seed));
+      ++failed;
+    }
+  }
+  const double wall_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seeds = double(ran);
+  std::printf(
+      "%.0f seeds, %llu with a violation; %.1f seeds/s; %.1f virtual s and %.0f events a seed\n",
+      seeds, static_cast<unsigned long long>(failed), seeds / wall_s, virtual_s / seeds,
+      double(steps) / seeds);
+  for (const auto& [name, n] : seeds_with)
+    std::printf("  %-36s in %5.1f %% of seeds\n", name.c_str(), 100.0 * double(n) / seeds);
+  bool vacuous = false;
+  if (faults.swarm && seeds >= 100 && failed == 0) {
+    for (const std::string& name : wanted_counts(faults)) {
+      if (double(seeds_with[name]) >= seeds / 100) continue;
+      vacuous = true;
+      std::fprintf(stderr, "vacuous: `%s` happened in %llu of %.0f seeds\n", name.c_str(),
+                   static_cast<unsigned long long>(seeds_with[name]), seeds);
+    }
+  }
+  return failed > 0 || vacuous ? exit_code(ErrorCode::kBug) : 0;
+}
+
+void print_summary(const sim::Outcome& outcome) {
+  std::printf("simulated %.3f s of cluster time in %llu events, hash %016llx\n",
+              double(outcome.virtual_ns) / 1e9, static_cast<unsigned long long>(outcome.steps),
+              static_cast<unsigned long long>(outcome.hash));
+  if (!outcome.counts.empty()) std::printf("what happened:\n");
+  for (const auto& [name, n] : outcome.counts)
+    std::printf("  %-36s %8llu times\n", name.c_str(), static_cast<unsigned long long>(n));
+  if (!outcome.finish) return;
+  const chief::JobSummary& s = outcome.finish->summary;
+  uint64_t applied = 0, had_it = 0, gaps = 0;
+  for (const chief::EpochAccount& epoch : s.epochs) applied += epoch.counts.applied;
+  had_it = s.had_it;
+  gaps = s.gaps;
+  std::printf(
+      "%llu records applied, %llu computed; %llu parts repeated, %llu gaps; %u leases repeated, %u "
+      "workers lost\n",
+      static_cast<unsigned long long>(applied), static_cast<unsigned long long>(s.records),
+      static_cast<unsigned long long>(had_it), static_cast<unsigned long long>(gaps),
+      s.attempts_repeated, s.workers_lost);
+  std::printf("%.0f records/s of cluster time\n",
+              double(applied) / (double(outcome.virtual_ns) / 1e9));
+}
+
+/// One seed. Where nothing goes wrong it trains for good: the run folder is the job's own.
+int run_one(const sim::Simulator& simulator, const SimFlags& flags, const sim::FaultSpec& faults,
+            const sim::Selection& selection) {
+  PosixStorage posix;
+  sim::Trace trace(true);
+  const chief::ConsoleOptions console_flags = console_options(flags.common);
+  chief::Console console(console_flags, simulator.plan().job);
+  sim::Simulator::RunOptions options{.selection = selection,
+                                     .trace = flags.trace.empty() ? nullptr : &trace,
+                                     .fresh = flags.fresh};
+  if (faults.empty() && !flags.counter) options.storage = &posix;
+  if (!flags.counter) {
+    options.console = &console;
+    chief::StartInfo info;
+    info.run_dir = simulator.plan().job.run_dir;
+    info.cluster =
+        str("simulated: ", flags.ps, " ps + ", flags.workers, " workers, seed ", flags.seed);
+    for (const plan::FileInfo& file : simulator.plan().train_files) info.train_bytes += file.bytes;
+    info.train_files = uint32_t(simulator.plan().train_files.size());
+    info.shards = simulator.plan().shards;
+    console.start(info);
+  }
+  const sim::Outcome outcome = simulator.run(flags.seed, options);
+  if (!flags.trace.empty()) std::ofstream(flags.trace) << trace.json();
+  if (!outcome.violation.empty()) {
+    if (faults.empty())
+      std::fprintf(stderr, "%s\n", outcome.violation.c_str());
+    else
+      explain_failure(simulator, flags, flags.seed, outcome, selection);
+    return exit_code(ErrorCode::kBug);
+  }
+  if (options.console != nullptr && outcome.finish)
+    console.finish(*outcome.finish, simulator.plan().job.run_dir, flags.job);
+  print_summary(outcome);
+  return 0;
+}
+
+int simulate(SimFlags flags) {
+  const chief::ConsoleOptions console = console_options(flags.common);
+  const auto faults = sim::parse_faults(flags.faults);
+  if (!faults) return report(faults.error(), console);
+  const auto range = seed_range(flags);
+  if (!range) return report(range.error(), console);
+  const auto selection = selection_of(flags);
+  if (!selection) return report(selection.error(), console);
+  sim::SimulatorOptions options;
+  options.faults = *faults;
+  options.counter = flags.counter;
+  if (flags.counter) {
+    auto job = sim::make_counter_job({});
+    if (!job) return report(job.error(), console);
+    options.job = std::move(*job);
+  } else {
+    const auto overrides = overrides_of(flags.common);
+    if (!overrides) return report(overrides.error(), console);
+    if (flags.job.empty())
+      return report(
+          Error{ErrorCode::kUsage, "a job or --counter is needed", "", "downpour sim --help", ""},
+          console);
+    auto given = chief::load_given_job(flags.job, *overrides);
+    if (!given) return report(given.error(), console);
+    options.job = std::move(given->loaded.job);
+  }
+  if (flags.ps == 0) flags.ps = flags.counter ? 4 : options.job.cluster.ps;
+  if (flags.workers == 0) flags.workers = flags.counter ? 8 : options.job.cluster.workers;
+  options.ps = flags.ps;
+  options.workers = flags.workers;
+  if (flags.batch_ms > 0) options.batch_ns = int64_t(flags.batch_ms * 1e6);
+  if (flags.limit_s > 0) options.limit_ns = int64_t(flags.limit_s * 1e9);
+  auto simulator = sim::Simulator::make(std::move(options));
+  if (!simulator) return report(simulator.error(), console);
+  if (range->first != range->second)
+    return run_many(*simulator, flags, *faults, range->first, range->second, *selection);
+  flags.seed = range->first;
+  return run_one(*simulator, flags, *faults, *selection);
+}
+
+}  // namespace
+
+void add_sim(CLI::App& app, int& status) {
+  auto flags = std::make_shared<SimFlags>();
+  CLI::App* verb =
+      app.add_subcommand("sim", "Train a job on a simulated cluster, with whatever goes wrong");
+  verb->option_defaults()->always_capture_default();
+  verb->add_option("job", flags->job, "A job (.toml) or a data file")->default_str("");
+  verb->add_flag("--counter", flags->counter,
+                 "The built-in counter model, whose weights must be the number of epochs")
+      ->group("Simulation");
+  verb->add_option("--seed", flags->seed, "Decides everything; the same seed is the same run")
+      ->group("Simulation");
+  verb->add_option("--seeds", flags->seeds,
+                   "Many seeds, FIRST..LAST; what fails is shrunk and told")
+      ->default_str("")
+      ->group("Simulation");
+  verb->add_option("--faults", flags->faults,
+                   "none, light, chaos, or a list: kill-ps=10m,drop=1%,power=1h,tiny-queues")
+      ->group("Simulation");
+  verb->add_option("--ps", flags->ps, "Parameter servers (0: as the job says; counter: 4)")
+      ->group("Simulation");
+  verb->add_option("--workers", flags->workers, "Workers (0: as the job says; counter: 8)")
+      ->group("Simulation");
+  verb->add_option("--batch-ms", flags->batch_ms,
+                   "Milliseconds in which a worker computes a batch (0: chosen)")
+      ->group("Simulation");
+  verb->add_option("--limit", flags->limit_s,
+                   "Seconds of cluster time within which the job must end (0: none)")
+      ->group("Simulation");
+  verb->add_option("--trace", flags->trace, "Writes what happened for Perfetto or chrome://tracing")
+      ->default_str("")
+      ->group("Simulation");
+  verb->add_option("--without", flags->without, "Kinds of faults to leave out")
+      ->default_str("")
+      ->group("Replay");
+  verb->add_option("--moments", flags->moments,
+                   "Only these of the seed's faults that happen at a moment")
+      ->default_str("")
+      ->group("Replay");
+  verb->add_flag("--no-shrink", flags->no_shrink, "Tell a failure with all its faults")
+      ->group("Replay");
+  verb->add_option("--failures", flags->failures, "Ends a run of many seeds after so many failures")
+      ->group("Replay");
+  verb->add_flag("--fresh", flags->fresh,
+                 "Begin anew: removes what the run folder holds (without faults)")
+      ->group("Job");
+  verb->add_option("--set", flags->common.set, "Override any key of the job")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->group("Job");
+  add_output_flags(*verb, flags->common);
+  verb->footer(
+      "Examples:\n"
+      "  downpour sim job.toml --workers 8 --ps 4                         trains in virtual time, "
+      "leaves a model\n"
+      "  downpour sim job.toml --workers 8 --ps 4 --faults kill-ps=10m    what if a ps dies every "
+      "ten minutes\n"
+      "  downpour sim job.toml --seed 7 --faults chaos --trace out.json   what can go wrong does\n"
+      "  downpour sim --counter --seeds 1..1000 --faults chaos            is anything lost or "
+      "doubled");
+  verb->callback([flags, &status] { status = simulate(*flags); });
+}
+
+}  // namespace downpour::tools

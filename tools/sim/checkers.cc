@@ -1,0 +1,292 @@
+#include "tools/sim/checkers.h"
+
+#include <cmath>
+
+#include "shared/checkpoint/manifest.h"
+#include "shared/checkpoint/partition_reader.h"
+#include "shared/checkpoint/paths.h"
+
+namespace downpour::sim {
+namespace {
+
+constexpr int64_t kFullCheckEveryNs = 500 * kMillisecond;
+
+/// Whether a partition holds a batch of its records.
+bool holds(const ps::Partitions& partitions, PartitionId p, BatchId batch) {
+  if (batch.epoch < partitions.sealed(p)) return true;
+  return partitions.watermarks().watermark(batch.shard_id(), p) > batch.batch;
+}
+
+uint64_t applied_of(const std::vector<checkpoint::TableImage>& tables) {
+  double sum = 0;
+  for (const checkpoint::TableImage& table : tables) {
+    for (const std::vector<float>& rows : table.members) {
+      for (const float value : rows) sum += double(value);
+    }
+  }
+  return uint64_t(sum);
+}
+
+}  // namespace
+
+Checkers::Checkers(World& world, const CounterOracle* oracle) : world_(world), oracle_(oracle) {
+  world.on_message = [this](Process& from, Process& to, const wire::Message& m) {
+    on_message(from, to, m);
+  };
+  world.on_turn = [this](Process& process) { on_turn(process); };
+  world.on_event = [this](const Process& chief, const std::string& line) { on_event(chief, line); };
+  world.on_end = [this](const chief::Finish& finish) { on_end(finish); };
+  if (oracle != nullptr) floor_.assign(oracle->by_partition().size(), 0);
+}
+
+// ---- what is seen of messages: the "sometimes" counters
+
+void Checkers::on_message(Process&, Process& to, const wire::Message& message) {
+  if (const auto* push = std::get_if<wire::Push>(&message.body)) {
+    touched_[to.number()].push_back(push->batch);
+  } else if (const auto* reply = std::get_if<wire::PushReply>(&message.body)) {
+    for (const wire::PartReply& part : reply->others) {
+      if (part.status == wire::PartStatus::kHadIt) world_.count("part repeated");
+      if (part.status == wire::PartStatus::kGap) world_.count("gap");
+      if (part.status == wire::PartStatus::kNotMine) world_.count("wrong view");
+      if (part.status == wire::PartStatus::kUnknownPull) world_.count("unknown pull");
+    }
+  } else if (const auto* pulled = std::get_if<wire::PullReply>(&message.body)) {
+    if (pulled->status == wire::PullStatus::kWrongView) world_.count("wrong view");
+  } else if (const auto* grant = std::get_if<wire::LeaseGrant>(&message.body)) {
+    for (const wire::Lease& lease : grant->leases) {
+      if (lease.attempt > 1) world_.count("lease repeated");
+    }
+  }
+}
+
+void Checkers::on_event(const Process&, const std::string& line) {
+  const size_t begin = line.find("\"event\":\"");
+  if (begin == std::string::npos) return;
+  const size_t at = begin + 9;
+  const std::string name = line.substr(at, line.find('"', at) - at);
+  // A round is void where ownership changed before it was through; some say so, others are just
+  // begun anew.
+  if (name == "round_void" || (name == "round" && round_open_ && ownership_changed_))
+    world_.count("round void");
+  if (name == "round") round_open_ = true;
+  if (name == "round" || name == "start") ownership_changed_ = false;
+  if (name == "complete" || name == "round_lacking" || name == "start") round_open_ = false;
+  if (name == "ps_lost" || name == "view") ownership_changed_ = true;
+  if (name == "round_lacking") world_.count("round lacking");
+  if (name == "published") {
+    world_.count("checkpoint");
+    read_published();
+  }
+  world_.trace(0, "event " + line.substr(0, line.find('\n')));
+}
+
+// ---- after each turn
+
+void Checkers::on_turn(Process& process) {
+  if (const worker::WorkerNode* worker = process.worker())
+    return check_view(process, worker->core().view());
+  if (process.ps() == nullptr || process.ps()->core() == nullptr) return;
+  const ps::PsCore& core = *process.ps()->core();
+  const auto known = views_.find(process.number());
+  const bool moved = known == views_.end() || known->second != core.view().id;
+  check_view(process, core.view().id);
+  if (moved) check_owners(process);
+  if (oracle_ == nullptr) return;
+  const auto touched = touched_.find(process.number());
+  if (touched != touched_.end()) {
+    for (const BatchId batch : touched->second) check_batch(process, batch);
+    touched->second.clear();
+  }
+  int64_t& checked = checked_ns_[process.number()];
+  const int64_t now = world_.scheduler().now_ns();
+  if (!moved && now - checked < kFullCheckEveryNs) return;
+  checked = now;
+  check_values(process);
+  check_floor(process);
+}
+
+void Checkers::check_entry(const Process& ps, const CounterOracle::Entry& entry, float weight) {
+  const ps::Partitions& partitions = ps.ps()->core()->partitions();
+  uint32_t expected = 0;
+  for (const BatchId batch : entry.batches)
+    expected += holds(partitions, entry.partition, batch) ? 1 : 0;
+  if (weight == float(expected)) return;
+  std::string where;
+  for (const BatchId batch : entry.batches) {
+    where += str(" ", batch, " (watermark ",
+                 partitions.watermarks().watermark(batch.shard_id(), entry.partition), ")");
+  }
+  world_.violated(str("I1: at ", ps.name(), " partition ", entry.partition,
+                      " has applied the record of key ", entry.key, " ", weight,
+                      " times, its watermarks and ", partitions.sealed(entry.partition),
+                      " sealed epochs say ", expected, "; its batches:", where));
+}
+
+void Checkers::check_values(const Process& ps) {
+  const ps::Partitions& partitions = ps.ps()->core()->partitions();
+  std::vector<uint64_t> keys;
+  std::vector<float> weights;
+  for (uint32_t p = 0; p < partitions.count(); ++p) {
+    if (!partitions.owns(PartitionId(p))) continue;
+    const auto& entries = oracle_->by_partition()[p];
+    keys.clear();
+    for (const CounterOracle::Entry& entry : entries) keys.push_back(entry.key);
+    weights.assign(keys.size(), 0);
+    partitions.table(TableId{0}).pull(keys.data(), keys.size(), weights.data(), nullptr);
+    for (size_t i = 0; i < entries.size(); ++i) check_entry(ps, entries[i], weights[i]);
+  }
+}
+
+void Checkers::check_batch(const Process& ps, BatchId batch) {
+  const ps::Partitions& partitions = ps.ps()->core()->partitions();
+  for (const uint64_t key : oracle_->keys(batch)) {
+    const CounterOracle::Entry* entry = oracle_->find(key);
+    if (entry == nullptr || !partitions.owns(entry->partition)) continue;
+    float weight = 0;
+    partitions.table(TableId{0}).pull(&key, 1, &weight, nullptr);
+    check_entry(ps, *entry, weight);
+  }
+}
+
+void Checkers::check_floor(const Process& ps) {
+  if (world_.spec().faults.on[size_t(FaultKind::kFlip)]) return;
+  const ps::PsCore& core = *ps.ps()->core();
+  const ps::Partitions& partitions = core.partitions();
+  for (uint32_t p = 0; p < partitions.count(); ++p) {
+    const auto id = PartitionId(p);
+    // Only who owns it under a view that it knows: a zombie may be behind, what is being taken up
+    // is not yet there.
+    if (!partitions.owns(id) || partitions.since(id) > core.view().id ||
+        core.view().id < views_latest())
+      continue;
+    uint64_t applied = 0;
+    for (const CounterOracle::Entry& entry : oracle_->by_partition()[p]) {
+      for (const BatchId batch : entry.batches) applied += holds(partitions, id, batch) ? 1 : 0;
+    }
+    if (applied >= floor_[p]) continue;
+    return world_.violated(str("I4: at ", ps.name(), " partition ", p, " holds ", applied,
+                               " applied records, checkpoint ", published_, " held ", floor_[p]));
+  }
+}
+
+ViewId Checkers::views_latest() const {
+  ViewId latest;
+  for (const auto& [number, view] : views_) latest = std::max(latest, view);
+  return latest;
+}
+
+void Checkers::check_view(const Process& process, ViewId view) {
+  ViewId& known = views_[process.number()];
+  if (view < known)
+    world_.violated(str("I5: ", process.name(), " went from view ", known, " back to ", view));
+  known = view;
+}
+
+void Checkers::check_owners(const Process& ps) {
+  const ps::PsCore& core = *ps.ps()->core();
+  const ps::Partitions& partitions = core.partitions();
+  for (uint32_t p = 0; p < partitions.count(); ++p) {
+    if (!partitions.owns(PartitionId(p))) continue;
+    const ViewId since = partitions.since(PartitionId(p));
+    if (since > core.view().id) continue;  // taken up, not yet published
+    const auto [at, fresh] = owners_.try_emplace({p, since}, ps.number());
+    if (fresh || at->second == ps.number()) continue;
+    // Moved and taken again under one since would be two owners that workers can not tell apart.
+    const auto other = world_.processes().find(at->second);
+    if (other == world_.processes().end() || other->second->ps() == nullptr ||
+        other->second->ps()->core() == nullptr)
+      continue;
+    const ps::Partitions& others = other->second->ps()->core()->partitions();
+    if (!others.owns(PartitionId(p)) || others.since(PartitionId(p)) != since) continue;
+    world_.violated(str("I5: ", ps.name(), " and ", other->second->name(), " both own partition ",
+                        p, " since ", since));
+  }
+}
+
+// ---- checkpoints and the end
+
+void Checkers::read_published() {
+  if (oracle_ == nullptr || world_.spec().storage != nullptr) return;
+  const chief::RunPlan& plan = *world_.spec().plan;
+  SimStorage storage(world_.disk(), "checker");
+  const auto manifest = checkpoint::load_latest(storage, plan.job.run_dir, nullptr);
+  if (!manifest)
+    return world_.violated(
+        str("I7: a checkpoint was published and can not be read: ", manifest.error().what));
+  if (manifest->id < published_) {
+    return world_.violated(str("I7: checkpoint ", published_,
+                               " was published, the newest whole one is ", manifest->id));
+  }
+  published_ = manifest->id;
+  const std::string folder = checkpoint::checkpoint_folder(plan.job.run_dir, manifest->id);
+  for (const wire::ImageRef& ref : manifest->images) {
+    const auto image = checkpoint::read_image(storage, folder, ref, plan.tables);
+    if (!image)
+      return world_.violated(str("I7: ", image.error().what, " (", image.error().where, ")"));
+    const uint64_t applied = applied_of(image->tables);
+    uint64_t& floor = floor_[raw(ref.partition)];
+    if (applied < floor) {
+      return world_.violated(str("I4: checkpoint ", manifest->id, " holds ", applied,
+                                 " applied records of partition ", ref.partition,
+                                 ", an older one held ", floor));
+    }
+    floor = applied;
+  }
+}
+
+void Checkers::on_end(const chief::Finish& finish) {
+  check_account(finish);
+  if (oracle_ != nullptr && world_.spec().storage == nullptr) check_model();
+}
+
+void Checkers::check_account(const chief::Finish& finish) {
+  const Job& job = world_.spec().plan->job;
+  const auto& epochs = finish.summary.epochs;
+  if (epochs.size() != job.train.epochs) {
+    return world_.violated(str("I2: ", epochs.size(), " epochs have an account, ", job.train.epochs,
+                               " were asked for"));
+  }
+  for (const chief::EpochAccount& epoch : epochs) {
+    const wire::ShardCounts& c = epoch.counts;
+    const uint64_t sum = c.applied + c.filtered + c.skipped + c.dropped + c.quarantined;
+    if (c.read != sum)
+      world_.violated(str("I2: of epoch ", epoch.epoch, " ", c.read, " records were read and ", sum,
+                          " accounted for"));
+    if (oracle_ != nullptr && (c.read != oracle_->records() || c.applied != oracle_->records())) {
+      world_.violated(str("I2: epoch ", epoch.epoch, " has read ", c.read, " and applied ",
+                          c.applied, " records of ", oracle_->records()));
+    }
+    if (c.read != epochs.front().counts.read)
+      world_.violated(str("I2: epochs 0 and ", epoch.epoch, " differ in their records"));
+  }
+}
+
+void Checkers::check_model() {
+  const chief::RunPlan& plan = *world_.spec().plan;
+  SimStorage storage(world_.disk(), "checker");
+  const auto manifest = checkpoint::load_latest(storage, plan.job.run_dir, nullptr);
+  if (!manifest)
+    return world_.violated(
+        str("I7: the job has ended and no checkpoint can be read: ", manifest.error().what));
+  const std::string folder = checkpoint::checkpoint_folder(plan.job.run_dir, manifest->id);
+  uint64_t weights = 0;
+  for (const wire::ImageRef& ref : manifest->images) {
+    const auto image = checkpoint::read_image(storage, folder, ref, plan.tables);
+    if (!image)
+      return world_.violated(str("I8: ", image.error().what, " (", image.error().where, ")"));
+    for (const checkpoint::TableImage& table : image->tables) {
+      for (size_t i = 0; i < table.keys.size(); ++i) {
+        ++weights;
+        if (table.members[0][i] == float(oracle_->epochs())) continue;
+        return world_.violated(str("I1: in the end the weight of key ", table.keys[i], " is ",
+                                   table.members[0][i], ", not ", oracle_->epochs()));
+      }
+    }
+  }
+  if (weights != oracle_->records())
+    world_.violated(
+        str("I1: in the end there are ", weights, " weights of ", oracle_->records(), " records"));
+}
+
+}  // namespace downpour::sim

@@ -1,0 +1,125 @@
+// A file system in memory that fails as real ones do: what was not synced may be lost, in part or
+// in whole, writes may be torn, the disk may be full, slow or answer EIO.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "shared/base/rng.h"
+#include "shared/base/units.h"
+#include "shared/env/storage.h"
+
+namespace downpour::sim {
+
+/// What the disk does to everybody who uses it now.
+struct DiskFaults {
+  bool full = false;            // writes answer ENOSPC
+  bool fsync_fails = false;     // fsync answers EIO, and what it was asked to keep may be lost
+  bool late_manifests = false;  // a manifest takes a second
+  uint32_t slow = 1;            // everything takes this many times as long
+};
+
+/// How fast it is.
+struct DiskSpeed {
+  int64_t operation_ns = 20 * kMicrosecond;
+  int64_t fsync_ns = kMillisecond;
+  double bytes_per_s = 1e9;
+};
+
+struct DiskCounts {
+  uint64_t writes = 0, fsyncs = 0, lost_writes = 0, torn_writes = 0, flipped_bits = 0;
+  uint64_t enospc = 0, eio = 0;
+};
+
+/// The disk that all nodes of a cluster share. Folders and names are as durable as their last
+/// fsync.
+class SimDisk {
+ public:
+  explicit SimDisk(uint64_t seed) : rng_(seed) {}
+
+  DiskFaults faults;
+  DiskSpeed speed;
+  const DiskCounts& counts() const { return counts_; }
+
+  /// The machine stops: an arbitrary subset of what was not synced survives, sectors may be torn,
+  /// with `flip` a bit of an unsynced sector that survives may be another one.
+  void lose_power(bool flip);
+  /// Flips one bit of one synced file whose path passes the filter; returns its path, empty where
+  /// there is none.
+  std::string flip_bit(const std::function<bool(const std::string&)>& filter);
+  /// Paths of all files, ascending.
+  std::vector<std::string> files() const;
+
+ private:
+  friend class SimStorage;
+  friend class SimOutputFile;
+  struct Inode {
+    std::vector<uint8_t> bytes;
+    uint64_t synced_bytes = 0;
+  };
+  using InodePtr = std::shared_ptr<Inode>;
+  /// A name that changed and was not synced: what it named before.
+  struct Renaming {
+    std::string path;
+    InodePtr before, after;  // null: no such name
+  };
+  void put(const std::string& path, InodePtr inode);
+  void sync_folder(const std::string& folder);
+
+  Rng rng_;
+  DiskCounts counts_;
+  std::map<std::string, InodePtr> names_;
+  std::set<std::string> folders_;
+  std::vector<Renaming> renamings_;  // in order
+};
+
+/// The disk as one process uses it.
+class SimStorage final : public Storage {
+ public:
+  SimStorage(SimDisk& disk, std::string process) : disk_(disk), process_(std::move(process)) {}
+
+  Result<Bytes> read_file(const std::string& path, uint64_t bytes_max) override;
+  Result<Bytes> read_range(const std::string& path, uint64_t offset, uint64_t bytes) override;
+  Result<uint64_t> file_bytes(const std::string& path) override;
+  Result<bool> exists(const std::string& path) override;
+  Result<std::vector<std::string>> list(const std::string& folder) override;
+  Result<std::unique_ptr<OutputFile>> create(const std::string& path) override;
+  Result<bool> create_exclusive(const std::string& path, std::span<const uint8_t> bytes) override;
+  Result<std::unique_ptr<OutputFile>> open_append(const std::string& path) override;
+  Result<void> make_dirs(const std::string& folder) override;
+  Result<void> remove(const std::string& path) override;
+
+  /// What the operations since the last call took.
+  int64_t take_cost_ns() { return std::exchange(cost_ns_, 0); }
+  /// The process ends at its `operations`-th change of the disk from now on, before it is done;
+  /// then `die` is called.
+  void die_at(uint64_t operations, std::function<void()> die) {
+    left_ = operations;
+    die_ = std::move(die);
+  }
+  /// Called with each line's bytes that is appended to a file of open_append().
+  std::function<void(std::span<const uint8_t>)> on_append;
+
+ private:
+  friend class SimOutputFile;
+  /// Every change of the disk asks first. `bytes` are to be written.
+  Result<void> change(const char* operation, const std::string& path, uint64_t bytes);
+  Result<void> fsync(const char* operation, const std::string& path, SimDisk::Inode* inode);
+  Result<SimDisk::InodePtr> find(const std::string& path);
+  void pay(uint64_t bytes);
+
+  SimDisk& disk_;
+  std::string process_;
+  int64_t cost_ns_ = 0;
+  uint64_t left_ = 0;  // 0: no end planned
+  bool dead_ = false;
+  std::function<void()> die_;
+  uint64_t temporaries_ = 0;
+};
+
+}  // namespace downpour::sim

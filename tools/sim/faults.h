@@ -1,0 +1,97 @@
+// Faults: what goes wrong in a simulated run, drawn from its seed beforehand, so that a run can be
+// repeated with some of them left out.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shared/base/result.h"
+#include "shared/base/units.h"
+
+namespace downpour::sim {
+
+enum class FaultKind : uint8_t {
+  // chances per message
+  kDrop,
+  kDuplicate,
+  kDelay,
+  // moments
+  kKillWorker,
+  kKillPs,
+  kKillChief,
+  kPauseWorker,
+  kPausePs,
+  kPauseChief,
+  kZombieWorker,  // paused, its replacement begun, both run in the end
+  kZombiePs,
+  kZombieChief,
+  kPartition,  // nothing between two processes
+  kOneWay,     // nothing from one to the other
+  kClog,       // a process's connections stop one by one, and go on in random order
+  kReset,      // connections break
+  kClock,      // the clock of a process jumps
+  kStraggler,  // a worker computes ten times as long from now on
+  kSlowDisk,
+  kFullDisk,
+  kFsync,        // fsync answers EIO
+  kKillInWrite,  // a process ends at one of its next changes of the disk
+  kKillInPhase,  // a process ends as a message of some kind arrives
+  kPower,        // everything ends at once, unsynced writes are lost or torn
+  kFlip,         // one bit of a checkpoint that is not the newest
+  // for the whole run
+  kTinyQueues,     // eight messages fit a connection
+  kEarlyTimeouts,  // members and leases are given up after a fraction of their time
+  kLostLease,      // grants and revocations of leases get lost
+  kLostView,       // views get lost
+  kLateManifest,   // manifests take a second to write
+  kCount
+};
+constexpr size_t kFaultKinds = size_t(FaultKind::kCount);
+
+std::string_view fault_name(FaultKind kind);
+std::optional<FaultKind> parse_fault(std::string_view name);
+bool is_rate(FaultKind kind);    // a chance per message
+bool is_moment(FaultKind kind);  // happens at times; else: for the whole run
+
+/// What the user asked for. Empty: nothing goes wrong.
+struct FaultSpec {
+  struct Setting {
+    double rate = 0;  // rates
+    int64_t period_ns =
+        0;  // moments: mean time between two; 0: a few in the beginning, then never again
+  };
+  bool swarm = false;  // each seed switches each kind on or off, and draws how often
+  std::map<FaultKind, Setting> kinds;
+  bool empty() const { return kinds.empty(); }
+};
+/// "none", "light", "chaos", or a list "kill-ps=10m,drop=1%,delay". Errors: kUsage naming what is
+/// unknown.
+Result<FaultSpec> parse_faults(std::string_view text);
+
+struct FaultEvent {
+  int64_t at_ns = 0;
+  FaultKind kind{};
+  uint64_t pick = 0;        // which process, which message, how: whatever there is a choice of
+  int64_t duration_ns = 0;  // of what ends again
+};
+
+struct FaultPlan {
+  std::array<bool, kFaultKinds> on{};
+  double drop = 0, duplicate = 0, delay = 0;
+  std::vector<FaultEvent> events;  // by time
+  int64_t heal_ns = 0;             // then all is well again; INT64_MAX: never
+  bool empty() const { return events.empty() && drop + duplicate + delay == 0 && heal_ns == 0; }
+};
+FaultPlan make_plan(const FaultSpec& spec, uint64_t seed);
+
+/// The plan without these kinds, and of the moments only those whose place in `events` is listed
+/// (nullopt: all).
+FaultPlan reduced(const FaultPlan& plan, const std::vector<FaultKind>& without,
+                  const std::optional<std::vector<uint32_t>>& moments);
+
+}  // namespace downpour::sim

@@ -1,0 +1,252 @@
+// What each kind of fault does to the world.
+#include <algorithm>
+#include <array>
+
+#include "shared/base/hash.h"
+#include "shared/base/rng.h"
+#include "tools/sim/world.h"
+
+namespace downpour::sim {
+namespace {
+
+using wire::Role;
+
+Role role_of(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kKillWorker:
+    case FaultKind::kPauseWorker:
+    case FaultKind::kZombieWorker:
+    case FaultKind::kStraggler:
+      return Role::kWorker;
+    case FaultKind::kKillPs:
+    case FaultKind::kPausePs:
+    case FaultKind::kZombiePs:
+      return Role::kPs;
+    default:
+      return Role::kChief;
+  }
+}
+
+Process* choose(World& world, Role role, uint64_t pick) {
+  return world.current(role, uint32_t(pick % world.replicas(role)));
+}
+
+/// Two processes that are connected.
+std::optional<std::pair<ProcessNumber, ProcessNumber>> choose_pair(World& world, uint64_t pick) {
+  const auto pairs = world.network().connected();
+  if (pairs.empty()) return std::nullopt;
+  auto pair = pairs[pick % pairs.size()];
+  if (pick >> 32 & 1) std::swap(pair.first, pair.second);
+  return pair;
+}
+
+void pause(World& world, const FaultEvent& event, bool replaced) {
+  Process* process = choose(world, role_of(event.kind), event.pick);
+  if (process == nullptr || process->paused()) return;
+  world.count(std::string(fault_name(event.kind)));
+  world.trace(process->number(), "stands still");
+  process->pause();
+  const ProcessNumber number = process->number();
+  const Role role = process->role();
+  const uint32_t index = process->index();
+  world.scheduler().after(event.duration_ns, [&world, number] {
+    const auto at = world.processes().find(number);
+    if (at == world.processes().end() || !at->second->paused()) return;
+    world.trace(number, "goes on");
+    at->second->resume();
+  });
+  if (!replaced) return;
+  world.scheduler().after(event.duration_ns / 2, [&world, number, role, index] {
+    const Process* old = world.current(role, index);
+    if (old == nullptr || old->number() != number || !old->paused()) return;
+    world.start(role, index);
+  });
+}
+
+void hold(World& world, const FaultEvent& event) {
+  const auto pair = choose_pair(world, event.pick);
+  if (!pair) return;
+  world.count(std::string(fault_name(event.kind)));
+  const auto [a, b] = *pair;
+  const bool both = event.kind == FaultKind::kPartition;
+  world.trace(a,
+              str(both ? "and #" : "does not reach #", b, both ? " do not reach each other" : ""));
+  world.network().hold(a, b);
+  if (both) world.network().hold(b, a);
+  const bool lose = (event.pick >> 33 & 1) != 0;
+  world.scheduler().after(event.duration_ns, [&world, a = a, b = b, lose] {
+    world.trace(a, str("reaches #", b, " again"));
+    world.network().let_go(a, b, lose);
+    world.network().let_go(b, a, lose);
+  });
+}
+
+/// The connections of one process stop one by one and go on in another order.
+void clog(World& world, const FaultEvent& event) {
+  const auto pair = choose_pair(world, event.pick);
+  if (!pair) return;
+  world.count(std::string(fault_name(event.kind)));
+  Rng rng(event.pick);
+  for (const auto& [client, server] : world.network().connected()) {
+    if (client != pair->first && server != pair->first) continue;
+    const ProcessNumber other = client == pair->first ? server : client;
+    const auto begin = int64_t(rng.below(uint64_t(event.duration_ns)));
+    const auto end = begin + int64_t(rng.below(uint64_t(event.duration_ns)));
+    const ProcessNumber from = rng.below(2) == 0 ? pair->first : other;
+    const ProcessNumber to = from == other ? pair->first : other;
+    world.scheduler().after(begin, [&world, from, to] {
+      if (!world.healed()) world.network().hold(from, to);
+    });
+    world.scheduler().after(end, [&world, from, to] { world.network().let_go(from, to, false); });
+  }
+}
+
+void break_disk(World& world, const FaultEvent& event) {
+  world.count(std::string(fault_name(event.kind)));
+  DiskFaults& faults = world.disk().faults;
+  if (event.kind == FaultKind::kSlowDisk) faults.slow = 200;
+  if (event.kind == FaultKind::kFullDisk) faults.full = true;
+  if (event.kind == FaultKind::kFsync) faults.fsync_fails = true;
+  world.trace(0, std::string(fault_name(event.kind)));
+  world.scheduler().after(event.duration_ns, [&world, kind = event.kind] {
+    DiskFaults& now = world.disk().faults;
+    if (kind == FaultKind::kSlowDisk) now.slow = 1;
+    if (kind == FaultKind::kFullDisk) now.full = false;
+    if (kind == FaultKind::kFsync) now.fsync_fails = false;
+  });
+}
+
+/// A process ends before one of its next changes of the disk.
+void kill_in_write(World& world, const FaultEvent& event) {
+  const bool chief = event.pick >> 40 & 1;
+  Process* process = choose(world, chief ? Role::kChief : Role::kPs, event.pick);
+  if (process == nullptr) return;
+  process->sim_storage().die_at(
+      1 + (event.pick >> 41) % 24, [&world, process, back = event.duration_ns] {
+        world.count(std::string(fault_name(FaultKind::kKillInWrite)));
+        process->mute();
+        world.scheduler().after(
+            0, [&world, number = process->number(), back] { world.kill(number, back); });
+      });
+}
+
+void flip_bit(World& world, const FaultEvent& event) {
+  // The newest checkpoints stay whole: what is lost with the only copy is nobody's fault.
+  const std::vector<std::string> files = world.disk().files();
+  const auto manifests = std::count_if(files.begin(), files.end(), [](const std::string& f) {
+    return f.find("/manifest-") != std::string::npos;
+  });
+  if (manifests < 2) {  // not yet
+    world.scheduler().after(50 * kMillisecond, [&world, event] {
+      if (!world.healed()) flip_bit(world, event);
+    });
+    return;
+  }
+  std::string oldest;
+  for (const std::string& file : files) {
+    if (file.find("/manifest-") != std::string::npos &&
+        (oldest.empty() || file.size() < oldest.size() ||
+         (file.size() == oldest.size() && file < oldest)))
+      oldest = file;
+  }
+  const std::string flipped =
+      world.disk().flip_bit([&](const std::string& path) { return path == oldest; });
+  if (flipped.empty()) return;
+  world.count(std::string(fault_name(event.kind)));
+  world.trace(0, "a bit flips in " + flipped);
+}
+
+void happen(World& world, const FaultEvent& event) {
+  switch (event.kind) {
+    case FaultKind::kKillWorker:
+    case FaultKind::kKillPs:
+    case FaultKind::kKillChief:
+      if (const Process* process = choose(world, role_of(event.kind), event.pick)) {
+        world.count(std::string(fault_name(event.kind)));
+        world.kill(process->number(), event.duration_ns);
+      }
+      return;
+    case FaultKind::kPauseWorker:
+    case FaultKind::kPausePs:
+    case FaultKind::kPauseChief:
+      return pause(world, event, false);
+    case FaultKind::kZombieWorker:
+    case FaultKind::kZombiePs:
+    case FaultKind::kZombieChief:
+      return pause(world, event, true);
+    case FaultKind::kPartition:
+    case FaultKind::kOneWay:
+      return hold(world, event);
+    case FaultKind::kClog:
+      return clog(world, event);
+    case FaultKind::kReset:
+      if (const auto pair = choose_pair(world, event.pick)) {
+        world.count("reset");
+        world.network().reset(pair->first, pair->second);
+      }
+      return;
+    case FaultKind::kClock:
+      for (uint32_t role = 0; role < 3; ++role) {
+        Process* process = choose(world, Role(role), event.pick >> (8 * role));
+        if (process != nullptr && (event.pick >> (50 + role) & 1) != 0)
+          process->jump_clock(event.duration_ns);
+      }
+      return world.count("clock");
+    case FaultKind::kStraggler:
+      if (Process* process = choose(world, Role::kWorker, event.pick)) {
+        world.count("straggler");
+        process->slow_down(10);
+      }
+      return;
+    case FaultKind::kSlowDisk:
+    case FaultKind::kFullDisk:
+    case FaultKind::kFsync:
+      return break_disk(world, event);
+    case FaultKind::kKillInWrite:
+      return kill_in_write(world, event);
+    case FaultKind::kKillInPhase: {
+      // Everything that says that something begins or ends: View, Adopt, Adopted, EvalReport,
+      // StatusRequest ... Stop.
+      constexpr std::array<size_t, 12> kBodies = {1, 3, 4, 5, 8, 12, 14, 15, 16, 17, 18, 19};
+      world.phase_kills.push_back(
+          {kBodies[event.pick % kBodies.size()], (event.pick >> 20 & 1) != 0, event.duration_ns});
+      return;
+    }
+    case FaultKind::kPower:
+      world.count("power");
+      world.disk().lose_power((event.pick & 1) != 0);
+      return world.restart_all(event.duration_ns);
+    case FaultKind::kFlip:
+      return flip_bit(world, event);
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
+void inject(World& world) {
+  const FaultPlan& plan = world.spec().faults;
+  NetworkFaults& network = world.network().faults;
+  network.drop = plan.drop;
+  network.duplicate = plan.duplicate;
+  network.delay = plan.delay;
+  const auto on = [&](FaultKind kind) {
+    if (plan.on[size_t(kind)]) world.count(std::string(fault_name(kind)));
+    return plan.on[size_t(kind)];
+  };
+  if (on(FaultKind::kTinyQueues)) network.queue_messages_max = 8;
+  if (on(FaultKind::kLateManifest)) world.disk().faults.late_manifests = true;
+  (void)on(FaultKind::kEarlyTimeouts);
+  world.lost_leases = plan.on[size_t(FaultKind::kLostLease)];
+  world.lost_views = plan.on[size_t(FaultKind::kLostView)];
+  for (const FaultEvent& event : plan.events) {
+    world.scheduler().at(event.at_ns, [&world, event] {
+      if (world.healed()) return;
+      world.trace(0, str("fault: ", fault_name(event.kind)));
+      happen(world, event);
+    });
+  }
+}
+
+}  // namespace downpour::sim

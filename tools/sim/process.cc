@@ -1,0 +1,146 @@
+#include "tools/sim/process.h"
+
+#include <algorithm>
+
+namespace downpour::sim {
+namespace {
+
+constexpr int64_t kMessageNs = 3 * kMicrosecond;  // an event loop's time for one message
+
+const char* role_name(wire::Role role) {
+  switch (role) {
+    case wire::Role::kChief:
+      return "chief";
+    case wire::Role::kPs:
+      return "ps";
+    case wire::Role::kWorker:
+      return "worker";
+  }
+  return "";
+}
+
+ProcessInfo process_info(ProcessNumber number) {
+  return {.host = "sim", .pid = number, .usage = [] { return ProcessUsage{}; }};
+}
+
+}  // namespace
+
+Process::Process(Machinery& machinery, ProcessNumber number, wire::Role role, uint32_t index,
+                 Incarnation incarnation, Storage* storage)
+    : machinery_(machinery),
+      number_(number),
+      role_(role),
+      index_(index),
+      incarnation_(incarnation),
+      real_storage_(storage),
+      sim_storage_(machinery.disk, str(number)),
+      clock_(machinery.scheduler),
+      self_(std::make_shared<Process*>(this)),
+      transport_(machinery.network.make_transport(number, [this] { wake(); })),
+      reactor_(*transport_, clock_) {
+  clock_.offset_ns =
+      kSecond * (1 + int64_t(raw(incarnation) % 1000));  // clocks have nothing in common
+}
+
+Process::~Process() { *self_ = nullptr; }
+
+std::string Process::name() const {
+  return role_ == wire::Role::kChief ? str("chief#", number_)
+                                     : str(role_name(role_), " ", index_, "#", number_);
+}
+
+template <typename Node>
+Result<void> Process::begin(Node& node) {
+  reactor_.add(node);
+  auto started = node.start(clock_.now_ns());
+  busy_until_ns_ = machinery_.scheduler.now_ns() + sim_storage_.take_cost_ns();
+  wake();
+  return started;
+}
+
+Result<void> Process::start_chief(chief::ChiefConfig config, std::vector<TableSpec> tables,
+                                  chief::ChiefOptions options, chief::Console* console) {
+  chief_ = std::make_unique<chief::ChiefNode>(*transport_, storage(), std::move(config),
+                                              std::move(tables), std::move(options), console);
+  return begin(*chief_);
+}
+
+Result<void> Process::start_ps(ps::PsOptions options) {
+  options.incarnation = incarnation_;
+  options.process = process_info(number_);
+  options.touch_pages = false;
+  ps_ = std::make_unique<ps::PsNode>(
+      *transport_, storage(), std::move(options),
+      make_sim_background(machinery_.scheduler, sim_storage_, [this] { wake(); }));
+  return begin(*ps_);
+}
+
+Result<void> Process::start_worker(worker::WorkerOptions options) {
+  options.incarnation = incarnation_;
+  options.process = process_info(number_);
+  worker_ = std::make_unique<worker::WorkerNode>(*transport_, std::move(options),
+                                                 make_sim_engines(machinery_.scheduler, speed));
+  return begin(*worker_);
+}
+
+void Process::mute() {
+  muted_ = true;
+  transport_->mute();
+}
+
+void Process::resume() {
+  paused_ = false;
+  wake();
+}
+
+void Process::wake() {
+  if (in_turn_) {
+    woken_ = true;
+    return;
+  }
+  schedule(machinery_.scheduler.now_ns());
+}
+
+void Process::schedule(int64_t at_ns) {
+  at_ns = std::max({at_ns, busy_until_ns_, machinery_.scheduler.now_ns()});
+  if (finished_ || paused_ || muted_ || at_ns >= next_turn_ns_) return;
+  next_turn_ns_ = at_ns;
+  machinery_.scheduler.at(at_ns, [self = self_, at_ns] {
+    if (*self != nullptr && (*self)->next_turn_ns_ == at_ns) (*self)->turn();
+  });
+}
+
+void Process::turn() {
+  next_turn_ns_ = INT64_MAX;
+  if (finished_ || paused_ || muted_) return;
+  in_turn_ = true;
+  woken_ = false;
+  const uint64_t received = transport_->stats().received_messages;
+  const bool more = reactor_.turn();
+  const uint64_t delivered = transport_->stats().received_messages - received;
+  in_turn_ = false;
+  const int64_t now = machinery_.scheduler.now_ns();
+  busy_until_ns_ = now + sim_storage_.take_cost_ns() + int64_t(delivered) * kMessageNs;
+  if (on_turn) on_turn(*this);
+  if (!more) {
+    finished_ = true;  // what it sent still leaves: its end comes a moment later
+    if (on_finished) on_finished(*this);
+    return;
+  }
+  const bool again = delivered > 0 || woken_ || transport_->has_mail();
+  schedule(again ? now : now + std::max<int64_t>(transport_->timeout_ns(), kMicrosecond));
+}
+
+int32_t Process::exit_code() const {
+  if (chief_) return chief_->finished() ? chief_->finish().code : 0;
+  if (ps_) return ps_->exit_code();
+  return worker_ ? worker_->exit_code() : 0;
+}
+
+const std::string& Process::exit_reason() const {
+  static const std::string none;
+  if (ps_) return ps_->exit_reason();
+  return worker_ ? worker_->exit_reason() : none;
+}
+
+}  // namespace downpour::sim

@@ -1,0 +1,107 @@
+// A process of the simulated cluster: the real shell of a role over a simulated transport, disk,
+// clock and engines, driven turn by turn by the real reactor.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "chief/runtime/chief_node.h"
+#include "ps/runtime/ps_node.h"
+#include "shared/transport/reactor.h"
+#include "tools/sim/disk.h"
+#include "tools/sim/engines.h"
+#include "tools/sim/network.h"
+#include "worker/runtime/worker_node.h"
+
+namespace downpour::sim {
+
+/// What all processes of a cluster share. Borrowed.
+struct Machinery {
+  Scheduler& scheduler;
+  SimNetwork& network;
+  SimDisk& disk;
+};
+
+class Process {
+ public:
+  /// `incarnation` is what it calls itself. `storage` null: the simulated disk.
+  Process(Machinery& machinery, ProcessNumber number, wire::Role role, uint32_t index,
+          Incarnation incarnation, Storage* storage);
+  ~Process();
+
+  ProcessNumber number() const { return number_; }
+  wire::Role role() const { return role_; }
+  uint32_t index() const { return index_; }
+  std::string name() const;
+
+  Result<void> start_chief(chief::ChiefConfig config, std::vector<TableSpec> tables,
+                           chief::ChiefOptions options, chief::Console* console);
+  Result<void> start_ps(ps::PsOptions options);
+  Result<void> start_worker(worker::WorkerOptions options);
+  /// The storage it sees: for what happens before start_chief().
+  Storage& storage() { return real_storage_ != nullptr ? *real_storage_ : sim_storage_; }
+  SimStorage& sim_storage() { return sim_storage_; }
+
+  /// A turn as soon as possible.
+  void wake();
+  /// SIGSTOP: what comes waits.
+  void pause() { paused_ = true; }
+  void resume();
+  bool paused() const { return paused_; }
+  /// The clock that this process sees jumps forward.
+  void jump_clock(int64_t by_ns) { clock_.offset_ns += by_ns; }
+  /// Nothing leaves it any more: it is about to end.
+  void mute();
+  bool muted() const { return muted_; }
+  /// Its work takes this many times as long.
+  void slow_down(uint32_t times) { speed.slow = times; }
+  WorkerSpeed speed;
+
+  /// All its nodes have ended by themselves.
+  bool finished() const { return finished_; }
+  int32_t exit_code() const;
+  const std::string& exit_reason() const;
+  const chief::ChiefNode* chief() const { return chief_.get(); }
+  const ps::PsNode* ps() const { return ps_.get(); }
+  const worker::WorkerNode* worker() const { return worker_.get(); }
+
+  std::function<void(Process&)> on_turn;      // after each turn
+  std::function<void(Process&)> on_finished;  // once; it may not be destroyed in there
+
+ private:
+  struct SimClock final : Clock {
+    explicit SimClock(const Scheduler& s) : scheduler(s) {}
+    int64_t now_ns() const override { return scheduler.now_ns() + offset_ns; }
+    const Scheduler& scheduler;
+    int64_t offset_ns = 0;
+  };
+  void turn();
+  void schedule(int64_t at_ns);
+  template <typename Node>
+  Result<void> begin(Node& node);
+
+  Machinery& machinery_;
+  ProcessNumber number_;
+  wire::Role role_;
+  uint32_t index_;
+  Incarnation incarnation_;
+  Storage* real_storage_;
+  SimStorage sim_storage_;
+  SimClock clock_;
+  std::shared_ptr<Process*> self_;  // what is scheduled looks here first
+  std::unique_ptr<SimTransport> transport_;
+  transport::Reactor reactor_;
+  std::unique_ptr<chief::ChiefNode> chief_;
+  std::unique_ptr<ps::PsNode> ps_;
+  std::unique_ptr<worker::WorkerNode> worker_;
+  int64_t busy_until_ns_ = 0;
+  int64_t next_turn_ns_ = INT64_MAX;
+  bool in_turn_ = false;
+  bool woken_ = false;
+  bool paused_ = false;
+  bool muted_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace downpour::sim

@@ -1,0 +1,57 @@
+// Scheduler: virtual time. What is to happen is a queue of moments; nothing waits and nothing runs
+// beside.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "shared/base/check.h"
+
+namespace downpour::sim {
+
+/// Events of one moment run in the order in which they were asked for.
+class Scheduler {
+ public:
+  using Act = std::function<void()>;
+
+  int64_t now_ns() const { return now_ns_; }
+  void at(int64_t when_ns, Act act) {
+    heap_.push_back({std::max(when_ns, now_ns_), order_++, std::move(act)});
+    std::push_heap(heap_.begin(), heap_.end(), later);
+  }
+  void after(int64_t delay_ns, Act act) { at(now_ns_ + delay_ns, std::move(act)); }
+
+  /// Runs the next event; false where there is none.
+  bool step() {
+    if (heap_.empty()) return false;
+    std::pop_heap(heap_.begin(), heap_.end(), later);
+    Event event = std::move(heap_.back());
+    heap_.pop_back();
+    DP_CHECK(event.at_ns >= now_ns_);
+    now_ns_ = event.at_ns;
+    ++steps_;
+    event.act();
+    return true;
+  }
+  uint64_t steps() const { return steps_; }
+
+ private:
+  struct Event {
+    int64_t at_ns = 0;
+    uint64_t order = 0;
+    Act act;
+  };
+  static bool later(const Event& a, const Event& b) {
+    return std::pair(a.at_ns, a.order) > std::pair(b.at_ns, b.order);
+  }
+
+  std::vector<Event> heap_;
+  int64_t now_ns_ = 0;
+  uint64_t order_ = 0;
+  uint64_t steps_ = 0;
+};
+
+}  // namespace downpour::sim

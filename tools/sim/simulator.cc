@@ -1,0 +1,86 @@
+#include "tools/sim/simulator.h"
+
+#include <algorithm>
+
+namespace downpour::sim {
+
+std::string invariant_of(const std::string& violation) {
+  return violation.substr(0, violation.find(':'));
+}
+
+Result<Simulator> Simulator::make(SimulatorOptions options) {
+  Simulator simulator;
+  DP_TRY(chief::RunPlan plan, chief::plan_run(options.job, wire::Purpose::kTrain));
+  simulator.plan_ = std::make_unique<chief::RunPlan>(std::move(plan));
+  if (options.counter) {
+    DP_TRY(CounterOracle oracle, CounterOracle::make(*simulator.plan_));
+    simulator.oracle_ = std::make_unique<CounterOracle>(std::move(oracle));
+  }
+  simulator.options_ = std::move(options);
+  return simulator;
+}
+
+Outcome Simulator::run(uint64_t seed, const RunOptions& options) const {
+  WorldSpec spec;
+  spec.plan = plan_.get();
+  spec.ps = options_.ps;
+  spec.workers = options_.workers;
+  spec.seed = seed;
+  spec.faults = reduced(plan_of(seed), options.selection.without, options.selection.moments);
+  spec.limit_ns = options_.limit_ns;
+  spec.fresh = options.fresh;
+  spec.storage = options.storage;
+  spec.console = options.console;
+  spec.trace = options.trace;
+  Rng rng(hash_combine(seed, 5));
+  // Under faults training takes seconds, so that they meet it.
+  const int64_t drawn_ns = int64_t(20 + rng.below(300)) * kMillisecond;
+  spec.worker_speed.batch_ns =
+      options_.batch_ns.value_or(options_.faults.swarm ? drawn_ns : spec.worker_speed.batch_ns);
+  World world(std::move(spec));
+  const Checkers checkers(world, oracle_.get());
+  return world.run();
+}
+
+Selection Simulator::shrink(uint64_t seed, const std::string& violation, uint32_t runs_max) const {
+  const FaultPlan plan = plan_of(seed);
+  Selection best;
+  uint32_t runs = 0;
+  const auto fails = [&](const Selection& selection) {
+    if (runs >= runs_max) return false;
+    ++runs;
+    return invariant_of(run(seed, {.selection = selection}).violation) == invariant_of(violation);
+  };
+  for (size_t k = 0; k < kFaultKinds; ++k) {
+    if (!plan.on[k]) continue;
+    Selection less = best;
+    less.without.push_back(FaultKind(k));
+    if (fails(less)) best = std::move(less);
+  }
+  // Delta debugging: chunks of moments, halved until single ones.
+  std::vector<uint32_t> moments;
+  for (uint32_t i = 0; i < plan.events.size(); ++i) {
+    if (std::find(best.without.begin(), best.without.end(), plan.events[i].kind) ==
+        best.without.end())
+      moments.push_back(i);
+  }
+  for (size_t chunk = std::max<size_t>(1, moments.size() / 2);; chunk /= 2) {
+    for (size_t begin = 0; begin < moments.size();) {
+      Selection less = best;
+      less.moments = moments;
+      const auto from = less.moments->begin() + ptrdiff_t(begin);
+      less.moments->erase(from, from + ptrdiff_t(std::min(chunk, moments.size() - begin)));
+      if (fails(less)) {
+        moments = *less.moments;
+        best = std::move(less);
+      } else {
+        begin += chunk;
+      }
+    }
+    if (chunk <= 1) break;
+  }
+  if (!best.moments) best.moments = moments;
+  return best;
+}
+
+}  // namespace downpour::sim

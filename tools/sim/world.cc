@@ -1,0 +1,279 @@
+#include "tools/sim/world.h"
+
+#include <utility>
+
+#include "shared/base/hash.h"
+
+namespace downpour::sim {
+namespace {
+
+constexpr const char* kChiefEndpoint = "tcp://chief:7000";
+constexpr int64_t kUnixTime = 1'700'000'000;      // when every simulated run begins
+constexpr int64_t kLingerNs = 20 * kMillisecond;  // in which the last messages of a process leave
+constexpr int64_t kRestartNs =
+    500 * kMillisecond;  // until a process that ended by itself is started again
+
+}  // namespace
+
+World::World(WorldSpec spec)
+    : spec_(std::move(spec)),
+      network_(scheduler_, hash_combine(spec_.seed, 1)),
+      disk_(hash_combine(spec_.seed, 2)),
+      machinery_{scheduler_, network_, disk_} {
+  network_.on_message = [this](ProcessNumber from, ProcessNumber to, const wire::Message& message,
+                               uint32_t checksum) { return deliver(from, to, message, checksum); };
+}
+
+World::~World() = default;
+
+Outcome World::run() {
+  if (!spec_.faults.empty()) {
+    inject(*this);
+    if (spec_.faults.heal_ns != INT64_MAX) {
+      deadline_ns_ = spec_.faults.heal_ns + spec_.liveness_ns;
+      scheduler_.at(spec_.faults.heal_ns, [this] { heal(); });
+    }
+  }
+  start(wire::Role::kChief, 0);
+  for (uint32_t i = 0; i < spec_.ps; ++i) start(wire::Role::kPs, i);
+  for (uint32_t i = 0; i < spec_.workers; ++i) start(wire::Role::kWorker, i);
+  while (!ended_ && scheduler_.step()) {
+    if (scheduler_.now_ns() > deadline_ns_) {
+      violated(str("I12: the job has not ended ", spec_.liveness_ns / kSecond,
+                   " s after the last fault"));
+    } else if (scheduler_.now_ns() > spec_.limit_ns) {
+      violated(str("I12: the job has not ended after ", spec_.limit_ns / kSecond, " s"));
+    }
+  }
+  outcome_.virtual_ns = scheduler_.now_ns();
+  outcome_.steps = scheduler_.steps();
+  const NetworkCounts& net = network_.counts();
+  const DiskCounts& disk = disk_.counts();
+  for (const auto& [name, value] : std::initializer_list<std::pair<const char*, uint64_t>>{
+           {"drop", net.dropped},
+           {"duplicate", net.duplicated},
+           {"delay", net.delayed},
+           {"message held", net.held},
+           {"message lost with its connection", net.lost_with_connection},
+           {"send refused: queue full", net.full},
+           {"write lost", disk.lost_writes},
+           {"write torn", disk.torn_writes},
+           {"ENOSPC", disk.enospc},
+           {"EIO on fsync", disk.eio}}) {
+    if (value > 0) outcome_.counts[name] += value;
+  }
+  return std::move(outcome_);
+}
+
+void World::violated(std::string what) {
+  if (ended_) return;
+  trace(0, "violated " + what);
+  outcome_.violation = std::move(what);
+  ended_ = true;
+}
+
+void World::trace(ProcessNumber process, std::string what) {
+  if (spec_.trace != nullptr) spec_.trace->add(scheduler_.now_ns(), process, std::move(what));
+}
+
+Process* World::find(ProcessNumber number) {
+  const auto at = processes_.find(number);
+  return at == processes_.end() ? nullptr : at->second.get();
+}
+
+Process* World::current(wire::Role role, uint32_t index) {
+  const auto at = current_.find({role, index});
+  return at == current_.end() ? nullptr : find(at->second);
+}
+
+uint32_t World::replicas(wire::Role role) const {
+  return role == wire::Role::kChief ? 1 : role == wire::Role::kPs ? spec_.ps : spec_.workers;
+}
+
+// ---- processes
+
+void World::start(wire::Role role, uint32_t index) {
+  const ProcessNumber number = ++last_number_;
+  const Incarnation incarnation{hash_combine(hash_combine(spec_.seed, 3), number) | 1};
+  auto made =
+      std::make_unique<Process>(machinery_, number, role, index, incarnation, spec_.storage);
+  Process& process = *(processes_[number] = std::move(made));
+  current_[{role, index}] = number;
+  process.speed = spec_.worker_speed;
+  process.on_turn = [this](Process& p) {
+    if (on_turn) on_turn(p);
+  };
+  process.on_finished = [this](Process& p) { finished(p); };
+  if (spec_.trace != nullptr) spec_.trace->name(number, process.name());
+  trace(number, "starts");
+  hash(number);
+  Result<void> started;
+  if (role == wire::Role::kChief) {
+    started = start_chief(process);
+  } else if (role == wire::Role::kPs) {
+    started = process.start_ps({.chief = kChiefEndpoint,
+                                .endpoint = str("tcp://ps-", index, ":", number),
+                                .index = index});
+  } else {
+    started = process.start_worker({.chief = kChiefEndpoint, .index = index});
+  }
+  if (started) return;
+  trace(number, "can't start: " + started.error().what);
+  count("start failed");
+  const bool disk_fault =
+      started.error().code == ErrorCode::kIo && spec_.storage == nullptr && !healed_;
+  if (!disk_fault && !process.muted()) {
+    return violated(str("I11: ", process.name(), " can't start: ", started.error().what, " (",
+                        started.error().where, ")"));
+  }
+  kill(number, kSecond);
+}
+
+Result<void> World::start_chief(Process& process) {
+  process.sim_storage().on_append = [this, &process](std::span<const uint8_t> bytes) {
+    if (on_event) on_event(process, std::string(bytes.begin(), bytes.end()));
+  };
+  const auto unix_time = [this] { return kUnixTime + scheduler_.now_ns() / kSecond; };
+  DP_TRY(chief::ChiefConfig config,
+         chief::open_run(process.storage(), *spec_.plan,
+                         {.fresh = spec_.fresh && process.number() == 1,
+                          .ps_cores = spec_.ps,
+                          .workers = spec_.workers,
+                          .run_id = spec_.storage != nullptr ? 0 : hash_combine(spec_.seed, 4) | 1,
+                          .unix_time_s = unix_time}));
+  if (spec_.faults.on[size_t(FaultKind::kEarlyTimeouts)]) {
+    config.lease_ns = 400 * kMillisecond;
+    config.lease_idle_ns = 500 * kMillisecond;
+    config.lease_stall_ns = 2 * kSecond;
+    config.resend_ns = 100 * kMillisecond;
+  }
+  config.attempts_max = spec_.faults.empty()
+                            ? config.attempts_max
+                            : 1000;  // deaths at a shard are not the data's fault here
+  const std::string& run_dir = spec_.plan->job.run_dir;
+  chief::ChiefOptions options;
+  options.endpoint = kChiefEndpoint;
+  options.run_dir = run_dir;
+  options.events_path = run_dir + "/events.jsonl";
+  options.unix_time_s = unix_time;
+  return process.start_chief(std::move(config), spec_.plan->tables, std::move(options),
+                             spec_.console);
+}
+
+void World::kill(ProcessNumber number, int64_t back_ns) {
+  const auto at = processes_.find(number);
+  if (at == processes_.end()) return;
+  const wire::Role role = at->second->role();
+  const uint32_t index = at->second->index();
+  const bool newest = current_[{role, index}] == number;
+  trace(number, "is gone");
+  hash(number);
+  at->second->mute();
+  const std::unique_ptr<Process> doomed = std::move(at->second);
+  processes_.erase(at);
+  if (!newest || back_ns < 0) return;
+  scheduler_.after(back_ns, [this, role, index, run = run_] {
+    if (run == run_ && current(role, index) == nullptr) start(role, index);
+  });
+}
+
+void World::restart_all(int64_t back_ns) {
+  trace(0, "everything ends and starts again");
+  ++run_;
+  while (!processes_.empty()) kill(processes_.begin()->first, -1);
+  scheduler_.after(back_ns, [this, run = run_] {
+    if (run != run_) return;
+    start(wire::Role::kChief, 0);
+    for (uint32_t i = 0; i < spec_.ps; ++i) start(wire::Role::kPs, i);
+    for (uint32_t i = 0; i < spec_.workers; ++i) start(wire::Role::kWorker, i);
+  });
+}
+
+/// A process ended by itself: whoever launched it starts another, as long as the job is not over.
+void World::finished(Process& process) {
+  trace(process.number(), str("ends with ", process.exit_code(), " ", process.exit_reason()));
+  hash(uint64_t(process.exit_code()));
+  if (process.role() == wire::Role::kChief) return chief_finished(process);
+  scheduler_.after(kLingerNs, [this, number = process.number()] { kill(number, kRestartNs); });
+}
+
+void World::chief_finished(Process& process) {
+  const chief::Finish& finish = process.chief()->finish();
+  if (current(wire::Role::kChief, 0) != &process) {  // a zombie that has seen that it is one
+    scheduler_.after(kLingerNs, [this, number = process.number()] { kill(number, -1); });
+    return;
+  }
+  if (finish.code == 0) {
+    outcome_.finish = finish;
+    if (on_end) on_end(finish);
+    ended_ = true;
+    return;
+  }
+  const std::string why = finish.error ? str(finish.error->what, " (", finish.error->where, ")")
+                                       : std::string("no reason given");
+  // 74: the disk failed, which is no end if the disk does so on purpose. 128 and above: may be
+  // tried again.
+  const bool again =
+      finish.code >= 128 || (finish.code == exit_code(ErrorCode::kIo) && spec_.storage == nullptr);
+  if (spec_.faults.empty() || !again) {
+    outcome_.finish = finish;
+    return violated(str("I12: the job ended with ", finish.code, ": ", why));
+  }
+  count("job ended and was run again");
+  trace(0, str("the job ended with ", finish.code, ": ", why));
+  scheduler_.after(0, [this] { restart_all(kSecond); });
+}
+
+void World::heal() {
+  trace(0, "no more faults");
+  healed_ = true;
+  network_.faults = {};
+  disk_.faults = {};
+  lost_leases = lost_views = false;
+  phase_kills.clear();
+  std::vector<ProcessNumber> numbers;
+  for (const auto& [number, process] : processes_) numbers.push_back(number);
+  for (const ProcessNumber from : numbers) {
+    for (const ProcessNumber to : numbers) network_.let_go(from, to, false);
+  }
+  for (const auto& [number, process] : processes_) {
+    process->sim_storage().die_at(0, {});
+    process->slow_down(1);
+    if (process->paused()) process->resume();
+  }
+}
+
+// ---- messages
+
+bool World::deliver(ProcessNumber from, ProcessNumber to, const wire::Message& message,
+                    uint32_t checksum) {
+  hash(uint64_t(scheduler_.now_ns()) ^ uint64_t(to) << 48);
+  hash(checksum);
+  Process* sender = find(from);
+  Process* receiver = find(to);
+  if (receiver == nullptr) return true;
+  const bool losable =
+      (lost_leases && (std::holds_alternative<wire::LeaseGrant>(message.body) ||
+                       std::holds_alternative<wire::LeaseRevoked>(message.body))) ||
+      (lost_views && std::holds_alternative<wire::View>(message.body));
+  if (losable && outcome_.hash % 2 == 0) {
+    count(lost_views && std::holds_alternative<wire::View>(message.body) ? "lost-view"
+                                                                         : "lost-lease");
+    return false;
+  }
+  if (spec_.trace != nullptr)
+    trace(to,
+          str("<- ", sender != nullptr ? sender->name() : str('#', from), "  ", describe(message)));
+  if (on_message && sender != nullptr) on_message(*sender, *receiver, message);
+  for (auto kill_at = phase_kills.begin(); kill_at != phase_kills.end(); ++kill_at) {
+    if (kill_at->body != message.body.index()) continue;
+    count("kill-in-phase");
+    const ProcessNumber victim = kill_at->receiver ? to : from;
+    scheduler_.after(0, [this, victim, back = kill_at->back_ns] { kill(victim, back); });
+    phase_kills.erase(kill_at);
+    break;
+  }
+  return true;
+}
+
+}  // namespace downpour::sim
