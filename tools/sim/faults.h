@@ -42,6 +42,7 @@ enum class FaultKind : uint8_t {
   kKillInWrite,  // a process ends at one of its next changes of the disk
   kKillInPhase,  // a process ends as a message of some kind arrives
   kPower,        // everything ends at once, unsynced writes are lost or torn
+  kJoinPs,       // another ps comes, and leaves after a while
   kFlip,         // one bit of a checkpoint that is not the newest
   // for the whole run
   kTinyQueues,     // eight messages fit a connection

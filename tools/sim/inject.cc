@@ -156,6 +156,22 @@ void flip_bit(World& world, const FaultEvent& event) {
   world.trace(0, "a bit flips in " + flipped);
 }
 
+/// Another ps comes; partitions move to it, and away again when it is asked to leave.
+void join(World& world, const FaultEvent& event) {
+  const uint32_t index = world.replicas(Role::kPs) + uint32_t(event.pick % 2);
+  if (world.current(Role::kPs, index) != nullptr) return;
+  world.count(std::string(fault_name(event.kind)));
+  world.start(Role::kPs, index);
+  const Process* joined = world.current(Role::kPs, index);
+  if (joined == nullptr) return;
+  world.scheduler().after(event.duration_ns + kSecond, [&world, number = joined->number()] {
+    const auto at = world.processes().find(number);
+    if (at == world.processes().end()) return;
+    world.trace(number, "is asked to leave");
+    at->second->leave();
+  });
+}
+
 void happen(World& world, const FaultEvent& event) {
   switch (event.kind) {
     case FaultKind::kKillWorker:
@@ -207,7 +223,8 @@ void happen(World& world, const FaultEvent& event) {
     case FaultKind::kKillInPhase: {
       // Everything that says that something begins or ends: View, Adopt, Adopted, EvalReport,
       // StatusRequest ... Stop.
-      constexpr std::array<size_t, 12> kBodies = {1, 3, 4, 5, 8, 12, 14, 15, 16, 17, 18, 19};
+      constexpr std::array<size_t, 14> kBodies = {1,  3,  4,  5,  8,  12, 14,
+                                                  15, 16, 17, 18, 19, 26, 27};
       world.phase_kills.push_back(
           {kBodies[event.pick % kBodies.size()], (event.pick >> 20 & 1) != 0, event.duration_ns});
       return;
@@ -216,6 +233,8 @@ void happen(World& world, const FaultEvent& event) {
       world.count("power");
       world.disk().lose_power((event.pick & 1) != 0);
       return world.restart_all(event.duration_ns);
+    case FaultKind::kJoinPs:
+      return join(world, event);
     case FaultKind::kFlip:
       return flip_bit(world, event);
     default:

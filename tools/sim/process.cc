@@ -88,6 +88,12 @@ void Process::mute() {
   transport_->mute();
 }
 
+void Process::leave() {
+  if (ps_) ps_->leave();
+  if (worker_) worker_->leave();
+  wake();
+}
+
 void Process::resume() {
   paused_ = false;
   wake();

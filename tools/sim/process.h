@@ -54,6 +54,8 @@ class Process {
   /// Nothing leaves it any more: it is about to end.
   void mute();
   bool muted() const { return muted_; }
+  /// A ps or worker gives back what it holds, then ends.
+  void leave();
   /// Its work takes this many times as long.
   void slow_down(uint32_t times) { speed.slow = times; }
   WorkerSpeed speed;

@@ -15,7 +15,7 @@ constexpr std::array<const char*, std::variant_size_v<wire::Body>> kBodyNames = 
     "Heartbeat",  "LeaseRequest",  "LeaseGrant",    "ShardProgress", "ShardFailed", "LeaseRevoked",
     "EvalReport", "PredictReport", "StatusRequest", "StatusReply",   "Save",        "Saved",
     "Sealed",     "Stop",          "Goodbye",       "Pull",          "PullReply",   "Push",
-    "PushReply",  "Reject"};
+    "PushReply",  "Reject",        "Freeze",        "Frozen",        "Leave"};
 
 std::string quoted(const std::string& text) {
   std::string out = "\"";

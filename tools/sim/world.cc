@@ -171,7 +171,8 @@ void World::kill(ProcessNumber number, int64_t back_ns) {
   at->second->mute();
   const std::unique_ptr<Process> doomed = std::move(at->second);
   processes_.erase(at);
-  if (!newest || back_ns < 0) return;
+  const bool guest = role == wire::Role::kPs && index >= spec_.ps;
+  if (!newest || back_ns < 0 || guest) return;
   scheduler_.after(back_ns, [this, role, index, run = run_] {
     if (run == run_ && current(role, index) == nullptr) start(role, index);
   });
