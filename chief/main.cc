@@ -33,8 +33,7 @@ Result<int> run(const Flags& flags) {
     DP_TRY(Override override, chief::parse_set(text));
     overrides.push_back(std::move(override));
   }
-  DP_TRY(const std::string endpoint, transport::normalize_endpoint(flags.bind));
-  DP_TRY_VOID(transport::check_exposure(endpoint, flags.insecure));
+  DP_TRY(const std::string endpoint, transport::normalize_bind_endpoint(flags.bind, flags.insecure));
   DP_TRY(const auto given, chief::load_given_job(flags.job, overrides));
   const Job& job = given.loaded.job;
   DP_TRY(const auto plan, chief::plan_run(job, wire::Purpose::kTrain));
@@ -64,7 +63,7 @@ Result<int> run(const Flags& flags) {
   console.finish(node.finish(), job.run_dir, flags.job);
   transport->shutdown(2 * kSecond);
   if (node.finish().error) {
-    std::fputs(format_error(located(*node.finish().error, given.loaded.origins), false).c_str(), stderr);
+    report_error(located(*node.finish().error, given.loaded.origins));
   }
   return node.finish().code;
 }
@@ -90,7 +89,5 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : exit_code(ErrorCode::kUsage);
   }
   const auto status = run(flags);
-  if (status) return *status;
-  std::fputs(format_error(status.error(), false).c_str(), stderr);
-  return exit_code(status.error().code);
+  return status ? *status : report_error(status.error());
 }

@@ -25,46 +25,23 @@ struct Core {
   std::thread thread;
 };
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  CLI::App app{"Holds hash-partitioned variables, answers pulls and applies pushes. Ends by itself when the job ends."};
-  app.option_defaults()->always_capture_default();
-  ps::PsOptions options;
-  options.endpoint = "tcp://127.0.0.1:*";
+struct Flags {
+  std::string chief;
+  std::string bind = "tcp://127.0.0.1:*";
+  std::string advertise_host;
+  uint32_t index = UINT32_MAX;
   uint32_t threads = 1;
   int64_t connect_s = 10;
   bool insecure = false;
-  app.add_option("--chief", options.chief, "The chief's address: HOST:PORT, or a transport endpoint")->required()->group("Cluster");
-  app.add_option("--bind", options.endpoint, "Where to answer workers; a port * is chosen, each thread takes its own")->group("Cluster");
-  app.add_option("--advertise", options.advertise_host, "Host by which workers reach this ps, where --bind is 0.0.0.0")->group("Cluster");
-  app.add_option("--index", options.index, "Index of this ps; the chief gives one otherwise")->default_str("")->group("Cluster");
-  app.add_option("--connect-timeout", connect_s, "Seconds to wait for the chief")->group("Cluster");
-  app.add_flag("--insecure", insecure, "Allow an address beyond this machine, in plain text")->group("Cluster");
-  app.add_option("--threads", threads, "Cores: threads that each hold partitions of their own")->check(CLI::Range(1, 256))->group("Resources");
-  app.set_version_flag("--version", kBuildVersion);
-  app.footer("Example:\n  downpour-ps --chief 10.0.0.1:7000 --bind 'tcp://0.0.0.0:*' --advertise 10.0.0.2 --insecure");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : exit_code(ErrorCode::kUsage);
-  }
-  const auto fail = [](const Error& error) {
-    std::fputs(format_error(error, false).c_str(), stderr);
-    return exit_code(error.code);
-  };
-  if (auto address = transport::normalize_endpoint(options.chief); address) {
-    options.chief = *address;
-  } else {
-    return fail(address.error());
-  }
-  if (auto address = transport::normalize_endpoint(options.endpoint); address) {
-    options.endpoint = *address;
-  } else {
-    return fail(address.error());
-  }
-  if (auto safe = transport::check_exposure(options.endpoint, insecure); !safe) return fail(safe.error());
-  options.connect_timeout_ns = connect_s * kSecond;
+};
+
+Result<int> run(const Flags& flags) {
+  ps::PsOptions options;
+  DP_TRY(options.chief, transport::normalize_endpoint(flags.chief));
+  DP_TRY(options.endpoint, transport::normalize_bind_endpoint(flags.bind, flags.insecure));
+  options.advertise_host = flags.advertise_host;
+  options.index = flags.index;
+  options.connect_timeout_ns = flags.connect_s * kSecond;
   transport::tune_malloc_for_frames();
   prefer_throughput();
   block_stop_signals();  // before any thread
@@ -72,12 +49,12 @@ int main(int argc, char** argv) {
   PosixStorage storage;
   const std::string base = options.endpoint;
   options.incarnation = Incarnation{random_id()};
-  std::vector<Core> cores(threads);
-  for (uint32_t t = 0; t < threads; ++t) {
+  std::vector<Core> cores(flags.threads);
+  for (uint32_t t = 0; t < flags.threads; ++t) {
     options.thread = t;
     if (t > 0 && base.starts_with("ipc://")) options.endpoint = str(base, "-", t);
     cores[t].node = std::make_unique<ps::PsNode>(*cores[t].transport, storage, options);
-    if (auto started = cores[t].node->start(clock.now_ns()); !started) return fail(started.error());
+    DP_TRY_VOID(cores[t].node->start(clock.now_ns()));
   }
   // The first signal asks the chief to move the partitions away; the second ends the process at once.
   const SignalWatcher signals([&cores] {
@@ -102,4 +79,28 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "error: %s\n", core.node->exit_reason().c_str());
   }
   return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Holds hash-partitioned variables, answers pulls and applies pushes. Ends by itself when the job ends."};
+  app.option_defaults()->always_capture_default();
+  Flags flags;
+  app.add_option("--chief", flags.chief, "The chief's address: HOST:PORT, or a transport endpoint")->required()->group("Cluster");
+  app.add_option("--bind", flags.bind, "Where to answer workers; a port * is chosen, each thread takes its own")->group("Cluster");
+  app.add_option("--advertise", flags.advertise_host, "Host by which workers reach this ps, where --bind is 0.0.0.0")->group("Cluster");
+  app.add_option("--index", flags.index, "Index of this ps; the chief gives one otherwise")->default_str("")->group("Cluster");
+  app.add_option("--connect-timeout", flags.connect_s, "Seconds to wait for the chief")->group("Cluster");
+  app.add_flag("--insecure", flags.insecure, "Allow an address beyond this machine, in plain text")->group("Cluster");
+  app.add_option("--threads", flags.threads, "Cores: threads that each hold partitions of their own")->check(CLI::Range(1, 256))->group("Resources");
+  app.set_version_flag("--version", kBuildVersion);
+  app.footer("Example:\n  downpour-ps --chief 10.0.0.1:7000 --bind 'tcp://0.0.0.0:*' --advertise 10.0.0.2 --insecure");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : exit_code(ErrorCode::kUsage);
+  }
+  const auto status = run(flags);
+  return status ? *status : report_error(status.error());
 }

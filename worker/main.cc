@@ -1,6 +1,7 @@
 // downpour-worker: reads, computes and pushes. Needs only the chief's address; everything else comes from there.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <utility>
 
 #include "shared/base/error_text.h"
 #include "shared/base/version.h"
@@ -11,8 +12,37 @@
 #include "shared/transport/reactor.h"
 #include "worker/runtime/worker_node.h"
 
+namespace {
+
+using namespace downpour;  // NOLINT: main only
+
+Result<int> run(worker::WorkerOptions options) {
+  DP_TRY(options.chief, transport::normalize_endpoint(options.chief));
+  if (options.threads == 0) options.threads = allowed_cpus();
+  transport::tune_malloc_for_frames();
+  prefer_throughput();
+  block_stop_signals();  // before any thread
+  const PosixClock clock;
+  auto transport = transport::make_zmq_transport();
+  worker::WorkerNode node(*transport, options);
+  DP_TRY_VOID(node.start(clock.now_ns()));
+  std::fprintf(stderr, "worker: %u compute thread%s\n", options.threads, options.threads == 1 ? "" : "s");
+  // The first signal gives the shards back and ends; the second ends at once.
+  const SignalWatcher signals([&] {
+    node.leave();
+    transport->wake();
+  });
+  transport::Reactor reactor(*transport, clock);
+  reactor.add(node);
+  reactor.run();
+  transport->shutdown(node.exit_code() == 0 ? 2 * kSecond : 0);
+  if (node.exit_code() != 0) std::fprintf(stderr, "error: %s\n", node.exit_reason().c_str());
+  return node.exit_code();
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  using namespace downpour;  // NOLINT: main only
   CLI::App app{"Takes data shards from the chief, computes gradients, and pushes them to the ps. Ends by itself when the job ends."};
   app.option_defaults()->always_capture_default();
   worker::WorkerOptions options;
@@ -30,34 +60,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : exit_code(ErrorCode::kUsage);
   }
-  const auto fail = [](const Error& error) {
-    std::fputs(format_error(error, false).c_str(), stderr);
-    return exit_code(error.code);
-  };
-  if (auto address = transport::normalize_endpoint(options.chief); address) {
-    options.chief = *address;
-  } else {
-    return fail(address.error());
-  }
-  if (options.threads == 0) options.threads = allowed_cpus();
   options.connect_timeout_ns = connect_s * kSecond;
-  transport::tune_malloc_for_frames();
-  prefer_throughput();
-  block_stop_signals();  // before any thread
-  const PosixClock clock;
-  auto transport = transport::make_zmq_transport();
-  worker::WorkerNode node(*transport, options);
-  if (auto started = node.start(clock.now_ns()); !started) return fail(started.error());
-  std::fprintf(stderr, "worker: %u compute thread%s\n", options.threads, options.threads == 1 ? "" : "s");
-  // The first signal gives the shards back and ends; the second ends at once.
-  const SignalWatcher signals([&] {
-    node.leave();
-    transport->wake();
-  });
-  transport::Reactor reactor(*transport, clock);
-  reactor.add(node);
-  reactor.run();
-  transport->shutdown(node.exit_code() == 0 ? 2 * kSecond : 0);
-  if (node.exit_code() != 0) std::fprintf(stderr, "error: %s\n", node.exit_reason().c_str());
-  return node.exit_code();
+  const auto status = run(std::move(options));
+  return status ? *status : report_error(status.error());
 }

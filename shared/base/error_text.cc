@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 
 #include "shared/base/str.h"
 
@@ -205,6 +206,11 @@ std::string format_error(const Error& error, bool color) {
   if (!error.where.empty()) shown += str(paint("1", "where:"), " ", printable(error.where), "\n");
   if (!error.hint.empty()) shown += str(paint("1;32", "hint: "), " ", printable(error.hint), "\n");
   return shown;
+}
+
+int report_error(const Error& error) {
+  std::fputs(format_error(error, false).c_str(), stderr);
+  return exit_code(error.code);
 }
 
 Result<std::string> explain_error(std::string_view id) {

@@ -31,6 +31,9 @@ std::string error_id(const Error& error);
 /// "\x1b". `color`: ANSI.
 std::string format_error(const Error& error, bool color);
 
+/// Shows it on stderr, plain; returns the exit code that stands for it: how a program ends.
+int report_error(const Error& error);
+
 /// The page for an id ("DP-2104", "dp-2104" or "2104"). Errors: kUsage with the nearest id.
 Result<std::string> explain_error(std::string_view id);
 

@@ -10,7 +10,8 @@ namespace downpour::transport {
 /// "HOST:PORT" becomes "tcp://HOST:PORT"; tcp://, ipc:// and inproc:// stay. Errors: kUsage.
 Result<std::string> normalize_endpoint(const std::string& text);
 
-/// Binding beyond loopback needs an explicit --insecure: traffic is neither encrypted nor authenticated. kPermission.
-Result<void> check_exposure(const std::string& endpoint, bool insecure);
+/// The same for an endpoint to bind. Beyond loopback it needs an explicit --insecure: traffic is neither encrypted nor
+/// authenticated. Errors: kUsage, kPermission.
+Result<std::string> normalize_bind_endpoint(const std::string& text, bool insecure);
 
 }  // namespace downpour::transport
