@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "shared/base/human.h"
 #include "shared/base/units.h"
 #include "shared/metrics/auc.h"
 #include "shared/metrics/metrics.h"
@@ -24,14 +25,6 @@ std::string format(const char* pattern, ...) {
   std::vsnprintf(text, sizeof text, pattern, arguments);
   va_end(arguments);
   return text;
-}
-
-std::string human_bytes(uint64_t bytes) {
-  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = double(bytes);
-  size_t unit = 0;
-  for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
-  return unit == 0 ? format("%.0f B", value) : format("%.1f %s", value, units[unit]);
 }
 
 std::string human_count(double n) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "shared/base/units.h"
+#include "shared/base/human.h"
 #include "shared/optim/optimizer.h"
 
 namespace downpour::tools {
@@ -20,16 +20,6 @@ uint64_t row_bytes(const TableSpec& table) {
     bytes += floats * (1 + optim::slot_count(variable.optimizer.type)) * sizeof(float);
   }
   return bytes;
-}
-
-std::string human_bytes(uint64_t bytes) {
-  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = double(bytes);
-  size_t unit = 0;
-  for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
-  return text;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shared/base/error_text.h"
+#include "shared/base/human.h"
 #include "shared/base/str.h"
 #include "shared/env/storage.h"
 
@@ -24,16 +25,6 @@ using Json = nlohmann::ordered_json;
 std::string grouped(uint64_t n) {
   std::string text = std::to_string(n);
   for (size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, ",");
-  return text;
-}
-
-std::string bytes_text(uint64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
-  double value = double(bytes);
-  size_t unit = 0;
-  for (; value >= 999.95 && unit + 1 < std::size(kUnits); ++unit) value /= 1000;
-  char text[32];
-  std::snprintf(text, sizeof(text), unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
   return text;
 }
 
@@ -130,8 +121,8 @@ std::string variables_text(const Summary& summary) {
   for (const VariableSummary& v : summary.variables) {
     const bool embedding = v.kind == TableKind::kEmbedding;
     rows.push_back({printable(v.spec.name), optimizer_name(v.spec.optimizer.type), shape_text(v),
-                    embedding ? grouped(v.rows) : "-", bytes_text(v.weight_bytes),
-                    bytes_text(v.slot_bytes), number(v.l2_norm), number(v.min), number(v.max),
+                    embedding ? grouped(v.rows) : "-", human_bytes(v.weight_bytes),
+                    human_bytes(v.slot_bytes), number(v.l2_norm), number(v.min), number(v.max),
                     percent(v.zeros, v.elements)});
     if (v.non_finite > 0) {
       warnings += str("warning: ", printable(v.spec.name), " holds ", grouped(v.non_finite),
@@ -224,7 +215,7 @@ std::string summary_text(const Summary& summary) {
   text += str("  ", manifest.partitions, " partitions of ", grouped(summary.rows_min), " to ",
               grouped(summary.rows_max), " rows (median ", grouped(summary.rows_median), "), ",
               grouped(summary.rows), " in all; versions ", grouped(summary.version_min), " to ",
-              grouped(summary.version_max), "\n  ", bytes_text(summary.bytes), " in ",
+              grouped(summary.version_max), "\n  ", human_bytes(summary.bytes), " in ",
               summary.files, summary.files == 1 ? " file" : " files", ", every checksum good\n");
   text += variables_text(summary);
   text += account_text(manifest);
