@@ -58,12 +58,11 @@ void ChiefNode::on_malformed(int64_t, transport::PortId, transport::PeerId, cons
 }
 
 bool ChiefNode::pump(int64_t now_ns) {
-  outbox_.flush();
-  if (finish_) {  // what a peer does not take in time is given up
-    if (give_up_ns_ == 0) give_up_ns_ = now_ns + 2 * kSecond;
-    if (now_ns >= give_up_ns_) outbox_.clear();
+  if (finish_) {
+    outbox_.drain(now_ns);
     return false;
   }
+  outbox_.flush();
   Effects effects;
   if (options_.stop_signal != nullptr && !stop_asked_) {
     if (const int signal = options_.stop_signal->load(std::memory_order_relaxed); signal != 0) {

@@ -75,7 +75,6 @@ class ChiefNode final : public transport::Node {
   int64_t next_tick_ns_ = 0;
   int64_t look_for_newer_ns_ = 0;
   std::optional<Finish> finish_;
-  int64_t give_up_ns_ = 0;
 };
 
 }  // namespace downpour::chief

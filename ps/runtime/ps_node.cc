@@ -219,12 +219,11 @@ Result<std::vector<checkpoint::PartitionImage>> PsNode::read_images(const Load& 
 }
 
 bool PsNode::pump(int64_t now_ns) {
-  outbox_.flush();
-  if (finished_) {  // what a peer does not take in time is given up
-    if (give_up_ns_ == 0) give_up_ns_ = now_ns + 2 * kSecond;
-    if (now_ns >= give_up_ns_) outbox_.clear();
+  if (finished_) {
+    outbox_.drain(now_ns);
     return false;
   }
+  outbox_.flush();
   if (!core_) {
     if (leave_asked_) return exit(0, {}), false;  // it holds nothing
     if (now_ns - started_ns_ > options_.connect_timeout_ns) {

@@ -86,7 +86,6 @@ class PsNode final : public transport::Node {
   std::atomic<bool> leave_asked_{false};
   bool leave_sent_ = false;
   bool finished_ = false;
-  int64_t give_up_ns_ = 0;
   int32_t exit_code_ = 0;
   std::string exit_reason_;
 

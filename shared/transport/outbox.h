@@ -1,11 +1,13 @@
 // Outbox: messages that a full peer would not take yet, kept in order until it does.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <iterator>
 #include <unordered_map>
 #include <utility>
 
+#include "shared/base/units.h"
 #include "shared/transport/transport.h"
 
 namespace downpour::transport {
@@ -32,13 +34,19 @@ class Outbox {
     }
   }
   bool empty() const { return waiting_.empty(); }
-  /// Drops what waits: at the end, when nobody takes it.
-  void clear() { waiting_.clear(); }
+  /// At the end, on every turn: what a peer has not taken within kDrainNs from the first call on is given up.
+  void drain(int64_t now_ns) {
+    flush();
+    if (give_up_ns_ == 0) give_up_ns_ = now_ns + kDrainNs;
+    if (now_ns >= give_up_ns_) waiting_.clear();
+  }
 
  private:
+  static constexpr int64_t kDrainNs = 2 * kSecond;
   static constexpr size_t kWaitingMax = 4096;  // beyond it messages are dropped, as a network would
   Transport& transport_;
   std::unordered_map<PeerId, std::deque<wire::Message>> waiting_;
+  int64_t give_up_ns_ = 0;
 };
 
 }  // namespace downpour::transport

@@ -87,12 +87,11 @@ void WorkerNode::on_malformed(int64_t, transport::PortId, transport::PeerId, con
 }
 
 bool WorkerNode::pump(int64_t now_ns) {
-  outbox_.flush();
-  if (finished_) {  // what a peer does not take in time is given up
-    if (give_up_ns_ == 0) give_up_ns_ = now_ns + 2 * kSecond;
-    if (now_ns >= give_up_ns_) outbox_.clear();
+  if (finished_) {
+    outbox_.drain(now_ns);
     return false;
   }
+  outbox_.flush();
   if (now_ns >= stats_at_ns_) {
     stats_at_ns_ = now_ns + kSecond / 4;
     const ProcessUsage usage = options_.process.usage();

@@ -72,7 +72,6 @@ class WorkerNode final : public transport::Node {
   int64_t stats_at_ns_ = 0;
   std::atomic<bool> leave_asked_{false};
   bool finished_ = false;
-  int64_t give_up_ns_ = 0;
   int32_t exit_code_ = 0;
   std::string exit_reason_;
 };
