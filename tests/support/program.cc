@@ -28,16 +28,6 @@ std::string read_text(const std::string& path) {
   return out.str();
 }
 
-ScratchDir::ScratchDir() {
-  std::string path = (std::filesystem::temp_directory_path() / "dp-test-XXXXXX").string();
-  if (mkdtemp(path.data()) != nullptr) path_ = path;
-}
-ScratchDir::~ScratchDir() {
-  std::error_code ignored;
-  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-}
-void ScratchDir::write(const std::string& name, const std::string& text) const { std::ofstream(path_ + "/" + name) << text; }
-
 Program::Program(const std::string& name, const std::vector<std::string>& arguments, const std::string& folder) {
   static int count = 0;  // NOLINT: numbers the output files of this test process
   const std::string base = folder + "/" + name + "-" + std::to_string(++count);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/scratch_dir.h"
+
 namespace downpour::testing {
 
 struct Ended {
@@ -33,21 +35,6 @@ class Program {
  private:
   pid_t pid_ = -1;
   std::string out_path_, err_path_;
-};
-
-/// A new folder below the system's temporary one; removed with the object.
-class ScratchDir {
- public:
-  ScratchDir();
-  ScratchDir(const ScratchDir&) = delete;
-  ScratchDir& operator=(const ScratchDir&) = delete;
-  ~ScratchDir();
-  const std::string& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  void write(const std::string& name, const std::string& text) const;
-
- private:
-  std::string path_;
 };
 
 std::string read_text(const std::string& path);

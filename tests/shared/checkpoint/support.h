@@ -1,9 +1,7 @@
 // What the checkpoint tests share: a folder that goes, random images, a small run.
 #pragma once
 
-#include <filesystem>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -14,34 +12,17 @@
 #include "shared/checkpoint/partition_writer.h"
 #include "shared/checkpoint/paths.h"
 #include "shared/env/storage.h"
+#include "tests/support/crashing_storage.h"
+#include "tests/support/scratch_dir.h"
 
 namespace downpour::checkpoint {
 
-/// A folder that goes with the test; in memory where the machine has such, since the tests fsync
-/// thousands of times.
+using testing::CrashingStorage;
+
+/// In memory: the tests fsync thousands of times.
 struct Folder {
-  std::string path;
-  Folder() {
-    const bool memory = ::access("/dev/shm", W_OK) == 0;
-    const std::filesystem::path base = memory ? "/dev/shm" : std::filesystem::temp_directory_path();
-    std::string pattern = (base / "dp-checkpoint-XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path = pattern;
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-};
-
-/// Every disk operation from `crash_at` on fails, as if the process had been killed there.
-class CrashingStorage final : public PosixStorage {
- public:
-  explicit CrashingStorage(int crash_at) : crash_at_(crash_at) {}
-  int fault(const char*, const std::string&) override { return ++count >= crash_at_ ? EIO : 0; }
-  int count = 0;
-
- private:
-  int crash_at_;
+  testing::ScratchDir dir{/*in_memory=*/true};
+  const std::string& path = dir.path();
 };
 
 /// A wide weight beside an embedding, and a dense variable of three blocks, the last one short.

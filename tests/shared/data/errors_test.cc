@@ -8,9 +8,9 @@ using Catch::Contains;
 using Catch::EndsWith;
 
 /// The error of a libsvm file whose third line is `line`.
-Error libsvm_error(const TempDir& dir, const std::string& line,
+Error libsvm_error(const ScratchDir& dir, const std::string& line,
                    TargetRule rule = {"label", TargetKind::kAny}) {
-  auto plan = plan_of(dir.file("f", "1 1:1\n\n" + line + "\n0 2:1\n"));
+  auto plan = plan_of(dir.write("f", "1 1:1\n\n" + line + "\n0 2:1\n"));
   reads_libsvm(*plan);
   plan->targets = {rule};
   const Error error = error_of(plan);
@@ -26,7 +26,7 @@ Error libsvm_error(const TempDir& dir, const std::string& line,
 }
 
 TEST_CASE("libsvm: each kind of bad line is named with file, line and text", "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   CHECK_THAT(libsvm_error(dir, "abc 1:1").what, Contains("\"abc 1:1\"") && Contains("label"));
   CHECK_THAT(libsvm_error(dir, "1:1 2:1").what, Contains("label"));
   CHECK_THAT(libsvm_error(dir, "nan 1:1").what, Contains("label"));
@@ -44,7 +44,7 @@ TEST_CASE("libsvm: each kind of bad line is named with file, line and text", "[d
 }
 
 TEST_CASE("a target out of range is a bad record", "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   CHECK_THAT(libsvm_error(dir, "2 1:1", {"label", TargetKind::kBinary}).what,
              Contains("field label \"2\"") && Contains("out of range"));
   CHECK_THAT(libsvm_error(dir, "0.5 1:1", {"label", TargetKind::kBinary}).what, Contains("0.5"));
@@ -54,8 +54,8 @@ TEST_CASE("a target out of range is a bad record", "[data]") {
              Contains("class"));
 }
 
-std::shared_ptr<ReadPlan> csv_plan(const TempDir& dir, const std::string& text) {
-  auto plan = plan_of(dir.file("f.csv", text), DataFormat::kCsv);
+std::shared_ptr<ReadPlan> csv_plan(const ScratchDir& dir, const std::string& text) {
+  auto plan = plan_of(dir.write("f.csv", text), DataFormat::kCsv);
   plan->data.columns = {"x", "n", "s"};
   plan->data.fields = {{.name = "x"},
                        {.name = "n", .type = FieldType::kInt64},
@@ -65,7 +65,7 @@ std::shared_ptr<ReadPlan> csv_plan(const TempDir& dir, const std::string& text) 
 }
 
 TEST_CASE("CSV: each kind of bad line is named with file, line and text", "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   const auto csv_error = [&](const std::string& line) {
     auto plan = csv_plan(dir, "1,2,a\n" + line + "\n3,4,b\n");
     const Error error = error_of(plan);
@@ -90,7 +90,7 @@ TEST_CASE("CSV: each kind of bad line is named with file, line and text", "[data
 }
 
 TEST_CASE("a log of a negative number is a bad record, not a NaN", "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   auto plan = csv_plan(dir, "-7,2,a\n");
   plan->data.fields[0].transform = {{.op = TransformOp::kLog1p}};
   const Error error = error_of(plan);
@@ -99,7 +99,7 @@ TEST_CASE("a log of a negative number is a bad record, not a NaN", "[data]") {
 }
 
 TEST_CASE("more bad records than allowed fail, naming the one too many", "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   auto plan = csv_plan(dir, "1,2,a\nbad\n1,2,a\nbad\n1,2,a\nbad\n");
   plan->data.bad_records = BadRecords::kSkip;
   plan->data.bad_records_max = 2;
@@ -111,12 +111,12 @@ TEST_CASE("more bad records than allowed fail, naming the one too many", "[data]
 }
 
 TEST_CASE("the line number counts what stands before the shard, in gzip too", "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   std::string text;
   for (int i = 0; i < 1000; ++i) text += "1 1:1\r\n";
   text += "1 oops\n";
   for (const bool gzip : {false, true}) {
-    auto plan = plan_of(dir.file(gzip ? "g.gz" : "g", gzip ? gzipped(text) : text));
+    auto plan = plan_of(dir.write(gzip ? "g.gz" : "g", gzip ? gzipped(text) : text));
     reads_libsvm(*plan);
     plan->data.shuffle = "shard";
     const auto read = read_shard(plan, plan::cut_shards(plan->files, 3000).back());
@@ -126,9 +126,9 @@ TEST_CASE("the line number counts what stands before the shard, in gzip too", "[
 }
 
 TEST_CASE("a line of more than 16 MiB is a bad record wherever shards are cut", "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   const std::string text = "1 1:1\n1 2:1" + std::string(17'000'000, ' ') + "\n0 3:1\n";
-  auto plan = plan_of(dir.file("f", text));
+  auto plan = plan_of(dir.write("f", text));
   reads_libsvm(*plan);
   const Error error = error_of(plan);
   CHECK_THAT(error.what, Contains("16 MiB"));
@@ -150,11 +150,11 @@ TEST_CASE("a line of more than 16 MiB is a bad record wherever shards are cut", 
 }
 
 TEST_CASE("a file that changed since it was listed is an error that names it", "[data]") {
-  const TempDir dir;
-  auto plan = plan_of(dir.file("f", "1 1:1\n"));
+  const ScratchDir dir;
+  auto plan = plan_of(dir.write("f", "1 1:1\n"));
   reads_libsvm(*plan);
   for (const std::string text : {"1 1:2\n", "1 1:1\n1 1:1\n", "1"}) {
-    const std::string path = dir.file("f", text);
+    const std::string path = dir.write("f", text);
     const Error error = error_of(plan);
     CHECK(error.code == ErrorCode::kBadData);
     CHECK_THAT(error.what, Contains("changed") && Contains(path));
@@ -164,10 +164,10 @@ TEST_CASE("a file that changed since it was listed is an error that names it", "
 }
 
 TEST_CASE("damaged, cut and exploding gzip files are refused", "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   const std::string whole = gzipped(std::string(100'000, '1') + "\n");
   const auto gzip_error = [&](const std::string& bytes) {
-    auto plan = plan_of(dir.file("f.gz", bytes));
+    auto plan = plan_of(dir.write("f.gz", bytes));
     reads_libsvm(*plan);
     const Error error = error_of(plan);
     CHECK(error.code == ErrorCode::kBadData);
@@ -184,11 +184,11 @@ TEST_CASE("damaged, cut and exploding gzip files are refused", "[data]") {
 }
 
 TEST_CASE("idx files that do not fit together are refused", "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   const std::string head("\0\0\x08\x03\0\0\0\x02\0\0\0\x01\0\0\0\x02", 16);
   const auto idx_error = [&](const std::string& images, const std::string& labels) {
-    if (!labels.empty()) dir.file("labels-idx1", labels);
-    auto plan = plan_of(dir.file("images-idx3", images), DataFormat::kMnist);
+    if (!labels.empty()) dir.write("labels-idx1", labels);
+    auto plan = plan_of(dir.write("images-idx3", images), DataFormat::kMnist);
     plan->layout.floats = {{"image", 2}, {"label", 1}};
     plan->data.fields = {{.name = "image", .shape = {2}}};
     return error_of(plan).what;
@@ -214,7 +214,7 @@ TEST_CASE("idx files that do not fit together are refused", "[data]") {
 }
 
 TEST_CASE("what the job says wrongly is a configuration error that names the field", "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   const auto config_error = [&](auto change) {
     auto plan = csv_plan(dir, "1,2,a\n");
     change(*plan);

@@ -10,8 +10,8 @@ using Catch::Contains;
 
 TEST_CASE("globs are sorted, paths stay in the order they were written, relative to the job",
           "[data]") {
-  const TempDir dir;
-  for (const char* name : {"part-2", "part-10", "part-1", "extra"}) dir.file(name, name);
+  const ScratchDir dir;
+  for (const char* name : {"part-2", "part-10", "part-1", "extra"}) dir.write(name, name);
   const auto files = list_files({.paths = {"extra", "part-*"}}, dir.path()).value();
   std::vector<std::string> names;
   for (const auto& file : files) names.push_back(file.path.substr(dir.path().size() + 1));
@@ -22,15 +22,15 @@ TEST_CASE("globs are sorted, paths stay in the order they were written, relative
 }
 
 TEST_CASE("a file named like a glob is that file", "[data]") {
-  const TempDir dir;
-  dir.file("a[1].csv", "x");
+  const ScratchDir dir;
+  dir.write("a[1].csv", "x");
   CHECK(list_files({.paths = {"a[1].csv"}}, dir.path()).value().size() == 1);
 }
 
 TEST_CASE("an absent file is named, with the nearest name that is there", "[data]") {
-  const TempDir dir;
-  dir.file("train.tsv", "x");
-  dir.file("unrelated", "x");
+  const ScratchDir dir;
+  dir.write("train.tsv", "x");
+  dir.write("unrelated", "x");
   const Error error = list_files({.paths = {"trian.tsv"}}, dir.path()).error();
   CHECK(error.code == ErrorCode::kNoInput);
   CHECK_THAT(error.what, Contains("trian.tsv"));
@@ -39,8 +39,8 @@ TEST_CASE("an absent file is named, with the nearest name that is there", "[data
 }
 
 TEST_CASE("no match, an empty file, a folder, a pipe and nothing at all are errors", "[data]") {
-  const TempDir dir;
-  dir.file("empty", "");
+  const ScratchDir dir;
+  dir.write("empty", "");
   CHECK(list_files({.paths = {"*.nix"}}, dir.path()).error().code == ErrorCode::kNoInput);
   CHECK_THAT(list_files({.paths = {"empty"}}, dir.path()).error().what, Contains("empty"));
   CHECK_THAT(list_files({.paths = {dir.path()}}, "/").error().what, Contains("folder"));
@@ -49,10 +49,10 @@ TEST_CASE("no match, an empty file, a folder, a pipe and nothing at all are erro
 }
 
 TEST_CASE("the fingerprint sees a byte at the start, at the end, and the size", "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   std::string text(300'000, 'a');
   const auto fingerprint = [&] {
-    return list_files({.paths = {dir.file("f", text)}}, "/").value()[0].fingerprint;
+    return list_files({.paths = {dir.write("f", text)}}, "/").value()[0].fingerprint;
   };
   const uint64_t before = fingerprint();
   CHECK(fingerprint() == before);
@@ -67,11 +67,10 @@ TEST_CASE("the fingerprint sees a byte at the start, at the end, and the size", 
 }
 
 TEST_CASE("the mean size of a record is that of the file's first lines", "[data]") {
-  const TempDir dir;
-  CHECK(
-      mean_record_bytes({.format = DataFormat::kLibsvm}, dir.file("f", "1 1:1\n1 1:1\n")).value() ==
-      6);
-  CHECK(mean_record_bytes({.format = DataFormat::kLibsvm}, dir.file("f", "1")).value() == 1);
+  const ScratchDir dir;
+  CHECK(mean_record_bytes({.format = DataFormat::kLibsvm}, dir.write("f", "1 1:1\n1 1:1\n"))
+            .value() == 6);
+  CHECK(mean_record_bytes({.format = DataFormat::kLibsvm}, dir.write("f", "1")).value() == 1);
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ uint64_t hashed(const std::string& field, const std::string& text) {
 
 TEST_CASE("libsvm: labels, keys as they are, values, comments, tabs, CR LF and no last line break",
           "[data]") {
-  const TempDir dir;
-  auto plan = plan_of(dir.file("f", "-1 3:1 11:0.5 \r\n\n# a note\n+1\t7:-2e-1 # 9:9\n1"));
+  const ScratchDir dir;
+  auto plan = plan_of(dir.write("f", "-1 3:1 11:0.5 \r\n\n# a note\n+1\t7:-2e-1 # 9:9\n1"));
   reads_libsvm(*plan);
   plan->targets = {{"label", TargetKind::kBinary}};
   const ShardRead read = read_file(plan).value();
@@ -25,15 +25,15 @@ TEST_CASE("libsvm: labels, keys as they are, values, comments, tabs, CR LF and n
 }
 
 TEST_CASE("values that are all 1 are left out", "[data]") {
-  const TempDir dir;
-  auto plan = plan_of(dir.file("f", "1 3:1 4:1.0\n0 3:1\n"));
+  const ScratchDir dir;
+  auto plan = plan_of(dir.write("f", "1 3:1 4:1.0\n0 3:1\n"));
   reads_libsvm(*plan);
   CHECK(read_file(plan).value().batches[0].bags[0].values.empty());
 }
 
 TEST_CASE("libsvm: single features by number, and features under a hash", "[data]") {
-  const TempDir dir;
-  auto plan = plan_of(dir.file("f", "1 3:2 13:7\n0 3:5\n"));
+  const ScratchDir dir;
+  auto plan = plan_of(dir.write("f", "1 3:2 13:7\n0 3:5\n"));
   plan->data.fields = {
       {.name = "age", .column = "13", .fallback = "0", .transform = {{.op = TransformOp::kLog1p}}},
       {.name = "features",
@@ -49,8 +49,8 @@ TEST_CASE("libsvm: single features by number, and features under a hash", "[data
 }
 
 TEST_CASE("two bags of one field share its keys, in one table or in two", "[data]") {
-  const TempDir dir;
-  auto plan = plan_of(dir.file("f", "1 3:2 13:7\n0 3:5\n"));
+  const ScratchDir dir;
+  auto plan = plan_of(dir.write("f", "1 3:2 13:7\n0 3:5\n"));
   plan->layout = {.bags = {{"features", 0}, {"features", 1}, {"features", 0}},
                   .tables = {TableId(0), TableId(1)}};
   const ShardRead read = read_file(plan).value();
@@ -75,8 +75,9 @@ std::shared_ptr<ReadPlan> csv_plan(const std::string& path) {
 }
 
 TEST_CASE("CSV: trimming, missing marks, defaults, lists of positive labels", "[data]") {
-  const TempDir dir;
-  auto plan = csv_plan(dir.file("f", "39, State-gov, <=50K\n ?, ?, >50K\n50, Private , >50K.\r\n"));
+  const ScratchDir dir;
+  auto plan =
+      csv_plan(dir.write("f", "39, State-gov, <=50K\n ?, ?, >50K\n50, Private , >50K.\r\n"));
   plan->data.trim = true;
   plan->data.missing = {"?"};
   const ShardRead read = read_file(plan).value();
@@ -88,9 +89,9 @@ TEST_CASE("CSV: trimming, missing marks, defaults, lists of positive labels", "[
 }
 
 TEST_CASE("CSV: quotes as RFC 4180 has them, delimiters and doubled quotes within", "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   auto plan =
-      csv_plan(dir.file("f", "\"39\",\"a, \"\"b\"\"\",x\n40,plain,\">50K\"\n\"41\",\"\",x\n"));
+      csv_plan(dir.write("f", "\"39\",\"a, \"\"b\"\"\",x\n40,plain,\">50K\"\n\"41\",\"\",x\n"));
   const ShardRead read = read_file(plan).value();
   CHECK(read.floats == std::vector<std::vector<float>>{{39, 0}, {40, 1}, {41, 0}});
   CHECK(read.keys[0][0][0] == hashed("job", "a, \"b\""));
@@ -98,9 +99,9 @@ TEST_CASE("CSV: quotes as RFC 4180 has them, delimiters and doubled quotes withi
 }
 
 TEST_CASE("CSV: lines of more than 64 bytes, and the columns by a header in any order", "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   const std::string filler(200, 'x');
-  auto plan = csv_plan(dir.file(
+  auto plan = csv_plan(dir.write(
       "f", "\xef\xbb\xbfincome,filler,age ,job\r\n>50K," + filler + ",1," + filler + "\n"));
   plan->data.columns.clear();
   plan->data.header = true;
@@ -110,18 +111,18 @@ TEST_CASE("CSV: lines of more than 64 bytes, and the columns by a header in any 
 }
 
 TEST_CASE("TSV has no quotes; another delimiter is a delimiter", "[data]") {
-  const TempDir dir;
-  auto plan = csv_plan(dir.file("f", "1\t\"a\t>50K\n"));
+  const ScratchDir dir;
+  auto plan = csv_plan(dir.write("f", "1\t\"a\t>50K\n"));
   plan->data.format = DataFormat::kTsv;
   CHECK(read_file(plan).value().keys[0][0][0] == hashed("job", "\"a"));
-  auto semicolon = csv_plan(dir.file("g", "1;a,b;>50K\n"));
+  auto semicolon = csv_plan(dir.write("g", "1;a,b;>50K\n"));
   semicolon->data.delimiter = ";";
   CHECK(read_file(semicolon).value().keys[0][0][0] == hashed("job", "a,b"));
 }
 
 TEST_CASE("transforms run in order: clip, log1p, standardize", "[data]") {
-  const TempDir dir;
-  auto plan = plan_of(dir.file("f", "-3\n0\n1\n5000\n2.5\n"), DataFormat::kTsv);
+  const ScratchDir dir;
+  auto plan = plan_of(dir.write("f", "-3\n0\n1\n5000\n2.5\n"), DataFormat::kTsv);
   plan->batch_size = 100;
   plan->data.columns = {"x"};
   plan->data.fields = {{.name = "x",
@@ -141,8 +142,8 @@ TEST_CASE(
     "keys: int64 as it is or hashed as text, buckets, words of a text, a number as one key with a "
     "value",
     "[data]") {
-  const TempDir dir;
-  auto plan = plan_of(dir.file("f", "12\t-5\tred\tthe  end the\t2.5\n"), DataFormat::kTsv);
+  const ScratchDir dir;
+  auto plan = plan_of(dir.write("f", "12\t-5\tred\tthe  end the\t2.5\n"), DataFormat::kTsv);
   plan->data.columns = {"id", "code", "color", "text", "price"};
   plan->data.fields = {{.name = "id", .type = FieldType::kInt64},
                        {.name = "code",
@@ -167,8 +168,8 @@ TEST_CASE(
 }
 
 TEST_CASE("a float field of shape [n] reads n numbers parted by blanks", "[data]") {
-  const TempDir dir;
-  auto plan = plan_of(dir.file("f", "1 2.5  -3\ta\n"), DataFormat::kTsv);
+  const ScratchDir dir;
+  auto plan = plan_of(dir.write("f", "1 2.5  -3\ta\n"), DataFormat::kTsv);
   plan->data.columns = {"x", "y"};
   plan->data.fields = {{.name = "x", .shape = {3}}};
   plan->layout.floats = {{"x", 3}};
@@ -177,12 +178,12 @@ TEST_CASE("a float field of shape [n] reads n numbers parted by blanks", "[data]
 
 TEST_CASE("criteo: 40 columns, empty ones at their defaults, without a word of configuration",
           "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   std::string line = "1\t\t-2\t5";
   for (int i = 4; i <= 13; ++i) line += "\t" + std::to_string(i);
   line += "\t68fd1e64";
   for (int i = 2; i <= 26; ++i) line += "\t";
-  auto plan = plan_of(dir.file("f", line + "\n"), DataFormat::kCriteo);
+  auto plan = plan_of(dir.write("f", line + "\n"), DataFormat::kCriteo);
   plan->layout = {.floats = {{"I1", 1}, {"I2", 1}, {"I3", 1}, {"label", 1}},
                   .bags = {{"C1", 0}, {"C26", 0}},
                   .tables = {TableId(0)}};
@@ -199,7 +200,7 @@ TEST_CASE(
     "mnist: pixels from 0 to 1 with the labels of the file beside, plain or gzipped, shuffled or "
     "not",
     "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   std::string images =
       std::string("\0\0\x08\x03", 4) + big_endian(5) + big_endian(1) + big_endian(2);
   std::string labels = std::string("\0\0\x08\x01", 4) + big_endian(5);
@@ -209,8 +210,8 @@ TEST_CASE(
   }
   for (const bool gzip : {false, true}) {
     const std::string end = gzip ? ".gz" : "";
-    dir.file("t10k-labels-idx1-ubyte" + end, gzip ? gzipped(labels) : labels);
-    auto plan = plan_of(dir.file("t10k-images-idx3-ubyte" + end, gzip ? gzipped(images) : images),
+    dir.write("t10k-labels-idx1-ubyte" + end, gzip ? gzipped(labels) : labels);
+    auto plan = plan_of(dir.write("t10k-images-idx3-ubyte" + end, gzip ? gzipped(images) : images),
                         DataFormat::kMnist);
     CHECK_FALSE(plan->files[0].splittable);
     plan->data.shuffle = gzip ? "shard" : "off";
@@ -230,13 +231,13 @@ TEST_CASE(
 }
 
 TEST_CASE("gzip reads as the plain file does, members one behind the other too", "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   std::string text = "\xef\xbb\xbf";
   for (int i = 0; i < 50'000; ++i) text += str(i, " ", i * 7, ":1 ", i * 3, ":0.25\n");
-  auto plain = plan_of(dir.file("f", text));
+  auto plain = plan_of(dir.write("f", text));
   const size_t half = text.size() / 2;
-  auto gzip = plan_of(dir.file("f.gz", gzipped(text.substr(0, half)) + gzipped("") +
-                                           gzipped(text.substr(half)) + std::string(100, '\0')));
+  auto gzip = plan_of(dir.write("f.gz", gzipped(text.substr(0, half)) + gzipped("") +
+                                            gzipped(text.substr(half)) + std::string(100, '\0')));
   CHECK_FALSE(gzip->files[0].splittable);
   for (const char* shuffle : {"off", "shard"}) {
     for (const auto& plan : {plain, gzip}) {

@@ -35,14 +35,14 @@ std::string random_file(Rng& rng, uint32_t& records) {
 
 TEST_CASE("however a file is cut, every record is read exactly once and the shards tile the file",
           "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   Rng rng(11);
   for (int round = 0; round < 300; ++round) {
     uint32_t records = 0;
     const std::string text = random_file(rng, records);
     if (records == 0) continue;
     INFO("round " << round << "\n" << text);
-    auto plan = plan_of(dir.file(str("f", round), text));
+    auto plan = plan_of(dir.write(str("f", round), text));
     reads_libsvm(*plan);
     plan->data.shuffle = rng.below(2) == 0 ? "off" : "shard";
     std::multiset<float> labels;
@@ -70,9 +70,9 @@ TEST_CASE(
     "a header and skipped lines longer than the first shards belong to nobody and tile all the "
     "same",
     "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   const std::string text = "a comment that is long\nlabel,value\n1,2\n3,4\n";
-  auto plan = plan_of(dir.file("f.csv", text), DataFormat::kCsv);
+  auto plan = plan_of(dir.write("f.csv", text), DataFormat::kCsv);
   plan->data.header = true;
   plan->data.skip_lines = 1;
   plan->data.fields = {{.name = "value"}};
@@ -103,8 +103,8 @@ std::vector<float> labels_of(const ShardRead& read) {
 
 TEST_CASE("a shuffled shard is a permutation of its records that seed, epoch and shard decide",
           "[data]") {
-  const TempDir dir;
-  auto plan = plan_of(dir.file("f", counting_file(500)));
+  const ScratchDir dir;
+  auto plan = plan_of(dir.write("f", counting_file(500)));
   reads_libsvm(*plan);
   const plan::ShardRange all{0, 0, plan->files[0].bytes};
   const std::vector<float> in_order = labels_of(read_shard(plan, all).value());
@@ -124,8 +124,8 @@ TEST_CASE("a shuffled shard is a permutation of its records that seed, epoch and
 }
 
 TEST_CASE("a batch id names the same records wherever reading starts", "[data]") {
-  const TempDir dir;
-  auto plan = plan_of(dir.file("f", counting_file(99)));
+  const ScratchDir dir;
+  auto plan = plan_of(dir.write("f", counting_file(99)));
   reads_libsvm(*plan);
   plan->data.shuffle = "shard";
   plan->holdout = 0.2;
@@ -153,9 +153,9 @@ TEST_CASE("a batch id names the same records wherever reading starts", "[data]")
 
 TEST_CASE("the holdout is disjoint from training, exhaustive, and the same in every epoch and cut",
           "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   constexpr uint32_t kRecords = 4000;
-  auto plan = plan_of(dir.file("f", counting_file(kRecords)));
+  auto plan = plan_of(dir.write("f", counting_file(kRecords)));
   reads_libsvm(*plan);
   plan->holdout = 0.25;
   plan->data.shuffle = "shard";
@@ -183,8 +183,8 @@ TEST_CASE("the holdout is disjoint from training, exhaustive, and the same in ev
 }
 
 TEST_CASE("a short last batch is given or counted as dropped", "[data]") {
-  const TempDir dir;
-  auto plan = plan_of(dir.file("f", counting_file(10)));
+  const ScratchDir dir;
+  auto plan = plan_of(dir.write("f", counting_file(10)));
   reads_libsvm(*plan);
   const ShardRead all = read_file(plan).value();
   CHECK(all.batches.size() == 3);
@@ -197,10 +197,10 @@ TEST_CASE("a short last batch is given or counted as dropped", "[data]") {
 }
 
 TEST_CASE("counts of the batches and what is behind the last add up to the totals", "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   std::string text;
   for (uint32_t i = 0; i < 50; ++i) text += i % 7 == 3 ? "broken\n" : str(i, " 1:1\n");
-  auto plan = plan_of(dir.file("f", text + "broken\nbroken"));
+  auto plan = plan_of(dir.write("f", text + "broken\nbroken"));
   reads_libsvm(*plan);
   plan->data.bad_records = BadRecords::kSkip;
   const ShardRead read = read_file(plan).value();
@@ -222,8 +222,8 @@ TEST_CASE("counts of the batches and what is behind the last add up to the total
 }
 
 TEST_CASE("the hash of the records does not depend on their order but on every byte", "[data]") {
-  const TempDir dir;
-  auto plan = plan_of(dir.file("f", "1 1:1\n2 2:2\n3 3:3\n"));
+  const ScratchDir dir;
+  auto plan = plan_of(dir.write("f", "1 1:1\n2 2:2\n3 3:3\n"));
   reads_libsvm(*plan);
   const uint64_t hash = read_file(plan).value().totals.records_hash;
   plan->data.shuffle = "shard";
@@ -231,18 +231,18 @@ TEST_CASE("the hash of the records does not depend on their order but on every b
     plan->seed = seed;
     CHECK(read_file(plan).value().totals.records_hash == hash);
   }
-  auto other = plan_of(dir.file("g", "1 1:1\n2 2:2\n3 3:4\n"));
+  auto other = plan_of(dir.write("g", "1 1:1\n2 2:2\n3 3:4\n"));
   reads_libsvm(*other);
   CHECK(read_file(other).value().totals.records_hash != hash);
 }
 
 TEST_CASE("records that span windows and many windows read as they stand", "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   std::string text;
   const std::string padding(300'000, ' ');
   for (uint32_t i = 0; i < 20; ++i)
     text += str(i, padding, i, ":2\n");  // 6 MB: several windows of 1 MiB
-  auto plan = plan_of(dir.file("f", text));
+  auto plan = plan_of(dir.write("f", text));
   reads_libsvm(*plan);
   for (const uint64_t target : {uint64_t(text.size()), uint64_t{777'777}}) {
     std::vector<float> labels;
@@ -255,8 +255,8 @@ TEST_CASE("records that span windows and many windows read as they stand", "[dat
 }
 
 TEST_CASE("the plan hash changes with whatever decides which records a batch holds", "[data]") {
-  const TempDir dir;
-  const std::string path = dir.file("f", counting_file(100));
+  const ScratchDir dir;
+  const std::string path = dir.write("f", counting_file(100));
   const auto hash_with = [&](auto change) {
     auto plan = plan_of(path);
     reads_libsvm(*plan);

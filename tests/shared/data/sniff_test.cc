@@ -51,8 +51,8 @@ uint64_t records_as_proposed(const std::string& path, const Sniffed& sniffed,
 }
 
 TEST_CASE("sniff: libsvm by its pairs, binary by its labels", "[data]") {
-  const TempDir dir;
-  const std::string path = dir.file("a9a", "-1 3:1 11:1 14:1 \n+1 5:1 7:1\n-1 3:1\n");
+  const ScratchDir dir;
+  const std::string path = dir.write("a9a", "-1 3:1 11:1 14:1 \n+1 5:1 7:1\n-1 3:1\n");
   const Sniffed sniffed = sniff(path).value();
   CHECK(sniffed.format == DataFormat::kLibsvm);
   CHECK(sniffed.classes == 2);
@@ -61,17 +61,17 @@ TEST_CASE("sniff: libsvm by its pairs, binary by its labels", "[data]") {
   CHECK(records_as_proposed(path, sniffed) == 3);
   std::string digits;
   for (int i = 0; i < 100; ++i) digits += str(i % 10, " 1:0.5\n");
-  CHECK(sniff(dir.file("d", digits)).value().classes == 10);
-  CHECK(sniff(dir.file("r", "0.5 1:1\n2.25 1:1\n")).value().classes == 0);
+  CHECK(sniff(dir.write("d", digits)).value().classes == 10);
+  CHECK(sniff(dir.write("r", "0.5 1:1\n2.25 1:1\n")).value().classes == 0);
 }
 
 TEST_CASE("sniff: adult is CSV without header, padded, with ? for missing and two texts as label",
           "[data]") {
-  const TempDir dir;
-  const std::string path = dir.file("adult.data",
-                                    "39, State-gov, 77516, Bachelors, 2174, <=50K\n"
-                                    "50, ?, 83311, Bachelors, 0, <=50K\n"
-                                    "38, Private, 215646, HS-grad, 0, >50K\n");
+  const ScratchDir dir;
+  const std::string path = dir.write("adult.data",
+                                     "39, State-gov, 77516, Bachelors, 2174, <=50K\n"
+                                     "50, ?, 83311, Bachelors, 0, <=50K\n"
+                                     "38, Private, 215646, HS-grad, 0, >50K\n");
   const Sniffed sniffed = sniff(path).value();
   CHECK(sniffed.format == DataFormat::kCsv);
   CHECK_FALSE(sniffed.header);
@@ -87,9 +87,9 @@ TEST_CASE("sniff: adult is CSV without header, padded, with ? for missing and tw
 }
 
 TEST_CASE("sniff: a header gives the names, and the target by its name", "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   const std::string path =
-      dir.file("f", "id;Click;price;note\n1;0;2.5;\"a;b\"\n2;1;NA;c\n3;0;7;c\n");
+      dir.write("f", "id;Click;price;note\n1;0;2.5;\"a;b\"\n2;1;NA;c\n3;0;7;c\n");
   const Sniffed sniffed = sniff(path).value();
   CHECK(sniffed.header);
   CHECK(sniffed.delimiter == ";");
@@ -101,11 +101,11 @@ TEST_CASE("sniff: a header gives the names, and the target by its name", "[data]
 }
 
 TEST_CASE("sniff: numbers are standardized, long tails through a logarithm first", "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   std::string text;
   for (int i = 0; i < 1000; ++i)
     text += str(i % 10, ",", i == 7 ? 1'000'000 : i % 3, ",", i * 0.37, "\n");
-  const Sniffed sniffed = sniff(dir.file("f", text)).value();
+  const Sniffed sniffed = sniff(dir.write("f", text)).value();
   CHECK(sniffed.classes == 0);
   const FieldSpec& plain = field_of(sniffed, "c1");
   REQUIRE(plain.transform.size() == 2);
@@ -117,37 +117,37 @@ TEST_CASE("sniff: numbers are standardized, long tails through a logarithm first
 
 TEST_CASE("sniff: criteo by its 40 columns, text as a bag of words, images by their magic",
           "[data]") {
-  const TempDir dir;
+  const ScratchDir dir;
   std::string line = "1";
   for (int i = 1; i <= 13; ++i) line += "\t" + std::to_string(i);
   for (int i = 1; i <= 26; ++i) line += i % 5 == 0 ? "\t" : "\t68fd1e64";
-  CHECK(sniff(dir.file("c", line + "\n" + line + "\n")).value().format == DataFormat::kCriteo);
+  CHECK(sniff(dir.write("c", line + "\n" + line + "\n")).value().format == DataFormat::kCriteo);
   std::string text;
   for (int i = 0; i < 40; ++i)
     text += str(i % 2, "\tthe rock number ", i, " is destined to be new\n");
-  const Sniffed words = sniff(dir.file("t", text)).value();
+  const Sniffed words = sniff(dir.write("t", text)).value();
   CHECK(words.format == DataFormat::kTsv);
   CHECK(words.target == "label");
   CHECK(words.classes == 2);
   CHECK(field_of(words, "c2").is_bag());
   const std::string images("\0\0\x08\x03\0\0\0\x01\0\0\0\x1c\0\0\0\x1c", 16);
-  CHECK(sniff(dir.file("x-images-idx3-ubyte.gz", gzipped(images))).value().format ==
+  CHECK(sniff(dir.write("x-images-idx3-ubyte.gz", gzipped(images))).value().format ==
         DataFormat::kMnist);
 }
 
 TEST_CASE("sniff: what can't be told is said", "[data]") {
-  const TempDir dir;
-  CHECK_THAT(sniff(dir.file("f", "once upon a time\nthere was\n")).error().what,
+  const ScratchDir dir;
+  CHECK_THAT(sniff(dir.write("f", "once upon a time\nthere was\n")).error().what,
              Contains("once upon a time"));
-  CHECK_THAT(sniff(dir.file("b", std::string("\x7f"
-                                             "ELF\0\0\0\n",
-                                             8)))
+  CHECK_THAT(sniff(dir.write("b", std::string("\x7f"
+                                              "ELF\0\0\0\n",
+                                              8)))
                  .error()
                  .what,
              Contains("no text"));
-  CHECK_THAT(sniff(dir.file("l", std::string("\0\0\x08\x01\0\0\0\0", 8))).error().what,
+  CHECK_THAT(sniff(dir.write("l", std::string("\0\0\x08\x01\0\0\0\0", 8))).error().what,
              Contains("labels"));
-  CHECK(sniff(dir.file("e", "")).error().code == ErrorCode::kBadData);
+  CHECK(sniff(dir.write("e", "")).error().code == ErrorCode::kBadData);
   CHECK(sniff(dir.path() + "/nix").error().code == ErrorCode::kNoInput);
 }
 

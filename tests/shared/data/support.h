@@ -12,31 +12,11 @@
 #include <catch2/catch.hpp>
 
 #include "shared/data/dataset.h"
+#include "tests/support/scratch_dir.h"
 
 namespace downpour::data {
 
-/// A folder that goes with the test.
-class TempDir {
- public:
-  TempDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "dp_data_XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  ~TempDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-  std::string file(const std::string& name, const std::string& text) const {
-    const std::string path = path_ + "/" + name;
-    std::ofstream(path, std::ios::binary) << text;
-    return path;
-  }
-
- private:
-  std::string path_;
-};
+using testing::ScratchDir;
 
 /// One gzip member.
 inline std::string gzipped(const std::string& text) {

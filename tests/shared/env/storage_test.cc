@@ -9,32 +9,14 @@
 #include <catch2/catch.hpp>
 
 #include "shared/env/clock.h"
+#include "tests/support/crashing_storage.h"
+#include "tests/support/scratch_dir.h"
 
 namespace downpour {
 namespace {
 
-/// A folder that goes with the test.
-struct Folder {
-  std::string path;
-  Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "dp-env-XXXXXX").string();
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path = pattern;
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string operator/(const std::string& name) const { return path + "/" + name; }
-};
-
-/// Every operation from `crash_at` on fails, as if the process had been killed there.
-class CrashingStorage final : public PosixStorage {
- public:
-  explicit CrashingStorage(int crash_at) : crash_at_(crash_at) {}
-  int fault(const char*, const std::string&) override { return ++count >= crash_at_ ? EIO : 0; }
-  int count = 0;
-
- private:
-  int crash_at_;
-};
+using testing::CrashingStorage;
+using testing::ScratchDir;
 
 std::string text_of(const Bytes& bytes) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -42,7 +24,7 @@ std::string text_of(const Bytes& bytes) {
 
 TEST_CASE("an atomic write leaves the old or the new file, wherever it stops", "[env]") {
   for (int crash_at = 1;; ++crash_at) {
-    const Folder folder;
+    const ScratchDir folder;
     PosixStorage disk;
     REQUIRE(disk.write_file_atomic(folder / "f", as_bytes("old")));
     CrashingStorage crashing(crash_at);
@@ -51,7 +33,7 @@ TEST_CASE("an atomic write leaves the old or the new file, wherever it stops", "
     CHECK((text == "old" || text == "the new one"));
     if (written) {
       CHECK(text == "the new one");
-      CHECK(disk.list(folder.path)->size() == 1);
+      CHECK(disk.list(folder.path())->size() == 1);
       CHECK(crash_at == 6);  // open, write, fsync, rename, fsync of the folder
       break;
     }
@@ -59,15 +41,15 @@ TEST_CASE("an atomic write leaves the old or the new file, wherever it stops", "
 }
 
 TEST_CASE("a file that was not committed leaves nothing behind", "[env]") {
-  const Folder folder;
+  const ScratchDir folder;
   PosixStorage disk;
   {
     const auto file = disk.create(folder / "f");
     REQUIRE((*file)->append(as_bytes("half")));
-    CHECK(disk.list(folder.path)->size() == 1);
+    CHECK(disk.list(folder.path())->size() == 1);
     CHECK_FALSE(*disk.exists(folder / "f"));
   }
-  CHECK(disk.list(folder.path)->empty());
+  CHECK(disk.list(folder.path())->empty());
 }
 
 TEST_CASE("after a failed fsync a file takes nothing more", "[env]") {
@@ -79,7 +61,7 @@ TEST_CASE("after a failed fsync a file takes nothing more", "[env]") {
       return EIO;
     }
   } disk;
-  const Folder folder;
+  const ScratchDir folder;
   const auto file = disk.create(folder / "f");
   REQUIRE((*file)->append(as_bytes("x")));
   const auto first = (*file)->commit();
@@ -91,7 +73,7 @@ TEST_CASE("after a failed fsync a file takes nothing more", "[env]") {
 }
 
 TEST_CASE("of many that create one name exactly one wins, and its content stays", "[env]") {
-  const Folder folder;
+  const ScratchDir folder;
   PosixStorage disk;
   std::vector<int> won(8);
   {
@@ -106,11 +88,11 @@ TEST_CASE("of many that create one name exactly one wins, and its content stays"
   CHECK(std::count(won.begin(), won.end(), 1) == 1);
   const auto winner = std::find(won.begin(), won.end(), 1) - won.begin();
   CHECK(text_of(*disk.read_file(folder / "term-1", 100)) == std::string(100, char('a' + winner)));
-  CHECK(disk.list(folder.path)->size() == 1);
+  CHECK(disk.list(folder.path())->size() == 1);
 }
 
 TEST_CASE("reads are bounded before anything is allocated", "[env]") {
-  const Folder folder;
+  const ScratchDir folder;
   PosixStorage disk;
   REQUIRE(disk.write_file_atomic(folder / "f", as_bytes("0123456789")));
   CHECK(disk.read_file(folder / "f", 9).error().code == ErrorCode::kBadData);
@@ -123,7 +105,7 @@ TEST_CASE("reads are bounded before anything is allocated", "[env]") {
 }
 
 TEST_CASE("storage errors are typed and name the path", "[env]") {
-  const Folder folder;
+  const ScratchDir folder;
   PosixStorage disk;
   REQUIRE(disk.write_file_atomic(folder / "file", as_bytes("x")));
   const auto missing = disk.read_file(folder / "no", 10);
@@ -131,7 +113,7 @@ TEST_CASE("storage errors are typed and name the path", "[env]") {
   CHECK(missing.error().where == folder / "no");
   CHECK(missing.error().what.find("No such file") != std::string::npos);
   CHECK(disk.list(folder / "no").error().code == ErrorCode::kNoInput);
-  CHECK(disk.read_file(folder.path, 10).error().code == ErrorCode::kBadData);
+  CHECK(disk.read_file(folder.path(), 10).error().code == ErrorCode::kBadData);
   // A path beneath a file can't be made, whoever runs the test.
   CHECK(disk.write_file_atomic(folder / "file/x", as_bytes("y")).error().code ==
         ErrorCode::kCannotCreate);
@@ -139,21 +121,21 @@ TEST_CASE("storage errors are typed and name the path", "[env]") {
   CHECK(disk.make_dirs(folder / "file").error().code == ErrorCode::kCannotCreate);
   CHECK(disk.create(folder / "no/x").error().code == ErrorCode::kCannotCreate);
   if (::geteuid() != 0) {
-    ::chmod(folder.path.c_str(), 0555);
+    ::chmod(folder.path().c_str(), 0555);
     CHECK(disk.create(folder / "x").error().code == ErrorCode::kPermission);
-    ::chmod(folder.path.c_str(), 0755);
+    ::chmod(folder.path().c_str(), 0755);
   }
 }
 
 TEST_CASE("a pipe in the way does not hang a reader", "[env]") {
-  const Folder folder;
+  const ScratchDir folder;
   PosixStorage disk;
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
   CHECK(disk.read_file(folder / "pipe", 10).error().code == ErrorCode::kBadData);
 }
 
 TEST_CASE("folders are made with their parents, listed in order and removed when empty", "[env]") {
-  const Folder folder;
+  const ScratchDir folder;
   PosixStorage disk;
   REQUIRE(disk.make_dirs(folder / "a/b/c/"));
   REQUIRE(disk.make_dirs(folder / "a/b/c"));
@@ -167,7 +149,7 @@ TEST_CASE("folders are made with their parents, listed in order and removed when
 }
 
 TEST_CASE("an append file goes on where it ended", "[env]") {
-  const Folder folder;
+  const ScratchDir folder;
   PosixStorage disk;
   for (const char* line : {"one\n", "two\n"}) {
     const auto file = disk.open_append(folder / "events");

@@ -1,0 +1,22 @@
+// CrashingStorage: a disk that stops working in the middle.
+#pragma once
+
+#include <cerrno>
+#include <string>
+
+#include "shared/env/storage.h"
+
+namespace downpour::testing {
+
+/// Every operation from `crash_at` on fails, as if the process had been killed there.
+class CrashingStorage final : public PosixStorage {
+ public:
+  explicit CrashingStorage(int crash_at) : crash_at_(crash_at) {}
+  int fault(const char*, const std::string&) override { return ++count >= crash_at_ ? EIO : 0; }
+  int count = 0;
+
+ private:
+  int crash_at_;
+};
+
+}  // namespace downpour::testing
