@@ -17,18 +17,18 @@ namespace {
 namespace fs = std::filesystem;
 
 // What a look at the file says, where the job itself says nothing.
-void fill_from(const data::Sniffed& sniffed, DataSpec& data) {
-  if (data.format == DataFormat::kAuto) data.format = sniffed.format;
-  if (data.format != sniffed.format) return;
+void fill_from(const FileFacts& found, DataSpec& data) {
+  if (data.format == DataFormat::kAuto) data.format = found.format;
+  if (data.format != found.format) return;
   if (data.columns.empty()) {
-    data.columns = sniffed.columns;
-    if (!sniffed.columns.empty()) data.header = sniffed.header;
+    data.columns = found.columns;
+    if (!found.columns.empty()) data.header = found.header;
   }
-  if (data.delimiter.empty()) data.delimiter = sniffed.delimiter;
+  if (data.delimiter.empty()) data.delimiter = found.delimiter;
   if (data.fields.empty()) {
-    data.fields = sniffed.fields;
-    data.trim = data.trim || sniffed.trim;
-    if (data.missing.empty()) data.missing = sniffed.missing;
+    data.fields = found.fields;
+    data.trim = data.trim || found.trim;
+    if (data.missing.empty()) data.missing = found.missing;
   }
 }
 
@@ -66,7 +66,7 @@ Environment process_environment() {
 Result<void> complete_from_data(Job& job, std::string& sniffed) {
   if (needs_a_look(job.data)) {
     DP_TRY(const auto files, data::list_files(job.data.source, job.base_dir));
-    DP_TRY(const data::Sniffed found, data::sniff(files.front().path));
+    DP_TRY(const FileFacts found, data::sniff(files.front().path));
     sniffed = found.reason;
     fill_from(found, job.data);
   }
@@ -85,28 +85,17 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
   if (!fs::exists(path, error)) {
     return Error{ErrorCode::kNoInput, "there is no such job or data file", path, "a job file ends in .toml; see downpour train --help", ""};
   }
-  DP_TRY(const data::Sniffed found, data::sniff(path));
+  DP_TRY(FileFacts facts, data::sniff(path));
   given.from_data_file = true;
-  given.sniffed = found.reason;
-  const uint64_t bytes = fs::file_size(path, error);
+  facts.path = fs::absolute(path, error).string();
+  facts.records_estimated = fs::file_size(path, error) / 200;
   const std::string here = fs::current_path(error).string();
-  FileFacts facts{.path = fs::absolute(path, error).string(),
-                  .format = found.format,
-                  .columns = found.columns,
-                  .header = found.header,
-                  .delimiter = found.delimiter,
-                  .trim = found.trim,
-                  .missing = found.missing,
-                  .fields = found.fields,
-                  .target = found.target,
-                  .classes = found.classes,
-                  .records_estimated = bytes / 200};
   // The chosen job goes through the same door as the user's own: print, then load with the overrides.
   const Job chosen = job_for_file(facts, here);
   const JobSource source{here + "/" + chosen.name + ".toml", job_to_toml(chosen)};
   DP_TRY(given.loaded, load_job(source, overrides, process_environment()));
   DP_TRY_VOID(complete_from_data(given.loaded.job, given.sniffed));
-  given.sniffed = found.reason;
+  given.sniffed = facts.reason;
   return given;
 }
 

@@ -11,6 +11,7 @@
 
 #include "shared/base/result.h"
 #include "shared/job/job.h"
+#include "shared/job/preset.h"
 #include "shared/plan/shard.h"
 #include "shared/tensor/batch.h"
 
@@ -103,22 +104,8 @@ Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> 
 Result<std::vector<plan::FileInfo>> list_files(const SourceSpec& source,
                                                const std::string& base_dir);
 
-/// Looks at the first lines of a file: its format, and what a job for it must say. `reason` is for
-/// the user
-/// ("libsvm: 123 features, labels -1 and 1").
-struct Sniffed {
-  DataFormat format = DataFormat::kAuto;
-  std::vector<std::string> columns;
-  bool header = false;
-  std::string delimiter;
-  bool trim = false;
-  std::vector<std::string> missing;
-  std::vector<FieldSpec>
-      fields;  // suggested types and transforms; the target stands under `target`
-  std::string target;
-  uint32_t classes = 0;  // 2: binary, > 2: multi-class, 0: regression
-  std::string reason;
-};
-Result<Sniffed> sniff(const std::string& path);
+/// Looks at the first lines of a file: its format, and what a job for it must say.
+/// `records_estimated` is left to the caller. Errors: kBadData where it is nothing known.
+Result<FileFacts> sniff(const std::string& path);
 
 }  // namespace downpour::data

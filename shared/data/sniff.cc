@@ -117,20 +117,19 @@ bool looks_like_libsvm(const Sample& sample, std::set<double>& labels,
   return pairs > 0;
 }
 
-Sniffed libsvm(const Sample& sample, const std::set<double>& labels,
-               const std::set<uint64_t>& features) {
-  Sniffed sniffed{.format = DataFormat::kLibsvm,
+FileFacts libsvm(const Sample& sample, const std::set<double>& labels,
+                 const std::set<uint64_t>& features) {
+  FileFacts facts{.format = DataFormat::kLibsvm,
                   .fields = default_fields(DataFormat::kLibsvm),
                   .target = "label"};
-  sniffed.classes = classes_of(labels, sample.lines.size());
+  facts.classes = classes_of(labels, sample.lines.size());
   std::vector<std::string> texts;
   for (const double label : labels)
     if (texts.size() < 5) texts.push_back(str(label));
-  sniffed.reason =
-      str("libsvm: ", features.size(), " features in the first ", sample.lines.size(),
-          " lines, labels ", joined(texts, ", "), labels.size() > texts.size() ? " ..." : "", " (",
-          said(sniffed.classes), ")");
-  return sniffed;
+  facts.reason = str("libsvm: ", features.size(), " features in the first ", sample.lines.size(),
+                     " lines, labels ", joined(texts, ", "),
+                     labels.size() > texts.size() ? " ..." : "", " (", said(facts.classes), ")");
+  return facts;
 }
 
 // ---- delimited
@@ -284,16 +283,16 @@ size_t choose_target(const std::vector<std::string>& names, const std::vector<Co
   return columns.size() - 1;
 }
 
-void describe_target(const std::string& name, const Column& column, Sniffed& sniffed,
+void describe_target(const std::string& name, const Column& column, FileFacts& facts,
                      std::string& note) {
   FieldSpec field{.name = name};
-  sniffed.target = name;
+  facts.target = name;
   if (column.is_numeric()) {
-    sniffed.classes = classes_of({column.numbers.begin(), column.numbers.end()}, column.cells);
-    if (sniffed.classes > 2) field.type = FieldType::kInt64;
+    facts.classes = classes_of({column.numbers.begin(), column.numbers.end()}, column.cells);
+    if (facts.classes > 2) field.type = FieldType::kInt64;
   } else {
     // Of two texts the rarer one is the event; of many the most frequent is told from all others.
-    sniffed.classes = 2;
+    facts.classes = 2;
     std::string rare, frequent;
     for (const auto& [text, count] : column.texts) {
       if (rare.empty() || count < column.texts.at(rare)) rare = text;
@@ -305,10 +304,10 @@ void describe_target(const std::string& name, const Column& column, Sniffed& sni
         ", 1 means \"", shown(field.positive[0]), "\"",
         column.texts.size() > 2 ? str(" and 0 the ", column.texts.size() - 1, " other texts") : "");
   }
-  sniffed.fields.push_back(std::move(field));
+  facts.fields.push_back(std::move(field));
 }
 
-Result<Sniffed> delimited(const Sample& sample, const std::string& path) {
+Result<FileFacts> delimited(const Sample& sample, const std::string& path) {
   char delimiter = 0;
   size_t width = 0;
   double best = 0;
@@ -331,12 +330,12 @@ Result<Sniffed> delimited(const Sample& sample, const std::string& path) {
         "known are libsvm, CSV, TSV, criteo and mnist (idx), each also gzipped; say data.format in "
         "a job"};
   }
-  Sniffed sniffed{.format = delimiter == '\t' ? DataFormat::kTsv : DataFormat::kCsv};
-  if (delimiter != ',' && delimiter != '\t') sniffed.delimiter = std::string(1, delimiter);
+  FileFacts facts{.format = delimiter == '\t' ? DataFormat::kTsv : DataFormat::kCsv};
+  if (delimiter != ',' && delimiter != '\t') facts.delimiter = std::string(1, delimiter);
   Rows rows = split_all(sample, delimiter, delimiter != '\t', kSampleLines);
   std::erase_if(rows, [&](const auto& row) { return row.size() != width; });
   if (delimiter == '\t' && looks_like_criteo(rows)) {
-    return Sniffed{
+    return FileFacts{
         .format = DataFormat::kCriteo,
         .columns = default_columns(DataFormat::kCriteo),
         .fields = default_fields(DataFormat::kCriteo),
@@ -351,7 +350,7 @@ Result<Sniffed> delimited(const Sample& sample, const std::string& path) {
       cell = std::string(trimmed(cell));
     }
   }
-  sniffed.trim = padded > 0;
+  facts.trim = padded > 0;
 
   // A header: names where all the rest of some column is numbers.
   std::vector<Column> columns;
@@ -359,41 +358,41 @@ Result<Sniffed> delimited(const Sample& sample, const std::string& path) {
     columns.push_back(look_at(rows, i, 1));
     double value = 0;
     const std::string& first = rows[0][i];
-    sniffed.header |= columns[i].is_numeric() && !first.empty() && !kMissingMarks.contains(first) &&
-                      !number_of(first, value);
+    facts.header |= columns[i].is_numeric() && !first.empty() && !kMissingMarks.contains(first) &&
+                    !number_of(first, value);
   }
   const std::set<std::string> distinct(rows[0].begin(), rows[0].end());
-  sniffed.header &= distinct.size() == width && !distinct.contains("");
-  if (!sniffed.header) {
+  facts.header &= distinct.size() == width && !distinct.contains("");
+  if (!facts.header) {
     for (size_t i = 0; i < width; ++i) columns[i] = look_at(rows, i, 0);
   }
   for (size_t i = 0; i < width; ++i)
-    sniffed.columns.push_back(sniffed.header ? rows[0][i] : str("c", i + 1));
+    facts.columns.push_back(facts.header ? rows[0][i] : str("c", i + 1));
   std::string why, note;
-  const size_t target = choose_target(sniffed.columns, columns, sniffed.header, why);
-  if (!sniffed.header) sniffed.columns[target] = "label";
+  const size_t target = choose_target(facts.columns, columns, facts.header, why);
+  if (!facts.header) facts.columns[target] = "label";
 
   std::set<std::string> marks;
   size_t numeric = 0, categorical = 0, text = 0;
   for (size_t i = 0; i < width; ++i) {
     for (const auto& [mark, count] : columns[i].marks) marks.insert(mark);
     if (i == target || columns[i].cells == 0) continue;  // a column without a value says nothing
-    sniffed.fields.push_back(field_of(sniffed.columns[i], columns[i]));
+    facts.fields.push_back(field_of(facts.columns[i], columns[i]));
     (columns[i].is_numeric() ? numeric : columns[i].is_text() ? text : categorical) += 1;
   }
-  sniffed.missing.assign(marks.begin(), marks.end());
-  describe_target(sniffed.columns[target], columns[target], sniffed, note);
+  facts.missing.assign(marks.begin(), marks.end());
+  describe_target(facts.columns[target], columns[target], facts, note);
   const char* const name = delimiter == '\t' ? "tsv" : "csv";
-  sniffed.reason = str(name, sniffed.header ? " with header" : " without header", ": ", numeric,
-                       " numeric, ", categorical, " categorical",
-                       text > 0 ? str(", ", text, " text") : "", " columns; target \"",
-                       sniffed.target, "\" (", why, "; ", said(sniffed.classes), note, ")");
-  return sniffed;
+  facts.reason =
+      str(name, facts.header ? " with header" : " without header", ": ", numeric, " numeric, ",
+          categorical, " categorical", text > 0 ? str(", ", text, " text") : "",
+          " columns; target \"", facts.target, "\" (", why, "; ", said(facts.classes), note, ")");
+  return facts;
 }
 
 }  // namespace
 
-Result<Sniffed> sniff(const std::string& path) {
+Result<FileFacts> sniff(const std::string& path) {
   DP_TRY(const Sample sample, read_sample(path));
   if (is_idx_images(sample.text)) {
     DP_TRY(File file, File::open(path));
@@ -401,12 +400,12 @@ Result<Sniffed> sniff(const std::string& path) {
     DP_TRY(const IdxImages images, read_idx_header(*source, path));
     std::vector<FieldSpec> fields = default_fields(DataFormat::kMnist);
     fields[0].shape = {int64_t(images.pixels)};
-    return Sniffed{.format = DataFormat::kMnist,
-                   .fields = std::move(fields),
-                   .target = "label",
-                   .classes = 10,
-                   .reason = str("idx: ", images.count, " images of ", images.pixels,
-                                 " pixels, labels in ", idx_labels_path(path))};
+    return FileFacts{.format = DataFormat::kMnist,
+                     .fields = std::move(fields),
+                     .target = "label",
+                     .classes = 10,
+                     .reason = str("idx: ", images.count, " images of ", images.pixels,
+                                   " pixels, labels in ", idx_labels_path(path))};
   }
   if (is_idx_labels(sample.text)) {
     return Error{ErrorCode::kBadData, str("these are the labels of an idx data set: ", path), path,

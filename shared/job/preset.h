@@ -20,7 +20,7 @@ bool is_sparse(const FieldSpec& field);
 /// preset, default metrics. Then validates. Idempotent. Errors: kConfig, where = the key.
 Result<void> complete_job(Job& job);
 
-/// What a look at a data file told: the arguments of job_for_file.
+/// What a look at a data file told (shared/data's sniff), and what job_for_file needs.
 struct FileFacts {
   std::string path;
   DataFormat format = DataFormat::kAuto;
@@ -29,10 +29,11 @@ struct FileFacts {
   std::string delimiter;
   bool trim = false;
   std::vector<std::string> missing;
-  std::vector<FieldSpec> fields;  // the target among them
+  std::vector<FieldSpec> fields;  // suggested types and transforms; the target among them
   std::string target;
   uint32_t classes = 2;  // 2: binary; more: multi-class; 0: regression
   uint64_t records_estimated = 0;
+  std::string reason;  // for the user: "libsvm: 123 features, labels -1 and 1"
 };
 
 /// The job for a data file without one: wide_deep where a CSV file has categories,

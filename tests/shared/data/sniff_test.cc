@@ -6,7 +6,7 @@ namespace {
 
 using Catch::Contains;
 
-const FieldSpec& field_of(const Sniffed& sniffed, const std::string& name) {
+const FieldSpec& field_of(const FileFacts& sniffed, const std::string& name) {
   for (const FieldSpec& field : sniffed.fields)
     if (field.name == name) return field;
   FAIL("no field " << name);
@@ -14,7 +14,7 @@ const FieldSpec& field_of(const Sniffed& sniffed, const std::string& name) {
 }
 
 /// Reads the file as proposed: all fields, no record refused.
-uint64_t records_as_proposed(const std::string& path, const Sniffed& sniffed,
+uint64_t records_as_proposed(const std::string& path, const FileFacts& sniffed,
                              uint64_t records_max = UINT64_MAX) {
   auto plan = plan_of(path, sniffed.format);
   plan->batch_size = 512;
@@ -53,7 +53,7 @@ uint64_t records_as_proposed(const std::string& path, const Sniffed& sniffed,
 TEST_CASE("sniff: libsvm by its pairs, binary by its labels", "[data]") {
   const ScratchDir dir;
   const std::string path = dir.write("a9a", "-1 3:1 11:1 14:1 \n+1 5:1 7:1\n-1 3:1\n");
-  const Sniffed sniffed = sniff(path).value();
+  const FileFacts sniffed = sniff(path).value();
   CHECK(sniffed.format == DataFormat::kLibsvm);
   CHECK(sniffed.classes == 2);
   CHECK(sniffed.target == "label");
@@ -72,7 +72,7 @@ TEST_CASE("sniff: adult is CSV without header, padded, with ? for missing and tw
                                      "39, State-gov, 77516, Bachelors, 2174, <=50K\n"
                                      "50, ?, 83311, Bachelors, 0, <=50K\n"
                                      "38, Private, 215646, HS-grad, 0, >50K\n");
-  const Sniffed sniffed = sniff(path).value();
+  const FileFacts sniffed = sniff(path).value();
   CHECK(sniffed.format == DataFormat::kCsv);
   CHECK_FALSE(sniffed.header);
   CHECK(sniffed.trim);
@@ -90,7 +90,7 @@ TEST_CASE("sniff: a header gives the names, and the target by its name", "[data]
   const ScratchDir dir;
   const std::string path =
       dir.write("f", "id;Click;price;note\n1;0;2.5;\"a;b\"\n2;1;NA;c\n3;0;7;c\n");
-  const Sniffed sniffed = sniff(path).value();
+  const FileFacts sniffed = sniff(path).value();
   CHECK(sniffed.header);
   CHECK(sniffed.delimiter == ";");
   CHECK(sniffed.columns == std::vector<std::string>{"id", "Click", "price", "note"});
@@ -105,7 +105,7 @@ TEST_CASE("sniff: numbers are standardized, long tails through a logarithm first
   std::string text;
   for (int i = 0; i < 1000; ++i)
     text += str(i % 10, ",", i == 7 ? 1'000'000 : i % 3, ",", i * 0.37, "\n");
-  const Sniffed sniffed = sniff(dir.write("f", text)).value();
+  const FileFacts sniffed = sniff(dir.write("f", text)).value();
   CHECK(sniffed.classes == 0);
   const FieldSpec& plain = field_of(sniffed, "c1");
   REQUIRE(plain.transform.size() == 2);
@@ -125,7 +125,7 @@ TEST_CASE("sniff: criteo by its 40 columns, text as a bag of words, images by th
   std::string text;
   for (int i = 0; i < 40; ++i)
     text += str(i % 2, "\tthe rock number ", i, " is destined to be new\n");
-  const Sniffed words = sniff(dir.write("t", text)).value();
+  const FileFacts words = sniff(dir.write("t", text)).value();
   CHECK(words.format == DataFormat::kTsv);
   CHECK(words.target == "label");
   CHECK(words.classes == 2);
@@ -172,7 +172,7 @@ TEST_CASE("sniff: the public data sets are taken for what they are and read with
                              {"sentence-polarity/train.tsv", DataFormat::kTsv, 2, 9596}}) {
     INFO(known.path);
     const std::string path = dir + "/" + known.path;
-    const Sniffed sniffed = sniff(path).value();
+    const FileFacts sniffed = sniff(path).value();
     INFO(sniffed.reason);
     CHECK(sniffed.format == known.format);
     CHECK(sniffed.classes == known.classes);
