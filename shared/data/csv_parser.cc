@@ -66,10 +66,15 @@ class CsvParser final : public RecordParser {
     for (uint32_t i = 0; i < plan.layout.floats.size(); ++i) {
       const FloatInput& input = plan.layout.floats[i];
       DP_TRY(const FieldSpec spec, resolve_field(plan, input.field));
-      DP_TRY(const uint32_t cell, cell_of(spec, names, where));
-      DP_TRY(FloatField field,
-             FloatField::make(plan.data, spec, find_target(plan, input.field), input.width));
-      parser->floats_.push_back({cell, i, std::move(field)});
+      const TargetRule* const target = find_target(plan, input.field);
+      DP_TRY(FloatField field, FloatField::make(plan.data, spec, target, input.width));
+      auto cell = cell_of(spec, names, where);
+      if (!cell && plan.targets_optional && target != nullptr) {
+        parser->absent_.push_back({0, i, std::move(field)});
+        continue;
+      }
+      if (!cell) return std::move(cell).error();
+      parser->floats_.push_back({*cell, i, std::move(field)});
     }
     for (const BagInput& input : plan.layout.bags) {
       size_t at = 0;
@@ -101,9 +106,10 @@ class CsvParser final : public RecordParser {
                  begin, end, fault);
     }
     for (const Wanted<FloatField>& wanted : floats_) {
-      float* const to =
-          &(*columns.floats)[wanted.column].values[size_t(columns.record) * wanted.field.width()];
-      if (!wanted.field.convert(cell(wanted.cell), to, fault)) return false;
+      if (!wanted.field.convert(cell(wanted.cell), place_of(wanted, columns), fault)) return false;
+    }
+    for (const Wanted<FloatField>& wanted : absent_) {
+      if (!wanted.field.convert_missing(place_of(wanted, columns), fault)) return false;
     }
     for (const Wanted<KeyField>& wanted : keys_) {
       if (!read_keys(wanted, columns, fault)) return false;
@@ -118,6 +124,10 @@ class CsvParser final : public RecordParser {
     uint32_t column;
     Field field;
   };
+
+  static float* place_of(const Wanted<FloatField>& wanted, Columns& columns) {
+    return &(*columns.floats)[wanted.column].values[size_t(columns.record) * wanted.field.width()];
+  }
 
   static Result<uint32_t> cell_of(const FieldSpec& spec, const std::vector<std::string>& names,
                                   const std::string& where) {
@@ -168,6 +178,7 @@ class CsvParser final : public RecordParser {
   std::vector<std::string_view> cells_;
   std::string store_;
   std::vector<Wanted<FloatField>> floats_;
+  std::vector<Wanted<FloatField>> absent_;  // targets whose column the file does not have
   std::vector<Wanted<KeyField>> keys_;
 };
 

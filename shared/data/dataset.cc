@@ -18,29 +18,54 @@ namespace {
 /// Rises whenever a change makes the same plan name other records or other values.
 constexpr uint64_t kReaderVersion = 1;
 
-Result<std::vector<std::string>> columns_of(const DataSpec& data, const Preamble& preamble,
+/// The cells of the line behind the skipped ones.
+Result<std::vector<std::string>> first_cells(const DataSpec& data, const std::string& line,
+                                             const std::string& path) {
+  DP_TRY(const char delimiter, delimiter_of(data));
+  std::vector<std::string_view> cells(size_t(std::count(line.begin(), line.end(), delimiter)) + 1);
+  size_t count = 0;
+  std::string store;
+  if (!split_line(line, delimiter, data.format == DataFormat::kCsv, cells, count, store)) {
+    return Error{ErrorCode::kBadData,
+                 str("bad ", data.header ? "header" : "first line", ": \"", shown(line), "\""),
+                 str(path, ":", data.skip_lines + 1)};
+  }
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < count; ++i) texts.emplace_back(trimmed(cells[i]));
+  return texts;
+}
+
+/// `names` without the targets' columns where the file has the others and not these.
+Result<std::vector<std::string>> present_columns(const ReadPlan& plan,
+                                                 std::vector<std::string> names,
+                                                 const std::string& path) {
+  std::vector<std::string> others = names;
+  for (const TargetRule& rule : plan.targets) {
+    DP_TRY(const FieldSpec field, resolve_field(plan, rule.field));
+    std::erase(others, field.column.empty() ? field.name : field.column);
+  }
+  // In a file without header the first record tells.
+  DP_TRY(const Preamble first, read_preamble(path, plan.data.skip_lines, /*header=*/true));
+  DP_TRY(const std::vector<std::string> cells, first_cells(plan.data, first.header, path));
+  const bool absent = plan.data.header ? cells == others : cells.size() == others.size();
+  return absent ? std::move(others) : std::move(names);
+}
+
+Result<std::vector<std::string>> columns_of(const ReadPlan& plan, const Preamble& preamble,
                                             const std::string& path) {
-  if (!data.columns.empty()) return data.columns;
-  if (std::vector<std::string> preset = default_columns(data.format); !preset.empty())
-    return preset;
+  const DataSpec& data = plan.data;
+  std::vector<std::string> names = data.columns;
+  if (names.empty()) names = default_columns(data.format);
+  if (!names.empty()) {
+    if (plan.targets_optional) return present_columns(plan, std::move(names), path);
+    return names;
+  }
   if (!data.header) {
     return Error{
         ErrorCode::kConfig, "the names of the columns are not known", "data.columns",
         "list them in data.columns, or set data.header = true if the file's first line does"};
   }
-  DP_TRY(const char delimiter, delimiter_of(data));
-  std::vector<std::string_view> cells(
-      size_t(std::count(preamble.header.begin(), preamble.header.end(), delimiter)) + 1);
-  size_t count = 0;
-  std::string store;
-  if (!split_line(preamble.header, delimiter, data.format == DataFormat::kCsv, cells, count,
-                  store)) {
-    return Error{ErrorCode::kBadData, str("bad header: \"", shown(preamble.header), "\""),
-                 str(path, ":", data.skip_lines + 1)};
-  }
-  std::vector<std::string> names;
-  for (size_t i = 0; i < count; ++i) names.emplace_back(trimmed(cells[i]));
-  return names;
+  return first_cells(data, preamble.header, path);
 }
 
 void hash_fields(plan::PlanHash& hash, const std::vector<FieldSpec>& fields) {
@@ -103,11 +128,16 @@ std::vector<std::string> default_columns(DataFormat format) {
 }
 
 Result<FieldSpec> resolve_field(const ReadPlan& plan, const std::string& name) {
-  if (const FieldSpec* field = plan.data.find_field(name)) return *field;
+  const auto found = [&](FieldSpec field) {
+    if (plan.targets_optional && find_target(plan, name) != nullptr && !field.fallback)
+      field.fallback = "0";
+    return field;
+  };
+  if (const FieldSpec* field = plan.data.find_field(name)) return found(*field);
   std::string there;
   for (const FieldSpec& field : plan.data.fields) there += (there.empty() ? "" : ", ") + field.name;
   for (FieldSpec& field : default_fields(plan.data.format)) {
-    if (field.name == name) return std::move(field);
+    if (field.name == name) return found(std::move(field));
     there += (there.empty() ? "" : ", ") + field.name;
   }
   return Error{ErrorCode::kConfig, str("field ", name, " is not declared"),
@@ -178,7 +208,7 @@ Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> 
     if (libsvm) {
       DP_TRY(parser, make_libsvm_parser(*plan));
     } else {
-      DP_TRY(const std::vector<std::string> columns, columns_of(data, preamble, info.path));
+      DP_TRY(const std::vector<std::string> columns, columns_of(*plan, preamble, info.path));
       DP_TRY(parser, make_csv_parser(*plan, columns, info.path));
     }
     DP_TRY(source, open_lines(info, range, preamble.bytes, {.comments = libsvm}, window_bytes,

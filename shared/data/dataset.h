@@ -45,13 +45,22 @@ struct ReadPlan {
   double holdout = 0;  // share held out of training
   std::vector<plan::FileInfo> files;
   std::vector<TargetRule> targets;
+  bool targets_optional = false;  // see for_prediction()
   std::shared_ptr<ScratchPool> scratch = make_scratch_pool();
 };
 
-/// The plan of a job's readers: `widths` are the floats of each of its model's outputs, `holdout` the share kept out.
+/// The plan of a job's readers: `widths` are the floats of each of its model's outputs, `holdout`
+/// the share kept out.
 std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout& layout,
                                                const std::vector<uint32_t>& widths,
                                                std::vector<plan::FileInfo> files, double holdout);
+
+/// The same reading for data to predict: every record, in the order of the files. Its targets need
+/// not be known: any value will do, and a missing one reads as its field's default or 0, whether a
+/// text, the whole column, or the labels' file is absent. A column is taken for absent where the
+/// header lacks it, or where there is no header and the first line is shorter by just the targets'
+/// columns.
+std::shared_ptr<const ReadPlan> for_prediction(const ReadPlan& plan);
 
 /// The hash of all that decides which records a batch id names: files, seed, data and fields,
 /// layout, batch size, holdout, the shards' ranges, and the version of this reader.

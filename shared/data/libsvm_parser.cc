@@ -15,6 +15,7 @@ class LibsvmParser final : public RecordParser {
  public:
   static Result<std::unique_ptr<RecordParser>> make(const ReadPlan& plan) {
     auto parser = std::make_unique<LibsvmParser>();
+    parser->labels_optional_ = plan.targets_optional;
     for (uint32_t i = 0; i < plan.layout.floats.size(); ++i) {
       const FloatInput& input = plan.layout.floats[i];
       DP_TRY(FieldSpec spec, numbered_field(plan, input.field));
@@ -66,6 +67,10 @@ class LibsvmParser final : public RecordParser {
     float label = 0;
     const char* const label_begin = p;
     p = parse_float(p, label);
+    if (labels_optional_ && p != nullptr && *p == ':') {  // the line begins with a feature
+      return read_missing(labels_, columns, fault) &&
+             read_features(label_begin, end, columns, fault);
+    }
     if (p == nullptr || uint8_t(*p) > ' ')
       return bad("does not begin with a label (a finite number)", begin, end, fault);
     const std::string_view label_text(label_begin, size_t(p - label_begin));
@@ -76,12 +81,7 @@ class LibsvmParser final : public RecordParser {
         return false;
       }
     }
-    for (const Wanted& wanted : numbered_) {
-      if (!wanted.field.convert_missing(&(*columns.floats)[wanted.column].values[columns.record],
-                                        fault))
-        return false;
-    }
-    return plain_ ? parse_plain(p, end, columns, fault) : parse_any(p, end, columns, fault);
+    return read_features(p, end, columns, fault);
   }
 
  private:
@@ -103,6 +103,18 @@ class LibsvmParser final : public RecordParser {
     const bool label = (spec.column.empty() ? spec.name : spec.column) == "label";
     if (!label && !spec.fallback) spec.fallback = "0";
     return spec;
+  }
+
+  static bool read_missing(const std::vector<Wanted>& fields, Columns& columns, Fault& fault) {
+    return std::all_of(fields.begin(), fields.end(), [&](const Wanted& wanted) {
+      float* const to = &(*columns.floats)[wanted.column].values[columns.record];
+      return wanted.field.convert_missing(to, fault);
+    });
+  }
+
+  bool read_features(const char* p, const char* end, Columns& columns, Fault& fault) {
+    if (!read_missing(numbered_, columns, fault)) return false;
+    return plain_ ? parse_plain(p, end, columns, fault) : parse_any(p, end, columns, fault);
   }
 
   static bool bad(const char* reason, const char* begin, const char* end, Fault& fault) {
@@ -206,6 +218,7 @@ class LibsvmParser final : public RecordParser {
 
   std::vector<Wanted> labels_, numbered_;
   std::vector<KeyField> features_;
+  bool labels_optional_ = false;
   bool plain_ = false;  // one bag, nothing hashed, no single features: the hot loop will do
 };
 

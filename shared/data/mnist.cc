@@ -1,6 +1,7 @@
 #include "shared/data/mnist.h"
 
 #include <algorithm>
+#include <unistd.h>
 
 #include "shared/base/units.h"
 
@@ -110,7 +111,7 @@ class IdxParser final : public RecordParser {
       }
     }
     for (uint32_t byte = 0; byte < 256; ++byte) parser->scaled_[byte] = float(byte) / 255.0F;
-    DP_TRY_VOID(parser->read_labels(path, images.count));
+    DP_TRY_VOID(parser->read_labels(path, images.count, plan.targets_optional));
     return std::unique_ptr<RecordParser>(std::move(parser));
   }
 
@@ -146,9 +147,13 @@ class IdxParser final : public RecordParser {
     std::string_view text(uint8_t i) const { return texts[i]; }
   };
 
-  Result<void> read_labels(const std::string& path, uint32_t count) {
+  Result<void> read_labels(const std::string& path, uint32_t count, bool optional) {
     if (labels_wanted_.empty()) return {};
     const std::string labels_path = idx_labels_path(path);
+    if (optional && (labels_path.empty() || ::access(labels_path.c_str(), F_OK) != 0)) {
+      labels_.assign(count, 0);
+      return {};
+    }
     if (labels_path.empty()) {
       return Error{ErrorCode::kNoInput, str("no labels to these images: ", path), path,
                    "name the files like train-images-idx3-ubyte and train-labels-idx1-ubyte"};

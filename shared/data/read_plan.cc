@@ -25,4 +25,13 @@ std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout
   return plan;
 }
 
+std::shared_ptr<const ReadPlan> for_prediction(const ReadPlan& plan) {
+  auto out = std::make_shared<ReadPlan>(plan);
+  out->data.shuffle = "off";
+  out->drop_remainder = false;
+  out->targets_optional = true;
+  for (TargetRule& rule : out->targets) rule.kind = TargetKind::kAny;
+  return out;
+}
+
 }  // namespace downpour::data

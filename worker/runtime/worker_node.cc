@@ -23,18 +23,6 @@ WorkerConfig make_config(const WorkerOptions& options) {
           .connect_timeout_ns = options.connect_timeout_ns};
 }
 
-// The same reading without a need for targets: a missing one reads as 0, and any value will do.
-std::shared_ptr<const data::ReadPlan> without_targets(const data::ReadPlan& plan) {
-  auto out = std::make_shared<data::ReadPlan>(plan);
-  for (data::TargetRule& rule : out->targets) {
-    rule.kind = data::TargetKind::kAny;
-    for (FieldSpec& field : out->data.fields) {
-      if (field.name == rule.field && !field.fallback) field.fallback = "0";
-    }
-  }
-  return out;
-}
-
 class ThreadEngines final : public Engines {
  public:
   std::unique_ptr<Readers> make_readers(ReaderOptions options, std::function<void()> wake) override {
@@ -215,7 +203,7 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
     readers.eval = data::make_read_plan(job_, graph_->inputs(), graph_->output_widths(), welcome.eval_files, 0);
     readers.eval_ranges = plan::cut_shards(welcome.eval_files, welcome.shard_bytes);
   }
-  readers.predict = without_targets(*readers.eval);
+  readers.predict = data::for_prediction(*readers.eval);
   const uint32_t threads = std::max(1U, options_.threads);
   const uint32_t at_once = std::min(threads, std::max(1U, job_.train.in_flight));
   readers.threads = options_.reader_threads > 0 ? options_.reader_threads
