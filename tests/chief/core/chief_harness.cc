@@ -1,6 +1,6 @@
 #include "tests/chief/core/chief_harness.h"
 
-#include "shared/wire/codec.h"
+#include "tests/support/travel.h"
 
 namespace downpour::chief {
 
@@ -22,17 +22,6 @@ std::string lease_text(const wire::Lease& l) {
   if (l.first_batch > 0) text += str(" first_batch=", l.first_batch);
   if (l.evaluation > 0) text += str(" evaluation=", l.evaluation);
   return text;
-}
-
-// Whether a peer in another process would get this message: encoded, and decoded to the same.
-std::string travel_fault(const wire::Message& message) {
-  wire::Codec codec;
-  const auto header = codec.encode(message);
-  if (!header) return header.error().what;
-  wire::Codec other;
-  const auto decoded = other.decode(*header, {});
-  if (!decoded) return decoded.error().what;
-  return decoded->body == message.body ? "" : "it arrives as another";
 }
 
 struct BodyText {
@@ -83,7 +72,7 @@ struct EffectText {
   bool with_events = false;
   std::string operator()(const Send& e) const {
     std::string text = str(peer_name(e.peer), " <- ", std::visit(BodyText{}, e.message.body));
-    if (const std::string fault = travel_fault(e.message); !fault.empty())
+    if (const std::string fault = testing::travel_fault(e.message); !fault.empty())
       text += str(" CANNOT TRAVEL: ", fault);
     const bool reply = std::holds_alternative<wire::LeaseGrant>(e.message.body);
     return reply ? str(text, " id=", e.message.envelope.request) : text;

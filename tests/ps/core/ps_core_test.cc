@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "shared/base/rng.h"
+#include "tests/support/travel.h"
 
 namespace downpour::ps {
 namespace {
@@ -34,8 +35,12 @@ struct Harness {
                           .body = std::move(body),
                           .keys = std::move(keys),
                           .values = std::move(values)};
+    auto arrived = testing::travel(message);
+    INFO((arrived ? "" : arrived.error().what));
+    REQUIRE(arrived);
     effects.clear();
-    core.on_message(0, from, message, effects);
+    core.on_message(0, from, *arrived, effects);
+    for (const Send& send : effects.sends) CHECK(testing::travel_fault(send.message).empty());
     return effects.sends.empty() ? wire::Message{} : effects.sends.back().message;
   }
   wire::Push push(BatchId batch) {
@@ -57,10 +62,13 @@ Bytes keys_to(uint64_t n) {
 TEST_CASE("a pull that would not fit a frame is refused", "[ps][core]") {
   Harness ps;
   const uint32_t most = wire::kFrameBytesMax / 16;
-  const auto fits = ps.step(9, wire::Pull{.sections = {{TableId{0}, most}}}, keys_to(most));
+  const auto fits = ps.step(
+      9, wire::Pull{.worker = Incarnation{9}, .sections = {{TableId{0}, most}}}, keys_to(most));
   CHECK(std::get<wire::PullReply>(fits.body).status == wire::PullStatus::kOk);
   CHECK(fits.values.size() == wire::kFrameBytesMax);
-  const auto over = ps.step(9, wire::Pull{.sections = {{TableId{0}, most + 1}}}, keys_to(most + 1));
+  const auto over =
+      ps.step(9, wire::Pull{.worker = Incarnation{9}, .sections = {{TableId{0}, most + 1}}},
+              keys_to(most + 1));
   CHECK(std::get<wire::Reject>(over.body).code == ErrorCode::kMalformed);
 }
 
@@ -69,7 +77,8 @@ TEST_CASE("replies not yet sent are bounded, and their memory is used again", "[
   config.limits.replies_max = 2;
   Harness ps(config);
   const auto pull = [&] {
-    return ps.step(9, wire::Pull{.sections = {{TableId{0}, 8}}}, keys_to(8));
+    return ps.step(9, wire::Pull{.worker = Incarnation{9}, .sections = {{TableId{0}, 8}}},
+                   keys_to(8));
   };
   wire::Message first = pull();
   const uint8_t* memory = first.values.data();
@@ -93,7 +102,7 @@ TEST_CASE("only the chief gives orders", "[ps][core]") {
 
 TEST_CASE("a second Welcome is the chief's answer to a second Hello, and no order", "[ps][core]") {
   Harness ps;
-  ps.step(kChiefPeer, wire::Welcome{});
+  ps.step(kChiefPeer, wire::Welcome{.job = "job", .heartbeat_ns = 1, .lease_ns = 1});
   CHECK(ps.effects.sends.empty());
   CHECK(count(ps.core.partitions().owned()) == 4);
 }
@@ -265,6 +274,7 @@ TEST_CASE("nothing that a peer sends stops the core", "[ps][core]") {
       ps.effects.clear();
       ps.core.on_message(i, order ? kChiefPeer : 5, message, ps.effects);
       for (const Send& send : ps.effects.sends) {
+        REQUIRE(testing::travel_fault(send.message).empty());
         if (const auto* reply = std::get_if<wire::PushReply>(&send.message.body))
           applied += reply->applied.size();
       }

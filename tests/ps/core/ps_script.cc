@@ -1,8 +1,11 @@
 #include "tests/ps/core/ps_script.h"
 
+#include <utility>
+
 #include <catch2/catch.hpp>
 
 #include "shared/base/hash.h"
+#include "tests/support/travel.h"
 
 namespace downpour::ps {
 namespace {
@@ -239,7 +242,9 @@ void PsScript::message(PeerKey from, const Command& command, wire::Body body, By
   m.body = std::move(body);
   m.keys = std::move(keys);
   m.values = std::move(values);
-  core_->on_message(now_ns_, from, m, effects_);
+  auto arrived = testing::travel(m);
+  if (arrived) return core_->on_message(now_ns_, from, *arrived, effects_);
+  malformed_ = arrived.error().what;
 }
 
 void PsScript::adopt(const Command& command) {
@@ -258,7 +263,8 @@ void PsScript::adopt(const Command& command) {
 void PsScript::view(const Command& command) {
   wire::View view{.id = parse_view(command.words.at(1))};
   view.partitions.resize(size_t{1} << config_.partition_bits);
-  view.owners = {{.incarnation = config_.incarnation}, {.incarnation = Incarnation{kNewcomer}}};
+  view.owners = {{.incarnation = config_.incarnation, .endpoint = "inproc://me"},
+                 {.incarnation = Incarnation{kNewcomer}, .endpoint = "inproc://other"}};
   for (const char* owner : {"me", "other"}) {
     for (const std::string& placed : split(command.option(owner), ';')) {
       const auto at = split(placed, '@');
@@ -410,11 +416,14 @@ std::string PsScript::values() const {
 
 std::string PsScript::print_effects() {
   std::string text;
+  if (!malformed_.empty()) text += "  does not arrive: " + std::exchange(malformed_, "") + "\n";
   for (const Send& send : effects_.sends) {
     CHECK(send.message.envelope.run == kRun);
     CHECK(send.message.envelope.view == core_->view().id);
     text += send.to == kChiefPeer ? "  to chief" : str("  to w", send.to);
     text += str(" [", send.message.envelope.request, "] ", print(send), "\n");
+    if (const std::string fault = testing::travel_fault(send.message); !fault.empty())
+      text += str("    CANNOT TRAVEL: ", fault, "\n");
   }
   if (!effects_.stores.empty()) {
     std::vector<PartitionId> parts;

@@ -17,6 +17,7 @@
 //       Completions, oldest first; stored: of all that was given out to be stored.
 //   tick MILLISECONDS / values
 //
+// Messages pass through the wire's codec both ways: what does not arrive is said so.
 // The key p2.1 is the second smallest key (counted from 0) of partition 2 in its table.
 #pragma once
 
@@ -62,6 +63,7 @@ class PsScript {
   PsConfig config_;
   std::unique_ptr<PsCore> core_;
   Effects effects_;
+  std::string malformed_;  // what the codec says of a command's message that no frame can carry
   int64_t now_ns_ = 0;
   std::vector<Load> loads_;
   std::vector<Store> stores_;

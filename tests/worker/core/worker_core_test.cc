@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "shared/base/hash.h"
+#include "tests/support/travel.h"
 
 namespace downpour::worker {
 namespace {
@@ -24,7 +25,8 @@ struct Harness {
   wire::View view(uint32_t owners, uint32_t n = 1) const {
     wire::View v{.id = {1, n}};
     for (uint32_t o = 0; o < owners; ++o)
-      v.owners.push_back({.index = o, .incarnation = Incarnation{o + 10 * n}});
+      v.owners.push_back(
+          {.index = o, .incarnation = Incarnation{o + 10 * n}, .endpoint = "inproc://ps"});
     for (uint32_t p = 0; p < kPartitions; ++p)
       v.partitions.push_back({p * owners / kPartitions, {1, n}});
     return v;
@@ -36,13 +38,26 @@ struct Harness {
     message.envelope.request = request;
     message.body = std::move(body);
     message.values = std::move(values);
-    core.on_message(now_ns, who, std::move(message), fx);
+    auto arrived = testing::travel(message);
+    INFO((arrived ? "" : arrived.error().what));
+    REQUIRE(arrived);
+    core.on_message(now_ns, who, std::move(*arrived), fx);
+    check_sends();
+  }
+  // What it says must reach a peer in another process.
+  void check_sends() const {
+    for (const auto& send : fx.sends) {
+      INFO(testing::travel_fault(send.message));
+      CHECK(testing::travel(send.message));
+    }
   }
   // Welcomed, configured, viewed, and holding the lease.
   void begin(uint32_t owners = 2, uint32_t in_flight = 2) {
     core.start(now_ns, fx);
     REQUIRE(std::holds_alternative<wire::Hello>(fx.sends.at(0).message.body));
-    from(kChief, wire::Welcome{.plan_hash = 9, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond});
+    from(kChief,
+         wire::Welcome{
+             .job = "job", .plan_hash = 9, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond});
     REQUIRE(fx.welcomed);
     fx.clear();
     core.configure(now_ns, tables, in_flight, fx);
@@ -66,6 +81,7 @@ struct Harness {
   std::vector<WorkerEffects::Send> sends() const { return fx.sends; }
   template <typename Body>
   std::vector<WorkerEffects::Send> sends_of() const {
+    check_sends();
     std::vector<WorkerEffects::Send> out;
     for (const auto& send : fx.sends)
       if (std::holds_alternative<Body>(send.message.body)) out.push_back(send);
@@ -88,6 +104,7 @@ struct Harness {
     computed.metrics.resize(1);
     fx.clear();
     core.on_computed(now_ns, std::move(computed), fx);
+    check_sends();
   }
   // Brings batch `n` to its pushes.
   std::vector<WorkerEffects::Send> push(uint32_t n) {
@@ -114,6 +131,7 @@ struct Harness {
     now_ns += later_ns;
     fx.clear();
     core.on_tick(now_ns, fx);
+    check_sends();
   }
 };
 
@@ -391,7 +409,9 @@ TEST_CASE("a chief that does not know the worker hears its Hello again", "[worke
 TEST_CASE("a lost grant is asked for again under the same request", "[worker]") {
   Harness h;
   h.core.start(0, h.fx);
-  h.from(kChief, wire::Welcome{.plan_hash = 9, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond});
+  h.from(kChief,
+         wire::Welcome{
+             .job = "job", .plan_hash = 9, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond});
   h.fx.clear();
   h.core.configure(0, h.tables, 2, h.fx);
   h.from(kChief, h.view(2));
@@ -428,7 +448,8 @@ TEST_CASE("a chief that was started anew finds the worker at its work, and hears
   const auto& hello = std::get<wire::Hello>(h.fx.sends[0].message.body);
   CHECK(hello.incarnation == Incarnation{77});
   h.fx.clear();
-  const wire::Welcome same{.plan_hash = 9, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond};
+  const wire::Welcome same{
+      .job = "job", .plan_hash = 9, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond};
   h.from(kChief, same);
   CHECK_FALSE(h.fx.welcomed);
   CHECK(h.fx.exits.empty());

@@ -1,0 +1,39 @@
+// What becomes of a message between processes: tests of a core hand on what arrives, not what was
+// sent.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shared/wire/codec.h"
+
+namespace downpour::testing {
+
+/// The message as a peer in another process gets it: encoded, and decoded to the same. Errors: it
+/// cannot be encoded, breaks a rule that messages.h promises, or arrives as another.
+inline Result<wire::Message> travel(const wire::Message& message) {
+  wire::Codec sender, receiver;
+  DP_TRY(const auto header, sender.encode(message));
+  std::vector<Bytes> payloads;
+  for (const Bytes& payload : {message.keys, message.values})
+    if (!payload.empty()) payloads.push_back(payload);
+  DP_TRY(wire::Message arrived, receiver.decode(header, payloads));
+  const auto same = [](const Bytes& a, const Bytes& b) {
+    return std::ranges::equal(a.span(), b.span());
+  };
+  if (arrived.envelope != message.envelope || arrived.body != message.body ||
+      !same(arrived.keys, message.keys) || !same(arrived.values, message.values)) {
+    return Error{ErrorCode::kBug, "it arrives as another"};
+  }
+  return arrived;
+}
+
+/// Why it would not arrive; empty: it does.
+inline std::string travel_fault(const wire::Message& message) {
+  const auto arrived = travel(message);
+  return arrived ? "" : arrived.error().what;
+}
+
+}  // namespace downpour::testing
