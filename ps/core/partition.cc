@@ -19,8 +19,10 @@ Partitions::Partitions(const PsConfig& config)
       sealed_(count_),
       watermarks_(count_, config.limits) {
   for (size_t i = 0; i < specs_.size(); ++i) {
+    // The incarnation is drawn anew by each process, and no data file can know it.
     tables_.push_back(std::make_unique<Table>(TableId(uint32_t(i)), specs_[i], config.seed,
-                                              config.partition_bits, &prefault_));
+                                              config.partition_bits, &prefault_,
+                                              raw(config.incarnation)));
   }
 }
 

@@ -28,9 +28,10 @@ constexpr uint32_t grown(uint32_t bucket_count) {
 }
 
 // The directory may be this much longer than there are segments. Past it (keys made to share high
-// hash bits) segments outgrow their limit instead: slower, never wrong.
+// hash bits) segments outgrow their limit instead: more keys move at once, as often as before.
 constexpr uint64_t kDirectoryPerSegmentMax = 16;
-constexpr uint32_t kDirectoryBitsMin = 6;  // always allowed
+// Always allowed: those of 4096 partitions, of which a core may own a single one, and some more.
+constexpr uint32_t kDirectoryBitsMin = 16;
 constexpr uint32_t kDirectoryBitsMax = 28;
 
 /// Puts an absent key into its home bucket or the next with room.
@@ -57,7 +58,10 @@ void visit_bucket(const Bucket& bucket, Visit&& visit) {
 
 }  // namespace
 
-RowIndex::RowIndex(TableId table) : table_(table), arena_(sizeof(Bucket) / sizeof(float)) {
+RowIndex::RowIndex(TableId table, uint64_t salt)
+    : table_(table),
+      multiplier_(hash_combine(salt, raw(table)) | 1),
+      arena_(sizeof(Bucket) / sizeof(float)) {
   directory_.push_back({});
   used_.push_back(0);
   put_back({0, 1}, 0, 1, {});
@@ -152,7 +156,7 @@ void RowIndex::make_room(uint64_t hash) {
   split(run);
 }
 
-/// Empties the segment and gives its buckets back. Entries in hash order.
+/// Empties the segment and gives its buckets back.
 std::vector<RowIndex::Entry> RowIndex::take_out(Run run) {
   const Segment& segment = directory_[run.begin];
   std::vector<Entry> entries;
@@ -187,14 +191,20 @@ void RowIndex::resize(Run run, uint32_t bucket_count) {
 
 void RowIndex::split(Run run) {
   const uint32_t depth = directory_[run.begin].depth;
+  const uint32_t bucket_count = directory_[run.begin].bucket_count;
   std::vector<Entry> entries = take_out(run);
   const auto lower = [&](const Entry& entry) { return (hash(entry.key) << depth) >> 63 == 0; };
   const auto middle = std::partition(entries.begin(), entries.end(), lower);
   const size_t middle_entry = (run.begin + run.end) / 2;
   const std::span<const Entry> low(entries.begin(), middle);
   const std::span<const Entry> high(middle, entries.end());
-  put_back({run.begin, middle_entry}, depth + 1, buckets_for(uint32_t(low.size())), low);
-  put_back({middle_entry, run.end}, depth + 1, buckets_for(uint32_t(high.size())), high);
+  // A half that got all of them stays full, so that the insert splits it again: bits of partitions
+  // that the core does not own tell no keys apart.
+  const auto size_of = [&](std::span<const Entry> half) {
+    return half.size() == entries.size() ? bucket_count : buckets_for(uint32_t(half.size()));
+  };
+  put_back({run.begin, middle_entry}, depth + 1, size_of(low), low);
+  put_back({middle_entry, run.end}, depth + 1, size_of(high), high);
   ++segment_count_;
 }
 
@@ -216,8 +226,8 @@ void RowIndex::double_directory() {
   ++directory_bits_;
 }
 
-/// Calls visit(run, key, row) for the partition's keys: its segments, or its run of buckets in one
-/// segment.
+/// Calls visit(run, key, row) for the partition's keys: those of its segments, or of the one that
+/// it shares with others.
 template <typename Visit>
 void RowIndex::visit_partition(PartitionId partition, uint32_t partition_bits,
                                Visit&& visit) const {
@@ -227,15 +237,8 @@ void RowIndex::visit_partition(PartitionId partition, uint32_t partition_bits,
   for (size_t i = (first_hash >> 1) >> (63 - directory_bits_); i <= last;) {
     const Run run = run_of(i);
     const Segment& segment = directory_[run.begin];
-    const bool whole = segment.depth >= partition_bits;
-    const uint32_t begin = whole ? 0 : home(segment, first_hash);
-    const uint32_t home_count = whole ? segment.bucket_count : home(segment, last_hash) - begin + 1;
-    // Past the last home bucket: on while keys overflowed.
-    bool more = true;
-    for (uint32_t n = 0; n < segment.bucket_count && (n < home_count || more); ++n) {
-      const Bucket& bucket = buckets(segment)[(begin + n) % segment.bucket_count];
-      more = (bucket.state & Bucket::kOverflowed) != 0;
-      visit_bucket(bucket, [&](uint64_t key, uint32_t row) {
+    for (uint32_t b = 0; b < segment.bucket_count; ++b) {
+      visit_bucket(buckets(segment)[b], [&](uint64_t key, uint32_t row) {
         if (partition_of(hash(key), partition_bits) == partition) visit(run, key, row);
       });
     }

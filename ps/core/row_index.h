@@ -44,16 +44,24 @@ struct alignas(64) Bucket {
 static_assert(sizeof(Bucket) == 64);
 
 /// Extendible hashing (Fagin, Nievergelt, Pippenger, Strong 1979) over segments of buckets. The
-/// hash's high bits pick the segment through a directory; inside, its next 32 bits, scaled to the
-/// segment's size, pick the home bucket, and a full bucket overflows into the next one. So buckets
-/// are in hash order, a hash partition is a run of them, a segment may have any size, and one that
-/// is full grows by half or, when large, splits in two: at most kSegmentBucketsMax * 5 keys move at
-/// once. Any key is valid. Keys leave only by erase_partition().
+/// hash's high bits pick the segment through a directory, so that a partition's keys lie in few
+/// segments. Inside, the leading bits of the hash times a secret odd number, scaled to the
+/// segment's size, pick the home bucket, and a full bucket overflows into the next one. So a
+/// segment may have any size, and one that is full grows by half or, when large, splits in two: at
+/// most kSegmentBucketsMax * 5 keys move at once. Any key is valid. Keys leave only by
+/// erase_partition().
+///
+/// Why not the hash's next bits: a core that owns few partitions would leave most of a segment
+/// empty; and the row hash is public and can be inverted, so keys can be made that agree in all
+/// bits but a few. They would fill a run of buckets, and each insert would walk all of it. By the
+/// product (multiply-shift: Dietzfelbinger, Hagerup, Katajainen, Penttonen 1997) two given keys
+/// share m leading bits with a chance of at most 2 in 2^m, whatever the keys are.
 class RowIndex final {
  public:
   static constexpr uint32_t kSegmentBucketsMax = 4096;  // 256 KiB, about 18,000 keys
 
-  explicit RowIndex(TableId table);
+  /// `salt` makes the secret; the same one gives the same index, bit for bit.
+  RowIndex(TableId table, uint64_t salt);
   /// `prefault` is borrowed and may be null.
   void prefault_with(const Prefault* prefault) { arena_.prefault_with(prefault); }
 
@@ -128,8 +136,8 @@ class RowIndex final {
   Bucket* buckets(const Segment& segment) const {
     return reinterpret_cast<Bucket*>(arena_.base()) + segment.first_bucket;
   }
-  static uint32_t home(const Segment& segment, uint64_t hash) {
-    return uint32_t((((hash << segment.depth) >> 32) * segment.bucket_count) >> 32);
+  uint32_t home(const Segment& segment, uint64_t hash) const {
+    return uint32_t((((hash * multiplier_) >> 32) * segment.bucket_count) >> 32);
   }
   Run run_of(size_t directory_index) const;
   uint32_t split_size(const Segment& segment, size_t run_begin) const;
@@ -151,6 +159,7 @@ class RowIndex final {
   };
 
   TableId table_;
+  uint64_t multiplier_;  // odd
   uint32_t directory_bits_ = 0;
   std::vector<Segment> directory_;  // 2^directory_bits_
   std::vector<uint32_t> used_;      // keys of the segment; valid at the first entry of its run

@@ -42,9 +42,10 @@ struct TableMemory {
 /// makes no row.
 class Table final {
  public:
-  /// `prefault` is borrowed and may be null.
+  /// `prefault` is borrowed and may be null. `index_salt`: see RowIndex; nothing that leaves the
+  /// table depends on it.
   Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partition_bits,
-        const Prefault* prefault = nullptr);
+        const Prefault* prefault = nullptr, uint64_t index_salt = 0);
 
   TableId id() const { return id_; }
   const TableSpec& spec() const { return spec_; }

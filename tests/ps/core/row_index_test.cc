@@ -31,12 +31,21 @@ uint64_t key_with_hash(TableId table, uint64_t hash) {
   return x ^ (uint64_t(raw(table)) << 56 | uint64_t(raw(table)) << 23);
 }
 
+/// The share of keys that lie in their home bucket: where look-ups end at once.
+template <typename Key>
+double share_at_home(const RowIndex& index, uint32_t keys, Key&& key) {
+  uint32_t at_home = 0;
+  for (uint32_t i = 0; i < keys; ++i)
+    at_home += index.home_of(index.hash(key(i)))->match(key(i)) != 0;
+  return double(at_home) / keys;
+}
+
 }  // namespace
 
 TEST_CASE("the index agrees with a map under random inserts, look-ups and dropped partitions",
           "[ps][table]") {
   const TableId table{3};
-  RowIndex index(table);
+  RowIndex index(table, 5);
   std::unordered_map<uint64_t, uint32_t> model;
   Rng rng(11);
   uint32_t next_row = 0;
@@ -70,7 +79,7 @@ TEST_CASE("the index agrees with a map under random inserts, look-ups and droppe
 }
 
 TEST_CASE("any key is valid, the smallest and the largest too", "[ps][table]") {
-  RowIndex index(TableId{0});
+  RowIndex index(TableId{0}, 0);
   for (const uint64_t key : {uint64_t(0), UINT64_MAX, uint64_t(1)})
     CHECK(find(index, key) == kNoRow);
   insert(index, UINT64_MAX, 5);
@@ -80,39 +89,71 @@ TEST_CASE("any key is valid, the smallest and the largest too", "[ps][table]") {
   CHECK(find(index, 0) == 6);
 }
 
-TEST_CASE("keys made to share their hash's high bits are slow at worst", "[ps][table]") {
+TEST_CASE("a core that owns few partitions tells their keys apart as well as one that has them all",
+          "[ps][table]") {
   const TableId table{9};
-  RowIndex index(table);
-  constexpr uint32_t kKeys = 60'000;  // several segments' worth, all in one
-  const auto key = [&](uint32_t i) {
-    return key_with_hash(table, 0xabcde00000000000ULL | uint64_t(i) << 26);
-  };
+  constexpr uint32_t kBits = 8;
+  for (const uint32_t every : {1, 16, 256}) {
+    for (const uint32_t keys : {500, 12'000, 150'000}) {  // one small segment to many large ones
+      INFO("every " << every << "th partition, " << keys << " keys");
+      RowIndex index(table, 7);
+      std::vector<uint64_t> known;
+      for (uint64_t key = 0; known.size() < keys; ++key) {
+        if (raw(partition_of(index.hash(key), kBits)) % every != every / 2) continue;
+        insert(index, key, uint32_t(known.size()));
+        known.push_back(key);
+      }
+      for (uint32_t i = 0; i < keys; ++i) REQUIRE(find(index, known[i]) == i);
+      CHECK(share_at_home(index, keys, [&](uint32_t i) { return known[i]; }) > 0.8);
+      CHECK(index.bytes() < 40 * keys + 300'000);  // the directory did not run away
+    }
+  }
+}
+
+TEST_CASE("keys made to share all bits of their hash but the lowest are spread all the same",
+          "[ps][table]") {
+  const TableId table{1};
+  RowIndex index(table, 0x5eed);
+  constexpr uint32_t kKeys = 100'000;
+  const auto key = [&](uint32_t i) { return key_with_hash(table, ~uint64_t(0) << 20 | i); };
   for (uint32_t i = 0; i < kKeys; ++i) insert(index, key(i), i);
   for (uint32_t i = 0; i < kKeys; ++i) REQUIRE(find(index, key(i)) == i);
   CHECK(find(index, key(kKeys)) == kNoRow);
-  CHECK(index.bytes() < kKeys * 40);  // the directory did not run away
-  const auto of = partition_of(index.hash(key(0)), 16);
-  CHECK(index.entries_of(of, 16).size() == kKeys);
-}
-
-TEST_CASE("keys of one and the same home bucket overflow into the next ones", "[ps][table]") {
-  const TableId table{1};
-  RowIndex index(table);
-  const auto key = [&](uint64_t i) {
-    return key_with_hash(table, ~uint64_t(0) << 12 | i);
-  };  // the last home: wraps
-  for (uint32_t i = 0; i < 200; ++i) insert(index, key(i), i);
-  for (uint32_t i = 0; i < 200; ++i) REQUIRE(find(index, key(i)) == i);
-  CHECK(find(index, key(200)) == kNoRow);
-  CHECK(index.entries_of(PartitionId{15}, 4).size() == 200);
+  CHECK(share_at_home(index, kKeys, key) > 0.8);
+  CHECK(index.entries_of(PartitionId{15}, 4).size() == kKeys);
   CHECK(index.entries_of(PartitionId{0}, 4).empty());
   index.erase_partition(PartitionId{15}, 4);
   CHECK(index.size() == 0);
   CHECK(find(index, key(0)) == kNoRow);
 }
 
+TEST_CASE("a full bucket overflows into the next ones, around the segment's end too",
+          "[ps][table]") {
+  const TableId table{1};
+  // Two dozen keys in a handful of buckets; of so many salts some fill the last one.
+  for (uint64_t salt = 0; salt < 200; ++salt) {
+    RowIndex index(table, salt);
+    for (uint32_t i = 0; i < 40; ++i) insert(index, i, i);
+    for (uint32_t i = 0; i < 40; ++i) REQUIRE(find(index, i) == i);
+    REQUIRE(find(index, 40) == kNoRow);
+    REQUIRE(index.entries_of(PartitionId{0}, 1).size() +
+                index.entries_of(PartitionId{1}, 1).size() ==
+            40);
+  }
+}
+
+TEST_CASE("the same salt gives the same index, another one another", "[ps][table]") {
+  const auto order = [](uint64_t salt) {
+    RowIndex index(TableId{2}, salt);
+    for (uint32_t i = 0; i < 1000; ++i) insert(index, i, i);
+    return index.entries_of(PartitionId{0}, 1);
+  };
+  CHECK(order(1) == order(1));
+  CHECK(order(1) != order(2));
+}
+
 TEST_CASE("the index takes 24 bytes a key on average at any scale", "[ps][table]") {
-  RowIndex index(TableId{4});
+  RowIndex index(TableId{4}, 0);
   double sum = 0;
   int samples = 0;
   uint64_t next_sample = 1000;
