@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from .frame import Broken, at_most, below, is_true, median, not_run, row
-from .lab import free_port, two_cores
+from .lab import free_port, suite_check, two_cores
 
 SMALL_JOB = """\
 run_dir   = "run"
@@ -132,5 +132,4 @@ def sanitizers(lab):
             yield not_run(f"{preset}: tools/test", "needs --full")
             continue
         ended = lab.run("sanitizers", ["tools/test"], 5400, {"PRESET": preset})
-        failed = re.search(r"^\d+% tests passed.*$", ended.out, re.MULTILINE)
-        yield is_true(f"{preset}: tools/test", ended.code == 0, "exit 0", f"exit {ended.code}", failed[0] if failed else "")
+        yield suite_check(f"{preset}: tools/test", ended)

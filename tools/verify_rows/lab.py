@@ -1,6 +1,7 @@
 """Where rows work: folders, data, peers, and commands that end in time and leave no process behind."""
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -10,7 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from .frame import Broken, NotRun
+from .frame import Broken, NotRun, is_true
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 
@@ -190,6 +191,14 @@ class Lab:
             found = self.run(f"bench-{part}", [self.program(), "bench", part, "--json"], timeout_s=900).expect().summary()
             return {result["name"]: result for result in found["results"]}
         return self.once(("bench", part, run), measure)
+
+
+def suite_check(what, ended):
+    """The check of a run of tools/test: it must have passed, and have run tests."""
+    said = re.search(r"^(\d+)% tests passed, \d+ tests failed out of (\d+)$", ended.out, re.MULTILINE)
+    passed = ended.code == 0 and said is not None and said[1] == "100" and int(said[2]) > 0
+    return is_true(what, passed, "exit 0, all passed", f"exit {ended.code}, {said[0] if said else 'no test ran'}",
+                   f"{ended.wall_s:.0f} s, build of all tests included")
 
 
 def named(results, name):
