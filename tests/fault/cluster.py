@@ -5,7 +5,6 @@ All processes die with this one.
 """
 import ctypes
 import json
-import os
 import shutil
 import signal
 import socket

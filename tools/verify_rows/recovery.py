@@ -33,7 +33,7 @@ def kill_r1(lab):
     yield is_true("every weight of the counter model", True, f"all {found['epochs']}", found["weights"],
                   f"{found['records']:,} weights; {found['repeated_parts']:,} parts repeated; account balances")
     yield at_most("90 % of the rate after the last kill", found["seconds_to_90_percent"], 5, " s",
-                  f"before the first kill {found['shards_per_second']:.1f} shards/s")
+                  f"shards/s before the first kill {found['shards_per_second']:.1f}, from 5 s after the last one on {found['shards_per_second_after'] or 0:.1f}")
     adult = lab.data("adult/adult.data") and CHECKOUT / "docs/examples/adult.toml"
     found = _case(lab, "kill-r1", "kill-auc", "--seconds", 60, "--job", adult)
     yield at_most("adult: AUC's difference to a run without faults", abs(found["auc_killed"] - found["auc_plain"]), 0.002,
@@ -51,7 +51,8 @@ def kill_local(lab):
 def ps_restart(lab):
     found = _case(lab, "ps-restart", "ps-restart", "--megabytes", 1000)
     yield at_most("serving again after its restart", found["seconds_to_serve"], 5, " s",
-                  f"{found['image_mb']:.0f} MB read from the checkpoint; the first shard had ended after {found['seconds_to_shard']:.2f} s")
+                  f"the chief took it in after {found['seconds_to_adopt']:.2f} s; {found['image_mb']:.0f} MB read from the checkpoint; "
+                  f"a shard had ended after {found['seconds_to_shard']:.2f} s")
     yield is_true("the other ps", found["restored"] == ["ps 1"], "not rolled back", f"restored: {', '.join(found['restored'])}")
     yield is_true("processes started again", found["started_again"] == ["ps 1"], "ps 1 alone", ", ".join(found["started_again"]))
 
