@@ -42,6 +42,7 @@ Result<int> run(const Flags& flags) {
   options.advertise_host = flags.advertise_host;
   options.index = flags.index;
   options.connect_timeout_ns = flags.connect_s * kSecond;
+  options.notice = [](const std::string& text) { std::fprintf(stderr, "note: %s\n", text.c_str()); };
   transport::tune_malloc_for_frames();
   prefer_throughput();
   block_stop_signals();  // before any thread

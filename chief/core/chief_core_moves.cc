@@ -133,7 +133,7 @@ void ChiefCore::on_leave(Member& member) {
     const std::string why =
         str(member.full_name(), " can not leave: no other ps is there to take its partitions");
     if (!std::exchange(member.leave_refused, true)) notice(NoticeLevel::kWarning, why);
-    return send(member, wire::Reject{ErrorCode::kUnavailable, why});
+    return send(member, wire::Reject{ErrorCode::kUsage, why});
   }
   for (Member& m : members_) {
     if (!m.is_ps() || m.incarnation() != member.incarnation() || m.leaving) continue;

@@ -30,14 +30,16 @@ std::string advertised(const std::string& bound, const std::string& host) {
 
 }  // namespace
 
-PsNode::PsNode(transport::Transport& transport, Storage& storage, PsOptions options, std::unique_ptr<Background> background)
+PsNode::PsNode(transport::Transport& transport, Storage& storage, PsOptions options,
+               std::unique_ptr<Background> background)
     : transport_(transport),
       outbox_(transport),
       storage_(storage),
       options_(std::move(options)),
       incarnation_(options_.incarnation),
-      background_(background != nullptr ? std::move(background)
-                                        : std::make_unique<BackgroundThread>([this] { transport_.wake(); })) {
+      background_(background != nullptr
+                      ? std::move(background)
+                      : std::make_unique<BackgroundThread>([this] { transport_.wake(); })) {
   DP_CHECK(incarnation_ != Incarnation{});
 }
 
@@ -58,16 +60,17 @@ void PsNode::hello(int64_t now_ns) {
     message.envelope.run = run_;
     message.envelope.view = core_->view().id;
   }
-  message.body = wire::Hello{.role = wire::Role::kPs,
-                             .index = core_ ? index_ : options_.index,
-                             .thread = options_.thread,
-                             .incarnation = incarnation_,
-                             .build = kBuildVersion,
-                             .host = options_.process.host,
-                             .pid = options_.process.pid,
-                             .threads = 1,
-                             .endpoint = advertised(transport_.endpoint(data_), options_.advertise_host),
-                             .claims = core_ ? core_->claims() : std::vector<wire::PartitionClaim>()};
+  message.body =
+      wire::Hello{.role = wire::Role::kPs,
+                  .index = core_ ? index_ : options_.index,
+                  .thread = options_.thread,
+                  .incarnation = incarnation_,
+                  .build = kBuildVersion,
+                  .host = options_.process.host,
+                  .pid = options_.process.pid,
+                  .threads = 1,
+                  .endpoint = advertised(transport_.endpoint(data_), options_.advertise_host),
+                  .claims = core_ ? core_->claims() : std::vector<wire::PartitionClaim>()};
   outbox_.send(chief_, std::move(message));
 }
 
@@ -88,37 +91,44 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
   run_ = message.envelope.run;
   image_store_ = std::make_unique<ImageStore>(
       storage_, tables_, checkpoint::image_file_name(index_, options_.thread, incarnation_));
-  core_ = std::make_unique<PsCore>(PsConfig{.index = welcome.index,
-                                            .thread = options_.thread,
-                                            .incarnation = incarnation_,
-                                            .run = message.envelope.run,
-                                            .tables = tables_,
-                                            .seed = job->seed,
-                                            .partition_bits = uint32_t(std::countr_zero(job->partitions)),
-                                            .heartbeat_ns = welcome.heartbeat_ns,
-                                            .chief_silence_ns_max = options_.chief_silence_ns,
-                                            .prefault = options_.touch_pages ? Prefault([this](void* begin, size_t bytes) { toucher_.touch(begin, bytes); })
-                                                                             : Prefault()});
+  core_ = std::make_unique<PsCore>(
+      PsConfig{.index = welcome.index,
+               .thread = options_.thread,
+               .incarnation = incarnation_,
+               .run = message.envelope.run,
+               .tables = tables_,
+               .seed = job->seed,
+               .partition_bits = uint32_t(std::countr_zero(job->partitions)),
+               .heartbeat_ns = welcome.heartbeat_ns,
+               .chief_silence_ns_max = options_.chief_silence_ns,
+               .prefault = options_.touch_pages ? Prefault([this](void* begin, size_t bytes) {
+                 toucher_.touch(begin, bytes);
+               })
+                                                : Prefault()});
   tick_at_ns_ = now_ns;
 }
 
 // The chief was started anew and goes on with what this core holds, if it means the same to both.
 void PsNode::on_welcome_again(const wire::Welcome& welcome) {
   index_ = welcome.index;
+  leave_sent_ = false;  // a new chief must hear that, too
   const auto job = job_from_toml(welcome.job, welcome.base_dir);
   if (job) {
     const auto graph = model::Graph::build(*job);
     if (graph && (*graph)->tables() == tables_) return;
   }
-  exit(downpour::exit_code(ErrorCode::kConfig), "the chief came back with another model or optimizer: start this ps again");
+  exit(downpour::exit_code(ErrorCode::kConfig),
+       "the chief came back with another model or optimizer: start this ps again");
 }
 
-void PsNode::on_message(int64_t now_ns, transport::PortId port, transport::PeerId peer, wire::Message&& message) {
+void PsNode::on_message(int64_t now_ns, transport::PortId port, transport::PeerId peer,
+                        wire::Message&& message) {
   if (finished_) return;
   if (port == control_) {
     if (const auto* refused = std::get_if<wire::Refused>(&message.body)) {
-      return exit(downpour::exit_code(refused->code),
-                  refused->hint.empty() ? refused->what : str(refused->what, " (", refused->hint, ")"));
+      return exit(
+          downpour::exit_code(refused->code),
+          refused->hint.empty() ? refused->what : str(refused->what, " (", refused->hint, ")"));
     }
     const auto* welcome = std::get_if<wire::Welcome>(&message.body);
     if (!core_ && welcome != nullptr) return on_welcome(now_ns, message);
@@ -126,9 +136,13 @@ void PsNode::on_message(int64_t now_ns, transport::PortId port, transport::PeerI
   }
   if (!core_ || finished_) return;  // no job yet: the sender asks again
   // The chief does not know this connection (any more): it must hear who we are again.
-  if (port == control_ && std::holds_alternative<wire::Reject>(message.body) && now_ns >= hello_at_ns_) hello(now_ns);
-  if (const auto* reject = std::get_if<wire::Reject>(&message.body); port == control_ && leave_sent_ && reject != nullptr) {
-    std::fprintf(stderr, "note: %s; a second signal ends this process at once\n", reject->what.c_str());
+  if (const auto* reject = std::get_if<wire::Reject>(&message.body);
+      port == control_ && reject != nullptr) {
+    if (reject->code == ErrorCode::kUnavailable) {
+      if (now_ns >= hello_at_ns_) hello(now_ns);
+    } else if (leave_sent_ && options_.notice) {
+      options_.notice(str(reject->what, "; a second signal ends this process at once"));
+    }
   }
   pushed_bytes_ += message.values.size();
   core_->on_message(now_ns, port == control_ ? kChiefPeer : key_of(peer), message, effects_);
@@ -154,18 +168,20 @@ void PsNode::run(Effects& effects) {
     outbox_.send(send.to == kChiefPeer ? chief_ : peer_of(send.to), std::move(send.message));
   }
   for (Store& store : effects.stores) {
-    background_->start([this, held = std::make_shared<Store>(std::move(store))]() -> Background::Completion {
-      auto stored = image_store_->write(*held);
-      return [this, held, stored = std::move(stored)] {
-        core_->on_image_written(held->checkpoint, std::move(held->image));
-        if (stored) core_->on_stored(held->checkpoint, *stored, effects_);
-        run(effects_);
-      };
-    });
+    background_->start(
+        [this, held = std::make_shared<Store>(std::move(store))]() -> Background::Completion {
+          auto stored = image_store_->write(*held);
+          return [this, held, stored = std::move(stored)] {
+            core_->on_image_written(held->checkpoint, std::move(held->image));
+            if (stored) core_->on_stored(held->checkpoint, *stored, effects_);
+            run(effects_);
+          };
+        });
   }
   for (Load& load : effects.loads) {
     background_->start([this, load = std::move(load)]() -> Background::Completion {
-      auto images = std::make_shared<Result<std::vector<checkpoint::PartitionImage>>>(read_images(load));
+      auto images =
+          std::make_shared<Result<std::vector<checkpoint::PartitionImage>>>(read_images(load));
       return [this, id = load.id, images] {
         core_->on_loaded(id, std::move(*images), effects_);
         run(effects_);
@@ -177,14 +193,16 @@ void PsNode::run(Effects& effects) {
   effects.clear();
 }
 
-// Images on their way to another ps: written without waiting for the disk, since the source holds all of it until
-// the target has read them.
+// Images on their way to another ps: written without waiting for the disk, since the source holds
+// all of it until the target has read them.
 void PsNode::run_moves(Effects& effects) {
   for (Export& move : effects.exports) {
     background_->start([this, move = std::move(move)]() -> Background::Completion {
       const auto write = [&]() -> Result<std::vector<wire::ImageRef>> {
-        const std::string name = checkpoint::move_file_name(move.since, index_, options_.thread, incarnation_);
-        DP_TRY(auto writer, checkpoint::ImageFileWriter::create(storage_, move.folder, name, tables_));
+        const std::string name =
+            checkpoint::move_file_name(move.since, index_, options_.thread, incarnation_);
+        DP_TRY(auto writer,
+               checkpoint::ImageFileWriter::create(storage_, move.folder, name, tables_));
         for (const checkpoint::PartitionImage& image : move.images) DP_TRY_VOID(writer.add(image));
         return writer.finish_volatile();
       };
@@ -196,8 +214,10 @@ void PsNode::run_moves(Effects& effects) {
   }
   for (const Discard& discard : effects.discards) {
     background_->start([this, discard]() -> Background::Completion {
-      const std::string name = checkpoint::move_file_name(discard.since, index_, options_.thread, incarnation_);
-      auto removed = storage_.remove(discard.folder + "/" + name);  // one that stays costs only room
+      const std::string name =
+          checkpoint::move_file_name(discard.since, index_, options_.thread, incarnation_);
+      auto removed =
+          storage_.remove(discard.folder + "/" + name);  // one that stays costs only room
       (void)removed;
       return [] {};
     });
@@ -227,7 +247,8 @@ bool PsNode::pump(int64_t now_ns) {
   if (!core_) {
     if (leave_asked_) return exit(0, {}), false;  // it holds nothing
     if (now_ns - started_ns_ > options_.connect_timeout_ns) {
-      exit(downpour::exit_code(ErrorCode::kUnavailable), str("the chief at ", options_.chief, " does not answer"));
+      exit(downpour::exit_code(ErrorCode::kUnavailable),
+           str("the chief at ", options_.chief, " does not answer"));
     } else if (now_ns >= hello_at_ns_) {
       hello(now_ns);
     }
@@ -252,8 +273,6 @@ bool PsNode::pump(int64_t now_ns) {
   return busy;
 }
 
-int64_t PsNode::next_deadline_ns() const {
-  return core_ ? tick_at_ns_ : hello_at_ns_;
-}
+int64_t PsNode::next_deadline_ns() const { return core_ ? tick_at_ns_ : hello_at_ns_; }
 
 }  // namespace downpour::ps

@@ -29,6 +29,7 @@ struct PsOptions {
   int64_t connect_timeout_ns = 10 * kSecond;   // without a Welcome: exit 69
   int64_t chief_silence_ns = 60 * kSecond;     // without any word of the chief: exit 180
   bool touch_pages = true;            // a thread makes pages present ahead of the tables' growth
+  std::function<void(const std::string&)> notice;  // what the user should read; may be empty
   ProcessInfo process;
 };
 
