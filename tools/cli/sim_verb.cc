@@ -172,27 +172,39 @@ int run_many(const sim::Simulator& simulator, const SimFlags& flags, const sim::
   return failed > 0 || vacuous ? exit_code(ErrorCode::kBug) : 0;
 }
 
-void print_summary(const sim::Outcome& outcome) {
-  std::printf("simulated %.3f s of cluster time in %llu events, hash %016llx\n",
-              double(outcome.virtual_ns) / 1e9, static_cast<unsigned long long>(outcome.steps),
-              static_cast<unsigned long long>(outcome.hash));
+/// The smallest number of versions that this share of the parts lags by at most.
+size_t staleness_at(const std::vector<uint64_t>& parts_by_lag, double share) {
+  uint64_t all = 0;
+  for (const uint64_t parts : parts_by_lag) all += parts;
+  uint64_t sum = 0;
+  for (size_t lag = 0; lag < parts_by_lag.size(); ++lag) {
+    sum += parts_by_lag[lag];
+    if (double(sum) >= share * double(all)) return lag;
+  }
+  return 0;
+}
+
+void print_summary(const sim::Outcome& outcome, bool on_simulated_disk) {
+  using Number = unsigned long long;
+  const double seconds = double(outcome.virtual_ns) / 1e9;
+  std::printf("simulated %.3f s of cluster time in %llu events, hash %016llx\n", seconds,
+              static_cast<Number>(outcome.steps), static_cast<Number>(outcome.hash));
   if (!outcome.counts.empty()) std::printf("what happened:\n");
   for (const auto& [name, n] : outcome.counts)
-    std::printf("  %-36s %8llu times\n", name.c_str(), static_cast<unsigned long long>(n));
+    std::printf("  %-36s %8llu times\n", name.c_str(), static_cast<Number>(n));
   if (!outcome.finish) return;
   const chief::JobSummary& s = outcome.finish->summary;
-  uint64_t applied = 0, had_it = 0, gaps = 0;
+  uint64_t applied = 0;
   for (const chief::EpochAccount& epoch : s.epochs) applied += epoch.counts.applied;
-  had_it = s.had_it;
-  gaps = s.gaps;
-  std::printf(
-      "%llu records applied, %llu computed; %llu parts repeated, %llu gaps; %u leases repeated, %u "
-      "workers lost\n",
-      static_cast<unsigned long long>(applied), static_cast<unsigned long long>(s.records),
-      static_cast<unsigned long long>(had_it), static_cast<unsigned long long>(gaps),
-      s.attempts_repeated, s.workers_lost);
-  std::printf("%.0f records/s of cluster time\n",
-              double(applied) / (double(outcome.virtual_ns) / 1e9));
+  std::printf("%llu records applied, %.0f records/s of cluster time\n",
+              static_cast<Number>(applied), double(applied) / seconds);
+  std::printf("recomputed: %llu records; %llu parts repeated, %llu gaps, %u leases repeated\n",
+              static_cast<Number>(s.records > applied ? s.records - applied : 0),
+              static_cast<Number>(s.had_it), static_cast<Number>(s.gaps), s.attempts_repeated);
+  std::printf("lost: %u workers, %u ps\n", s.workers_lost, s.ps_lost);
+  std::printf("staleness: %zu versions (p50), %zu (p99)\n", staleness_at(s.staleness, 0.5),
+              staleness_at(s.staleness, 0.99));
+  if (on_simulated_disk) std::printf("the disk was simulated too: nothing of this run is left\n");
 }
 
 /// One seed. Where nothing goes wrong it trains for good: the run folder is the job's own.
@@ -228,7 +240,7 @@ int run_one(const sim::Simulator& simulator, const SimFlags& flags, const sim::F
   }
   if (options.console != nullptr && outcome.finish)
     console.finish(*outcome.finish, simulator.plan().job.run_dir, flags.job);
-  print_summary(outcome);
+  print_summary(outcome, options.storage == nullptr);
   return 0;
 }
 

@@ -1,5 +1,6 @@
 #include "tools/sim/world.h"
 
+#include <ctime>
 #include <utility>
 
 #include "shared/base/hash.h"
@@ -133,7 +134,9 @@ Result<void> World::start_chief(Process& process) {
   process.sim_storage().on_append = [this, &process](std::span<const uint8_t> bytes) {
     if (on_event) on_event(process, std::string(bytes.begin(), bytes.end()));
   };
-  const auto unix_time = [this] { return kUnixTime + scheduler_.now_ns() / kSecond; };
+  // Files on a real disk bear the real date; it decides nothing.
+  const int64_t begin = spec_.storage != nullptr ? int64_t(std::time(nullptr)) : kUnixTime;
+  const auto unix_time = [this, begin] { return begin + scheduler_.now_ns() / kSecond; };
   DP_TRY(chief::ChiefConfig config,
          chief::open_run(process.storage(), *spec_.plan,
                          {.fresh = spec_.fresh && process.number() == 1,
