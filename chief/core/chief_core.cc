@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "chief/core/metrics_merge.h"
+#include "shared/base/mutate.h"
 
 namespace downpour::chief {
 
@@ -164,7 +165,8 @@ void ChiefCore::handle(Member& member, wire::Message&& message) {
     if (auto* adopted = std::get_if<wire::Adopted>(&body)) return on_adopted(member, *adopted);
     if (auto* status = std::get_if<wire::StatusReply>(&body))
       return on_status(member, std::move(*status));
-    if (auto* frozen = std::get_if<wire::Frozen>(&body)) return on_frozen(member, std::move(*frozen));
+    if (auto* frozen = std::get_if<wire::Frozen>(&body))
+      return on_frozen(member, std::move(*frozen));
     if (std::holds_alternative<wire::Leave>(body)) return on_leave(member);
     if (auto* saved = std::get_if<wire::Saved>(&body)) return on_saved(member, std::move(*saved));
   }
@@ -188,7 +190,8 @@ void ChiefCore::on_heartbeat(Member& member, wire::Heartbeat&& heartbeat) {
   if (member.is_worker()) {
     send(member, wire::Heartbeat{.incarnation = member.incarnation()});
   } else if (ownership_.published()) {
-    send(member, wire::Sealed{epochs_sealed_});
+    send(member,
+         wire::Sealed{DP_MUTATE("sealed-before-published") ? epochs_complete_ : epochs_sealed_});
   }
 }
 
@@ -269,7 +272,8 @@ void ChiefCore::check_silence() {
   for (Member& member : members_) {
     if (member.left) continue;
     const int64_t silence_ns = now_ns_ - member.heard_ns;
-    if (member.is_worker() && !member.silent && silence_ns > config_.lease_ns) {
+    if (member.is_worker() && !member.silent && silence_ns > config_.lease_ns &&
+        !DP_MUTATE("no-lease-expiry")) {
       member.silent = true;
       if (ending()) continue;
       ++workers_lost_;
@@ -287,9 +291,8 @@ void ChiefCore::check_silence() {
 }
 
 void ChiefCore::check_idle_leases() {
-  if (!leasing()) return;
-  const auto idle =
-      table_.idle(now_ns_ - config_.lease_idle_ns, now_ns_ - config_.lease_stall_ns);
+  if (!leasing() || DP_MUTATE("no-lease-expiry")) return;
+  const auto idle = table_.idle(now_ns_ - config_.lease_idle_ns, now_ns_ - config_.lease_stall_ns);
   for (const LeaseTable::Held& held : idle) {
     log(event("idle")
             .add("epoch", table_.epoch())
@@ -448,9 +451,7 @@ JobSummary ChiefCore::summary() const {
 
 void ChiefCore::send(PeerKey peer, wire::Body body, RequestId request) {
   Send effect{.peer = peer, .message = {}};
-  effect.message.envelope = {.run = config_.run,
-                             .view = ownership_.view().id,
-                             .request = request};
+  effect.message.envelope = {.run = config_.run, .view = ownership_.view().id, .request = request};
   effect.message.body = std::move(body);
   emit(std::move(effect));
 }
@@ -515,10 +516,10 @@ void ChiefCore::finish_if_alone() {
 void ChiefCore::supersede(uint32_t term) {
   if (finished()) return;
   log(event("superseded").add("by_term", term));
-  error_ = Error{ErrorCode::kUnavailable,
-                 str("a newer chief (term ", term, ") has taken over this run from term ",
-                     config_.term),
-                 config_.job.run_dir, "let the newer one finish; this one has stopped"};
+  error_ =
+      Error{ErrorCode::kUnavailable,
+            str("a newer chief (term ", term, ") has taken over this run from term ", config_.term),
+            config_.job.run_dir, "let the newer one finish; this one has stopped"};
   code_ = exit_code(error_->code);
   finish();
 }
@@ -533,8 +534,7 @@ void ChiefCore::finish() {
   enter(Phase::kFinished);
   outbox_.clear();
   Finish effect{.code = code_, .error = error_, .summary = summary()};
-  effect.summary.already_finished =
-      config_.mode == wire::Purpose::kTrain && code_ == 0 && !begun_;
+  effect.summary.already_finished = config_.mode == wire::Purpose::kTrain && code_ == 0 && !begun_;
   log(event("finish").add("code", code_).add("sealed_epochs", epochs_sealed_));
   emit(std::move(effect));
 }

@@ -4,6 +4,7 @@
 
 #include "chief/core/chief_core.h"
 #include "chief/core/placement.h"
+#include "shared/base/mutate.h"
 
 namespace downpour::chief {
 
@@ -159,7 +160,7 @@ void ChiefCore::publish_view() {
     return begin_work();
   }
   interrupt("another view is published");
-  if (rolled_back) {
+  if (rolled_back && !DP_MUTATE("no-survey-after-a-rollback")) {
     survey();
   } else {
     go_on();

@@ -2,6 +2,7 @@
 // job, a stop, and too many unsealed epochs wait for one (Phase::kSaving).
 #include "chief/core/chief_core.h"
 #include "chief/core/placement.h"
+#include "shared/base/mutate.h"
 
 namespace downpour::chief {
 
@@ -18,8 +19,7 @@ void ChiefCore::check_save() {
   } else if (save_due()) {
     begin_save();
   }
-  if (stop_signal_ != 0 && phase_ == Phase::kSaving &&
-      now_ns_ - stop_ns_ > config_.stop_save_ns) {
+  if (stop_signal_ != 0 && phase_ == Phase::kSaving && now_ns_ - stop_ns_ > config_.stop_save_ns) {
     schedule_.begun(now_ns_, steps());  // no other one is tried
     save_failed("it took too long");
   }
@@ -28,16 +28,15 @@ void ChiefCore::check_save() {
 /// Only where the number of complete epochs is settled: a checkpoint seals them.
 bool ChiefCore::save_due() const {
   return settled() && config_.mode == wire::Purpose::kTrain &&
-         (phase_ == Phase::kTraining || phase_ == Phase::kCompleting ||
-          phase_ == Phase::kSaving) &&
+         (phase_ == Phase::kTraining || phase_ == Phase::kCompleting || phase_ == Phase::kSaving) &&
          schedule_.due(now_ns_, steps());
 }
 
 void ChiefCore::begin_save() {
   DP_CHECK(!saving_.under_way());
   schedule_.begun(now_ns_, steps());
-  saving_.begin(now_ns_, config_.term, config_.checkpoint_root, epochs_complete_,
-                ownership_.view().owners.size());
+  saving_.begin(now_ns_, DP_MUTATE("manifest-number-forgets-the-term") ? 1 : config_.term,
+                config_.checkpoint_root, epochs_complete_, ownership_.view().owners.size());
   log(event("save")
           .add("term", saving_.id.term)
           .add("n", saving_.id.n)
@@ -84,7 +83,7 @@ void ChiefCore::on_published(int64_t now_ns, ViewId checkpoint, Result<void> res
   if (finished()) return;
   const Turn turn(*this, now_ns, effects);
   if (saving_.state != Saving::State::kPublishing || checkpoint != saving_.id) return;
-  if (!result) return save_failed(result.error().what);
+  if (!result && !DP_MUTATE("publish-error-ignored")) return save_failed(result.error().what);
   published_checkpoint_ = saving_.id;
   published_folder_ = saving_.folder;
   published_images_ = std::move(saving_.joined);

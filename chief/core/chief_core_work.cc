@@ -33,8 +33,7 @@ void ChiefCore::open_pass(const wire::Lease& pattern, const std::vector<plan::Sh
 
 /// Batches that all partitions have acknowledged in this run: a hint, for the schedule.
 uint64_t ChiefCore::steps() const {
-  return steps_before_ +
-         (table_.purpose() == wire::Purpose::kTrain ? table_.batches_acked() : 0);
+  return steps_before_ + (table_.purpose() == wire::Purpose::kTrain ? table_.batches_acked() : 0);
 }
 
 void ChiefCore::begin_epoch(bool survey) {

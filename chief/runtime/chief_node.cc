@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "chief/runtime/history.h"
+#include "shared/base/mutate.h"
 #include "shared/base/version.h"
 #include "shared/checkpoint/manifest.h"
 #include "shared/checkpoint/run_file.h"
@@ -21,8 +22,8 @@ struct Overloaded : Visitors... {
 
 }  // namespace
 
-ChiefNode::ChiefNode(transport::Transport& transport, Storage& storage, ChiefConfig config, std::vector<TableSpec> tables,
-                     ChiefOptions options, Console* console)
+ChiefNode::ChiefNode(transport::Transport& transport, Storage& storage, ChiefConfig config,
+                     std::vector<TableSpec> tables, ChiefOptions options, Console* console)
     : transport_(transport),
       outbox_(transport),
       storage_(storage),
@@ -47,14 +48,17 @@ Result<void> ChiefNode::start(int64_t now_ns) {
   return {};
 }
 
-void ChiefNode::on_message(int64_t now_ns, transport::PortId, transport::PeerId peer, wire::Message&& message) {
+void ChiefNode::on_message(int64_t now_ns, transport::PortId, transport::PeerId peer,
+                           wire::Message&& message) {
   Effects effects;
   core_.on_message(now_ns, PeerKey{raw(peer)}, std::move(message), effects);
   run(now_ns, std::move(effects));
 }
 
 void ChiefNode::on_malformed(int64_t, transport::PortId, transport::PeerId, const Error& error) {
-  if (console_ != nullptr) console_->show(Notice{NoticeLevel::kWarning, str("a peer sent what is no message: ", error.what)});
+  if (console_ != nullptr)
+    console_->show(
+        Notice{NoticeLevel::kWarning, str("a peer sent what is no message: ", error.what)});
 }
 
 bool ChiefNode::pump(int64_t now_ns) {
@@ -71,10 +75,12 @@ bool ChiefNode::pump(int64_t now_ns) {
     }
   }
   if (options_.watch) {
-    if (auto watched = options_.watch(); !watched) core_.on_fatal(now_ns, std::move(watched).error(), effects);
+    if (auto watched = options_.watch(); !watched)
+      core_.on_fatal(now_ns, std::move(watched).error(), effects);
   }
   if (options_.ended_processes) {
-    for (const EndedProcess& ended : options_.ended_processes()) core_.on_process_ended(now_ns, ended, effects);
+    for (const EndedProcess& ended : options_.ended_processes())
+      core_.on_process_ended(now_ns, ended, effects);
   }
   look_for_newer_chief(now_ns, effects);
   core_.on_tick(now_ns, effects);
@@ -89,7 +95,9 @@ void ChiefNode::run(int64_t now_ns, Effects&& effects) {
   std::vector<Effect> more;
   for (Effect& effect : effects) {
     std::visit(Overloaded{
-                   [&](Send& send) { outbox_.send(transport::PeerId{raw(send.peer)}, std::move(send.message)); },
+                   [&](Send& send) {
+                     outbox_.send(transport::PeerId{raw(send.peer)}, std::move(send.message));
+                   },
                    [&](PublishManifest& manifest) {
                      core_.on_published(now_ns, manifest.checkpoint, publish(manifest), more);
                    },
@@ -118,8 +126,8 @@ void ChiefNode::look_for_newer_chief(int64_t now_ns, Effects& effects) {
   if (highest && *highest > term_) core_.on_newer_term(now_ns, *highest, effects);
 }
 
-// Events say what was. Where they can't be written (a full disk) the training goes on without, and they too when there
-// is room again.
+// Events say what was. Where they can't be written (a full disk) the training goes on without, and
+// they too when there is room again.
 void ChiefNode::record(int64_t now_ns, std::string line) {
   if (options_.events_path.empty()) return;
   if (!events_ && now_ns < events_again_ns_) {
@@ -140,7 +148,9 @@ void ChiefNode::record(int64_t now_ns, std::string line) {
     return;
   }
   if (events_lost_++ == 0 && console_ != nullptr) {
-    console_->show(Notice{NoticeLevel::kWarning, str("events are not recorded: ", written.error().what, " (", written.error().where, ")")});
+    console_->show(Notice{
+        NoticeLevel::kWarning,
+        str("events are not recorded: ", written.error().what, " (", written.error().where, ")")});
   }
   events_.reset();
   events_again_ns_ = now_ns + kEventsAgainNs;
@@ -148,7 +158,7 @@ void ChiefNode::record(int64_t now_ns, std::string line) {
 
 Result<void> ChiefNode::publish(const PublishManifest& publish) {
   DP_TRY(const uint32_t highest, checkpoint::highest_term(storage_, options_.run_dir));
-  if (highest > publish.checkpoint.term) {
+  if (highest > publish.checkpoint.term && !DP_MUTATE("zombie-publishes")) {
     return Error{ErrorCode::kUnavailable, "another chief has taken over this run", options_.run_dir,
                  "let the newer one finish; give this job a run_dir of its own", ""};
   }
@@ -166,8 +176,10 @@ Result<void> ChiefNode::publish(const PublishManifest& publish) {
   manifest.build = kBuildVersion;
   manifest.created_unix_s = options_.unix_time_s();
   DP_TRY_VOID(checkpoint::publish(storage_, options_.run_dir, manifest));
-  if (auto removed = checkpoint::remove_old(storage_, options_.run_dir, keep_); !removed && console_ != nullptr) {
-    console_->show(Notice{NoticeLevel::kWarning, str("an old checkpoint could not be removed: ", removed.error().what)});
+  if (auto removed = checkpoint::remove_old(storage_, options_.run_dir, keep_);
+      !removed && console_ != nullptr) {
+    console_->show(Notice{NoticeLevel::kWarning,
+                          str("an old checkpoint could not be removed: ", removed.error().what)});
   }
   return {};
 }

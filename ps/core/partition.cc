@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "shared/base/mutate.h"
+
 namespace downpour::ps {
 
 Partitions::Partitions(const PsConfig& config)
@@ -75,15 +77,16 @@ Result<void> Partitions::adopt(const checkpoint::PartitionImage& image, ViewId s
     if (raw(rows.table) >= tables_.size()) {
       imported = Error{ErrorCode::kBadData, str("no table ", rows.table, " in this job")};
     } else {
-      imported = tables_[raw(rows.table)]->import_partition(p, rows);
+      if (!DP_MUTATE("restore-drops-values"))
+        imported = tables_[raw(rows.table)]->import_partition(p, rows);
     }
     if (!imported) {
       for (const std::unique_ptr<Table>& table : tables_) table->drop_partition(p);
       return std::move(imported).context("image of partition ", p);
     }
   }
-  watermarks_.import_from(image, sealed);
-  adopt(p, since, sealed);
+  if (!DP_MUTATE("restore-drops-watermarks")) watermarks_.import_from(image, sealed);
+  adopt(p, since, DP_MUTATE("restore-forgets-sealed-epochs") ? 0 : sealed);
   next_steps_[raw(p)] = image.version + 1;
   return {};
 }
@@ -125,7 +128,11 @@ void Partitions::copy_to(PartitionId p, checkpoint::PartitionImage& image) const
   DP_CHECK(owns(p), p);
   std::vector<checkpoint::TableImage> spare = std::exchange(image.tables, {});
   image = {.partition = p, .version = version(p), .sealed_epochs = sealed(p)};
-  watermarks_.export_to(p, sealed(p), image);
+  if (!DP_MUTATE("snapshot-without-watermarks")) watermarks_.export_to(p, sealed(p), image);
+  if (DP_MUTATE("watermarks-newer-than-values") && !image.shards.empty())
+    ++image.shards[0].watermark;
+  if (DP_MUTATE("values-newer-than-watermarks") && !image.shards.empty())
+    --image.shards[0].watermark;
   for (const std::unique_ptr<Table>& table : tables_) {
     checkpoint::TableImage rows;
     const auto like = std::find_if(spare.begin(), spare.end(),

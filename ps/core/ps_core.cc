@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "shared/base/mutate.h"
+
 namespace downpour::ps {
 namespace {
 
@@ -61,7 +63,7 @@ std::optional<Error> PsCore::fence(PeerKey from, const wire::Envelope& envelope)
     return Error{ErrorCode::kUnavailable,
                  str("this ps serves run ", config_.run, ", not run ", envelope.run)};
   }
-  if (from == kChiefPeer && envelope.view.term < term_) {
+  if (from == kChiefPeer && envelope.view.term < term_ && !DP_MUTATE("old-chief-obeyed")) {
     return Error{ErrorCode::kUnavailable,
                  str("a chief of term ", term_, " has taken over from term ", envelope.view.term)};
   }
@@ -161,7 +163,7 @@ void PsCore::on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImag
     taken = take_images(loading, *images);
     if (!taken) release(loading.wanted);
   }
-  handles_.clear();
+  if (!DP_MUTATE("handles-survive-a-load")) handles_.clear();
   staging_.clear();
   send(kChiefPeer, loading.request,
        wire::Adopted{.since = loading.since,
@@ -215,6 +217,7 @@ void PsCore::on_view(const wire::Envelope& envelope, const wire::View& view, Eff
   for_each(partitions_.owned(), [&](PartitionId p) {
     if (view.id < partitions_.since(p)) return;  // adopted for a view to come
     const bool same_since = view.partitions[raw(p)].since == partitions_.since(p);
+    if (DP_MUTATE("old-owner-keeps-its-partitions")) return;
     if (!names_me(view, p) || !same_since) insert(lost, p);
   });
   if (!none(lost)) release(lost);

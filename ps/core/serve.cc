@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ps/core/ps_core.h"
+#include "shared/base/mutate.h"
 
 namespace downpour::ps {
 namespace {
@@ -244,15 +245,21 @@ void PsCore::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
   Admission& a = admission_;
   a.apply.assign(a.covered.size(), 0);
   for_each(a.covered, [&](PartitionId p) {
-    if (!partitions_.serves(p) || worker_view < partitions_.since(p)) {
+    if (!partitions_.serves(p) ||
+        (worker_view < partitions_.since(p) && !DP_MUTATE("old-view-served"))) {
       a.refused = true;
       a.others.push_back({p, wire::PartStatus::kNotMine, 0});
       return;
     }
-    const uint32_t watermark = push.batch.epoch < partitions_.sealed(p)
-                                   ? wire::kShardEnded
-                                   : partitions_.watermarks().watermark(push.batch.shard_id(), p);
-    if (watermark == push.batch.batch) {
+    const bool sealed =
+        push.batch.epoch < partitions_.sealed(p) && !DP_MUTATE("late-part-after-seal");
+    const uint32_t watermark =
+        sealed ? wire::kShardEnded : partitions_.watermarks().watermark(push.batch.shard_id(), p);
+    const bool ended = watermark == wire::kShardEnded;
+    if (watermark == push.batch.batch || (DP_MUTATE("no-watermark-check") && !ended && !push.end) ||
+        (DP_MUTATE("watermark-jumps-over-a-gap") && watermark < push.batch.batch && !push.end) ||
+        (DP_MUTATE("watermarks-dropped-when-the-shard-is-done") && ended && push.batch.batch == 0 &&
+         !push.end)) {
       insert(a.apply, p);
     } else if (watermark > push.batch.batch) {
       ++had_it_;
@@ -351,7 +358,9 @@ Result<void> PsCore::apply_whole(const wire::Push& push, const std::vector<Piece
     watermarks.end(push.batch.shard_id(), parts, push.counts);
   } else {
     const uint8_t* const admitted =
-        parts == admission_.covered ? nullptr : bytes_of(parts, admitted_bytes_);
+        parts == admission_.covered || DP_MUTATE("admission-ignored-by-values")
+            ? nullptr
+            : bytes_of(parts, admitted_bytes_);
     for (const Piece& piece : pieces) apply_piece(piece, admitted);
     count_staleness(pieces[0]);
     if constexpr (kWatermarks) {
@@ -386,6 +395,7 @@ void PsCore::check_sums(const wire::Push& push) {
     const uint64_t hash = row == nullptr ? 0 : row->hashes[raw(p)];
     if (!failure_.empty()) return;
     if (records == push.counts.applied && hash == push.records_hash) return;
+    if (DP_MUTATE("watermark-jumps-over-a-gap") || DP_MUTATE("no-watermark-check")) return;
     failure_ = str("input not deterministic: shard ", push.batch.shard_id(), " ended with ",
                    push.counts.applied, " records (hash ", push.records_hash, "), but partition ",
                    p, " applied ", records, " (hash ", hash,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "shared/base/hash.h"
+#include "shared/base/mutate.h"
 #include "worker/core/worker_core.h"
 
 namespace downpour::worker {
@@ -185,10 +186,11 @@ void WorkerCore::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEf
         fx);
   }
   part->done = true;
-  // In one process the frame is the ps's own buffer, of which it has few: a batch of very many messages copies them,
-  // or two such batches could each wait for what the other holds.
+  // In one process the frame is the ps's own buffer, of which it has few: a batch of very many
+  // messages copies them, or two such batches could each wait for what the other holds.
   const bool many = slot->pulls.size() * in_flight_ > kFramesHeldMax;
-  part->values = many ? Bytes::copy_of(message.values.data(), message.values.size()) : std::move(message.values);
+  part->values = many ? Bytes::copy_of(message.values.data(), message.values.size())
+                      : std::move(message.values);
   compute_if_pulled(*slot, fx);
 }
 
@@ -299,6 +301,7 @@ void WorkerCore::rebuild_pushes(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
     for (size_t w = 0; w < covered.words.size(); ++w)
       covered.words[w] &= w < slot.unresolved.words.size() ? slot.unresolved.words[w] : 0;
     if (empty(covered)) continue;
+    if (DP_MUTATE("end-parts-to-some-only") && slot.is_end() && o > 0) continue;
     PushPart base;
     base.to = owner(o);
     base.push = {.worker = config_.incarnation, .batch = slot.batch_id, .covered = covered};
@@ -366,6 +369,8 @@ void WorkerCore::rebuild_pushes(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
 void WorkerCore::send_push(int64_t now_ns, Slot& slot, PushPart& part, WorkerEffects& fx) {
   if (part.request != RequestId{}) requests_.erase(raw(part.request));
   part.request = next_request();
+  if (DP_MUTATE("retry-with-a-new-id") && part.attempt > 0 && !part.push.end)
+    ++part.push.batch.batch;
   part.deadline_ns = now_ns + backoff_ns(part.attempt++);
   requests_[raw(part.request)] = {slot.id, true};
   send(part.to, part.push, part.request, fx, part.keys, part.values);
@@ -402,6 +407,10 @@ void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEf
         remove(slot->unresolved, other.partition);
         break;
       case wire::PartStatus::kGap:
+        if (DP_MUTATE("gap-ignored")) {
+          remove(slot->unresolved, other.partition);
+          break;
+        }
         if (handle_gap(now_ns, *slot, other.watermark, fx))
           return;  // the shard begins anew; the slot is gone
         again = true;
@@ -410,6 +419,10 @@ void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEf
         break;  // the last fragment's reply tells
       case wire::PartStatus::kNotMine:
       case wire::PartStatus::kUnknownPull:
+        if (DP_MUTATE("one-ack-missed")) {
+          remove(slot->unresolved, other.partition);
+          break;
+        }
         again = true;
         break;
     }
@@ -469,12 +482,15 @@ void WorkerCore::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& 
     std::erase_if(shards_, [&](const auto& s) { return s.get() == shard; });
     return request_leases(now_ns, fx);
   }
-  // Behind all partitions: what else of the shard is under way below their watermark is done as well.
-  const bool jumps = slot->all_had_it && slot->watermark_min != UINT32_MAX && slot->watermark_min > shard->floor;
+  // Behind all partitions: what else of the shard is under way below their watermark is done as
+  // well.
+  const bool jumps =
+      slot->all_had_it && slot->watermark_min != UINT32_MAX && slot->watermark_min > shard->floor;
   if (jumps) {
     shard->floor = slot->watermark_min;
     shard->done += uint32_t(std::erase_if(slots_, [&](const auto& other) {
-      return other->id != slot_id && same_work(other->lease, shard->lease) && other->batch_id.batch < shard->floor;
+      return other->id != slot_id && same_work(other->lease, shard->lease) &&
+             other->batch_id.batch < shard->floor;
     }));
     shard->next_push = std::max(shard->next_push, shard->floor);
   }
