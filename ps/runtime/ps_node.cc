@@ -202,7 +202,8 @@ void PsNode::run_moves(Effects& effects) {
         const std::string name =
             checkpoint::move_file_name(move.since, index_, options_.thread, incarnation_);
         DP_TRY(auto writer,
-               checkpoint::ImageFileWriter::create(storage_, move.folder, name, tables_));
+               checkpoint::ImageFileWriter::create(storage_, move.folder, name, tables_,
+                                                   checkpoint::ImageUse::kReadAtOnce));
         for (const checkpoint::PartitionImage& image : move.images) DP_TRY_VOID(writer.add(image));
         return writer.finish_volatile();
       };

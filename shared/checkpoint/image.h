@@ -1,5 +1,5 @@
-// PartitionImage: the whole unit of one partition (variables, slots, version, watermarks, counts, metrics) between a
-// ps core and the checkpoint files. What is changed together is saved together.
+// PartitionImage: the whole unit of one partition (variables, slots, version, watermarks, counts,
+// metrics) between a ps core and the checkpoint files. What is changed together is saved together.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,13 @@
 
 namespace downpour::checkpoint {
 
-/// Rows of one table that lie in one partition. For each key and each member: weights and slots as stored,
-/// `stored_floats[m]` floats: [weights dim][slot 0 dim][slot 1 dim]... Dense: row_floats(key) in place of dim.
+/// Rows of one table that lie in one partition. For each key and each member: weights and slots as
+/// stored, `stored_floats[m]` floats: [weights dim][slot 0 dim][slot 1 dim]... Dense:
+/// row_floats(key) in place of dim.
 struct TableImage {
   TableId table{};
-  std::vector<uint64_t> keys;              // ascending
-  std::vector<std::vector<float>> members; // members[m]: the keys' rows one after the other
+  std::vector<uint64_t> keys;               // ascending
+  std::vector<std::vector<float>> members;  // members[m]: the keys' rows one after the other
   bool operator==(const TableImage&) const = default;
 };
 
@@ -30,7 +31,7 @@ struct ShardImage {
   bool ended = false;
   uint64_t records = 0;
   uint64_t records_hash = 0;
-  wire::ShardCounts counts;                // ended only
+  wire::ShardCounts counts;  // ended only
   bool operator==(const ShardImage&) const = default;
 };
 
@@ -40,7 +41,7 @@ struct EpochImage {
   uint32_t shards_ended = 0;
   wire::ShardCounts counts;
   std::vector<OutputSums> metrics;
-  std::vector<wire::Interval> ended;       // ended shards, compacted
+  std::vector<wire::Interval> ended;  // ended shards, compacted
   bool operator==(const EpochImage&) const = default;
 };
 
@@ -48,9 +49,9 @@ struct PartitionImage {
   PartitionId partition{};
   uint64_t version = 0;
   uint32_t sealed_epochs = 0;
-  std::vector<EpochImage> epochs;          // unsealed ones, ascending
-  std::vector<ShardImage> shards;          // begun and not ended, ascending
-  std::vector<TableImage> tables;          // by id; tables without rows are absent
+  std::vector<EpochImage> epochs;  // unsealed ones, ascending
+  std::vector<ShardImage> shards;  // begun and not ended, ascending
+  std::vector<TableImage> tables;  // by id; tables without rows are absent
   bool operator==(const PartitionImage&) const = default;
 };
 
@@ -67,7 +68,13 @@ class RowSorter {
   void sort(TableImage& image);
 
  private:
-  std::vector<std::pair<uint64_t, uint32_t>> order_;  // key, where it was
+  struct Place {
+    uint64_t key;
+    uint32_t row;  // where it was
+  };
+  void sort_places();
+
+  std::vector<Place> order_, sorted_;
   std::vector<float> rows_;
 };
 

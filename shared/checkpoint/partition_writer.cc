@@ -82,9 +82,12 @@ ImageFileWriter::ImageFileWriter(std::unique_ptr<OutputFile> file, std::string f
 
 Result<ImageFileWriter> ImageFileWriter::create(Storage& storage, const std::string& folder,
                                                 const std::string& file_name,
-                                                const std::vector<TableSpec>& tables) {
+                                                const std::vector<TableSpec>& tables,
+                                                ImageUse use) {
   DP_TRY_VOID(storage.make_dirs(folder));
-  DP_TRY(std::unique_ptr<OutputFile> file, storage.create(folder + "/" + file_name));
+  const std::string path = folder + "/" + file_name;
+  DP_TRY(std::unique_ptr<OutputFile> file,
+         use == ImageUse::kKept ? storage.create_large(path) : storage.create(path));
   return ImageFileWriter(std::move(file), file_name, tables);
 }
 

@@ -15,6 +15,10 @@
 
 namespace downpour::checkpoint {
 
+/// What becomes of a file of images: kept for a time that may never come, or read at once by
+/// another process.
+enum class ImageUse : uint8_t { kKept, kReadAtOnce };
+
 /// One file of one ps core. Images may be added as they are copied out of their partitions, so that
 /// no more than one need be held; the file has its name after finish(). Dropped before, it leaves
 /// nothing behind.
@@ -23,7 +27,8 @@ class ImageFileWriter {
   /// Makes `folder` where it is missing. `tables` and `storage` must outlive the writer.
   static Result<ImageFileWriter> create(Storage& storage, const std::string& folder,
                                         const std::string& file_name,
-                                        const std::vector<TableSpec>& tables);
+                                        const std::vector<TableSpec>& tables,
+                                        ImageUse use = ImageUse::kKept);
   /// The image's sizes must agree with the tables (DP_CHECK). After an error the file is given up.
   Result<void> add(const PartitionImage& image);
   /// One fsync, then the name. References in the order of the images.

@@ -2,12 +2,16 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 
+#include "shared/base/check.h"
 #include "shared/env/storage.h"
 
 namespace downpour {
@@ -15,6 +19,10 @@ namespace {
 
 constexpr int kTemporaryNamesMax = 1000;  // leftovers of crashed processes with our pid, at most
 constexpr off_t kWritebackBytes = 8 << 20;
+// Of writes past the page cache: what disks and file systems ask of address, offset and length, and
+// how much is gathered for one.
+constexpr size_t kDirectAlignment = 4096;
+constexpr size_t kDirectBytes = 2 << 20;
 constexpr uint64_t kTransferBytesMax = uint64_t{1} << 30;  // read(2) and write(2) stop at 2 GiB
 
 enum class Intent { kRead, kCreate };
@@ -106,11 +114,19 @@ Result<void> Storage::write_file_atomic(const std::string& path, std::span<const
   return file->commit();
 }
 
-/// Appends to `fd`; where `temporary` is not empty, commit() renames it to `path`.
+/// Appends to `fd`; where `temporary` is not empty, commit() renames it to `path`. With gather()
+/// the descriptor may be one past the page cache (O_DIRECT).
 class PosixOutputFile final : public OutputFile {
  public:
   PosixOutputFile(PosixStorage& storage, int fd, std::string path, std::string temporary)
       : storage_(storage), fd_(fd), path_(std::move(path)), temporary_(std::move(temporary)) {}
+
+  /// From now on bytes are gathered in aligned memory and written in large pieces.
+  void gather(bool direct) {
+    direct_ = direct;
+    gathered_.reset(static_cast<uint8_t*>(std::aligned_alloc(kDirectAlignment, kDirectBytes)));
+    DP_CHECK(gathered_ != nullptr, "out of memory for a file's buffer");
+  }
 
   ~PosixOutputFile() override {
     if (!temporary_.empty() && storage_.fault("remove", temporary_) == 0) {
@@ -120,20 +136,20 @@ class PosixOutputFile final : public OutputFile {
 
   Result<void> append(std::span<const uint8_t> bytes) override {
     DP_TRY_VOID(usable());
-    while (!bytes.empty()) {
-      if (const int error = storage_.fault("write", path_); error != 0) return fail("write", error);
-      const ssize_t n =
-          ::write(fd_.get(), bytes.data(), std::min<uint64_t>(bytes.size(), kTransferBytesMax));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return fail("write", errno);
-      bytes = bytes.subspan(size_t(n));
-      written_ += n;
+    while (gathered_ != nullptr && !bytes.empty()) {
+      const size_t here = std::min(bytes.size(), kDirectBytes - gathered_bytes_);
+      std::memcpy(gathered_.get() + gathered_bytes_, bytes.data(), here);
+      bytes = bytes.subspan(here);
+      gathered_bytes_ += here;
+      if (gathered_bytes_ == kDirectBytes) DP_TRY_VOID(write_gathered(kDirectBytes));
     }
+    DP_TRY_VOID(write(bytes));
     begin_writeback();
     return {};
   }
 
   Result<void> commit() override {
+    DP_TRY_VOID(write_rest());
     DP_TRY_VOID(sync());
     if (temporary_.empty()) return {};
     DP_TRY_VOID(take_name());
@@ -142,6 +158,7 @@ class PosixOutputFile final : public OutputFile {
 
   Result<void> commit_volatile() override {
     DP_TRY_VOID(usable());
+    DP_TRY_VOID(write_rest());
     return temporary_.empty() ? Result<void>{} : take_name();
   }
 
@@ -173,6 +190,44 @@ class PosixOutputFile final : public OutputFile {
     if (!failed_) return {};
     return Error{ErrorCode::kIo, "the file was given up after an error, or is complete", path_};
   }
+  Result<void> write(std::span<const uint8_t> bytes) {
+    while (!bytes.empty()) {
+      if (const int error = storage_.fault("write", path_); error != 0) return fail("write", error);
+      const ssize_t n =
+          ::write(fd_.get(), bytes.data(), std::min<uint64_t>(bytes.size(), kTransferBytesMax));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0 && errno == EINVAL && leave_direct()) continue;
+      if (n < 0) return fail("write", errno);
+      bytes = bytes.subspan(size_t(n));
+      written_ += n;
+      // What is left is not aligned any more.
+      if (size_t(n) % kDirectAlignment != 0 && !bytes.empty()) leave_direct();
+    }
+    return {};
+  }
+  Result<void> write_gathered(size_t bytes) {
+    gathered_bytes_ = 0;
+    return write({gathered_.get(), bytes});
+  }
+  /// The last piece is written with zeros up to a whole block, and the file cut where it ends.
+  Result<void> write_rest() {
+    if (gathered_bytes_ == 0) return {};
+    const size_t rest = gathered_bytes_;
+    const size_t padded = (rest + kDirectAlignment - 1) / kDirectAlignment * kDirectAlignment;
+    std::memset(gathered_.get() + rest, 0, padded - rest);
+    DP_TRY_VOID(write_gathered(padded));
+    written_ -= off_t(padded - rest);
+    int error = storage_.fault("write", path_);
+    if (error == 0 && ::ftruncate(fd_.get(), written_) != 0) error = errno;
+    return error == 0 ? Result<void>{} : fail("truncate", error);
+  }
+  /// Some file systems open a file past the page cache and refuse to write it so. False where it is
+  /// no such file.
+  bool leave_direct() {
+    if (!std::exchange(direct_, false)) return false;
+    const int flags = ::fcntl(fd_.get(), F_GETFL);
+    return flags >= 0 && ::fcntl(fd_.get(), F_SETFL, flags & ~O_DIRECT) == 0;
+  }
   Result<void> sync() {
     DP_TRY_VOID(usable());
     int error = storage_.fault("fsync", path_);
@@ -187,7 +242,7 @@ class PosixOutputFile final : public OutputFile {
   /// Has the disk begin with a large file at once: fsync would otherwise find all of it still to be
   /// written. Only a hint; what goes wrong is told by fsync.
   void begin_writeback() {
-    if (temporary_.empty() || written_ - writeback_ < kWritebackBytes) return;
+    if (temporary_.empty() || direct_ || written_ - writeback_ < kWritebackBytes) return;
     (void)::sync_file_range(fd_.get(), writeback_, written_ - writeback_, SYNC_FILE_RANGE_WRITE);
     writeback_ = written_;
   }
@@ -195,6 +250,12 @@ class PosixOutputFile final : public OutputFile {
   PosixStorage& storage_;
   Descriptor fd_;
   off_t written_ = 0, writeback_ = 0;
+  struct Free {
+    void operator()(uint8_t* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<uint8_t[], Free> gathered_;
+  size_t gathered_bytes_ = 0;
+  bool direct_ = false;
   std::string path_;
   std::string temporary_;
   bool failed_ = false;
@@ -253,15 +314,23 @@ Result<std::vector<std::string>> PosixStorage::list(const std::string& folder) {
   return names;
 }
 
-Result<int> PosixStorage::open_new(const std::string& path, std::string* temporary) {
+Result<int> PosixStorage::open_new(const std::string& path, int* more_flags,
+                                   std::string* temporary) {
   static std::atomic<uint64_t> counter{0};  // NOLINT: only makes names differ
   if (const int error = fault("open", path); error != 0) {
     return io_error("create", path, error, Intent::kCreate);
   }
   for (int attempt = 0; attempt < kTemporaryNamesMax; ++attempt) {
     *temporary = str(folder_of(path), "/.", name_of(path), ".tmp-", ::getpid(), "-", ++counter);
-    const int fd = ::open(temporary->c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    const int more = more_flags == nullptr ? 0 : *more_flags;
+    const int fd = ::open(temporary->c_str(), flags | more, 0666);
     if (fd >= 0) return fd;
+    if (errno == EINVAL && more != 0) {  // not on this file system, which may have made the file
+      ::unlink(temporary->c_str());
+      *more_flags = 0;
+      continue;
+    }
     if (errno != EEXIST) return io_error("create", path, errno, Intent::kCreate);
   }
   return io_error("create", path, EEXIST, Intent::kCreate);
@@ -269,8 +338,17 @@ Result<int> PosixStorage::open_new(const std::string& path, std::string* tempora
 
 Result<std::unique_ptr<OutputFile>> PosixStorage::create(const std::string& path) {
   std::string temporary;
-  DP_TRY(const int fd, open_new(path, &temporary));
+  DP_TRY(const int fd, open_new(path, nullptr, &temporary));
   return std::unique_ptr<OutputFile>(new PosixOutputFile(*this, fd, path, std::move(temporary)));
+}
+
+Result<std::unique_ptr<OutputFile>> PosixStorage::create_large(const std::string& path) {
+  std::string temporary;
+  int flags = O_DIRECT;
+  DP_TRY(const int fd, open_new(path, &flags, &temporary));
+  auto file = std::make_unique<PosixOutputFile>(*this, fd, path, std::move(temporary));
+  file->gather(flags != 0);
+  return std::unique_ptr<OutputFile>(std::move(file));
 }
 
 Result<bool> PosixStorage::create_exclusive(const std::string& path,
@@ -278,7 +356,7 @@ Result<bool> PosixStorage::create_exclusive(const std::string& path,
   DP_TRY(const bool taken, exists(path));
   if (taken) return false;
   std::string temporary;
-  DP_TRY(const int fd, open_new(path, &temporary));
+  DP_TRY(const int fd, open_new(path, nullptr, &temporary));
   PosixOutputFile file(*this, fd, path, std::move(temporary));
   DP_TRY_VOID(file.append(bytes));
   return file.commit_exclusive();

@@ -54,6 +54,12 @@ class Storage {
   virtual Result<void> write_file_atomic(const std::string& path, std::span<const uint8_t> bytes);
   /// The same for a file written piece by piece: it has its name after commit().
   virtual Result<std::unique_ptr<OutputFile>> create(const std::string& path) = 0;
+  /// The same for one of many megabytes that this machine is not about to read. It may go to the
+  /// disk past the page cache, whose copying and writing back would take the processor from
+  /// whatever else runs.
+  virtual Result<std::unique_ptr<OutputFile>> create_large(const std::string& path) {
+    return create(path);
+  }
   /// Creates a file whole and durable, or answers false where the name is taken; of several callers
   /// one wins.
   virtual Result<bool> create_exclusive(const std::string& path,
@@ -76,6 +82,7 @@ class PosixStorage : public Storage {
   Result<bool> exists(const std::string& path) override;
   Result<std::vector<std::string>> list(const std::string& folder) override;
   Result<std::unique_ptr<OutputFile>> create(const std::string& path) override;
+  Result<std::unique_ptr<OutputFile>> create_large(const std::string& path) override;
   Result<bool> create_exclusive(const std::string& path, std::span<const uint8_t> bytes) override;
   Result<std::unique_ptr<OutputFile>> open_append(const std::string& path) override;
   Result<void> make_dirs(const std::string& folder) override;
@@ -91,7 +98,8 @@ class PosixStorage : public Storage {
 
  private:
   Result<void> sync_folder(const std::string& folder);
-  Result<int> open_new(const std::string& path, std::string* temporary);
+  /// `more_flags` may be null; those that the file system does not know are taken out.
+  Result<int> open_new(const std::string& path, int* more_flags, std::string* temporary);
   friend class PosixOutputFile;
 };
 

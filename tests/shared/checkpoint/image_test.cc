@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <set>
 
 #include "shared/checkpoint/checksum.h"
 #include "shared/checkpoint/image_layout.h"
@@ -74,6 +75,30 @@ TEST_CASE("what a partition writes it reads back, bit for bit", "[checkpoint]") 
   }
   CHECK(refs->back().offset + refs->back().bytes ==
         *storage.file_bytes(folder.path + "/new/folder/f"));
+}
+
+TEST_CASE("rows are put in the order of their keys, whatever the keys", "[checkpoint]") {
+  Rng rng(3);
+  RowSorter sorter;
+  for (const uint64_t range : {uint64_t{1} << 8, uint64_t{1} << 20, uint64_t{0}}) {
+    std::set<uint64_t> keys = {0, UINT64_MAX, uint64_t{1} << 63};
+    while (keys.size() < 200) keys.insert(range == 0 ? rng.next() : rng.below(range));
+    TableImage image{.table = TableId{0}, .keys = {keys.begin(), keys.end()}, .members = {{}, {}}};
+    for (size_t i = image.keys.size(); i > 1; --i) {
+      std::swap(image.keys[i - 1], image.keys[rng.below(i)]);
+    }
+    const auto value = [](uint64_t key, int part) { return float(key % 65'521) + float(part) / 4; };
+    for (const uint64_t key : image.keys) {
+      image.members[0].push_back(value(key, 0));
+      for (int part = 1; part < 4; ++part) image.members[1].push_back(value(key, part));
+    }
+    sorter.sort(image);
+    REQUIRE(image.keys == std::vector<uint64_t>(keys.begin(), keys.end()));
+    for (size_t i = 0; i < image.keys.size(); ++i) {
+      CHECK(image.members[0][i] == value(image.keys[i], 0));
+      CHECK(image.members[1][3 * i + 2] == value(image.keys[i], 3));
+    }
+  }
 }
 
 TEST_CASE("NaN payloads survive", "[checkpoint]") {

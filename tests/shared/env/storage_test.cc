@@ -52,6 +52,51 @@ TEST_CASE("a file that was not committed leaves nothing behind", "[env]") {
   CHECK(disk.list(folder.path())->empty());
 }
 
+TEST_CASE("a large file holds what was appended, whatever the pieces, and no byte more", "[env]") {
+  const ScratchDir disk_folder;
+  const ScratchDir memory_folder(/*in_memory=*/true);
+  for (const std::string& folder : {disk_folder.path(), memory_folder.path()}) {
+    for (const size_t bytes : {0, 1, 4095, 4096, 4097, 1 << 20, (2 << 20) + 100, (4 << 20)}) {
+      PosixStorage disk;
+      std::string text(bytes, ' ');
+      for (size_t i = 0; i < bytes; ++i) text[i] = char('a' + i * 7 / 3 % 26);
+      {
+        const auto file = disk.create_large(folder + "/f");
+        REQUIRE(file);
+        for (size_t at = 0, piece = 1; at < bytes; at += piece, piece = piece * 5 + 3) {
+          REQUIRE((*file)->append(as_bytes(std::string_view(text).substr(at, piece))));
+        }
+        CHECK_FALSE(*disk.exists(folder + "/f"));
+        REQUIRE((*file)->commit());
+        CHECK_FALSE((*file)->append(as_bytes("x")));
+      }
+      CHECK(text_of(*disk.read_file(folder + "/f", 8 << 20)) == text);
+      CHECK(disk.list(folder)->size() == 1);
+      REQUIRE(disk.remove(folder + "/f"));
+    }
+  }
+}
+
+TEST_CASE("a large file whose disk fails at any change does not appear", "[env]") {
+  const std::string text((2 << 20) + 100, 'x');
+  for (int crash_at = 1;; ++crash_at) {
+    const ScratchDir folder(/*in_memory=*/true);
+    CrashingStorage crashing(crash_at);
+    const auto write = [&]() -> Result<void> {
+      DP_TRY(const auto file, crashing.create_large(folder / "f"));
+      DP_TRY_VOID(file->append(as_bytes(text)));
+      return file->commit();
+    };
+    const bool written = bool(write());
+    PosixStorage disk;
+    if (written || *disk.exists(folder / "f")) {
+      CHECK(text_of(*disk.read_file(folder / "f", 4 << 20)) == text);
+      CHECK(crash_at >= 7);  // open, two writes, the cut, fsync, rename, (fsync of the folder)
+    }
+    if (written) break;
+  }
+}
+
 TEST_CASE("after a failed fsync a file takes nothing more", "[env]") {
   struct OneFailure final : PosixStorage {
     bool failed = false;
