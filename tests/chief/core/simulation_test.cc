@@ -1,5 +1,6 @@
 // The chief's core in a world where everyone dies and messages are lost: see simulation_world.h.
 #include "tests/chief/core/simulation_world.h"
+#include "tests/support/seeds.h"
 
 namespace downpour::chief {
 namespace {
@@ -15,7 +16,7 @@ TEST_CASE("without faults the account balances and nothing is repeated", "[chief
 }
 
 TEST_CASE("the account balances whatever dies, is lost, repeated or late", "[chief][core][sim]") {
-  constexpr uint64_t kSeeds = 500;
+  constexpr uint64_t kSeeds = testing::seeds(500);
   uint64_t expiries = 0, repeats = 0, revoked = 0, lacking = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     INFO("seed " << seed);
@@ -35,7 +36,7 @@ TEST_CASE("the account balances whatever dies, is lost, repeated or late", "[chi
 }
 
 TEST_CASE("the account balances whatever ps and chief die or hang, too", "[chief][core][sim]") {
-  constexpr uint64_t kSeeds = 2000;
+  constexpr uint64_t kSeeds = testing::seeds(2000);
   uint64_t restored = 0, claims = 0, rollbacks = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     INFO("seed " << seed);
