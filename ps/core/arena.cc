@@ -21,10 +21,11 @@ constexpr size_t kMapFromBytes = 64 * kKiB;
 // whole.
 constexpr size_t kHugeFromBytes = 16 * kMiB;
 // How far ahead of the rows in use pages are asked for: what several full pushes can fill, and a
-// share of what is there, since a table that has grown fast is likely to go on.
+// share of what is there, since a table that has grown fast is likely to go on. A machine that finds
+// fresh memory slowly needs all of it: 16 MiB may take it 40 ms.
 constexpr size_t kAheadBytesMin = 16 * kMiB;
-constexpr size_t kAheadBytesMax = 128 * kMiB;
-constexpr size_t kAheadShare = 16;
+constexpr size_t kAheadBytesMax = 256 * kMiB;
+constexpr size_t kAheadShare = 5;
 // Address space taken for a large table at once, so that its rows never move again. A move waits
 // for whoever is making pages present, and they for it.
 constexpr size_t kReserveBytes = 64 * kGiB;
@@ -82,7 +83,8 @@ void Arena::ensure_slowly(uint64_t rows) {
   if (prefault_ != nullptr && *prefault_ && mapped_bytes_ >= kHugeFromBytes) look_ahead(rows);
 }
 
-// Asks for the next stretch when half of the last one is used up.
+// Asks for the next stretch when a quarter of the last one is used up: the rest is time to make it
+// present.
 void Arena::look_ahead(uint64_t rows) {
   const size_t row_bytes = stride_ * sizeof(float);
   const size_t used_bytes = rows * row_bytes;
@@ -97,7 +99,7 @@ void Arena::look_ahead(uint64_t rows) {
     (*prefault_)(reinterpret_cast<uint8_t*>(base_) + begin_bytes, wanted_bytes - begin_bytes);
     asked_bytes_ = wanted_bytes;
   }
-  limit_rows_ = std::min(capacity_rows_, (used_bytes + ahead / 2) / row_bytes + 1);
+  limit_rows_ = std::min(capacity_rows_, (used_bytes + ahead / 4) / row_bytes + 1);
 }
 
 void Arena::grow(uint64_t rows) {

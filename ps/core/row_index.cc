@@ -21,10 +21,13 @@ constexpr uint32_t rounded(uint32_t bucket_count) {
 }
 /// Buckets for `keys` keys with room for a quarter more.
 constexpr uint32_t buckets_for(uint32_t keys) { return rounded(keys * 5 / 16 + 1); }
-/// The next size: small segments by half, for speed, large ones by a quarter, for memory.
-constexpr uint32_t grown(uint32_t bucket_count) {
-  return rounded(bucket_count +
-                 (bucket_count < 4 * kStep ? bucket_count / 2 + 1 : bucket_count / 4));
+/// The next size: small segments by half, for speed, large ones by a quarter on average, for
+/// memory. A segment has a share of its own (`chance`, any number): segments fill evenly, and with
+/// one share for all they would all grow in the same moment, again and again.
+constexpr uint32_t grown(uint32_t bucket_count, uint64_t chance) {
+  if (bucket_count < kStep) return bucket_count + bucket_count / 2 + 1;
+  const uint64_t sixteenths = bucket_count < 4 * kStep ? 6 + chance % 5 : 2 + chance % 5;
+  return rounded(bucket_count + uint32_t(bucket_count * sixteenths / 16));
 }
 
 // The directory may be this much longer than there are segments. Past it (keys made to share high
@@ -114,13 +117,10 @@ RowIndex::Run RowIndex::run_of(size_t directory_index) const {
   return {begin, begin + (size_t(1) << free_bits)};
 }
 
-/// Buckets from which on a segment splits instead of growing: between half of the maximum and the
-/// maximum, by hash, so that the segments of a large table, which fill evenly, do not all split in
-/// the same moment.
-uint32_t RowIndex::split_size(const Segment& segment, size_t run_begin) const {
+/// A number of the segment's own: by its place among the hashes, not by chance.
+uint64_t RowIndex::place_hash(const Segment& segment, size_t run_begin) const {
   const uint64_t prefix = run_begin >> (directory_bits_ - segment.depth);
-  const uint64_t place_hash = hash_combine(raw(table_), prefix | uint64_t(1) << segment.depth);
-  return kSegmentBucketsMax / 2 + uint32_t(place_hash % (kSegmentBucketsMax / 2));
+  return hash_combine(raw(table_), prefix | uint64_t(1) << segment.depth);
 }
 
 void RowIndex::set_run(Run run, const Segment& segment, uint32_t used) {
@@ -146,10 +146,14 @@ void RowIndex::insert(uint64_t key, uint64_t hash, uint32_t row) {
 void RowIndex::make_room(uint64_t hash) {
   Run run = run_of((hash >> 1) >> (63 - directory_bits_));
   const uint32_t count = directory_[run.begin].bucket_count;
-  const uint32_t limit = split_size(directory_[run.begin], run.begin);
-  if (grown(count) <= limit) return resize(run, grown(count));
+  // The segments of a large table fill evenly: neither do all split in the same moment, but between
+  // half of the maximum and the maximum, nor do all grow in the same steps.
+  const uint64_t place = place_hash(directory_[run.begin], run.begin);
+  const uint32_t split_from = kSegmentBucketsMax / 2 + uint32_t(place % (kSegmentBucketsMax / 2));
+  const uint32_t next_count = grown(count, hash_combine(place, count));
+  if (next_count <= split_from) return resize(run, next_count);
   if (run.end - run.begin == 1) {
-    if (!may_double_directory()) return resize(run, grown(count));
+    if (!may_double_directory()) return resize(run, next_count);
     double_directory();
     run = run_of((hash >> 1) >> (63 - directory_bits_));
   }

@@ -140,7 +140,7 @@ class RowIndex final {
     return uint32_t((((hash * multiplier_) >> 32) * segment.bucket_count) >> 32);
   }
   Run run_of(size_t directory_index) const;
-  uint32_t split_size(const Segment& segment, size_t run_begin) const;
+  uint64_t place_hash(const Segment& segment, size_t run_begin) const;
   void set_run(Run run, const Segment& segment, uint32_t used);
   void make_room(uint64_t hash);
   void resize(Run run, uint32_t bucket_count);

@@ -1,19 +1,22 @@
 #include "ps/runtime/page_toucher.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstdint>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
 
 namespace downpour::ps {
 namespace {
 
-constexpr size_t kStepBytes = size_t{2} << 20;  // a huge page at a time: the core's own faults are let in between
+constexpr size_t kStepBytes =
+    size_t{2} << 20;  // a huge page at a time: the core's own faults are let in between
 
 #ifdef MADV_POPULATE_WRITE
 constexpr int kPopulateWrite = MADV_POPULATE_WRITE;
 #else
-constexpr int kPopulateWrite = 23;  // Linux 5.14; older kernels refuse it, and pages come when they are written
+constexpr int kPopulateWrite =
+    23;  // Linux 5.14; older kernels refuse it, and pages come when they are written
 #endif
 
 }  // namespace
@@ -37,6 +40,10 @@ void PageToucher::touch(void* begin, size_t bytes) {
 }
 
 void PageToucher::run() {
+  // Whoever serves goes first: this thread takes a free core, or its share, but interrupts nobody
+  // by waking up. Refused: then it does.
+  const sched_param no_priority{};
+  (void)::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &no_priority);
   for (;;) {
     Range range;
     {
@@ -47,7 +54,8 @@ void PageToucher::run() {
       ranges_.pop_front();
     }
     for (size_t at = 0; at < range.bytes; at += kStepBytes) {
-      // The kernel checks the range: one that was moved or unmapped meanwhile is an error and nothing else.
+      // The kernel checks the range: one that was moved or unmapped meanwhile is an error and
+      // nothing else.
       void* const begin = static_cast<uint8_t*>(range.begin) + at;
       const size_t bytes = std::min(kStepBytes, range.bytes - at);
       (void)::madvise(begin, bytes, MADV_HUGEPAGE);  // advice: may be refused
