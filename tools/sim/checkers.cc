@@ -190,6 +190,13 @@ void Checkers::check_owners(const Process& ps) {
     if (!partitions.owns(PartitionId(p))) continue;
     const ViewId since = partitions.since(PartitionId(p));
     if (since > core.view().id) continue;  // taken up, not yet published
+    const wire::Placement& placement = core.view().partitions[p];
+    const wire::Owner& owner = core.view().owners[placement.owner];
+    if (owner.incarnation != ps.incarnation() || placement.since != since) {
+      return world_.violated(str("I5: ", ps.name(), " holds partition ", p, " since ", since,
+                                 ", view ", core.view().id, " that it knows gives it to ps ",
+                                 owner.index, " since ", placement.since));
+    }
     const auto [at, fresh] = owners_.try_emplace({p, since}, ps.number());
     if (fresh || at->second == ps.number()) continue;
     // Moved and taken again under one since would be two owners that workers can not tell apart.

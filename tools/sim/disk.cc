@@ -95,6 +95,13 @@ std::string SimDisk::flip_bit(const std::function<bool(const std::string&)>& fil
   return path;
 }
 
+void SimDisk::spoil(Inode& inode) {
+  if (faults.flip_volatile == 0 || inode.bytes.empty()) return;
+  --faults.flip_volatile;
+  inode.bytes[rng_.below(inode.bytes.size())] ^= uint8_t(1U << rng_.below(8));
+  ++counts_.flipped_bits;
+}
+
 std::vector<std::string> SimDisk::files() const {
   std::vector<std::string> out;
   for (const auto& [path, inode] : names_) out.push_back(path);
@@ -178,6 +185,16 @@ class SimOutputFile final : public OutputFile {
     storage_.disk_.put(path_, inode_);
     temporary_.clear();
     return storage_.fsync("fsync", folder_of(path_), nullptr);
+  }
+  Result<void> commit_volatile() override {
+    DP_TRY_VOID(usable());
+    failed_ = true;
+    DP_TRY_VOID(storage_.change("rename", path_, 0));
+    storage_.disk_.put(temporary_, nullptr);
+    storage_.disk_.put(path_, inode_);
+    temporary_.clear();
+    storage_.disk_.spoil(*inode_);
+    return {};
   }
   Result<bool> commit_exclusive() {
     DP_TRY_VOID(sync());

@@ -21,6 +21,7 @@ struct DiskFaults {
   bool full = false;            // writes answer ENOSPC
   bool fsync_fails = false;     // fsync answers EIO, and what it was asked to keep may be lost
   bool late_manifests = false;  // a manifest takes a second
+  uint32_t flip_volatile = 0;   // of so many of the next files that nobody syncs a bit flips
   uint32_t slow = 1;            // everything takes this many times as long
 };
 
@@ -69,6 +70,7 @@ class SimDisk {
     InodePtr before, after;  // null: no such name
   };
   void put(const std::string& path, InodePtr inode);
+  void spoil(Inode& inode);
   void sync_folder(const std::string& folder);
 
   Rng rng_;

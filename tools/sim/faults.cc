@@ -5,17 +5,18 @@
 #include <cmath>
 
 #include "shared/base/rng.h"
+#include "tools/sim/trace.h"
 
 namespace downpour::sim {
 namespace {
 
 constexpr std::array<std::string_view, kFaultKinds> kNames = {
-    "drop",         "duplicate", "delay",       "kill-worker",    "kill-ps",       "kill-chief",
-    "pause-worker", "pause-ps",  "pause-chief", "zombie-worker",  "zombie-ps",     "zombie-chief",
-    "partition",    "one-way",   "clog",        "reset",          "clock",         "straggler",
-    "slow-disk",    "full-disk", "fsync",       "kill-in-write",  "kill-in-phase", "power",
-    "join-ps",      "flip",      "tiny-queues", "early-timeouts", "lost-lease",    "lost-view",
-    "late-manifest"};
+    "drop",           "duplicate",  "delay",       "kill-worker",   "kill-ps",       "kill-chief",
+    "pause-worker",   "pause-ps",   "pause-chief", "zombie-worker", "zombie-ps",     "zombie-chief",
+    "partition",      "one-way",    "clog",        "reset",         "clock",         "straggler",
+    "slow-disk",      "full-disk",  "fsync",       "kill-in-write", "kill-in-phase", "power",
+    "join-ps",        "flip",       "lose-worker", "deaf",          "flap",          "tiny-queues",
+    "early-timeouts", "lost-lease", "lost-view",   "late-manifest"};
 
 constexpr int64_t kHorizonNs = 3600 * kSecond * 24;  // a period's events are drawn for so long
 constexpr size_t kEventsMax = 20'000;
@@ -46,7 +47,46 @@ std::optional<double> parse_rate(std::string_view text) {
   return value;
 }
 
+// "worker.View:lose=90%".
+Result<FaultPoint> parse_point(std::string_view item) {
+  const auto wrong = [&] {
+    return Error{ErrorCode::kUsage, str("--faults: `", item, "` is not understood"), "",
+                 "for example worker.View:lose=90%, StatusReply:kill-sender=10%, "
+                 "Save:kill-receiver=5%",
+                 ""};
+  };
+  FaultPoint point;
+  const size_t colon = item.find(':'), equals = item.find('=', colon);
+  std::string_view body = item.substr(0, colon);
+  if (const size_t dot = body.find('.'); dot != std::string_view::npos) {
+    const std::string_view role = body.substr(0, dot);
+    point.to = role == "chief" ? wire::Role::kChief
+               : role == "ps"  ? wire::Role::kPs
+                               : wire::Role::kWorker;
+    if (*point.to == wire::Role::kWorker && role != "worker") return wrong();
+    body.remove_prefix(dot + 1);
+  }
+  const auto index = body_index(body);
+  const std::string_view action = item.substr(colon + 1, equals - colon - 1);
+  const auto chance =
+      equals == std::string_view::npos ? std::nullopt : parse_rate(item.substr(equals + 1));
+  using Action = FaultPoint::Action;
+  const bool known = action == "lose" || action == "kill-sender" || action == "kill-receiver";
+  if (!index || !known || !chance) return wrong();
+  point.body = *index;
+  point.action = action == "lose"          ? Action::kLose
+                 : action == "kill-sender" ? Action::kKillSender
+                                           : Action::kKillReceiver;
+  point.chance = *chance;
+  return point;
+}
+
 Result<void> add_item(std::string_view item, FaultSpec& spec) {
+  if (item.find(':') != std::string_view::npos) {
+    DP_TRY(const FaultPoint point, parse_point(item));
+    spec.points.push_back(point);
+    return {};
+  }
   const size_t equals = item.find('=');
   const std::string_view name = item.substr(0, equals);
   const auto kind = parse_fault(name);
@@ -87,6 +127,8 @@ int64_t draw_duration(FaultKind kind, Rng& rng) {
     case FaultKind::kPartition:
     case FaultKind::kOneWay:
     case FaultKind::kClog:
+    case FaultKind::kDeaf:
+    case FaultKind::kFlap:
       return 50 * kMillisecond + up_to(rng.below(3) == 0 ? 12 * kSecond : 2 * kSecond);
     case FaultKind::kSlowDisk:
     case FaultKind::kFullDisk:
@@ -134,6 +176,7 @@ Result<FaultSpec> parse_faults(std::string_view text) {
 FaultPlan make_plan(const FaultSpec& spec, uint64_t seed) {
   FaultPlan plan;
   if (spec.empty()) return plan;
+  plan.points = spec.points;
   Rng rng(hash_combine(seed, 0xfa0175));
   const int64_t until_ns = kSecond + int64_t(rng.below(uint64_t(8 * kSecond)));
   bool for_ever = false;

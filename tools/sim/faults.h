@@ -12,6 +12,7 @@
 
 #include "shared/base/result.h"
 #include "shared/base/units.h"
+#include "shared/wire/messages.h"
 
 namespace downpour::sim {
 
@@ -43,7 +44,10 @@ enum class FaultKind : uint8_t {
   kKillInPhase,  // a process ends as a message of some kind arrives
   kPower,        // everything ends at once, unsynced writes are lost or torn
   kJoinPs,       // another ps comes, and leaves after a while
-  kFlip,         // one bit of a checkpoint that is not the newest
+  kFlip,         // one bit of a checkpoint that is not the newest, or of an image on its way
+  kLoseWorker,   // killed, and none is started in its place
+  kDeaf,         // a ps or worker does not hear the chief
+  kFlap,         // the chief's address leads to a former chief
   // for the whole run
   kTinyQueues,     // eight messages fit a connection
   kEarlyTimeouts,  // members and leases are given up after a fraction of their time
@@ -59,6 +63,15 @@ std::optional<FaultKind> parse_fault(std::string_view name);
 bool is_rate(FaultKind kind);    // a chance per message
 bool is_moment(FaultKind kind);  // happens at times; else: for the whole run
 
+/// What happens with some chance to each message of a kind as it arrives: "worker.View:lose=90%".
+struct FaultPoint {
+  enum class Action : uint8_t { kLose, kKillSender, kKillReceiver };
+  std::optional<wire::Role> to;  // only if it goes there
+  size_t body = 0;               // an index into wire::Body
+  Action action = Action::kLose;
+  double chance = 0;
+};
+
 /// What the user asked for. Empty: nothing goes wrong.
 struct FaultSpec {
   struct Setting {
@@ -68,10 +81,11 @@ struct FaultSpec {
   };
   bool swarm = false;  // each seed switches each kind on or off, and draws how often
   std::map<FaultKind, Setting> kinds;
-  bool empty() const { return kinds.empty(); }
+  std::vector<FaultPoint> points;
+  bool empty() const { return kinds.empty() && points.empty(); }
 };
-/// "none", "light", "chaos", or a list "kill-ps=10m,drop=1%,delay". Errors: kUsage naming what is
-/// unknown.
+/// "none", "light", "chaos", or a list "kill-ps=10m,drop=1%,delay,worker.View:lose=90%". Errors:
+/// kUsage naming what is unknown.
 Result<FaultSpec> parse_faults(std::string_view text);
 
 struct FaultEvent {
@@ -84,6 +98,7 @@ struct FaultEvent {
 struct FaultPlan {
   std::array<bool, kFaultKinds> on{};
   double drop = 0, duplicate = 0, delay = 0;
+  std::vector<FaultPoint> points;
   std::vector<FaultEvent> events;  // by time
   int64_t heal_ns = 0;             // then all is well again; INT64_MAX: never
   bool empty() const { return events.empty() && drop + duplicate + delay == 0 && heal_ns == 0; }

@@ -81,6 +81,41 @@ void hold(World& world, const FaultEvent& event) {
   });
 }
 
+/// A ps or worker does not hear the chief, which hears it.
+void deafen(World& world, const FaultEvent& event) {
+  const Process* chief = world.current(Role::kChief, 0);
+  const Process* member =
+      choose(world, (event.pick >> 32 & 1) != 0 ? Role::kPs : Role::kWorker, event.pick);
+  if (chief == nullptr || member == nullptr) return;
+  world.count("deaf");
+  const ProcessNumber from = chief->number(), to = member->number();
+  world.trace(to, "does not hear the chief");
+  world.network().hold(from, to);
+  const bool lose = (event.pick >> 33 & 1) != 0;
+  world.scheduler().after(event.duration_ns, [&world, from, to, lose] {
+    world.trace(to, "hears the chief again");
+    world.network().let_go(from, to, lose);
+  });
+}
+
+/// The chief's address leads to a former chief that has not ended, as where a name or an address
+/// was moved to another machine and flaps.
+void flap(World& world, const FaultEvent& event) {
+  const Process* chief = world.current(Role::kChief, 0);
+  const Process* former = nullptr;
+  for (const auto& [number, process] : world.processes()) {
+    if (process->role() == Role::kChief && process.get() != chief) former = process.get();
+  }
+  if (former == nullptr) return;
+  world.count("flap");
+  world.trace(former->number(), "has the chief's address again");
+  world.network().lead_to(former->number());
+  world.scheduler().after(event.duration_ns, [&world] {
+    const Process* now = world.current(Role::kChief, 0);
+    if (now != nullptr) world.network().lead_to(now->number());
+  });
+}
+
 /// The connections of one process stop one by one and go on in another order.
 void clog(World& world, const FaultEvent& event) {
   const auto pair = choose_pair(world, event.pick);
@@ -154,6 +189,17 @@ void flip_bit(World& world, const FaultEvent& event) {
   if (flipped.empty()) return;
   world.count(std::string(fault_name(event.kind)));
   world.trace(0, "a bit flips in " + flipped);
+}
+
+/// A worker's machine is gone for good; one always stays.
+void lose_worker(World& world, const FaultEvent& event) {
+  const Process* process = choose(world, Role::kWorker, event.pick);
+  uint32_t left = 0;
+  for (uint32_t i = 0; i < world.replicas(Role::kWorker); ++i)
+    left += world.current(Role::kWorker, i) != nullptr ? 1 : 0;
+  if (process == nullptr || left < 2) return;
+  world.count("lose-worker");
+  world.kill(process->number(), -1);
 }
 
 /// Another ps comes; partitions move to it, and away again when it is asked to leave.
@@ -236,7 +282,14 @@ void happen(World& world, const FaultEvent& event) {
     case FaultKind::kJoinPs:
       return join(world, event);
     case FaultKind::kFlip:
+      ++world.disk().faults.flip_volatile;
       return flip_bit(world, event);
+    case FaultKind::kLoseWorker:
+      return lose_worker(world, event);
+    case FaultKind::kDeaf:
+      return deafen(world, event);
+    case FaultKind::kFlap:
+      return flap(world, event);
     default:
       return;
   }

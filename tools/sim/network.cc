@@ -36,18 +36,18 @@ void SimNetwork::try_connect(uint64_t id) {
   const auto at = connections_.find(id);
   if (at == connections_.end() || at->second.server != nullptr) return;
   Connection& connection = at->second;
-  const auto bound = bound_.find(connection.endpoint);
+  const std::vector<Binding>& bound = bound_[connection.endpoint];
   const ProcessNumber client = connection.client->process();
-  const bool reaches = bound != bound_.end() &&
-                       !held_.contains({client, bound->second.first->process()}) &&
-                       !held_.contains({bound->second.first->process(), client});
+  const bool reaches = !bound.empty() &&
+                       !held_.contains({client, bound.back().transport->process()}) &&
+                       !held_.contains({bound.back().transport->process(), client});
   if (!reaches) {
     connection.backoff_ns = std::clamp(2 * connection.backoff_ns, kBackoffNs, kBackoffNsMax);
     return dial(id, connection.backoff_ns + int64_t(rng_.below(uint64_t(kBackoffNs))));
   }
   connection.backoff_ns = 0;
-  connection.server = bound->second.first;
-  connection.server_port = bound->second.second;
+  connection.server = bound.back().transport;
+  connection.server_port = bound.back().port;
   connection.server_peer = connection.server->add_peer(connection.server_port, id, false);
   auto& outbox = connection.client->peers_.at(connection.client_peer).outbox;
   while (!outbox.empty()) {
@@ -81,7 +81,8 @@ void SimNetwork::close(uint64_t id) {
 
 /// Its process is no more: whoever it served dials again, and again.
 void SimNetwork::gone(SimTransport& transport) {
-  std::erase_if(bound_, [&](const auto& entry) { return entry.second.first == &transport; });
+  for (auto& [endpoint, bindings] : bound_)
+    std::erase_if(bindings, [&](const Binding& b) { return b.transport == &transport; });
   std::vector<uint64_t> doomed;
   for (auto& [id, connection] : connections_) {
     if (connection.client == &transport) {
@@ -181,6 +182,19 @@ void SimNetwork::reset(ProcessNumber a, ProcessNumber b) {
   }
 }
 
+void SimNetwork::lead_to(ProcessNumber process) {
+  for (auto& [endpoint, bindings] : bound_) {
+    const auto own = std::find_if(bindings.begin(), bindings.end(), [&](const Binding& b) {
+      return b.transport->process() == process;
+    });
+    if (own == bindings.end() || own + 1 == bindings.end()) continue;
+    std::rotate(own, own + 1, bindings.end());
+    for (auto& [id, connection] : connections_) {
+      if (connection.server != nullptr && connection.endpoint == endpoint) broken(connection, true);
+    }
+  }
+}
+
 std::vector<std::pair<ProcessNumber, ProcessNumber>> SimNetwork::connected() const {
   std::set<std::pair<ProcessNumber, ProcessNumber>> pairs;
   for (const auto& [id, connection] : connections_) {
@@ -200,7 +214,7 @@ SimTransport::~SimTransport() { network_.gone(*this); }
 Result<PortId> SimTransport::bind(const std::string& endpoint) {
   const auto port = PortId(++last_port_);
   ports_[port] = endpoint;
-  network_.bound_[endpoint] = {this, port};  // a newer process takes the address over
+  network_.bound_[endpoint].push_back({this, port});  // a newer process takes the address over
   return port;
 }
 
@@ -278,9 +292,7 @@ void SimTransport::close(PeerId id) {
 void SimTransport::close(PortId port) {
   const auto at = ports_.find(port);
   if (at == ports_.end()) return;
-  const auto bound = network_.bound_.find(at->second);
-  if (bound != network_.bound_.end() && bound->second == std::pair(this, port))
-    network_.bound_.erase(bound);
+  std::erase(network_.bound_[at->second], SimNetwork::Binding{this, port});
   ports_.erase(at);
   std::vector<PeerId> peers;
   for (const auto& [id, peer] : peers_) {

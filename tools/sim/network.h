@@ -74,6 +74,8 @@ class SimNetwork {
   void let_go(ProcessNumber from, ProcessNumber to, bool lose);
   /// The connections between two processes break, with what is under way, and come again.
   void reset(ProcessNumber a, ProcessNumber b);
+  /// What this process has bound leads to it, and all that are connected there dial anew.
+  void lead_to(ProcessNumber process);
   /// Pairs (client, server) that are connected, ascending.
   std::vector<std::pair<ProcessNumber, ProcessNumber>> connected() const;
 
@@ -113,7 +115,12 @@ class SimNetwork {
   NetworkCounts counts_;
   uint64_t last_id_ = 0;
   std::map<uint64_t, Connection> connections_;
-  std::map<std::string, std::pair<SimTransport*, transport::PortId>> bound_;
+  struct Binding {
+    SimTransport* transport = nullptr;
+    transport::PortId port{};
+    bool operator==(const Binding&) const = default;
+  };
+  std::map<std::string, std::vector<Binding>> bound_;  // the last one has the address
   std::set<std::pair<ProcessNumber, ProcessNumber>> held_;
 };
 

@@ -33,6 +33,7 @@ class Process {
   ProcessNumber number() const { return number_; }
   wire::Role role() const { return role_; }
   uint32_t index() const { return index_; }
+  Incarnation incarnation() const { return incarnation_; }
   std::string name() const;
 
   Result<void> start_chief(chief::ChiefConfig config, std::vector<TableSpec> tables,

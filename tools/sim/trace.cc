@@ -1,5 +1,6 @@
 #include "tools/sim/trace.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -33,6 +34,12 @@ const char* status_name(wire::PartStatus status) {
 }
 
 }  // namespace
+
+std::optional<size_t> body_index(std::string_view name) {
+  const auto* at = std::find(kBodyNames.begin(), kBodyNames.end(), name);
+  if (at == kBodyNames.end()) return std::nullopt;
+  return size_t(at - kBodyNames.begin());
+}
 
 std::string describe(const wire::Message& message) {
   const wire::Body& body = message.body;

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shared/wire/messages.h"
@@ -38,6 +40,8 @@ class Trace {
   std::vector<std::pair<uint32_t, std::string>> names_;
 };
 
+/// Which of wire::Body this is: "View", "StatusReply".
+std::optional<size_t> body_index(std::string_view name);
 /// A message in a few words: "Push 0/3/1 12 partitions", "PushReply 0/3/1: 3 gap".
 std::string describe(const wire::Message& message);
 

@@ -9,8 +9,9 @@ namespace downpour::sim {
 namespace {
 
 constexpr const char* kChiefEndpoint = "tcp://chief:7000";
-constexpr int64_t kUnixTime = 1'700'000'000;      // when every simulated run begins
-constexpr int64_t kLingerNs = 20 * kMillisecond;  // in which the last messages of a process leave
+constexpr int64_t kUnixTime = 1'700'000'000;       // when every simulated run begins
+constexpr int64_t kLingerNs = 20 * kMillisecond;   // in which the last messages of a process leave
+constexpr int64_t kLongestLimitNs = 70 * kSecond;  // of those that end a job with 128 or above
 constexpr int64_t kRestartNs =
     500 * kMillisecond;  // until a process that ended by itself is started again
 
@@ -20,6 +21,7 @@ World::World(WorldSpec spec)
     : spec_(std::move(spec)),
       network_(scheduler_, hash_combine(spec_.seed, 1)),
       disk_(hash_combine(spec_.seed, 2)),
+      point_rng_(hash_combine(spec_.seed, 6)),
       machinery_{scheduler_, network_, disk_} {
   network_.on_message = [this](ProcessNumber from, ProcessNumber to, const wire::Message& message,
                                uint32_t checksum) { return deliver(from, to, message, checksum); };
@@ -149,6 +151,8 @@ Result<void> World::start_chief(Process& process) {
     config.lease_idle_ns = 500 * kMillisecond;
     config.lease_stall_ns = 2 * kSecond;
     config.resend_ns = 100 * kMillisecond;
+    config.member_silence_ns = 1500 * kMillisecond;
+    config.ps_wait_ns = kSecond;
   }
   config.attempts_max = spec_.faults.empty()
                             ? config.attempts_max
@@ -219,7 +223,9 @@ void World::chief_finished(Process& process) {
   // tried again.
   const bool again =
       finish.code >= 128 || (finish.code == exit_code(ErrorCode::kIo) && spec_.storage == nullptr);
-  if (spec_.faults.empty() || !again) {
+  // Whatever a fault began has run into its time limit by then.
+  const bool late = healed_ && scheduler_.now_ns() > spec_.faults.heal_ns + kLongestLimitNs;
+  if (spec_.faults.empty() || !again || late) {
     outcome_.finish = finish;
     return violated(str("I12: the job ended with ", finish.code, ": ", why));
   }
@@ -249,6 +255,21 @@ void World::heal() {
 
 // ---- messages
 
+/// What the plan's points do to a message that arrives; true: it is lost.
+bool World::lost_at_point(ProcessNumber from, const Process& to, const wire::Message& message) {
+  for (const FaultPoint& point : spec_.faults.points) {
+    if (point.body != message.body.index() || (point.to && *point.to != to.role())) continue;
+    if (point_rng_.uniform64() >= point.chance) continue;
+    count("fault point");
+    if (point.action == FaultPoint::Action::kLose) return true;
+    const bool sender = point.action == FaultPoint::Action::kKillSender;
+    const int64_t back_ns = int64_t(point_rng_.below(uint64_t(kSecond)));
+    scheduler_.after(
+        0, [this, victim = sender ? from : to.number(), back_ns] { kill(victim, back_ns); });
+  }
+  return false;
+}
+
 bool World::deliver(ProcessNumber from, ProcessNumber to, const wire::Message& message,
                     uint32_t checksum) {
   hash(uint64_t(scheduler_.now_ns()) ^ uint64_t(to) << 48);
@@ -265,6 +286,7 @@ bool World::deliver(ProcessNumber from, ProcessNumber to, const wire::Message& m
                                                                          : "lost-lease");
     return false;
   }
+  if (!healed_ && lost_at_point(from, *receiver, message)) return false;
   if (spec_.trace != nullptr)
     trace(to,
           str("<- ", sender != nullptr ? sender->name() : str('#', from), "  ", describe(message)));

@@ -93,6 +93,7 @@ class World {
   void chief_finished(Process& process);
   bool deliver(ProcessNumber from, ProcessNumber to, const wire::Message& message,
                uint32_t checksum);
+  bool lost_at_point(ProcessNumber from, const Process& to, const wire::Message& message);
   void heal();
   void hash(uint64_t value) { outcome_.hash = hash_combine(outcome_.hash, value); }
   Process* find(ProcessNumber number);
@@ -101,6 +102,7 @@ class World {
   Scheduler scheduler_;
   SimNetwork network_;
   SimDisk disk_;
+  Rng point_rng_;
   Machinery machinery_;
   Outcome outcome_;
   std::map<ProcessNumber, std::unique_ptr<Process>> processes_;
