@@ -36,7 +36,7 @@ uint64_t fingerprint_of(const std::vector<plan::FileInfo>& files) {
 Result<void> remove_run(const std::string& run_dir) {
   namespace fs = std::filesystem;
   std::error_code error;
-  std::vector<fs::path> doomed = {checkpoint::run_path(run_dir), checkpoint::job_path(run_dir), checkpoint::checkpoints_dir(run_dir),
+  std::vector<fs::path> doomed = {checkpoint::run_path(run_dir), checkpoint::job_path(run_dir), checkpoint::checkpoints_dir(run_dir), checkpoint::moves_dir(run_dir),
                                   fs::path(run_dir) / "events.jsonl", fs::path(run_dir) / "logs"};
   for (const auto& entry : fs::directory_iterator(run_dir, error)) {
     if (checkpoint::parse_term_name(entry.path().filename().string())) doomed.push_back(entry.path());
@@ -193,6 +193,9 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
   }
   if (train) {
     DP_TRY(config.term, checkpoint::take_term(storage, run_dir));
+    if (auto removed = checkpoint::remove_moves(storage, run_dir); !removed && notes != nullptr) {
+      notes->push_back(str("images of former moves could not be removed: ", removed.error().what, " (", removed.error().where, ")"));
+    }
     DP_TRY_VOID(storage.write_file_atomic(checkpoint::job_path(run_dir), as_bytes(plan.job_text)));
   }
   return config;

@@ -68,4 +68,13 @@ Result<uint32_t> take_term(Storage& storage, const std::string& run_dir) {
   return Error{ErrorCode::kCannotCreate, "no free term", term_path(run_dir, UINT32_MAX)};
 }
 
+Result<void> remove_moves(Storage& storage, const std::string& run_dir) {
+  const std::string folder = moves_dir(run_dir);
+  DP_TRY(const bool there, storage.exists(folder));
+  if (!there) return {};
+  DP_TRY(const std::vector<std::string> names, storage.list(folder));
+  for (const std::string& name : names) DP_TRY_VOID(storage.remove(str(folder, '/', name)));
+  return {};
+}
+
 }  // namespace downpour::checkpoint

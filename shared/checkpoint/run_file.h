@@ -35,4 +35,8 @@ Result<uint32_t> highest_term(Storage& storage, const std::string& run_dir);
 /// Takes the next term; no two chiefs ever get the same.
 Result<uint32_t> take_term(Storage& storage, const std::string& run_dir);
 
+/// Removes images that were on their way between ps when an earlier chief ended. Whoever still
+/// writes or reads one finds it missing, which calls that move off; nobody needs it.
+Result<void> remove_moves(Storage& storage, const std::string& run_dir);
+
 }  // namespace downpour::checkpoint

@@ -68,6 +68,8 @@ TEST_CASE("killed in mid-epoch a run goes on from a checkpoint of that epoch, on
   train.signal(SIGKILL);
   train.wait(10);
   CHECK(manifests(run).size() <= 3);  // two, and one that may have been just published
+  std::filesystem::create_directories(run + "/moves");
+  dir.write("runs/job/moves/move-1-9-ps-0-0-00000000000000ff.ckpt", "on its way when all died");
   const Json done = summary(dir, {"train", dir / "job.toml", "--ps", "2", "--workers", "2"});
   REQUIRE(done["accounts"].size() == 3);
   for (const Json& account : done["accounts"]) {
@@ -75,6 +77,7 @@ TEST_CASE("killed in mid-epoch a run goes on from a checkpoint of that epoch, on
     CHECK(account["applied"] == 200000);
   }
   CHECK(manifests(run).size() == 2);
+  CHECK(std::filesystem::is_empty(run + "/moves"));
 }
 
 TEST_CASE("of a damaged checkpoint the place is told and the one before it is used; a half-deleted one is no checkpoint",

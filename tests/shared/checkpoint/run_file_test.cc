@@ -79,6 +79,22 @@ TEST_CASE("each chief takes a term of its own, above all others", "[checkpoint]"
   CHECK(*highest_term(storage, folder.path) == 17);
 }
 
+TEST_CASE("images of moves that a crash left behind are removed, and nothing else is",
+          "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  REQUIRE(remove_moves(storage, folder.path));  // there was never a move
+  REQUIRE(storage.make_dirs(moves_dir(folder.path)));
+  for (const std::string& name :
+       {move_file_name({3, 7}, 1, 0, Incarnation{9}), std::string(".torn.tmp-12-1")}) {
+    REQUIRE(storage.write_file_atomic(moves_dir(folder.path) + "/" + name, as_bytes("image")));
+  }
+  REQUIRE(storage.write_file_atomic(folder.path + "/run", as_bytes("run")));
+  REQUIRE(remove_moves(storage, folder.path));
+  CHECK(storage.list(moves_dir(folder.path))->empty());
+  CHECK(*storage.exists(folder.path + "/run"));
+}
+
 TEST_CASE("only plain names become paths", "[checkpoint]") {
   CHECK(is_plain_name("ps-0-1-00000000000000ff.ckpt"));
   CHECK(is_plain_name(image_file_name(UINT32_MAX, UINT32_MAX, Incarnation{UINT64_MAX})));
