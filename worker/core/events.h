@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,12 @@ struct WorkerEffects {
   std::vector<Compute> computes;
   std::shared_ptr<const Placements> placements;  // a new view, for the readers' plans
   bool welcomed = false;                         // welcome() is valid from now on
+  /// The chief was started anew with another job text over the same data: on_other_job() where that
+  /// makes other batches or another model.
+  struct OtherJob {
+    std::string text, base_dir;
+  };
+  std::optional<OtherJob> other_job;
   std::vector<Exit> exits;
 
   void clear() { *this = {}; }

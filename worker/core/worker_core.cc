@@ -96,7 +96,8 @@ void WorkerCore::on_message(int64_t now_ns, Incarnation from, wire::Message&& me
     abandon(revoked->lease, fx);
     request_leases(now_ns, fx);
   } else if (std::holds_alternative<wire::Reject>(message.body)) {
-    if (now_ns >= hello_at_ns_) hello(now_ns, fx);  // the chief does not know this connection (any more)
+    if (now_ns >= hello_at_ns_)
+      hello(now_ns, fx);  // the chief does not know this connection (any more)
   } else if (auto* stop = std::get_if<wire::Stop>(&message.body)) {
     stopping_ = true;
     heartbeat(now_ns, fx);
@@ -117,12 +118,21 @@ void WorkerCore::on_welcome(int64_t now_ns, uint64_t run, wire::Welcome&& welcom
     fx.welcomed = true;
     return;
   }
-  // The chief was started anew: this worker goes on, if both still read the same records.
-  welcome_.index = welcome.index;
-  if (welcome == welcome_) return;
+  // The chief was started anew: this worker goes on, if both still make the same batches of the
+  // same records. Its index, intervals and paths of the run may be others.
+  const bool same_data =
+      welcome.plan_hash == welcome_.plan_hash && welcome.shard_bytes == welcome_.shard_bytes &&
+      welcome.train_files == welcome_.train_files && welcome.eval_files == welcome_.eval_files;
+  if (!same_data) return on_other_job("other data", fx);
+  if (welcome.job != welcome_.job || welcome.base_dir != welcome_.base_dir)
+    fx.other_job = {welcome.job, welcome.base_dir};
+  welcome_ = std::move(welcome);
+}
+
+void WorkerCore::on_other_job(const std::string& what, WorkerEffects& fx) {
   stopping_ = true;
   exit(exit_code(ErrorCode::kConfig),
-       "the chief came back with another job or other data: start this worker again", fx);
+       str("the chief came back with ", what, ": start this worker again"), fx);
 }
 
 void WorkerCore::configure(int64_t now_ns, std::vector<TableSpec> tables, uint32_t in_flight,
@@ -334,7 +344,8 @@ void WorkerCore::on_tick(int64_t now_ns, WorkerEffects& fx) {
   }
   if (now_ns - chief_heard_ns_ > config_.chief_silence_ns) {
     stopping_ = true;
-    return exit(exit_code(ErrorCode::kPeersLost), str("nothing heard of the chief for ", config_.chief_silence_ns / kSecond,
+    return exit(exit_code(ErrorCode::kPeersLost),
+                str("nothing heard of the chief for ", config_.chief_silence_ns / kSecond,
                     " s; run the job again: it goes on from the newest checkpoint"),
                 fx);
   }

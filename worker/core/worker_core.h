@@ -64,6 +64,8 @@ class WorkerCore {
   void on_computed(int64_t now_ns, Computed&& computed, WorkerEffects& fx);
   /// The process can't go on (its model can't be built, ...): tells the chief and ends.
   void on_fatal(const Error& error, WorkerEffects& fx);
+  /// The answer to `other_job` where this worker can not go on under it: ends with 78.
+  void on_other_job(const std::string& what, WorkerEffects& fx);
   /// Gives its shards back and ends.
   void leave(int64_t now_ns, WorkerEffects& fx);
   void on_tick(int64_t now_ns, WorkerEffects& fx);

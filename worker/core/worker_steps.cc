@@ -259,6 +259,7 @@ void WorkerCore::begin_push(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
   }
   for (size_t m = 0; m < plan.messages.size(); ++m) {
     const PartMessage& message = plan.messages[m];
+    if (DP_MUTATE("empty-parts-not-sent") && message.sections.empty()) continue;
     message.covered.for_each([&](PartitionId p) { slot.unresolved.insert(p); });
     PushPart part;
     part.to = owner(message.owner);
@@ -484,8 +485,7 @@ void WorkerCore::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& 
   }
   // Behind all partitions: what else of the shard is under way below their watermark is done as
   // well.
-  const bool jumps =
-      slot->all_had_it && slot->watermark_min != UINT32_MAX && slot->watermark_min > shard->floor;
+  const bool jumps = slot->all_had_it && slot->watermark_min > shard->floor;
   if (jumps) {
     shard->floor = slot->watermark_min;
     shard->done += uint32_t(std::erase_if(slots_, [&](const auto& other) {

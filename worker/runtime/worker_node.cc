@@ -5,6 +5,7 @@
 
 #include "shared/base/version.h"
 #include "shared/job/job_file.h"
+#include "shared/job/resume.h"
 #include "worker/runtime/compute_pool.h"
 #include "worker/runtime/reader_pool.h"
 
@@ -135,6 +136,7 @@ void WorkerNode::run(int64_t now_ns, WorkerEffects& fx) {
     fx.welcomed = false;
     set_up(now_ns, fx);
   }
+  if (fx.other_job) compare_jobs(*fx.other_job, fx);
   if (fx.placements) {
     placements_ = fx.placements;
     connect_owners(placements_->view);
@@ -178,6 +180,17 @@ void WorkerNode::connect_owners(const wire::View& view) {
     incarnations_[raw(*peer)] = address;
     ports_[raw(transport_.port_of(*peer))] = true;
   }
+}
+
+// Readers and model stand as the first job said: another one may differ in what they do not use.
+void WorkerNode::compare_jobs(const WorkerEffects::OtherJob& other, WorkerEffects& fx) {
+  const auto job = job_from_toml(other.text, other.base_dir);
+  if (!job) return core_.on_other_job("a job that this worker can't read", fx);
+  const auto differences = frozen_differences(job_, *job, /*epoch_open=*/true);
+  if (differences.empty()) return;
+  core_.on_other_job(str("another job (`", differences[0].key, "` was ", differences[0].was,
+                         " and is ", differences[0].now, " now)"),
+                     fx);
 }
 
 // The job has come: builds the model and the readers.

@@ -52,6 +52,7 @@ class WorkerNode final : public transport::Node {
  private:
   void run(int64_t now_ns, WorkerEffects& fx);
   void set_up(int64_t now_ns, WorkerEffects& fx);
+  void compare_jobs(const WorkerEffects::OtherJob& other, WorkerEffects& fx);
   void connect_owners(const wire::View& view);
 
   transport::Transport& transport_;

@@ -1,0 +1,143 @@
+// A worker core among a chief and ps that do what a test says.
+#pragma once
+
+#include <algorithm>
+#include <map>
+
+#include <catch2/catch.hpp>
+
+#include "shared/base/hash.h"
+#include "tests/support/travel.h"
+#include "worker/core/worker_core.h"
+
+namespace downpour::worker {
+
+inline constexpr uint32_t kPartitions = 4;
+inline constexpr Incarnation kChief{0};
+
+// A worker core with a chief and ps that do what the test says.
+struct Harness {
+  WorkerCore core{{.incarnation = Incarnation{77}, .leases_wanted = 1}};
+  WorkerEffects fx;
+  int64_t now_ns = 0;
+  wire::Lease lease{.purpose = wire::Purpose::kTrain, .shard = {0, 3}, .plan_hash = 9};
+  std::vector<TableSpec> tables{{.name = "w", .members = {{.name = "w", .dim = 1}}}};
+
+  wire::View view(uint32_t owners, uint32_t n = 1) const {
+    wire::View v{.id = {1, n}};
+    for (uint32_t o = 0; o < owners; ++o)
+      v.owners.push_back(
+          {.index = o, .incarnation = Incarnation{o + 10 * n}, .endpoint = "inproc://ps"});
+    for (uint32_t p = 0; p < kPartitions; ++p)
+      v.partitions.push_back({p * owners / kPartitions, {1, n}});
+    return v;
+  }
+  void from(Incarnation who, wire::Body body, RequestId request = {}, Bytes values = {}) {
+    fx.clear();
+    wire::Message message;
+    message.envelope.run = 5;
+    message.envelope.request = request;
+    message.body = std::move(body);
+    message.values = std::move(values);
+    auto arrived = testing::travel(message);
+    INFO((arrived ? "" : arrived.error().what));
+    REQUIRE(arrived);
+    core.on_message(now_ns, who, std::move(*arrived), fx);
+    check_sends();
+  }
+  // What it says must reach a peer in another process.
+  void check_sends() const {
+    for (const auto& send : fx.sends) {
+      INFO(testing::travel_fault(send.message));
+      CHECK(testing::travel(send.message));
+    }
+  }
+  // Welcomed, configured, viewed, and holding the lease.
+  void begin(uint32_t owners = 2, uint32_t in_flight = 2) {
+    core.start(now_ns, fx);
+    REQUIRE(std::holds_alternative<wire::Hello>(fx.sends.at(0).message.body));
+    from(kChief,
+         wire::Welcome{
+             .job = "job", .plan_hash = 9, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond});
+    REQUIRE(fx.welcomed);
+    fx.clear();
+    core.configure(now_ns, tables, in_flight, fx);
+    from(kChief, view(owners));
+    REQUIRE(fx.sends.size() == 1);
+    REQUIRE(std::holds_alternative<wire::LeaseRequest>(fx.sends[0].message.body));
+    from(kChief, wire::LeaseGrant{{lease}, 0}, fx.sends[0].message.envelope.request);
+    REQUIRE(fx.reads.size() == 1);
+    reading = fx.reads[0].reading;
+  }
+  uint64_t reading = 0;
+  PreparedBatchPtr batch(uint32_t n, std::vector<uint64_t> keys = {1, 2, 3, 4, 5, 6, 7, 8}) {
+    auto prepared = std::make_shared<PreparedBatch>();
+    prepared->lease = lease;
+    prepared->reading = reading;
+    prepared->batch.id = {lease.shard.epoch, lease.shard.shard, n};
+    prepared->batch.records = 10;
+    prepared->batch.tables = {{TableId{0}, std::move(keys)}};
+    return prepared;
+  }
+  std::vector<WorkerEffects::Send> sends() const { return fx.sends; }
+  template <typename Body>
+  std::vector<WorkerEffects::Send> sends_of() const {
+    check_sends();
+    std::vector<WorkerEffects::Send> out;
+    for (const auto& send : fx.sends)
+      if (std::holds_alternative<Body>(send.message.body)) out.push_back(send);
+    return out;
+  }
+  // Answers every pull among `asked` with zeros; the effects of the last answer stay.
+  void answer_pulls(const std::vector<WorkerEffects::Send>& asked) {
+    for (const auto& send : asked) {
+      const auto& pull = std::get<wire::Pull>(send.message.body);
+      uint32_t keys = 0;
+      for (const wire::Section& section : pull.sections) keys += section.keys;
+      from(send.to, wire::PullReply{}, send.message.envelope.request,
+           Bytes::of(std::vector<float>(keys)));
+    }
+  }
+  void compute(uint64_t slot, const PullPlan& plan) {
+    Computed computed{.slot = slot};
+    for (const PartMessage& message : plan.messages)
+      computed.gradients.push_back(Bytes::of(std::vector<float>(message.value_bytes / 4, 1.0F)));
+    computed.metrics.resize(1);
+    fx.clear();
+    core.on_computed(now_ns, std::move(computed), fx);
+    check_sends();
+  }
+  // Brings batch `n` to its pushes.
+  std::vector<WorkerEffects::Send> push(uint32_t n) {
+    fx.clear();
+    core.on_batch(now_ns, batch(n), fx);
+    answer_pulls(sends_of<wire::Pull>());
+    REQUIRE(fx.computes.size() == 1);
+    const auto task = fx.computes[0];
+    compute(task.slot, task.batch->plan);
+    return sends_of<wire::Push>();
+  }
+  void applied(const WorkerEffects::Send& send) {
+    from(send.to, wire::PushReply{.applied = std::get<wire::Push>(send.message.body).covered},
+         send.message.envelope.request);
+  }
+  void answer_all(const WorkerEffects::Send& send, wire::PartStatus status, uint32_t watermark) {
+    wire::PushReply reply;
+    std::get<wire::Push>(send.message.body).covered.for_each([&](PartitionId p) {
+      reply.others.push_back({p, status, watermark});
+    });
+    from(send.to, reply, send.message.envelope.request);
+  }
+  void tick(int64_t later_ns) {
+    now_ns += later_ns;
+    fx.clear();
+    core.on_tick(now_ns, fx);
+    check_sends();
+  }
+};
+
+inline wire::Push push_in(const WorkerEffects::Send& send) {
+  return std::get<wire::Push>(send.message.body);
+}
+
+}  // namespace downpour::worker

@@ -1,0 +1,152 @@
+// Leaving, coming back to a chief, and two workers at one shard.
+#include "tests/worker/core/worker_harness.h"
+
+namespace downpour::worker {
+namespace {
+
+TEST_CASE("of a chief that was started anew only other data end the worker", "[worker]") {
+  const wire::Welcome same{
+      .job = "job", .plan_hash = 9, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond};
+  Harness h;
+  h.begin();
+  wire::Welcome other = same;
+  other.index = 7;
+  other.run_dir = "/elsewhere";
+  other.heartbeat_ns = 2 * kSecond;
+  other.lease_ns = 9 * kSecond;
+  h.from(kChief, other);
+  CHECK(h.fx.exits.empty());
+  CHECK_FALSE(h.fx.other_job);
+  CHECK(h.core.welcome() == other);
+
+  // Another text is for the shell to judge, which can read it; the lease goes on meanwhile.
+  other.job = "job with more epochs";
+  h.from(kChief, other);
+  REQUIRE(h.fx.other_job);
+  CHECK(h.fx.other_job->text == other.job);
+  CHECK(h.fx.exits.empty());
+  CHECK(h.fx.stops.empty());
+  h.fx.clear();
+  h.core.on_other_job("another model", h.fx);
+  REQUIRE(h.fx.exits.size() == 1);
+  CHECK(h.fx.exits[0].code == 78);
+  CHECK(h.fx.exits[0].reason.find("another model") != std::string::npos);
+
+  const auto ends_by = [&](auto&& change) {
+    Harness fresh;
+    fresh.begin();
+    wire::Welcome changed = same;
+    change(changed);
+    fresh.from(kChief, changed);
+    REQUIRE(fresh.fx.exits.size() == 1);
+    CHECK(fresh.fx.exits[0].code == 78);
+  };
+  ends_by([](wire::Welcome& w) { w.plan_hash = 10; });
+  ends_by([](wire::Welcome& w) { w.shard_bytes = 1; });
+  ends_by([](wire::Welcome& w) { w.train_files = {{.path = "b.csv", .bytes = 1}}; });
+  ends_by([](wire::Welcome& w) { w.eval_files = {{.path = "b.csv", .bytes = 1}}; });
+}
+
+TEST_CASE(
+    "a worker that leaves gives every shard back where it stands, says Goodbye and ends with 0",
+    "[worker]") {
+  Harness h;
+  h.begin();
+  for (const auto& push : h.push(0)) h.applied(push);
+  h.push(1);  // is still on its way
+  h.fx.clear();
+  h.core.leave(h.now_ns, h.fx);
+  const auto failed = h.sends_of<wire::ShardFailed>();
+  REQUIRE(failed.size() == 1);
+  const auto& back = std::get<wire::ShardFailed>(failed[0].message.body);
+  CHECK(back.lease.shard == h.lease.shard);
+  CHECK(back.code == ErrorCode::kInterrupted);  // blames nobody
+  CHECK(back.batch == 1);
+  CHECK(h.fx.stops.size() == 1);
+  const auto goodbye = h.sends_of<wire::Goodbye>();
+  REQUIRE(goodbye.size() == 1);
+  CHECK(std::get<wire::Goodbye>(goodbye[0].message.body).last.records == 10);
+  CHECK(h.sends().back().message.body.index() == goodbye[0].message.body.index());  // the last word
+  REQUIRE(h.fx.exits.size() == 1);
+  CHECK(h.fx.exits[0].code == 0);
+  CHECK(h.core.next_deadline_ns() == INT64_MAX);
+  h.fx.clear();
+  h.core.leave(h.now_ns, h.fx);  // once
+  h.tick(10 * kSecond);
+  CHECK(h.fx.sends.empty());
+  // One that was never welcomed has nobody to say it to.
+  Harness alone;
+  alone.core.start(0, alone.fx);
+  alone.fx.clear();
+  alone.core.leave(0, alone.fx);
+  CHECK(alone.fx.sends.empty());
+  CHECK(alone.fx.exits.size() == 1);
+}
+
+TEST_CASE("the backup of a straggler begins where all partitions are, and overtakes it",
+          "[worker]") {
+  Harness h;
+  h.lease.attempt = 2;
+  h.lease.first_batch = 3;  // what the chief knows to be acknowledged by all
+  h.begin();
+  CHECK(h.reading > 0);
+  // The straggler was one batch further at one ps, none at the other.
+  auto pushes = h.push(3);
+  h.answer_all(pushes[0], wire::PartStatus::kHadIt, 4);
+  h.applied(pushes[1]);
+  // From now on the backup is first.
+  for (uint32_t n = 4; n < 6; ++n) {
+    pushes = h.push(n);
+    REQUIRE(pushes.size() == 2);
+    for (const auto& push : pushes) h.applied(push);
+  }
+  h.fx.clear();
+  h.core.on_shard_end(h.now_ns, {.reading = h.reading, .counts = {.batches = 6}}, h.fx);
+  const auto ends = h.sends_of<wire::Push>();
+  REQUIRE(ends.size() == 2);
+  for (const auto& end : ends) h.applied(end);
+  const auto told = h.sends_of<wire::ShardProgress>();
+  REQUIRE(told.size() == 1);
+  CHECK(std::get<wire::ShardProgress>(told[0].message.body).ended);
+  CHECK(std::get<wire::ShardProgress>(told[0].message.body).lease.attempt == 2);
+}
+
+TEST_CASE(
+    "the straggler catches up with its backup: what all partitions have it neither pulls nor "
+    "pushes",
+    "[worker]") {
+  Harness h;
+  h.begin(2, 3);
+  // Three batches are under way when the backup has brought every partition to the shard's end.
+  std::map<uint32_t, WorkerEffects::Compute> tasks;
+  for (uint32_t n = 0; n < 3; ++n) {
+    h.fx.clear();
+    h.core.on_batch(0, h.batch(n), h.fx);
+    h.answer_pulls(h.sends_of<wire::Pull>());
+    tasks[n] = h.fx.computes.at(0);
+  }
+  h.compute(tasks[0].slot, tasks[0].batch->plan);
+  const auto pushes = h.sends_of<wire::Push>();
+  for (const auto& push : pushes) h.answer_all(push, wire::PartStatus::kHadIt, wire::kShardEnded);
+  for (uint32_t n = 1; n < 3; ++n) {
+    h.compute(tasks[n].slot, tasks[n].batch->plan);
+    CHECK(h.fx.sends.empty());
+  }
+  for (uint32_t n = 3; n < 50; ++n) {
+    h.fx.clear();
+    h.core.on_batch(0, h.batch(n), h.fx);
+    CHECK(h.fx.sends.empty());
+  }
+  h.fx.clear();
+  h.core.on_shard_end(h.now_ns, {.reading = h.reading, .counts = {.batches = 50}}, h.fx);
+  const auto ends = h.sends_of<wire::Push>();
+  REQUIRE(ends.size() == 2);
+  for (const auto& end : ends) {
+    CHECK(push_in(end).end);
+    h.answer_all(end, wire::PartStatus::kHadIt, wire::kShardEnded);
+  }
+  CHECK(h.sends_of<wire::ShardProgress>().size() == 1);
+}
+
+}  // namespace
+}  // namespace downpour::worker
