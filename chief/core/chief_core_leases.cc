@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "chief/core/chief_core.h"
+#include "shared/base/mutate.h"
 
 namespace downpour::chief {
 
@@ -83,7 +84,8 @@ void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseG
     grant.leases.push_back(*lease);
   }
   // Predictions count by whole attempts: two at one shard would only be in each other's way.
-  if (wanted > 0 && room > 0 && table_.free_count() == 0 && phase_ != Phase::kPredicting) {
+  if (wanted > 0 && room > 0 && table_.free_count() == 0 && phase_ != Phase::kPredicting &&
+      !DP_MUTATE("no-lease-expiry")) {
     if (const auto shard = choose_backup(pass, who)) {
       grant.leases.push_back(table_.back_up(now_ns_, *shard, who));
       log_lease(member, grant.leases.back(), true);

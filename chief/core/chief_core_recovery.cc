@@ -154,6 +154,7 @@ void ChiefCore::publish_view() {
     if (!member.left) send(member, view);
   }
   settle_move();
+  if (DP_MUTATE("round-survives-a-change-of-ownership") && phase_ == Phase::kCompleting) return;
   const bool rolled_back = std::exchange(rolled_back_, false);
   if (!begun_) {
     begun_ = true;
@@ -216,7 +217,10 @@ void ChiefCore::restore() {
   // A checkpoint whose manifest is being written decides what they are restored from.
   if (ending() || phase_ == Phase::kGathering || publishing()) return;
   ViewId since;
-  const auto number = [&] { return since == ViewId{} ? since = ownership_.next_since() : since; };
+  const auto number = [&] {
+    if (DP_MUTATE("restored-under-the-old-since")) return ownership_.view().id;
+    return since == ViewId{} ? since = ownership_.next_since() : since;
+  };
   for (const Ownership::Lost& lost : ownership_.lost()) {
     const bool had_owner = lost.was.incarnation != Incarnation{};
     if (Member* heir = had_owner ? heir_of(lost.was) : nullptr) {
@@ -267,7 +271,8 @@ void ChiefCore::check_ps() {
 
 /// Ownership has changed or is about to: what was asked of all owners together counts no more.
 void ChiefCore::interrupt(const std::string& why) {
-  if (phase_ == Phase::kSurveying || phase_ == Phase::kCompleting) {
+  if ((phase_ == Phase::kSurveying || phase_ == Phase::kCompleting) &&
+      !DP_MUTATE("round-survives-a-change-of-ownership")) {
     round_ = CompletionRound();
     round_at_ns_ = 0;
     outbox_.drop<wire::StatusRequest>();

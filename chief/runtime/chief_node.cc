@@ -123,7 +123,8 @@ void ChiefNode::look_for_newer_chief(int64_t now_ns, Effects& effects) {
   if (term_ == 0 || now_ns < look_for_newer_ns_) return;
   look_for_newer_ns_ = now_ns + kLookForNewerNs;
   const auto highest = checkpoint::highest_term(storage_, options_.run_dir);
-  if (highest && *highest > term_) core_.on_newer_term(now_ns, *highest, effects);
+  if (highest && *highest > term_ && !DP_MUTATE("old-chief-obeyed"))
+    core_.on_newer_term(now_ns, *highest, effects);
 }
 
 // Events say what was. Where they can't be written (a full disk) the training goes on without, and

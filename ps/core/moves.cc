@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ps/core/ps_core.h"
+#include "shared/base/mutate.h"
 
 namespace downpour::ps {
 
@@ -43,6 +44,7 @@ void PsCore::on_freeze(const wire::Envelope& envelope, const wire::Freeze& freez
   for_each(freezing.parts, [&](PartitionId p) {
     partitions_.freeze(p);
     images.images.push_back(partitions_.export_image(p));
+    if (DP_MUTATE("move-drops-watermarks")) images.images.back().shards.clear();
   });
   effects.exports.push_back(std::move(images));
   freezing_.push_back(std::move(freezing));

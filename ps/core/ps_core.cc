@@ -126,7 +126,8 @@ void PsCore::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt, 
     if (partitions_.owns(p) && partitions_.since(p) == adopt.since) erase(loading.wanted, p);
   });
   if (none(loading.wanted)) return answer("");
-  if (adopt.since <= view_.id || adopt.since.term < term_) {
+  if ((adopt.since <= view_.id && !DP_MUTATE("restored-under-the-old-since")) ||
+      adopt.since.term < term_) {
     return answer(str("superseded: view ", view_.id, " of term ", term_, " is known here"));
   }
   if (loading_.size() >= config_.limits.loads_max) return answer("too many loads at once");
@@ -163,7 +164,7 @@ void PsCore::on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImag
     taken = take_images(loading, *images);
     if (!taken) release(loading.wanted);
   }
-  if (!DP_MUTATE("handles-survive-a-load")) handles_.clear();
+  if (!DP_MUTATE("handles-survive-a-move")) handles_.clear();
   staging_.clear();
   send(kChiefPeer, loading.request,
        wire::Adopted{.since = loading.since,
@@ -203,7 +204,8 @@ Result<void> PsCore::take_images(const Loading& loading,
 }
 
 void PsCore::on_view(const wire::Envelope& envelope, const wire::View& view, Effects& effects) {
-  if (view.id <= view_.id || view.id.term < term_) return;  // repeated or late
+  const bool obeyed = DP_MUTATE("old-chief-obeyed") && view.id.term < term_;
+  if ((view.id <= view_.id || view.id.term < term_) && !obeyed) return;  // repeated or late
   if (view.partitions.size() != partitions_.count()) {
     return reject(kChiefPeer, envelope.request,
                   {ErrorCode::kMalformed, str("view ", view.id, " has ", view.partitions.size(),
@@ -233,7 +235,7 @@ void PsCore::release(const Bits& parts) {
   Bits held = parts;
   for (size_t w = 0; w < held.size(); ++w) held[w] &= partitions_.owned()[w];
   partitions_.drop(held);
-  handles_.clear();
+  if (!DP_MUTATE("handles-survive-a-move")) handles_.clear();
   staging_.clear();
 }
 

@@ -220,7 +220,7 @@ void PsCore::admit(ViewId worker_view, const wire::Push& push) {
     return;
   }
   if (worker_view >= partitions_.since_max() && push.batch.epoch >= partitions_.sealed_max() &&
-      within(a.covered, partitions_.serving())) {
+      within(a.covered, partitions_.serving()) && !DP_MUTATE("dedupe-by-sender")) {
     const ShardRow* row = partitions_.watermarks().find(push.batch.shard_id());
     if (row != nullptr) {
       const uint32_t* const watermarks = row->watermarks.data();
@@ -256,7 +256,12 @@ void PsCore::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
     const uint32_t watermark =
         sealed ? wire::kShardEnded : partitions_.watermarks().watermark(push.batch.shard_id(), p);
     const bool ended = watermark == wire::kShardEnded;
-    if (watermark == push.batch.batch || (DP_MUTATE("no-watermark-check") && !ended && !push.end) ||
+    const bool first_from_sender =
+        DP_MUTATE("dedupe-by-sender") && !ended && !push.end &&
+        mutant_sees_first({raw(config_.incarnation), raw(push.worker), raw(p), push.batch.epoch,
+                           push.batch.shard, push.batch.batch});
+    if (watermark == push.batch.batch || (first_from_sender && watermark > push.batch.batch) ||
+        (DP_MUTATE("no-watermark-check") && !ended && !push.end) ||
         (DP_MUTATE("watermark-jumps-over-a-gap") && watermark < push.batch.batch && !push.end) ||
         (DP_MUTATE("watermarks-dropped-when-the-shard-is-done") && ended && push.batch.batch == 0 &&
          !push.end)) {

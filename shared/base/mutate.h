@@ -3,15 +3,26 @@
 // one; otherwise every point is `false` and nothing of it is left. tools/mutants has the list.
 #pragma once
 
+#include <cstdint>
+#include <initializer_list>
+
 #ifdef DP_MUTANT
 #include <cstdlib>
+#include <set>
 #include <string_view>
+#include <vector>
 
 namespace downpour {
 
 inline bool mutant_chosen(std::string_view name) {
   const char* chosen = std::getenv("DP_MUTANT_NAME");
   return chosen != nullptr && name == chosen;
+}
+
+/// What a mutant remembers that the code does not: true the first time that it is told of `what`.
+inline bool mutant_sees_first(std::vector<uint64_t> what) {
+  static std::set<std::vector<uint64_t>> seen;  // NOLINT: in builds of mutants only
+  return seen.insert(std::move(what)).second;
 }
 
 }  // namespace downpour
@@ -24,4 +35,8 @@ inline bool mutant_chosen(std::string_view name) {
   }())
 #else
 #define DP_MUTATE(name) false
+
+namespace downpour {
+inline bool mutant_sees_first(std::initializer_list<uint64_t>) { return false; }
+}  // namespace downpour
 #endif

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "shared/base/check.h"
+#include "shared/base/mutate.h"
 #include "shared/base/units.h"
 #include "shared/checkpoint/image_layout.h"
 #include "shared/checkpoint/schema_codec.h"
@@ -117,6 +118,7 @@ Result<void> ImageFileWriter::add(const PartitionImage& image) {
 }
 
 Result<std::vector<wire::ImageRef>> ImageFileWriter::finish() {
+  if (DP_MUTATE("rename-before-fsync")) return finish_volatile();
   DP_TRY_VOID(flush());
   DP_TRY_VOID(file_->commit());
   return std::move(refs_);
