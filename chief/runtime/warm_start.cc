@@ -13,22 +13,6 @@ namespace {
 
 constexpr const char* kFileName = "warm-start.ckpt";
 
-std::string_view name_of(OptimizerType type) {
-  switch (type) {
-    case OptimizerType::kSgd:
-      return "sgd";
-    case OptimizerType::kMomentum:
-      return "momentum";
-    case OptimizerType::kAdagrad:
-      return "adagrad";
-    case OptimizerType::kAdam:
-      return "adam";
-    case OptimizerType::kFtrl:
-      return "ftrl";
-  }
-  return "?";
-}
-
 std::string shape_text(const TableSpec& table, const VariableSpec& variable) {
   if (table.kind == TableKind::kEmbedding) return str("rows of ", variable.dim);
   std::string text;

@@ -38,12 +38,6 @@ inline constexpr std::array kTransformNames{
     EnumName<TransformOp>{"standardize", TransformOp::kStandardize}};
 inline constexpr std::array kBadRecordsNames{EnumName<BadRecords>{"fail", BadRecords::kFail},
                                              EnumName<BadRecords>{"skip", BadRecords::kSkip}};
-inline constexpr std::array kOptimizerNames{
-    EnumName<OptimizerType>{"sgd", OptimizerType::kSgd},
-    EnumName<OptimizerType>{"momentum", OptimizerType::kMomentum},
-    EnumName<OptimizerType>{"adagrad", OptimizerType::kAdagrad},
-    EnumName<OptimizerType>{"adam", OptimizerType::kAdam},
-    EnumName<OptimizerType>{"ftrl", OptimizerType::kFtrl}};
 inline constexpr std::array kInitNames{EnumName<InitType>{"zero", InitType::kZero},
                                        EnumName<InitType>{"uniform", InitType::kUniform},
                                        EnumName<InitType>{"normal", InitType::kNormal}};

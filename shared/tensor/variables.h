@@ -1,9 +1,12 @@
-// What a model's variables are: tables of rows, their members, initializers and optimizers. Plain data that
-// the ps, the worker and a checkpoint agree upon.
+// What a model's variables are: tables of rows, their members, initializers and optimizers. Plain
+// data that the ps, the worker and a checkpoint agree upon.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "shared/base/ids.h"
@@ -11,6 +14,20 @@
 namespace downpour {
 
 enum class OptimizerType : uint8_t { kSgd, kMomentum, kAdagrad, kAdam, kFtrl };
+
+/// As job files and people write them.
+inline constexpr std::array<std::pair<std::string_view, OptimizerType>, 5> kOptimizerNames{
+    {{"sgd", OptimizerType::kSgd},
+     {"momentum", OptimizerType::kMomentum},
+     {"adagrad", OptimizerType::kAdagrad},
+     {"adam", OptimizerType::kAdam},
+     {"ftrl", OptimizerType::kFtrl}}};
+constexpr std::string_view name_of(OptimizerType type) {
+  for (const auto& [name, named] : kOptimizerNames) {
+    if (named == type) return name;
+  }
+  return "?";
+}
 
 /// An optimizer with all its settings; those of other types are ignored.
 struct OptimizerSpec {
@@ -57,12 +74,13 @@ struct VariableSpec {
 
 enum class TableKind : uint8_t { kEmbedding, kDense };
 
-/// Floats in a block of a dense variable: block i holds elements [i * kDenseBlockFloats, ...), the last one fewer.
+/// Floats in a block of a dense variable: block i holds elements [i * kDenseBlockFloats, ...), the
+/// last one fewer.
 constexpr uint32_t kDenseBlockFloats = 4096;
 
-/// Rows found by one look-up. An embedding table maps a uint64 key to one row of each member (members that are
-/// always used with the same keys share one index: a wide weight beside an embedding). A dense table has one
-/// member; its keys are block indices 0 .. block_count() - 1.
+/// Rows found by one look-up. An embedding table maps a uint64 key to one row of each member
+/// (members that are always used with the same keys share one index: a wide weight beside an
+/// embedding). A dense table has one member; its keys are block indices 0 .. block_count() - 1.
 struct TableSpec {
   std::string name;
   TableKind kind = TableKind::kEmbedding;

@@ -67,22 +67,6 @@ std::string printable(const std::string& name) {
   return text;
 }
 
-const char* optimizer_name(OptimizerType type) {
-  switch (type) {
-    case OptimizerType::kSgd:
-      return "sgd";
-    case OptimizerType::kMomentum:
-      return "momentum";
-    case OptimizerType::kAdagrad:
-      return "adagrad";
-    case OptimizerType::kAdam:
-      return "adam";
-    case OptimizerType::kFtrl:
-      return "ftrl";
-  }
-  return "?";
-}
-
 std::string shape_text(const VariableSummary& variable) {
   if (variable.kind == TableKind::kEmbedding) return str("key x ", variable.spec.dim);
   std::string text;
@@ -120,8 +104,8 @@ std::string variables_text(const Summary& summary) {
   std::string warnings;
   for (const VariableSummary& v : summary.variables) {
     const bool embedding = v.kind == TableKind::kEmbedding;
-    rows.push_back({printable(v.spec.name), optimizer_name(v.spec.optimizer.type), shape_text(v),
-                    embedding ? grouped(v.rows) : "-", human_bytes(v.weight_bytes),
+    rows.push_back({printable(v.spec.name), std::string(name_of(v.spec.optimizer.type)),
+                    shape_text(v), embedding ? grouped(v.rows) : "-", human_bytes(v.weight_bytes),
                     human_bytes(v.slot_bytes), number(v.l2_norm), number(v.min), number(v.max),
                     percent(v.zeros, v.elements)});
     if (v.non_finite > 0) {
@@ -169,7 +153,7 @@ Json variable_json(const VariableSummary& v) {
   Json json = {{"name", v.spec.name},
                {"table", v.table},
                {"kind", v.kind == TableKind::kEmbedding ? "embedding" : "dense"},
-               {"optimizer", optimizer_name(v.spec.optimizer.type)},
+               {"optimizer", name_of(v.spec.optimizer.type)},
                {"learning_rate", v.spec.optimizer.learning_rate}};
   if (v.kind == TableKind::kEmbedding) {
     json["dim"] = v.spec.dim;

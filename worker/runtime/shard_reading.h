@@ -1,4 +1,5 @@
-// Shard reading: one shard from its file to prepared batches, item by item, on whatever thread calls.
+// Shard reading: one shard from its file to prepared batches, item by item, on whatever thread
+// calls.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace downpour::worker {
 
 struct ReaderOptions {
   std::shared_ptr<const data::ReadPlan> train;
-  std::shared_ptr<const data::ReadPlan> eval;  // the same as `train` with a holdout
+  std::shared_ptr<const data::ReadPlan> eval;     // the same as `train` with a holdout
   std::shared_ptr<const data::ReadPlan> predict;  // as `eval`, but targets may be missing
   std::vector<plan::ShardRange> train_ranges;
   std::vector<plan::ShardRange> eval_ranges;
@@ -25,12 +26,8 @@ struct ReaderOptions {
   uint32_t batches_max = 4;  // ready and not yet taken
 };
 
-/// A shard to be read from a batch on, as WorkerEffects::Read says.
-struct ReadTask {
-  wire::Lease lease;
-  uint32_t first_batch = 0;
-  uint64_t reading = 0;
-};
+/// A shard to be read from a batch on.
+using ReadTask = WorkerEffects::Read;
 
 /// One of batch, end, error is set. In the order of the shard.
 struct ReadItem {
@@ -43,17 +40,20 @@ struct ReadItem {
 class ShardReading {
  public:
   /// `options` is borrowed. The file is opened by the first next().
-  ShardReading(const ReaderOptions& options, const ReadTask& task) : options_(options), task_(task) {}
+  ShardReading(const ReaderOptions& options, const ReadTask& task)
+      : options_(options), task_(task) {}
 
-  /// Reads into `fresh`, whose memory is used again, and plans for `placements` where there are some. After an end
-  /// or an error nothing follows.
+  /// Reads into `fresh`, whose memory is used again, and plans for `placements` where there are
+  /// some. After an end or an error nothing follows.
   ReadItem next(PreparedBatchPtr fresh, std::shared_ptr<const Placements> placements);
   /// Bytes of the file that next() has got through so far.
   uint64_t bytes() const { return offset_; }
 
  private:
   Result<void> open();
-  ReadItem failed(Error error) const { return {.reading = task_.reading, .error = std::move(error)}; }
+  ReadItem failed(Error error) const {
+    return {.reading = task_.reading, .error = std::move(error)};
+  }
   ReadItem end() const;
 
   const ReaderOptions& options_;

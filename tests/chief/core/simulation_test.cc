@@ -16,7 +16,7 @@ TEST_CASE("without faults the account balances and nothing is repeated", "[chief
 }
 
 TEST_CASE("the account balances whatever dies, is lost, repeated or late", "[chief][core][sim]") {
-  constexpr uint64_t kSeeds = testing::seeds(500);
+  constexpr uint64_t kSeeds = 500;
   uint64_t expiries = 0, repeats = 0, revoked = 0, lacking = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     INFO("seed " << seed);
