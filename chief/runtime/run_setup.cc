@@ -76,6 +76,7 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   out.job_text = job_to_toml(job);
   DP_TRY(const auto graph, model::Graph::build(job));
   out.tables = graph->tables();
+  DP_TRY_VOID(data::check_filter(job.data));
   // eval and predict read one source, as if it were the evaluation's.
   if (mode == wire::Purpose::kTrain || job.eval.source.paths.empty()) {
     DP_TRY(out.train_files, data::list_files(job.data.source, job.base_dir));

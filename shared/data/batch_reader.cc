@@ -123,6 +123,10 @@ Result<void> BatchReader::fill(Batch& batch) {
       fault = {.reason = "is longer than 16 MiB", .hint = "is this the format that the job says?"};
       DP_TRY_VOID(skip_or_fail(fault, offset, batch));
     } else if (!parser_->parse(begin, begin + record.size, offset, columns, fault)) {
+      if (fault.reason == nullptr) {
+        ++counts.filtered;
+        continue;
+      }
       DP_TRY_VOID(skip_or_fail(fault, offset, batch));
     } else if (too_many_keys(scratch_->keys)) [[unlikely]] {
       fault = {.reason = "brings its batch over 67 million keys",

@@ -87,6 +87,11 @@ class CsvParser final : public RecordParser {
       parser->key_shapes_.push_back({.bag = field.is_bag(), .values = field.is_number()});
       parser->keys_.push_back({cell, uint32_t(at), std::move(field)});
     }
+    DP_TRY(parser->filter_, RecordFilter::make(plan.data));
+    for (size_t i = 0; parser->filter_ != nullptr && i < parser->filter_->inputs().size(); ++i) {
+      DP_TRY(const uint32_t cell, cell_of(parser->filter_->inputs()[i], names, where));
+      parser->filter_cells_.push_back(cell);
+    }
     return std::unique_ptr<RecordParser>(std::move(parser));
   }
 
@@ -105,6 +110,7 @@ class CsvParser final : public RecordParser {
                                        : "has more columns than were declared",
                  begin, end, fault);
     }
+    if (filter_ != nullptr && !passes(fault)) return false;
     for (const Wanted<FloatField>& wanted : floats_) {
       if (!wanted.field.convert(cell(wanted.cell), place_of(wanted, columns), fault)) return false;
     }
@@ -152,6 +158,13 @@ class CsvParser final : public RecordParser {
     return trim_ ? trimmed(cells_[index]) : cells_[index];
   }
 
+  bool passes(Fault& fault) {
+    for (size_t i = 0; i < filter_cells_.size(); ++i) {
+      if (!filter_->set_text(i, cell(filter_cells_[i]), fault)) return false;
+    }
+    return filter_->passes(fault);
+  }
+
   bool read_keys(const Wanted<KeyField>& wanted, Columns& columns, Fault& fault) {
     KeyBuffer& buffer = (*columns.keys)[wanted.column];
     const std::string_view text = cell(wanted.cell);
@@ -180,6 +193,7 @@ class CsvParser final : public RecordParser {
   std::vector<Wanted<FloatField>> floats_;
   std::vector<Wanted<FloatField>> absent_;  // targets whose column the file does not have
   std::vector<Wanted<KeyField>> keys_;
+  std::vector<uint32_t> filter_cells_;  // of the filter's inputs
 };
 
 }  // namespace

@@ -173,6 +173,7 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
   for (const std::string& text : data.columns) hash.add("column", text);
   for (const std::string& text : data.missing) hash.add("missing", text);
   hash_fields(hash, data.fields);
+  if (!data.filter.empty()) hash.add("filter", data.filter);
   // Not bad_records: a run that met a bad record goes on with "skip", and no batch behind the
   // record was applied. What is not read can't be bad, so the layout decides then.
   for (const FloatInput& input : plan.layout.floats)
@@ -182,6 +183,15 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
   for (const TargetRule& rule : plan.targets)
     hash.add("target", rule.field).add("kind", uint64_t(rule.kind)).add("classes", rule.classes);
   return hash.value();
+}
+
+Result<void> check_filter(const DataSpec& data) {
+  DP_TRY(const std::unique_ptr<RecordFilter> filter, RecordFilter::make(data));
+  if (filter != nullptr && data.format == DataFormat::kMnist) {
+    return Error{ErrorCode::kConfig, "images can't be filtered", "data.filter",
+                 "remove it, or write the data set as CSV"};
+  }
+  return {};
 }
 
 Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Part part,

@@ -62,6 +62,9 @@ std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout
 /// columns.
 std::shared_ptr<const ReadPlan> for_prediction(const ReadPlan& plan);
 
+/// Whether data.filter is a condition on the fields that there are. Error: kConfig with its column.
+Result<void> check_filter(const DataSpec& data);
+
 /// The hash of all that decides which records a batch id names: files, seed, data and fields,
 /// layout, batch size, holdout, the shards' ranges, and the version of this reader.
 uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& shards);

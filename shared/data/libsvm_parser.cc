@@ -21,20 +21,12 @@ class LibsvmParser final : public RecordParser {
       DP_TRY(FieldSpec spec, numbered_field(plan, input.field));
       DP_TRY(FloatField field,
              FloatField::make(plan.data, spec, find_target(plan, input.field), input.width));
-      const std::string& column = spec.column.empty() ? spec.name : spec.column;
-      if (column == "label") {
+      DP_TRY(const std::optional<uint64_t> number, number_of(spec));
+      if (!number) {
         parser->labels_.push_back({0, i, std::move(field)});
-        continue;
+      } else {
+        parser->numbered_.push_back({*number, i, std::move(field)});
       }
-      uint64_t number = 0;
-      const char* const end = parse_uint(column.c_str(), number);
-      if (end == nullptr || *end != '\0') {
-        return Error{ErrorCode::kConfig,
-                     str("field ", spec.name, ": libsvm has no column \"", column, "\""),
-                     str("data.fields.", spec.name),
-                     "it has `label`, `features`, and single features by their number"};
-      }
-      parser->numbered_.push_back({number, i, std::move(field)});
     }
     for (const BagInput& input : plan.layout.bags) {
       DP_TRY(const FieldSpec spec, resolve_field(plan, input.field));
@@ -55,6 +47,13 @@ class LibsvmParser final : public RecordParser {
       }
       parser->key_of_bag_.push_back(uint32_t(at));
     }
+    DP_TRY(parser->filter_, RecordFilter::make(plan.data));
+    for (size_t i = 0; parser->filter_ != nullptr && i < parser->filter_->inputs().size(); ++i) {
+      const FieldSpec& spec = parser->filter_->inputs()[i];
+      DP_TRY(const std::optional<uint64_t> number, number_of(spec));
+      parser->filter_numbers_.push_back(number);
+      parser->filters_features_ |= number.has_value();
+    }
     parser->plain_ = parser->features_.size() == 1 && parser->numbered_.empty() &&
                      !parser->features_[0].is_hashed();
     return std::unique_ptr<RecordParser>(std::move(parser));
@@ -68,12 +67,14 @@ class LibsvmParser final : public RecordParser {
     const char* const label_begin = p;
     p = parse_float(p, label);
     if (labels_optional_ && p != nullptr && *p == ':') {  // the line begins with a feature
+      if (filter_ != nullptr && !passes({}, label_begin, end, fault)) return false;
       return read_missing(labels_, columns, fault) &&
              read_features(label_begin, end, columns, fault);
     }
     if (p == nullptr || uint8_t(*p) > ' ')
       return bad("does not begin with a label (a finite number)", begin, end, fault);
     const std::string_view label_text(label_begin, size_t(p - label_begin));
+    if (filter_ != nullptr && !passes(label_text, p, end, fault)) return false;
     for (const Wanted& wanted : labels_) {
       float* const to = &(*columns.floats)[wanted.column].values[columns.record];
       if (wanted.field.needs_text() ? !wanted.field.convert(label_text, to, fault)
@@ -103,6 +104,47 @@ class LibsvmParser final : public RecordParser {
     const bool label = (spec.column.empty() ? spec.name : spec.column) == "label";
     if (!label && !spec.fallback) spec.fallback = "0";
     return spec;
+  }
+
+  /// The feature that a field is; none for the label.
+  static Result<std::optional<uint64_t>> number_of(const FieldSpec& spec) {
+    const std::string& column = spec.column.empty() ? spec.name : spec.column;
+    if (column == "label") return std::optional<uint64_t>();
+    uint64_t number = 0;
+    const char* const end = parse_uint(column.c_str(), number);
+    if (end == nullptr || *end != '\0') {
+      return Error{ErrorCode::kConfig,
+                   str("field ", spec.name, ": libsvm has no column \"", column, "\""),
+                   str("data.fields.", spec.name),
+                   "it has `label`, `features`, and single features by their number"};
+    }
+    return std::optional<uint64_t>(number);
+  }
+
+  /// Goes over the features [p, end) once more, for those that the filter names. What is malformed
+  /// among them is found by the parsing itself, if the record passes.
+  bool passes(std::string_view label, const char* p, const char* end, Fault& fault) {
+    for (size_t i = 0; i < filter_numbers_.size(); ++i) {
+      if (filter_numbers_[i]) {
+        filter_->set_number(i, 0);  // a feature that a line has not is 0
+      } else if (!filter_->set_text(i, label, fault)) {
+        return false;
+      }
+    }
+    while (filters_features_ && p < end && *p != '#') {
+      uint64_t number = 0;
+      float value = 1.0F;
+      const char* const behind = parse_uint(p, number);
+      if (behind == nullptr || *behind != ':' || parse_float(behind + 1, value) == nullptr) {
+        ++p;
+        continue;
+      }
+      for (size_t i = 0; i < filter_numbers_.size(); ++i) {
+        if (filter_numbers_[i] == number) filter_->set_number(i, value);
+      }
+      while (p < end && *p != ' ' && *p != '\t') ++p;
+    }
+    return filter_->passes(fault);
   }
 
   static bool read_missing(const std::vector<Wanted>& fields, Columns& columns, Fault& fault) {
@@ -220,6 +262,8 @@ class LibsvmParser final : public RecordParser {
   std::vector<KeyField> features_;
   bool labels_optional_ = false;
   bool plain_ = false;  // one bag, nothing hashed, no single features: the hot loop will do
+  std::vector<std::optional<uint64_t>> filter_numbers_;  // of the filter's inputs; none: the label
+  bool filters_features_ = false;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "shared/data/fields.h"
+#include "shared/data/filter.h"
 #include "shared/data/scratch.h"
 
 namespace downpour::data {
@@ -22,7 +23,8 @@ class RecordParser {
  public:
   virtual ~RecordParser() = default;
   /// [begin, end) is the record; *end is readable, a line break or '\r' for text. False: a bad
-  /// record, told in `fault`; keys that it left behind are the caller's to cut off.
+  /// record, told in `fault`; keys that it left behind are the caller's to cut off. Or one that the
+  /// job's filter drops: then fault.reason is null, and nothing was left behind.
   virtual bool parse(const char* begin, const char* end, uint64_t offset, Columns& columns,
                      Fault& fault) = 0;
 
@@ -36,10 +38,12 @@ class RecordParser {
     bool values = false;
   };
   const std::vector<KeyShape>& key_shapes() const { return key_shapes_; }
+  void set_filter(std::unique_ptr<RecordFilter> filter) { filter_ = std::move(filter); }
 
  protected:
   std::vector<uint32_t> key_of_bag_;
   std::vector<KeyShape> key_shapes_;
+  std::unique_ptr<RecordFilter> filter_;  // null: none
 };
 
 /// The field as the job or the format declares it. Error kConfig naming it, with what there is.

@@ -28,6 +28,7 @@ std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout
 std::shared_ptr<const ReadPlan> for_prediction(const ReadPlan& plan) {
   auto out = std::make_shared<ReadPlan>(plan);
   out->data.shuffle = "off";
+  out->data.filter.clear();
   out->drop_remainder = false;
   out->targets_optional = true;
   for (TargetRule& rule : out->targets) rule.kind = TargetKind::kAny;

@@ -58,6 +58,7 @@ struct DataSpec {
   bool trim = false;                 // blanks around a value are no part of it
   std::vector<std::string> missing;  // texts that mean "missing", besides the empty one
   std::vector<FieldSpec> fields;     // runs expanded
+  std::string filter;  // a condition on fields (shared/data/expression.h); empty: every record
   std::string shuffle = "shard";     // "shard" or "off"
   uint64_t shard_records = 0;        // 0: auto
   uint32_t prefetch = 0;             // batches read ahead a worker; 0: auto

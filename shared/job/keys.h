@@ -114,7 +114,8 @@ void visit_data(V& v, T& t) {
   v.automatic("parallelism", t.parallelism, 1024);
   v.enumeration("bad_records", t.bad_records, kBadRecordsNames, {});
   v.number("bad_records_max", t.bad_records_max, 0, 9e18);
-  v.unavailable({"record", "filter", "interleave", "sharding", "streams", "cache", "memory"});
+  v.text("filter", t.filter);
+  v.unavailable({"record", "interleave", "sharding", "streams", "cache", "memory"});
   v.fields("fields", t.fields);
 }
 

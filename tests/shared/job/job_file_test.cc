@@ -92,7 +92,6 @@ TEST_CASE("what the design knows and this version has not is said so, never acce
         "optimizer.clip = { norm = 1.0 }",
         "data.interleave = { cycle = 8 }",
         "data.cache = \"memory\"",
-        "data.filter = \"age > 3\"",
         "data.sharding = \"file\"",
         "data.shuffle = 10000",
         "data.record = \"example\"",
