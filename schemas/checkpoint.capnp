@@ -128,6 +128,18 @@ struct Manifest {
   createdUnixSeconds @13 :Int64;  # information only
 }
 
+# The body of a manifest of format 2: some image holds only what was touched since an earlier one.
+struct ChainedManifest {
+  manifest @0 :Manifest;    # its images are the newest of each partition, in this checkpoint's own folder
+  bases @1 :List(BaseImage);   # what those build on; by partition, the oldest, which holds all rows, first
+}
+
+struct BaseImage {
+  term @0 :UInt32;          # (term, n): the checkpoint in whose folder the image lies
+  n @1 :UInt32;
+  image @2 :ImageRef;
+}
+
 # ---- the file `run` ----
 
 struct Run {

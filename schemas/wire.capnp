@@ -60,10 +60,13 @@ struct ImageRef {
   offset @2 :UInt64;            # bytes from the start of the file
   bytes @3 :UInt64;
   checksum @4 :UInt64;          # XXH3-64 of the image
+  base @5 :UInt64;              # checksum of the image it builds on; 0: it holds all rows
+  term @6 :UInt32;              # (term, n): the checkpoint in whose folder it lies; 0: in the folder named beside
+  n @7 :UInt32;
 }
 struct Images {
-  files @0 :List(Text);         # paths relative to the checkpoint's folder
-  refs @1 :List(ImageRef);      # at most one a partition
+  files @0 :List(Text);         # names in the images' folders
+  refs @1 :List(ImageRef);      # of a partition: the whole image first, then what builds on it
 }
 
 struct Lease {
@@ -173,7 +176,7 @@ struct Adopt {
   sealedEpochs @2 :UInt32;
   partitions @3 :List(UInt32);  # each 0 to 65535
   folder @4 :Text;              # checkpoint folder; absent: start empty
-  images @5 :Images;            # no more than partitions
+  images @5 :Images;
 }
 
 struct Adopted {
@@ -181,6 +184,7 @@ struct Adopted {
   sinceN @1 :UInt32;
   ok @2 :Bool;                  # absent: it failed
   error @3 :Text;
+  code @4 :ErrorCode;           # of the error; absent: unavailable
 }
 
 struct Heartbeat {
@@ -258,6 +262,8 @@ struct Save {
   term @0 :UInt32;
   n @1 :UInt32;
   folder @2 :Text;              # required
+  baseTerm @3 :UInt32;          # published checkpoint that images may build on; 0: none
+  baseN @4 :UInt32;
 }
 struct Saved {
   term @0 :UInt32;

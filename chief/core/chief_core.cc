@@ -126,6 +126,7 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
   }
   if (member->left) return;  // a late message of one that said Goodbye
   member->heard_ns = now_ns_;
+  member->cut_off = false;
   if (member->silent) {
     member->silent = false;
     if (member->is_worker()) no_worker_ns_ = -1;

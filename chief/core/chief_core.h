@@ -38,6 +38,11 @@ class ChiefCore {
   void on_tick(int64_t now_ns, Effects& effects);
   /// The answer to PublishManifest.
   void on_published(int64_t now_ns, ViewId checkpoint, Result<void> result, Effects& effects);
+  /// The answer to FindOlder.
+  void on_older(int64_t now_ns, Result<ResumeState> older, Effects& effects);
+  /// A message could not be sent: this connection is broken. Whoever was there may come again
+  /// through another one.
+  void on_peer_gone(int64_t now_ns, PeerKey peer, Effects& effects);
   /// SIGINT (2) or SIGTERM (15): stop leasing, save, end with 128 + signal. The second time: end at
   /// once.
   void request_stop(int64_t now_ns, int signal, Effects& effects);
@@ -106,9 +111,7 @@ class ChiefCore {
     const Member* by = nullptr;
     ViewId since;
   };
-  static PsKey ps_key(const Member& member) {
-    return {member.incarnation(), member.hello.thread};
-  }
+  static PsKey ps_key(const Member& member) { return {member.incarnation(), member.hello.thread}; }
   std::vector<Member*> ps_cores();
   static wire::Owner owner_from(const Member& m) {
     return {m.hello.index, m.hello.thread, m.incarnation(), m.hello.endpoint};
@@ -124,6 +127,10 @@ class ChiefCore {
   void regain(Member& member);
   void restore();
   Member* heir_of(const wire::Owner& was);
+  void give_ranges(const std::vector<Member*>& cores);
+  // chief_core_damage.cc: a checkpoint that can not be read
+  void on_damage(const Member& member, const wire::Adopted& adopted);
+  void go_back_all(uint32_t sealed_epochs);
   void check_ps();
   void interrupt(const std::string& why);
   void go_on();
@@ -197,6 +204,8 @@ class ChiefCore {
   void want_save();
   void check_save();
   bool save_due() const;
+  ViewId base_for_save() const;
+  Result<void> chain(const std::vector<wire::ImageRef>& images);
   void begin_save();
   bool publishing() const { return saving_.state == Saving::State::kPublishing; }
   void on_saved(Member& member, wire::Saved&& saved);
@@ -283,9 +292,12 @@ class ChiefCore {
   Saving saving_;
   SaveSchedule schedule_;
   bool saved_since_stop_ = false;  // a checkpoint was published after the stop was asked for
-  ViewId published_checkpoint_;  // the newest that is published: what lost partitions come back from
+  ViewId
+      published_checkpoint_;  // the newest that is published: what lost partitions come back from
   std::string published_folder_;
-  std::vector<wire::ImageRef> published_images_;  // by partition; empty: none
+  std::vector<std::vector<wire::ImageRef>>
+      published_images_;         // by partition, as ResumeState has them; empty: none
+  std::optional<Error> damage_;  // of that checkpoint, while an older one is looked for
 
   int stop_signal_ = 0;
   int64_t stop_ns_ = 0;

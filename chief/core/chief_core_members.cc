@@ -27,7 +27,8 @@ void ChiefCore::on_hello(PeerKey peer, const wire::Hello& hello, RequestId reque
   }
   Result<Member*> admitted = admit(peer, hello);
   if (!admitted) return refuse(peer, admitted.error(), request);
-  if (*admitted == nullptr) return;  // it asks again, and is answered once the other has shown itself
+  if (*admitted == nullptr)
+    return;  // it asks again, and is answered once the other has shown itself
   Member& member = **admitted;
   welcome(member, request);
   for (const Outbox* outbox : {&outbox_, &saving_.outbox}) {
@@ -59,6 +60,7 @@ Result<Member*> ChiefCore::admit(PeerKey peer, wire::Hello hello) {
           members_.find(hello.role, hello.incarnation, hello.thread)) {  // again: the same answer
     if (known->peer != peer) members_.rebind(*known, peer);
     known->heard_ns = now_ns_;
+    known->cut_off = false;
     known->hello.claims = std::move(hello.claims);
     const bool was_away = known->silent || known->left;
     known->silent = known->left = false;
@@ -77,10 +79,21 @@ Result<Member*> ChiefCore::admit(PeerKey peer, wire::Hello hello) {
 }
 
 /// Another process asks for a member's index. A member that lives speaks within two heartbeats; one
-/// that does not has been started anew, or is stuck: the newer takes its place.
+/// that does not has been started anew, or is stuck: the newer takes its place. So it does at once
+/// where the member's connection is broken: a process that ends breaks it, and one that only lost
+/// it would be on another by now, or is refused when it comes. (Who was replaced in vain does no
+/// harm: its partitions are under another since.)
 ChiefCore::Clash ChiefCore::clash(Member& old, const wire::Hello& hello) {
-  if (old.left || now_ns_ - old.heard_ns > config_.lease_ns) return Clash::kReplaced;
+  if (old.left || old.cut_off || now_ns_ - old.heard_ns > config_.lease_ns) {
+    return Clash::kReplaced;
+  }
   if (old.contender != hello.incarnation) {
+    // Only sending shows whether the connection stands; this is what each would get anyway.
+    if (old.is_ps()) {
+      send(old, wire::Sealed{epochs_sealed_});
+    } else {
+      send(old, wire::Heartbeat{.incarnation = old.incarnation()});
+    }
     old.contender = hello.incarnation;
     old.contended_ns = now_ns_;
     return Clash::kWait;
@@ -126,8 +139,7 @@ Result<Member*> ChiefCore::admit_ps(PeerKey peer, wire::Hello hello) {
   Member& member =
       members_.add(Member{.hello = std::move(hello), .peer = peer, .heard_ns = now_ns_});
   if (placed && ownership_.whole()) {
-    notice(NoticeLevel::kInfo,
-           str(member.name(), " joins: partitions move to it"));
+    notice(NoticeLevel::kInfo, str(member.name(), " joins: partitions move to it"));
   }
   return &member;
 }
@@ -211,6 +223,12 @@ void ChiefCore::on_goodbye(Member& member, wire::Goodbye&& goodbye) {
   } else {
     lose(member, "it ended");
   }
+}
+
+void ChiefCore::on_peer_gone(int64_t now_ns, PeerKey peer, Effects& effects) {
+  if (finished()) return;
+  const Turn turn(*this, now_ns, effects);
+  if (Member* member = members_.find(peer)) member->cut_off = true;
 }
 
 void ChiefCore::on_process_ended(int64_t now_ns, const EndedProcess& ended, Effects& effects) {

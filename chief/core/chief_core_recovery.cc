@@ -45,14 +45,10 @@ void ChiefCore::place() {
     if (claims_ns_ < 0) claims_ns_ = now_ns_;
     if (now_ns_ - claims_ns_ < (all_came ? config_.claims_wait_ns : config_.ps_wait_ns)) return;
   }
-  auto images = order_images(std::move(published_images_), ownership_.partition_count());
-  if (!images) {
-    Error error = std::move(images).error();
-    error.where = published_folder_;
-    return fail(std::move(error));
+  if (auto valid = check_images(published_images_, ownership_.partition_count()); !valid) {
+    valid.error().where = published_folder_;
+    return fail(std::move(valid).error());
   }
-  published_images_ = std::move(*images);
-
   enter(Phase::kAdopting);
   claimed_ = claimed > 0;
   std::vector<PartitionId> unclaimed;
@@ -65,8 +61,13 @@ void ChiefCore::place() {
   }
   log(event("place").add("claimed", claimed).add("restored", unclaimed.size()));
   if (ownership_.ready()) return publish_view();
+  if (claimed_) return spread(unclaimed, cores, ownership_.next_since());
+  give_ranges(cores);
+}
+
+/// All partitions, to all cores alike.
+void ChiefCore::give_ranges(const std::vector<Member*>& cores) {
   const ViewId since = ownership_.next_since();
-  if (claimed_) return spread(unclaimed, cores, since);
   const auto ranges = even_ranges(ownership_.partition_count(), uint32_t(cores.size()));
   for (size_t core = 0; core < cores.size(); ++core) {
     if (!ranges[core].empty()) adopt(*cores[core], ranges[core], since);
@@ -97,7 +98,9 @@ void ChiefCore::adopt(Member& member, std::vector<PartitionId> partitions, ViewI
                     .folder = published_images_.empty() ? std::string() : published_folder_,
                     .images = {}};
   for (const PartitionId p : adopt.partitions) {
-    if (!published_images_.empty()) adopt.images.push_back(published_images_[raw(p)]);
+    if (published_images_.empty()) continue;
+    const auto& chain = published_images_[raw(p)];
+    adopt.images.insert(adopt.images.end(), chain.begin(), chain.end());
   }
   log(event("adopt")
           .add("who", member.name())
@@ -131,13 +134,7 @@ void ChiefCore::on_adopted(Member& member, const wire::Adopted& adopted) {
   if (!adopted.ok && move_ && move_->since == adopted.since) {
     return cancel_move(str(member.full_name(), ": ", adopted.error));
   }
-  if (!adopted.ok) {
-    return fail(Error{
-        ErrorCode::kBadData,
-        str(member.full_name(), " could not take up its partitions: ", adopted.error),
-        published_folder_,
-        published_folder_.empty() ? "" : "an older checkpoint may be whole; --fresh starts anew"});
-  }
+  if (!adopted.ok) return on_damage(member, adopted);
   ownership_.adopted(ps_key(member));
   outbox_.answered(member);
   if (ownership_.ready()) publish_view();

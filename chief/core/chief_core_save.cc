@@ -1,5 +1,7 @@
 // ChiefCore: checkpoints. They are written beside whatever the job is doing; only the end of the
 // job, a stop, and too many unsealed epochs wait for one (Phase::kSaving).
+#include <algorithm>
+
 #include "chief/core/chief_core.h"
 #include "chief/core/placement.h"
 #include "shared/base/mutate.h"
@@ -36,16 +38,53 @@ void ChiefCore::begin_save() {
   DP_CHECK(!saving_.under_way());
   schedule_.begun(now_ns_, steps());
   saving_.begin(now_ns_, DP_MUTATE("manifest-number-forgets-the-term") ? 1 : config_.term,
-                config_.checkpoint_root, epochs_complete_, ownership_.view().owners.size());
+                config_.checkpoint_root, epochs_complete_, ownership_.view().owners.size(),
+                base_for_save());
   log(event("save")
           .add("term", saving_.id.term)
           .add("n", saving_.id.n)
+          .add("base_term", saving_.base.term)
+          .add("base_n", saving_.base.n)
           .add("epochs", saving_.sealed_epochs));
   for_each_owner([&](uint32_t, const Member& member) {
-    const wire::Save save{.checkpoint = saving_.id, .folder = saving_.folder};
+    const wire::Save save{.checkpoint = saving_.id, .folder = saving_.folder, .base = saving_.base};
     saving_.outbox.put(now_ns_, member, save);
     send(member, save, RequestId{++last_request_});
   });
+}
+
+/// The newest published checkpoint where the next one may hold only what was touched since: chains
+/// end after `full_every` images, and before they are too many to name.
+ViewId ChiefCore::base_for_save() const {
+  const CheckpointSpec& spec = config_.job.train.checkpoint;
+  if (!spec.incremental || published_images_.empty()) return {};
+  size_t longest = 0, images = published_images_.size();
+  for (const auto& chain : published_images_) {
+    longest = std::max(longest, chain.size());
+    images += chain.size();
+  }
+  const bool room = longest < spec.full_every && images <= config_.images_listed_max;
+  return room ? published_checkpoint_ : ViewId{};
+}
+
+/// What each image builds on must be the one that is published.
+Result<void> ChiefCore::chain(const std::vector<wire::ImageRef>& images) {
+  saving_.chains.resize(images.size());
+  for (size_t p = 0; p < images.size(); ++p) {
+    std::vector<wire::ImageRef>& chain = saving_.chains[p];
+    if (images[p].base != 0) {
+      const bool known = saving_.base != ViewId{} && saving_.base == published_checkpoint_ &&
+                         published_images_[p].back().checksum == images[p].base;
+      if (!known) {
+        return Error{ErrorCode::kMalformed,
+                     str("the image of partition ", p, " builds on one that is not published")};
+      }
+      chain = published_images_[p];
+    }
+    chain.push_back(images[p]);
+    chain.back().checkpoint = saving_.id;
+  }
+  return {};
 }
 
 void ChiefCore::on_saved(Member& member, wire::Saved&& saved) {
@@ -62,11 +101,12 @@ void ChiefCore::on_saved(Member& member, wire::Saved&& saved) {
 void ChiefCore::publish() {
   auto images = join_images(ownership_.view(), saving_.images);
   if (!images) return save_failed(images.error().what);
+  if (auto chained = chain(*images); !chained) return save_failed(chained.error().what);
   saving_.state = Saving::State::kPublishing;
-  saving_.joined = *images;
   PublishManifest manifest{.checkpoint = saving_.id,
                            .folder = saving_.folder,
                            .images = std::move(*images),
+                           .bases = {},
                            .sealed_epochs = saving_.sealed_epochs,
                            .rows = saving_.rows,
                            .epochs = epochs_,
@@ -75,6 +115,9 @@ void ChiefCore::publish() {
   std::erase_if(manifest.epochs, [&](const auto& e) { return e.epoch >= saving_.sealed_epochs; });
   std::erase_if(manifest.evaluations,
                 [&](const auto& e) { return e.epochs_trained > saving_.sealed_epochs; });
+  for (const auto& chain : saving_.chains) {
+    manifest.bases.insert(manifest.bases.end(), chain.begin(), chain.end() - 1);
+  }
   emit(std::move(manifest));
 }
 
@@ -86,7 +129,9 @@ void ChiefCore::on_published(int64_t now_ns, ViewId checkpoint, Result<void> res
   if (!result && !DP_MUTATE("publish-error-ignored")) return save_failed(result.error().what);
   published_checkpoint_ = saving_.id;
   published_folder_ = saving_.folder;
-  published_images_ = std::move(saving_.joined);
+  const bool builds = std::any_of(saving_.chains.begin(), saving_.chains.end(),
+                                  [](const auto& chain) { return chain.size() > 1; });
+  published_images_ = std::move(saving_.chains);
   epochs_sealed_ = saving_.sealed_epochs;
   const uint64_t bytes = saving_.bytes();
   saved_since_stop_ = stop_signal_ != 0;
@@ -95,8 +140,14 @@ void ChiefCore::on_published(int64_t now_ns, ViewId checkpoint, Result<void> res
           .add("n", checkpoint.n)
           .add("sealed_epochs", epochs_sealed_)
           .add("bytes", bytes)
+          .add("whole", !builds)
           .add("rows", saving_.rows));
-  emit(CheckpointDone{saving_.id, saving_.folder, epochs_sealed_, saving_.rows, bytes});
+  emit(CheckpointDone{.checkpoint = saving_.id,
+                      .base = builds ? saving_.base : ViewId{},
+                      .folder = saving_.folder,
+                      .sealed_epochs = epochs_sealed_,
+                      .rows = saving_.rows,
+                      .bytes = bytes});
   if (epochs_sealed_ > 0) {
     for_each_owner(
         [&](uint32_t, const Member& member) { send(member, wire::Sealed{epochs_sealed_}); });

@@ -52,7 +52,7 @@ struct Evaluation {
 struct ResumeState {
   ViewId checkpoint;
   std::string folder;  // absolute
-  std::vector<wire::ImageRef> images;
+  std::vector<std::vector<wire::ImageRef>> images;  // by partition: a whole one, then what builds on it
   uint32_t sealed_epochs = 0;
   std::vector<EpochAccount> epochs;  // of the runs before, for the summary
   std::vector<Evaluation> evaluations;
@@ -106,6 +106,8 @@ struct ChiefConfig {
       3;  // failed attempts at a shard in a row without progress; then the job fails
   uint32_t leases_per_worker_max = 64;  // a worker with so many gets no more
   uint32_t members_max = 4096;          // more are refused
+  // One chain of images longer, and the list of all of them would not fit a message: whole ones then.
+  uint32_t images_listed_max = 12'288;
   uint32_t unsealed_epochs_max = 8;     // more complete ones wait for a checkpoint
   uint32_t void_rounds_max = 100;       // completion rounds void in a row; then the job fails
   uint32_t predict_window = 64;  // shards that predictions may run ahead of the first missing one
@@ -124,11 +126,18 @@ struct PublishManifest {
   ViewId checkpoint;
   std::string folder;
   std::vector<wire::ImageRef> images;  // one a partition, ascending
+  std::vector<wire::ImageRef> bases;   // what these build on: by partition, the oldest first
   uint32_t sealed_epochs =
       0;  // epochs whose every shard has ended at every partition in these images
   uint64_t rows = 0;
   std::vector<EpochAccount> epochs;
   std::vector<Evaluation> evaluations;
+};
+
+/// An image of the checkpoint `below` is damaged: look for the newest whole one before it, then call
+/// on_older().
+struct FindOlder {
+  ViewId below;
 };
 
 /// A process of this machine that has ended, as whoever started it knows.
@@ -181,6 +190,7 @@ struct EvalDone {
 };
 struct CheckpointDone {
   ViewId checkpoint;
+  ViewId base;  // it builds on this one; {}: it is whole
   std::string folder;
   uint32_t sealed_epochs = 0;
   uint64_t rows = 0;
@@ -244,7 +254,7 @@ struct Finish {
   JobSummary summary;
 };
 
-using Effect = std::variant<Send, PublishManifest, AppendEvent, ProgressSnapshot, EpochDone,
+using Effect = std::variant<Send, PublishManifest, FindOlder, AppendEvent, ProgressSnapshot, EpochDone,
                             EvalDone, CheckpointDone, Notice, PredictionBatch, Finish>;
 /// In the order in which they are to be run.
 using Effects = std::vector<Effect>;

@@ -20,9 +20,10 @@ struct Member {
   wire::Heartbeat last;
   RequestId granted{};  // worker: the request that `grant` answered
   wire::LeaseGrant grant;
+  bool cut_off = false;  // its connection is broken, and it has not spoken through another since
   bool leave_refused = false;  // ps: and told so
-  bool leaving = false;       // ps: asked to hold nothing any more
-  Incarnation contender{};    // asks for this member's index, since then
+  bool leaving = false;        // ps: asked to hold nothing any more
+  Incarnation contender{};     // asks for this member's index, since then
   int64_t contended_ns = 0;
 
   bool is_worker() const { return hello.role == wire::Role::kWorker; }

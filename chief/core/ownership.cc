@@ -126,6 +126,32 @@ void Ownership::give(int64_t now_ns, const std::vector<PartitionId>& partitions,
   adoptions_.push_back({.core = core, .since = since, .begun_ns = now_ns});
 }
 
+void Ownership::forget_claims() {
+  DP_CHECK(!published());
+  parts_.assign(parts_.size(), {});
+  cores_.clear();
+  adoptions_.clear();
+}
+
+void Ownership::take_back() {
+  for (Part& part : parts_) {
+    const bool given = std::any_of(adoptions_.begin(), adoptions_.end(), [&](const Adoption& a) {
+      return a.core == part.heir && a.since == part.heir_since;
+    });
+    if (given) part.heir = kNobody;
+  }
+  adoptions_.clear();
+}
+
+std::vector<PartitionId> Ownership::held(PsKey key) const {
+  std::vector<PartitionId> held;
+  const uint32_t core = number_of(key);
+  for (uint32_t p = 0; core != kNobody && p < parts_.size(); ++p) {
+    if (parts_[p].owner == core) held.push_back(PartitionId(p));
+  }
+  return held;
+}
+
 bool Ownership::adopting(PsKey key, std::optional<ViewId> since) const {
   const uint32_t core = number_of(key);
   return std::any_of(adoptions_.begin(), adoptions_.end(), [&](const Adoption& a) {

@@ -60,6 +60,14 @@ class Ownership {
   /// By former owner, ascending by (index, thread).
   std::vector<Lost> lost() const;
 
+  /// Before the first view: all claims are void, and whatever was given goes to nobody.
+  void forget_claims();
+  /// Whatever was given, and is not published yet, goes to nobody: it stays its owner's, if that
+  /// one lives, else it is lost again.
+  void take_back();
+  /// Partitions that the core owns in the published view, be they on their way or not, ascending.
+  std::vector<PartitionId> held(PsKey key) const;
+
   /// A number for giving: never used before in any view, and above all that are published.
   ViewId next_since() { return {view_.id.term, ++last_n_}; }
   /// The partitions go to this core. One thing at a time: a core that adopts is given no more.
@@ -67,8 +75,8 @@ class Ownership {
             ViewId since);
   /// Whether the core was given something and does not hold it yet; with `since`, that very thing.
   /// What was given of these partitions is taken back: the next view says that their owners keep
-  /// them, as before, or since a number of its own where another core may hold them in vain: that one
-  /// can never claim to be newer then.
+  /// them, as before, or since a number of its own where another core may hold them in vain: that
+  /// one can never claim to be newer then.
   void keep(const std::vector<PartitionId>& partitions, std::optional<ViewId> since);
   /// Partitions that it owns in the published view and that are on nobody's way, ascending.
   std::vector<PartitionId> owned(PsKey key) const;

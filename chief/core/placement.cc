@@ -17,8 +17,8 @@ std::optional<MoveStep> next_move(const std::vector<CoreLoad>& loads) {
   if (!least) return std::nullopt;
   if (leaving) {
     // Not all to one: what stays even now need not be evened out afterwards.
-    const auto stay = uint32_t(std::count_if(loads.begin(), loads.end(),
-                                             [](const CoreLoad& l) { return !l.leaving; }));
+    const auto stay = uint32_t(
+        std::count_if(loads.begin(), loads.end(), [](const CoreLoad& l) { return !l.leaving; }));
     return MoveStep{*leaving, *least, (loads[*leaving].partitions + stay - 1) / stay};
   }
   const uint32_t apart = loads[*most].partitions - loads[*least].partitions;
@@ -36,21 +36,23 @@ std::vector<std::vector<PartitionId>> even_ranges(uint32_t partitions, uint32_t 
   return ranges;
 }
 
-Result<std::vector<wire::ImageRef>> order_images(std::vector<wire::ImageRef> images,
-                                                 uint32_t partitions) {
-  if (images.empty()) return images;
-  std::sort(images.begin(), images.end(),
-            [](const auto& a, const auto& b) { return a.partition < b.partition; });
-  for (uint32_t p = 0; p < std::max<size_t>(partitions, images.size()); ++p) {
-    if (p < partitions && p < images.size() && raw(images[p].partition) == p) continue;
-    const bool missing = p >= images.size() || raw(images[p].partition) > p;
-    return Error{ErrorCode::kBadData,
-                 missing && p < partitions
-                     ? str("the checkpoint has no image of partition ", p)
-                     : str("the checkpoint names partition ", images[p].partition,
-                           " twice or beyond the ", partitions, " of this job")};
+Result<void> check_images(const std::vector<std::vector<wire::ImageRef>>& images,
+                          uint32_t partitions) {
+  if (images.empty()) return {};
+  if (images.size() != partitions) {
+    return Error{ErrorCode::kBadData, str("the checkpoint has images of ", images.size(),
+                                          " partitions, this job has ", partitions)};
   }
-  return images;
+  for (uint32_t p = 0; p < partitions; ++p) {
+    for (size_t i = 0; i < std::max<size_t>(1, images[p].size()); ++i) {
+      const bool fits = i < images[p].size() && raw(images[p][i].partition) == p &&
+                        images[p][i].base == (i == 0 ? 0 : images[p][i - 1].checksum);
+      if (fits) continue;
+      return Error{ErrorCode::kBadData,
+                   str("the checkpoint has no chain of images of partition ", p)};
+    }
+  }
+  return {};
 }
 
 bool is_plain_name(const std::string& name) {

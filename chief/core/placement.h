@@ -28,10 +28,10 @@ std::optional<MoveStep> next_move(const std::vector<CoreLoad>& loads);
 /// partitions the last ones get none.
 std::vector<std::vector<PartitionId>> even_ranges(uint32_t partitions, uint32_t cores);
 
-/// A checkpoint's images by partition; none stay none. Error kBadData: they do not name each
-/// partition exactly once.
-Result<std::vector<wire::ImageRef>> order_images(std::vector<wire::ImageRef> images,
-                                                 uint32_t partitions);
+/// A checkpoint's images by partition: none at all, or of each a whole one and what builds on it.
+/// Error kBadData: they are not so.
+Result<void> check_images(const std::vector<std::vector<wire::ImageRef>>& images,
+                          uint32_t partitions);
 
 /// [A-Za-z0-9_][A-Za-z0-9_.-]{0,127}: what a peer may call a file.
 bool is_plain_name(const std::string& name);

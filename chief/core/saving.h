@@ -25,9 +25,10 @@ struct Saving {
 
   bool under_way() const { return state != State::kIdle; }
   /// The next checkpoint of this term begins.
-  void begin(int64_t now_ns, uint32_t term, const std::string& root, uint32_t sealed,
-             size_t owners) {
+  void begin(int64_t now_ns, uint32_t term, const std::string& root, uint32_t sealed, size_t owners,
+             ViewId builds_on) {
     state = State::kWriting;
+    base = builds_on;
     id = {term, id.n + 1};
     folder = str(root, "/", id.term, "-", id.n);
     begun_ns = now_ns;
@@ -39,7 +40,7 @@ struct Saving {
   void end() {
     state = State::kIdle;
     images.clear();
-    joined.clear();
+    chains.clear();
     outbox.clear();
   }
   uint64_t bytes() const {
@@ -54,9 +55,11 @@ struct Saving {
   ViewId id;
   std::string folder;
   int64_t begun_ns = 0;
+  ViewId base;                 // published; images may build on those in it. {}: all are whole
   uint32_t sealed_epochs = 0;  // complete when it began: every image holds them
   std::vector<std::vector<wire::ImageRef>> images;  // by owner
-  std::vector<wire::ImageRef> joined;  // kPublishing: all of them, by partition
+  std::vector<std::vector<wire::ImageRef>>
+      chains;  // kPublishing: by partition, with what they build on
   uint64_t rows = 0;
   Outbox outbox;  // Save requests not answered yet, apart from what else ps are asked
 };

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "chief/runtime/history.h"
+#include "chief/runtime/run_setup.h"
 #include "shared/base/mutate.h"
 #include "shared/base/version.h"
 #include "shared/checkpoint/manifest.h"
@@ -96,8 +97,12 @@ void ChiefNode::run(int64_t now_ns, Effects&& effects) {
   for (Effect& effect : effects) {
     std::visit(Overloaded{
                    [&](Send& send) {
-                     outbox_.send(transport::PeerId{raw(send.peer)}, std::move(send.message));
+                     const auto sent =
+                         outbox_.send(transport::PeerId{raw(send.peer)}, std::move(send.message));
+                     if (sent == transport::SendStatus::kGone)
+                       core_.on_peer_gone(now_ns, send.peer, more);
                    },
+                   [&](FindOlder& find) { core_.on_older(now_ns, find_older(find.below), more); },
                    [&](PublishManifest& manifest) {
                      core_.on_published(now_ns, manifest.checkpoint, publish(manifest), more);
                    },
@@ -171,6 +176,7 @@ Result<void> ChiefNode::publish(const PublishManifest& publish) {
   manifest.partitions = uint32_t(publish.images.size());
   manifest.tables = tables_;
   manifest.images = publish.images;
+  manifest.bases = publish.bases;
   manifest.completed_epochs = manifest.sealed_epochs = publish.sealed_epochs;
   manifest.epochs = to_records(publish.epochs, publish.evaluations);
   manifest.rows = publish.rows;
@@ -183,6 +189,17 @@ Result<void> ChiefNode::publish(const PublishManifest& publish) {
                           str("an old checkpoint could not be removed: ", removed.error().what)});
   }
   return {};
+}
+
+Result<ResumeState> ChiefNode::find_older(ViewId below) {
+  std::vector<std::string> skipped;
+  DP_TRY(const checkpoint::Manifest manifest,
+         checkpoint::load_latest(storage_, options_.run_dir, &skipped, 0, below));
+  if (manifest.run != run_) {
+    return Error{ErrorCode::kBadData, "an older checkpoint in this folder belongs to another run",
+                 options_.run_dir};
+  }
+  return resume_from(options_.run_dir, manifest);
 }
 
 }  // namespace downpour::chief

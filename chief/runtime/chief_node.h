@@ -54,6 +54,7 @@ class ChiefNode final : public transport::Node {
   void look_for_newer_chief(int64_t now_ns, Effects& effects);
   void record(int64_t now_ns, std::string line);
   Result<void> publish(const PublishManifest& publish);
+  Result<ResumeState> find_older(ViewId below);
 
   transport::Transport& transport_;
   transport::Outbox outbox_;

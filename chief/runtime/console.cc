@@ -270,7 +270,7 @@ void Console::show(const EvalDone& done) {
 
 void Console::show(const CheckpointDone& done) {
   if (options_.quiet || options_.format != LogFormat::kJson) return;
-  json(Json{{"event", "checkpoint"}, {"folder", done.folder}, {"rows", done.rows}, {"bytes", done.bytes}, {"sealed_epochs", done.sealed_epochs}}.dump());
+  json(Json{{"event", "checkpoint"}, {"folder", done.folder}, {"whole", done.base == ViewId{}}, {"rows", done.rows}, {"bytes", done.bytes}, {"sealed_epochs", done.sealed_epochs}}.dump());
 }
 
 void Console::show(const Notice& notice) {

@@ -48,17 +48,17 @@ Result<void> remove_run(const std::string& run_dir) {
   return {};
 }
 
-Result<ResumeState> resume_from(const std::string& run_dir, const checkpoint::Manifest& manifest) {
+}  // namespace
+
+ResumeState resume_from(const std::string& run_dir, const checkpoint::Manifest& manifest) {
   ResumeState resume;
   resume.checkpoint = manifest.id;
   resume.folder = checkpoint::checkpoint_folder(run_dir, manifest.id);
-  resume.images = manifest.images;
+  resume.images = checkpoint::chains_of(manifest);
   resume.sealed_epochs = manifest.sealed_epochs;
   from_records(manifest.epochs, resume.epochs, resume.evaluations);
   return resume;
 }
-
-}  // namespace
 
 Result<uint64_t> choose_shard_bytes(const Job& job, const std::vector<plan::FileInfo>& files) {
   uint64_t total = 0;
@@ -125,7 +125,13 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
   if (begun) {
     DP_TRY(const checkpoint::RunFile run, checkpoint::read_run(storage, run_dir));
     config.run = run.id;
-    auto manifest = checkpoint::load_latest(storage, run_dir, notes, kVerifyBytesMax);
+    std::vector<std::string> damaged;
+    auto manifest = checkpoint::load_latest(storage, run_dir, &damaged, kVerifyBytesMax);
+    if (!damaged.empty() && !plan.job.train.checkpoint.fall_back) {
+      return Error{ErrorCode::kBadData, str("the newest checkpoint is damaged: ", damaged.front()), run_dir,
+                   "train.checkpoint.fall_back = true goes on from an older one that is whole", ""};
+    }
+    if (notes != nullptr) notes->insert(notes->end(), damaged.begin(), damaged.end());
     if (manifest && manifest->run != run.id) {
       return Error{ErrorCode::kBadData, "the newest checkpoint in this folder belongs to another run", run_dir,
                    "put the folder back as it was, or begin anew with --fresh", ""};
@@ -146,7 +152,7 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
       }
     }
     if (manifest) {
-      DP_TRY(config.resume, resume_from(run_dir, *manifest));
+      config.resume = resume_from(run_dir, *manifest);
       if (!train) {  // a pass of its own: what training measured is not its result
         config.resume->epochs.clear();
         config.resume->evaluations.clear();
@@ -172,7 +178,7 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
                               .created_unix_s = run.created_unix_s},
                              plan.tables, plan.job.partitions, notes)
                  .context("warm start from ", warm.run));
-      DP_TRY(config.resume, resume_from(run_dir, start));
+      config.resume = resume_from(run_dir, start);
     }
     DP_TRY_VOID(checkpoint::write_run(storage, run_dir, run));
     config.run = run.id;

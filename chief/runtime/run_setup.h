@@ -45,6 +45,9 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode);
 Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupOptions& options,
                             std::vector<std::string>* notes = nullptr);
 
+/// Where a job goes on from that checkpoint of the run.
+ResumeState resume_from(const std::string& run_dir, const checkpoint::Manifest& manifest);
+
 /// A job as it stands in a run folder or in the manifest of one: for eval, predict and a resumed train.
 Result<Job> saved_job(Storage& storage, const std::string& run_dir);
 

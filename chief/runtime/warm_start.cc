@@ -110,9 +110,9 @@ Result<checkpoint::Manifest> make_warm_start(Storage& storage, const WarmStartSp
          checkpoint::ImageFileWriter::create(
              storage, checkpoint::checkpoint_folder(to.run_dir, kWarmStartCheckpoint), kFileName,
              tables));
-  for (const wire::ImageRef& ref : manifest.images) {
+  for (const std::vector<wire::ImageRef>& chain : checkpoint::chains_of(manifest)) {
     DP_TRY(checkpoint::PartitionImage image,
-           checkpoint::read_image(storage, source, ref, manifest.tables));
+           checkpoint::read_partition(storage, source, chain, manifest.tables));
     checkpoint::PartitionImage start{.partition = image.partition};
     start.tables = std::move(image.tables);
     if (!from.slots) {
@@ -123,6 +123,7 @@ Result<checkpoint::Manifest> make_warm_start(Storage& storage, const WarmStartSp
     DP_TRY_VOID(writer.add(start));
   }
   DP_TRY(manifest.images, writer.finish());
+  manifest.bases.clear();
   manifest.id = kWarmStartCheckpoint;
   manifest.run = to.run;
   manifest.plan_hash = to.plan_hash;

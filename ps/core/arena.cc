@@ -21,8 +21,8 @@ constexpr size_t kMapFromBytes = 64 * kKiB;
 // whole.
 constexpr size_t kHugeFromBytes = 16 * kMiB;
 // How far ahead of the rows in use pages are asked for: what several full pushes can fill, and a
-// share of what is there, since a table that has grown fast is likely to go on. A machine that finds
-// fresh memory slowly needs all of it: 16 MiB may take it 40 ms.
+// share of what is there, since a table that has grown fast is likely to go on. A machine that
+// finds fresh memory slowly needs all of it: 16 MiB may take it 40 ms.
 constexpr size_t kAheadBytesMin = 16 * kMiB;
 constexpr size_t kAheadBytesMax = 256 * kMiB;
 constexpr size_t kAheadShare = 5;

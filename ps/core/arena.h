@@ -33,7 +33,8 @@ class Arena final {
 
   /// Makes room for rows [0, rows). The contents of a new row are undefined.
   void ensure(uint64_t rows) {
-    if (rows > limit_rows_) [[unlikely]] ensure_slowly(rows);
+    if (rows > limit_rows_) [[unlikely]]
+      ensure_slowly(rows);
   }
   /// `prefault` is borrowed and may be null.
   void prefault_with(const Prefault* prefault) { prefault_ = prefault; }
@@ -50,9 +51,9 @@ class Arena final {
   size_t stride_;
   float* base_ = nullptr;
   uint64_t capacity_rows_ = 0;
-  uint64_t limit_rows_ = 0;        // from here on ensure() has something to do
-  size_t mapped_bytes_ = 0;        // 0: base_ is from the heap
-  size_t asked_bytes_ = 0;         // of mapped_bytes_: asked to be made present
+  uint64_t limit_rows_ = 0;  // from here on ensure() has something to do
+  size_t mapped_bytes_ = 0;  // 0: base_ is from the heap
+  size_t asked_bytes_ = 0;   // of mapped_bytes_: asked to be made present
   const Prefault* prefault_ = nullptr;
 };
 

@@ -35,10 +35,10 @@ struct PsLimits {
   uint32_t replies_max = 256;               // pulled values not yet sent; beyond: kOverloaded
   uint32_t epochs_open_max = 16;            // unsealed epochs with a part; beyond: rejected
   uint32_t shards_open_max = 65536;         // begun and not ended; beyond: rejected
-  uint32_t intervals_max = 65536;  // of ended shards, a partition and epoch; beyond: rejected
-  uint32_t outputs_max = 256;      // metrics of a batch; more are rejected
-  uint32_t loads_max = 64;         // adoptions under way; beyond: refused
-  uint32_t freezes_max = 64;       // moves under way; beyond: refused
+  uint32_t intervals_max = 65536;       // of ended shards, a partition and epoch; beyond: rejected
+  uint32_t outputs_max = 256;           // metrics of a batch; more are rejected
+  uint32_t loads_max = 64;              // adoptions under way; beyond: refused
+  uint32_t freezes_max = 64;            // moves under way; beyond: refused
   uint64_t save_bytes_max = 64 * kMiB;  // copied and not yet written; beyond: no further copy
   uint64_t save_copy_bytes = 256 * kKiB;  // copied at a time, rounded up to whole partitions
 };
@@ -54,7 +54,8 @@ struct PsConfig {
   int64_t heartbeat_ns = kSecond;
   int64_t chief_silence_ns_max = 0;  // the core exits with 180 beyond; 0: never
   PsLimits limits;
-  Prefault prefault;  // may be empty
+  bool incremental_saves = false;  // images may hold only what was touched since another
+  Prefault prefault;               // may be empty
 };
 
 struct Send {

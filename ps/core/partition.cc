@@ -25,6 +25,7 @@ Partitions::Partitions(const PsConfig& config)
     tables_.push_back(std::make_unique<Table>(TableId(uint32_t(i)), specs_[i], config.seed,
                                               config.partition_bits, &prefault_,
                                               raw(config.incarnation)));
+    if (config.incremental_saves) tables_.back()->track_touched();
   }
 }
 
@@ -119,28 +120,45 @@ void Partitions::thaw(PartitionId p, ViewId since) {
 
 checkpoint::PartitionImage Partitions::export_image(PartitionId p) const {
   checkpoint::PartitionImage image;
-  copy_to(p, image);
-  checkpoint::RowSorter().sort(image);
+  export_state(p, image);
+  for (const std::unique_ptr<Table>& table : tables_) {
+    checkpoint::TableImage rows = table->export_partition(p);
+    if (!rows.keys.empty()) image.tables.push_back(std::move(rows));
+  }
   return image;
 }
 
-void Partitions::copy_to(PartitionId p, checkpoint::PartitionImage& image) const {
+void Partitions::export_state(PartitionId p, checkpoint::PartitionImage& image) const {
   DP_CHECK(owns(p), p);
-  std::vector<checkpoint::TableImage> spare = std::exchange(image.tables, {});
   image = {.partition = p, .version = version(p), .sealed_epochs = sealed(p)};
   if (!DP_MUTATE("snapshot-without-watermarks")) watermarks_.export_to(p, sealed(p), image);
   if (DP_MUTATE("watermarks-newer-than-values") && !image.shards.empty())
     ++image.shards[0].watermark;
   if (DP_MUTATE("values-newer-than-watermarks") && !image.shards.empty())
     --image.shards[0].watermark;
+}
+
+uint64_t Partitions::snapshot(PartitionId p, uint64_t base, checkpoint::PartitionImage& image) {
+  std::vector<checkpoint::TableImage> spare = std::exchange(image.tables, {});
+  export_state(p, image);
+  uint64_t rows_in_all = 0;
+  bool all = true;
   for (const std::unique_ptr<Table>& table : tables_) {
     checkpoint::TableImage rows;
     const auto like = std::find_if(spare.begin(), spare.end(),
                                    [&](const auto& t) { return t.table == table->id(); });
     if (like != spare.end()) rows = std::move(*like);
-    table->copy_partition(p, rows);
+    const size_t stored = table->snapshot_partition(p, base != 0, rows);
+    all = all && rows.keys.size() == stored;
+    if (table->spec().kind == TableKind::kEmbedding) rows_in_all += stored;
     if (!rows.keys.empty()) image.tables.push_back(std::move(rows));
   }
+  image.base = all ? 0 : base;
+  return rows_in_all;
+}
+
+void Partitions::settle_snapshots(bool published) {
+  for (const std::unique_ptr<Table>& table : tables_) table->settle_snapshots(published);
 }
 
 uint64_t Partitions::rows() const {

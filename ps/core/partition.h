@@ -58,8 +58,13 @@ class Partitions {
   /// Forgets partitions and all they held.
   void drop(const Bits& parts);
   checkpoint::PartitionImage export_image(PartitionId p) const;
-  /// The same into an image whose memory is used again, with keys in no order.
-  void copy_to(PartitionId p, checkpoint::PartitionImage& image) const;
+  /// The same for a checkpoint, into an image whose memory is used again, with keys in no order.
+  /// `base`: 0, or the checksum of the partition's image in the newest published checkpoint: the
+  /// image then holds only what was touched since, and says so, unless that is all of it. Returns
+  /// how many embedding rows the partition has.
+  uint64_t snapshot(PartitionId p, uint64_t base, checkpoint::PartitionImage& image);
+  /// The snapshots since the last call belong to a checkpoint that is published, or never will be.
+  void settle_snapshots(bool published);
 
   size_t table_count() const { return tables_.size(); }
   const TableSpec& spec(TableId id) const { return specs_[raw(id)]; }
@@ -73,6 +78,8 @@ class Partitions {
 
  private:
   void refresh();
+  /// All of an image but its rows.
+  void export_state(PartitionId p, checkpoint::PartitionImage& image) const;
 
   uint32_t count_;
   std::vector<TableSpec> specs_;

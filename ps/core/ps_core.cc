@@ -23,6 +23,7 @@ PsCore::PsCore(PsConfig config)
       handles_(config_.limits),
       staging_(config_.limits),
       buffers_(config_.limits.replies_max),
+      bases_(partitions_.count()),
       staleness_(kStalenessBuckets) {
   DP_CHECK(config_.partition_bits >= 1 && config_.partition_bits <= 16, config_.partition_bits);
 }
@@ -103,18 +104,22 @@ void PsCore::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt, 
                   .sealed_epochs = adopt.sealed_epochs,
                   .parts = bits_for(partitions_.count()),
                   .wanted = {},
-                  .has_image = bits_for(partitions_.count())};
+                  .has_image = bits_for(partitions_.count()),
+                  .taken = bits_for(partitions_.count())};
   for (const PartitionId p : adopt.partitions) {
     if (raw(p) >= partitions_.count()) return answer(str("there is no partition ", p));
     insert(loading.parts, p);
   }
+  const wire::ImageRef* before = nullptr;
   for (const wire::ImageRef& image : adopt.images) {
     const PartitionId p = image.partition;
+    const bool follows = image.base != 0 && before != nullptr && before->partition == p;
     if (raw(p) >= partitions_.count() || !contains(loading.parts, p) ||
-        contains(loading.has_image, p)) {
+        (contains(loading.has_image, p) && !follows)) {
       return answer(str("the image of partition ", p, " is one too many"));
     }
     insert(loading.has_image, p);
+    before = &image;
   }
   for (Loading& other : loading_) {
     if (other.since != adopt.since || other.parts != loading.parts) continue;
@@ -151,48 +156,51 @@ void PsCore::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt, 
 }
 
 void PsCore::on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImage>> images,
-                       Effects& effects) {
+                       Effects& effects, bool more) {
   const auto found = std::find_if(loading_.begin(), loading_.end(),
                                   [&](const Loading& loading) { return loading.id == id; });
   if (stopped_ || found == loading_.end()) return;
-  const Loading loading = std::move(*found);
-  loading_.erase(found);
   Result<void> taken;
   if (!images) {
     taken = std::move(images).error();
   } else {
-    taken = take_images(loading, *images);
-    if (!taken) release(loading.wanted);
+    taken = take_images(*found, *images, more);
+    if (taken && more) return;
   }
+  const Loading loading = std::move(*found);
+  loading_.erase(found);
+  if (!taken) release(loading.wanted);  // what has come so far, too: all or nothing
   if (!DP_MUTATE("handles-survive-a-move")) handles_.clear();
   staging_.clear();
   send(kChiefPeer, loading.request,
        wire::Adopted{.since = loading.since,
                      .ok = taken.has_value(),
-                     .error = taken ? std::string() : taken.error().what},
+                     .error = taken ? std::string() : taken.error().what,
+                     .code = taken ? ErrorCode::kUnavailable : taken.error().code},
        {}, effects);
 }
 
-Result<void> PsCore::take_images(const Loading& loading,
-                                 const std::vector<checkpoint::PartitionImage>& images) {
+Result<void> PsCore::take_images(Loading& loading,
+                                 const std::vector<checkpoint::PartitionImage>& images, bool more) {
   if (none(loading.wanted)) {
     return Error{ErrorCode::kUnavailable, "superseded while the images were read"};
   }
-  Bits empty = loading.wanted;
   for (const checkpoint::PartitionImage& image : images) {
     const PartitionId p = image.partition;
     if (raw(p) >= partitions_.count() || !contains(loading.has_image, p)) {
       return Error{ErrorCode::kBadData, str("partition ", p, " was not asked for")};
     }
     if (!contains(loading.wanted, p)) continue;
-    if (!contains(empty, p)) {
+    if (contains(loading.taken, p)) {
       return Error{ErrorCode::kBadData, str("partition ", p, " came twice")};
     }
     DP_TRY_VOID(partitions_.adopt(image, loading.since, loading.sealed_epochs));
-    erase(empty, p);
+    insert(loading.taken, p);
   }
+  if (more) return {};
   std::optional<PartitionId> missing;
-  for_each(empty, [&](PartitionId p) {
+  for_each(loading.wanted, [&](PartitionId p) {
+    if (contains(loading.taken, p)) return;
     if (contains(loading.has_image, p)) {
       missing = p;
     } else {
@@ -235,6 +243,10 @@ void PsCore::release(const Bits& parts) {
   Bits held = parts;
   for (size_t w = 0; w < held.size(); ++w) held[w] &= partitions_.owned()[w];
   partitions_.drop(held);
+  for_each(held, [&](PartitionId p) {
+    bases_[raw(p)] = {};
+    if (unsettled_) erase(unsettled_->parts, p);
+  });
   if (!DP_MUTATE("handles-survive-a-move")) handles_.clear();
   staging_.clear();
 }

@@ -27,9 +27,10 @@ class PsCore {
 
   /// A message from a peer. Replies echo its request id and carry the run and the newest view.
   void on_message(int64_t now_ns, PeerKey from, const wire::Message& message, Effects& effects);
-  /// The images of Load effect `id`, or why they could not be read.
+  /// The images of Load effect `id`, or why they could not be read. They may come in several calls;
+  /// `more`: others follow.
   void on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImage>> images,
-                 Effects& effects);
+                 Effects& effects, bool more = false);
   /// While true the shell calls continue_save() between messages: a partition is copied at a time,
   /// so that nothing waits longer than that.
   bool saves() const;
@@ -62,18 +63,31 @@ class PsCore {
     ViewId since;
     uint32_t sealed_epochs = 0;
     Bits parts;   // asked for
-    Bits wanted;  // still to be taken: not given to others meanwhile
+    Bits wanted;  // not given to others meanwhile
     Bits has_image;
+    Bits taken;  // of those: what has come so far
   };
   /// The checkpoint under way. A new one, and any change of what is owned, takes its place.
   struct Saving {
     ViewId checkpoint;
+    ViewId base;
     std::string folder;
     RequestId request{};
     Bits parts;    // of the checkpoint
     Bits waiting;  // of these, not yet copied
     uint64_t rows = 0;
     uint64_t unwritten_bytes = 0;  // copied
+  };
+  /// An image in a checkpoint that is published. What was touched since is marked in the tables.
+  struct Base {
+    ViewId checkpoint;
+    uint64_t checksum = 0;
+  };
+  /// Copied for a checkpoint that may be published or not; the next Save tells.
+  struct Unsettled {
+    ViewId checkpoint;
+    Bits parts;                          // copied, and since then neither dropped nor restored
+    std::vector<wire::ImageRef> images;  // of all, once they are written
   };
   /// Partitions that stand still until a view says whose they are.
   struct Freezing {
@@ -108,12 +122,13 @@ class PsCore {
   void on_view(const wire::Envelope& envelope, const wire::View& view, Effects& effects);
   void on_save(const wire::Envelope& envelope, const wire::Save& save, Effects& effects);
   void answer_save(Result<std::vector<wire::ImageRef>> images, Effects& effects);
+  void settle_snapshots(ViewId published);
   void on_status(const wire::Envelope& envelope, const wire::StatusRequest& status,
                  Effects& effects);
   void on_stop(const wire::Envelope& envelope, const wire::Stop& stop, Effects& effects);
   void release(const Bits& parts);
-  Result<void> take_images(const Loading& loading,
-                           const std::vector<checkpoint::PartitionImage>& images);
+  Result<void> take_images(Loading& loading, const std::vector<checkpoint::PartitionImage>& images,
+                           bool more);
   void send(PeerKey to, RequestId request, wire::Body body, Bytes values, Effects& effects);
   void reject(PeerKey to, RequestId request, Error error, Effects& effects);
 
@@ -156,8 +171,10 @@ class PsCore {
   uint64_t next_load_id_ = 1;
   std::vector<Freezing> freezing_;
   std::optional<Saving> saving_;
+  std::vector<Base> bases_;  // by partition; none before its first published image
+  std::optional<Unsettled> unsettled_;
   std::vector<checkpoint::PartitionImage> spare_images_;  // memory for the next copies
-  std::optional<wire::Saved> saved_;  // the last one, for a repeated Save
+  std::optional<wire::Saved> saved_;                      // the last one, for a repeated Save
   std::string failure_;
   bool leaving_ = false;
   bool stopped_ = false;

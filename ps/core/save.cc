@@ -14,12 +14,30 @@ void PsCore::on_save(const wire::Envelope& envelope, const wire::Save& save, Eff
     return;
   }
   if (saving_ && save.checkpoint < saving_->checkpoint) return;  // late: given up long since
+  settle_snapshots(save.base);
+  unsettled_ = Unsettled{
+      .checkpoint = save.checkpoint, .parts = bits_for(partitions_.count()), .images = {}};
   saving_ = Saving{.checkpoint = save.checkpoint,
+                   .base = save.base,
                    .folder = save.folder,
                    .request = envelope.request,
                    .parts = partitions_.owned(),
                    .waiting = partitions_.owned()};
   if (none(saving_->parts)) answer_save(std::vector<wire::ImageRef>{}, effects);
+}
+
+/// What was copied for the checkpoint before this one: published, and later images may build on it;
+/// or given up, and what it held is still to be saved.
+void PsCore::settle_snapshots(ViewId published) {
+  if (!unsettled_) return;
+  const bool written = !unsettled_->images.empty();
+  const bool became = written && unsettled_->checkpoint == published;
+  partitions_.settle_snapshots(became);
+  for (const wire::ImageRef& image : unsettled_->images) {
+    const PartitionId p = image.partition;
+    if (became && contains(unsettled_->parts, p)) bases_[raw(p)] = {published, image.checksum};
+  }
+  unsettled_.reset();
 }
 
 bool PsCore::saves() const {
@@ -42,9 +60,12 @@ void PsCore::continue_save(Effects& effects) {
       store.image = std::move(spare_images_.back());
       spare_images_.pop_back();
     }
-    partitions_.copy_to(p, store.image);
+    const Base& base = bases_[raw(p)];
+    const bool may_build =
+        config_.incremental_saves && saving.base != ViewId{} && base.checkpoint == saving.base;
+    saving.rows += partitions_.snapshot(p, may_build ? base.checksum : 0, store.image);
+    insert(unsettled_->parts, p);
     store.last = none(saving.waiting);
-    saving.rows += checkpoint::embedding_rows(store.image, config_.tables);
     const uint64_t bytes = checkpoint::bulk_bytes(store.image);
     copied += bytes;
     saving.unwritten_bytes += bytes;
@@ -64,6 +85,7 @@ void PsCore::on_image_written(ViewId checkpoint, checkpoint::PartitionImage&& im
 void PsCore::on_stored(ViewId checkpoint, Result<std::vector<wire::ImageRef>> images,
                        Effects& effects) {
   if (stopped_ || !saving_ || saving_->checkpoint != checkpoint) return;
+  if (images) unsettled_->images = *images;
   answer_save(std::move(images), effects);
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "shared/base/check.h"
+#include "shared/base/mutate.h"
 #include "shared/optim/initializer.h"
 
 namespace downpour::ps {
@@ -136,6 +137,12 @@ Table::Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partitio
   }
 }
 
+void Table::track_touched() {
+  DP_CHECK(rows() == 0, spec_.name);
+  touched_ = std::make_unique<Touched>();
+  if (dense_ != nullptr) touched_->since_snapshot.ensure(dense_->block_count());
+}
+
 bool Table::keys_in(const void* keys, size_t n, const uint8_t* owned) const {
   // Where all partitions are owned no key needs its hash; that is a tenth of a pull.
   const bool owns_all = std::memchr(owned, 0, size_t{1} << partition_bits_) == nullptr;
@@ -221,6 +228,7 @@ void Table::apply_blocks(const void* keys, size_t n, const void* gradients,
     const uint32_t partition = raw(partition_of(index_.hash(key), partition_bits_));
     if (options.admitted == nullptr || options.admitted[partition] != 0) {
       dense_->apply(key, gradient, needs_step ? rates(options.steps[partition]) : 0.0F);
+      if (touched_ != nullptr) touched_->since_snapshot.mark(uint32_t(key));
     }
     gradient += dense_->floats(key) * sizeof(float);
   }
@@ -248,6 +256,9 @@ void Table::apply_rows(const void* keys, size_t n, const uint32_t* rows, const v
         prefetch_lines(member.arena.row(row), member.apply_lines);
       chunk[count++] = {.row = row, .gradient = uint32_t(i), .partition = partition};
     }
+    if (touched_ != nullptr) {
+      for (size_t i = 0; i < count; ++i) touched_->since_snapshot.prefetch(chunk[i].row);
+    }
     return count;
   };
   for (size_t begin = 0, chunk = 0; begin < n + kChunk; begin += kChunk, ++chunk) {
@@ -261,6 +272,9 @@ void Table::apply_rows(const void* keys, size_t n, const uint32_t* rows, const v
 
 void Table::update_members(std::span<const optim::RowUpdate> updates, size_t n,
                            const void* gradients, const ApplyOptions& options) {
+  if (touched_ != nullptr) {
+    for (const optim::RowUpdate& update : updates) touched_->since_snapshot.mark(update.row);
+  }
   const auto* gradient = static_cast<const uint8_t*>(gradients);
   for (Member& member : members_) {
     float rates[kChunk];
@@ -297,6 +311,7 @@ uint32_t Table::take_row() {
   }
   DP_CHECK(rows_end_ < kNoRow, spec_.name);
   for (Member& member : members_) member.arena.ensure(uint64_t(rows_end_) + 1);
+  if (touched_ != nullptr) touched_->since_snapshot.ensure(uint64_t(rows_end_) + 1);
   return rows_end_++;
 }
 
@@ -306,16 +321,41 @@ size_t Table::stored_floats(size_t member, uint64_t key) const {
 
 checkpoint::TableImage Table::export_partition(PartitionId partition) const {
   checkpoint::TableImage image;
-  copy_partition(partition, image);
+  copy_entries(entries_of(partition), image);
   checkpoint::RowSorter().sort(image);
   return image;
 }
 
-void Table::copy_partition(PartitionId partition, checkpoint::TableImage& image) const {
+size_t Table::snapshot_partition(PartitionId partition, bool touched_only,
+                                 checkpoint::TableImage& image) {
+  std::vector<RowIndex::Entry> entries = entries_of(partition);
+  const size_t rows = entries.size();
+  DP_CHECK(!touched_only || touched_ != nullptr, spec_.name);
+  if (touched_ != nullptr) {
+    touched_->in_snapshot.ensure(dense_ != nullptr ? dense_->block_count() : rows_end_);
+    const auto was_touched = [&](const RowIndex::Entry& entry) {
+      const bool touched = touched_->since_snapshot.take(entry.row);
+      if (touched && !DP_MUTATE("touched-set-cleared-at-write"))
+        touched_->in_snapshot.mark(entry.row);
+      return touched || !touched_only;
+    };
+    std::erase_if(entries, [&](const RowIndex::Entry& entry) { return !was_touched(entry); });
+  }
+  copy_entries(entries, image);
+  return rows;
+}
+
+void Table::settle_snapshots(bool published) {
+  if (touched_ == nullptr) return;
+  if (!published) touched_->since_snapshot.merge(touched_->in_snapshot);
+  touched_->in_snapshot.clear();
+}
+
+void Table::copy_entries(const std::vector<RowIndex::Entry>& entries,
+                         checkpoint::TableImage& image) const {
   constexpr size_t kRowsAhead = 16;
   image.table = id_;
   image.members.resize(spec_.members.size());
-  const std::vector<RowIndex::Entry> entries = entries_of(partition);
   image.keys.resize(entries.size());
   for (size_t i = 0; i < entries.size(); ++i) image.keys[i] = entries[i].key;
   if (dense_ != nullptr) {
@@ -424,6 +464,9 @@ TableMemory Table::memory() const {
   if (dense_ != nullptr)
     return {.index_bytes = dense_->table_bytes(), .row_bytes = dense_->bytes()};
   TableMemory memory{.index_bytes = index_.bytes() + free_rows_.capacity() * sizeof(uint32_t)};
+  if (touched_ != nullptr) {
+    memory.index_bytes += touched_->since_snapshot.bytes() + touched_->in_snapshot.bytes();
+  }
   for (const Member& member : members_) {
     memory.row_bytes += member.arena.touched_bytes(rows_end_);
   }

@@ -10,6 +10,7 @@
 #include "ps/core/arena.h"
 #include "ps/core/dense_blocks.h"
 #include "ps/core/row_index.h"
+#include "ps/core/row_marks.h"
 #include "shared/base/ids.h"
 #include "shared/base/result.h"
 #include "shared/checkpoint/image.h"
@@ -47,6 +48,10 @@ class Table final {
   Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partition_bits,
         const Prefault* prefault = nullptr, uint64_t index_salt = 0);
 
+  /// From now on it is known which rows were touched since they were copied, at a bit a row and a
+  /// store a push of one. Before any row is made.
+  void track_touched();
+
   TableId id() const { return id_; }
   const TableSpec& spec() const { return spec_; }
 
@@ -67,8 +72,14 @@ class Table final {
 
   /// The partition's rows, keys ascending.
   checkpoint::TableImage export_partition(PartitionId partition) const;
-  /// The same into an image whose memory is used again, with keys in no order: several times faster.
-  void copy_partition(PartitionId partition, checkpoint::TableImage& image) const;
+  /// The same for a checkpoint, into an image whose memory is used again, with keys in no order:
+  /// several times faster. All rows, or those touched since the newest published one
+  /// (track_touched()). Returns how many rows the partition has.
+  size_t snapshot_partition(PartitionId partition, bool touched_only,
+                            checkpoint::TableImage& image);
+  /// The snapshots since the last call belong to a checkpoint that is published now; or never will
+  /// be, and their rows are still to be saved.
+  void settle_snapshots(bool published);
   /// Replaces the partition's rows. On an error (an image that is not of this table or partition)
   /// nothing changes.
   Result<void> import_partition(PartitionId partition, const checkpoint::TableImage& image);
@@ -96,6 +107,8 @@ class Table final {
   void update_members(std::span<const optim::RowUpdate> updates, size_t n, const void* gradients,
                       const ApplyOptions& options);
   void apply_blocks(const void* keys, size_t n, const void* gradients, const ApplyOptions& options);
+  void copy_entries(const std::vector<RowIndex::Entry>& entries,
+                    checkpoint::TableImage& image) const;
   uint32_t add_row(uint64_t key, uint64_t hash);
   uint32_t take_row();
   std::vector<RowIndex::Entry> entries_of(PartitionId partition) const;
@@ -109,7 +122,13 @@ class Table final {
   RowIndex index_;
   std::vector<Member> members_;
   std::vector<uint32_t> free_rows_;
-  uint32_t rows_end_ = 0;               // rows [0, rows_end_) exist in the arenas
+  uint32_t rows_end_ = 0;  // rows [0, rows_end_) exist in the arenas
+  // Rows touched since their last snapshot; rows of snapshots that are not known to be published,
+  // touched before them.
+  struct Touched {
+    RowMarks since_snapshot, in_snapshot;
+  };
+  std::unique_ptr<Touched> touched_;
   std::unique_ptr<DenseBlocks> dense_;  // TableKind::kDense only; then members_ is empty
 };
 

@@ -2,9 +2,11 @@
 
 #include <bit>
 #include <cstdio>
+#include <span>
 #include <utility>
 
 #include "shared/base/version.h"
+#include "shared/checkpoint/image_layout.h"
 #include "shared/checkpoint/partition_reader.h"
 #include "shared/checkpoint/partition_writer.h"
 #include "shared/checkpoint/paths.h"
@@ -16,6 +18,8 @@ namespace {
 
 constexpr int64_t kTickNs = 100 * kMillisecond;
 constexpr int64_t kHelloEveryNs = 500 * kMillisecond;
+constexpr uint32_t kReadAheadMax =
+    4;  // partitions in memory besides those that the core has taken in
 
 // PeerKey 0 is the chief; transports number peers from 0, so shift them.
 PeerKey key_of(transport::PeerId peer) { return raw(peer) + 1; }
@@ -101,6 +105,7 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
                .partition_bits = uint32_t(std::countr_zero(job->partitions)),
                .heartbeat_ns = welcome.heartbeat_ns,
                .chief_silence_ns_max = options_.chief_silence_ns,
+               .incremental_saves = job->train.checkpoint.incremental,
                .prefault = options_.touch_pages ? Prefault([this](void* begin, size_t bytes) {
                  toucher_.touch(begin, bytes);
                })
@@ -179,15 +184,10 @@ void PsNode::run(Effects& effects) {
         });
   }
   for (Load& load : effects.loads) {
-    background_->start([this, load = std::move(load)]() -> Background::Completion {
-      auto images =
-          std::make_shared<Result<std::vector<checkpoint::PartitionImage>>>(read_images(load));
-      return [this, id = load.id, images] {
-        core_->on_loaded(id, std::move(*images), effects_);
-        run(effects_);
-      };
-    });
+    readings_.push_back(
+        {.id = load.id, .folder = std::move(load.folder), .images = std::move(load.images)});
   }
+  read_on();
   run_moves(effects);
   if (effects.exit) exit(effects.exit->code, effects.exit->reason);
   effects.clear();
@@ -225,17 +225,40 @@ void PsNode::run_moves(Effects& effects) {
   }
 }
 
-Result<std::vector<checkpoint::PartitionImage>> PsNode::read_images(const Load& load) const {
-  std::vector<checkpoint::PartitionImage> images;
-  for (const wire::ImageRef& ref : load.images) {
-    auto image = checkpoint::read_image(storage_, load.folder, ref, tables_);
-    if (!image) {
-      Error error = std::move(image).error();
-      if (!error.where.empty()) error.what += str(" (", error.where, ")");
-      return error;
-    }
-    images.push_back(std::move(*image));
+void PsNode::read_on() {
+  while (!readings_.empty() && read_ahead_ < kReadAheadMax) {
+    Reading& reading = readings_.front();
+    const auto left = std::span(reading.images).subspan(reading.next);
+    const size_t length = checkpoint::chain_length(left);
+    const bool more = length < left.size();
+    std::vector<wire::ImageRef> chain(left.begin(), left.begin() + ptrdiff_t(length));
+    ++read_ahead_;
+    background_->start([this, id = reading.id, more, folder = reading.folder,
+                        chain = std::move(chain)]() -> Background::Completion {
+      auto images = std::make_shared<Result<std::vector<checkpoint::PartitionImage>>>(
+          read_next(folder, chain));
+      return [this, id, more, images] {
+        --read_ahead_;
+        if (!*images) std::erase_if(readings_, [&](const Reading& r) { return r.id == id; });
+        core_->on_loaded(id, std::move(*images), effects_, more);
+        run(effects_);
+      };
+    });
+    reading.next += length;
+    if (!more) readings_.pop_front();
   }
+}
+
+Result<std::vector<checkpoint::PartitionImage>> PsNode::read_next(
+    const std::string& folder, const std::vector<wire::ImageRef>& chain) const {
+  auto image = checkpoint::read_partition(storage_, folder, chain, tables_);
+  if (!image) {
+    Error error = std::move(image).error();
+    if (!error.where.empty()) error.what += str(" (", error.where, ")");
+    return error;
+  }
+  std::vector<checkpoint::PartitionImage> images;
+  images.push_back(std::move(*image));
   return images;
 }
 

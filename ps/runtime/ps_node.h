@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -61,7 +62,9 @@ class PsNode final : public transport::Node {
   void on_welcome_again(const wire::Welcome& welcome);
   void run(Effects& effects);
   void run_moves(Effects& effects);
-  Result<std::vector<checkpoint::PartitionImage>> read_images(const Load& load) const;
+  void read_on();
+  Result<std::vector<checkpoint::PartitionImage>> read_next(
+      const std::string& folder, const std::vector<wire::ImageRef>& chain) const;
   void exit(int32_t code, std::string reason);
 
   transport::Transport& transport_;
@@ -78,6 +81,15 @@ class PsNode final : public transport::Node {
   PageToucher toucher_;
   std::unique_ptr<ImageStore> image_store_;  // the background's, from the Welcome on
   std::unique_ptr<PsCore> core_;      // from the Welcome on
+  /// Images of a Load that are still to be read, partition by partition: the core takes one in while the next are read.
+  struct Reading {
+    uint64_t id = 0;
+    std::string folder;
+    std::vector<wire::ImageRef> images;
+    size_t next = 0;
+  };
+  std::deque<Reading> readings_;
+  uint32_t read_ahead_ = 0;  // partitions read, or being read, that the core has not taken in
   int64_t started_ns_ = 0;
   int64_t hello_at_ns_ = 0;
   int64_t tick_at_ns_ = 0;

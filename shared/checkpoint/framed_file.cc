@@ -45,7 +45,8 @@ std::vector<uint8_t> frame(std::string_view magic, uint32_t format, std::span<co
 }
 
 Result<std::span<const uint8_t>> unframe(std::span<const uint8_t> bytes, std::string_view magic,
-                                         uint32_t format_max, const std::string& path) {
+                                         uint32_t format_max, const std::string& path,
+                                         uint32_t* format) {
   FrameHeader header{};
   if (bytes.size() < sizeof(header)) {
     return Error{ErrorCode::kBadData,
@@ -72,6 +73,7 @@ Result<std::span<const uint8_t>> unframe(std::span<const uint8_t> bytes, std::st
                  str("format ", header.format, ", this build reads up to ", format_max),
                  path + ":8", "use the build that wrote it, or a later one"};
   }
+  if (format != nullptr) *format = header.format;
   return body;
 }
 

@@ -20,6 +20,7 @@ std::vector<uint8_t> frame(std::string_view magic, uint32_t format, std::span<co
 /// The body, a view into `bytes`. Errors name `path` and the offset: kBadData, or kUnsupported for
 /// a whole file of a format above `format_max`.
 Result<std::span<const uint8_t>> unframe(std::span<const uint8_t> bytes, std::string_view magic,
-                                         uint32_t format_max, const std::string& path);
+                                         uint32_t format_max, const std::string& path,
+                                         uint32_t* format = nullptr);
 
 }  // namespace downpour::checkpoint

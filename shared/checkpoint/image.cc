@@ -16,14 +16,6 @@ uint64_t bulk_bytes(const PartitionImage& image) {
   return bytes;
 }
 
-uint64_t embedding_rows(const PartitionImage& image, const std::vector<TableSpec>& tables) {
-  uint64_t rows = 0;
-  for (const TableImage& table : image.tables) {
-    if (tables[raw(table.table)].kind == TableKind::kEmbedding) rows += table.keys.size();
-  }
-  return rows;
-}
-
 void RowSorter::sort(PartitionImage& image) {
   for (TableImage& table : image.tables) sort(table);
 }

@@ -45,8 +45,11 @@ struct EpochImage {
   bool operator==(const EpochImage&) const = default;
 };
 
+/// All of a partition, or, with a base, all but the rows that are as they were in that image.
+/// Whatever is no row is whole in either.
 struct PartitionImage {
   PartitionId partition{};
+  uint64_t base = 0;  // checksum of the image that it builds on; 0: none
   uint64_t version = 0;
   uint32_t sealed_epochs = 0;
   std::vector<EpochImage> epochs;  // unsealed ones, ascending
@@ -57,8 +60,6 @@ struct PartitionImage {
 
 /// Bytes of keys and rows.
 uint64_t bulk_bytes(const PartitionImage& image);
-/// Embedding rows; dense blocks do not count.
-uint64_t embedding_rows(const PartitionImage& image, const std::vector<TableSpec>& tables);
 
 /// Puts rows in the order of their keys. Keeps its memory for the next image.
 class RowSorter {

@@ -1,5 +1,7 @@
 #include "shared/checkpoint/image_layout.h"
 
+#include <algorithm>
+
 #include "shared/checkpoint/paths.h"
 
 namespace downpour::checkpoint {
@@ -48,6 +50,25 @@ Result<void> validate_image_ref(const wire::ImageRef& ref) {
                    ref.offset));
   }
   return {};
+}
+
+Result<void> validate_chain(std::span<const wire::ImageRef> chain) {
+  if (chain.empty() || chain[0].base != 0) return bad("a chain of images without a whole one");
+  for (size_t i = 1; i < chain.size(); ++i) {
+    const wire::ImageRef& ref = chain[i];
+    if (ref.base == 0 || ref.base != chain[i - 1].checksum ||
+        ref.partition != chain[i - 1].partition) {
+      return bad(str("image ", i, " of partition ", chain[0].partition,
+                     " does not build on the one before it"));
+    }
+  }
+  return {};
+}
+
+size_t chain_length(std::span<const wire::ImageRef> images) {
+  const auto next = std::find_if(images.begin() + (images.empty() ? 0 : 1), images.end(),
+                                 [](const wire::ImageRef& ref) { return ref.base == 0; });
+  return size_t(next - images.begin());
 }
 
 Result<uint32_t> stored_copies(const TableSpec& table, size_t m, std::span<const uint64_t> keys,

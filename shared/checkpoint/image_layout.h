@@ -1,4 +1,4 @@
-// The bytes of a partition image (format 1, see FORMAT.md), and the rules that tables and
+// The bytes of a partition image (see FORMAT.md), and the rules that tables and
 // references keep.
 #pragma once
 
@@ -12,6 +12,7 @@
 namespace downpour::checkpoint {
 
 constexpr uint32_t kImageFormat = 1;
+constexpr uint32_t kChainedImageFormat = 2;  // one that builds on another
 constexpr char kImageMagic[8] = {'D', 'P', 'I', 'M', 'A', 'G', 'E', '\0'};
 constexpr uint64_t kImageAlignment = 64;  // of images in a file and of sections in an image
 constexpr uint32_t kCopiesMax = 16;       // weights and slots: no optimizer comes near
@@ -27,7 +28,9 @@ struct ImageHeader {
   uint32_t format;
   uint32_t partition;
   uint32_t sections;
-  uint32_t reserved[7];
+  uint32_t reserved;
+  uint64_t base;  // kChainedImageFormat: checksum of the image that it builds on; else 0
+  uint64_t reserved2[2];
   uint64_t bytes;     // of the image, padding included
   uint64_t checksum;  // of the 56 bytes before and of the section table
 };
@@ -54,6 +57,11 @@ Result<void> validate_table(const TableSpec& table);
 
 /// A plain file name, an aligned offset, a size that is no less than a header, no overflow.
 Result<void> validate_image_ref(const wire::ImageRef& ref);
+
+/// A whole image of a partition and what builds on it, each on the one before.
+Result<void> validate_chain(std::span<const wire::ImageRef> chain);
+/// Images of one chain at the front of `images`: up to the next that is whole.
+size_t chain_length(std::span<const wire::ImageRef> images);
 
 /// Floats stored for each weight (1 + slots) if `floats` floats stand under `keys` in member `m`.
 /// An error where the keys are not ascending, are no blocks of the variable, or the floats do not

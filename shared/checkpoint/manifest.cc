@@ -28,8 +28,25 @@ Result<void> validate_image_refs(const Manifest& manifest) {
     if (raw(ref.partition) != i) {
       return bad(str("image ", i, " is of partition ", raw(ref.partition)));
     }
+    if (ref.checkpoint != ViewId{}) return bad(str("image ", i, " lies in another checkpoint"));
     DP_TRY_VOID(validate_image_ref(ref));
   }
+  return {};
+}
+
+Result<void> validate_bases(const Manifest& manifest) {
+  for (size_t i = 0; i < manifest.bases.size(); ++i) {
+    const wire::ImageRef& ref = manifest.bases[i];
+    if (raw(ref.partition) >= manifest.partitions ||
+        (i > 0 && manifest.bases[i - 1].partition > ref.partition)) {
+      return bad(str("base ", i, " is of partition ", raw(ref.partition)));
+    }
+    if (ref.checkpoint.term == 0 || ref.checkpoint >= manifest.id) {
+      return bad(str("base ", i, " lies in checkpoint ", ref.checkpoint));
+    }
+    DP_TRY_VOID(validate_image_ref(ref));
+  }
+  for (const auto& chain : chains_of(manifest)) DP_TRY_VOID(validate_chain(chain));
   return {};
 }
 
@@ -37,12 +54,13 @@ Result<void> validate_image_refs(const Manifest& manifest) {
 /// loader's.
 Result<void> check_files(Storage& storage, const std::string& folder, const Manifest& manifest) {
   std::map<std::string, uint64_t> ends;
-  for (const wire::ImageRef& ref : manifest.images) {
-    uint64_t& end = ends[ref.file];
-    end = std::max(end, ref.offset + ref.bytes);
+  for (const auto* refs : {&manifest.bases, &manifest.images}) {
+    for (const wire::ImageRef& ref : *refs) {
+      uint64_t& end = ends[image_path(folder, ref)];
+      end = std::max(end, ref.offset + ref.bytes);
+    }
   }
-  for (const auto& [file, end] : ends) {
-    const std::string path = folder + "/" + file;
+  for (const auto& [path, end] : ends) {
     DP_TRY(const uint64_t bytes, storage.file_bytes(path));
     if (bytes < end) {
       return Error{ErrorCode::kBadData, str("cut off: ", bytes, " of ", end, " bytes"), path};
@@ -53,20 +71,23 @@ Result<void> check_files(Storage& storage, const std::string& folder, const Mani
 
 uint64_t image_bytes(const Manifest& manifest) {
   uint64_t bytes = 0;
+  for (const wire::ImageRef& ref : manifest.bases) bytes += ref.bytes;
   for (const wire::ImageRef& ref : manifest.images) bytes += ref.bytes;
   return bytes;
 }
 
 /// Every byte of every image is as it was when the manifest was made.
 Result<void> check_images(Storage& storage, const std::string& folder, const Manifest& manifest) {
-  for (const wire::ImageRef& ref : manifest.images) {
-    const std::string path = folder + "/" + ref.file;
-    DP_TRY(const Bytes bytes, storage.read_range(path, ref.offset, ref.bytes));
-    if (checksum_of(bytes.span()) == ref.checksum) continue;
-    return Error{
-        ErrorCode::kBadData,
-        str("damaged: the checksum of partition ", ref.partition, "'s image does not match"),
-        str(path, ':', ref.offset)};
+  for (const auto* refs : {&manifest.bases, &manifest.images}) {
+    for (const wire::ImageRef& ref : *refs) {
+      const std::string path = image_path(folder, ref);
+      DP_TRY(const Bytes bytes, storage.read_range(path, ref.offset, ref.bytes));
+      if (checksum_of(bytes.span()) == ref.checksum) continue;
+      return Error{
+          ErrorCode::kBadData,
+          str("damaged: the checksum of partition ", ref.partition, "'s image does not match"),
+          str(path, ':', ref.offset)};
+    }
   }
   return {};
 }
@@ -152,16 +173,33 @@ Result<void> validate_manifest(const Manifest& manifest) {
         str(manifest.sealed_epochs, " epochs sealed of ", manifest.completed_epochs, " complete"));
   }
   for (const TableSpec& table : manifest.tables) DP_TRY_VOID(validate_table(table));
-  return validate_image_refs(manifest);
+  DP_TRY_VOID(validate_image_refs(manifest));
+  return validate_bases(manifest);
+}
+
+std::vector<std::vector<wire::ImageRef>> chains_of(const Manifest& manifest) {
+  std::vector<std::vector<wire::ImageRef>> chains(manifest.images.size());
+  for (const wire::ImageRef& ref : manifest.bases) {
+    if (raw(ref.partition) < chains.size()) chains[raw(ref.partition)].push_back(ref);
+  }
+  for (size_t p = 0; p < chains.size(); ++p) {
+    chains[p].push_back(manifest.images[p]);
+    chains[p].back().checkpoint = manifest.id;
+  }
+  return chains;
 }
 
 std::vector<uint8_t> encode_manifest(const Manifest& manifest) {
-  return frame(kManifestMagic, kManifestFormat, encode_manifest_body(manifest));
+  if (manifest.bases.empty())
+    return frame(kManifestMagic, kManifestFormat, encode_manifest_body(manifest));
+  return frame(kManifestMagic, kChainedManifestFormat, encode_chained_manifest_body(manifest));
 }
 
 Result<Manifest> decode_manifest(std::span<const uint8_t> bytes, const std::string& path) {
-  DP_TRY(const auto body, unframe(bytes, kManifestMagic, kManifestFormat, path));
-  auto manifest = decode_manifest_body(body);
+  uint32_t format = 0;
+  DP_TRY(const auto body, unframe(bytes, kManifestMagic, kChainedManifestFormat, path, &format));
+  auto manifest =
+      format == kManifestFormat ? decode_manifest_body(body) : decode_chained_manifest_body(body);
   if (manifest) {
     auto valid = validate_manifest(*manifest);
     if (valid) return manifest;
@@ -186,8 +224,10 @@ Result<Manifest> load_manifest(Storage& storage, const std::string& path) {
 }
 
 Result<Manifest> load_latest(Storage& storage, const std::string& run_dir,
-                             std::vector<std::string>* skipped, uint64_t verify_bytes_max) {
-  DP_TRY(const std::vector<Found> found, find_manifests(storage, run_dir));
+                             std::vector<std::string>* skipped, uint64_t verify_bytes_max,
+                             ViewId below) {
+  DP_TRY(std::vector<Found> found, find_manifests(storage, run_dir));
+  std::erase_if(found, [&](const Found& candidate) { return candidate.id >= below; });
   Error newest;
   for (const Found& candidate : found) {
     auto manifest = load_whole(storage, run_dir, candidate.id);
@@ -232,12 +272,15 @@ Result<void> publish(Storage& storage, const std::string& run_dir, const Manifes
 Result<void> remove_old(Storage& storage, const std::string& run_dir, uint32_t keep) {
   DP_CHECK(keep > 0);
   DP_TRY(const std::vector<Found> found, find_manifests(storage, run_dir));
-  std::set<ViewId> kept;  // with a manifest, whole or not
+  std::set<ViewId> kept;  // with a manifest, whole or not, and what those that are whole build on
   uint32_t whole = 0;
   for (const Found& candidate : found) {
     if (whole < keep) {
-      if (load_whole(storage, run_dir, candidate.id)) ++whole;
       kept.insert(candidate.id);
+      const auto manifest = load_whole(storage, run_dir, candidate.id);
+      if (!manifest) continue;
+      ++whole;
+      for (const wire::ImageRef& base : manifest->bases) kept.insert(base.checkpoint);
     } else {
       // The manifest goes first: from then on nobody looks for the images.
       DP_TRY_VOID(storage.remove(manifest_path(run_dir, candidate.id)));

@@ -15,6 +15,7 @@
 namespace downpour::checkpoint {
 
 constexpr uint32_t kManifestFormat = 1;
+constexpr uint32_t kChainedManifestFormat = 2;  // of one with bases
 constexpr uint64_t kManifestBytesMax = 64 * 1024 * 1024;
 
 /// What the chief knows of an epoch that is complete.
@@ -33,7 +34,10 @@ struct Manifest {
   std::string job;          // effective, TOML
   uint32_t partitions = 0;  // P
   std::vector<TableSpec> tables;
-  std::vector<wire::ImageRef> images;  // exactly P, by partition
+  std::vector<wire::ImageRef> images;  // exactly P, by partition, in this checkpoint's folder
+  // What those that are not whole build on, in other checkpoints' folders: by partition, the whole
+  // image first.
+  std::vector<wire::ImageRef> bases;
   uint32_t completed_epochs = 0;
   uint32_t sealed_epochs = 0;  // sealed by this manifest
   std::vector<EpochRecord> epochs;
@@ -42,6 +46,10 @@ struct Manifest {
   int64_t created_unix_s = 0;
   bool operator==(const Manifest&) const = default;
 };
+
+/// Every partition's images: the whole one, then what builds on it. Those of this checkpoint name
+/// it, too, so that they can be told apart from the others.
+std::vector<std::vector<wire::ImageRef>> chains_of(const Manifest& manifest);
 
 /// What a manifest must be: ids set, P a power of two, every partition exactly once, plain file
 /// names, tables whose sizes can be computed with. publish() and the reader both ask.
@@ -58,9 +66,10 @@ Result<Manifest> load_manifest(Storage& storage, const std::string& path);
 /// The highest whole manifest of a run whose image files are there and long enough; why higher ones
 /// were passed over goes to `skipped` (may be null). Images of at most `verify_bytes_max` bytes in
 /// all are read, and must be as they were written. kNoInput where there is no manifest at all,
-/// kBadData where none is whole.
+/// kBadData where none is whole. Only those below `below` are looked at.
 Result<Manifest> load_latest(Storage& storage, const std::string& run_dir,
-                             std::vector<std::string>* skipped, uint64_t verify_bytes_max = 0);
+                             std::vector<std::string>* skipped, uint64_t verify_bytes_max = 0,
+                             ViewId below = {UINT32_MAX, UINT32_MAX});
 
 /// Publishes a checkpoint, atomically and durably, after all its image files are. kCannotCreate
 /// where one of that (term, n) exists: manifests are never overwritten.

@@ -4,8 +4,10 @@
 #include <cstring>
 
 #include "shared/base/mutate.h"
+#include "shared/checkpoint/build_on.h"
 #include "shared/checkpoint/checksum.h"
 #include "shared/checkpoint/image_layout.h"
+#include "shared/checkpoint/paths.h"
 #include "shared/checkpoint/schema_codec.h"
 
 namespace downpour::checkpoint {
@@ -52,13 +54,17 @@ class ImageReader {
     sum.add(table);
     if (sum.value() != header_.checksum && !DP_MUTATE("checksum-unchecked"))
       return bad(0, "damaged: the header's checksum does not match");
-    if (header_.format != kImageFormat) {
-      return Error{ErrorCode::kUnsupported,
-                   str("image format ", header_.format, ", this build reads ", kImageFormat),
-                   str(path_, ':', offset_ + 8), "use the build that wrote it, or a later one"};
+    if (header_.format != kImageFormat && header_.format != kChainedImageFormat) {
+      return Error{
+          ErrorCode::kUnsupported,
+          str("image format ", header_.format, ", this build reads up to ", kChainedImageFormat),
+          str(path_, ':', offset_ + 8), "use the build that wrote it, or a later one"};
     }
     if (header_.bytes != bytes_.size()) {
       return bad(48, str("cut off: ", bytes_.size(), " of ", header_.bytes, " bytes"));
+    }
+    if ((header_.base != 0) != (header_.format == kChainedImageFormat)) {
+      return bad(24, str("an image of format ", header_.format, " with base ", header_.base));
     }
     entries_.resize(header_.sections);
     if (!entries_.empty()) std::memcpy(entries_.data(), table.data(), table.size());
@@ -108,6 +114,7 @@ class ImageReader {
       return bad(state.offset, str("state of partition ", image->partition, " in an image of ",
                                    header_.partition));
     }
+    image->base = header_.base;
     while (next_ < entries_.size()) {
       DP_TRY(TableImage table, read_table());
       if (!image->tables.empty() && image->tables.back().table >= table.table) {
@@ -186,18 +193,36 @@ Result<PartitionImage> read_image(Storage& storage, const std::string& folder,
     valid.error().where = folder;
     return std::move(valid).error();
   }
-  const std::string path = folder + "/" + ref.file;
+  const std::string path = image_path(folder, ref);
   DP_TRY(const Bytes bytes, storage.read_range(path, ref.offset, ref.bytes));
   DP_TRY(PartitionImage image, decode_image(bytes.span(), tables, path, ref.offset));
   // Whole in itself, but is it the one? Another incarnation or checkpoint may have left its file
   // here.
   if ((checksum_of(bytes.span()) != ref.checksum && !DP_MUTATE("checksum-unchecked")) ||
-      image.partition != ref.partition) {
+      image.partition != ref.partition || image.base != ref.base) {
     return Error{ErrorCode::kBadData,
                  str("not the image of partition ", ref.partition, " that the manifest names"),
                  str(path, ':', ref.offset)};
   }
   return image;
+}
+
+Result<PartitionImage> read_partition(Storage& storage, const std::string& folder,
+                                      std::span<const wire::ImageRef> chain,
+                                      const std::vector<TableSpec>& tables) {
+  if (auto valid = validate_chain(chain); !valid) {
+    valid.error().where = folder;
+    return std::move(valid).error();
+  }
+  DP_TRY(PartitionImage whole, read_image(storage, folder, chain[0], tables));
+  for (const wire::ImageRef& ref : chain.subspan(1)) {
+    DP_TRY(PartitionImage next, read_image(storage, folder, ref, tables));
+    if (auto built = build_on(whole, std::move(next), tables); !built) {
+      built.error().where = str(image_path(folder, ref), ':', ref.offset);
+      return std::move(built).error();
+    }
+  }
+  return whole;
 }
 
 }  // namespace downpour::checkpoint

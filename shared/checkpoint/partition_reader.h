@@ -23,8 +23,15 @@ Result<PartitionImage> decode_image(std::span<const uint8_t> bytes,
                                     const std::vector<TableSpec>& tables, const std::string& path,
                                     uint64_t offset);
 
-/// The image that `ref` names, or an error; never a part of one. `ref` may come from a peer.
+/// The image that `ref` names, or an error; never a part of one. `ref` may come from a peer. It is
+/// in `folder`, or in its neighbour of another checkpoint where `ref` says so.
 Result<PartitionImage> read_image(Storage& storage, const std::string& folder,
                                   const wire::ImageRef& ref, const std::vector<TableSpec>& tables);
+
+/// All of a partition: a whole image and those that build on it, one after the other. An error
+/// where any of them is not as written, or does not build on the one before it.
+Result<PartitionImage> read_partition(Storage& storage, const std::string& folder,
+                                      std::span<const wire::ImageRef> chain,
+                                      const std::vector<TableSpec>& tables);
 
 }  // namespace downpour::checkpoint

@@ -57,7 +57,8 @@ void plan_table(const TableImage& image, const std::vector<TableSpec>& tables, P
 ImageHeader header_of(const PartitionImage& image, Plan* plan) {
   ImageHeader header{};
   std::memcpy(header.magic, kImageMagic, sizeof(header.magic));
-  header.format = kImageFormat;
+  header.format = image.base == 0 ? kImageFormat : kChainedImageFormat;
+  header.base = image.base;
   header.partition = raw(image.partition);
   header.sections = uint32_t(plan->entries.size());
   uint64_t offset = align_image(sizeof(header) + plan->entries.size() * sizeof(SectionEntry));
@@ -113,7 +114,12 @@ Result<void> ImageFileWriter::add(const PartitionImage& image) {
     DP_TRY_VOID(put_padding());
   }
   DP_CHECK(position_ - image_begin_ == header.bytes, position_, image_begin_, header.bytes);
-  refs_.push_back({image.partition, file_name_, image_begin_, header.bytes, checksum_.value()});
+  refs_.push_back({.partition = image.partition,
+                   .file = file_name_,
+                   .offset = image_begin_,
+                   .bytes = header.bytes,
+                   .checksum = checksum_.value(),
+                   .base = image.base});
   return {};
 }
 

@@ -40,6 +40,12 @@ std::string checkpoint_folder(const std::string& run_dir, ViewId id) {
   return str(checkpoints_dir(run_dir), '/', id.term, '-', id.n);
 }
 
+std::string image_path(const std::string& folder, const wire::ImageRef& ref) {
+  if (ref.checkpoint == ViewId{}) return folder + "/" + ref.file;
+  const std::string beside = folder.substr(0, folder.find_last_of('/') + 1);
+  return str(beside, ref.checkpoint.term, '-', ref.checkpoint.n, '/', ref.file);
+}
+
 std::string image_file_name(uint32_t index, uint32_t thread, Incarnation incarnation) {
   char name[64];
   std::snprintf(name, sizeof(name), "ps-%u-%u-%016llx.ckpt", index, thread,

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "shared/base/ids.h"
+#include "shared/wire/messages.h"
 
 namespace downpour::checkpoint {
 
@@ -17,6 +18,9 @@ std::string term_path(const std::string& run_dir, uint32_t term);  // <run_dir>/
 std::string manifest_path(const std::string& run_dir, ViewId id);  // .../manifest-3-17.dpm
 std::string checkpoint_folder(const std::string& run_dir,
                               ViewId id);  // .../3-17: wire::Save::folder
+/// Where an image lies: in `folder`, that of the checkpoint which names it, or in the folder beside
+/// it of the checkpoint that the reference names.
+std::string image_path(const std::string& folder, const wire::ImageRef& ref);
 /// The file a ps core writes; the incarnation keeps a zombie from touching its successor's file.
 std::string image_file_name(uint32_t index, uint32_t thread, Incarnation incarnation);
 

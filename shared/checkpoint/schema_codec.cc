@@ -168,6 +168,22 @@ Result<TableSpec> read_table(schema::Table::Reader in) {
 
 // ---- roots ----
 
+wire::ImageRef read_image_ref(schema::ImageRef::Reader in) {
+  return {.partition = PartitionId(in.getPartition()),
+          .file = text_of(in.getFile()),
+          .offset = in.getOffset(),
+          .bytes = in.getBytes(),
+          .checksum = in.getChecksum()};
+}
+
+void write_image_ref(const wire::ImageRef& ref, schema::ImageRef::Builder out) {
+  out.setPartition(raw(ref.partition));
+  out.setFile(ref.file);
+  out.setOffset(ref.offset);
+  out.setBytes(ref.bytes);
+  out.setChecksum(ref.checksum);
+}
+
 Result<Manifest> read_manifest(schema::Manifest::Reader in) {
   Manifest manifest;
   manifest.id = {in.getTerm(), in.getN()};
@@ -179,10 +195,7 @@ Result<Manifest> read_manifest(schema::Manifest::Reader in) {
     DP_TRY(TableSpec spec, read_table(table));
     manifest.tables.push_back(std::move(spec));
   }
-  for (const auto image : in.getImages()) {
-    manifest.images.push_back({PartitionId(image.getPartition()), text_of(image.getFile()),
-                               image.getOffset(), image.getBytes(), image.getChecksum()});
-  }
+  for (const auto image : in.getImages()) manifest.images.push_back(read_image_ref(image));
   manifest.completed_epochs = in.getCompletedEpochs();
   manifest.sealed_epochs = in.getSealedEpochs();
   for (const auto epoch : in.getEpochs()) {
@@ -232,11 +245,24 @@ Result<RunFile> read_run_body(schema::Run::Reader in) {
                  .created_unix_s = in.getCreatedUnixSeconds()};
 }
 
-}  // namespace
+/// What each base builds on is the one before it; a partition's image builds on its last base.
+Result<Manifest> read_chained_manifest(schema::ChainedManifest::Reader in) {
+  DP_TRY(Manifest manifest, read_manifest(in.getManifest()));
+  for (const auto base : in.getBases()) {
+    wire::ImageRef ref = read_image_ref(base.getImage());
+    ref.checkpoint = {base.getTerm(), base.getN()};
+    const bool follows =
+        !manifest.bases.empty() && manifest.bases.back().partition == ref.partition;
+    if (follows) ref.base = manifest.bases.back().checksum;
+    if (raw(ref.partition) < manifest.images.size()) {
+      manifest.images[raw(ref.partition)].base = ref.checksum;
+    }
+    manifest.bases.push_back(std::move(ref));
+  }
+  return manifest;
+}
 
-std::vector<uint8_t> encode_manifest_body(const Manifest& manifest) {
-  capnp::MallocMessageBuilder builder;
-  auto out = builder.initRoot<schema::Manifest>();
+void write_manifest(const Manifest& manifest, schema::Manifest::Builder out) {
   out.setTerm(manifest.id.term);
   out.setN(manifest.id.n);
   out.setRun(manifest.run);
@@ -253,12 +279,7 @@ std::vector<uint8_t> encode_manifest_body(const Manifest& manifest) {
   }
   auto images = out.initImages(unsigned(manifest.images.size()));
   for (unsigned i = 0; i < images.size(); ++i) {
-    const wire::ImageRef& ref = manifest.images[i];
-    images[i].setPartition(raw(ref.partition));
-    images[i].setFile(ref.file);
-    images[i].setOffset(ref.offset);
-    images[i].setBytes(ref.bytes);
-    images[i].setChecksum(ref.checksum);
+    write_image_ref(manifest.images[i], images[i]);
   }
   out.setCompletedEpochs(manifest.completed_epochs);
   out.setSealedEpochs(manifest.sealed_epochs);
@@ -272,7 +293,32 @@ std::vector<uint8_t> encode_manifest_body(const Manifest& manifest) {
   out.setRows(manifest.rows);
   out.setBuild(manifest.build);
   out.setCreatedUnixSeconds(manifest.created_unix_s);
+}
+
+}  // namespace
+
+std::vector<uint8_t> encode_manifest_body(const Manifest& manifest) {
+  capnp::MallocMessageBuilder builder;
+  write_manifest(manifest, builder.initRoot<schema::Manifest>());
   return bytes_of(builder);
+}
+
+std::vector<uint8_t> encode_chained_manifest_body(const Manifest& manifest) {
+  capnp::MallocMessageBuilder builder;
+  auto out = builder.initRoot<schema::ChainedManifest>();
+  write_manifest(manifest, out.initManifest());
+  auto bases = out.initBases(unsigned(manifest.bases.size()));
+  for (unsigned i = 0; i < bases.size(); ++i) {
+    const wire::ImageRef& ref = manifest.bases[i];
+    bases[i].setTerm(ref.checkpoint.term);
+    bases[i].setN(ref.checkpoint.n);
+    write_image_ref(ref, bases[i].initImage());
+  }
+  return bytes_of(builder);
+}
+
+Result<Manifest> decode_chained_manifest_body(std::span<const uint8_t> bytes) {
+  return with_message<schema::ChainedManifest>(bytes, read_chained_manifest);
 }
 
 Result<Manifest> decode_manifest_body(std::span<const uint8_t> bytes) {

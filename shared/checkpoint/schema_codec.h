@@ -18,6 +18,10 @@ namespace downpour::checkpoint {
 std::vector<uint8_t> encode_manifest_body(const Manifest& manifest);
 Result<Manifest> decode_manifest_body(std::span<const uint8_t> bytes);
 
+/// The same with bases.
+std::vector<uint8_t> encode_chained_manifest_body(const Manifest& manifest);
+Result<Manifest> decode_chained_manifest_body(std::span<const uint8_t> bytes);
+
 std::vector<uint8_t> encode_run_body(const RunFile& run);
 Result<RunFile> decode_run_body(std::span<const uint8_t> bytes);
 

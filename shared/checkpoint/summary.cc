@@ -165,12 +165,20 @@ Result<Summary> summarize(Storage& storage, const std::string& path) {
   for (const TableSpec& table : manifest.tables)
     gathering.totals.emplace_back(table.members.size());
   std::set<std::string> files;
-  for (const wire::ImageRef& ref : manifest.images) {
-    DP_TRY(const PartitionImage image, read_image(storage, source.folder, ref, manifest.tables));
+  std::set<ViewId> bases;
+  for (const std::vector<wire::ImageRef>& chain : chains_of(manifest)) {
+    DP_TRY(const PartitionImage image,
+           read_partition(storage, source.folder, chain, manifest.tables));
     gathering.add(manifest.tables, image);
-    files.insert(ref.file);
-    summary.bytes += ref.bytes;
+    for (const wire::ImageRef& ref : chain) {
+      const bool own = ref.checkpoint == manifest.id;
+      (own ? summary.bytes : summary.base_bytes) += ref.bytes;
+      if (own) files.insert(ref.file);
+      if (!own) bases.insert(ref.checkpoint);
+    }
+    summary.images_max = std::max(summary.images_max, uint32_t(chain.size()));
   }
+  summary.bases.assign(bases.begin(), bases.end());
   summary.files = uint32_t(files.size());
   fill(gathering, &summary);
   return summary;

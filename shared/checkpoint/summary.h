@@ -49,6 +49,10 @@ struct Summary {
   uint64_t version_min = 0, version_max = 0;
   uint32_t files = 0;
   uint64_t bytes = 0;  // of the images
+  // Of those that other checkpoints hold and this one builds on; all 0 and empty where it is whole.
+  uint64_t base_bytes = 0;
+  uint32_t images_max = 0;    // of one partition, its newest included
+  std::vector<ViewId> bases;  // ascending
 };
 
 /// Of the newest whole checkpoint of a run folder, or of the manifest at `path`. kNoInput where

@@ -135,6 +135,9 @@ struct Interval {
 struct CheckpointSpec {
   Interval every{.ns = 600'000'000'000};
   uint32_t keep = 3;
+  bool incremental = false;  // holds only the rows touched since the one before
+  uint32_t full_every = 10;  // incremental: one of so many holds all rows
+  bool fall_back = true;     // where the newest is damaged the newest whole one is gone on from
   bool operator==(const CheckpointSpec&) const = default;
 };
 

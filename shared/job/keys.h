@@ -217,7 +217,9 @@ void visit_train(V& v, T& t) {
   v.table("checkpoint", [&](auto& inner) {
     inner.interval("every", t.checkpoint.every);
     inner.number("keep", t.checkpoint.keep, 1, 1000);
-    inner.unavailable({"incremental", "full_every"});
+    inner.flag("incremental", t.checkpoint.incremental);
+    inner.number("full_every", t.checkpoint.full_every, 1, 1000);
+    inner.flag("fall_back", t.checkpoint.fall_back);
   });
   if (V::kReads || !t.warm_start.run.empty()) {
     v.table("warm_start", [&](auto& inner) {

@@ -16,14 +16,17 @@ class Outbox {
  public:
   explicit Outbox(Transport& transport) : transport_(transport) {}
 
-  /// Sends, or keeps. Messages to a peer that is gone are dropped: requests are repeated, replies asked for again.
-  void send(PeerId peer, wire::Message&& message) {
+  /// Sends, or keeps (kFull). Messages to a peer that is gone are dropped (kGone): requests are repeated, replies asked
+  /// for again.
+  SendStatus send(PeerId peer, wire::Message&& message) {
     const auto waiting = waiting_.find(peer);
     if (waiting == waiting_.end()) {
-      if (transport_.send(peer, std::move(message)) == SendStatus::kFull) waiting_[peer].push_back(std::move(message));
-    } else if (waiting->second.size() < kWaitingMax) {
-      waiting->second.push_back(std::move(message));
+      const SendStatus status = transport_.send(peer, std::move(message));
+      if (status == SendStatus::kFull) waiting_[peer].push_back(std::move(message));
+      return status;
     }
+    if (waiting->second.size() < kWaitingMax) waiting->second.push_back(std::move(message));
+    return SendStatus::kFull;
   }
   /// Tries again. Called on every turn of the loop.
   void flush() {

@@ -91,13 +91,15 @@ struct View {
   bool operator==(const View&) const = default;
 };
 
-/// Where one partition's image lies in a checkpoint; `file` is a path relative to the checkpoint's folder.
+/// Where one partition's image lies; `file` is a plain name in the folder of `checkpoint`, or of what names the image.
 struct ImageRef {
   PartitionId partition{};
   std::string file;
   uint64_t offset = 0;
   uint64_t bytes = 0;
   uint64_t checksum = 0;            // XXH3-64 of the image
+  uint64_t base = 0;                // checksum of the partition's image that it builds on; 0: it holds all rows
+  ViewId checkpoint;                // {}: in the folder that is named beside; else in this one's, that folder's neighbour
   bool operator==(const ImageRef&) const = default;
 };
 
@@ -108,13 +110,14 @@ struct Adopt {
   uint32_t sealed_epochs = 0;
   std::vector<PartitionId> partitions;
   std::string folder;               // checkpoint folder; empty: start empty
-  std::vector<ImageRef> images;     // one for each partition; none where the partition starts empty
+  std::vector<ImageRef> images;     // of each partition: a whole one, then what builds on it; none where it starts empty
   bool operator==(const Adopt&) const = default;
 };
 struct Adopted {
   ViewId since;
   bool ok = true;
   std::string error;                // where !ok
+  ErrorCode code = ErrorCode::kUnavailable;  // of that
   bool operator==(const Adopted&) const = default;
 };
 
@@ -248,10 +251,12 @@ struct StatusReply {
   bool operator==(const StatusReply&) const = default;
 };
 
-/// Chief -> ps core: write every partition you own into `folder` (one file a core), then answer Saved.
+/// Chief -> ps core: write every partition you own into `folder` (one file a core), then answer Saved. An image that
+/// follows one in the published checkpoint `base` may hold only the rows touched since that one.
 struct Save {
   ViewId checkpoint;                // (term, n) of the manifest to come
   std::string folder;
+  ViewId base;                      // {}: all images are whole
   bool operator==(const Save&) const = default;
 };
 struct Saved {

@@ -141,7 +141,9 @@ void read(schema::Images::Reader in, std::vector<ImageRef>& out, Checks& checks)
           .file = files[file],
           .offset = from.getOffset(),
           .bytes = from.getBytes(),
-          .checksum = from.getChecksum()};
+          .checksum = from.getChecksum(),
+          .base = from.getBase(),
+          .checkpoint = {from.getTerm(), from.getN()}};
     checks.require(!to.file.empty(), "image without a file");
   });
 }
@@ -254,12 +256,13 @@ void read(schema::Adopt::Reader in, Adopt& out, Checks& checks) {
   for (uint32_t i = 0; i < n; ++i) out.partitions[i] = read_partition(partitions[i], checks);
   out.folder = text(in.getFolder());
   if (in.hasImages()) read(in.getImages(), out.images, checks);
-  checks.require(out.images.size() <= n, "more images than partitions");
 }
 
-void read(schema::Adopted::Reader in, Adopted& out, Checks&) {
+void read(schema::Adopted::Reader in, Adopted& out, Checks& checks) {
   out.since = {in.getSinceTerm(), in.getSinceN()};
   out.ok = in.getOk();
+  const bool told = uint16_t(in.getCode()) != 0;  // by builds that know it
+  if (!out.ok && told) out.code = read(in.getCode(), checks);
   out.error = text(in.getError());
 }
 
@@ -362,6 +365,7 @@ void read(schema::StatusReply::Reader in, StatusReply& out, Checks& checks) {
 
 void read(schema::Save::Reader in, Save& out, Checks& checks) {
   out.checkpoint = {in.getTerm(), in.getN()};
+  out.base = {in.getBaseTerm(), in.getBaseN()};
   out.folder = text(in.getFolder());
   checks.require(!out.folder.empty(), "no folder");
 }

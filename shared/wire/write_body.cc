@@ -87,6 +87,9 @@ void write(const std::vector<ImageRef>& in, schema::Images::Builder out) {
     ref.setOffset(in[i].offset);
     ref.setBytes(in[i].bytes);
     ref.setChecksum(in[i].checksum);
+    ref.setBase(in[i].base);
+    ref.setTerm(in[i].checkpoint.term);
+    ref.setN(in[i].checkpoint.n);
   }
   auto names = out.initFiles(uint32_t(files.size()));
   for (uint32_t i = 0; i < files.size(); ++i) names.set(i, text(*files[i]));
@@ -208,6 +211,7 @@ void write(const Adopted& in, schema::Adopted::Builder out) {
   out.setSinceTerm(in.since.term);
   out.setSinceN(in.since.n);
   out.setOk(in.ok);
+  if (!in.ok) out.setCode(enum_out<schema::ErrorCode>(in.code));
   out.setError(text(in.error));
 }
 
@@ -316,6 +320,8 @@ void write(const Save& in, schema::Save::Builder out) {
   out.setTerm(in.checkpoint.term);
   out.setN(in.checkpoint.n);
   out.setFolder(text(in.folder));
+  out.setBaseTerm(in.base.term);
+  out.setBaseN(in.base.n);
 }
 
 void write(const Saved& in, schema::Saved::Builder out) {
@@ -343,9 +349,7 @@ void write(const Frozen& in, schema::Frozen::Builder out) {
   if (!in.images.empty()) write(in.images, out.initImages());
 }
 
-void write(const Leave& in, schema::Leave::Builder out) {
-  out.setIncarnation(raw(in.incarnation));
-}
+void write(const Leave& in, schema::Leave::Builder out) { out.setIncarnation(raw(in.incarnation)); }
 
 void write(const Sealed& in, schema::Sealed::Builder out) { out.setEpochs(in.epochs); }
 

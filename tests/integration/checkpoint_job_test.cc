@@ -27,8 +27,8 @@ Json summary(const ScratchDir& dir, std::vector<std::string> arguments) {
   return Json::parse(ended.out);
 }
 
-void make_rows(const ScratchDir& dir, const std::string& file, int rows, int stream) {
-  REQUIRE(downpour(dir, {"synth", dir / file, "--rows", std::to_string(rows), "--ids", "50", "--numeric", "4",
+void make_rows(const ScratchDir& dir, const std::string& file, int rows, int stream, const char* ids = "50") {
+  REQUIRE(downpour(dir, {"synth", dir / file, "--rows", std::to_string(rows), "--ids", ids, "--numeric", "4",
                          "--categorical", "6", "--stream", std::to_string(stream)})
               .status == 0);
 }
@@ -112,6 +112,85 @@ TEST_CASE("of a damaged checkpoint the place is told and the one before it is us
   CHECK(once_more.status == 0);
   CHECK(once_more.err.find(image + ":") != std::string::npos);
   CHECK(downpour(dir, {"inspect", run}).status == 0);
+}
+
+TEST_CASE("checkpoints that hold only what was touched are gone on from, evaluated, warm started from and inspected as whole ones",
+          "[integration][checkpoint]") {
+  const ScratchDir dir;
+  make_rows(dir, "train.svm", 200000, 0, "20000");
+  make_rows(dir, "test.svm", 2000, 1, "20000");
+  const std::string checkpoint = "checkpoint = { every = \"50ms\", keep = 2, incremental = true, full_every = 5 }";
+  dir.write("job.toml", job_text("train.svm", "epochs = 3, batch_size = 100, " + checkpoint));
+  Program train("downpour", {"train", dir / "job.toml", "--ps", "2"}, dir.path());
+  const std::string run = dir / "runs/job";
+  const auto builds = [&] {  // the newest checkpoint builds on another
+    const Ended inspected = downpour(dir, {"inspect", run, "--json"});
+    return inspected.status == 0 && !Json::parse(inspected.out)["builds_on"].empty();
+  };
+  for (int i = 0; i < 400 && !(std::filesystem::exists(run + "/checkpoints") && manifests(run).size() >= 2 && builds()); ++i) usleep(20000);
+  train.signal(SIGKILL);
+  train.wait(10);
+  CHECK(downpour(dir, {"inspect", run}).status == 0);
+  const Json done = summary(dir, {"train", dir / "job.toml", "--ps", "1", "--workers", "2"});
+  REQUIRE(done["accounts"].size() == 3);
+  for (const Json& account : done["accounts"]) CHECK(account["applied"] == 200000);
+  REQUIRE(builds());
+  // Evaluated, and begun from, it is what the first batch of another run meets.
+  const Json evaluated = summary(dir, {"eval", run, "--data", dir / "test.svm"});
+  double expected = 0;
+  for (const auto& output : evaluated["evaluations"][0]["outputs"].items()) expected = output.value()["loss"];
+  dir.write("next.toml", job_text("test.svm", "epochs = 1, batch_size = 2000, warm_start = { run = \"runs/job\" }"));
+  const Json next = summary(dir, {"train", dir / "next.toml"});
+  CHECK(std::abs(next["accounts"][0]["loss"].get<double>() - expected) < 1e-6);
+}
+
+/// Flips a bit of every image of the newest checkpoint.
+void damage_newest(const std::string& run) {
+  const std::string id = std::filesystem::path(manifests(run).back()).stem().string().substr(9);
+  for (const auto& entry : std::filesystem::directory_iterator(run + "/checkpoints/" + id)) {
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(5000);
+    const int byte = file.peek();
+    file.put(char(byte ^ 1));
+  }
+}
+
+TEST_CASE("a ps that is killed comes back from an older checkpoint where the newest is damaged, and every record still counts once",
+          "[integration][checkpoint]") {
+  const ScratchDir dir;
+  make_rows(dir, "train.svm", 300000, 0);
+  dir.write("job.toml", job_text("train.svm", "epochs = 4, batch_size = 20"));
+  Program train("downpour", {"train", dir / "job.toml", "--ps", "2"}, dir.path());
+  const std::string run = dir / "runs/job";
+  for (int i = 0; i < 8000 && !(std::filesystem::exists(run + "/checkpoints") && manifests(run).size() >= 2); ++i) usleep(5000);
+  damage_newest(run);
+  std::ifstream events(run + "/events.jsonl");
+  int pid = 0;
+  for (std::string line; std::getline(events, line);) {
+    const Json event = Json::parse(line, nullptr, false);
+    if (!event.is_discarded() && event["event"] == "hello" && event["who"] == "ps 1") pid = event["pid"];
+  }
+  REQUIRE(pid > 0);
+  kill(pid, SIGKILL);
+  const Ended ended = train.wait(120);
+  INFO(ended.err);
+  CHECK(ended.status == 0);
+  CHECK(ended.err.find("is damaged") != std::string::npos);
+  CHECK(ended.err.find("all go back to checkpoint") != std::string::npos);
+  const Json done = summary(dir, {"train", dir / "job.toml", "--epochs", "5"});
+  REQUIRE(done["accounts"].size() == 5);
+  for (const Json& account : done["accounts"]) CHECK(account["applied"] == 300000);
+}
+
+TEST_CASE("a damaged checkpoint is an error where the job forbids an older one", "[integration][checkpoint]") {
+  const ScratchDir dir;
+  make_rows(dir, "train.svm", 5000, 0);
+  dir.write("job.toml", job_text("train.svm", "epochs = 2, batch_size = 100, checkpoint = { fall_back = false }"));
+  REQUIRE(downpour(dir, {"train", dir / "job.toml"}).status == 0);
+  damage_newest(dir / "runs/job");
+  const Ended again = downpour(dir, {"train", dir / "job.toml", "--epochs", "3"});
+  CHECK(again.status == 65);
+  CHECK(again.err.find("fall_back") != std::string::npos);
 }
 
 TEST_CASE("a warm start begins with the other run's variables: the first batch's loss before its update is that run's evaluation of it",

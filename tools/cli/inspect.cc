@@ -143,6 +143,15 @@ std::string account_text(const Manifest& manifest) {
   return "account\n" + table_text(rows) + warnings;
 }
 
+/// "3-1, 3-2 and 3-4".
+std::string list_text(const std::vector<ViewId>& ids) {
+  std::string text;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    text += str(i == 0 ? "" : i + 1 == ids.size() ? " and " : ", ", ids[i]);
+  }
+  return text;
+}
+
 Json counts_json(const wire::ShardCounts& c) {
   return {{"batches", c.batches},        {"read", c.read},       {"applied", c.applied},
           {"filtered", c.filtered},      {"skipped", c.skipped}, {"dropped", c.dropped},
@@ -201,6 +210,11 @@ std::string summary_text(const Summary& summary) {
               grouped(summary.rows), " in all; versions ", grouped(summary.version_min), " to ",
               grouped(summary.version_max), "\n  ", human_bytes(summary.bytes), " in ",
               summary.files, summary.files == 1 ? " file" : " files", ", every checksum good\n");
+  if (!summary.bases.empty()) {
+    text += str("  only what was touched since checkpoint ", summary.bases.back(), "; builds on ",
+                human_bytes(summary.base_bytes), " of ", list_text(summary.bases), ", at most ",
+                summary.images_max, " images a partition\n");
+  }
   text += variables_text(summary);
   text += account_text(manifest);
   return text;
@@ -218,6 +232,8 @@ std::string summary_json(const Summary& summary) {
                {"sealed_epochs", manifest.sealed_epochs},
                {"files", summary.files},
                {"bytes", summary.bytes},
+               {"base_bytes", summary.base_bytes},
+               {"builds_on", Json::array()},
                {"verified", true},
                {"skipped", summary.skipped},
                {"partitions",
@@ -228,6 +244,8 @@ std::string summary_json(const Summary& summary) {
                  {"rows_max", summary.rows_max},
                  {"version_min", summary.version_min},
                  {"version_max", summary.version_max}}}};
+  for (const ViewId id : summary.bases)
+    json["builds_on"].push_back({{"term", id.term}, {"n", id.n}});
   json["variables"] = Json::array();
   for (const VariableSummary& variable : summary.variables)
     json["variables"].push_back(variable_json(variable));

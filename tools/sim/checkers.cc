@@ -227,15 +227,16 @@ void Checkers::read_published() {
   }
   published_ = manifest->id;
   const std::string folder = checkpoint::checkpoint_folder(plan.job.run_dir, manifest->id);
-  for (const wire::ImageRef& ref : manifest->images) {
-    const auto image = checkpoint::read_image(storage, folder, ref, plan.tables);
+  if (!manifest->bases.empty()) world_.count("checkpoint of what was touched");
+  for (const auto& chain : checkpoint::chains_of(*manifest)) {
+    const auto image = checkpoint::read_partition(storage, folder, chain, plan.tables);
     if (!image)
       return world_.violated(str("I7: ", image.error().what, " (", image.error().where, ")"));
     const uint64_t applied = applied_of(image->tables);
-    uint64_t& floor = floor_[raw(ref.partition)];
+    uint64_t& floor = floor_[raw(image->partition)];
     if (applied < floor) {
       return world_.violated(str("I4: checkpoint ", manifest->id, " holds ", applied,
-                                 " applied records of partition ", ref.partition,
+                                 " applied records of partition ", image->partition,
                                  ", an older one held ", floor));
     }
     floor = applied;
@@ -278,8 +279,8 @@ void Checkers::check_model() {
         str("I7: the job has ended and no checkpoint can be read: ", manifest.error().what));
   const std::string folder = checkpoint::checkpoint_folder(plan.job.run_dir, manifest->id);
   uint64_t weights = 0;
-  for (const wire::ImageRef& ref : manifest->images) {
-    const auto image = checkpoint::read_image(storage, folder, ref, plan.tables);
+  for (const auto& chain : checkpoint::chains_of(*manifest)) {
+    const auto image = checkpoint::read_partition(storage, folder, chain, plan.tables);
     if (!image)
       return world_.violated(str("I8: ", image.error().what, " (", image.error().where, ")"));
     for (const checkpoint::TableImage& table : image->tables) {

@@ -37,7 +37,8 @@ std::string counter_toml(const CounterSize& size, const std::string& folder,
       "[[model.outputs]]\nname = \"y\"\ninput = \"w\"\nloss = \"squared\"\ntarget = \"label\"\n"
       "[optimizer]\ntype = \"sgd\"\nlearning_rate = ",
       kRate, "\n[train]\nepochs = ", size.epochs, "\nbatch_size = ", size.records,
-      "\nreduction = \"sum\"\n[train.checkpoint]\nevery = 40\n");
+      "\nreduction = \"sum\"\n[train.checkpoint]\nevery = 40\n"
+      "incremental = true\nfull_every = 4\n");
 }
 
 }  // namespace

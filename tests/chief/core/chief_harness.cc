@@ -54,7 +54,8 @@ struct BodyText {
     return str("status? round=", m.round, " epoch=", m.epoch, " shards=", m.shards);
   }
   std::string operator()(const wire::Save& m) const {
-    return str("save ", m.checkpoint, " ", m.folder);
+    const std::string base = m.base == ViewId{} ? "" : str(" base=", m.base);
+    return str("save ", m.checkpoint, " ", m.folder, base);
   }
   std::string operator()(const wire::Sealed& m) const { return str("sealed ", m.epochs); }
   std::string operator()(const wire::Stop& m) const {
@@ -78,8 +79,11 @@ struct EffectText {
     return reply ? str(text, " id=", e.message.envelope.request) : text;
   }
   std::string operator()(const PublishManifest& e) const {
-    return str("publish ", e.checkpoint, " images=", e.images.size(), " sealed=", e.sealed_epochs);
+    const std::string bases = e.bases.empty() ? "" : str(" bases=", e.bases.size());
+    return str("publish ", e.checkpoint, " images=", e.images.size(), bases,
+               " sealed=", e.sealed_epochs);
   }
+  std::string operator()(const FindOlder& e) const { return str("find older than ", e.below); }
   std::string operator()(const AppendEvent& e) const {
     return with_events ? str("event ", e.line) : "";
   }

@@ -25,17 +25,21 @@ TEST_CASE("partitions go to cores in contiguous ranges that differ by at most on
   }
 }
 
-TEST_CASE("a checkpoint that lacks a partition, or has one twice, is refused by name",
+TEST_CASE("a checkpoint that lacks a partition, or a chain without its beginning, is refused by name",
           "[chief][core]") {
-  const wire::ImageRef zero{.partition = PartitionId(0), .file = "a"},
-      one{.partition = PartitionId(1), .file = "b"}, two{.partition = PartitionId(2), .file = "a"};
-  CHECK(*order_images({one, zero}, 2) == std::vector{zero, one});
-  CHECK(order_images({}, 2)->empty());
-  CHECK(order_images({zero}, 2).error().what == "the checkpoint has no image of partition 1");
-  CHECK(order_images({zero, zero}, 2).error().what ==
-        "the checkpoint names partition 0 twice or beyond the 2 of this job");
-  CHECK_FALSE(order_images({zero, two}, 2));
-  CHECK_FALSE(order_images({zero, one, two}, 2));
+  const wire::ImageRef zero{.partition = PartitionId(0), .file = "a", .checksum = 5},
+      one{.partition = PartitionId(1), .file = "b", .checksum = 6},
+      next{.partition = PartitionId(1), .file = "c", .checksum = 7, .base = 6};
+  CHECK(check_images({}, 2));
+  CHECK(check_images({{zero}, {one}}, 2));
+  CHECK(check_images({{zero}, {one, next}}, 2));
+  CHECK(check_images({{zero}}, 2).error().what ==
+        "the checkpoint has images of 1 partitions, this job has 2");
+  for (const auto& second : std::vector<std::vector<wire::ImageRef>>{
+           {}, {zero}, {next}, {one, zero}, {next, one}, {one, next, next}}) {
+    CHECK(check_images({{zero}, second}, 2).error().what ==
+          "the checkpoint has no chain of images of partition 1");
+  }
 }
 
 TEST_CASE("only the owner's images of all its partitions make a manifest", "[chief][core]") {

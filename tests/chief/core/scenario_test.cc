@@ -70,6 +70,10 @@ class Story {
       core_->request_stop(now, int(c.number("signal", 2)), effects);
     else if (actor == "published")
       core_->on_published(now, checkpoint_, publish_result(c), effects);
+    else if (actor == "older")
+      core_->on_older(now, older(c), effects);
+    else if (actor == "gone")
+      core_->on_peer_gone(now, ps_peer(uint32_t(c.number("ps"))), effects);
     else
       message(now, actor, c, effects);
     remember(effects);
@@ -91,15 +95,28 @@ class Story {
     if (c.text("mode") == "eval") config_.mode = wire::Purpose::kEval;
     if (c.text("mode") == "predict") config_.mode = wire::Purpose::kPredict;
     if (c.has("resume")) {
-      ResumeState resume{.checkpoint = {1, 4}, .folder = "/run/checkpoints/1-4"};
-      resume.sealed_epochs = uint32_t(c.number("sealed", 0));
-      for (uint32_t p = 0; p < 4; ++p)
-        resume.images.push_back({PartitionId(p), "ps-0", 10 * p, 10, 1});
+      ResumeState resume = state({1, 4}, c);
       config_.term = 2;
       config_.resume = std::move(resume);
     }
+    config_.job.train.checkpoint.incremental = c.has("incremental");
+    config_.job.train.checkpoint.full_every = uint32_t(c.number("full_every", 10));
+    config_.job.train.checkpoint.fall_back = !c.has("no_fall_back");
     if (c.has("moves")) config_.moves_folder = "/run/moves";
     with_events_ = c.has("events");
+  }
+
+  static ResumeState state(ViewId checkpoint, const Command& c) {
+    ResumeState state{.checkpoint = checkpoint,
+                      .folder = str("/run/checkpoints/", checkpoint.term, "-", checkpoint.n)};
+    state.sealed_epochs = uint32_t(c.number("sealed", 0));
+    for (uint32_t p = 0; p < 4; ++p)
+      state.images.push_back({{PartitionId(p), "ps-0", 10 * p, 10, 1, 0, checkpoint}});
+    return state;
+  }
+  static Result<ResumeState> older(const Command& c) {
+    if (!c.text("error").empty()) return Error{ErrorCode::kNoInput, c.text("error")};
+    return state(parse_view(c.text("id")), c);
   }
 
   static Result<void> publish_result(const Command& c) {
@@ -158,8 +175,10 @@ class Story {
     const std::string& verb = c.word(2);
     if (verb == "hello") return changed(ps_hello(i), c);
     if (verb == "adopted") {
-      return wire::Adopted{
-          .since = since_[i], .ok = c.text("error").empty(), .error = c.text("error")};
+      return wire::Adopted{.since = since_[i],
+                           .ok = c.text("error").empty(),
+                           .error = c.text("error"),
+                           .code = c.has("damaged") ? ErrorCode::kBadData : ErrorCode::kConfig};
     }
     if (verb == "status") return status(i, c);
     if (verb == "saved") {
@@ -169,7 +188,8 @@ class Story {
                         .rows = 7};
       for (uint32_t p = 0; p < view_.partitions.size(); ++p) {
         if (view_.owners[view_.partitions[p].owner].index != i) continue;
-        saved.images.push_back({PartitionId(p), c.text("file", str("ps-", i)), 0, 10, 1});
+        saved.images.push_back({PartitionId(p), c.text("file", str("ps-", i)), 0, 10,
+                                c.number("sum", 1), c.number("base")});
       }
       return saved;
     }

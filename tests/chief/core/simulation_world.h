@@ -177,9 +177,11 @@ class World {
 
   void start_chief() {
     if (manifest_) {
+      std::vector<std::vector<wire::ImageRef>> images;  // each whole
+      for (const wire::ImageRef& image : manifest_->images) images.push_back({image});
       config_.resume = ResumeState{.checkpoint = manifest_->checkpoint,
                                    .folder = manifest_->folder,
-                                   .images = manifest_->images,
+                                   .images = std::move(images),
                                    .sealed_epochs = manifest_->sealed_epochs,
                                    .epochs = manifest_->epochs,
                                    .evaluations = manifest_->evaluations};

@@ -183,7 +183,7 @@ TEST_CASE("images with sound checksums and unsound content are refused", "[check
 
 TEST_CASE("a later format is called unsupported, not damaged", "[checkpoint]") {
   std::vector<uint8_t> bytes = encoded(random_image(1, 1, 1));
-  poke(bytes, 8, uint32_t{2});
+  poke(bytes, 8, uint32_t{3});
   reseal(bytes);
   CHECK(decode_image(bytes, kTables, "f", 0).error().code == ErrorCode::kUnsupported);
 }

@@ -237,7 +237,7 @@ TEST_CASE("manifest bodies of arbitrary words are refused or read, never a crash
   CHECK_FALSE(decode_manifest_body(std::span(good).first(9)));
   CHECK_FALSE(decode_manifest(frame("DPMANIF", 1, std::vector<uint8_t>(800)),
                               "m"));  // all zero is a valid message
-  CHECK(decode_manifest(frame("DPMANIF", 2, good), "m").error().code == ErrorCode::kUnsupported);
+  CHECK(decode_manifest(frame("DPMANIF", 3, good), "m").error().code == ErrorCode::kUnsupported);
 }
 
 TEST_CASE("golden manifest of format 1", "[checkpoint][golden]") {

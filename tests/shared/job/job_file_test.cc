@@ -87,7 +87,6 @@ TEST_CASE("what the design knows and this version has not is said so, never acce
         "train.staleness = 3",
         "train.replicas = 2",
         "train.max_time = \"6h\"",
-        "train.checkpoint = { incremental = true }",
         "optimizer.schedule = { type = \"cosine\" }",
         "optimizer.clip = { norm = 1.0 }",
         "data.interleave = { cycle = 8 }",

@@ -84,7 +84,15 @@ class RandomMessages {
   plan::FileInfo file() { return {text(1), word(), word(), coin()}; }
   ErrorCode code() { return ErrorCode(rng_.below(13)); }
   Incarnation incarnation() { return Incarnation(word() | 1); }
-  ImageRef image() { return {partition(), text(1), word(), word(), word()}; }
+  ImageRef image() {
+    return {partition(),
+            text(1),
+            word(),
+            word(),
+            word(),
+            coin() ? word() : 0,
+            coin() ? view() : ViewId{}};
+  }
   BatchId batch() { return {number(), number(), number()}; }
   Heartbeat heartbeat() {
     return {incarnation(),
@@ -189,7 +197,7 @@ class RandomMessages {
       case Kind::kAdopt:
         return adopt();
       case Kind::kAdopted:
-        return Adopted{view(), coin(), text()};
+        return coin() ? Adopted{view(), true, text()} : Adopted{view(), false, text(), code()};
       case Kind::kHeartbeat:
         return heartbeat();
       case Kind::kLeaseRequest:
@@ -211,7 +219,7 @@ class RandomMessages {
       case Kind::kStatusReply:
         return status_reply();
       case Kind::kSave:
-        return Save{view(), text(1)};
+        return Save{view(), text(1), coin() ? view() : ViewId{}};
       case Kind::kSaved:
         return Saved{view(), coin(), text(), list([&] { return image(); }), word()};
       case Kind::kFreeze:

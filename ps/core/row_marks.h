@@ -1,0 +1,40 @@
+// Row marks: a bit a row, of what was touched since it was last copied for a checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace downpour::ps {
+
+/// Rows are numbered as in the table (dense: blocks by key). A row that was never marked reads
+/// false.
+class RowMarks {
+ public:
+  /// Room for rows [0, rows); prefetch() and mark() take those only.
+  void ensure(uint64_t rows) {
+    if (rows > words_.size() * 64) words_.resize((rows + rows / 2) / 64 + 1);
+  }
+  void prefetch(uint32_t row) const { __builtin_prefetch(&words_[row / 64], 1); }
+  void mark(uint32_t row) { words_[row / 64] |= bit(row); }
+  /// Whether the row was marked; it is not any more.
+  bool take(uint32_t row) {
+    if (row / 64 >= words_.size()) return false;
+    const bool marked = (words_[row / 64] & bit(row)) != 0;
+    words_[row / 64] &= ~bit(row);
+    return marked;
+  }
+  void clear() { words_.assign(words_.size(), 0); }
+  /// All of the other's marks, too.
+  void merge(const RowMarks& other) {
+    if (words_.size() < other.words_.size()) words_.resize(other.words_.size());
+    for (size_t w = 0; w < other.words_.size(); ++w) words_[w] |= other.words_[w];
+  }
+  uint64_t bytes() const { return words_.capacity() * sizeof(uint64_t); }
+
+ private:
+  static uint64_t bit(uint32_t row) { return uint64_t{1} << (row % 64); }
+
+  std::vector<uint64_t> words_;
+};
+
+}  // namespace downpour::ps
