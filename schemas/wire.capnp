@@ -201,6 +201,11 @@ struct Heartbeat {
   gaps @10 :UInt64;             # parts
   recent @11 :List(OutputMetrics);
   staleness @12 :List(UInt64);  # parts, by versions between pull and apply
+  loadNs @13 :Int64;            # >= 0; 0: the next four tell nothing
+  busyNs @14 :UInt64;           # at most loadNs
+  loadPartitions @15 :List(UInt32);  # ascending, each 0 to 65535; no more than 4096
+  loadRows @16 :List(UInt64);   # as long as loadPartitions, as is the next
+  loadBytes @17 :List(UInt64);
 }
 
 # ---- leases (kinds 8 to 14)

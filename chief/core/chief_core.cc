@@ -168,7 +168,7 @@ void ChiefCore::handle(Member& member, wire::Message&& message) {
     if (auto* status = std::get_if<wire::StatusReply>(&body))
       return on_status(member, std::move(*status));
     if (auto* frozen = std::get_if<wire::Frozen>(&body))
-      return on_frozen(member, std::move(*frozen));
+      return on_frozen(member, std::move(*frozen), std::move(message.values));
     if (std::holds_alternative<wire::Leave>(body)) return on_leave(member);
     if (auto* saved = std::get_if<wire::Saved>(&body)) return on_saved(member, std::move(*saved));
   }
@@ -185,6 +185,9 @@ void ChiefCore::on_heartbeat(Member& member, wire::Heartbeat&& heartbeat) {
   merge_metrics(recent_, heartbeat.recent);
   if (phase_ == Phase::kTraining) merge_metrics(observed_, heartbeat.recent);
   heartbeat.recent.clear();
+  if (member.is_ps() && ownership_.published() && config_.job.cluster.rebalance)
+    work_.take(ps_key(member), heartbeat);
+  heartbeat.loads.clear();
   member.last = std::move(heartbeat);
   if (ending()) return;
   // A sign of life (no frame carries a Heartbeat of nobody); to a ps one that also makes good a
@@ -430,6 +433,7 @@ JobSummary ChiefCore::summary() const {
   s.workers_lost = workers_lost_;
   s.ps_lost = ps_lost_;
   s.partitions_moved = partitions_moved_;
+  s.partitions_relieved = partitions_relieved_;
   s.move_pause_ns_max = move_pause_ns_max_;
   s.pulled_bytes = t.pulled;
   s.pushed_bytes = t.pushed;
@@ -455,6 +459,7 @@ void ChiefCore::send(PeerKey peer, wire::Body body, RequestId request) {
   Send effect{.peer = peer, .message = {}};
   effect.message.envelope = {.run = config_.run, .view = ownership_.view().id, .request = request};
   effect.message.body = std::move(body);
+  effect.message.values = values_of(effect.message.body);
   emit(std::move(effect));
 }
 

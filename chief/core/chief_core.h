@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "chief/core/balance.h"
 #include "chief/core/completion.h"
 #include "chief/core/evaluation.h"
 #include "chief/core/events.h"
@@ -142,8 +143,14 @@ class ChiefCore {
 
   // chief_core_moves.cc: partitions from one living ps to another
   void check_moves();
+  bool may_move() const;
+  bool even_out();
+  void relieve();
+  bool go_on_relieving();
   void begin_move(Member& source, Member& target, std::vector<PartitionId> partitions);
-  void on_frozen(Member& member, wire::Frozen&& frozen);
+  void on_frozen(Member& member, wire::Frozen&& frozen, Bytes&& inlined);
+  /// The images that travel with the Adopt of the move under way.
+  Bytes values_of(const wire::Body& body) const;
   void cancel_move(const std::string& why);
   void settle_move();
   void on_leave(Member& member);
@@ -258,13 +265,25 @@ class ChiefCore {
     ViewId since;
     std::vector<PartitionId> partitions;
     int64_t begun_ns = 0;
-    bool given = false;  // the images are at the target
+    int64_t frozen_ns = 0;  // when the source said so
+    Bytes inlined;          // the images, where they came with that
+    bool given = false;     // the images are at the target
+    bool relieves = false;  // because the source is hot
   };
   std::optional<Move> move_;
   std::map<PsKey, Move> unsettled_;  // called off while the source was silent: it may stand still
   uint32_t move_size_ = 4;
   int64_t move_at_ns_ = 0;  // no sooner
   uint32_t partitions_moved_ = 0;
+  bool evening_ = false;  // some core holds few, or is to hold none: counts are made even
+  WorkReports work_;
+  struct Relieving {
+    PsKey source, target;
+    std::vector<PartitionId> partitions;  // still to be moved
+  };
+  std::optional<Relieving> relieving_;
+  int64_t relief_at_ns_ = 0;  // no sooner
+  uint32_t partitions_relieved_ = 0;
   int64_t move_pause_ns_max_ = 0;
 
   uint32_t epoch_ = 0;            // the running one

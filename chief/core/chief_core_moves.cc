@@ -16,9 +16,21 @@ void ChiefCore::check_moves() {
     cancel_move("it took too long");
   }
   let_go();
-  if (config_.moves_folder.empty() || !leasing() || stop_signal_ != 0 || !settled()) return;
-  if (now_ns_ < move_at_ns_ || !outbox_.empty()) return;
-  if (saving_.under_way() || save_due()) return;  // a move would make its images worth nothing
+  if (!may_move()) return;
+  if (!even_out() && config_.job.cluster.rebalance && !go_on_relieving()) relieve();
+}
+
+/// One bundle at a time, while shards are leased, and not where it would make the images of a
+/// checkpoint worth nothing.
+bool ChiefCore::may_move() const {
+  if (config_.moves_folder.empty() || !leasing() || stop_signal_ != 0 || !settled()) return false;
+  if (now_ns_ < move_at_ns_ || !outbox_.empty()) return false;
+  return !saving_.under_way() && !save_due();
+}
+
+/// The next bundle towards an even spread, where one is wanted: always, if load does not count;
+/// else where a core leaves, or holds less than half of an even share, until all hold as many.
+bool ChiefCore::even_out() {
   std::vector<Member*> cores;
   std::vector<CoreLoad> loads;
   for (Member& m : members_) {
@@ -26,13 +38,82 @@ void ChiefCore::check_moves() {
     cores.push_back(&m);
     loads.push_back({ownership_.load(ps_key(m)), m.leaving});
   }
+  evening_ = evening_ || !config_.job.cluster.rebalance || is_lopsided(loads);
+  if (!evening_) return false;
   const auto step = next_move(loads);
-  if (!step) return;
+  evening_ = step.has_value();
+  if (!step) return false;
+  relieving_.reset();
   std::vector<PartitionId> partitions = ownership_.owned(ps_key(*cores[step->source]));
   // The last ones: what is left stays in few ranges.
   const size_t count = std::min({size_t(step->partitions), size_t(move_size_), partitions.size()});
   partitions.erase(partitions.begin(), partitions.end() - std::ptrdiff_t(count));
   begin_move(*cores[step->source], *cores[step->target], std::move(partitions));
+  return true;
+}
+
+/// A hot core gives partitions to the one that has least to do, once all have told what they do
+/// since ownership is as it is.
+void ChiefCore::relieve() {
+  if (now_ns_ < relief_at_ns_ || !work_.changed()) return;
+  std::vector<Member*> cores = ps_cores();
+  std::vector<CoreWork> works;
+  for (const Member* m : cores) {
+    std::optional<CoreWork> work = work_.work(ps_key(*m));
+    if (!work) return;
+    // All that it owns counts, also what nobody asks for.
+    std::vector<CoreWork::Share> shares;
+    for (const PartitionId p : ownership_.owned(ps_key(*m))) {
+      const auto at = std::lower_bound(
+          work->partitions.begin(), work->partitions.end(), p,
+          [](const CoreWork::Share& share, PartitionId wanted) { return share.partition < wanted; });
+      const bool asked_for = at != work->partitions.end() && at->partition == p;
+      shares.push_back({p, asked_for ? at->work : 0});
+    }
+    work->partitions = std::move(shares);
+    works.push_back(std::move(*work));
+  }
+  const auto relief = choose_relief(works);
+  if (!relief) return;
+  const Member &source = *cores[relief->source], &target = *cores[relief->target];
+  const auto percent = [&](size_t core) { return uint32_t(100 * works[core].busy); };
+  log(event("relief")
+          .add("from", source.name())
+          .add("to", target.name())
+          .add("partitions", relief->partitions.size())
+          .add("busy_percent_from", percent(relief->source))
+          .add("busy_percent_to", percent(relief->target)));
+  notice(NoticeLevel::kInfo,
+         str(source.name(), " is busy ", percent(relief->source), " % of the time, ", target.name(),
+             ' ', percent(relief->target), " %: ", relief->partitions.size(),
+             relief->partitions.size() == 1 ? " partition moves there" : " partitions move there"));
+  relief_at_ns_ = now_ns_ + config_.relief_pause_ns;
+  relieving_ = Relieving{ps_key(source), ps_key(target), relief->partitions};
+  go_on_relieving();
+}
+
+/// The next bundle of what was decided, if both sides still are as they were then.
+bool ChiefCore::go_on_relieving() {
+  if (!relieving_) return false;
+  Relieving& r = *relieving_;
+  Member* source = members_.find(wire::Role::kPs, r.source.incarnation, r.source.thread);
+  Member* target = members_.find(wire::Role::kPs, r.target.incarnation, r.target.thread);
+  const std::vector<PartitionId> owned = ownership_.owned(r.source);
+  std::erase_if(r.partitions,
+                [&](PartitionId p) { return !std::binary_search(owned.begin(), owned.end(), p); });
+  const bool both = source != nullptr && target != nullptr && source->live() && target->live() &&
+                    !target->leaving;
+  if (!both || r.partitions.empty()) {
+    relieving_.reset();
+    return false;
+  }
+  const auto count = std::ptrdiff_t(std::min<size_t>(move_size_, r.partitions.size()));
+  std::vector<PartitionId> bundle(r.partitions.begin(), r.partitions.begin() + count);
+  r.partitions.erase(r.partitions.begin(), r.partitions.begin() + count);
+  std::sort(bundle.begin(), bundle.end());
+  begin_move(*source, *target, std::move(bundle));
+  if (move_) move_->relieves = true;
+  return true;
 }
 
 void ChiefCore::begin_move(Member& source, Member& target, std::vector<PartitionId> partitions) {
@@ -53,7 +134,7 @@ void ChiefCore::begin_move(Member& source, Member& target, std::vector<Partition
           .since = move_->since, .partitions = move_->partitions, .folder = config_.moves_folder});
 }
 
-void ChiefCore::on_frozen(Member& member, wire::Frozen&& frozen) {
+void ChiefCore::on_frozen(Member& member, wire::Frozen&& frozen, Bytes&& inlined) {
   if (!move_ || move_->given || move_->since != frozen.since || ps_key(member) != move_->source) {
     return;
   }
@@ -72,12 +153,20 @@ void ChiefCore::on_frozen(Member& member, wire::Frozen&& frozen) {
   if (!all)
     return cancel_move(str(member.full_name(), " wrote other images than it was asked for"));
   move_->given = true;
+  move_->frozen_ns = now_ns_;
+  move_->inlined = std::move(inlined);
   ownership_.give(now_ns_, move_->partitions, owner_from(*target), move_->since);
   ask(*target, wire::Adopt{.since = move_->since,
                            .sealed_epochs = epochs_sealed_,
                            .partitions = move_->partitions,
                            .folder = config_.moves_folder,
                            .images = std::move(frozen.images)});
+}
+
+Bytes ChiefCore::values_of(const wire::Body& body) const {
+  const auto* adopt = std::get_if<wire::Adopt>(&body);
+  return adopt != nullptr && move_ && move_->given && adopt->since == move_->since ? move_->inlined
+                                                                                   : Bytes();
 }
 
 /// The partitions stay where they are, by a view that says so: only that lets the source go on.
@@ -96,6 +185,7 @@ void ChiefCore::cancel_move(const std::string& why) {
   constexpr int64_t kPauseAfterFailureNs = 2 * kSecond;
   move_at_ns_ = now_ns_ + kPauseAfterFailureNs;
   move_size_ = 1;
+  relieving_.reset();
   // A source that has not said that it froze may not have: it must not be told of another since.
   const auto since = move.given ? std::optional(ownership_.next_since()) : std::nullopt;
   ownership_.keep(move.partitions, since);
@@ -112,11 +202,14 @@ void ChiefCore::settle_move() {
   if (!move.given) return outbox_.drop<wire::Freeze>();  // the source goes on under this view
   const int64_t pause_ns = now_ns_ - move.begun_ns;
   partitions_moved_ += uint32_t(move.partitions.size());
+  if (move.relieves) partitions_relieved_ += uint32_t(move.partitions.size());
   move_pause_ns_max_ = std::max(move_pause_ns_max_, pause_ns);
   log(event("moved")
           .add("since_n", move.since.n)
           .add("partitions", move.partitions.size())
-          .add("pause_us", pause_ns / kMicrosecond));
+          .add("pause_us", pause_ns / kMicrosecond)
+          .add("freeze_us", (move.frozen_ns - move.begun_ns) / kMicrosecond)
+          .add("bytes", move.inlined.size()));
   if (pause_ns > config_.move_pause_wanted_ns) {
     move_size_ = std::max(1U, move_size_ / 2);
   } else if (2 * pause_ns < config_.move_pause_wanted_ns) {

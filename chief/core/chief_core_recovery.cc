@@ -150,6 +150,7 @@ void ChiefCore::publish_view() {
   for (const Member& member : members_) {
     if (!member.left) send(member, view);
   }
+  work_.reset();
   settle_move();
   if (DP_MUTATE("round-survives-a-change-of-ownership") && phase_ == Phase::kCompleting) return;
   const bool rolled_back = std::exchange(rolled_back_, false);
@@ -175,21 +176,25 @@ void ChiefCore::lose(Member& member, const std::string& why) {
   const bool ends_move = move_ && (move_->target == ps_key(member) ||
                                    (move_->source == ps_key(member) && !move_->given));
   const uint32_t partitions = ownership_.lose(ps_key(member), now_ns_);
-  if (ends_move) cancel_move(str(member.name(), " was lost"));
-  if (partitions == 0) return;
-  if (last_lost_ != member.incarnation()) ++ps_lost_;  // the cores of a process are lost together
-  last_lost_ = member.incarnation();
-  log(event("ps_lost")
-          .add("who", member.name())
-          .add("incarnation", raw(member.incarnation()))
-          .add("partitions", partitions)
-          .add("why", why));
-  emit(Notice{NoticeLevel::kWarning,
-              str(member.full_name(), " was lost: ", why, "; its ", partitions_text(partitions),
-                  " wait for ps ", member.hello.index, " for ", config_.ps_wait_ns / kSecond,
-                  " s, then others take them")});
-  interrupt(str(member.name(), " was lost"));
-  if (ownership_.ready()) publish_view();  // it was the only one that others waited for
+  work_.forget(ps_key(member));
+  if (partitions > 0) {
+    if (last_lost_ != member.incarnation()) ++ps_lost_;  // the cores of a process are lost together
+    last_lost_ = member.incarnation();
+    log(event("ps_lost")
+            .add("who", member.name())
+            .add("incarnation", raw(member.incarnation()))
+            .add("partitions", partitions)
+            .add("why", why));
+    emit(Notice{NoticeLevel::kWarning,
+                str(member.full_name(), " was lost: ", why, "; its ", partitions_text(partitions),
+                    " wait for ps ", member.hello.index, " for ", config_.ps_wait_ns / kSecond,
+                    " s, then others take them")});
+    // Before a view that may follow: what that begins is not to be interrupted.
+    interrupt(str(member.name(), " was lost"));
+  }
+  if (ends_move) return cancel_move(str(member.name(), " was lost"));
+  // It may have been the only one that others waited for.
+  if (partitions > 0 && ownership_.ready()) publish_view();
 }
 
 /// A ps core that was silent speaks again, and nobody has its partitions yet.

@@ -102,6 +102,7 @@ struct ChiefConfig {
   int64_t move_timeout_ns = 10 * kSecond;       // then a move is called off
   int64_t move_pause_wanted_ns = 25 * kMillisecond;  // moves are made smaller above, larger below
   uint32_t move_partitions_max = 16;            // at once
+  int64_t relief_pause_ns = 10 * kSecond;       // between two reliefs of hot ps
   uint32_t attempts_max =
       3;  // failed attempts at a shard in a row without progress; then the job fails
   uint32_t leases_per_worker_max = 64;  // a worker with so many gets no more
@@ -235,6 +236,7 @@ struct JobSummary {
   uint32_t backups = 0;            // second leases on what a straggler held
   uint32_t workers_lost = 0;
   uint32_t partitions_moved = 0;   // from one living ps to another
+  uint32_t partitions_relieved = 0;  // of those, because their ps was hot
   int64_t move_pause_ns_max = 0;   // longest that one of them was served by nobody
   uint32_t ps_lost = 0;  // processes, as often as each was
   uint32_t restarts = 0;  // of local processes, by whoever started them

@@ -4,6 +4,17 @@
 
 namespace downpour::chief {
 
+bool is_lopsided(const std::vector<CoreLoad>& loads) {
+  uint32_t partitions = 0, stay = 0;
+  for (const CoreLoad& load : loads) {
+    partitions += load.partitions;
+    stay += load.leaving ? 0 : 1;
+  }
+  return std::any_of(loads.begin(), loads.end(), [&](const CoreLoad& load) {
+    return load.leaving ? load.partitions > 0 : 2 * load.partitions * stay < partitions;
+  });
+}
+
 std::optional<MoveStep> next_move(const std::vector<CoreLoad>& loads) {
   std::optional<size_t> most, least, leaving;
   for (size_t i = 0; i < loads.size(); ++i) {
@@ -71,11 +82,12 @@ Result<std::vector<wire::ImageRef>> join_images(
   for (uint32_t owner = 0; owner < by_owner.size(); ++owner) {
     for (const wire::ImageRef& image : by_owner[owner]) {
       const uint32_t p = raw(image.partition);
-      if (p >= have.size() || view.partitions[p].owner != owner || have[p] ||
-          !is_plain_name(image.file)) {
+      // What it took in vain, and has not heard yet that it is another's.
+      if (p < have.size() && view.partitions[p].owner != owner) continue;
+      if (p >= have.size() || have[p] || !is_plain_name(image.file)) {
         return Error{ErrorCode::kMalformed,
                      str("ps ", view.owners[owner].index, " saved partition ", p, " in file '",
-                         image.file, "': not its partition, twice, or no plain file name")};
+                         image.file, "': no such partition, twice, or no plain file name")};
       }
       have[p] = true;
       joined[p] = image;

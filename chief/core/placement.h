@@ -21,6 +21,9 @@ struct MoveStep {
   uint32_t partitions = 0;
   bool operator==(const MoveStep&) const = default;
 };
+/// Whether a core that stays holds less than half of an even share, or one that leaves holds
+/// anything.
+bool is_lopsided(const std::vector<CoreLoad>& loads);
 /// None: it is as even as can be, or nobody is there to take what a leaving core holds.
 std::optional<MoveStep> next_move(const std::vector<CoreLoad>& loads);
 
@@ -36,8 +39,9 @@ Result<void> check_images(const std::vector<std::vector<wire::ImageRef>>& images
 /// [A-Za-z0-9_][A-Za-z0-9_.-]{0,127}: what a peer may call a file.
 bool is_plain_name(const std::string& name);
 
-/// Puts the images that all owners saved in order. Error kMalformed: a partition missing, twice or
-/// not its sender's, or a file name that is no plain name.
+/// Puts the images that all owners saved in order; those of partitions that are not their sender's
+/// do not count. Error kMalformed: a partition missing or twice, or a file name that is no plain
+/// name.
 Result<std::vector<wire::ImageRef>> join_images(
     const wire::View& view, const std::vector<std::vector<wire::ImageRef>>& by_owner);
 

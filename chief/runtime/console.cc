@@ -304,7 +304,7 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
                       {"pulled_bytes", s.pulled_bytes}, {"pushed_bytes", s.pushed_bytes}, {"read_bytes", s.read_bytes},
                       {"workers_lost", s.workers_lost}, {"ps_lost", s.ps_lost}, {"restarts", s.restarts}, {"repeated_parts", s.had_it}, {"gaps", s.gaps},
                       {"repeated_leases", s.attempts_repeated}, {"second_leases", s.backups},
-                      {"partitions_moved", s.partitions_moved}, {"move_pause_seconds_max", seconds_of(s.move_pause_ns_max)}, {"staleness", s.staleness}, {"checkpoint", s.checkpoint_folder},
+                      {"partitions_moved", s.partitions_moved}, {"partitions_moved_by_load", s.partitions_relieved}, {"move_pause_seconds_max", seconds_of(s.move_pause_ns_max)}, {"staleness", s.staleness}, {"checkpoint", s.checkpoint_folder},
                       {"accounts", epochs}, {"evaluations", evaluations}, {"processes", processes}};
     std::fprintf(out, "%s\n", all.dump().c_str());
     std::fflush(out);
@@ -335,8 +335,8 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
                  account_text(total).c_str(), static_cast<unsigned long long>(s.had_it), static_cast<unsigned long long>(s.gaps), s.attempts_repeated);
   }
   if (s.partitions_moved > 0) {
-    std::fprintf(out, "moves   %u partitions moved to another ps while training went on; the longest pause of one was %.1f ms\n",
-                 s.partitions_moved, seconds_of(s.move_pause_ns_max) * 1000);
+    std::fprintf(out, "moves   %u partitions moved to another ps while training went on, %u from hot ones; the longest pause of one was %.1f ms\n",
+                 s.partitions_moved, s.partitions_relieved, seconds_of(s.move_pause_ns_max) * 1000);
   }
   if (s.workers_lost + s.ps_lost + s.restarts > 0) {
     std::fprintf(out, "lost    %u worker%s, %u ps; local processes were started again %u time%s\n", s.workers_lost, s.workers_lost == 1 ? "" : "s",

@@ -71,14 +71,16 @@ struct Store {
   checkpoint::PartitionImage image;  // keys in no order: whoever writes it sorts them
   bool last = false;
 };
-/// Read the images off the core's thread; answered by on_loaded(id).
+/// Read the images off the core's thread, or where they came along take them from there; answered
+/// by on_loaded(id).
 struct Load {
   uint64_t id = 0;
   std::string folder;
   std::vector<wire::ImageRef> images;
+  Bytes inlined;  // not empty: all images
 };
-/// Write the images of frozen partitions into a new file off the core's thread; answered by
-/// on_exported(since). It need not survive a crash.
+/// Hand out the images of frozen partitions: small ones as bytes at once, others in a new file,
+/// written off the core's thread; answered by on_exported(since). It need not survive a crash.
 struct Export {
   ViewId since;
   std::string folder;

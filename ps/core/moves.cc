@@ -17,7 +17,7 @@ void PsCore::on_freeze(const wire::Envelope& envelope, const wire::Freeze& freez
   for (Freezing& known : freezing_) {
     if (known.since != freeze.since) continue;
     known.request = envelope.request;  // asked again
-    if (known.done) send(kChiefPeer, envelope.request, *known.done, {}, effects);
+    if (known.done) send(kChiefPeer, envelope.request, *known.done, known.inlined, effects);
     return;
   }
   const auto refuse = [&](std::string why) {
@@ -33,7 +33,8 @@ void PsCore::on_freeze(const wire::Envelope& envelope, const wire::Freeze& freez
                     .request = envelope.request,
                     .folder = freeze.folder,
                     .parts = bits_for(partitions_.count()),
-                    .done = {}};
+                    .done = {},
+                    .inlined = {}};
   for (const PartitionId p : freeze.partitions) {
     if (raw(p) >= partitions_.count() || !partitions_.serves(p)) {
       return refuse(str("partition ", p, " is not served here"));
@@ -50,7 +51,7 @@ void PsCore::on_freeze(const wire::Envelope& envelope, const wire::Freeze& freez
   freezing_.push_back(std::move(freezing));
 }
 
-void PsCore::on_exported(ViewId since, Result<std::vector<wire::ImageRef>> images,
+void PsCore::on_exported(ViewId since, Result<std::vector<wire::ImageRef>> images, Bytes inlined,
                          Effects& effects) {
   const auto found = std::find_if(freezing_.begin(), freezing_.end(),
                                   [&](const Freezing& f) { return f.since == since; });
@@ -61,6 +62,7 @@ void PsCore::on_exported(ViewId since, Result<std::vector<wire::ImageRef>> image
   } else {
     found->done->error = images.error().what;
   }
+  found->inlined = std::move(inlined);
   const wire::Frozen answer = *found->done;
   const RequestId request = found->request;
   if (!answer.ok) {  // nobody can have taken anything: all is as it was
@@ -68,7 +70,7 @@ void PsCore::on_exported(ViewId since, Result<std::vector<wire::ImageRef>> image
       if (partitions_.frozen(p)) partitions_.thaw(p, partitions_.since(p));
     });
   }
-  send(kChiefPeer, request, answer, {}, effects);
+  send(kChiefPeer, request, answer, found->inlined, effects);
 }
 
 /// A view that was published later ends a freeze: what it names as this core's is served again,
@@ -85,7 +87,7 @@ void PsCore::settle_frozen(const wire::View& view, Bits& lost, Effects& effects)
         insert(lost, p);
       }
     });
-    effects.discards.push_back({freezing.since, freezing.folder});
+    if (freezing.inlined.empty()) effects.discards.push_back({freezing.since, freezing.folder});
   }
   std::erase_if(freezing_, [&](const Freezing& f) { return f.since <= view.id; });
 }

@@ -21,6 +21,7 @@ PsCore::PsCore(PsConfig config)
     : config_(std::move(config)),
       partitions_(config_),
       handles_(config_.limits),
+      load_meter_(partitions_.count()),
       staging_(config_.limits),
       buffers_(config_.limits.replies_max),
       bases_(partitions_.count()),
@@ -56,7 +57,7 @@ void PsCore::on_message(int64_t now_ns, PeerKey from, const wire::Message& messa
     return reject(from, envelope.request,
                   {ErrorCode::kPermission, "only the chief may send this to a ps"}, effects);
   }
-  from_chief(envelope, message.body, effects);
+  from_chief(message, effects);
 }
 
 std::optional<Error> PsCore::fence(PeerKey from, const wire::Envelope& envelope) const {
@@ -71,9 +72,11 @@ std::optional<Error> PsCore::fence(PeerKey from, const wire::Envelope& envelope)
   return std::nullopt;
 }
 
-void PsCore::from_chief(const wire::Envelope& envelope, const wire::Body& body, Effects& effects) {
+void PsCore::from_chief(const wire::Message& message, Effects& effects) {
+  const wire::Envelope& envelope = message.envelope;
+  const wire::Body& body = message.body;
   if (const auto* adopt = std::get_if<wire::Adopt>(&body)) {
-    on_adopt(envelope, *adopt, effects);
+    on_adopt(envelope, *adopt, message.values, effects);
   } else if (const auto* view = std::get_if<wire::View>(&body)) {
     on_view(envelope, *view, effects);
   } else if (const auto* freeze = std::get_if<wire::Freeze>(&body)) {
@@ -92,7 +95,8 @@ void PsCore::from_chief(const wire::Envelope& envelope, const wire::Body& body, 
   }
 }
 
-void PsCore::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt, Effects& effects) {
+void PsCore::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt,
+                      const Bytes& inlined, Effects& effects) {
   const auto answer = [&](std::string error) {
     const bool ok = error.empty();
     send(kChiefPeer, envelope.request,
@@ -141,7 +145,7 @@ void PsCore::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt, 
     for_each(loading.wanted, [&](PartitionId p) { erase(other.wanted, p); });
   }
   release(loading.wanted);
-  Load load{.id = loading.id, .folder = adopt.folder, .images = {}};
+  Load load{.id = loading.id, .folder = adopt.folder, .images = {}, .inlined = inlined};
   for (const wire::ImageRef& image : adopt.images) {
     if (contains(loading.wanted, image.partition)) load.images.push_back(image);
   }
@@ -310,7 +314,18 @@ void PsCore::on_tick(int64_t now_ns, Effects& effects) {
   }
   if (heartbeat_sent_ns_ && now_ns - *heartbeat_sent_ns_ < config_.heartbeat_ns) return;
   heartbeat_sent_ns_ = now_ns;
-  send(kChiefPeer, RequestId{}, heartbeat(), {}, effects);
+  wire::Heartbeat beat = heartbeat();
+  constexpr uint64_t kBeatsPerLoad = 4;
+  if (heartbeats_++ % kBeatsPerLoad == 0) {
+    beat.loads = load_meter_.take(partitions_.owned());
+    if (heartbeats_ > 1) {
+      beat.load_ns = now_ns - load_since_ns_;
+    } else {
+      beat.loads.clear();  // since when?
+    }
+    load_since_ns_ = now_ns;
+  }
+  send(kChiefPeer, RequestId{}, std::move(beat), {}, effects);
   if (leaving_) leave(effects);  // the first word of it may have been lost
 }
 

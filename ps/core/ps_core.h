@@ -10,6 +10,7 @@
 #include "ps/core/buffer_pool.h"
 #include "ps/core/events.h"
 #include "ps/core/handles.h"
+#include "ps/core/load_meter.h"
 #include "ps/core/partition.h"
 #include "ps/core/staging.h"
 #include "shared/base/result.h"
@@ -40,8 +41,10 @@ class PsCore {
   void on_image_written(ViewId checkpoint, checkpoint::PartitionImage&& image);
   /// Where all images of `checkpoint` lie now, or why one of them could not be written.
   void on_stored(ViewId checkpoint, Result<std::vector<wire::ImageRef>> images, Effects& effects);
-  /// Where the images of the Export effect of `since` lie, or why they could not be written.
-  void on_exported(ViewId since, Result<std::vector<wire::ImageRef>> images, Effects& effects);
+  /// Where the images of the Export effect of `since` lie, or why they could not be written. With
+  /// `inlined` they lie there, and no file was made.
+  void on_exported(ViewId since, Result<std::vector<wire::ImageRef>> images, Bytes inlined,
+                   Effects& effects);
   /// Asks the chief to move away what this core holds, and to stop it then.
   void leave(Effects& effects);
   /// Some time has passed: heartbeats, ages, the chief's silence. Call it every 100 ms or so.
@@ -96,6 +99,7 @@ class PsCore {
     std::string folder;
     Bits parts;
     std::optional<wire::Frozen> done;
+    Bytes inlined;
   };
   /// What becomes of each part of one push.
   struct Admission {
@@ -117,8 +121,9 @@ class PsCore {
 
   // ps_core.cc: membership, checkpoints, completion
   std::optional<Error> fence(PeerKey from, const wire::Envelope& envelope) const;
-  void from_chief(const wire::Envelope& envelope, const wire::Body& body, Effects& effects);
-  void on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt, Effects& effects);
+  void from_chief(const wire::Message& message, Effects& effects);
+  void on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt, const Bytes& inlined,
+                Effects& effects);
   void on_view(const wire::Envelope& envelope, const wire::View& view, Effects& effects);
   void on_save(const wire::Envelope& envelope, const wire::Save& save, Effects& effects);
   void answer_save(Result<std::vector<wire::ImageRef>> images, Effects& effects);
@@ -140,6 +145,7 @@ class PsCore {
   // serve.cc: pulls and pushes
   void on_pull(int64_t now_ns, PeerKey from, const wire::Message& message, const wire::Pull& pull,
                Effects& effects);
+  void count_load(const wire::Pull& pull, const Bytes& keys);
   void on_push(int64_t now_ns, PeerKey from, const wire::Message& message, const wire::Push& push,
                Effects& effects);
   Result<uint64_t> value_bytes(const std::vector<wire::Section>& sections, const Bytes& keys) const;
@@ -163,6 +169,7 @@ class PsCore {
   PsConfig config_;
   Partitions partitions_;
   Handles handles_;
+  LoadMeter load_meter_;
   Staging staging_;
   BufferPool buffers_;
   wire::View view_;
@@ -180,6 +187,8 @@ class PsCore {
   bool stopped_ = false;
   std::optional<int64_t> chief_heard_ns_;
   std::optional<int64_t> heartbeat_sent_ns_;
+  uint64_t heartbeats_ = 0;
+  int64_t load_since_ns_ = 0;
   std::vector<uint64_t> staleness_;
   uint64_t pulled_bytes_ = 0, pushed_bytes_ = 0, had_it_ = 0, gaps_ = 0;
 

@@ -132,7 +132,23 @@ void PsCore::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
     if (rows != nullptr) rows += section.keys;
   }
   pulled_bytes_ += *bytes;
+  if (load_meter_.looks()) count_load(pull, message.keys);
   send(from, envelope.request, std::move(reply), buffer.bytes(*bytes), effects);
+}
+
+void PsCore::count_load(const wire::Pull& pull, const Bytes& keys) {
+  const uint64_t times = pull.purpose == wire::Purpose::kTrain ? 2 : 1;  // its push comes, too
+  uint64_t at = 0;
+  for (const wire::Section& section : pull.sections) {
+    const TableSpec& spec = partitions_.spec(section.table);
+    for (uint32_t i = 0; i < section.keys; ++i) {
+      const uint64_t key = keys.load<uint64_t>(at++);
+      uint64_t floats = 0;
+      for (size_t m = 0; m < spec.members.size(); ++m) floats += spec.row_floats(m, key);
+      load_meter_.count(partition_of(row_hash(section.table, key), config_.partition_bits),
+                        floats * sizeof(float), times);
+    }
+  }
 }
 
 // ---- pushes ----

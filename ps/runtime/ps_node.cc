@@ -1,5 +1,6 @@
 #include "ps/runtime/ps_node.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <span>
@@ -169,6 +170,7 @@ void PsNode::run(Effects& effects) {
       heartbeat->cpu_ns = usage.cpu_ns;
       heartbeat->pulled_bytes = pulled_bytes_;
       heartbeat->pushed_bytes = pushed_bytes_;
+      if (heartbeat->load_ns > 0) tell_busy(*heartbeat);
     }
     outbox_.send(send.to == kChiefPeer ? chief_ : peer_of(send.to), std::move(send.message));
   }
@@ -183,46 +185,75 @@ void PsNode::run(Effects& effects) {
           };
         });
   }
+  std::vector<Load> inlined;
   for (Load& load : effects.loads) {
+    if (!load.inlined.empty()) {
+      inlined.push_back(std::move(load));
+      continue;
+    }
     readings_.push_back(
         {.id = load.id, .folder = std::move(load.folder), .images = std::move(load.images)});
   }
   read_on();
-  run_moves(effects);
+  for (const Discard& discard : effects.discards) remove_file(discard);
   if (effects.exit) exit(effects.exit->code, effects.exit->reason);
+  const std::vector<Export> exports = std::exchange(effects.exports, {});
   effects.clear();
+  // What is done at once has effects of its own.
+  for (const Load& load : inlined) {
+    core_->on_loaded(load.id, read_inlined(load), effects_, /*more=*/false);
+    run(effects_);
+  }
+  for (const Export& move : exports) hand_out(move);
 }
 
-// Images on their way to another ps: written without waiting for the disk, since the source holds
-// all of it until the target has read them.
-void PsNode::run_moves(Effects& effects) {
-  for (Export& move : effects.exports) {
-    background_->start([this, move = std::move(move)]() -> Background::Completion {
-      const auto write = [&]() -> Result<std::vector<wire::ImageRef>> {
-        const std::string name =
-            checkpoint::move_file_name(move.since, index_, options_.thread, incarnation_);
-        DP_TRY(auto writer,
-               checkpoint::ImageFileWriter::create(storage_, move.folder, name, tables_,
-                                                   checkpoint::ImageUse::kReadAtOnce));
-        for (const checkpoint::PartitionImage& image : move.images) DP_TRY_VOID(writer.add(image));
-        return writer.finish_volatile();
-      };
-      return [this, since = move.since, written = write()] {
-        core_->on_exported(since, written, effects_);
-        run(effects_);
-      };
-    });
+// Busy is whoever does not wait for messages: a machine that is slow, or has others to serve, shows
+// in it as much as one that is asked for much.
+void PsNode::tell_busy(wire::Heartbeat& heartbeat) {
+  const int64_t waited_ns = transport_.stats().waited_ns;
+  const int64_t rested_ns = waited_ns - std::exchange(waited_ns_, waited_ns);
+  heartbeat.busy_ns =
+      uint64_t(heartbeat.load_ns - std::clamp<int64_t>(rested_ns, 0, heartbeat.load_ns));
+}
+
+// Images on their way to another ps. Small ones travel with the messages: no file, and no thread to
+// wait for. Others are written without waiting for the disk, since the source holds all of it until
+// the target has read them.
+void PsNode::hand_out(const Export& move) {
+  uint64_t bytes = 0;
+  for (const checkpoint::PartitionImage& image : move.images)
+    bytes += checkpoint::bulk_bytes(image);
+  if (bytes < options_.inline_bytes_max) {
+    checkpoint::EncodedImages encoded = checkpoint::encode_images(move.images, "inline", tables_);
+    if (encoded.bytes.size() <= options_.inline_bytes_max) {
+      core_->on_exported(move.since, std::move(encoded.refs), std::move(encoded.bytes), effects_);
+      return run(effects_);
+    }
   }
-  for (const Discard& discard : effects.discards) {
-    background_->start([this, discard]() -> Background::Completion {
+  background_->start([this, move]() -> Background::Completion {
+    const auto write = [&]() -> Result<std::vector<wire::ImageRef>> {
       const std::string name =
-          checkpoint::move_file_name(discard.since, index_, options_.thread, incarnation_);
-      auto removed =
-          storage_.remove(discard.folder + "/" + name);  // one that stays costs only room
-      (void)removed;
-      return [] {};
-    });
-  }
+          checkpoint::move_file_name(move.since, index_, options_.thread, incarnation_);
+      DP_TRY(auto writer, checkpoint::ImageFileWriter::create(storage_, move.folder, name, tables_,
+                                                              checkpoint::ImageUse::kReadAtOnce));
+      for (const checkpoint::PartitionImage& image : move.images) DP_TRY_VOID(writer.add(image));
+      return writer.finish_volatile();
+    };
+    return [this, since = move.since, written = write()] {
+      core_->on_exported(since, written, {}, effects_);
+      run(effects_);
+    };
+  });
+}
+
+void PsNode::remove_file(const Discard& discard) {
+  background_->start([this, discard]() -> Background::Completion {
+    const std::string name =
+        checkpoint::move_file_name(discard.since, index_, options_.thread, incarnation_);
+    auto removed = storage_.remove(discard.folder + "/" + name);  // one that stays costs only room
+    (void)removed;
+    return [] {};
+  });
 }
 
 void PsNode::read_on() {
@@ -259,6 +290,20 @@ Result<std::vector<checkpoint::PartitionImage>> PsNode::read_next(
   }
   std::vector<checkpoint::PartitionImage> images;
   images.push_back(std::move(*image));
+  return images;
+}
+
+Result<std::vector<checkpoint::PartitionImage>> PsNode::read_inlined(const Load& load) const {
+  std::vector<checkpoint::PartitionImage> images;
+  for (const wire::ImageRef& ref : load.images) {
+    auto image = checkpoint::image_among(load.inlined.span(), ref, tables_, "moved image");
+    if (!image) {
+      Error error = std::move(image).error();
+      if (!error.where.empty()) error.what += str(" (", error.where, ")");
+      return error;
+    }
+    images.push_back(std::move(*image));
+  }
   return images;
 }
 

@@ -29,6 +29,7 @@ struct PsOptions {
   Incarnation incarnation{};          // of the process: its cores share it
   int64_t connect_timeout_ns = 10 * kSecond;   // without a Welcome: exit 69
   int64_t chief_silence_ns = 60 * kSecond;     // without any word of the chief: exit 180
+  uint64_t inline_bytes_max = wire::kFrameBytesMax;  // larger images of a move go through files
   bool touch_pages = true;            // a thread makes pages present ahead of the tables' growth
   std::function<void(const std::string&)> notice;  // what the user should read; may be empty
   ProcessInfo process;
@@ -61,10 +62,13 @@ class PsNode final : public transport::Node {
   void on_welcome(int64_t now_ns, const wire::Message& message);
   void on_welcome_again(const wire::Welcome& welcome);
   void run(Effects& effects);
-  void run_moves(Effects& effects);
+  void tell_busy(wire::Heartbeat& heartbeat);
+  void hand_out(const Export& move);
+  void remove_file(const Discard& discard);
   void read_on();
   Result<std::vector<checkpoint::PartitionImage>> read_next(
       const std::string& folder, const std::vector<wire::ImageRef>& chain) const;
+  Result<std::vector<checkpoint::PartitionImage>> read_inlined(const Load& load) const;
   void exit(int32_t code, std::string reason);
 
   transport::Transport& transport_;
@@ -95,6 +99,7 @@ class PsNode final : public transport::Node {
   int64_t tick_at_ns_ = 0;
   uint64_t last_hello_ = 0;
   uint64_t pulled_bytes_ = 0, pushed_bytes_ = 0;
+  int64_t waited_ns_ = 0;  // by the transport, when the load was told last
   Effects effects_;
   std::atomic<bool> leave_asked_{false};
   bool leave_sent_ = false;

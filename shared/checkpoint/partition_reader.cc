@@ -187,6 +187,34 @@ Result<PartitionImage> decode_image(std::span<const uint8_t> bytes,
   return ImageReader(bytes, tables, path, offset).read();
 }
 
+namespace {
+
+/// Whole in itself, but is it the one? Another incarnation or checkpoint may have left its file
+/// here.
+Result<PartitionImage> decode_named(std::span<const uint8_t> bytes, const wire::ImageRef& ref,
+                                    const std::vector<TableSpec>& tables, const std::string& path) {
+  DP_TRY(PartitionImage image, decode_image(bytes, tables, path, ref.offset));
+  if ((checksum_of(bytes) != ref.checksum && !DP_MUTATE("checksum-unchecked")) ||
+      image.partition != ref.partition || image.base != ref.base) {
+    return Error{ErrorCode::kBadData,
+                 str("not the image of partition ", ref.partition, " that the manifest names"),
+                 str(path, ':', ref.offset)};
+  }
+  return image;
+}
+
+}  // namespace
+
+Result<PartitionImage> image_among(std::span<const uint8_t> bytes, const wire::ImageRef& ref,
+                                   const std::vector<TableSpec>& tables,
+                                   const std::string& source) {
+  if (ref.offset > bytes.size() || ref.bytes > bytes.size() - ref.offset) {
+    return Error{ErrorCode::kBadData, str("an image beyond the ", bytes.size(), " bytes that came"),
+                 str(source, ':', ref.offset)};
+  }
+  return decode_named(bytes.subspan(ref.offset, ref.bytes), ref, tables, source);
+}
+
 Result<PartitionImage> read_image(Storage& storage, const std::string& folder,
                                   const wire::ImageRef& ref, const std::vector<TableSpec>& tables) {
   if (auto valid = validate_image_ref(ref); !valid) {
@@ -195,16 +223,7 @@ Result<PartitionImage> read_image(Storage& storage, const std::string& folder,
   }
   const std::string path = image_path(folder, ref);
   DP_TRY(const Bytes bytes, storage.read_range(path, ref.offset, ref.bytes));
-  DP_TRY(PartitionImage image, decode_image(bytes.span(), tables, path, ref.offset));
-  // Whole in itself, but is it the one? Another incarnation or checkpoint may have left its file
-  // here.
-  if ((checksum_of(bytes.span()) != ref.checksum && !DP_MUTATE("checksum-unchecked")) ||
-      image.partition != ref.partition || image.base != ref.base) {
-    return Error{ErrorCode::kBadData,
-                 str("not the image of partition ", ref.partition, " that the manifest names"),
-                 str(path, ':', ref.offset)};
-  }
-  return image;
+  return decode_named(bytes.span(), ref, tables, path);
 }
 
 Result<PartitionImage> read_partition(Storage& storage, const std::string& folder,

@@ -23,6 +23,11 @@ Result<PartitionImage> decode_image(std::span<const uint8_t> bytes,
                                     const std::vector<TableSpec>& tables, const std::string& path,
                                     uint64_t offset);
 
+/// The image that `ref` names among the bytes of encode_images(), or an error that says that it
+/// came from `source`. `ref` and the bytes may come from a peer.
+Result<PartitionImage> image_among(std::span<const uint8_t> bytes, const wire::ImageRef& ref,
+                                   const std::vector<TableSpec>& tables, const std::string& source);
+
 /// The image that `ref` names, or an error; never a part of one. `ref` may come from a peer. It is
 /// in `folder`, or in its neighbour of another checkpoint where `ref` says so.
 Result<PartitionImage> read_image(Storage& storage, const std::string& folder,

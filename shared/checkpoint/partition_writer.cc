@@ -24,6 +24,20 @@ ByteSpan bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(T)};
 }
 
+/// What is appended goes into a vector: it can't fail.
+class MemoryFile final : public OutputFile {
+ public:
+  explicit MemoryFile(std::vector<uint8_t>& bytes) : bytes_(bytes) {}
+  Result<void> append(std::span<const uint8_t> bytes) override {
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    return {};
+  }
+  Result<void> commit() override { return {}; }
+
+ private:
+  std::vector<uint8_t>& bytes_;
+};
+
 /// An image's sections in the order they are written: state, then for each table its keys and its
 /// members.
 struct Plan {
@@ -157,6 +171,19 @@ Result<void> ImageFileWriter::flush() {
   DP_TRY_VOID(file_->append(buffer_));
   buffer_.clear();
   return {};
+}
+
+EncodedImages encode_images(std::span<const PartitionImage> images, const std::string& file_name,
+                            const std::vector<TableSpec>& tables) {
+  std::vector<uint8_t> bytes;
+  ImageFileWriter writer(std::make_unique<MemoryFile>(bytes), file_name, tables);
+  for (const PartitionImage& image : images) {
+    const Result<void> added = writer.add(image);
+    DP_CHECK(added.has_value());
+  }
+  auto refs = writer.finish_volatile();
+  DP_CHECK(refs.has_value());
+  return {Bytes::of(std::move(bytes)), *std::move(refs)};
 }
 
 Result<std::vector<wire::ImageRef>> write_images(Storage& storage, const std::string& folder,

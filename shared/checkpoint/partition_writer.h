@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "shared/base/bytes.h"
 #include "shared/base/result.h"
 #include "shared/checkpoint/checksum.h"
 #include "shared/checkpoint/image.h"
@@ -18,6 +19,8 @@ namespace downpour::checkpoint {
 /// What becomes of a file of images: kept for a time that may never come, or read at once by
 /// another process.
 enum class ImageUse : uint8_t { kKept, kReadAtOnce };
+
+struct EncodedImages;
 
 /// One file of one ps core. Images may be added as they are copied out of their partitions, so that
 /// no more than one need be held; the file has its name after finish(). Dropped before, it leaves
@@ -37,6 +40,9 @@ class ImageFileWriter {
   Result<std::vector<wire::ImageRef>> finish_volatile();
 
  private:
+  friend EncodedImages encode_images(std::span<const PartitionImage> images,
+                                     const std::string& file_name,
+                                     const std::vector<TableSpec>& tables);
   ImageFileWriter(std::unique_ptr<OutputFile> file, std::string file_name,
                   const std::vector<TableSpec>& tables);
   Result<void> put(std::span<const uint8_t> bytes);
@@ -52,6 +58,15 @@ class ImageFileWriter {
   uint64_t position_ = 0;
   std::vector<wire::ImageRef> refs_;
 };
+
+/// Images one after the other in memory, as a file would hold them. `file_name` is what the
+/// references call it.
+struct EncodedImages {
+  Bytes bytes;
+  std::vector<wire::ImageRef> refs;
+};
+EncodedImages encode_images(std::span<const PartitionImage> images, const std::string& file_name,
+                            const std::vector<TableSpec>& tables);
 
 /// All of it in one call.
 Result<std::vector<wire::ImageRef>> write_images(Storage& storage, const std::string& folder,

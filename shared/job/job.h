@@ -176,6 +176,7 @@ struct ClusterSpec {
   uint32_t threads = 0;     // 0: what affinity and cgroup allow
   uint32_t ps_threads = 1;  // cores of a ps process
   uint32_t restarts = 5;    // of one local process, a minute
+  bool rebalance = true;    // a hot ps gives partitions away
   bool operator==(const ClusterSpec&) const = default;
 };
 

@@ -246,6 +246,7 @@ void visit_cluster(V& v, T& t) {
   v.automatic("threads", t.threads, 4096);
   v.number("ps_threads", t.ps_threads, 1, 256);
   v.number("restarts", t.restarts, 0, 1000);
+  v.flag("rebalance", t.rebalance);
   v.unavailable({"input_workers", "chief", "discover", "keys"});
 }
 

@@ -36,6 +36,7 @@ struct TransportStats {
   uint64_t received_messages = 0, received_bytes = 0;
   uint64_t malformed = 0;
   uint64_t shared_bytes = 0;  // of those sent: through memory shared with the peer
+  int64_t waited_ns = 0;      // in poll(), for something to do
 };
 
 /// Endpoints: "inproc://name", "ipc:///path", "tcp://host:port" ("tcp://127.0.0.1:*" chooses a port).

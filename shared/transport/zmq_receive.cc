@@ -42,8 +42,10 @@ bool ZmqTransport::scan(int64_t timeout_ns) {
   // Up to the next millisecond, which is what the system call counts: never a busy wait for a
   // fraction of one.
   const int64_t ms = timeout_ns < 0 ? -1 : (timeout_ns + kMillisecond - 1) / kMillisecond;
+  const int64_t before_ns = ms != 0 ? steady_ns() : 0;
   const int found =
       zmq_poll(items_.data(), int(items_.size()), long(std::min<int64_t>(ms, INT_MAX)));
+  if (ms != 0) stats_.waited_ns += steady_ns() - before_ns;
   if (found < 0) return true;  // a signal: the caller may have to stop
   for (size_t i = 0; found > 0 && i < item_ports_.size(); ++i) {
     const std::shared_ptr<Port>& port = item_ports_[i];

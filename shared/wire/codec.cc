@@ -38,7 +38,9 @@ Result<void> check_payloads(const Message& message) {
     }
   } else {
     const bool has_values = std::holds_alternative<PullReply>(message.body) ||
-                            std::holds_alternative<PredictReport>(message.body);
+                            std::holds_alternative<PredictReport>(message.body) ||
+                            std::holds_alternative<Frozen>(message.body) ||
+                            std::holds_alternative<Adopt>(message.body);
     if (keys > 0) return malformed("a keys frame where none belongs");
     if (!has_values && !message.values.empty())
       return malformed("a values frame where none belongs");

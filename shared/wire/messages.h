@@ -18,6 +18,7 @@ namespace downpour::wire {
 constexpr uint16_t kProtocolVersion = 1;
 constexpr uint64_t kFrameBytesMax = 1024 * 1024;  // a payload frame
 constexpr uint64_t kHeaderBytesMax = 1024 * 1024;  // the header frame
+constexpr uint32_t kLoadsMax = 4096;               // in a heartbeat: of every partition that a job may have
 
 enum class Role : uint8_t { kChief, kPs, kWorker };
 enum class Purpose : uint8_t { kTrain, kEval, kPredict };
@@ -110,7 +111,8 @@ struct Adopt {
   uint32_t sealed_epochs = 0;
   std::vector<PartitionId> partitions;
   std::string folder;               // checkpoint folder; empty: start empty
-  std::vector<ImageRef> images;     // of each partition: a whole one, then what builds on it; none where it starts empty
+  std::vector<ImageRef> images;     // of each partition: a whole one, then what builds on it; none where it starts empty.
+                                    // A move's small images travel along as Frozen brought them
   bool operator==(const Adopt&) const = default;
 };
 struct Adopted {
@@ -119,6 +121,13 @@ struct Adopted {
   std::string error;                // where !ok
   ErrorCode code = ErrorCode::kUnavailable;  // of that
   bool operator==(const Adopted&) const = default;
+};
+
+/// What a partition was asked for in some time: rows pulled and applied, and the bytes of their values.
+struct PartitionLoad {
+  PartitionId partition{};
+  uint64_t rows = 0, bytes = 0;
+  bool operator==(const PartitionLoad&) const = default;
 };
 
 /// ps core or worker -> chief, every heartbeat_ns: I am alive and this is how it goes. Hints, never truth.
@@ -135,6 +144,9 @@ struct Heartbeat {
   std::vector<OutputMetrics> recent;     // worker: since the last heartbeat, with AUC buckets
   std::vector<uint64_t> staleness;       // ps: histogram since start, bucket = min(versions, size - 1)
   uint64_t had_it = 0, gaps = 0;         // ps: parts repeated, parts too early
+  int64_t load_ns = 0;                   // ps, in every fourth: of so much time tell the next two; 0: nothing
+  uint64_t busy_ns = 0;                  // of it, not waiting for a message
+  std::vector<PartitionLoad> loads;      // estimates; what it owns and was asked for, ascending
   bool operator==(const Heartbeat&) const = default;
 };
 
@@ -285,7 +297,7 @@ struct Frozen {
   ViewId since;
   bool ok = true;
   std::string error;                // where !ok: nothing is frozen
-  std::vector<ImageRef> images;
+  std::vector<ImageRef> images;     // in files of the folder; with a values frame in that, whatever they call the file
   bool operator==(const Frozen&) const = default;
 };
 /// ps core -> chief: move what I hold to others, then stop me. Repeated until then.

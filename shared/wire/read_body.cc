@@ -266,6 +266,22 @@ void read(schema::Adopted::Reader in, Adopted& out, Checks& checks) {
   out.error = text(in.getError());
 }
 
+void read_loads(schema::Heartbeat::Reader in, std::vector<PartitionLoad>& out, Checks& checks) {
+  const auto partitions = in.getLoadPartitions();
+  const auto rows = in.getLoadRows();
+  const auto bytes = in.getLoadBytes();
+  if (!checks.fits(partitions.size(), kLoadsMax, "too many loads")) return;
+  checks.require(rows.size() == partitions.size() && bytes.size() == partitions.size(),
+                 "loads of different lengths");
+  if (checks.what() != nullptr) return;
+  for (uint32_t i = 0; i < partitions.size(); ++i) {
+    const PartitionId p = read_partition(partitions[i], checks);
+    checks.require(out.empty() || p > out.back().partition, "loads that do not ascend");
+    if (checks.what() != nullptr) return;
+    out.push_back({p, rows[i], bytes[i]});
+  }
+}
+
 void read(schema::Heartbeat::Reader in, Heartbeat& out, Checks& checks) {
   out.incarnation = Incarnation(in.getIncarnation());
   checks.require(out.incarnation != Incarnation{}, "no incarnation");
@@ -281,6 +297,11 @@ void read(schema::Heartbeat::Reader in, Heartbeat& out, Checks& checks) {
   out.gaps = in.getGaps();
   read(in.getRecent(), out.recent, checks);
   read_words(in.getStaleness(), kBucketsMax, "too many staleness buckets", out.staleness, checks);
+  out.load_ns = in.getLoadNs();
+  out.busy_ns = in.getBusyNs();
+  checks.require(out.load_ns >= 0 && out.busy_ns <= uint64_t(out.load_ns),
+                 "busy for longer than it looked");
+  read_loads(in, out.loads, checks);
 }
 
 // ---- leases

@@ -231,6 +231,18 @@ void write(const Heartbeat& in, schema::Heartbeat::Builder out) {
       in.recent, [&](uint32_t n) { return out.initRecent(n); },
       [](const OutputMetrics& metrics, auto to) { write(metrics, to); });
   write_words(in.staleness, [&](uint32_t n) { return out.initStaleness(n); });
+  out.setLoadNs(in.load_ns);
+  out.setBusyNs(in.busy_ns);
+  if (in.loads.empty()) return;
+  const auto count = uint32_t(in.loads.size());
+  auto partitions = out.initLoadPartitions(count);
+  auto rows = out.initLoadRows(count);
+  auto bytes = out.initLoadBytes(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    partitions.set(i, raw(in.loads[i].partition));
+    rows.set(i, in.loads[i].rows);
+    bytes.set(i, in.loads[i].bytes);
+  }
 }
 
 // ---- leases

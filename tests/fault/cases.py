@@ -408,6 +408,50 @@ def reshard(lab):
     return {**figures, "moved": moved(), "pause_ms_max": max(pauses)}
 
 
+def open_move(cluster):
+    """The move that has begun and neither ended nor been called off; None where there is none."""
+    for _, event in reversed(cluster.events.seen):
+        if event.get("event") in ("moved", "move_cancelled", "start"):
+            return None
+        if event.get("event") == "move":
+            return event
+    return None
+
+
+@case("move-chief", "the chief is killed in the middle of a move: the next one decides whose the partitions are")
+def move_chief(lab):
+    counter = lab.counter(lab.pick(10, 40))
+    with Cluster(lab.bin, counter.folder, counter.job) as cluster:
+        moved = lambda: cluster.events.total("moved", "partitions")  # noqa: E731
+        sides = ["source", "target"] * lab.pick(1, 3)
+        for side in sides:
+            cluster.wait_trained(3)
+            before, starts = moved(), cluster.events.count("start")
+            if side == "source":  # it does not even hear that it is to freeze
+                stuck = cluster.signal("ps", 0, signal.SIGSTOP).process
+                cluster.join("ps", 2)
+                wanted = lambda: (open_move(cluster) or {}).get("from") == "ps 0"  # noqa: E731
+            else:  # it has been sent the images
+                arrivals = cluster.events.count("hello", who="ps 2")
+                cluster.join("ps", 2)
+                cluster.wait_until(lambda: cluster.events.count("hello", who="ps 2") > arrivals, "the third ps is here")  # noqa: B023
+                stuck = cluster.signal("ps", 2, signal.SIGSTOP).process
+                wanted = lambda: (open_move(cluster) or {}).get("to") == "ps 2"  # noqa: E731
+            cluster.wait_until(wanted, f"a move waits for its {side}", 8)
+            cluster.pause(0.2)
+            check(wanted(), f"the move did not wait for its {side}")
+            cluster.kill("chief")
+            stuck.send_signal(signal.SIGCONT)
+            cluster.wait_until(lambda: cluster.events.count("start") > starts, "another chief")  # noqa: B023
+            cluster.wait_until(lambda: moved() >= before + 8, "partitions move on")  # noqa: B023
+            cluster.leave("ps", 2)
+            cluster.wait_until(lambda: ("ps", 2) not in cluster.members, "the third ps has left")
+        figures = prove(lab, cluster, counter)
+        left = [path.name for path in (cluster.run_dir / "moves").glob("*")]
+        check(not left, f"images of moves were left behind: {left}")
+    return {**figures, "moved": moved(), "cut": len(sides)}
+
+
 # ---- the network (a proxy before the chief and before a ps) ------------------------------------------------------------------
 
 NETWORK = [("hold up", 0.8), ("hold down", 0.8), ("delay 100", 0.8), ("half", 0.2), ("trickle 20000", 0.8), ("reset", 0.2), ("hold both", 1.0)]

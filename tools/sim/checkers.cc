@@ -1,6 +1,7 @@
 #include "tools/sim/checkers.h"
 
 #include <cmath>
+#include <cstdlib>
 
 #include "shared/checkpoint/manifest.h"
 #include "shared/checkpoint/partition_reader.h"
@@ -15,6 +16,14 @@ constexpr int64_t kFullCheckEveryNs = 500 * kMillisecond;
 bool holds(const ps::Partitions& partitions, PartitionId p, BatchId batch) {
   if (batch.epoch < partitions.sealed(p)) return true;
   return partitions.watermarks().watermark(batch.shard_id(), p) > batch.batch;
+}
+
+/// The number behind a key of an event's line.
+uint32_t number_in(const std::string& line, const char* key) {
+  const size_t at = line.find(str('"', key, "\":"));
+  return at == std::string::npos
+             ? 0
+             : uint32_t(std::strtoul(&line[line.find(':', at) + 1], nullptr, 10));
 }
 
 uint64_t applied_of(const std::vector<checkpoint::TableImage>& tables) {
@@ -74,9 +83,10 @@ void Checkers::on_event(const Process&, const std::string& line) {
   if (name == "complete" || name == "round_lacking" || name == "start") round_open_ = false;
   if (name == "ps_lost" || name == "view") ownership_changed_ = true;
   if (name == "round_lacking") world_.count("round lacking");
+  if (name == "relief") world_.count("moved by load");
   if (name == "published") {
     world_.count("checkpoint");
-    read_published();
+    read_published({number_in(line, "term"), number_in(line, "n")});
   }
   world_.trace(0, "event " + line.substr(0, line.find('\n')));
 }
@@ -213,7 +223,7 @@ void Checkers::check_owners(const Process& ps) {
 
 // ---- checkpoints and the end
 
-void Checkers::read_published() {
+void Checkers::read_published(ViewId told) {
   if (oracle_ == nullptr || world_.spec().storage != nullptr) return;
   const chief::RunPlan& plan = *world_.spec().plan;
   SimStorage storage(world_.disk(), "checker");
@@ -224,6 +234,10 @@ void Checkers::read_published() {
   if (manifest->id < published_) {
     return world_.violated(str("I7: checkpoint ", published_,
                                " was published, the newest whole one is ", manifest->id));
+  }
+  if (manifest->id < told) {
+    return world_.violated(str("I7: the chief says that checkpoint ", told,
+                               " is published, the newest whole one is ", manifest->id));
   }
   published_ = manifest->id;
   const std::string folder = checkpoint::checkpoint_folder(plan.job.run_dir, manifest->id);

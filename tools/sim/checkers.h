@@ -33,7 +33,7 @@ class Checkers {
   void check_owners(const Process& ps);
   ViewId views_latest() const;
   /// I7, I8: the newest manifest and its images are whole and hold what their watermarks say.
-  void read_published();
+  void read_published(ViewId told);
   /// I1, I2 at the end.
   void check_account(const chief::Finish& finish);
   void check_model();

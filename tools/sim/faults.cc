@@ -11,12 +11,13 @@ namespace downpour::sim {
 namespace {
 
 constexpr std::array<std::string_view, kFaultKinds> kNames = {
-    "drop",           "duplicate",  "delay",       "kill-worker",   "kill-ps",       "kill-chief",
-    "pause-worker",   "pause-ps",   "pause-chief", "zombie-worker", "zombie-ps",     "zombie-chief",
-    "partition",      "one-way",    "clog",        "reset",         "clock",         "straggler",
-    "slow-disk",      "full-disk",  "fsync",       "kill-in-write", "kill-in-phase", "power",
-    "join-ps",        "flip",       "lose-worker", "deaf",          "flap",          "tiny-queues",
-    "early-timeouts", "lost-lease", "lost-view",   "late-manifest"};
+    "drop",        "duplicate",      "delay",         "kill-worker", "kill-ps",
+    "kill-chief",  "pause-worker",   "pause-ps",      "pause-chief", "zombie-worker",
+    "zombie-ps",   "zombie-chief",   "partition",     "one-way",     "clog",
+    "reset",       "clock",          "straggler",     "slow-disk",   "full-disk",
+    "fsync",       "kill-in-write",  "kill-in-phase", "power",       "join-ps",
+    "flip",        "lose-worker",    "deaf",          "flap",        "slow-ps",
+    "tiny-queues", "early-timeouts", "lost-lease",    "lost-view",   "late-manifest"};
 
 constexpr int64_t kHorizonNs = 3600 * kSecond * 24;  // a period's events are drawn for so long
 constexpr size_t kEventsMax = 20'000;

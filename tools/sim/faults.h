@@ -48,6 +48,7 @@ enum class FaultKind : uint8_t {
   kLoseWorker,   // killed, and none is started in its place
   kDeaf,         // a ps or worker does not hear the chief
   kFlap,         // the chief's address leads to a former chief
+  kSlowPs,       // a ps takes two thousand times as long for a message from now on
   // for the whole run
   kTinyQueues,     // eight messages fit a connection
   kEarlyTimeouts,  // members and leases are given up after a fraction of their time

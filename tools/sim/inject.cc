@@ -21,6 +21,7 @@ Role role_of(FaultKind kind) {
     case FaultKind::kKillPs:
     case FaultKind::kPausePs:
     case FaultKind::kZombiePs:
+    case FaultKind::kSlowPs:
       return Role::kPs;
     default:
       return Role::kChief;
@@ -258,6 +259,12 @@ void happen(World& world, const FaultEvent& event) {
       if (Process* process = choose(world, Role::kWorker, event.pick)) {
         world.count("straggler");
         process->slow_down(10);
+      }
+      return;
+    case FaultKind::kSlowPs:
+      if (Process* process = choose(world, Role::kPs, event.pick)) {
+        world.count("slow-ps");
+        process->slow_down(2000);
       }
       return;
     case FaultKind::kSlowDisk:

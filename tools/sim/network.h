@@ -147,6 +147,8 @@ class SimTransport final : public transport::Transport {
   /// What the newest poll() was asked to wait.
   int64_t timeout_ns() const { return timeout_ns_; }
   bool has_mail() const { return !inbox_.empty(); }
+  /// Its process had nothing to do for so long.
+  void waited(int64_t ns) { stats_.waited_ns += std::max<int64_t>(0, ns); }
   /// The process has ended in the middle of what it does: nothing it sends from now on leaves.
   void mute() { muted_ = true; }
 

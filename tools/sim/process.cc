@@ -121,12 +121,14 @@ void Process::turn() {
   if (finished_ || paused_ || muted_) return;
   in_turn_ = true;
   woken_ = false;
+  transport_->waited(machinery_.scheduler.now_ns() - busy_until_ns_);
   const uint64_t received = transport_->stats().received_messages;
   const bool more = reactor_.turn();
   const uint64_t delivered = transport_->stats().received_messages - received;
   in_turn_ = false;
   const int64_t now = machinery_.scheduler.now_ns();
-  busy_until_ns_ = now + sim_storage_.take_cost_ns() + int64_t(delivered) * kMessageNs;
+  busy_until_ns_ =
+      now + sim_storage_.take_cost_ns() + int64_t(delivered) * kMessageNs * (ps_ ? speed.slow : 1);
   if (on_turn) on_turn(*this);
   if (!more) {
     finished_ = true;  // what it sent still leaves: its end comes a moment later

@@ -51,6 +51,8 @@ TEST_CASE("only the owner's images of all its partitions make a manifest", "[chi
   const auto joined = join_images(view, {{a}, {b}});
   REQUIRE(joined);
   CHECK(*joined == std::vector{a, b});
+  CHECK(*join_images(view, {{a, b}, {b}}) == std::vector{a, b});  // ps 0 took it in vain
+  CHECK_FALSE(join_images(view, {{a, {.partition = PartitionId(2), .file = "c"}}, {b}}));
   CHECK_FALSE(join_images(view, {{b}, {a}}));
   CHECK_FALSE(join_images(view, {{a}, {}}));
   CHECK_FALSE(join_images(view, {{a, a}, {b}}));

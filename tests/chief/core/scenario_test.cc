@@ -103,6 +103,7 @@ class Story {
     config_.job.train.checkpoint.full_every = uint32_t(c.number("full_every", 10));
     config_.job.train.checkpoint.fall_back = !c.has("no_fall_back");
     if (c.has("moves")) config_.moves_folder = "/run/moves";
+    config_.job.cluster.rebalance = !c.has("even");
     with_events_ = c.has("events");
   }
 
@@ -201,7 +202,15 @@ class Story {
       return frozen;
     }
     REQUIRE(verb == "heartbeat");
-    return wire::Heartbeat{.incarnation = ps_incarnation(i)};
+    wire::Heartbeat heartbeat{.incarnation = ps_incarnation(i)};
+    heartbeat.load_ns = int64_t(c.number("busy", 0) > 0) * kSecond;
+    heartbeat.busy_ns = c.number("busy") * uint64_t(kSecond) / 100;
+    std::istringstream rows(c.text("rows"));  // "0:100,1:50": of partitions 0 and 1
+    for (std::string load; std::getline(rows, load, ',');) {
+      heartbeat.loads.push_back({PartitionId(uint32_t(std::stoul(load))),
+                                 std::stoul(load.substr(load.find(':') + 1)), 0});
+    }
+    return heartbeat;
   }
 
   wire::Body status(uint32_t i, const Command& c) {

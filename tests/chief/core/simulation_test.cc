@@ -52,6 +52,24 @@ TEST_CASE("the account balances whatever ps and chief die or hang, too", "[chief
   CHECK(rollbacks > kSeeds / 50);
 }
 
+TEST_CASE("the account balances whatever joins, leaves, and dies in the middle of a move",
+          "[chief][core][sim]") {
+  constexpr uint64_t kSeeds = 1500;
+  uint64_t moved = 0, cancelled = 0, claims = 0;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    INFO("seed " << seed);
+    World world(seed, Faults::kMoves);
+    REQUIRE(world.run());
+    world.check();
+    moved += world.saw_moved();
+    cancelled += world.saw_cancelled();
+    claims += world.saw_claims();
+  }
+  CHECK(moved > kSeeds / 4);
+  CHECK(cancelled > kSeeds / 50);
+  CHECK(claims > kSeeds / 20);
+}
+
 TEST_CASE("the same events give the same effects", "[chief][core][sim]") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     World first(seed, Faults::kAll), second(seed, Faults::kAll);

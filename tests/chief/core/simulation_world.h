@@ -1,8 +1,8 @@
 // The chief's core among fake ps (partitions as watermark maps, checkpoints as copies of them) and
 // fake workers, under a lossy, reordering network with deaths and pauses of everyone, the chief
-// included, in virtual time from one seed. Whatever happens: in the last checkpoint each batch is
-// applied once at every partition, every evaluation shard counts once, the account balances, and
-// the job ends.
+// included, in virtual time from one seed, and with ps that join and leave. Whatever happens: in
+// the last checkpoint each batch is applied once at every partition, every evaluation shard counts
+// once, the account balances, and the job ends.
 #pragma once
 
 #include <algorithm>
@@ -25,14 +25,14 @@ inline uint32_t batches_of(ShardId shard) {
   return uint32_t(mix64(shard.epoch * 1000 + shard.shard) % 4);
 }
 
-enum class Faults : uint8_t { kNone, kWorkers, kAll };
+enum class Faults : uint8_t { kNone, kWorkers, kAll, kMoves };  // kMoves: all, and ps come and go
 
 class World {
  public:
   World(uint64_t seed, Faults kind)
       : rng_(seed),
         faults_(kind != Faults::kNone),
-        ps_die_(kind == Faults::kAll),
+        ps_die_(kind == Faults::kAll || kind == Faults::kMoves),
         shards_(uint32_t(1 + rng_.below(8))) {
     ps_count_ = uint32_t(1 + rng_.below(3));
     worker_count_ = uint32_t(1 + rng_.below(3));
@@ -43,11 +43,17 @@ class World {
     config.resend_ns = 200 * kMillisecond;
     config.heartbeat_ns = 500 * kMillisecond;
     config.ps_wait_ns = 3 * kSecond;
+    if (kind == Faults::kMoves) config.moves_folder = "/run/moves";
     seed_ = config.job.seed;
     config_ = config;
     start_chief();
-    ps_.resize(ps_count_);
+    constexpr uint32_t kGuestsMax = 2;
+    ps_.resize(ps_count_ + kGuestsMax);
     for (uint32_t i = 0; i < ps_count_; ++i) start_ps(i);
+    for (uint32_t i = ps_count_; i < ps_.size() && kind == Faults::kMoves; ++i) {
+      for (uint64_t n = 1 + rng_.below(2); n > 0; --n)
+        after(int64_t(rng_.below(uint64_t(6 * kSecond))), [this, i] { visit(i); });
+    }
     workers_.resize(worker_count_);
     for (uint32_t i = 0; i < worker_count_; ++i) start_worker(i);
     if (faults_) {
@@ -110,6 +116,8 @@ class World {
   bool saw_restored() const { return restored_ > 0; }
   bool saw_claims() const { return claims_ > 0; }
   bool saw_rollback() const { return rollbacks_ > 0; }
+  bool saw_moved() const { return moved_ > 0; }
+  bool saw_cancelled() const { return cancelled_ > 0; }
 
  private:
   struct Event {
@@ -125,6 +133,7 @@ class World {
   /// One partition as its ps holds it: all of it is saved, lost and restored together.
   struct Part {
     ViewId since;
+    ViewId frozen;  // stands still until a view of this number; {0, 0}: is served
     uint32_t sealed = 0;
     std::map<ShardId, ShardState> shards;
     std::map<BatchId, uint32_t> applied;  // how often
@@ -132,14 +141,16 @@ class World {
   struct Ps {
     Incarnation incarnation{};
     PeerKey peer{};
-    bool alive = false, welcomed = false, stopped = false;
+    bool alive = false, welcomed = false, stopped = false, leaving = false;
     int64_t paused_until = 0;
     uint32_t term = 0;
     wire::View view;
     std::map<uint32_t, Part> parts;
+    std::map<ViewId, wire::Frozen> frozen;
     bool owns(uint32_t p, ViewId worker_view) const {
       const auto it = parts.find(p);
-      return alive && it != parts.end() && worker_view >= it->second.since;
+      return alive && it != parts.end() && worker_view >= it->second.since &&
+             it->second.frozen == ViewId{};
     }
   };
   struct Work {
@@ -212,6 +223,8 @@ class World {
         restored_ += line->line.find("\"adopt\"") != std::string::npos && publications_ > 0;
         claims_ += line->line.find("\"place\",\"claimed\":") != std::string::npos &&
                    line->line.find("\"claimed\":0") == std::string::npos;
+        moved_ += line->line.find("\"moved\"") != std::string::npos;
+        cancelled_ += line->line.find("\"move_cancelled\"") != std::string::npos;
         rollbacks_ += line->line.find("is not whole any more") != std::string::npos;
         expiries_ += line->line.find("\"expired\"") != std::string::npos ? 1 : 0;
       } else if (auto* finish = std::get_if<Finish>(&effect)) {
@@ -228,7 +241,7 @@ class World {
     }
   }
   void to_peer(PeerKey peer, const wire::Message& m) {
-    for (uint32_t i = 0; i < ps_count_; ++i) {
+    for (uint32_t i = 0; i < ps_.size(); ++i) {
       if (ps_[i].peer == peer && ps_[i].alive) return ps_message(i, m);
     }
     for (uint32_t i = 0; i < worker_count_; ++i) {
@@ -251,6 +264,7 @@ class World {
     if (now_ >= ps.paused_until) {
       if (ps.welcomed) {
         to_chief(ps.peer, wire::Heartbeat{.incarnation = incarnation}, 0, ps.view.id);
+        if (ps.leaving) to_chief(ps.peer, wire::Leave{incarnation}, 0, ps.view.id);
       } else {
         hello_ps(i);
       }
@@ -283,6 +297,8 @@ class World {
     } else if (const auto* adopt = std::get_if<wire::Adopt>(&m.body)) {
       if (adopt->since > ps.view.id) take_in(ps, *adopt);
       to_chief(ps.peer, wire::Adopted{.since = adopt->since}, 0, ps.view.id);
+    } else if (const auto* freeze = std::get_if<wire::Freeze>(&m.body)) {
+      to_chief(ps.peer, freeze_parts(ps, *freeze), 0, ps.view.id);
     } else if (const auto* view = std::get_if<wire::View>(&m.body)) {
       take_view(ps, *view);
     } else if (const auto* status = std::get_if<wire::StatusRequest>(&m.body)) {
@@ -299,6 +315,7 @@ class World {
     } else if (std::holds_alternative<wire::Stop>(m.body)) {
       ps.stopped = true;
       to_chief(ps.peer, wire::Goodbye{.last = {.incarnation = ps.incarnation}}, 0, ps.view.id);
+      if (ps.leaving) ps.alive = false;
     }
   }
   void take_in(Ps& ps, const wire::Adopt& adopt) {
@@ -312,15 +329,51 @@ class World {
       ps.parts[raw(p)] = std::move(part);
     }
   }
+  wire::Frozen freeze_parts(Ps& ps, const wire::Freeze& freeze) {
+    if (const auto known = ps.frozen.find(freeze.since); known != ps.frozen.end())
+      return known->second;
+    wire::Frozen frozen{.since = freeze.since};
+    const auto served = [&](PartitionId p) {
+      const auto it = ps.parts.find(raw(p));
+      return it != ps.parts.end() && it->second.frozen == ViewId{};
+    };
+    frozen.ok = freeze.since > ps.view.id &&
+                std::all_of(freeze.partitions.begin(), freeze.partitions.end(), served);
+    if (!frozen.ok) {
+      frozen.error = "not now";
+      return frozen;
+    }
+    for (const PartitionId p : freeze.partitions) {
+      saved_[freeze.folder].insert_or_assign(raw(p), ps.parts.at(raw(p)));
+      ps.parts.at(raw(p)).frozen = freeze.since;
+      frozen.images.push_back({p, "f", 0, 1, 1});
+    }
+    return ps.frozen[freeze.since] = frozen;
+  }
   static void take_view(Ps& ps, const wire::View& view) {
     if (view.id <= ps.view.id) return;
     ps.view = view;
-    std::erase_if(ps.parts, [&](const auto& entry) {
-      const wire::Placement& placement = view.partitions[entry.first];
-      return view.id >= entry.second.since &&
-             (view.owners[placement.owner].incarnation != ps.incarnation ||
-              placement.since != entry.second.since);
-    });
+    for (auto it = ps.parts.begin(); it != ps.parts.end();) {
+      Part& part = it->second;
+      const wire::Placement& placement = view.partitions[it->first];
+      const bool mine = view.owners[placement.owner].incarnation == ps.incarnation;
+      if (part.frozen != ViewId{} && view.id >= part.frozen) {
+        part.frozen = {};
+        if (mine) part.since = placement.since;
+      }
+      const bool lost = view.id >= part.since && (!mine || placement.since != part.since);
+      it = lost ? ps.parts.erase(it) : std::next(it);
+    }
+    std::erase_if(ps.frozen, [&](const auto& entry) { return entry.first <= view.id; });
+  }
+  /// Another ps comes, and is asked to leave after a while.
+  void visit(uint32_t i) {
+    if (finish_ || ps_[i].alive) return;
+    start_ps(i);
+    after(int64_t(500 * kMillisecond + int64_t(rng_.below(uint64_t(5 * kSecond)))),
+          [this, i, incarnation = ps_[i].incarnation] {
+            if (ps_[i].incarnation == incarnation) ps_[i].leaving = true;
+          });
   }
   wire::StatusReply status_of(Ps& ps, const wire::StatusRequest& request) {
     wire::StatusReply reply{.round = request.round, .epoch = request.epoch, .view = ps.view.id};
@@ -351,13 +404,17 @@ class World {
     ps_[i].alive = false;
     // At once, later, or too late: then others have its partitions. One always comes back.
     const int64_t away = int64_t(rng_.below(uint64_t(rng_.below(3) == 0 ? 16 * kSecond : kSecond)));
+    if (i >= ps_count_) return;  // a guest does not come back
     after(away, [this, i] {
       if (!finish_) start_ps(i);
     });
   }
   void strike_ps_or_chief() {
     if (finish_) return;
-    const auto i = uint32_t(rng_.below(ps_count_));
+    auto i = uint32_t(rng_.below(ps_count_));
+    for (uint32_t guest = ps_count_; guest < ps_.size(); ++guest) {
+      if (ps_[guest].alive && rng_.below(2) == 0) i = guest;
+    }
     switch (rng_.below(4)) {
       case 0:
         if (ps_[i].alive) ps_[i].paused_until = now_ + int64_t(rng_.below(uint64_t(14 * kSecond)));
@@ -570,7 +627,7 @@ class World {
   std::vector<Worker> workers_;
   uint32_t publications_ = 0;
   uint64_t expiries_ = 0, lacking_ = 0, had_it_ = 0, revoked_ = 0;
-  uint64_t restored_ = 0, claims_ = 0, rollbacks_ = 0;
+  uint64_t restored_ = 0, claims_ = 0, rollbacks_ = 0, moved_ = 0, cancelled_ = 0;
 };
 
 }  // namespace downpour::chief

@@ -114,6 +114,51 @@ TEST_CASE("a core refused by the chief ends with the chief's reason", "[ps][core
   CHECK(ps.effects.exit->code == 69);
 }
 
+TEST_CASE("every fourth heartbeat tells what each partition was asked for since the one before",
+          "[ps][core]") {
+  Harness ps;
+  constexpr uint32_t kKeys = 400;
+  const auto pull = [&](wire::Purpose purpose, uint32_t times) {
+    for (uint32_t n = 0; n < times; ++n) {
+      ps.step(5,
+              wire::Pull{
+                  .worker = Incarnation{9}, .purpose = purpose, .sections = {{TableId{0}, kKeys}}},
+              keys_to(kKeys));
+    }
+  };
+  int64_t now_ns = 0;
+  const auto beat = [&] {
+    ps.effects.clear();
+    ps.core.on_tick(now_ns += kSecond, ps.effects);
+    REQUIRE(ps.effects.sends.size() == 1);
+    return std::get<wire::Heartbeat>(ps.effects.sends[0].message.body);
+  };
+  pull(wire::Purpose::kTrain, 100);
+  CHECK(beat().load_ns == 0);  // nobody knows since when it counts
+  pull(wire::Purpose::kTrain, 4000);
+  for (int n = 0; n < 3; ++n) {
+    const wire::Heartbeat without = beat();
+    CHECK(without.load_ns == 0);
+    CHECK(without.loads.empty());
+  }
+  const wire::Heartbeat with = beat();
+  CHECK(with.load_ns == 4 * kSecond);
+  REQUIRE(with.loads.size() == 4);
+  uint64_t rows = 0;
+  for (const wire::PartitionLoad& load : with.loads) {
+    rows += load.rows;
+    CHECK(load.bytes == load.rows * 4 * sizeof(float));
+    CHECK(load.rows > 100'000);  // keys are spread evenly
+  }
+  // One pull of eight is counted, for all; each row comes back with its gradient.
+  CHECK(double(rows) == Approx(2.0 * 4000 * kKeys).epsilon(0.15));
+  pull(wire::Purpose::kEval, 4000);
+  for (int n = 0; n < 3; ++n) beat();
+  rows = 0;
+  for (const wire::PartitionLoad& load : beat().loads) rows += load.rows;
+  CHECK(double(rows) == Approx(1.0 * 4000 * kKeys).epsilon(0.15));
+}
+
 TEST_CASE("epochs and shards that a peer opens are bounded", "[ps][core]") {
   PsConfig config = small_config();
   config.limits.epochs_open_max = 2;

@@ -379,7 +379,7 @@ void PsScript::exported(const Command& command) {
   const Export move = exports_.front();
   exports_.erase(exports_.begin());
   if (command.words.size() > 1) {
-    core_->on_exported(move.since, Error{ErrorCode::kIo, command.words[1]}, effects_);
+    core_->on_exported(move.since, Error{ErrorCode::kIo, command.words[1]}, {}, effects_);
     return;
   }
   std::vector<wire::ImageRef> refs;
@@ -387,7 +387,7 @@ void PsScript::exported(const Command& command) {
     refs.push_back({.partition = image.partition, .file = "m"});
   }
   folders_[move.folder] = move.images;
-  core_->on_exported(move.since, std::move(refs), effects_);
+  core_->on_exported(move.since, std::move(refs), {}, effects_);
 }
 
 std::string PsScript::values() const {

@@ -95,19 +95,23 @@ class RandomMessages {
   }
   BatchId batch() { return {number(), number(), number()}; }
   Heartbeat heartbeat() {
-    return {incarnation(),
-            word(),
-            word(),
-            word(),
-            word(),
-            word(),
-            word(),
-            word(),
-            word(),
-            list([&] { return metrics(); }),
-            list([&] { return word(); }),
-            word(),
-            word()};
+    Heartbeat out{incarnation(),
+                  word(),
+                  word(),
+                  word(),
+                  word(),
+                  word(),
+                  word(),
+                  word(),
+                  word(),
+                  list([&] { return metrics(); }),
+                  list([&] { return word(); }),
+                  word(),
+                  word()};
+    out.load_ns = int64_t(word() >> 1);
+    out.busy_ns = rng_.below(uint64_t(out.load_ns) + 1);
+    for (uint32_t p = 0; p < 3; ++p) out.loads.push_back({PartitionId(7 * p + 1), word(), word()});
+    return out;
   }
   View whole_view() {
     View out{.id = view(),

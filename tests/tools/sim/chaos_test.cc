@@ -8,9 +8,9 @@
 namespace downpour::sim {
 namespace {
 
-Simulator make_simulator(const char* faults) {
+Simulator make_simulator(const char* faults, const CounterSize& size = {}) {
   SimulatorOptions options;
-  auto job = make_counter_job({});
+  auto job = make_counter_job(size);
   REQUIRE(job);
   options.job = *job;
   options.counter = true;
@@ -51,6 +51,39 @@ TEST_CASE(
     INFO(name);
     CHECK(seeds_with[name] >= kSeeds / 100);
   }
+}
+
+TEST_CASE("a slow ps gives partitions to the others while training goes on, once and not back",
+          "[sim]") {
+  SimulatorOptions options;
+  auto job = make_counter_job({.shards = 200, .batches = 8, .epochs = 2, .partitions = 64});
+  REQUIRE(job);
+  options.job = *job;
+  options.counter = true;
+  options.ps = 4;
+  options.workers = 8;
+  options.batch_ns = 30 * kMillisecond;
+  options.faults = *parse_faults("slow-ps=1s");
+  const auto run = [&](bool rebalance) {
+    options.job.cluster.rebalance = rebalance;
+    const auto simulator = Simulator::make(options);
+    REQUIRE(simulator);
+    Selection first;  // one ps is slow from the first second on, and no other
+    first.moments = std::vector<uint32_t>{0};
+    return simulator->run(3, {.selection = first});
+  };
+  const Outcome even = run(false), balanced = run(true);
+  for (const Outcome* outcome : {&even, &balanced}) {
+    INFO(outcome->violation);
+    REQUIRE(outcome->violation.empty());
+    REQUIRE(outcome->finish);
+  }
+  CHECK(even.finish->summary.partitions_moved == 0);
+  const uint32_t moved = balanced.finish->summary.partitions_relieved;
+  CHECK(moved >= 4);
+  CHECK(moved <= 16);  // of the 16 that it had it keeps half, and nothing comes back
+  // A message takes it as long whatever is in it; what is saved are those without a key for it.
+  CHECK(balanced.virtual_ns < even.virtual_ns * 95 / 100);
 }
 
 TEST_CASE("the same seed is the same run, event for event", "[sim]") {

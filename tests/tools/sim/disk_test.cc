@@ -57,6 +57,37 @@ TEST_CASE("what was appended and not synced may be lost, torn or flipped; what w
   CHECK(changed > 30);
 }
 
+TEST_CASE("a file that nobody syncs has its name at once and may be gone, torn or spoiled",
+          "[sim]") {
+  int gone = 0;
+  const std::string text(3000, 'x');
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    SimDisk disk(seed);
+    SimStorage storage(disk, "1");
+    REQUIRE(storage.make_dirs("/run"));
+    auto file = storage.create("/run/a");
+    REQUIRE(file);
+    REQUIRE((*file)->append(as_bytes(text)));
+    REQUIRE((*file)->commit_volatile());
+    CHECK(text_of(storage, "/run/a") == text);
+    disk.lose_power(false);
+    const std::string left = text_of(storage, "/run/a");
+    gone += left != text ? 1 : 0;
+  }
+  CHECK(gone > 20);
+  SimDisk disk(1);
+  SimStorage storage(disk, "1");
+  REQUIRE(storage.make_dirs("/run"));
+  disk.faults.flip_volatile = 1;
+  for (const char* path : {"/run/a", "/run/b"}) {
+    auto file = storage.create(path);
+    REQUIRE((*file)->append(as_bytes(text)));
+    REQUIRE((*file)->commit_volatile());
+  }
+  CHECK(text_of(storage, "/run/a") != text);
+  CHECK(text_of(storage, "/run/b") == text);
+}
+
 TEST_CASE("a full disk takes no bytes and a failed fsync makes nothing durable", "[sim]") {
   SimDisk disk(1);
   SimStorage storage(disk, "1");

@@ -34,6 +34,24 @@ TEST_CASE("what is no fault, or no number, is an error that names it", "[sim]") 
   CHECK(parse_faults("none")->empty());
 }
 
+TEST_CASE("a chance may be given to messages of one kind, and to those that go to one role",
+          "[sim]") {
+  const auto spec = parse_faults("worker.View:lose=90%,StatusReply:kill-sender=0.5");
+  REQUIRE(spec);
+  REQUIRE(spec->points.size() == 2);
+  CHECK(spec->points[0].to == wire::Role::kWorker);
+  CHECK(spec->points[0].body == wire::Body(wire::View{}).index());
+  CHECK(spec->points[0].chance == 0.9);
+  CHECK_FALSE(spec->points[1].to);
+  CHECK(spec->points[1].action == FaultPoint::Action::kKillSender);
+  CHECK(make_plan(*spec, 1).points.size() == 2);
+  for (const char* text : {"Viev:lose=90%", "boss.View:lose=90%", "View:love=90%", "View:lose",
+                           "View:lose=900%", "View:=1%", ":lose=1%"}) {
+    INFO(text);
+    CHECK_FALSE(parse_faults(text));
+  }
+}
+
 TEST_CASE("chaos switches kinds on and off by the seed, and ends", "[sim]") {
   const FaultSpec chaos = *parse_faults("chaos");
   std::array<int, kFaultKinds> on{};

@@ -97,6 +97,43 @@ TEST_CASE("what is held arrives when it is let go, in order, one way only", "[si
   CHECK(pair.numbers() == std::vector<uint32_t>{1, 2, 3});
 }
 
+TEST_CASE(
+    "an address leads to whoever bound it last, to another one on request, and to who is left",
+    "[sim]") {
+  Pair pair(6);
+  pair.run(kSecond);
+  auto second = pair.network.make_transport(3, [] {});
+  REQUIRE(second->bind("tcp://server:1"));
+  std::vector<uint32_t> at_second;
+  const auto drain = [&] {
+    pair.run(kSecond);
+    second->poll(0, 64,
+                 {.on_message =
+                      [&](transport::PortId, transport::PeerId, wire::Message&& m) {
+                        at_second.push_back(std::get<wire::Sealed>(m.body).epochs);
+                      },
+                  .on_malformed = {}});
+  };
+  const auto say = [&](uint32_t n) {
+    REQUIRE(pair.client->send(pair.peer, message(n)) == transport::SendStatus::kSent);
+    drain();
+  };
+  say(1);  // who is connected stays
+  CHECK(pair.numbers() == std::vector<uint32_t>{1});
+  pair.network.reset(1, 2);
+  drain();
+  say(2);
+  CHECK(at_second == std::vector<uint32_t>{2});
+  pair.network.lead_to(1);
+  drain();
+  say(3);
+  CHECK(pair.numbers() == std::vector<uint32_t>{1, 3});
+  pair.server->shutdown(0);
+  drain();
+  say(4);
+  CHECK(at_second == std::vector<uint32_t>{2, 4});
+}
+
 TEST_CASE("messages are lost and repeated as often as asked", "[sim]") {
   Pair pair(4);
   pair.run(kSecond);

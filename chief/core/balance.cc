@@ -1,0 +1,85 @@
+#include "chief/core/balance.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace downpour::chief {
+namespace {
+
+constexpr double kRowBytes = 64;     // what finding a row costs, in bytes that travel
+constexpr double kKept = 0.6;        // of the reports before, with each new one
+constexpr uint32_t kReportsMin = 3;  // the first of them began before ownership was as it is
+constexpr double kAim = 0.9;         // of the way to equal: measurements lag behind
+
+double sum_of(const CoreWork& core) {
+  return std::accumulate(core.partitions.begin(), core.partitions.end(), 0.0,
+                         [](double sum, const CoreWork::Share& share) { return sum + share.work; });
+}
+
+/// Busy time for each unit of work: a slow machine's is high.
+std::optional<double> cost_of(const CoreWork& core) {
+  const double work = sum_of(core);
+  if (work <= 0 || core.busy <= 0) return std::nullopt;
+  return core.busy / work;
+}
+
+}  // namespace
+
+std::optional<Relief> choose_relief(std::span<const CoreWork> cores, const ReliefLimits& limits) {
+  if (cores.size() < 2) return std::nullopt;
+  Relief relief;
+  size_t count = 0;
+  for (size_t i = 0; i < cores.size(); ++i) {
+    if (cores[i].busy > cores[relief.source].busy) relief.source = i;
+    if (cores[i].busy < cores[relief.target].busy) relief.target = i;
+    count += cores[i].partitions.size();
+  }
+  const CoreWork &source = cores[relief.source], &target = cores[relief.target];
+  const double apart = source.busy - target.busy;
+  const auto cost = cost_of(source);
+  if (source.busy < limits.busy_min || apart < limits.apart_min || !cost) return std::nullopt;
+  const size_t keeps = (count + 2 * cores.size() - 1) / (2 * cores.size());
+  if (source.partitions.size() <= keeps) return std::nullopt;
+  size_t room = std::min<size_t>(limits.partitions_max, source.partitions.size() - keeps);
+  // Where both would be as busy, seen with what a unit of work takes at each.
+  double left = kAim * apart / (*cost + cost_of(target).value_or(*cost));
+  std::vector<CoreWork::Share> shares = source.partitions;
+  std::sort(shares.begin(), shares.end(), [](const auto& a, const auto& b) {
+    return a.work != b.work ? a.work > b.work : a.partition < b.partition;
+  });
+  double gain = 0;
+  for (const CoreWork::Share& share : shares) {
+    if (room == 0 || share.work <= 0) break;
+    if (share.work > left) continue;  // it would only take the heat along
+    left -= share.work;
+    gain += share.work * *cost;
+    relief.partitions.push_back(share.partition);
+    --room;
+  }
+  if (gain < limits.gain_min) return std::nullopt;
+  return relief;
+}
+
+void WorkReports::take(PsKey key, const wire::Heartbeat& heartbeat) {
+  if (heartbeat.load_ns <= 0) return;
+  Core& core = cores_[key];
+  changed_ = true;
+  if (++core.reports == 1) return;
+  core.elapsed_ns = kKept * core.elapsed_ns + double(heartbeat.load_ns);
+  core.busy_ns = kKept * core.busy_ns + double(heartbeat.busy_ns);
+  for (auto& [partition, work] : core.work) work *= kKept;
+  for (const wire::PartitionLoad& load : heartbeat.loads)
+    core.work[load.partition] += double(load.bytes) + kRowBytes * double(load.rows);
+}
+
+std::optional<CoreWork> WorkReports::work(PsKey key) const {
+  const auto at = cores_.find(key);
+  if (at == cores_.end() || at->second.reports < kReportsMin) return std::nullopt;
+  const Core& core = at->second;
+  CoreWork work{.busy = std::min(1.0, core.busy_ns / core.elapsed_ns), .partitions = {}};
+  for (const auto& [partition, bytes] : core.work)
+    work.partitions.push_back({partition, bytes * 1e9 / core.elapsed_ns});
+  return work;
+}
+
+}  // namespace downpour::chief

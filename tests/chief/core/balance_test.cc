@@ -1,0 +1,189 @@
+#include "chief/core/balance.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <catch2/catch.hpp>
+
+#include "chief/core/placement.h"
+#include "shared/base/rng.h"
+#include "shared/base/units.h"
+
+namespace downpour::chief {
+namespace {
+
+CoreWork core(double busy, uint32_t first, std::vector<double> works) {
+  CoreWork out{.busy = busy, .partitions = {}};
+  for (const double work : works) out.partitions.push_back({PartitionId(first++), work});
+  return out;
+}
+
+/// Cores whose time for a unit of work is fixed: what moves changes how busy they are.
+struct Cluster {
+  std::vector<double> cost;
+  std::vector<std::vector<CoreWork::Share>> held;
+
+  std::vector<CoreWork> works() const {
+    std::vector<CoreWork> out;
+    for (size_t c = 0; c < cost.size(); ++c) {
+      CoreWork work{.busy = 0, .partitions = held[c]};
+      for (const auto& share : held[c]) work.busy += share.work * cost[c];
+      work.busy = std::min(1.0, work.busy);
+      out.push_back(std::move(work));
+    }
+    return out;
+  }
+  void apply(const Relief& relief) {
+    for (const PartitionId p : relief.partitions) {
+      auto& from = held[relief.source];
+      const auto at = std::find_if(from.begin(), from.end(),
+                                   [&](const auto& share) { return share.partition == p; });
+      REQUIRE(at != from.end());
+      held[relief.target].push_back(*at);
+      from.erase(at);
+    }
+  }
+  /// Until nothing is to be done; how many partitions moved. It must end.
+  size_t settle() {
+    size_t moved = 0;
+    for (int step = 0; step < 100; ++step) {
+      const auto relief = choose_relief(works());
+      if (!relief) return moved;
+      apply(*relief);
+      moved += relief->partitions.size();
+    }
+    FAIL("partitions move for ever");
+    return moved;
+  }
+};
+
+TEST_CASE("cores that are as busy, or not busy at all, are left as they are", "[chief][core]") {
+  CHECK_FALSE(choose_relief({}));
+  const std::vector<CoreWork> alone = {core(1, 0, {1, 1})};
+  CHECK_FALSE(choose_relief(alone));
+  const std::vector<CoreWork> even = {core(0.9, 0, {1, 1}), core(0.8, 2, {1, 1})};
+  CHECK_FALSE(choose_relief(even));
+  // Ten times as much as the other, and yet it rests most of the time.
+  const std::vector<CoreWork> idle = {core(0.4, 0, {5, 5}), core(0.04, 2, {1, 1})};
+  CHECK_FALSE(choose_relief(idle));
+}
+
+TEST_CASE(
+    "a hot core gives as few partitions as bring both together, and not what would take the heat "
+    "along",
+    "[chief][core]") {
+  const std::vector<CoreWork> cores = {
+      core(0.1, 0, {1, 1, 1, 1}), core(0.9, 4, {30, 4, 3, 2, 1, 5}), core(0.5, 10, {6, 6, 6, 6})};
+  const auto relief = choose_relief(cores);
+  REQUIRE(relief);
+  CHECK(relief->source == 1);
+  CHECK(relief->target == 0);
+  // A unit takes 0.02 there and 0.025 here: 16 units bring both together, the partition of 30 is
+  // more. It keeps three, half of an even share of 14 partitions.
+  CHECK(relief->partitions ==
+        std::vector<PartitionId>{PartitionId(9), PartitionId(5), PartitionId(6)});
+}
+
+TEST_CASE("no core is left with less than half of an even share", "[chief][core]") {
+  Cluster slow{.cost = {0.3, 0.1}, .held = {{}, {}}};
+  for (uint32_t p = 0; p < 8; ++p) slow.held[p / 4].push_back({PartitionId(p), 1.0});
+  slow.settle();
+  CHECK(slow.held[0].size() >= 2);
+  CHECK_FALSE(is_lopsided({{uint32_t(slow.held[0].size())}, {uint32_t(slow.held[1].size())}}));
+  const std::vector<CoreWork> least = {core(1, 0, {1, 1}), core(0.1, 2, {1, 1, 1, 1, 1, 1})};
+  CHECK_FALSE(choose_relief(least));
+}
+
+TEST_CASE(
+    "a core three times as slow as the others ends up with less, and then nothing moves any more",
+    "[chief][core]") {
+  Cluster cluster{.cost = {0.009, 0.003, 0.003, 0.003},
+                  .held = std::vector<std::vector<CoreWork::Share>>(4)};
+  for (uint32_t p = 0; p < 256; ++p) cluster.held[p / 64].push_back({PartitionId(p), 1.5});
+  const size_t moved = cluster.settle();
+  const std::vector<CoreWork> works = cluster.works();
+  CHECK(works[0].busy < 0.55);
+  CHECK(moved <= 40);  // each once
+  for (const CoreWork& work : works) CHECK(works[0].busy - work.busy < 0.25);
+}
+
+TEST_CASE("whatever the load, every move makes the hottest two more alike and the moves end",
+          "[chief][core]") {
+  Rng rng(7);
+  size_t moves = 0;
+  for (int round = 0; round < 300; ++round) {
+    const size_t cores = 2 + rng.below(6);
+    Cluster cluster;
+    cluster.held.resize(cores);
+    for (size_t c = 0; c < cores; ++c) cluster.cost.push_back(0.001 * double(1 + rng.below(5)));
+    for (uint32_t p = 0; p < 64; ++p) {
+      const double work = std::pow(10.0, 3.0 * rng.uniform64());  // a few are hot
+      cluster.held[p % cores].push_back({PartitionId(p), work / 20});
+    }
+    size_t given = 0;
+    for (int step = 0; step < 100; ++step) {
+      const std::vector<CoreWork> before = cluster.works();
+      const auto relief = choose_relief(before);
+      if (!relief) break;
+      REQUIRE(step < 50);
+      cluster.apply(*relief);
+      const std::vector<CoreWork> after = cluster.works();
+      // Saturated cores hide how much they are behind; else the target is not hotter afterwards.
+      if (before[relief->source].busy < 1)
+        CHECK(after[relief->target].busy <= after[relief->source].busy + 1e-9);
+      CHECK(after[relief->source].busy <= before[relief->source].busy);
+      given += relief->partitions.size();
+    }
+    moves += given;
+  }
+  CHECK(moves > 300);
+}
+
+wire::Heartbeat report(uint64_t busy_ms, std::vector<wire::PartitionLoad> loads) {
+  wire::Heartbeat heartbeat;
+  heartbeat.load_ns = kSecond;
+  heartbeat.busy_ns = busy_ms * uint64_t(kMillisecond);
+  heartbeat.loads = std::move(loads);
+  return heartbeat;
+}
+
+TEST_CASE("reports count from the second after a change of ownership, the newest most",
+          "[chief][core]") {
+  WorkReports reports;
+  const PsKey key{Incarnation{1}, 0};
+  CHECK_FALSE(reports.changed());
+  reports.take(key, report(900, {{PartitionId(3), 1000, 100'000}}));
+  CHECK(reports.changed());
+  CHECK_FALSE(reports.changed());
+  reports.take(key, report(100, {{PartitionId(3), 100, 10'000}}));
+  CHECK_FALSE(reports.work(key));
+  reports.take(key, report(100, {{PartitionId(3), 100, 10'000}}));
+  auto work = reports.work(key);
+  REQUIRE(work);
+  CHECK(work->busy == Approx(0.1));  // nothing is left of the first
+  REQUIRE(work->partitions.size() == 1);
+  CHECK(work->partitions[0].work == Approx(10'000 + 64 * 100));
+  for (int n = 0; n < 10; ++n) reports.take(key, report(800, {}));
+  work = reports.work(key);
+  CHECK(work->busy == Approx(0.8).margin(0.01));
+  CHECK(work->partitions[0].work < 200);
+  wire::Heartbeat nothing;  // most heartbeats tell no load
+  reports.take(key, nothing);
+  CHECK(reports.work(key)->busy == work->busy);
+  reports.reset();
+  CHECK_FALSE(reports.work(key));
+}
+
+TEST_CASE("a spread is lopsided where somebody holds less than half of an even share, or leaves",
+          "[chief][core]") {
+  CHECK_FALSE(is_lopsided({{8}, {8}}));
+  CHECK_FALSE(is_lopsided({{12}, {4}}));
+  CHECK(is_lopsided({{13}, {3}}));
+  CHECK(is_lopsided({{16}, {0}}));
+  CHECK(is_lopsided({{8}, {8, true}}));
+  CHECK_FALSE(is_lopsided({{16}, {0, true}}));
+  CHECK_FALSE(is_lopsided({}));
+}
+
+}  // namespace
+}  // namespace downpour::chief
