@@ -27,6 +27,7 @@ struct FileInfo {
   bytes @1 :UInt64;             # size on disk
   fingerprint @2 :UInt64;       # hash of size and of the first and last 64 KiB
   splittable @3 :Bool = true;   # absent: may be cut into shards
+  cuts @4 :List(UInt64);        # where alone it may be cut: bytes, strictly ascending, within (0, bytes); empty: anywhere
 }
 
 struct OutputSums {

@@ -274,7 +274,8 @@ Findings check_third_parties(std::string_view path, std::string_view text) {
       {{"CLI/"}, {"tools/cli/", "ps/main.cc", "worker/main.cc", "chief/main.cc"}},
       {{"Eigen/", "unsupported/Eigen", "dnnl", "oneapi/dnnl"}, {"shared/model/"}},
       {{"zlib.h"}, {"shared/data/"}},
-      {{"isa-l", "crc.h"}, {"shared/wire/"}},
+      {{"zstd.h"}, {"shared/data/"}},
+      {{"isa-l", "crc.h"}, {"shared/base/crc32c.cc"}},
       {{"xxhash.h"}, {"shared/checkpoint/", "shared/data/"}},
       {{"catch2/"}, {"tests/"}},
   };

@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 void fill_from(const FileFacts& found, DataSpec& data) {
   if (data.format == DataFormat::kAuto) data.format = found.format;
   if (data.format != found.format) return;
+  if (data.record.empty()) data.record = found.record;
   if (data.columns.empty()) {
     data.columns = found.columns;
     if (!found.columns.empty()) data.header = found.header;
@@ -35,7 +36,8 @@ void fill_from(const FileFacts& found, DataSpec& data) {
 bool needs_a_look(const DataSpec& data) {
   if (data.format == DataFormat::kAuto) return true;
   const bool table = data.format == DataFormat::kCsv || data.format == DataFormat::kTsv;
-  return table && (data.columns.empty() || data.fields.empty());
+  return (table && (data.columns.empty() || data.fields.empty())) ||
+         (data.format == DataFormat::kTfrecord && data.fields.empty());
 }
 
 bool is_job_file(const std::string& path) { return path.ends_with(".toml"); }
@@ -65,7 +67,7 @@ Environment process_environment() {
 
 Result<void> complete_from_data(Job& job, std::string& sniffed) {
   if (needs_a_look(job.data)) {
-    DP_TRY(const auto files, data::list_files(job.data.source, job.base_dir));
+    DP_TRY(const auto files, data::list_files(job.data, job.data.source, job.base_dir));
     DP_TRY(const FileFacts found, data::sniff(files.front().path));
     sniffed = found.reason;
     fill_from(found, job.data);

@@ -79,13 +79,15 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   DP_TRY_VOID(data::check_filter(job.data));
   // eval and predict read one source, as if it were the evaluation's.
   if (mode == wire::Purpose::kTrain || job.eval.source.paths.empty()) {
-    DP_TRY(out.train_files, data::list_files(job.data.source, job.base_dir));
+    DP_TRY(out.train_files, data::list_files(job.data, job.data.source, job.base_dir));
   }
   if (!job.eval.source.paths.empty()) {
-    DP_TRY(out.eval_files, data::list_files(job.eval.source, job.base_dir).context("the evaluation's source"));
+    DP_TRY(out.eval_files, data::list_files(job.data, job.eval.source, job.base_dir).context("the evaluation's source"));
   }
   const auto& files = out.train_files.empty() ? out.eval_files : out.train_files;
   DP_TRY(out.shard_bytes, choose_shard_bytes(job, files));
+  DP_TRY_VOID(data::find_cuts(job.data, out.shard_bytes, out.train_files));
+  DP_TRY_VOID(data::find_cuts(job.data, out.shard_bytes, out.eval_files));
   out.shards = uint32_t(plan::cut_shards(files, out.shard_bytes).size());
   out.fingerprint = fingerprint_of(out.train_files);
   out.plan_hash = data::plan_hash(*data::make_read_plan(job, graph->inputs(), graph->output_widths(), out.train_files, job.eval.holdout),

@@ -20,6 +20,20 @@ bool too_many_keys(const std::vector<KeyBuffer>& buffers) {
                      [](const KeyBuffer& b) { return b.count > kBatchKeysMax; });
 }
 
+Fault fault_of(const RecordRef& record) {
+  switch (record.size) {
+    case RecordRef::kDamaged:
+      return {.reason = "has a header that fails its checksum",
+              .hint = "copy or download the file again, or set data.bad_records = \"skip\""};
+    case RecordRef::kCutShort:
+      return {.reason = "is cut short: the file ends inside it",
+              .hint = "copy or download the file again, or set data.bad_records = \"skip\""};
+    default:
+      return {.reason = "is longer than a record may be (16 MiB a line, 64 MiB a TFRecord)",
+              .hint = "is this the format that the job says?"};
+  }
+}
+
 }  // namespace
 
 BatchReader::BatchReader(std::shared_ptr<const ReadPlan> plan, Part part, ShardId shard,
@@ -95,7 +109,7 @@ void BatchReader::begin_batch(Batch& batch) {
 void BatchReader::prefetch(size_t at) const {
   if (at >= window_.records->size()) return;
   const RecordRef record = (*window_.records)[at];
-  if (record.size == RecordRef::kTooLong) return;
+  if (!record.is_whole()) return;
   const size_t lines = std::min<size_t>(record.size / 64 + 1, kLinesAheadMax);
   for (size_t i = 0; i < lines; ++i) __builtin_prefetch(window_.text + record.begin + i * 64);
 }
@@ -119,8 +133,8 @@ Result<void> BatchReader::fill(Batch& batch) {
     Fault fault;
     columns.record = batch.records;
     const char* const begin = window_.text + record.begin;
-    if (record.size == RecordRef::kTooLong) {
-      fault = {.reason = "is longer than 16 MiB", .hint = "is this the format that the job says?"};
+    if (!record.is_whole()) {
+      fault = fault_of(record);
       DP_TRY_VOID(skip_or_fail(fault, offset, batch));
     } else if (!parser_->parse(begin, begin + record.size, offset, columns, fault)) {
       if (fault.reason == nullptr) {
@@ -153,8 +167,9 @@ Result<void> BatchReader::skip_or_fail(const Fault& fault, uint64_t offset, Batc
   }
   std::string what = "bad record: ";
   if (fault.field != nullptr) what += str("field ", *fault.field, " ");
-  if (!fault.text.empty()) what += str("\"", shown(fault.text), "\" ");
-  if (fault.field == nullptr && fault.text.empty()) what += "the line ";
+  const std::string_view text = fault.made.empty() ? fault.text : fault.made;
+  if (!text.empty()) what += str("\"", shown(text), "\" ");
+  if (fault.field == nullptr && text.empty()) what += "the record ";
   what += fault.reason;
   if (skip)
     what += str(" (and it is one more than bad_records_max = ", plan_->data.bad_records_max,

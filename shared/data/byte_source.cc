@@ -9,19 +9,16 @@
 #include <unistd.h>
 #include <vector>
 #include <xxhash.h>
-#include <zlib.h>
 
 #include "shared/base/hash.h"
 #include "shared/base/units.h"
+#include "shared/data/decompress.h"
 
 namespace downpour::data {
 namespace {
 
 constexpr size_t kFingerprintBytes = 64 * kKiB;
-constexpr size_t kGzipInputBytes = 64 * kKiB;
-constexpr uint64_t kGzipRatioMax =
-    200;  // of a whole file: above it, it is made to fill memory or time
-constexpr uint64_t kGzipFreeBytes = 64 * kMiB;
+constexpr size_t kSkippedBytes = 64 * kKiB;  // at once
 
 size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
@@ -91,6 +88,10 @@ class PlainSource final : public ByteSource {
     }
     return n;
   }
+  Result<void> skip(uint64_t bytes) override {
+    offset_ += std::min(bytes, file_.bytes() - std::min(offset_, file_.bytes()));
+    return {};
+  }
   uint64_t consumed() const override { return offset_; }
 
  private:
@@ -98,70 +99,11 @@ class PlainSource final : public ByteSource {
   uint64_t offset_;
 };
 
-class GzipSource final : public ByteSource {
- public:
-  explicit GzipSource(File file) : file_(std::move(file)), input_(kGzipInputBytes) {}
-  ~GzipSource() override {
-    if (ready_) inflateEnd(&stream_);
-  }
-  Result<size_t> read(char* to, size_t size) override {
-    size_t made = 0;
-    while (made < size && !ended_) {
-      if (stream_.avail_in == 0) {
-        DP_TRY(const size_t n, file_.read_at(offset_, input_.data(), input_.size()));
-        if (n == 0) {
-          if (inside_) return error("it ends in the middle (a truncated download or copy?)");
-          ended_ = true;
-          break;
-        }
-        offset_ += n;
-        stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
-        stream_.avail_in = uInt(n);
-      }
-      if (!inside_) {
-        // Between members gzip allows padding with zeros.
-        if (total_in_any_ && *stream_.next_in == 0) {
-          ++stream_.next_in;
-          --stream_.avail_in;
-          continue;
-        }
-        if (!ready_ && inflateInit2(&stream_, 15 + 16) != Z_OK)
-          return error("zlib can't be set up");
-        ready_ = true;
-        inflateReset(&stream_);
-        inside_ = total_in_any_ = true;
-      }
-      const uInt room = uInt(std::min<size_t>(size - made, 1U << 30));
-      stream_.next_out = reinterpret_cast<Bytef*>(to + made);
-      stream_.avail_out = room;
-      const int status = inflate(&stream_, Z_NO_FLUSH);
-      made += room - stream_.avail_out;
-      total_out_ += room - stream_.avail_out;
-      if (status == Z_STREAM_END) {
-        inside_ = false;
-      } else if (status != Z_OK && status != Z_BUF_ERROR) {
-        return error(stream_.msg != nullptr ? stream_.msg : "it is damaged");
-      }
-      if (total_out_ > std::max(kGzipFreeBytes, file_.bytes() * kGzipRatioMax)) {
-        return error(str("it grows to more than ", kGzipRatioMax, " times its size"));
-      }
-    }
-    return made;
-  }
-  uint64_t consumed() const override { return offset_ - stream_.avail_in; }
-
- private:
-  Error error(const std::string& why) const {
-    return Error{ErrorCode::kBadData, str("can't decompress: ", why), file_.path(),
-                 str("check it with: gzip -t ", file_.path())};
-  }
-  File file_;
-  std::vector<char> input_;
-  z_stream stream_{};
-  uint64_t offset_ = 0;
-  uint64_t total_out_ = 0;
-  bool ready_ = false, inside_ = false, ended_ = false, total_in_any_ = false;
-};
+Result<Compression> compression_of_file(const File& file) {
+  char head[kCompressionHeadBytes];
+  DP_TRY(const size_t n, file.read_at(0, head, sizeof head));
+  return compression_of({head, n});
+}
 
 }  // namespace
 
@@ -213,18 +155,27 @@ Result<uint64_t> File::fingerprint() const {
   return hash;
 }
 
-Result<bool> File::is_gzip() const {
-  char magic[2];
-  DP_TRY(const size_t n, read_at(0, magic, 2));
-  return n == 2 && uint8_t(magic[0]) == 0x1f && uint8_t(magic[1]) == 0x8b;
+Result<bool> File::is_compressed() const {
+  DP_TRY(const Compression compression, compression_of_file(*this));
+  return compression != Compression::kNone;
+}
+
+Result<void> ByteSource::skip(uint64_t bytes) {
+  std::vector<char> block(size_t(std::min<uint64_t>(bytes, kSkippedBytes)));
+  while (bytes > 0) {
+    DP_TRY(const size_t n, read(block.data(), size_t(std::min<uint64_t>(bytes, block.size()))));
+    if (n == 0) break;
+    bytes -= n;
+  }
+  return {};
 }
 
 Result<std::unique_ptr<ByteSource>> open_bytes(File file, uint64_t offset) {
-  DP_TRY(const bool gzip, file.is_gzip());
-  if (!gzip)
+  DP_TRY(const Compression compression, compression_of_file(file));
+  if (compression == Compression::kNone)
     return std::unique_ptr<ByteSource>(std::make_unique<PlainSource>(std::move(file), offset));
   DP_CHECK(offset == 0, offset);
-  return std::unique_ptr<ByteSource>(std::make_unique<GzipSource>(std::move(file)));
+  return open_compressed(std::move(file), compression);
 }
 
 Result<File> open_unchanged(const plan::FileInfo& info) {

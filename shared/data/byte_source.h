@@ -1,4 +1,5 @@
-// ByteSource: the bytes of one file in order, plain or gzipped, checked against what the chief saw.
+// ByteSource: the bytes of one file in order, plain or compressed, checked against what the chief
+// saw.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +14,12 @@ namespace downpour::data {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  /// Up to `size` bytes; 0 at the end of the file. Errors: kIo, kBadData (cut short, not gzip
+  /// Up to `size` bytes; 0 at the end of the file. Errors: kIo, kBadData (cut short, damaged
   /// inside).
   virtual Result<size_t> read(char* to, size_t size) = 0;
-  /// Bytes of the file itself that were used so far (compressed ones, for gzip).
+  /// Goes over the next `bytes` bytes, or to the end of the file.
+  virtual Result<void> skip(uint64_t bytes);
+  /// Bytes of the file itself that were used so far (compressed ones, where they are).
   virtual uint64_t consumed() const = 0;
 };
 
@@ -38,8 +41,8 @@ class File {
   Result<size_t> read_at(uint64_t offset, char* to, size_t size) const;
   /// XXH3 of size and of the first and last 64 KiB.
   Result<uint64_t> fingerprint() const;
-  /// Gzip's magic number stands at its start.
-  Result<bool> is_gzip() const;
+  /// By its first bytes (decompress.h).
+  Result<bool> is_compressed() const;
 
  private:
   File(int fd, uint64_t bytes, std::string path) : fd_(fd), bytes_(bytes), path_(std::move(path)) {}
@@ -48,8 +51,8 @@ class File {
   std::string path_;
 };
 
-/// Reads `file` from `offset` on; gzip is recognized by its content, is decompressed, and starts at
-/// 0 only.
+/// Reads `file` from `offset` on; gzip, zlib and zstd are recognized by their content, are
+/// decompressed, and start at 0 only.
 Result<std::unique_ptr<ByteSource>> open_bytes(File file, uint64_t offset);
 
 /// Opens a file of the plan. Error kBadData naming it if size or fingerprint are not what they

@@ -10,6 +10,7 @@
 #include "shared/data/mnist.h"
 #include "shared/data/parser.h"
 #include "shared/data/scratch.h"
+#include "shared/data/tfrecord.h"
 #include "shared/plan/plan_hash.h"
 
 namespace downpour::data {
@@ -17,6 +18,7 @@ namespace {
 
 /// Rises whenever a change makes the same plan name other records or other values.
 constexpr uint64_t kReaderVersion = 1;
+constexpr uint64_t kSampleRecords = 1000;  // what a mean is taken of
 
 /// The cells of the line behind the skipped ones.
 Result<std::vector<std::string>> first_cells(const DataSpec& data, const std::string& line,
@@ -71,6 +73,9 @@ Result<std::vector<std::string>> columns_of(const ReadPlan& plan, const Preamble
 void hash_fields(plan::PlanHash& hash, const std::vector<FieldSpec>& fields) {
   for (const FieldSpec& field : fields) {
     hash.add("field", field.name).add("column", field.column).add("type", uint64_t(field.type));
+    if (!field.feature.empty()) hash.add("feature", field.feature);
+    if (!field.path.empty()) hash.add("path", field.path);
+    if (!field.encoding.empty()) hash.add("encoding", field.encoding);
     for (const int64_t d : field.shape) hash.add("shape", uint64_t(d));
     if (field.fallback) hash.add("default", *field.fallback);
     for (const std::string& text : field.positive) hash.add("positive", text);
@@ -92,6 +97,7 @@ std::vector<FieldSpec> default_fields(DataFormat format) {
   const FieldSpec label{.name = "label", .type = FieldType::kFloat32};
   switch (format) {
     case DataFormat::kLibsvm:
+    case DataFormat::kLibffm:
       return {label, {.name = "features", .type = FieldType::kInt64, .shape = {-1}}};
     case DataFormat::kMnist:
       return {{.name = "image", .type = FieldType::kFloat32, .shape = {784}},
@@ -115,6 +121,10 @@ std::vector<FieldSpec> default_fields(DataFormat format) {
     case DataFormat::kAuto:
     case DataFormat::kCsv:
     case DataFormat::kTsv:
+    case DataFormat::kTfrecord:
+    case DataFormat::kNpy:
+    case DataFormat::kNpz:
+    case DataFormat::kJsonl:
       return {};
   }
   return {};
@@ -169,6 +179,7 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
   hash.add("format", uint64_t(data.format))
       .add("header", data.header)
       .add("skip_lines", data.skip_lines);
+  if (!data.record.empty()) hash.add("record", data.record);
   hash.add("delimiter", data.delimiter).add("trim", data.trim).add("shuffle", data.shuffle);
   for (const std::string& text : data.columns) hash.add("column", text);
   for (const std::string& text : data.missing) hash.add("missing", text);
@@ -203,7 +214,7 @@ Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> 
   const DataSpec& data = plan->data;
   if (data.format == DataFormat::kAuto) {
     return Error{ErrorCode::kConfig, "the data's format is not decided", "data.format",
-                 "say \"libsvm\", \"csv\", \"tsv\", \"criteo\" or \"mnist\""};
+                 "say data.format = \"csv\", or whatever it is"};
   }
   const size_t window_bytes = data.shuffle == "off" ? kPlainWindowBytes : kShuffleWindowBytes;
   std::unique_ptr<RecordParser> parser;
@@ -212,6 +223,10 @@ Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> 
   if (data.format == DataFormat::kMnist) {
     DP_TRY(source, open_idx(info, window_bytes, scratch->text, scratch->records));
     DP_TRY(parser, make_idx_parser(*plan, info.path));
+  } else if (data.format == DataFormat::kTfrecord) {
+    DP_TRY(source, open_tfrecord(info, range, window_bytes, scratch->text, scratch->records));
+    DP_TRY(parser,
+           data.record == "tensor" ? make_tensor_parser(*plan) : make_example_parser(*plan));
   } else {
     DP_TRY(const Preamble preamble, read_preamble(info.path, data.skip_lines, data.header));
     const bool libsvm = data.format == DataFormat::kLibsvm;
@@ -237,10 +252,24 @@ Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path
     DP_TRY(const IdxImages images, read_idx_header(*source, path));
     return std::max<uint64_t>(file_bytes / std::max<uint32_t>(images.count, 1), 1);
   }
+  if (data.format == DataFormat::kTfrecord) {
+    FrameScanner scanner(std::move(source));
+    uint64_t records = 0, at = 0;
+    while (records <= kSampleRecords) {
+      DP_TRY(const bool more, scanner.next(at));
+      if (!more) break;
+      ++records;
+    }
+    // Where it is compressed this says too much, and a whole file is a shard all the same.
+    return std::max<uint64_t>(records > kSampleRecords
+                                  ? at / kSampleRecords
+                                  : file_bytes / std::max<uint64_t>(records, 1),
+                              1);
+  }
   std::string text(256 * 1024, '\0');
   DP_TRY(const size_t n, source->read(text.data(), text.size()));
   const uint64_t lines = uint64_t(std::count(text.begin(), text.begin() + ptrdiff_t(n), '\n'));
-  // For gzip bytes of the file count, not those in it.
+  // Where it is compressed, bytes of the file count, not those in it.
   const uint64_t used =
       n < text.size() ? file_bytes : std::min<uint64_t>(source->consumed(), file_bytes);
   return std::max<uint64_t>(used / std::max<uint64_t>(lines, 1), 1);

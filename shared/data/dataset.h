@@ -112,9 +112,16 @@ Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> 
 
 /// Resolves paths and globs to a sorted file list with fingerprints. Errors: kNoInput naming the
 /// path or glob; an empty file is an error too. Order: as the paths are written; the names that a
-/// glob gives are sorted. Gzip and idx files are not splittable.
-Result<std::vector<plan::FileInfo>> list_files(const SourceSpec& source,
+/// glob gives are sorted. Not splittable are compressed files, idx files, and TFRecord files
+/// (these until find_cuts(): until find_cuts()).
+Result<std::vector<plan::FileInfo>> list_files(const DataSpec& data, const SourceSpec& source,
                                                const std::string& base_dir);
+
+/// Says where files may be cut whose records do not show where they begin (TFRecord): about every
+/// `shard_bytes`, so that cut_shards() may cut them. Reads their headers, all of them, or an index
+/// beside the file. Errors: kIo, kBadData.
+Result<void> find_cuts(const DataSpec& data, uint64_t shard_bytes,
+                       std::vector<plan::FileInfo>& files);
 
 /// Looks at the first lines of a file: its format, and what a job for it must say.
 /// `records_estimated` is left to the caller. Errors: kBadData where it is nothing known.

@@ -1,6 +1,7 @@
 #include "shared/data/fields.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "shared/base/hash.h"
@@ -13,6 +14,7 @@ constexpr size_t kSmallResults = 1024;
 constexpr size_t kShownBytes = 80;
 constexpr const char* kGiveDefault =
     "give the field a `default`, or set data.bad_records = \"skip\"";
+constexpr const char* kFixRecord = "mend the record, or set data.bad_records = \"skip\"";
 constexpr const char* kFixLine = "mend the line, or set data.bad_records = \"skip\"";
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
@@ -23,6 +25,12 @@ Error field_error(const FieldSpec& spec, const std::string& what, const std::str
 }
 
 }  // namespace
+
+uint64_t elements_of(const std::vector<int64_t>& shape) {
+  uint64_t elements = 1;
+  for (const int64_t d : shape) elements *= uint64_t(d);
+  return elements;
+}
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && (is_blank(text.front()))) text.remove_prefix(1);
@@ -57,11 +65,10 @@ Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,
     field.target_ = rule->kind;
     field.classes_ = rule->classes;
   }
-  const int64_t declared = spec.shape.empty() ? 1 : spec.shape[0];
-  if (spec.shape.size() > 1 || declared != int64_t(width)) {
-    return field_error(spec,
-                       str("has not the shape of the ", width, " floats that the model reads"),
-                       "give it shape = [] for one number, [n] for n numbers parted by blanks");
+  if (spec.is_bag() || elements_of(spec.shape) != width) {
+    return field_error(
+        spec, str("has not the shape of the ", width, " floats that the model reads"),
+        "give it shape = [] for one number, [n] for n numbers (in a text parted by blanks)");
   }
   if (spec.type == FieldType::kString && spec.positive.empty()) {
     return field_error(spec, "is a string where the model needs a number",
@@ -84,6 +91,8 @@ Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,
     for (size_t i = 0; i < kSmallResults; ++i) (*small)[i] = field.transformed(float(i));
     field.small_ = std::move(small);
   }
+  field.plain_ = field.positive_.empty() && field.transform_.empty() && !field.integer_ &&
+                 field.target_ == TargetKind::kAny;
   if (spec.fallback) {
     // The default is a value like any other; an empty or missing one can't stand for itself.
     Fault fault;
@@ -160,6 +169,19 @@ bool FloatField::convert_number(float value, std::string_view text, float* to, F
   }
   *to = value;
   return true;
+}
+
+bool FloatField::convert_any_value(double value, float* to, Fault& fault) const {
+  const auto narrow = float(value);
+  if (!std::isfinite(narrow)) {
+    refuse("is not a finite number", {}, kFixRecord, fault);
+  } else if (integer_ && value != std::floor(value)) {  // before it is rounded
+    refuse("is not an integer", {}, kFixRecord, fault);
+  } else if (convert_number(narrow, {}, to, fault)) {
+    return true;
+  }
+  fault.made = str(value);
+  return false;
 }
 
 bool FloatField::convert_missing(float* to, Fault& fault) const {
@@ -266,6 +288,22 @@ bool KeyField::convert(std::string_view text, uint64_t& key, Fault& fault) const
   }
   key = key_of(number, text);
   return true;
+}
+
+bool KeyField::convert_value(int64_t value, uint64_t& key, Fault& fault) const {
+  if (hashed_) {
+    char digits[24];
+    const auto end = std::to_chars(digits, digits + sizeof digits, value);
+    key = hash({digits, size_t(end.ptr - digits)});
+    return true;
+  }
+  key = uint64_t(value);
+  if (value >= 0) return true;
+  fault = {.reason = "is not an integer of 0 or more",
+           .field = &name_,
+           .made = str(value),
+           .hint = "{ op = \"hash\" } takes negative integers too"};
+  return false;
 }
 
 bool KeyField::convert_number(std::string_view text, uint64_t& key, float& value,

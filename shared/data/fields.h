@@ -1,6 +1,7 @@
 // Fields: how one field's text becomes a float or a key, compiled once from its FieldSpec.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@ struct Fault {
   const char* reason = nullptr;
   const std::string* field = nullptr;  // lives as long as the parser; null: the line as a whole
   std::string_view text;               // lies in the window, or in a constant
+  std::string made = {};               // instead of `text`, where the window holds no text
   const char* hint = nullptr;
 };
 
@@ -50,6 +52,26 @@ class FloatField {
   bool convert(std::string_view text, float* to, Fault& fault) const;
   /// The same from a number that has been read already (not with `positive`, see needs_text()).
   bool convert_number(float value, std::string_view text, float* to, Fault& fault) const;
+  /// The same from a value that is no text: of an array, a protobuf, JSON. Any bits may come.
+  bool convert_value(float value, float* to, Fault& fault) const {
+    if (plain_ && std::isfinite(value)) [[likely]] {
+      *to = value;
+      return true;
+    }
+    return convert_any_value(double(value), to, fault);
+  }
+  bool convert_value(double value, float* to, Fault& fault) const {
+    return convert_any_value(value, to, fault);
+  }
+  bool convert_value(int64_t value, float* to, Fault& fault) const {
+    if (plain_) [[likely]] {
+      *to = float(value);
+      return true;
+    }
+    return convert_any_value(double(value), to, fault);
+  }
+  /// Whether a finite value is taken as it is.
+  bool is_plain() const { return plain_; }
   /// What a missing value reads as.
   bool convert_missing(float* to, Fault& fault) const;
   bool needs_text() const { return !positive_.empty(); }
@@ -57,11 +79,13 @@ class FloatField {
  private:
   FloatField() : missing_(DataSpec{}) {}
   bool refuse(const char* reason, std::string_view text, const char* hint, Fault& fault) const;
+  bool convert_any_value(double value, float* to, Fault& fault) const;
   float transformed(float value) const;
 
   std::string name_;
   uint32_t width_ = 1;
   bool integer_ = false;
+  bool plain_ = false;
   MissingMarks missing_;
   std::vector<std::string> positive_;
   std::vector<TransformSpec> transform_;
@@ -85,6 +109,19 @@ class KeyField {
   bool convert(std::string_view text, uint64_t& key, Fault& fault) const;
   /// is_number(): the key and the value.
   bool convert_number(std::string_view text, uint64_t& key, float& value, Fault& fault) const;
+  /// The same from values that are no texts. An integer gives the key that its decimal digits
+  /// would.
+  bool convert_value(int64_t value, uint64_t& key, Fault& fault) const;
+  bool convert_value(float value, uint64_t& key, float& number, Fault& fault) const {
+    key = name_hash_;
+    return number_->convert_value(value, &number, fault);
+  }
+  bool convert_value(int64_t value, uint64_t& key, float& number, Fault& fault) const {
+    key = name_hash_;
+    return number_->convert_value(value, &number, fault);
+  }
+  /// A string's key: it is not missing, whatever it is.
+  uint64_t key_of(std::string_view text) const { return hash(text); }
   /// is_bag(): appends a key for each blank-separated word. Never refuses.
   void append_words(std::string_view text, std::vector<uint64_t>& keys, size_t& count) const;
   /// The key of an integer, for libsvm's feature numbers.
@@ -112,6 +149,9 @@ class KeyField {
   std::optional<uint64_t> fallback_;
   std::optional<FloatField> number_;
 };
+
+/// The floats of a value of this shape (not a bag's).
+uint64_t elements_of(const std::vector<int64_t>& shape);
 
 /// Blanks and carriage returns around a text are cut off.
 std::string_view trimmed(std::string_view text);

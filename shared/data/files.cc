@@ -6,6 +6,7 @@
 #include "shared/data/byte_source.h"
 #include "shared/data/dataset.h"
 #include "shared/data/mnist.h"
+#include "shared/data/tfrecord.h"
 
 namespace downpour::data {
 namespace {
@@ -23,25 +24,26 @@ Result<std::vector<std::string>> expand_glob(const std::string& pattern) {
   return paths;
 }
 
-Result<plan::FileInfo> look_at(const std::string& path) {
+Result<plan::FileInfo> look_at(const DataSpec& data, const std::string& path) {
   DP_TRY(const File file, File::open(path));
   if (file.bytes() == 0) {
     return Error{ErrorCode::kBadData, str("the file is empty: ", path), path,
                  "remove it from data.source, or write it anew"};
   }
   DP_TRY(const uint64_t fingerprint, fingerprint_of(file));
-  DP_TRY(const bool gzip, file.is_gzip());
   char head[4] = {};
   DP_TRY(const size_t n, file.read_at(0, head, sizeof head));
+  DP_TRY(const bool compressed, file.is_compressed());
   return plan::FileInfo{.path = path,
                         .bytes = file.bytes(),
                         .fingerprint = fingerprint,
-                        .splittable = !gzip && !is_idx_images({head, n})};
+                        .splittable = !compressed && !is_idx_images({head, n}) &&
+                                      data.format != DataFormat::kTfrecord};
 }
 
 }  // namespace
 
-Result<std::vector<plan::FileInfo>> list_files(const SourceSpec& source,
+Result<std::vector<plan::FileInfo>> list_files(const DataSpec& data, const SourceSpec& source,
                                                const std::string& base_dir) {
   std::vector<plan::FileInfo> files;
   for (const std::string& written : source.paths) {
@@ -59,7 +61,7 @@ Result<std::vector<plan::FileInfo>> list_files(const SourceSpec& source,
       }
     }
     for (const std::string& each : paths) {
-      DP_TRY(plan::FileInfo info, look_at(each));
+      DP_TRY(plan::FileInfo info, look_at(data, each));
       files.push_back(std::move(info));
     }
   }
@@ -67,6 +69,20 @@ Result<std::vector<plan::FileInfo>> list_files(const SourceSpec& source,
     return Error{ErrorCode::kNoInput, "no data source is named", "data.source",
                  "data.source = \"train.csv\", say"};
   return files;
+}
+
+Result<void> find_cuts(const DataSpec& data, uint64_t shard_bytes,
+                       std::vector<plan::FileInfo>& files) {
+  if (data.format != DataFormat::kTfrecord) return {};
+  for (plan::FileInfo& info : files) {
+    if (info.bytes <= shard_bytes) continue;
+    DP_TRY(const File file, File::open(info.path));
+    DP_TRY(const bool compressed, file.is_compressed());
+    if (compressed) continue;
+    DP_TRY(info.cuts, find_frame_cuts(info.path, shard_bytes));
+    info.splittable = !info.cuts.empty();
+  }
+  return {};
 }
 
 }  // namespace downpour::data

@@ -85,7 +85,7 @@ class LineWindows final : public WindowSource {
     size_t target =
         std::min(window_bytes_, size_t(std::min<uint64_t>(rest, window_bytes_)) + kTailBytes);
     if (target <= left) target = left + std::max<size_t>(kTailBytes, left);
-    // The size of what a gzip file holds is not known: let the buffer grow with it.
+    // The size of what a compressed file holds is not known: let the buffer grow with it.
     while (filled_ < target) {
       const size_t step =
           splittable_ ? target - filled_ : std::min(target - filled_, std::max(filled_, kMiB));

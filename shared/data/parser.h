@@ -56,6 +56,11 @@ Result<std::unique_ptr<RecordParser>> make_csv_parser(const ReadPlan& plan,
                                                       const std::vector<std::string>& columns,
                                                       const std::string& where);
 
+/// Records that are a serialized tf.train.Example; each field is one of its features.
+Result<std::unique_ptr<RecordParser>> make_example_parser(const ReadPlan& plan);
+/// Records that are a serialized tensor; a field is all of it, or the elements from `column` on.
+Result<std::unique_ptr<RecordParser>> make_tensor_parser(const ReadPlan& plan);
+
 /// The delimiter of a CSV, TSV or criteo file. Error kConfig if the job's is none.
 Result<char> delimiter_of(const DataSpec& data);
 /// Cuts a line at `delimiter`; with `quotes` RFC 4180's rules hold, and texts with doubled quotes

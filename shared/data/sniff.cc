@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "shared/base/units.h"
@@ -11,19 +12,16 @@
 #include "shared/data/mnist.h"
 #include "shared/data/number.h"
 #include "shared/data/parser.h"
+#include "shared/data/sniff_columns.h"
+#include "shared/data/tfrecord.h"
 
 namespace downpour::data {
 namespace {
 
 constexpr size_t kSampleBytes = 8 * kMiB;
 constexpr size_t kSampleLines = 10'000;
-constexpr size_t kDistinctMax = 2'000;  // distinct texts of a column that are told apart
-constexpr size_t kClassesMax = 1'000;
 const std::set<std::string> kMissingMarks = {"?",    "NA",   "N/A",  "NaN", "nan",
                                              "NULL", "null", "None", "\\N"};
-const std::set<std::string> kTargetNames = {"label", "target", "click",  "clicked",
-                                            "y",     "class",  "labels", "is_click"};
-
 struct Sample {
   std::string text;
   std::vector<std::string_view> lines;  // not blank, without line break
@@ -65,24 +63,6 @@ std::string joined(const std::vector<std::string>& texts, const char* separator)
   std::string out;
   for (const std::string& text : texts) out += (out.empty() ? "" : separator) + text;
   return out;
-}
-
-/// The classes that numeric targets make: 2, the number of 0, 1, 2 ..., or 0 for any other numbers.
-uint32_t classes_of(const std::set<double>& values, size_t records) {
-  const auto within = [&](std::set<double> allowed) {
-    return std::includes(allowed.begin(), allowed.end(), values.begin(), values.end());
-  };
-  if (within({0, 1}) || within({-1, 1})) return 2;
-  if (values.size() > kClassesMax || values.size() * 10 > records || values.empty()) return 0;
-  for (const double value : values)
-    if (value < 0 || value != std::floor(value)) return 0;
-  const double top = *values.rbegin();
-  return top < double(2 * values.size()) ? uint32_t(top) + 1 : 0;
-}
-
-std::string said(uint32_t classes) {
-  if (classes == 0) return "regression";
-  return classes == 2 ? "binary" : str(classes, " classes");
 }
 
 // ---- libsvm
@@ -172,26 +152,6 @@ bool looks_like_criteo(const Rows& rows) {
   return !rows.empty();
 }
 
-/// What is known of a column after a look at its cells.
-struct Column {
-  std::vector<double> numbers;
-  std::map<std::string, size_t> texts;  // distinct ones, at most kDistinctMax
-  std::map<std::string, size_t> marks;  // known marks for missing values
-  size_t empty = 0, cells = 0, words = 0;
-  bool numeric = true;
-
-  size_t missing() const {
-    size_t sum = empty;
-    for (const auto& [mark, count] : marks) sum += count;
-    return sum;
-  }
-  bool is_numeric() const { return numeric && !numbers.empty(); }
-  bool is_text() const {
-    return !is_numeric() && cells > 0 && words > 4 * cells &&
-           texts.size() * 2 > std::min(cells, kDistinctMax);
-  }
-};
-
 Column look_at(const Rows& rows, size_t index, size_t first_row) {
   Column column;
   for (size_t r = first_row; r < rows.size(); ++r) {
@@ -202,109 +162,10 @@ Column look_at(const Rows& rows, size_t index, size_t first_row) {
     } else if (kMissingMarks.contains(cell)) {
       ++column.marks[cell];
     } else {
-      ++column.cells;
-      column.words += size_t(std::count(cell.begin(), cell.end(), ' ')) + 1;
-      if (column.texts.size() < kDistinctMax || column.texts.contains(cell)) ++column.texts[cell];
-      if (!number_of(cell, value)) {
-        column.numeric = false;
-      } else {
-        column.numbers.push_back(value);
-      }
+      column.add_text(cell, number_of(cell, value) ? std::optional(value) : std::nullopt);
     }
   }
   return column;
-}
-
-FieldSpec numeric_field(const std::string& name, Column column) {
-  FieldSpec field{.name = name};
-  double top = column.numbers[0], bottom = top;
-  for (const double x : column.numbers) top = std::max(top, x), bottom = std::min(bottom, x);
-  const auto moments = [&](double& mean, double& deviation) {
-    mean = deviation = 0;
-    for (const double x : column.numbers) mean += x;
-    mean /= double(column.numbers.size());
-    for (const double x : column.numbers) deviation += (x - mean) * (x - mean);
-    deviation = std::sqrt(deviation / double(column.numbers.size()));
-  };
-  double mean = 0, deviation = 0;
-  moments(mean, deviation);
-  double fallback = mean;
-  if (bottom >= 0 && deviation > 0 &&
-      (top - mean) / deviation > 8) {  // a long tail: counts, sums of money
-    field.transform.push_back({.op = TransformOp::kClip, .min = 0.0});
-    field.transform.push_back({.op = TransformOp::kLog1p});
-    for (double& x : column.numbers) x = std::log1p(x);
-    moments(mean, deviation);
-    fallback = std::expm1(mean);
-  }
-  // Four digits say enough, and read better in the job that is written.
-  const auto rounded = [](double x) { return x == 0 ? 0 : std::stod(str(float(x))); };
-  field.transform.push_back({.op = TransformOp::kStandardize,
-                             .mean = rounded(mean),
-                             .scale = deviation > 1e-12 ? rounded(deviation) : 1});
-  field.transform.push_back({.op = TransformOp::kClip, .min = -8.0, .max = 8.0});
-  field.fallback = str(float(fallback));  // so that a missing value reads as about 0
-  return field;
-}
-
-FieldSpec field_of(const std::string& name, const Column& column) {
-  if (column.is_numeric()) return numeric_field(name, column);
-  FieldSpec field{.name = name,
-                  .type = FieldType::kString,
-                  .fallback = "",
-                  .transform = {{.op = TransformOp::kHash}}};
-  if (column.is_text()) field.shape = {-1};
-  return field;
-}
-
-std::string lower(std::string text) {
-  for (char& c : text) c = char(std::tolower(uint8_t(c)));
-  return text;
-}
-
-size_t choose_target(const std::vector<std::string>& names, const std::vector<Column>& columns,
-                     bool header, std::string& why) {
-  for (size_t i = 0; header && i < names.size(); ++i) {
-    if (!kTargetNames.contains(lower(names[i]))) continue;
-    why = "by its name";
-    return i;
-  }
-  const Column& first = columns[0];
-  if (first.is_numeric() &&
-      classes_of({first.numbers.begin(), first.numbers.end()}, first.cells) == 2) {
-    // A flag may stand first by chance; a last column of two texts is the likelier target.
-    const Column& last = columns.back();
-    if (!(last.texts.size() == 2 && !last.is_numeric())) {
-      why = "the first column, 0 or 1";
-      return 0;
-    }
-  }
-  why = "the last column";
-  return columns.size() - 1;
-}
-
-void describe_target(const std::string& name, const Column& column, FileFacts& facts,
-                     std::string& note) {
-  FieldSpec field{.name = name};
-  facts.target = name;
-  if (column.is_numeric()) {
-    facts.classes = classes_of({column.numbers.begin(), column.numbers.end()}, column.cells);
-    if (facts.classes > 2) field.type = FieldType::kInt64;
-  } else {
-    // Of two texts the rarer one is the event; of many the most frequent is told from all others.
-    facts.classes = 2;
-    std::string rare, frequent;
-    for (const auto& [text, count] : column.texts) {
-      if (rare.empty() || count < column.texts.at(rare)) rare = text;
-      if (frequent.empty() || count > column.texts.at(frequent)) frequent = text;
-    }
-    field.type = FieldType::kString;
-    field.positive = {column.texts.size() == 2 ? rare : frequent};
-    note = str(
-        ", 1 means \"", shown(field.positive[0]), "\"",
-        column.texts.size() > 2 ? str(" and 0 the ", column.texts.size() - 1, " other texts") : "");
-  }
-  facts.fields.push_back(std::move(field));
 }
 
 Result<FileFacts> delimited(const Sample& sample, const std::string& path) {
@@ -327,7 +188,9 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path) {
         ErrorCode::kBadData,
         str("can't tell what this is; its first line reads \"", shown(sample.lines[0]), "\""),
         str(path, ":1"),
-        "known are libsvm, CSV, TSV, criteo and mnist (idx), each also gzipped; say data.format in "
+        "known are TFRecord, libsvm, CSV, TSV, criteo and mnist (idx), each also compressed (gzip, "
+        "zstd); "
+        "say data.format in "
         "a job"};
   }
   FileFacts facts{.format = delimiter == '\t' ? DataFormat::kTsv : DataFormat::kCsv};
@@ -394,6 +257,7 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path) {
 
 Result<FileFacts> sniff(const std::string& path) {
   DP_TRY(const Sample sample, read_sample(path));
+  if (is_tfrecord(sample.text)) return sniff_tfrecord(path);
   if (is_idx_images(sample.text)) {
     DP_TRY(File file, File::open(path));
     DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
@@ -413,7 +277,8 @@ Result<FileFacts> sniff(const std::string& path) {
   }
   if (sample.lines.empty() || sample.text.find('\0') != std::string::npos) {
     return Error{ErrorCode::kBadData, str("is no text and no known binary format: ", path), path,
-                 "known are libsvm, CSV, TSV, criteo and mnist (idx), each also gzipped"};
+                 "known are TFRecord, libsvm, CSV, TSV, criteo and mnist (idx), each also "
+                 "compressed (gzip, zstd)"};
   }
   std::set<double> labels;
   std::set<uint64_t> features;

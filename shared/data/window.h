@@ -51,8 +51,11 @@ class Buffer {
 /// A record's place in its window. A line comes without its line break, which is readable behind
 /// it.
 struct RecordRef {
-  static constexpr uint32_t kTooLong =
-      UINT32_MAX;  // as size: a line over kLineBytesMax, its bytes not kept
+  // As size: why there are no bytes.
+  static constexpr uint32_t kTooLong = UINT32_MAX;       // over what a record may have
+  static constexpr uint32_t kDamaged = UINT32_MAX - 1;   // where it ends is not known
+  static constexpr uint32_t kCutShort = UINT32_MAX - 2;  // the file ends inside it
+  bool is_whole() const { return size < kCutShort; }
   uint32_t begin = 0;
   uint32_t size = 0;
 };

@@ -12,7 +12,7 @@
 namespace downpour {
 
 enum class FieldType : uint8_t { kFloat32, kInt64, kString };
-enum class DataFormat : uint8_t { kAuto, kLibsvm, kCsv, kTsv, kCriteo, kMnist };
+enum class DataFormat : uint8_t { kAuto, kLibsvm, kCsv, kTsv, kCriteo, kMnist, kTfrecord, kNpy, kNpz, kJsonl, kLibffm };
 enum class BadRecords : uint8_t { kFail, kSkip };
 enum class TransformOp : uint8_t { kHash, kLog1p, kClip, kIdentity, kStandardize };
 
@@ -30,15 +30,22 @@ struct TransformSpec {
 /// features).
 struct FieldSpec {
   std::string name;
-  std::string column;  // column name, where it differs from `name`
+  std::string column;   // column name, where it differs from `name`
+  std::string feature;  // TFRecord: the Example's feature, where it differs from `name`
+  std::string path;     // npy: its file; npz: its array; JSON: its place, "a.b"; else as above
   FieldType type = FieldType::kFloat32;
   std::vector<int64_t> shape;
+  std::string encoding;  // TFRecord: "tensor", bytes made by tf.io.serialize_tensor; empty: as it is
   std::optional<std::string>
       fallback;  // `default`: the text a missing value reads as; none: bad record
   std::vector<std::string> positive;  // labels: these texts read as 1, all others as 0
   std::vector<TransformSpec> transform;
   bool operator==(const FieldSpec&) const = default;
   bool is_bag() const { return shape.size() == 1 && shape[0] < 0; }
+  /// What the file calls it.
+  const std::string& source_name() const {
+    return !column.empty() ? column : !feature.empty() ? feature : !path.empty() ? path : name;
+  }
 };
 
 struct SourceSpec {
@@ -50,6 +57,7 @@ struct SourceSpec {
 struct DataSpec {
   SourceSpec source;
   DataFormat format = DataFormat::kAuto;
+  std::string record;  // TFRecord: "example" (also empty) or "tensor", each record one tensor
   std::vector<std::string>
       columns;  // CSV/TSV: names in order, runs expanded; empty: from the header
   bool header = false;

@@ -233,8 +233,8 @@ class Reader {
       }
       value.push_back(item.integer);
     }
-    if (value.size() > 1) {
-      bad_value(node, name, "of several dimensions", "this version reads [], [n] and [-1]");
+    if (value.size() > 1 && std::count(value.begin(), value.end(), -1) > 0) {
+      bad_value(node, name, "of several dimensions with a -1", "-1 stands alone: [-1] is a bag of keys");
     }
   }
 
@@ -376,6 +376,7 @@ class Reader {
       visit_field(inner, spec);
       inner.finish();
       if (spec.column == spec.name) spec.column.clear();
+      if (spec.feature == spec.name) spec.feature.clear();
       if (context_.error) return;
     }
   }

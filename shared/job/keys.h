@@ -26,7 +26,8 @@ inline constexpr std::array kFormatNames{EnumName<DataFormat>{"auto", DataFormat
                                          EnumName<DataFormat>{"csv", DataFormat::kCsv},
                                          EnumName<DataFormat>{"tsv", DataFormat::kTsv},
                                          EnumName<DataFormat>{"criteo", DataFormat::kCriteo},
-                                         EnumName<DataFormat>{"mnist", DataFormat::kMnist}};
+                                         EnumName<DataFormat>{"mnist", DataFormat::kMnist},
+                                         EnumName<DataFormat>{"tfrecord", DataFormat::kTfrecord}};
 inline constexpr std::array kFieldTypeNames{EnumName<FieldType>{"float32", FieldType::kFloat32},
                                             EnumName<FieldType>{"int64", FieldType::kInt64},
                                             EnumName<FieldType>{"string", FieldType::kString}};
@@ -88,20 +89,23 @@ void visit_transform(V& v, T& t) {
 template <typename V, typename T>
 void visit_field(V& v, T& t) {
   v.text("column", t.column);
+  v.text("feature", t.feature);
   v.enumeration("type", t.type, kFieldTypeNames,
                 {"float64", "float16", "int32", "uint8", "bool", "bytes"});
   v.shape("shape", t.shape);
   v.optional_text("default", t.fallback);
   v.strings("positive", t.positive);
   v.transforms("transform", t.transform);
-  v.unavailable({"feature", "path", "encoding"});
+  v.choice("encoding", t.encoding, {"tensor", ""}, {"jpeg", "png", "raw"});
+  v.unavailable({"path"});
 }
 
 template <typename V, typename T>
 void visit_data(V& v, T& t) {
   v.source("source", t.source);
   v.enumeration("format", t.format, kFormatNames,
-                {"tfrecord", "npy", "npz", "jsonl", "parquet", "arrow", "tensor"});
+                {"npy", "npz", "jsonl", "libffm", "parquet", "arrow"});
+  v.choice("record", t.record, {"example", "tensor", ""}, {});
   v.strings("columns", t.columns, true);
   v.flag("header", t.header);
   v.number("skip_lines", t.skip_lines, 0, 1e6);
@@ -115,7 +119,7 @@ void visit_data(V& v, T& t) {
   v.enumeration("bad_records", t.bad_records, kBadRecordsNames, {});
   v.number("bad_records_max", t.bad_records_max, 0, 9e18);
   v.text("filter", t.filter);
-  v.unavailable({"record", "interleave", "sharding", "streams", "cache", "memory"});
+  v.unavailable({"interleave", "sharding", "streams", "cache", "memory"});
   v.fields("fields", t.fields);
 }
 

@@ -26,7 +26,8 @@ std::vector<FieldSpec> format_fields(DataFormat format) {
   FieldSpec label;
   label.name = "label";
   switch (format) {
-    case DataFormat::kLibsvm: {
+    case DataFormat::kLibsvm:
+    case DataFormat::kLibffm: {
       FieldSpec features;
       features.name = "features";
       features.shape = {-1};
@@ -65,6 +66,10 @@ std::vector<FieldSpec> format_fields(DataFormat format) {
     case DataFormat::kAuto:
     case DataFormat::kCsv:
     case DataFormat::kTsv:
+    case DataFormat::kTfrecord:
+    case DataFormat::kNpy:
+    case DataFormat::kNpz:
+    case DataFormat::kJsonl:
       break;
   }
   return fields;
@@ -74,7 +79,7 @@ std::vector<FieldSpec> format_fields(DataFormat format) {
 /// I10.
 void sort_fields(DataSpec& data) {
   const auto place = [&](const FieldSpec& field) {
-    const std::string& column = field.column.empty() ? field.name : field.column;
+    const std::string& column = field.source_name();
     return std::find(data.columns.begin(), data.columns.end(), column) - data.columns.begin();
   };
   const auto natural = [](const std::string& name) {
@@ -293,12 +298,14 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
   constexpr uint64_t kOnePassRecords = 1'000'000;
   Job job;
   std::filesystem::path path(facts.path);
-  if (path.extension() == ".gz") path = path.stem();
+  for (const char* ending : {".gz", ".zst", ".zz", ".z"})
+    if (path.extension() == ending) path = path.stem();
   job.name = path.stem().empty() ? "job" : path.stem().string();
   job.base_dir = base_dir;
   job.run_dir = (std::filesystem::path(base_dir) / "runs" / job.name).lexically_normal().string();
   job.data.source.paths = {facts.path};
   job.data.format = facts.format;
+  job.data.record = facts.record;
   job.data.columns = facts.columns;
   job.data.header = facts.header;
   job.data.delimiter = facts.delimiter;

@@ -24,6 +24,7 @@ Result<void> complete_job(Job& job);
 struct FileFacts {
   std::string path;
   DataFormat format = DataFormat::kAuto;
+  std::string record;  // TFRecord
   std::vector<std::string> columns;
   bool header = false;
   std::string delimiter;

@@ -43,6 +43,24 @@ bool is_plain_name(const std::string& name) {
                      [](char c) { return uint8_t(c) >= 0x20 && c != '/' && c != 0x7f; });
 }
 
+/// The keys of a field that only some formats have.
+Result<void> check_place(const DataSpec& data, const FieldSpec& field, const std::string& where) {
+  const bool tfrecord = data.format == DataFormat::kTfrecord;
+  const bool tensors = tfrecord && data.record == "tensor";
+  const std::pair<const char*, bool> wrong_keys[] = {
+      {"feature", !field.feature.empty() && (!tfrecord || tensors)},
+      {"encoding", !field.encoding.empty() && !tfrecord},
+      {"column", !field.column.empty() && tfrecord && !tensors},
+  };
+  for (const auto& [key, is_wrong] : wrong_keys) {
+    if (!is_wrong) continue;
+    return wrong(str("field `", field.name, "` has `", key, "`, which the data's format has not"),
+                 str(where, ".", key),
+                 "`column` is for tables, `feature` and `encoding` are for tfrecord");
+  }
+  return {};
+}
+
 bool reads_columns(DataFormat format) {
   return format == DataFormat::kCsv || format == DataFormat::kTsv || format == DataFormat::kCriteo;
 }
@@ -83,6 +101,10 @@ Result<void> check_data_given(const DataSpec& data) {
   if (data.bad_records_max > 0 && data.bad_records == BadRecords::kFail) {
     return wrong("`bad_records_max` without bad_records = \"skip\"", "data.bad_records_max",
                  "the first bad record fails the job otherwise");
+  }
+  if (!data.record.empty() && data.format != DataFormat::kAuto &&
+      data.format != DataFormat::kTfrecord) {
+    return wrong("only tfrecord data has `record`", "data.record", "leave it out");
   }
   const bool table = data.format == DataFormat::kAuto || reads_columns(data.format);
   if (!table && (!data.columns.empty() || data.header || !delimiter.empty())) {
@@ -127,6 +149,7 @@ Result<void> check_fields(const DataSpec& data) {
     if (!is_plain_name(field.name)) {
       return wrong(str("`", field.name, "` can't name a field"), where, "no `/`, no leading dot");
     }
+    DP_TRY_VOID(check_place(data, field, where));
     DP_TRY_VOID(check_transform(field, where + ".transform"));
     if (field.is_bag() && reads_columns(data.format)) {
       return wrong(str("field `", field.name, "` of any length in columns"), where + ".shape",
@@ -354,7 +377,7 @@ Result<void> validate(const Job& job) {
   DP_TRY_VOID(check_data_given(job.data));
   if (job.data.format == DataFormat::kAuto) {
     return wrong("the data's format is not known", "data.format",
-                 "data.format = \"libsvm\", \"csv\", \"tsv\", \"criteo\" or \"mnist\"", "DP-2107");
+                 "data.format = \"csv\", say; docs/job-file.md lists them", "DP-2107");
   }
   DP_TRY_VOID(check_fields(job.data));
   if (job.model.layers.empty()) {

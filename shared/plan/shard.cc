@@ -72,6 +72,15 @@ std::vector<ShardRange> cut_shards(const std::vector<FileInfo>& files, uint64_t 
   std::vector<ShardRange> ranges;
   for (uint32_t file = 0; file < files.size(); ++file) {
     const uint64_t bytes = files[file].bytes;
+    if (const std::vector<uint64_t>& cuts = files[file].cuts; !cuts.empty()) {
+      DP_CHECK(files[file].splittable && cuts.front() > 0 && cuts.back() < bytes, file);
+      for (size_t i = 0; i <= cuts.size(); ++i) {
+        ranges.push_back({.file = file,
+                          .begin = i == 0 ? 0 : cuts[i - 1],
+                          .end = i == cuts.size() ? bytes : cuts[i]});
+      }
+      continue;
+    }
     const uint64_t pieces = files[file].splittable
                                 ? std::max<uint64_t>((bytes + target_bytes - 1) / target_bytes, 1)
                                 : 1;

@@ -15,7 +15,9 @@ struct FileInfo {
   std::string path;          // absolute
   uint64_t bytes = 0;        // on disk
   uint64_t fingerprint = 0;  // hash of size and of the first and last 64 KiB
-  bool splittable = true;    // false: read whole, by one reader (gzip)
+  bool splittable = true;    // false: read whole, by one reader (compressed)
+  // Where alone it may be cut, ascending, without 0; empty: at every byte, since a record's end shows itself.
+  std::vector<uint64_t> cuts;
   bool operator==(const FileInfo&) const = default;
 };
 
@@ -27,7 +29,7 @@ struct ShardRange {
   bool operator==(const ShardRange&) const = default;
 };
 
-/// Cuts files into ranges of about `target_bytes`, evenly within a file; the ranges tile every file.
+/// Cuts files into ranges of about `target_bytes`, evenly within a file, or at its `cuts`; the ranges tile every file.
 std::vector<ShardRange> cut_shards(const std::vector<FileInfo>& files, uint64_t target_bytes);
 
 /// The place-th shard of an epoch's seeded order is range order_at(...) of cut_shards: a keyed permutation of

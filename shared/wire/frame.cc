@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include <isa-l/crc.h>
+#include "shared/base/crc32c.h"
 
 namespace downpour::wire {
 namespace {
@@ -36,8 +36,7 @@ static_assert(sizeof(RawEnvelope) == kEnvelopeBytes &&
               std::has_unique_object_representations_v<RawEnvelope>);
 
 uint32_t crc32c(std::span<const uint8_t> bytes) {
-  // ISA-L takes a mutable pointer and writes nothing.
-  return ~crc32_iscsi(const_cast<uint8_t*>(bytes.data()), int(bytes.size()), ~0U);
+  return downpour::crc32c(bytes.data(), bytes.size());
 }
 
 template <typename... Parts>

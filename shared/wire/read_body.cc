@@ -69,6 +69,13 @@ void read(schema::FileInfo::Reader in, plan::FileInfo& out, Checks& checks) {
   out.fingerprint = in.getFingerprint();
   out.splittable = in.getSplittable();
   checks.require(!out.path.empty(), "file without a path");
+  out.cuts.clear();
+  uint64_t before = 0;
+  for (const uint64_t cut : in.getCuts()) {
+    checks.require(out.splittable && cut > before && cut < out.bytes, "file cut where it has no bytes");
+    out.cuts.push_back(cut);
+    before = cut;
+  }
 }
 
 void read(schema::OutputSums::Reader in, OutputSums& out) {

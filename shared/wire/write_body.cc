@@ -38,6 +38,9 @@ void write(const plan::FileInfo& in, schema::FileInfo::Builder out) {
   out.setBytes(in.bytes);
   out.setFingerprint(in.fingerprint);
   out.setSplittable(in.splittable);
+  if (in.cuts.empty()) return;
+  auto cuts = out.initCuts(uint32_t(in.cuts.size()));
+  for (uint32_t i = 0; i < cuts.size(); ++i) cuts.set(i, in.cuts[i]);
 }
 
 void write(const OutputSums& in, schema::OutputSums::Builder out) {

@@ -47,6 +47,9 @@ std::vector<BenchResult> bench_checkpoint(const BenchOptions& options);
 /// Whole trainings in this process, from text to saved model, against reading the same text alone.
 std::vector<BenchResult> bench_train(const BenchOptions& options);
 
+/// Every input format read on one thread, from the page cache to batches, against memcpy.
+std::vector<BenchResult> bench_input(const BenchOptions& options);
+
 /// A cluster of processes that waits: its memory and CPU; and the time from start to the first
 /// shard trained. Needs downpour's programs beside the running one; without them: nothing.
 std::vector<BenchResult> bench_idle(const BenchOptions& options);

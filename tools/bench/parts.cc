@@ -10,10 +10,10 @@ using Run = std::vector<BenchResult> (*)(const BenchOptions&);
 
 // Parts that fork come before those that start threads which stay.
 constexpr std::pair<const char*, Run> kParts[] = {
-    {"table", bench_table},           {"codec", bench_codec},
-    {"transport", bench_transport},   {"push_pull", bench_push_pull},
-    {"checkpoint", bench_checkpoint}, {"idle", bench_idle},
-    {"train", bench_train},
+    {"table", bench_table},         {"codec", bench_codec},
+    {"input", bench_input},         {"transport", bench_transport},
+    {"push_pull", bench_push_pull}, {"checkpoint", bench_checkpoint},
+    {"idle", bench_idle},           {"train", bench_train},
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ TEST_CASE("globs are sorted, paths stay in the order they were written, relative
           "[data]") {
   const ScratchDir dir;
   for (const char* name : {"part-2", "part-10", "part-1", "extra"}) dir.write(name, name);
-  const auto files = list_files({.paths = {"extra", "part-*"}}, dir.path()).value();
+  const auto files = list_files({}, {.paths = {"extra", "part-*"}}, dir.path()).value();
   std::vector<std::string> names;
   for (const auto& file : files) names.push_back(file.path.substr(dir.path().size() + 1));
   CHECK(names == std::vector<std::string>{"extra", "part-1", "part-10", "part-2"});
@@ -24,35 +24,36 @@ TEST_CASE("globs are sorted, paths stay in the order they were written, relative
 TEST_CASE("a file named like a glob is that file", "[data]") {
   const ScratchDir dir;
   dir.write("a[1].csv", "x");
-  CHECK(list_files({.paths = {"a[1].csv"}}, dir.path()).value().size() == 1);
+  CHECK(list_files({}, {.paths = {"a[1].csv"}}, dir.path()).value().size() == 1);
 }
 
 TEST_CASE("an absent file is named, with the nearest name that is there", "[data]") {
   const ScratchDir dir;
   dir.write("train.tsv", "x");
   dir.write("unrelated", "x");
-  const Error error = list_files({.paths = {"trian.tsv"}}, dir.path()).error();
+  const Error error = list_files({}, {.paths = {"trian.tsv"}}, dir.path()).error();
   CHECK(error.code == ErrorCode::kNoInput);
   CHECK_THAT(error.what, Contains("trian.tsv"));
   CHECK_THAT(error.hint, Contains("train.tsv"));
-  CHECK_THAT(list_files({.paths = {"nowhere/f"}}, dir.path()).error().hint, Contains("no folder"));
+  CHECK_THAT(list_files({}, {.paths = {"nowhere/f"}}, dir.path()).error().hint,
+             Contains("no folder"));
 }
 
 TEST_CASE("no match, an empty file, a folder, a pipe and nothing at all are errors", "[data]") {
   const ScratchDir dir;
   dir.write("empty", "");
-  CHECK(list_files({.paths = {"*.nix"}}, dir.path()).error().code == ErrorCode::kNoInput);
-  CHECK_THAT(list_files({.paths = {"empty"}}, dir.path()).error().what, Contains("empty"));
-  CHECK_THAT(list_files({.paths = {dir.path()}}, "/").error().what, Contains("folder"));
-  CHECK_THAT(list_files({.paths = {"/dev/null"}}, "/").error().what, Contains("regular"));
-  CHECK(list_files({}, "/").error().code == ErrorCode::kNoInput);
+  CHECK(list_files({}, {.paths = {"*.nix"}}, dir.path()).error().code == ErrorCode::kNoInput);
+  CHECK_THAT(list_files({}, {.paths = {"empty"}}, dir.path()).error().what, Contains("empty"));
+  CHECK_THAT(list_files({}, {.paths = {dir.path()}}, "/").error().what, Contains("folder"));
+  CHECK_THAT(list_files({}, {.paths = {"/dev/null"}}, "/").error().what, Contains("regular"));
+  CHECK(list_files({}, {}, "/").error().code == ErrorCode::kNoInput);
 }
 
 TEST_CASE("the fingerprint sees a byte at the start, at the end, and the size", "[data]") {
   const ScratchDir dir;
   std::string text(300'000, 'a');
   const auto fingerprint = [&] {
-    return list_files({.paths = {dir.write("f", text)}}, "/").value()[0].fingerprint;
+    return list_files({}, {.paths = {dir.write("f", text)}}, "/").value()[0].fingerprint;
   };
   const uint64_t before = fingerprint();
   CHECK(fingerprint() == before);

@@ -49,7 +49,7 @@ model.outputs = [{ name = "class", input = "mlp", loss = "softmax_cross_entropy"
 optimizer = { type = "adam", learning_rate = 0.001 }
 train     = { epochs = 5, batch_size = 32, drop_remainder = true }
 )toml",
-     "data.record"},
+     "data.interleave"},
     {R"toml(# 04 NumPy arrays larger than memory, three inputs, two outputs
 data.source = "train/"                                      # the fields' files lie below it; eval.source = "valid/" has the same ones
 data.format = "npy"                                         # mapped; rows are zipped; different row counts are an error

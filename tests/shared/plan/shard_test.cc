@@ -98,5 +98,14 @@ TEST_CASE("the plan hash tells apart values, names and their order", "[plan]") {
   CHECK(PlanHash().add("a", "b").value() != PlanHash().add("a", "c").value());
 }
 
+TEST_CASE("a file that may be cut in some places only is cut there, whatever the target", "[plan]") {
+  const std::vector<FileInfo> files = {{.path = "a", .bytes = 100, .cuts = {7, 50}},
+                                       {.path = "b", .bytes = 10}};
+  for (const uint64_t target : {uint64_t{1000}, uint64_t{10}}) {
+    CHECK(cut_shards(files, target) ==
+          std::vector<ShardRange>{{0, 0, 7}, {0, 7, 50}, {0, 50, 100}, {1, 0, 10}});
+  }
+}
+
 }  // namespace
 }  // namespace downpour::plan

@@ -81,7 +81,11 @@ class RandomMessages {
   Lease lease() {
     return {Purpose(rng_.below(3)), {number(), number()}, number(), number(), word(), number()};
   }
-  plan::FileInfo file() { return {text(1), word(), word(), coin()}; }
+  plan::FileInfo file() {
+    plan::FileInfo out{text(1), word(), word(), coin(), {}};
+    if (out.splittable && out.bytes > 2 && coin()) out.cuts = {1, out.bytes - 1};
+    return out;
+  }
   ErrorCode code() { return ErrorCode(rng_.below(13)); }
   Incarnation incarnation() { return Incarnation(word() | 1); }
   ImageRef image() {

@@ -1,0 +1,182 @@
+#include "shared/data/decompress.h"
+
+#include <algorithm>
+#include <vector>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "shared/base/units.h"
+
+namespace downpour::data {
+namespace {
+
+constexpr size_t kInputBytes = 128 * kKiB;
+constexpr uint64_t kRatioMax = 200;  // of a whole file: above it, it is made to fill memory or time
+constexpr uint64_t kFreeBytes = 64 * kMiB;
+constexpr int kZstdWindowLogMax = 27;  // 128 MiB
+
+/// Reads the file piece by piece, counts what comes out of it, and says what is wrong with it.
+class CompressedSource : public ByteSource {
+ public:
+  uint64_t consumed() const final { return offset_ - (input_.size() - used_); }
+
+ protected:
+  CompressedSource(File file, const char* check) : file_(std::move(file)), check_(check) {}
+
+  std::string_view unused() const { return std::string_view(input_).substr(used_); }
+  void use(size_t bytes) { used_ += bytes; }
+  /// More input where all was used. False at the end of the file.
+  Result<bool> refill() {
+    if (used_ < input_.size()) return true;
+    input_.resize(kInputBytes);
+    DP_TRY(const size_t n, file_.read_at(offset_, input_.data(), input_.size()));
+    input_.resize(n);
+    offset_ += n;
+    used_ = 0;
+    return n > 0;
+  }
+  Result<void> count_output(size_t bytes) {
+    made_ += bytes;
+    if (made_ <= std::max(kFreeBytes, file_.bytes() * kRatioMax)) return {};
+    return error(str("it grows to more than ", kRatioMax, " times its size"));
+  }
+  Error cut_short() const { return error("it ends in the middle (a truncated download or copy?)"); }
+  Error error(const std::string& why) const {
+    return Error{ErrorCode::kBadData, str("can't decompress: ", why), file_.path(),
+                 str("check it with: ", check_, file_.path())};
+  }
+
+ private:
+  File file_;
+  const char* const check_;
+  std::string input_;
+  size_t used_ = 0;
+  uint64_t offset_ = 0;  // in the file, behind input_
+  uint64_t made_ = 0;
+};
+
+/// Gzip and zlib; members or streams may follow each other.
+class ZlibSource final : public CompressedSource {
+ public:
+  ZlibSource(File file, const char* check) : CompressedSource(std::move(file), check) {}
+  ~ZlibSource() override {
+    if (ready_) inflateEnd(&stream_);
+  }
+  Result<size_t> read(char* to, size_t size) override {
+    size_t made = 0;
+    while (made < size && !ended_) {
+      DP_TRY(const bool more, refill());
+      if (!more) {
+        if (inside_) return cut_short();
+        ended_ = true;
+        break;
+      }
+      if (!inside_) {
+        // Between members gzip allows padding with zeros.
+        if (begun_ && unused().front() == '\0') {
+          use(1);
+          continue;
+        }
+        if (!ready_ && inflateInit2(&stream_, 15 + 32) != Z_OK)
+          return error("zlib can't be set up");
+        ready_ = true;
+        inflateReset(&stream_);
+        inside_ = begun_ = true;
+      }
+      const std::string_view input = unused();
+      const uInt room = uInt(std::min<size_t>(size - made, 1U << 30));
+      stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(input.data()));
+      stream_.avail_in = uInt(input.size());
+      stream_.next_out = reinterpret_cast<Bytef*>(to + made);
+      stream_.avail_out = room;
+      const int status = inflate(&stream_, Z_NO_FLUSH);
+      use(input.size() - stream_.avail_in);
+      made += room - stream_.avail_out;
+      if (status == Z_STREAM_END) {
+        inside_ = false;
+      } else if (status != Z_OK && status != Z_BUF_ERROR) {
+        return error(stream_.msg != nullptr ? stream_.msg : "it is damaged");
+      }
+      DP_TRY_VOID(count_output(room - stream_.avail_out));
+    }
+    return made;
+  }
+
+ private:
+  z_stream stream_{};
+  bool ready_ = false, inside_ = false, ended_ = false, begun_ = false;
+};
+
+/// Zstandard; frames may follow each other.
+class ZstdSource final : public CompressedSource {
+ public:
+  explicit ZstdSource(File file)
+      : CompressedSource(std::move(file), "zstd -t "), stream_(ZSTD_createDCtx()) {
+    DP_CHECK(stream_ != nullptr);  // out of memory
+    ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax, kZstdWindowLogMax);
+  }
+  ~ZstdSource() override { ZSTD_freeDCtx(stream_); }
+  Result<size_t> read(char* to, size_t size) override {
+    size_t made = 0;
+    while (made < size) {
+      DP_TRY(const bool more, refill());
+      // At the end of the file the decoder may still hold output.
+      if (!more && !inside_) break;
+      const std::string_view input = unused();
+      ZSTD_inBuffer in{input.data(), input.size(), 0};
+      ZSTD_outBuffer out{to + made, size - made, 0};
+      const size_t status = ZSTD_decompressStream(stream_, &out, &in);
+      if (ZSTD_isError(status)) return error(ZSTD_getErrorName(status));
+      use(in.pos);
+      made += out.pos;
+      inside_ = status != 0;
+      if (!more && inside_ && out.pos == 0) return cut_short();
+      DP_TRY_VOID(count_output(out.pos));
+    }
+    return made;
+  }
+
+ private:
+  ZSTD_DCtx* stream_;
+  bool inside_ = false;
+};
+
+bool is_plain_text(std::string_view head) {
+  return std::all_of(head.begin(), head.end(), [](char c) {
+    return (uint8_t(c) >= 0x20 && uint8_t(c) < 0x7f) || c == '\n' || c == '\r' || c == '\t';
+  });
+}
+
+}  // namespace
+
+Compression compression_of(std::string_view head) {
+  const auto byte = [&](size_t i) { return uint32_t(uint8_t(head[i])); };
+  if (head.size() < 2) return Compression::kNone;
+  if (byte(0) == 0x1f && byte(1) == 0x8b) return Compression::kGzip;
+  if (head.size() >= 4) {
+    const uint32_t magic = byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24;
+    if (magic == ZSTD_MAGICNUMBER || (magic & 0xfffffff0U) == ZSTD_MAGIC_SKIPPABLE_START)
+      return Compression::kZstd;
+  }
+  const bool zlib = (byte(0) & 0x0f) == 8 && byte(0) >> 4 == 7 && (byte(1) & 0x20) == 0 &&
+                    (byte(0) << 8 | byte(1)) % 31 == 0;
+  return zlib && !is_plain_text(head) ? Compression::kZlib : Compression::kNone;
+}
+
+Result<std::unique_ptr<ByteSource>> open_compressed(File file, Compression compression) {
+  switch (compression) {
+    case Compression::kGzip:
+      return std::unique_ptr<ByteSource>(std::make_unique<ZlibSource>(std::move(file), "gzip -t "));
+    case Compression::kZlib:
+      return std::unique_ptr<ByteSource>(
+          std::make_unique<ZlibSource>(std::move(file), "zlib-flate -uncompress < "));
+    case Compression::kZstd:
+      return std::unique_ptr<ByteSource>(std::make_unique<ZstdSource>(std::move(file)));
+    case Compression::kNone:
+      break;
+  }
+  DP_CHECK(false, int(compression));
+  return std::unique_ptr<ByteSource>();
+}
+
+}  // namespace downpour::data

@@ -1,0 +1,328 @@
+// Records that are a tf.train.Example or a tensor, into columns.
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "shared/data/example_scan.h"
+#include "shared/data/parser.h"
+#include "shared/data/tensor_proto.h"
+#include "shared/data/tfrecord.h"
+#include "shared/data/typed_fields.h"
+
+namespace downpour::data {
+namespace {
+
+constexpr const char* kFixFile =
+    "copy or download the file again, or set data.bad_records = \"skip\"";
+constexpr char kNoName[8] = {};  // may be read like any name
+constexpr const char* kFixType = "mend the field's type or shape, or data.record";
+
+bool bad(const char* reason, const char* hint, Fault& fault) {
+  fault = {.reason = reason, .hint = hint};
+  return false;
+}
+
+bool check_crc(const char* begin, const char* end, Fault& fault) {
+  uint32_t crc;
+  std::memcpy(&crc, end, sizeof crc);
+  if (crc == masked_crc32c(begin, size_t(end - begin))) [[likely]]
+    return true;
+  return bad("fails its checksum", kFixFile, fault);
+}
+
+/// Names to numbers, by their first and last 8 bytes: features come in any order.
+class NameIndex {
+ public:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  void add(const std::string& name, uint32_t number) {
+    names_.emplace_back(name, number);
+    slots_.assign(std::bit_ceil(names_.size() * 8), kNone);
+    for (uint32_t i = 0; i < names_.size(); ++i) {
+      std::string padded = names_[i].first + std::string(8, '\0');
+      size_t at = slot_of(padded.data(), names_[i].first.size());
+      while (slots_[at] != kNone) at = (at + 1) & (slots_.size() - 1);
+      slots_[at] = i;
+    }
+  }
+  /// 8 bytes from `name` on are readable.
+  uint32_t find(const char* name, size_t size) const {
+    if (slots_.empty()) return kNone;
+    for (size_t at = slot_of(name, size); slots_[at] != kNone;
+         at = (at + 1) & (slots_.size() - 1)) {
+      const auto& [known, number] = names_[slots_[at]];
+      if (known.size() == size && std::memcmp(known.data(), name, size) == 0) return number;
+    }
+    return kNone;
+  }
+
+ private:
+  size_t slot_of(const char* name, size_t size) const {
+    uint64_t first, last = 0;
+    std::memcpy(&first, name, 8);
+    if (size < 8) {
+      first &= (uint64_t{1} << (8 * size)) - 1;
+    } else {
+      std::memcpy(&last, name + size - 8, 8);
+    }
+    const uint64_t hash = (first ^ std::rotl(last, 29) ^ size) * 0x9e3779b97f4a7c15ULL;
+    return size_t(hash >> 40) & (slots_.size() - 1);
+  }
+  std::vector<std::pair<std::string, uint32_t>> names_;
+  std::vector<uint32_t> slots_;
+};
+
+/// Checks a tensor against what the field declares, then gives its elements to the field.
+bool read_tensor(std::string_view bytes, const TypedField& field, FieldWriter& writer,
+                 Fault& fault) {
+  TensorView tensor;
+  const char* reason = parse_tensor(bytes, tensor);
+  if (reason == nullptr) {
+    const FieldType type = field.type();
+    const TensorType wanted = type == FieldType::kFloat32 ? TensorType::kFloat
+                              : type == FieldType::kInt64 ? TensorType::kInt64
+                                                          : TensorType::kString;
+    const std::span<const int64_t> shape = tensor.shape();
+    const bool fits = field.is_bag() ? shape.size() == 1
+                                     : std::equal(shape.begin(), shape.end(), field.shape().begin(),
+                                                  field.shape().end());
+    if (tensor.type != uint64_t(wanted)) {
+      fault = {.reason = "is the type of its tensor, which is not the field's",
+               .field = &field.name(),
+               .text = tensor_type_name(tensor.type),
+               .hint = kFixType};
+      return false;
+    }
+    if (!fits) {
+      std::string said = "[";
+      for (const int64_t d : shape) said += str(said.size() > 1 ? ", " : "", d);
+      fault = {.reason = "is the shape of its tensor, which is not the field's",
+               .field = &field.name(),
+               .made = said + "]",
+               .hint = kFixType};
+      return false;
+    }
+    if (each_element(
+            tensor, [&](auto value) { return writer.take(value, fault); }, reason))
+      return writer.finish(fault);
+    if (reason == nullptr) return false;
+  }
+  fault = {.reason = reason, .field = &field.name(), .hint = kFixType};
+  return false;
+}
+
+class ExampleParser final : public RecordParser {
+ public:
+  static Result<std::unique_ptr<RecordParser>> make(const ReadPlan& plan) {
+    auto parser = std::make_unique<ExampleParser>();
+    DP_TRY(parser->fields_, TypedField::make_all(plan, parser->key_of_bag_, parser->key_shapes_));
+    parser->next_.assign(parser->fields_.size(), NameIndex::kNone);
+    parser->seen_.assign(parser->fields_.size(), 0);
+    for (uint32_t i = 0; i < parser->fields_.size(); ++i) {
+      const std::string& feature = parser->fields_[i].source_name();
+      const uint32_t before =
+          parser->index_.find((feature + std::string(8, '\0')).data(), feature.size());
+      if (before == NameIndex::kNone) {
+        parser->index_.add(feature, i);
+      } else {  // one feature for several fields
+        parser->next_[i] = std::exchange(parser->next_[before], i);
+      }
+    }
+    return std::unique_ptr<RecordParser>(std::move(parser));
+  }
+
+  bool parse(const char* begin, const char* end, uint64_t, Columns& columns,
+             Fault& fault) override {
+    if (!check_crc(begin, end, fault)) return false;
+    ++record_;
+    found_ = 0;
+    const char* p = begin;
+    while (p < end) {
+      WireField field;
+      p = parse_wire_field(p, end, field);
+      if (p == nullptr) return bad("is no tf.train.Example", kFixType, fault);
+      if (field.tag == tag_of(1, WireType::kBytes) && !parse_features(field.bytes, columns, fault))
+        return false;
+    }
+    if (found_ == fields_.size()) [[likely]]
+      return true;
+    for (uint32_t i = 0; i < fields_.size(); ++i) {
+      if (seen_[i] != record_ && !fields_[i].read_missing(columns, fault)) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool parse_features(std::string_view bytes, Columns& columns, Fault& fault) {
+    const char* p = bytes.data();
+    const char* const end = p + bytes.size();
+    while (p < end) {
+      // As every writer leaves an entry: short, its key first.
+      if (end - p >= 4 && p[0] == '\x0a' && uint8_t(p[1]) < 0x80 && p[2] == '\x0a') [[likely]] {
+        const char* const entry_end = p + 2 + uint8_t(p[1]);
+        const size_t key_bytes = uint8_t(p[3]);
+        const char *const key = p + 4, *const value = key + key_bytes;
+        if (entry_end <= end && key_bytes < 0x80 && value + 2 <= entry_end && value[0] == '\x12' &&
+            value + 2 + uint8_t(value[1]) == entry_end) [[likely]] {
+          p = entry_end;
+          if (!read_feature({key, key_bytes}, {value + 2, size_t(entry_end - value - 2)}, columns,
+                            fault)) [[unlikely]]
+            return false;
+          continue;
+        }
+      }
+      WireField field;
+      p = parse_wire_field(p, end, field);
+      if (p == nullptr) return bad("is no tf.train.Example", kFixType, fault);
+      if (field.tag != tag_of(1, WireType::kBytes)) continue;
+      std::string_view key(kNoName, 0), value;
+      const char* q = field.bytes.data();
+      const char* const stop = q + field.bytes.size();
+      while (q < stop) {
+        WireField part;
+        q = parse_wire_field(q, stop, part);
+        if (q == nullptr) return bad("is no tf.train.Example", kFixType, fault);
+        if (part.tag == tag_of(1, WireType::kBytes)) key = part.bytes;
+        if (part.tag == tag_of(2, WireType::kBytes)) value = part.bytes;
+      }
+      if (!read_feature(key, value, columns, fault)) return false;
+    }
+    return true;
+  }
+
+  bool read_feature(std::string_view key, std::string_view feature, Columns& columns,
+                    Fault& fault) {
+    // A key may stand at the very end of the record; behind that lie the checksum and the padding.
+    uint32_t at = index_.find(key.data(), key.size());
+    for (; at != NameIndex::kNone; at = next_[at]) {
+      bool any = false;
+      if (!read_field(fields_[at], feature, columns, any, fault)) [[unlikely]]
+        return false;
+      if (!any) continue;  // without a value, and so missing
+      found_ += seen_[at] != record_;
+      seen_[at] = record_;
+    }
+    return true;
+  }
+
+  /// A feature's list into a field. Of several lists the last one counts, as in any protobuf.
+  bool read_field(const TypedField& field, std::string_view feature, Columns& columns, bool& any,
+                  Fault& fault) {
+    const char* p = feature.data();
+    const char* const end = p + feature.size();
+    while (p < end) {
+      WireField list;
+      p = parse_wire_field(p, end, list);
+      bool malformed = p == nullptr;
+      if (malformed || list.bytes.empty()) {
+        if (!malformed) continue;
+        fault = {.reason = "is no feature of a tf.train.Example",
+                 .field = &field.name(),
+                 .hint = kFixType};
+        return false;
+      }
+      FieldWriter writer = field.begin(columns);
+      const auto take = [&](auto value) { return writer.take(value, fault); };
+      bool good;
+      if (list.tag == kInt64List) {
+        good = each_int64(list.bytes, take, malformed);
+      } else if (list.tag == kFloatList) {
+        good = each_float(list.bytes, take, malformed);
+      } else if (list.tag == kBytesList && field.encoded()) {
+        bool read = false;
+        good = each_bytes(
+            list.bytes,
+            [&](std::string_view bytes) {
+              if (std::exchange(read, true)) return writer.too_many(fault);
+              return read_tensor(bytes, field, writer, fault);
+            },
+            malformed);
+        if (good && read) {
+          any = true;
+          continue;
+        }
+      } else if (list.tag == kBytesList) {
+        good = each_bytes(list.bytes, take, malformed);
+      } else {
+        continue;
+      }
+      if (malformed) {
+        fault = {.reason = "is no list of values", .field = &field.name(), .hint = kFixType};
+        return false;
+      }
+      if (!good || (writer.count() > 0 && !writer.finish(fault))) return false;
+      any = writer.count() > 0;
+    }
+    return true;
+  }
+
+  std::vector<TypedField> fields_;
+  std::vector<uint32_t> next_;  // another field of the same feature
+  std::vector<uint64_t> seen_;  // the last record that had it
+  NameIndex index_;
+  uint64_t record_ = 0;
+  size_t found_ = 0;
+};
+
+/// A record that is one tensor: a field is all of it, or (with `column` = N) elements from the
+/// N-th.
+class TensorParser final : public RecordParser {
+ public:
+  static Result<std::unique_ptr<RecordParser>> make(const ReadPlan& plan) {
+    auto parser = std::make_unique<TensorParser>();
+    DP_TRY(parser->fields_, TypedField::make_all(plan, parser->key_of_bag_, parser->key_shapes_));
+    for (const TypedField& field : parser->fields_) {
+      DP_TRY(const std::optional<uint64_t> first, field.first_element());
+      parser->first_.push_back(first);
+    }
+    return std::unique_ptr<RecordParser>(std::move(parser));
+  }
+
+  bool parse(const char* begin, const char* end, uint64_t, Columns& columns,
+             Fault& fault) override {
+    if (!check_crc(begin, end, fault)) return false;
+    const std::string_view bytes(begin, size_t(end - begin));
+    TensorView tensor;
+    for (size_t i = 0; i < fields_.size(); ++i) {
+      const TypedField& field = fields_[i];
+      FieldWriter writer = field.begin(columns);
+      if (!first_[i]) {
+        if (!read_tensor(bytes, field, writer, fault)) return false;
+        continue;
+      }
+      const char* reason = parse_tensor(bytes, tensor);
+      uint64_t at = 0;
+      const uint64_t first = *first_[i], count = elements_of(field.shape());
+      const bool good = reason == nullptr && each_element(
+                                                 tensor,
+                                                 [&](auto value) {
+                                                   const uint64_t place = at++;
+                                                   return place < first || place >= first + count ||
+                                                          writer.take(value, fault);
+                                                 },
+                                                 reason);
+      if (reason != nullptr) {
+        fault = {.reason = reason, .field = &field.name(), .hint = kFixType};
+        return false;
+      }
+      if (!good || !writer.finish(fault)) return false;
+    }
+    return true;
+  }
+
+ private:
+  std::vector<TypedField> fields_;
+  std::vector<std::optional<uint64_t>> first_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RecordParser>> make_example_parser(const ReadPlan& plan) {
+  return ExampleParser::make(plan);
+}
+
+Result<std::unique_ptr<RecordParser>> make_tensor_parser(const ReadPlan& plan) {
+  return TensorParser::make(plan);
+}
+
+}  // namespace downpour::data

@@ -1,0 +1,125 @@
+// tensorflow.TensorProto, as tf.io.serialize_tensor writes it: read where it lies.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+#include "shared/data/proto_scan.h"
+
+namespace downpour::data {
+
+/// tensorflow.DataType: those whose elements are read.
+enum class TensorType : uint32_t { kFloat = 1, kString = 7, kInt64 = 9 };
+
+/// "float32" for 1, "float64" for 2, ...
+const char* tensor_type_name(uint64_t type);
+
+struct TensorView {
+  static constexpr uint32_t kRankMax = 16;
+  uint64_t type = 0;
+  uint32_t rank = 0;
+  int64_t dims[kRankMax] = {};
+  uint64_t elements = 1;
+  std::string_view content;  // tensor_content: the elements' bytes; empty: they stand in `message`
+  std::string_view message;
+  std::span<const int64_t> shape() const { return {dims, rank}; }
+};
+
+/// Null, or why these bytes are no tensor. The view points into them.
+const char* parse_tensor(std::string_view bytes, TensorView& tensor);
+
+constexpr const char* kTensorCutShort = "is a tensor whose values are not there";
+
+/// The elements that stand one by one in a tensor's message, in fields of their own type; the last
+/// one stands for all that follow. Calls take(number or bytes as WireField) until it returns false.
+/// False: it did, or `reason` says what is wrong.
+template <typename Take>
+bool each_listed_element(const TensorView& tensor, Take&& take, const char*& reason) {
+  const uint32_t list = tensor.type == uint64_t(TensorType::kFloat)    ? 5
+                        : tensor.type == uint64_t(TensorType::kString) ? 8
+                                                                       : 10;
+  const bool strings = list == 8;
+  uint64_t count = 0;
+  WireField last;
+  const auto give = [&](const WireField& value) {
+    last = value;
+    return ++count <= tensor.elements && take(value);
+  };
+  const char* p = tensor.message.data();
+  const char* const end = p + tensor.message.size();
+  while (p < end) {
+    WireField field;
+    if ((p = parse_wire_field(p, end, field)) == nullptr) break;
+    if (field.tag >> 3 != list) continue;
+    if (strings || WireType(field.tag & 7) != WireType::kBytes) {
+      if (!give(field)) return false;
+      continue;
+    }
+    const char *at = field.bytes.data(), *const stop = at + field.bytes.size();
+    while (at != nullptr && at < stop) {
+      WireField value;
+      if (list == 10) {
+        at = parse_varint(at, stop, value.number);
+      } else if (stop - at >= 4) {
+        std::memcpy(&value.number, at, 4);
+        at += 4;
+      } else {
+        at = nullptr;
+      }
+      if (at != nullptr && !give(value)) return false;
+    }
+    if (at == nullptr) break;
+  }
+  if (count == 0 && tensor.elements > 0) {
+    reason = kTensorCutShort;
+    return false;
+  }
+  while (count < tensor.elements) {
+    if (!give(last)) return false;
+  }
+  return true;
+}
+
+/// Calls take(float), take(int64_t) or take(std::string_view), by tensor.type (a TensorType), for
+/// each element in row-major order, until it returns false. False: it did, or `reason` says what is
+/// wrong.
+template <typename Take>
+bool each_element(const TensorView& tensor, Take&& take, const char*& reason) {
+  const auto from_content = [&]<typename T>(T value) {
+    if (tensor.content.size() != tensor.elements * sizeof(T)) {
+      reason = kTensorCutShort;
+      return false;
+    }
+    for (uint64_t i = 0; i < tensor.elements; ++i) {
+      std::memcpy(&value, tensor.content.data() + i * sizeof(T), sizeof(T));
+      if (!take(value)) return false;
+    }
+    return true;
+  };
+  switch (TensorType(tensor.type)) {
+    case TensorType::kFloat:
+      if (!tensor.content.empty()) return from_content(float{});
+      return each_listed_element(
+          tensor,
+          [&](const WireField& value) {
+            const auto bits = uint32_t(value.number);
+            float number;
+            std::memcpy(&number, &bits, sizeof number);
+            return take(number);
+          },
+          reason);
+    case TensorType::kInt64:
+      if (!tensor.content.empty()) return from_content(int64_t{});
+      return each_listed_element(
+          tensor, [&](const WireField& value) { return take(int64_t(value.number)); }, reason);
+    case TensorType::kString:
+      return each_listed_element(
+          tensor, [&](const WireField& value) { return take(value.bytes); }, reason);
+  }
+  reason = "is a tensor of another type";
+  return false;
+}
+
+}  // namespace downpour::data

@@ -1,0 +1,115 @@
+#include "shared/data/typed_fields.h"
+
+#include <charconv>
+
+namespace downpour::data {
+namespace {
+
+constexpr const char* kFixField =
+    "mend the field's type or shape, or set data.bad_records = \"skip\"";
+
+const char* type_name(FieldType type) {
+  switch (type) {
+    case FieldType::kFloat32:
+      return "float32";
+    case FieldType::kInt64:
+      return "int64";
+    case FieldType::kString:
+      return "string";
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<std::vector<TypedField>> TypedField::make_all(
+    const ReadPlan& plan, std::vector<uint32_t>& key_of_bag,
+    std::vector<RecordParser::KeyShape>& key_shapes) {
+  std::vector<TypedField> fields;
+  for (uint32_t i = 0; i < plan.layout.floats.size(); ++i) {
+    const FloatInput& input = plan.layout.floats[i];
+    TypedField& field = fields.emplace_back();
+    DP_TRY(field.spec_, resolve_field(plan, input.field));
+    DP_TRY(field.floats_,
+           FloatField::make(plan.data, field.spec_, find_target(plan, input.field), input.width));
+    field.column_ = i;
+    field.width_ = input.width;
+  }
+  std::vector<std::string> names;  // of the entries of key_shapes
+  for (const BagInput& input : plan.layout.bags) {
+    size_t at = 0;
+    while (at < names.size() && names[at] != input.field) ++at;
+    key_of_bag.push_back(uint32_t(at));
+    if (at < names.size()) continue;
+    names.push_back(input.field);
+    TypedField& field = fields.emplace_back();
+    DP_TRY(field.spec_, resolve_field(plan, input.field));
+    if (field.spec_.is_bag() && field.spec_.type == FieldType::kFloat32) {
+      return Error{ErrorCode::kConfig,
+                   str("field ", input.field, ": floats of any number can't be keys"),
+                   str("data.fields.", input.field),
+                   "type = \"int64\" or \"string\" gives keys; a fixed shape gives numbers"};
+    }
+    DP_TRY(field.keys_, KeyField::make(plan.data, field.spec_));
+    field.kind_ = field.keys_->is_bag()      ? Kind::kBag
+                  : field.keys_->is_number() ? Kind::kNumberKey
+                                             : Kind::kKey;
+    field.column_ = uint32_t(at);
+    key_shapes.push_back({.bag = field.is_bag(), .values = field.keys_->is_number()});
+  }
+  return fields;
+}
+
+Result<std::optional<uint64_t>> TypedField::first_element() const {
+  const std::string& text = spec_.column;
+  uint64_t first = 0;
+  if (text.empty()) return std::optional<uint64_t>();
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), first);
+  if (end.ec == std::errc{} && end.ptr == text.data() + text.size() && kind_ != Kind::kBag)
+    return std::optional<uint64_t>(first);
+  return Error{ErrorCode::kConfig,
+               str("field ", name(), ": `column` = \"", text, "\" is no place in a row of values"),
+               str("data.fields.", name()),
+               "column = \"3\": the field is the elements from the fourth on, as its shape says"};
+}
+
+bool TypedField::read_missing(Columns& columns, Fault& fault) const {
+  FieldWriter writer = begin(columns);
+  switch (kind_) {
+    case Kind::kFloat:
+      return floats_->convert_missing(writer.to_, fault);
+    case Kind::kBag:
+      return writer.finish(fault);
+    case Kind::kKey:
+      ++writer.count_;
+      return keys_->convert({}, writer.keys_->keys[columns.record], fault) && writer.finish(fault);
+    case Kind::kNumberKey: {
+      ++writer.count_;
+      float& value = writer.keys_->values[columns.record];
+      if (!keys_->convert_number({}, writer.keys_->keys[columns.record], value, fault))
+        return false;
+      writer.keys_->all_one &= value == 1.0F;
+      return writer.finish(fault);
+    }
+  }
+  return false;
+}
+
+bool FieldWriter::refuse(const char* found, Fault& fault) const {
+  if (count_ >= field_.width_ && field_.kind_ != Kind::kBag) return wrong_count(fault);
+  fault = {.reason = "is what stands there, and the field is of another type",
+           .field = &field_.name(),
+           .made = str(found, " for ", type_name(field_.spec_.type)),
+           .hint = kFixField};
+  return false;
+}
+
+bool FieldWriter::wrong_count(Fault& fault) const {
+  fault = {.reason = count_ >= field_.width_ ? "has more values than its shape says"
+                                             : "has fewer values than its shape says",
+           .field = &field_.name(),
+           .hint = kFixField};
+  return false;
+}
+
+}  // namespace downpour::data

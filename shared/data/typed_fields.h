@@ -1,0 +1,144 @@
+// TypedField: where the values of one declared field go when they come as numbers and strings, not
+// as text to be parsed: from tf.train.Example, tensors, arrays, JSON. What a value must be is
+// checked here, the same for all of them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/data/parser.h"
+
+namespace downpour::data {
+
+class FieldWriter;
+
+class TypedField {
+ public:
+  /// All fields of the layout, each once; fills what RecordParser::key_of_bag() and key_shapes()
+  /// return. Error kConfig naming the field.
+  static Result<std::vector<TypedField>> make_all(const ReadPlan& plan,
+                                                  std::vector<uint32_t>& key_of_bag,
+                                                  std::vector<RecordParser::KeyShape>& key_shapes);
+
+  const std::string& name() const { return spec_.name; }
+  const std::string& source_name() const { return spec_.source_name(); }
+  FieldType type() const { return spec_.type; }
+  const std::vector<int64_t>& shape() const { return spec_.shape; }
+  bool is_bag() const { return kind_ == Kind::kBag; }
+  /// Its value is a serialized tensor.
+  bool encoded() const { return spec_.encoding == "tensor"; }
+  /// `column` = "N": the field is the elements from the N-th on. Error kConfig: it is no number.
+  Result<std::optional<uint64_t>> first_element() const;
+  /// Where a float field's block lies, and how its values are converted; null for keys.
+  const FloatField* floats() const { return floats_ ? &*floats_ : nullptr; }
+  uint32_t column() const { return column_; }
+
+  /// Starts the field's values of this record; a second start drops those of the first.
+  FieldWriter begin(Columns& columns) const;
+  bool read_missing(Columns& columns, Fault& fault) const;
+
+ private:
+  friend class FieldWriter;
+  enum class Kind : uint8_t { kFloat, kKey, kNumberKey, kBag };
+
+  Kind kind_ = Kind::kFloat;
+  uint32_t column_ = 0;  // in Columns::floats, or in Columns::keys
+  uint32_t width_ = 1;   // values a record; of a bag: any number
+  std::optional<FloatField> floats_;
+  std::optional<KeyField> keys_;
+  FieldSpec spec_;
+};
+
+/// Takes one record's values of one field, in their order.
+class FieldWriter {
+ public:
+  bool take(int64_t value, Fault& fault) {
+    if (!may_take(field_.spec_.type != FieldType::kString)) [[unlikely]]
+      return refuse("integers", fault);
+    switch (field_.kind_) {
+      case Kind::kFloat:
+        return field_.floats_->convert_value(value, to_ + count_++, fault);
+      case Kind::kNumberKey:
+        return take_number(value, fault);
+      case Kind::kKey:
+      case Kind::kBag:
+        if (field_.spec_.type != FieldType::kInt64) return refuse("integers", fault);
+        return field_.keys_->convert_value(value, next_key(), fault);
+    }
+    return false;
+  }
+  bool take(float value, Fault& fault) { return take_real(value, fault); }
+  bool take(double value, Fault& fault) { return take_real(value, fault); }
+  bool take(std::string_view value, Fault& fault) {
+    if (!may_take(field_.spec_.type == FieldType::kString)) [[unlikely]]
+      return refuse("strings", fault);
+    if (field_.kind_ == Kind::kFloat) return field_.floats_->convert(value, to_ + count_++, fault);
+    next_key() = field_.keys_->key_of(value);
+    return true;
+  }
+  size_t count() const { return count_; }
+  /// False: these were not as many as the shape says.
+  bool finish(Fault& fault) {
+    if (field_.kind_ == Kind::kBag) {
+      keys_->offsets[record_ + 1] = uint32_t(keys_->count);
+      return true;
+    }
+    if (field_.kind_ != Kind::kFloat) keys_->count = record_ + 1;
+    if (count_ == field_.width_) [[likely]]
+      return true;
+    return wrong_count(fault);
+  }
+  bool too_many(Fault& fault) const { return wrong_count(fault); }
+
+ private:
+  friend class TypedField;
+  using Kind = TypedField::Kind;
+  FieldWriter(const TypedField& field, Columns& columns) : field_(field), record_(columns.record) {
+    if (field.kind_ == Kind::kFloat) {
+      to_ = &(*columns.floats)[field.column_].values[size_t(record_) * field.width_];
+      return;
+    }
+    keys_ = &(*columns.keys)[field.column_];
+    if (field.kind_ == Kind::kBag) keys_->count = keys_->offsets[record_];
+  }
+
+  /// There is room for another value, of this type.
+  bool may_take(bool type) const {
+    return type && (count_ < field_.width_ || field_.kind_ == Kind::kBag);
+  }
+  template <typename T>
+  bool take_real(T value, Fault& fault) {
+    if (!may_take(field_.spec_.type == FieldType::kFloat32)) [[unlikely]]
+      return refuse("floats", fault);
+    if (field_.kind_ == Kind::kFloat)
+      return field_.floats_->convert_value(value, to_ + count_++, fault);
+    return take_number(float(value), fault);
+  }
+  template <typename T>
+  bool take_number(T value, Fault& fault) {
+    ++count_;
+    float& number = keys_->values[record_];
+    if (!field_.keys_->convert_value(value, keys_->keys[record_], number, fault)) return false;
+    keys_->all_one &= number == 1.0F;
+    return true;
+  }
+  uint64_t& next_key() {
+    ++count_;
+    if (field_.kind_ == Kind::kKey) return keys_->keys[record_];
+    keys_->ensure(1);
+    return keys_->keys[keys_->count++];
+  }
+  bool refuse(const char* found, Fault& fault) const;
+  bool wrong_count(Fault& fault) const;
+
+  const TypedField& field_;
+  const uint32_t record_;
+  float* to_ = nullptr;
+  KeyBuffer* keys_ = nullptr;
+  size_t count_ = 0;
+};
+
+inline FieldWriter TypedField::begin(Columns& columns) const { return FieldWriter(*this, columns); }
+
+}  // namespace downpour::data

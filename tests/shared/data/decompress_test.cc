@@ -1,0 +1,94 @@
+// Compressed files: read like plain ones, recognized by their bytes, and bounded however they were
+// made.
+#include "tests/shared/data/support.h"
+
+namespace downpour::data {
+namespace {
+
+using Catch::Contains;
+using Compress = std::string (*)(const std::string&);
+
+std::string gzip_of(const std::string& text) { return gzipped(text); }
+constexpr Compress kAll[] = {gzip_of, zlib_compressed, zstd_compressed};
+
+std::shared_ptr<ReadPlan> libsvm_plan(const std::string& path) {
+  auto plan = plan_of(path);
+  reads_libsvm(*plan);
+  return plan;
+}
+
+std::string numbered_lines(uint32_t count) {
+  std::string text;
+  for (uint32_t i = 0; i < count; ++i) text += str(i, " ", i * 7 % 1000, ":1\n");
+  return text;
+}
+
+TEST_CASE("a compressed file reads as what was compressed, in one piece or in several", "[data]") {
+  const ScratchDir dir;
+  const std::string text = numbered_lines(200'000);  // 2 MB: more than a window
+  const ShardRead plain = read_file(libsvm_plan(dir.write("plain", text))).value();
+  REQUIRE(plain.floats.size() == 200'000);
+  for (const Compress compress : kAll) {
+    // The second half follows as a member, stream or frame of its own; no name says what it is.
+    const size_t half = text.size() / 2;
+    for (const std::string& bytes :
+         {compress(text), compress(text.substr(0, half)) + compress(text.substr(half))}) {
+      auto plan = libsvm_plan(dir.write("f", bytes));
+      CHECK_FALSE(plan->files[0].splittable);
+      const ShardRead read = read_file(plan).value();
+      CHECK(read.floats == plain.floats);
+      CHECK(read.keys == plain.keys);
+      CHECK(read.totals.end_offset == bytes.size());
+    }
+  }
+}
+
+TEST_CASE("whatever byte of a compressed file is cut off or turned, it is not read as another file",
+          "[data]") {
+  const ScratchDir dir;
+  const std::string text = numbered_lines(300);
+  const ShardRead plain = read_file(libsvm_plan(dir.write("plain", text))).value();
+  for (const Compress compress : kAll) {
+    const std::string whole = compress(text);
+    for (size_t size = whole.size() - 40; size < whole.size(); ++size) {
+      const Error error = error_of(libsvm_plan(dir.write("f", whole.substr(0, size))));
+      CHECK(error.code == ErrorCode::kBadData);
+    }
+    for (size_t at = 10; at < whole.size(); at += 3) {
+      std::string turned = whole;
+      turned[at] = char(turned[at] ^ 0x10);
+      const auto read = read_file(libsvm_plan(dir.write("f", turned)));
+      if (read) CHECK(read->floats == plain.floats);  // a bit that means nothing, as in a name
+    }
+  }
+}
+
+TEST_CASE("a file that grows to more than 200 times its size is refused", "[data]") {
+  const ScratchDir dir;
+  const std::string bomb = "1 1:1\n" + std::string(size_t{80} << 20, '\n');
+  for (const Compress compress : kAll) {
+    const std::string bytes = compress(bomb);
+    REQUIRE(bytes.size() < (size_t{80} << 20) / 200);
+    CHECK_THAT(error_of(libsvm_plan(dir.write("f", bytes))).what, Contains("200 times"));
+  }
+}
+
+TEST_CASE("a zstd frame that wants a window of 256 MiB is refused", "[data]") {
+  const ScratchDir dir;
+  // Magic, a header without size, the window as 2^(10 + 18), a raw block of one byte.
+  const std::string bytes("\x28\xb5\x2f\xfd\x00\x90\x09\x00\x00\x0a", 10);
+  CHECK_THAT(error_of(libsvm_plan(dir.write("f", bytes))).what, Contains("decompress"));
+}
+
+TEST_CASE("text that begins like a zlib stream is text", "[data]") {
+  const ScratchDir dir;
+  auto plan = plan_of(dir.write("f.csv", "x^,y\n1,2\n"), DataFormat::kCsv);
+  CHECK(plan->files[0].splittable);
+  plan->data.header = true;
+  plan->data.fields = {{.name = "x^"}};
+  plan->layout.floats = {{"x^", 1}};
+  CHECK(read_file(plan).value().floats == std::vector<std::vector<float>>{{1}});
+}
+
+}  // namespace
+}  // namespace downpour::data

@@ -1,0 +1,267 @@
+// tf.train.Example and serialized tensors: which values come of which bytes.
+#include "shared/base/rng.h"
+#include "tests/shared/data/tfrecord_support.h"
+
+namespace downpour::data {
+namespace {
+
+using Catch::Contains;
+using Floats = std::vector<std::vector<float>>;
+using Keys = std::vector<std::vector<std::vector<uint64_t>>>;
+
+std::string varint(uint64_t value) {
+  std::string out;
+  for (; value >= 0x80; value >>= 7) out += char(value | 0x80);
+  return out + char(value);
+}
+std::string lengthed(char tag, const std::string& bytes) {
+  return tag + varint(bytes.size()) + bytes;
+}
+/// A Feature's entry in an Example, from the bytes of its list; kind 1 bytes, 2 floats, 3 integers.
+std::string entry(const std::string& name, int kind, const std::string& list) {
+  const std::string feature = lengthed(char(kind << 3 | 2), list);
+  return lengthed('\x0a', lengthed('\x0a', name) + lengthed('\x12', feature));
+}
+std::string example(const std::string& entries) { return lengthed('\x0a', entries); }
+
+std::string floats(std::vector<float> values) {
+  return std::string(reinterpret_cast<const char*>(values.data()), values.size() * 4);
+}
+
+/// Reads one record with one field.
+Result<ShardRead> read_one(const std::string& record, const FieldSpec& field, bool keys = false) {
+  const ScratchDir dir;
+  auto plan = example_plan(dir.write("f", framed({record})));
+  plan->data.fields = {field};
+  if (keys) {
+    plan->layout.bags = {{field.name, 0}};
+    plan->layout.tables = {TableId(0)};
+  } else {
+    plan->layout.floats = {{field.name, uint32_t(elements_of(field.shape))}};
+  }
+  return read_file(plan);
+}
+std::vector<float> floats_of(const std::string& record, const FieldSpec& field) {
+  auto read = read_one(record, field);
+  if (!read) FAIL(read.error().what);
+  return read->floats.at(0);
+}
+std::vector<uint64_t> keys_of(const std::string& record, const FieldSpec& field) {
+  auto read = read_one(record, field, true);
+  if (!read) FAIL(read.error().what);
+  return read->keys.at(0).at(0);
+}
+std::string fault_of(const std::string& record, const FieldSpec& field, bool keys = false) {
+  auto read = read_one(record, field, keys);
+  REQUIRE_FALSE(read);
+  CHECK(read.error().code == ErrorCode::kBadData);
+  CHECK_FALSE(read.error().hint.empty());
+  return read.error().what;
+}
+
+const FieldSpec kIdentityBag{.name = "i",
+                             .type = FieldType::kInt64,
+                             .shape = {-1},
+                             .transform = {{.op = TransformOp::kIdentity}}};
+
+TEST_CASE("Example: packed and unpacked lists, in pieces and mixed, give the same values",
+          "[data]") {
+  const std::string big = varint(1ULL << 62), huge = varint(12345678901234567890ULL);
+  const std::string packed = entry("i", 3, lengthed('\x0a', varint(7) + big));
+  const std::string unpacked = entry("i", 3, "\x08" + varint(7) + "\x08" + big);
+  const std::string mixed = entry("i", 3, "\x08" + varint(7) + lengthed('\x0a', big));
+  for (const std::string& list : {packed, unpacked, mixed})
+    CHECK(keys_of(example(list), kIdentityBag) == std::vector<uint64_t>{7, 1ULL << 62});
+  CHECK_THAT(fault_of(example(entry("i", 3, "\x08" + huge)), kIdentityBag, true),
+             Contains("integer of 0 or more"));
+  const FieldSpec pair{.name = "f", .shape = {2}};
+  const std::string one = floats({1.5F}), two = floats({-2.25F});
+  for (const std::string& list : {lengthed('\x0a', one + two), "\x0d" + one + "\x0d" + two,
+                                  "\x0d" + one + lengthed('\x0a', two)})
+    CHECK(floats_of(example(entry("f", 2, list)), pair) == std::vector<float>{1.5F, -2.25F});
+}
+
+TEST_CASE("Example: negative integers, numbers as targets, texts as labels", "[data]") {
+  const std::string minus = entry("i", 3, lengthed('\x0a', varint(uint64_t(-3))));
+  CHECK(floats_of(example(minus), {.name = "i"}) == std::vector<float>{-3});
+  CHECK(floats_of(example(minus), {.name = "i", .type = FieldType::kInt64}) ==
+        std::vector<float>{-3});
+  const FieldSpec label{.name = "l", .type = FieldType::kString, .positive = {"yes"}};
+  CHECK(floats_of(example(entry("l", 1, lengthed('\x0a', "yes"))), label) == std::vector<float>{1});
+  CHECK(floats_of(example(entry("l", 1, lengthed('\x0a', "no"))), label) == std::vector<float>{0});
+}
+
+TEST_CASE("a value gives the same key from an Example as from a table", "[data]") {
+  const ScratchDir dir;
+  auto csv = plan_of(dir.write("f.csv", "red,-17\n"), DataFormat::kCsv);
+  const std::vector<FieldSpec> fields = {
+      {.name = "s", .type = FieldType::kString},
+      {.name = "n",
+       .type = FieldType::kInt64,
+       .transform = {{.op = TransformOp::kHash, .buckets = 1000}}}};
+  csv->data.columns = {"s", "n"};
+  csv->data.fields = fields;
+  csv->layout.bags = {{"s", 0}, {"n", 0}};
+  csv->layout.tables = {TableId(0)};
+  const Keys keys = read_file(csv).value().keys;
+  const std::string record = example(entry("s", 1, lengthed('\x0a', "red")) +
+                                     entry("n", 3, lengthed('\x0a', varint(uint64_t(-17)))));
+  CHECK(keys_of(record, fields[0]) == keys[0][0]);
+  CHECK(keys_of(record, fields[1]) == keys[0][1]);
+}
+
+TEST_CASE("Example: what is missing, empty or there twice", "[data]") {
+  const std::string nothing = example("");
+  CHECK_THAT(fault_of(nothing, {.name = "x"}), Contains("field x is missing"));
+  CHECK(floats_of(nothing, {.name = "x", .shape = {2}, .fallback = "4"}) ==
+        std::vector<float>{4, 4});
+  CHECK(keys_of(nothing, kIdentityBag).empty());
+  CHECK_THAT(fault_of(nothing, {.name = "s", .type = FieldType::kString}, true),
+             Contains("missing"));
+  // A feature without a kind, and one with an empty list, are missing as well.
+  for (const std::string& empty :
+       {entry("x", 2, ""), lengthed('\x0a', lengthed('\x0a', "x") + lengthed('\x12', ""))})
+    CHECK(floats_of(example(empty), {.name = "x", .fallback = "9"}) == std::vector<float>{9});
+  // Of two entries with one name a map keeps the last.
+  const std::string twice = entry("i", 3, lengthed('\x0a', varint(1) + varint(2))) +
+                            entry("i", 3, lengthed('\x0a', varint(3)));
+  CHECK(keys_of(example(twice), kIdentityBag) == std::vector<uint64_t>{3});
+  // Features may come in two pieces, entries with the value first, and unknown fields between.
+  const std::string reversed =
+      lengthed('\x0a', lengthed('\x12', lengthed('\x1a', lengthed('\x0a', varint(5)))) +
+                           lengthed('\x0a', "i"));
+  CHECK(keys_of("\x18\x01" + example(entry("other", 1, lengthed('\x0a', "z"))) + example(reversed),
+                kIdentityBag) == std::vector<uint64_t>{5});
+}
+
+TEST_CASE("Example: values of another type or number are bad records that say so", "[data]") {
+  const std::string strings = example(entry("v", 1, lengthed('\x0a', "7")));
+  const std::string integers = example(entry("v", 3, lengthed('\x0a', varint(7) + varint(8))));
+  const std::string reals = example(entry("v", 2, lengthed('\x0a', floats({7}))));
+  CHECK_THAT(fault_of(strings, {.name = "v"}), Contains("strings for float32"));
+  CHECK_THAT(fault_of(reals, {.name = "v", .type = FieldType::kInt64}),
+             Contains("floats for int64"));
+  CHECK_THAT(fault_of(integers, {.name = "v", .type = FieldType::kString}, true),
+             Contains("integers for string"));
+  CHECK_THAT(fault_of(integers, {.name = "v"}), Contains("more values"));
+  CHECK_THAT(fault_of(integers, {.name = "v", .shape = {3}}), Contains("fewer values"));
+  const float infinite = std::numeric_limits<float>::infinity();
+  CHECK_THAT(fault_of(example(entry("v", 2, lengthed('\x0a', floats({infinite})))), {.name = "v"}),
+             Contains("\"inf\" is not a finite number"));
+  CHECK_THAT(fault_of("\x0a\x7f", {.name = "v"}), Contains("no tf.train.Example"));
+  CHECK_THAT(fault_of(example(entry("v", 2, lengthed('\x0a', "abc"))), {.name = "v"}),
+             Contains("list of values"));
+}
+
+TEST_CASE("one feature may feed several fields, and a field may have another name", "[data]") {
+  const ScratchDir dir;
+  auto plan = example_plan(
+      dir.write("f", framed({example(entry("item/id", 3, lengthed('\x0a', varint(300))))})));
+  plan->data.fields = {{.name = "number", .feature = "item/id"},
+                       {.name = "key",
+                        .feature = "item/id",
+                        .type = FieldType::kInt64,
+                        .transform = {{.op = TransformOp::kIdentity}}}};
+  plan->layout = {.floats = {{"number", 1}}, .bags = {{"key", 0}}, .tables = {TableId(0)}};
+  const ShardRead read = read_file(plan).value();
+  CHECK(read.floats == Floats{{300}});
+  CHECK(read.keys == Keys{{{300}}});
+}
+
+TEST_CASE("a serialized tensor is read where its type and shape are the field's", "[data]") {
+  const auto with = [](const std::string& tensor) {
+    return example(entry("t", 1, lengthed('\x0a', tensor)));
+  };
+  const std::vector<int64_t> shape = {2, 2};
+  const std::string content = floats({1, 2, 3, 4});
+  FieldSpec field{.name = "t", .shape = {2, 2}, .encoding = "tensor"};
+  const std::string tensor = serialized_tensor(TensorType::kFloat, shape, content);
+  CHECK(floats_of(with(tensor), field) == std::vector<float>{1, 2, 3, 4});
+  field.shape = {4};
+  CHECK_THAT(fault_of(with(tensor), field), Contains("\"[2, 2]\"") && Contains("shape"));
+  field.shape = {2, 2};
+  field.type = FieldType::kInt64;
+  CHECK_THAT(fault_of(with(tensor), field), Contains("\"float32\"") && Contains("type"));
+  field.type = FieldType::kFloat32;
+  CHECK_THAT(fault_of(with(serialized_tensor(TensorType::kFloat, shape, content.substr(4))), field),
+             Contains("not there"));
+  // Values one by one: the last stands for the rest.
+  const std::string listed =
+      tensor.substr(0, tensor.size() - 18) + "\x2d" + floats({5}) + "\x2d" + floats({6});
+  CHECK(floats_of(with(listed), field) == std::vector<float>{5, 6, 6, 6});
+  // Keys of any number, and strings.
+  FieldSpec bag = kIdentityBag;
+  bag.encoding = "tensor";
+  const int64_t ids[] = {3, 9, 27};
+  const std::vector<int64_t> three = {3};
+  CHECK(keys_of(example(entry(
+                    "i", 1,
+                    lengthed('\x0a', serialized_tensor(TensorType::kInt64, three,
+                                                       {reinterpret_cast<const char*>(ids), 24})))),
+                bag) == std::vector<uint64_t>{3, 9, 27});
+  // A tensor that says a billion elements and holds none.
+  const std::vector<int64_t> billion = {1 << 30};
+  CHECK_THAT(
+      fault_of(example(entry("i", 1,
+                             lengthed('\x0a', serialized_tensor(TensorType::kInt64, billion, {})))),
+               bag, true),
+      Contains("more elements than it holds"));
+}
+
+TEST_CASE("records that are tensors: one field takes all, several take their parts", "[data]") {
+  const ScratchDir dir;
+  const std::vector<int64_t> shape = {3};
+  const std::string record = serialized_tensor(TensorType::kFloat, shape, floats({1, 2, 3}));
+  auto plan = example_plan(dir.write("f", framed({record, record})));
+  plan->data.record = "tensor";
+  plan->data.fields = {{.name = "all", .shape = {3}},
+                       {.name = "label", .column = "0"},
+                       {.name = "x", .column = "1", .shape = {2}}};
+  plan->layout.floats = {{"all", 3}, {"label", 1}, {"x", 2}};
+  CHECK(read_file(plan).value().floats == Floats(2, {1, 2, 3, 1, 2, 3}));
+  plan->data.fields[2].column = "2";
+  CHECK_THAT(error_of(plan).what, Contains("field x") && Contains("fewer values"));
+}
+
+TEST_CASE("whatever bytes stand in a record whose checksum is right, it is read or refused",
+          "[data]") {
+  const ScratchDir dir;
+  ExampleBuilder builder;
+  const int64_t ids[] = {1, 200, 1LL << 40};
+  const float xs[] = {1, 2};
+  const std::string_view words[] = {"a", "bc"};
+  const std::vector<int64_t> shape = {2};
+  const std::string tensor = serialized_tensor(TensorType::kFloat, shape, floats({1, 2}));
+  const std::string_view tensors[] = {tensor};
+  builder.add("i", ids);
+  builder.add("x", xs);
+  builder.add("s", words);
+  builder.add("t", tensors);
+  const std::string whole = builder.bytes();
+  std::vector<std::string> records;
+  Rng rng(7);
+  for (size_t at = 0; at < whole.size(); ++at) {
+    for (int bit = 0; bit < 8; ++bit) {
+      records.push_back(whole);
+      records.back()[at] = char(records.back()[at] ^ (1 << bit));
+    }
+    records.push_back(whole.substr(0, at));
+    records.push_back(whole.substr(at));
+    records.push_back(whole.substr(0, at) + whole.substr(rng.below(whole.size())));
+  }
+  auto plan = example_plan(dir.write("f", framed(records)));
+  plan->data.bad_records = BadRecords::kSkip;
+  plan->data.fields = {kIdentityBag,
+                       {.name = "x", .shape = {2}},
+                       {.name = "s", .type = FieldType::kString, .shape = {-1}},
+                       {.name = "t", .shape = {2}, .encoding = "tensor"}};
+  plan->layout = {
+      .floats = {{"x", 2}, {"t", 2}}, .bags = {{"i", 0}, {"s", 0}}, .tables = {TableId(0)}};
+  const ShardRead read = read_file(plan).value();
+  CHECK(read.totals.counts.read == records.size());
+  CHECK(read.totals.counts.skipped + read.floats.size() == records.size());
+  CHECK(read.totals.counts.skipped > records.size() / 4);
+}
+
+}  // namespace
+}  // namespace downpour::data

@@ -1,0 +1,48 @@
+// Support: TFRecord files for tests.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shared/data/fields.h"
+#include "shared/data/tfrecord.h"
+#include "shared/data/tfrecord_writer.h"
+#include "tests/shared/data/support.h"
+
+namespace downpour::data {
+
+inline std::string framed(const std::vector<std::string>& records) {
+  std::string out;
+  for (const std::string& record : records) append_frame(out, record);
+  return out;
+}
+
+/// An Example with an int64 `id`, a float `x` = id / 2 and, so that records differ in size, some
+/// `words`.
+inline std::string numbered_example(int64_t id) {
+  ExampleBuilder builder;
+  const float x = float(id) / 2;
+  const std::vector<std::string_view> words(size_t(id % 5), "word");
+  builder.add("id", std::span(&id, 1));
+  builder.add("x", std::span(&x, 1));
+  builder.add("words", words);
+  return builder.bytes();
+}
+inline std::string numbered_file(int64_t count) {
+  std::vector<std::string> records;
+  for (int64_t id = 0; id < count; ++id) records.push_back(numbered_example(id));
+  return framed(records);
+}
+
+inline std::shared_ptr<ReadPlan> example_plan(const std::string& path) {
+  return plan_of(path, DataFormat::kTfrecord);
+}
+/// Reads id and x as floats.
+inline std::shared_ptr<ReadPlan> numbered_plan(const std::string& path) {
+  auto plan = example_plan(path);
+  plan->data.fields = {{.name = "id", .type = FieldType::kInt64}, {.name = "x"}};
+  plan->layout.floats = {{"id", 1}, {"x", 1}};
+  return plan;
+}
+
+}  // namespace downpour::data

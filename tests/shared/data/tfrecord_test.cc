@@ -1,0 +1,304 @@
+// TFRecord files: where records are, how files are cut, and what damage does.
+#include <set>
+
+#include "shared/base/rng.h"
+#include "tests/shared/data/tfrecord_support.h"
+
+namespace downpour::data {
+namespace {
+
+using Catch::Contains;
+using Catch::EndsWith;
+
+/// The ids read from all shards of about `shard_bytes`, in the order of the file.
+std::vector<int64_t> ids_by_shards(const std::shared_ptr<ReadPlan>& plan, uint64_t shard_bytes,
+                                   ReadCounts& sum, size_t& shards) {
+  for (plan::FileInfo& info : plan->files) info.cuts.clear(), info.splittable = false;
+  REQUIRE(find_cuts(plan->data, shard_bytes, plan->files));
+  std::vector<int64_t> ids;
+  uint64_t at = 0;
+  const auto ranges = plan::cut_shards(plan->files, shard_bytes);
+  shards = ranges.size();
+  sum = {};
+  for (const plan::ShardRange& range : ranges) {
+    const ShardRead read = read_shard(plan, range).value();
+    CHECK(read.totals.first_offset == at);
+    at = read.totals.end_offset;
+    for (const auto& row : read.floats) ids.push_back(int64_t(row[0]));
+    sum.read += read.totals.counts.read;
+    sum.skipped += read.totals.counts.skipped;
+  }
+  CHECK(at == plan->files[0].bytes);
+  return ids;
+}
+
+std::vector<int64_t> up_to(int64_t count) {
+  std::vector<int64_t> all(size_t(count), 0);
+  for (int64_t i = 0; i < count; ++i) all[size_t(i)] = i;
+  return all;
+}
+
+TEST_CASE("the frames are TFRecord's", "[data]") {
+  // What tf.io.TFRecordWriter writes for b"abc".
+  const std::string bytes(
+      "\x03\0\0\0\0\0\0\0\x8a\xd1\x07\x5c"
+      "abc\x11\xff\xae\xfa",
+      19);
+  const std::string ours = framed({"abc"});
+  CHECK(ours.substr(0, 8) == bytes.substr(0, 8));
+  CHECK(ours.size() == bytes.size());
+  CHECK(masked_crc32c("123456789", 9) ==
+        uint32_t(((0xe3069283U >> 15) | (0xe3069283U << 17)) + 0xa282ead8U));
+}
+
+TEST_CASE("shards cut at headers hold every record once, whatever their size", "[data]") {
+  const ScratchDir dir;
+  const std::string text = numbered_file(3000);
+  auto plan = numbered_plan(dir.write("f", text));
+  CHECK_FALSE(plan->files[0].splittable);  // until the headers are known
+  for (const uint64_t target :
+       {uint64_t{1}, uint64_t{100}, uint64_t{777}, uint64_t{50'000}, uint64_t(text.size())}) {
+    ReadCounts sum;
+    size_t shards = 0;
+    CHECK(ids_by_shards(plan, target, sum, shards) == up_to(3000));
+    CHECK(sum == ReadCounts{.read = 3000});
+    if (target == 50'000) CHECK(shards == (text.size() + target - 1) / target);
+    if (target == 1) CHECK(shards == 3000);
+  }
+}
+
+TEST_CASE("an index beside the file saves reading its headers; one that does not fit is not used",
+          "[data]") {
+  const ScratchDir dir;
+  std::string text, index;
+  for (int64_t id = 0; id < 500; ++id) {
+    const size_t begin = text.size();
+    append_frame(text, numbered_example(id));
+    index += str(begin, " ", text.size() - begin, "\n");
+  }
+  const std::string path = dir.write("f", text);
+  const auto cuts = find_frame_cuts(path, 4000).value();
+  CHECK(cuts.size() > 5);
+  dir.write("f.idx", index);
+  CHECK(find_frame_cuts(path, 4000).value() == cuts);
+  // Where no header stands at a place that it names, the file itself is asked.
+  std::string damaged = text;
+  damaged[cuts[2] + 1] = char(damaged[cuts[2] + 1] ^ 1);
+  dir.write("f", damaged);
+  CHECK(find_frame_cuts(path, 4000).value() == cuts);
+  dir.write("f", text);
+  for (const std::string& bad : {std::string("0 10\n"), index.substr(0, index.size() / 2),
+                                 "7 " + index, std::string("x\n")}) {
+    dir.write("f.idx", bad);
+    CHECK(find_frame_cuts(path, 4000).value() == cuts);
+  }
+}
+
+TEST_CASE("records of a few bytes and of many mebibytes are found alike", "[data]") {
+  const ScratchDir dir;
+  ExampleBuilder builder;
+  std::string text;
+  const std::string blob(5'000'000, 'b');
+  const std::string_view blobs[] = {blob};
+  for (int64_t id = 0; id < 12; ++id) {
+    const float x = 0;
+    builder.clear();
+    builder.add("id", std::span(&id, 1));
+    builder.add("x", std::span(&x, 1));
+    if (id % 3 == 1) builder.add("blob", blobs);
+    append_frame(text, builder.bytes());
+  }
+  auto plan = numbered_plan(dir.write("f", text));
+  for (const uint64_t target : {uint64_t{6'000'000}, uint64_t{1'000'000}}) {
+    ReadCounts sum;
+    size_t shards = 0;
+    CHECK(ids_by_shards(plan, target, sum, shards) == up_to(12));
+    CHECK(shards > 2);
+  }
+}
+
+TEST_CASE("compressed TFRecord files are one shard with the same records", "[data]") {
+  const ScratchDir dir;
+  const std::string text = numbered_file(5000);
+  const ShardRead plain = read_file(numbered_plan(dir.write("plain", text))).value();
+  for (const std::string& bytes : {gzipped(text), zlib_compressed(text), zstd_compressed(text)}) {
+    auto plan = numbered_plan(dir.write("f", bytes));
+    REQUIRE(find_cuts(plan->data, 100, plan->files));
+    CHECK_FALSE(plan->files[0].splittable);
+    CHECK(plan::cut_shards(plan->files, 100).size() == 1);
+    const ShardRead read = read_file(plan).value();
+    CHECK(read.floats == plain.floats);
+    CHECK(read.totals.records_hash == plain.totals.records_hash);
+  }
+}
+
+TEST_CASE("a record whose bytes changed is named by number and place", "[data]") {
+  const ScratchDir dir;
+  const std::string text = numbered_file(100);
+  std::string begin;
+  for (int64_t id = 0; id < 41; ++id) append_frame(begin, numbered_example(id));
+  std::string bad = text;
+  bad[begin.size() + kFrameHeaderBytes + 3] ^= 1;
+  for (const std::string& bytes : {bad, gzipped(bad)}) {
+    const Error error = error_of(numbered_plan(dir.write("f", bytes)));
+    CHECK(error.code == ErrorCode::kBadData);
+    CHECK_THAT(error.what, Contains("checksum"));
+    CHECK_THAT(error.where, Contains(str("/f:record 41 (byte ", begin.size())));
+  }
+  auto plan = numbered_plan(dir.write("f", bad));
+  plan->data.bad_records = BadRecords::kSkip;
+  const ShardRead read = read_file(plan).value();
+  CHECK(read.totals.counts == ReadCounts{.read = 100, .skipped = 1});
+}
+
+TEST_CASE("behind a damaged header reading goes on at the next one", "[data]") {
+  const ScratchDir dir;
+  const std::string text = numbered_file(1000);
+  std::string begin;
+  for (int64_t id = 0; id < 500; ++id) append_frame(begin, numbered_example(id));
+  for (const size_t at : {size_t{0}, size_t{5}, size_t{8}, size_t{11}}) {
+    std::string bad = text;
+    bad[begin.size() + at] ^= 0x40;
+    auto plan = numbered_plan(dir.write("f", bad));
+    CHECK_THAT(error_of(plan).what, Contains("header that fails its checksum"));
+    CHECK_THAT(error_of(plan).where, Contains("record 500"));
+    plan->data.bad_records = BadRecords::kSkip;
+    for (const uint64_t target : {uint64_t{300}, uint64_t{100'000}}) {
+      ReadCounts sum;
+      size_t shards = 0;
+      std::vector<int64_t> wanted = up_to(1000);
+      wanted.erase(wanted.begin() + 500);
+      CHECK(ids_by_shards(plan, target, sum, shards) == wanted);
+      CHECK(sum == ReadCounts{.read = 1000, .skipped = 1});
+    }
+  }
+}
+
+TEST_CASE("a file that ends inside a record says so, wherever it ends", "[data]") {
+  const ScratchDir dir;
+  const std::string text = numbered_file(4);
+  std::string begin;
+  for (int64_t id = 0; id < 3; ++id) append_frame(begin, numbered_example(id));
+  for (size_t size = begin.size() + 1; size < text.size(); ++size) {
+    for (const bool gzip : {false, true}) {
+      const std::string part = text.substr(0, size);
+      auto plan = numbered_plan(dir.write("f", gzip ? gzipped(part) : part));
+      const Error error = error_of(plan);
+      CHECK_THAT(error.what, Contains("cut short"));
+      CHECK_THAT(error.where, Contains("record 3"));
+      plan->data.bad_records = BadRecords::kSkip;
+      const ShardRead read = read_file(plan).value();
+      CHECK(read.totals.counts == ReadCounts{.read = 4, .skipped = 1});
+    }
+  }
+}
+
+TEST_CASE("lengths that lie take no memory, with a right checksum or without", "[data]") {
+  const ScratchDir dir;
+  for (const uint64_t length : {uint64_t{1} << 26, (uint64_t{1} << 26) + 1, uint64_t{1} << 40,
+                                UINT64_MAX, UINT64_MAX - 15}) {
+    std::string header(reinterpret_cast<const char*>(&length), 8);
+    const uint32_t crc = masked_crc32c(header.data(), 8);
+    header.append(reinterpret_cast<const char*>(&crc), 4);
+    const std::string text = numbered_file(3) + header + numbered_file(3);
+    for (const bool gzip : {false, true}) {
+      auto plan = numbered_plan(dir.write("f", gzip ? gzipped(text) : text));
+      CHECK_THAT(error_of(plan).where, Contains("record 3"));
+      plan->data.bad_records = BadRecords::kSkip;
+      const ShardRead read = read_file(plan).value();
+      CHECK(read.floats.size() == 3);
+      CHECK(read.totals.counts == ReadCounts{.read = 4, .skipped = 1});
+    }
+  }
+}
+
+TEST_CASE("however bits turn, records are read as they were or counted as bad", "[data]") {
+  const ScratchDir dir;
+  constexpr int64_t kRecords = 40;
+  const std::string text = numbered_file(kRecords);
+  Rng rng(11);
+  for (int turn = 0; turn < 400; ++turn) {
+    std::string bad = text;
+    for (uint64_t flips = 1 + rng.below(4); flips > 0; --flips)
+      bad[rng.below(bad.size())] ^= char(1 << rng.below(8));
+    if (turn % 4 == 0) bad.resize(rng.below(bad.size()) + 1);
+    if (turn % 7 == 0) bad.insert(rng.below(bad.size()), std::string(rng.below(100), '\0'));
+    auto plan = numbered_plan(dir.write("f", bad));
+    plan->data.bad_records = BadRecords::kSkip;
+    ReadCounts sum, whole;
+    size_t shards = 0;
+    const std::vector<int64_t> ids = ids_by_shards(plan, 300, sum, shards);
+    CHECK(sum.read == sum.skipped + ids.size());
+    CHECK(ids_by_shards(plan, UINT64_MAX / 2, whole, shards) == ids);
+    CHECK(whole == sum);
+    std::set<int64_t> seen;
+    for (const int64_t id : ids) {
+      CHECK((id >= 0 && id < kRecords));
+      CHECK(seen.insert(id).second);
+    }
+  }
+}
+
+TEST_CASE("TFRecord: shuffled, held out and batched as any other format", "[data]") {
+  const ScratchDir dir;
+  auto plan = numbered_plan(dir.write("f", numbered_file(2000)));
+  plan->data.shuffle = "shard";
+  plan->holdout = 0.25;
+  std::multiset<int64_t> ids;
+  std::vector<int64_t> order;
+  for (const Part part : {Part::kTrain, Part::kHeldOut}) {
+    const ShardRead read = read_shard(plan, {0, 0, plan->files[0].bytes}, {}, part).value();
+    for (const auto& row : read.floats) {
+      ids.insert(int64_t(row[0]));
+      if (part == Part::kTrain) order.push_back(int64_t(row[0]));
+    }
+  }
+  CHECK(ids == [] {
+    const auto all = up_to(2000);
+    return std::multiset<int64_t>(all.begin(), all.end());
+  }());
+  CHECK_FALSE(std::is_sorted(order.begin(), order.end()));
+  CHECK(order.size() > 1400);
+  CHECK(order.size() < 1600);
+}
+
+TEST_CASE("sniff: a TFRecord file by its first header, its fields by their values", "[data]") {
+  const ScratchDir dir;
+  std::string text;
+  ExampleBuilder builder;
+  Rng rng(3);
+  for (int64_t i = 0; i < 300; ++i) {
+    const int64_t label = i % 2, user = int64_t(rng.below(1000));
+    const float price = float(rng.below(100)), vector[] = {1, 2, 3};
+    const std::string_view city[] = {i % 3 == 0 ? "Rome" : "Oslo"},
+                           image[] = {std::string_view("\x89\0\1", 3)};
+    const std::vector<int64_t> bag(size_t(i % 4), 5);
+    builder.clear();
+    builder.add("label", std::span(&label, 1));
+    builder.add("user", std::span(&user, 1));
+    builder.add("price", std::span(&price, 1));
+    builder.add("vector", vector);
+    builder.add("city", city);
+    builder.add("image", image);
+    builder.add("bag", bag);
+    append_frame(text, builder.bytes());
+  }
+  const FileFacts facts = sniff(dir.write("f", zstd_compressed(text))).value();
+  CHECK(facts.format == DataFormat::kTfrecord);
+  CHECK(facts.target == "label");
+  CHECK(facts.classes == 2);
+  CHECK_THAT(facts.reason, Contains("left out image"));
+  std::vector<std::string> names;
+  for (const FieldSpec& field : facts.fields) names.push_back(field.name);
+  CHECK(names == std::vector<std::string>{"bag", "city", "price", "user", "vector", "label"});
+  auto plan = example_plan(dir.write("g", text));
+  plan->data.fields = facts.fields;
+  plan->layout = {.floats = {{"price", 1}, {"vector", 3}, {"label", 1}},
+                  .bags = {{"bag", 0}, {"city", 0}, {"user", 0}},
+                  .tables = {TableId(0)}};
+  CHECK(read_file(plan).value().totals.counts == ReadCounts{.read = 300});
+  CHECK_THAT(sniff(dir.write("e", framed({"no Example"}))).error().what, Contains("without"));
+}
+
+}  // namespace
+}  // namespace downpour::data

@@ -1,0 +1,146 @@
+// Input: every format read alone on one thread, from files in the page cache to batches of 512,
+// against a copy of the same bytes.
+#include "tools/bench/input.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "chief/runtime/job_setup.h"
+#include "shared/base/check.h"
+#include "shared/base/rng.h"
+#include "shared/base/str.h"
+#include "shared/data/tfrecord_writer.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/measure.h"
+#include "tools/cli/synth.h"
+
+namespace downpour::tools {
+namespace {
+
+/// Shuffled within a shard, as in training; the model is never built, its inputs say what to read.
+constexpr const char* kTables = R"(
+model.layers  = [
+  { name = "wide",  type = "linear", inputs = ["C1..C26"] },
+  { name = "deep",  type = "dense",  inputs = ["I1..I13"], units = [1] },
+  { name = "logit", type = "add",    inputs = ["wide", "deep"] } ]
+model.outputs = [{ name = "click", input = "logit", loss = "logistic", target = "label" }]
+train.batch_size = 512
+)";
+
+constexpr const char* kLibsvm = R"(
+data = { source = "data", format = "libsvm" }
+model.preset = "logistic_regression"
+train.batch_size = 512
+)";
+
+constexpr const char* kCriteo = R"(
+data = { source = "data", format = "criteo" }
+)";
+
+constexpr const char* kCsv = R"(
+data.source  = "data"
+data.format  = "csv"
+data.header  = true
+data.columns = ["label", "I1..I13", "C1..C26"]
+data.fields.label = {}
+data.fields."I1..I13" = { default = 0 }
+data.fields."C1..C26" = { type = "string", default = "", transform = [{ op = "hash", buckets = 1048576 }] }
+)";
+
+constexpr const char* kExample = R"(
+data = { source = "data", format = "tfrecord" }
+data.fields.label = {}
+data.fields."I1..I13" = {}
+data.fields."C1..C26" = { type = "int64", transform = ["identity"] }
+)";
+
+/// The value, or the end of the benchmark with what went wrong.
+template <typename T>
+T must(Result<T> result) {
+  DP_CHECK(result.has_value(), result.error().what, result.error().where);
+  return std::move(*result);
+}
+
+/// Examples of 26 integers, 13 floats and a label, their features in an order that changes from
+/// record to record, as TensorFlow leaves it. 655 bytes each on average.
+void write_examples(const std::string& path, uint64_t rows, uint64_t seed) {
+  std::vector<std::string> names;
+  for (int i = 1; i <= 26; ++i) names.push_back(str("C", i));
+  for (int i = 1; i <= 13; ++i) names.push_back(str("I", i));
+  names.emplace_back("label");
+  Rng rng(seed);
+  data::ExampleBuilder builder;
+  std::string text;
+  for (uint64_t row = 0; row < rows; ++row) {
+    builder.clear();
+    std::swap(names[rng.below(names.size())], names[rng.below(names.size())]);
+    for (const std::string& name : names) {
+      const int64_t id = int64_t(rng.below(1 << 20));
+      const float x = float(rng.below(1000)) / 100;
+      const int64_t label = int64_t(rng.below(2));
+      if (name[0] == 'I') {
+        builder.add(name, std::span(&x, 1));
+      } else {
+        builder.add(name, std::span(name[0] == 'C' ? &id : &label, 1));
+      }
+    }
+    data::append_frame(text, builder.bytes());
+  }
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+/// MB/s of copying `bytes`, from and to memory that no cache holds.
+double copy_mb_s(uint64_t bytes) {
+  std::vector<char> from(bytes, 1), to(bytes, 2);
+  const double begin = wall_seconds();
+  std::memcpy(to.data(), from.data(), bytes);
+  asm volatile("" ::"r"(to.data()) : "memory");
+  return double(bytes) / 1e6 / (wall_seconds() - begin);
+}
+
+void bench_format(const std::string& name, const ScratchDir& folder, const char* text, int rounds,
+                  std::vector<BenchResult>& results) {
+  const std::string path = folder.path() + "/job.toml";
+  std::ofstream(path) << text;
+  const Job job = must(chief::load_given_job(path, {})).loaded.job;
+  Repeated bytes, rows;
+  for (int round = 0; round < rounds; ++round) {
+    const ReadTiming timing = must(time_reading(job));
+    bytes.add(double(timing.bytes) / 1e6 / timing.wall_s, copy_mb_s(timing.bytes));
+    rows.add(double(timing.records) / 1e6 / timing.wall_s, 0);
+  }
+  results.push_back(bytes.result(name, "MB/s", "memcpy of the same bytes"));
+  results.push_back(rows.result(name + ", rows", "M rows/s", ""));
+}
+
+}  // namespace
+
+std::vector<BenchResult> bench_input(const BenchOptions& options) {
+  const int rounds = options.quick ? 1 : 5;
+  const uint64_t rows = options.quick ? 4'000 : 200'000;
+  const ScratchDir scratch;
+  const std::string path = scratch.path() + "/data";
+  std::vector<BenchResult> results;
+  struct Text {
+    const char* name;
+    SynthFormat format;
+    std::string job;
+  };
+  for (const Text& text : {Text{"libsvm", SynthFormat::kLibsvm, kLibsvm},
+                           Text{"CSV", SynthFormat::kCsv, str(kCsv, kTables)},
+                           Text{"criteo", SynthFormat::kTsv, str(kCriteo, kTables)}}) {
+    must(synthesize({.rows = rows, .seed = options.seed, .format = text.format}, path));
+    bench_format(text.name, scratch, text.job.c_str(), rounds, results);
+  }
+  write_examples(path, rows, options.seed);
+  bench_format("TFRecord, Examples of 26 int64, 13 floats, label", scratch,
+               str(kExample, kTables).c_str(), rounds, results);
+  return results;
+}
+
+}  // namespace downpour::tools

@@ -1,0 +1,44 @@
+#include <ctime>
+#include <memory>
+
+#include "chief/runtime/run_setup.h"
+#include "shared/data/dataset.h"
+#include "shared/model/graph.h"
+#include "tools/bench/input.h"
+#include "tools/bench/measure.h"
+
+namespace downpour::tools {
+namespace {
+
+double cpu_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
+}
+
+}  // namespace
+
+Result<ReadTiming> time_reading(const Job& job) {
+  DP_TRY(const chief::RunPlan plan, chief::plan_run(job, wire::Purpose::kTrain));
+  DP_TRY(const auto graph, model::Graph::build(job));
+  const auto reading = data::make_read_plan(job, graph->inputs(), graph->output_widths(),
+                                            plan.train_files, job.eval.holdout);
+  const auto ranges = plan::cut_shards(plan.train_files, plan.shard_bytes);
+  ReadTiming timing;
+  for (const plan::FileInfo& file : plan.train_files) timing.bytes += file.bytes;
+  const double wall = wall_seconds(), cpu = cpu_seconds();
+  Batch batch;
+  for (uint32_t i = 0; i < ranges.size(); ++i) {
+    DP_TRY(const auto reader, data::open_shard(reading, data::Part::kTrain, {0, i}, ranges[i], 0));
+    for (;;) {
+      DP_TRY(const bool more, reader->next(batch));
+      if (!more) break;
+      timing.records += batch.records;
+    }
+  }
+  timing.wall_s = wall_seconds() - wall;
+  timing.cpu_s = cpu_seconds() - cpu;
+  return timing;
+}
+
+}  // namespace downpour::tools
