@@ -275,6 +275,7 @@ Findings check_third_parties(std::string_view path, std::string_view text) {
       {{"Eigen/", "unsupported/Eigen", "dnnl", "oneapi/dnnl"}, {"shared/model/"}},
       {{"zlib.h"}, {"shared/data/"}},
       {{"zstd.h"}, {"shared/data/"}},
+      {{"simdjson"}, {"shared/data/json_scan.h"}},
       {{"isa-l", "crc.h"}, {"shared/base/crc32c.cc"}},
       {{"xxhash.h"}, {"shared/checkpoint/", "shared/data/"}},
       {{"catch2/"}, {"tests/"}},

@@ -36,8 +36,9 @@ void fill_from(const FileFacts& found, DataSpec& data) {
 bool needs_a_look(const DataSpec& data) {
   if (data.format == DataFormat::kAuto) return true;
   const bool table = data.format == DataFormat::kCsv || data.format == DataFormat::kTsv;
-  return (table && (data.columns.empty() || data.fields.empty())) ||
-         (data.format == DataFormat::kTfrecord && data.fields.empty());
+  const bool typed = data.format == DataFormat::kTfrecord || data.format == DataFormat::kNpy ||
+                     data.format == DataFormat::kNpz || data.format == DataFormat::kJsonl;
+  return (table && (data.columns.empty() || data.fields.empty())) || (typed && data.fields.empty());
 }
 
 bool is_job_file(const std::string& path) { return path.ends_with(".toml"); }
@@ -90,7 +91,7 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
   DP_TRY(FileFacts facts, data::sniff(path));
   given.from_data_file = true;
   facts.path = fs::absolute(path, error).string();
-  facts.records_estimated = fs::file_size(path, error) / 200;
+  if (facts.records_estimated == 0) facts.records_estimated = fs::file_size(path, error) / 200;
   const std::string here = fs::current_path(error).string();
   // The chosen job goes through the same door as the user's own: print, then load with the overrides.
   const Job chosen = job_for_file(facts, here);

@@ -36,6 +36,15 @@ Fault fault_of(const RecordRef& record) {
 
 }  // namespace
 
+void RecordParser::prefetch(const char* begin, size_t size) const {
+  const size_t lines = std::min<size_t>(size / 64 + 1, kLinesAheadMax);
+  for (size_t i = 0; i < lines; ++i) __builtin_prefetch(begin + i * 64);
+}
+
+uint64_t RecordParser::hash(const char* begin, const char* end) const {
+  return XXH3_64bits(begin, std::min<size_t>(size_t(end - begin), kHashedBytesMax));
+}
+
 BatchReader::BatchReader(std::shared_ptr<const ReadPlan> plan, Part part, ShardId shard,
                          uint32_t file, uint32_t first_batch, std::unique_ptr<Scratch> scratch,
                          std::unique_ptr<WindowSource> source, std::unique_ptr<RecordParser> parser)
@@ -110,8 +119,7 @@ void BatchReader::prefetch(size_t at) const {
   if (at >= window_.records->size()) return;
   const RecordRef record = (*window_.records)[at];
   if (!record.is_whole()) return;
-  const size_t lines = std::min<size_t>(record.size / 64 + 1, kLinesAheadMax);
-  for (size_t i = 0; i < lines; ++i) __builtin_prefetch(window_.text + record.begin + i * 64);
+  parser_->prefetch(window_.text + record.begin, record.size);
 }
 
 Result<void> BatchReader::fill(Batch& batch) {
@@ -147,8 +155,7 @@ Result<void> BatchReader::fill(Batch& batch) {
                .hint = "choose a smaller train.batch_size"};
       DP_TRY_VOID(skip_or_fail(fault, offset, batch));
     } else {
-      batch.records_hash +=
-          hash_combine(XXH3_64bits(begin, std::min<size_t>(record.size, kHashedBytesMax)), offset);
+      batch.records_hash += hash_combine(parser_->hash(begin, begin + record.size), offset);
       ++batch.records;
     }
   }

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "shared/base/hash.h"
+#include "shared/data/arrays.h"
 #include "shared/data/batch_reader.h"
 #include "shared/data/byte_source.h"
 #include "shared/data/line_windows.h"
@@ -223,15 +224,22 @@ Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> 
   if (data.format == DataFormat::kMnist) {
     DP_TRY(source, open_idx(info, window_bytes, scratch->text, scratch->records));
     DP_TRY(parser, make_idx_parser(*plan, info.path));
+  } else if (data.format == DataFormat::kNpy || data.format == DataFormat::kNpz) {
+    DP_TRY(ArrayReading rows,
+           open_array_rows(*plan, info, range, window_bytes, scratch->text, scratch->records));
+    source = std::move(rows.source);
+    parser = std::move(rows.parser);
   } else if (data.format == DataFormat::kTfrecord) {
     DP_TRY(source, open_tfrecord(info, range, window_bytes, scratch->text, scratch->records));
     DP_TRY(parser,
            data.record == "tensor" ? make_tensor_parser(*plan) : make_example_parser(*plan));
   } else {
     DP_TRY(const Preamble preamble, read_preamble(info.path, data.skip_lines, data.header));
-    const bool libsvm = data.format == DataFormat::kLibsvm;
+    const bool libsvm = data.format == DataFormat::kLibsvm || data.format == DataFormat::kLibffm;
     if (libsvm) {
       DP_TRY(parser, make_libsvm_parser(*plan));
+    } else if (data.format == DataFormat::kJsonl) {
+      DP_TRY(parser, make_json_parser(*plan));
     } else {
       DP_TRY(const std::vector<std::string> columns, columns_of(*plan, preamble, info.path));
       DP_TRY(parser, make_csv_parser(*plan, columns, info.path));
@@ -245,6 +253,12 @@ Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> 
 }
 
 Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path) {
+  if (names_arrays(data, path)) {
+    DP_TRY(const std::vector<SourceArray> arrays, open_arrays(data, path));
+    uint64_t bytes = 0;
+    for (const SourceArray& array : arrays) bytes += array.array.row_bytes();
+    return bytes;
+  }
   DP_TRY(File file, File::open(path));
   const uint64_t file_bytes = file.bytes();
   DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));

@@ -124,7 +124,8 @@ Result<void> find_cuts(const DataSpec& data, uint64_t shard_bytes,
                        std::vector<plan::FileInfo>& files);
 
 /// Looks at the first lines of a file: its format, and what a job for it must say.
-/// `records_estimated` is left to the caller. Errors: kBadData where it is nothing known.
+/// `records_estimated` is left to the caller (0) unless it is known. Errors: kBadData where it is
+/// nothing known.
 Result<FileFacts> sniff(const std::string& path);
 
 }  // namespace downpour::data

@@ -111,29 +111,26 @@ bool read_tensor(std::string_view bytes, const TypedField& field, FieldWriter& w
   return false;
 }
 
-class ExampleParser final : public RecordParser {
+/// Fields, and the features of an Example that they read.
+class ExampleFields {
  public:
-  static Result<std::unique_ptr<RecordParser>> make(const ReadPlan& plan) {
-    auto parser = std::make_unique<ExampleParser>();
-    DP_TRY(parser->fields_, TypedField::make_all(plan, parser->key_of_bag_, parser->key_shapes_));
-    parser->next_.assign(parser->fields_.size(), NameIndex::kNone);
-    parser->seen_.assign(parser->fields_.size(), 0);
-    for (uint32_t i = 0; i < parser->fields_.size(); ++i) {
-      const std::string& feature = parser->fields_[i].source_name();
-      const uint32_t before =
-          parser->index_.find((feature + std::string(8, '\0')).data(), feature.size());
+  ExampleFields() = default;
+  explicit ExampleFields(std::vector<TypedField> fields) : fields_(std::move(fields)) {
+    next_.assign(fields_.size(), NameIndex::kNone);
+    seen_.assign(fields_.size(), 0);
+    for (uint32_t i = 0; i < fields_.size(); ++i) {
+      const std::string& feature = fields_[i].source_name();
+      const std::string padded = feature + std::string(8, '\0');
+      const uint32_t before = index_.find(padded.data(), feature.size());
       if (before == NameIndex::kNone) {
-        parser->index_.add(feature, i);
+        index_.add(feature, i);
       } else {  // one feature for several fields
-        parser->next_[i] = std::exchange(parser->next_[before], i);
+        next_[i] = std::exchange(next_[before], i);
       }
     }
-    return std::unique_ptr<RecordParser>(std::move(parser));
   }
 
-  bool parse(const char* begin, const char* end, uint64_t, Columns& columns,
-             Fault& fault) override {
-    if (!check_crc(begin, end, fault)) return false;
+  bool read(const char* begin, const char* end, Columns& columns, Fault& fault) {
     ++record_;
     found_ = 0;
     const char* p = begin;
@@ -264,55 +261,101 @@ class ExampleParser final : public RecordParser {
   size_t found_ = 0;
 };
 
-/// A record that is one tensor: a field is all of it, or (with `column` = N) elements from the
-/// N-th.
-class TensorParser final : public RecordParser {
+class ExampleParser final : public RecordParser {
  public:
   static Result<std::unique_ptr<RecordParser>> make(const ReadPlan& plan) {
-    auto parser = std::make_unique<TensorParser>();
-    DP_TRY(parser->fields_, TypedField::make_all(plan, parser->key_of_bag_, parser->key_shapes_));
-    for (const TypedField& field : parser->fields_) {
-      DP_TRY(const std::optional<uint64_t> first, field.first_element());
-      parser->first_.push_back(first);
-    }
+    auto parser = std::make_unique<ExampleParser>();
+    DP_TRY(std::vector<TypedField> fields,
+           TypedField::make_all(plan, parser->key_of_bag_, parser->key_shapes_));
+    parser->fields_ = ExampleFields(std::move(fields));
+    DP_TRY(parser->filter_, RecordFilter::make(plan.data));
+    if (parser->filter_ != nullptr)
+      parser->condition_ = ExampleFields(TypedField::inputs_of(*parser->filter_));
     return std::unique_ptr<RecordParser>(std::move(parser));
   }
 
   bool parse(const char* begin, const char* end, uint64_t, Columns& columns,
              Fault& fault) override {
     if (!check_crc(begin, end, fault)) return false;
-    const std::string_view bytes(begin, size_t(end - begin));
-    TensorView tensor;
-    for (size_t i = 0; i < fields_.size(); ++i) {
-      const TypedField& field = fields_[i];
-      FieldWriter writer = field.begin(columns);
-      if (!first_[i]) {
-        if (!read_tensor(bytes, field, writer, fault)) return false;
-        continue;
-      }
-      const char* reason = parse_tensor(bytes, tensor);
-      uint64_t at = 0;
-      const uint64_t first = *first_[i], count = elements_of(field.shape());
-      const bool good = reason == nullptr && each_element(
-                                                 tensor,
-                                                 [&](auto value) {
-                                                   const uint64_t place = at++;
-                                                   return place < first || place >= first + count ||
-                                                          writer.take(value, fault);
-                                                 },
-                                                 reason);
-      if (reason != nullptr) {
-        fault = {.reason = reason, .field = &field.name(), .hint = kFixType};
-        return false;
-      }
-      if (!good || !writer.finish(fault)) return false;
-    }
-    return true;
+    if (filter_ != nullptr &&
+        (!condition_.read(begin, end, columns, fault) || !filter_->passes(fault)))
+      return false;
+    return fields_.read(begin, end, columns, fault);
   }
 
  private:
-  std::vector<TypedField> fields_;
-  std::vector<std::optional<uint64_t>> first_;
+  ExampleFields fields_, condition_;
+};
+
+/// A record that is one tensor: a field is all of it, or (with `column` = N) elements from the
+/// N-th.
+class TensorParser final : public RecordParser {
+ public:
+  static Result<std::unique_ptr<RecordParser>> make(const ReadPlan& plan) {
+    auto parser = std::make_unique<TensorParser>();
+    DP_TRY(std::vector<TypedField> fields,
+           TypedField::make_all(plan, parser->key_of_bag_, parser->key_shapes_));
+    DP_TRY(parser->parts_, parts_of(std::move(fields)));
+    DP_TRY(parser->filter_, RecordFilter::make(plan.data));
+    if (parser->filter_ != nullptr) {
+      DP_TRY(parser->condition_, parts_of(TypedField::inputs_of(*parser->filter_)));
+    }
+    return std::unique_ptr<RecordParser>(std::move(parser));
+  }
+
+  bool parse(const char* begin, const char* end, uint64_t, Columns& columns,
+             Fault& fault) override {
+    const std::string_view bytes(begin, size_t(end - begin));
+    if (!check_crc(begin, end, fault)) return false;
+    if (filter_ != nullptr &&
+        (!read_all(condition_, bytes, columns, fault) || !filter_->passes(fault)))
+      return false;
+    return read_all(parts_, bytes, columns, fault);
+  }
+
+ private:
+  struct TensorPart {
+    TypedField field;
+    std::optional<uint64_t> first;  // none: all of it
+  };
+
+  static Result<std::vector<TensorPart>> parts_of(std::vector<TypedField> fields) {
+    std::vector<TensorPart> parts;
+    for (TypedField& field : fields) {
+      DP_TRY(const std::optional<uint64_t> first, field.first_element());
+      parts.push_back({std::move(field), first});
+    }
+    return parts;
+  }
+
+  static bool read_all(const std::vector<TensorPart>& parts, std::string_view bytes,
+                       Columns& columns, Fault& fault) {
+    return std::all_of(parts.begin(), parts.end(), [&](const TensorPart& part) {
+      FieldWriter writer = part.field.begin(columns);
+      return part.first ? read_stretch(part, bytes, writer, fault)
+                        : read_tensor(bytes, part.field, writer, fault);
+    });
+  }
+
+  static bool read_stretch(const TensorPart& part, std::string_view bytes, FieldWriter& writer,
+                           Fault& fault) {
+    TensorView tensor;
+    const char* reason = parse_tensor(bytes, tensor);
+    uint64_t at = 0;
+    const uint64_t first = *part.first, count = elements_of(part.field.shape());
+    const auto take = [&](auto value) {
+      const uint64_t place = at++;
+      return place < first || place >= first + count || writer.take(value, fault);
+    };
+    const bool good = reason == nullptr && each_element(tensor, take, reason);
+    if (reason != nullptr) {
+      fault = {.reason = reason, .field = &part.field.name(), .hint = kFixType};
+      return false;
+    }
+    return good && writer.finish(fault);
+  }
+
+  std::vector<TensorPart> parts_, condition_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <glob.h>
 
+#include "shared/data/arrays.h"
 #include "shared/data/byte_source.h"
 #include "shared/data/dataset.h"
 #include "shared/data/mnist.h"
@@ -25,6 +26,7 @@ Result<std::vector<std::string>> expand_glob(const std::string& pattern) {
 }
 
 Result<plan::FileInfo> look_at(const DataSpec& data, const std::string& path) {
+  if (names_arrays(data, path)) return look_at_arrays(data, path);
   DP_TRY(const File file, File::open(path));
   if (file.bytes() == 0) {
     return Error{ErrorCode::kBadData, str("the file is empty: ", path), path,

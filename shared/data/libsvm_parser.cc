@@ -1,4 +1,4 @@
-// "label index:value index:value ... # comment"
+// "label index:value index:value ... # comment", and libffm's "label field:index:value ..."
 #include <algorithm>
 #include <utility>
 
@@ -15,6 +15,7 @@ class LibsvmParser final : public RecordParser {
  public:
   static Result<std::unique_ptr<RecordParser>> make(const ReadPlan& plan) {
     auto parser = std::make_unique<LibsvmParser>();
+    parser->ffm_ = plan.data.format == DataFormat::kLibffm;
     parser->labels_optional_ = plan.targets_optional;
     for (uint32_t i = 0; i < plan.layout.floats.size(); ++i) {
       const FloatInput& input = plan.layout.floats[i];
@@ -30,11 +31,7 @@ class LibsvmParser final : public RecordParser {
     }
     for (const BagInput& input : plan.layout.bags) {
       DP_TRY(const FieldSpec spec, resolve_field(plan, input.field));
-      if (spec.name != "features" && spec.column != "features") {
-        return Error{ErrorCode::kConfig,
-                     str("field ", spec.name, ": libsvm's keys are all in `features`"),
-                     str("data.fields.", spec.name), "use `features` as the layer's input"};
-      }
+      DP_TRY(const uint64_t group, parser->group_of(spec));
       FieldSpec keys = spec;
       keys.type = FieldType::kInt64;
       keys.shape = {-1};
@@ -43,6 +40,7 @@ class LibsvmParser final : public RecordParser {
       while (at < parser->features_.size() && parser->features_[at].name() != field.name()) ++at;
       if (at == parser->features_.size()) {
         parser->features_.push_back(std::move(field));
+        parser->groups_.push_back(group);
         parser->key_shapes_.push_back({.bag = true, .values = true});
       }
       parser->key_of_bag_.push_back(uint32_t(at));
@@ -54,7 +52,7 @@ class LibsvmParser final : public RecordParser {
       parser->filter_numbers_.push_back(number);
       parser->filters_features_ |= number.has_value();
     }
-    parser->plain_ = parser->features_.size() == 1 && parser->numbered_.empty() &&
+    parser->plain_ = !parser->ffm_ && parser->features_.size() == 1 && parser->numbered_.empty() &&
                      !parser->features_[0].is_hashed();
     return std::unique_ptr<RecordParser>(std::move(parser));
   }
@@ -86,6 +84,8 @@ class LibsvmParser final : public RecordParser {
   }
 
  private:
+  static constexpr uint64_t kAll = UINT64_MAX;
+
   struct Wanted {
     uint64_t number = 0;
     uint32_t column = 0;
@@ -114,7 +114,7 @@ class LibsvmParser final : public RecordParser {
     const char* const end = parse_uint(column.c_str(), number);
     if (end == nullptr || *end != '\0') {
       return Error{ErrorCode::kConfig,
-                   str("field ", spec.name, ": libsvm has no column \"", column, "\""),
+                   str("field ", spec.name, ": such data has no column \"", column, "\""),
                    str("data.fields.", spec.name),
                    "it has `label`, `features`, and single features by their number"};
     }
@@ -134,6 +134,14 @@ class LibsvmParser final : public RecordParser {
     while (filters_features_ && p < end && *p != '#') {
       uint64_t number = 0;
       float value = 1.0F;
+      if (ffm_) {
+        const char* const colon = parse_uint(p, number);
+        if (colon == nullptr || *colon != ':') {
+          ++p;
+          continue;
+        }
+        p = colon + 1;
+      }
       const char* const behind = parse_uint(p, number);
       if (behind == nullptr || *behind != ':' || parse_float(behind + 1, value) == nullptr) {
         ++p;
@@ -145,6 +153,22 @@ class LibsvmParser final : public RecordParser {
       while (p < end && *p != ' ' && *p != '\t') ++p;
     }
     return filter_->passes(fault);
+  }
+
+  /// libffm: the field whose features the bag holds; kAll for `features`.
+  Result<uint64_t> group_of(const FieldSpec& spec) const {
+    if (spec.name == "features" || spec.column == "features") return kAll;
+    const std::string& column = spec.source_name();
+    uint64_t group = 0;
+    const char* const end = ffm_ ? parse_uint(column.c_str(), group) : nullptr;
+    if (end != nullptr && *end == '\0') return group;
+    return Error{ErrorCode::kConfig,
+                 str("field ", spec.name, ": ",
+                     ffm_ ? str("libffm has no field \"", column, "\"")
+                          : "libsvm's keys are all in `features`"),
+                 str("data.fields.", spec.name),
+                 ffm_ ? "`features` has the keys of all fields, column = \"3\" those of field 3"
+                      : "use `features` as the layer's input"};
   }
 
   static bool read_missing(const std::vector<Wanted>& fields, Columns& columns, Fault& fault) {
@@ -166,7 +190,7 @@ class LibsvmParser final : public RecordParser {
   }
 
   /// After a token that is no "index:value": what is wrong with it.
-  static bool bad_token(const char* token, const char* end, Fault& fault) {
+  static bool bad_token(const char* token, const char* end, Fault& fault, bool ffm = false) {
     const char* stop = token;
     while (stop < end && *stop != ' ' && *stop != '\t') ++stop;
     const std::string_view text(token, size_t(stop - token));
@@ -176,7 +200,9 @@ class LibsvmParser final : public RecordParser {
                .hint = "remove the qid: column to train on single records"};
       return false;
     }
-    return bad("is not index:value with an integer index and a finite value", token, stop, fault);
+    return bad(ffm ? "is not field:index:value with integers and a finite value"
+                   : "is not index:value with an integer index and a finite value",
+               token, stop, fault);
   }
 
   /// The hot loop: all features into one bag, keys as they are.
@@ -226,14 +252,19 @@ class LibsvmParser final : public RecordParser {
       while (*p == ' ' || *p == '\t') ++p;
       if (p >= end || *p == '#') break;
       const char* const token = p;
-      uint64_t number = 0;
+      uint64_t group = 0, number = 0;
+      if (ffm_) {
+        p = parse_uint(p, group);
+        if (p == nullptr || *p++ != ':') return bad_token(token, end, fault, ffm_);
+      }
+      const char* const index = p;
       p = parse_uint(p, number);
-      if (p == nullptr || *p != ':') return bad_token(token, end, fault);
-      const std::string_view text(token, size_t(p - token));
+      if (p == nullptr || *p != ':') return bad_token(token, end, fault, ffm_);
+      const std::string_view text(index, size_t(p - index));
       const char* const value_begin = ++p;
       float value = 0;
       p = parse_float(p, value);
-      if (p == nullptr || uint8_t(*p) > ' ') return bad_token(token, end, fault);
+      if (p == nullptr || uint8_t(*p) > ' ') return bad_token(token, end, fault, ffm_);
       for (const Wanted& wanted : numbered_) {
         if (wanted.number != number) continue;
         const std::string_view value_text(value_begin, size_t(p - value_begin));
@@ -245,6 +276,7 @@ class LibsvmParser final : public RecordParser {
         }
       }
       for (size_t i = 0; i < features_.size(); ++i) {
+        if (groups_[i] != kAll && groups_[i] != group) continue;
         KeyBuffer& buffer = (*columns.keys)[i];
         buffer.keys[buffer.count] = features_[i].key_of(number, text);
         buffer.values[buffer.count] = value;
@@ -260,6 +292,8 @@ class LibsvmParser final : public RecordParser {
 
   std::vector<Wanted> labels_, numbered_;
   std::vector<KeyField> features_;
+  std::vector<uint64_t> groups_;  // of each: libffm's field whose features it takes, or kAll
+  bool ffm_ = false;
   bool labels_optional_ = false;
   bool plain_ = false;  // one bag, nothing hashed, no single features: the hot loop will do
   std::vector<std::optional<uint64_t>> filter_numbers_;  // of the filter's inputs; none: the label

@@ -28,6 +28,11 @@ class RecordParser {
   virtual bool parse(const char* begin, const char* end, uint64_t offset, Columns& columns,
                      Fault& fault) = 0;
 
+  /// Asks for the memory that parse() will look at.
+  virtual void prefetch(const char* begin, size_t size) const;
+  /// Of the record's bytes, or of enough of them to tell it from others.
+  virtual uint64_t hash(const char* begin, const char* end) const;
+
   /// Which entry of Columns::keys feeds each bag of the layout. A field used by two bags is read
   /// once.
   const std::vector<uint32_t>& key_of_bag() const { return key_of_bag_; }
@@ -60,6 +65,9 @@ Result<std::unique_ptr<RecordParser>> make_csv_parser(const ReadPlan& plan,
 Result<std::unique_ptr<RecordParser>> make_example_parser(const ReadPlan& plan);
 /// Records that are a serialized tensor; a field is all of it, or the elements from `column` on.
 Result<std::unique_ptr<RecordParser>> make_tensor_parser(const ReadPlan& plan);
+
+/// Lines that are JSON objects; each field is a member, "a.b" a member's member.
+Result<std::unique_ptr<RecordParser>> make_json_parser(const ReadPlan& plan);
 
 /// The delimiter of a CSV, TSV or criteo file. Error kConfig if the job's is none.
 Result<char> delimiter_of(const DataSpec& data);

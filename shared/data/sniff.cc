@@ -6,6 +6,7 @@
 #include <set>
 
 #include "shared/base/units.h"
+#include "shared/data/arrays.h"
 #include "shared/data/byte_source.h"
 #include "shared/data/dataset.h"
 #include "shared/data/fields.h"
@@ -67,8 +68,11 @@ std::string joined(const std::vector<std::string>& texts, const char* separator)
 
 // ---- libsvm
 
-bool looks_like_libsvm(const Sample& sample, std::set<double>& labels,
+/// "label index:value ...", or with `ffm` "label field:index:value ...".
+bool looks_like_libsvm(const Sample& sample, bool ffm, std::set<double>& labels,
                        std::set<uint64_t>& features) {
+  labels.clear();
+  features.clear();
   size_t pairs = 0;
   for (std::string_view line : sample.lines) {
     line = trimmed(line.substr(0, line.find('#')));
@@ -79,7 +83,14 @@ bool looks_like_libsvm(const Sample& sample, std::set<double>& labels,
     if (labels.size() <= kClassesMax) labels.insert(label);
     while ((at = line.find_first_not_of(" \t", at)) != std::string_view::npos) {
       const size_t end = std::min(line.find_first_of(" \t", at), line.size());
-      const std::string_view token = line.substr(at, end - at);
+      std::string_view token = line.substr(at, end - at);
+      if (ffm) {
+        const size_t first = token.find(':');
+        double group = 0;
+        if (first == std::string_view::npos || !number_of(token.substr(0, first), group))
+          return false;
+        token.remove_prefix(first + 1);
+      }
       const size_t colon = token.find(':');
       double value = 0;
       uint64_t index = 0;
@@ -97,17 +108,17 @@ bool looks_like_libsvm(const Sample& sample, std::set<double>& labels,
   return pairs > 0;
 }
 
-FileFacts libsvm(const Sample& sample, const std::set<double>& labels,
+FileFacts libsvm(const Sample& sample, bool ffm, const std::set<double>& labels,
                  const std::set<uint64_t>& features) {
-  FileFacts facts{.format = DataFormat::kLibsvm,
+  FileFacts facts{.format = ffm ? DataFormat::kLibffm : DataFormat::kLibsvm,
                   .fields = default_fields(DataFormat::kLibsvm),
                   .target = "label"};
   facts.classes = classes_of(labels, sample.lines.size());
   std::vector<std::string> texts;
   for (const double label : labels)
     if (texts.size() < 5) texts.push_back(str(label));
-  facts.reason = str("libsvm: ", features.size(), " features in the first ", sample.lines.size(),
-                     " lines, labels ", joined(texts, ", "),
+  facts.reason = str(ffm ? "libffm: " : "libsvm: ", features.size(), " features in the first ",
+                     sample.lines.size(), " lines, labels ", joined(texts, ", "),
                      labels.size() > texts.size() ? " ..." : "", " (", said(facts.classes), ")");
   return facts;
 }
@@ -188,7 +199,9 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path) {
         ErrorCode::kBadData,
         str("can't tell what this is; its first line reads \"", shown(sample.lines[0]), "\""),
         str(path, ":1"),
-        "known are TFRecord, libsvm, CSV, TSV, criteo and mnist (idx), each also compressed (gzip, "
+        "known are TFRecord, npy, npz, libsvm, libffm, JSON lines, CSV, TSV, criteo and mnist "
+        "(idx), each also "
+        "compressed (gzip, "
         "zstd); "
         "say data.format in "
         "a job"};
@@ -256,6 +269,7 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path) {
 }  // namespace
 
 Result<FileFacts> sniff(const std::string& path) {
+  if (names_arrays(DataSpec{}, path)) return sniff_arrays(path);
   DP_TRY(const Sample sample, read_sample(path));
   if (is_tfrecord(sample.text)) return sniff_tfrecord(path);
   if (is_idx_images(sample.text)) {
@@ -277,12 +291,17 @@ Result<FileFacts> sniff(const std::string& path) {
   }
   if (sample.lines.empty() || sample.text.find('\0') != std::string::npos) {
     return Error{ErrorCode::kBadData, str("is no text and no known binary format: ", path), path,
-                 "known are TFRecord, libsvm, CSV, TSV, criteo and mnist (idx), each also "
+                 "known are TFRecord, npy, npz, libsvm, libffm, JSON lines, CSV, TSV, criteo and "
+                 "mnist (idx), each also "
                  "compressed (gzip, zstd)"};
   }
+  if (sample.lines[0].front() == '{') return sniff_json(sample.lines, path);
   std::set<double> labels;
   std::set<uint64_t> features;
-  if (looks_like_libsvm(sample, labels, features)) return libsvm(sample, labels, features);
+  for (const bool ffm : {false, true}) {
+    if (looks_like_libsvm(sample, ffm, labels, features))
+      return libsvm(sample, ffm, labels, features);
+  }
   return delimited(sample, path);
 }
 

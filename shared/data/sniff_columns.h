@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shared/data/dataset.h"
@@ -52,5 +53,9 @@ void describe_target(const std::string& name, const Column& column, FileFacts& f
 
 /// The facts of a TFRecord file: the features of its first Examples.
 Result<FileFacts> sniff_tfrecord(const std::string& path);
+/// The facts of JSON lines, of which these are the first.
+Result<FileFacts> sniff_json(const std::vector<std::string_view>& lines, const std::string& path);
+/// The facts of NumPy arrays: a file, an archive, or a folder of files.
+Result<FileFacts> sniff_arrays(const std::string& path);
 
 }  // namespace downpour::data

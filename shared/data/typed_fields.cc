@@ -60,6 +60,20 @@ Result<std::vector<TypedField>> TypedField::make_all(
   return fields;
 }
 
+std::vector<TypedField> TypedField::inputs_of(RecordFilter& filter) {
+  std::vector<TypedField> fields;
+  for (const FieldSpec& spec : filter.inputs()) {
+    TypedField& field = fields.emplace_back();
+    field.spec_ = spec;
+    // A label that `positive` lists is compared as the text that it is.
+    if (!spec.positive.empty()) field.spec_.type = FieldType::kString;
+    field.kind_ = Kind::kFilter;
+    field.column_ = uint32_t(fields.size() - 1);
+    field.filter_ = &filter;
+  }
+  return fields;
+}
+
 Result<std::optional<uint64_t>> TypedField::first_element() const {
   const std::string& text = spec_.column;
   uint64_t first = 0;
@@ -80,6 +94,9 @@ bool TypedField::read_missing(Columns& columns, Fault& fault) const {
       return floats_->convert_missing(writer.to_, fault);
     case Kind::kBag:
       return writer.finish(fault);
+    case Kind::kFilter:
+      filter_->set_missing(column_);
+      return true;
     case Kind::kKey:
       ++writer.count_;
       return keys_->convert({}, writer.keys_->keys[columns.record], fault) && writer.finish(fault);

@@ -21,11 +21,16 @@ class TypedField {
                                                   std::vector<uint32_t>& key_of_bag,
                                                   std::vector<RecordParser::KeyShape>& key_shapes);
 
+  /// The inputs of a job's filter, which outlives them: their values go to it.
+  static std::vector<TypedField> inputs_of(RecordFilter& filter);
+
   const std::string& name() const { return spec_.name; }
+  const FieldSpec& spec() const { return spec_; }
   const std::string& source_name() const { return spec_.source_name(); }
   FieldType type() const { return spec_.type; }
   const std::vector<int64_t>& shape() const { return spec_.shape; }
   bool is_bag() const { return kind_ == Kind::kBag; }
+  bool is_filter() const { return kind_ == Kind::kFilter; }
   /// Its value is a serialized tensor.
   bool encoded() const { return spec_.encoding == "tensor"; }
   /// `column` = "N": the field is the elements from the N-th on. Error kConfig: it is no number.
@@ -40,13 +45,14 @@ class TypedField {
 
  private:
   friend class FieldWriter;
-  enum class Kind : uint8_t { kFloat, kKey, kNumberKey, kBag };
+  enum class Kind : uint8_t { kFloat, kKey, kNumberKey, kBag, kFilter };
 
   Kind kind_ = Kind::kFloat;
-  uint32_t column_ = 0;  // in Columns::floats, or in Columns::keys
+  uint32_t column_ = 0;  // in Columns::floats or Columns::keys, or of the filter's inputs
   uint32_t width_ = 1;   // values a record; of a bag: any number
   std::optional<FloatField> floats_;
   std::optional<KeyField> keys_;
+  RecordFilter* filter_ = nullptr;
   FieldSpec spec_;
 };
 
@@ -65,6 +71,10 @@ class FieldWriter {
       case Kind::kBag:
         if (field_.spec_.type != FieldType::kInt64) return refuse("integers", fault);
         return field_.keys_->convert_value(value, next_key(), fault);
+      case Kind::kFilter:
+        ++count_;
+        field_.filter_->set_number(field_.column_, value);
+        return true;
     }
     return false;
   }
@@ -74,17 +84,22 @@ class FieldWriter {
     if (!may_take(field_.spec_.type == FieldType::kString)) [[unlikely]]
       return refuse("strings", fault);
     if (field_.kind_ == Kind::kFloat) return field_.floats_->convert(value, to_ + count_++, fault);
+    if (field_.kind_ == Kind::kFilter) {
+      ++count_;
+      return field_.filter_->set_text(field_.column_, value, fault);
+    }
     next_key() = field_.keys_->key_of(value);
     return true;
   }
   size_t count() const { return count_; }
+  const TypedField& field() const { return field_; }
   /// False: these were not as many as the shape says.
   bool finish(Fault& fault) {
     if (field_.kind_ == Kind::kBag) {
       keys_->offsets[record_ + 1] = uint32_t(keys_->count);
       return true;
     }
-    if (field_.kind_ != Kind::kFloat) keys_->count = record_ + 1;
+    if (keys_ != nullptr) keys_->count = record_ + 1;
     if (count_ == field_.width_) [[likely]]
       return true;
     return wrong_count(fault);
@@ -99,6 +114,7 @@ class FieldWriter {
       to_ = &(*columns.floats)[field.column_].values[size_t(record_) * field.width_];
       return;
     }
+    if (field.kind_ == Kind::kFilter) return;
     keys_ = &(*columns.keys)[field.column_];
     if (field.kind_ == Kind::kBag) keys_->count = keys_->offsets[record_];
   }
@@ -113,6 +129,11 @@ class FieldWriter {
       return refuse("floats", fault);
     if (field_.kind_ == Kind::kFloat)
       return field_.floats_->convert_value(value, to_ + count_++, fault);
+    if (field_.kind_ == Kind::kFilter) {
+      ++count_;
+      field_.filter_->set_number(field_.column_, value);
+      return true;
+    }
     return take_number(float(value), fault);
   }
   template <typename T>

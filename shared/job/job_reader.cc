@@ -375,6 +375,7 @@ class Reader {
       context_.origins[inner.path_] = {field.origin, field.key_where};
       visit_field(inner, spec);
       inner.finish();
+      if (spec.path == spec.name) spec.path.clear();
       if (spec.column == spec.name) spec.column.clear();
       if (spec.feature == spec.name) spec.feature.clear();
       if (context_.error) return;

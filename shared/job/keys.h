@@ -27,7 +27,11 @@ inline constexpr std::array kFormatNames{EnumName<DataFormat>{"auto", DataFormat
                                          EnumName<DataFormat>{"tsv", DataFormat::kTsv},
                                          EnumName<DataFormat>{"criteo", DataFormat::kCriteo},
                                          EnumName<DataFormat>{"mnist", DataFormat::kMnist},
-                                         EnumName<DataFormat>{"tfrecord", DataFormat::kTfrecord}};
+                                         EnumName<DataFormat>{"tfrecord", DataFormat::kTfrecord},
+                                         EnumName<DataFormat>{"npy", DataFormat::kNpy},
+                                         EnumName<DataFormat>{"npz", DataFormat::kNpz},
+                                         EnumName<DataFormat>{"libffm", DataFormat::kLibffm},
+                                         EnumName<DataFormat>{"jsonl", DataFormat::kJsonl}};
 inline constexpr std::array kFieldTypeNames{EnumName<FieldType>{"float32", FieldType::kFloat32},
                                             EnumName<FieldType>{"int64", FieldType::kInt64},
                                             EnumName<FieldType>{"string", FieldType::kString}};
@@ -90,6 +94,7 @@ template <typename V, typename T>
 void visit_field(V& v, T& t) {
   v.text("column", t.column);
   v.text("feature", t.feature);
+  v.text("path", t.path);
   v.enumeration("type", t.type, kFieldTypeNames,
                 {"float64", "float16", "int32", "uint8", "bool", "bytes"});
   v.shape("shape", t.shape);
@@ -97,14 +102,13 @@ void visit_field(V& v, T& t) {
   v.strings("positive", t.positive);
   v.transforms("transform", t.transform);
   v.choice("encoding", t.encoding, {"tensor", ""}, {"jpeg", "png", "raw"});
-  v.unavailable({"path"});
 }
 
 template <typename V, typename T>
 void visit_data(V& v, T& t) {
   v.source("source", t.source);
   v.enumeration("format", t.format, kFormatNames,
-                {"npy", "npz", "jsonl", "libffm", "parquet", "arrow"});
+                {"parquet", "arrow"});
   v.choice("record", t.record, {"example", "tensor", ""}, {});
   v.strings("columns", t.columns, true);
   v.flag("header", t.header);

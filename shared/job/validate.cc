@@ -47,8 +47,10 @@ bool is_plain_name(const std::string& name) {
 Result<void> check_place(const DataSpec& data, const FieldSpec& field, const std::string& where) {
   const bool tfrecord = data.format == DataFormat::kTfrecord;
   const bool tensors = tfrecord && data.record == "tensor";
+  const bool arrays = data.format == DataFormat::kNpy || data.format == DataFormat::kNpz;
   const std::pair<const char*, bool> wrong_keys[] = {
       {"feature", !field.feature.empty() && (!tfrecord || tensors)},
+      {"path", !field.path.empty() && !arrays && data.format != DataFormat::kJsonl},
       {"encoding", !field.encoding.empty() && !tfrecord},
       {"column", !field.column.empty() && tfrecord && !tensors},
   };
@@ -56,7 +58,7 @@ Result<void> check_place(const DataSpec& data, const FieldSpec& field, const std
     if (!is_wrong) continue;
     return wrong(str("field `", field.name, "` has `", key, "`, which the data's format has not"),
                  str(where, ".", key),
-                 "`column` is for tables, `feature` and `encoding` are for tfrecord");
+                 "`column` is for tables, `feature` and `encoding` for tfrecord, `path` for npy, npz and jsonl");
   }
   return {};
 }

@@ -59,6 +59,21 @@ data.fields."I1..I13" = {}
 data.fields."C1..C26" = { type = "int64", transform = ["identity"] }
 )";
 
+constexpr const char* kNpy = R"(
+data = { source = ".", format = "npy" }
+data.fields = { x = { shape = [128] }, label = {} }
+model.layers  = [{ name = "logit", type = "dense", inputs = ["x"], units = [1] }]
+model.outputs = [{ name = "click", input = "logit", loss = "logistic", target = "label" }]
+train.batch_size = 512
+)";
+
+constexpr const char* kJson = R"(
+data = { source = "data", format = "jsonl" }
+data.fields.label = {}
+data.fields."I1..I13" = {}
+data.fields."C1..C26" = { type = "int64", transform = ["identity"] }
+)";
+
 /// The value, or the end of the benchmark with what went wrong.
 template <typename T>
 T must(Result<T> result) {
@@ -92,6 +107,38 @@ void write_examples(const std::string& path, uint64_t rows, uint64_t seed) {
     data::append_frame(text, builder.bytes());
   }
   std::ofstream(path, std::ios::binary) << text;
+}
+
+void write_json(const std::string& path, uint64_t rows, uint64_t seed) {
+  Rng rng(seed);
+  std::ofstream out(path);
+  std::string line;
+  for (uint64_t row = 0; row < rows; ++row) {
+    line = str("{\"label\": ", rng.below(2));
+    for (int i = 1; i <= 13; ++i) line += str(", \"I", i, "\": ", double(rng.below(1000)) / 100);
+    for (int i = 1; i <= 26; ++i) line += str(", \"C", i, "\": ", rng.below(1 << 20));
+    out << line << "}\n";
+  }
+}
+
+void write_npy(const std::string& path, const std::string& shape,
+               const std::vector<float>& values) {
+  std::string header = str("{'descr': '<f4', 'fortran_order': False, 'shape': ", shape, ", }");
+  header.resize(117, ' ');
+  header += '\n';
+  std::ofstream(path, std::ios::binary)
+      << std::string_view("\x93NUMPY\x01\x00\x76\x00", 10) << header
+      << std::string_view(reinterpret_cast<const char*>(values.data()), values.size() * 4);
+}
+
+/// 128 floats and a label a row.
+void write_arrays(const std::string& folder, uint64_t rows, uint64_t seed) {
+  Rng rng(seed);
+  std::vector<float> x(rows * 128), label(rows);
+  for (float& value : x) value = float(rng.below(1000)) / 100;
+  for (float& value : label) value = float(rng.below(2));
+  write_npy(folder + "/x.npy", str("(", rows, ", 128)"), x);
+  write_npy(folder + "/label.npy", str("(", rows, ",)"), label);
 }
 
 /// MB/s of copying `bytes`, from and to memory that no cache holds.
@@ -140,6 +187,11 @@ std::vector<BenchResult> bench_input(const BenchOptions& options) {
   write_examples(path, rows, options.seed);
   bench_format("TFRecord, Examples of 26 int64, 13 floats, label", scratch,
                str(kExample, kTables).c_str(), rounds, results);
+  write_json(path, rows / 2, options.seed);
+  bench_format("JSON lines", scratch, str(kJson, kTables).c_str(), rounds, results);
+  std::filesystem::remove(path);
+  write_arrays(scratch.path(), rows * 2, options.seed);
+  bench_format("npy, 128 floats and a label, shuffled", scratch, kNpy, rounds, results);
   return results;
 }
 

@@ -7,6 +7,8 @@
 namespace downpour::data {
 namespace {
 
+using Catch::Contains;
+
 uint64_t hashed(const std::string& field, const std::string& text) {
   return hash_combine(hash_string(field), hash_string(text));
 }
@@ -253,6 +255,30 @@ TEST_CASE("gzip reads as the plain file does, members one behind the other too",
     CHECK(b.totals.end_offset == gzip->files[0].bytes);
     CHECK(b.batches.back().end_offset == gzip->files[0].bytes);
   }
+}
+
+TEST_CASE("libffm: keys of all fields together or of one, with their values", "[data]") {
+  const ScratchDir dir;
+  const std::string path = dir.write("f", "1 0:3:1 1:7:0.5 0:4:1\n0 2:9:2 # note\n-1\n");
+  auto plan = plan_of(path, DataFormat::kLibffm);
+  plan->data.fields = {{.name = "label"}, {.name = "user", .column = "0", .shape = {-1}}};
+  plan->layout = {
+      .floats = {{"label", 1}}, .bags = {{"features", 0}, {"user", 0}}, .tables = {TableId(0)}};
+  const ShardRead read = read_file(plan).value();
+  CHECK(read.floats == std::vector<std::vector<float>>{{1}, {0}, {-1}});
+  CHECK(read.keys[0] == std::vector<std::vector<uint64_t>>{{3, 7, 4}, {3, 4}});
+  CHECK(read.values[0][0] == std::vector<float>{1, 0.5F, 1});
+  CHECK(read.keys[1] == std::vector<std::vector<uint64_t>>{{9}, {}});
+  CHECK(sniff(path).value().format == DataFormat::kLibffm);
+  for (const char* line : {"1 3:1", "1 a:3:1", "1 0:3:x", "1 0:3:1:1", "1 0::1"}) {
+    auto bad = plan_of(dir.write("b", str(line, "\n")), DataFormat::kLibffm);
+    reads_libsvm(*bad);
+    CHECK_THAT(error_of(bad).what, Contains("field:index:value"));
+  }
+  auto wrong = plan_of(path, DataFormat::kLibffm);
+  wrong->data.fields = {{.name = "x", .column = "nix", .shape = {-1}}};
+  wrong->layout = {.floats = {}, .bags = {{"x", 0}}, .tables = {TableId(0)}};
+  CHECK(error_of(wrong).code == ErrorCode::kConfig);
 }
 
 }  // namespace

@@ -262,6 +262,18 @@ TEST_CASE("TFRecord: shuffled, held out and batched as any other format", "[data
   CHECK(order.size() < 1600);
 }
 
+TEST_CASE(
+    "TFRecord: a filter drops records by their features before anything else is asked of them",
+    "[data]") {
+  const ScratchDir dir;
+  auto plan = numbered_plan(dir.write("f", numbered_file(100)));
+  plan->data.filter = "id >= 10 && x < 20";
+  const ShardRead read = read_file(plan).value();
+  CHECK(read.floats.size() == 30);
+  CHECK(read.floats[0] == std::vector<float>{10, 5});
+  CHECK(read.totals.counts == ReadCounts{.read = 100, .filtered = 70});
+}
+
 TEST_CASE("sniff: a TFRecord file by its first header, its fields by their values", "[data]") {
   const ScratchDir dir;
   std::string text;

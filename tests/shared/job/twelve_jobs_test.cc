@@ -61,7 +61,7 @@ model.outputs = [{ name = "rating", input = "rating", loss = "squared", target =
 train     = { epochs = 5, global_batch_size = 256, mode = "sync", replicas = 4 }
 eval      = { source = "valid/" }
 )toml",
-     "data.format = \"npy\""},
+     "train.mode = \"sync\""},
     {R"toml(# 05 a generator: any program that writes records to its stdout
 data.source = { exec = ["python3", "generate.py"], format = "npy", replay = "shard", records = 192000 }   # argv, no shell; also jsonl, csv, tfrecord. npy: arrays back to back, field by field, first dimension = rows, so it may yield whole batches
 data.fields = { x = { type = "float32", shape = [128] }, y = { type = "int64" } }       # the signature: what differs is an error with record number, wanted and found

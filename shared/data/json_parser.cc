@@ -1,0 +1,251 @@
+// JSON lines: each line an object; a field is a member of it, or of an object inside ("a.b").
+#include <cmath>
+
+#include "shared/data/json_scan.h"
+#include "shared/data/parser.h"
+#include "shared/data/typed_fields.h"
+
+namespace downpour::data {
+namespace {
+
+constexpr const char* kHint = "a line is one JSON object; or set data.bad_records = \"skip\"";
+constexpr int kNestedMax = 16;
+
+bool bad(const char* reason, std::string_view text, Fault& fault) {
+  fault = {.reason = reason, .text = text, .hint = kHint};
+  return false;
+}
+
+/// Fields, and the members of an object that they read.
+class JsonFields {
+ public:
+  JsonFields() = default;
+  explicit JsonFields(std::vector<TypedField> fields) : fields_(std::move(fields)) {
+    nodes_.emplace_back();
+    seen_.assign(fields_.size(), 0);
+    for (uint32_t i = 0; i < fields_.size(); ++i) {
+      const std::string& path = fields_[i].source_name();
+      add(path, i);
+      // A member's own name may hold a point.
+      if (path.find('.') != std::string::npos) nodes_[child(0, path)].fields.push_back(i);
+    }
+  }
+
+  bool read(json::Parser& parser, std::string_view line, Columns& columns, Fault& fault) {
+    ++record_;
+    found_ = 0;
+    json::Document document;
+    json::Object object;
+    json::ErrorCode error = json::open(parser, line, document);
+    if (error == json::kSuccess) error = document.get_object().get(object);
+    if (error == json::kSuccess) error = read_object(object, 0, columns, fault);
+    if (error == json::kOther) return false;
+    if (error != json::kSuccess) return bad(json::message(error), line, fault);
+    if (!document.current_location().error())
+      return bad("has more behind its JSON object", line, fault);
+    if (found_ == fields_.size()) [[likely]]
+      return true;
+    for (uint32_t i = 0; i < fields_.size(); ++i) {
+      if (seen_[i] != record_ && !fields_[i].read_missing(columns, fault)) return false;
+    }
+    return true;
+  }
+
+ private:
+  /// A member that is wanted, or leads to one.
+  struct Node {
+    std::vector<std::pair<std::string, uint32_t>> children;
+    std::vector<uint32_t> fields;
+  };
+
+  uint32_t child(uint32_t node, std::string_view name) {
+    for (const auto& [known, number] : nodes_[node].children)
+      if (known == name) return number;
+    const auto number = uint32_t(nodes_.size());
+    nodes_[node].children.emplace_back(name, number);
+    nodes_.emplace_back();
+    return number;
+  }
+  void add(std::string_view path, uint32_t field) {
+    uint32_t node = 0;
+    for (;;) {
+      const size_t point = path.find('.');
+      node = child(node, path.substr(0, point));
+      if (point == std::string_view::npos) break;
+      path.remove_prefix(point + 1);
+    }
+    nodes_[node].fields.push_back(field);
+  }
+
+  /// An error of simdjson's, or kOther with `fault`.
+  json::ErrorCode read_object(json::Object& object, uint32_t node, Columns& columns, Fault& fault) {
+    for (auto member : object) {
+      std::string_view name;
+      if (const json::ErrorCode error = member.unescaped_key().get(name)) return error;
+      uint32_t found = 0;
+      for (const auto& [known, number] : nodes_[node].children)
+        if (known == name) found = number;
+      if (found == 0) continue;
+      json::Value value;
+      if (const json::ErrorCode error = member.value().get(value)) return error;
+      if (const json::ErrorCode error = read_member(value, found, columns, fault)) return error;
+    }
+    return json::kSuccess;
+  }
+
+  json::ErrorCode read_member(json::Value& value, uint32_t node, Columns& columns, Fault& fault) {
+    json::Type type;
+    if (const json::ErrorCode error = value.type().get(type)) return error;
+    if (type == json::Type::object) {
+      json::Object object;
+      if (const json::ErrorCode error = value.get_object().get(object)) return error;
+      if (!nodes_[node].fields.empty())
+        return mismatch(fields_[nodes_[node].fields[0]], "an object", fault);
+      return read_object(object, node, columns, fault);
+    }
+    if (type == json::Type::null) {
+      bool is_null = false;
+      return value.is_null().get(is_null);
+    }
+    const std::vector<uint32_t>& wanted = nodes_[node].fields;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      const TypedField& field = fields_[wanted[i]];
+      FieldWriter writer = field.begin(columns);
+      if (i > 0) {  // several fields read one member: simdjson gives it once, so it is kept
+        if (!replay(writer, fault)) return json::kOther;
+      } else {
+        kept_.clear();
+        if (const json::ErrorCode error = read_values(value, writer, wanted.size() > 1, 0, fault))
+          return error;
+      }
+      if (!writer.finish(fault)) return json::kOther;
+      found_ += seen_[wanted[i]] != record_;
+      seen_[wanted[i]] = record_;
+    }
+    return json::kSuccess;
+  }
+
+  json::ErrorCode mismatch(const TypedField& field, const char* found, Fault& fault) {
+    fault = {.reason = "is what stands there, and the field is a value",
+             .field = &field.name(),
+             .made = found,
+             .hint = kHint};
+    return json::kOther;
+  }
+
+  /// A value that more than one field reads.
+  struct Kept {
+    enum class Kind : uint8_t { kInteger, kReal, kText } kind;
+    int64_t integer = 0;
+    double real = 0;
+    std::string_view text;  // in the parser's memory, until the next document
+  };
+
+  static bool give(const Kept& value, FieldWriter& writer, Fault& fault) {
+    switch (value.kind) {
+      case Kept::Kind::kInteger:
+        return writer.take(value.integer, fault);
+      case Kept::Kind::kReal:
+        return writer.take(value.real, fault);
+      case Kept::Kind::kText:
+        return writer.take(value.text, fault);
+    }
+    return false;
+  }
+  bool replay(FieldWriter& writer, Fault& fault) const {
+    for (const Kept& value : kept_)
+      if (!give(value, writer, fault)) return false;
+    return true;
+  }
+
+  json::ErrorCode read_values(json::Value& value, FieldWriter& writer, bool keep, int depth,
+                              Fault& fault) {
+    json::Type type;
+    if (const json::ErrorCode error = value.type().get(type)) return error;
+    Kept one{};
+    if (type == json::Type::array) {
+      json::Array array;
+      if (const json::ErrorCode error = value.get_array().get(array)) return error;
+      if (depth == kNestedMax) {
+        fault = {.reason = "is nested too deep", .field = &writer.field().name(), .hint = kHint};
+        return json::kOther;
+      }
+      for (auto element : array) {
+        json::Value inner;
+        if (const json::ErrorCode error = element.get(inner)) return error;
+        if (const json::ErrorCode error = read_values(inner, writer, keep, depth + 1, fault))
+          return error;
+      }
+      return json::kSuccess;
+    }
+    if (type == json::Type::number) {
+      json::Number number;
+      if (const json::ErrorCode error = value.get_number().get(number)) return error;
+      const double real = number.is_double() ? number.get_double() : 0;
+      if (number.is_int64()) {
+        one = {.kind = Kept::Kind::kInteger, .integer = number.get_int64()};
+      } else if (number.is_double()) {
+        one = {.kind = Kept::Kind::kReal, .real = real};
+        // 3.0 is an integer where one is wanted.
+        if (writer.field().type() == FieldType::kInt64 && std::abs(real) < 9e18 &&
+            real == std::floor(real))
+          one = {.kind = Kept::Kind::kInteger, .integer = int64_t(real)};
+      } else {
+        one = {.kind = Kept::Kind::kReal, .real = double(number.get_uint64())};
+      }
+    } else if (type == json::Type::string) {
+      one.kind = Kept::Kind::kText;
+      if (const json::ErrorCode error = value.get_string().get(one.text)) return error;
+    } else if (type == json::Type::boolean) {
+      bool flag = false;
+      if (const json::ErrorCode error = value.get_bool().get(flag)) return error;
+      one = {.kind = Kept::Kind::kInteger, .integer = flag ? 1 : 0};
+    } else {
+      return mismatch(writer.field(), type == json::Type::null ? "null" : "an object", fault);
+    }
+    if (keep) kept_.push_back(one);
+    return give(one, writer, fault) ? json::kSuccess : json::kOther;
+  }
+
+  std::vector<TypedField> fields_;
+  std::vector<Node> nodes_;  // the first is the line's object
+  std::vector<uint64_t> seen_;
+  std::vector<Kept> kept_;
+  uint64_t record_ = 0;
+  size_t found_ = 0;
+};
+
+class JsonParser final : public RecordParser {
+ public:
+  static Result<std::unique_ptr<RecordParser>> make(const ReadPlan& plan) {
+    auto parser = std::make_unique<JsonParser>();
+    DP_TRY(std::vector<TypedField> fields,
+           TypedField::make_all(plan, parser->key_of_bag_, parser->key_shapes_));
+    parser->fields_ = JsonFields(std::move(fields));
+    DP_TRY(parser->filter_, RecordFilter::make(plan.data));
+    if (parser->filter_ != nullptr)
+      parser->condition_ = JsonFields(TypedField::inputs_of(*parser->filter_));
+    return std::unique_ptr<RecordParser>(std::move(parser));
+  }
+
+  bool parse(const char* begin, const char* end, uint64_t, Columns& columns,
+             Fault& fault) override {
+    const std::string_view line(begin, size_t(end - begin));
+    if (filter_ != nullptr &&
+        (!condition_.read(parser_, line, columns, fault) || !filter_->passes(fault)))
+      return false;
+    return fields_.read(parser_, line, columns, fault);
+  }
+
+ private:
+  JsonFields fields_, condition_;
+  json::Parser parser_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RecordParser>> make_json_parser(const ReadPlan& plan) {
+  return JsonParser::make(plan);
+}
+
+}  // namespace downpour::data

@@ -1,0 +1,366 @@
+// NumPy arrays: every type and version, several files row by row, archives, and what is refused.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "shared/base/rng.h"
+#include "shared/data/npy.h"
+#include "tests/shared/data/support.h"
+
+namespace downpour::data {
+namespace {
+
+using Catch::Contains;
+using Catch::EndsWith;
+using Floats = std::vector<std::vector<float>>;
+
+std::string npy(const std::string& descr, const std::string& shape, const std::string& data,
+                int version = 1, const std::string& order = "False") {
+  std::string header =
+      str("{'descr': ", descr, ", 'fortran_order': ", order, ", 'shape': ", shape, ", }");
+  const size_t before = version == 1 ? 10 : 12;
+  while ((before + header.size() + 1) % 64 != 0) header += ' ';
+  header += '\n';
+  std::string out = "\x93NUMPY" + std::string(1, char(version)) + '\0';
+  for (size_t i = 0; i < before - 8; ++i) out += char(header.size() >> (8 * i));
+  return out + header + data;
+}
+
+template <typename T>
+std::string bytes_of(const std::vector<T>& values, bool swap = false) {
+  std::string out;
+  for (const T value : values) {
+    std::string one(reinterpret_cast<const char*>(&value), sizeof value);
+    if (swap) std::reverse(one.begin(), one.end());
+    out += one;
+  }
+  return out;
+}
+
+std::string floats_npy(const std::vector<float>& values, const std::string& shape) {
+  return npy("'<f4'", shape, bytes_of(values));
+}
+
+std::string le(uint64_t value, int bytes) {
+  std::string out;
+  for (int i = 0; i < bytes; ++i) out += char(value >> (8 * i));
+  return out;
+}
+
+/// An archive as np.savez (or np.savez_compressed) writes it.
+std::string npz(const std::vector<std::pair<std::string, std::string>>& members,
+                bool deflate = false) {
+  std::string out, directory;
+  for (const auto& [name, data] : members) {
+    std::string packed = data;
+    if (deflate) packed = gzipped(data, -15);
+    const uint64_t crc = ::crc32_z(0, reinterpret_cast<const Bytef*>(data.data()), data.size());
+    const std::string file = name + ".npy";
+    const std::string common = le(deflate ? 8 : 0, 2) + le(0, 4) + le(crc, 4) +
+                               le(packed.size(), 4) + le(data.size(), 4) + le(file.size(), 2);
+    directory += le(0x02014b50, 4) + le(20, 2) + le(20, 2) + le(0, 2) + common + le(0, 2) +
+                 le(0, 2) + le(0, 2) + le(0, 2) + le(0, 4) + le(out.size(), 4) + file;
+    out += le(0x04034b50, 4) + le(20, 2) + le(0, 2) + common + le(4, 2) + file + "pad!" + packed;
+  }
+  const size_t at = out.size();
+  return out + directory + le(0x06054b50, 4) + le(0, 4) + le(members.size(), 2) +
+         le(members.size(), 2) + le(directory.size(), 4) + le(at, 4) + le(0, 2);
+}
+
+std::shared_ptr<ReadPlan> array_plan(const std::string& path, std::vector<FieldSpec> fields,
+                                     DataFormat format = DataFormat::kNpy) {
+  auto plan = std::make_shared<ReadPlan>();
+  plan->data.format = format;
+  plan->data.source.paths = {path};
+  plan->data.shuffle = "off";
+  plan->batch_size = 4;
+  plan->data.fields = std::move(fields);
+  for (const FieldSpec& field : plan->data.fields) {
+    uint32_t width = 1;
+    for (const int64_t d : field.shape) width *= uint32_t(d);
+    plan->layout.floats.push_back({field.name, width});
+  }
+  auto files = list_files(plan->data, plan->data.source, "/");
+  if (!files) FAIL(files.error().what);
+  plan->files = *files;
+  return plan;
+}
+Error listing_error(const std::string& path, std::vector<FieldSpec> fields) {
+  DataSpec data;
+  data.format = DataFormat::kNpy;
+  data.fields = std::move(fields);
+  auto files = list_files(data, {.paths = {path}}, "/");
+  REQUIRE_FALSE(files);
+  return files.error();
+}
+
+TEST_CASE("npy: every numeric type, in both orders of bytes, in every version", "[data]") {
+  const ScratchDir dir;
+  const auto read = [&](const std::string& text) {
+    return read_file(array_plan(dir.write("x.npy", text), {{.name = "x"}})).value().floats;
+  };
+  const auto check = [&]<typename T>(const std::string& code, std::vector<T> values) {
+    Floats wanted;
+    for (const T value : values) wanted.push_back({float(value)});
+    for (int version = 1; version <= 3; ++version) {
+      const std::string shape = str("(", values.size(), ",)");
+      CHECK(read(npy("'<" + code + "'", shape, bytes_of(values), version)) == wanted);
+      CHECK(read(npy("'>" + code + "'", shape, bytes_of(values, true), version)) == wanted);
+    }
+  };
+  check("i2", std::vector<int16_t>{-32768, 32767, 3});
+  check("i4", std::vector<int32_t>{-2147483647, 5});
+  check("i8", std::vector<int64_t>{-1, 1LL << 40});
+  check("u2", std::vector<uint16_t>{65535, 1});
+  check("u4", std::vector<uint32_t>{4294967295U, 1});
+  check("u8", std::vector<uint64_t>{1ULL << 63, 1});
+  check("f4", std::vector<float>{1.5F, -0.0F, 1e-40F});
+  check("f8", std::vector<double>{0.1, -1e300 * 0 + 2.5});
+  CHECK(read(npy("'|i1'", "(2,)", bytes_of(std::vector<int8_t>{-128, 127}))) ==
+        Floats{{-128}, {127}});
+  CHECK(read(npy("'|u1'", "(2,)", bytes_of(std::vector<uint8_t>{255, 0}))) == Floats{{255}, {0}});
+  CHECK(read(npy("'|b1'", "(3,)", std::string("\0\1\2", 3))) == Floats{{0}, {1}, {1}});
+  // Halves: 1, -2, the smallest, 65504.
+  CHECK(read(npy("'<f2'", "(4,)", bytes_of(std::vector<uint16_t>{0x3c00, 0xc000, 1, 0x7bff}))) ==
+        Floats{{1}, {-2}, {0x1p-24F}, {65504}});
+  CHECK(read(npy("'<f4'", "(2L, 1)", bytes_of(std::vector<float>{3, 4}))) == Floats{{3}, {4}});
+}
+
+TEST_CASE("npy: several files give row i of each, whatever their shapes and the cut", "[data]") {
+  const ScratchDir dir;
+  std::vector<float> user, image;
+  std::vector<int64_t> id;
+  for (int i = 0; i < 1000; ++i) {
+    id.push_back(i);
+    for (int j = 0; j < 3; ++j) user.push_back(float(i * 10 + j));
+    for (int j = 0; j < 4; ++j) image.push_back(float(-i - j));
+  }
+  std::filesystem::create_directory(dir.path() + "/in");
+  dir.write("in/user.npy", floats_npy(user, "(1000, 3)"));
+  dir.write("in/pixels.npy", floats_npy(image, "(1000, 2, 2)"));
+  dir.write("in/id.npy", npy("'<i8'", "(1000,)", bytes_of(id)));
+  dir.write("in/other.npy", floats_npy({1}, "(1,)"));  // of no field, so its rows do not matter
+  auto plan =
+      array_plan(dir.path() + "/in", {{.name = "id", .type = FieldType::kInt64},
+                                      {.name = "user", .path = "user.npy", .shape = {3}},
+                                      {.name = "image", .path = "pixels.npy", .shape = {2, 2}}});
+  CHECK(plan->files[0].bytes == 1000 * (8 + 12 + 16));
+  for (const uint64_t target : {uint64_t{1}, uint64_t{100}, uint64_t{5000}, uint64_t{100'000}}) {
+    uint64_t at = 0, row = 0;
+    for (const plan::ShardRange& range : plan::cut_shards(plan->files, target)) {
+      const ShardRead read = read_shard(plan, range).value();
+      CHECK(read.totals.first_offset == at);
+      at = read.totals.end_offset;
+      for (const auto& floats : read.floats) {
+        const float i = float(row++);
+        CHECK(floats ==
+              std::vector<float>{i, i * 10, i * 10 + 1, i * 10 + 2, -i, -i - 1, -i - 2, -i - 3});
+      }
+    }
+    CHECK(at == plan->files[0].bytes);
+    CHECK(row == 1000);
+  }
+  // Shuffled, rows stay together, and the held-out ones are the same however the files are cut.
+  plan->data.shuffle = "shard";
+  plan->holdout = 0.3;
+  std::set<float> held_out;
+  for (const uint64_t target : {uint64_t{3000}, uint64_t{100'000}}) {
+    std::set<float> now;
+    for (const plan::ShardRange& range : plan::cut_shards(plan->files, target)) {
+      const ShardRead read = read_shard(plan, range, {}, Part::kHeldOut).value();
+      for (const auto& floats : read.floats) {
+        CHECK(floats[1] == floats[0] * 10);
+        CHECK(floats[4] == -floats[0]);
+        now.insert(floats[0]);
+      }
+    }
+    if (!held_out.empty()) CHECK(now == held_out);
+    held_out = now;
+  }
+  CHECK(held_out.size() > 220);
+  CHECK(held_out.size() < 380);
+}
+
+TEST_CASE("npz: stored and deflated members read alike; only stored ones are cut", "[data]") {
+  const ScratchDir dir;
+  std::vector<float> x;
+  std::vector<int32_t> y;
+  for (int i = 0; i < 500; ++i) {
+    x.push_back(float(i));
+    x.push_back(float(-i));
+    y.push_back(i % 2);
+  }
+  const std::vector<std::pair<std::string, std::string>> members = {
+      {"x", floats_npy(x, "(500, 2)")}, {"labels", npy("'<i4'", "(500,)", bytes_of(y))}};
+  const std::vector<FieldSpec> fields = {
+      {.name = "x", .shape = {2}}, {.name = "label", .path = "labels", .type = FieldType::kInt64}};
+  const std::string stored = npz(members), deflated = npz(members, true);
+  auto plain = array_plan(dir.write("a.npz", stored), fields, DataFormat::kNpz);
+  auto packed = array_plan(dir.write("b.npz", deflated), fields, DataFormat::kNpz);
+  CHECK(plain->files[0].splittable);
+  CHECK_FALSE(packed->files[0].splittable);
+  const ShardRead read = read_file(plain).value();
+  CHECK(read.floats.size() == 500);
+  CHECK(read.floats[7] == std::vector<float>{7, -7, 1});
+  CHECK(read_file(packed).value().floats == read.floats);
+  size_t records = 0;
+  for (const plan::ShardRange& range : plan::cut_shards(plain->files, 700))
+    records += read_shard(plain, range).value().floats.size();
+  CHECK(records == 500);
+  // However a byte turns, what is read is what was written, or an error.
+  Rng rng(5);
+  for (int turn = 0; turn < 300; ++turn) {
+    std::string bad = deflated;
+    bad[rng.below(bad.size())] ^= char(1 << rng.below(8));
+    if (turn % 5 == 0) bad.resize(rng.below(bad.size()));
+    const std::string path = dir.write("c.npz", bad);
+    DataSpec data = packed->data;
+    auto files = list_files(data, {.paths = {path}}, "/");
+    if (!files) continue;
+    auto plan = std::make_shared<ReadPlan>(*packed);
+    plan->files = *files;
+    const auto again = read_file(plan);
+    if (again) CHECK(again->floats == read.floats);
+  }
+}
+
+TEST_CASE("npy: a row's parts may be fields of their own, and integers keys", "[data]") {
+  const ScratchDir dir;
+  const std::string path = dir.write("m.npy", floats_npy({1, 2, 3, 0, 5, 6}, "(2, 3)"));
+  auto plan = array_plan(
+      path, {{.name = "label", .column = "0"}, {.name = "x", .column = "1", .shape = {2}}});
+  CHECK(read_file(plan).value().floats == Floats{{1, 2, 3}, {0, 5, 6}});
+  auto keys = array_plan(
+      dir.write("k.npy", npy("'<i4'", "(2, 2)", bytes_of(std::vector<int32_t>{7, 8, 9, 7}))),
+      {{.name = "k",
+        .type = FieldType::kInt64,
+        .shape = {-1},
+        .transform = {{.op = TransformOp::kIdentity}}}});
+  keys->layout = {.floats = {}, .bags = {{"k", 0}}, .tables = {TableId(0)}};
+  CHECK(read_file(keys).value().keys ==
+        std::vector<std::vector<std::vector<uint64_t>>>{{{7, 8}}, {{9, 7}}});
+}
+
+TEST_CASE("npy: a filter may ask for arrays that no layer reads", "[data]") {
+  const ScratchDir dir;
+  dir.write("x.npy", floats_npy({1, 2, 3}, "(3,)"));
+  dir.write("day.npy", npy("'<i8'", "(3,)", bytes_of(std::vector<int64_t>{5, 6, 7})));
+  auto plan = array_plan(dir.path(), {{.name = "x"}, {.name = "day", .type = FieldType::kInt64}});
+  plan->layout.floats = {{"x", 1}};
+  plan->data.filter = "day != 6";
+  const ShardRead read = read_file(plan).value();
+  CHECK(read.floats == Floats{{1}, {3}});
+  CHECK(read.totals.counts == ReadCounts{.read = 3, .filtered = 1});
+}
+
+TEST_CASE("npy: values that are no numbers are bad records that name the row", "[data]") {
+  const ScratchDir dir;
+  const float nan = std::nanf("");
+  auto plan = array_plan(dir.write("x.npy", floats_npy({1, nan, 3}, "(3,)")), {{.name = "x"}});
+  const Error error = error_of(plan);
+  CHECK_THAT(error.where, EndsWith("x.npy:row 1"));
+  CHECK_THAT(error.what, Contains("not a finite number"));
+  plan->data.bad_records = BadRecords::kSkip;
+  CHECK(read_file(plan).value().totals.counts == ReadCounts{.read = 3, .skipped = 1});
+  auto wide =
+      array_plan(dir.write("d.npy", npy("'<f8'", "(2,)", bytes_of(std::vector<double>{1e300, 1}))),
+                 {{.name = "d"}});
+  CHECK_THAT(error_of(wide).what, Contains("1e+300"));
+  auto classes = array_plan(dir.write("y.npy", npy("'|u1'", "(2,)", "\x02\x09")), {{.name = "y"}});
+  classes->targets = {{"y", TargetKind::kClass, 3}};
+  CHECK_THAT(error_of(classes).where, EndsWith("row 1"));
+}
+
+TEST_CASE("npy: arrays that can't be read say why and what to do", "[data]") {
+  const ScratchDir dir;
+  const auto what = [&](const std::string& text) {
+    const Error error = listing_error(dir.write("x.npy", text), {{.name = "x"}});
+    CHECK_THAT(error.where, EndsWith("x.npy"));
+    return error.what + " / " + error.hint;
+  };
+  CHECK_THAT(what(npy("'<f4'", "(2, 2)", std::string(16, '\0'), 1, "True")),
+             Contains("Fortran order") && Contains("ascontiguousarray"));
+  CHECK_THAT(what(npy("'|O'", "(2,)", "xx")), Contains("\"|O\""));
+  CHECK_THAT(what(npy("'<U5'", "(2,)", "xx")), Contains("only numbers"));
+  CHECK_THAT(what(npy("'<c8'", "(1,)", "xxxxxxxx")), Contains("only numbers"));
+  CHECK_THAT(what(npy("[('a', '<f4')]", "(1,)", "xxxx")), Contains("records"));
+  CHECK_THAT(what(npy("'<f4'", "()", "xxxx")), Contains("single number"));
+  CHECK_THAT(what(npy("'<f4'", "(0,)", "")), Contains("no rows"));
+  CHECK_THAT(what(npy("'<f4'", "(3,)", "xxxx")), Contains("says 3 rows, it holds 1"));
+  CHECK_THAT(what(npy("'<f4'", "(4611686018427387904, 4)", "xxxx")), Contains("holds 0"));
+  CHECK_THAT(what(npy("'<f4'", "(1, 99999999999, 99999999999)", "xxxx")), Contains("256 MiB"));
+  CHECK_THAT(what(npy("'<f4'", "(99999999999999999999,)", "xxxx")), Contains("can't be read"));
+  CHECK_THAT(what("no array at all, but long enough"), Contains("no .npy file"));
+  std::string lying = npy("'<f4'", "(1,)", "xxxx", 2);
+  lying[11] = '\x7f';
+  CHECK_THAT(what(lying), Contains("header of"));
+  CHECK_THAT(what(npy("'<f4'", "(1,)", "xxxx").replace(6, 1, "\x09")), Contains("version 9"));
+}
+
+TEST_CASE("npy: rows that can't be paired name both files; fields that do not fit say how",
+          "[data]") {
+  const ScratchDir dir;
+  dir.write("a.npy", floats_npy({1, 2, 3}, "(3,)"));
+  dir.write("b.npy", floats_npy({1, 2}, "(2,)"));
+  const Error error = listing_error(dir.path(), {{.name = "a"}, {.name = "b"}});
+  CHECK_THAT(error.what, Contains("a.npy has 3") && Contains("b.npy has 2"));
+  CHECK_THAT(listing_error(dir.path(), {{.name = "z"}}).hint, Contains("a.npy, b.npy"));
+  const auto config_error = [&](FieldSpec field) {
+    const Error found = error_of(array_plan(dir.path(), {{.name = "a"}, std::move(field)}));
+    return found.what + " / " + found.hint;
+  };
+  CHECK_THAT(config_error({.name = "w", .path = "a.npy", .shape = {2}}),
+             Contains("another shape") && Contains("[]"));
+  CHECK_THAT(config_error({.name = "w", .path = "a.npy", .type = FieldType::kInt64}),
+             Contains("holds float32"));
+  CHECK_THAT(config_error({.name = "w", .column = "1", .path = "a.npy"}), Contains("beyond"));
+  CHECK_THAT(config_error({.name = "w", .path = "nix.npy"}), Contains("no array nix.npy"));
+}
+
+TEST_CASE("npy: an array that changes after it was listed is an error that names its source",
+          "[data]") {
+  const ScratchDir dir;
+  auto plan = array_plan(dir.write("x.npy", floats_npy({1, 2, 3}, "(3,)")), {{.name = "x"}});
+  dir.write("x.npy", floats_npy({1, 2, 4}, "(3,)"));
+  CHECK_THAT(error_of(plan).what, Contains("changed") && Contains("x.npy"));
+}
+
+TEST_CASE("npy: an array of a target may be absent where none is needed", "[data]") {
+  const ScratchDir dir;
+  dir.write("x.npy", floats_npy({1, 2}, "(2,)"));
+  auto plan = array_plan(dir.path(), {{.name = "x"}, {.name = "y"}});
+  plan->targets = {{"y", TargetKind::kAny}};
+  CHECK(error_of(plan).code == ErrorCode::kNoInput);
+  CHECK(read_file(for_prediction(*plan)).value().floats == Floats{{1, 0}, {2, 0}});
+}
+
+TEST_CASE("sniff: a matrix, a folder of arrays and an archive", "[data]") {
+  const ScratchDir dir;
+  std::string matrix;
+  for (int i = 0; i < 50; ++i)
+    matrix += bytes_of(std::vector<double>{i * 0.5, i * 0.1, double(i % 2)});
+  const FileFacts facts = sniff(dir.write("m.npy", npy("'<f8'", "(50, 3)", matrix))).value();
+  CHECK(facts.format == DataFormat::kNpy);
+  CHECK(facts.classes == 2);
+  CHECK(facts.target == "label");
+  CHECK(facts.records_estimated == 50);
+  auto plan = array_plan(dir.path() + "/m.npy", facts.fields);
+  CHECK(read_file(plan).value().floats[3] == std::vector<float>{1.5F, 0.3F, 1});
+  const std::string archive = npz({{"x", floats_npy(std::vector<float>(100, 2), "(50, 2)")},
+                                   {"y", npy("'<f8'", "(50,)", std::string(400, '\x11'))},
+                                   {"user", npy("'<i4'", "(50,)", std::string(200, '\1'))}});
+  const FileFacts found = sniff(dir.write("t.npz", archive)).value();
+  CHECK(found.format == DataFormat::kNpz);
+  CHECK(found.target == "y");
+  CHECK(found.fields.size() == 3);
+  CHECK_THAT(found.reason, Contains("50 rows of x, y, user"));
+  std::filesystem::create_directory(dir.path() + "/in");
+  dir.write("in/a.npy", floats_npy({1, 2, 3, 4}, "(2, 2)"));
+  dir.write("in/label.npy", floats_npy({0, 1}, "(2,)"));
+  const FileFacts folder = sniff(dir.path() + "/in").value();
+  CHECK(folder.target == "label");
+  CHECK(folder.fields.size() == 2);
+}
+
+}  // namespace
+}  // namespace downpour::data

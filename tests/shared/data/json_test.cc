@@ -1,0 +1,171 @@
+// JSON lines: values by their paths, and lines that are no JSON.
+#include <algorithm>
+
+#include "shared/base/hash.h"
+#include "shared/base/rng.h"
+#include "tests/shared/data/support.h"
+
+namespace downpour::data {
+namespace {
+
+using Catch::Contains;
+using Catch::EndsWith;
+
+std::shared_ptr<ReadPlan> json_plan(const std::string& path) {
+  auto plan = plan_of(path, DataFormat::kJsonl);
+  plan->data.fields = {
+      {.name = "y"},
+      {.name = "age", .path = "user.age"},
+      {.name = "x", .shape = {2}, .fallback = "7"},
+      {.name = "city", .path = "user.city", .type = FieldType::kString, .fallback = ""},
+      {.name = "tags", .type = FieldType::kString, .shape = {-1}},
+      {.name = "id",
+       .type = FieldType::kInt64,
+       .fallback = "0",
+       .transform = {{.op = TransformOp::kIdentity}}}};
+  plan->layout = {.floats = {{"y", 1}, {"age", 1}, {"x", 2}},
+                  .bags = {{"city", 0}, {"tags", 0}, {"id", 0}},
+                  .tables = {TableId(0)}};
+  return plan;
+}
+
+uint64_t key_of(const std::string& field, const std::string& text) {
+  return hash_combine(hash_string(field), hash_string(text));
+}
+
+TEST_CASE("JSON lines: members and members of members, in any order, whatever stands between",
+          "[data]") {
+  const ScratchDir dir;
+  const std::string path =
+      dir.write("f.jsonl",
+                "{\"y\": 1, \"user\": {\"age\": 40, \"city\": \"Z\\u00fcrich\"}, \"x\": [1.5, "
+                "-2e3], \"tags\": [\"a\", \"b\"], \"id\": 5}\r\n"
+                "\n"
+                "{\"other\": {\"age\": [1, {}]}, \"tags\": [], \"user\": {\"city\": null, \"age\": "
+                "0.25}, \"y\": false, \"id\": 3.0}\n"
+                "{\"y\": 0, \"y\": 2, \"user\": {\"age\": 1}}");
+  const ShardRead read = read_file(json_plan(path)).value();
+  CHECK(read.floats ==
+        std::vector<std::vector<float>>{{1, 40, 1.5F, -2000}, {0, 0.25F, 7, 7}, {2, 1, 7, 7}});
+  CHECK(read.keys[0] ==
+        std::vector<std::vector<uint64_t>>{
+            {key_of("city", "Z\xc3\xbcrich")}, {key_of("tags", "a"), key_of("tags", "b")}, {5}});
+  CHECK(read.keys[1] == std::vector<std::vector<uint64_t>>{{key_of("city", "")}, {}, {3}});
+  // Cut anywhere, each line is read once.
+  auto plan = json_plan(path);
+  for (uint64_t target = 1; target < 300; target += 7) {
+    size_t records = 0;
+    for (const plan::ShardRange& range : plan::cut_shards(plan->files, target))
+      records += read_shard(plan, range).value().floats.size();
+    CHECK(records == 3);
+  }
+}
+
+TEST_CASE("JSON lines: a name with a point, and one member for two fields", "[data]") {
+  const ScratchDir dir;
+  auto plan = plan_of(dir.write("f", "{\"a.b\": 3, \"c\": \"5\"}\n"), DataFormat::kJsonl);
+  plan->data.fields = {{.name = "a.b"},
+                       {.name = "key",
+                        .path = "a.b",
+                        .type = FieldType::kInt64,
+                        .transform = {{.op = TransformOp::kIdentity}}}};
+  plan->layout = {.floats = {{"a.b", 1}}, .bags = {{"key", 0}}, .tables = {TableId(0)}};
+  const ShardRead read = read_file(plan).value();
+  CHECK(read.floats == std::vector<std::vector<float>>{{3}});
+  CHECK(read.keys == std::vector<std::vector<std::vector<uint64_t>>>{{{3}}});
+}
+
+TEST_CASE("JSON lines: a filter sees texts and numbers, and what is missing", "[data]") {
+  const ScratchDir dir;
+  auto plan = json_plan(
+      dir.write("f",
+                "{\"y\": 1, \"user\": {\"age\": 40, \"city\": \"Oslo\"}}\n"
+                "{\"y\": \"bad, but dropped\", \"user\": {\"age\": 4, \"city\": \"Oslo\"}}\n"
+                "{\"y\": 1, \"user\": {\"age\": 30}}\n"));
+  plan->data.filter = "age > 18 && city == 'Oslo'";
+  const ShardRead read = read_file(plan).value();
+  CHECK(read.floats.size() == 1);
+  CHECK(read.totals.counts == ReadCounts{.read = 3, .filtered = 2});
+}
+
+TEST_CASE("JSON lines: each kind of bad line is named with file and line", "[data]") {
+  const ScratchDir dir;
+  const std::string good = "{\"y\": 1, \"user\": {\"age\": 1}}\n";
+  const auto what = [&](const std::string& line) {
+    auto plan = json_plan(dir.write("f", good + line + "\n" + good));
+    const Error error = error_of(plan);
+    CHECK(error.code == ErrorCode::kBadData);
+    CHECK_THAT(error.where, EndsWith("/f:2"));
+    plan->data.bad_records = BadRecords::kSkip;
+    CHECK(read_file(plan).value().totals.counts == ReadCounts{.read = 3, .skipped = 1});
+    return error.what;
+  };
+  CHECK_THAT(what("[1]"), Contains("no JSON object"));
+  CHECK_THAT(what("{\"y\": 1"), Contains("no JSON object"));
+  CHECK_THAT(what("{\"y\": 1, \"user\": {\"age\": 1}} {}"), Contains("behind"));
+  CHECK_THAT(what("{\"y\": 1, \"user\": {\"age\": 1}, \"tags\": [\"\xff\"]}"), Contains("UTF-8"));
+  CHECK_THAT(what("{\"y\": \"1\", \"user\": {\"age\": 1}}"),
+             Contains("field y") && Contains("strings for float32"));
+  CHECK_THAT(what("{\"y\": 1e999, \"user\": {\"age\": 1}}"), Contains("number"));
+  CHECK_THAT(what("{\"y\": 1e300, \"user\": {\"age\": 1}}"),
+             Contains("field y") && Contains("finite"));
+  CHECK_THAT(what("{\"y\": {}, \"user\": {\"age\": 1}}"), Contains("field y"));
+  CHECK_THAT(what("{\"y\": 1}"), Contains("field age is missing"));
+  CHECK_THAT(what("{\"y\": 1, \"user\": {\"age\": 1}, \"x\": [1]}"), Contains("fewer values"));
+  CHECK_THAT(what("{\"y\": 1, \"user\": {\"age\": 1}, \"id\": 3.5}"), Contains("floats for int64"));
+  CHECK_THAT(what("{\"y\": 1, \"user\": {\"age\": 1}, \"id\": -3}"), Contains("0 or more"));
+  CHECK_THAT(what("{\"y\": 1, \"user\": {\"age\": 1}, \"x\": " + std::string(5000, '[') + "}"),
+             Contains("JSON") || Contains("deep"));
+}
+
+TEST_CASE("JSON lines: whatever bytes a line holds, it is read or counted as bad", "[data]") {
+  const ScratchDir dir;
+  const std::string line =
+      "{\"y\": 1, \"user\": {\"age\": 40, \"city\": \"Oslo\"}, \"x\": [1.5, -2e3], \"tags\": "
+      "[\"a\", \"b\"], \"id\": 5}";
+  std::string text;
+  size_t lines = 0;
+  Rng rng(9);
+  for (size_t at = 0; at < line.size(); ++at) {
+    for (int turn = 0; turn < 6; ++turn) {
+      std::string bad = line;
+      bad[at] = char(rng.below(256));
+      if (turn == 0) bad.resize(at);
+      if (turn == 1) bad.insert(at, line.substr(rng.below(line.size())));
+      std::replace(bad.begin(), bad.end(), '\n', ' ');
+      if (bad.find_first_not_of(" \t\r") == std::string::npos) continue;
+      text += bad + "\n";
+      ++lines;
+    }
+  }
+  auto plan = json_plan(dir.write("f", text));
+  plan->data.bad_records = BadRecords::kSkip;
+  const ShardRead read = read_file(plan).value();
+  CHECK(read.totals.counts.read == lines);
+  CHECK(read.totals.counts.skipped + read.floats.size() == lines);
+}
+
+TEST_CASE("sniff: JSON lines by their braces, fields by their values", "[data]") {
+  const ScratchDir dir;
+  std::string text;
+  for (int i = 0; i < 100; ++i) {
+    text += str("{\"label\": ", i % 2, ", \"user\": {\"age\": ", 20 + i % 50, "}, \"country\": \"",
+                i % 3 == 0 ? "NO" : "CH", "\", \"v\": [1, 2], \"tags\": [\"t", i % 7,
+                "\"], \"odd\": [{}]}\n");
+  }
+  const std::string path = dir.write("f.jsonl.zst", zstd_compressed(text));
+  const FileFacts facts = sniff(path).value();
+  CHECK(facts.format == DataFormat::kJsonl);
+  CHECK(facts.target == "label");
+  CHECK(facts.classes == 2);
+  CHECK_THAT(facts.reason, Contains("left out odd"));
+  auto plan = plan_of(path, DataFormat::kJsonl);
+  plan->data.fields = facts.fields;
+  plan->layout = {.floats = {{"label", 1}, {"user.age", 1}, {"v", 2}},
+                  .bags = {{"country", 0}, {"tags", 0}},
+                  .tables = {TableId(0)}};
+  CHECK(read_file(plan).value().totals.counts == ReadCounts{.read = 100});
+}
+
+}  // namespace
+}  // namespace downpour::data
