@@ -15,15 +15,9 @@
 #include "shared/base/hash.h"
 #include "shared/base/rng.h"
 #include "tests/chief/core/chief_harness.h"
+#include "tests/chief/core/simulation_ps.h"
 
 namespace downpour::chief {
-
-inline constexpr uint32_t kPartitions = 4;
-inline constexpr uint32_t kEnd = UINT32_MAX;
-
-inline uint32_t batches_of(ShardId shard) {
-  return uint32_t(mix64(shard.epoch * 1000 + shard.shard) % 4);
-}
 
 enum class Faults : uint8_t { kNone, kWorkers, kAll, kMoves };  // kMoves: all, and ps come and go
 
@@ -91,7 +85,7 @@ class World {
       for (uint32_t shard = 0; shard < shards_; ++shard) {
         for (uint32_t b = 0; b < batches_of({epoch, shard}); ++b) {
           for (uint32_t p = 0; p < kPartitions; ++p) {
-            const Part& part = saved_.at(manifest_->folder).at(p);
+            const HeldPart& part = saved_.at(manifest_->folder).at(p);
             const auto it = part.applied.find({epoch, shard, b});
             REQUIRE(it != part.applied.end());
             REQUIRE(it->second == 1);
@@ -125,33 +119,6 @@ class World {
     uint64_t order;
     std::function<void()> act;
     bool operator<(const Event& o) const { return std::pair(at, order) > std::pair(o.at, o.order); }
-  };
-  struct ShardState {
-    uint32_t watermark = 0;
-    bool ended = false;
-  };
-  /// One partition as its ps holds it: all of it is saved, lost and restored together.
-  struct Part {
-    ViewId since;
-    ViewId frozen;  // stands still until a view of this number; {0, 0}: is served
-    uint32_t sealed = 0;
-    std::map<ShardId, ShardState> shards;
-    std::map<BatchId, uint32_t> applied;  // how often
-  };
-  struct Ps {
-    Incarnation incarnation{};
-    PeerKey peer{};
-    bool alive = false, welcomed = false, stopped = false, leaving = false;
-    int64_t paused_until = 0;
-    uint32_t term = 0;
-    wire::View view;
-    std::map<uint32_t, Part> parts;
-    std::map<ViewId, wire::Frozen> frozen;
-    bool owns(uint32_t p, ViewId worker_view) const {
-      const auto it = parts.find(p);
-      return alive && it != parts.end() && worker_view >= it->second.since &&
-             it->second.frozen == ViewId{};
-    }
   };
   struct Work {
     wire::Lease lease;
@@ -253,13 +220,13 @@ class World {
   // -------------------------------------------------------------------------------------------------------
 
   void start_ps(uint32_t i) {
-    ps_[i] = Ps{.incarnation = Incarnation(1000 + ++incarnations_),
-                .peer = PeerKey(100'000 + incarnations_),
-                .alive = true};
+    ps_[i] = FakePs{.incarnation = Incarnation(1000 + ++incarnations_),
+                    .peer = PeerKey(100'000 + incarnations_),
+                    .alive = true};
     beat_ps(i, ps_[i].incarnation);
   }
   void beat_ps(uint32_t i, Incarnation incarnation) {
-    Ps& ps = ps_[i];
+    FakePs& ps = ps_[i];
     if (!ps.alive || ps.incarnation != incarnation || ps.stopped) return;
     if (now_ >= ps.paused_until) {
       if (ps.welcomed) {
@@ -279,7 +246,7 @@ class World {
     to_chief(ps_[i].peer, hello, 0, ps_[i].view.id);
   }
   void ps_message(uint32_t i, const wire::Message& m) {
-    Ps& ps = ps_[i];
+    FakePs& ps = ps_[i];
     if (now_ < ps.paused_until) {  // it reads this when it wakes
       after(ps.paused_until - now_, [this, i, m, incarnation = ps.incarnation] {
         if (ps_[i].alive && ps_[i].incarnation == incarnation) ps_message(i, m);
@@ -295,14 +262,15 @@ class World {
     } else if (std::holds_alternative<wire::Refused>(m.body)) {
       kill_ps(i);
     } else if (const auto* adopt = std::get_if<wire::Adopt>(&m.body)) {
-      if (adopt->since > ps.view.id) take_in(ps, *adopt);
+      if (adopt->since > ps.view.id) ps.take_in(*adopt, saved_);
       to_chief(ps.peer, wire::Adopted{.since = adopt->since}, 0, ps.view.id);
     } else if (const auto* freeze = std::get_if<wire::Freeze>(&m.body)) {
-      to_chief(ps.peer, freeze_parts(ps, *freeze), 0, ps.view.id);
+      to_chief(ps.peer, ps.freeze(*freeze, saved_), 0, ps.view.id);
     } else if (const auto* view = std::get_if<wire::View>(&m.body)) {
-      take_view(ps, *view);
+      ps.take_view(*view);
     } else if (const auto* status = std::get_if<wire::StatusRequest>(&m.body)) {
-      to_chief(ps.peer, status_of(ps, *status), 0, ps.view.id);
+      to_chief(ps.peer, ps.status(*status, [this](ShardId shard) { return counts_of(shard); }), 0,
+               ps.view.id);
     } else if (const auto* save = std::get_if<wire::Save>(&m.body)) {
       wire::Saved saved{.checkpoint = save->checkpoint};
       for (const auto& [p, part] : ps.parts) {
@@ -318,54 +286,6 @@ class World {
       if (ps.leaving) ps.alive = false;
     }
   }
-  void take_in(Ps& ps, const wire::Adopt& adopt) {
-    for (const PartitionId p : adopt.partitions) {
-      const auto held = ps.parts.find(raw(p));
-      if (held != ps.parts.end() && held->second.since == adopt.since) continue;
-      Part part;
-      if (!adopt.images.empty()) part = saved_.at(adopt.folder).at(raw(p));
-      part.since = adopt.since;
-      part.sealed = std::max(part.sealed, adopt.sealed_epochs);
-      ps.parts[raw(p)] = std::move(part);
-    }
-  }
-  wire::Frozen freeze_parts(Ps& ps, const wire::Freeze& freeze) {
-    if (const auto known = ps.frozen.find(freeze.since); known != ps.frozen.end())
-      return known->second;
-    wire::Frozen frozen{.since = freeze.since};
-    const auto served = [&](PartitionId p) {
-      const auto it = ps.parts.find(raw(p));
-      return it != ps.parts.end() && it->second.frozen == ViewId{};
-    };
-    frozen.ok = freeze.since > ps.view.id &&
-                std::all_of(freeze.partitions.begin(), freeze.partitions.end(), served);
-    if (!frozen.ok) {
-      frozen.error = "not now";
-      return frozen;
-    }
-    for (const PartitionId p : freeze.partitions) {
-      saved_[freeze.folder].insert_or_assign(raw(p), ps.parts.at(raw(p)));
-      ps.parts.at(raw(p)).frozen = freeze.since;
-      frozen.images.push_back({p, "f", 0, 1, 1});
-    }
-    return ps.frozen[freeze.since] = frozen;
-  }
-  static void take_view(Ps& ps, const wire::View& view) {
-    if (view.id <= ps.view.id) return;
-    ps.view = view;
-    for (auto it = ps.parts.begin(); it != ps.parts.end();) {
-      Part& part = it->second;
-      const wire::Placement& placement = view.partitions[it->first];
-      const bool mine = view.owners[placement.owner].incarnation == ps.incarnation;
-      if (part.frozen != ViewId{} && view.id >= part.frozen) {
-        part.frozen = {};
-        if (mine) part.since = placement.since;
-      }
-      const bool lost = view.id >= part.since && (!mine || placement.since != part.since);
-      it = lost ? ps.parts.erase(it) : std::next(it);
-    }
-    std::erase_if(ps.frozen, [&](const auto& entry) { return entry.first <= view.id; });
-  }
   /// Another ps comes, and is asked to leave after a while.
   void visit(uint32_t i) {
     if (finish_ || ps_[i].alive) return;
@@ -374,30 +294,6 @@ class World {
           [this, i, incarnation = ps_[i].incarnation] {
             if (ps_[i].incarnation == incarnation) ps_[i].leaving = true;
           });
-  }
-  wire::StatusReply status_of(Ps& ps, const wire::StatusRequest& request) {
-    wire::StatusReply reply{.round = request.round, .epoch = request.epoch, .view = ps.view.id};
-    for (uint32_t shard = 0; shard < request.shards && !ps.parts.empty(); ++shard) {
-      uint32_t watermark = kEnd;
-      for (auto& [p, part] : ps.parts) {
-        const ShardState state = part.shards[{request.epoch, shard}];
-        if (!state.ended) watermark = std::min(watermark, state.watermark);
-      }
-      if (watermark == kEnd)
-        reply.ended.push_back({shard, shard + 1});
-      else if (watermark > 0)
-        reply.open.push_back({shard, watermark});
-    }
-    for (auto& [p, part] : ps.parts) {
-      wire::PartitionStatus status{.partition = PartitionId(p), .since = part.since};
-      for (uint32_t shard = 0; shard < request.shards; ++shard) {
-        if (!part.shards[{request.epoch, shard}].ended) continue;
-        ++status.shards_ended;
-        status.counts += counts_of({request.epoch, shard});
-      }
-      reply.partitions.push_back(status);
-    }
-    return reply;
   }
   void kill_ps(uint32_t i) {
     if (!ps_[i].alive || ps_[i].stopped) return;
@@ -522,14 +418,14 @@ class World {
   void push(uint32_t i, Incarnation incarnation, uint32_t p, Incarnation to, ViewId view,
             ShardId id, uint32_t batch, bool end) {
     const auto ps =
-        std::find_if(ps_.begin(), ps_.end(), [&](const Ps& x) { return x.incarnation == to; });
+        std::find_if(ps_.begin(), ps_.end(), [&](const FakePs& x) { return x.incarnation == to; });
     if (ps == ps_.end() || ps->stopped || !ps->owns(p, view))
       return;  // sent again by the next view
     if (now_ < ps->paused_until) return;
-    Part& part = ps->parts.at(p);
+    HeldPart& part = ps->parts.at(p);
     uint32_t watermark = kEnd;
     if (id.epoch >= part.sealed) {
-      ShardState& state = part.shards[id];
+      HeldShard& state = part.shards[id];
       if (!state.ended && state.watermark == batch) {
         if (!end) ++part.applied[{id.epoch, id.shard, batch}];
         state.ended = end;
@@ -616,14 +512,14 @@ class World {
   uint32_t shards_, epochs_ = 1, ps_count_ = 1, worker_count_ = 1;
   uint64_t seed_ = 1;
   ChiefConfig config_;
-  std::optional<ChiefCore> core_;                          // none while it is dead
-  std::optional<PublishManifest> manifest_;                // the newest
-  std::map<std::string, std::map<uint32_t, Part>> saved_;  // by folder and partition
+  std::optional<ChiefCore> core_;            // none while it is dead
+  std::optional<PublishManifest> manifest_;  // the newest
+  SavedParts saved_;                         // by folder and partition
   std::priority_queue<Event> queue_;
   int64_t now_ = 0;
   uint64_t order_ = 0, incarnations_ = 0, hash_ = 0;
   std::optional<Finish> finish_;
-  std::vector<Ps> ps_;
+  std::vector<FakePs> ps_;
   std::vector<Worker> workers_;
   uint32_t publications_ = 0;
   uint64_t expiries_ = 0, lacking_ = 0, had_it_ = 0, revoked_ = 0;
