@@ -193,8 +193,11 @@ void ChiefCore::lose(Member& member, const std::string& why) {
     interrupt(str(member.name(), " was lost"));
   }
   if (ends_move) return cancel_move(str(member.name(), " was lost"));
-  // It may have been the only one that others waited for.
-  if (partitions > 0 && ownership_.ready()) publish_view();
+  if (partitions == 0) return;
+  // It may have been the only one that others waited for. Or what it was given is its owner's still,
+  // who was not gone after all: then no view need say so.
+  if (ownership_.ready()) return publish_view();
+  if (ownership_.whole()) go_on();
 }
 
 /// A ps core that was silent speaks again, and nobody has its partitions yet.
