@@ -53,14 +53,16 @@ data.fields."C1..C26" = { type = "string", default = "", transform = [{ op = "ha
 )";
 
 constexpr const char* kExample = R"(
-data = { source = "data", format = "tfrecord" }
+data.source = "data"
+data.format = "tfrecord"
 data.fields.label = {}
 data.fields."I1..I13" = {}
 data.fields."C1..C26" = { type = "int64", transform = ["identity"] }
 )";
 
 constexpr const char* kNpy = R"(
-data = { source = ".", format = "npy" }
+data.source = "."
+data.format = "npy"
 data.fields = { x = { shape = [128] }, label = {} }
 model.layers  = [{ name = "logit", type = "dense", inputs = ["x"], units = [1] }]
 model.outputs = [{ name = "click", input = "logit", loss = "logistic", target = "label" }]
@@ -68,7 +70,8 @@ train.batch_size = 512
 )";
 
 constexpr const char* kJson = R"(
-data = { source = "data", format = "jsonl" }
+data.source = "data"
+data.format = "jsonl"
 data.fields.label = {}
 data.fields."I1..I13" = {}
 data.fields."C1..C26" = { type = "int64", transform = ["identity"] }
