@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
+
+#include "shared/optim/optimizer.h"
 
 namespace downpour::ps {
 
@@ -10,12 +13,15 @@ namespace downpour::ps {
 /// false.
 class RowMarks {
  public:
-  /// Room for rows [0, rows); prefetch() and mark() take those only.
+  /// Room for rows [0, rows); mark() takes those only.
   void ensure(uint64_t rows) {
     if (rows > words_.size() * 64) words_.resize((rows + rows / 2) / 64 + 1);
   }
-  void prefetch(uint32_t row) const { __builtin_prefetch(&words_[row / 64], 1); }
   void mark(uint32_t row) { words_[row / 64] |= bit(row); }
+  void mark(std::span<const optim::RowUpdate> updates) {
+    uint64_t* const words = words_.data();  // a loop over words_ would fetch this each time
+    for (const optim::RowUpdate& update : updates) words[update.row / 64] |= bit(update.row);
+  }
   /// Whether the row was marked; it is not any more.
   bool take(uint32_t row) {
     if (row / 64 >= words_.size()) return false;

@@ -256,9 +256,8 @@ void Table::apply_rows(const void* keys, size_t n, const uint32_t* rows, const v
         prefetch_lines(member.arena.row(row), member.apply_lines);
       chunk[count++] = {.row = row, .gradient = uint32_t(i), .partition = partition};
     }
-    if (touched_ != nullptr) {
-      for (size_t i = 0; i < count; ++i) touched_->since_snapshot.prefetch(chunk[i].row);
-    }
+    // Nothing waits for these stores: fetching their lines ahead costs more than it saves.
+    if (touched_ != nullptr) touched_->since_snapshot.mark({chunk, count});
     return count;
   };
   for (size_t begin = 0, chunk = 0; begin < n + kChunk; begin += kChunk, ++chunk) {
@@ -272,9 +271,6 @@ void Table::apply_rows(const void* keys, size_t n, const uint32_t* rows, const v
 
 void Table::update_members(std::span<const optim::RowUpdate> updates, size_t n,
                            const void* gradients, const ApplyOptions& options) {
-  if (touched_ != nullptr) {
-    for (const optim::RowUpdate& update : updates) touched_->since_snapshot.mark(update.row);
-  }
   const auto* gradient = static_cast<const uint8_t*>(gradients);
   for (Member& member : members_) {
     float rates[kChunk];

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <memory>
 #include <string>
+#include <time.h>
 #include <unistd.h>
 #include <vector>
 
@@ -25,10 +26,16 @@ constexpr uint64_t kRowBytes = 8 + 2 * 4 * kDim;  // key, weights, one slot
 constexpr uint32_t kKeysPerPush = 2000;
 constexpr uint32_t kPushesPerTurn = 4;  // between two copies
 
+double thread_seconds() {
+  timespec time{};
+  DP_CHECK(::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) == 0);
+  return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
+}
+
 /// One ps core with its storage thread, as the shell runs them, and a worker that only pushes.
 class Serving {
  public:
-  Serving(uint64_t rows, uint64_t seed, const std::string& folder)
+  Serving(uint64_t rows, uint64_t seed, const std::string& folder, bool incremental = false)
       : rows_(rows),
         rng_(seed),
         folder_(folder),
@@ -36,7 +43,10 @@ class Serving {
                   .members = {{.name = "w",
                                .dim = kDim,
                                .optimizer = {.type = OptimizerType::kAdagrad}}}}}),
-        core_({.incarnation = Incarnation{1}, .run = kRun, .tables = tables_}),
+        core_({.incarnation = Incarnation{1},
+               .run = kRun,
+               .tables = tables_,
+               .incremental_saves = incremental}),
         store_(storage_, tables_, "ps.ckpt") {
     wire::Adopt adopt{.since = {1, 1}};
     wire::View view{.id = {1, 1}, .owners = {{.incarnation = Incarnation{1}}}};
@@ -60,6 +70,13 @@ class Serving {
       turn();
     } while (!until());
     return double(pushed) / (wall_seconds() - begin_s);
+  }
+  /// The same by the time of this thread alone, for comparing where others want the processor, too.
+  double serve_cpu(double seconds) {
+    const double begin_s = wall_seconds(), begin_cpu_s = thread_seconds();
+    uint64_t pushed = 0;
+    for (; wall_seconds() - begin_s < seconds; pushed += kKeysPerPush) push(UINT64_MAX);
+    return double(pushed) / (thread_seconds() - begin_cpu_s);
   }
   void begin_save() {
     from_chief(wire::Save{.checkpoint = {1, ++saves_}, .folder = folder_});
@@ -143,6 +160,19 @@ class Serving {
   BackgroundThread background_{[] {}};  // last: its tasks use what stands above
 };
 
+/// Pushes where the rows touched are marked, for incremental checkpoints, and where they are not.
+BenchResult marking(const BenchOptions& options, const ScratchDir& scratch) {
+  const uint64_t rows = (options.quick ? 32'000'000 : 300'000'000) / kRowBytes;
+  Serving plain(rows, options.seed, scratch.path() + "/plain-rows");
+  Serving marked(rows, options.seed, scratch.path() + "/marked-rows", /*incremental=*/true);
+  Repeated rate;
+  for (int i = 0; i < (options.quick ? 3 : 9); ++i) {
+    const double with = marked.serve_cpu(0.2);
+    rate.add(with / 1e6, plain.serve_cpu(0.2) / 1e6);
+  }
+  return rate.result("pushes with touched rows marked", "M rows/s of CPU", "not marked");
+}
+
 /// What `dd bs=1M conv=fsync` does.
 double plain_write_s(const std::string& path, uint64_t bytes) {
   const std::vector<char> block(1 << 20, 'x');
@@ -185,7 +215,8 @@ std::vector<BenchResult> bench_checkpoint(const BenchOptions& options) {
           rate.result("pushes while a checkpoint is written", "M rows/s", "the same without"),
           copying.result("time of the core that copies", "of 1", "all of it"),
           {"longest copy of a turn", serving.longest_copy_s() * 1e3, "ms", "a pause per partition",
-           50, true}};
+           50, true},
+          marking(options, scratch)};
 }
 
 }  // namespace downpour::tools
