@@ -1,6 +1,7 @@
 #include "ps/core/arena.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -20,17 +21,24 @@ constexpr size_t kMapFromBytes = 64 * kKiB;
 // Huge pages from here on: below, the last one's untouched part would be a large share of the
 // whole.
 constexpr size_t kHugeFromBytes = 16 * kMiB;
+// Address space is taken for a table at once from here on, so that its rows do not move while they
+// double: address space costs nothing.
+constexpr size_t kReserveFromBytes = kMiB;
+constexpr size_t kReserveBytes = 16 * kGiB;
+// Of all arenas of the process, out of 128 TiB. Beyond, mappings double, and rows move.
+constexpr size_t kReservedBytesMax = 32 * 1024 * kGiB;
+std::atomic<size_t> reserved_bytes{0};
 // How far ahead of the rows in use pages are asked for: what several full pushes can fill, and a
 // share of what is there, since a table that has grown fast is likely to go on. A machine that
 // finds fresh memory slowly needs all of it: 16 MiB may take it 40 ms.
 constexpr size_t kAheadBytesMin = 16 * kMiB;
 constexpr size_t kAheadBytesMax = 256 * kMiB;
 constexpr size_t kAheadShare = 5;
-// Address space taken for a large table at once, so that its rows never move again. A move waits
-// for whoever is making pages present, and they for it.
-constexpr size_t kReserveBytes = 64 * kGiB;
+// In these steps while pages are small.
+constexpr size_t kSmallStepBytes = 64 * kKiB;
 
 size_t ahead_bytes(size_t used_bytes) {
+  if (used_bytes < kHugeFromBytes) return used_bytes / 2;
   return std::clamp(used_bytes / kAheadShare, kAheadBytesMin, kAheadBytesMax);
 }
 
@@ -43,7 +51,7 @@ size_t padded_floats(uint32_t row_floats) {
 
 /// Address space of `bytes` that begins at a multiple of a huge page, or null. Not accounted:
 /// nothing is touched yet.
-void* reserve(size_t bytes) {
+void* map(size_t bytes) {
   const size_t with_slack = bytes + kHugePageBytes;
   void* const raw = ::mmap(nullptr, with_slack, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -54,6 +62,16 @@ void* reserve(size_t bytes) {
   if (aligned > begin) ::munmap(begin, size_t(aligned - begin));
   ::munmap(aligned + bytes, size_t(begin + with_slack - (aligned + bytes)));
   return aligned;
+}
+
+/// A share of the address space that tables may take ahead of their rows, or null: that is used up,
+/// or the process may not (ulimit -v, strict overcommit).
+void* reserve() {
+  if (reserved_bytes.fetch_add(kReserveBytes) + kReserveBytes <= kReservedBytesMax) {
+    if (void* const place = map(kReserveBytes); place != nullptr) return place;
+  }
+  reserved_bytes.fetch_sub(kReserveBytes);
+  return nullptr;
 }
 
 }  // namespace
@@ -67,11 +85,14 @@ Arena::Arena(Arena&& other) noexcept
       limit_rows_(std::exchange(other.limit_rows_, 0)),
       mapped_bytes_(std::exchange(other.mapped_bytes_, 0)),
       asked_bytes_(std::exchange(other.asked_bytes_, 0)),
+      reserved_(std::exchange(other.reserved_, false)),
       prefault_(other.prefault_) {}
 
 Arena::~Arena() {
   if (mapped_bytes_ > 0) {
+    if (asked_bytes_ > 0) prefault_->forget(base_, asked_bytes_);
     ::munmap(base_, mapped_bytes_);
+    if (reserved_) reserved_bytes.fetch_sub(kReserveBytes);
   } else {
     std::free(base_);
   }
@@ -80,7 +101,7 @@ Arena::~Arena() {
 void Arena::ensure_slowly(uint64_t rows) {
   if (rows > capacity_rows_) grow(rows);
   limit_rows_ = capacity_rows_;
-  if (prefault_ != nullptr && *prefault_ && mapped_bytes_ >= kHugeFromBytes) look_ahead(rows);
+  if (prefault_ != nullptr && mapped_bytes_ >= kReserveFromBytes) look_ahead(rows);
 }
 
 // Asks for the next stretch when a quarter of the last one is used up: the rest is time to make it
@@ -89,14 +110,15 @@ void Arena::look_ahead(uint64_t rows) {
   const size_t row_bytes = stride_ * sizeof(float);
   const size_t used_bytes = rows * row_bytes;
   const size_t ahead = ahead_bytes(used_bytes);
-  const size_t wanted_bytes =
-      std::min(mapped_bytes_, (used_bytes + ahead) / kHugePageBytes * kHugePageBytes);
+  const bool huge = used_bytes >= kHugeFromBytes;
+  const size_t step = huge ? kHugePageBytes : kSmallStepBytes;
+  const size_t wanted_bytes = std::min(mapped_bytes_, (used_bytes + ahead) / step * step);
   // Not the page that is being filled nor the next: whoever comes to a page while it is made
   // present waits for all of it.
-  const size_t begin_bytes =
-      std::max(asked_bytes_, (used_bytes / kHugePageBytes + 2) * kHugePageBytes);
+  const size_t begin_bytes = std::max(asked_bytes_, (used_bytes / step + 2) * step);
   if (wanted_bytes > begin_bytes) {
-    (*prefault_)(reinterpret_cast<uint8_t*>(base_) + begin_bytes, wanted_bytes - begin_bytes);
+    prefault_->ask(reinterpret_cast<uint8_t*>(base_) + begin_bytes, wanted_bytes - begin_bytes,
+                   huge);
     asked_bytes_ = wanted_bytes;
   }
   limit_rows_ = std::min(capacity_rows_, (used_bytes + ahead / 4) / row_bytes + 1);
@@ -116,27 +138,32 @@ void Arena::grow(uint64_t rows) {
     capacity_rows_ = bytes / row_bytes;
     return;
   }
-  // Doubling costs address space, not memory, and keeps moves rare.
   size_t bytes = std::bit_ceil(std::max(wanted_bytes, kMapFromBytes));
   void* place = nullptr;
-  if (bytes >= kHugeFromBytes && bytes < kReserveBytes) {
-    place = reserve(kReserveBytes);  // null where the process may not: ulimit -v, strict overcommit
-    if (place != nullptr) bytes = kReserveBytes;
+  const bool was_reserved = std::exchange(reserved_, false);
+  if (bytes >= kReserveFromBytes && bytes <= kReserveBytes) {
+    place = reserve();
+    reserved_ = place != nullptr;
+    if (reserved_) bytes = kReserveBytes;
   }
-  if (place == nullptr) place = reserve(bytes);
+  if (place == nullptr) place = map(bytes);
   DP_CHECK(place != nullptr, "out of memory for table rows: bytes", bytes);
   if (mapped_bytes_ > 0) {
+    if (asked_bytes_ > 0) prefault_->forget(base_, asked_bytes_);
     void* const moved = ::mremap(base_, mapped_bytes_, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place);
     DP_CHECK(moved == place, "the kernel would not move a table's rows: bytes", bytes);
+    if (was_reserved) reserved_bytes.fetch_sub(kReserveBytes);
   } else if (used_bytes > 0) {
     std::memcpy(place, base_, used_bytes);
     std::free(base_);
   }
   // Advice: may be refused. With somebody to make pages present it is his to ask for huge ones: a
   // row that is there before him then waits for a small page.
-  const bool looks_ahead = prefault_ != nullptr && *prefault_;
-  if (bytes >= kHugeFromBytes && !looks_ahead) ::madvise(place, bytes, MADV_HUGEPAGE);
   base_ = static_cast<float*>(place);
+  if (bytes > kHugeFromBytes && prefault_ == nullptr) {
+    ::madvise(reinterpret_cast<uint8_t*>(base_) + kHugeFromBytes, bytes - kHugeFromBytes,
+              MADV_HUGEPAGE);
+  }
   capacity_rows_ = bytes / row_bytes;
   mapped_bytes_ = bytes;
 }

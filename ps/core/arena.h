@@ -4,14 +4,19 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 
 namespace downpour::ps {
 
-/// Asked to make memory present that will be written soon. The first touch of a page may cost
-/// thousands of times a later one; whoever has a thread to spare takes it off the path of a push.
-/// The range may be gone by the time it is looked at.
-using Prefault = std::function<void(void* begin, size_t bytes)>;
+/// Makes memory present that will be written soon. The first touch of a page may cost thousands of
+/// times a later one; whoever has a thread to spare takes it off the path of a push.
+class Prefault {
+ public:
+  virtual ~Prefault() = default;
+  /// Of whole pages; what they hold stays as it is. Huge pages are wished for, not needed.
+  virtual void ask(void* begin, size_t bytes, bool huge_pages) = 0;
+  /// The range is about to be unmapped or moved: returns when nobody touches it any more.
+  virtual void forget(void* begin, size_t bytes) = 0;
+};
 
 /// Rows of a fixed stride. Memory is touched only as rows are written; a row's address changes when
 /// the arena grows, its number never does.
@@ -37,7 +42,7 @@ class Arena final {
       ensure_slowly(rows);
   }
   /// `prefault` is borrowed and may be null.
-  void prefault_with(const Prefault* prefault) { prefault_ = prefault; }
+  void prefault_with(Prefault* prefault) { prefault_ = prefault; }
   /// Memory in use once rows [0, rows) were written.
   uint64_t touched_bytes(uint64_t rows) const {
     return (mapped_bytes_ > 0 ? rows : capacity_rows_) * stride_ * sizeof(float);
@@ -54,7 +59,8 @@ class Arena final {
   uint64_t limit_rows_ = 0;  // from here on ensure() has something to do
   size_t mapped_bytes_ = 0;  // 0: base_ is from the heap
   size_t asked_bytes_ = 0;   // of mapped_bytes_: asked to be made present
-  const Prefault* prefault_ = nullptr;
+  bool reserved_ = false;    // mapped_bytes_ are address space taken ahead
+  Prefault* prefault_ = nullptr;
 };
 
 }  // namespace downpour::ps

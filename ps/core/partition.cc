@@ -11,7 +11,6 @@ namespace downpour::ps {
 Partitions::Partitions(const PsConfig& config)
     : count_(uint32_t{1} << config.partition_bits),
       specs_(config.tables),
-      prefault_(config.prefault),
       owned_(bits_for(count_)),
       frozen_(bits_for(count_)),
       serving_(bits_for(count_)),
@@ -23,7 +22,7 @@ Partitions::Partitions(const PsConfig& config)
   for (size_t i = 0; i < specs_.size(); ++i) {
     // The incarnation is drawn anew by each process, and no data file can know it.
     tables_.push_back(std::make_unique<Table>(TableId(uint32_t(i)), specs_[i], config.seed,
-                                              config.partition_bits, &prefault_,
+                                              config.partition_bits, config.prefault,
                                               raw(config.incarnation)));
     if (config.incremental_saves) tables_.back()->track_touched();
   }

@@ -83,7 +83,6 @@ class Partitions {
 
   uint32_t count_;
   std::vector<TableSpec> specs_;
-  Prefault prefault_;  // before the tables, which borrow it
   std::vector<std::unique_ptr<Table>> tables_;
   Bits owned_;
   Bits frozen_;   // of those

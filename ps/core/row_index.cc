@@ -1,6 +1,7 @@
 #include "ps/core/row_index.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <iterator>
 
@@ -160,11 +161,14 @@ void RowIndex::make_room(uint64_t hash) {
   split(run);
 }
 
-/// Empties the segment and gives its buckets back.
-std::vector<RowIndex::Entry> RowIndex::take_out(Run run) {
+/// Empties the segment and gives its buckets back. The entries are good until the next call.
+std::span<RowIndex::Entry> RowIndex::take_out(Run run) {
+  // One a thread, which holds as much as its fullest segment did: fresh memory at every growth
+  // would be asked of the kernel and met for the first time again and again.
+  static thread_local std::vector<Entry> entries;
   const Segment& segment = directory_[run.begin];
-  std::vector<Entry> entries;
-  entries.reserve(used_[run.begin]);
+  entries.clear();
+  entries.reserve(std::bit_ceil(used_[run.begin]));
   for (uint32_t b = 0; b < segment.bucket_count; ++b) {
     visit_bucket(buckets(segment)[b], [&](uint64_t key, uint32_t row) {
       entries.push_back({key, row});
@@ -189,14 +193,13 @@ void RowIndex::put_back(Run run, uint32_t depth, uint32_t bucket_count,
 
 void RowIndex::resize(Run run, uint32_t bucket_count) {
   const uint32_t depth = directory_[run.begin].depth;
-  const std::vector<Entry> entries = take_out(run);
-  put_back(run, depth, bucket_count, entries);
+  put_back(run, depth, bucket_count, take_out(run));
 }
 
 void RowIndex::split(Run run) {
   const uint32_t depth = directory_[run.begin].depth;
   const uint32_t bucket_count = directory_[run.begin].bucket_count;
-  std::vector<Entry> entries = take_out(run);
+  const std::span<Entry> entries = take_out(run);
   const auto lower = [&](const Entry& entry) { return (hash(entry.key) << depth) >> 63 == 0; };
   const auto middle = std::partition(entries.begin(), entries.end(), lower);
   const size_t middle_entry = (run.begin + run.end) / 2;
@@ -266,11 +269,14 @@ void RowIndex::erase_partition(PartitionId partition, uint32_t partition_bits) {
   });
   for (const Run run : runs) {
     const uint32_t depth = directory_[run.begin].depth;
-    std::vector<Entry> entries = take_out(run);
-    size_ -= std::erase_if(entries, [&](const Entry& entry) {
-      return partition_of(hash(entry.key), partition_bits) == partition;
-    });
-    put_back(run, depth, buckets_for(uint32_t(entries.size())), entries);
+    const std::span<Entry> entries = take_out(run);
+    const auto stays = [&](const Entry& entry) {
+      return partition_of(hash(entry.key), partition_bits) != partition;
+    };
+    const auto kept = entries.first(
+        size_t(std::partition(entries.begin(), entries.end(), stays) - entries.begin()));
+    size_ -= entries.size() - kept.size();
+    put_back(run, depth, buckets_for(uint32_t(kept.size())), kept);
   }
 }
 

@@ -63,7 +63,7 @@ class RowIndex final {
   /// `salt` makes the secret; the same one gives the same index, bit for bit.
   RowIndex(TableId table, uint64_t salt);
   /// `prefault` is borrowed and may be null.
-  void prefault_with(const Prefault* prefault) { arena_.prefault_with(prefault); }
+  void prefault_with(Prefault* prefault) { arena_.prefault_with(prefault); }
 
   uint64_t hash(uint64_t key) const { return row_hash(table_, key); }
   /// The three steps of a look-up in a batch, some keys apart: fetch the home bucket, fetch the one
@@ -147,7 +147,7 @@ class RowIndex final {
   void split(Run run);
   bool may_double_directory() const;
   void double_directory();
-  std::vector<Entry> take_out(Run run);
+  std::span<Entry> take_out(Run run);
   void put_back(Run run, uint32_t depth, uint32_t bucket_count, std::span<const Entry> entries);
   uint32_t take_buckets(uint32_t count);
   void free_buckets(uint32_t first, uint32_t count);

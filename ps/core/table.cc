@@ -112,7 +112,7 @@ void copy_rows(const Arena& arena, const VariableSpec& variable, uint64_t seed, 
 }  // namespace
 
 Table::Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partition_bits,
-             const Prefault* prefault, uint64_t index_salt)
+             Prefault* prefault, uint64_t index_salt)
     : id_(id), spec_(spec), partition_bits_(partition_bits), index_(id, index_salt) {
   DP_CHECK(!spec.members.empty(), spec.name);
   DP_CHECK(partition_bits >= 1 && partition_bits <= 16, partition_bits);

@@ -1,23 +1,32 @@
 #include "ps/runtime/page_toucher.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "shared/base/units.h"
 
 namespace downpour::ps {
 namespace {
 
-constexpr size_t kStepBytes =
-    size_t{2} << 20;  // a huge page at a time: the core's own faults are let in between
+// A huge page: as much is touched between two looks at what else is asked or to be forgotten.
+constexpr size_t kStepBytes = 2 * kMiB;
+constexpr size_t kPageBytes = 4 * kKiB;
+constexpr int kNice = 19;
 
-#ifdef MADV_POPULATE_WRITE
-constexpr int kPopulateWrite = MADV_POPULATE_WRITE;
-#else
-constexpr int kPopulateWrite =
-    23;  // Linux 5.14; older kernels refuse it, and pages come when they are written
-#endif
+/// Writes what is there. MADV_POPULATE_WRITE would do the same, but holds the lock of the whole
+/// address space meanwhile: whoever allocates or frees then waits for as long as the machine takes
+/// to find memory. A write holds up none but those who come to the same page.
+///
+/// A core may write the same byte at the same time. That is no harm in one indivisible instruction,
+/// but not for the eyes of a checker of data races.
+[[gnu::no_sanitize("thread")]] void touch(uint8_t* begin, const uint8_t* end) {
+  for (volatile uint8_t* at = begin; at < end; at += kPageBytes) {
+    __atomic_fetch_or(at, uint8_t{0}, __ATOMIC_RELAXED);
+  }
+}
 
 }  // namespace
 
@@ -30,37 +39,50 @@ PageToucher::~PageToucher() {
   if (thread_.joinable()) thread_.join();
 }
 
-void PageToucher::touch(void* begin, size_t bytes) {
+void PageToucher::ask(void* begin, size_t bytes, bool huge_pages) {
+  auto* const first = static_cast<uint8_t*>(begin);
   {
     const std::lock_guard lock(mutex_);
-    ranges_.push_back({begin, bytes});
+    ranges_.push_back({first, first + bytes, huge_pages});
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   }
-  changed_.notify_one();
+  changed_.notify_all();
+}
+
+void PageToucher::forget(void* begin, size_t bytes) {
+  auto* const first = static_cast<uint8_t*>(begin);
+  const auto meets = [&](const Range& range) {
+    return range.begin < first + bytes && first < range.end;
+  };
+  std::unique_lock lock(mutex_);
+  std::erase_if(ranges_, meets);
+  changed_.wait(lock, [&] { return !meets(touching_); });
 }
 
 void PageToucher::run() {
-  // Whoever serves goes first: this thread takes a free core, or its share, but interrupts nobody
-  // by waking up. Refused: then it does.
+  // Whoever serves goes first: this thread takes a free processor, or a small share, and interrupts
+  // nobody by waking up. Refused: then it does.
   const sched_param no_priority{};
   (void)::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &no_priority);
+  (void)::setpriority(PRIO_PROCESS, 0, kNice);  // on Linux: of this thread
+  std::unique_lock lock(mutex_);
   for (;;) {
-    Range range;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return closing_ || !ranges_.empty(); });
-      if (closing_) return;
-      range = ranges_.front();
-      ranges_.pop_front();
+    changed_.wait(lock, [&] { return closing_ || !ranges_.empty(); });
+    if (closing_) return;
+    Range& range = ranges_.front();
+    uint8_t* const next_step = range.begin + kStepBytes - uintptr_t(range.begin) % kStepBytes;
+    touching_ = {range.begin, std::min(next_step, range.end), range.huge_pages};
+    range.begin = touching_.end;
+    if (range.begin == range.end) ranges_.pop_front();
+    lock.unlock();
+    if (touching_.huge_pages) {
+      (void)::madvise(touching_.begin, size_t(touching_.end - touching_.begin),
+                      MADV_HUGEPAGE);  // advice: may be refused
     }
-    for (size_t at = 0; at < range.bytes; at += kStepBytes) {
-      // The kernel checks the range: one that was moved or unmapped meanwhile is an error and
-      // nothing else.
-      void* const begin = static_cast<uint8_t*>(range.begin) + at;
-      const size_t bytes = std::min(kStepBytes, range.bytes - at);
-      (void)::madvise(begin, bytes, MADV_HUGEPAGE);  // advice: may be refused
-      if (::madvise(begin, bytes, kPopulateWrite) != 0) break;
-    }
+    touch(touching_.begin, touching_.end);
+    lock.lock();
+    touching_ = {};
+    changed_.notify_all();
   }
 }
 

@@ -1,36 +1,41 @@
-// Page toucher: a thread that makes memory present before a core writes it. On a fresh machine the first touch of a
-// page costs thousands of times a later one.
+// Page toucher: a thread that makes memory present before a core writes it. On a fresh machine the
+// first touch of a page costs thousands of times a later one.
 #pragma once
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <mutex>
 #include <thread>
 
+#include "ps/core/arena.h"
+
 namespace downpour::ps {
 
-class PageToucher {
+/// Any thread may call. The toucher's own begins with the first call.
+class PageToucher final : public Prefault {
  public:
   PageToucher() = default;
   PageToucher(const PageToucher&) = delete;
   PageToucher& operator=(const PageToucher&) = delete;
-  ~PageToucher();
+  ~PageToucher() override;
 
-  /// Any thread. What the range holds is not changed; a range that is gone by then is passed over. The thread begins
-  /// with the first call.
-  void touch(void* begin, size_t bytes);
+  void ask(void* begin, size_t bytes, bool huge_pages) override;
+  void forget(void* begin, size_t bytes) override;
 
  private:
   struct Range {
-    void* begin = nullptr;
-    size_t bytes = 0;
+    uint8_t* begin = nullptr;
+    uint8_t* end = nullptr;
+    bool huge_pages = false;
   };
   void run();
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Range> ranges_;
+  std::deque<Range> ranges_;  // to be touched
+  Range touching_;            // by the thread just now, without the mutex
   bool closing_ = false;
   std::thread thread_;
 };

@@ -107,10 +107,7 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
                .heartbeat_ns = welcome.heartbeat_ns,
                .chief_silence_ns_max = options_.chief_silence_ns,
                .incremental_saves = job->train.checkpoint.incremental,
-               .prefault = options_.touch_pages ? Prefault([this](void* begin, size_t bytes) {
-                 toucher_.touch(begin, bytes);
-               })
-                                                : Prefault()});
+               .prefault = options_.touch_pages ? &toucher_ : nullptr});
   tick_at_ns_ = now_ns;
 }
 

@@ -185,9 +185,10 @@ class Lab:
         made = self.run(row, [self.program(), "synth", path, "--rows", rows, "--stream", stream, "--json", *flags])
         return path, made.expect().summary()
 
-    def bench(self, part, run=0):
-        """Results by name of `downpour bench PART`; the same `run` number is measured once."""
+    def bench(self, part, run=0, settle_s=0):
+        """Results by name of `downpour bench PART`, begun `settle_s` later; the same `run` number is measured once."""
         def measure():
+            time.sleep(settle_s)
             found = self.run(f"bench-{part}", [self.program(), "bench", part, "--json"], timeout_s=900).expect().summary()
             return {result["name"]: result for result in found["results"]}
         return self.once(("bench", part, run), measure)

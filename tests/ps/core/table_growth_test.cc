@@ -1,6 +1,7 @@
 // Tables that grow: memory stays near rows and slots, for one large table and for a thousand small
 // ones.
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -43,6 +44,51 @@ TEST_CASE("a thousand tables of a thousand rows take at most 1.5 times their row
     bytes += double(table->memory().index_bytes + table->memory().row_bytes) + sizeof(Table);
   }
   CHECK(bytes / 1e6 <= 1.5 * kRowBytes);
+}
+
+TEST_CASE(
+    "a growing table asks for its pages before it writes them, and for none that it never had",
+    "[ps][table]") {
+  struct Asked final : Prefault {
+    struct Range {
+      uintptr_t begin, end;
+    };
+    std::vector<Range> ranges;
+    size_t forgotten = 0;
+    void ask(void* begin, size_t bytes, bool) override {
+      ranges.push_back({uintptr_t(begin), uintptr_t(begin) + bytes});
+      std::memset(begin, 0, bytes);  // as if present: overlaps rows in use if any is asked too late
+    }
+    void forget(void* begin, size_t bytes) override {
+      const uintptr_t end = uintptr_t(begin) + bytes;
+      forgotten += size_t(std::erase_if(ranges, [&](const Range& range) {
+        return range.begin >= uintptr_t(begin) && range.end <= end;
+      }));
+    }
+  } asked;
+  {
+    Table table(TableId{1}, adagrad_16(), 1, 8, &asked);
+    constexpr uint64_t kRows = 200'000, kCall = 1000;
+    const std::vector<float> gradients(kCall * 16, 0.1F);
+    size_t bytes = 0;
+    for (uint64_t begin = 0; begin < kRows; begin += kCall) {
+      grow(table, begin, begin + kCall, gradients);
+    }
+    for (const auto& range : asked.ranges) bytes += range.end - range.begin;
+    const ps::TableMemory memory = table.memory();
+    CHECK(double(bytes) > .9 * double(memory.row_bytes));  // the first MiB is not worth it
+    CHECK(double(bytes) < 2.0 * double(memory.row_bytes + memory.index_bytes));
+    CHECK(asked.forgotten == 0);  // rows do not move while they double
+    // Every row is what its updates made of it: nothing was asked for below the rows in use.
+    for (uint32_t p = 0; p < 256; ++p) {
+      const auto image = table.export_partition(PartitionId(p));
+      for (size_t r = 0; r < image.keys.size(); ++r) {
+        REQUIRE(image.members[0][r * 32 + 16] > 0);
+      }
+    }
+  }
+  CHECK(asked.ranges.empty());
+  CHECK(asked.forgotten > 0);
 }
 
 TEST_CASE("every row survives growth past many splits and moves of the arena", "[ps][table]") {
