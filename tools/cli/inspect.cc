@@ -21,13 +21,6 @@ using checkpoint::Summary;
 using checkpoint::VariableSummary;
 using Json = nlohmann::ordered_json;
 
-/// 1234567 -> "1,234,567".
-std::string grouped(uint64_t n) {
-  std::string text = std::to_string(n);
-  for (size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, ",");
-  return text;
-}
-
 std::string number(double value) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.4g", value);
@@ -74,25 +67,6 @@ std::string shape_text(const VariableSummary& variable) {
   return text.empty() ? "scalar" : text;
 }
 
-/// Rows of cells as text: first two columns to the left, numbers to the right.
-std::string table_text(const std::vector<std::vector<std::string>>& rows) {
-  constexpr size_t kLeftColumns = 2;
-  std::vector<size_t> widths(rows[0].size());
-  for (const auto& row : rows) {
-    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t c = 0; c < row.size(); ++c) {
-      const std::string pad(widths[c] - row[c].size(), ' ');
-      line += (c == 0 ? "" : "  ") + (c < kLeftColumns ? row[c] + pad : pad + row[c]);
-    }
-    text += "  " + line + "\n";
-  }
-  return text;
-}
-
 uint64_t accounted(const wire::ShardCounts& counts) {
   return counts.applied + counts.filtered + counts.skipped + counts.dropped + counts.quarantined;
 }
@@ -117,7 +91,7 @@ std::string variables_text(const Summary& summary) {
                       grouped(v.spec.elements()), " weights; the others are as initialized\n");
     }
   }
-  return "variables\n" + table_text(rows) + warnings;
+  return "variables\n" + table_text(rows, /*left_columns=*/2) + warnings;
 }
 
 std::string account_text(const Manifest& manifest) {
@@ -140,7 +114,7 @@ std::string account_text(const Manifest& manifest) {
               " records read, ", grouped(accounted(c)), " accounted for\n");
     }
   }
-  return "account\n" + table_text(rows) + warnings;
+  return "account\n" + table_text(rows, /*left_columns=*/2) + warnings;
 }
 
 /// "3-1, 3-2 and 3-4".

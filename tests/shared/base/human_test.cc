@@ -11,3 +11,12 @@ TEST_CASE("bytes are shown in the largest unit that leaves at least one", "[base
   CHECK(human_bytes((1 << 20) - 1) == "1.0 MiB");
   CHECK(human_bytes(UINT64_MAX) == "16.0 EiB");
 }
+
+TEST_CASE("a table's first columns stand to the left, its figures to the right", "[base]") {
+  using downpour::table_text;
+  CHECK(table_text({{"name", "n"}, {"é", "1,000"}, {"x", ""}}, 1) ==
+        "  name      n\n  é     1,000\n  x\n");
+  CHECK(downpour::grouped(0) == "0");
+  CHECK(downpour::grouped(1234567) == "1,234,567");
+  CHECK(downpour::text_width("naïve…") == 6);
+}
