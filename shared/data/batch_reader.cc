@@ -20,6 +20,8 @@ bool too_many_keys(const std::vector<KeyBuffer>& buffers) {
                      [](const KeyBuffer& b) { return b.count > kBatchKeysMax; });
 }
 
+}  // namespace
+
 Fault fault_of(const RecordRef& record) {
   switch (record.size) {
     case RecordRef::kDamaged:
@@ -34,7 +36,27 @@ Fault fault_of(const RecordRef& record) {
   }
 }
 
-}  // namespace
+void shuffle_window(std::vector<RecordRef>& records, uint64_t seed, ShardId shard,
+                    uint32_t window) {
+  Rng rng(hash_combine(hash_combine(hash_combine(seed, shard.epoch), shard.shard), window));
+  for (size_t i = records.size(); i > 1; --i) std::swap(records[i - 1], records[rng.below(i)]);
+}
+
+bool is_held_out(double holdout, uint32_t file, uint64_t offset) {
+  return holdout > 0 &&
+         uniform_double(hash_combine(hash_combine(0x686f6c646f7574ULL, file), offset)) < holdout;
+}
+
+Error bad_record_error(const Fault& fault, std::string where) {
+  std::string what = "bad record: ";
+  if (fault.field != nullptr) what += str("field ", *fault.field, " ");
+  const std::string_view text = fault.made.empty() ? fault.text : fault.made;
+  if (!text.empty()) what += str("\"", shown(text), "\" ");
+  if (fault.field == nullptr && text.empty()) what += "the record ";
+  what += fault.reason;
+  return Error{ErrorCode::kBadData, what, std::move(where),
+               fault.hint == nullptr ? "" : fault.hint};
+}
 
 void RecordParser::prefetch(const char* begin, size_t size) const {
   const size_t lines = std::min<size_t>(size / 64 + 1, kLinesAheadMax);
@@ -76,19 +98,13 @@ Result<bool> BatchReader::next_window() {
   cursor_ = 0;
   DP_TRY(const bool more, source_->next(window_));
   if (!more) return false;
-  if (shuffle_) {
-    Rng rng(hash_combine(hash_combine(hash_combine(plan_->seed, shard_.epoch), shard_.shard),
-                         window_count_));
-    std::vector<RecordRef>& records = *window_.records;
-    for (size_t i = records.size(); i > 1; --i) std::swap(records[i - 1], records[rng.below(i)]);
-  }
+  if (shuffle_) shuffle_window(*window_.records, plan_->seed, shard_, window_count_);
   ++window_count_;
   return true;
 }
 
 bool BatchReader::held_out(uint64_t offset) const {
-  return plan_->holdout > 0 && uniform_double(hash_combine(hash_combine(0x686f6c646f7574ULL, file_),
-                                                           offset)) < plan_->holdout;
+  return is_held_out(plan_->holdout, file_, offset);
 }
 
 void BatchReader::begin_batch(Batch& batch) {
@@ -172,17 +188,11 @@ Result<void> BatchReader::skip_or_fail(const Fault& fault, uint64_t offset, Batc
     }
     return {};
   }
-  std::string what = "bad record: ";
-  if (fault.field != nullptr) what += str("field ", *fault.field, " ");
-  const std::string_view text = fault.made.empty() ? fault.text : fault.made;
-  if (!text.empty()) what += str("\"", shown(text), "\" ");
-  if (fault.field == nullptr && text.empty()) what += "the record ";
-  what += fault.reason;
+  Error error = bad_record_error(fault, source_->locate(offset));
   if (skip)
-    what += str(" (and it is one more than bad_records_max = ", plan_->data.bad_records_max,
-                " in a shard)");
-  return Error{ErrorCode::kBadData, what, source_->locate(offset),
-               fault.hint == nullptr ? "" : fault.hint};
+    error.what += str(" (and it is one more than bad_records_max = ", plan_->data.bad_records_max,
+                      " in a shard)");
+  return error;
 }
 
 void BatchReader::finish_batch(Batch& batch) {

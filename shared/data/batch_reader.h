@@ -11,6 +11,32 @@
 
 namespace downpour::data {
 
+/// Why there are no bytes of a record that is not whole.
+Fault fault_of(const RecordRef& record);
+/// What is said of a bad record at `where`.
+Error bad_record_error(const Fault& fault, std::string where);
+/// The order in which a shard gives out the records of its window-th window.
+void shuffle_window(std::vector<RecordRef>& records, uint64_t seed, ShardId shard, uint32_t window);
+/// Whether the record at `offset` of the plan's file-th file is kept out of training.
+bool is_held_out(double holdout, uint32_t file, uint64_t offset);
+/// The bytes of text or pixels that a window has.
+size_t window_bytes_of(const DataSpec& data);
+
+/// A shard's records, and what makes columns of them.
+struct ShardRecords {
+  std::unique_ptr<WindowSource> source;
+  std::unique_ptr<RecordParser> parser;
+};
+/// Opens a shard without the steps behind its records. `scratch` outlives both. Errors: as
+/// open_shard().
+Result<ShardRecords> open_records(const ReadPlan& plan, const plan::ShardRange& range,
+                                  Scratch& scratch);
+/// The records alone, of any format but arrays, whose rows their fields choose.
+Result<std::unique_ptr<WindowSource>> open_windows(const DataSpec& data, const plan::FileInfo& info,
+                                                   const plan::ShardRange& range,
+                                                   size_t window_bytes, Buffer& buffer,
+                                                   std::vector<RecordRef>& records);
+
 /// The ShardReader of every format. The order of its steps is the pipeline's: source, shuffle,
 /// filter, batch.
 class BatchReader final : public ShardReader {

@@ -54,21 +54,13 @@ Result<std::vector<std::string>> present_columns(const ReadPlan& plan,
   return absent ? std::move(others) : std::move(names);
 }
 
-Result<std::vector<std::string>> columns_of(const ReadPlan& plan, const Preamble& preamble,
-                                            const std::string& path) {
-  const DataSpec& data = plan.data;
-  std::vector<std::string> names = data.columns;
-  if (names.empty()) names = default_columns(data.format);
-  if (!names.empty()) {
-    if (plan.targets_optional) return present_columns(plan, std::move(names), path);
-    return names;
+Result<std::vector<std::string>> present_columns_of(const ReadPlan& plan, const std::string& path) {
+  if (plan.targets_optional) {
+    std::vector<std::string> names = plan.data.columns;
+    if (names.empty()) names = default_columns(plan.data.format);
+    if (!names.empty()) return present_columns(plan, std::move(names), path);
   }
-  if (!data.header) {
-    return Error{
-        ErrorCode::kConfig, "the names of the columns are not known", "data.columns",
-        "list them in data.columns, or set data.header = true if the file's first line does"};
-  }
-  return first_cells(data, preamble.header, path);
+  return columns_of(plan.data, path);
 }
 
 void hash_fields(plan::PlanHash& hash, const std::vector<FieldSpec>& fields) {
@@ -129,6 +121,18 @@ std::vector<FieldSpec> default_fields(DataFormat format) {
       return {};
   }
   return {};
+}
+
+Result<std::vector<std::string>> columns_of(const DataSpec& data, const std::string& path) {
+  if (!data.columns.empty()) return data.columns;
+  if (std::vector<std::string> names = default_columns(data.format); !names.empty()) return names;
+  if (!data.header) {
+    return Error{
+        ErrorCode::kConfig, "the names of the columns are not known", "data.columns",
+        "list them in data.columns, or set data.header = true if the file's first line does"};
+  }
+  DP_TRY(const Preamble preamble, read_preamble(path, data.skip_lines, /*header=*/true));
+  return first_cells(data, preamble.header, path);
 }
 
 std::vector<std::string> default_columns(DataFormat format) {
@@ -206,50 +210,68 @@ Result<void> check_filter(const DataSpec& data) {
   return {};
 }
 
-Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Part part,
-                                                ShardId shard, const plan::ShardRange& range,
-                                                uint32_t first_batch) {
-  DP_CHECK(range.file < plan->files.size(), range.file, plan->files.size());
-  DP_CHECK(plan->batch_size > 0);
-  const plan::FileInfo& info = plan->files[range.file];
-  const DataSpec& data = plan->data;
+size_t window_bytes_of(const DataSpec& data) {
+  return data.shuffle == "off" ? kPlainWindowBytes : kShuffleWindowBytes;
+}
+
+Result<std::unique_ptr<WindowSource>> open_windows(const DataSpec& data, const plan::FileInfo& info,
+                                                   const plan::ShardRange& range,
+                                                   size_t window_bytes, Buffer& buffer,
+                                                   std::vector<RecordRef>& records) {
+  if (data.format == DataFormat::kMnist) return open_idx(info, window_bytes, buffer, records);
+  if (data.format == DataFormat::kTfrecord)
+    return open_tfrecord(info, range, window_bytes, buffer, records);
+  DP_CHECK(data.format != DataFormat::kNpy && data.format != DataFormat::kNpz);
+  DP_TRY(const Preamble preamble, read_preamble(info.path, data.skip_lines, data.header));
+  const bool libsvm = data.format == DataFormat::kLibsvm || data.format == DataFormat::kLibffm;
+  return open_lines(info, range, preamble.bytes, {.comments = libsvm}, window_bytes, buffer,
+                    records);
+}
+
+Result<ShardRecords> open_records(const ReadPlan& plan, const plan::ShardRange& range,
+                                  Scratch& scratch) {
+  DP_CHECK(range.file < plan.files.size(), range.file, plan.files.size());
+  const plan::FileInfo& info = plan.files[range.file];
+  const DataSpec& data = plan.data;
   if (data.format == DataFormat::kAuto) {
     return Error{ErrorCode::kConfig, "the data's format is not decided", "data.format",
                  "say data.format = \"csv\", or whatever it is"};
   }
-  const size_t window_bytes = data.shuffle == "off" ? kPlainWindowBytes : kShuffleWindowBytes;
-  std::unique_ptr<RecordParser> parser;
-  std::unique_ptr<WindowSource> source;
-  std::unique_ptr<Scratch> scratch = plan->scratch->take();
-  if (data.format == DataFormat::kMnist) {
-    DP_TRY(source, open_idx(info, window_bytes, scratch->text, scratch->records));
-    DP_TRY(parser, make_idx_parser(*plan, info.path));
-  } else if (data.format == DataFormat::kNpy || data.format == DataFormat::kNpz) {
+  const size_t window_bytes = window_bytes_of(data);
+  ShardRecords out;
+  if (data.format == DataFormat::kNpy || data.format == DataFormat::kNpz) {
     DP_TRY(ArrayReading rows,
-           open_array_rows(*plan, info, range, window_bytes, scratch->text, scratch->records));
-    source = std::move(rows.source);
-    parser = std::move(rows.parser);
-  } else if (data.format == DataFormat::kTfrecord) {
-    DP_TRY(source, open_tfrecord(info, range, window_bytes, scratch->text, scratch->records));
-    DP_TRY(parser,
-           data.record == "tensor" ? make_tensor_parser(*plan) : make_example_parser(*plan));
-  } else {
-    DP_TRY(const Preamble preamble, read_preamble(info.path, data.skip_lines, data.header));
-    const bool libsvm = data.format == DataFormat::kLibsvm || data.format == DataFormat::kLibffm;
-    if (libsvm) {
-      DP_TRY(parser, make_libsvm_parser(*plan));
-    } else if (data.format == DataFormat::kJsonl) {
-      DP_TRY(parser, make_json_parser(*plan));
-    } else {
-      DP_TRY(const std::vector<std::string> columns, columns_of(*plan, preamble, info.path));
-      DP_TRY(parser, make_csv_parser(*plan, columns, info.path));
-    }
-    DP_TRY(source, open_lines(info, range, preamble.bytes, {.comments = libsvm}, window_bytes,
-                              scratch->text, scratch->records));
+           open_array_rows(plan, info, range, window_bytes, scratch.text, scratch.records));
+    out.source = std::move(rows.source);
+    out.parser = std::move(rows.parser);
+    return out;
   }
-  return std::unique_ptr<ShardReader>(
-      std::make_unique<BatchReader>(std::move(plan), part, shard, range.file, first_batch,
-                                    std::move(scratch), std::move(source), std::move(parser)));
+  DP_TRY(out.source, open_windows(data, info, range, window_bytes, scratch.text, scratch.records));
+  if (data.format == DataFormat::kMnist) {
+    DP_TRY(out.parser, make_idx_parser(plan, info.path));
+  } else if (data.format == DataFormat::kTfrecord) {
+    DP_TRY(out.parser,
+           data.record == "tensor" ? make_tensor_parser(plan) : make_example_parser(plan));
+  } else if (data.format == DataFormat::kLibsvm || data.format == DataFormat::kLibffm) {
+    DP_TRY(out.parser, make_libsvm_parser(plan));
+  } else if (data.format == DataFormat::kJsonl) {
+    DP_TRY(out.parser, make_json_parser(plan));
+  } else {
+    DP_TRY(const std::vector<std::string> columns, present_columns_of(plan, info.path));
+    DP_TRY(out.parser, make_csv_parser(plan, columns, info.path));
+  }
+  return out;
+}
+
+Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Part part,
+                                                ShardId shard, const plan::ShardRange& range,
+                                                uint32_t first_batch) {
+  DP_CHECK(plan->batch_size > 0);
+  std::unique_ptr<Scratch> scratch = plan->scratch->take();
+  DP_TRY(ShardRecords records, open_records(*plan, range, *scratch));
+  return std::unique_ptr<ShardReader>(std::make_unique<BatchReader>(
+      std::move(plan), part, shard, range.file, first_batch, std::move(scratch),
+      std::move(records.source), std::move(records.parser)));
 }
 
 Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path) {

@@ -154,24 +154,7 @@ class IdxParser final : public RecordParser {
       labels_.assign(count, 0);
       return {};
     }
-    if (labels_path.empty()) {
-      return Error{ErrorCode::kNoInput, str("no labels to these images: ", path), path,
-                   "name the files like train-images-idx3-ubyte and train-labels-idx1-ubyte"};
-    }
-    DP_TRY(File file, File::open(labels_path));
-    DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
-    char head[8];
-    DP_TRY(const size_t n, source->read(head, sizeof head));
-    if (n != sizeof head || !is_idx_labels({head, n})) {
-      return Error{ErrorCode::kBadData, str("is no idx label file: ", labels_path), labels_path};
-    }
-    if (big_endian(head + 4) != count) return cut_short(labels_path, count, big_endian(head + 4));
-    while (labels_.size() < count) {
-      const size_t have = labels_.size(), step = std::min<size_t>(count - have, kMiB);
-      labels_.resize(have + step);
-      DP_TRY(const size_t got, source->read(labels_.data() + have, step));
-      if (got < step) return cut_short(labels_path, count, have + got);
-    }
+    DP_TRY(labels_, read_idx_labels(path, count));
     return {};
   }
 
@@ -205,6 +188,30 @@ Result<IdxImages> read_idx_header(ByteSource& source, const std::string& path) {
                  str("its header says images of ", rows, " x ", columns, ": ", path), path};
   }
   return IdxImages{.count = big_endian(head + 4), .pixels = uint32_t(rows * columns)};
+}
+
+Result<std::vector<char>> read_idx_labels(const std::string& path, uint32_t count) {
+  const std::string labels_path = idx_labels_path(path);
+  if (labels_path.empty()) {
+    return Error{ErrorCode::kNoInput, str("no labels to these images: ", path), path,
+                 "name the files like train-images-idx3-ubyte and train-labels-idx1-ubyte"};
+  }
+  DP_TRY(File file, File::open(labels_path));
+  DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
+  char head[8];
+  DP_TRY(const size_t n, source->read(head, sizeof head));
+  if (n != sizeof head || !is_idx_labels({head, n})) {
+    return Error{ErrorCode::kBadData, str("is no idx label file: ", labels_path), labels_path};
+  }
+  if (big_endian(head + 4) != count) return cut_short(labels_path, count, big_endian(head + 4));
+  std::vector<char> labels;
+  while (labels.size() < count) {
+    const size_t have = labels.size(), step = std::min<size_t>(count - have, kMiB);
+    labels.resize(have + step);
+    DP_TRY(const size_t got, source->read(labels.data() + have, step));
+    if (got < step) return cut_short(labels_path, count, have + got);
+  }
+  return labels;
 }
 
 Result<std::unique_ptr<WindowSource>> open_idx(const plan::FileInfo& info, size_t window_bytes,

@@ -24,6 +24,9 @@ Result<IdxImages> read_idx_header(ByteSource& source, const std::string& path);
 bool is_idx_images(std::string_view head);
 bool is_idx_labels(std::string_view head);
 
+/// The labels of `count` images, from the file beside theirs. Errors: kNoInput, kBadData.
+Result<std::vector<char>> read_idx_labels(const std::string& path, uint32_t count);
+
 /// Windows whose records are images. An image's offset is where its pixels stand in the
 /// decompressed file.
 Result<std::unique_ptr<WindowSource>> open_idx(const plan::FileInfo& info, size_t window_bytes,
