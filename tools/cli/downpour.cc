@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   tools::add_predict(app, status);
   tools::add_synth(app, status);
   tools::add_inspect(app, status);
+  tools::add_data(app, status);
   tools::add_sim(app, status);
   tools::add_bench(app, status);
   tools::add_explain(app, status);

@@ -1,0 +1,218 @@
+// head, count and validate: what they say of every format, and of what is bad.
+#include <map>
+#include <zlib.h>
+
+#include "tests/shared/data/support.h"
+#include "tests/tools/data/support.h"
+
+namespace downpour::tools {
+namespace {
+
+using Catch::Contains;
+
+Json validated(const DataSet& set, uint64_t limit = 20) {
+  std::ostringstream out;
+  const auto rejected = validate(set, limit, {.json = true}, out);
+  INFO((rejected ? "" : rejected.error().what));
+  REQUIRE(rejected);
+  Json said = Json::parse(out.str());
+  CHECK(rejected->count == said["bad"].get<uint64_t>() + said["unreadable_files"].get<uint64_t>());
+  return said;
+}
+
+Json counted(const DataSet& set) {
+  std::ostringstream out;
+  REQUIRE(show_count(set, {.json = true}, out));
+  return Json::parse(out.str());
+}
+
+TEST_CASE("the same records are shown the same from Examples, JSON, tables and arrays",
+          "[tools][data]") {
+  const ScratchDir dir;
+  const std::vector<Row> rows = rows_of(5);
+  const Json third = {{"x", 2}, {"y", 0.5}, {"t", "t2"}, {"v", {2, 4}}};
+  for (const auto& [name, text] :
+       std::map<std::string, std::string>{{"a.tfrecord", tfrecords(rows)},
+                                          {"a.tfrecord.gz", data::gzipped(tfrecords(rows))},
+                                          {"a.jsonl", json_lines(rows)}}) {
+    INFO(name);
+    const std::vector<Json> head = head_of(open_set({dir.write(name, text)}), 10);
+    REQUIRE(head.size() == 5);
+    for (const auto& [field, value] : third.items()) CHECK(head[2][field] == value);
+  }
+  const auto table = head_of(open_set({dir.write("a.csv", csv_lines(rows))}), 3);
+  REQUIRE(table.size() == 3);
+  CHECK(table[2] == Json{{"x", 2}, {"y", 0.5}, {"t", "t2"}});
+  std::filesystem::create_directory(dir / "npy");
+  dir.write("npy/x.npy", npy_file<int64_t>("<i8", "(2,)", {7, 8}));
+  dir.write("npy/v.npy", npy_file<float>("<f4", "(2, 3)", {1, 2, 3, 4, 5, 0.25F}));
+  const auto arrays = head_of(open_set({dir / "npy"}), 9);
+  REQUIRE(arrays.size() == 2);
+  CHECK(arrays[1] == Json{{"v", {4, 5, 0.25}}, {"x", 8}});
+}
+
+TEST_CASE("a name made of digits and a column of both kinds stay the texts that they are",
+          "[tools][data]") {
+  const ScratchDir dir;
+  const auto head = head_of(
+      open_set({dir.write("a.csv", "zip,n,mixed,label\n01234,1,7,0\n99,2,seven,1\n5,,07,0\n")}), 9);
+  REQUIRE(head.size() == 3);
+  CHECK(head[0] == Json{{"zip", "01234"}, {"n", 1}, {"mixed", "7"}, {"label", 0}});
+  CHECK(head[1]["zip"] == "99");
+  CHECK(head[2] == Json{{"zip", "5"}, {"n", nullptr}, {"mixed", "07"}, {"label", 0}});
+}
+
+TEST_CASE("a job shows the fields that it declares, under its names, before their transforms",
+          "[tools][data]") {
+  const ScratchDir dir;
+  dir.write("a.csv", "when,price,label\n1,100,0\n2,NA,1\n");
+  const std::string job = dir.write(
+      "job.toml",
+      "data.source = \"a.csv\"\ndata.format = \"csv\"\ndata.header = true\n"
+      "data.missing = [\"NA\"]\n"
+      "data.fields.cost = { column = \"price\", default = 0, transform = [\"log1p\"] }\n"
+      "data.fields.label = {}\nmodel = { preset = \"logistic_regression\" }\n");
+  const auto head = head_of(open_set({job}), 9);
+  REQUIRE(head.size() == 2);
+  CHECK(head[0] == Json{{"cost", 100}, {"label", 0}});
+  CHECK(head[1]["cost"].is_null());
+}
+
+TEST_CASE("the workers' views are disjoint and together all that a training reads",
+          "[tools][data]") {
+  const ScratchDir dir;
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += str(i % 2, " ", i + 1, ":1\n");
+  dir.write("a.svm", text);
+  const std::string job =
+      dir.write("job.toml",
+                "data = { source = \"a.svm\", format = \"libsvm\", shard_records = 100 }\n"
+                "model = { preset = \"logistic_regression\" }\neval.holdout = 0.2\n");
+  const DataSet set = open_set({job});
+  std::map<std::string, int> met;
+  std::vector<std::string> first, again;
+  for (uint32_t worker = 0; worker < 3; ++worker) {
+    const auto seen = head_of(set, 1 << 20, {.worker = {worker, 3}});
+    CHECK(seen.size() > 500);
+    for (const Json& record : seen) ++met[record["features"].dump()];
+    if (worker == 0)
+      for (const Json& record : seen) first.push_back(record["features"].dump());
+  }
+  CHECK(met.size() > 2200);  // without the held-out fifth
+  CHECK(met.size() < 2600);
+  for (const auto& [record, times] : met) CHECK(times == 1);
+  for (const Json& record : head_of(set, 1 << 20, {.worker = {0, 3}}))
+    again.push_back(record["features"].dump());
+  CHECK(again == first);
+  again.clear();
+  for (const Json& record : head_of(set, 1 << 20, {.worker = {0, 3}, .epoch = 1}))
+    again.push_back(record["features"].dump());
+  CHECK(again != first);
+}
+
+TEST_CASE("a worker's place that can't be is a wrong use", "[tools][data]") {
+  CHECK(parse_worker("3/4")->index == 3);
+  for (const char* text : {"4/4", "1", "a/2", "1/2/3", "", "1/0"}) {
+    const auto parsed = parse_worker(text);
+    REQUIRE_FALSE(parsed);
+    CHECK(parsed.error().code == ErrorCode::kUsage);
+  }
+}
+
+TEST_CASE("a table too wide for the terminal is shown a line a field, and no byte steers it",
+          "[tools][data]") {
+  const ScratchDir dir;
+  const DataSet set =
+      open_set({dir.write("a.jsonl", "{\"one\": 1, \"text\": \"a\\u001b[31m\\u0007b\"}\n")});
+  std::ostringstream wide, narrow;
+  REQUIRE(show_head(set, 1, 0, {.columns = 80}, wide));
+  REQUIRE(show_head(set, 1, 0, {.columns = 10}, narrow));
+  CHECK(wide.str() == "  one  text\n  1    a\\x1b[31m\\x07b\n");
+  CHECK_THAT(narrow.str(), Contains("record 0, ") && Contains("\n  one   1\n"));
+}
+
+TEST_CASE("records are counted in every format, plain and compressed", "[tools][data]") {
+  const ScratchDir dir;
+  const std::vector<Row> rows = rows_of(1234);
+  std::filesystem::create_directory(dir / "npy");
+  dir.write("npy/x.npy", npy_file<int64_t>("<i8", "(3,)", {7, 8, 9}));
+  CHECK(counted(open_set({dir.write("a.tfrecord", tfrecords(rows))}))["records"] == 1234);
+  CHECK(counted(open_set(
+            {dir.write("b.tfrecord", data::zstd_compressed(tfrecords(rows)))}))["records"] == 1234);
+  CHECK(counted(open_set({dir.write("a.jsonl", json_lines(rows))}))["records"] == 1234);
+  CHECK(counted(open_set({dir.write("a.csv", csv_lines(rows))}))["records"] == 1234);
+  CHECK(counted(open_set({dir / "npy"}))["records"] == 3);
+  const Json both = counted(open_set({dir / "a.csv", dir / "a.csv"}));
+  CHECK(both["records"] == 2468);
+  CHECK(both["files"].size() == 2);
+}
+
+TEST_CASE("tensors of which nobody said what they mean can be counted and checked",
+          "[tools][data]") {
+  const ScratchDir dir;
+  const int64_t dims[] = {2};
+  const float values[] = {1, 2.5F};
+  std::string text;
+  data::append_frame(
+      text, data::serialized_tensor(data::TensorType::kFloat, dims,
+                                    {reinterpret_cast<const char*>(values), sizeof values}));
+  const std::string one = text;
+  text += one;
+  text.back() ^= 1;  // the second one's checksum
+  const DataSet set = open_set({dir.write("a.tfrecord", text)});
+  CHECK(counted(set)["records"] == 2);
+  const Json said = validated(set);
+  CHECK(said["records"] == 2);
+  CHECK(said["bad"] == 1);
+}
+
+TEST_CASE("every bad record is named by its place, and good and bad make up all", "[tools][data]") {
+  const ScratchDir dir;
+  std::string text;
+  for (int i = 0; i < 100; ++i)
+    text += i == 40 || i == 77 ? "1 3:abc\n" : i == 60 ? "7 1:1\n" : "0 1:2 2:1\n1 5:1\n";
+  const std::string path = dir.write("a.svm", text);
+  const std::string job = dir.write("job.toml",
+                                    "data = { source = \"a.svm\", format = \"libsvm\" }\n"
+                                    "model = { preset = \"logistic_regression\" }\n");
+  const Json said = validated(open_set({job}));
+  CHECK(said["bad"] == 3);
+  CHECK(said["good"].get<int>() + said["bad"].get<int>() == said["records"].get<int>());
+  CHECK(said["records"] == 197);
+  CHECK(said["first"][0]["where"] == path + ":81");
+  CHECK_THAT(said["first"][1]["what"].get<std::string>(), Contains("label"));  // 7 is none of 0, 1
+  CHECK(validated(open_set({job}), 1)["first"].size() == 1);
+  CHECK(validated(open_set({job}), 0)["first"].size() == 3);
+}
+
+TEST_CASE("flipped bytes, cut files and damaged archives are found in TFRecords", "[tools][data]") {
+  const ScratchDir dir;
+  const std::string whole = tfrecords(rows_of(50));
+  const size_t each = whole.size() / 50;
+  std::string flipped = whole;
+  flipped[each * 20 + 30] ^= 0x40;
+  const Json bits = validated(open_set({dir.write("a.tfrecord", flipped)}));
+  CHECK(bits["records"] == 50);
+  CHECK(bits["bad"] == 1);
+  CHECK_THAT(bits["first"][0]["where"].get<std::string>(), Contains("record "));
+  CHECK(validated(open_set({dir.write("b.tfrecord", whole.substr(0, whole.size() - 7))}))["bad"] ==
+        1);
+  const std::string packed = data::gzipped(whole);
+  const Json cut =
+      validated(open_set({dir.write("c.tfrecord.gz", packed.substr(0, packed.size() - 9)),
+                          dir.write("d.tfrecord", whole)}));
+  CHECK(cut["unreadable_files"] == 1);
+  CHECK(cut["files"] == 2);
+  CHECK(cut["records"].get<int>() >= 50);  // the second file is read all the same
+}
+
+TEST_CASE("two jobs, or a job beside files, are a wrong use", "[tools][data]") {
+  const ScratchDir dir;
+  const std::string job = dir.write("job.toml", "");
+  const auto set = open_data_set({job, dir.write("a.csv", "x,label\n1,0\n")}, {});
+  REQUIRE_FALSE(set);
+  CHECK(set.error().code == ErrorCode::kUsage);
+}
+
+}  // namespace
+}  // namespace downpour::tools

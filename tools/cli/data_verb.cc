@@ -1,0 +1,174 @@
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <sstream>
+
+#include "chief/runtime/job_setup.h"
+#include "shared/env/signals.h"
+#include "tools/cli/live_line.h"
+#include "tools/cli/run.h"
+#include "tools/cli/verbs.h"
+#include "tools/data/look.h"
+
+namespace downpour::tools {
+namespace {
+
+struct DataFlags {
+  std::vector<std::string> names;
+  std::string format = "auto", worker;
+  uint64_t records = 10, skip = 0, limit = 20;
+  uint32_t epoch = 0;
+  bool json = false;
+  CommonFlags common;
+};
+
+using Look = std::function<Result<Rejected>(const DataSet&, const LookOptions&, std::ostream& out)>;
+
+Result<Rejected> look_at_set(const DataFlags& flags, const chief::ConsoleOptions& console,
+                             const SignalWatcher& watcher, const Look& body) {
+  LookOptions options{.json = flags.json, .columns = console.columns, .epoch = flags.epoch};
+  if (!flags.worker.empty()) {
+    DP_TRY(options.worker, parse_worker(flags.worker));
+  }
+  DP_TRY(const std::vector<Override> overrides, overrides_of(flags.common));
+  DP_TRY(const DataSet set, open_data_set(flags.names, {.format = *format_named(flags.format),
+                                                        .overrides = overrides}));
+  if (!set.found.empty() && !console.quiet) std::fprintf(stderr, "data: %s\n", set.found.c_str());
+  LiveLine line(console);
+  options.stopped = [&] { return watcher.signal() != 0; };
+  options.progress = [&](uint64_t records, uint64_t bytes, uint64_t of_bytes) {
+    line.tell(records, bytes, of_bytes);
+  };
+  std::ostringstream out;
+  Result<Rejected> rejected = body(set, options, out);
+  line.clear();
+  const std::string text = std::move(out).str();
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+  return rejected;
+}
+
+/// Returns the exit status: 65 where there were bad records. `tell`: shows them as errors.
+int look(const DataFlags& flags, bool tell, const Look& body) {
+  const chief::ConsoleOptions console = console_options(flags.common);
+  const SignalWatcher watcher([] {});
+  const auto rejected = look_at_set(flags, console, watcher, body);
+  if (!rejected) {
+    const int status = report(rejected.error(), console);
+    return rejected.error().code == ErrorCode::kInterrupted ? 128 + watcher.signal() : status;
+  }
+  for (size_t i = 0; tell && i < rejected->first.size(); ++i) report(rejected->first[i], console);
+  return rejected->count == 0 ? 0 : exit_code(ErrorCode::kBadData);
+}
+
+CLI::App* add_look(CLI::App& data, const char* name, const char* help, DataFlags& flags) {
+  CLI::App* verb = data.add_subcommand(name, help);
+  verb->option_defaults()->always_capture_default();
+  verb->add_option("data", flags.names,
+                   "Data files, folders of .npy files, globs; or one job file (.toml)")
+      ->required()
+      ->default_str("");
+  std::vector<std::string> formats = {"auto"};
+  for (const char* format :
+       {"tfrecord", "libsvm", "libffm", "csv", "tsv", "criteo", "jsonl", "npy", "npz", "mnist"})
+    formats.emplace_back(format);
+  verb->add_option("--format", flags.format, "Of files: what they are; auto looks at the first one")
+      ->check(CLI::IsMember(formats))
+      ->group("Data");
+  verb->add_option("--set", flags.common.set, "Override any key of the job")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->default_str("")
+      ->group("Data");
+  verb->add_flag("--json", flags.json, "As JSON on stdout")->group("Output");
+  add_output_flags(*verb, flags.common);
+  return verb;
+}
+
+void add_worker_flags(CLI::App& verb, DataFlags& flags) {
+  verb.add_option("--worker", flags.worker,
+                  "Index/count: what that worker is given, in its order, if all are equally fast")
+      ->type_name("I/N")
+      ->default_str("")
+      ->group("Data");
+  verb.add_option("--epoch", flags.epoch, "With --worker: of which epoch, from 0")->group("Data");
+}
+
+void add_head(CLI::App& data, DataFlags& flags, int& status) {
+  CLI::App* verb =
+      add_look(data, "head", "The first records, taken apart as the job or the file says", flags);
+  verb->add_option("-n,--records", flags.records, "How many")->group("Data");
+  verb->add_option("--skip", flags.skip, "Records to go over first")->group("Data");
+  add_worker_flags(*verb, flags);
+  verb->footer(
+      "Values stand as they are in the file, before transforms; `-` is a missing one.\n\n"
+      "Examples:\n"
+      "  downpour data head clicks.tsv\n"
+      "  downpour data head 'train-*.tfrecord.gz' -n 3 --json\n"
+      "  downpour data head job.toml --worker 1/4         what worker 1 of 4 begins with");
+  verb->callback([&flags, &status] {
+    status = look(flags, /*tell=*/true,
+                  [&](const DataSet& set, const LookOptions& options, std::ostream& out) {
+                    return show_head(set, flags.records, flags.skip, options, out);
+                  });
+  });
+}
+
+void add_count(CLI::App& data, DataFlags& flags, int& status) {
+  CLI::App* verb = add_look(data, "count", "Records and bytes of each file", flags);
+  verb->footer(
+      "Finds where records begin and end, and parses nothing: a bad record counts as well.\n\n"
+      "Examples:\n"
+      "  downpour data count 'train-*.tfrecord'\n"
+      "  downpour data count job.toml --json");
+  verb->callback([&flags, &status] {
+    status = look(
+        flags, /*tell=*/false,
+        [](const DataSet& set, const LookOptions& options, std::ostream& out) -> Result<Rejected> {
+          DP_TRY_VOID(show_count(set, options, out));
+          return Rejected{};
+        });
+  });
+}
+
+void add_validate(CLI::App& data, DataFlags& flags, int& status) {
+  CLI::App* verb = add_look(data, "validate",
+                            "Read every record as a training would, and name each bad one", flags);
+  verb->add_option("--limit", flags.limit, "Bad records to name (0: all)")->group("Output");
+  verb->footer(
+      "Checks every checksum, every value's type and range and every target, of a job also those\n"
+      "of its evaluation's source. Exit status 65 if anything is bad.\n\n"
+      "Examples:\n"
+      "  downpour data validate clicks.tsv\n"
+      "  downpour data validate job.toml --limit 0 > bad.txt");
+  verb->callback([&flags, &status] {
+    status = look(flags, /*tell=*/false,
+                  [&](const DataSet& set, const LookOptions& options, std::ostream& out) {
+                    return validate(set, flags.limit, options, out);
+                  });
+  });
+}
+
+}  // namespace
+
+void add_data(CLI::App& app, int& status) {
+  struct AllFlags {
+    DataFlags head, count, validate;
+  };
+  auto flags = std::make_shared<AllFlags>();
+  CLI::App* verb = app.add_subcommand("data", "Look at data: records, counts, what is bad");
+  verb->require_subcommand(1);
+  add_head(*verb, flags->head, status);
+  add_count(*verb, flags->count, status);
+  add_validate(*verb, flags->validate, status);
+  verb->footer(
+      "Each takes data files, whose format is found out, or a job file, whose declarations then\n"
+      "hold. downpour data LOOK --help says more.\n\n"
+      "Examples:\n"
+      "  downpour data head clicks.tsv\n"
+      "  downpour data count 'train-*.tfrecord'\n"
+      "  downpour data validate job.toml");
+  verb->callback([flags] {});  // keeps the flags
+}
+
+}  // namespace downpour::tools

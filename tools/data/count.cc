@@ -1,0 +1,90 @@
+// How many records there are.
+#include <nlohmann/json.hpp>
+
+#include "shared/base/human.h"
+#include "shared/data/byte_source.h"
+#include "shared/data/mnist.h"
+#include "shared/data/tfrecord.h"
+#include "tools/data/look.h"
+
+namespace downpour::tools {
+namespace {
+
+struct FileCount {
+  std::string path;
+  uint64_t records = 0, bytes = 0;
+};
+
+/// By headers where they tell, else by finding every record; nothing is parsed.
+Result<uint64_t> count_file(const DataSpec& data, const plan::FileInfo& info,
+                            const LookOptions& options,
+                            const std::function<void(uint64_t, uint64_t)>& told) {
+  if (is_arrays(data)) {
+    DP_TRY(const auto arrays, data::open_arrays(data, info.path));
+    return arrays.front().array.rows;
+  }
+  DP_TRY(data::File file, data::File::open(info.path));
+  DP_TRY(const bool compressed, file.is_compressed());
+  if (data.format == DataFormat::kTfrecord && !compressed) {
+    DP_TRY(auto source, data::open_bytes(std::move(file), 0));
+    data::FrameScanner scanner(std::move(source));
+    uint64_t records = 0, at = 0;
+    for (;;) {
+      DP_TRY(const bool more, scanner.next(at));
+      if (!more) return records;
+      if (++records % kRecordsPerLook != 0) continue;
+      if (options.stopped()) return interrupted_error();
+      told(records, at);
+    }
+  }
+  DP_TRY(const auto cursor, open_cursor(data, info, {.check = false}));
+  RawRecord record;
+  for (uint64_t records = 0;; ++records) {
+    DP_TRY(const bool more, cursor->next(record));
+    if (!more) return records;
+    if (records % kRecordsPerLook != 0) continue;
+    if (options.stopped()) return interrupted_error();
+    told(records, cursor->progress());
+  }
+}
+
+}  // namespace
+
+Result<void> show_count(const DataSet& set, const LookOptions& options, std::ostream& out) {
+  const DataSpec data = readable_data(set);
+  std::vector<FileCount> counts;
+  FileCount all{.path = "total"};
+  uint64_t of_bytes = 0;
+  for (const plan::FileInfo& info : set.files) of_bytes += info.bytes;
+  for (const plan::FileInfo& info : set.files) {
+    DP_TRY(const uint64_t records,
+           count_file(data, info, options, [&](uint64_t records, uint64_t bytes) {
+             options.progress(all.records + records, all.bytes + bytes, of_bytes);
+           }));
+    counts.push_back({info.path, records, info.bytes});
+    all.records += records;
+    all.bytes += info.bytes;
+  }
+  if (options.json) {
+    nlohmann::ordered_json files = nlohmann::ordered_json::array();
+    for (const FileCount& file : counts)
+      files.push_back({{"path", file.path}, {"records", file.records}, {"bytes", file.bytes}});
+    const nlohmann::ordered_json json = {{"format", format_name(data.format)},
+                                         {"records", all.records},
+                                         {"bytes", all.bytes},
+                                         {"files", std::move(files)}};
+    out << json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+    return {};
+  }
+  std::vector<std::vector<std::string>> rows = {{"file", "records", "bytes", "a record"}};
+  if (counts.size() > 1) counts.push_back(all);
+  for (const FileCount& file : counts) {
+    const double mean = file.records == 0 ? 0 : double(file.bytes) / double(file.records);
+    rows.push_back({file.path, grouped(file.records), human_bytes(file.bytes),
+                    str(uint64_t(mean + 0.5), " B")});
+  }
+  out << table_text(rows, /*left_columns=*/1);
+  return {};
+}
+
+}  // namespace downpour::tools

@@ -1,0 +1,107 @@
+#include "tools/data/data_set.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "chief/runtime/job_setup.h"
+#include "shared/data/arrays.h"
+#include "shared/data/dataset.h"
+#include "shared/data/tfrecord.h"
+#include "shared/job/keys.h"
+#include "shared/job/preset.h"
+
+namespace downpour::tools {
+namespace {
+
+/// The format of a file of which a look can't tell the fields; kAuto: not known either.
+DataFormat format_by_head(const std::string& path) {
+  if (data::names_arrays(DataSpec{}, path))
+    return path.ends_with(".npz") ? DataFormat::kNpz : DataFormat::kNpy;
+  auto file = data::File::open(path);
+  if (!file) return DataFormat::kAuto;
+  auto source = data::open_bytes(std::move(*file), 0);
+  if (!source) return DataFormat::kAuto;
+  std::string head(data::kFrameHeaderBytes, '\0');
+  const auto n = (*source)->read(head.data(), head.size());
+  if (!n || *n < head.size()) return DataFormat::kAuto;
+  return data::is_tfrecord(head) ? DataFormat::kTfrecord : DataFormat::kAuto;
+}
+
+Result<DataSet> open_job(const std::string& path, const DataSetOptions& options) {
+  DP_TRY(chief::GivenJob given, chief::load_given_job(path, options.overrides));
+  DataSet set{.job = std::move(given.loaded.job),
+              .from_job = true,
+              .found = std::move(given.sniffed),
+              .name = path};
+  set.declared =
+      std::any_of(given.loaded.origins.begin(), given.loaded.origins.end(),
+                  [](const auto& origin) { return origin.first.starts_with("data.fields"); });
+  DP_TRY(set.files, data::list_files(set.data(), set.data().source, set.job.base_dir));
+  return set;
+}
+
+}  // namespace
+
+const char* format_name(DataFormat format) {
+  for (const auto& [name, value] : kFormatNames)
+    if (value == format) return name.data();
+  return "";
+}
+
+std::optional<DataFormat> format_named(std::string_view name) {
+  for (const auto& [known, value] : kFormatNames)
+    if (known == name) return value;
+  return std::nullopt;
+}
+
+bool is_arrays(const DataSpec& data) {
+  return data.format == DataFormat::kNpy || data.format == DataFormat::kNpz;
+}
+
+bool is_lines(const DataSpec& data) {
+  return !is_arrays(data) && data.format != DataFormat::kTfrecord &&
+         data.format != DataFormat::kMnist;
+}
+
+Result<DataSet> open_data_set(const std::vector<std::string>& names,
+                              const DataSetOptions& options) {
+  DP_CHECK(!names.empty());
+  const bool job = std::any_of(names.begin(), names.end(),
+                               [](const std::string& name) { return name.ends_with(".toml"); });
+  if (job && names.size() > 1) {
+    return Error{ErrorCode::kUsage, "name one job file, or data files, not both", names.back(),
+                 "a job's own data.source lists its files"};
+  }
+  if (job) return open_job(names[0], options);
+
+  DataSet set{.name = names[0]};
+  const std::string here = std::filesystem::current_path().string();
+  DataSpec wanted;
+  wanted.source.paths = names;
+  DP_TRY(set.files, data::list_files(wanted, wanted.source, here));
+  const std::string& first = set.files.front().path;
+  if (auto facts = data::sniff(first); facts) {
+    facts->path = first;
+    set.job = job_for_file(*facts, here);
+    set.found = facts->reason;
+  } else {
+    set.job.data.format = format_by_head(first);
+    if (set.job.data.format == DataFormat::kAuto && options.format == DataFormat::kAuto)
+      return std::move(facts).error();
+  }
+  if (options.format != DataFormat::kAuto && options.format != set.data().format) {
+    set.job.data = DataSpec{.format = options.format};  // what another format has says nothing
+    set.found.clear();
+  }
+  set.job.data.source.paths = names;
+  set.job.base_dir = here;
+  if (set.data().format == DataFormat::kTfrecord || is_arrays(set.data())) {
+    // These are cut by their content.
+    DataSpec all = set.data();
+    all.fields.clear();
+    DP_TRY(set.files, data::list_files(all, all.source, here));
+  }
+  return set;
+}
+
+}  // namespace downpour::tools

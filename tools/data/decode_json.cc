@@ -1,0 +1,130 @@
+// JSON lines taken apart: members of objects inside are named "a.b".
+#include "shared/data/json_scan.h"
+#include "tools/data/decoders.h"
+
+namespace downpour::tools {
+namespace {
+
+namespace json = data::json;
+
+constexpr const char* kHint = "a line is one JSON object; or leave bad records out";
+constexpr int kNestedMax = 16;
+
+class JsonDecoder final : public RecordDecoder {
+ public:
+  JsonDecoder(std::vector<ValueField> fields, Unnamed unnamed) {
+    fields_ = std::move(fields);
+    unnamed_ = unnamed;
+  }
+
+  bool decode(const RawRecord& record, std::vector<FieldValues>& values,
+              data::Fault& fault) override {
+    begin(values);
+    fault = {};
+    json::Document document;
+    json::Object object;
+    json::ErrorCode error = json::open(parser_, record.bytes, document);
+    if (error == json::kSuccess) error = document.get_object().get(object);
+    if (error == json::kSuccess) error = read_object(object, "", 0, values, fault);
+    if (error == json::kSuccess && !document.current_location().error()) {
+      fault = {.reason = "has more behind its JSON object", .text = record.bytes, .hint = kHint};
+      return false;
+    }
+    if (error == json::kSuccess) return true;
+    if (error != json::kOther)
+      fault = {.reason = json::message(error), .text = record.bytes, .hint = kHint};
+    return false;
+  }
+
+ private:
+  json::ErrorCode read_object(json::Object& object, const std::string& prefix, int depth,
+                              std::vector<FieldValues>& values, data::Fault& fault) {
+    if (depth == kNestedMax) return odd("is nested too deep", fault);
+    for (auto member : object) {
+      std::string_view key;
+      json::Value value;
+      json::Type type;
+      if (const json::ErrorCode error = member.unescaped_key().get(key)) return error;
+      name_.assign(prefix).append(key);
+      if (const json::ErrorCode error = member.value().get(value)) return error;
+      if (const json::ErrorCode error = value.type().get(type)) return error;
+      if (type == json::Type::object) {
+        json::Object inner;
+        if (const json::ErrorCode error = value.get_object().get(inner)) return error;
+        const std::string path = name_ + ".";
+        if (const json::ErrorCode error = read_object(inner, path, depth + 1, values, fault))
+          return error;
+        continue;
+      }
+      const size_t place = place_of(name_, values);
+      if (place == kIgnored) continue;
+      if (place == kRefused) {
+        refuse(name_, fault);
+        return json::kOther;
+      }
+      values[place].clear();  // of a name that stands twice the last counts
+      if (const json::ErrorCode error = read_value(value, type, 0, values[place], fault))
+        return error;
+    }
+    return json::kSuccess;
+  }
+
+  json::ErrorCode odd(const char* reason, data::Fault& fault) {
+    fault = {.reason = reason, .field = &name_, .hint = kHint};
+    return json::kOther;
+  }
+
+  json::ErrorCode read_value(json::Value& value, json::Type type, int depth, FieldValues& to,
+                             data::Fault& fault) {
+    if (type == json::Type::array) {
+      if (depth == kNestedMax) return odd("is nested too deep", fault);
+      json::Array array;
+      if (const json::ErrorCode error = value.get_array().get(array)) return error;
+      to.list = true;
+      for (auto element : array) {
+        json::Value inner;
+        json::Type inner_type;
+        if (const json::ErrorCode error = element.get(inner)) return error;
+        if (const json::ErrorCode error = inner.type().get(inner_type)) return error;
+        if (inner_type == json::Type::null || inner_type == json::Type::object)
+          return odd("is a list of something else than values", fault);
+        if (const json::ErrorCode error = read_value(inner, inner_type, depth + 1, to, fault))
+          return error;
+      }
+      return json::kSuccess;
+    }
+    if (type == json::Type::null) {
+      bool is_null = false;
+      return value.is_null().get(is_null);
+    }
+    bool fits = false;
+    if (type == json::Type::number) {
+      json::Number number;
+      if (const json::ErrorCode error = value.get_number().get(number)) return error;
+      if (!number.is_int64() && !number.is_double())
+        return odd("is above the largest int64", fault);
+      fits =
+          number.is_int64() ? to.add(number.get_int64()) : to.add_real(number.get_double(), false);
+    } else if (type == json::Type::string) {
+      std::string_view text;
+      if (const json::ErrorCode error = value.get_string().get(text)) return error;
+      fits = to.add_text(text);
+    } else {
+      bool flag = false;
+      if (const json::ErrorCode error = value.get_bool().get(flag)) return error;
+      fits = to.add(int64_t(flag));
+    }
+    return fits ? json::kSuccess : odd("is a list of numbers and texts", fault);
+  }
+
+  json::Parser parser_;
+  std::string name_;
+};
+
+}  // namespace
+
+std::unique_ptr<RecordDecoder> make_json_decoder(std::vector<ValueField> fields, Unnamed unnamed) {
+  return std::make_unique<JsonDecoder>(std::move(fields), unnamed);
+}
+
+}  // namespace downpour::tools

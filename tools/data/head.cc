@@ -1,0 +1,262 @@
+// The first records of a data set, shown.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "shared/base/human.h"
+#include "shared/data/batch_reader.h"
+#include "tools/data/look.h"
+
+namespace downpour::tools {
+namespace {
+
+constexpr size_t kCellWidth = 24;
+constexpr size_t kBadShown = 20;
+
+void append_escape(std::string& out, char c) {
+  char text[8];
+  std::snprintf(text, sizeof text, "\\u%04x", unsigned(uint8_t(c)));
+  out += text;
+}
+
+/// Bytes of a well-formed UTF-8 sequence that begins at `p`; 0: none does.
+size_t utf8_bytes(const char* p, const char* end) {
+  const auto c = uint8_t(*p);
+  const size_t n = c < 0x80                ? 1
+                   : c >= 0xc2 && c < 0xe0 ? 2
+                   : c >= 0xe0 && c < 0xf0 ? 3
+                   : c >= 0xf0 && c < 0xf5 ? 4
+                                           : 0;
+  if (n == 0 || size_t(end - p) < n) return 0;
+  for (size_t i = 1; i < n; ++i)
+    if ((uint8_t(p[i]) & 0xc0) != 0x80) return 0;
+  const auto d = n > 1 ? uint8_t(p[1]) : uint8_t(0);
+  const bool bad = (c == 0xe0 && d < 0xa0) || (c == 0xed && d >= 0xa0) || (c == 0xf0 && d < 0x90) ||
+                   (c == 0xf4 && d >= 0x90);
+  return bad ? 0 : n;
+}
+
+/// A text that can't steer a terminal: control bytes and what is no UTF-8 as \x1b.
+std::string printable(std::string_view text, size_t width) {
+  std::string out;
+  const char* const end = text.data() + text.size();
+  size_t shown = 0;
+  for (const char* p = text.data(); p < end; ++shown) {
+    if (shown + 1 >= width && text_width({p, size_t(end - p)}) > 1) return out + "…";
+    const size_t n = utf8_bytes(p, end);
+    if (n > 1 || (n == 1 && uint8_t(*p) >= 0x20 && *p != 0x7f)) {
+      out.append(p, n);
+      p += n;
+    } else {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\x%02x", unsigned(uint8_t(*p++)));
+      out += escaped;
+      shown += 3;
+    }
+  }
+  return out;
+}
+
+std::string one_text(const FieldValues& values, size_t i, size_t width) {
+  std::string out;
+  switch (values.kind) {
+    case ValueKind::kInteger:
+      append_number(out, values.integers[i]);
+      break;
+    case ValueKind::kReal:
+      append_number(out, values.reals[i], values.single);
+      break;
+    case ValueKind::kText:
+      return printable(values.texts[i], width);
+    case ValueKind::kPairs:
+      if (!values.groups.empty()) out = str(values.groups[i], ":");
+      append_number(out, values.integers[i]);
+      out += ':';
+      append_number(out, values.reals[i], true);
+      break;
+    case ValueKind::kNone:
+      break;
+  }
+  return out;
+}
+
+/// Where a table of the values is wider than that, they stand below each other.
+std::string head_text(const std::vector<ValueField>& fields,
+                      const std::vector<std::vector<FieldValues>>& records,
+                      const std::vector<std::string>& names, size_t columns) {
+  std::vector<std::vector<std::string>> rows(1);
+  size_t left = 0;
+  for (const ValueField& field : fields) rows[0].push_back(printable(field.name, kCellWidth));
+  for (const auto& record : records) {
+    auto& row = rows.emplace_back();
+    for (size_t i = 0; i < fields.size(); ++i) {
+      row.push_back(i < record.size() ? value_text(record[i], kCellWidth) : "-");
+    }
+  }
+  // Texts stand to the left; so do the columns before the last text.
+  for (size_t i = 0; i < fields.size(); ++i)
+    if (fields[i].kind == ValueKind::kText || !fields[i].shape.empty()) left = i + 1;
+  std::string table = table_text(rows, left);
+  size_t widest = 0;
+  for (size_t at = 0; at < table.size();) {
+    const size_t end = table.find('\n', at);
+    widest = std::max(widest, text_width(std::string_view(table).substr(at, end - at)));
+    at = end + 1;
+  }
+  if (widest <= columns) return table;
+  std::string out;
+  size_t name_width = 0;
+  for (const std::string& name : rows[0]) name_width = std::max(name_width, text_width(name));
+  const size_t room = std::max<size_t>(columns - std::min(columns, name_width + 6), kCellWidth);
+  for (size_t r = 0; r < records.size(); ++r) {
+    std::vector<std::vector<std::string>> lines;
+    for (size_t i = 0; i < fields.size(); ++i) {
+      lines.push_back({rows[0][i], i < records[r].size() ? value_text(records[r][i], room) : "-"});
+    }
+    out += names[r] + "\n" + table_text(lines, 2);
+  }
+  return out;
+}
+
+std::string json_line(const plan::FileInfo& file, const RawRecord& record,
+                      const std::vector<ValueField>& fields,
+                      const std::vector<FieldValues>& values) {
+  std::string out = "{\"file\": ";
+  append_json_text(out, file.path);
+  out += str(", \"offset\": ", record.offset, ", \"fields\": {");
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (i > 0) out += ", ";
+    append_json_text(out, fields[i].name);
+    out += ": ";
+    append_json_value(out, values[i], fields[i].shape.empty() && !values[i].list);
+  }
+  return out + "}}\n";
+}
+
+}  // namespace
+
+Error interrupted_error() {
+  return Error{ErrorCode::kInterrupted, "stopped by a signal", "", "the same command begins anew"};
+}
+
+void append_json_text(std::string& out, std::string_view text) {
+  out += '"';
+  const char* const end = text.data() + text.size();
+  for (const char* p = text.data(); p < end;) {
+    const size_t n = utf8_bytes(p, end);
+    if (n == 0 || uint8_t(*p) < 0x20 || *p == 0x7f) {
+      append_escape(out, *p++);  // a byte that is no text: as Latin-1
+      continue;
+    }
+    if (*p == '"' || *p == '\\') out += '\\';
+    out.append(p, n);
+    p += n;
+  }
+  out += '"';
+}
+
+void append_json_value(std::string& out, const FieldValues& values, bool scalar) {
+  if (values.missing() && !values.list) {
+    out += "null";
+    return;
+  }
+  const bool pairs = values.kind == ValueKind::kPairs;
+  const bool one = scalar && values.count() == 1 && !pairs;
+  if (!one) out += pairs ? '{' : '[';
+  for (size_t i = 0; i < values.count(); ++i) {
+    if (i > 0) out += ", ";
+    if (pairs) {
+      out += str('"', values.groups.empty() ? "" : str(values.groups[i], ":"), values.integers[i],
+                 "\": ");
+      append_number(out, values.reals[i], true);
+    } else if (values.kind == ValueKind::kText) {
+      append_json_text(out, values.texts[i]);
+    } else if (values.kind == ValueKind::kReal && !std::isfinite(values.reals[i])) {
+      append_json_text(out, one_text(values, i, 16));  // JSON has no such numbers
+    } else {
+      out += one_text(values, i, 0);
+    }
+  }
+  if (!one) out += pairs ? '}' : ']';
+}
+
+std::string value_text(const FieldValues& values, size_t width) {
+  if (values.missing()) return values.list ? "[]" : "-";
+  if (values.count() == 1 && !values.list) return one_text(values, 0, width);
+  const bool pairs = values.kind == ValueKind::kPairs;
+  std::string out = pairs ? "" : "[";
+  for (size_t i = 0; i < values.count(); ++i) {
+    const std::string next = one_text(values, i, width);
+    if (i > 0 && text_width(out) + text_width(next) + 2 > width) {
+      return out + str(pairs ? " … " : ", … ", values.count(), pairs ? "" : "]");
+    }
+    out += str(i == 0 ? "" : pairs ? " " : ", ", next);
+  }
+  return pairs ? out : out + "]";
+}
+
+Result<std::vector<ValueField>> fields_of(const DataSet& set) {
+  const DataSpec data = readable_data(set);
+  const bool own = data.format == DataFormat::kCriteo;  // a table whose columns are known
+  if (set.declared || own) {
+    DataSpec declared = data;
+    if (!set.declared) declared.fields.clear();
+    return declared_fields(declared);
+  }
+  return found_fields(data, set.files.front());
+}
+
+Result<Rejected> show_head(const DataSet& set, uint64_t wanted, uint64_t skip,
+                           const LookOptions& options, std::ostream& out) {
+  DP_TRY(std::vector<ValueField> fields, fields_of(set));
+  // A field that only later records have is shown where it comes.
+  const Unnamed unnamed = set.declared ? Unnamed::kIgnore : Unnamed::kAdd;
+  DP_TRY(RecordWalk walk, RecordWalk::open(set, options.worker, options.epoch));
+  std::unique_ptr<RecordDecoder> decoder;
+  std::string decoded_path;
+  Rejected bad;
+  std::vector<std::vector<FieldValues>> kept;
+  std::vector<std::vector<std::string>> texts;  // of `kept`: records go with their window
+  std::vector<std::string> names;
+  RawRecord record;
+  std::vector<FieldValues> values;
+  for (uint64_t met = 0, shown = 0; shown < wanted; ++met) {
+    DP_TRY(const bool more, walk.next(record));
+    if (!more) break;
+    if (options.stopped()) return interrupted_error();
+    if (met < skip) continue;
+    ++shown;
+    if (decoder == nullptr || decoded_path != walk.file().path) {
+      decoded_path = walk.file().path;
+      if (decoder != nullptr) fields = decoder->fields();
+      DP_TRY(decoder, make_decoder(readable_data(set), decoded_path, fields, unnamed));
+    }
+    data::Fault fault = record.fault;
+    if (fault.reason != nullptr || !decoder->decode(record, values, fault)) {
+      ++bad.count;
+      if (bad.first.size() < kBadShown)
+        bad.first.push_back(data::bad_record_error(fault, walk.where(record)));
+      continue;
+    }
+    if (options.json) {
+      out << json_line(walk.file(), record, decoder->fields(), values);
+      continue;
+    }
+    auto& copies = texts.emplace_back();
+    for (const FieldValues& each : values)
+      for (const std::string_view text : each.texts) copies.emplace_back(text);
+    kept.push_back(values);
+    names.push_back(str("record ", met, ", ", walk.file().path, " (",
+                        is_arrays(set.data()) ? "row " : "byte ", record.offset, ")"));
+  }
+  for (size_t r = 0; r < kept.size(); ++r) {
+    size_t at = 0;
+    for (FieldValues& each : kept[r])
+      for (std::string_view& text : each.texts) text = texts[r][at++];
+  }
+  if (!options.json && decoder != nullptr && !kept.empty())
+    out << head_text(decoder->fields(), kept, names, options.columns);
+  return bad;
+}
+
+}  // namespace downpour::tools

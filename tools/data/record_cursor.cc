@@ -1,0 +1,191 @@
+#include "tools/data/record_cursor.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "shared/base/units.h"
+#include "shared/data/batch_reader.h"
+#include "shared/data/tfrecord.h"
+#include "tools/data/data_set.h"
+
+namespace downpour::tools {
+namespace {
+
+constexpr size_t kRowWindowBytes = size_t{1} << 20;
+
+/// Records that a window source finds: lines, frames, images.
+class WindowCursor final : public RecordCursor {
+ public:
+  WindowCursor(const DataSpec& data, const CursorOptions& options)
+      : checked_(data.format == DataFormat::kTfrecord && options.check),
+        shuffle_(data.shuffle == "off" ? std::nullopt : options.shuffle) {}
+
+  Result<void> open(const DataSpec& data, const plan::FileInfo& info,
+                    const plan::ShardRange& range) {
+    // A worker shuffles within windows, so their size decides what it sees.
+    const size_t bytes = shuffle_ ? data::window_bytes_of(data) : data::kPlainWindowBytes;
+    DP_TRY(source_, data::open_windows(data, info, range, bytes, buffer_, records_));
+    return {};
+  }
+
+  Result<bool> next(RawRecord& record) override {
+    while (window_.records == nullptr || at_ == window_.records->size()) {
+      DP_TRY(const bool more, source_->next(window_));
+      if (!more) return false;
+      at_ = 0;
+      if (shuffle_)
+        data::shuffle_window(*window_.records, shuffle_->seed, shuffle_->shard, windows_);
+      ++windows_;
+    }
+    const data::RecordRef ref = (*window_.records)[at_++];
+    record.offset = window_.offset + ref.begin;
+    record.fault = {};
+    record.bytes = {};
+    if (!ref.is_whole()) {
+      record.fault = data::fault_of(ref);
+      return true;
+    }
+    record.bytes = {window_.text + ref.begin, ref.size};
+    if (checked_) check(record);
+    return true;
+  }
+  std::string locate(uint64_t offset) override { return source_->locate(offset); }
+  uint64_t progress() const override { return window_.end_progress; }
+
+ private:
+  static void check(RawRecord& record) {
+    uint32_t crc;
+    std::memcpy(&crc, record.bytes.data() + record.bytes.size(), sizeof crc);
+    if (crc == data::masked_crc32c(record.bytes.data(), record.bytes.size())) return;
+    record.fault = {.reason = "fails its checksum",
+                    .hint = "copy or download the file again, or leave bad records out"};
+  }
+
+  const bool checked_;
+  const std::optional<CursorOptions::Shuffle> shuffle_;
+  data::Buffer buffer_;
+  std::vector<data::RecordRef> records_;
+  std::unique_ptr<data::WindowSource> source_;
+  data::Window window_;
+  size_t at_ = 0;
+  uint32_t windows_ = 0;
+};
+
+/// Rows of arrays, gathered.
+class RowCursor final : public RecordCursor {
+ public:
+  RowCursor(std::string path, std::vector<data::SourceArray> arrays, const DataSpec& data,
+            const CursorOptions& options)
+      : path_(std::move(path)),
+        arrays_(std::move(arrays)),
+        shuffle_(data.shuffle == "off" ? std::nullopt : options.shuffle) {
+    for (const data::SourceArray& array : arrays_) {
+      row_bytes_ += array.array.row_bytes();
+      inflated_.push_back(array.member.deflated
+                              ? std::make_unique<data::InflatedMember>(array.file, array.member)
+                              : nullptr);
+    }
+    row_bytes_ = std::max<uint64_t>(row_bytes_, 1);
+    const size_t bytes = shuffle_ ? data::window_bytes_of(data) : kRowWindowBytes;
+    rows_per_window_ = std::clamp<uint64_t>(bytes / row_bytes_, 1, uint64_t{1} << 22);
+    row_.resize(row_bytes_ + data::kPadBytes);
+  }
+
+  Result<void> open(const plan::FileInfo& info, const plan::ShardRange& range) {
+    const uint64_t unit = std::max<uint64_t>(info.bytes / arrays_.front().array.rows, 1);
+    begin_ = next_ = (range.begin + unit - 1) / unit;
+    end_ = std::min((range.end + unit - 1) / unit, arrays_.front().array.rows);
+    for (size_t i = 0; i < arrays_.size(); ++i) {
+      if (inflated_[i] == nullptr) continue;
+      std::string head(size_t(arrays_[i].array.data_offset), '\0');
+      DP_TRY_VOID(inflated_[i]->read(head.data(), head.size()));
+    }
+    return {};
+  }
+
+  Result<bool> next(RawRecord& record) override {
+    if (at_ == order_.size()) {
+      if (next_ >= end_) return false;
+      DP_TRY_VOID(fill());
+    }
+    const uint32_t row = order_[at_++].begin;
+    char* to = row_.data();
+    const char* block = blocks_.data();
+    for (const data::SourceArray& array : arrays_) {
+      const size_t bytes = size_t(array.array.row_bytes());
+      std::memcpy(to, block + size_t(row) * bytes, bytes);
+      to += bytes;
+      block += bytes * order_.size();
+    }
+    record.bytes = {row_.data(), size_t(to - row_.data())};
+    record.offset = window_begin_ + row;
+    record.fault = {};
+    return true;
+  }
+  std::string locate(uint64_t offset) override { return str(path_, ":row ", offset); }
+  uint64_t progress() const override { return (next_ - begin_) * row_bytes_; }
+
+ private:
+  Result<void> fill() {
+    const uint64_t rows = std::min(rows_per_window_, end_ - next_);
+    blocks_.resize(size_t(rows * row_bytes_));
+    char* to = blocks_.data();
+    for (size_t i = 0; i < arrays_.size(); ++i) {
+      const data::NpyArray& array = arrays_[i].array;
+      const size_t bytes = size_t(rows * array.row_bytes());
+      if (inflated_[i] != nullptr) {
+        DP_TRY_VOID(inflated_[i]->read(to, bytes));
+      } else {
+        const uint64_t offset = array.data_offset + next_ * array.row_bytes();
+        DP_TRY(const size_t n, arrays_[i].file->read_at(offset, to, bytes));
+        if (n < bytes) {
+          return Error{ErrorCode::kBadData, str("the file is shorter now: ", arrays_[i].where),
+                       arrays_[i].where, "it must not change while it is read"};
+        }
+      }
+      to += bytes;
+    }
+    order_.resize(size_t(rows));
+    for (uint32_t i = 0; i < rows; ++i) order_[i] = {.begin = i, .size = 1};
+    if (shuffle_) data::shuffle_window(order_, shuffle_->seed, shuffle_->shard, windows_);
+    ++windows_;
+    at_ = 0;
+    window_begin_ = next_;
+    next_ += rows;
+    return {};
+  }
+
+  const std::string path_;
+  std::vector<data::SourceArray> arrays_;
+  const std::optional<CursorOptions::Shuffle> shuffle_;
+  std::vector<std::unique_ptr<data::InflatedMember>> inflated_;
+  uint64_t row_bytes_ = 0, rows_per_window_ = 1;
+  std::vector<char> blocks_, row_;
+  std::vector<data::RecordRef> order_;
+  size_t at_ = 0;
+  uint32_t windows_ = 0;
+  uint64_t begin_ = 0, next_ = 0, end_ = 0, window_begin_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RecordCursor>> open_cursor(const DataSpec& data, const plan::FileInfo& info,
+                                                  const plan::ShardRange& range,
+                                                  const CursorOptions& options) {
+  if (is_arrays(data)) {
+    DP_TRY(std::vector<data::SourceArray> arrays, data::open_arrays(data, info.path));
+    auto rows = std::make_unique<RowCursor>(info.path, std::move(arrays), data, options);
+    DP_TRY_VOID(rows->open(info, range));
+    return std::unique_ptr<RecordCursor>(std::move(rows));
+  }
+  auto windows = std::make_unique<WindowCursor>(data, options);
+  DP_TRY_VOID(windows->open(data, info, range));
+  return std::unique_ptr<RecordCursor>(std::move(windows));
+}
+
+Result<std::unique_ptr<RecordCursor>> open_cursor(const DataSpec& data, const plan::FileInfo& info,
+                                                  const CursorOptions& options) {
+  return open_cursor(data, info, {.file = 0, .begin = 0, .end = info.bytes}, options);
+}
+
+}  // namespace downpour::tools

@@ -1,0 +1,59 @@
+// RecordCursor: the records of a range of a file one by one, as the bytes that they are.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shared/base/ids.h"
+#include "shared/base/result.h"
+#include "shared/data/arrays.h"
+#include "shared/data/fields.h"
+#include "shared/data/window.h"
+#include "shared/job/job.h"
+#include "shared/plan/shard.h"
+
+namespace downpour::tools {
+
+/// A line without its line break; what a TFRecord's frame holds; the row of every array, one behind
+/// the other; an image's pixels. kPadBytes behind it are readable.
+struct RawRecord {
+  std::string_view bytes;
+  uint64_t offset = 0;  // in the decompressed file; of arrays the row
+  data::Fault fault;    // reason != null: it is no whole record, or fails its checksum
+};
+
+struct CursorOptions {
+  bool check = true;  // TFRecord: the checksums of the records' bytes
+  /// As a worker meets them: shuffled by this seed as the records of this shard of the epoch.
+  struct Shuffle {
+    uint64_t seed = 1;
+    ShardId shard;
+  };
+  std::optional<Shuffle> shuffle;
+};
+
+class RecordCursor {
+ public:
+  virtual ~RecordCursor() = default;
+  /// False at the end. The record is valid until the next call. Errors: kIo, kBadData where nothing
+  /// more can be read (a compressed file that is damaged, say).
+  virtual Result<bool> next(RawRecord& record) = 0;
+  /// "file:line", "file:record N (byte B)", "file:row N". Reads the file anew: for errors only.
+  virtual std::string locate(uint64_t offset) = 0;
+  /// Bytes of the range that lie behind; where records are shuffled, about.
+  virtual uint64_t progress() const = 0;
+};
+
+/// Opens a range of a file of the data set. Errors: as the readers'.
+Result<std::unique_ptr<RecordCursor>> open_cursor(const DataSpec& data, const plan::FileInfo& info,
+                                                  const plan::ShardRange& range,
+                                                  const CursorOptions& options);
+/// All of a file.
+Result<std::unique_ptr<RecordCursor>> open_cursor(const DataSpec& data, const plan::FileInfo& info,
+                                                  const CursorOptions& options);
+
+}  // namespace downpour::tools

@@ -1,0 +1,206 @@
+// Every record of a data set, read as a training reads it; what is bad is named.
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "chief/runtime/run_setup.h"
+#include "shared/base/human.h"
+#include "shared/data/batch_reader.h"
+#include "shared/model/graph.h"
+#include "tools/data/look.h"
+
+namespace downpour::tools {
+namespace {
+
+using data::ReadPlan;
+
+/// Every field that is there, read by no model.
+InputLayout layout_of(const std::vector<FieldSpec>& fields) {
+  InputLayout layout;
+  for (const FieldSpec& field : fields) {
+    if (!is_sparse(field)) {
+      layout.floats.push_back({field.name, uint32_t(data::elements_of(field.shape))});
+      continue;
+    }
+    layout.bags.push_back({field.name, uint32_t(layout.tables.size())});
+    layout.tables.push_back(TableId(uint8_t(1 + layout.tables.size() % 200)));
+  }
+  return layout;
+}
+
+/// As `downpour train` would read it; where no model can be chosen, each field by itself.
+Result<ReadPlan> plan_of(const DataSet& set) {
+  Job job = set.job;
+  const bool complete = set.from_job || complete_job(job).has_value();
+  ReadPlan plan;
+  if (complete) {
+    DP_TRY(const auto graph, model::Graph::build(job));
+    plan = *data::make_read_plan(job, graph->inputs(), graph->output_widths(), {}, 0);
+  } else {
+    plan.data = set.data();
+    if (plan.data.fields.empty()) plan.data.fields = data::default_fields(plan.data.format);
+    plan.layout = layout_of(plan.data.fields);
+  }
+  plan.data.shuffle = "off";
+  plan.batch_size = 1;
+  return plan;
+}
+
+struct Findings {
+  uint64_t limit = 0;
+  std::vector<std::string> files;
+  uint64_t records = 0, filtered = 0, bytes = 0;
+  Rejected bad;
+  uint64_t unreadable = 0;  // files that could not be read to their end
+
+  bool wants_more() const { return limit == 0 || bad.first.size() < limit; }
+};
+
+/// The columns of one record.
+class OneRecord {
+ public:
+  OneRecord(const ReadPlan& plan, const data::RecordParser& parser) : parser_(parser) {
+    for (const FloatInput& input : plan.layout.floats)
+      floats_.push_back({.width = input.width, .values = std::vector<float>(input.width)});
+    keys_.resize(parser.key_shapes().size());
+  }
+  data::Columns begin() {
+    for (size_t i = 0; i < keys_.size(); ++i) {
+      const data::RecordParser::KeyShape shape = parser_.key_shapes()[i];
+      keys_[i].count = 0;
+      keys_[i].has_values = shape.values;
+      keys_[i].offsets.assign(shape.bag ? 2 : 0, 0);
+      keys_[i].ensure(1);
+    }
+    return {.record = 0, .floats = &floats_, .keys = &keys_};
+  }
+
+ private:
+  const data::RecordParser& parser_;
+  std::vector<FloatColumn> floats_;
+  std::vector<data::KeyBuffer> keys_;
+};
+
+/// Without fields: the records alone, and their checksums.
+Result<void> walk_records(const DataSpec& data, const plan::FileInfo& info,
+                          const LookOptions& options, Findings& findings) {
+  DP_TRY(const auto cursor, open_cursor(data, info, {}));
+  RawRecord record;
+  for (;;) {
+    DP_TRY(const bool more, cursor->next(record));
+    if (!more) return {};
+    if (++findings.records % kRecordsPerLook == 0 && options.stopped()) return interrupted_error();
+    if (record.fault.reason == nullptr) continue;
+    ++findings.bad.count;
+    if (findings.wants_more())
+      findings.bad.first.push_back(
+          data::bad_record_error(record.fault, cursor->locate(record.offset)));
+  }
+}
+
+Result<void> parse_records(const ReadPlan& plan, uint32_t file, const LookOptions& options,
+                           Findings& findings) {
+  data::Scratch scratch;
+  const plan::ShardRange all{.file = file, .begin = 0, .end = plan.files[file].bytes};
+  DP_TRY(data::ShardRecords records, data::open_records(plan, all, scratch));
+  OneRecord one(plan, *records.parser);
+  data::Window window;
+  for (;;) {
+    DP_TRY(const bool more, records.source->next(window));
+    if (!more) return {};
+    if (options.stopped()) return interrupted_error();
+    options.progress(findings.records, findings.bytes + window.begin_progress, 0);
+    for (const data::RecordRef ref : *window.records) {
+      ++findings.records;
+      data::Fault fault;
+      const char* const begin = window.text + ref.begin;
+      const uint64_t offset = window.offset + ref.begin;
+      data::Columns columns = one.begin();
+      if (!ref.is_whole()) {
+        fault = data::fault_of(ref);
+      } else if (records.parser->parse(begin, begin + ref.size, offset, columns, fault)) {
+        continue;
+      } else if (fault.reason == nullptr) {
+        ++findings.filtered;
+        continue;
+      }
+      ++findings.bad.count;
+      if (findings.wants_more()) {
+        findings.bad.first.push_back(data::bad_record_error(fault, records.source->locate(offset)));
+      }
+    }
+  }
+}
+
+/// All files of a source. One that can't be read to its end is told, and the next one is looked at.
+Result<void> validate_source(ReadPlan& plan, const DataSet& set, const SourceSpec& source,
+                             const LookOptions& options, Findings& findings) {
+  const bool parsed = !plan.data.fields.empty();
+  const DataSpec readable = readable_data(set);
+  DP_TRY(plan.files, data::list_files(parsed ? plan.data : readable, source, set.job.base_dir));
+  for (uint32_t i = 0; i < plan.files.size(); ++i) {
+    const auto read = parsed ? parse_records(plan, i, options, findings)
+                             : walk_records(readable, plan.files[i], options, findings);
+    findings.files.push_back(plan.files[i].path);
+    findings.bytes += plan.files[i].bytes;
+    if (read) continue;
+    // Not of the data: of the job, or of us.
+    if (read.error().code != ErrorCode::kBadData && read.error().code != ErrorCode::kIo)
+      return read.error();
+    ++findings.unreadable;
+    findings.bad.first.push_back(read.error());
+  }
+  return {};
+}
+
+void print_json(const Findings& findings, const DataSet& set, std::ostream& out) {
+  nlohmann::ordered_json bad = nlohmann::ordered_json::array();
+  for (const Error& error : findings.bad.first)
+    bad.push_back({{"where", error.where}, {"what", error.what}});
+  const nlohmann::ordered_json json = {{"format", format_name(set.data().format)},
+                                       {"files", findings.files.size()},
+                                       {"records", findings.records},
+                                       {"good", findings.records - findings.bad.count},
+                                       {"bad", findings.bad.count},
+                                       {"filtered", findings.filtered},
+                                       {"unreadable_files", findings.unreadable},
+                                       {"first", std::move(bad)}};
+  out << json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+}
+
+void print_text(const Findings& findings, std::ostream& out) {
+  for (const Error& error : findings.bad.first) out << error.where << ": " << error.what << "\n";
+  const uint64_t told = findings.bad.first.size() - findings.unreadable;
+  if (findings.bad.count > told)
+    out << "... and " << grouped(findings.bad.count - told)
+        << " more bad records (--limit 0 shows all)\n";
+  out << grouped(findings.records) << " records in " << findings.files.size()
+      << (findings.files.size() == 1 ? " file, " : " files, ") << human_bytes(findings.bytes)
+      << ": " << grouped(findings.records - findings.bad.count) << " good, "
+      << grouped(findings.bad.count) << " bad";
+  if (findings.filtered > 0)
+    out << " (" << grouped(findings.filtered) << " of the good ones the filter leaves out)";
+  if (findings.unreadable > 0)
+    out << "; " << findings.unreadable << (findings.unreadable == 1 ? " file" : " files")
+        << " could not be read to the end";
+  out << "\n";
+}
+
+}  // namespace
+
+Result<Rejected> validate(const DataSet& set, uint64_t limit, const LookOptions& options,
+                          std::ostream& out) {
+  DP_TRY(ReadPlan plan, plan_of(set));
+  Findings findings{.limit = limit};
+  DP_TRY_VOID(data::check_filter(plan.data));
+  DP_TRY_VOID(validate_source(plan, set, set.data().source, options, findings));
+  if (!set.job.eval.source.paths.empty()) {
+    DP_TRY_VOID(validate_source(plan, set, set.job.eval.source, options, findings)
+                    .context("the evaluation's source"));
+  }
+  options.json ? print_json(findings, set, out) : print_text(findings, out);
+  findings.bad.count += findings.unreadable;
+  return findings.bad;
+}
+
+}  // namespace downpour::tools
