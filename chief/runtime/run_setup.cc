@@ -73,7 +73,8 @@ Result<uint64_t> choose_shard_bytes(const Job& job, const std::vector<plan::File
 Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   RunPlan out;
   out.job = job;
-  out.job_text = job_to_toml(job);
+  DP_TRY_VOID(data::note_vocabularies(out.job.data));
+  out.job_text = job_to_toml(out.job);
   DP_TRY(const auto graph, model::Graph::build(job));
   out.tables = graph->tables();
   DP_TRY_VOID(data::check_filter(job.data));
@@ -90,7 +91,7 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   DP_TRY_VOID(data::find_cuts(job.data, out.shard_bytes, out.eval_files));
   out.shards = uint32_t(plan::cut_shards(files, out.shard_bytes).size());
   out.fingerprint = fingerprint_of(out.train_files);
-  out.plan_hash = data::plan_hash(*data::make_read_plan(job, graph->inputs(), graph->output_widths(), out.train_files, job.eval.holdout),
+  out.plan_hash = data::plan_hash(*data::make_read_plan(out.job, graph->inputs(), graph->output_widths(), out.train_files, job.eval.holdout),
                                   plan::cut_shards(out.train_files, out.shard_bytes));
   return out;
 }

@@ -83,7 +83,7 @@ class CsvParser final : public RecordParser {
       if (at < parser->keys_.size()) continue;
       DP_TRY(const FieldSpec spec, resolve_field(plan, input.field));
       DP_TRY(const uint32_t cell, cell_of(spec, names, where));
-      DP_TRY(KeyField field, KeyField::make(plan.data, spec));
+      DP_TRY(KeyField field, KeyField::make(plan, spec));
       parser->key_shapes_.push_back({.bag = field.is_bag(), .values = field.is_number()});
       parser->keys_.push_back({cell, uint32_t(at), std::move(field)});
     }
@@ -169,8 +169,7 @@ class CsvParser final : public RecordParser {
     KeyBuffer& buffer = (*columns.keys)[wanted.column];
     const std::string_view text = cell(wanted.cell);
     if (wanted.field.is_bag()) {
-      buffer.ensure(text.size() / 2 + 1);
-      if (!wanted.field.missing(text)) wanted.field.append_words(text, buffer.keys, buffer.count);
+      if (!wanted.field.append(text, buffer, fault)) return false;
       buffer.offsets[columns.record + 1] = uint32_t(buffer.count);
       return true;
     }

@@ -63,6 +63,26 @@ Result<std::vector<std::string>> present_columns_of(const ReadPlan& plan, const 
   return columns_of(plan.data, path);
 }
 
+/// What came after the first ops: only where it is there, so that older plans keep their hash.
+void hash_options(plan::PlanHash& hash, const TransformSpec& op) {
+  const TransformSpec plain;
+  if (op.fallback) hash.add("op_default", *op.fallback);
+  for (const std::string& word : op.words) hash.add("word", word);
+  if (op.op == TransformOp::kVocabulary)
+    hash.add("unknown", uint64_t(op.unknown)).add("vocabulary", op.fingerprint);
+  for (const double boundary : op.boundaries)
+    hash.add("boundary", std::bit_cast<uint64_t>(boundary));
+  if (!op.separators.empty()) hash.add("separators", op.separators);
+  if (op.lower) hash.add("lower", 1);
+  if (op.ngrams != plain.ngrams) hash.add("ngrams", op.ngrams);
+  if (op.length != 0) hash.add("length", op.length).add("keep", op.keep);
+  if (op.value != 0) hash.add("value", std::bit_cast<uint64_t>(op.value));
+  if (op.how != plain.how) hash.add("how", op.how);
+  for (const std::string& field : op.fields) hash.add("of", field);
+  if (op.rate != 0) hash.add("rate", std::bit_cast<uint64_t>(op.rate));
+  if (op.stddev != 0) hash.add("stddev", std::bit_cast<uint64_t>(op.stddev));
+}
+
 void hash_fields(plan::PlanHash& hash, const std::vector<FieldSpec>& fields) {
   for (const FieldSpec& field : fields) {
     hash.add("field", field.name).add("column", field.column).add("type", uint64_t(field.type));
@@ -76,8 +96,9 @@ void hash_fields(plan::PlanHash& hash, const std::vector<FieldSpec>& fields) {
       hash.add("op", uint64_t(op.op)).add("buckets", op.buckets);
       if (op.min) hash.add("min", std::bit_cast<uint64_t>(*op.min));
       if (op.max) hash.add("max", std::bit_cast<uint64_t>(*op.max));
-      hash.add("mean", std::bit_cast<uint64_t>(op.mean))
-          .add("scale", std::bit_cast<uint64_t>(op.scale));
+      hash.add("mean", std::bit_cast<uint64_t>(op.mean.value_or(0)))
+          .add("scale", std::bit_cast<uint64_t>(op.scale.value_or(1)));
+      hash_options(hash, op);
     }
   }
 }
@@ -190,6 +211,9 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
   for (const std::string& text : data.missing) hash.add("missing", text);
   hash_fields(hash, data.fields);
   if (!data.filter.empty()) hash.add("filter", data.filter);
+  for (const std::string& word : data.program.exec) hash.add("exec", word);
+  if (data.program.format != DataFormat::kAuto)
+    hash.add("program_format", uint64_t(data.program.format));
   // Not bad_records: a run that met a bad record goes on with "skip", and no batch behind the
   // record was applied. What is not read can't be bad, so the layout decides then.
   for (const FloatInput& input : plan.layout.floats)

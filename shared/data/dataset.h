@@ -34,6 +34,10 @@ class ScratchPool;
 /// Memory that the readers of a process hand on to each other.
 std::shared_ptr<ScratchPool> make_scratch_pool();
 
+class VocabularyPool;
+/// The vocabularies of a job's fields, read once for all readers of a process.
+std::shared_ptr<VocabularyPool> make_vocabulary_pool();
+
 /// Everything that a reader needs; shared by all readers of a process, immutable (its pool is
 /// thread-safe).
 struct ReadPlan {
@@ -46,7 +50,9 @@ struct ReadPlan {
   std::vector<plan::FileInfo> files;
   std::vector<TargetRule> targets;
   bool targets_optional = false;  // see for_prediction()
+  bool training = true;           // random ops act, but on what is held out
   std::shared_ptr<ScratchPool> scratch = make_scratch_pool();
+  std::shared_ptr<VocabularyPool> vocabularies = make_vocabulary_pool();
 };
 
 /// The plan of a job's readers: `widths` are the floats of each of its model's outputs, `holdout`
@@ -54,6 +60,10 @@ struct ReadPlan {
 std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout& layout,
                                                const std::vector<uint32_t>& widths,
                                                std::vector<plan::FileInfo> files, double holdout);
+
+/// The same reading of other files for evaluation: no record is held out, random ops do nothing.
+std::shared_ptr<const ReadPlan> for_evaluation(const ReadPlan& plan,
+                                               std::vector<plan::FileInfo> files);
 
 /// The same reading for data to predict: every record, in the order of the files. Its targets need
 /// not be known: any value will do, and a missing one reads as its field's default or 0, whether a
@@ -64,6 +74,11 @@ std::shared_ptr<const ReadPlan> for_prediction(const ReadPlan& plan);
 
 /// Whether data.filter is a condition on the fields that there are. Error: kConfig with its column.
 Result<void> check_filter(const DataSpec& data);
+
+/// Reads the files of the `vocabulary` ops and notes their size and fingerprint in them, so that
+/// whoever reads one later knows it for the same. Errors: kNoInput, kIo; kBadData naming the line
+/// of a word that stands twice, or a file that is another than was noted.
+Result<void> note_vocabularies(DataSpec& data);
 
 /// The hash of all that decides which records a batch id names: files, seed, data and fields,
 /// layout, batch size, holdout, the shards' ranges, and the version of this reader.

@@ -75,23 +75,24 @@ Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,
                        "give it type = \"float32\", or `positive`, the texts that read as 1");
   }
   for (const TransformSpec& op : spec.transform) {
-    if (op.op == TransformOp::kHash) {
-      return field_error(spec, "is hashed, so it is a key and no number",
+    if (NumberOps::takes(op.op)) {
+      field.ops_.add(op);
+    } else if (op.op != TransformOp::kIdentity) {
+      return field_error(spec, "has an op that makes keys, so it is no number",
                          "use it as input of an embedding or linear layer");
     }
     if (op.op == TransformOp::kStandardize &&
-        !(op.scale != 0 && std::isfinite(op.scale) && std::isfinite(op.mean))) {
+        !(op.scale.value_or(1) != 0 && std::isfinite(op.scale.value_or(1)) &&
+          std::isfinite(op.mean.value_or(0)))) {
       return field_error(spec, "standardize needs a finite mean and a scale other than 0", "");
     }
-    if (op.op != TransformOp::kIdentity) field.transform_.push_back(op);
   }
-  if (std::any_of(field.transform_.begin(), field.transform_.end(),
-                  [](const TransformSpec& op) { return op.op == TransformOp::kLog1p; })) {
+  if (field.ops_.has_logarithm()) {
     auto small = std::make_shared<std::vector<float>>(kSmallResults);
-    for (size_t i = 0; i < kSmallResults; ++i) (*small)[i] = field.transformed(float(i));
+    for (size_t i = 0; i < kSmallResults; ++i) (*small)[i] = field.ops_.apply(float(i));
     field.small_ = std::move(small);
   }
-  field.plain_ = field.positive_.empty() && field.transform_.empty() && !field.integer_ &&
+  field.plain_ = field.positive_.empty() && field.ops_.empty() && !field.integer_ &&
                  field.target_ == TargetKind::kAny;
   if (spec.fallback) {
     // The default is a value like any other; an empty or missing one can't stand for itself.
@@ -120,35 +121,14 @@ bool FloatField::refuse(const char* reason, std::string_view text, const char* h
   return false;
 }
 
-float FloatField::transformed(float value) const {
-  for (const TransformSpec& op : transform_) {
-    switch (op.op) {
-      case TransformOp::kLog1p:
-        value = std::log1p(value);
-        break;
-      case TransformOp::kClip:
-        if (op.min) value = std::max(value, float(*op.min));
-        if (op.max) value = std::min(value, float(*op.max));
-        break;
-      case TransformOp::kStandardize:
-        value = float((double(value) - op.mean) / op.scale);
-        break;
-      case TransformOp::kIdentity:
-      case TransformOp::kHash:
-        break;
-    }
-  }
-  return value;
-}
-
 bool FloatField::convert_number(float value, std::string_view text, float* to, Fault& fault) const {
   if (integer_ && value != std::floor(value))
     return refuse("is not an integer", text, kFixLine, fault);
-  if (!transform_.empty()) {
+  if (!ops_.empty()) {
     // Conversion of a negative or huge float to an unsigned is not defined: compare first.
     const bool small = small_ != nullptr && value >= 0 && value < float(kSmallResults) &&
                        value == float(int32_t(value));
-    value = small ? (*small_)[size_t(value)] : transformed(value);
+    value = small ? (*small_)[size_t(value)] : ops_.apply(value);
     if (!std::isfinite(value)) {
       return refuse("has no finite value after its transforms", text,
                     "put { op = \"clip\", min = 0 } before \"log1p\"", fault);
@@ -173,6 +153,11 @@ bool FloatField::convert_number(float value, std::string_view text, float* to, F
 
 bool FloatField::convert_any_value(double value, float* to, Fault& fault) const {
   const auto narrow = float(value);
+  if (std::isnan(value) && missing_.matches_nan()) {
+    if (!fallback_) return refuse("is missing", "nan", kGiveDefault, fault);
+    *to = *fallback_;
+    return true;
+  }
   if (!std::isfinite(narrow)) {
     refuse("is not a finite number", {}, kFixRecord, fault);
   } else if (integer_ && value != std::floor(value)) {  // before it is rounded
@@ -217,113 +202,6 @@ bool FloatField::convert(std::string_view text, float* to, Fault& fault) const {
   if (p != end && !trimmed({p, size_t(end - p)}).empty())
     return refuse("has more numbers than its shape says", text, kFixLine, fault);
   return true;
-}
-
-Result<KeyField> KeyField::make(const DataSpec& data, const FieldSpec& spec) {
-  KeyField field;
-  field.name_ = spec.name;
-  field.name_hash_ = hash_string(spec.name);
-  field.missing_ = MissingMarks(data);
-  field.bag_ = spec.is_bag();
-  field.integer_ = spec.type == FieldType::kInt64;
-  if (!field.bag_ && !spec.shape.empty() && !(spec.shape.size() == 1 && spec.shape[0] == 1)) {
-    return field_error(spec, "can't be read as keys with that shape",
-                       "shape is [] for one key, [-1] for a bag of them");
-  }
-  if (spec.type == FieldType::kFloat32 && !field.bag_) {
-    DP_TRY(field.number_, FloatField::make(data, spec, nullptr, 1));
-    return field;
-  }
-  bool identity = field.integer_;
-  for (const TransformSpec& op : spec.transform) {
-    if (op.op == TransformOp::kHash) {
-      identity = false;
-      field.buckets_ = op.buckets;
-    } else if (op.op == TransformOp::kIdentity && field.integer_) {
-      identity = true;
-    } else {
-      return field_error(spec, "has a transform that gives no key",
-                         "keys come of { op = \"hash\" }, or of an int64 as it is");
-    }
-  }
-  field.hashed_ = !identity;
-  if (spec.fallback && !field.bag_) {
-    uint64_t key = 0;
-    if (identity) {
-      const char* const end = parse_uint(spec.fallback->c_str(), key);
-      if (end == nullptr || *end != '\0')
-        return field_error(spec, str("default = \"", *spec.fallback, "\" is not a key"), "");
-    } else {
-      key = field.hash(*spec.fallback);
-    }
-    field.fallback_ = key;
-  } else if (field.bag_) {
-    field.fallback_ = 0;  // a missing bag is an empty one
-  }
-  return field;
-}
-
-bool KeyField::convert(std::string_view text, uint64_t& key, Fault& fault) const {
-  if (missing_.matches(text)) {
-    if (fallback_) {
-      key = *fallback_;
-      return true;
-    }
-    fault = {.reason = "is missing", .field = &name_, .text = "", .hint = kGiveDefault};
-    return false;
-  }
-  if (!integer_) {
-    key = hash(text);
-    return true;
-  }
-  const bool negative = text[0] == '-';
-  uint64_t number = 0;
-  const char* const end = parse_uint(text.data() + negative, number);
-  if (end != text.data() + text.size() || (negative && !hashed_)) {
-    fault = {.reason = hashed_ ? "is not an integer" : "is not an integer of 0 or more",
-             .field = &name_,
-             .text = text,
-             .hint = "type = \"string\" takes any text; { op = \"hash\" } also negative integers"};
-    return false;
-  }
-  key = key_of(number, text);
-  return true;
-}
-
-bool KeyField::convert_value(int64_t value, uint64_t& key, Fault& fault) const {
-  if (hashed_) {
-    char digits[24];
-    const auto end = std::to_chars(digits, digits + sizeof digits, value);
-    key = hash({digits, size_t(end.ptr - digits)});
-    return true;
-  }
-  key = uint64_t(value);
-  if (value >= 0) return true;
-  fault = {.reason = "is not an integer of 0 or more",
-           .field = &name_,
-           .made = str(value),
-           .hint = "{ op = \"hash\" } takes negative integers too"};
-  return false;
-}
-
-bool KeyField::convert_number(std::string_view text, uint64_t& key, float& value,
-                              Fault& fault) const {
-  key = name_hash_;
-  return number_->convert(text, &value, fault);
-}
-
-void KeyField::append_words(std::string_view text, std::vector<uint64_t>& keys,
-                            size_t& count) const {
-  for (size_t i = 0; i < text.size();) {
-    if (is_blank(text[i])) {
-      ++i;
-      continue;
-    }
-    size_t end = i;
-    while (end < text.size() && !is_blank(text[end])) ++end;
-    keys[count++] = hash(text.substr(i, end - i));
-    i = end;
-  }
 }
 
 }  // namespace downpour::data

@@ -11,6 +11,9 @@
 
 #include "shared/base/hash.h"
 #include "shared/data/dataset.h"
+#include "shared/data/number_ops.h"
+#include "shared/data/scratch.h"
+#include "shared/data/vocabulary.h"
 
 namespace downpour::data {
 
@@ -26,19 +29,25 @@ struct Fault {
 /// Whether a text means that there is no value.
 class MissingMarks {
  public:
-  explicit MissingMarks(const DataSpec& data) : marks_(data.missing) {}
+  explicit MissingMarks(const DataSpec& data) : marks_(data.missing) {
+    for (const std::string& mark : marks_) nan_ |= mark == "nan" || mark == "NaN";
+  }
   bool matches(std::string_view text) const {
     if (text.empty()) return true;
     for (const std::string& mark : marks_)
       if (text == mark) return true;
     return false;
   }
+  /// Whether a NaN that is no text means the same.
+  bool matches_nan() const { return nan_; }
 
  private:
   std::vector<std::string> marks_;
+  bool nan_ = false;
 };
 
-/// Reads a field as floats: number or label list, then the transforms, then the target's range.
+/// Reads a field as floats: number or label list, then the ops for numbers, then the target's
+/// range.
 class FloatField {
  public:
   /// Errors: kConfig for what no float can come of (a hash, a string without `positive`).
@@ -80,15 +89,13 @@ class FloatField {
   FloatField() : missing_(DataSpec{}) {}
   bool refuse(const char* reason, std::string_view text, const char* hint, Fault& fault) const;
   bool convert_any_value(double value, float* to, Fault& fault) const;
-  float transformed(float value) const;
-
   std::string name_;
   uint32_t width_ = 1;
   bool integer_ = false;
   bool plain_ = false;
   MissingMarks missing_;
   std::vector<std::string> positive_;
-  std::vector<TransformSpec> transform_;
+  NumberOps ops_;
   // For a transform with a logarithm: its results for 0, 1, 2 ... (counts are mostly small).
   std::shared_ptr<const std::vector<float>> small_;
   TargetKind target_ = TargetKind::kAny;
@@ -96,58 +103,104 @@ class FloatField {
   std::optional<float> fallback_;
 };
 
-/// Reads a field as one key, or (shape {-1}) as a bag of keys, one a word.
+/// Reads a field as one key, or as any number of them: by hash, as the integer that it is, by a
+/// vocabulary, or by the bucket that a number falls into.
 class KeyField {
  public:
-  /// Errors: kConfig for transforms that give no key.
-  static Result<KeyField> make(const DataSpec& data, const FieldSpec& spec);
+  /// Errors: kConfig for transforms that give no key; those of the vocabulary's file.
+  static Result<KeyField> make(const ReadPlan& plan, const FieldSpec& spec);
 
   const std::string& name() const { return name_; }
-  bool is_bag() const { return bag_; }
+  /// A record has any number of keys: of a field of any length, or where unknown words are dropped.
+  bool is_bag() const { return list_ || drops_; }
   /// A float32 field read as key: the field itself is the key and the number its value.
-  bool is_number() const { return number_.has_value(); }
+  bool is_number() const { return how_ == How::kNumber; }
+  /// A number's bucket is the key.
+  bool has_buckets() const { return how_ == How::kBuckets; }
+  /// An integer is the key, whatever it is.
+  bool is_plain() const { return how_ == How::kIdentity && range_ == 0; }
+
+  // A text of a table.
   bool convert(std::string_view text, uint64_t& key, Fault& fault) const;
   /// is_number(): the key and the value.
   bool convert_number(std::string_view text, uint64_t& key, float& value, Fault& fault) const;
-  /// The same from values that are no texts. An integer gives the key that its decimal digits
-  /// would.
+  /// is_bag(): a key a word, the words parted by blanks where the field is of any length.
+  bool append(std::string_view text, KeyBuffer& to, Fault& fault) const;
+
+  // Values that are no texts of a table: a string is not missing, whatever it is. An integer gives
+  // the key that its decimal digits would.
+  bool convert_value(std::string_view value, uint64_t& key, Fault& fault) const {
+    return find(value, key, fault);
+  }
   bool convert_value(int64_t value, uint64_t& key, Fault& fault) const;
-  bool convert_value(float value, uint64_t& key, float& number, Fault& fault) const {
+  bool convert_value(float value, uint64_t& key, Fault& fault) const {
+    return find_bucket(value, key, fault);
+  }
+  bool convert_value(double value, uint64_t& key, Fault& fault) const {
+    return find_bucket(value, key, fault);
+  }
+  template <typename T>
+  bool append_value(T value, KeyBuffer& to, Fault& fault) const {
+    uint64_t key = 0;
+    return convert_value(value, key, fault) && put(key, to);
+  }
+  /// is_number(): the same with its value.
+  template <typename T>
+  bool convert_value(T value, uint64_t& key, float& number, Fault& fault) const {
     key = name_hash_;
     return number_->convert_value(value, &number, fault);
   }
-  bool convert_value(int64_t value, uint64_t& key, float& number, Fault& fault) const {
-    key = name_hash_;
-    return number_->convert_value(value, &number, fault);
+  /// libsvm's feature numbers. The key may be one that drops().
+  bool convert_feature(uint64_t number, std::string_view digits, uint64_t& key,
+                       Fault& fault) const {
+    key = number;
+    return is_plain() ||
+           (how_ == How::kIdentity ? in_range(digits, key, fault) : find(digits, key, fault));
   }
-  /// A string's key: it is not missing, whatever it is.
-  uint64_t key_of(std::string_view text) const { return hash(text); }
-  /// is_bag(): appends a key for each blank-separated word. Never refuses.
-  void append_words(std::string_view text, std::vector<uint64_t>& keys, size_t& count) const;
-  /// The key of an integer, for libsvm's feature numbers.
-  uint64_t key_of(uint64_t number, std::string_view text) const {
-    return hashed_ ? hash(text) : number;
-  }
-  bool is_hashed() const { return hashed_; }
-  bool missing(std::string_view text) const { return missing_.matches(text); }
+  bool drops(uint64_t key) const { return drops_ && key == Vocabulary::kUnknown; }
 
  private:
+  enum class How : uint8_t { kHash, kIdentity, kVocabulary, kBuckets, kNumber };
+
   KeyField() : missing_(DataSpec{}) {}
+  Result<void> add_op(const ReadPlan& plan, const FieldSpec& spec, size_t op);
+  Result<void> add_fallback(const FieldSpec& spec);
   uint64_t hash(std::string_view text) const {
     const uint64_t key = hash_combine(name_hash_, hash_string(text));
     if (buckets_ == 0) return key;
     return (buckets_ & (buckets_ - 1)) == 0 ? key & (buckets_ - 1) : key % buckets_;
   }
+  bool put(uint64_t key, KeyBuffer& to) const {
+    if (drops(key)) return true;
+    to.ensure(1);
+    to.keys[to.count++] = key;
+    return true;
+  }
+  bool find(std::string_view text, uint64_t& key, Fault& fault) const;
+  bool find_integer(std::string_view text, uint64_t& key, Fault& fault) const;
+  bool find_word(std::string_view word, uint64_t& key, Fault& fault) const;
+  bool in_range(std::string_view text, uint64_t& key, Fault& fault) const;
+  uint64_t bucket_of(double value) const;
+  template <typename T>
+  bool find_bucket(T value, uint64_t& key, Fault& fault) const;
+  bool refuse(const char* reason, std::string_view text, const char* hint, Fault& fault) const;
 
   std::string name_;
   uint64_t name_hash_ = 0;
-  bool bag_ = false;
-  bool hashed_ = true;
+  How how_ = How::kHash;
+  bool list_ = false;   // of any length
+  bool drops_ = false;  // a word that the vocabulary has not gives no key
   bool integer_ = false;
-  uint64_t buckets_ = 0;
+  uint64_t buckets_ = 0;                          // kHash
+  uint64_t range_ = 0;                            // kIdentity: keys are below it; 0: any
+  std::optional<uint64_t> otherwise_;             // key of what is out of range or unknown
+  std::shared_ptr<const Vocabulary> vocabulary_;  // kVocabulary
+  uint64_t unknown_buckets_ = 0;                  // behind its words
+  std::vector<double> boundaries_;                // kBuckets
+  bool exact_ = false;                            // kBuckets: of integers as they are
   MissingMarks missing_;
   std::optional<uint64_t> fallback_;
-  std::optional<FloatField> number_;
+  std::optional<FloatField> number_;  // kNumber, kBuckets
 };
 
 /// The floats of a value of this shape (not a bag's).

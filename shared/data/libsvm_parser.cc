@@ -35,7 +35,7 @@ class LibsvmParser final : public RecordParser {
       FieldSpec keys = spec;
       keys.type = FieldType::kInt64;
       keys.shape = {-1};
-      DP_TRY(KeyField field, KeyField::make(plan.data, keys));
+      DP_TRY(KeyField field, KeyField::make(plan, keys));
       size_t at = 0;
       while (at < parser->features_.size() && parser->features_[at].name() != field.name()) ++at;
       if (at == parser->features_.size()) {
@@ -53,7 +53,7 @@ class LibsvmParser final : public RecordParser {
       parser->filters_features_ |= number.has_value();
     }
     parser->plain_ = !parser->ffm_ && parser->features_.size() == 1 && parser->numbered_.empty() &&
-                     !parser->features_[0].is_hashed();
+                     parser->features_[0].is_plain();
     return std::unique_ptr<RecordParser>(std::move(parser));
   }
 
@@ -278,7 +278,9 @@ class LibsvmParser final : public RecordParser {
       for (size_t i = 0; i < features_.size(); ++i) {
         if (groups_[i] != kAll && groups_[i] != group) continue;
         KeyBuffer& buffer = (*columns.keys)[i];
-        buffer.keys[buffer.count] = features_[i].key_of(number, text);
+        uint64_t& key = buffer.keys[buffer.count];
+        if (!features_[i].convert_feature(number, text, key, fault)) return false;
+        if (features_[i].drops(key)) continue;
         buffer.values[buffer.count] = value;
         buffer.all_one &= value == 1.0F;
         ++buffer.count;
@@ -295,7 +297,7 @@ class LibsvmParser final : public RecordParser {
   std::vector<uint64_t> groups_;  // of each: libffm's field whose features it takes, or kAll
   bool ffm_ = false;
   bool labels_optional_ = false;
-  bool plain_ = false;  // one bag, nothing hashed, no single features: the hot loop will do
+  bool plain_ = false;  // one bag, its keys as they are, no single features: the hot loop will do
   std::vector<std::optional<uint64_t>> filter_numbers_;  // of the filter's inputs; none: the label
   bool filters_features_ = false;
 };

@@ -25,11 +25,21 @@ std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout
   return plan;
 }
 
+std::shared_ptr<const ReadPlan> for_evaluation(const ReadPlan& plan,
+                                               std::vector<plan::FileInfo> files) {
+  auto out = std::make_shared<ReadPlan>(plan);
+  out->files = std::move(files);
+  out->holdout = 0;
+  out->training = false;
+  return out;
+}
+
 std::shared_ptr<const ReadPlan> for_prediction(const ReadPlan& plan) {
   auto out = std::make_shared<ReadPlan>(plan);
   out->data.shuffle = "off";
   out->data.filter.clear();
   out->drop_remainder = false;
+  out->training = false;
   out->targets_optional = true;
   for (TargetRule& rule : out->targets) rule.kind = TargetKind::kAny;
   return out;

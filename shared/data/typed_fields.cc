@@ -44,18 +44,20 @@ Result<std::vector<TypedField>> TypedField::make_all(
     names.push_back(input.field);
     TypedField& field = fields.emplace_back();
     DP_TRY(field.spec_, resolve_field(plan, input.field));
-    if (field.spec_.is_bag() && field.spec_.type == FieldType::kFloat32) {
+    DP_TRY(field.keys_, KeyField::make(plan, field.spec_));
+    if (field.spec_.is_bag() && field.spec_.type == FieldType::kFloat32 &&
+        !field.keys_->has_buckets()) {
       return Error{ErrorCode::kConfig,
                    str("field ", input.field, ": floats of any number can't be keys"),
                    str("data.fields.", input.field),
                    "type = \"int64\" or \"string\" gives keys; a fixed shape gives numbers"};
     }
-    DP_TRY(field.keys_, KeyField::make(plan.data, field.spec_));
+    if (field.is_bag()) field.width_ = UINT32_MAX;
     field.kind_ = field.keys_->is_bag()      ? Kind::kBag
                   : field.keys_->is_number() ? Kind::kNumberKey
                                              : Kind::kKey;
     field.column_ = uint32_t(at);
-    key_shapes.push_back({.bag = field.is_bag(), .values = field.keys_->is_number()});
+    key_shapes.push_back({.bag = field.keys_->is_bag(), .values = field.keys_->is_number()});
   }
   return fields;
 }
@@ -93,7 +95,8 @@ bool TypedField::read_missing(Columns& columns, Fault& fault) const {
     case Kind::kFloat:
       return floats_->convert_missing(writer.to_, fault);
     case Kind::kBag:
-      return writer.finish(fault);
+      ++writer.count_;
+      return keys_->append({}, *writer.keys_, fault) && writer.finish(fault);
     case Kind::kFilter:
       filter_->set_missing(column_);
       return true;
@@ -113,7 +116,7 @@ bool TypedField::read_missing(Columns& columns, Fault& fault) const {
 }
 
 bool FieldWriter::refuse(const char* found, Fault& fault) const {
-  if (count_ >= field_.width_ && field_.kind_ != Kind::kBag) return wrong_count(fault);
+  if (count_ >= field_.width_) return wrong_count(fault);
   fault = {.reason = "is what stands there, and the field is of another type",
            .field = &field_.name(),
            .made = str(found, " for ", type_name(field_.spec_.type)),

@@ -29,7 +29,8 @@ class TypedField {
   const std::string& source_name() const { return spec_.source_name(); }
   FieldType type() const { return spec_.type; }
   const std::vector<int64_t>& shape() const { return spec_.shape; }
-  bool is_bag() const { return kind_ == Kind::kBag; }
+  /// Of any length.
+  bool is_bag() const { return spec_.is_bag(); }
   bool is_filter() const { return kind_ == Kind::kFilter; }
   /// Its value is a serialized tensor.
   bool encoded() const { return spec_.encoding == "tensor"; }
@@ -49,7 +50,7 @@ class TypedField {
 
   Kind kind_ = Kind::kFloat;
   uint32_t column_ = 0;  // in Columns::floats or Columns::keys, or of the filter's inputs
-  uint32_t width_ = 1;   // values a record; of a bag: any number
+  uint32_t width_ = 1;   // values a record; UINT32_MAX: any number
   std::optional<FloatField> floats_;
   std::optional<KeyField> keys_;
   RecordFilter* filter_ = nullptr;
@@ -69,8 +70,9 @@ class FieldWriter {
         return take_number(value, fault);
       case Kind::kKey:
       case Kind::kBag:
-        if (field_.spec_.type != FieldType::kInt64) return refuse("integers", fault);
-        return field_.keys_->convert_value(value, next_key(), fault);
+        if (field_.spec_.type != FieldType::kInt64 && !field_.keys_->has_buckets())
+          return refuse("integers", fault);
+        return take_key(value, fault);
       case Kind::kFilter:
         ++count_;
         field_.filter_->set_number(field_.column_, value);
@@ -88,8 +90,7 @@ class FieldWriter {
       ++count_;
       return field_.filter_->set_text(field_.column_, value, fault);
     }
-    next_key() = field_.keys_->key_of(value);
-    return true;
+    return take_key(value, fault);
   }
   size_t count() const { return count_; }
   const TypedField& field() const { return field_; }
@@ -97,7 +98,9 @@ class FieldWriter {
   bool finish(Fault& fault) {
     if (field_.kind_ == Kind::kBag) {
       keys_->offsets[record_ + 1] = uint32_t(keys_->count);
-      return true;
+      if (count_ == 1 || field_.is_bag()) [[likely]]
+        return true;
+      return wrong_count(fault);
     }
     if (keys_ != nullptr) keys_->count = record_ + 1;
     if (count_ == field_.width_) [[likely]]
@@ -120,9 +123,7 @@ class FieldWriter {
   }
 
   /// There is room for another value, of this type.
-  bool may_take(bool type) const {
-    return type && (count_ < field_.width_ || field_.kind_ == Kind::kBag);
-  }
+  bool may_take(bool type) const { return type && count_ < field_.width_; }
   template <typename T>
   bool take_real(T value, Fault& fault) {
     if (!may_take(field_.spec_.type == FieldType::kFloat32)) [[unlikely]]
@@ -134,7 +135,14 @@ class FieldWriter {
       field_.filter_->set_number(field_.column_, value);
       return true;
     }
-    return take_number(float(value), fault);
+    if (field_.kind_ == Kind::kNumberKey) return take_number(float(value), fault);
+    return take_key(value, fault);
+  }
+  template <typename T>
+  bool take_key(T value, Fault& fault) {
+    ++count_;
+    if (field_.kind_ == Kind::kBag) return field_.keys_->append_value(value, *keys_, fault);
+    return field_.keys_->convert_value(value, keys_->keys[record_], fault);
   }
   template <typename T>
   bool take_number(T value, Fault& fault) {
@@ -143,12 +151,6 @@ class FieldWriter {
     if (!field_.keys_->convert_value(value, keys_->keys[record_], number, fault)) return false;
     keys_->all_one &= number == 1.0F;
     return true;
-  }
-  uint64_t& next_key() {
-    ++count_;
-    if (field_.kind_ == Kind::kKey) return keys_->keys[record_];
-    keys_->ensure(1);
-    return keys_->keys[keys_->count++];
   }
   bool refuse(const char* found, Fault& fault) const;
   bool wrong_count(Fault& fault) const;

@@ -14,15 +14,51 @@ namespace downpour {
 enum class FieldType : uint8_t { kFloat32, kInt64, kString };
 enum class DataFormat : uint8_t { kAuto, kLibsvm, kCsv, kTsv, kCriteo, kMnist, kTfrecord, kNpy, kNpz, kJsonl, kLibffm };
 enum class BadRecords : uint8_t { kFail, kSkip };
-enum class TransformOp : uint8_t { kHash, kLog1p, kClip, kIdentity, kStandardize };
+enum class TransformOp : uint8_t {
+  kHash,
+  kLog1p,
+  kClip,
+  kIdentity,
+  kStandardize,
+  kMinMax,
+  kBucketize,
+  kVocabulary,
+  kTokens,
+  kTruncate,
+  kPad,
+  kPool,
+  kCross,
+  kDropout,
+  kNoise,
+  kCrop,
+};
 
-/// One op of a field's transform. kHash: key = hash(field name, value) mod buckets (0: the whole 64
-/// bits).
+/// What a vocabulary makes of a word that it has not.
+enum class UnknownWord : uint8_t { kError, kDrop, kHash, kDefault };
+
+/// One op of a field's transform. docs/data.md says what each does; keys.h, which members it reads.
 struct TransformSpec {
   TransformOp op = TransformOp::kIdentity;
+  // hash, cross: key = hash(field name, value) mod buckets (0: the whole 64 bits). identity: keys
+  // are below it (0: any). vocabulary: for words it has not.
   uint64_t buckets = 0;
-  std::optional<double> min, max;  // clip
-  double mean = 0, scale = 1;      // standardize: (x - mean) / scale, both given by the job
+  std::optional<double> min, max;     // clip; min_max, learned where they are not given
+  std::optional<double> mean, scale;  // standardize: (x - mean) / scale, learned where not given
+  std::optional<uint64_t> fallback;   // `default`: the key of what is out of range or unknown
+  std::string file;                   // vocabulary: a word a line; absolute
+  std::vector<std::string> words;     // or these
+  UnknownWord unknown = UnknownWord::kError;
+  uint64_t size = 0, fingerprint = 0;  // of the vocabulary that training read; 0: not read yet
+  std::vector<double> boundaries;      // bucketize, ascending
+  std::string separators;              // tokens: each byte parts words; empty: blanks
+  bool lower = false;                  // tokens: A to Z as a to z
+  uint32_t ngrams = 1;                 // tokens: also of so many words in a row
+  uint32_t length = 0;                 // truncate, pad, crop
+  std::string keep = "first";          // truncate, pad: or "last"
+  double value = 0;                    // pad: what is put behind
+  std::string how = "mean";            // pool: or "sum", "min", "max", "first", "last", "count"
+  std::vector<std::string> fields;     // cross
+  double rate = 0, stddev = 0;         // dropout, noise
   bool operator==(const TransformSpec&) const = default;
 };
 
@@ -54,6 +90,13 @@ struct SourceSpec {
   bool operator==(const SourceSpec&) const = default;
 };
 
+/// A program between the source and the fields: records in on its stdin, as many out on its stdout.
+struct ProgramSpec {
+  std::vector<std::string> exec;           // argv, no shell; empty: none
+  DataFormat format = DataFormat::kAuto;  // of what it writes; auto: as the data
+  bool operator==(const ProgramSpec&) const = default;
+};
+
 struct DataSpec {
   SourceSpec source;
   DataFormat format = DataFormat::kAuto;
@@ -66,6 +109,7 @@ struct DataSpec {
   bool trim = false;                 // blanks around a value are no part of it
   std::vector<std::string> missing;  // texts that mean "missing", besides the empty one
   std::vector<FieldSpec> fields;     // runs expanded
+  ProgramSpec program;
   std::string filter;  // a condition on fields (shared/data/expression.h); empty: every record
   std::string shuffle = "shard";     // "shard" or "off"
   uint64_t shard_records = 0;        // 0: auto

@@ -179,6 +179,10 @@ void settle_paths(Job& job, const std::string& base_dir, const std::string& stem
   job.run_dir = absolute_path(job.run_dir.empty() ? "runs/" + job.name : job.run_dir, job.base_dir);
   std::string& warm = job.train.warm_start.run;
   if (!warm.empty()) warm = absolute_path(warm, job.base_dir);
+  for (FieldSpec& field : job.data.fields) {
+    for (TransformSpec& op : field.transform)
+      if (!op.file.empty()) op.file = absolute_path(op.file, job.base_dir);
+  }
 }
 
 }  // namespace

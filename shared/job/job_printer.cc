@@ -63,6 +63,12 @@ class Printer {
               : value.steps > 0 ? str(value.steps)
                                 : "\"epoch\"");
   }
+  void optional_number(const char* name, const std::optional<uint64_t>& value, double /*max*/) {
+    if (value) add(name, str(*value));
+  }
+  void reals(const char* name, const std::vector<double>& value) {
+    if (!value.empty()) add(name, list_text(value, [](double real) { return real_text(real); }));
+  }
   void optional_real(const char* name, const std::optional<double>& value) {
     if (value) add(name, real_text(*value));
   }

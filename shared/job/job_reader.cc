@@ -145,6 +145,23 @@ class Reader {
     if (node != nullptr && read_real(*node, name, read)) value = read;
   }
 
+  void optional_number(const char* name, std::optional<uint64_t>& value, double max) {
+    uint64_t read = 0;
+    const TomlNode* node = take(name);
+    if (node != nullptr && read_number(*node, name, read, 0, max)) value = read;
+  }
+
+  void reals(const char* name, std::vector<double>& value) {
+    const TomlNode* found = take(name);
+    if (found == nullptr) return;
+    const TomlNode node = loosened(*found);
+    if (node.kind != Kind::kArray) return wrong_type(node, name, "a list of numbers");
+    value.clear();
+    for (const TomlNode& item : node.items) {
+      if (!read_real(item, name, value.emplace_back())) return;
+    }
+  }
+
   /// One of `choices`. What stands in `unavailable` is known but not built; "*": so is anything
   /// else.
   void choice(const char* name, std::string& value, std::initializer_list<const char*> choices,
@@ -280,6 +297,8 @@ class Reader {
     }
     value.clear();
     for (const TomlNode& item : node.items) {
+      const std::string path = str(path_of(name), "[", value.size(), "]");
+      context_.origins[path] = {item.origin, item.where};
       TomlNode table = item;
       if (item.kind == Kind::kString) {  // "log1p" is short for { op = "log1p" }
         table.kind = Kind::kTable;
@@ -288,7 +307,7 @@ class Reader {
         return wrong_type(item, name, "an op or a table with an op");
       }
       TransformSpec spec;
-      Reader inner(table, path_of(name), context_);
+      Reader inner(table, path, context_);
       if (table.find("op") == nullptr) {
         return bad_value(item, name, "without an op", "{ op = \"hash\", buckets = 1024 }");
       }
@@ -296,12 +315,11 @@ class Reader {
       inner.unavailable({});
       inner.finish();
       if (context_.error) return;
-      const bool learned = spec.op == TransformOp::kStandardize &&
-                           (table.find("mean") == nullptr || table.find("scale") == nullptr);
+      const bool learned = (spec.op == TransformOp::kStandardize && !spec.mean && !spec.scale) ||
+                           (spec.op == TransformOp::kMinMax && !spec.min && !spec.max);
       if (learned) {
-        context_.fail(str("`", path_of(name),
-                          "`: standardize with learned statistics is known but not available in "
-                          "this version"),
+        context_.fail(str("`", path,
+                          "`: learned statistics are known but not available in this version"),
                       item.where, "give both: { op = \"standardize\", mean = 40.0, scale = 12.5 }",
                       "DP-2105");
         return;

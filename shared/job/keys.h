@@ -40,7 +40,15 @@ inline constexpr std::array kTransformNames{
     EnumName<TransformOp>{"log1p", TransformOp::kLog1p},
     EnumName<TransformOp>{"clip", TransformOp::kClip},
     EnumName<TransformOp>{"identity", TransformOp::kIdentity},
-    EnumName<TransformOp>{"standardize", TransformOp::kStandardize}};
+    EnumName<TransformOp>{"standardize", TransformOp::kStandardize},
+    EnumName<TransformOp>{"min_max", TransformOp::kMinMax},
+    EnumName<TransformOp>{"bucketize", TransformOp::kBucketize},
+    EnumName<TransformOp>{"vocabulary", TransformOp::kVocabulary}};
+inline constexpr std::array kUnknownWordNames{
+    EnumName<UnknownWord>{"error", UnknownWord::kError},
+    EnumName<UnknownWord>{"drop", UnknownWord::kDrop},
+    EnumName<UnknownWord>{"hash", UnknownWord::kHash},
+    EnumName<UnknownWord>{"default", UnknownWord::kDefault}};
 inline constexpr std::array kBadRecordsNames{EnumName<BadRecords>{"fail", BadRecords::kFail},
                                              EnumName<BadRecords>{"skip", BadRecords::kSkip}};
 inline constexpr std::array kInitNames{EnumName<InitType>{"zero", InitType::kZero},
@@ -70,22 +78,47 @@ constexpr OptimizerSpec optimizer_defaults(OptimizerType type) {
 }
 
 template <typename V, typename T>
+void visit_vocabulary(V& v, T& t) {
+  v.text("file", t.file);
+  v.strings("words", t.words);
+  v.enumeration("unknown", t.unknown, kUnknownWordNames, {});
+  if (t.unknown == UnknownWord::kHash) v.number("buckets", t.buckets, 1, 9e18);
+  if (t.unknown == UnknownWord::kDefault) v.optional_number("default", t.fallback, 9e18);
+  if (V::kReads || t.fingerprint != 0) {  // what the run found, for all that read it later
+    v.number("size", t.size, 0, 9e18);
+    v.number("fingerprint", t.fingerprint, 0, 9e18);
+  }
+}
+
+template <typename V, typename T>
 void visit_transform(V& v, T& t) {
-  v.enumeration("op", t.op, kTransformNames, {"vocabulary", "bucketize", "cross", "one_hot"});
+  v.enumeration("op", t.op, kTransformNames,
+                {"tokens", "truncate", "pad", "pool", "cross", "dropout", "noise", "crop",
+                 "one_hot"});
   switch (t.op) {
     case TransformOp::kHash:
       v.number("buckets", t.buckets, 0, 9e18);
       break;
+    case TransformOp::kIdentity:
+      v.number("buckets", t.buckets, 0, 9e18);
+      v.optional_number("default", t.fallback, 9e18);
+      break;
     case TransformOp::kClip:
+    case TransformOp::kMinMax:
       v.optional_real("min", t.min);
       v.optional_real("max", t.max);
       break;
     case TransformOp::kStandardize:
-      v.real("mean", t.mean, Range{-3e38});
-      v.real("scale", t.scale, kPositive);
+      v.optional_real("mean", t.mean);
+      v.optional_real("scale", t.scale);
       break;
-    case TransformOp::kLog1p:
-    case TransformOp::kIdentity:
+    case TransformOp::kBucketize:
+      v.reals("boundaries", t.boundaries);
+      break;
+    case TransformOp::kVocabulary:
+      visit_vocabulary(v, t);
+      break;
+    default:
       break;
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "shared/job/field_output.h"
 #include "shared/job/keys.h"
 #include "shared/job/nearest_name.h"
 #include "shared/job/runs.h"
@@ -268,15 +269,6 @@ std::vector<std::string> default_metrics(const std::string& loss) {
 }
 
 }  // namespace
-
-bool is_sparse(const FieldSpec& field) {
-  if (field.is_bag()) return true;
-  if (field.type == FieldType::kString) return field.positive.empty();
-  return field.type == FieldType::kInt64 &&
-         std::any_of(field.transform.begin(), field.transform.end(), [](const TransformSpec& spec) {
-           return spec.op == TransformOp::kHash || spec.op == TransformOp::kIdentity;
-         });
-}
 
 Result<void> complete_job(Job& job) {
   DP_TRY_VOID(complete_data(job.data));

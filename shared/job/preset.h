@@ -11,10 +11,6 @@
 
 namespace downpour {
 
-/// Whether a field gives keys (a bag, a string without `positive`, an int64 with a hash or identity
-/// transform); otherwise it gives numbers. The rule is shared/model's.
-bool is_sparse(const FieldSpec& field);
-
 /// Makes a job complete, once data.format is known and data.columns and data.fields hold what the
 /// file says (where the job itself does not): the format's own columns and fields, runs, the model
 /// preset, default metrics. Then validates. Idempotent. Errors: kConfig, where = the key.

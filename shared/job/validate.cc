@@ -4,8 +4,9 @@
 #include <bit>
 #include <set>
 
+#include "shared/job/field_output.h"
 #include "shared/job/nearest_name.h"
-#include "shared/job/preset.h"
+#include "shared/job/toml_tree.h"
 
 namespace downpour {
 namespace {
@@ -58,7 +59,8 @@ Result<void> check_place(const DataSpec& data, const FieldSpec& field, const std
     if (!is_wrong) continue;
     return wrong(str("field `", field.name, "` has `", key, "`, which the data's format has not"),
                  str(where, ".", key),
-                 "`column` is for tables, `feature` and `encoding` for tfrecord, `path` for npy, npz and jsonl");
+                 "`column` is for tables, `feature` and `encoding` for tfrecord, `path` for npy, "
+                 "npz and jsonl");
   }
   return {};
 }
@@ -116,47 +118,16 @@ Result<void> check_data_given(const DataSpec& data) {
   return {};
 }
 
-Result<void> check_transform(const FieldSpec& field, const std::string& where) {
-  for (size_t i = 0; i < field.transform.size(); ++i) {
-    const TransformSpec& spec = field.transform[i];
-    const bool makes_keys = spec.op == TransformOp::kHash || spec.op == TransformOp::kIdentity;
-    if (makes_keys && i + 1 < field.transform.size()) {
-      return wrong(str("in field `", field.name, "` an op follows one that makes keys"), where,
-                   "hash and identity stand last");
-    }
-    if (!makes_keys && field.type == FieldType::kString) {
-      return wrong(str("the string field `", field.name, "` has an op for numbers"), where,
-                   "strings take { op = \"hash\", buckets = ... }");
-    }
-    if (spec.op == TransformOp::kIdentity && field.type == FieldType::kString) {
-      return wrong(str("the string field `", field.name, "` has no identity"), where, "hash it");
-    }
-    if (spec.op != TransformOp::kClip) continue;
-    if (!spec.min && !spec.max) {
-      return wrong(str("clip in field `", field.name, "` has no bound"), where,
-                   "{ op = \"clip\", min = 0 }");
-    }
-    if (spec.min && spec.max && !(*spec.min <= *spec.max)) {
-      return wrong(str("clip in field `", field.name, "` has min above max"), where, "swap them");
-    }
-  }
-  return {};
-}
-
 Result<void> check_fields(const DataSpec& data) {
   std::vector<std::string> names;
   for (const FieldSpec& field : data.fields) {
-    const std::string where = str("data.fields.", field.name);
+    const std::string where = str("data.fields.", toml_key(field.name));
     names.push_back(field.name);
     if (!is_plain_name(field.name)) {
       return wrong(str("`", field.name, "` can't name a field"), where, "no `/`, no leading dot");
     }
     DP_TRY_VOID(check_place(data, field, where));
-    DP_TRY_VOID(check_transform(field, where + ".transform"));
-    if (field.is_bag() && reads_columns(data.format)) {
-      return wrong(str("field `", field.name, "` of any length in columns"), where + ".shape",
-                   "a column holds one value: shape = []");
-    }
+    if (auto output = field_output(data, field); !output) return std::move(output).error();
     if (!field.positive.empty() && !field.shape.empty()) {
       return wrong(str("`positive` in field `", field.name, "`, which is no scalar"),
                    where + ".positive", "labels are scalars");

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "shared/job/field_output.h"
 #include "shared/job/nearest_name.h"
 #include "shared/metrics/metrics.h"
 #include "shared/model/layout.h"
@@ -33,16 +34,6 @@ std::string join(const std::vector<std::string>& words) {
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
   const std::string nearest = nearest_name(word, names);
   return nearest.empty() ? "one of: " + join(names) : "did you mean '" + nearest + "'?";
-}
-
-/// Whether a field gives keys; otherwise it gives numbers.
-bool is_sparse(const FieldSpec& field) {
-  if (field.is_bag()) return true;
-  if (field.type == FieldType::kString) return field.positive.empty();
-  if (field.type != FieldType::kInt64) return false;
-  return std::any_of(field.transform.begin(), field.transform.end(), [](const TransformSpec& t) {
-    return t.op == TransformOp::kHash || t.op == TransformOp::kIdentity;
-  });
 }
 
 std::optional<Activation> parse_activation(const std::string& name) {
@@ -121,7 +112,7 @@ class Compiler final {
 
   Result<uint64_t> width_of(const FieldSpec& field) const {
     uint64_t width = 1;
-    for (const int64_t d : field.shape) {
+    for (const int64_t d : number_shape(field)) {
       if (d < 1 || uint64_t(d) > kWidthMax || (width *= uint64_t(d)) > kWidthMax) {
         return error(str("field '", field.name, "' is no vector of 1 to ", kWidthMax, " numbers"),
                      "mend its shape");

@@ -6,6 +6,7 @@
 #include "chief/runtime/run_setup.h"
 #include "shared/base/human.h"
 #include "shared/data/batch_reader.h"
+#include "shared/job/field_output.h"
 #include "shared/model/graph.h"
 #include "tools/data/look.h"
 

@@ -213,7 +213,7 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
     readers.eval = readers.train;
     readers.eval_ranges = readers.train_ranges;
   } else {
-    readers.eval = data::make_read_plan(job_, graph_->inputs(), graph_->output_widths(), welcome.eval_files, 0);
+    readers.eval = data::for_evaluation(*readers.train, welcome.eval_files);
     readers.eval_ranges = plan::cut_shards(welcome.eval_files, welcome.shard_bytes);
   }
   readers.predict = data::for_prediction(*readers.eval);

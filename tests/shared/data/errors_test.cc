@@ -232,7 +232,7 @@ TEST_CASE("what the job says wrongly is a configuration error that names the fie
   CHECK_THAT(config_error([](ReadPlan& p) { p.data.fields[0].fallback = "abc"; }), Contains("abc"));
   CHECK_THAT(
       config_error([](ReadPlan& p) { p.data.fields[0].transform = {{.op = TransformOp::kHash}}; }),
-      Contains("hashed"));
+      Contains("makes keys"));
   CHECK_THAT(config_error([](ReadPlan& p) { p.data.delimiter = "5"; }), Contains("delimiter"));
   CHECK_THAT(config_error([](ReadPlan& p) { p.data.columns.clear(); }), Contains("columns"));
   CHECK_THAT(config_error([](ReadPlan& p) { p.data.format = DataFormat::kAuto; }),

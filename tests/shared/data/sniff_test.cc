@@ -110,8 +110,8 @@ TEST_CASE("sniff: numbers are standardized, long tails through a logarithm first
   const FieldSpec& plain = field_of(sniffed, "c1");
   REQUIRE(plain.transform.size() == 2);
   CHECK(plain.transform[0].op == TransformOp::kStandardize);
-  CHECK(plain.transform[0].mean == Approx(4.5).margin(0.001));
-  CHECK(plain.transform[0].scale == Approx(2.872).margin(0.001));
+  CHECK(plain.transform[0].mean.value() == Approx(4.5).margin(0.001));
+  CHECK(plain.transform[0].scale.value() == Approx(2.872).margin(0.001));
   CHECK(field_of(sniffed, "c2").transform[1].op == TransformOp::kLog1p);
 }
 

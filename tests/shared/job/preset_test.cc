@@ -160,14 +160,17 @@ TEST_CASE("fields that can't be read are refused", "[job][preset]") {
   };
   CHECK(what("data.fields.y = {}") == "there is no column `y`");
   CHECK(what("data.fields.y = { column = \"z\" }") == "there is no column `z`");
-  CHECK(what("data.fields.x = { shape = [-1] }") == "field `x` of any length in columns");
+  CHECK(what("data.fields.x = { shape = [-1] }") ==
+        "field `x` gives numbers of any number, which no layer reads");
   CHECK(what("data.fields.x = { type = \"string\", transform = [\"log1p\"] }") ==
-        "the string field `x` has an op for numbers");
+        "log1p in field `x` can't take texts");
   CHECK(what("data.fields.x = { transform = [\"clip\"] }") == "clip in field `x` has no bound");
   CHECK(what("data.fields.x = { transform = [{ op = \"clip\", min = 2, max = 1 }] }") ==
         "clip in field `x` has min above max");
-  CHECK(what("data.fields.x = { transform = [{ op = \"hash\", buckets = 8 }, \"log1p\"] }") ==
-        "in field `x` an op follows one that makes keys");
+  CHECK(what("data.fields.x = { transform = [{ op = \"hash\", buckets = 8 }] }") ==
+        "hash in field `x` can't take numbers");
+  CHECK(what("data.fields.x = { type = \"int64\", transform = [\"hash\", \"log1p\"] }") ==
+        "log1p in field `x` can't take keys");
 }
 
 FileFacts facts_of(DataFormat format, uint32_t classes) {

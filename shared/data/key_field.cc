@@ -1,0 +1,248 @@
+// KeyField: values into keys.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "shared/data/fields.h"
+#include "shared/data/number.h"
+
+namespace downpour::data {
+namespace {
+
+constexpr const char* kGiveDefault =
+    "give the field a `default`, or set data.bad_records = \"skip\"";
+
+Error field_error(const FieldSpec& spec, const std::string& what, const std::string& hint) {
+  return Error{ErrorCode::kConfig, str("field ", spec.name, ": ", what),
+               str("data.fields.", spec.name), hint};
+}
+
+}  // namespace
+
+Result<KeyField> KeyField::make(const ReadPlan& plan, const FieldSpec& spec) {
+  KeyField field;
+  field.name_ = spec.name;
+  field.name_hash_ = hash_string(spec.name);
+  field.missing_ = MissingMarks(plan.data);
+  field.list_ = spec.is_bag();
+  field.integer_ = spec.type == FieldType::kInt64;
+  if (!field.list_ && !spec.shape.empty() && !(spec.shape.size() == 1 && spec.shape[0] == 1)) {
+    return field_error(spec, "can't be read as keys with that shape",
+                       "shape is [] for one key, [-1] for a bag of them");
+  }
+  size_t op = 0;
+  while (op < spec.transform.size() && NumberOps::takes(spec.transform[op].op)) ++op;
+  const bool buckets =
+      op < spec.transform.size() && spec.transform[op].op == TransformOp::kBucketize;
+  if (spec.type == FieldType::kFloat32 && !field.list_ && !buckets) {
+    field.how_ = How::kNumber;
+    DP_TRY(field.number_, FloatField::make(plan.data, spec, nullptr, 1));
+    return field;
+  }
+  if (op > 0 && !buckets) {
+    return field_error(spec, "has a transform that gives no key",
+                       "keys come of { op = \"hash\" }, or of an int64 as it is");
+  }
+  if (op == spec.transform.size()) {
+    field.how_ = field.integer_ ? How::kIdentity : How::kHash;
+  } else {
+    DP_TRY_VOID(field.add_op(plan, spec, op));
+  }
+  DP_TRY_VOID(field.add_fallback(spec));
+  return field;
+}
+
+Result<void> KeyField::add_op(const ReadPlan& plan, const FieldSpec& spec, size_t index) {
+  const TransformSpec& op = spec.transform[index];
+  otherwise_ = op.fallback;
+  switch (op.op) {
+    case TransformOp::kHash:
+      how_ = How::kHash;
+      buckets_ = op.buckets;
+      return {};
+    case TransformOp::kIdentity:
+      if (!integer_) break;
+      how_ = How::kIdentity;
+      range_ = op.buckets;
+      return {};
+    case TransformOp::kVocabulary: {
+      how_ = How::kVocabulary;
+      DP_TRY(vocabulary_, plan.vocabularies->get(op).context("field ", name_));
+      unknown_buckets_ = op.unknown == UnknownWord::kHash ? op.buckets : 0;
+      drops_ = op.unknown == UnknownWord::kDrop;
+      if (op.unknown != UnknownWord::kDefault) otherwise_.reset();
+      return {};
+    }
+    case TransformOp::kBucketize: {
+      how_ = How::kBuckets;
+      exact_ = integer_ && index == 0;
+      for (const double boundary : op.boundaries)
+        boundaries_.push_back(exact_ ? boundary : double(float(boundary)));
+      FieldSpec number = spec;
+      number.shape.clear();
+      number.transform.resize(index);
+      DP_TRY(number_, FloatField::make(plan.data, number, nullptr, 1));
+      return {};
+    }
+    default:
+      break;
+  }
+  return field_error(spec, "has a transform that gives no key",
+                     "keys come of { op = \"hash\" }, or of an int64 as it is");
+}
+
+Result<void> KeyField::add_fallback(const FieldSpec& spec) {
+  if (!spec.fallback || list_) return {};  // a missing list is an empty one
+  uint64_t key = 0;
+  Fault fault;
+  if (!find(*spec.fallback, key, fault)) {
+    return field_error(
+        spec, str("default = \"", *spec.fallback, "\" is not a key: it ", fault.reason), "");
+  }
+  fallback_ = key;
+  return {};
+}
+
+bool KeyField::refuse(const char* reason, std::string_view text, const char* hint,
+                      Fault& fault) const {
+  fault = {.reason = reason, .field = &name_, .text = text, .hint = hint};
+  return false;
+}
+
+uint64_t KeyField::bucket_of(double value) const {
+  return uint64_t(std::upper_bound(boundaries_.begin(), boundaries_.end(), value) -
+                  boundaries_.begin());
+}
+
+template <typename T>
+bool KeyField::find_bucket(T value, uint64_t& key, Fault& fault) const {
+  float number = 0;
+  if (!number_->convert_value(value, &number, fault)) return false;
+  key = bucket_of(double(number));
+  return true;
+}
+template bool KeyField::find_bucket(float, uint64_t&, Fault&) const;
+template bool KeyField::find_bucket(double, uint64_t&, Fault&) const;
+
+bool KeyField::find_word(std::string_view word, uint64_t& key, Fault& fault) const {
+  key = vocabulary_->find(word);
+  if (key != Vocabulary::kUnknown || drops_) return true;
+  if (unknown_buckets_ > 0) {
+    key = vocabulary_->size() + hash_combine(name_hash_, hash_string(word)) % unknown_buckets_;
+  } else if (otherwise_) {
+    key = *otherwise_;
+  } else {
+    refuse("is not in the vocabulary", word,
+           "add it, or say in the op what unknown words are: unknown = \"hash\", \"drop\" or "
+           "\"default\"",
+           fault);
+    fault.made = std::string(word);  // it may be made of digits that are gone then
+    return false;
+  }
+  return true;
+}
+
+bool KeyField::in_range(std::string_view text, uint64_t& key, Fault& fault) const {
+  if (range_ == 0 || key < range_) return true;
+  if (otherwise_) {
+    key = *otherwise_;
+    return true;
+  }
+  return refuse("is not below the op's buckets", text,
+                "raise `buckets` of { op = \"identity\" }, or give it a `default`", fault);
+}
+
+bool KeyField::find_integer(std::string_view text, uint64_t& key, Fault& fault) const {
+  const bool negative = text.starts_with('-');
+  const bool any_sign = how_ != How::kIdentity || otherwise_.has_value();
+  uint64_t number = 0;
+  const char* const end = text.empty() ? nullptr : parse_uint(text.data() + negative, number);
+  if (end != text.data() + text.size() || (negative && !any_sign)) {
+    return refuse(any_sign ? "is not an integer" : "is not an integer of 0 or more", text,
+                  "type = \"string\" takes any text; { op = \"hash\" } also negative integers",
+                  fault);
+  }
+  switch (how_) {
+    case How::kIdentity:
+      key = negative ? UINT64_MAX : number;  // with a default, which there is a range for
+      return in_range(text, key, fault);
+    case How::kBuckets:
+      key = bucket_of(negative ? -double(number) : double(number));
+      return true;
+    case How::kVocabulary:
+      return find_word(text, key, fault);
+    case How::kHash:
+    case How::kNumber:
+      break;
+  }
+  key = hash(text);
+  return true;
+}
+
+bool KeyField::find(std::string_view text, uint64_t& key, Fault& fault) const {
+  if (how_ == How::kHash && !integer_) [[likely]] {
+    key = hash(text);
+    return true;
+  }
+  if (how_ == How::kBuckets && !exact_) {
+    float number = 0;
+    if (!number_->convert(text, &number, fault)) return false;
+    key = bucket_of(double(number));
+    return true;
+  }
+  return integer_ ? find_integer(text, key, fault) : find_word(text, key, fault);
+}
+
+bool KeyField::convert(std::string_view text, uint64_t& key, Fault& fault) const {
+  if (!missing_.matches(text)) return find(text, key, fault);
+  if (!fallback_) return refuse("is missing", "", kGiveDefault, fault);
+  key = *fallback_;
+  return true;
+}
+
+bool KeyField::append(std::string_view text, KeyBuffer& to, Fault& fault) const {
+  uint64_t key = 0;
+  if (!list_) return convert(text, key, fault) && put(key, to);
+  if (missing_.matches(text)) return true;
+  for (size_t i = 0; i < text.size();) {
+    if (text[i] == ' ' || text[i] == '\t') {
+      ++i;
+      continue;
+    }
+    const size_t end = std::min(text.find_first_of(" \t", i), text.size());
+    if (!find(text.substr(i, end - i), key, fault)) return false;
+    put(key, to);
+    i = end;
+  }
+  return true;
+}
+
+bool KeyField::convert_value(int64_t value, uint64_t& key, Fault& fault) const {
+  if (how_ == How::kIdentity && value >= 0) [[likely]] {
+    key = uint64_t(value);
+    if (range_ == 0 || key < range_) return true;
+  } else if (how_ == How::kBuckets) {
+    if (!exact_) return find_bucket(double(value), key, fault);
+    key = bucket_of(double(value));
+    return true;
+  }
+  // The same as of a table's digits.
+  char digits[24] = {};
+  const auto end = std::to_chars(digits, digits + sizeof digits, value);
+  const std::string_view text(digits, size_t(end.ptr - digits));
+  if (how_ == How::kHash) {
+    key = hash(text);
+    return true;
+  }
+  if (find_integer(text, key, fault)) return true;
+  fault.made = str(value);
+  return false;
+}
+
+bool KeyField::convert_number(std::string_view text, uint64_t& key, float& value,
+                              Fault& fault) const {
+  key = name_hash_;
+  return number_->convert(text, &value, fault);
+}
+
+}  // namespace downpour::data

@@ -1,0 +1,222 @@
+// What the ops make of values, the same in every format. Golden values are NumPy's.
+#include <cmath>
+
+#include "shared/base/hash.h"
+#include "tests/shared/data/transform_support.h"
+
+namespace downpour::data {
+namespace {
+
+using Catch::Contains;
+
+Keys singles(const std::vector<uint64_t>& keys) {
+  Keys out;
+  for (const uint64_t key : keys) out.push_back({key});
+  return out;
+}
+
+TEST_CASE("bucketize: the number of boundaries that are not above the value, as np.digitize",
+          "[data][transform]") {
+  const FieldSpec field{
+      .name = "x",
+      .transform = {{.op = TransformOp::kBucketize, .boundaries = {-1.5, 0.7, 0.7000002, 18, 65}}}};
+  CHECK(keys_of<float>({-2, -1.5F, 0, 0.7F, 17.5F, 18, 18.5F, 64.5F, 65, 1e30F}, field) ==
+        singles({0, 1, 1, 2, 3, 4, 4, 4, 5, 5}));
+  // After ops for numbers, of what they give.
+  FieldSpec scaled = field;
+  scaled.transform = {{.op = TransformOp::kClip, .min = 0.0},
+                      {.op = TransformOp::kLog1p},
+                      {.op = TransformOp::kBucketize, .boundaries = {0.5, 1}}};
+  CHECK(keys_of<float>({-7, 0.6F, 0.7F, 1.7F, 1.8F}, scaled) == singles({0, 0, 1, 1, 2}));
+}
+
+TEST_CASE("bucketize: integers are compared as they are, not as 32-bit floats",
+          "[data][transform]") {
+  const FieldSpec field{
+      .name = "x",
+      .type = FieldType::kInt64,
+      .transform = {{.op = TransformOp::kBucketize, .boundaries = {20240101, 20240102, 20240201}}}};
+  CHECK(keys_of<int64_t>({20240100, 20240101, 20240102, 20240131, 20240201, -5}, field) ==
+        singles({0, 1, 2, 2, 3, 0}));
+}
+
+TEST_CASE("log1p, standardize, min_max and clip give NumPy's values", "[data][transform]") {
+  const std::vector<float> x = {0, 1e-7F, 0.5F, 3, 41.25F, 1e6F};
+  const auto of = [&](const TransformSpec& op) {
+    return numbers_of<float>(x, {.name = "x", .transform = {op}});
+  };
+  const auto close = [](const std::vector<float>& got, const std::vector<double>& wanted) {
+    REQUIRE(got.size() == wanted.size());
+    for (size_t i = 0; i < got.size(); ++i)  // a 32-bit float's last bit
+      CHECK(double(got[i]) == Approx(wanted[i]).epsilon(1.2e-7).margin(0));
+  };
+  close(of({.op = TransformOp::kLog1p}),
+        {0, 9.999999406318238e-08, 0.40546512603759766, 1.3862943649291992, 3.7436044216156006,
+         13.815511703491211});
+  close(of({.op = TransformOp::kStandardize, .mean = 40.25, .scale = 12.5}),
+        {-3.2200000286102295, -3.2200000286102295, -3.180000066757202, -2.9800000190734863,
+         0.07999999821186066, 79996.78125});
+  close(of({.op = TransformOp::kMinMax, .min = -2, .max = 50}),
+        {0.03846153989434242, 0.03846153989434242, 0.048076923936605453, 0.09615384787321091,
+         0.8317308306694031, 19230.80859375});
+  close(of({.op = TransformOp::kClip, .min = 0.5, .max = 41}), {0.5, 0.5, 0.5, 3, 41, 41});
+}
+
+TEST_CASE("vocabulary: words and integers by their line, unknown ones as the job says",
+          "[data][transform]") {
+  const ScratchDir dir;
+  FieldSpec field{.name = "x",
+                  .type = FieldType::kString,
+                  .transform = {{.op = TransformOp::kVocabulary,
+                                 .file = dir.write("v", "red\ngreen\nblue\n")}}};
+  TransformSpec& op = field.transform[0];
+  const std::vector<const char*> known = {"blue", "red", "green"};
+  const std::vector<const char*> strange = {"blue", "pink", "red"};
+  CHECK(keys_of(known, field) == singles({2, 0, 1}));
+  CHECK_THAT(refused(strange, field, true), Contains("field x \"pink\" is not in the vocabulary"));
+  op.unknown = UnknownWord::kDefault;
+  op.fallback = 77;
+  CHECK(keys_of(strange, field) == singles({2, 77, 0}));
+  op.unknown = UnknownWord::kDrop;
+  CHECK(keys_of(strange, field) == Keys{{2}, {}, {0}});
+  op.unknown = UnknownWord::kHash;
+  op.buckets = 5;
+  const Keys hashed = keys_of(strange, field);
+  CHECK(hashed == singles({2, 3 + hash_combine(hash_string("x"), hash_string("pink")) % 5, 0}));
+
+  op = {.op = TransformOp::kVocabulary, .words = {"7", "-3"}};
+  field.type = FieldType::kInt64;
+  CHECK(keys_of<int64_t>({-3, 7}, field) == singles({1, 0}));
+  CHECK_THAT(refused<int64_t>({-3, 8}, field, true), Contains("\"8\" is not in the vocabulary"));
+}
+
+TEST_CASE("vocabulary: of a list each word, and those that are dropped leave no gap",
+          "[data][transform]") {
+  const ScratchDir dir;
+  FieldSpec field{
+      .name = "x",
+      .type = FieldType::kString,
+      .shape = {-1},
+      .transform = {
+          {.op = TransformOp::kVocabulary, .words = {"a", "b"}, .unknown = UnknownWord::kDrop}}};
+  const Keys wanted = {{1, 0}, {}, {}, {0}};
+  const auto keys = [&](DataFormat format, const std::string& text) {
+    const ShardRead read = read_file(x_plan(dir.write("f", text), format, field, true)).value();
+    Keys out;
+    for (const auto& record : read.keys) out.push_back(record[0]);
+    return out;
+  };
+  CHECK(keys(DataFormat::kTsv, "b c a\nc\n \n a \n") == wanted);
+  CHECK(keys(DataFormat::kJsonl,
+             "{\"x\":[\"b\",\"c\",\"a\"]}\n{\"x\":[\"c\"]}\n{\"x\":[]}\n{\"x\":\"a\"}\n") ==
+        wanted);
+}
+
+TEST_CASE("identity: what is out of range is a bad record, or the default", "[data][transform]") {
+  FieldSpec field{.name = "x",
+                  .type = FieldType::kInt64,
+                  .transform = {{.op = TransformOp::kIdentity, .buckets = 10}}};
+  CHECK(keys_of<int64_t>({0, 9, 3}, field) == singles({0, 9, 3}));
+  CHECK_THAT(refused<int64_t>({0, 10}, field, true),
+             Contains("field x \"10\" is not below the op's buckets"));
+  CHECK_THAT(refused<int64_t>({-1}, field, true), Contains("is not an integer of 0 or more"));
+  field.transform[0].fallback = 4;
+  CHECK(keys_of<int64_t>({0, 10, -1, INT64_MAX, INT64_MIN}, field) == singles({0, 4, 4, 4, 4}));
+}
+
+TEST_CASE("a missing value goes through the ops as its default does", "[data][transform]") {
+  const ScratchDir dir;
+  const auto first = [&](const FieldSpec& field) {
+    auto plan = plan_of(dir.write("f", "\ty\n"), DataFormat::kTsv);
+    plan->data.columns = {"x", "y"};
+    plan->data.fields = {field};
+    plan->layout = {.bags = {{"x", 0}}, .tables = {TableId(0)}};
+    return read_file(plan).value().keys.at(0).at(0);
+  };
+  using Key = std::vector<uint64_t>;
+  CHECK(first({.name = "x",
+               .fallback = "3",
+               .transform = {{.op = TransformOp::kBucketize, .boundaries = {2, 3, 4}}}}) == Key{2});
+  CHECK(first({.name = "x",
+               .type = FieldType::kString,
+               .fallback = "b",
+               .transform = {{.op = TransformOp::kVocabulary, .words = {"a", "b"}}}}) == Key{1});
+  CHECK(first({.name = "x",
+               .type = FieldType::kInt64,
+               .fallback = "50",
+               .transform = {{.op = TransformOp::kIdentity, .buckets = 5, .fallback = 2}}}) ==
+        Key{2});
+  CHECK(first({.name = "x",
+               .type = FieldType::kString,
+               .fallback = "",
+               .transform = {{.op = TransformOp::kVocabulary,
+                              .words = {"a"},
+                              .unknown = UnknownWord::kDrop}}}) == Key{});
+}
+
+TEST_CASE("a default that the ops refuse is an error of the job", "[data][transform]") {
+  const ScratchDir dir;
+  auto plan = x_plan(dir.write("f", "a\n"), DataFormat::kTsv,
+                     {.name = "x",
+                      .type = FieldType::kString,
+                      .fallback = "c",
+                      .transform = {{.op = TransformOp::kVocabulary, .words = {"a", "b"}}}},
+                     true);
+  const Error error = error_of(plan);
+  CHECK(error.code == ErrorCode::kConfig);
+  CHECK_THAT(error.what, Contains("default = \"c\" is not a key: it is not in the vocabulary"));
+}
+
+TEST_CASE("NaN is missing where data.missing says so, in texts and in values, else a bad record",
+          "[data][transform]") {
+  const ScratchDir dir;
+  const float nan = std::nanf("");
+  auto plan =
+      x_plan(dir.write("f", as_examples<float>({1, nan})), DataFormat::kTfrecord,
+             {.name = "x", .fallback = "5", .transform = {{.op = TransformOp::kLog1p}}}, false);
+  CHECK_THAT(error_of(plan).what, Contains("is not a finite number"));
+  plan->data.missing = {"nan"};
+  CHECK(read_file(plan).value().floats[1][0] == Approx(std::log1p(5.0F)));
+  plan->data.fields[0].fallback.reset();
+  CHECK_THAT(error_of(plan).what, Contains("is missing"));
+  auto table =
+      x_plan(dir.write("g", "1\nnan\n"), DataFormat::kTsv, {.name = "x", .fallback = "5"}, false);
+  CHECK_THAT(error_of(table).what, Contains("is not a finite number"));
+  table->data.missing = {"nan"};
+  CHECK(read_file(table).value().floats[1][0] == 5);
+}
+
+TEST_CASE("libsvm: features by a vocabulary, within a range, or hashed keep their values",
+          "[data][transform]") {
+  const ScratchDir dir;
+  auto plan = plan_of(dir.write("f", "1 3:2 13:7 4:5\n"));
+  reads_libsvm(*plan);
+  plan->data.fields = {
+      {.name = "features",
+       .type = FieldType::kInt64,
+       .shape = {-1},
+       .transform = {
+           {.op = TransformOp::kVocabulary, .words = {"4", "13"}, .unknown = UnknownWord::kDrop}}}};
+  ShardRead read = read_file(plan).value();
+  CHECK(read.keys[0][0] == std::vector<uint64_t>{1, 0});
+  CHECK(read.values[0][0] == std::vector<float>{7, 5});
+  plan->data.fields[0].transform = {{.op = TransformOp::kIdentity, .buckets = 10, .fallback = 0}};
+  read = read_file(plan).value();
+  CHECK(read.keys[0][0] == std::vector<uint64_t>{3, 0, 4});
+  plan->data.fields[0].transform[0].fallback.reset();
+  CHECK_THAT(error_of(plan).what, Contains("\"13\" is not below the op's buckets"));
+}
+
+TEST_CASE("an op that changes makes another plan; one that was there before keeps its hash",
+          "[data][transform]") {
+  const ScratchDir dir;
+  auto plan = x_plan(
+      dir.write("f", "1\n"), DataFormat::kTsv,
+      {.name = "x", .transform = {{.op = TransformOp::kBucketize, .boundaries = {1, 2}}}}, true);
+  const uint64_t before = plan_hash(*plan, {});
+  plan->data.fields[0].transform[0].boundaries[1] = 3;
+  CHECK(plan_hash(*plan, {}) != before);
+}
+
+}  // namespace
+}  // namespace downpour::data

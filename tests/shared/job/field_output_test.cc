@@ -1,0 +1,117 @@
+// The types of ops, and what is said where one can't take what comes to it.
+#include "shared/job/field_output.h"
+
+#include "tests/shared/job/job_test_support.h"
+
+namespace downpour {
+namespace {
+
+std::string csv_job(const std::string& fields) {
+  return "data.source = \"d\"\ndata.format = \"csv\"\ndata.columns = [\"x\", \"label\"]\n"
+         "model.preset = \"logistic_regression\"\ndata.fields.label = {}\n" +
+         fields + "\n";
+}
+
+TEST_CASE("an op on a type that it can't take is named with its line, its field and a way out",
+          "[job][transform]") {
+  struct Case {
+    const char* field;
+    const char* what;
+  };
+  for (const auto& [field, what] : std::initializer_list<Case>{
+           {"{ transform = [\"hash\"] }", "hash in field `x` can't take numbers"},
+           {"{ transform = [\"identity\"] }", "identity in field `x` can't take numbers"},
+           {"{ transform = [{ op = \"vocabulary\", words = [\"a\"] }] }",
+            "vocabulary in field `x` can't take numbers"},
+           {"{ type = \"string\", transform = [{ op = \"bucketize\", boundaries = [1] }] }",
+            "bucketize in field `x` can't take texts"},
+           {"{ type = \"string\", transform = [\"identity\"] }",
+            "identity in field `x` can't take texts"},
+           {"{ type = \"int64\", transform = [\"log1p\", \"hash\"] }",
+            "hash in field `x` can't take numbers"},
+           {"{ transform = [{ op = \"bucketize\", boundaries = [1] }, \"log1p\"] }",
+            "log1p in field `x` can't take keys"}}) {
+    INFO(field);
+    const Error error = test::error_of(csv_job(str("data.fields.x = ", field)));
+    CHECK(error.what == what);
+    CHECK(error.where.starts_with("/jobs/job.toml:6:"));
+    CHECK(error.id == "DP-2106");
+    CHECK_FALSE(error.hint.empty());
+  }
+}
+
+TEST_CASE("of several ops the one that is wrong is pointed at", "[job][transform]") {
+  const Error error = test::error_of(
+      csv_job("[data.fields.x]\ntype = \"string\"\ntransform = [\n  \"hash\",\n  \"log1p\",\n]"));
+  CHECK(error.what == "log1p in field `x` can't take keys");
+  CHECK(error.where == "/jobs/job.toml:10:3");
+}
+
+TEST_CASE("options that can't be are said when the job is read", "[job][transform]") {
+  const auto what = [](const std::string& type, const std::string& op) {
+    return test::error_of(csv_job(str("data.fields.x = { type = \"", type, "\", transform = [{ ",
+                                      op, " }] }")))
+        .what;
+  };
+  CHECK(what("float32", "op = \"bucketize\"") == "bucketize in field `x` has no boundaries");
+  CHECK(what("float32", "op = \"bucketize\", boundaries = [2, 1]") ==
+        "bucketize in field `x` has boundaries that do not ascend: 2, 1");
+  CHECK(what("float32", "op = \"bucketize\", boundaries = [1, 1]") ==
+        "bucketize in field `x` has boundaries that do not ascend: 1, 1");
+  CHECK(what("float32", "op = \"bucketize\", boundaries = [nan]") ==
+        "`data.fields.x.transform[0].boundaries` can't be infinite or not a number");
+  CHECK(what("float32", "op = \"standardize\", mean = 1") ==
+        "standardize in field `x` has one of mean and scale");
+  CHECK(what("float32", "op = \"standardize\", mean = 1, scale = 0") ==
+        "standardize in field `x` has no scale above 0");
+  CHECK(what("float32", "op = \"min_max\", min = 1, max = 1") ==
+        "min_max in field `x` has no min below its max");
+  CHECK(what("string", "op = \"vocabulary\"") ==
+        "vocabulary in field `x` wants a file or a list of words");
+  CHECK(what("string", "op = \"vocabulary\", words = [\"a\", \"b\", \"a\"]") ==
+        "vocabulary in field `x` has the word \"a\" twice");
+  CHECK(what("string", "op = \"vocabulary\", words = [\"a\"], unknown = \"default\"") ==
+        "vocabulary in field `x` has no default for unknown words");
+  CHECK(what("string", "op = \"vocabulary\", words = [\"a\"], unknown = \"hash\", buckets = 0") ==
+        "`data.fields.x.transform[0].buckets` can't be 0");
+  CHECK(what("int64", "op = \"identity\", buckets = 8, default = 8") ==
+        "identity in field `x` has a default that is not below `buckets`");
+}
+
+TEST_CASE("whole numbers that no 32-bit float tells apart are good boundaries of integers",
+          "[job][transform]") {
+  const std::string op =
+      "transform = [{ op = \"bucketize\", boundaries = [20240100, 20240101] }] }";
+  CHECK(test::completed(csv_job("data.fields.x = { type = \"int64\", " + op))
+            .data.find_field("x")
+            ->transform[0]
+            .boundaries.size() == 2);
+  CHECK(test::error_of(csv_job("data.fields.x = { " + op)).what ==
+        "bucketize in field `x` has boundaries that do not ascend: 20240100, 20240101");
+}
+
+TEST_CASE("a job with ops prints, and reads back as the same", "[job][transform]") {
+  const Job job = test::completed(
+      csv_job("data.fields.x = { transform = [{ op = \"min_max\", min = -1, max = 3 }, { op = "
+              "\"bucketize\", boundaries = [0.1, 0.5] }] }\n"
+              "data.fields.y = { column = \"x\", type = \"string\", transform = [{ op = "
+              "\"vocabulary\", file = \"words.txt\", unknown = \"hash\", buckets = 64 }] }"));
+  CHECK(job.data.find_field("y")->transform[0].file == "/jobs/words.txt");
+  const auto again = job_from_toml(job_to_toml(job), "/elsewhere");
+  REQUIRE(again);
+  CHECK(again->data.fields == job.data.fields);
+}
+
+TEST_CASE("a field gives keys or numbers by its last op", "[job][transform]") {
+  FieldSpec field{.name = "x"};
+  CHECK_FALSE(is_sparse(field));
+  field.transform = {{.op = TransformOp::kLog1p}, {.op = TransformOp::kBucketize}};
+  CHECK(is_sparse(field));
+  field = {.name = "x", .type = FieldType::kInt64};
+  CHECK_FALSE(is_sparse(field));
+  field.transform = {{.op = TransformOp::kVocabulary}};
+  CHECK(is_sparse(field));
+}
+
+}  // namespace
+}  // namespace downpour
