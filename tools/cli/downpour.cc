@@ -36,6 +36,7 @@ int main(int argc, char** argv) {
   tools::add_synth(app, status);
   tools::add_inspect(app, status);
   tools::add_data(app, status);
+  tools::add_shard(app, status);
   tools::add_sim(app, status);
   tools::add_bench(app, status);
   tools::add_explain(app, status);

@@ -36,6 +36,7 @@ void add_predict(CLI::App& app, int& status);
 void add_synth(CLI::App& app, int& status);
 void add_inspect(CLI::App& app, int& status);
 void add_data(CLI::App& app, int& status);
+void add_shard(CLI::App& app, int& status);
 void add_sim(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);
 void add_version(CLI::App& app, int& status);

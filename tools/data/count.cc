@@ -15,10 +15,11 @@ struct FileCount {
   uint64_t records = 0, bytes = 0;
 };
 
-/// By headers where they tell, else by finding every record; nothing is parsed.
-Result<uint64_t> count_file(const DataSpec& data, const plan::FileInfo& info,
-                            const LookOptions& options,
-                            const std::function<void(uint64_t, uint64_t)>& told) {
+}  // namespace
+
+Result<uint64_t> count_records(const DataSpec& data, const plan::FileInfo& info,
+                               const std::function<bool()>& stopped,
+                               const std::function<void(uint64_t, uint64_t)>& told) {
   if (is_arrays(data)) {
     DP_TRY(const auto arrays, data::open_arrays(data, info.path));
     return arrays.front().array.rows;
@@ -33,7 +34,7 @@ Result<uint64_t> count_file(const DataSpec& data, const plan::FileInfo& info,
       DP_TRY(const bool more, scanner.next(at));
       if (!more) return records;
       if (++records % kRecordsPerLook != 0) continue;
-      if (options.stopped()) return interrupted_error();
+      if (stopped()) return interrupted_error();
       told(records, at);
     }
   }
@@ -43,12 +44,10 @@ Result<uint64_t> count_file(const DataSpec& data, const plan::FileInfo& info,
     DP_TRY(const bool more, cursor->next(record));
     if (!more) return records;
     if (records % kRecordsPerLook != 0) continue;
-    if (options.stopped()) return interrupted_error();
+    if (stopped()) return interrupted_error();
     told(records, cursor->progress());
   }
 }
-
-}  // namespace
 
 Result<void> show_count(const DataSet& set, const LookOptions& options, std::ostream& out) {
   const DataSpec data = readable_data(set);
@@ -58,7 +57,7 @@ Result<void> show_count(const DataSet& set, const LookOptions& options, std::ost
   for (const plan::FileInfo& info : set.files) of_bytes += info.bytes;
   for (const plan::FileInfo& info : set.files) {
     DP_TRY(const uint64_t records,
-           count_file(data, info, options, [&](uint64_t records, uint64_t bytes) {
+           count_records(data, info, options.stopped, [&](uint64_t records, uint64_t bytes) {
              options.progress(all.records + records, all.bytes + bytes, of_bytes);
            }));
     counts.push_back({info.path, records, info.bytes});

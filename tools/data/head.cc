@@ -139,6 +139,16 @@ Error interrupted_error() {
   return Error{ErrorCode::kInterrupted, "stopped by a signal", "", "the same command begins anew"};
 }
 
+bool is_utf8(std::string_view text) {
+  const char* const end = text.data() + text.size();
+  for (const char* p = text.data(); p < end;) {
+    const size_t n = utf8_bytes(p, end);
+    if (n == 0) return false;
+    p += n;
+  }
+  return true;
+}
+
 void append_json_text(std::string& out, std::string_view text) {
   out += '"';
   const char* const end = text.data() + text.size();

@@ -43,6 +43,12 @@ Result<Rejected> show_head(const DataSet& set, uint64_t records, uint64_t skip,
 /// Records and bytes of each file.
 Result<void> show_count(const DataSet& set, const LookOptions& options, std::ostream& out);
 
+/// The records of a file: by headers where they tell, else by finding every one; nothing is parsed.
+/// `told` hears now and then of records and bytes.
+Result<uint64_t> count_records(const DataSpec& data, const plan::FileInfo& info,
+                               const std::function<bool()>& stopped,
+                               const std::function<void(uint64_t, uint64_t)>& told);
+
 /// Reads every record as a training would, or the way its file says, and names each bad one, at
 /// most `limit` of them (0: all).
 Result<Rejected> validate(const DataSet& set, uint64_t limit, const LookOptions& options,
@@ -53,6 +59,7 @@ std::string value_text(const FieldValues& values, size_t width);
 /// The same as JSON; null where it is missing.
 void append_json_value(std::string& out, const FieldValues& values, bool scalar);
 void append_json_text(std::string& out, std::string_view text);
+bool is_utf8(std::string_view text);
 
 /// Every so many records stop and progress are asked.
 constexpr uint64_t kRecordsPerLook = 4096;

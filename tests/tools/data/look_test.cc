@@ -66,12 +66,12 @@ TEST_CASE("a job shows the fields that it declares, under its names, before thei
           "[tools][data]") {
   const ScratchDir dir;
   dir.write("a.csv", "when,price,label\n1,100,0\n2,NA,1\n");
-  const std::string job = dir.write(
-      "job.toml",
-      "data.source = \"a.csv\"\ndata.format = \"csv\"\ndata.header = true\n"
-      "data.missing = [\"NA\"]\n"
-      "data.fields.cost = { column = \"price\", default = 0, transform = [\"log1p\"] }\n"
-      "data.fields.label = {}\nmodel = { preset = \"logistic_regression\" }\n");
+  const std::string job =
+      dir.write("job.toml",
+                "data.source = \"a.csv\"\ndata.format = \"csv\"\ndata.header = true\n"
+                "data.missing = [\"NA\"]\n"
+                "data.fields.cost = { column = \"price\", default = 0, transform = [\"log1p\"] }\n"
+                "data.fields.label = {}\nmodel = { preset = \"logistic_regression\" }\n");
   const auto head = head_of(open_set({job}), 9);
   REQUIRE(head.size() == 2);
   CHECK(head[0] == Json{{"cost", 100}, {"label", 0}});

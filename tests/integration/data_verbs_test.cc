@@ -1,0 +1,128 @@
+// downpour data and downpour shard as a user runs them: streams, exit codes, memory, Ctrl-C.
+#include <algorithm>
+#include <filesystem>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+
+namespace downpour::testing {
+namespace {
+
+using Catch::Contains;
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+Ended downpour(const ScratchDir& dir, const std::vector<std::string>& arguments) {
+  return Program("downpour", arguments, dir.path()).wait(120);
+}
+
+size_t entries(const std::string& folder) {
+  return size_t(std::distance(fs::directory_iterator(folder), {}));
+}
+
+/// A file of `megabytes` of lines, each its own number and filling.
+std::string make_lines(const ScratchDir& dir, size_t megabytes) {
+  std::ofstream out(dir / "lines.jsonl", std::ios::binary);
+  const std::string filling(200, 'x');
+  for (size_t i = 0, bytes = 0; bytes < megabytes << 20; ++i) {
+    const std::string line = "{\"x\": " + std::to_string(i) + ", \"t\": \"" + filling + "\"}\n";
+    bytes += line.size();
+    out << line;
+  }
+  return dir / "lines.jsonl";
+}
+
+TEST_CASE("results are on stdout, all else on stderr, and bad data end with 65", "[integration]") {
+  const ScratchDir dir;
+  const std::string good = dir.write("good.csv", "x,label\n1,0\n2,1\n3,0\n");
+  const std::string bad = dir.write(
+      "bad.csv", "x,label\n1,0\n2\n3,1\n" + [] {
+        std::string more;
+        for (int i = 0; i < 100; ++i) more += "4,0\n5,1\n";
+        return more;
+      }());
+  const Ended head = downpour(dir, {"data", "head", good, "-n", "2"});
+  CHECK(head.status == 0);
+  CHECK(head.out == "  x  label\n  1      0\n  2      1\n");
+  CHECK_THAT(head.err, Contains("data: csv with header"));
+  CHECK(head.out.find('\x1b') + head.err.find('\x1b') + 2 == 0);  // npos twice
+  CHECK(downpour(dir, {"data", "head", good, "--quiet"}).err.empty());
+  const Ended counted = downpour(dir, {"data", "count", good, bad, "--json"});
+  CHECK(Json::parse(counted.out)["records"] == 206);
+  CHECK(downpour(dir, {"data", "validate", good}).status == 0);
+  const Ended found = downpour(dir, {"data", "validate", bad, "--json"});
+  CHECK(found.status == 65);
+  CHECK(Json::parse(found.out)["first"][0]["where"] == bad + ":3");
+  CHECK(downpour(dir, {"data", "head", bad}).status == 65);
+  CHECK(downpour(dir, {"data", "count", dir / "none.csv"}).status == 66);
+  CHECK(downpour(dir, {"data", "head", good, "--worker", "4/4"}).status == 64);
+  CHECK(downpour(dir, {"data"}).status == 64);
+  for (const char* verb : {"head", "count", "validate"})
+    CHECK_THAT(downpour(dir, {"data", verb, "--help"}).out, Contains("Examples:"));
+}
+
+TEST_CASE("shards can be trained on as they were named", "[integration]") {
+  const ScratchDir dir;
+  REQUIRE(downpour(dir, {"synth", dir / "a.csv", "--rows", "4000"}).status == 0);
+  const Ended made = downpour(dir, {"shard", dir / "a.csv", "-o", dir / "out", "-n", "3", "--to",
+                                    "tfrecord", "--index", "--json"});
+  INFO(made.err);
+  REQUIRE(made.status == 0);
+  const Json summary = Json::parse(made.out);
+  CHECK(summary["records"] == 4000);
+  CHECK(summary["files"].size() == 3);
+  dir.write("job.toml",
+            "data = { source = \"out/a-*.tfrecord\", format = \"tfrecord\" }\n"
+            "model = { preset = \"wide_deep\" }\ntrain = { batch_size = 100 }\n");
+  const Ended trained = downpour(dir, {"train", dir / "job.toml", "--log-format", "json"});
+  INFO(trained.err);
+  CHECK(trained.status == 0);
+  CHECK(Json::parse(trained.out)["accounts"][0]["read"] == 4000);
+  CHECK(downpour(dir, {"shard", dir / "a.csv", "-o", dir / "out"}).status == 73);
+}
+
+TEST_CASE("four times its memory is shuffled in it", "[integration]") {
+  const ScratchDir dir;
+  const std::string lines = make_lines(dir, 400);
+  const std::string program = std::string(DP_BIN_DIR) + "/downpour";
+  const std::string out = dir / "out";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::execl(program.c_str(), "downpour", "shard", lines.c_str(), "-o", out.c_str(), "-n", "5",
+            "--shuffle", "--memory", "100MB", "--quiet", nullptr);
+    ::_exit(127);
+  }
+  int status = -1;
+  rusage used{};
+  REQUIRE(::wait4(child, &status, 0, &used) == child);
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(used.ru_maxrss * 1024 < 100'000'000);
+  uint64_t bytes = 0;
+  for (const auto& file : fs::directory_iterator(out)) bytes += file.file_size();
+  CHECK(bytes == fs::file_size(lines));
+}
+
+TEST_CASE("Ctrl-C ends it with 130 and leaves nothing", "[integration]") {
+  const ScratchDir dir;
+  const ScratchDir logs;
+  const std::string lines = make_lines(dir, 300);
+  for (const int number : {SIGINT, SIGTERM}) {
+    Program shard("downpour",
+                  {"shard", lines, "-o", dir / "out", "--shuffle", "--compress", "gzip"},
+                  logs.path());
+    while (entries(dir.path()) < 2) ::usleep(1000);  // the folder that is being filled
+    shard.signal(number);
+    const Ended ended = shard.wait(60);
+    CHECK(ended.status == 128 + number);
+    CHECK(entries(dir.path()) == 1);
+  }
+}
+
+}  // namespace
+}  // namespace downpour::testing

@@ -1,0 +1,185 @@
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "shared/env/signals.h"
+#include "tools/cli/live_line.h"
+#include "tools/cli/run.h"
+#include "tools/cli/verbs.h"
+#include "tools/data/shard.h"
+
+namespace downpour::tools {
+namespace {
+
+struct ShardFlags {
+  std::vector<std::string> names;
+  std::string format = "auto", to = "auto", by = "records", compress = "none", bad = "fail";
+  ShardRequest request;
+  bool json = false;
+  CommonFlags common;
+};
+
+Result<ShardSummary> run_shard(const ShardFlags& flags, const chief::ConsoleOptions& console,
+                               const SignalWatcher& watcher) {
+  DP_TRY(const std::vector<Override> overrides, overrides_of(flags.common));
+  DP_TRY(const DataSet set, open_data_set(flags.names, {.format = *format_named(flags.format),
+                                                        .overrides = overrides}));
+  if (!console.quiet) {
+    if (!set.found.empty()) std::fprintf(stderr, "data: %s\n", set.found.c_str());
+    if (!set.data().filter.empty())
+      std::fprintf(stderr, "note: data.filter stays in the job; all records are written\n");
+  }
+  ShardRequest request = flags.request;
+  request.by_bytes = flags.by == "bytes";
+  request.to = *format_named(flags.to);
+  request.compression = flags.compress == "gzip"   ? data::Compression::kGzip
+                        : flags.compress == "zstd" ? data::Compression::kZstd
+                                                   : data::Compression::kNone;
+  request.skip_bad = flags.bad == "skip";
+  LiveLine line(console);
+  request.stopped = [&] { return watcher.signal() != 0; };
+  request.progress = [&](uint64_t records, uint64_t bytes, uint64_t of_bytes) {
+    line.tell(records, bytes, of_bytes);
+  };
+  return shard(set, request);
+}
+
+void print_json(const ShardSummary& summary) {
+  using Json = nlohmann::ordered_json;
+  Json files = Json::array();
+  for (const ShardSummary::File& file : summary.files)
+    files.push_back({{"path", file.path}, {"records", file.records}, {"bytes", file.bytes}});
+  const Json json = {{"format", format_name(summary.format)},
+                     {"converted", summary.converted},
+                     {"records", summary.records},
+                     {"skipped", summary.skipped},
+                     {"files", std::move(files)}};
+  std::printf("%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+}
+
+void print_text(const ShardSummary& summary) {
+  const auto by_records =
+      std::minmax_element(summary.files.begin(), summary.files.end(),
+                          [](const auto& a, const auto& b) { return a.records < b.records; });
+  const auto by_bytes =
+      std::minmax_element(summary.files.begin(), summary.files.end(),
+                          [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+  const auto span = [](const std::string& low, const std::string& high) {
+    return low == high ? low : low + " to " + high;
+  };
+  const size_t count = summary.files.size();
+  std::string text = str(
+      count, count == 1 ? " shard of " : " shards of ",
+      span(grouped(by_records.first->records), grouped(by_records.second->records)), " records, ",
+      span(human_bytes(by_bytes.first->bytes), human_bytes(by_bytes.second->bytes)), "\n");
+  text += str(grouped(summary.records), " records in all, ",
+              summary.converted ? str("written as ", format_name(summary.format))
+                                : "each with the bytes that it had",
+              summary.skipped == 0 ? "" : str("; ", grouped(summary.skipped), " bad ones left out"),
+              "\n");
+  text += str("first: ", summary.files.front().path, "\n");
+  std::fputs(text.c_str(), stdout);
+}
+
+int shard_verb(const ShardFlags& flags) {
+  const chief::ConsoleOptions console = console_options(flags.common);
+  const SignalWatcher watcher([] {});
+  const auto summary = run_shard(flags, console, watcher);
+  if (!summary) {
+    const int status = report(summary.error(), console);
+    return summary.error().code == ErrorCode::kInterrupted ? 128 + watcher.signal() : status;
+  }
+  flags.json ? print_json(*summary) : print_text(*summary);
+  return 0;
+}
+
+void add_shard_flags(CLI::App& verb, ShardFlags& flags) {
+  ShardRequest& request = flags.request;
+  verb.add_option("-n,--shards", request.shards, "Files to write; 1 merges all into one")
+      ->group("Shards");
+  verb.add_option("--by", flags.by, "What is to be alike in all shards")
+      ->check(CLI::IsMember({"records", "bytes"}))
+      ->group("Shards");
+  verb.add_option("--names", request.names,
+                  "Pattern of their names; otherwise {name}-{index:05}-of-{count:05} and the "
+                  "format's ending")
+      ->default_str("")
+      ->group("Shards");
+  verb.add_flag("--index", request.index,
+                "Beside each TFRecord file an index, by which it is cut without reading it")
+      ->group("Shards");
+  verb.add_option("--to", flags.to, "Format to write; auto: as it is, each record's bytes kept")
+      ->check(CLI::IsMember({"auto", "tfrecord", "jsonl", "csv", "tsv", "libsvm", "npy"}))
+      ->group("Format");
+  verb.add_option("--target", request.target, "The field that is libsvm's label")
+      ->default_str("")
+      ->group("Format");
+  verb.add_option("--compress", flags.compress, "Of the files written")
+      ->check(CLI::IsMember({"none", "gzip", "zstd"}))
+      ->group("Format");
+  verb.add_option("--level", request.level, "Of the compression (0: gzip 6, zstd 3)")
+      ->check(CLI::Range(0, 19))
+      ->group("Format");
+  verb.add_flag("--shuffle", request.shuffle, "All records in an order drawn by chance")
+      ->group("Order");
+  verb.add_option("--seed", request.seed, "Of the shuffle: the same seed, the same order")
+      ->group("Order");
+  verb.add_option("--memory", request.memory_bytes, "What it may use, as 256MB or 2GB")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->group("Order");
+  verb.add_option("--temporary", request.temporary,
+                  "Folder for what a shuffle keeps on disk: as much again as the data; otherwise "
+                  "where the shards are written")
+      ->default_str("")
+      ->group("Order");
+}
+
+}  // namespace
+
+void add_shard(CLI::App& app, int& status) {
+  auto flags = std::make_shared<ShardFlags>();
+  CLI::App* verb = app.add_subcommand(
+      "shard", "Write a data set anew: cut, merged, converted, shuffled, compressed");
+  verb->option_defaults()->always_capture_default();
+  verb->add_option("data", flags->names,
+                   "Data files, folders of .npy files, globs; or one job file (.toml)")
+      ->required()
+      ->default_str("");
+  verb->add_option("-o,--out", flags->request.out, "The folder to make; nothing is overwritten")
+      ->required()
+      ->default_str("");
+  std::vector<std::string> formats = {"auto"};
+  for (const char* format :
+       {"tfrecord", "libsvm", "libffm", "csv", "tsv", "criteo", "jsonl", "npy", "npz", "mnist"})
+    formats.emplace_back(format);
+  verb->add_option("--format", flags->format,
+                   "Of files: what they are; auto looks at the first one")
+      ->check(CLI::IsMember(formats))
+      ->group("Data");
+  verb->add_option("--bad-records", flags->bad,
+                   "A record that can't be read ends it, or is left out")
+      ->check(CLI::IsMember({"fail", "skip"}))
+      ->group("Data");
+  verb->add_option("--set", flags->common.set, "Override any key of the job")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->default_str("")
+      ->group("Data");
+  add_shard_flags(*verb, *flags);
+  verb->add_flag("--json", flags->json, "What was written as JSON on stdout")->group("Output");
+  add_output_flags(*verb, flags->common);
+  verb->footer(
+      "Every record is written once. The files appear together, under their names, when all are\n"
+      "complete; after an error or Ctrl-C nothing is left.\n\n"
+      "Examples:\n"
+      "  downpour shard clicks.tsv -o clicks -n 16             cut in 16, a record more or less\n"
+      "  downpour shard 'part-*.tfrecord' -o one               merge\n"
+      "  downpour shard clicks.csv -o shuffled -n 8 --shuffle  any size, in 256 MB\n"
+      "  downpour shard clicks.csv -o records --to tfrecord --compress zstd\n"
+      "  downpour shard train-images-idx3-ubyte.gz -o arrays --to npy");
+  verb->callback([flags, &status] { status = shard_verb(*flags); });
+}
+
+}  // namespace downpour::tools

@@ -1,0 +1,363 @@
+#include "tools/data/shard.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <unistd.h>
+
+#include "shared/env/storage.h"
+#include "tools/data/external_shuffle.h"
+#include "tools/data/look.h"
+#include "tools/data/transcribe.h"
+
+namespace downpour::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kNames = "{name}-{index:05}-of-{count:05}";
+
+/// A folder beside the one wanted, which takes its name when all is in it. Goes with the object.
+class PartialFolder {
+ public:
+  static Result<PartialFolder> make(const std::string& wanted) {
+    std::error_code error;
+    PartialFolder out;
+    out.wanted_ = fs::absolute(wanted, error).lexically_normal();
+    if (!out.wanted_.has_filename()) out.wanted_ = out.wanted_.parent_path();
+    if (fs::exists(out.wanted_, error) &&
+        !(fs::is_directory(out.wanted_, error) && fs::is_empty(out.wanted_, error))) {
+      return Error{ErrorCode::kCannotCreate, str("is there already, and not empty: ", wanted),
+                   wanted, "nothing is overwritten: name another folder, or remove this one"};
+    }
+    out.path_ = out.wanted_.parent_path() /
+                str(".", out.wanted_.filename().string(), ".partial-", ::getpid());
+    PosixStorage storage;
+    DP_TRY_VOID(storage.make_dirs(out.path_.string()));
+    return out;
+  }
+  PartialFolder(PartialFolder&& other) noexcept
+      : wanted_(std::move(other.wanted_)), path_(std::move(other.path_)) {
+    other.path_.clear();
+  }
+  PartialFolder& operator=(PartialFolder&&) = delete;
+  ~PartialFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+  const fs::path& wanted() const { return wanted_; }
+
+  /// What is in it must be durable.
+  Result<void> take_name() {
+    // Over an empty folder rename(2) is allowed, over any other it is not.
+    if (std::rename(path_.c_str(), wanted_.c_str()) != 0) {
+      return Error{ErrorCode::kCannotCreate,
+                   str("can't be named: ", std::generic_category().message(errno)),
+                   wanted_.string(), "nothing is overwritten: name another folder"};
+    }
+    path_.clear();
+    // So that the name outlives a crash of the machine; where that can't be it is not ours to fail.
+    const int above = ::open(wanted_.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (above >= 0) {
+      (void)::fsync(above);
+      ::close(above);
+    }
+    return {};
+  }
+
+ private:
+  PartialFolder() = default;
+  fs::path wanted_, path_;
+};
+
+std::string ending_of(const Transcription& how, data::Compression compression) {
+  std::string ending;
+  switch (how.to) {
+    case DataFormat::kNpy:
+      return how.arrays.size() == 1 && how.arrays[0].file.empty() ? ".npy" : "";
+    case DataFormat::kCriteo:
+      ending = ".tsv";
+      break;
+    default:
+      ending = str(".", format_name(how.to));
+  }
+  return ending + (compression == data::Compression::kGzip   ? ".gz"
+                   : compression == data::Compression::kZstd ? ".zst"
+                                                             : "");
+}
+
+/// "train" of "data/train-00000-of-00004.tfrecord.gz" or "train.csv".
+std::string stem_of(const std::string& path) {
+  std::string name = fs::path(path).filename().string();
+  name = name.substr(0, name.find('.', 1));
+  // Not the numbers of shards that it was.
+  if (const size_t of = name.find("-of-"); of != std::string::npos) {
+    name.resize(of);
+    name.resize(name.find_last_not_of("0123456789") + 1);
+  }
+  while (name.size() > 1 && (name.back() == '-' || name.back() == '_')) name.pop_back();
+  return name.empty() ? "part" : name;
+}
+
+Result<void> check(const ShardRequest& request, const Transcription& how) {
+  const auto wrong = [](const std::string& what, const std::string& flag, const std::string& hint) {
+    return Error{ErrorCode::kUsage, what, flag, hint};
+  };
+  if (request.shards == 0) return wrong("there must be a shard", "--shards", "--shards 1 merges");
+  if (request.memory_bytes < kShardMemoryBytesMin)
+    return wrong("is less than the 64 MiB that it needs", "--memory", "--memory 256MB");
+  if (request.compression != data::Compression::kNone && how.to == DataFormat::kNpy)
+    return wrong("arrays are read in place, so they are not compressed", "--compress",
+                 "leave it out");
+  if (request.index &&
+      (how.to != DataFormat::kTfrecord || request.compression != data::Compression::kNone)) {
+    return wrong("only plain TFRecord files are cut by an index", "--index",
+                 "leave it out: records of other formats show where they begin");
+  }
+  return {};
+}
+
+struct Size {
+  uint64_t records = 0, bytes = 0;
+};
+
+class Sharding {
+ public:
+  Sharding(const DataSet& set, const ShardRequest& request, const Transcription& how,
+           const fs::path& folder)
+      : set_(set), request_(request), how_(how), folder_(folder) {
+    uint64_t bytes = 0;
+    for (const plan::FileInfo& info : set.files) bytes += info.bytes;
+    large_ = bytes > request.memory_bytes;
+  }
+
+  /// Records as they are written, without writing them.
+  Result<Size> measure() {
+    Size size;
+    DP_TRY(Transcriber records, Transcriber::open(set_, how_, request_.skip_bad));
+    std::string_view bytes;
+    for (;;) {
+      DP_TRY(const bool more, records.next(bytes));
+      if (!more) return size;
+      size.bytes += bytes.size();
+      ++size.records;
+      DP_TRY_VOID(look(size.records, records.progress_bytes(), records.total_bytes()));
+    }
+  }
+
+  /// Records, by finding them.
+  Result<Size> count() {
+    Size size;
+    const DataSpec data = readable_data(set_);
+    for (const plan::FileInfo& info : set_.files) {
+      DP_TRY(const uint64_t records,
+             count_records(data, info, request_.stopped, [](uint64_t, uint64_t) {}));
+      size.records += records;
+    }
+    return size;
+  }
+
+  Result<void> write_in_order(Size size) {
+    DP_TRY_VOID(begin(size));
+    DP_TRY(Transcriber records, Transcriber::open(set_, how_, request_.skip_bad));
+    std::string_view bytes;
+    for (;;) {
+      DP_TRY(const bool more, records.next(bytes));
+      if (!more) break;
+      DP_TRY_VOID(add(bytes));
+      DP_TRY_VOID(look(summary_.records, records.progress_bytes(), records.total_bytes()));
+    }
+    summary_.skipped = records.skipped();
+    return end();
+  }
+
+  Result<void> write_shuffled() {
+    DP_TRY(Transcriber records, Transcriber::open(set_, how_, request_.skip_bad));
+    const std::string& wanted = request_.temporary;
+    ExternalShuffle shuffle({.folder = wanted.empty() ? folder_.string() : wanted,
+                             .memory_bytes = request_.memory_bytes - kShardOwnBytes,
+                             .expected_bytes = records.total_bytes(),
+                             .seed = request_.seed});
+    std::string_view bytes;
+    for (;;) {
+      DP_TRY(const bool more, records.next(bytes));
+      if (!more) break;
+      DP_TRY_VOID(shuffle.add(bytes));
+      DP_TRY_VOID(look(shuffle.records(), records.progress_bytes(), records.total_bytes()));
+    }
+    summary_.skipped = records.skipped();
+    DP_TRY_VOID(begin({shuffle.records(), shuffle.bytes()}));
+    const auto take = [&](std::string_view record) -> Result<void> {
+      DP_TRY_VOID(add(record));
+      return look(summary_.records, summary_.bytes, shuffle.bytes());
+    };
+    DP_TRY_VOID(shuffle.drain(take));
+    return end();
+  }
+
+  ShardSummary& summary() { return summary_; }
+
+ private:
+  Result<void> look(uint64_t records, uint64_t bytes, uint64_t of_bytes) {
+    if (records % kRecordsPerLook != 0) return {};
+    if (request_.stopped()) return interrupted_error();
+    request_.progress(records, bytes, of_bytes);
+    return {};
+  }
+
+  /// `size.records` 0: one shard of however many.
+  Result<void> begin(Size size) {
+    if (size.records < request_.shards && (request_.shards > 1 || request_.shuffle)) {
+      if (size.records == 0) return none();
+      return Error{ErrorCode::kUsage,
+                   str("there are ", size.records, " records, and ", request_.shards,
+                       " shards want at least one each"),
+                   "--shards", str("--shards ", size.records, " at most")};
+    }
+    expected_ = size.records;
+    cutter_.emplace(request_.shards, size.records, size.bytes,
+                    request_.by_bytes && how_.to != DataFormat::kNpy);
+    return {};
+  }
+  static Error none() {
+    return Error{ErrorCode::kBadData, "there are no records", "",
+                 "is the format right? --format names it"};
+  }
+
+  Result<void> add(std::string_view record) {
+    const uint32_t index = request_.shards == 1 ? 0 : cutter_->next(record.size());
+    if (file_ == nullptr || index != index_) DP_TRY_VOID(open(index));
+    DP_TRY_VOID(file_->add(record));
+    ++summary_.records;
+    ++summary_.files.back().records;
+    summary_.bytes += record.size();
+    return {};
+  }
+
+  Result<void> open(uint32_t index) {
+    DP_TRY_VOID(finish_file());
+    index_ = index;
+    DP_TRY(const std::string name,
+           shard_name(request_.names, stem_of(set_.files.front().path), index, request_.shards));
+    const std::string path = (folder_ / name).string();
+    if (how_.to == DataFormat::kNpy) {
+      DP_TRY(file_, create_shard_arrays(storage_, path, how_.arrays, cutter_->records_of(index)));
+    } else {
+      DP_TRY(file_, create_shard_file(storage_, path,
+                                      {.compression = request_.compression,
+                                       .level = request_.level,
+                                       .index = request_.index,
+                                       .preamble = how_.preamble,
+                                       .large = large_}));
+    }
+    summary_.files.push_back({.path = name});
+    return {};
+  }
+
+  Result<void> finish_file() {
+    if (file_ == nullptr) return {};
+    DP_TRY_VOID(file_->finish());
+    summary_.files.back().bytes = file_->bytes();
+    file_.reset();
+    return {};
+  }
+
+  Result<void> end() {
+    DP_TRY_VOID(finish_file());
+    if (summary_.records == 0) return none();
+    if (expected_ == 0 || summary_.records == expected_) return {};
+    return Error{ErrorCode::kBadData,
+                 str("the data changed while they were read: there were ", expected_,
+                     " records, then ", summary_.records),
+                 set_.files.front().path, "let whatever writes them come to its end first"};
+  }
+
+  const DataSet& set_;
+  const ShardRequest& request_;
+  const Transcription& how_;
+  const fs::path folder_;
+  PosixStorage storage_;
+  std::optional<Cutter> cutter_;
+  bool large_ = false;
+  uint64_t expected_ = 0;
+  uint32_t index_ = 0;
+  std::unique_ptr<ShardFile> file_;
+  ShardSummary summary_;
+};
+
+}  // namespace
+
+Result<std::string> shard_name(const std::string& pattern, const std::string& name, uint32_t index,
+                               uint32_t count) {
+  const auto wrong = [&](const std::string& what) {
+    return Error{ErrorCode::kUsage, str(what, ": ", pattern), "--names",
+                 str("for example --names '", kNames, "'")};
+  };
+  std::string out;
+  bool has_index = false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != '{') {
+      out += pattern[i];
+      continue;
+    }
+    const size_t end = pattern.find('}', i);
+    if (end == std::string::npos) return wrong("a { without its }");
+    std::string place = pattern.substr(i + 1, end - i - 1), width;
+    if (const size_t colon = place.find(':'); colon != std::string::npos) {
+      width = place.substr(colon + 1);
+      place.resize(colon);
+    }
+    if (width.size() > 2 || width.find_first_not_of("0123456789") != std::string::npos)
+      return wrong("a width is a number below 100");
+    if (place != "index" && place != "count" && place != "name")
+      return wrong(str("{", place, "} is none of {index}, {count}, {name}"));
+    std::string text = place == "name" ? name : std::to_string(place == "index" ? index : count);
+    const size_t wanted = width.empty() ? 0 : size_t(std::stoi(width));
+    if (place != "name" && text.size() < wanted) text.insert(0, wanted - text.size(), '0');
+    has_index |= place == "index";
+    out += text;
+    i = end;
+  }
+  if (count > 1 && !has_index) return wrong("all shards would have one name without {index}");
+  if (out.find('/') != std::string::npos || out.empty() || out[0] == '.')
+    return wrong("is no name of a file");
+  return out;
+}
+
+Result<ShardSummary> shard(const DataSet& set, const ShardRequest& given) {
+  ShardRequest request = given;
+  DP_TRY(const Transcription how, plan_transcription(set, request.to, request.target));
+  DP_TRY_VOID(check(request, how));
+  if (request.names.empty()) request.names = kNames + ending_of(how, request.compression);
+  DP_TRY(const std::string tried, shard_name(request.names, "x", 0, request.shards));
+  DP_TRY(PartialFolder folder, PartialFolder::make(request.out));
+
+  Sharding sharding(set, request, how, folder.path());
+  if (request.shuffle) {
+    DP_TRY_VOID(sharding.write_shuffled());
+  } else {
+    Size size;
+    const bool sizes_matter = request.shards > 1 || how.to == DataFormat::kNpy;
+    const bool alike = !request.by_bytes || how.to == DataFormat::kNpy;
+    if (sizes_matter && alike && !request.skip_bad) {
+      DP_TRY(size, sharding.count());
+    } else if (sizes_matter) {
+      DP_TRY(size, sharding.measure());
+    }
+    DP_TRY_VOID(sharding.write_in_order(size));
+  }
+  if (request.stopped()) return interrupted_error();
+  DP_TRY_VOID(folder.take_name());
+  ShardSummary summary = std::move(sharding.summary());
+  summary.format = how.to;
+  summary.converted = how.converted;
+  for (ShardSummary::File& file : summary.files) file.path = (folder.wanted() / file.path).string();
+  return summary;
+}
+
+}  // namespace downpour::tools

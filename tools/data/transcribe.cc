@@ -1,0 +1,163 @@
+#include "tools/data/transcribe.h"
+
+#include <algorithm>
+
+#include "shared/data/batch_reader.h"
+#include "shared/data/line_windows.h"
+#include "shared/data/tfrecord.h"
+#include "tools/data/look.h"
+
+namespace downpour::tools {
+namespace {
+
+std::string descr_of(data::NpyType type) {
+  const char order = type.bytes == 1 ? '|' : type.big_endian ? '>' : '<';
+  return str(order, type.kind, type.bytes);
+}
+
+/// The arrays of a source as they stand in a record's row.
+Result<std::vector<ArrayForm>> forms_of(const DataSpec& data, const std::string& path) {
+  DP_TRY(const std::vector<data::SourceArray> arrays, data::open_arrays(data, path));
+  std::vector<ArrayForm> forms;
+  for (const data::SourceArray& array : arrays) {
+    ArrayForm& form = forms.emplace_back();
+    form.file =
+        array.name.empty() || array.name.ends_with(".npy") ? array.name : array.name + ".npy";
+    form.descr = descr_of(array.array.type);
+    form.row_shape.assign(array.array.shape.begin() + 1, array.array.shape.end());
+    form.row_bytes = array.array.row_bytes();
+  }
+  return forms;
+}
+
+/// What must stand before the lines of each file: the header, which all files must share.
+Result<std::string> preamble_of(const DataSet& set) {
+  if (!set.data().header) return std::string();
+  std::string header;
+  for (const plan::FileInfo& info : set.files) {
+    DP_TRY(const data::Preamble found,
+           data::read_preamble(info.path, set.data().skip_lines, /*header=*/true));
+    if (&info == &set.files.front()) header = found.header;
+    if (found.header == header) continue;
+    return Error{ErrorCode::kBadData,
+                 str("the files' headers differ, so their lines don't belong together: ",
+                     set.files.front().path, ", ", info.path),
+                 info.path, "convert them, which goes by names: --to csv writes one order"};
+  }
+  return header + "\n";
+}
+
+/// Formats of one way to say the same thing.
+DataFormat written_as(DataFormat format) {
+  return format == DataFormat::kNpz ? DataFormat::kNpy : format;
+}
+
+std::string target_of(const DataSet& set, const std::string& wanted) {
+  if (!wanted.empty()) return wanted;
+  if (!set.job.model.outputs.empty()) return set.job.model.outputs.front().target;
+  return set.job.model.options.target;
+}
+
+}  // namespace
+
+Result<Transcription> plan_transcription(const DataSet& set, DataFormat to,
+                                         const std::string& target) {
+  const DataSpec data = readable_data(set);
+  Transcription how{.to = to == DataFormat::kAuto ? written_as(data.format) : to,
+                    .target = target_of(set, target)};
+  if (how.to == DataFormat::kMnist) {
+    return Error{ErrorCode::kUsage, "images can't be written as an idx file", "--to",
+                 "choose what to make of them: --to npy, or --to tfrecord"};
+  }
+  how.converted = how.to != written_as(data.format);
+  if (!how.converted) {
+    if (is_lines(data)) {
+      DP_TRY(how.preamble, preamble_of(set));
+    } else if (is_arrays(data)) {
+      DP_TRY(how.arrays, forms_of(data, set.files.front().path));
+    }
+    return how;
+  }
+  DP_TRY(how.fields, fields_of(set));
+  if (is_lines(data))
+    for (ValueField& field : how.fields)
+      field.single = true;  // decimal digits: a training's floats
+  const std::string& path = set.files.front().path;
+  DP_TRY(const auto decoder, make_decoder(data, path, how.fields, Unnamed::kIgnore));
+  how.fields = decoder->fields();
+  DP_TRY(const auto encoder, make_encoder(how.to, how.fields, how.target));
+  how.preamble = encoder->preamble();
+  how.arrays = encoder->arrays();
+  return how;
+}
+
+Result<Transcriber> Transcriber::open(const DataSet& set, const Transcription& how, bool skip_bad) {
+  DP_TRY(RecordWalk walk, RecordWalk::open(set, {}, 0));
+  Transcriber out(set, how, skip_bad, std::move(walk));
+  if (how.converted) {
+    DP_TRY(out.encoder_, make_encoder(how.to, how.fields, how.target));
+  }
+  return out;
+}
+
+Result<void> Transcriber::enter_file() {
+  file_ = &walk_.file();
+  if (how_.converted) {
+    const Unnamed unnamed = declared_ ? Unnamed::kIgnore : Unnamed::kRefuse;
+    DP_TRY(decoder_, make_decoder(data_, file_->path, how_.fields, unnamed));
+    return {};
+  }
+  if (!is_arrays(data_)) return {};
+  DP_TRY(const std::vector<ArrayForm> forms, forms_of(data_, file_->path));
+  const bool alike =
+      std::equal(forms.begin(), forms.end(), how_.arrays.begin(), how_.arrays.end(),
+                 [](const ArrayForm& a, const ArrayForm& b) {
+                   return a.file == b.file && a.descr == b.descr && a.row_shape == b.row_shape;
+                 });
+  if (alike) return {};
+  return Error{ErrorCode::kBadData,
+               str("its arrays are not those of the first source: ", file_->path), file_->path,
+               "names, types and shapes of the rows must be the same"};
+}
+
+bool Transcriber::transcribe(const RawRecord& record, std::string_view& bytes, data::Fault& fault) {
+  if (record.fault.reason != nullptr) {
+    fault = record.fault;
+    return false;
+  }
+  if (how_.converted) {
+    encoded_.clear();
+    if (!decoder_->decode(record, values_, fault) || !encoder_->encode(values_, encoded_, fault))
+      return false;
+    bytes = encoded_;
+    return true;
+  }
+  bytes = record.bytes;
+  if (data_.format == DataFormat::kTfrecord) {  // its frame lies around it
+    bytes = {bytes.data() - data::kFrameHeaderBytes,
+             bytes.size() + data::kFrameHeaderBytes + data::kFrameTailBytes};
+  } else if (is_lines(data_)) {
+    if (bytes.data()[bytes.size()] == '\n') {
+      bytes = {bytes.data(), bytes.size() + 1};
+    } else {  // CR LF
+      encoded_.assign(bytes).append(1, '\n');
+      bytes = encoded_;
+    }
+  }
+  return true;
+}
+
+Result<bool> Transcriber::next(std::string_view& bytes) {
+  RawRecord record;
+  for (;;) {
+    DP_TRY(const bool more, walk_.next(record));
+    if (!more) return false;
+    if (file_ != &walk_.file()) DP_TRY_VOID(enter_file());
+    data::Fault fault;
+    if (transcribe(record, bytes, fault)) return true;
+    if (!skip_bad_) return data::bad_record_error(fault, walk_.where(record));
+    ++skipped_;
+  }
+}
+
+}  // namespace downpour::tools

@@ -1,0 +1,64 @@
+// Transcriber: the records of a data set as they are to stand in the files of another.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/data/data_set.h"
+#include "tools/data/encoder.h"
+#include "tools/data/pieces.h"
+
+namespace downpour::tools {
+
+/// How records are written.
+struct Transcription {
+  DataFormat to = DataFormat::kAuto;
+  bool converted = false;
+  std::string preamble;            // of each file
+  std::vector<ArrayForm> arrays;   // of npy; a single one without a name: the shard is that file
+  std::vector<ValueField> fields;  // converted: the records'
+  std::string target;
+};
+/// `to` kAuto: as the data are. Errors: kUsage, kConfig where that can't be written.
+Result<Transcription> plan_transcription(const DataSet& set, DataFormat to,
+                                         const std::string& target);
+
+/// Goes through a set once.
+class Transcriber {
+ public:
+  static Result<Transcriber> open(const DataSet& set, const Transcription& how, bool skip_bad);
+  /// The next record; valid until the next call. False at the end. Error kBadData naming a bad one,
+  /// where they are not skipped.
+  Result<bool> next(std::string_view& bytes);
+  uint64_t skipped() const { return skipped_; }
+  uint64_t progress_bytes() const { return walk_.progress_bytes(); }
+  uint64_t total_bytes() const { return walk_.total_bytes(); }
+
+ private:
+  Transcriber(const DataSet& set, const Transcription& how, bool skip_bad, RecordWalk walk)
+      : data_(readable_data(set)),
+        declared_(set.declared),
+        how_(how),
+        skip_bad_(skip_bad),
+        walk_(std::move(walk)) {}
+  bool transcribe(const RawRecord& record, std::string_view& bytes, data::Fault& fault);
+  Result<void> enter_file();
+
+  DataSpec data_;
+  bool declared_;
+  Transcription how_;
+  bool skip_bad_;
+  RecordWalk walk_;
+  const plan::FileInfo* file_ = nullptr;
+  std::unique_ptr<RecordDecoder> decoder_;
+  std::unique_ptr<RecordEncoder> encoder_;
+  std::vector<FieldValues> values_;
+  std::string encoded_;
+  uint64_t skipped_ = 0;
+};
+
+}  // namespace downpour::tools
