@@ -63,7 +63,14 @@ TEST_CASE("results are on stdout, all else on stderr, and bad data end with 65",
   CHECK(downpour(dir, {"data", "count", dir / "none.csv"}).status == 66);
   CHECK(downpour(dir, {"data", "head", good, "--worker", "4/4"}).status == 64);
   CHECK(downpour(dir, {"data"}).status == 64);
-  for (const char* verb : {"head", "count", "validate"})
+  for (const char* verb : {"stats", "plan", "bench"}) {
+    INFO(verb);
+    CHECK(Json::parse(downpour(dir, {"data", verb, good, "--json"}).out).is_object());
+    const Ended shown = downpour(dir, {"data", verb, good, "--quiet"});
+    CHECK(shown.status == 0);
+    CHECK(std::count(shown.out.begin(), shown.out.end(), '\n') > 2);
+  }
+  for (const char* verb : {"head", "count", "stats", "validate", "plan", "bench"})
     CHECK_THAT(downpour(dir, {"data", verb, "--help"}).out, Contains("Examples:"));
 }
 

@@ -5,6 +5,7 @@
 
 #include "chief/runtime/job_setup.h"
 #include "shared/env/signals.h"
+#include "tools/cli/data_bench.h"
 #include "tools/cli/live_line.h"
 #include "tools/cli/run.h"
 #include "tools/cli/verbs.h"
@@ -17,7 +18,7 @@ struct DataFlags {
   std::vector<std::string> names;
   std::string format = "auto", worker;
   uint64_t records = 10, skip = 0, limit = 20;
-  uint32_t epoch = 0;
+  uint32_t epoch = 0, workers = 0, rounds = 3;
   bool json = false;
   CommonFlags common;
 };
@@ -149,18 +150,86 @@ void add_validate(CLI::App& data, DataFlags& flags, int& status) {
   });
 }
 
+void add_stats(CLI::App& data, DataFlags& flags, int& status) {
+  flags.records = 0;
+  CLI::App* verb =
+      add_look(data, "stats",
+               "Every field's missing and different values, spread, and frequent values", flags);
+  verb->add_option("-n,--records", flags.records, "Of the first so many records (0: all)")
+      ->group("Data");
+  add_worker_flags(*verb, flags);
+  verb->footer(
+      "Different values are estimated to about 2 %, frequent ones to a 1,000th of all.\n\n"
+      "Examples:\n"
+      "  downpour data stats clicks.tsv\n"
+      "  downpour data stats job.toml -n 100000 --json");
+  verb->callback([&flags, &status] {
+    status = look(flags, /*tell=*/true,
+                  [&](const DataSet& set, const LookOptions& options, std::ostream& out) {
+                    return show_stats(set, flags.records, options, out);
+                  });
+  });
+}
+
+void add_plan(CLI::App& data, DataFlags& flags, int& status) {
+  CLI::App* verb = add_look(data, "plan", "The shards of an epoch: who would read what", flags);
+  verb->add_option("--workers", flags.workers, "How many there are; otherwise as the job says")
+      ->default_str("")
+      ->group("Data");
+  verb->add_option("--epoch", flags.epoch, "Of which epoch, from 0")->group("Data");
+  verb->add_option("--limit", flags.limit, "Shards to show (0: all)")->group("Output");
+  verb->footer(
+      "Examples:\n"
+      "  downpour data plan job.toml --workers 4\n"
+      "  downpour data plan 'train-*.tfrecord.gz' --limit 0");
+  verb->callback([&flags, &status] {
+    status = look(
+        flags, /*tell=*/false,
+        [&](const DataSet& set, const LookOptions& options, std::ostream& out) -> Result<Rejected> {
+          DP_TRY_VOID(show_plan(set, flags.workers, flags.limit, options, out));
+          return Rejected{};
+        });
+  });
+}
+
+void add_data_bench(CLI::App& data, DataFlags& flags, int& status) {
+  CLI::App* verb =
+      add_look(data, "bench",
+               "Read all that a training reads, and nothing else: what each stage costs", flags);
+  verb->add_option("--rounds", flags.rounds, "The best of so many is shown")
+      ->check(CLI::Range(1, 1000))
+      ->group("Data");
+  verb->footer(
+      "One thread; a training reads with several. downpour bench input measures every format.\n\n"
+      "Examples:\n"
+      "  downpour data bench clicks.tsv\n"
+      "  downpour data bench job.toml --rounds 5 --json");
+  verb->callback([&flags, &status] {
+    status = look(
+        flags, /*tell=*/false,
+        [&](const DataSet& set, const LookOptions& options, std::ostream& out) -> Result<Rejected> {
+          DP_TRY_VOID(bench_data(set, flags.rounds, options, out));
+          return Rejected{};
+        });
+  });
+}
+
 }  // namespace
 
 void add_data(CLI::App& app, int& status) {
   struct AllFlags {
-    DataFlags head, count, validate;
+    DataFlags head, count, stats, validate, plan, bench;
   };
   auto flags = std::make_shared<AllFlags>();
-  CLI::App* verb = app.add_subcommand("data", "Look at data: records, counts, what is bad");
+  CLI::App* verb = app.add_subcommand(
+      "data", "Look at data: records, counts, statistics, what is bad, who reads what");
   verb->require_subcommand(1);
   add_head(*verb, flags->head, status);
   add_count(*verb, flags->count, status);
+  add_stats(*verb, flags->stats, status);
   add_validate(*verb, flags->validate, status);
+  add_plan(*verb, flags->plan, status);
+  add_data_bench(*verb, flags->bench, status);
   verb->footer(
       "Each takes data files, whose format is found out, or a job file, whose declarations then\n"
       "hold. downpour data LOOK --help says more.\n\n"

@@ -54,6 +54,16 @@ Result<uint64_t> count_records(const DataSpec& data, const plan::FileInfo& info,
 Result<Rejected> validate(const DataSet& set, uint64_t limit, const LookOptions& options,
                           std::ostream& out);
 
+/// Missing values, different ones, extremes, moments, a histogram and the most frequent values of
+/// every field, of at most `most` records (0: all).
+Result<Rejected> show_stats(const DataSet& set, uint64_t most, const LookOptions& options,
+                            std::ostream& out);
+
+/// The shards, and which of `workers` reads which if all are equally fast; at most `limit` of them
+/// (0: all).
+Result<void> show_plan(const DataSet& set, uint32_t workers, uint64_t limit,
+                       const LookOptions& options, std::ostream& out);
+
 /// A field's values as they are shown, at most about `width` characters.
 std::string value_text(const FieldValues& values, size_t width);
 /// The same as JSON; null where it is missing.

@@ -1,8 +1,10 @@
 """Rows of the input: files of TensorFlow's and NumPy's, and what reading them costs."""
+import hashlib
 import os
 import shutil
+import sys
 
-from .frame import NotRun, at_least, figure, is_true, row
+from .frame import NotRun, at_least, at_most, figure, is_true, row
 from .lab import CHECKOUT
 from .peers import venv_python, warm
 
@@ -115,3 +117,64 @@ def npy_shuffle(lab):
     found = next(result for name, result in lab.bench("input").items() if name.startswith("npy") and result["unit"] == "MB/s")
     yield at_least("share of memcpy of the same bytes", found["value"] / found["limit_value"] * 100, 50, " %",
                    f"{figure(found['value'])} to {figure(found['limit_value'])} MB/s")
+
+
+SHARD_GB, SHARD_MEMORY_MB, SHARDS = 1, 256, 8
+ROW_BYTES = 320
+# Runs a command; its resident memory, which only its parent can ask for, and the time it took.
+MEASURED = ("import json, resource, subprocess, sys, time\n"
+            "begin = time.monotonic()\n"
+            "code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode\n"
+            "used = resource.getrusage(resource.RUSAGE_CHILDREN)\n"
+            "print(json.dumps({'seconds': time.monotonic() - begin, 'resident_mb': used.ru_maxrss * 1024 / 1e6}))\n"
+            "sys.exit(code)\n")
+
+
+def _measured(lab, row_name, command):
+    return lab.run(row_name, [sys.executable, "-c", MEASURED, *map(str, command)], 900).expect().summary()
+
+
+def _multiset(paths):
+    """Number of the lines of all files, and a sum of their hashes: the same in any order."""
+    counts, total = [], 0
+    for path in paths:
+        count = 0
+        with open(path, "rb") as lines:
+            for line in lines:
+                total += int.from_bytes(hashlib.blake2b(line, digest_size=8).digest(), "little")
+                count += 1
+        counts.append(count)
+    return counts, total % 2 ** 64
+
+
+@row("shard", "downpour shard: synthetic records cut, then shuffled, in 256 MB of memory")
+def shard(lab):
+    """300 MB/s; where that is not reached, 80 % of copying and parsing the same file in the same run."""
+    gigabytes = 10 if lab.full else SHARD_GB
+    path, _ = lab.synth("shard", "data.tsv", gigabytes * 10 ** 9 // ROW_BYTES, 0)
+    folder = lab.row_folder("shard")
+    size = path.stat().st_size
+    (rows,), wanted = _multiset([path])
+    job = folder / "job.toml"
+    job.write_text(JOBS["tsv"].replace("DATA", str(path)) + "train.batch_size = 512\n")
+    copy = folder / "copy"
+    copied = _measured(lab, "shard", ["cp", path, copy])["seconds"]
+    copy.unlink()
+    parsed = _read(lab, "shard", job)["wall_seconds"]
+    for what, flags in (("cut", []), ("shuffled", ["--shuffle"])):
+        out = folder / what
+        shutil.rmtree(out, ignore_errors=True)
+        warm(path)
+        ours = _measured(lab, "shard", [lab.program(), "shard", path, "-o", out, "-n", SHARDS, "--memory", f"{SHARD_MEMORY_MB}MB", "--quiet", *flags])
+        counts, found = _multiset(sorted(out.iterdir()))
+        yield is_true(f"{what}: every record once", found == wanted and sum(counts) == rows, "same multiset", f"{sum(counts)} of {rows} records")
+        yield at_most(f"{what}: records of the largest shard less those of the smallest", max(counts) - min(counts), 1)
+        yield at_most(f"{what}: resident memory", ours["resident_mb"], SHARD_MEMORY_MB, " MB")
+        speed = size / ours["seconds"] / 1e6
+        note = f"{figure(speed)} MB/s; cp {figure(size / copied / 1e6)}, parsing {figure(size / parsed / 1e6)}"
+        if speed >= 300:
+            yield at_least(f"{what}: speed", speed, 300, " MB/s", note)
+        else:
+            yield at_least(f"{what}: speed, of cp and parsing", (copied + parsed) / ours["seconds"] * 100, 80, " %", note)
+        shutil.rmtree(out)
+    path.unlink()

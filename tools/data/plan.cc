@@ -1,0 +1,98 @@
+// The shard plan: who would read what.
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "shared/base/human.h"
+#include "tools/data/look.h"
+
+namespace downpour::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Share {
+  uint64_t shards = 0, bytes = 0;
+};
+
+std::string percent(uint64_t part, uint64_t whole) {
+  return str(whole == 0 ? 0 : (1000 * part / whole + 5) / 10, " %");
+}
+
+void print_text(const CutData& cut, const std::vector<Piece>& pieces, uint64_t limit,
+                const std::vector<Share>& shares, uint32_t epoch, std::ostream& out) {
+  uint64_t bytes = 0;
+  for (const plan::FileInfo& file : cut.files) bytes += file.bytes;
+  out << cut.files.size() << (cut.files.size() == 1 ? " file, " : " files, ") << human_bytes(bytes)
+      << ", in " << grouped(pieces.size()) << " shards of about " << human_bytes(cut.shard_bytes)
+      << "; epoch " << epoch << "\n";
+  std::vector<std::vector<std::string>> rows = {{"file", "shard", "worker", "from", "to", "bytes"}};
+  const size_t shown =
+      limit == 0 ? pieces.size() : size_t(std::min<uint64_t>(limit, pieces.size()));
+  for (size_t i = 0; i < shown; ++i) {
+    const plan::ShardRange& range = pieces[i].range;
+    rows.push_back({cut.files[range.file].path, str(pieces[i].shard.shard), str(i % shares.size()),
+                    str(range.begin), str(range.end), human_bytes(range.end - range.begin)});
+  }
+  out << table_text(rows, /*left_columns=*/1);
+  if (shown < pieces.size())
+    out << "... and " << grouped(pieces.size() - shown) << " more shards (--limit 0 shows all)\n";
+  rows = {{"worker", "shards", "bytes", "of all"}};
+  for (size_t w = 0; w < shares.size(); ++w)
+    rows.push_back({str(w), grouped(shares[w].shards), human_bytes(shares[w].bytes),
+                    percent(shares[w].bytes, bytes)});
+  out << table_text(rows, /*left_columns=*/0);
+  out << "A shard is leased to whichever worker is free: these are the workers if all are equally "
+         "fast. In an epoch every record is read once.\n";
+  for (const plan::FileInfo& file : cut.files) {
+    if (!file.splittable && file.bytes > cut.shard_bytes)
+      out << "note: " << file.path << " can't be cut, so one worker reads all of it\n";
+  }
+  if (pieces.size() < shares.size())
+    out << "note: there are fewer shards than workers, so some have nothing to read: cut the files "
+           "with downpour shard, or set data.shard_records\n";
+}
+
+Json plan_json(const CutData& cut, const std::vector<Piece>& pieces, size_t workers,
+               uint32_t epoch) {
+  Json files = Json::array(), shards = Json::array();
+  for (const plan::FileInfo& file : cut.files)
+    files.push_back({{"path", file.path}, {"bytes", file.bytes}, {"splittable", file.splittable}});
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const plan::ShardRange& range = pieces[i].range;
+    shards.push_back({{"shard", pieces[i].shard.shard},
+                      {"file", range.file},
+                      {"begin", range.begin},
+                      {"end", range.end},
+                      {"worker", i % workers}});
+  }
+  return {{"epoch", epoch},
+          {"shard_bytes", cut.shard_bytes},
+          {"files", std::move(files)},
+          {"shards", std::move(shards)}};
+}
+
+}  // namespace
+
+Result<void> show_plan(const DataSet& set, uint32_t workers, uint64_t limit,
+                       const LookOptions& options, std::ostream& out) {
+  if (workers == 0) workers = std::max(set.job.cluster.workers, 1U);
+  DP_TRY(const CutData cut, cut_data(set));
+  const std::vector<Piece> pieces = pieces_of(cut, set.job.seed, options.epoch, {});
+  std::vector<Share> shares(workers);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    Share& share = shares[i % workers];
+    ++share.shards;
+    share.bytes += pieces[i].range.end - pieces[i].range.begin;
+  }
+  if (options.json) {
+    out << plan_json(cut, pieces, workers, options.epoch)
+               .dump(-1, ' ', false, Json::error_handler_t::replace)
+        << "\n";
+  } else {
+    print_text(cut, pieces, limit, shares, options.epoch, out);
+  }
+  return {};
+}
+
+}  // namespace downpour::tools
