@@ -24,6 +24,9 @@ Result<int> run(worker::WorkerOptions options) {
   block_stop_signals();  // before any thread
   const PosixClock clock;
   auto transport = transport::make_zmq_transport();
+  options.say = [](const std::string& line) {
+    std::fprintf(stderr, "worker: %s\n", line.c_str());
+  };
   worker::WorkerNode node(*transport, options);
   DP_TRY_VOID(node.start(clock.now_ns()));
   std::fprintf(stderr, "worker: %u compute thread%s\n", options.threads, options.threads == 1 ? "" : "s");

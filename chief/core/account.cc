@@ -46,7 +46,10 @@ Result<void> check_tiles(const std::vector<plan::FileInfo>& files,
   const wire::ShardCounts* before =
       nullptr;  // the range before in the same file, where its place is known
   for (size_t i = 0; i < ranges.size(); ++i) {
-    if (i > 0 && ranges[i].file != ranges[i - 1].file) before = nullptr;
+    const auto other = [&](const plan::ShardRange& range) {
+      return range.file != ranges[i].file || range.stream != ranges[i].stream;
+    };
+    if (i > 0 && other(ranges[i - 1])) before = nullptr;
     if (counts[i] == nullptr) {
       before = nullptr;
       continue;
@@ -59,7 +62,7 @@ Result<void> check_tiles(const std::vector<plan::FileInfo>& files,
       before = follows ? counts[i] : nullptr;
       continue;
     }
-    const bool last = i + 1 == ranges.size() || ranges[i + 1].file != ranges[i].file;
+    const bool last = i + 1 == ranges.size() || other(ranges[i + 1]);
     if (!follows || (last && counts[i]->end_offset != file.bytes)) {
       return Error{
           ErrorCode::kBug,

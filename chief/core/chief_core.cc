@@ -59,10 +59,10 @@ ChiefCore::ChiefCore(ChiefConfig config)
   DP_CHECK(config_.ps_cores_expected > 0);
   DP_CHECK(uint64_t(1) << config_.partition_bits == config_.job.partitions, config_.partition_bits,
            config_.job.partitions);
-  train_ranges_ = plan::cut_shards(config_.train_files, config_.shard_bytes);
+  train_ranges_ = plan::cut_streams(config_.train_files, config_.shard_bytes, config_.streams);
   eval_from_files_ = !config_.eval_files.empty();
-  eval_ranges_ =
-      eval_from_files_ ? plan::cut_shards(config_.eval_files, config_.shard_bytes) : train_ranges_;
+  eval_ranges_ = plan::cut_shards(eval_from_files_ ? config_.eval_files : config_.train_files,
+                                  config_.shard_bytes);
   // An evaluation's id is no other's, of any term: a late report is never taken for another's.
   last_evaluation_ = (config_.term - 1) << 16;
   if (config_.resume) {

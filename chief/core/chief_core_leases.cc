@@ -78,14 +78,15 @@ void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseG
   const PassView pass = pass_view();
   for (uint32_t n = std::min({wanted, fair, room}); n > 0; --n) {
     if (!may_hold_more(pass, who, bytes_total_ - bytes_ended_)) break;
-    const auto lease = table_.grant(now_ns_, who, limit);
+    const auto lease = table_.grant(now_ns_, who, limit, member.hello.index);
     if (!lease) break;
     log_lease(member, *lease, false);
     grant.leases.push_back(*lease);
   }
-  // Predictions count by whole attempts: two at one shard would only be in each other's way.
+  // Predictions count by whole attempts: two at one shard would only be in each other's way. And a
+  // stream is for one worker at a time.
   if (wanted > 0 && room > 0 && table_.free_count() == 0 && phase_ != Phase::kPredicting &&
-      !DP_MUTATE("no-lease-expiry")) {
+      table_.shared() && !DP_MUTATE("no-lease-expiry")) {
     if (const auto shard = choose_backup(pass, who)) {
       grant.leases.push_back(table_.back_up(now_ns_, *shard, who));
       log_lease(member, grant.leases.back(), true);
@@ -96,18 +97,20 @@ void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseG
 
 void ChiefCore::log_lease(const Member& member, const wire::Lease& lease, bool backup) {
   const plan::ShardRange& range = range_of(lease.shard.shard);
-  log(event("lease")
-          .add("purpose", purpose_name(lease.purpose))
-          .add("epoch", lease.shard.epoch)
-          .add("shard", lease.shard.shard)
-          .add("attempt", lease.attempt)
-          .add("backup", backup)
-          .add("evaluation", lease.evaluation)
-          .add("worker", member.hello.index)
-          .add("first_batch", lease.first_batch)
-          .add("file", range.file)
-          .add("begin", range.begin)
-          .add("end", range.end));
+  JsonLine line = event("lease")
+                      .add("purpose", purpose_name(lease.purpose))
+                      .add("epoch", lease.shard.epoch)
+                      .add("shard", lease.shard.shard)
+                      .add("attempt", lease.attempt)
+                      .add("backup", backup)
+                      .add("evaluation", lease.evaluation)
+                      .add("worker", member.hello.index)
+                      .add("first_batch", lease.first_batch)
+                      .add("file", range.file)
+                      .add("begin", range.begin)
+                      .add("end", range.end);
+  if (!table_.shared()) line.add("stream", range.stream);
+  log(line);
 }
 
 void ChiefCore::on_shard_progress(Member& member, const wire::ShardProgress& progress) {
@@ -239,6 +242,7 @@ void ChiefCore::count_failure(const Member& member, const Error& error, uint32_t
 void ChiefCore::take_back_leases(Member& member, bool died) {
   member.granted = RequestId{};
   paces_.forget(member.incarnation());
+  table_.leave(member.incarnation());
   const std::vector<uint32_t> held = table_.held_by(member.incarnation());
   for (size_t i = 0; i < held.size(); ++i) {
     const uint32_t shard = held[i];

@@ -27,6 +27,13 @@ void ChiefCore::open_pass(const wire::Lease& pattern, const std::vector<plan::Sh
   steps_before_ = steps();
   table_ = LeaseTable(pattern, uint32_t(ranges.size()));
   ranges_ = &ranges;
+  if (pattern.purpose == wire::Purpose::kTrain && !config_.streams.shared()) {
+    std::vector<uint32_t> stream_of(ranges.size());
+    for (uint32_t shard = 0; shard < ranges.size(); ++shard) {
+      stream_of[shard] = range_of(shard).stream;
+    }
+    table_.split(config_.streams.count, stream_of);
+  }
   bytes_ended_ = bytes_total_ = 0;
   for (const plan::ShardRange& range : ranges) bytes_total_ += range.end - range.begin;
 }

@@ -74,6 +74,7 @@ struct ChiefConfig {
   uint32_t partition_bits = 8;
   std::vector<plan::FileInfo> train_files, eval_files;
   uint64_t shard_bytes = 64 * kMiB;
+  plan::StreamSpec streams;  // of the training data
   uint32_t ps_cores_expected = 1;  // placing waits for this many
   uint32_t workers_expected = 1;   // only for messages: training begins with the first
   std::string checkpoint_root;     // absolute; a checkpoint lies in root/TERM-N

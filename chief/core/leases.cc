@@ -8,13 +8,43 @@ namespace downpour::chief {
 
 LeaseTable::LeaseTable(const wire::Lease& pattern, uint32_t shard_count)
     : pattern_(pattern), entries_(shard_count) {
-  for (uint32_t shard = 0; shard < shard_count; ++shard) free_.insert(free_.end(), shard);
+  std::set<uint32_t>& free = streams_[0].free;
+  for (uint32_t shard = 0; shard < shard_count; ++shard) free.insert(free.end(), shard);
+  free_count_ = shard_count;
 }
 
-std::optional<wire::Lease> LeaseTable::grant(int64_t now_ns, Incarnation worker, uint32_t limit) {
-  if (free_.empty() || *free_.begin() >= limit) return std::nullopt;
-  const uint32_t shard = *free_.begin();
-  free_.erase(free_.begin());
+void LeaseTable::split(uint32_t count, const std::vector<uint32_t>& stream_of) {
+  DP_CHECK(granted_ == 0 && free_count_ == stream_of.size(), granted_, stream_of.size());
+  stream_of_ = stream_of;
+  streams_.assign(count, {});
+  for (uint32_t shard = 0; shard < stream_of.size(); ++shard) {
+    std::set<uint32_t>& free = streams_[stream_of[shard]].free;
+    free.insert(free.end(), shard);
+  }
+}
+
+LeaseTable::Stream* LeaseTable::choose_stream(Incarnation worker, uint32_t index) {
+  if (shared()) return &streams_[0];
+  const auto with_work = [](const Stream& stream) { return !stream.free.empty(); };
+  for (Stream& stream : streams_) {
+    if (stream.worker == worker && with_work(stream)) return &stream;
+  }
+  if (held_count(worker) > 0) return nullptr;
+  Stream& own = streams_[index % streams_.size()];
+  if (!own.worker && with_work(own)) return &own;
+  for (Stream& stream : streams_) {
+    if (!stream.worker && with_work(stream)) return &stream;
+  }
+  return nullptr;
+}
+
+std::optional<wire::Lease> LeaseTable::grant(int64_t now_ns, Incarnation worker, uint32_t limit,
+                                             uint32_t index) {
+  const Stream* const stream = choose_stream(worker, index);
+  if (stream == nullptr || stream->free.empty() || *stream->free.begin() >= limit)
+    return std::nullopt;
+  const uint32_t shard = *stream->free.begin();
+  take_free(shard);
   ++leased_count_;
   entries_[shard].state = ShardState::kLeased;
   return lease_of(shard, hand_out(now_ns, shard, worker));
@@ -25,7 +55,7 @@ bool LeaseTable::take_up(int64_t now_ns, Incarnation worker, const wire::Lease& 
   const uint32_t shard = lease.shard.shard;
   ShardEntry& entry = entries_[shard];
   if (entry.state != ShardState::kFree || entry.attempt > 0) return false;
-  free_.erase(shard);
+  take_free(shard);
   ++leased_count_;
   entry.state = ShardState::kLeased;
   entry.attempt = std::max(1U, lease.attempt) - 1;
@@ -44,6 +74,7 @@ wire::Lease LeaseTable::back_up(int64_t now_ns, uint32_t shard, Incarnation work
 Holder& LeaseTable::hand_out(int64_t now_ns, uint32_t shard, Incarnation worker) {
   ShardEntry& entry = entries_[shard];
   held_[worker].insert(shard);
+  if (!shared()) stream_of(shard).worker = worker;
   if (++entry.attempt > 1) ++attempts_repeated_;
   // What every partition has acknowledged need not be computed again; an evaluation is of whole
   // shards.
@@ -117,7 +148,7 @@ bool LeaseTable::end(uint32_t shard) {
   ShardEntry& entry = entries_[shard];
   if (entry.state == ShardState::kEnded) return false;
   while (!entry.holders.empty()) leave_holder(shard, entry.holders.back().worker);
-  free_.erase(shard);
+  take_free(shard);
   entry.state = ShardState::kEnded;
   ++ended_count_;
   return true;
@@ -146,6 +177,13 @@ void LeaseTable::release(uint32_t shard, Incarnation worker) {
   if (holder(shard, worker) == nullptr) return;
   leave_holder(shard, worker);
   if (entries_[shard].holders.empty()) make_free(shard);
+  if (held_count(worker) == 0) leave(worker);
+}
+
+void LeaseTable::leave(Incarnation worker) {
+  for (Stream& stream : streams_) {
+    if (stream.worker == worker) stream.worker.reset();
+  }
 }
 
 uint32_t LeaseTable::fail(uint32_t shard, Incarnation worker, uint32_t batch) {
@@ -207,7 +245,14 @@ void LeaseTable::leave_holder(uint32_t shard, Incarnation worker) {
 void LeaseTable::make_free(uint32_t shard) {
   entries_[shard].state = ShardState::kFree;
   if (pattern_.purpose != wire::Purpose::kTrain) entries_[shard].bytes_done = 0;
-  free_.insert(shard);
+  if (stream_of(shard).free.insert(shard).second) ++free_count_;
+}
+
+/// Whether it was free.
+bool LeaseTable::take_free(uint32_t shard) {
+  if (stream_of(shard).free.erase(shard) == 0) return false;
+  --free_count_;
+  return true;
 }
 
 }  // namespace downpour::chief

@@ -51,8 +51,20 @@ class LeaseTable {
   LeaseTable(const wire::Lease& pattern, uint32_t shard_count);
   LeaseTable() : LeaseTable(wire::Lease{}, 0) {}
 
-  /// The first free shard below `limit`, now in this worker's hands; none if there is none.
-  std::optional<wire::Lease> grant(int64_t now_ns, Incarnation worker, uint32_t limit = UINT32_MAX);
+  /// Before the first lease: the shards belong to `count` streams (stream_of[shard] < count), each
+  /// for one worker at a time. It is his from his first lease of it until he has given the last one
+  /// back; he keeps it to its end, also while he waits for nothing.
+  void split(uint32_t count, const std::vector<uint32_t>& stream_of);
+  /// True unless the shards were split: then every shard is for anybody.
+  bool shared() const { return stream_of_.empty(); }
+
+  /// The first free shard below `limit` that is for this worker, now in his hands; none if there is
+  /// none. Of several streams: one of his own; else, with empty hands, of a stream that is
+  /// nobody's, number `index` modulo their count if it is one of those.
+  std::optional<wire::Lease> grant(int64_t now_ns, Incarnation worker, uint32_t limit = UINT32_MAX,
+                                   uint32_t index = 0);
+  /// The worker is gone: its streams are anybody's.
+  void leave(Incarnation worker);
 
   /// A worker speaks of a lease that another chief gave. If the shard was never leased here and has
   /// not ended, it is in that worker's hands.
@@ -105,7 +117,7 @@ class LeaseTable {
   uint32_t shard_count() const { return uint32_t(entries_.size()); }
   uint32_t ended_count() const { return ended_count_; }
   uint32_t leased_count() const { return leased_count_; }
-  uint32_t free_count() const { return uint32_t(free_.size()); }
+  uint32_t free_count() const { return free_count_; }
   uint32_t attempts_repeated() const { return attempts_repeated_; }
   uint32_t backups() const { return backups_; }
   /// Batches of all shards that were acknowledged, as far as it was told.
@@ -118,6 +130,13 @@ class LeaseTable {
   uint32_t evaluation() const { return pattern_.evaluation; }
 
  private:
+  struct Stream {
+    std::set<uint32_t> free;  // taken from the front: what comes back goes before what never went
+    std::optional<Incarnation> worker;
+  };
+  Stream& stream_of(uint32_t shard) { return streams_[stream_of_.empty() ? 0 : stream_of_[shard]]; }
+  Stream* choose_stream(Incarnation worker, uint32_t index);
+  bool take_free(uint32_t shard);
   Holder& hand_out(int64_t now_ns, uint32_t shard, Incarnation worker);
   void leave_holder(uint32_t shard, Incarnation worker);
   void make_free(uint32_t shard);
@@ -125,7 +144,9 @@ class LeaseTable {
 
   wire::Lease pattern_;
   std::vector<ShardEntry> entries_;
-  std::set<uint32_t> free_;  // taken from the front: what comes back goes before what never went
+  std::vector<Stream> streams_{1};
+  std::vector<uint32_t> stream_of_;  // by shard; empty: one stream, which is everybody's
+  uint32_t free_count_ = 0;
   std::map<Incarnation, std::set<uint32_t>> held_;
   uint64_t granted_ = 0;
   uint32_t ended_count_ = 0;

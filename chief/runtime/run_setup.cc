@@ -70,6 +70,16 @@ Result<uint64_t> choose_shard_bytes(const Job& job, const std::vector<plan::File
   return std::clamp(total / kShardsWanted, kBatchesPerShardMin * batch, kBatchesPerShardMax * batch);
 }
 
+namespace {
+
+Result<void> check_streams(const plan::StreamSpec& streams, const std::vector<plan::FileInfo>& files) {
+  if (streams.policy != plan::StreamPolicy::kFiles || streams.count <= files.size() || files.empty()) return {};
+  return Error{ErrorCode::kConfig, str("sharding = \"file\" in ", streams.count, " streams wants as many files, and there are ", files.size()),
+               "data.sharding", str("data.streams = ", files.size(), ", or \"auto\" or \"data\", which cut files"), ""};
+}
+
+}  // namespace
+
 Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   RunPlan out;
   out.job = job;
@@ -89,10 +99,21 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   DP_TRY(out.shard_bytes, choose_shard_bytes(job, files));
   DP_TRY_VOID(data::find_cuts(job.data, out.shard_bytes, out.train_files));
   DP_TRY_VOID(data::find_cuts(job.data, out.shard_bytes, out.eval_files));
-  out.shards = uint32_t(plan::cut_shards(files, out.shard_bytes).size());
+  out.streams = data::stream_spec(job.data);
+  DP_TRY_VOID(check_streams(out.streams, out.train_files));
+  const auto reading = [&](const SourceSpec& source, const std::vector<plan::FileInfo>& of) {
+    return data::make_read_plan(out.job, graph->inputs(), graph->output_widths(), source, of, job.eval.holdout);
+  };
+  if (data::chooses_by_number(job.data.source, out.streams)) {
+    DP_TRY_VOID(data::count_pieces(*reading(job.data.source, out.train_files), out.shard_bytes, out.train_files));
+  }
+  if (data::chooses_by_number(job.eval.source, {})) {
+    DP_TRY_VOID(data::count_pieces(*reading(job.eval.source, out.eval_files), out.shard_bytes, out.eval_files));
+  }
+  const auto ranges = plan::cut_streams(out.train_files, out.shard_bytes, out.streams);
+  out.shards = uint32_t(out.train_files.empty() ? plan::cut_shards(out.eval_files, out.shard_bytes).size() : ranges.size());
   out.fingerprint = fingerprint_of(out.train_files);
-  out.plan_hash = data::plan_hash(*data::make_read_plan(out.job, graph->inputs(), graph->output_widths(), out.train_files, job.eval.holdout),
-                                  plan::cut_shards(out.train_files, out.shard_bytes));
+  out.plan_hash = data::plan_hash(*reading(job.data.source, out.train_files), ranges);
   return out;
 }
 
@@ -117,6 +138,7 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
   config.train_files = plan.train_files;
   config.eval_files = plan.eval_files;
   config.shard_bytes = plan.shard_bytes;
+  config.streams = plan.streams;
   config.ps_cores_expected = options.ps_cores;
   config.workers_expected = options.workers;
   config.heartbeat_ns = 250 * kMillisecond;  // the live line moves with it

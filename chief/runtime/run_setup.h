@@ -32,6 +32,7 @@ struct RunPlan {
   std::vector<TableSpec> tables;
   std::vector<plan::FileInfo> train_files, eval_files;
   uint64_t shard_bytes = 0;
+  plan::StreamSpec streams;  // of the training data
   uint64_t plan_hash = 0;
   uint64_t fingerprint = 0;
   uint32_t shards = 0;

@@ -67,18 +67,31 @@ uint64_t RecordParser::hash(const char* begin, const char* end) const {
   return XXH3_64bits(begin, std::min<size_t>(size_t(end - begin), kHashedBytesMax));
 }
 
+void choose_by_number(const SourceSpec& source, const plan::ShardRange& range, uint64_t number,
+                      std::vector<RecordRef>& records) {
+  if (source.takes_all() && range.modulus == 1) return;
+  std::erase_if(records, [&](const RecordRef&) {
+    const uint64_t place = number++ - source.skip;  // huge below `skip`
+    if (place >= (source.take > 0 ? source.take : UINT64_MAX - source.skip)) return true;
+    if (place % source.shard_count != source.shard_index) return true;
+    return place / source.shard_count % range.modulus != range.stream % range.modulus;
+  });
+}
+
 BatchReader::BatchReader(std::shared_ptr<const ReadPlan> plan, Part part, ShardId shard,
-                         uint32_t file, uint32_t first_batch, std::unique_ptr<Scratch> scratch,
-                         std::unique_ptr<WindowSource> source, std::unique_ptr<RecordParser> parser)
+                         const plan::ShardRange& range, uint32_t first_batch,
+                         std::unique_ptr<Scratch> scratch, std::unique_ptr<WindowSource> source,
+                         std::unique_ptr<RecordParser> parser)
     : plan_(std::move(plan)),
       part_(part),
       shard_(shard),
-      file_(file),
+      range_(range),
       first_batch_(first_batch),
       shuffle_(plan_->data.shuffle != "off"),
       scratch_(std::move(scratch)),
       source_(std::move(source)),
-      parser_(std::move(parser)) {
+      parser_(std::move(parser)),
+      number_(range.records_before) {
   scratch_->indexes.resize(plan_->layout.tables.size());
   scratch_->keys.resize(parser_->key_shapes().size());
   totals_.first_offset = source_->first_offset();
@@ -98,13 +111,16 @@ Result<bool> BatchReader::next_window() {
   cursor_ = 0;
   DP_TRY(const bool more, source_->next(window_));
   if (!more) return false;
+  const uint64_t first = number_;
+  number_ += window_.records->size();
+  choose_by_number(plan_->source, range_, first, *window_.records);
   if (shuffle_) shuffle_window(*window_.records, plan_->seed, shard_, window_count_);
   ++window_count_;
   return true;
 }
 
 bool BatchReader::held_out(uint64_t offset) const {
-  return is_held_out(plan_->holdout, file_, offset);
+  return is_held_out(plan_->holdout, range_.file, offset);
 }
 
 void BatchReader::begin_batch(Batch& batch) {
@@ -142,10 +158,11 @@ Result<void> BatchReader::fill(Batch& batch) {
   Columns columns{.floats = &batch.floats, .keys = &scratch_->keys};
   ReadCounts& counts = batch.counts;
   while (batch.records < plan_->batch_size) {
-    if (window_.records == nullptr || cursor_ == window_.records->size()) {
-      DP_TRY(const bool more, next_window());
-      if (!more) break;
+    bool more = true;
+    while (more && (window_.records == nullptr || cursor_ == window_.records->size())) {
+      DP_TRY(more, next_window());  // a window may hold none of this stream
     }
+    if (!more) break;
     if (shuffle_) prefetch(cursor_ + kRecordsAhead);
     const RecordRef record = (*window_.records)[cursor_++];
     const uint64_t offset = window_.offset + record.begin;

@@ -17,6 +17,11 @@ Fault fault_of(const RecordRef& record);
 Error bad_record_error(const Fault& fault, std::string where);
 /// The order in which a shard gives out the records of its window-th window.
 void shuffle_window(std::vector<RecordRef>& records, uint64_t seed, ShardId shard, uint32_t window);
+/// Leaves those of a window's records that belong to the source and, of them, to the range's
+/// stream: `number` is the first one's, over all files. Others are not read in the account's sense:
+/// they are somebody else's, or nobody's.
+void choose_by_number(const SourceSpec& source, const plan::ShardRange& range, uint64_t number,
+                      std::vector<RecordRef>& records);
 /// Whether the record at `offset` of the plan's file-th file is kept out of training.
 bool is_held_out(double holdout, uint32_t file, uint64_t offset);
 /// The bytes of text or pixels that a window has.
@@ -41,8 +46,8 @@ Result<std::unique_ptr<WindowSource>> open_windows(const DataSpec& data, const p
 /// filter, batch.
 class BatchReader final : public ShardReader {
  public:
-  BatchReader(std::shared_ptr<const ReadPlan> plan, Part part, ShardId shard, uint32_t file,
-              uint32_t first_batch, std::unique_ptr<Scratch> scratch,
+  BatchReader(std::shared_ptr<const ReadPlan> plan, Part part, ShardId shard,
+              const plan::ShardRange& range, uint32_t first_batch, std::unique_ptr<Scratch> scratch,
               std::unique_ptr<WindowSource> source, std::unique_ptr<RecordParser> parser);
   ~BatchReader() override;
   Result<bool> next(Batch& batch) override;
@@ -61,7 +66,7 @@ class BatchReader final : public ShardReader {
   const std::shared_ptr<const ReadPlan> plan_;
   const Part part_;
   const ShardId shard_;
-  const uint32_t file_;
+  const plan::ShardRange range_;
   const uint32_t first_batch_;
   const bool shuffle_;
   std::unique_ptr<Scratch> scratch_;
@@ -69,6 +74,7 @@ class BatchReader final : public ShardReader {
   std::unique_ptr<RecordParser> parser_;
   Window window_;
   uint32_t window_count_ = 0;
+  uint64_t number_;    // of the next window's first record, over all files of the source
   size_t cursor_ = 0;  // in window_.records
   ShardTotals totals_;
   bool ended_ = false, failed_ = false;

@@ -199,8 +199,16 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
              std::string_view(file.path).substr(slash == std::string::npos ? 0 : slash + 1));
     hash.add("bytes", file.bytes).add("fingerprint", file.fingerprint);
   }
-  for (const plan::ShardRange& range : shards)
+  for (const plan::ShardRange& range : shards) {
     hash.add("range", range.file).add("begin", range.begin).add("end", range.end);
+    if (range.stream > 0) hash.add("stream", range.stream);
+    if (range.modulus > 1) hash.add("modulus", range.modulus);
+    if (range.records_before > 0) hash.add("records_before", range.records_before);
+  }
+  if (!plan.source.takes_all()) {
+    hash.add("skip", plan.source.skip).add("take", plan.source.take);
+    hash.add("shard_count", plan.source.shard_count).add("shard_index", plan.source.shard_index);
+  }
   const DataSpec& data = plan.data;
   hash.add("format", uint64_t(data.format))
       .add("header", data.header)
@@ -294,8 +302,25 @@ Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> 
   std::unique_ptr<Scratch> scratch = plan->scratch->take();
   DP_TRY(ShardRecords records, open_records(*plan, range, *scratch));
   return std::unique_ptr<ShardReader>(std::make_unique<BatchReader>(
-      std::move(plan), part, shard, range.file, first_batch, std::move(scratch),
+      std::move(plan), part, shard, range, first_batch, std::move(scratch),
       std::move(records.source), std::move(records.parser)));
+}
+
+Result<void> count_pieces(const ReadPlan& plan, uint64_t shard_bytes,
+                          std::vector<plan::FileInfo>& files) {
+  uint64_t records = 0;
+  Scratch scratch;
+  for (const plan::ShardRange& range : plan::cut_shards(plan.files, shard_bytes)) {
+    files[range.file].records_before.push_back(records);
+    DP_TRY(const ShardRecords reading, open_records(plan, range, scratch));
+    Window window;
+    for (;;) {
+      DP_TRY(const bool more, reading.source->next(window));
+      if (!more) break;
+      records += window.records->size();
+    }
+  }
+  return {};
 }
 
 Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path) {

@@ -47,6 +47,7 @@ struct ReadPlan {
   uint32_t batch_size = 512;
   bool drop_remainder = false;
   double holdout = 0;  // share held out of training
+  SourceSpec source;   // which records of the files belong to it
   std::vector<plan::FileInfo> files;
   std::vector<TargetRule> targets;
   bool targets_optional = false;  // see for_prediction()
@@ -55,14 +56,16 @@ struct ReadPlan {
   std::shared_ptr<VocabularyPool> vocabularies = make_vocabulary_pool();
 };
 
-/// The plan of a job's readers: `widths` are the floats of each of its model's outputs, `holdout`
-/// the share kept out.
+/// The plan of a job's readers: `widths` are the floats of each of its model's outputs, `source` is
+/// what `files` are of, `holdout` the share kept out.
 std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout& layout,
                                                const std::vector<uint32_t>& widths,
+                                               const SourceSpec& source,
                                                std::vector<plan::FileInfo> files, double holdout);
 
-/// The same reading of other files for evaluation: no record is held out, random ops do nothing.
-std::shared_ptr<const ReadPlan> for_evaluation(const ReadPlan& plan,
+/// The same reading of another source's files for evaluation: no record is held out, random ops do
+/// nothing.
+std::shared_ptr<const ReadPlan> for_evaluation(const ReadPlan& plan, const SourceSpec& source,
                                                std::vector<plan::FileInfo> files);
 
 /// The same reading for data to predict: every record, in the order of the files. Its targets need
@@ -137,6 +140,17 @@ Result<std::vector<plan::FileInfo>> list_files(const DataSpec& data, const Sourc
 /// beside the file. Errors: kIo, kBadData.
 Result<void> find_cuts(const DataSpec& data, uint64_t shard_bytes,
                        std::vector<plan::FileInfo>& files);
+
+/// The streams that the job's training data are made of.
+plan::StreamSpec stream_spec(const DataSpec& data);
+/// In a sentence: who reads what, and how often each record counts in an epoch.
+std::string sharding_text(const DataSpec& data);
+/// Whether records are chosen by their number, so that they must be counted first.
+bool chooses_by_number(const SourceSpec& source, const plan::StreamSpec& streams);
+/// Counts the records of every piece that cut_shards() makes of the plan's files, into the
+/// records_before of `files`, which are the same: reads all of them. Errors: as of reading.
+Result<void> count_pieces(const ReadPlan& plan, uint64_t shard_bytes,
+                          std::vector<plan::FileInfo>& files);
 
 /// Looks at the first lines of a file: its format, and what a job for it must say.
 /// `records_estimated` is left to the caller (0) unless it is known. Errors: kBadData where it is

@@ -1,13 +1,17 @@
+#include <algorithm>
 #include <utility>
 
+#include "shared/base/str.h"
 #include "shared/data/dataset.h"
 
 namespace downpour::data {
 
 std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout& layout,
                                                const std::vector<uint32_t>& widths,
+                                               const SourceSpec& source,
                                                std::vector<plan::FileInfo> files, double holdout) {
   auto plan = std::make_shared<ReadPlan>();
+  plan->source = source;
   plan->data = job.data;
   plan->layout = layout;
   plan->seed = job.seed;
@@ -25,13 +29,57 @@ std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout
   return plan;
 }
 
-std::shared_ptr<const ReadPlan> for_evaluation(const ReadPlan& plan,
+std::shared_ptr<const ReadPlan> for_evaluation(const ReadPlan& plan, const SourceSpec& source,
                                                std::vector<plan::FileInfo> files) {
   auto out = std::make_shared<ReadPlan>(plan);
+  out->source = source;
   out->files = std::move(files);
   out->holdout = 0;
   out->training = false;
   return out;
+}
+
+plan::StreamSpec stream_spec(const DataSpec& data) {
+  const uint32_t count = std::max(data.streams, 1U);
+  switch (data.sharding) {
+    case Sharding::kAuto:
+      break;
+    case Sharding::kFile:
+      return {plan::StreamPolicy::kFiles, count};
+    case Sharding::kData:
+      return {plan::StreamPolicy::kRecords, count};
+    case Sharding::kOff:
+      return {plan::StreamPolicy::kCopies, count};
+  }
+  return {};
+}
+
+std::string sharding_text(const DataSpec& data) {
+  const auto streams = [&](const char* what) {
+    return str("sharding = \"", what, "\": ", data.streams, " stream", data.streams == 1 ? "" : "s",
+               ", each read by one worker at a time; ");
+  };
+  switch (data.sharding) {
+    case Sharding::kAuto:
+      break;
+    case Sharding::kFile:
+      return streams("file") + str("file i belongs to stream i mod ", data.streams,
+                                   "; every record counts once an epoch");
+    case Sharding::kData:
+      return streams("data") + str("record i belongs to stream i mod ", data.streams,
+                                   "; every record counts once an epoch, and is read ",
+                                   data.streams, " times");
+    case Sharding::kOff:
+      return streams("off") + str("each is the whole data set: EVERY RECORD COUNTS ", data.streams,
+                                  " TIMES an epoch");
+  }
+  return "sharding = \"auto\": shards go to whichever worker is free; every record counts once an "
+         "epoch";
+}
+
+bool chooses_by_number(const SourceSpec& source, const plan::StreamSpec& streams) {
+  return !source.takes_all() ||
+         (streams.policy == plan::StreamPolicy::kRecords && streams.count > 1);
 }
 
 std::shared_ptr<const ReadPlan> for_prediction(const ReadPlan& plan) {

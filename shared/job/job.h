@@ -84,10 +84,25 @@ struct FieldSpec {
   }
 };
 
+/// Who reads what (the tf.data user's auto-shard policy).
+enum class Sharding : uint8_t {
+  kAuto,  // one stream that all workers share: each record once
+  kFile,  // file i belongs to stream i mod n
+  kData,  // record i belongs to stream i mod n
+  kOff,   // every stream is the whole data set: each record n times
+};
+
+/// The files of a source, one behind the other, and which of their records belong to it. Records
+/// are counted from 0 over all files: first `skip` go, of the rest `take` stay, of those each
+/// shard_count-th from number shard_index on.
 struct SourceSpec {
   std::vector<std::string>
       paths;  // paths and globs as written, concatenated; relative to Job::base_dir
+  uint64_t skip = 0;
+  uint64_t take = 0;  // 0: all
+  uint32_t shard_count = 1, shard_index = 0;
   bool operator==(const SourceSpec&) const = default;
+  bool takes_all() const { return skip == 0 && take == 0 && shard_count == 1; }
 };
 
 /// A program between the source and the fields: records in on its stdin, as many out on its stdout.
@@ -112,6 +127,8 @@ struct DataSpec {
   ProgramSpec program;
   std::string filter;  // a condition on fields (shared/data/expression.h); empty: every record
   std::string shuffle = "shard";     // "shard" or "off"
+  Sharding sharding = Sharding::kAuto;
+  uint32_t streams = 0;              // of file, data and off; 0: as many as workers
   uint64_t shard_records = 0;        // 0: auto
   uint32_t prefetch = 0;             // batches read ahead a worker; 0: auto
   uint32_t parallelism = 0;          // reading threads a worker; 0: auto

@@ -93,7 +93,15 @@ class Printer {
   void shape(const char* name, const std::vector<int64_t>& value) {
     if (!value.empty()) add(name, list_text(value, [](int64_t d) { return str(d); }));
   }
-  void source(const char* name, const SourceSpec& value) { strings(name, value.paths); }
+  void source(const char* name, const SourceSpec& value) {
+    if (value.paths.empty() || value.takes_all()) return strings(name, value.paths);
+    add(name, inline_text([&](Printer& inner) {
+          inner.strings("path", value.paths);
+          visit_source(inner, value);
+          if (value.shard_count == 1) return;
+          inner.add("shard", inline_text([&](Printer& shard) { visit_source_shard(shard, value); }));
+        }));
+  }
 
   void transforms(const char* name, const std::vector<TransformSpec>& value) {
     if (value.empty()) return;

@@ -259,33 +259,59 @@ class Reader {
     const TomlNode* found = take(name);
     if (found == nullptr) return;
     const TomlNode node = loosened(*found);
-    value.paths.clear();
+    value = {};
+    if (node.kind == Kind::kTable) return source_table(node, name, value);
     const std::vector<TomlNode> single{node};
     for (const TomlNode& item : node.kind == Kind::kArray ? node.items : single) {
-      std::string path;
+      SourceSpec one;
       if (item.kind == Kind::kTable) {
-        Reader inner(item, path_of(name), context_);
-        inner.text("path", path);
-        inner.unavailable(
-            {"format", "weight", "skip", "take", "shard", "exec", "replay", "records"});
-        inner.finish();
-        if (path.empty() && !context_.error) {
-          return bad_value(item, name, "without a path", "source = { path = \"...\" }");
-        }
-      } else if (item.kind == Kind::kString) {
-        path = item.text;
+        source_table(item, name, one);
       } else {
-        return wrong_type(item, name, "a path, a list of paths, or a table with a path");
+        source_path(item, name, one);
       }
       if (context_.error) return;
-      for (const char* scheme : {"s3://", "gs://", "http://", "https://", "range:", "synth:"}) {
-        if (path.starts_with(scheme))
-          return not_available(item, name, toml_quoted(path), {"a path or a glob"});
+      if (!one.takes_all()) {
+        return bad_value(item, name, "a list with a part of a source in it",
+                         "skip, take and shard count records of the whole: source = { path = [...], take = 1000 }");
       }
-      if (path == "-") return not_available(item, name, "\"-\"", {"a path or a glob"});
-      if (path.empty()) return bad_value(item, name, "\"\"", "name a file");
-      value.paths.push_back(std::move(path));
+      value.paths.insert(value.paths.end(), one.paths.begin(), one.paths.end());
     }
+  }
+
+  void source_table(const TomlNode& node, const char* name, SourceSpec& value) {
+    Reader inner(node, path_of(name), context_);
+    if (const TomlNode* found = inner.take("path")) {
+      const TomlNode path = loosened(*found);
+      const std::vector<TomlNode> single{path};
+      for (const TomlNode& item : path.kind == Kind::kArray ? path.items : single) {
+        inner.source_path(item, "path", value);
+      }
+    }
+    visit_source(inner, value);
+    inner.table("shard", [&](Reader& shard) { visit_source_shard(shard, value); });
+    inner.finish();
+    if (context_.error) return;
+    if (value.paths.empty()) {
+      return bad_value(node, name, "without a path", "source = { path = \"...\" }");
+    }
+    if (value.shard_index >= value.shard_count) {
+      bad_value(node, name, str("shard ", value.shard_index, " of ", value.shard_count),
+                "the index begins at 0: shard = { count = 2, index = 1 }");
+    }
+  }
+
+  void source_path(const TomlNode& node, const char* name, SourceSpec& value) {
+    if (node.kind != Kind::kString) {
+      return wrong_type(node, name, "a path, a list of paths, or a table with a path");
+    }
+    const std::string& path = node.text;
+    for (const char* scheme : {"s3://", "gs://", "http://", "https://", "range:", "synth:"}) {
+      if (path.starts_with(scheme))
+        return not_available(node, name, toml_quoted(path), {"a path or a glob"});
+    }
+    if (path == "-") return not_available(node, name, "\"-\"", {"a path or a glob"});
+    if (path.empty()) return bad_value(node, name, "\"\"", "name a file");
+    value.paths.push_back(path);
   }
 
   void transforms(const char* name, std::vector<TransformSpec>& value) {

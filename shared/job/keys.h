@@ -51,6 +51,10 @@ inline constexpr std::array kUnknownWordNames{
     EnumName<UnknownWord>{"default", UnknownWord::kDefault}};
 inline constexpr std::array kBadRecordsNames{EnumName<BadRecords>{"fail", BadRecords::kFail},
                                              EnumName<BadRecords>{"skip", BadRecords::kSkip}};
+inline constexpr std::array kShardingNames{EnumName<Sharding>{"auto", Sharding::kAuto},
+                                           EnumName<Sharding>{"file", Sharding::kFile},
+                                           EnumName<Sharding>{"data", Sharding::kData},
+                                           EnumName<Sharding>{"off", Sharding::kOff}};
 inline constexpr std::array kInitNames{EnumName<InitType>{"zero", InitType::kZero},
                                        EnumName<InitType>{"uniform", InitType::kUniform},
                                        EnumName<InitType>{"normal", InitType::kNormal}};
@@ -137,6 +141,20 @@ void visit_field(V& v, T& t) {
   v.choice("encoding", t.encoding, {"tensor", ""}, {"jpeg", "png", "raw"});
 }
 
+/// The keys of a source's table besides `path` and `shard`.
+template <typename V, typename T>
+void visit_source(V& v, T& t) {
+  v.number("skip", t.skip, 0, 9e18);
+  v.number("take", t.take, 0, 9e18);
+  v.unavailable({"format", "weight", "exec", "replay", "records"});
+}
+
+template <typename V, typename T>
+void visit_source_shard(V& v, T& t) {
+  v.number("count", t.shard_count, 1, 1e9);
+  v.number("index", t.shard_index, 0, 1e9);
+}
+
 template <typename V, typename T>
 void visit_data(V& v, T& t) {
   v.source("source", t.source);
@@ -156,7 +174,9 @@ void visit_data(V& v, T& t) {
   v.enumeration("bad_records", t.bad_records, kBadRecordsNames, {});
   v.number("bad_records_max", t.bad_records_max, 0, 9e18);
   v.text("filter", t.filter);
-  v.unavailable({"interleave", "sharding", "streams", "cache", "memory"});
+  v.enumeration("sharding", t.sharding, kShardingNames, {});
+  v.automatic("streams", t.streams, 65536);
+  v.unavailable({"interleave", "cache", "memory"});
   v.fields("fields", t.fields);
 }
 

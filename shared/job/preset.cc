@@ -283,6 +283,10 @@ Result<void> complete_job(Job& job) {
     if (output.metrics.empty()) output.metrics = default_metrics(output.loss);
   }
   job.model.options = {};
+  // Said once and for all: another number of workers must not mean other streams.
+  if (job.data.sharding != Sharding::kAuto && job.data.streams == 0) {
+    job.data.streams = std::max(1U, job.cluster.workers);
+  }
   return validate(job);
 }
 

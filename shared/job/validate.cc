@@ -102,6 +102,10 @@ Result<void> check_data_given(const DataSpec& data) {
     return wrong(str("`data.delimiter` can't be \"", delimiter, "\""), "data.delimiter",
                  "one character, as in \",\" or \"\\t\"");
   }
+  if (data.sharding == Sharding::kAuto && data.streams > 1) {
+    return wrong("`streams` without a way to make them", "data.streams",
+                 "sharding = \"file\", \"data\" or \"off\"; \"auto\" is one stream for all workers");
+  }
   if (data.bad_records_max > 0 && data.bad_records == BadRecords::kFail) {
     return wrong("`bad_records_max` without bad_records = \"skip\"", "data.bad_records_max",
                  "the first bad record fails the job otherwise");

@@ -92,7 +92,33 @@ std::vector<ShardRange> cut_shards(const std::vector<FileInfo>& files, uint64_t 
       begin = end;
     }
   }
+  for (size_t i = 0, piece = 0; i < ranges.size(); ++i) {
+    piece = i > 0 && ranges[i].file == ranges[i - 1].file ? piece + 1 : 0;
+    const std::vector<uint64_t>& before = files[ranges[i].file].records_before;
+    if (piece < before.size()) ranges[i].records_before = before[piece];
+  }
   return ranges;
+}
+
+std::vector<ShardRange> cut_streams(const std::vector<FileInfo>& files, uint64_t target_bytes,
+                                    const StreamSpec& streams) {
+  DP_CHECK(streams.count > 0);
+  std::vector<ShardRange> ranges = cut_shards(files, target_bytes);
+  if (streams.policy == StreamPolicy::kOne) return ranges;
+  if (streams.policy == StreamPolicy::kFiles) {
+    for (ShardRange& range : ranges) range.stream = range.file % streams.count;
+    return ranges;
+  }
+  std::vector<ShardRange> all;
+  all.reserve(ranges.size() * streams.count);
+  for (uint32_t stream = 0; stream < streams.count; ++stream) {
+    for (ShardRange range : ranges) {
+      range.stream = stream;
+      if (streams.policy == StreamPolicy::kRecords) range.modulus = streams.count;
+      all.push_back(range);
+    }
+  }
+  return all;
 }
 
 uint32_t order_at(uint64_t seed, uint32_t epoch, uint32_t count, uint32_t place) {

@@ -18,6 +18,9 @@ struct FileInfo {
   bool splittable = true;    // false: read whole, by one reader (compressed)
   // Where alone it may be cut, ascending, without 0; empty: at every byte, since a record's end shows itself.
   std::vector<uint64_t> cuts;
+  // Where records are chosen by number: for each piece that cut_shards() makes of the file, how many records of the data set
+  // begin before it. Else empty.
+  std::vector<uint64_t> records_before;
   bool operator==(const FileInfo&) const = default;
 };
 
@@ -26,11 +29,30 @@ struct ShardRange {
   uint32_t file = 0;
   uint64_t begin = 0;
   uint64_t end = 0;
+  uint64_t records_before = 0;  // of the data set; see FileInfo
+  uint32_t stream = 0;
+  uint32_t modulus = 1;  // of the records chosen for the source those whose number % modulus == stream
   bool operator==(const ShardRange&) const = default;
+};
+
+/// What the streams are made of. A stream is worked on by one worker at a time; a data set that is one stream, by all of them.
+enum class StreamPolicy : uint8_t {
+  kOne,
+  kFiles,    // file i belongs to stream i mod count
+  kRecords,  // record i belongs to stream i mod count
+  kCopies,   // each stream is the whole data set
+};
+struct StreamSpec {
+  StreamPolicy policy = StreamPolicy::kOne;
+  uint32_t count = 1;
+  bool operator==(const StreamSpec&) const = default;
+  bool shared() const { return policy == StreamPolicy::kOne; }
 };
 
 /// Cuts files into ranges of about `target_bytes`, evenly within a file, or at its `cuts`; the ranges tile every file.
 std::vector<ShardRange> cut_shards(const std::vector<FileInfo>& files, uint64_t target_bytes);
+/// The same in streams: each range once (one stream, files), or once for every stream, stream by stream (records, copies).
+std::vector<ShardRange> cut_streams(const std::vector<FileInfo>& files, uint64_t target_bytes, const StreamSpec& streams);
 
 /// The place-th shard of an epoch's seeded order is range order_at(...) of cut_shards: a keyed permutation of
 /// [0, count), and its inverse. The same for every process; no list is shipped.

@@ -76,6 +76,11 @@ void read(schema::FileInfo::Reader in, plan::FileInfo& out, Checks& checks) {
     out.cuts.push_back(cut);
     before = cut;
   }
+  out.records_before.clear();
+  for (const uint64_t records : in.getRecordsBefore()) {
+    checks.require(out.records_before.empty() || out.records_before.back() <= records, "records that are not counted up");
+    out.records_before.push_back(records);
+  }
 }
 
 void read(schema::OutputSums::Reader in, OutputSums& out) {

@@ -38,9 +38,13 @@ void write(const plan::FileInfo& in, schema::FileInfo::Builder out) {
   out.setBytes(in.bytes);
   out.setFingerprint(in.fingerprint);
   out.setSplittable(in.splittable);
-  if (in.cuts.empty()) return;
-  auto cuts = out.initCuts(uint32_t(in.cuts.size()));
-  for (uint32_t i = 0; i < cuts.size(); ++i) cuts.set(i, in.cuts[i]);
+  const auto write_numbers = [](const std::vector<uint64_t>& numbers, auto&& init) {
+    if (numbers.empty()) return;
+    auto list = init(uint32_t(numbers.size()));
+    for (uint32_t i = 0; i < list.size(); ++i) list.set(i, numbers[i]);
+  };
+  write_numbers(in.cuts, [&](uint32_t n) { return out.initCuts(n); });
+  write_numbers(in.records_before, [&](uint32_t n) { return out.initRecordsBefore(n); });
 }
 
 void write(const OutputSums& in, schema::OutputSums::Builder out) {

@@ -21,7 +21,7 @@ double cpu_seconds() {
 Result<ReadTiming> time_reading(const Job& job) {
   DP_TRY(const chief::RunPlan plan, chief::plan_run(job, wire::Purpose::kTrain));
   DP_TRY(const auto graph, model::Graph::build(job));
-  const auto reading = data::make_read_plan(job, graph->inputs(), graph->output_widths(),
+  const auto reading = data::make_read_plan(job, graph->inputs(), graph->output_widths(), job.data.source,
                                             plan.train_files, job.eval.holdout);
   const auto ranges = plan::cut_shards(plan.train_files, plan.shard_bytes);
   ReadTiming timing;

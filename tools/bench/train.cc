@@ -75,9 +75,9 @@ Job job_of(const std::string& folder, const char* text) {
 /// Reads and parses all of it, on as many threads as training may use: no job can be faster.
 double parse_seconds(const chief::RunPlan& plan) {
   const auto graph = must(model::Graph::build(plan.job));
-  const auto reading = data::make_read_plan(plan.job, graph->inputs(), graph->output_widths(),
+  const auto reading = data::make_read_plan(plan.job, graph->inputs(), graph->output_widths(), plan.job.data.source,
                                             plan.train_files, plan.job.eval.holdout);
-  const auto ranges = plan::cut_shards(plan.train_files, plan.shard_bytes);
+  const auto ranges = plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams);
   std::atomic<uint32_t> next = 0;
   const auto read = [&] {
     Batch batch;

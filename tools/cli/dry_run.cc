@@ -4,6 +4,7 @@
 #include <string>
 
 #include "shared/base/human.h"
+#include "shared/data/dataset.h"
 #include "shared/optim/optimizer.h"
 
 namespace downpour::tools {
@@ -35,13 +36,16 @@ void print_dry_run(const chief::RunPlan& plan, const Origins& origins, const std
                plan.train_files.size(), plan.train_files.size() == 1 ? "" : "s",
                human_bytes(bytes).c_str(), plan.shards, human_bytes(plan.shard_bytes).c_str(),
                static_cast<unsigned long long>(plan.plan_hash));
-  const auto ranges = plan::cut_shards(plan.train_files, plan.shard_bytes);
+  std::fprintf(out, "# Reading: %s\n", data::sharding_text(plan.job.data).c_str());
+  const auto ranges = plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams);
   constexpr size_t kShown = 8;
   for (size_t i = 0; i < std::min(kShown, ranges.size()); ++i) {
-    std::fprintf(out, "#   shard %zu: %s [%llu, %llu)\n", i,
+    std::fprintf(out, "#   shard %zu: %s [%llu, %llu)", i,
                  plan.train_files[ranges[i].file].path.c_str(),
                  static_cast<unsigned long long>(ranges[i].begin),
                  static_cast<unsigned long long>(ranges[i].end));
+    if (!plan.streams.shared()) std::fprintf(out, ", stream %u", ranges[i].stream);
+    std::fputc('\n', out);
   }
   if (ranges.size() > kShown) std::fprintf(out, "#   ... and %zu more\n", ranges.size() - kShown);
   const uint64_t ps = std::max(1U, plan.job.cluster.ps);

@@ -44,7 +44,7 @@ Result<Job> eval_job(const EvalFlags& flags) {
   job.run_dir = run_dir;
   job.cluster.ps = job.cluster.workers = 1;
   if (!flags.data.empty()) {
-    job.eval.source.paths.clear();
+    job.eval.source = {};
     std::error_code ignored;
     for (const std::string& path : flags.data)
       job.eval.source.paths.push_back(fs::absolute(path, ignored).string());

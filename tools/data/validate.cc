@@ -36,7 +36,8 @@ Result<ReadPlan> plan_of(const DataSet& set) {
   ReadPlan plan;
   if (complete) {
     DP_TRY(const auto graph, model::Graph::build(job));
-    plan = *data::make_read_plan(job, graph->inputs(), graph->output_widths(), {}, 0);
+    plan =
+        *data::make_read_plan(job, graph->inputs(), graph->output_widths(), job.data.source, {}, 0);
   } else {
     plan.data = set.data();
     if (plan.data.fields.empty()) plan.data.fields = data::default_fields(plan.data.format);

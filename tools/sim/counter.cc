@@ -19,20 +19,22 @@ constexpr const char* kTarget = "1073741824";  // 2^30
 constexpr const char* kRate =
     "4.656612873077392578125e-10";  // 2^-31: the loss is the square, not half of it
 
-std::string counter_data(const CounterSize& size) {
+std::string counter_data(const CounterSize& size, uint32_t file) {
   std::string text;
   const uint64_t records = uint64_t{size.shards} * size.batches * size.records;
   // Keys of one length, so that all lines are as long and the shards as large.
-  for (uint64_t r = 0; r < records; ++r) text += str(kTarget, ' ', 1'000'000 + r, ":1\n");
+  const uint64_t begin = records * file / size.files, end = records * (file + 1) / size.files;
+  for (uint64_t r = begin; r < end; ++r) text += str(kTarget, ' ', 1'000'000 + r, ":1\n");
   return text;
 }
 
 std::string counter_toml(const CounterSize& size, const std::string& folder,
-                         const std::string& file) {
+                         const std::string& sources) {
   return str(
       "name = \"counter\"\npartitions = ", size.partitions, "\nrun_dir = \"", folder,
-      "/run\"\n[data]\nsource = \"", file,
-      "\"\nformat = \"libsvm\"\nshard_records = ", size.batches * size.records,
+      "/run\"\n[data]\nsource = [", sources, "]\nformat = \"libsvm\"\nsharding = \"", size.sharding,
+      "\"\n", size.sharding == "auto" ? "" : "streams = 3\n",
+      "shard_records = ", size.batches * size.records,
       "\n[[model.layers]]\nname = \"w\"\ntype = \"linear\"\ninputs = [\"features\"]\nbias = false\n"
       "[[model.outputs]]\nname = \"y\"\ninput = \"w\"\nloss = \"squared\"\ntarget = \"label\"\n"
       "[optimizer]\ntype = \"sgd\"\nlearning_rate = ",
@@ -45,13 +47,17 @@ std::string counter_toml(const CounterSize& size, const std::string& folder,
 
 Result<Job> make_counter_job(const CounterSize& size) {
   const std::string folder = str("/tmp/downpour-sim-", ::getuid());
-  const std::string text = counter_data(size);
-  const std::string file = str(folder, "/counter-", std::hex, hash_string(text), ".libsvm");
   PosixStorage storage;
   DP_TRY_VOID(storage.make_dirs(folder));
-  DP_TRY(const bool there, storage.exists(file));
-  if (!there) DP_TRY_VOID(storage.write_file_atomic(file, as_bytes(text)));
-  const JobSource source{folder + "/counter.toml", counter_toml(size, folder, file)};
+  std::string sources;
+  for (uint32_t f = 0; f < size.files; ++f) {
+    const std::string text = counter_data(size, f);
+    const std::string file = str(folder, "/counter-", std::hex, hash_string(text), ".libsvm");
+    DP_TRY(const bool there, storage.exists(file));
+    if (!there) DP_TRY_VOID(storage.write_file_atomic(file, as_bytes(text)));
+    sources += str(sources.empty() ? "\"" : ", \"", file, "\"");
+  }
+  const JobSource source{folder + "/counter.toml", counter_toml(size, folder, sources)};
   DP_TRY(LoadedJob loaded, load_job(source, {}, chief::process_environment()));
   std::string sniffed;
   DP_TRY_VOID(chief::complete_from_data(loaded.job, sniffed));
@@ -66,8 +72,8 @@ Result<CounterOracle> CounterOracle::make(const chief::RunPlan& plan) {
   options.tables = graph->tables();
   options.seed = job.seed;
   options.train =
-      data::make_read_plan(job, graph->inputs(), graph->output_widths(), plan.train_files, 0);
-  options.train_ranges = plan::cut_shards(plan.train_files, plan.shard_bytes);
+      data::make_read_plan(job, graph->inputs(), graph->output_widths(), job.data.source, plan.train_files, 0);
+  options.train_ranges = plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams);
   CounterOracle oracle;
   oracle.epochs_ = job.train.epochs;
   oracle.shards_ = uint32_t(options.train_ranges.size());

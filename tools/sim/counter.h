@@ -20,6 +20,8 @@ struct CounterSize {
   uint32_t records = 8;  // of a batch
   uint32_t epochs = 3;
   uint32_t partitions = 16;
+  uint32_t files = 1;  // of the data, as long as each other to a line
+  std::string sharding = "auto";  // with 3 streams, unless auto
 };
 
 /// The job, and its data in a file of the machine's folder for temporary files. A squared loss with

@@ -206,17 +206,18 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   ReaderOptions readers;
   readers.tables = graph_->tables();
   readers.seed = job_.seed;
-  readers.train = data::make_read_plan(job_, graph_->inputs(), graph_->output_widths(), welcome.train_files, job_.eval.holdout);
-  readers.train_ranges = plan::cut_shards(welcome.train_files, welcome.shard_bytes);
+  readers.train = data::make_read_plan(job_, graph_->inputs(), graph_->output_widths(), job_.data.source, welcome.train_files, job_.eval.holdout);
+  readers.train_ranges = plan::cut_streams(welcome.train_files, welcome.shard_bytes, data::stream_spec(job_.data));
   readers.eval_held_out = welcome.eval_files.empty() && job_.eval.holdout > 0;
   if (readers.eval_held_out || welcome.eval_files.empty()) {
     readers.eval = readers.train;
-    readers.eval_ranges = readers.train_ranges;
+    readers.eval_ranges = plan::cut_shards(welcome.train_files, welcome.shard_bytes);
   } else {
-    readers.eval = data::for_evaluation(*readers.train, welcome.eval_files);
+    readers.eval = data::for_evaluation(*readers.train, job_.eval.source, welcome.eval_files);
     readers.eval_ranges = plan::cut_shards(welcome.eval_files, welcome.shard_bytes);
   }
   readers.predict = data::for_prediction(*readers.eval);
+  if (options_.say && !welcome.train_files.empty()) options_.say(data::sharding_text(job_.data));
   const uint32_t threads = std::max(1U, options_.threads);
   const uint32_t at_once = std::min(threads, std::max(1U, job_.train.in_flight));
   readers.threads = options_.reader_threads > 0 ? options_.reader_threads

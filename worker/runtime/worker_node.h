@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -24,6 +25,7 @@ struct WorkerOptions {
   int64_t connect_timeout_ns = 10 * kSecond;
   Incarnation incarnation{};    // {}: a random one
   ProcessInfo process;
+  std::function<void(const std::string& line)> say;  // what its log should tell; may be empty
 };
 
 class WorkerNode final : public transport::Node {

@@ -5,7 +5,7 @@
 namespace downpour::chief {
 namespace {
 
-constexpr Incarnation kAnn{1}, kBob{2};
+constexpr Incarnation kAnn{1}, kBob{2}, kCat{3};
 
 TEST_CASE("what comes back is leased before what was never out", "[chief][core]") {
   LeaseTable table({.shard = {3, 0}, .plan_hash = 9}, 4);
@@ -147,6 +147,50 @@ TEST_CASE("a training shard goes on where all have it, an evaluation from the st
   eval.grant(0, kAnn);
   eval.renew(1, 0, kAnn, 5, 50);
   CHECK(eval.back_up(2, 0, kBob).first_batch == 0);
+}
+
+TEST_CASE("a stream is one worker's until he gives it back or is gone", "[chief][core]") {
+  LeaseTable table({}, 6);
+  table.split(2, {0, 1, 0, 1, 0, 1});
+  CHECK_FALSE(table.shared());
+  const auto shard_for = [&](Incarnation worker, uint32_t index) {
+    const auto lease = table.grant(0, worker, UINT32_MAX, index);
+    return lease ? int(lease->shard.shard) : -1;
+  };
+  CHECK(shard_for(kBob, 1) == 1);  // the stream of his number
+  CHECK(shard_for(kAnn, 0) == 0);
+  CHECK(shard_for(kCat, 2) == -1);  // number 0 is Ann's, and so is nothing else left
+  CHECK(shard_for(kAnn, 0) == 2);
+  table.end(0);
+  table.end(2);
+  CHECK(shard_for(kCat, 2) == -1);  // Ann's still, though she holds none of it just now
+  CHECK(shard_for(kAnn, 0) == 4);
+  table.end(4);
+  CHECK(shard_for(kAnn, 0) == -1);  // her stream is through, and the other is Bob's
+  CHECK(table.free_count() == 2);
+  table.leave(kBob);
+  table.release(1, kBob);
+  CHECK(shard_for(kCat, 2) == 1);  // whoever is first goes on with it
+  CHECK(shard_for(kAnn, 0) == -1);
+  table.end(1);
+  table.reopen(0, 3);  // a partition lacked it: Ann's stream again, from there
+  CHECK(shard_for(kCat, 2) == 3);
+  const auto again = table.grant(0, kAnn, UINT32_MAX, 0);
+  REQUIRE(again);
+  CHECK(again->shard.shard == 0);
+  CHECK(again->first_batch == 3);
+}
+
+TEST_CASE("with empty hands a worker takes a stream that is nobody's, with full ones he waits",
+          "[chief][core]") {
+  LeaseTable table({}, 4);
+  table.split(2, {0, 0, 1, 1});
+  CHECK(table.grant(0, kAnn, UINT32_MAX, 1)->shard.shard == 2);
+  CHECK(table.grant(0, kAnn, UINT32_MAX, 1)->shard.shard == 3);
+  CHECK_FALSE(table.grant(0, kAnn, UINT32_MAX, 1));  // stream 0 is left to those who come
+  table.end(2);
+  table.end(3);
+  CHECK(table.grant(0, kAnn, UINT32_MAX, 1)->shard.shard == 0);
 }
 
 }  // namespace

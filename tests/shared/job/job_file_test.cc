@@ -79,6 +79,34 @@ TEST_CASE("values outside their range or choices are refused with what is right"
   CHECK(error_of(small_job("eval = { source = \"t\", holdout = 0.1 }\n")).id == "DP-2106");
 }
 
+TEST_CASE("a source may be a part of its records, and says so again when it is printed", "[job]") {
+  const auto job_of = [](const char* source) {
+    return str("data.format = \"libsvm\"\nmodel = { preset = \"logistic_regression\" }\n", source);
+  };
+  const Job job =
+      test::completed(job_of("data.sharding = \"data\"\ndata.source = { path = [\"a\", \"b\"], "
+                             "skip = 5, take = 100, shard = { count = 4, index = 3 } }\n"
+                             "cluster.workers = 3\n"));
+  CHECK(job.data.source.paths == std::vector<std::string>{"a", "b"});
+  CHECK(job.data.source.skip == 5);
+  CHECK(job.data.source.take == 100);
+  CHECK(job.data.source.shard_count == 4);
+  CHECK(job.data.source.shard_index == 3);
+  CHECK(job.data.streams == 3);  // as many as workers, and said from then on
+  const auto again = job_from_toml(job_to_toml(job), job.base_dir);
+  REQUIRE(again);
+  CHECK(*again == job);
+
+  CHECK(
+      error_of(job_of("data.source = { path = \"a\", shard = { count = 2, index = 2 } }\n")).hint ==
+      "the index begins at 0: shard = { count = 2, index = 1 }");
+  CHECK(error_of(job_of("data.source = [{ path = \"a\", take = 1 }, \"b\"]\n"))
+            .hint.find("of the whole") != std::string::npos);
+  CHECK(error_of(job_of("data.source = { path = \"a\", shard = 2 }\n")).what.find("a table") !=
+        std::string::npos);
+  CHECK(error_of(small_job("data.streams = 2\n")).what == "`streams` without a way to make them");
+}
+
 TEST_CASE("what the design knows and this version has not is said so, never accepted", "[job]") {
   for (const char* line :
        {"train.mode = \"sync\"",
@@ -91,7 +119,6 @@ TEST_CASE("what the design knows and this version has not is said so, never acce
         "optimizer.clip = { norm = 1.0 }",
         "data.interleave = { cycle = 8 }",
         "data.cache = \"memory\"",
-        "data.sharding = \"file\"",
         "data.shuffle = 10000",
         "data.fields.x = { encoding = \"jpeg\" }",
         "eval.early_stop = { patience = 2 }",

@@ -94,13 +94,6 @@ train     = { steps = 200000, batch_size = 1024, mode = "async", staleness = 4, 
 cluster   = { ps = 4, workers = 8, transport = "ipc" }
 )toml",
      "model.preset = \"deepfm\""},
-    {R"toml(# 09 static sharding: stream i reads the files i mod n, worker i works stream i while it lives
-data      = { source = "sharded/shard-*.tfrecord", sharding = "file", streams = 4, fields = { x = { type = "float32", shape = [128] }, label = { type = "int64" } } }
-model     = { preset = "softmax_mlp", inputs = ["x"], target = "label", units = [128, 10] }
-train     = { epochs = 1, batch_size = 32 }
-cluster   = { workers = 4 }                                 # each: downpour-worker --index "$SHARD_ID" --chief HOST:PORT; two with one index: the second is refused
-)toml",
-     "data.sharding"},
     {R"toml(# 10 input service: processes that only read, parse and batch; two stores, mixed
 data.source   = [{ path = "s3://logs-eu/*.jsonl.zst", weight = 0.7 }, { path = "s3://logs-us/*.jsonl.zst", weight = 0.3 }]   # credentials from the environment, never the job
 data.filter   = "country != 'XX' && age >= 18"
@@ -111,14 +104,14 @@ optimizer     = { type = "adagrad" }
 train         = { epochs = 1, batch_size = 2048 }
 cluster       = { ps = 2, workers = 2, input_workers = 4 }
 )toml",
-     "data.source.weight"},
+     "s3://logs-eu"},
     {R"toml(# 11 model averaging: replicas train alone for sync_every steps, then the mean of their variables, weighed by records, goes on
 data      = { source = "shard-*.tfrecord", sharding = "file", fields = { x = { type = "float32", shape = [128] }, label = { type = "int64" } } }
 model     = { preset = "softmax_mlp", inputs = ["x"], target = "label", units = [128, 10] }
 train     = { epochs = 3, batch_size = 32, mode = "local", replicas = 4, sync_every = "epoch" }   # or a number of steps
 # Trained apart (name = "part-${SHARD_ID}", source = "shard-${SHARD_ID}.tfrecord"): `downpour average runs/part-*` makes one model of them; a row that only one has is kept, slots are not averaged.
 )toml",
-     "data.sharding"},
+     "train.mode"},
     {R"toml(# 12 tomorrow's data on yesterday's model, and long runs
 name      = "ctr-${DAY}"
 data      = { source = "clicks/${DAY}/*.tsv", format = "criteo", bad_records = "skip", bad_records_max = 1000 }
@@ -203,6 +196,21 @@ TEST_CASE("reference job 02 but for the time between evaluations reads as writte
   CHECK(job.eval.holdout == 0.05);
   CHECK(job.cluster.ps == 2);
   CHECK(job.cluster.workers == 2);
+}
+
+TEST_CASE("reference job 09 reads as written", "[job][reference]") {
+  Job job = test::loaded(R"(# 09 static sharding: stream i reads the files i mod n, worker i works stream i while it lives
+data      = { source = "sharded/shard-*.tfrecord", sharding = "file", streams = 4, fields = { x = { type = "float32", shape = [128] }, label = { type = "int64" } } }
+model     = { preset = "softmax_mlp", inputs = ["x"], target = "label", units = [128, 10] }
+train     = { epochs = 1, batch_size = 32 }
+cluster   = { workers = 4 }                                 # each: downpour-worker --index "$SHARD_ID" --chief HOST:PORT; two with one index: the second is refused
+)");
+  job.data.format = DataFormat::kTfrecord;
+  REQUIRE(complete_job(job));
+  CHECK(job.data.sharding == Sharding::kFile);
+  CHECK(job.data.streams == 4);
+  CHECK(job.data.find_field("x")->shape == std::vector<int64_t>{128});
+  CHECK(job.cluster.workers == 4);
 }
 
 }  // namespace

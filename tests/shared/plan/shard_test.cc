@@ -107,5 +107,31 @@ TEST_CASE("a file that may be cut in some places only is cut there, whatever the
   }
 }
 
+TEST_CASE("streams are files, numbered records or copies; one stream is the ranges as they are", "[plan]") {
+  const std::vector<FileInfo> files = {{.path = "a", .bytes = 20, .records_before = {0, 4}},
+                                       {.path = "b", .bytes = 10, .records_before = {9}},
+                                       {.path = "c", .bytes = 10, .records_before = {11}}};
+  const auto whole = cut_shards(files, 10);
+  REQUIRE(whole.size() == 4);
+  CHECK(whole[1].records_before == 4);
+  CHECK(whole[3].records_before == 11);
+  CHECK(cut_streams(files, 10, {}) == whole);
+
+  const auto by_file = cut_streams(files, 10, {StreamPolicy::kFiles, 2});
+  REQUIRE(by_file.size() == 4);
+  for (const ShardRange& range : by_file) CHECK(range.stream == range.file % 2);
+
+  for (const auto policy : {StreamPolicy::kRecords, StreamPolicy::kCopies}) {
+    const auto streams = cut_streams(files, 10, {policy, 3});
+    REQUIRE(streams.size() == 12);
+    for (size_t i = 0; i < 12; ++i) {
+      CHECK(streams[i].stream == i / 4);
+      CHECK(streams[i].begin == whole[i % 4].begin);
+      CHECK(streams[i].records_before == whole[i % 4].records_before);
+      CHECK(streams[i].modulus == (policy == StreamPolicy::kRecords ? 3U : 1U));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace downpour::plan

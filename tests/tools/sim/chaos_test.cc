@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/seeds.h"
 #include "tools/sim/simulator.h"
 
 namespace downpour::sim {
@@ -50,6 +51,19 @@ TEST_CASE(
                            "kill-worker", "drop"}) {
     INFO(name);
     CHECK(seeds_with[name] >= kSeeds / 100);
+  }
+}
+
+TEST_CASE("whoever reads what, nothing is lost or doubled, and a stream has one worker at a time",
+          "[sim]") {
+  const uint64_t seeds = testing::seeds(40);
+  for (const char* sharding : {"file", "data"}) {
+    const Simulator simulator = make_simulator("chaos", {.files = 4, .sharding = sharding});
+    for (uint64_t seed = 1; seed <= seeds; ++seed) {
+      const Outcome outcome = simulator.run(seed, {});
+      INFO(sharding << ", seed " << seed << ": " << outcome.violation);
+      REQUIRE(outcome.violation.empty());
+    }
   }
 }
 

@@ -1,0 +1,115 @@
+// Records chosen by number: parts of a source, and streams of every n-th record.
+#include <algorithm>
+#include <set>
+
+#include "shared/base/rng.h"
+#include "tests/shared/data/support.h"
+
+namespace downpour::data {
+namespace {
+
+/// Files of so many records each, whose labels count up over all of them.
+std::shared_ptr<ReadPlan> counted(const ScratchDir& dir, const std::vector<uint32_t>& sizes,
+                                  uint64_t shard_bytes, const SourceSpec& part,
+                                  bool compressed = false) {
+  SourceSpec source = part;
+  uint32_t label = 0;
+  for (size_t f = 0; f < sizes.size(); ++f) {
+    std::string text = "# a note\n\n";
+    for (uint32_t i = 0; i < sizes[f]; ++i) text += str(label++, " 1:1\n");
+    const std::string path = compressed ? dir.write(str("f", f, ".svm.gz"), gzipped(text))
+                                        : dir.write(str("f", f, ".svm"), text);
+    source.paths.push_back(path);
+  }
+  auto plan = plan_of(source.paths[0]);
+  plan->data.source = plan->source = source;
+  plan->files = list_files(plan->data, source, "/").value();
+  reads_libsvm(*plan);
+  std::vector<plan::FileInfo> files = plan->files;
+  REQUIRE(count_pieces(*plan, shard_bytes, files));
+  plan->files = files;
+  return plan;
+}
+
+std::vector<uint32_t> labels(const std::shared_ptr<ReadPlan>& plan, uint64_t shard_bytes,
+                             const plan::StreamSpec& streams, uint32_t stream) {
+  std::vector<uint32_t> out;
+  for (const auto& range : plan::cut_streams(plan->files, shard_bytes, streams)) {
+    if (range.stream != stream) continue;
+    const ShardRead read = read_shard(plan, range).value();
+    CHECK(read.totals.counts.read == read.floats.size());  // what is not chosen is not read
+    for (const auto& floats : read.floats) out.push_back(uint32_t(floats[0]));
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("record i is in stream i mod n, however the files are cut, plain or compressed",
+          "[data]") {
+  const ScratchDir dir;
+  Rng rng(3);
+  for (int round = 0; round < 30; ++round) {
+    const uint64_t shard_bytes = 1 + rng.below(300);
+    const uint32_t n = 1 + uint32_t(rng.below(5));
+    const auto plan = counted(dir, {7, 1, 40}, shard_bytes, {}, round % 3 == 0);
+    for (uint32_t stream = 0; stream < n; ++stream) {
+      std::vector<uint32_t> wanted;
+      for (uint32_t i = stream; i < 48; i += n) wanted.push_back(i);
+      CHECK(labels(plan, shard_bytes, {plan::StreamPolicy::kRecords, n}, stream) == wanted);
+    }
+  }
+}
+
+TEST_CASE("skip, take and shard choose by number over all files, in this order", "[data]") {
+  const ScratchDir dir;
+  for (const uint64_t shard_bytes : {1, 50, 100000}) {
+    const auto plan =
+        counted(dir, {10, 10, 10}, shard_bytes,
+                {.paths = {}, .skip = 5, .take = 20, .shard_count = 3, .shard_index = 1});
+    const std::vector<uint32_t> wanted = {6, 9, 12, 15, 18, 21, 24};
+    CHECK(labels(plan, shard_bytes, {}, 0) == wanted);
+    // ... and streams are made of what was chosen.
+    const plan::StreamSpec two{plan::StreamPolicy::kRecords, 2};
+    CHECK(labels(plan, shard_bytes, two, 0) == std::vector<uint32_t>{6, 12, 18, 24});
+    CHECK(labels(plan, shard_bytes, two, 1) == std::vector<uint32_t>{9, 15, 21});
+  }
+}
+
+TEST_CASE("a part of a source may be empty or reach past its end", "[data]") {
+  const ScratchDir dir;
+  CHECK(labels(counted(dir, {5}, 10, {.paths = {}, .skip = 9}), 10, {}, 0).empty());
+  CHECK(labels(counted(dir, {5}, 10, {.paths = {}, .skip = 3, .take = 9}), 10, {}, 0) ==
+        std::vector<uint32_t>{3, 4});
+}
+
+TEST_CASE("shuffle, then shard: with no seed given the shards of a source hold each record once",
+          "[data]") {
+  const ScratchDir dir;
+  std::multiset<uint32_t> all;
+  for (uint32_t index = 0; index < 4; ++index) {
+    auto plan = counted(dir, {33, 20}, 64, {.paths = {}, .shard_count = 4, .shard_index = index});
+    plan->data.shuffle = "shard";
+    for (const uint32_t label : labels(plan, 64, {}, 0)) all.insert(label);
+  }
+  CHECK(all.size() == 53);
+  CHECK(std::set<uint32_t>(all.begin(), all.end()).size() == 53);
+}
+
+TEST_CASE("another part of a source, and another way to make streams, is another plan", "[data]") {
+  const ScratchDir dir;
+  std::set<uint64_t> hashes;
+  for (const SourceSpec& part :
+       {SourceSpec{}, SourceSpec{.paths = {}, .skip = 1}, SourceSpec{.paths = {}, .take = 1},
+        SourceSpec{.paths = {}, .shard_count = 2},
+        SourceSpec{.paths = {}, .shard_count = 2, .shard_index = 1}}) {
+    const auto plan = counted(dir, {9}, 20, part);
+    for (const auto policy : {plan::StreamPolicy::kOne, plan::StreamPolicy::kFiles,
+                              plan::StreamPolicy::kRecords, plan::StreamPolicy::kCopies}) {
+      hashes.insert(plan_hash(*plan, plan::cut_streams(plan->files, 20, {policy, 2})));
+    }
+  }
+  CHECK(hashes.size() == 5 * 3);  // one file in two streams of files is the same as one stream
+}
+
+}  // namespace downpour::data
