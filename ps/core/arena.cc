@@ -1,7 +1,6 @@
 #include "ps/core/arena.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -21,13 +20,11 @@ constexpr size_t kMapFromBytes = 64 * kKiB;
 // Huge pages from here on: below, the last one's untouched part would be a large share of the
 // whole.
 constexpr size_t kHugeFromBytes = 16 * kMiB;
-// Address space is taken for a table at once from here on, so that its rows do not move while they
-// double: address space costs nothing.
+// From here on address space is taken ahead, so that rows do not move while they double: it costs
+// nothing, but there are only 128 TiB of it, for thousands of small tables too.
 constexpr size_t kReserveFromBytes = kMiB;
-constexpr size_t kReserveBytes = 16 * kGiB;
-// Of all arenas of the process, out of 128 TiB. Beyond, mappings double, and rows move.
-constexpr size_t kReservedBytesMax = 32 * 1024 * kGiB;
-std::atomic<size_t> reserved_bytes{0};
+constexpr size_t kReserveBytes = 4 * kGiB;
+constexpr size_t kReserveTimes = 16;  // beyond
 // How far ahead of the rows in use pages are asked for: what several full pushes can fill, and a
 // share of what is there, since a table that has grown fast is likely to go on. A machine that
 // finds fresh memory slowly needs all of it: 16 MiB may take it 40 ms.
@@ -64,16 +61,6 @@ void* map(size_t bytes) {
   return aligned;
 }
 
-/// A share of the address space that tables may take ahead of their rows, or null: that is used up,
-/// or the process may not (ulimit -v, strict overcommit).
-void* reserve() {
-  if (reserved_bytes.fetch_add(kReserveBytes) + kReserveBytes <= kReservedBytesMax) {
-    if (void* const place = map(kReserveBytes); place != nullptr) return place;
-  }
-  reserved_bytes.fetch_sub(kReserveBytes);
-  return nullptr;
-}
-
 }  // namespace
 
 Arena::Arena(uint32_t row_floats) : stride_(padded_floats(row_floats)) { DP_CHECK(row_floats > 0); }
@@ -85,14 +72,12 @@ Arena::Arena(Arena&& other) noexcept
       limit_rows_(std::exchange(other.limit_rows_, 0)),
       mapped_bytes_(std::exchange(other.mapped_bytes_, 0)),
       asked_bytes_(std::exchange(other.asked_bytes_, 0)),
-      reserved_(std::exchange(other.reserved_, false)),
       prefault_(other.prefault_) {}
 
 Arena::~Arena() {
   if (mapped_bytes_ > 0) {
     if (asked_bytes_ > 0) prefault_->forget(base_, asked_bytes_);
     ::munmap(base_, mapped_bytes_);
-    if (reserved_) reserved_bytes.fetch_sub(kReserveBytes);
   } else {
     std::free(base_);
   }
@@ -140,11 +125,10 @@ void Arena::grow(uint64_t rows) {
   }
   size_t bytes = std::bit_ceil(std::max(wanted_bytes, kMapFromBytes));
   void* place = nullptr;
-  const bool was_reserved = std::exchange(reserved_, false);
-  if (bytes >= kReserveFromBytes && bytes <= kReserveBytes) {
-    place = reserve();
-    reserved_ = place != nullptr;
-    if (reserved_) bytes = kReserveBytes;
+  if (bytes >= kReserveFromBytes) {
+    const size_t ahead = bytes < kReserveBytes ? kReserveBytes : bytes * kReserveTimes;
+    place = map(ahead);  // null where the process may not: ulimit -v, strict overcommit
+    if (place != nullptr) bytes = ahead;
   }
   if (place == nullptr) place = map(bytes);
   DP_CHECK(place != nullptr, "out of memory for table rows: bytes", bytes);
@@ -152,7 +136,6 @@ void Arena::grow(uint64_t rows) {
     if (asked_bytes_ > 0) prefault_->forget(base_, asked_bytes_);
     void* const moved = ::mremap(base_, mapped_bytes_, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place);
     DP_CHECK(moved == place, "the kernel would not move a table's rows: bytes", bytes);
-    if (was_reserved) reserved_bytes.fetch_sub(kReserveBytes);
   } else if (used_bytes > 0) {
     std::memcpy(place, base_, used_bytes);
     std::free(base_);

@@ -59,7 +59,6 @@ class Arena final {
   uint64_t limit_rows_ = 0;  // from here on ensure() has something to do
   size_t mapped_bytes_ = 0;  // 0: base_ is from the heap
   size_t asked_bytes_ = 0;   // of mapped_bytes_: asked to be made present
-  bool reserved_ = false;    // mapped_bytes_ are address space taken ahead
   Prefault* prefault_ = nullptr;
 };
 

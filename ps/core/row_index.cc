@@ -31,6 +31,9 @@ constexpr uint32_t grown(uint32_t bucket_count, uint64_t chance) {
   return rounded(bucket_count + uint32_t(bucket_count * sixteenths / 16));
 }
 
+// Memory kept from one growth to the next: a byte a key at most.
+constexpr size_t kScratchKeysPerEntry = 16;
+
 // The directory may be this much longer than there are segments. Past it (keys made to share high
 // hash bits) segments outgrow their limit instead: more keys move at once, as often as before.
 constexpr uint64_t kDirectoryPerSegmentMax = 16;
@@ -73,7 +76,8 @@ RowIndex::RowIndex(TableId table, uint64_t salt)
 
 uint64_t RowIndex::bytes() const {
   return arena_.touched_bytes(buckets_end_) + directory_.capacity() * sizeof(Segment) +
-         used_.capacity() * sizeof(uint32_t) + free_.capacity() * sizeof(Extent) + sizeof(RowIndex);
+         used_.capacity() * sizeof(uint32_t) + free_.capacity() * sizeof(Extent) +
+         scratch_.capacity() * sizeof(Entry) + sizeof(RowIndex);
 }
 
 /// First fit, so that holes near the beginning fill up and the end stays low. Rare: once in
@@ -161,12 +165,10 @@ void RowIndex::make_room(uint64_t hash) {
   split(run);
 }
 
-/// Empties the segment and gives its buckets back. The entries are good until the next call.
-std::span<RowIndex::Entry> RowIndex::take_out(Run run) {
-  // One a thread, which holds as much as its fullest segment did: fresh memory at every growth
-  // would be asked of the kernel and met for the first time again and again.
-  static thread_local std::vector<Entry> entries;
+/// Empties the segment and gives its buckets back. The entries are for give_back() in the end.
+std::vector<RowIndex::Entry> RowIndex::take_out(Run run) {
   const Segment& segment = directory_[run.begin];
+  std::vector<Entry> entries = std::move(scratch_);
   entries.clear();
   entries.reserve(std::bit_ceil(used_[run.begin]));
   for (uint32_t b = 0; b < segment.bucket_count; ++b) {
@@ -176,6 +178,12 @@ std::span<RowIndex::Entry> RowIndex::take_out(Run run) {
   }
   free_buckets(segment.first_bucket, segment.bucket_count);
   return entries;
+}
+
+/// Kept for the next segment that grows: it would be asked of the kernel, and met for the first
+/// time, again and again. Not by small tables: of those there may be thousands.
+void RowIndex::give_back(std::vector<Entry>&& entries) {
+  if (entries.capacity() * kScratchKeysPerEntry <= size_) scratch_ = std::move(entries);
 }
 
 /// Makes the segment of `run` anew, with these entries.
@@ -193,13 +201,15 @@ void RowIndex::put_back(Run run, uint32_t depth, uint32_t bucket_count,
 
 void RowIndex::resize(Run run, uint32_t bucket_count) {
   const uint32_t depth = directory_[run.begin].depth;
-  put_back(run, depth, bucket_count, take_out(run));
+  std::vector<Entry> entries = take_out(run);
+  put_back(run, depth, bucket_count, entries);
+  give_back(std::move(entries));
 }
 
 void RowIndex::split(Run run) {
   const uint32_t depth = directory_[run.begin].depth;
   const uint32_t bucket_count = directory_[run.begin].bucket_count;
-  const std::span<Entry> entries = take_out(run);
+  std::vector<Entry> entries = take_out(run);
   const auto lower = [&](const Entry& entry) { return (hash(entry.key) << depth) >> 63 == 0; };
   const auto middle = std::partition(entries.begin(), entries.end(), lower);
   const size_t middle_entry = (run.begin + run.end) / 2;
@@ -212,6 +222,7 @@ void RowIndex::split(Run run) {
   };
   put_back({run.begin, middle_entry}, depth + 1, size_of(low), low);
   put_back({middle_entry, run.end}, depth + 1, size_of(high), high);
+  give_back(std::move(entries));
   ++segment_count_;
 }
 
@@ -269,14 +280,12 @@ void RowIndex::erase_partition(PartitionId partition, uint32_t partition_bits) {
   });
   for (const Run run : runs) {
     const uint32_t depth = directory_[run.begin].depth;
-    const std::span<Entry> entries = take_out(run);
-    const auto stays = [&](const Entry& entry) {
-      return partition_of(hash(entry.key), partition_bits) != partition;
-    };
-    const auto kept = entries.first(
-        size_t(std::partition(entries.begin(), entries.end(), stays) - entries.begin()));
-    size_ -= entries.size() - kept.size();
-    put_back(run, depth, buckets_for(uint32_t(kept.size())), kept);
+    std::vector<Entry> entries = take_out(run);
+    size_ -= std::erase_if(entries, [&](const Entry& entry) {
+      return partition_of(hash(entry.key), partition_bits) == partition;
+    });
+    put_back(run, depth, buckets_for(uint32_t(entries.size())), entries);
+    give_back(std::move(entries));
   }
 }
 

@@ -147,7 +147,8 @@ class RowIndex final {
   void split(Run run);
   bool may_double_directory() const;
   void double_directory();
-  std::span<Entry> take_out(Run run);
+  std::vector<Entry> take_out(Run run);
+  void give_back(std::vector<Entry>&& entries);
   void put_back(Run run, uint32_t depth, uint32_t bucket_count, std::span<const Entry> entries);
   uint32_t take_buckets(uint32_t count);
   void free_buckets(uint32_t first, uint32_t count);
@@ -165,10 +166,11 @@ class RowIndex final {
   std::vector<uint32_t> used_;      // keys of the segment; valid at the first entry of its run
   uint64_t size_ = 0;
   uint64_t segment_count_ = 1;
-  uint64_t generation_ = 0;   // counts the moves of buckets
-  Arena arena_;               // of buckets
-  uint32_t buckets_end_ = 0;  // buckets [0, buckets_end_) belong to segments or are free
-  std::vector<Extent> free_;  // ascending, never adjacent
+  uint64_t generation_ = 0;     // counts the moves of buckets
+  Arena arena_;                 // of buckets
+  uint32_t buckets_end_ = 0;    // buckets [0, buckets_end_) belong to segments or are free
+  std::vector<Extent> free_;    // ascending, never adjacent
+  std::vector<Entry> scratch_;  // of the last segment that grew
 };
 
 }  // namespace downpour::ps

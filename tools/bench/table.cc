@@ -295,7 +295,8 @@ void bench_growth(uint64_t rows, std::vector<BenchResult>& results) {
                      "no stall over 5 ms", 5, true});
   results.push_back(
       {"paced growth, worst call of old keys between", paced.still_worst_s * 1e3, "ms", "", 0});
-  results.push_back({"paced growth, page faults of the core", double(paced.faults), "", "", 0});
+  results.push_back(
+      {"paced growth, page faults of the core", double(paced.faults), "faults", "", 0});
   results.push_back(
       {"index while growing, mean", paced.index_bytes_mean, "B/key", "24 B a key", 24, true});
   results.push_back({"index while growing, worst", paced.index_bytes_max, "B/key", "", 0});
