@@ -105,7 +105,7 @@ size_t RecordDecoder::place_of(std::string_view name, std::vector<FieldValues>& 
     return at;
   }
   if (unnamed_ == Unnamed::kIgnore) return kIgnored;
-  if (unnamed_ == Unnamed::kRefuse) return kRefused;
+  if (unnamed_ == Unnamed::kRefuse || fields_.size() >= kFieldsMax) return kRefused;
   fields_.push_back({.name = std::string(name), .spec = {.name = std::string(name)}});
   values.emplace_back();
   return fields_.size() - 1;
@@ -113,7 +113,9 @@ size_t RecordDecoder::place_of(std::string_view name, std::vector<FieldValues>& 
 
 bool RecordDecoder::refuse(std::string_view name, data::Fault& fault) {
   refused_ = name;
-  fault = {.reason = "is here, and in none of the first records",
+  fault = {.reason = unnamed_ == Unnamed::kRefuse
+                         ? "is here, and in none of the first records"
+                         : "is one field more than the 10,000 there may be",
            .field = &refused_,
            .hint = "declare the fields in a job file: data.fields.NAME = { type = ... }"};
   return false;

@@ -77,6 +77,9 @@ enum class Unnamed : uint8_t {
   kRefuse,  // a record that has one is a bad one
 };
 
+/// A record that brings one field more than this is a bad one.
+constexpr size_t kFieldsMax = 10'000;
+
 /// Takes records apart.
 class RecordDecoder {
  public:

@@ -2,8 +2,10 @@
 #include <map>
 #include <zlib.h>
 
+#include "shared/base/rng.h"
 #include "tests/shared/data/support.h"
 #include "tests/tools/data/support.h"
+#include "tools/data/shard.h"
 
 namespace downpour::tools {
 namespace {
@@ -204,6 +206,49 @@ TEST_CASE("flipped bytes, cut files and damaged archives are found in TFRecords"
   CHECK(cut["unreadable_files"] == 1);
   CHECK(cut["files"] == 2);
   CHECK(cut["records"].get<int>() >= 50);  // the second file is read all the same
+}
+
+TEST_CASE("records of ever new fields are bad ones, not memory", "[tools][data]") {
+  const ScratchDir dir;
+  std::string text;
+  for (int i = 0; i < 10'500; ++i) text += str("{\"f", i, "\": 1}\n");
+  std::ostringstream out;
+  const auto bad = show_stats(open_set({dir.write("a.jsonl", text)}), 0, {.json = true}, out);
+  REQUIRE(bad);
+  CHECK(bad->count == 500);
+  CHECK_THAT(bad->first.front().what, Contains("f10000") && Contains("10,000"));
+}
+
+TEST_CASE("damaged bytes of any format end in bad records or errors, never worse",
+          "[tools][data]") {
+  const ScratchDir dir;
+  const std::vector<Row> rows = rows_of(40);
+  const std::string svm = "0 1:1 2:0.5\n1 3:1e3 4:-2\n0 7:1\n1 9:9\n";
+  Rng rng(11);
+  for (const auto& [name, whole] : std::map<std::string, std::string>{
+           {"a.tfrecord", tfrecords(rows)},
+           {"a.jsonl", json_lines(rows)},
+           {"a.csv", csv_lines(rows)},
+           {"a.svm", svm + svm + svm},
+           {"a.npy", npy_file<float>("<f4", "(20, 3)", std::vector<float>(60, 1.5F))}}) {
+    for (int round = 0; round < 150; ++round) {
+      std::string text = whole;
+      for (uint64_t i = 0; i < 1 + rng.below(4); ++i)
+        text[rng.below(text.size())] = char(rng.next());
+      if (round % 5 == 0) text.resize(rng.below(text.size()) + 1);
+      const DataFormat format = name == "a.tfrecord" ? DataFormat::kTfrecord
+                                : name == "a.jsonl"  ? DataFormat::kJsonl
+                                                     : DataFormat::kAuto;
+      const auto set = open_data_set({dir.write(name, text)}, {.format = format});
+      if (!set) continue;  // an error that says so
+      std::ostringstream out;
+      (void)show_head(*set, 1000, 0, {.json = true}, out);
+      (void)show_stats(*set, 0, {}, out);
+      (void)validate(*set, 3, {}, out);
+      (void)shard(*set, {.out = dir / "out", .to = DataFormat::kJsonl, .skip_bad = true});
+      std::filesystem::remove_all(dir / "out");
+    }
+  }
 }
 
 TEST_CASE("two jobs, or a job beside files, are a wrong use", "[tools][data]") {
