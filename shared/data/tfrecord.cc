@@ -250,11 +250,11 @@ Result<std::vector<uint64_t>> cuts_of_index(const File& file, const std::vector<
 
 Result<bool> FrameScanner::have(size_t bytes) {
   if (filled_ - used_ >= bytes) return true;
+  if (block_.empty()) block_.resize(kNearBytes);
   std::memmove(block_.data(), block_.data() + used_, filled_ - used_);
   base_ += used_;
   filled_ -= used_;
   used_ = 0;
-  if (block_.empty()) block_.resize(kNearBytes);
   const size_t room = far_ ? kFarBytes : block_.size();
   DP_TRY(const size_t n, source_->read(block_.data() + filled_, room - filled_));
   filled_ += n;
