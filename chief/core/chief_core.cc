@@ -482,7 +482,6 @@ void ChiefCore::replace(Member& member) {
   }
   outbox_.answered(member);
   saving_.outbox.answered(member);
-  unsettled_.erase(ps_key(member));
   members_.remove(member);
 }
 

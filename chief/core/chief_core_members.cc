@@ -141,6 +141,7 @@ Result<Member*> ChiefCore::admit_ps(PeerKey peer, wire::Hello hello) {
   if (placed && ownership_.whole()) {
     notice(NoticeLevel::kInfo, str(member.name(), " joins: partitions move to it"));
   }
+  regain(member);  // it may have been replaced in vain, by one that is gone in its turn
   return &member;
 }
 

@@ -152,6 +152,7 @@ void ChiefCore::publish_view() {
   }
   work_.reset();
   settle_move();
+  std::erase_if(unsettled_, [&](const auto& u) { return !ownership_.owner_number(u.first); });
   if (DP_MUTATE("round-survives-a-change-of-ownership") && phase_ == Phase::kCompleting) return;
   const bool rolled_back = std::exchange(rolled_back_, false);
   if (!begun_) {
@@ -200,20 +201,22 @@ void ChiefCore::lose(Member& member, const std::string& why) {
   if (ownership_.whole()) go_on();
 }
 
-/// A ps core that was silent speaks again, and nobody has its partitions yet.
+/// A ps core that was silent, or replaced in vain, speaks again: what nobody else was given is its
+/// own as before.
 void ChiefCore::regain(Member& member) {
-  if (const auto frozen = unsettled_.extract(ps_key(member)); !frozen.empty()) {
-    ownership_.find(ps_key(member));
+  const uint32_t found = ownership_.find(ps_key(member));
+  const auto frozen = unsettled_.extract(ps_key(member));
+  if (found == 0) return;
+  if (!frozen.empty()) {
     std::vector<PartitionId> own = ownership_.owned(ps_key(member));
     const Move& move = frozen.mapped();
     std::erase_if(own, [&](PartitionId p) {
       return std::find(move.partitions.begin(), move.partitions.end(), p) == move.partitions.end();
     });
     ownership_.keep(own, move.given ? std::optional(ownership_.next_since()) : std::nullopt);
-    if (ownership_.ready()) publish_view();
-    return;
   }
-  if (ownership_.find(ps_key(member)) > 0 && ownership_.whole()) go_on();
+  if (ownership_.ready()) return publish_view();
+  if (ownership_.whole()) go_on();
 }
 
 /// Gives partitions without an owner to whoever may have them now: the ps that came back under the
