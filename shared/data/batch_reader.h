@@ -17,9 +17,11 @@ Fault fault_of(const RecordRef& record);
 Error bad_record_error(const Fault& fault, std::string where);
 /// The order in which a shard gives out the records of its window-th window.
 void shuffle_window(std::vector<RecordRef>& records, uint64_t seed, ShardId shard, uint32_t window);
-/// Leaves those of a window's records that belong to the source and, of them, to the range's
-/// stream: `number` is the first one's, over all files. Others are not read in the account's sense:
-/// they are somebody else's, or nobody's.
+/// Whether the number-th record over all files belongs to the source and, in it, to the range's
+/// stream.
+bool is_chosen(const SourceSpec& source, const plan::ShardRange& range, uint64_t number);
+/// Leaves those of a window's records that are chosen; `number` is the first one's. Others are not
+/// read in the account's sense: they are somebody else's, or nobody's.
 void choose_by_number(const SourceSpec& source, const plan::ShardRange& range, uint64_t number,
                       std::vector<RecordRef>& records);
 /// Whether the record at `offset` of the plan's file-th file is kept out of training.

@@ -24,17 +24,24 @@ Result<CutData> cut_data(const DataSet& set) {
   CutData cut{.files = set.files};
   DP_TRY(cut.shard_bytes, chief::choose_shard_bytes(set.job, cut.files));
   DP_TRY_VOID(data::find_cuts(set.data(), cut.shard_bytes, cut.files));
-  cut.ranges = plan::cut_shards(cut.files, cut.shard_bytes);
+  cut.streams = data::stream_spec(set.data());
+  cut.ranges = plan::cut_streams(cut.files, cut.shard_bytes, cut.streams);
   return cut;
+}
+
+uint32_t worker_of(const CutData& cut, const Piece& piece, uint32_t workers) {
+  return (cut.streams.shared() ? piece.shard.shard : piece.range.stream) % workers;
 }
 
 std::vector<Piece> pieces_of(const CutData& cut, uint64_t seed, uint32_t epoch,
                              WorkerPlace worker) {
   const auto count = uint32_t(cut.ranges.size());
   std::vector<Piece> pieces;
-  for (uint32_t place = worker.index; place < count; place += std::max(worker.count, 1U)) {
-    pieces.push_back({.range = cut.ranges[plan::order_at(seed, epoch, count, place)],
-                      .shard = {.epoch = epoch, .shard = place}});
+  for (uint32_t place = 0; place < count; ++place) {
+    const Piece piece{.range = cut.ranges[plan::order_at(seed, epoch, count, place)],
+                      .shard = {.epoch = epoch, .shard = place}};
+    if (worker.count == 0 || worker_of(cut, piece, worker.count) == worker.index)
+      pieces.push_back(piece);
   }
   return pieces;
 }
@@ -52,6 +59,10 @@ Result<RecordWalk> RecordWalk::open(const DataSet& set, WorkerPlace worker, uint
   if (worker.count == 0) {
     for (uint32_t i = 0; i < walk.files_.size(); ++i)
       walk.pieces_.push_back({.range = {.file = i, .begin = 0, .end = walk.files_[i].bytes}});
+  } else if (data::chooses_by_number(set.data().source, data::stream_spec(set.data()))) {
+    return Error{ErrorCode::kUnsupported,
+                 "what a worker sees of records that are chosen by number is not shown", "--worker",
+                 "leave it out, or set data.sharding = \"auto\" and no skip, take or shard"};
   } else {
     DP_TRY(CutData cut, cut_data(set));
     walk.pieces_ = pieces_of(cut, set.job.seed, epoch, worker);
@@ -78,6 +89,8 @@ Result<bool> RecordWalk::next(RawRecord& record) {
       cursor_.reset();
       continue;
     }
+    // Without a worker the files are read from end to end, and so a record's number is its place.
+    if (!data::is_chosen(data_.source, piece_->range, number_++) && !options_.shuffle) continue;
     if (!data::is_held_out(holdout_, piece_->range.file, record.offset)) return true;
   }
 }

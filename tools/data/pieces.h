@@ -29,21 +29,26 @@ struct Piece {
 struct CutData {
   std::vector<plan::FileInfo> files;  // with the places where they may be cut
   uint64_t shard_bytes = 0;
+  plan::StreamSpec streams;
   std::vector<plan::ShardRange> ranges;
 };
 Result<CutData> cut_data(const DataSet& set);
 
 /// The shards in an epoch's order that a worker is given if all are equally fast: every count-th
-/// one. Of no worker: all.
+/// one; of several streams those that fall to it. Of no worker: all.
 std::vector<Piece> pieces_of(const CutData& cut, uint64_t seed, uint32_t epoch, WorkerPlace worker);
 
 /// The data as they are read without a job's declarations: of arrays all that there are.
 DataSpec readable_data(const DataSet& set);
 
-/// Goes through all records: of the files in their order, or those that a worker is given, in its
-/// order and without those held out.
+/// Which of `workers` is given a shard if all are equally fast.
+uint32_t worker_of(const CutData& cut, const Piece& piece, uint32_t workers);
+
+/// Goes through all records of the source: in the order of the files, or those that a worker is
+/// given, in its order and without those held out.
 class RecordWalk {
  public:
+  /// Error kUnsupported: of a worker, where records are chosen by number.
   static Result<RecordWalk> open(const DataSet& set, WorkerPlace worker, uint32_t epoch);
   /// False at the end.
   Result<bool> next(RawRecord& record);
@@ -61,6 +66,7 @@ class RecordWalk {
   CursorOptions options_;
   uint64_t seed_ = 1;
   double holdout_ = 0;
+  uint64_t number_ = 0;  // of the next record over all files
   const Piece* piece_ = nullptr;
   size_t next_ = 0;
   std::unique_ptr<RecordCursor> cursor_;

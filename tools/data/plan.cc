@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shared/base/human.h"
+#include "shared/data/dataset.h"
 #include "tools/data/look.h"
 
 namespace downpour::tools {
@@ -20,7 +21,8 @@ std::string percent(uint64_t part, uint64_t whole) {
 }
 
 void print_text(const CutData& cut, const std::vector<Piece>& pieces, uint64_t limit,
-                const std::vector<Share>& shares, uint32_t epoch, std::ostream& out) {
+                const std::vector<Share>& shares, uint32_t epoch, const DataSpec& data,
+                std::ostream& out) {
   uint64_t bytes = 0;
   for (const plan::FileInfo& file : cut.files) bytes += file.bytes;
   out << cut.files.size() << (cut.files.size() == 1 ? " file, " : " files, ") << human_bytes(bytes)
@@ -31,8 +33,9 @@ void print_text(const CutData& cut, const std::vector<Piece>& pieces, uint64_t l
       limit == 0 ? pieces.size() : size_t(std::min<uint64_t>(limit, pieces.size()));
   for (size_t i = 0; i < shown; ++i) {
     const plan::ShardRange& range = pieces[i].range;
-    rows.push_back({cut.files[range.file].path, str(pieces[i].shard.shard), str(i % shares.size()),
-                    str(range.begin), str(range.end), human_bytes(range.end - range.begin)});
+    rows.push_back({cut.files[range.file].path, str(pieces[i].shard.shard),
+                    str(worker_of(cut, pieces[i], uint32_t(shares.size()))), str(range.begin),
+                    str(range.end), human_bytes(range.end - range.begin)});
   }
   out << table_text(rows, /*left_columns=*/1);
   if (shown < pieces.size())
@@ -42,8 +45,8 @@ void print_text(const CutData& cut, const std::vector<Piece>& pieces, uint64_t l
     rows.push_back({str(w), grouped(shares[w].shards), human_bytes(shares[w].bytes),
                     percent(shares[w].bytes, bytes)});
   out << table_text(rows, /*left_columns=*/0);
-  out << "A shard is leased to whichever worker is free: these are the workers if all are equally "
-         "fast. In an epoch every record is read once.\n";
+  out << data::sharding_text(data) << "; these are the workers if all are equally fast\n";
+  if (!data.source.takes_all()) out << "note: of these records only the source's part is read\n";
   for (const plan::FileInfo& file : cut.files) {
     if (!file.splittable && file.bytes > cut.shard_bytes)
       out << "note: " << file.path << " can't be cut, so one worker reads all of it\n";
@@ -53,8 +56,8 @@ void print_text(const CutData& cut, const std::vector<Piece>& pieces, uint64_t l
            "with downpour shard, or set data.shard_records\n";
 }
 
-Json plan_json(const CutData& cut, const std::vector<Piece>& pieces, size_t workers,
-               uint32_t epoch) {
+Json plan_json(const CutData& cut, const std::vector<Piece>& pieces, uint32_t workers,
+               uint32_t epoch, const DataSpec& data) {
   Json files = Json::array(), shards = Json::array();
   for (const plan::FileInfo& file : cut.files)
     files.push_back({{"path", file.path}, {"bytes", file.bytes}, {"splittable", file.splittable}});
@@ -64,10 +67,11 @@ Json plan_json(const CutData& cut, const std::vector<Piece>& pieces, size_t work
                       {"file", range.file},
                       {"begin", range.begin},
                       {"end", range.end},
-                      {"worker", i % workers}});
+                      {"worker", worker_of(cut, pieces[i], workers)}});
   }
   return {{"epoch", epoch},
           {"shard_bytes", cut.shard_bytes},
+          {"sharding", data::sharding_text(data)},
           {"files", std::move(files)},
           {"shards", std::move(shards)}};
 }
@@ -81,16 +85,16 @@ Result<void> show_plan(const DataSet& set, uint32_t workers, uint64_t limit,
   const std::vector<Piece> pieces = pieces_of(cut, set.job.seed, options.epoch, {});
   std::vector<Share> shares(workers);
   for (size_t i = 0; i < pieces.size(); ++i) {
-    Share& share = shares[i % workers];
+    Share& share = shares[worker_of(cut, pieces[i], workers)];
     ++share.shards;
     share.bytes += pieces[i].range.end - pieces[i].range.begin;
   }
   if (options.json) {
-    out << plan_json(cut, pieces, workers, options.epoch)
+    out << plan_json(cut, pieces, workers, options.epoch, set.data())
                .dump(-1, ' ', false, Json::error_handler_t::replace)
         << "\n";
   } else {
-    print_text(cut, pieces, limit, shares, options.epoch, out);
+    print_text(cut, pieces, limit, shares, options.epoch, set.data(), out);
   }
   return {};
 }

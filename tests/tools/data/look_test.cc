@@ -112,6 +112,49 @@ TEST_CASE("the workers' views are disjoint and together all that a training read
   CHECK(again != first);
 }
 
+TEST_CASE("a job's streams and its part of the source are what its data show", "[tools][data]") {
+  const ScratchDir dir;
+  for (int f = 0; f < 4; ++f) {
+    std::string text;
+    for (int i = 0; i < 100; ++i) text += str(i % 2, " ", 1000 * f + i, ":1\n");
+    dir.write(str("f", f, ".svm"), text);
+  }
+  const auto set_of = [&](const std::string& more) {
+    return open_set({dir.write("job.toml",
+                               "data.format = \"libsvm\"\nmodel.preset = "
+                               "\"logistic_regression\"\ncluster.workers = 2\n" +
+                                   more)});
+  };
+  const std::string files = "data.source = \"f*.svm\"\n";
+  const auto plan_of = [](const DataSet& set) {
+    std::ostringstream out;
+    REQUIRE(show_plan(set, 0, 0, {.json = true}, out));
+    return Json::parse(out.str());
+  };
+  const Json by_file = plan_of(set_of(files + "data.sharding = \"file\"\n"));
+  CHECK(by_file["shards"].size() >= 4);
+  for (const Json& shard : by_file["shards"])
+    CHECK(shard["worker"] == shard["file"].get<int>() % 2);
+  const Json copies = plan_of(set_of(files + "data.sharding = \"off\"\n"));
+  CHECK(copies["shards"].size() == 2 * by_file["shards"].size());
+  CHECK(copies["sharding"].get<std::string>().find("2 TIMES") != std::string::npos);
+
+  const DataSet by_files = set_of(files + "data.sharding = \"file\"\n");
+  const auto second = head_of(by_files, 1 << 20, {.worker = {1, 2}});
+  CHECK(second.size() == 200);
+  const DataSet part = set_of(
+      "data.source = { path = \"f*.svm\", skip = 150, take = 100, shard = { count = 2, index = 1 } "
+      "}\n");
+  const auto shown = head_of(part, 1 << 20, {});
+  REQUIRE(shown.size() == 50);
+  CHECK(shown[0]["features"].dump().find("1051") != std::string::npos);
+  CHECK(shown[49]["features"].dump().find("2049") != std::string::npos);
+  std::ostringstream out;
+  const auto refused = show_head(part, 5, 0, {.worker = {0, 2}}, out);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::kUnsupported);
+}
+
 TEST_CASE("a worker's place that can't be is a wrong use", "[tools][data]") {
   CHECK(parse_worker("3/4")->index == 3);
   for (const char* text : {"4/4", "1", "a/2", "1/2/3", "", "1/0"}) {
