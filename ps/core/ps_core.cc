@@ -86,7 +86,8 @@ void PsCore::from_chief(const wire::Message& message, Effects& effects) {
   } else if (const auto* status = std::get_if<wire::StatusRequest>(&body)) {
     on_status(envelope, *status, effects);
   } else if (const auto* sealed = std::get_if<wire::Sealed>(&body)) {
-    partitions_.seal(sealed->epochs);
+    // Who has missed a view may hold what lacks some of those epochs, and is another's by now.
+    if (envelope.view <= view_.id) partitions_.seal(sealed->epochs);
   } else if (const auto* stop = std::get_if<wire::Stop>(&body)) {
     on_stop(envelope, *stop, effects);
   } else if (const auto* refused = std::get_if<wire::Refused>(&body)) {

@@ -13,7 +13,9 @@ void PsCore::on_save(const wire::Envelope& envelope, const wire::Save& save, Eff
     saving_->request = envelope.request;  // asked again while it is written
     return;
   }
-  if (saving_ && save.checkpoint < saving_->checkpoint) return;  // late: given up long since
+  // Late: given up long since, or published, and then its file must stay as it is.
+  if (saving_ && save.checkpoint < saving_->checkpoint) return;
+  if (saved_ && save.checkpoint < saved_->checkpoint) return;
   settle_snapshots(save.base);
   unsettled_ = Unsettled{
       .checkpoint = save.checkpoint, .parts = bits_for(partitions_.count()), .images = {}};
