@@ -53,6 +53,19 @@ struct ShardState {         # a shard begun and not ended at this partition
   counts @6 :Counts;
 }
 
+struct QuarantineLine {     # a batch that is given up, of an unsealed epoch
+  epoch @0 :UInt32;
+  shard @1 :UInt32;
+  batch @2 :UInt32;
+  withdrawn @3 :Bool;       # it counts as any other batch after all
+  had @4 :Bool;             # this partition had applied it when it heard of the line
+}
+
+# Section "lines" of an image of format 3.
+struct QuarantineLines {
+  lines @0 :List(QuarantineLine);  # ascending, at least one
+}
+
 struct PartitionState {
   partition @0 :UInt32;     # below the manifest's partitions
   version @1 :UInt64;       # steps applied, empty ones included
@@ -132,6 +145,15 @@ struct Manifest {
 struct ChainedManifest {
   manifest @0 :Manifest;    # its images are the newest of each partition, in this checkpoint's own folder
   bases @1 :List(BaseImage);   # what those build on; by partition, the oldest, which holds all rows, first
+}
+
+# The body of a manifest of format 3: it says who held the partitions.
+struct PlacedManifest {
+  chained @0 :ChainedManifest;    # with bases or without
+  sinceTerms @1 :List(UInt32);    # by partition: the view since which the ps that wrote its image held it
+  sinceNs @2 :List(UInt32);       # as long as sinceTerms
+  givenTerm @3 :UInt32;           # no view above (givenTerm, givenN) had been given to any ps
+  givenN @4 :UInt32;
 }
 
 struct BaseImage {

@@ -11,6 +11,7 @@ $Cxx.namespace("downpour::schema");
 
 enum Role { unset @0; chief @1; ps @2; worker @3; }
 enum Purpose { unset @0; train @1; eval @2; predict @3; }
+enum FailureKind { unset @0; record @1; notFinite @2; givenUp @3; }  # unset: none of the others
 enum PullStatus { unset @0; ok @1; wrongView @2; overloaded @3; }
 enum PartStatus {
   unset @0; applied @1; hadIt @2; gap @3; notMine @4; unknownPull @5; staged @6; quarantined @7;
@@ -79,6 +80,17 @@ struct Lease {
   firstBatch @4 :UInt32;        # hint: smallest watermark known
   evaluation @5 :UInt32;        # eval only
   planHash @6 :UInt64;
+  givenUp @7 :List(UInt32);     # batches of the shard, ascending; absent: none
+  careful @8 :Bool;             # one batch at a time; absent: as many as the job says
+}
+
+struct QuarantineLine {         # a batch that is given up
+  epoch @0 :UInt32;
+  shard @1 :UInt32;
+  batch @2 :UInt32;
+  withdrawn @3 :Bool;           # absent: it stands
+  had @4 :Bool;                 # in replies: it had been applied when the line came
+  passed @5 :Bool;              # in replies: it is past, without its gradient
 }
 
 struct ShardCounts {
@@ -179,6 +191,8 @@ struct Adopt {
   partitions @3 :List(UInt32);  # each 0 to 65535
   folder @4 :Text;              # checkpoint folder; absent: start empty
   images @5 :Images;
+  lines @6 :List(QuarantineLine);
+  linesKnown @7 :Bool = true;   # absent: the lines are all there are
 }
 
 struct Adopted {
@@ -232,6 +246,7 @@ struct ShardFailed {
   where @4 :Text;
   hint @5 :Text;
   id @6 :Text;
+  kind @7 :FailureKind;         # absent: any other
 }
 struct LeaseRevoked { lease @0 :Lease; }  # required
 struct EvalReport {
@@ -253,6 +268,8 @@ struct StatusRequest {
   round @0 :UInt64;
   epoch @1 :UInt32;
   shards @2 :UInt32;            # of that epoch
+  lines @3 :List(QuarantineLine);  # of any epoch
+  linesKnown @4 :Bool = true;   # absent: the lines are all there are
 }
 struct StatusReply {
   round @0 :UInt64;
@@ -264,6 +281,7 @@ struct StatusReply {
   open @6 :List(ShardWatermark);
   metrics @7 :List(OutputSums);
   failure @8 :Text;             # absent: all is well
+  lines @9 :List(QuarantineLine);  # of any epoch, as the core's partitions know them
 }
 struct Save {
   term @0 :UInt32;
@@ -331,6 +349,8 @@ struct Push {                   # keys frame (none with a handle), values frame
   pulledVersions @12 :List(UInt64);
   sections @13 :List(Section);
   metrics @14 :List(OutputSums);
+  givenUp @15 :Bool;            # no gradient: the batch is given up
+  batchesGivenUp @16 :UInt32;   # of the shard, as the sender knows
 }
 struct PushReply {
   epoch @0 :UInt32;

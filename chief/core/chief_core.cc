@@ -299,6 +299,12 @@ void ChiefCore::check_idle_leases() {
   if (!leasing() || DP_MUTATE("no-lease-expiry")) return;
   const auto idle = table_.idle(now_ns_ - config_.lease_idle_ns, now_ns_ - config_.lease_stall_ns);
   for (const LeaseTable::Held& held : idle) {
+    // One that says nothing at all may have died: then its silence takes the lease back, and counts
+    // against the shard.
+    const Member* worker = members_.find_worker(held.worker);
+    if (worker != nullptr && worker->live() && now_ns_ - worker->heard_ns > config_.heartbeat_ns) {
+      continue;
+    }
     log(event("idle")
             .add("epoch", table_.epoch())
             .add("shard", held.shard)
@@ -430,6 +436,7 @@ JobSummary ChiefCore::summary() const {
   s.gaps = t.gaps;
   s.attempts_repeated = attempts_repeated_ + table_.attempts_repeated();
   s.backups = backups_ + table_.backups();
+  s.quarantined = quarantined_;
   s.workers_lost = workers_lost_;
   s.ps_lost = ps_lost_;
   s.partitions_moved = partitions_moved_;

@@ -19,6 +19,7 @@
 #include "chief/core/outbox.h"
 #include "chief/core/ownership.h"
 #include "chief/core/prediction.h"
+#include "chief/core/quarantine.h"
 #include "chief/core/saving.h"
 #include "chief/core/stragglers.h"
 
@@ -202,10 +203,20 @@ class ChiefCore {
   void on_shard_progress(Member& member, const wire::ShardProgress& progress);
   void on_shard_failed(Member& member, const wire::ShardFailed& failed);
   void take_back_leases(Member& member, bool died);
+  uint32_t fatal_batch(uint32_t shard) const;
   void end_shard(const Member& member, uint32_t shard, const wire::ShardCounts& counts);
-  void count_failure(const Member& member, const Error& error, uint32_t shard, uint32_t batch);
+  void count_failure(const Member& member, const Error& error, uint32_t shard, uint32_t batch,
+                     wire::FailureKind kind = wire::FailureKind::kOther);
   void revoke(uint32_t shard, Incarnation worker);
   void revoke_all(uint32_t shard);
+
+  // chief_core_quarantine.cc: batches that the job does without
+  bool may_give_up(wire::FailureKind kind) const;
+  bool careful() const;
+  void give_up(uint32_t shard, uint32_t batch, const Error& error);
+  void survey_lines();
+  void decide_lines(const RoundOutcome& outcome);
+  std::string train_range_text(ShardId shard) const;
 
   // chief_core_save.cc: checkpoints, beside whatever phase the job is in
   void want_save();
@@ -297,6 +308,9 @@ class ChiefCore {
   WorkerPaces paces_;                                      // in this pass
   uint64_t bytes_ended_ = 0, bytes_total_ = 0;             // of the pass
   uint32_t survey_epoch_ = 0;
+  bool lines_survey_ = false;  // the survey is for lines only: leases stay as they are
+  Quarantine quarantine_;
+  std::vector<QuarantinedBatch> quarantined_;
   Phase surveyed_phase_ = Phase::kTraining;  // what the survey interrupted
   uint64_t steps_before_ = 0;  // batches acknowledged in training passes before this one
   uint64_t steps() const;

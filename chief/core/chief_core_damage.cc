@@ -78,6 +78,8 @@ void ChiefCore::go_back_all(uint32_t sealed_epochs) {
     ownership_.forget_claims();
     return give_ranges(ps_cores());
   }
+  // The older images may hold lines of epochs that had been sealed since.
+  if (config_.mode == wire::Purpose::kTrain) quarantine_.forget_what_others_know();
   // The survey after the next view finds how far the epochs are then.
   const ViewId since = ownership_.next_since();
   for (Member* core : ps_cores()) {

@@ -76,20 +76,33 @@ void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseG
   const uint32_t limit =
       phase_ == Phase::kPredicting ? table_.first_open() + config_.predict_window : UINT32_MAX;
   const PassView pass = pass_view();
+  const auto is_suspect = [&](uint32_t shard) { return table_.entry(shard).failures > 0; };
+  const auto hand_over = [&](wire::Lease lease, bool backup) {
+    if (lease.purpose == wire::Purpose::kTrain) {
+      lease.given_up = quarantine_.given_up(lease.shard);
+      lease.careful = careful() && is_suspect(lease.shard.shard);
+    }
+    log_lease(member, lease, backup);
+    grant.leases.push_back(std::move(lease));
+  };
+  // A shard that has failed is a worker's only one: then it is known where that worker dies.
+  const std::vector<uint32_t> in_hand = table_.held_by(who);
+  if (careful() && std::any_of(in_hand.begin(), in_hand.end(), is_suspect)) return;
   for (uint32_t n = std::min({wanted, fair, room}); n > 0; --n) {
     if (!may_hold_more(pass, who, bytes_total_ - bytes_ended_)) break;
-    const auto lease = table_.grant(now_ns_, who, limit, member.hello.index);
+    const bool suspects = !careful() || table_.held_count(who) == 0;
+    const auto lease = table_.grant(now_ns_, who, limit, member.hello.index, suspects);
     if (!lease) break;
-    log_lease(member, *lease, false);
-    grant.leases.push_back(*lease);
+    hand_over(*lease, false);
+    if (grant.leases.back().careful) break;
   }
   // Predictions count by whole attempts: two at one shard would only be in each other's way. And a
   // stream is for one worker at a time.
   if (wanted > 0 && room > 0 && table_.free_count() == 0 && phase_ != Phase::kPredicting &&
       table_.shared() && !DP_MUTATE("no-lease-expiry")) {
-    if (const auto shard = choose_backup(pass, who)) {
-      grant.leases.push_back(table_.back_up(now_ns_, *shard, who));
-      log_lease(member, grant.leases.back(), true);
+    const auto shard = choose_backup(pass, who);
+    if (shard && !(careful() && is_suspect(*shard))) {
+      hand_over(table_.back_up(now_ns_, *shard, who), true);
     }
   }
   if (table_.held_count(who) > 0) paces_.busy(now_ns_, who);
@@ -121,7 +134,11 @@ void ChiefCore::on_shard_progress(Member& member, const wire::ShardProgress& pro
     return;
   }
   // A lease that a chief before this one gave: its worker goes on with it.
-  if (claimed_ && stop_signal_ == 0) table_.take_up(now_ns_, member.incarnation(), progress.lease);
+  if (claimed_ && stop_signal_ == 0 &&
+      (progress.lease.purpose != wire::Purpose::kTrain ||
+       progress.lease.given_up == quarantine_.given_up(progress.lease.shard))) {
+    table_.take_up(now_ns_, member.incarnation(), progress.lease);
+  }
   const bool holds = table_.holds(member.incarnation(), progress.lease);
   if (progress.ended && progress.lease.purpose == wire::Purpose::kTrain) {
     // True whoever says it: every partition has the end part. (The round asks them anyway.)
@@ -191,8 +208,13 @@ void ChiefCore::on_shard_failed(Member& member, const wire::ShardFailed& failed)
   Error error{failed.code, failed.what, failed.where, failed.hint, failed.id};
   const bool of_worker =
       failed.lease.attempt == 0;  // not at a shard: the worker itself can not go on
-  if (!of_worker && !(working() && table_.holds(member.incarnation(), failed.lease))) return;
-  if (is_deterministic(failed.code)) {
+  if (!of_worker && !(working() && table_.is_newest(member.incarnation(), failed.lease))) return;
+  const bool survivable = !of_worker && may_give_up(failed.kind);
+  if (failed.kind == wire::FailureKind::kNotFinite && !survivable) {
+    error = std::move(error).with_context(
+        "batch ", BatchId{failed.lease.shard.epoch, failed.lease.shard.shard, failed.batch});
+  }
+  if (is_deterministic(failed.code) && !survivable) {
     log(event("shard_failed")
             .add("worker", member.hello.index)
             .add("epoch", failed.lease.shard.epoch)
@@ -204,16 +226,22 @@ void ChiefCore::on_shard_failed(Member& member, const wire::ShardFailed& failed)
   if (of_worker)
     return notice(NoticeLevel::kWarning, str(member.full_name(), " gives up: ", failed.what));
   const uint32_t shard = failed.lease.shard.shard;
-  if (failed.code == ErrorCode::kInterrupted) {
+  // A lease that an earlier chief gave, perhaps, before a batch of the shard was given up.
+  const bool outdated = table_.purpose() == wire::Purpose::kTrain &&
+                        failed.lease.given_up != quarantine_.given_up(failed.lease.shard);
+  if (outdated || failed.code == ErrorCode::kInterrupted) {
     table_.release(shard, member.incarnation());
-    return note_idle(member.incarnation());
+    note_idle(member.incarnation());
+    if (outdated || failed.kind != wire::FailureKind::kGivenUp) return;
+    quarantine_.ask_again();  // a partition knows of a line that this chief does not
+    return survey_lines();
   }
-  count_failure(member, error, shard, failed.batch);
+  count_failure(member, error, shard, failed.batch, failed.kind);
 }
 
 /// The shard goes to someone else; the job fails when it failed too often without any progress.
 void ChiefCore::count_failure(const Member& member, const Error& error, uint32_t shard,
-                              uint32_t batch) {
+                              uint32_t batch, wire::FailureKind kind) {
   const uint32_t failures = table_.fail(shard, member.incarnation(), batch);
   note_idle(member.incarnation());
   prediction_.drop(shard);
@@ -224,6 +252,11 @@ void ChiefCore::count_failure(const Member& member, const Error& error, uint32_t
           .add("batch", batch)
           .add("failures", failures)
           .add("what", error.what));
+  // An attempt more at a record that can't be read, or at a loss of NaN, would only repeat it.
+  const bool once = kind == wire::FailureKind::kRecord || kind == wire::FailureKind::kNotFinite;
+  if (may_give_up(kind) && (once || failures >= config_.attempts_max)) {
+    return give_up(shard, batch, error);
+  }
   if (failures < config_.attempts_max) {
     if (error.code == ErrorCode::kPeersLost) return;  // a worker's end was told already
     return notice(NoticeLevel::kWarning,
@@ -233,7 +266,12 @@ void ChiefCore::count_failure(const Member& member, const Error& error, uint32_t
   fail(Error{error.code,
              str("batch ", table_.epoch(), "/", shard, "/", batch, " failed ", failures,
                  " times in a row: ", error.what),
-             error.where.empty() ? range_text(shard) : error.where, error.hint, error.id});
+             error.where.empty() ? range_text(shard) : error.where,
+             error.hint.empty() && table_.purpose() == wire::Purpose::kTrain
+                 ? "look at its records and at the workers' logs; train.quarantine = true leaves "
+                   "such a batch out"
+                 : error.hint,
+             error.id.empty() ? "DP-3402" : error.id});
 }
 
 /// The member is silent, replaced or has left: its shards are free again. A death counts against
@@ -253,13 +291,24 @@ void ChiefCore::take_back_leases(Member& member, bool died) {
             .add("worker", member.hello.index));
     if (died && i == 0) {
       count_failure(member, Error{ErrorCode::kPeersLost, str(member.full_name(), " was lost")},
-                    shard, table_.entry(shard).batches_acked);
+                    shard, fatal_batch(shard));
     } else {
       table_.release(shard, member.incarnation());
       prediction_.drop(shard);
     }
     if (ending()) return;
   }
+}
+
+/// The batch at which a worker that held the shard has died: of those that are given up it computes
+/// nothing.
+uint32_t ChiefCore::fatal_batch(uint32_t shard) const {
+  uint32_t batch = table_.entry(shard).batches_acked;
+  if (table_.purpose() != wire::Purpose::kTrain) return batch;
+  for (const uint32_t given_up : quarantine_.given_up({table_.epoch(), shard})) {
+    if (given_up == batch) ++batch;
+  }
+  return batch;
 }
 
 /// Takes a lease back and tells its holder.

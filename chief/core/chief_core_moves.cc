@@ -64,9 +64,10 @@ void ChiefCore::relieve() {
     // All that it owns counts, also what nobody asks for.
     std::vector<CoreWork::Share> shares;
     for (const PartitionId p : ownership_.owned(ps_key(*m))) {
-      const auto at = std::lower_bound(
-          work->partitions.begin(), work->partitions.end(), p,
-          [](const CoreWork::Share& share, PartitionId wanted) { return share.partition < wanted; });
+      const auto at = std::lower_bound(work->partitions.begin(), work->partitions.end(), p,
+                                       [](const CoreWork::Share& share, PartitionId wanted) {
+                                         return share.partition < wanted;
+                                       });
       const bool asked_for = at != work->partitions.end() && at->partition == p;
       shares.push_back({p, asked_for ? at->work : 0});
     }
@@ -160,7 +161,9 @@ void ChiefCore::on_frozen(Member& member, wire::Frozen&& frozen, Bytes&& inlined
                            .sealed_epochs = epochs_sealed_,
                            .partitions = move_->partitions,
                            .folder = config_.moves_folder,
-                           .images = std::move(frozen.images)});
+                           .images = std::move(frozen.images),
+                           .lines = quarantine_.lines(),
+                           .lines_known = quarantine_.known()});
 }
 
 Bytes ChiefCore::values_of(const wire::Body& body) const {

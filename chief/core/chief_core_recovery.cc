@@ -59,6 +59,9 @@ void ChiefCore::place() {
       ownership_.claim(PartitionId(p), owner_from(*claims[p].by), claims[p].since);
     }
   }
+  if (config_.mode == wire::Purpose::kTrain && (claimed_ || !published_images_.empty())) {
+    quarantine_.forget_what_others_know();
+  }
   log(event("place").add("claimed", claimed).add("restored", unclaimed.size()));
   if (ownership_.ready()) return publish_view();
   if (claimed_) return spread(unclaimed, cores, ownership_.next_since());
@@ -75,14 +78,20 @@ void ChiefCore::give_ranges(const std::vector<Member*>& cores) {
 }
 
 /// What ps hold for an earlier chief, by partition. Of several claims to a partition the one with
-/// the highest since counts. It must stand at the sealed epochs of the newest checkpoint: one that
-/// stands below is a zombie's, or lost so little that the checkpoint does as well.
+/// the highest since counts, if it has all that the newest checkpoint holds: it was given the
+/// partition after that was written, or holds it since the very view under which the checkpoint's
+/// image was written, and so no less than that image. Anything else is a zombie's.
 std::vector<ChiefCore::Claim> ChiefCore::best_claims(const std::vector<Member*>& cores) const {
   std::vector<Claim> best(ownership_.partition_count());
   for (const Member* core : cores) {
     for (const wire::PartitionClaim& claim : core->hello.claims) {
       const uint32_t p = raw(claim.partition);
-      if (p >= best.size() || claim.sealed_epochs != epochs_sealed_) continue;
+      if (p >= best.size() || claim.sealed_epochs > epochs_sealed_) continue;
+      const bool known = config_.resume && p < config_.resume->sinces.size();
+      const bool wrote = known && claim.since == config_.resume->sinces[p];
+      const bool later =
+          claim.sealed_epochs == epochs_sealed_ && (!known || claim.since > config_.resume->given);
+      if (!wrote && !later) continue;
       if (claim.since == ViewId{} || claim.since.term >= config_.term) continue;
       if (best[p].by == nullptr || claim.since > best[p].since) best[p] = {core, claim.since};
     }
@@ -96,7 +105,9 @@ void ChiefCore::adopt(Member& member, std::vector<PartitionId> partitions, ViewI
                     .sealed_epochs = epochs_sealed_,
                     .partitions = std::move(partitions),
                     .folder = published_images_.empty() ? std::string() : published_folder_,
-                    .images = {}};
+                    .images = {},
+                    .lines = quarantine_.lines(),
+                    .lines_known = quarantine_.known()};
   for (const PartitionId p : adopt.partitions) {
     if (published_images_.empty()) continue;
     const auto& chain = published_images_[raw(p)];
@@ -195,8 +206,8 @@ void ChiefCore::lose(Member& member, const std::string& why) {
   }
   if (ends_move) return cancel_move(str(member.name(), " was lost"));
   if (partitions == 0) return;
-  // It may have been the only one that others waited for. Or what it was given is its owner's still,
-  // who was not gone after all: then no view need say so.
+  // It may have been the only one that others waited for. Or what it was given is its owner's
+  // still, who was not gone after all: then no view need say so.
   if (ownership_.ready()) return publish_view();
   if (ownership_.whole()) go_on();
 }
@@ -305,6 +316,7 @@ void ChiefCore::survey() {
     surveyed_phase_ = phase_ == Phase::kCompleting ? Phase::kTraining : phase_;
   }
   survey_epoch_ = epochs_sealed_;
+  lines_survey_ = false;
   enter(Phase::kSurveying);
   survey_next();
 }
@@ -320,6 +332,10 @@ void ChiefCore::survey_next() {
 }
 
 void ChiefCore::end_survey(const RoundOutcome& outcome) {
+  if (std::exchange(lines_survey_, false)) {
+    enter(stop_signal_ != 0 ? Phase::kSaving : Phase::kTraining);
+    return stop_signal_ != 0 ? want_save() : check_pass_end();
+  }
   if (outcome.lacking.empty()) {
     if (survey_epoch_ == epochs_complete_) return complete_epoch(outcome);
     ++survey_epoch_;

@@ -107,10 +107,14 @@ void ChiefCore::publish() {
                            .folder = saving_.folder,
                            .images = std::move(*images),
                            .bases = {},
+                           .sinces = {},
+                           .given = ownership_.last_given(),
                            .sealed_epochs = saving_.sealed_epochs,
                            .rows = saving_.rows,
                            .epochs = epochs_,
                            .evaluations = evaluations_};
+  // A change of owners would have ended this checkpoint.
+  for (const wire::Placement& p : ownership_.view().partitions) manifest.sinces.push_back(p.since);
   // What came about since the images were begun is not in them.
   std::erase_if(manifest.epochs, [&](const auto& e) { return e.epoch >= saving_.sealed_epochs; });
   std::erase_if(manifest.evaluations,
@@ -133,6 +137,7 @@ void ChiefCore::on_published(int64_t now_ns, ViewId checkpoint, Result<void> res
                                   [](const auto& chain) { return chain.size() > 1; });
   published_images_ = std::move(saving_.chains);
   epochs_sealed_ = saving_.sealed_epochs;
+  quarantine_.forget_below(epochs_sealed_);
   const uint64_t bytes = saving_.bytes();
   saved_since_stop_ = stop_signal_ != 0;
   log(event("published")

@@ -108,7 +108,9 @@ void ChiefCore::begin_round() {
   const uint32_t epoch = phase_ == Phase::kSurveying ? survey_epoch_ : epoch_;
   round_ = CompletionRound(++last_round_, epoch, train_shards(), ownership_.view());
   log(event("round").add("round", last_round_).add("epoch", epoch));
-  for_each_owner([&](uint32_t, const Member& member) { ask(member, round_.request()); });
+  quarantine_.begin_round();
+  const auto request = round_.request(quarantine_.lines(), quarantine_.known());
+  for_each_owner([&](uint32_t, const Member& member) { ask(member, request); });
 }
 
 void ChiefCore::on_status(Member& member, wire::StatusReply&& reply) {
@@ -146,6 +148,11 @@ void ChiefCore::end_round() {
   Result<RoundOutcome> outcome = round_.judge();
   if (!outcome) return fail(std::move(outcome).error());
   void_rounds_ = 0;
+  // Who has not heard yet that an epoch is sealed still has its lines.
+  std::erase_if(outcome->lines, [&](const auto& l) { return l.batch.epoch < epochs_sealed_; });
+  decide_lines(*outcome);
+  if (ending()) return;
+  if (quarantine_.wants_round()) return begin_round();
   if (phase_ == Phase::kSurveying) return end_survey(*outcome);
   if (outcome->lacking.empty()) return complete_epoch(*outcome);
   take_lacking(*outcome);

@@ -1,6 +1,7 @@
 #include "chief/core/completion.h"
 
 #include <algorithm>
+#include <map>
 
 #include "shared/base/mutate.h"
 
@@ -60,6 +61,7 @@ Result<RoundOutcome> CompletionRound::judge() const {
   DP_CHECK(all_in());
   constexpr uint32_t kEnded = UINT32_MAX;
   RoundOutcome outcome;
+  std::map<BatchId, wire::QuarantineLine> lines;
   std::vector<uint32_t> first_batch(shards_, kEnded);
   for (size_t owner = 0; owner < replies_.size(); ++owner) {
     const wire::StatusReply& reply = *replies_[owner];
@@ -78,7 +80,13 @@ Result<RoundOutcome> CompletionRound::judge() const {
                               reply.partitions.end());
     if (outcome.metrics.size() < reply.metrics.size()) outcome.metrics.resize(reply.metrics.size());
     for (size_t i = 0; i < reply.metrics.size(); ++i) outcome.metrics[i] += reply.metrics[i];
+    for (const wire::QuarantineLine& line : reply.lines) {
+      wire::QuarantineLine& merged = lines[line.batch];
+      merged = {line.batch, merged.withdrawn || line.withdrawn, merged.had || line.had,
+                merged.passed || line.passed};
+    }
   }
+  for (const auto& [batch, line] : lines) outcome.lines.push_back(line);
   for (uint32_t shard = 0; shard < shards_; ++shard) {
     if (DP_MUTATE("no-reconcile-and-no-round") || DP_MUTATE("gap-ignored") ||
         DP_MUTATE("one-ack-missed"))

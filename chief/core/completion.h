@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shared/base/result.h"
@@ -24,6 +25,7 @@ struct RoundOutcome {
   std::vector<LackingShard> lacking;              // ascending; empty: the epoch is complete
   std::vector<wire::PartitionStatus> partitions;  // ascending, all of them
   std::vector<OutputSums> metrics;                // summed in the order of the owners
+  std::vector<wire::QuarantineLine> lines;  // ascending; `had`, `withdrawn`: at some partition
 };
 
 class CompletionRound {
@@ -32,8 +34,12 @@ class CompletionRound {
   CompletionRound() = default;
 
   /// What to ask every owner.
-  wire::StatusRequest request() const {
-    return {.round = round_, .epoch = epoch_, .shards = shards_};
+  wire::StatusRequest request(std::vector<wire::QuarantineLine> lines, bool lines_known) const {
+    return {.round = round_,
+            .epoch = epoch_,
+            .shards = shards_,
+            .lines = std::move(lines),
+            .lines_known = lines_known};
   }
 
   enum class Verdict : uint8_t {

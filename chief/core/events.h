@@ -48,11 +48,20 @@ struct Evaluation {
   int64_t wall_ns = 0;
 };
 
+/// A batch that this run does without.
+struct QuarantinedBatch {
+  BatchId batch;
+  std::string where;  // its shard's place: "file.csv [0, 4096)"
+  std::string why;    // what failed; empty: decided before this chief came
+};
+
 /// Where a job goes on: what the newest manifest says.
 struct ResumeState {
   ViewId checkpoint;
   std::string folder;  // absolute
   std::vector<std::vector<wire::ImageRef>> images;  // by partition: a whole one, then what builds on it
+  std::vector<ViewId> sinces;  // by partition, and
+  ViewId given;                // both as in the manifest; empty: not known
   uint32_t sealed_epochs = 0;
   std::vector<EpochAccount> epochs;  // of the runs before, for the summary
   std::vector<Evaluation> evaluations;
@@ -110,6 +119,7 @@ struct ChiefConfig {
   uint32_t members_max = 4096;          // more are refused
   // One chain of images longer, and the list of all of them would not fit a message: whole ones then.
   uint32_t images_listed_max = 12'288;
+  uint32_t quarantined_max = 256;       // batches of unsealed epochs; more fail the job
   uint32_t unsealed_epochs_max = 8;     // more complete ones wait for a checkpoint
   uint32_t void_rounds_max = 100;       // completion rounds void in a row; then the job fails
   uint32_t predict_window = 64;  // shards that predictions may run ahead of the first missing one
@@ -129,6 +139,8 @@ struct PublishManifest {
   std::string folder;
   std::vector<wire::ImageRef> images;  // one a partition, ascending
   std::vector<wire::ImageRef> bases;   // what these build on: by partition, the oldest first
+  std::vector<ViewId> sinces;          // by partition: of the owner that wrote the image
+  ViewId given;                        // no later one has been given to any ps
   uint32_t sealed_epochs =
       0;  // epochs whose every shard has ended at every partition in these images
   uint64_t rows = 0;
@@ -235,6 +247,7 @@ struct JobSummary {
   uint64_t had_it = 0, gaps = 0;
   uint32_t attempts_repeated = 0;  // leases beyond the first of each shard, backups among them
   uint32_t backups = 0;            // second leases on what a straggler held
+  std::vector<QuarantinedBatch> quarantined;  // decided in this run, in the order of decision
   uint32_t workers_lost = 0;
   uint32_t partitions_moved = 0;   // from one living ps to another
   uint32_t partitions_relieved = 0;  // of those, because their ps was hot

@@ -39,11 +39,15 @@ LeaseTable::Stream* LeaseTable::choose_stream(Incarnation worker, uint32_t index
 }
 
 std::optional<wire::Lease> LeaseTable::grant(int64_t now_ns, Incarnation worker, uint32_t limit,
-                                             uint32_t index) {
+                                             uint32_t index, bool suspects) {
   const Stream* const stream = choose_stream(worker, index);
-  if (stream == nullptr || stream->free.empty() || *stream->free.begin() >= limit)
-    return std::nullopt;
-  const uint32_t shard = *stream->free.begin();
+  if (stream == nullptr) return std::nullopt;
+  auto first = stream->free.begin();
+  const auto is_suspect = [&](uint32_t shard) { return entries_[shard].failures > 0; };
+  if (!suspects && shared()) first = std::find_if_not(first, stream->free.end(), is_suspect);
+  if (first == stream->free.end() || *first >= limit) return std::nullopt;
+  const uint32_t shard = *first;
+  if (!suspects && is_suspect(shard)) return std::nullopt;  // streams are read in order
   take_free(shard);
   ++leased_count_;
   entries_[shard].state = ShardState::kLeased;
@@ -102,6 +106,10 @@ bool LeaseTable::holds(Incarnation worker, const wire::Lease& lease) const {
   if (!covers(lease)) return false;
   const Holder* held = holder(lease.shard.shard, worker);
   return held != nullptr && lease.attempt <= held->attempt;
+}
+
+bool LeaseTable::is_newest(Incarnation worker, const wire::Lease& lease) const {
+  return holds(worker, lease) && lease.attempt == holder(lease.shard.shard, worker)->attempt;
 }
 
 const Holder* LeaseTable::holder(uint32_t shard, Incarnation worker) const {

@@ -60,9 +60,10 @@ class LeaseTable {
 
   /// The first free shard below `limit` that is for this worker, now in his hands; none if there is
   /// none. Of several streams: one of his own; else, with empty hands, of a stream that is
-  /// nobody's, number `index` modulo their count if it is one of those.
+  /// nobody's, number `index` modulo their count if it is one of those. Without `suspects` none
+  /// that has failed since it last moved on.
   std::optional<wire::Lease> grant(int64_t now_ns, Incarnation worker, uint32_t limit = UINT32_MAX,
-                                   uint32_t index = 0);
+                                   uint32_t index = 0, bool suspects = true);
   /// The worker is gone: its streams are anybody's.
   void leave(Incarnation worker);
 
@@ -78,6 +79,8 @@ class LeaseTable {
   /// True if the shard is in this worker's hands. (An older attempt of the same worker is the same
   /// work: it lost the lease by silence and got it again.)
   bool holds(Incarnation worker, const wire::Lease& lease) const;
+  /// The same, and no later attempt is in its hands: what failed is not an earlier one, told late.
+  bool is_newest(Incarnation worker, const wire::Lease& lease) const;
   /// The lease that this worker has on the shard; null: none.
   const Holder* holder(uint32_t shard, Incarnation worker) const;
   /// A holder's lease as it was granted.
@@ -96,6 +99,9 @@ class LeaseTable {
   void release(uint32_t shard, Incarnation worker);
   /// The same, counted as a failed attempt at `batch`. Returns failures in a row without progress.
   uint32_t fail(uint32_t shard, Incarnation worker, uint32_t batch);
+
+  /// What failed at the shard is not at fault any more.
+  void forgive(uint32_t shard) { entries_[shard].failures = 0; }
 
   /// All shards of a worker, in the order in which they were leased.
   std::vector<uint32_t> held_by(Incarnation worker) const;

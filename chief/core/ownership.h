@@ -70,6 +70,8 @@ class Ownership {
 
   /// A number for giving: never used before in any view, and above all that are published.
   ViewId next_since() { return {view_.id.term, ++last_n_}; }
+  /// The last of these, or the view, if that is later.
+  ViewId last_given() const { return {view_.id.term, last_n_}; }
   /// The partitions go to this core. One thing at a time: a core that adopts is given no more.
   void give(int64_t now_ns, const std::vector<PartitionId>& partitions, const wire::Owner& to,
             ViewId since);

@@ -177,6 +177,8 @@ Result<void> ChiefNode::publish(const PublishManifest& publish) {
   manifest.tables = tables_;
   manifest.images = publish.images;
   manifest.bases = publish.bases;
+  manifest.sinces = publish.sinces;
+  manifest.given = publish.given;
   manifest.completed_epochs = manifest.sealed_epochs = publish.sealed_epochs;
   manifest.epochs = to_records(publish.epochs, publish.evaluations);
   manifest.rows = publish.rows;

@@ -160,6 +160,24 @@ Json account_json(const EpochAccount& a, const Job& job) {
           {"repeated_leases", a.attempts_repeated}, {"seconds", seconds_of(a.wall_ns)}};
 }
 
+/// Which batches the run does without, and why.
+void print_quarantined(const JobSummary& s, std::FILE* out) {
+  constexpr size_t kShownMax = 5;
+  if (s.quarantined.empty()) return;
+  const size_t count = s.quarantined.size();
+  std::fprintf(out, "left out %zu batch%s, whose records count as quarantined:\n", count,
+               count == 1 ? "" : "es");
+  for (size_t i = 0; i < std::min(count, kShownMax); ++i) {
+    const QuarantinedBatch& one = s.quarantined[i];
+    std::fprintf(out, "        epoch %u, batch %u of shard %u, %s%s%s\n", one.batch.epoch + 1,
+                 one.batch.batch, one.batch.shard, one.where.c_str(), one.why.empty() ? "" : ": ",
+                 one.why.c_str());
+  }
+  if (count > kShownMax)
+    std::fprintf(out, "        and %zu more: see events.jsonl (\"quarantined\")\n",
+                 count - kShownMax);
+}
+
 }  // namespace
 
 Console::Console(ConsoleOptions options, const Job& job) : options_(options), job_(job) {}
@@ -300,6 +318,14 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
                            {"rss_bytes_max", p.rss_bytes_max}, {"cpu_seconds", seconds_of(int64_t(p.cpu_ns))}, {"rows", p.rows},
                            {"table_bytes", p.table_bytes}, {"records", p.records}});
     }
+    Json quarantined = Json::array();
+    for (const QuarantinedBatch& one : s.quarantined) {
+      quarantined.push_back({{"epoch", one.batch.epoch},
+                             {"shard", one.batch.shard},
+                             {"batch", one.batch.batch},
+                             {"where", one.where},
+                             {"why", one.why}});
+    }
     const Json all = {{"event", "finish"}, {"code", finish.code}, {"already_finished", s.already_finished}, {"run_dir", run_dir},
                       {"epochs_sealed", s.epochs_sealed}, {"epochs_wanted", s.epochs_wanted}, {"records", s.records},
                       {"train_seconds", seconds_of(s.train_ns)}, {"wall_seconds", seconds_of(s.wall_ns)},
@@ -307,7 +333,7 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
                       {"workers_lost", s.workers_lost}, {"ps_lost", s.ps_lost}, {"restarts", s.restarts}, {"repeated_parts", s.had_it}, {"gaps", s.gaps},
                       {"repeated_leases", s.attempts_repeated}, {"second_leases", s.backups},
                       {"partitions_moved", s.partitions_moved}, {"partitions_moved_by_load", s.partitions_relieved}, {"move_pause_seconds_max", seconds_of(s.move_pause_ns_max)}, {"staleness", s.staleness}, {"checkpoint", s.checkpoint_folder},
-                      {"accounts", epochs}, {"evaluations", evaluations}, {"processes", processes}};
+                      {"accounts", epochs}, {"quarantined", quarantined}, {"evaluations", evaluations}, {"processes", processes}};
     std::fprintf(out, "%s\n", all.dump().c_str());
     std::fflush(out);
     return;
@@ -336,6 +362,7 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
     std::fprintf(out, "account %s; balanced, the same at every partition (beside it: %llu parts repeated, %llu gaps, %u leases repeated)\n",
                  account_text(total).c_str(), static_cast<unsigned long long>(s.had_it), static_cast<unsigned long long>(s.gaps), s.attempts_repeated);
   }
+  print_quarantined(s, out);
   if (s.partitions_moved > 0) {
     std::fprintf(out, "moves   %u partitions moved to another ps while training went on, %u from hot ones; the longest pause of one was %.1f ms\n",
                  s.partitions_moved, s.partitions_relieved, seconds_of(s.move_pause_ns_max) * 1000);

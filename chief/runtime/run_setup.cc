@@ -55,6 +55,8 @@ ResumeState resume_from(const std::string& run_dir, const checkpoint::Manifest& 
   resume.checkpoint = manifest.id;
   resume.folder = checkpoint::checkpoint_folder(run_dir, manifest.id);
   resume.images = checkpoint::chains_of(manifest);
+  resume.sinces = manifest.sinces;
+  resume.given = manifest.given;
   resume.sealed_epochs = manifest.sealed_epochs;
   from_records(manifest.epochs, resume.epochs, resume.evaluations);
   return resume;
@@ -142,6 +144,13 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
   config.ps_cores_expected = options.ps_cores;
   config.workers_expected = options.workers;
   config.heartbeat_ns = 250 * kMillisecond;  // the live line moves with it
+  const ClusterSpec& cluster = plan.job.cluster;
+  config.start_timeout_ns = cluster.start_wait_ns;
+  config.workers_wait_ns = cluster.workers_wait_ns;
+  config.ps_wait_ns = cluster.ps_wait_ns;
+  config.ps_none_ns = std::max(config.ps_none_ns, cluster.ps_wait_ns);
+  config.claims_wait_ns = cluster.claims_wait_ns;
+  config.adopt_timeout_ns = cluster.adopt_timeout_ns;
   config.checkpoint_root = checkpoint::checkpoints_dir(run_dir);
   config.moves_folder = checkpoint::moves_dir(run_dir);
 

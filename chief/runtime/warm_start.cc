@@ -124,6 +124,8 @@ Result<checkpoint::Manifest> make_warm_start(Storage& storage, const WarmStartSp
   }
   DP_TRY(manifest.images, writer.finish());
   manifest.bases.clear();
+  manifest.sinces.clear();
+  manifest.given = {};
   manifest.id = kWarmStartCheckpoint;
   manifest.run = to.run;
   manifest.plan_hash = to.plan_hash;

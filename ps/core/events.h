@@ -36,6 +36,7 @@ struct PsLimits {
   uint32_t epochs_open_max = 16;            // unsealed epochs with a part; beyond: rejected
   uint32_t shards_open_max = 65536;         // begun and not ended; beyond: rejected
   uint32_t intervals_max = 65536;       // of ended shards, a partition and epoch; beyond: rejected
+  uint32_t lines_max = 4096;            // batches given up; an image with more is refused
   uint32_t outputs_max = 256;           // metrics of a batch; more are rejected
   uint32_t loads_max = 64;              // adoptions under way; beyond: refused
   uint32_t freezes_max = 64;            // moves under way; beyond: refused

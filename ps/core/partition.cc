@@ -18,7 +18,9 @@ Partitions::Partitions(const PsConfig& config)
       since_(count_),
       next_steps_(count_, 1),
       sealed_(count_),
-      watermarks_(count_, config.limits) {
+      watermarks_(count_, config.limits),
+      lines_(count_),
+      untold_(bits_for(count_)) {
   for (size_t i = 0; i < specs_.size(); ++i) {
     // The incarnation is drawn anew by each process, and no data file can know it.
     tables_.push_back(std::make_unique<Table>(TableId(uint32_t(i)), specs_[i], config.seed,
@@ -47,7 +49,10 @@ void Partitions::seal(uint32_t epochs) {
     sealed_[raw(p)] = std::max(sealed_[raw(p)], epochs);
     least = std::min(least, sealed_[raw(p)]);
   });
-  if (!none(owned_)) watermarks_.forget_below(least);
+  if (!none(owned_)) {
+    watermarks_.forget_below(least);
+    lines_.forget_below(least);
+  }
   refresh();
 }
 
@@ -58,6 +63,7 @@ void Partitions::adopt(PartitionId p, ViewId since, uint32_t sealed_epochs) {
   sealed_[raw(p)] = sealed_epochs;
   next_steps_[raw(p)] = 1;
   insert(serving_, p);
+  insert(untold_, p);
   serving_bytes_[raw(p)] = 1;
   since_max_ = std::max(since_max_, since);
   sealed_max_ = std::max(sealed_max_, sealed_epochs);
@@ -85,10 +91,35 @@ Result<void> Partitions::adopt(const checkpoint::PartitionImage& image, ViewId s
       return std::move(imported).context("image of partition ", p);
     }
   }
+  if (!DP_MUTATE("restore-drops-lines")) lines_.import_from(image.lines, p, sealed);
   if (!DP_MUTATE("restore-drops-watermarks")) watermarks_.import_from(image, sealed);
   adopt(p, since, DP_MUTATE("restore-forgets-sealed-epochs") ? 0 : sealed);
   next_steps_[raw(p)] = image.version + 1;
   return {};
+}
+
+Result<void> Partitions::take_lines(const Bits& parts,
+                                    const std::vector<wire::QuarantineLine>& lines, bool known) {
+  Result<void> taken;
+  for_each(parts, [&](PartitionId p) {
+    if (!owns(p)) return;
+    if (known) erase(untold_, p);
+    for (const wire::QuarantineLine& line : lines) {
+      if (line.batch.epoch < sealed(p)) continue;
+      if (lines_.take(line, p, has_applied(line.batch, p)) || !taken) continue;
+      taken = Error{ErrorCode::kBug, str("batch ", line.batch, " was given up at partition ", p,
+                                         ", and counts at others")};
+    }
+  });
+  return taken;
+}
+
+std::vector<wire::QuarantineLine> Partitions::lines_told() const {
+  return lines_.all([this](BatchId batch, PartitionId p) { return has_applied(batch, p); });
+}
+
+bool Partitions::has_applied(BatchId batch, PartitionId p) const {
+  return batch.epoch < sealed(p) || watermarks_.watermark(batch.shard_id(), p) > batch.batch;
 }
 
 void Partitions::drop(const Bits& parts) {
@@ -96,11 +127,13 @@ void Partitions::drop(const Bits& parts) {
     for (const std::unique_ptr<Table>& table : tables_) table->drop_partition(p);
     erase(owned_, p);
     erase(frozen_, p);
+    erase(untold_, p);
     since_[raw(p)] = {};
     sealed_[raw(p)] = 0;
     next_steps_[raw(p)] = 1;
   });
   watermarks_.drop(parts);
+  lines_.drop(parts);
   refresh();
 }
 
@@ -131,6 +164,7 @@ void Partitions::export_state(PartitionId p, checkpoint::PartitionImage& image) 
   DP_CHECK(owns(p), p);
   image = {.partition = p, .version = version(p), .sealed_epochs = sealed(p)};
   if (!DP_MUTATE("snapshot-without-watermarks")) watermarks_.export_to(p, sealed(p), image);
+  image.lines = lines_.of(p, sealed(p));
   if (DP_MUTATE("watermarks-newer-than-values") && !image.shards.empty())
     ++image.shards[0].watermark;
   if (DP_MUTATE("values-newer-than-watermarks") && !image.shards.empty())

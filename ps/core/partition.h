@@ -8,6 +8,7 @@
 
 #include "ps/core/bits.h"
 #include "ps/core/events.h"
+#include "ps/core/lines.h"
 #include "ps/core/table.h"
 #include "ps/core/watermarks.h"
 #include "shared/base/result.h"
@@ -55,6 +56,15 @@ class Partitions {
   void adopt(PartitionId p, ViewId since, uint32_t sealed_epochs);
   /// The same, as the image says. On an error the partition stays not owned and empty.
   Result<void> adopt(const checkpoint::PartitionImage& image, ViewId since, uint32_t sealed_epochs);
+  /// The partitions hear of batches that are given up. Until they have heard of every one there
+  /// may be (`known`) they take no push. Error kBug: a partition has done what contradicts a line.
+  Result<void> take_lines(const Bits& parts, const std::vector<wire::QuarantineLine>& lines,
+                          bool known);
+  /// Owned partitions that wait to hear of every line.
+  const Bits& untold() const { return untold_; }
+  const Lines& lines() const { return lines_; }
+  /// All of them, as a StatusReply says them.
+  std::vector<wire::QuarantineLine> lines_told() const;
   /// Forgets partitions and all they held.
   void drop(const Bits& parts);
   checkpoint::PartitionImage export_image(PartitionId p) const;
@@ -80,6 +90,8 @@ class Partitions {
   void refresh();
   /// All of an image but its rows.
   void export_state(PartitionId p, checkpoint::PartitionImage& image) const;
+  /// With its gradient, or past it without.
+  bool has_applied(BatchId batch, PartitionId p) const;
 
   uint32_t count_;
   std::vector<TableSpec> specs_;
@@ -94,6 +106,8 @@ class Partitions {
   std::vector<uint32_t> sealed_;
   uint32_t sealed_max_ = 0;
   Watermarks watermarks_;
+  Lines lines_;
+  Bits untold_;
 };
 
 }  // namespace downpour::ps

@@ -107,6 +107,8 @@ void PsCore::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt,
                   .request = envelope.request,
                   .since = adopt.since,
                   .sealed_epochs = adopt.sealed_epochs,
+                  .lines = adopt.lines,
+                  .lines_known = adopt.lines_known,
                   .parts = bits_for(partitions_.count()),
                   .wanted = {},
                   .has_image = bits_for(partitions_.count()),
@@ -153,6 +155,7 @@ void PsCore::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt,
   if (load.images.empty()) {
     for_each(loading.wanted,
              [&](PartitionId p) { partitions_.adopt(p, adopt.since, adopt.sealed_epochs); });
+    take_lines(loading.wanted, loading.lines, loading.lines_known);
     return answer("");
   }
   ++next_load_id_;
@@ -175,6 +178,7 @@ void PsCore::on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImag
   const Loading loading = std::move(*found);
   loading_.erase(found);
   if (!taken) release(loading.wanted);  // what has come so far, too: all or nothing
+  if (taken) take_lines(loading.wanted, loading.lines, loading.lines_known);
   if (!DP_MUTATE("handles-survive-a-move")) handles_.clear();
   staging_.clear();
   send(kChiefPeer, loading.request,
@@ -258,6 +262,7 @@ void PsCore::release(const Bits& parts) {
 
 void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest& status,
                        Effects& effects) {
+  take_lines(partitions_.owned(), status.lines, status.lines_known);
   wire::StatusReply reply{.round = status.round,
                           .epoch = status.epoch,
                           .view = view_.id,
@@ -291,7 +296,14 @@ void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest
   });
   if (ended) reply.ended = ended->intervals();
   reply.open = watermarks.open(status.epoch, partitions_.owned());
+  reply.lines = partitions_.lines_told();
   send(kChiefPeer, envelope.request, std::move(reply), {}, effects);
+}
+
+void PsCore::take_lines(const Bits& parts, const std::vector<wire::QuarantineLine>& lines,
+                        bool known) {
+  const Result<void> taken = partitions_.take_lines(parts, lines, known);
+  if (!taken && failure_.empty()) failure_ = taken.error().what;
 }
 
 void PsCore::on_stop(const wire::Envelope& envelope, const wire::Stop& stop, Effects& effects) {

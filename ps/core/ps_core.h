@@ -65,6 +65,8 @@ class PsCore {
     RequestId request{};
     ViewId since;
     uint32_t sealed_epochs = 0;
+    std::vector<wire::QuarantineLine> lines;
+    bool lines_known = true;
     Bits parts;   // asked for
     Bits wanted;  // not given to others meanwhile
     Bits has_image;
@@ -130,6 +132,7 @@ class PsCore {
   void settle_snapshots(ViewId published);
   void on_status(const wire::Envelope& envelope, const wire::StatusRequest& status,
                  Effects& effects);
+  void take_lines(const Bits& parts, const std::vector<wire::QuarantineLine>& lines, bool known);
   void on_stop(const wire::Envelope& envelope, const wire::Stop& stop, Effects& effects);
   void release(const Bits& parts);
   Result<void> take_images(Loading& loading, const std::vector<checkpoint::PartitionImage>& images,
@@ -154,6 +157,7 @@ class PsCore {
   Result<void> check_push(const wire::Push& push, const Bytes& keys, const Bytes& values);
   void admit(ViewId worker_view, const wire::Push& push);
   void admit_one_by_one(ViewId worker_view, const wire::Push& push);
+  bool agrees(const wire::Push& push, PartitionId p) const;
   Result<bool> resolve(const wire::Push& push, const Bytes& keys, const Bytes& values,
                        Piece& piece);
   Result<void> apply_fragment(int64_t now_ns, const wire::Message& message, const wire::Push& push);

@@ -215,6 +215,11 @@ Result<void> PsCore::check_push(const wire::Push& push, const Bytes& keys, const
         str(push.pulled_versions.size(), " pulled versions for ", count(covered), " partitions"));
   }
   if (raw(push.handle) != 0 && !keys.empty()) return malformed("keys beside a handle");
+  if (push.given_up &&
+      (push.end || push.records != 0 || push.records_hash != 0 || !push.sections.empty() ||
+       !push.metrics.empty() || !keys.empty() || !values.empty() || push.fragments != 1)) {
+    return malformed("a batch that is given up, with records");
+  }
   if (!push.end) return {};
   if (!push.sections.empty() || !keys.empty() || !values.empty() || push.fragments != 1 ||
       raw(push.handle) != 0) {
@@ -235,8 +240,12 @@ void PsCore::admit(ViewId worker_view, const wire::Push& push) {
     a.apply = a.covered;
     return;
   }
-  if (worker_view >= partitions_.since_max() && push.batch.epoch >= partitions_.sealed_max() &&
-      within(a.covered, partitions_.serving()) && !DP_MUTATE("dedupe-by-sender")) {
+  const bool of_lines =
+      push.given_up || push.batches_given_up > 0 ||
+      (!partitions_.lines().empty() && partitions_.lines().concerns(push.batch.shard_id()));
+  if (!of_lines && none(partitions_.untold()) && worker_view >= partitions_.since_max() &&
+      push.batch.epoch >= partitions_.sealed_max() && within(a.covered, partitions_.serving()) &&
+      !DP_MUTATE("dedupe-by-sender")) {
     const ShardRow* row = partitions_.watermarks().find(push.batch.shard_id());
     if (row != nullptr) {
       const uint32_t* const watermarks = row->watermarks.data();
@@ -261,7 +270,7 @@ void PsCore::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
   Admission& a = admission_;
   a.apply.assign(a.covered.size(), 0);
   for_each(a.covered, [&](PartitionId p) {
-    if (!partitions_.serves(p) ||
+    if (!partitions_.serves(p) || contains(partitions_.untold(), p) ||
         (worker_view < partitions_.since(p) && !DP_MUTATE("old-view-served"))) {
       a.refused = true;
       a.others.push_back({p, wire::PartStatus::kNotMine, 0});
@@ -281,7 +290,8 @@ void PsCore::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
         (DP_MUTATE("watermark-jumps-over-a-gap") && watermark < push.batch.batch && !push.end) ||
         (DP_MUTATE("watermarks-dropped-when-the-shard-is-done") && ended && push.batch.batch == 0 &&
          !push.end)) {
-      insert(a.apply, p);
+      if (agrees(push, p)) return insert(a.apply, p);
+      a.others.push_back({p, wire::PartStatus::kQuarantined, watermark});
     } else if (watermark > push.batch.batch) {
       ++had_it_;
       a.others.push_back({p, wire::PartStatus::kHadIt, watermark});
@@ -291,6 +301,16 @@ void PsCore::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
       a.others.push_back({p, wire::PartStatus::kGap, watermark});
     }
   });
+}
+
+/// Whether the sender and the partition know of the same batches of the shard that are given up.
+/// Not only of this one: records of a batch that is given up are not parsed, and where some would
+/// be filtered the batches behind it begin elsewhere.
+bool PsCore::agrees(const wire::Push& push, PartitionId p) const {
+  const Lines& lines = partitions_.lines();
+  if (DP_MUTATE("quarantine-without-a-line")) return true;
+  if (lines.given_up(push.batch.shard_id(), p) != push.batches_given_up) return false;
+  return push.end || lines.gives_up(push.batch, p) == push.given_up;
 }
 
 Result<bool> PsCore::resolve(const wire::Push& push, const Bytes& keys, const Bytes& values,

@@ -105,7 +105,7 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
                .seed = job->seed,
                .partition_bits = uint32_t(std::countr_zero(job->partitions)),
                .heartbeat_ns = welcome.heartbeat_ns,
-               .chief_silence_ns_max = options_.chief_silence_ns,
+               .chief_silence_ns_max = job->cluster.chief_silence_ns,
                .incremental_saves = job->train.checkpoint.incremental,
                .prefault = options_.touch_pages ? &toucher_ : nullptr});
   tick_at_ns_ = now_ns;

@@ -28,7 +28,6 @@ struct PsOptions {
   uint32_t thread = 0;                // core of the process
   Incarnation incarnation{};          // of the process: its cores share it
   int64_t connect_timeout_ns = 10 * kSecond;   // without a Welcome: exit 69
-  int64_t chief_silence_ns = 60 * kSecond;     // without any word of the chief: exit 180
   uint64_t inline_bytes_max = wire::kFrameBytesMax;  // larger images of a move go through files
   bool touch_pages = true;            // a thread makes pages present ahead of the tables' growth
   std::function<void(const std::string&)> notice;  // what the user should read; may be empty

@@ -93,6 +93,24 @@ constexpr std::array kErrorTexts{
               "An input file is not there, a glob matches nothing, or a file is empty. Relative "
               "paths start at the job file's\n"
               "folder."},
+    ErrorText{"DP-3401", "a loss or a gradient is not finite",
+              "A batch's loss, or a gradient of it, is infinite or NaN; nothing of it was applied. "
+              "Where the message says that a\n"
+              "variable holds such values already, the model has diverged: go on from an earlier "
+              "checkpoint with a lower\n"
+              "optimizer.learning_rate. Otherwise look at the records named (`downpour explain "
+              "FILE:RECORD`): huge inputs want a\n"
+              "transform (log1p, clip, standardize). train.on_nan = \"skip\" leaves such batches "
+              "out and counts their records as\n"
+              "quarantined."},
+    ErrorText{"DP-3402", "a batch that fails again and again",
+              "Workers died or failed at the same batch several times in a row, and nothing of its "
+              "shard moved on meanwhile. Look at\n"
+              "the records named, and at the workers' logs in the run folder. train.quarantine = "
+              "true leaves such a batch out, after\n"
+              "as many attempts, and counts its records as quarantined; a batch that fails though "
+              "it was given up, or more than\n"
+              "256 of them, fail the job all the same."},
     ErrorText{"DP-4000", "a peer can't be used",
               "A process of the cluster can't be reached, does not answer in time, or is of "
               "another version. Look at its log in\n"

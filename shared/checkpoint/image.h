@@ -55,6 +55,7 @@ struct PartitionImage {
   std::vector<EpochImage> epochs;  // unsealed ones, ascending
   std::vector<ShardImage> shards;  // begun and not ended, ascending
   std::vector<TableImage> tables;  // by id; tables without rows are absent
+  std::vector<wire::QuarantineLine> lines = {};  // of unsealed epochs, ascending
   bool operator==(const PartitionImage&) const = default;
 };
 

@@ -13,6 +13,7 @@ namespace downpour::checkpoint {
 
 constexpr uint32_t kImageFormat = 1;
 constexpr uint32_t kChainedImageFormat = 2;  // one that builds on another
+constexpr uint32_t kLinedImageFormat = 3;    // one that holds lines, with a base or without
 constexpr char kImageMagic[8] = {'D', 'P', 'I', 'M', 'A', 'G', 'E', '\0'};
 constexpr uint64_t kImageAlignment = 64;  // of images in a file and of sections in an image
 constexpr uint32_t kCopiesMax = 16;       // weights and slots: no optimizer comes near
@@ -21,6 +22,7 @@ enum class SectionType : uint32_t {
   kState = 1,  // Cap'n Proto PartitionState
   kKeys = 2,   // uint64, ascending
   kRows = 3,   // float32: for each key [weights][slot 0]...
+  kLines = 4,  // Cap'n Proto QuarantineLines
 };
 
 struct ImageHeader {
@@ -29,7 +31,7 @@ struct ImageHeader {
   uint32_t partition;
   uint32_t sections;
   uint32_t reserved;
-  uint64_t base;  // kChainedImageFormat: checksum of the image that it builds on; else 0
+  uint64_t base;  // checksum of the image that it builds on; 0: none
   uint64_t reserved2[2];
   uint64_t bytes;     // of the image, padding included
   uint64_t checksum;  // of the 56 bytes before and of the section table

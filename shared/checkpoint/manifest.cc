@@ -172,6 +172,13 @@ Result<void> validate_manifest(const Manifest& manifest) {
     return bad(
         str(manifest.sealed_epochs, " epochs sealed of ", manifest.completed_epochs, " complete"));
   }
+  if (!manifest.sinces.empty() && manifest.sinces.size() != manifest.partitions) {
+    return bad(str(manifest.sinces.size(), " views of ", manifest.partitions, " partitions"));
+  }
+  for (const ViewId since : manifest.sinces) {
+    if (since > manifest.given)
+      return bad(str("view ", since, " was given after ", manifest.given));
+  }
   for (const TableSpec& table : manifest.tables) DP_TRY_VOID(validate_table(table));
   DP_TRY_VOID(validate_image_refs(manifest));
   return validate_bases(manifest);
@@ -190,6 +197,9 @@ std::vector<std::vector<wire::ImageRef>> chains_of(const Manifest& manifest) {
 }
 
 std::vector<uint8_t> encode_manifest(const Manifest& manifest) {
+  if (!manifest.sinces.empty()) {
+    return frame(kManifestMagic, kPlacedManifestFormat, encode_placed_manifest_body(manifest));
+  }
   if (manifest.bases.empty())
     return frame(kManifestMagic, kManifestFormat, encode_manifest_body(manifest));
   return frame(kManifestMagic, kChainedManifestFormat, encode_chained_manifest_body(manifest));
@@ -197,9 +207,10 @@ std::vector<uint8_t> encode_manifest(const Manifest& manifest) {
 
 Result<Manifest> decode_manifest(std::span<const uint8_t> bytes, const std::string& path) {
   uint32_t format = 0;
-  DP_TRY(const auto body, unframe(bytes, kManifestMagic, kChainedManifestFormat, path, &format));
-  auto manifest =
-      format == kManifestFormat ? decode_manifest_body(body) : decode_chained_manifest_body(body);
+  DP_TRY(const auto body, unframe(bytes, kManifestMagic, kPlacedManifestFormat, path, &format));
+  auto manifest = format == kManifestFormat          ? decode_manifest_body(body)
+                  : format == kChainedManifestFormat ? decode_chained_manifest_body(body)
+                                                     : decode_placed_manifest_body(body);
   if (manifest) {
     auto valid = validate_manifest(*manifest);
     if (valid) return manifest;

@@ -16,6 +16,7 @@ namespace downpour::checkpoint {
 
 constexpr uint32_t kManifestFormat = 1;
 constexpr uint32_t kChainedManifestFormat = 2;  // of one with bases
+constexpr uint32_t kPlacedManifestFormat = 3;   // of one that says who held the partitions
 constexpr uint64_t kManifestBytesMax = 64 * 1024 * 1024;
 
 /// What the chief knows of an epoch that is complete.
@@ -38,6 +39,12 @@ struct Manifest {
   // What those that are not whole build on, in other checkpoints' folders: by partition, the whole
   // image first.
   std::vector<wire::ImageRef> bases;
+  // By partition: the view since which the ps that wrote its image held it. What it holds since
+  // that very view is no older than the image. Empty: not known.
+  std::vector<ViewId> sinces;
+  // Where `sinces` is known: the highest view that had been given to any ps when this was written.
+  // What is held since a later one came from this checkpoint, or after it.
+  ViewId given;
   uint32_t completed_epochs = 0;
   uint32_t sealed_epochs = 0;  // sealed by this manifest
   std::vector<EpochRecord> epochs;

@@ -54,16 +54,17 @@ class ImageReader {
     sum.add(table);
     if (sum.value() != header_.checksum && !DP_MUTATE("checksum-unchecked"))
       return bad(0, "damaged: the header's checksum does not match");
-    if (header_.format != kImageFormat && header_.format != kChainedImageFormat) {
+    if (header_.format < kImageFormat || header_.format > kLinedImageFormat) {
       return Error{
           ErrorCode::kUnsupported,
-          str("image format ", header_.format, ", this build reads up to ", kChainedImageFormat),
+          str("image format ", header_.format, ", this build reads up to ", kLinedImageFormat),
           str(path_, ':', offset_ + 8), "use the build that wrote it, or a later one"};
     }
     if (header_.bytes != bytes_.size()) {
       return bad(48, str("cut off: ", bytes_.size(), " of ", header_.bytes, " bytes"));
     }
-    if ((header_.base != 0) != (header_.format == kChainedImageFormat)) {
+    if (header_.format != kLinedImageFormat &&
+        (header_.base != 0) != (header_.format == kChainedImageFormat)) {
       return bad(24, str("an image of format ", header_.format, " with base ", header_.base));
     }
     entries_.resize(header_.sections);
@@ -115,6 +116,15 @@ class ImageReader {
                                    header_.partition));
     }
     image->base = header_.base;
+    if (next_is(SectionType::kLines) != (header_.format == kLinedImageFormat)) {
+      return bad(sizeof(header_), str("lines, or none, in an image of format ", header_.format));
+    }
+    if (header_.format == kLinedImageFormat) {
+      const SectionEntry& section = entries_[next_++];
+      auto lines = decode_lines(bytes_.subspan(section.offset, section.bytes));
+      if (!lines) return bad(section.offset, std::move(lines).error());
+      image->lines = std::move(*lines);
+    }
     while (next_ < entries_.size()) {
       DP_TRY(TableImage table, read_table());
       if (!image->tables.empty() && image->tables.back().table >= table.table) {

@@ -38,8 +38,8 @@ class MemoryFile final : public OutputFile {
   std::vector<uint8_t>& bytes_;
 };
 
-/// An image's sections in the order they are written: state, then for each table its keys and its
-/// members.
+/// An image's sections in the order they are written: state, lines, then for each table its keys
+/// and its members.
 struct Plan {
   std::vector<SectionEntry> entries;
   std::vector<ByteSpan> contents;
@@ -71,7 +71,9 @@ void plan_table(const TableImage& image, const std::vector<TableSpec>& tables, P
 ImageHeader header_of(const PartitionImage& image, Plan* plan) {
   ImageHeader header{};
   std::memcpy(header.magic, kImageMagic, sizeof(header.magic));
-  header.format = image.base == 0 ? kImageFormat : kChainedImageFormat;
+  header.format = !image.lines.empty() ? kLinedImageFormat
+                  : image.base != 0    ? kChainedImageFormat
+                                       : kImageFormat;
   header.base = image.base;
   header.partition = raw(image.partition);
   header.sections = uint32_t(plan->entries.size());
@@ -111,6 +113,11 @@ Result<void> ImageFileWriter::add(const PartitionImage& image) {
   const std::vector<uint8_t> state = encode_state(image);
   Plan plan;
   plan.add({.type = uint32_t(SectionType::kState)}, state);
+  std::vector<uint8_t> lines;
+  if (!image.lines.empty()) {
+    lines = encode_lines(image.lines);
+    plan.add({.type = uint32_t(SectionType::kLines)}, lines);
+  }
   for (size_t t = 0; t < image.tables.size(); ++t) {
     DP_CHECK(t == 0 || image.tables[t - 1].table < image.tables[t].table, t);
     plan_table(image.tables[t], *tables_, &plan);

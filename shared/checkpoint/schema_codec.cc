@@ -236,6 +236,19 @@ Result<PartitionImage> read_state(schema::PartitionState::Reader in) {
   return image;
 }
 
+Result<std::vector<wire::QuarantineLine>> read_lines(schema::QuarantineLines::Reader in) {
+  std::vector<wire::QuarantineLine> lines;
+  for (const auto line : in.getLines()) {
+    const BatchId batch{line.getEpoch(), line.getShard(), line.getBatch()};
+    if (!lines.empty() && batch <= lines.back().batch) {
+      return Error{ErrorCode::kBadData, "batches given up are not ascending"};
+    }
+    lines.push_back({batch, line.getWithdrawn(), line.getHad()});
+  }
+  if (lines.empty()) return Error{ErrorCode::kBadData, "no batches given up where some should be"};
+  return lines;
+}
+
 Result<RunFile> read_run_body(schema::Run::Reader in) {
   return RunFile{.id = in.getId(),
                  .plan_hash = in.getPlanHash(),
@@ -259,6 +272,18 @@ Result<Manifest> read_chained_manifest(schema::ChainedManifest::Reader in) {
     }
     manifest.bases.push_back(std::move(ref));
   }
+  return manifest;
+}
+
+Result<Manifest> read_placed_manifest(schema::PlacedManifest::Reader in) {
+  DP_TRY(Manifest manifest, read_chained_manifest(in.getChained()));
+  const auto terms = in.getSinceTerms();
+  const auto ns = in.getSinceNs();
+  if (terms.size() != ns.size()) {
+    return Error{ErrorCode::kBadData, "lists of views of different lengths"};
+  }
+  for (uint32_t p = 0; p < terms.size(); ++p) manifest.sinces.push_back({terms[p], ns[p]});
+  manifest.given = {in.getGivenTerm(), in.getGivenN()};
   return manifest;
 }
 
@@ -295,6 +320,17 @@ void write_manifest(const Manifest& manifest, schema::Manifest::Builder out) {
   out.setCreatedUnixSeconds(manifest.created_unix_s);
 }
 
+void write_chained_manifest(const Manifest& manifest, schema::ChainedManifest::Builder out) {
+  write_manifest(manifest, out.initManifest());
+  auto bases = out.initBases(unsigned(manifest.bases.size()));
+  for (unsigned i = 0; i < bases.size(); ++i) {
+    const wire::ImageRef& ref = manifest.bases[i];
+    bases[i].setTerm(ref.checkpoint.term);
+    bases[i].setN(ref.checkpoint.n);
+    write_image_ref(ref, bases[i].initImage());
+  }
+}
+
 }  // namespace
 
 std::vector<uint8_t> encode_manifest_body(const Manifest& manifest) {
@@ -305,20 +341,31 @@ std::vector<uint8_t> encode_manifest_body(const Manifest& manifest) {
 
 std::vector<uint8_t> encode_chained_manifest_body(const Manifest& manifest) {
   capnp::MallocMessageBuilder builder;
-  auto out = builder.initRoot<schema::ChainedManifest>();
-  write_manifest(manifest, out.initManifest());
-  auto bases = out.initBases(unsigned(manifest.bases.size()));
-  for (unsigned i = 0; i < bases.size(); ++i) {
-    const wire::ImageRef& ref = manifest.bases[i];
-    bases[i].setTerm(ref.checkpoint.term);
-    bases[i].setN(ref.checkpoint.n);
-    write_image_ref(ref, bases[i].initImage());
+  write_chained_manifest(manifest, builder.initRoot<schema::ChainedManifest>());
+  return bytes_of(builder);
+}
+
+std::vector<uint8_t> encode_placed_manifest_body(const Manifest& manifest) {
+  capnp::MallocMessageBuilder builder;
+  auto out = builder.initRoot<schema::PlacedManifest>();
+  write_chained_manifest(manifest, out.initChained());
+  auto terms = out.initSinceTerms(unsigned(manifest.sinces.size()));
+  auto ns = out.initSinceNs(unsigned(manifest.sinces.size()));
+  for (unsigned p = 0; p < terms.size(); ++p) {
+    terms.set(p, manifest.sinces[p].term);
+    ns.set(p, manifest.sinces[p].n);
   }
+  out.setGivenTerm(manifest.given.term);
+  out.setGivenN(manifest.given.n);
   return bytes_of(builder);
 }
 
 Result<Manifest> decode_chained_manifest_body(std::span<const uint8_t> bytes) {
   return with_message<schema::ChainedManifest>(bytes, read_chained_manifest);
+}
+
+Result<Manifest> decode_placed_manifest_body(std::span<const uint8_t> bytes) {
+  return with_message<schema::PlacedManifest>(bytes, read_placed_manifest);
 }
 
 Result<Manifest> decode_manifest_body(std::span<const uint8_t> bytes) {
@@ -373,6 +420,23 @@ std::vector<uint8_t> encode_state(const PartitionImage& image) {
     write_counts(shard.counts, shards[s].initCounts());
   }
   return bytes_of(builder);
+}
+
+std::vector<uint8_t> encode_lines(const std::vector<wire::QuarantineLine>& lines) {
+  capnp::MallocMessageBuilder builder;
+  auto out = builder.initRoot<schema::QuarantineLines>().initLines(unsigned(lines.size()));
+  for (unsigned i = 0; i < out.size(); ++i) {
+    out[i].setEpoch(lines[i].batch.epoch);
+    out[i].setShard(lines[i].batch.shard);
+    out[i].setBatch(lines[i].batch.batch);
+    out[i].setWithdrawn(lines[i].withdrawn);
+    out[i].setHad(lines[i].had);
+  }
+  return bytes_of(builder);
+}
+
+Result<std::vector<wire::QuarantineLine>> decode_lines(std::span<const uint8_t> bytes) {
+  return with_message<schema::QuarantineLines>(bytes, read_lines);
 }
 
 Result<PartitionImage> decode_state(std::span<const uint8_t> bytes) {

@@ -22,11 +22,19 @@ Result<Manifest> decode_manifest_body(std::span<const uint8_t> bytes);
 std::vector<uint8_t> encode_chained_manifest_body(const Manifest& manifest);
 Result<Manifest> decode_chained_manifest_body(std::span<const uint8_t> bytes);
 
+/// The same, with bases or without, and with who held the partitions.
+std::vector<uint8_t> encode_placed_manifest_body(const Manifest& manifest);
+Result<Manifest> decode_placed_manifest_body(std::span<const uint8_t> bytes);
+
 std::vector<uint8_t> encode_run_body(const RunFile& run);
 Result<RunFile> decode_run_body(std::span<const uint8_t> bytes);
 
-/// All of an image but its tables.
+/// All of an image but its lines and its tables.
 std::vector<uint8_t> encode_state(const PartitionImage& image);
 Result<PartitionImage> decode_state(std::span<const uint8_t> bytes);
+
+std::vector<uint8_t> encode_lines(const std::vector<wire::QuarantineLine>& lines);
+/// At least one, ascending.
+Result<std::vector<wire::QuarantineLine>> decode_lines(std::span<const uint8_t> bytes);
 
 }  // namespace downpour::checkpoint

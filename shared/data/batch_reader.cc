@@ -1,6 +1,7 @@
 #include "shared/data/batch_reader.h"
 
 #include <algorithm>
+#include <utility>
 #include <xxhash.h>
 
 #include "shared/base/hash.h"
@@ -82,13 +83,14 @@ void choose_by_number(const SourceSpec& source, const plan::ShardRange& range, u
 
 BatchReader::BatchReader(std::shared_ptr<const ReadPlan> plan, Part part, ShardId shard,
                          const plan::ShardRange& range, uint32_t first_batch,
-                         std::unique_ptr<Scratch> scratch, std::unique_ptr<WindowSource> source,
-                         std::unique_ptr<RecordParser> parser)
+                         std::vector<uint32_t> given_up, std::unique_ptr<Scratch> scratch,
+                         std::unique_ptr<WindowSource> source, std::unique_ptr<RecordParser> parser)
     : plan_(std::move(plan)),
       part_(part),
       shard_(shard),
       range_(range),
       first_batch_(first_batch),
+      given_up_(std::move(given_up)),
       shuffle_(plan_->data.shuffle != "off"),
       scratch_(std::move(scratch)),
       source_(std::move(source)),
@@ -129,7 +131,10 @@ void BatchReader::begin_batch(Batch& batch) {
   const InputLayout& layout = plan_->layout;
   batch.records = 0;
   batch.records_hash = 0;
+  batch.first_record = UINT64_MAX;
+  batch.last_record = 0;
   batch.counts = {};
+  batch.given_up = false;
   batch.floats.resize(layout.floats.size());
   for (size_t i = 0; i < layout.floats.size(); ++i) {
     batch.floats[i].width = layout.floats[i].width;
@@ -156,23 +161,54 @@ void BatchReader::prefetch(size_t at) const {
   parser_->prefetch(window_.text + record.begin, record.size);
 }
 
-Result<void> BatchReader::fill(Batch& batch) {
-  Columns columns{.floats = &batch.floats, .keys = &scratch_->keys};
-  ReadCounts& counts = batch.counts;
-  while (batch.records < plan_->batch_size) {
-    bool more = true;
-    while (more && (window_.records == nullptr || cursor_ == window_.records->size())) {
-      DP_TRY(more, next_window());  // a window may hold none of this stream
+Result<bool> BatchReader::next_record(Batch& batch, RecordRef& record) {
+  for (;;) {
+    while (window_.records == nullptr || cursor_ == window_.records->size()) {
+      DP_TRY(const bool more, next_window());  // a window may hold none of this stream
+      if (!more) return false;
     }
-    if (!more) break;
     if (shuffle_) prefetch(cursor_ + kRecordsAhead);
-    const RecordRef record = (*window_.records)[cursor_++];
+    record = (*window_.records)[cursor_++];
     const uint64_t offset = window_.offset + record.begin;
-    ++counts.read;
+    ++batch.counts.read;
     if (part_ != Part::kAll && held_out(offset) != (part_ == Part::kHeldOut)) {
-      ++counts.filtered;
+      ++batch.counts.filtered;
+      if (offset == watched_) fate_ = RecordFate{RecordFate::Kind::kHeldOut};
       continue;
     }
+    watched_in_batch_ |= offset == watched_;
+    batch.first_record = std::min(batch.first_record, offset);
+    batch.last_record = std::max(batch.last_record, offset);
+    return true;
+  }
+}
+
+Result<std::optional<BatchReader::Place>> BatchReader::next_place() {
+  Batch counts;
+  RecordRef record;
+  DP_TRY(const bool more, next_record(counts, record));
+  if (!more) return std::optional<Place>();
+  const uint64_t bytes = record.is_whole() ? record.size : 0;
+  return std::optional(Place{window_.offset + record.begin, bytes});
+}
+
+Result<void> BatchReader::pass_over(Batch& batch) {
+  RecordRef record;
+  while (batch.records < plan_->batch_size) {
+    DP_TRY(const bool more, next_record(batch, record));
+    if (!more) break;
+    ++batch.records;
+  }
+  return {};
+}
+
+Result<void> BatchReader::fill(Batch& batch) {
+  Columns columns{.floats = &batch.floats, .keys = &scratch_->keys};
+  RecordRef record;
+  while (batch.records < plan_->batch_size) {
+    DP_TRY(const bool more, next_record(batch, record));
+    if (!more) break;
+    const uint64_t offset = window_.offset + record.begin;
     Fault fault;
     columns.record = batch.records;
     const char* const begin = window_.text + record.begin;
@@ -181,7 +217,9 @@ Result<void> BatchReader::fill(Batch& batch) {
       DP_TRY_VOID(skip_or_fail(fault, offset, batch));
     } else if (!parser_->parse(begin, begin + record.size, offset, columns, fault)) {
       if (fault.reason == nullptr) {
-        ++counts.filtered;
+        ++batch.counts.filtered;
+        watched_in_batch_ &= offset != watched_;
+        if (offset == watched_) fate_ = RecordFate{RecordFate::Kind::kFiltered};
         continue;
       }
       DP_TRY_VOID(skip_or_fail(fault, offset, batch));
@@ -202,11 +240,13 @@ Result<void> BatchReader::skip_or_fail(const Fault& fault, uint64_t offset, Batc
   const bool skip = plan_->data.bad_records == BadRecords::kSkip;
   if (skip && (plan_->data.bad_records_max == 0 || skipped <= plan_->data.bad_records_max)) {
     ++batch.counts.skipped;
+    if (offset == watched_) fate_ = RecordFate{RecordFate::Kind::kSkipped};
     for (KeyBuffer& buffer : scratch_->keys) {  // what the record had left before it broke
       buffer.count = buffer.offsets.empty() ? batch.records : buffer.offsets[batch.records];
     }
     return {};
   }
+  if (!skip) failed_batch_ = totals_.batches;  // else it is a limit that is reached
   Error error = bad_record_error(fault, source_->locate(offset));
   if (skip)
     error.what += str(" (and it is one more than bad_records_max = ", plan_->data.bad_records_max,
@@ -244,18 +284,31 @@ Result<bool> BatchReader::next(Batch& batch) {
   DP_CHECK(!failed_);
   while (!ended_) {
     begin_batch(batch);
-    if (Result<void> filled = fill(batch); !filled) {
+    const bool given_up = std::binary_search(given_up_.begin(), given_up_.end(), totals_.batches);
+    if (Result<void> filled = given_up ? pass_over(batch) : fill(batch); !filled) {
       failed_ = true;
       return std::move(filled).error();
     }
     const bool full = batch.records == plan_->batch_size;
     const bool given = batch.records > 0 && (full || !plan_->drop_remainder);
-    if (!given) batch.counts.dropped = batch.records;
+    if (!given) {
+      batch.counts.dropped = batch.records;
+    } else if (given_up) {
+      batch.counts.quarantined = std::exchange(batch.records, 0);
+      batch.given_up = true;
+    }
+    if (watched_in_batch_ && !fate_) {
+      fate_ = RecordFate{!given     ? RecordFate::Kind::kDropped
+                         : given_up ? RecordFate::Kind::kQuarantined
+                                    : RecordFate::Kind::kBatch,
+                         totals_.batches};
+    }
     ReadCounts& all = totals_.counts;
     all.read += batch.counts.read;
     all.filtered += batch.counts.filtered;
     all.skipped += batch.counts.skipped;
     all.dropped += batch.counts.dropped;
+    all.quarantined += batch.counts.quarantined;
     if (!full) {
       ended_ = true;
       totals_.end_offset = source_->end_offset();
@@ -267,7 +320,7 @@ Result<bool> BatchReader::next(Batch& batch) {
     batch.end_offset = window_.begin_progress +
                        (window_.end_progress - window_.begin_progress) * cursor_ / records;
     if (batch.id.batch < first_batch_) continue;
-    finish_batch(batch);
+    if (!given_up) finish_batch(batch);
     return true;
   }
   return false;

@@ -6,6 +6,7 @@
 
 #include "shared/data/dataset.h"
 #include "shared/data/parser.h"
+#include "shared/data/record_trace.h"
 #include "shared/data/scratch.h"
 #include "shared/data/window.h"
 
@@ -49,17 +50,33 @@ Result<std::unique_ptr<WindowSource>> open_windows(const DataSpec& data, const p
 class BatchReader final : public ShardReader {
  public:
   BatchReader(std::shared_ptr<const ReadPlan> plan, Part part, ShardId shard,
-              const plan::ShardRange& range, uint32_t first_batch, std::unique_ptr<Scratch> scratch,
-              std::unique_ptr<WindowSource> source, std::unique_ptr<RecordParser> parser);
+              const plan::ShardRange& range, uint32_t first_batch, std::vector<uint32_t> given_up,
+              std::unique_ptr<Scratch> scratch, std::unique_ptr<WindowSource> source,
+              std::unique_ptr<RecordParser> parser);
   ~BatchReader() override;
   Result<bool> next(Batch& batch) override;
   const ShardTotals& totals() const override;
+  std::optional<uint32_t> failed_batch() const override { return failed_batch_; }
+
+  /// What becomes of the record that starts at `offset` is told by fate() once its batch is made.
+  void watch(uint64_t offset) { watched_ = offset; }
+  const std::optional<RecordFate>& fate() const { return fate_; }
+  /// The next record's place, without parsing it; instead of next(). None at the end.
+  struct Place {
+    uint64_t offset = 0, bytes = 0;
+  };
+  Result<std::optional<Place>> next_place();
+  std::string locate(uint64_t offset) { return source_->locate(offset); }
 
  private:
   Result<bool> next_window();
   void begin_batch(Batch& batch);
   /// Parses records until the batch is full or the shard at its end.
   Result<void> fill(Batch& batch);
+  /// As many records, counted and not parsed.
+  Result<void> pass_over(Batch& batch);
+  /// The next record that is not held out; none at the shard's end.
+  Result<bool> next_record(Batch& batch, RecordRef& record);
   Result<void> skip_or_fail(const Fault& fault, uint64_t offset, Batch& batch);
   void finish_batch(Batch& batch);
   void prefetch(size_t at) const;
@@ -70,6 +87,7 @@ class BatchReader final : public ShardReader {
   const ShardId shard_;
   const plan::ShardRange range_;
   const uint32_t first_batch_;
+  const std::vector<uint32_t> given_up_;
   const bool shuffle_;
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<WindowSource> source_;
@@ -80,6 +98,17 @@ class BatchReader final : public ShardReader {
   size_t cursor_ = 0;  // in window_.records
   ShardTotals totals_;
   bool ended_ = false, failed_ = false;
+  std::optional<uint32_t> failed_batch_;
+  uint64_t watched_ = UINT64_MAX;
+  bool watched_in_batch_ = false;
+  std::optional<RecordFate> fate_;
 };
+
+/// open_shard() with what only this reader has.
+Result<std::unique_ptr<BatchReader>> open_batch_reader(std::shared_ptr<const ReadPlan> plan,
+                                                       Part part, ShardId shard,
+                                                       const plan::ShardRange& range,
+                                                       uint32_t first_batch,
+                                                       std::vector<uint32_t> given_up);
 
 }  // namespace downpour::data

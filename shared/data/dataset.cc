@@ -297,13 +297,24 @@ Result<ShardRecords> open_records(const ReadPlan& plan, const plan::ShardRange& 
 
 Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Part part,
                                                 ShardId shard, const plan::ShardRange& range,
-                                                uint32_t first_batch) {
+                                                uint32_t first_batch,
+                                                std::vector<uint32_t> given_up) {
+  DP_TRY(std::unique_ptr<BatchReader> reader,
+         open_batch_reader(std::move(plan), part, shard, range, first_batch, std::move(given_up)));
+  return std::unique_ptr<ShardReader>(std::move(reader));
+}
+
+Result<std::unique_ptr<BatchReader>> open_batch_reader(std::shared_ptr<const ReadPlan> plan,
+                                                       Part part, ShardId shard,
+                                                       const plan::ShardRange& range,
+                                                       uint32_t first_batch,
+                                                       std::vector<uint32_t> given_up) {
   DP_CHECK(plan->batch_size > 0);
   std::unique_ptr<Scratch> scratch = plan->scratch->take();
   DP_TRY(ShardRecords records, open_records(*plan, range, *scratch));
-  return std::unique_ptr<ShardReader>(std::make_unique<BatchReader>(
-      std::move(plan), part, shard, range, first_batch, std::move(scratch),
-      std::move(records.source), std::move(records.parser)));
+  return std::make_unique<BatchReader>(std::move(plan), part, shard, range, first_batch,
+                                       std::move(given_up), std::move(scratch),
+                                       std::move(records.source), std::move(records.parser));
 }
 
 Result<void> count_pieces(const ReadPlan& plan, uint64_t shard_bytes,

@@ -120,13 +120,18 @@ class ShardReader {
   /// reader is spent.
   virtual Result<bool> next(Batch& batch) = 0;
   virtual const ShardTotals& totals() const = 0;
+  /// After an error of next(): the batch at one of whose records it happened; none where the fault
+  /// is not a record's.
+  virtual std::optional<uint32_t> failed_batch() const = 0;
 };
 
-/// Opens a shard. `shard.shard` with `epoch` seeds the shuffle. Errors: kNoInput, kIo, kBadData
-/// (file changed).
+/// Opens a shard. `shard.shard` with `epoch` seeds the shuffle. The records of the batches in
+/// `given_up` (ascending) are counted, and not parsed. Errors: kNoInput, kIo, kBadData (file
+/// changed).
 Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Part part,
                                                 ShardId shard, const plan::ShardRange& range,
-                                                uint32_t first_batch);
+                                                uint32_t first_batch,
+                                                std::vector<uint32_t> given_up = {});
 
 /// Resolves paths and globs to a sorted file list with fingerprints. Errors: kNoInput naming the
 /// path or glob; an empty file is an error too. Order: as the paths are written; the names that a

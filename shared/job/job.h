@@ -226,6 +226,8 @@ struct TrainSpec {
   uint32_t in_flight = 2;          // batches a worker has pulled and not yet seen applied
   CheckpointSpec checkpoint;
   WarmStartSpec warm_start;
+  bool quarantine = false;      // a batch that fails again and again is left out, and counted
+  std::string on_nan = "stop";  // or "skip": so is one whose loss or gradient is not finite
   bool operator==(const TrainSpec&) const = default;
 };
 
@@ -246,6 +248,13 @@ struct ClusterSpec {
   uint32_t ps_threads = 1;  // cores of a ps process
   uint32_t restarts = 5;    // of one local process, a minute
   bool rebalance = true;    // a hot ps gives partitions away
+  // How long is waited, in nanoseconds.
+  int64_t start_wait_ns = 60'000'000'000;     // at the start, for all ps and for the first worker
+  int64_t workers_wait_ns = 60'000'000'000;   // without any worker; then the job ends
+  int64_t ps_wait_ns = 30'000'000'000;        // for a lost ps; then others take its partitions
+  int64_t chief_silence_ns = 60'000'000'000;  // ps and workers, for a word of the chief
+  int64_t claims_wait_ns = 2'000'000'000;     // a new chief, for ps to say what they hold
+  int64_t adopt_timeout_ns = 600'000'000'000; // for a ps to load its partitions
   bool operator==(const ClusterSpec&) const = default;
 };
 

@@ -69,6 +69,7 @@ class Printer {
   void reals(const char* name, const std::vector<double>& value) {
     if (!value.empty()) add(name, list_text(value, [](double real) { return real_text(real); }));
   }
+  void duration(const char* name, int64_t ns) { add(name, toml_quoted(duration_text(ns))); }
   void optional_real(const char* name, const std::optional<double>& value) {
     if (value) add(name, real_text(*value));
   }

@@ -111,6 +111,19 @@ class Reader {
     value = *read;
   }
 
+  /// "500ms", "30s", "10m": above 0.
+  void duration(const char* name, int64_t& ns) {
+    const TomlNode* node = take(name);
+    if (node == nullptr) return;
+    if (node->kind != Kind::kString) return wrong_type(*node, name, "a time as in \"30s\"");
+    const auto read = parse_duration(node->text);
+    if (!read || *read <= 0) {
+      return bad_value(*node, name, toml_quoted(node->text),
+                       "a time above 0, as in \"500ms\", \"30s\" or \"10m\"");
+    }
+    ns = *read;
+  }
+
   /// A count whose 0 is written "auto".
   template <std::unsigned_integral T>
   void automatic(const char* name, T& value, double max) {

@@ -273,8 +273,10 @@ void visit_train(V& v, T& t) {
   v.choice("reduction", t.reduction, {"mean", "sum"}, {});
   v.choice("mode", t.mode, {"async"}, {"sync", "local"});
   v.number("in_flight", t.in_flight, 1, 64);
+  v.flag("quarantine", t.quarantine);
+  v.choice("on_nan", t.on_nan, {"stop", "skip"}, {});
   v.unavailable({"steps", "steps_per_epoch", "max_time", "global_batch_size", "staleness",
-                 "replicas", "backups", "sync_every", "quarantine", "on_nan"});
+                 "replicas", "backups", "sync_every"});
   v.table("checkpoint", [&](auto& inner) {
     inner.interval("every", t.checkpoint.every);
     inner.number("keep", t.checkpoint.keep, 1, 1000);
@@ -308,6 +310,12 @@ void visit_cluster(V& v, T& t) {
   v.number("ps_threads", t.ps_threads, 1, 256);
   v.number("restarts", t.restarts, 0, 1000);
   v.flag("rebalance", t.rebalance);
+  v.duration("start_wait", t.start_wait_ns);
+  v.duration("workers_wait", t.workers_wait_ns);
+  v.duration("ps_wait", t.ps_wait_ns);
+  v.duration("chief_silence", t.chief_silence_ns);
+  v.duration("claims_wait", t.claims_wait_ns);
+  v.duration("adopt_timeout", t.adopt_timeout_ns);
   v.unavailable({"input_workers", "chief", "discover", "keys"});
 }
 

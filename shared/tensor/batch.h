@@ -54,6 +54,7 @@ struct ReadCounts {
   uint64_t filtered = 0;  // left out by a filter (or held out for evaluation)
   uint64_t skipped = 0;   // bad records, where the job allows it
   uint64_t dropped = 0;   // short last batch under drop_remainder
+  uint64_t quarantined = 0;  // of batches that are given up
   bool operator==(const ReadCounts&) const = default;
 };
 
@@ -66,6 +67,8 @@ struct Batch {
   std::vector<TableKeys> tables;
   ReadCounts counts;
   uint64_t end_offset = 0;    // bytes of the shard's range behind the last record read (progress)
+  uint64_t first_record = 0, last_record = 0;  // where its first and its last record start in the file
+  bool given_up = false;      // nothing of it was parsed: no records, counts only
 };
 
 }  // namespace downpour

@@ -23,6 +23,7 @@ constexpr uint32_t kOutputsMax = 1024;
 constexpr uint32_t kBucketsMax = 65536;  // of an AUC histogram, of a staleness histogram
 constexpr uint32_t kClassesMax = 65536;
 constexpr uint32_t kShardsListedMax = 131072;
+constexpr uint32_t kLinesMax = 16384;  // batches given up, in unsealed epochs
 constexpr uint32_t kFragmentsMax = 65536;
 constexpr uint64_t kKeysMax = kFrameBytesMax / 8;
 

@@ -104,6 +104,16 @@ struct ImageRef {
   bool operator==(const ImageRef&) const = default;
 };
 
+/// A batch that is given up: the job goes on without its gradient, and its records count as quarantined. Partitions
+/// keep such lines in their unit until the epoch is sealed (docs/protocol.md).
+struct QuarantineLine {
+  BatchId batch;
+  bool withdrawn = false;           // it counts as any other batch after all
+  bool had = false;                 // in replies and images: the batch had been applied when the line came
+  bool passed = false;              // in replies: the batch is past, without its gradient
+  bool operator==(const QuarantineLine&) const = default;
+};
+
 /// Chief -> ps core: hold these partitions from view `since` on, empty or from images. Answered by Adopted;
 /// only then the view that names the core is published.
 struct Adopt {
@@ -113,6 +123,8 @@ struct Adopt {
   std::string folder;               // checkpoint folder; empty: start empty
   std::vector<ImageRef> images;     // of each partition: a whole one, then what builds on it; none where it starts empty.
                                     // A move's small images travel along as Frozen brought them
+  std::vector<QuarantineLine> lines = {};  // every one that the chief knows
+  bool lines_known = true;          // false: there may be more; take no push before a StatusRequest says that these are all
   bool operator==(const Adopt&) const = default;
 };
 struct Adopted {
@@ -166,6 +178,8 @@ struct Lease {
   uint32_t first_batch = 0;         // smallest watermark any partition is known to hold (hint)
   uint64_t plan_hash = 0;
   uint32_t evaluation = 0;          // id, eval only
+  std::vector<uint32_t> given_up = {};  // batches of the shard that are given up, ascending
+  bool careful = false;             // one batch at a time, each reported: the shard has failed before
   bool operator==(const Lease&) const = default;
 };
 struct LeaseGrant {
@@ -196,11 +210,19 @@ struct ShardProgress {
   uint64_t bytes_done = 0;          // of the shard's range
   bool operator==(const ShardProgress&) const = default;
 };
+/// Why a shard failed at a batch, where that says what can be done about it.
+enum class FailureKind : uint8_t {
+  kOther,
+  kRecord,     // a record of the batch can't be read
+  kNotFinite,  // its loss or a gradient is not finite
+  kGivenUp,    // a ps says that the batch is given up, and the lease does not, or the other way round
+};
 struct ShardFailed {
   Lease lease;
   uint32_t batch = 0;
   ErrorCode code = ErrorCode::kBadData;
   std::string what, where, hint, id;
+  FailureKind kind = FailureKind::kOther;
   bool operator==(const ShardFailed&) const = default;
 };
 /// Chief -> worker: this lease is no longer yours; stop working on it.
@@ -232,6 +254,8 @@ struct StatusRequest {
   uint64_t round = 0;
   uint32_t epoch = 0;
   uint32_t shards = 0;              // of that epoch
+  std::vector<QuarantineLine> lines = {};  // of any epoch; every partition takes them before it answers
+  bool lines_known = true;          // these are all there are
   bool operator==(const StatusRequest&) const = default;
 };
 struct ShardWatermark {
@@ -260,6 +284,7 @@ struct StatusReply {
   std::vector<ShardWatermark> open; // begun, not ended everywhere; a shard in neither list stands at 0 somewhere
   std::vector<OutputSums> metrics;  // training metrics of the epoch that ride in this core's partitions
   std::string failure;              // not empty: the job must fail (input not deterministic, ...)
+  std::vector<QuarantineLine> lines = {};  // of any epoch; what is said of one is so at some partition of this core
   bool operator==(const StatusReply&) const = default;
 };
 
@@ -387,6 +412,8 @@ struct Push {
   std::vector<uint64_t> pulled_versions;  // without handle: as PullReply gave them for the covered partitions, or empty
   std::vector<Section> sections;
   std::vector<OutputSums> metrics;  // counted by partition (shard mod P) where that is covered
+  bool given_up = false;            // the batch is given up: no records, no sections
+  uint32_t batches_given_up = 0;    // how many of the shard the sender knows of
   bool operator==(const Push&) const = default;
 };
 /// A watermark above every batch: the shard has ended at the partition (or its epoch is sealed).

@@ -1,199 +1,13 @@
 #include <algorithm>
+#include <functional>
 
-#include "schemas/wire.capnp.h"
 #include "shared/wire/bodies.h"
-#include "shared/wire/codec.h"
+#include "shared/wire/read_parts.h"
 
 namespace downpour::wire {
 namespace {
 
-/// The first thing found wrong in a body. Reading goes on after it, and its result is thrown away.
-class Checks {
- public:
-  void require(bool holds, const char* what) {
-    if (!holds && what_ == nullptr) what_ = what;
-  }
-  const char* what() const { return what_; }
-
-  /// Whether a list may be taken; false also where something was wrong before.
-  bool fits(uint32_t size, uint32_t max, const char* what) {
-    require(size <= max, what);
-    return what_ == nullptr;
-  }
-
- private:
-  const char* what_ = nullptr;
-};
-
-std::string text(capnp::Text::Reader value) { return {value.begin(), value.size()}; }
-
-template <typename Plain, typename Schema>
-Plain enum_in(Schema value, Plain last, const char* what, Checks& checks) {
-  const auto number = uint16_t(value);
-  const bool known = number >= 1 && number <= uint16_t(raw(last)) + 1;
-  checks.require(known, what);
-  return known ? Plain(number - 1) : Plain{};
-}
-
-ErrorCode read(schema::ErrorCode in, Checks& checks) {
-  return enum_in(in, ErrorCode::kPeersLost, "error code is unset or unknown", checks);
-}
-
-PartitionId read_partition(uint32_t in, Checks& checks) {
-  checks.require(in < kPartitionsMax, "partition out of range");
-  return PartitionId(in);
-}
-
-template <typename T, typename List>
-void read_words(List in, uint32_t max, const char* what, std::vector<T>& out, Checks& checks) {
-  const uint32_t n = in.size();
-  if (!checks.fits(n, max, what)) return;
-  out.resize(n);
-  for (uint32_t i = 0; i < n; ++i) out[i] = in[i];
-}
-
-template <typename T, typename List, typename ReadOne>
-void read_list(List in, uint32_t max, const char* what, std::vector<T>& out, Checks& checks,
-               ReadOne&& read_one) {
-  const uint32_t n = in.size();
-  if (!checks.fits(n, max, what)) return;
-  out.resize(n);
-  for (uint32_t i = 0; i < n && checks.what() == nullptr; ++i) read_one(in[i], out[i]);
-}
-
-// ---- parts of messages
-
-void read(schema::FileInfo::Reader in, plan::FileInfo& out, Checks& checks) {
-  out.path = text(in.getPath());
-  out.bytes = in.getBytes();
-  out.fingerprint = in.getFingerprint();
-  out.splittable = in.getSplittable();
-  checks.require(!out.path.empty(), "file without a path");
-  out.cuts.clear();
-  uint64_t before = 0;
-  for (const uint64_t cut : in.getCuts()) {
-    checks.require(out.splittable && cut > before && cut < out.bytes, "file cut where it has no bytes");
-    out.cuts.push_back(cut);
-    before = cut;
-  }
-  out.records_before.clear();
-  for (const uint64_t records : in.getRecordsBefore()) {
-    checks.require(out.records_before.empty() || out.records_before.back() <= records, "records that are not counted up");
-    out.records_before.push_back(records);
-  }
-}
-
-void read(schema::OutputSums::Reader in, OutputSums& out) {
-  out.weight = in.getWeight();
-  out.loss = in.getLoss();
-  out.label = in.getLabel();
-  out.label_squared = in.getLabelSquared();
-  out.prediction = in.getPrediction();
-  out.correct = in.getCorrect();
-  out.squared_error = in.getSquaredError();
-}
-
-void read(capnp::List<schema::OutputSums>::Reader in, std::vector<OutputSums>& out,
-          Checks& checks) {
-  read_list(in, kOutputsMax, "too many outputs", out, checks,
-            [](auto from, OutputSums& to) { read(from, to); });
-}
-
-void read(schema::OutputMetrics::Reader in, OutputMetrics& out, Checks& checks) {
-  read(in.getSums(), out.sums);
-  const auto buckets = in.getAucBuckets();
-  const auto negatives = in.getAucNegatives();
-  const auto positives = in.getAucPositives();
-  const uint32_t n = buckets.size();
-  checks.require(negatives.size() == n && positives.size() == n, "AUC lists of different lengths");
-  if (!checks.fits(n, kBucketsMax, "too many AUC buckets")) return;
-  out.auc.resize(n);
-  for (uint32_t i = 0; i < n; ++i) out.auc[i] = {buckets[i], negatives[i], positives[i]};
-  const auto ascending = [](const AucBucket& a, const AucBucket& b) {
-    return a.bucket >= b.bucket;
-  };
-  checks.require(std::adjacent_find(out.auc.begin(), out.auc.end(), ascending) == out.auc.end() &&
-                     (n == 0 || out.auc.back().bucket < kBucketsMax),
-                 "AUC buckets out of order");
-  read_words(in.getClassCounts(), kClassesMax, "too many classes", out.class_counts, checks);
-}
-
-void read(capnp::List<schema::OutputMetrics>::Reader in, std::vector<OutputMetrics>& out,
-          Checks& checks) {
-  read_list(in, kOutputsMax, "too many outputs", out, checks,
-            [&](auto from, OutputMetrics& to) { read(from, to, checks); });
-}
-
-void read(schema::Owner::Reader in, Owner& out, Checks& checks) {
-  out.index = in.getIndex();
-  out.thread = in.getThread();
-  out.incarnation = Incarnation(in.getIncarnation());
-  out.endpoint = text(in.getEndpoint());
-  checks.require(out.incarnation != Incarnation{} && !out.endpoint.empty(),
-                 "owner without incarnation or endpoint");
-}
-
-void read(schema::Images::Reader in, std::vector<ImageRef>& out, Checks& checks) {
-  const auto names = in.getFiles();
-  const auto refs = in.getRefs();
-  // Each image may name a long file: what they all say must still be a small multiple of the frame.
-  if (!checks.fits(refs.size(), kPartitionsMax, "too many images")) return;
-  std::vector<std::string> files;
-  read_list(names, refs.size(), "more files than images", files, checks,
-            [](auto from, std::string& to) { to = text(from); });
-  uint64_t name_bytes = 0;
-  read_list(refs, kPartitionsMax, "too many images", out, checks, [&](auto from, ImageRef& to) {
-    const uint32_t file = from.getFile();
-    checks.require(file < files.size(), "image in a file that is not listed");
-    if (checks.what() != nullptr) return;
-    name_bytes += files[file].size();
-    checks.require(name_bytes <= 16 * kHeaderBytesMax, "names of image files too long");
-    if (checks.what() != nullptr) return;
-    to = {.partition = read_partition(from.getPartition(), checks),
-          .file = files[file],
-          .offset = from.getOffset(),
-          .bytes = from.getBytes(),
-          .checksum = from.getChecksum(),
-          .base = from.getBase(),
-          .checkpoint = {from.getTerm(), from.getN()}};
-    checks.require(!to.file.empty(), "image without a file");
-  });
-}
-
-void read(schema::Lease::Reader in, Lease& out, Checks& checks) {
-  out.purpose = enum_in(in.getPurpose(), Purpose::kPredict, "purpose is unset or unknown", checks);
-  out.shard = {in.getEpoch(), in.getShard()};
-  out.attempt = in.getAttempt();
-  out.first_batch = in.getFirstBatch();
-  out.evaluation = in.getEvaluation();
-  out.plan_hash = in.getPlanHash();
-}
-
-void read(schema::ShardCounts::Reader in, ShardCounts& out) {
-  out.batches = in.getBatches();
-  out.read = in.getRead();
-  out.applied = in.getApplied();
-  out.filtered = in.getFiltered();
-  out.skipped = in.getSkipped();
-  out.dropped = in.getDropped();
-  out.quarantined = in.getQuarantined();
-  out.first_offset = in.getFirstOffset();
-  out.end_offset = in.getEndOffset();
-}
-
-void read(schema::PartitionStatus::Reader in, PartitionStatus& out, Checks& checks) {
-  out.partition = read_partition(in.getPartition(), checks);
-  out.since = {in.getSinceTerm(), in.getSinceN()};
-  out.shards_ended = in.getShardsEnded();
-  out.version = in.getVersion();
-  if (in.hasCounts()) read(in.getCounts(), out.counts);
-}
-
-void read(capnp::List<schema::Section>::Reader in, std::vector<Section>& out, Checks& checks) {
-  read_list(in, kSectionsMax, "too many sections", out, checks, [](auto from, Section& to) {
-    to = {TableId(from.getTable()), from.getKeys()};
-  });
-}
+using wire::read;
 
 // ---- membership
 
@@ -268,6 +82,8 @@ void read(schema::Adopt::Reader in, Adopt& out, Checks& checks) {
   for (uint32_t i = 0; i < n; ++i) out.partitions[i] = read_partition(partitions[i], checks);
   out.folder = text(in.getFolder());
   if (in.hasImages()) read(in.getImages(), out.images, checks);
+  read(in.getLines(), out.lines, checks);
+  out.lines_known = in.getLinesKnown();
 }
 
 void read(schema::Adopted::Reader in, Adopted& out, Checks& checks) {
@@ -345,6 +161,9 @@ void read(schema::ShardFailed::Reader in, ShardFailed& out, Checks& checks) {
   out.where = text(in.getWhere());
   out.hint = text(in.getHint());
   out.id = text(in.getId());
+  const auto kind = uint16_t(in.getKind());
+  checks.require(kind <= uint16_t(raw(FailureKind::kGivenUp)), "failure of an unknown kind");
+  out.kind = FailureKind(kind);
 }
 
 void read(schema::LeaseRevoked::Reader in, LeaseRevoked& out, Checks& checks) {
@@ -367,10 +186,12 @@ void read(schema::PredictReport::Reader in, PredictReport& out, Checks& checks) 
 
 // ---- completion, checkpoints, end
 
-void read(schema::StatusRequest::Reader in, StatusRequest& out, Checks&) {
+void read(schema::StatusRequest::Reader in, StatusRequest& out, Checks& checks) {
   out.round = in.getRound();
   out.epoch = in.getEpoch();
   out.shards = in.getShards();
+  read(in.getLines(), out.lines, checks);
+  out.lines_known = in.getLinesKnown();
 }
 
 void read(schema::StatusReply::Reader in, StatusReply& out, Checks& checks) {
@@ -394,6 +215,7 @@ void read(schema::StatusReply::Reader in, StatusReply& out, Checks& checks) {
             });
   read(in.getMetrics(), out.metrics, checks);
   out.failure = text(in.getFailure());
+  read(in.getLines(), out.lines, checks);
 }
 
 void read(schema::Save::Reader in, Save& out, Checks& checks) {
@@ -484,6 +306,10 @@ void read(schema::Push::Reader in, Push& out, Checks& checks) {
   read(in.getSections(), out.sections, checks);
   checks.require(!out.end || out.sections.empty(), "end part with keys");
   read(in.getMetrics(), out.metrics, checks);
+  out.given_up = in.getGivenUp();
+  checks.require(!out.given_up || (!out.end && out.sections.empty()),
+                 "a batch that is given up, with keys");
+  out.batches_given_up = in.getBatchesGivenUp();
 }
 
 void read(schema::PushReply::Reader in, PushReply& out, Checks& checks) {

@@ -110,6 +110,22 @@ void write(const Lease& in, schema::Lease::Builder out) {
   out.setFirstBatch(in.first_batch);
   out.setEvaluation(in.evaluation);
   out.setPlanHash(in.plan_hash);
+  write_words(in.given_up, [&](uint32_t n) { return out.initGivenUp(n); });
+  out.setCareful(in.careful);
+}
+
+template <typename Builder>
+void write_lines(const std::vector<QuarantineLine>& in, Builder& out) {
+  write_list(
+      in, [&](uint32_t n) { return out.initLines(n); },
+      [](const QuarantineLine& line, auto to) {
+        to.setEpoch(line.batch.epoch);
+        to.setShard(line.batch.shard);
+        to.setBatch(line.batch.batch);
+        to.setWithdrawn(line.withdrawn);
+        to.setHad(line.had);
+        to.setPassed(line.passed);
+      });
 }
 
 void write(const ShardCounts& in, schema::ShardCounts::Builder out) {
@@ -212,6 +228,8 @@ void write(const Adopt& in, schema::Adopt::Builder out) {
   for (uint32_t i = 0; i < in.partitions.size(); ++i) partitions.set(i, raw(in.partitions[i]));
   out.setFolder(text(in.folder));
   if (!in.images.empty()) write(in.images, out.initImages());
+  write_lines(in.lines, out);
+  out.setLinesKnown(in.lines_known);
 }
 
 void write(const Adopted& in, schema::Adopted::Builder out) {
@@ -279,6 +297,7 @@ void write(const ShardFailed& in, schema::ShardFailed::Builder out) {
   out.setWhere(text(in.where));
   out.setHint(text(in.hint));
   out.setId(text(in.id));
+  if (in.kind != FailureKind::kOther) out.setKind(schema::FailureKind(raw(in.kind)));
 }
 
 void write(const LeaseRevoked& in, schema::LeaseRevoked::Builder out) {
@@ -307,6 +326,8 @@ void write(const StatusRequest& in, schema::StatusRequest::Builder out) {
   out.setRound(in.round);
   out.setEpoch(in.epoch);
   out.setShards(in.shards);
+  write_lines(in.lines, out);
+  out.setLinesKnown(in.lines_known);
 }
 
 void write(const StatusReply& in, schema::StatusReply::Builder out) {
@@ -333,6 +354,7 @@ void write(const StatusReply& in, schema::StatusReply::Builder out) {
       in.metrics, [&](uint32_t n) { return out.initMetrics(n); },
       [](const OutputSums& sums, auto to) { write(sums, to); });
   out.setFailure(text(in.failure));
+  write_lines(in.lines, out);
 }
 
 void write(const Save& in, schema::Save::Builder out) {
@@ -413,6 +435,8 @@ void write(const Push& in, schema::Push::Builder out) {
   write_list(
       in.metrics, [&](uint32_t n) { return out.initMetrics(n); },
       [](const OutputSums& sums, auto to) { write(sums, to); });
+  out.setGivenUp(in.given_up);
+  out.setBatchesGivenUp(in.batches_given_up);
 }
 
 void write(const PushReply& in, schema::PushReply::Builder out) {

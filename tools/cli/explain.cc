@@ -2,17 +2,37 @@
 #include <memory>
 
 #include "shared/base/error_text.h"
+#include "tools/cli/explain_record.h"
 #include "tools/cli/run.h"
 #include "tools/cli/verbs.h"
 
 namespace downpour::tools {
 
 void add_explain(CLI::App& app, int& status) {
-  auto id = std::make_shared<std::string>();
-  CLI::App* verb = app.add_subcommand("explain", "What an error means and what to do about it");
-  verb->add_option("id", *id, "The id that the error showed, e.g. DP-2104")->required();
-  verb->callback([id, &status] {
-    const auto page = explain_error(*id);
+  struct Flags {
+    std::string what;
+    std::string run;
+    bool line = false, byte = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* verb = app.add_subcommand(
+      "explain", "What an error means, or which way a record went through a run");
+  verb->add_option("what", flags->what, "An error's id (DP-2104), or FILE:RECORD")->required();
+  verb->add_option("--run", flags->run,
+                   "Run folder, or job file; else the run below ./runs that reads the file");
+  CLI::Option* line = verb->add_flag("--line", flags->line, "FILE:N is a line, as errors name it");
+  verb->add_flag("--byte", flags->byte, "FILE:N is a byte of the file")->excludes(line);
+  verb->footer(
+      "Examples:\n"
+      "  downpour explain DP-2104\n"
+      "  downpour explain clicks.tsv:4711 --run runs/clicks    # shard, batch, workers, attempts\n"
+      "  downpour explain clicks.tsv:4712 --line");
+  verb->callback([flags, &status] {
+    const bool record = names_record(flags->what);
+    ExplainRecordRequest request{.record = flags->what, .run = flags->run};
+    if (flags->line) request.unit = data::RecordUnit::kLine;
+    if (flags->byte) request.unit = data::RecordUnit::kByte;
+    const auto page = record ? explain_record(request) : explain_error(flags->what);
     if (!page) {
       status = report(page.error(), {});
       return;

@@ -74,7 +74,8 @@ Result<DataSet> open_data_set(const std::vector<std::string>& names,
   }
   if (job) return open_job(names[0], options);
 
-  DataSet set{.name = names[0]};
+  DataSet set;
+  set.name = names[0];
   const std::string here = std::filesystem::current_path().string();
   DataSpec wanted;
   wanted.source.paths = names;

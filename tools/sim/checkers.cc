@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 
 #include "shared/checkpoint/manifest.h"
 #include "shared/checkpoint/partition_reader.h"
@@ -51,6 +52,13 @@ Checkers::Checkers(World& world, const CounterOracle* oracle) : world_(world), o
 // ---- what is seen of messages: the "sometimes" counters
 
 void Checkers::on_message(Process&, Process& to, const wire::Message& message) {
+  // Read before a partition hears that an epoch is sealed, and drops its lines.
+  const auto* sealed = std::get_if<wire::Sealed>(&message.body);
+  const auto* adopt = std::get_if<wire::Adopt>(&message.body);
+  const uint32_t epochs = sealed != nullptr  ? sealed->epochs
+                          : adopt != nullptr ? adopt->sealed_epochs
+                                             : 0;
+  if (epochs > sealed_epochs_) read_published({});
   if (const auto* push = std::get_if<wire::Push>(&message.body)) {
     touched_[to.number()].push_back(push->batch);
   } else if (const auto* reply = std::get_if<wire::PushReply>(&message.body)) {
@@ -84,6 +92,7 @@ void Checkers::on_event(const Process&, const std::string& line) {
   if (name == "ps_lost" || name == "view") ownership_changed_ = true;
   if (name == "round_lacking") world_.count("round lacking");
   if (name == "relief") world_.count("moved by load");
+  if (name == "quarantined" || name == "quarantine_withdrawn") world_.count(name);
   if (name == "published") {
     world_.count("checkpoint");
     read_published({number_in(line, "term"), number_in(line, "n")});
@@ -116,11 +125,22 @@ void Checkers::on_turn(Process& process) {
   check_floor(process);
 }
 
+/// Whether the partition does without a batch.
+bool Checkers::given_up(const ps::Partitions& partitions, PartitionId p, BatchId batch) const {
+  return batch.epoch < partitions.sealed(p) ? given_up_.contains(batch)
+                                            : partitions.lines().gives_up(batch, p);
+}
+
+/// Whether a partition holds the gradient of a batch of its records.
+bool Checkers::counts(const ps::Partitions& partitions, PartitionId p, BatchId batch) const {
+  return holds(partitions, p, batch) && !given_up(partitions, p, batch);
+}
+
 void Checkers::check_entry(const Process& ps, const CounterOracle::Entry& entry, float weight) {
   const ps::Partitions& partitions = ps.ps()->core()->partitions();
   uint32_t expected = 0;
   for (const BatchId batch : entry.batches)
-    expected += holds(partitions, entry.partition, batch) ? 1 : 0;
+    expected += counts(partitions, entry.partition, batch) ? 1 : 0;
   if (weight == float(expected)) return;
   std::string where;
   for (const BatchId batch : entry.batches) {
@@ -172,7 +192,7 @@ void Checkers::check_floor(const Process& ps) {
       continue;
     uint64_t applied = 0;
     for (const CounterOracle::Entry& entry : oracle_->by_partition()[p]) {
-      for (const BatchId batch : entry.batches) applied += holds(partitions, id, batch) ? 1 : 0;
+      for (const BatchId batch : entry.batches) applied += counts(partitions, id, batch) ? 1 : 0;
     }
     if (applied >= floor_[p]) continue;
     return world_.violated(str("I4: at ", ps.name(), " partition ", p, " holds ", applied,
@@ -241,6 +261,7 @@ void Checkers::read_published(ViewId told) {
   }
   published_ = manifest->id;
   const std::string folder = checkpoint::checkpoint_folder(plan.job.run_dir, manifest->id);
+  std::vector<checkpoint::PartitionImage> images;
   if (!manifest->bases.empty()) world_.count("checkpoint of what was touched");
   for (const auto& chain : checkpoint::chains_of(*manifest)) {
     const auto image = checkpoint::read_partition(storage, folder, chain, plan.tables);
@@ -254,7 +275,36 @@ void Checkers::read_published(ViewId told) {
                                  ", an older one held ", floor));
     }
     floor = applied;
+    images.push_back({.partition = image->partition,
+                      .sealed_epochs = image->sealed_epochs,
+                      .lines = image->lines});
   }
+  take_given_up(images, manifest->sealed_epochs);
+}
+
+void Checkers::take_given_up(const std::vector<checkpoint::PartitionImage>& images,
+                             uint32_t sealed_epochs) {
+  sealed_epochs_ = sealed_epochs;
+  // A partition that has heard that an epoch is sealed keeps no lines of it.
+  for (uint32_t epoch = 0; epoch < sealed_epochs; ++epoch) {
+    std::optional<std::set<BatchId>> first;
+    for (const checkpoint::PartitionImage& image : images) {
+      if (image.sealed_epochs > epoch) continue;
+      std::set<BatchId> here;
+      for (const wire::QuarantineLine& line : image.lines) {
+        if (line.batch.epoch == epoch && !line.had && !line.withdrawn) here.insert(line.batch);
+      }
+      if (!first) first = here;
+      if (here == *first) continue;
+      return world_.violated(str("I2: checkpoint ", published_, " seals epoch ", epoch, " without ",
+                                 here.size(), " batches at partition ", image.partition,
+                                 ", without ", first->size(), " at another"));
+    }
+    if (!first) continue;
+    given_up_.erase(given_up_.lower_bound({epoch, 0, 0}), given_up_.lower_bound({epoch + 1, 0, 0}));
+    given_up_.insert(first->begin(), first->end());
+  }
+  given_up_.erase(given_up_.lower_bound({sealed_epochs, 0, 0}), given_up_.end());
 }
 
 void Checkers::on_end(const chief::Finish& finish) {
@@ -275,7 +325,18 @@ void Checkers::check_account(const chief::Finish& finish) {
     if (c.read != sum)
       world_.violated(str("I2: of epoch ", epoch.epoch, " ", c.read, " records were read and ", sum,
                           " accounted for"));
-    if (oracle_ != nullptr && (c.read != oracle_->records() || c.applied != oracle_->records())) {
+    uint64_t quarantined = 0;
+    for (const BatchId batch : given_up_) {
+      if (oracle_ != nullptr && batch.epoch == epoch.epoch)
+        quarantined += oracle_->keys(batch).size();
+    }
+    if (c.quarantined != quarantined && oracle_ != nullptr) {
+      world_.violated(str("I2: epoch ", epoch.epoch, " counts ", c.quarantined,
+                          " records as quarantined, its batches that were given up have ",
+                          quarantined));
+    }
+    if (oracle_ != nullptr &&
+        (c.read != oracle_->records() || c.applied + c.quarantined != oracle_->records())) {
       world_.violated(str("I2: epoch ", epoch.epoch, " has read ", c.read, " and applied ",
                           c.applied, " records of ", oracle_->records()));
     }
@@ -292,7 +353,12 @@ void Checkers::check_model() {
     return world_.violated(
         str("I7: the job has ended and no checkpoint can be read: ", manifest.error().what));
   const std::string folder = checkpoint::checkpoint_folder(plan.job.run_dir, manifest->id);
+  std::map<uint64_t, uint32_t> without;  // epochs that do without a key's record
+  for (const BatchId batch : given_up_) {
+    for (const uint64_t key : oracle_->keys(batch)) ++without[key];
+  }
   uint64_t weights = 0;
+  for (const auto& [key, epochs] : without) weights += epochs == oracle_->epochs() ? 1 : 0;
   for (const auto& chain : checkpoint::chains_of(*manifest)) {
     const auto image = checkpoint::read_partition(storage, folder, chain, plan.tables);
     if (!image)
@@ -300,9 +366,11 @@ void Checkers::check_model() {
     for (const checkpoint::TableImage& table : image->tables) {
       for (size_t i = 0; i < table.keys.size(); ++i) {
         ++weights;
-        if (table.members[0][i] == float(oracle_->epochs())) continue;
+        const auto at = without.find(table.keys[i]);
+        const uint32_t expected = oracle_->epochs() - (at == without.end() ? 0 : at->second);
+        if (table.members[0][i] == float(expected)) continue;
         return world_.violated(str("I1: in the end the weight of key ", table.keys[i], " is ",
-                                   table.members[0][i], ", not ", oracle_->epochs()));
+                                   table.members[0][i], ", not ", expected));
       }
     }
   }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "shared/checkpoint/image.h"
 #include "tools/sim/counter.h"
 #include "tools/sim/world.h"
 
@@ -31,6 +33,10 @@ class Checkers {
   /// I5: views do not go down, one owner a partition and view.
   void check_view(const Process& process, ViewId view);
   void check_owners(const Process& ps);
+  bool given_up(const ps::Partitions& partitions, PartitionId p, BatchId batch) const;
+  bool counts(const ps::Partitions& partitions, PartitionId p, BatchId batch) const;
+  /// I2: what an epoch was sealed without is the same at every partition.
+  void take_given_up(const std::vector<checkpoint::PartitionImage>& images, uint32_t sealed_epochs);
   ViewId views_latest() const;
   /// I7, I8: the newest manifest and its images are whole and hold what their watermarks say.
   void read_published(ViewId told);
@@ -46,6 +52,8 @@ class Checkers {
   std::map<std::pair<uint32_t, ViewId>, ProcessNumber> owners_;  // of (partition, since)
   std::vector<uint64_t> floor_;  // by partition: records applied in the newest published checkpoint
   ViewId published_;
+  uint32_t sealed_epochs_ = 0;  // by it
+  std::set<BatchId> given_up_;  // of those
   bool round_open_ = false, ownership_changed_ = false;
 };
 

@@ -90,7 +90,7 @@ Result<CounterOracle> CounterOracle::make(const chief::RunPlan& plan) {
           options, {.lease = {.shard = {epoch, place}}, .first_batch = 0, .reading = 1});
       for (;;) {
         worker::ReadItem item = reading.next(std::make_shared<worker::PreparedBatch>(), nullptr);
-        if (item.error) return *item.error;
+        if (item.failure) return item.failure->error;
         if (item.end) break;
         const Batch& batch = item.batch->batch;
         if (batch.tables.size() != 1 || batch.tables[0].keys.size() != batch.records)

@@ -1,6 +1,7 @@
 #include "tools/sim/engines.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -134,7 +135,7 @@ class SimReaders final : public worker::Readers {
                              if (!alive) return;
                              alive->busy = false;
                              const bool wanted = alive->now && alive->current == read.reading;
-                             if (!read.batch && wanted) alive->now.reset();
+                             if (read.last && wanted) alive->now.reset();
                              if (wanted) {
                                if (read.batch) ++alive->ready_batches;
                                alive->ready.push_back(std::move(read));
@@ -160,12 +161,22 @@ class SimComputers final : public worker::Computers {
     const int64_t cost_ns =
         speed_.batch_ns + int64_t(compute.batch->batch.records) * speed_.record_ns;
     lane = std::max(lane, scheduler_.now_ns()) + cost_ns * speed_.slow;
-    scheduler_.at(lane, [state = std::weak_ptr(state_), task = std::move(compute)] {
-      const auto alive = state.lock();
-      if (!alive) return;
-      alive->done.push_back(worker::run_step(alive->graph, task, alive->scratch, 1));
-      alive->wake();
-    });
+    const bool train = compute.batch->lease.purpose == wire::Purpose::kTrain;
+    const Poison poison =
+        train && speed_.poison ? speed_.poison(compute.batch->batch) : Poison::kNone;
+    if (poison == Poison::kNan) {
+      for (Bytes& values : compute.values) {
+        values = Bytes::of(std::vector<float>(values.size() / sizeof(float), std::nanf("")));
+      }
+    }
+    scheduler_.at(
+        lane, [state = std::weak_ptr(state_), task = std::move(compute), poison, die = speed_.die] {
+          const auto alive = state.lock();
+          if (!alive) return;
+          if (poison == Poison::kDeath) return die();
+          alive->done.push_back(worker::run_step(alive->graph, task, alive->scratch, 1));
+          alive->wake();
+        });
   }
   bool try_pop(worker::Computed& computed) override {
     if (state_->done.empty()) return false;

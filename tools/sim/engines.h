@@ -14,12 +14,17 @@
 
 namespace downpour::sim {
 
-/// How long a worker takes.
+enum class Poison : uint8_t { kNone, kDeath, kNan };
+
+/// How a worker computes: how long it takes, and what kills it.
 struct WorkerSpeed {
   int64_t batch_ns = 100 * kMicrosecond;  // for any batch, and
   int64_t record_ns = 2 * kMicrosecond;   // for each record: computing
   int64_t read_record_ns = 500;           // reading
   uint32_t slow = 1;                      // a straggler takes this many times as long
+  /// What a batch does to whoever computes it; empty: nothing.
+  std::function<Poison(const Batch&)> poison;
+  std::function<void()> die;  // ends the process
 };
 
 /// Tasks are done when they are given; what follows comes when their operations on the disk would

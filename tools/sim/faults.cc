@@ -17,7 +17,8 @@ constexpr std::array<std::string_view, kFaultKinds> kNames = {
     "reset",       "clock",          "straggler",     "slow-disk",   "full-disk",
     "fsync",       "kill-in-write",  "kill-in-phase", "power",       "join-ps",
     "flip",        "lose-worker",    "deaf",          "flap",        "slow-ps",
-    "tiny-queues", "early-timeouts", "lost-lease",    "lost-view",   "late-manifest"};
+    "tiny-queues", "early-timeouts", "lost-lease",    "lost-view",   "late-manifest",
+    "poison"};
 
 constexpr int64_t kHorizonNs = 3600 * kSecond * 24;  // a period's events are drawn for so long
 constexpr size_t kEventsMax = 20'000;

@@ -55,6 +55,7 @@ enum class FaultKind : uint8_t {
   kLostLease,      // grants and revocations of leases get lost
   kLostView,       // views get lost
   kLateManifest,   // manifests take a second to write
+  kPoison,         // some records kill the worker that computes them, or give a loss of NaN
   kCount
 };
 constexpr size_t kFaultKinds = size_t(FaultKind::kCount);

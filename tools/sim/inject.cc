@@ -317,6 +317,7 @@ void inject(World& world) {
   if (on(FaultKind::kTinyQueues)) network.queue_messages_max = 8;
   if (on(FaultKind::kLateManifest)) world.disk().faults.late_manifests = true;
   (void)on(FaultKind::kEarlyTimeouts);
+  (void)on(FaultKind::kPoison);
   world.lost_leases = plan.on[size_t(FaultKind::kLostLease)];
   world.lost_views = plan.on[size_t(FaultKind::kLostView)];
   for (const FaultEvent& event : plan.events) {

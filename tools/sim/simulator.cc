@@ -1,8 +1,38 @@
 #include "tools/sim/simulator.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
+
+#include "shared/base/hash.h"
+#include "shared/base/rng.h"
 
 namespace downpour::sim {
+
+namespace {
+
+/// One to four records of the counter model: a batch that holds one is poisonous, every second kind
+/// to the worker and the others to the model.
+std::function<Poison(const Batch&)> poison_of(const CounterOracle& oracle, uint64_t seed) {
+  Rng rng(hash_combine(seed, 0x9015));
+  std::map<uint64_t, Poison> keys;
+  for (uint64_t n = 1 + rng.below(4); n > 0; --n) {
+    const auto& partition = oracle.by_partition()[rng.below(oracle.by_partition().size())];
+    if (partition.empty()) continue;
+    keys[partition[rng.below(partition.size())].key] =
+        rng.below(2) == 0 ? Poison::kDeath : Poison::kNan;
+  }
+  return [keys](const Batch& batch) {
+    for (const TableKeys& table : batch.tables) {
+      for (const uint64_t key : table.keys) {
+        if (const auto at = keys.find(key); at != keys.end()) return at->second;
+      }
+    }
+    return Poison::kNone;
+  };
+}
+
+}  // namespace
 
 std::string invariant_of(const std::string& violation) {
   return violation.substr(0, violation.find(':'));
@@ -37,6 +67,9 @@ Outcome Simulator::run(uint64_t seed, const RunOptions& options) const {
   const int64_t drawn_ns = int64_t(20 + rng.below(300)) * kMillisecond;
   spec.worker_speed.batch_ns =
       options_.batch_ns.value_or(options_.faults.swarm ? drawn_ns : spec.worker_speed.batch_ns);
+  if (spec.faults.on[size_t(FaultKind::kPoison)] && oracle_ != nullptr) {
+    spec.poison = poison_of(*oracle_, seed);
+  }
   World world(std::move(spec));
   const Checkers checkers(world, oracle_.get());
   return world.run();

@@ -103,6 +103,18 @@ void World::start(wire::Role role, uint32_t index) {
   Process& process = *(processes_[number] = std::move(made));
   current_[{role, index}] = number;
   process.speed = spec_.worker_speed;
+  if (spec_.poison) {
+    process.speed.poison = [this](const Batch& batch) {
+      const Poison poison = spec_.poison(batch);
+      if (poison != Poison::kNone && poisonous_.insert(batch.id).second) count("poisonous batch");
+      if (poison == Poison::kDeath) count("poison: a worker died");
+      if (poison == Poison::kNan) count("poison: a loss of NaN");
+      return poison;
+    };
+    process.speed.die = [this, number] {
+      scheduler_.after(0, [this, number] { kill(number, kRestartNs); });
+    };
+  }
   process.on_turn = [this](Process& p) {
     if (on_turn) on_turn(p);
   };
@@ -159,9 +171,13 @@ Result<void> World::start_chief(Process& process) {
     config.ps_wait_ns = kSecond;
     config.relief_pause_ns = kSecond;
   }
-  config.attempts_max = spec_.faults.empty()
-                            ? config.attempts_max
-                            : 1000;  // deaths at a shard are not the data's fault here
+  // Deaths at a shard are not the data's fault here, unless it is poisoned.
+  if (spec_.poison) {
+    config.job.train.quarantine = true;
+    config.job.train.on_nan = "skip";
+  } else if (!spec_.faults.empty()) {
+    config.attempts_max = 1000;
+  }
   const std::string& run_dir = spec_.plan->job.run_dir;
   chief::ChiefOptions options;
   options.endpoint = kChiefEndpoint;

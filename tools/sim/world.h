@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct WorldSpec {
   uint64_t seed = 1;
   FaultPlan faults;
   WorkerSpeed worker_speed;
+  /// What a batch does to whoever computes it; then the job may do without such batches. Empty:
+  /// nothing.
+  std::function<Poison(const Batch&)> poison;
   int64_t liveness_ns = 150 * kSecond;  // after the last fault the job ends within this (I12)
   int64_t limit_ns = INT64_MAX;         // of virtual time, whatever happens
   bool fresh = false;          // what the run folder holds goes first (only with `storage`)
@@ -108,7 +112,8 @@ class World {
   std::map<ProcessNumber, std::unique_ptr<Process>> processes_;
   std::map<std::pair<wire::Role, uint32_t>, ProcessNumber> current_;
   ProcessNumber last_number_ = 0;
-  uint64_t run_ = 0;  // of restart_all()
+  std::set<BatchId> poisonous_;  // met so far
+  uint64_t run_ = 0;             // of restart_all()
   int64_t deadline_ns_ = INT64_MAX;
   bool healed_ = false;
   bool ended_ = false;

@@ -20,8 +20,16 @@ struct PreparedBatch {
   PullPlan plan;
   wire::Lease lease;
   uint64_t reading = 0;  // of the Read effect that it answers
+  std::string where;     // its records' place: "clicks.tsv [1000, 250000]"
 };
 using PreparedBatchPtr = std::shared_ptr<PreparedBatch>;
+
+/// Why a shard can't be read on.
+struct ReadFailure {
+  uint64_t reading = 0;
+  Error error;
+  std::optional<uint32_t> batch;  // with a bad record; none: the shard can't be read at all
+};
 
 /// The end of a shard as its reader met it.
 struct ShardEnd {
@@ -34,6 +42,7 @@ struct ShardEnd {
 /// (predict).
 struct Computed {
   uint64_t slot = 0;
+  std::string not_finite;  // which loss or gradient is not; empty: all are (train)
   std::vector<Bytes> gradients;
   std::vector<OutputMetrics> metrics;
   Bytes predictions;
@@ -51,6 +60,7 @@ struct WorkerEffects {
     wire::Lease lease;
     uint32_t first_batch = 0;
     uint64_t reading = 0;
+    uint32_t batches_max = UINT32_MAX;  // then it pauses: nothing follows, not the end either
   };
   struct StopReading {
     uint64_t reading = 0;

@@ -136,10 +136,11 @@ void WorkerCore::on_other_job(const std::string& what, WorkerEffects& fx) {
 }
 
 void WorkerCore::configure(int64_t now_ns, std::vector<TableSpec> tables, uint32_t in_flight,
-                           WorkerEffects& fx) {
+                           int64_t chief_silence_ns, WorkerEffects& fx) {
   DP_CHECK(welcomed_ && !configured_);
   tables_ = std::move(tables);
   in_flight_ = std::max(1U, in_flight);
+  config_.chief_silence_ns = chief_silence_ns;
   configured_ = true;
   request_leases(now_ns, fx);
 }
@@ -172,11 +173,14 @@ void WorkerCore::request_leases(int64_t now_ns, WorkerEffects& fx) {
 
 void WorkerCore::on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerEffects& fx) {
   for (const wire::Lease& lease : grant.leases) {
-    if (Shard* held =
-            find_shard(lease)) {  // the same work again: a later attempt takes over the name
+    Shard* held = find_shard(lease);
+    if (held != nullptr && held->lease.given_up == lease.given_up &&
+        held->lease.careful == lease.careful) {
+      // The same work again: a later attempt takes over the name.
       held->lease.attempt = std::max(held->lease.attempt, lease.attempt);
       continue;
     }
+    if (held != nullptr) abandon(held->lease, fx);  // other work at the same shard: from the start
     if (lease.purpose == wire::Purpose::kTrain && lease.plan_hash != welcome_.plan_hash) {
       fail_shard(
           lease, 0,
@@ -187,11 +191,25 @@ void WorkerCore::on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerE
     shard->lease = lease;
     shard->next_push = shard->done = shard->floor = lease.first_batch;
     shard->progress_at_ns = now_ns;
-    shard->reading = ++last_reading_;
-    fx.reads.push_back({lease, lease.first_batch, shard->reading});
     shards_.push_back(std::move(shard));
+    read(*shards_.back(), lease.first_batch, fx);
   }
   request_leases(now_ns, fx);
+}
+
+void WorkerCore::read(Shard& shard, uint32_t first_batch, WorkerEffects& fx) {
+  shard.reading = ++last_reading_;
+  fx.reads.push_back(
+      {shard.lease, first_batch, shard.reading, shard.lease.careful ? 1 : UINT32_MAX});
+}
+
+/// A careful lease: the chief hears of each batch before the next one is read, so that it knows at
+/// which one this worker died.
+void WorkerCore::read_on(int64_t now_ns, Shard& shard, WorkerEffects& fx) {
+  if (!shard.lease.careful || shard.end) return;
+  shard.done = shard.next_push = std::max(shard.done, shard.floor);
+  progress(now_ns, shard, false, fx);
+  read(shard, shard.done, fx);
 }
 
 WorkerCore::Shard* WorkerCore::find_shard(const wire::Lease& lease) {
@@ -219,7 +237,7 @@ void WorkerCore::abandon(wire::Lease lease, WorkerEffects& fx) {
 }
 
 void WorkerCore::fail_shard(wire::Lease lease, uint32_t batch, const Error& error,
-                            WorkerEffects& fx) {
+                            WorkerEffects& fx, wire::FailureKind kind) {
   send(kChief,
        wire::ShardFailed{.lease = lease,
                          .batch = batch,
@@ -227,28 +245,29 @@ void WorkerCore::fail_shard(wire::Lease lease, uint32_t batch, const Error& erro
                          .what = error.what,
                          .where = error.where,
                          .hint = error.hint,
-                         .id = error.id},
+                         .id = error.id,
+                         .kind = kind},
        next_request(), fx);
   abandon(lease, fx);
 }
 
-void WorkerCore::on_read_failed(int64_t now_ns, uint64_t reading, const Error& error,
-                                WorkerEffects& fx) {
-  Shard* shard = find_reading(reading);
+void WorkerCore::on_read_failed(int64_t now_ns, const ReadFailure& failure, WorkerEffects& fx) {
+  Shard* shard = find_reading(failure.reading);
   if (shard == nullptr) return;
-  fail_shard(shard->lease, shard->next_push, error, fx);
+  fail_shard(shard->lease, failure.batch.value_or(shard->next_push), failure.error, fx,
+             failure.batch ? wire::FailureKind::kRecord : wire::FailureKind::kOther);
   request_leases(now_ns, fx);
 }
 
 void WorkerCore::on_fatal(const Error& error, WorkerEffects& fx) {
   stopping_ = true;
-  send(kChief,
-       wire::ShardFailed{.code = error.code,
-                         .what = error.what,
-                         .where = error.where,
-                         .hint = error.hint,
-                         .id = error.id},
-       next_request(), fx);
+  wire::ShardFailed failed;  // at no shard
+  failed.code = error.code;
+  failed.what = error.what;
+  failed.where = error.where;
+  failed.hint = error.hint;
+  failed.id = error.id;
+  send(kChief, std::move(failed), next_request(), fx);
   exit(exit_code(error.code), error.what, fx);
 }
 

@@ -53,14 +53,15 @@ class WorkerCore {
 
   void start(int64_t now_ns, WorkerEffects& fx);
   void on_message(int64_t now_ns, Incarnation from, wire::Message&& message, WorkerEffects& fx);
-  /// After `welcomed`: what the job's model needs. Pulls begin only now.
+  /// After `welcomed`: what the job's model needs, and how long it is waited for a silent chief.
+  /// Pulls begin only now.
   void configure(int64_t now_ns, std::vector<TableSpec> tables, uint32_t in_flight,
-                 WorkerEffects& fx);
+                 int64_t chief_silence_ns, WorkerEffects& fx);
   /// True while on_batch() may be called.
   bool wants_batch() const { return configured_ && slots_.size() < in_flight_; }
   void on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects& fx);
   void on_shard_end(int64_t now_ns, const ShardEnd& end, WorkerEffects& fx);
-  void on_read_failed(int64_t now_ns, uint64_t reading, const Error& error, WorkerEffects& fx);
+  void on_read_failed(int64_t now_ns, const ReadFailure& failure, WorkerEffects& fx);
   void on_computed(int64_t now_ns, Computed&& computed, WorkerEffects& fx);
   /// The process can't go on (its model can't be built, ...): tells the chief and ends.
   void on_fatal(const Error& error, WorkerEffects& fx);
@@ -113,6 +114,7 @@ class WorkerCore {
     bool all_had_it = true;
     uint32_t watermark_min = UINT32_MAX;
     bool is_end() const { return batch == nullptr; }
+    bool given_up() const { return batch != nullptr && batch->batch.given_up; }
   };
   struct Shard {
     wire::Lease lease;
@@ -138,7 +140,10 @@ class WorkerCore {
   void finish_shard_if_done(int64_t now_ns, ShardId id, wire::Purpose purpose, WorkerEffects& fx);
   // By value: what these let go of may hold the lease that they were given.
   void abandon(wire::Lease lease, WorkerEffects& fx);
-  void fail_shard(wire::Lease lease, uint32_t batch, const Error& error, WorkerEffects& fx);
+  void fail_shard(wire::Lease lease, uint32_t batch, const Error& error, WorkerEffects& fx,
+                  wire::FailureKind kind = wire::FailureKind::kOther);
+  void read(Shard& shard, uint32_t first_batch, WorkerEffects& fx);
+  void read_on(int64_t now_ns, Shard& shard, WorkerEffects& fx);
   Shard* find_shard(const wire::Lease& lease);
   Shard* find_reading(uint64_t reading);
   void send(Incarnation to, wire::Body body, RequestId request, WorkerEffects& fx, Bytes keys = {},
@@ -157,10 +162,12 @@ class WorkerCore {
   void compute_if_pulled(Slot& slot, WorkerEffects& fx);
   void push_ready(int64_t now_ns, Shard& shard, WorkerEffects& fx);
   void begin_push(int64_t now_ns, Slot& slot, WorkerEffects& fx);
+  void cover_all(Slot& slot) const;
   void begin_end_part(int64_t now_ns, Shard& shard, WorkerEffects& fx);
   void rebuild_pushes(int64_t now_ns, Slot& slot, WorkerEffects& fx);
   void send_push(int64_t now_ns, Slot& slot, PushPart& part, WorkerEffects& fx);
   void on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEffects& fx);
+  void give_back_shard(int64_t now_ns, const Slot& slot, WorkerEffects& fx);
   bool handle_gap(int64_t now_ns, Slot& slot, uint32_t watermark, WorkerEffects& fx);
   void slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& fx);
   void on_reject(int64_t now_ns, const wire::Message& message, WorkerEffects& fx);

@@ -114,6 +114,7 @@ void WorkerCore::on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects&
     // Every partition has it already: jump forward.
     ++shard->done;
     shard->next_push = std::max(shard->next_push, id.batch + 1);
+    read_on(now_ns, *shard, fx);
     return finish_shard_if_done(now_ns, shard->lease.shard, shard->lease.purpose, fx);
   }
   auto slot = std::make_unique<Slot>();
@@ -122,7 +123,9 @@ void WorkerCore::on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects&
   slot->batch_id = id;
   slot->batch = std::move(batch);
   slots_.push_back(std::move(slot));
-  plan_and_pull(now_ns, *slots_.back(), fx);
+  if (!slots_.back()->given_up()) return plan_and_pull(now_ns, *slots_.back(), fx);
+  slots_.back()->state = State::kComputed;  // nothing to pull, nothing to compute
+  push_ready(now_ns, *shard, fx);
 }
 
 void WorkerCore::plan_and_pull(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
@@ -208,6 +211,15 @@ void WorkerCore::on_computed(int64_t now_ns, Computed&& computed, WorkerEffects&
   if (slot == nullptr || slot->state != State::kComputing) return;
   Shard* shard = find_shard(slot->lease);
   DP_CHECK(shard != nullptr);
+  if (!computed.not_finite.empty() && slot->lease.purpose == wire::Purpose::kTrain) {
+    fail_shard(slot->lease, slot->batch_id.batch,
+               Error{ErrorCode::kBadData, computed.not_finite, slot->batch->where,
+                     "lower the learning rate, or look at these records (downpour explain "
+                     "FILE:RECORD); train.on_nan = \"skip\" leaves such batches out",
+                     "DP-3401"},
+               fx, wire::FailureKind::kNotFinite);
+    return request_leases(now_ns, fx);
+  }
   if (slot->lease.purpose == wire::Purpose::kTrain) {
     slot->gradients = std::move(computed.gradients);
     slot->sums.clear();
@@ -250,6 +262,10 @@ void WorkerCore::begin_push(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
   const PullPlan& plan = slot.batch->plan;
   slot.state = State::kPushing;
   slot.unresolved = {};
+  if (slot.given_up()) {
+    cover_all(slot);
+    return rebuild_pushes(now_ns, slot, fx);
+  }
   slot.unresolved.words.resize((size_t{1} << plan.placements->partition_bits) / 64 + 1);
   if (plan.placements->view.id != placements_->view.id) {
     for (const PartMessage& message : plan.messages) {
@@ -285,11 +301,15 @@ void WorkerCore::begin_end_part(int64_t now_ns, Shard& shard, WorkerEffects& fx)
   slot->lease = shard.lease;
   slot->batch_id = {shard.lease.shard.epoch, shard.lease.shard.shard, shard.end->counts.batches};
   slot->state = State::kPushing;
-  slot->unresolved.words.resize((placements_->view.partitions.size() + 63) / 64);
-  for (uint32_t p = 0; p < placements_->view.partitions.size(); ++p)
-    slot->unresolved.insert(PartitionId{p});
+  cover_all(*slot);
   end_slots_.push_back(std::move(slot));
   rebuild_pushes(now_ns, *end_slots_.back(), fx);
+}
+
+void WorkerCore::cover_all(Slot& slot) const {
+  slot.unresolved.words.resize((placements_->view.partitions.size() + 63) / 64);
+  for (uint32_t p = 0; p < placements_->view.partitions.size(); ++p)
+    slot.unresolved.insert(PartitionId{p});
 }
 
 // Groups whatever is unresolved by the newest view and sends it with its keys.
@@ -312,6 +332,11 @@ void WorkerCore::rebuild_pushes(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
       base.push.end = true;
       base.push.counts = shard->end->counts;
       base.push.records_hash = shard->end->records_hash;
+      slot.pushes.push_back(std::move(base));
+      continue;
+    }
+    if (slot.given_up()) {
+      base.push.given_up = true;
       slot.pushes.push_back(std::move(base));
       continue;
     }
@@ -370,6 +395,7 @@ void WorkerCore::rebuild_pushes(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
 void WorkerCore::send_push(int64_t now_ns, Slot& slot, PushPart& part, WorkerEffects& fx) {
   if (part.request != RequestId{}) requests_.erase(raw(part.request));
   part.request = next_request();
+  part.push.batches_given_up = uint32_t(slot.lease.given_up.size());
   if (DP_MUTATE("retry-with-a-new-id") && part.attempt > 0 && !part.push.end)
     ++part.push.batch.batch;
   part.deadline_ns = now_ns + backoff_ns(part.attempt++);
@@ -398,8 +424,9 @@ void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEf
   bool again = false;
   for (const wire::PartReply& other : reply.others) {
     switch (other.status) {
-      case wire::PartStatus::kApplied:
       case wire::PartStatus::kQuarantined:
+        return give_back_shard(now_ns, *slot, fx);
+      case wire::PartStatus::kApplied:
         slot->all_had_it = false;
         remove(slot->unresolved, other.partition);
         break;
@@ -447,6 +474,16 @@ void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEf
     rebuild_pushes(now_ns, *slot, fx);
 }
 
+// A partition knows of another set of batches that are given up than this lease: the chief has to
+// lease the shard anew.
+void WorkerCore::give_back_shard(int64_t now_ns, const Slot& slot, WorkerEffects& fx) {
+  fail_shard(
+      slot.lease, slot.batch_id.batch,
+      Error{ErrorCode::kInterrupted, "the lease does not know what is given up of the shard"}, fx,
+      wire::FailureKind::kGivenUp);
+  request_leases(now_ns, fx);
+}
+
 // A partition expects an earlier batch. If that one is under way here, wait; else go back to it.
 // True: went back.
 bool WorkerCore::handle_gap(int64_t, Slot& slot, uint32_t watermark, WorkerEffects& fx) {
@@ -467,8 +504,7 @@ bool WorkerCore::handle_gap(int64_t, Slot& slot, uint32_t watermark, WorkerEffec
   shard->end.reset();
   shard->end_sent = false;
   fx.stops.push_back({shard->reading});
-  shard->reading = ++last_reading_;
-  fx.reads.push_back({lease, watermark, shard->reading});
+  read(*shard, watermark, fx);
   return true;
 }
 
@@ -498,6 +534,7 @@ void WorkerCore::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& 
   records_ += slot->batch->batch.records;
   erase_slot(slot_id);
   if (jumps) push_ready(now_ns, *shard, fx);
+  read_on(now_ns, *shard, fx);
   if (now_ns - shard->progress_at_ns >= welcome_.heartbeat_ns / 4)
     progress(now_ns, *shard, false, fx);
   finish_shard_if_done(now_ns, shard->lease.shard, shard->lease.purpose, fx);

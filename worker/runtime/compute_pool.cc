@@ -1,5 +1,8 @@
 #include "worker/runtime/compute_pool.h"
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -57,7 +60,47 @@ void for_each_copy(const std::vector<TableSpec>& tables, const std::vector<size_
       });
 }
 
+/// What of a step was not finite, from its cause on: the values that were pulled, a loss, or a
+/// gradient. Empty: all losses and gradients are.
+std::string why_not_finite(const model::Graph& graph, const Batch& batch,
+                           std::span<const model::VariableView> views, const Computed& computed) {
+  std::string why = computed.not_finite;
+  for (size_t o = 0; o < computed.metrics.size() && o < graph.outputs().size(); ++o) {
+    const double loss = computed.metrics[o].sums.loss;
+    if (std::isfinite(loss)) continue;
+    why = str("the loss of output `", graph.outputs()[o].name, "` is not finite (",
+              std::isnan(loss) ? "NaN" : "infinite", ")");
+    break;
+  }
+  if (why.empty()) return why;
+  const std::vector<TableSpec>& tables = graph.tables();
+  const std::vector<size_t> first = first_variables(tables);
+  for (size_t t = 0; t < tables.size(); ++t) {
+    const auto of_table = std::find_if(batch.tables.begin(), batch.tables.end(),
+                                       [&](const TableKeys& k) { return raw(k.table) == t; });
+    const uint64_t keys = of_table == batch.tables.end() ? 0 : of_table->keys.size();
+    for (size_t m = 0; m < tables[t].members.size(); ++m) {
+      const VariableSpec& member = tables[t].members[m];
+      const uint64_t floats =
+          tables[t].kind == TableKind::kEmbedding ? keys * member.dim : member.elements();
+      const float* const values = views[first[t] + m].values;
+      if (values == nullptr || all_finite(values, floats)) continue;
+      return str(why, ", because variable ", member.name, " holds values that are not finite");
+    }
+  }
+  return why;
+}
+
 }  // namespace
+
+bool all_finite(const float* values, size_t count) {
+  // The largest magnitude, as an integer: what is not finite has all bits of the exponent set.
+  uint32_t largest = 0;
+  for (size_t i = 0; i < count; ++i) {
+    largest = std::max(largest, std::bit_cast<uint32_t>(values[i]) & 0x7fffffffU);
+  }
+  return largest < 0x7f800000U;
+}
 
 Computed run_step(const model::Graph& graph, const WorkerEffects::Compute& compute,
                   StepScratch& scratch, int threads) {
@@ -108,7 +151,7 @@ Computed run_step(const model::Graph& graph, const WorkerEffects::Compute& compu
     }
   }
 
-  Computed computed{.slot = compute.slot};
+  Computed computed{.slot = compute.slot, .not_finite = {}};
   if (train) {
     const bool want_auc =
         prepared.batch.id.batch % 8 == 0;  // a sample: the live line's AUC is a hint
@@ -121,8 +164,13 @@ Computed run_step(const model::Graph& graph, const WorkerEffects::Compute& compu
                                     floats * sizeof(float));
                       });
       }
+      if (!all_finite(frames[i].floats.get(), frames[i].bytes.size() / sizeof(float))) {
+        computed.not_finite = "a gradient is not finite";
+      }
       computed.gradients.push_back(std::move(frames[i].bytes));
     }
+    const std::string why = why_not_finite(graph, prepared.batch, views, computed);
+    if (!why.empty()) computed.not_finite = why;
     return computed;
   }
   std::vector<std::vector<float>> predictions;

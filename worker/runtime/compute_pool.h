@@ -47,6 +47,9 @@ struct StepScratch {
   std::vector<std::vector<float>> values, gradients;  // by variable
 };
 
+/// Whether no value is infinite or NaN.
+bool all_finite(const float* values, size_t count);
+
 /// One batch through the model: gathers the pulled frames, computes, cuts the gradients into frames
 /// again. With one message neither is copied.
 Computed run_step(const model::Graph& graph, const WorkerEffects::Compute& compute,

@@ -127,7 +127,7 @@ void ReaderPool::read_shard(const ReadTask& task) {
     const uint64_t before = reading.bytes();
     ReadItem item = reading.next(fresh_batch(), std::move(placements));
     bytes_read_.fetch_add(reading.bytes() - before, std::memory_order_relaxed);
-    more = item.batch != nullptr;
+    more = !item.last;
     if (!push(std::move(item))) return;
   }
 }

@@ -21,9 +21,18 @@ Result<void> ShardReading::open() {
   const auto& plan = train                                            ? options_.train
                      : task_.lease.purpose == wire::Purpose::kPredict ? options_.predict
                                                                       : options_.eval;
-  DP_TRY(reader_,
-         data::open_shard(plan, part, task_.lease.shard, ranges[index], task_.first_batch));
+  DP_TRY(reader_, data::open_shard(plan, part, task_.lease.shard, ranges[index], task_.first_batch,
+                                   task_.lease.given_up));
+  file_ = &plan->files[ranges[index].file].path;
   return {};
+}
+
+ReadItem ShardReading::failed(Error error) const {
+  std::optional<uint32_t> batch;
+  if (reader_ != nullptr) batch = reader_->failed_batch();
+  return {.reading = task_.reading,
+          .failure = ReadFailure{task_.reading, std::move(error), batch},
+          .last = true};
 }
 
 ReadItem ShardReading::next(PreparedBatchPtr fresh, std::shared_ptr<const Placements> placements) {
@@ -35,12 +44,15 @@ ReadItem ShardReading::next(PreparedBatchPtr fresh, std::shared_ptr<const Placem
   if (!*more) return end();
   fresh->lease = task_.lease;
   fresh->reading = task_.reading;
+  fresh->where = str(*file_, ", records that start in bytes [", fresh->batch.first_record, ", ",
+                     fresh->batch.last_record, "]");
   offset_ = std::max(offset_, fresh->batch.end_offset);
-  if (placements) {
+  if (placements && !fresh->batch.given_up) {
     fresh->plan = make_pull_plan(options_.tables, std::move(placements), wire::kFrameBytesMax,
                                  fresh->batch);
   }
-  return {.reading = task_.reading, .batch = std::move(fresh)};
+  const bool last = ++given_ == task_.batches_max;
+  return {.reading = task_.reading, .batch = std::move(fresh), .last = last};
 }
 
 ReadItem ShardReading::end() const {
@@ -49,13 +61,14 @@ ReadItem ShardReading::end() const {
   end.counts = {.batches = totals.batches,
                 .read = totals.counts.read,
                 .applied = totals.counts.read - totals.counts.filtered - totals.counts.skipped -
-                           totals.counts.dropped,
+                           totals.counts.dropped - totals.counts.quarantined,
                 .filtered = totals.counts.filtered,
                 .skipped = totals.counts.skipped,
                 .dropped = totals.counts.dropped,
+                .quarantined = totals.counts.quarantined,
                 .first_offset = totals.first_offset,
                 .end_offset = totals.end_offset};
-  return {.reading = task_.reading, .batch = {}, .end = std::move(end)};
+  return {.reading = task_.reading, .batch = {}, .end = std::move(end), .last = true};
 }
 
 }  // namespace downpour::worker

@@ -34,7 +34,8 @@ struct ReadItem {
   uint64_t reading = 0;
   PreparedBatchPtr batch;
   std::optional<ShardEnd> end;
-  std::optional<Error> error;
+  std::optional<ReadFailure> failure;
+  bool last = false;  // nothing follows
 };
 
 class ShardReading {
@@ -51,15 +52,15 @@ class ShardReading {
 
  private:
   Result<void> open();
-  ReadItem failed(Error error) const {
-    return {.reading = task_.reading, .error = std::move(error)};
-  }
+  ReadItem failed(Error error) const;
   ReadItem end() const;
 
   const ReaderOptions& options_;
   ReadTask task_;
   std::unique_ptr<data::ShardReader> reader_;
+  const std::string* file_ = nullptr;  // of the plan
   uint64_t offset_ = 0;
+  uint32_t given_ = 0;  // batches
 };
 
 }  // namespace downpour::worker

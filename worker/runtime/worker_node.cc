@@ -114,7 +114,7 @@ bool WorkerNode::pump(int64_t now_ns) {
       } else if (item.end) {
         core_.on_shard_end(now_ns, *item.end, fx);
       } else {
-        core_.on_read_failed(now_ns, item.reading, *item.error, fx);
+        core_.on_read_failed(now_ns, *item.failure, fx);
       }
       item = {};
       busy = true;
@@ -143,8 +143,7 @@ void WorkerNode::run(int64_t now_ns, WorkerEffects& fx) {
     if (readers_) readers_->set_placements(placements_);
   }
   for (const WorkerEffects::StopReading& stop : fx.stops) readers_->stop(stop.reading);
-  for (const WorkerEffects::Read& read : fx.reads)
-    readers_->read({read.lease, read.first_batch, read.reading});
+  for (const WorkerEffects::Read& read : fx.reads) readers_->read(read);
   for (WorkerEffects::Compute& compute : fx.computes) compute_->start(std::move(compute));
   for (WorkerEffects::Send& send : fx.sends) {
     const auto peer = peers_.find(raw(send.to));
@@ -228,7 +227,8 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   readers_ = engines_->make_readers(std::move(readers), wake);
   compute_ = engines_->make_computers(*graph_, at_once, threads / at_once, wake);
   if (placements_) readers_->set_placements(placements_);
-  core_.configure(now_ns, graph_->tables(), job_.train.in_flight, fx);
+  core_.configure(now_ns, graph_->tables(), job_.train.in_flight, job_.cluster.chief_silence_ns,
+                  fx);
 }
 
 }  // namespace downpour::worker

@@ -179,9 +179,11 @@ TEST_CASE("no message whatever crashes the core or passes for another's", "[chie
 
 TEST_CASE("an unusable worker fails the job with its own words", "[chief][core]") {
   Training t(small_config(2));
-  t.say(worker_peer(0),
-        wire::ShardFailed{
-            .code = ErrorCode::kConfig, .what = "no such layer", .where = "job.toml:3"});
+  wire::ShardFailed failed;
+  failed.code = ErrorCode::kConfig;
+  failed.what = "no such layer";
+  failed.where = "job.toml:3";
+  t.say(worker_peer(0), failed);
   CHECK(t.core.phase() == Phase::kStopping);
   CHECK(sent<wire::Stop>(t.effects)[0].second.code == 78);
 }

@@ -21,7 +21,16 @@ std::string lease_text(const wire::Lease& l) {
   std::string text = str(l.shard, purpose, " attempt=", l.attempt);
   if (l.first_batch > 0) text += str(" first_batch=", l.first_batch);
   if (l.evaluation > 0) text += str(" evaluation=", l.evaluation);
+  if (l.careful) text += " careful";
+  for (const uint32_t batch : l.given_up) text += str(" without=", batch);
   return text;
+}
+std::string lines_text(const std::vector<wire::QuarantineLine>& lines, bool known) {
+  std::string text;
+  for (const wire::QuarantineLine& line : lines) {
+    text += str(" line=", line.batch, line.withdrawn ? "(withdrawn)" : "");
+  }
+  return known ? text : str(text, " and_perhaps_more");
 }
 
 struct BodyText {
@@ -34,7 +43,8 @@ struct BodyText {
   }
   std::string operator()(const wire::Adopt& m) const {
     return str("adopt since=", m.since, " partitions=", m.partitions.size(),
-               " images=", m.images.size(), " sealed=", m.sealed_epochs);
+               " images=", m.images.size(), " sealed=", m.sealed_epochs,
+               lines_text(m.lines, m.lines_known));
   }
   std::string operator()(const wire::Freeze& m) const {
     std::string text = str("freeze since=", m.since, " partitions=");
@@ -51,7 +61,8 @@ struct BodyText {
     return "revoked " + lease_text(m.lease);
   }
   std::string operator()(const wire::StatusRequest& m) const {
-    return str("status? round=", m.round, " epoch=", m.epoch, " shards=", m.shards);
+    return str("status? round=", m.round, " epoch=", m.epoch, " shards=", m.shards,
+               lines_text(m.lines, m.lines_known));
   }
   std::string operator()(const wire::Save& m) const {
     const std::string base = m.base == ViewId{} ? "" : str(" base=", m.base);

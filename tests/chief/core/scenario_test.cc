@@ -85,9 +85,12 @@ class Story {
     config_ = small_config(uint32_t(c.number("shards", 2)), uint32_t(c.number("ps", 1)));
     config_.workers_expected = uint32_t(c.number("workers", 1));
     config_.job.train.epochs = uint32_t(c.number("epochs", 1));
+    config_.job.train.quarantine = c.has("quarantine");
+    if (c.has("skip_nan")) config_.job.train.on_nan = "skip";
     config_.job.data.bad_records_max = c.number("bad_records_max", 0);
-    config_.job.train.checkpoint.every = {.ns = int64_t(c.number("every_ms", 600'000)) * kMillisecond,
-                                          .steps = c.number("every_steps", 0)};
+    config_.job.train.checkpoint.every = {
+        .ns = int64_t(c.number("every_ms", 600'000)) * kMillisecond,
+        .steps = c.number("every_steps", 0)};
     if (c.number("eval_shards") > 0) {
       config_.eval_files = {
           {.path = "/data/test.csv", .bytes = 100 * c.number("eval_shards"), .fingerprint = 2}};
@@ -111,6 +114,10 @@ class Story {
     ResumeState state{.checkpoint = checkpoint,
                       .folder = str("/run/checkpoints/", checkpoint.term, "-", checkpoint.n)};
     state.sealed_epochs = uint32_t(c.number("sealed", 0));
+    if (!c.text("written").empty()) {
+      state.sinces.assign(4, parse_view(c.text("written")));
+      state.given = parse_view(c.text("given"));
+    }
     for (uint32_t p = 0; p < 4; ++p)
       state.images.push_back({{PartitionId(p), "ps-0", 10 * p, 10, 1, 0, checkpoint}});
     return state;
@@ -162,14 +169,21 @@ class Story {
   static ViewId parse_view(const std::string& text) {
     return {uint32_t(std::stoul(text)), uint32_t(std::stoul(text.substr(text.find('.') + 1)))};
   }
+  static BatchId parse_batch(const std::string& text) {
+    BatchId batch;
+    char slash = 0;
+    std::istringstream(text) >> batch.epoch >> slash >> batch.shard >> slash >> batch.batch;
+    return batch;
+  }
   static wire::ShardCounts counts_of(const Command& c) {
     const uint64_t read = c.number("read"), skipped = c.number("skipped"),
-                   dropped = c.number("dropped");
+                   dropped = c.number("dropped"), quarantined = c.number("quarantined");
     return {.batches = uint32_t(c.number("batches", (read + 9) / 10)),
             .read = read,
-            .applied = c.number("applied", read - skipped - dropped),
+            .applied = c.number("applied", read - skipped - dropped - quarantined),
             .skipped = skipped,
-            .dropped = dropped};
+            .dropped = dropped,
+            .quarantined = quarantined};
   }
 
   wire::Body ps_body(uint32_t i, const Command& c) {
@@ -197,7 +211,8 @@ class Story {
     if (verb == "goodbye") return wire::Goodbye{};
     if (verb == "leaves") return wire::Leave{ps_incarnation(i)};
     if (verb == "frozen") {
-      wire::Frozen frozen{.since = freeze_.since, .ok = c.text("error").empty(), .error = c.text("error")};
+      wire::Frozen frozen{
+          .since = freeze_.since, .ok = c.text("error").empty(), .error = c.text("error")};
       for (const PartitionId p : freeze_.partitions) frozen.images.push_back({p, "move", 0, 10, 1});
       return frozen;
     }
@@ -238,6 +253,11 @@ class Story {
                                   .shards_ended = n,
                                   .counts = counts_of(c)});
     }
+    std::istringstream lines(c.text("lines"));  // "0/1/2,0/1/3:had,0/1/4:withdrawn"
+    for (std::string line; std::getline(lines, line, ',');) {
+      reply.lines.push_back({parse_batch(line), line.ends_with(":withdrawn"),
+                             line.ends_with(":had"), line.ends_with(":passed")});
+    }
     reply.metrics = {{.weight = double(c.number("weight")), .loss = double(c.number("loss"))}};
     return reply;
   }
@@ -268,12 +288,22 @@ class Story {
                                  .bytes_done = c.number("bytes")};
     }
     if (verb == "failed") {
-      const ErrorCode code = c.text("code") == "data" ? ErrorCode::kBadData : ErrorCode::kIo;
+      const ErrorCode code = c.text("code") == "data"          ? ErrorCode::kBadData
+                             : c.text("code") == "interrupted" ? ErrorCode::kInterrupted
+                                                               : ErrorCode::kIo;
+      const auto kind = c.has("record")    ? wire::FailureKind::kRecord
+                        : c.has("nan")     ? wire::FailureKind::kNotFinite
+                        : c.has("givenup") ? wire::FailureKind::kGivenUp
+                                           : wire::FailureKind::kOther;
+      std::istringstream without(c.text("without"));
+      for (std::string batch; std::getline(without, batch, ',');)
+        lease.given_up.push_back(uint32_t(std::stoul(batch)));
       return wire::ShardFailed{.lease = lease,
                                .batch = uint32_t(c.number("batch")),
                                .code = code,
                                .what = c.text("what"),
-                               .where = c.text("where")};
+                               .where = c.text("where"),
+                               .kind = kind};
     }
     if (verb == "evaluated") {
       lease.purpose = wire::Purpose::kEval;

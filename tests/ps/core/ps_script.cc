@@ -70,6 +70,21 @@ std::string print_counts(const wire::ShardCounts& c) {
   return str("batches=", c.batches, " read=", c.read, " applied=", c.applied);
 }
 
+/// "0/1/2,0/1/3:withdrawn".
+std::vector<wire::QuarantineLine> parse_lines(const std::string& text) {
+  std::vector<wire::QuarantineLine> lines;
+  for (const std::string& line : split(text, ',')) {
+    const auto parts = split(line, ':');
+    lines.push_back({parse_batch(parts.at(0)), parts.size() > 1, false});
+  }
+  return lines;
+}
+
+std::string print_line(const wire::QuarantineLine& line) {
+  return str(" line ", line.batch, line.withdrawn ? " withdrawn" : "", line.had ? " had" : "",
+             line.passed ? " passed" : "");
+}
+
 std::string print_status(const wire::StatusReply& reply) {
   std::string text = str("status round=", reply.round, " epoch=", reply.epoch, " ended=");
   for (const wire::Interval& i : reply.ended) text += str('[', i.begin, ',', i.end, ')');
@@ -78,6 +93,7 @@ std::string print_status(const wire::StatusReply& reply) {
     text += str('{', open.shard, '@', open.watermark, '}');
   if (reply.open.empty()) text += "-";
   for (const OutputSums& sums : reply.metrics) text += str(" loss=", sums.loss);
+  for (const wire::QuarantineLine& line : reply.lines) text += print_line(line);
   if (!reply.failure.empty()) text += "\n    failure: " + reply.failure;
   for (const wire::PartitionStatus& p : reply.partitions) {
     text += str("\n    ", p.partition, ": since=", p.since, " version=", p.version,
@@ -183,7 +199,9 @@ std::string PsScript::run(const std::string& line) {
     message(kChiefPeer, command,
             wire::StatusRequest{.round = command.number("round"),
                                 .epoch = uint32_t(command.number("epoch")),
-                                .shards = uint32_t(command.number("shards"))});
+                                .shards = uint32_t(command.number("shards")),
+                                .lines = parse_lines(command.option("lines")),
+                                .lines_known = command.number("known", 1) != 0});
   } else if (verb == "save") {
     message(kChiefPeer, command, wire::Save{.checkpoint = parse_view(word(1)), .folder = word(2)});
   } else if (verb == "copy") {
@@ -194,7 +212,9 @@ std::string PsScript::run(const std::string& line) {
     loaded(command);
   } else if (verb == "freeze") {
     message(kChiefPeer, command,
-            wire::Freeze{.since = parse_view(word(1)), .partitions = parse_partitions(word(2)), .folder = "moves"});
+            wire::Freeze{.since = parse_view(word(1)),
+                         .partitions = parse_partitions(word(2)),
+                         .folder = "moves"});
   } else if (verb == "exported") {
     exported(command);
   } else if (verb == "sealed") {
@@ -251,7 +271,10 @@ void PsScript::adopt(const Command& command) {
   wire::Adopt adopt{.since = parse_view(command.words.at(1)),
                     .sealed_epochs = uint32_t(command.number("sealed")),
                     .partitions = parse_partitions(command.words.at(2)),
-                    .folder = command.option("folder")};
+                    .folder = command.option("folder"),
+                    .images = {},
+                    .lines = parse_lines(command.option("lines")),
+                    .lines_known = command.number("known", 1) != 0};
   if (!adopt.folder.empty()) {
     for (const PartitionId p : parse_partitions(command.option("images", command.words.at(2)))) {
       adopt.images.push_back({.partition = p, .file = "a"});
@@ -314,6 +337,8 @@ void PsScript::push(const Command& command, bool end) {
                   .end = end,
                   .covered = parse_set(command.option("covered")),
                   .handle = RequestId{command.number("handle")}};
+  push.given_up = command.words.back() == "givenup";
+  push.batches_given_up = uint32_t(command.number("without"));
   if (end) {
     push.counts = {.batches = push.batch.batch,
                    .read = command.number("read", command.number("applied")),
@@ -399,6 +424,7 @@ std::string PsScript::values() const {
       text += str(" shard ", shard.shard, '@', shard.watermark, "(records=", shard.records,
                   ",hash=", shard.records_hash, ')');
     }
+    for (const wire::QuarantineLine& line : image.lines) text += print_line(line);
     for (const checkpoint::EpochImage& epoch : image.epochs) {
       text += str(" epoch ", epoch.epoch, " ended=", epoch.shards_ended);
     }

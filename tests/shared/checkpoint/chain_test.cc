@@ -158,25 +158,28 @@ TEST_CASE("a chain of images reads as the whole would, bit for bit", "[checkpoin
   }
 }
 
-TEST_CASE("only a checkpoint that builds on others is of format 2", "[checkpoint]") {
+TEST_CASE("a file is of the oldest format that says what it holds", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
-  Saver saver(storage, folder.path, 1);
-  REQUIRE(saver.save({1, 1}, false));
-  saver.train();
-  REQUIRE(saver.save({1, 2}, true));
-  saver.train();
-  REQUIRE(saver.save({1, 3}, false));
-  const auto format_of = [&](ViewId id) {
-    const Bytes bytes = *storage.read_file(manifest_path(folder.path, id), 1 << 20);
-    const Bytes image =
-        *storage.read_file(checkpoint_folder(folder.path, id) + "/ps.ckpt", 1 << 20);
-    CHECK(bytes.data()[8] == image.data()[8]);
-    return bytes.data()[8];
+  PartitionImage image = random_image(1, 2, 1);
+  const auto format = [&] {
+    REQUIRE(write_images(storage, folder.path, "f", std::span(&image, 1), kTables));
+    return int(storage.read_file(folder.path + "/f", 1 << 20)->data()[8]);
   };
-  CHECK(format_of({1, 1}) == 1);
-  CHECK(format_of({1, 2}) == 2);
-  CHECK(format_of({1, 3}) == 1);
+  image.lines.clear();
+  CHECK(format() == 1);
+  image.base = 9;
+  CHECK(format() == 2);
+  image.lines = {{{2, 0, 1}}};
+  CHECK(format() == 3);
+  image.base = 0;
+  CHECK(format() == 3);
+  Manifest manifest = write_checkpoint(storage, folder.path, {1, 2});
+  CHECK(encode_manifest(manifest)[8] == 3);
+  manifest.sinces.clear();
+  CHECK(encode_manifest(manifest)[8] == 1);
+  manifest.bases = {manifest.images[0]};
+  CHECK(encode_manifest(manifest)[8] == 2);
 }
 
 TEST_CASE("a flipped bit anywhere in a chain is refused, and never read in part", "[checkpoint]") {
@@ -393,6 +396,7 @@ TEST_CASE("golden image and manifest of format 2", "[checkpoint][golden]") {
   PosixStorage storage;
   PartitionImage image = random_image(1, 2, 42);
   image.base = 0x0123456789abcdef;
+  image.lines.clear();
   Manifest manifest{.id = {3, 18},
                     .run = 0x0123456789abcdef,
                     .plan_hash = 42,
@@ -414,6 +418,40 @@ TEST_CASE("golden image and manifest of format 2", "[checkpoint][golden]") {
   const Bytes bytes = *storage.read_file(golden + "/manifest-3-18.dpm", 1 << 20);
   CHECK(std::ranges::equal(bytes.span(), encode_manifest(manifest)));
   const Bytes image_bytes = *storage.read_file(golden + "/image-v2.bin", 1 << 20);
+  CHECK(*decode_image(image_bytes.span(), kTables, "f", 0) == image);
+  const Folder folder;
+  REQUIRE(write_images(storage, folder.path, "f", std::span(&image, 1), kTables));
+  CHECK(std::ranges::equal(storage.read_file(folder.path + "/f", 1 << 20)->span(),
+                           image_bytes.span()));
+}
+
+TEST_CASE("golden image and manifest of format 3", "[checkpoint][golden]") {
+  const std::string golden = DP_GOLDEN_DIR;
+  PosixStorage storage;
+  PartitionImage image = random_image(1, 2, 43);
+  image.lines = {{{2, 1, 3}, true, false}, {{2, 4, 0}, false, true}};
+  Manifest manifest{.id = {3, 19},
+                    .run = 0x0123456789abcdef,
+                    .plan_hash = 42,
+                    .job = "name = \"golden\"\n",
+                    .partitions = 2};
+  manifest.tables = kTables;
+  manifest.images = {{PartitionId{0}, "ps-0-0-0000000000000001.ckpt", 0, 4096, 11, 9},
+                     {PartitionId{1}, "ps-0-0-0000000000000001.ckpt", 4096, 64, 12}};
+  manifest.bases = {{PartitionId{0}, "ps-1-0-0000000000000002.ckpt", 0, 64, 9, 0, {3, 17}}};
+  manifest.sinces = {{2, 7}, {3, 1}};
+  manifest.given = {3, 4};
+  manifest.build = "0.1.0", manifest.created_unix_s = 1'700'000'000;
+  if (std::getenv("DP_WRITE_GOLDEN") != nullptr) {
+    REQUIRE(write_images(storage, golden, "image-v3.bin", std::span(&image, 1), kTables));
+    REQUIRE(storage.write_file_atomic(golden + "/manifest-3-19.dpm", encode_manifest(manifest)));
+  }
+  const auto read = load_manifest(storage, golden + "/manifest-3-19.dpm");
+  REQUIRE(read);
+  CHECK(*read == manifest);
+  const Bytes bytes = *storage.read_file(golden + "/manifest-3-19.dpm", 1 << 20);
+  CHECK(std::ranges::equal(bytes.span(), encode_manifest(manifest)));
+  const Bytes image_bytes = *storage.read_file(golden + "/image-v3.bin", 1 << 20);
   CHECK(*decode_image(image_bytes.span(), kTables, "f", 0) == image);
   const Folder folder;
   REQUIRE(write_images(storage, folder.path, "f", std::span(&image, 1), kTables));

@@ -148,8 +148,29 @@ TEST_CASE("every truncation of an image is refused", "[checkpoint]") {
   }
 }
 
+TEST_CASE("lines that are not where the format says, or do not ascend, are refused",
+          "[checkpoint]") {
+  PartitionImage image = random_image(1, 8, 1);
+  const auto read_as = [&](uint32_t format) {
+    std::vector<uint8_t> bytes = encoded(image);
+    poke(bytes, 8, format);
+    reseal(bytes);
+    return decode_image(bytes, kTables, "f", 0).has_value();
+  };
+  image.lines = {{{2, 1, 0}}, {{2, 1, 3}}};
+  CHECK(read_as(3));
+  CHECK_FALSE(read_as(1));
+  image.lines[1].batch = {2, 1, 0};
+  CHECK_FALSE(read_as(3));
+  image.lines.clear();
+  CHECK(read_as(1));
+  CHECK_FALSE(read_as(3));
+}
+
 TEST_CASE("images with sound checksums and unsound content are refused", "[checkpoint]") {
-  const std::vector<uint8_t> good = encoded(random_image(1, 8, 1));
+  PartitionImage image = random_image(1, 8, 1);
+  image.lines.clear();
+  const std::vector<uint8_t> good = encoded(image);
   const auto refused = [&](size_t offset, auto value) {
     std::vector<uint8_t> bytes = good;
     poke(bytes, offset, value);
@@ -183,7 +204,7 @@ TEST_CASE("images with sound checksums and unsound content are refused", "[check
 
 TEST_CASE("a later format is called unsupported, not damaged", "[checkpoint]") {
   std::vector<uint8_t> bytes = encoded(random_image(1, 1, 1));
-  poke(bytes, 8, uint32_t{3});
+  poke(bytes, 8, uint32_t{4});
   reseal(bytes);
   CHECK(decode_image(bytes, kTables, "f", 0).error().code == ErrorCode::kUnsupported);
 }

@@ -73,8 +73,9 @@ TEST_CASE("a manifest whose image files are gone or short is skipped", "[checkpo
   CHECK(load_latest(storage, folder.path, nullptr)->id == ViewId{1, 1});
 }
 
-TEST_CASE("where images are verified a checkpoint with one flipped bit is passed over, with its place",
-          "[checkpoint]") {
+TEST_CASE(
+    "where images are verified a checkpoint with one flipped bit is passed over, with its place",
+    "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   published(storage, folder.path, {1, 1});
@@ -87,7 +88,8 @@ TEST_CASE("where images are verified a checkpoint with one flipped bit is passed
   CHECK(load_latest(storage, folder.path, &skipped, 1 << 20)->id == ViewId{1, 1});
   REQUIRE(skipped.size() == 1);
   CHECK(skipped[0].find(str(file, ':', image.offset)) != std::string::npos);
-  CHECK(load_latest(storage, folder.path, nullptr, 100)->id == ViewId{1, 2});  // too large to verify
+  CHECK(load_latest(storage, folder.path, nullptr, 100)->id ==
+        ViewId{1, 2});  // too large to verify
 }
 
 TEST_CASE("a manifest under another's name is refused", "[checkpoint]") {
@@ -134,6 +136,10 @@ TEST_CASE("a manifest that lacks a partition, or a file, is not published", "[ch
   manifest = good, manifest.images[1].file = "../../etc/passwd";
   CHECK_FALSE(publish(storage, folder.path, manifest));
   manifest = good, manifest.tables[1].members[0].shape = {UINT32_MAX, UINT32_MAX, UINT32_MAX};
+  CHECK_FALSE(publish(storage, folder.path, manifest));
+  manifest = good, manifest.sinces.pop_back();
+  CHECK_FALSE(publish(storage, folder.path, manifest));
+  manifest = good, manifest.given = {};
   CHECK_FALSE(publish(storage, folder.path, manifest));
   manifest = good, manifest.partitions = 3;
   CHECK_FALSE(publish(storage, folder.path, manifest));
@@ -224,20 +230,20 @@ TEST_CASE("manifest bodies of arbitrary words are refused or read, never a crash
   const Folder folder;
   PosixStorage storage;
   const std::vector<uint8_t> good =
-      encode_manifest_body(write_checkpoint(storage, folder.path, {1, 1}));
+      encode_placed_manifest_body(write_checkpoint(storage, folder.path, {1, 1}));
   Rng rng(1);
   for (int i = 0; i < 20'000; ++i) {
     std::vector<uint8_t> body = good;
     for (uint64_t changes = 1 + rng.below(4); changes > 0; --changes) {
       body[rng.below(body.size())] = rng.below(2) == 0 ? uint8_t(rng.next()) : uint8_t(0xff);
     }
-    (void)decode_manifest(frame("DPMANIF", kManifestFormat, body), "m");
+    (void)decode_manifest(frame("DPMANIF", kPlacedManifestFormat, body), "m");
   }
-  CHECK_FALSE(decode_manifest_body({}));
-  CHECK_FALSE(decode_manifest_body(std::span(good).first(9)));
+  CHECK_FALSE(decode_placed_manifest_body({}));
+  CHECK_FALSE(decode_placed_manifest_body(std::span(good).first(9)));
   CHECK_FALSE(decode_manifest(frame("DPMANIF", 1, std::vector<uint8_t>(800)),
                               "m"));  // all zero is a valid message
-  CHECK(decode_manifest(frame("DPMANIF", 3, good), "m").error().code == ErrorCode::kUnsupported);
+  CHECK(decode_manifest(frame("DPMANIF", 4, good), "m").error().code == ErrorCode::kUnsupported);
 }
 
 TEST_CASE("golden manifest of format 1", "[checkpoint][golden]") {

@@ -83,6 +83,9 @@ inline PartitionImage random_image(uint32_t partition, uint64_t rows, uint64_t s
     hidden.members = {floats(tables[1].row_floats(0, 0) + tables[1].row_floats(0, 2))};
     image.tables.push_back(std::move(hidden));
   }
+  for (uint32_t b = 0; b < rng.below(3); ++b) {
+    image.lines.push_back({{2, 1, b}, rng.below(2) == 1, rng.below(2) == 1});
+  }
   return image;
 }
 
@@ -106,6 +109,8 @@ inline Manifest write_checkpoint(Storage& storage, const std::string& run_dir, V
     if (refs) manifest.images.insert(manifest.images.end(), refs->begin(), refs->end());
     manifest.rows += 2 * rows;
   }
+  manifest.sinces = {{1, 2}, {1, 2}, {1, 7}, {2, 1}};
+  manifest.given = {2, 3};
   return manifest;
 }
 

@@ -21,7 +21,8 @@ TEST_CASE("a minimal job gets the documented defaults", "[job]") {
   CHECK(job.partitions == 256);
   CHECK(job.data.shuffle == "shard");
   CHECK(job.optimizer == OptimizerSpec{});
-  CHECK(job.train == TrainSpec{});
+  const TrainSpec defaults;
+  CHECK(job.train == defaults);
   CHECK(job.cluster == ClusterSpec{});
   CHECK(job.eval.holdout == 0);
 }
@@ -382,6 +383,31 @@ TEST_CASE("a checkpoint's interval is a time, a number of steps, or the epoch", 
     INFO(wrong);
     CHECK(error_of(small_job(str("train.checkpoint.every = ", wrong, "\n"))).id == "DP-2106");
   }
+}
+
+TEST_CASE("how long is waited is a time above 0", "[job]") {
+  const auto loaded = test::load_text(small_job(
+      "cluster = { ps_wait = \"2m\", chief_silence = \"1.5s\", claims_wait = \"500ms\" }\n"));
+  REQUIRE(loaded);
+  CHECK(loaded->job.cluster.ps_wait_ns == 120'000'000'000);
+  CHECK(loaded->job.cluster.chief_silence_ns == 1'500'000'000);
+  CHECK(loaded->job.cluster.claims_wait_ns == 500'000'000);
+  CHECK(loaded->job.cluster.workers_wait_ns == 60'000'000'000);
+  CHECK(job_to_toml(loaded->job).find("ps_wait = \"2m\"") != std::string::npos);
+  for (const char* wrong : {"\"10\"", "\"0s\"", "\"-3m\"", "\"soon\""}) {
+    INFO(wrong);
+    CHECK(error_of(small_job(str("cluster.ps_wait = ", wrong, "\n"))).id == "DP-2106");
+  }
+  CHECK(error_of(small_job("cluster.ps_wait = 30\n")).id == "DP-2104");
+}
+
+TEST_CASE("a job may do without batches that fail, or whose loss is not finite", "[job]") {
+  const auto loaded =
+      test::load_text(small_job("train = { quarantine = true, on_nan = \"skip\" }\n"));
+  REQUIRE(loaded);
+  CHECK(loaded->job.train.quarantine);
+  CHECK(loaded->job.train.on_nan == "skip");
+  CHECK(error_of(small_job("train.on_nan = \"ignore\"\n")).id == "DP-2106");
 }
 
 TEST_CASE("where a warm start comes from is relative to the job file", "[job]") {

@@ -79,7 +79,13 @@ class RandomMessages {
     return {number(), word(), word(), word(), word(), word(), word(), word(), word()};
   }
   Lease lease() {
-    return {Purpose(rng_.below(3)), {number(), number()}, number(), number(), word(), number()};
+    Lease out{Purpose(rng_.below(3)), {number(), number()}, number(), number(), word(), number()};
+    for (uint32_t batch = 0, n = uint32_t(few()); n > 0; --n) {
+      batch += 1 + uint32_t(rng_.below(9));
+      out.given_up.push_back(batch);
+    }
+    out.careful = coin();
+    return out;
   }
   plan::FileInfo file() {
     plan::FileInfo out{text(1), word(), word(), coin(), {}};
@@ -98,6 +104,9 @@ class RandomMessages {
             coin() ? view() : ViewId{}};
   }
   BatchId batch() { return {number(), number(), number()}; }
+  std::vector<QuarantineLine> lines() {
+    return list([&] { return QuarantineLine{batch(), coin(), coin(), coin()}; });
+  }
   Heartbeat heartbeat() {
     Heartbeat out{incarnation(),
                   word(),
@@ -138,6 +147,8 @@ class RandomMessages {
     out.folder = text();
     for (size_t i = 0; i < out.partitions.size(); ++i) out.images.push_back(image());
     if (out.images.size() > 1) out.images[1].file = out.images[0].file;
+    out.lines = lines();
+    out.lines_known = coin();
     return out;
   }
   StatusReply status_reply() {
@@ -153,6 +164,7 @@ class RandomMessages {
     out.open = list([&] { return ShardWatermark{number(), number()}; });
     out.metrics = list([&] { return sums(); });
     out.failure = text();
+    out.lines = lines();
     return out;
   }
   Push push() {
@@ -169,6 +181,8 @@ class RandomMessages {
     out.pulled_versions = list([&] { return word(); });
     if (!out.end) out.sections = sections();
     out.metrics = list([&] { return sums(); });
+    if (out.sections.empty() && !out.end) out.given_up = coin();
+    out.batches_given_up = number();
     return out;
   }
 
@@ -215,7 +229,8 @@ class RandomMessages {
       case Kind::kShardProgress:
         return ShardProgress{lease(), number(), coin(), counts(), word()};
       case Kind::kShardFailed:
-        return ShardFailed{lease(), number(), code(), text(), text(), text(), text()};
+        return ShardFailed{lease(), number(), code(), text(), text(), text(), text(),
+                           FailureKind(rng_.below(4))};
       case Kind::kLeaseRevoked:
         return LeaseRevoked{lease()};
       case Kind::kEvalReport:
@@ -223,7 +238,7 @@ class RandomMessages {
       case Kind::kPredictReport:
         return PredictReport{lease(), number(), number(), coin(), counts()};
       case Kind::kStatusRequest:
-        return StatusRequest{word(), number(), number()};
+        return StatusRequest{word(), number(), number(), lines(), coin()};
       case Kind::kStatusReply:
         return status_reply();
       case Kind::kSave:

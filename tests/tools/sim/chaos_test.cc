@@ -100,6 +100,44 @@ TEST_CASE("a slow ps gives partitions to the others while training goes on, once
   CHECK(balanced.virtual_ns < even.virtual_ns * 95 / 100);
 }
 
+TEST_CASE("without other faults exactly the poisonous batches are given up, in every epoch",
+          "[sim]") {
+  const Simulator simulator = make_simulator("poison");
+  uint64_t deaths = 0, nans = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const Outcome outcome = simulator.run(seed, {});
+    INFO("downpour sim --counter --faults poison --seed " << seed << ": " << outcome.violation);
+    REQUIRE(outcome.violation.empty());
+    const auto count = [&](const char* name) {
+      const auto at = outcome.counts.find(name);
+      return at == outcome.counts.end() ? 0 : at->second;
+    };
+    CHECK(count("poisonous batch") >= 3);  // a record is in one batch of each of the three epochs
+    CHECK(count("quarantined") == count("poisonous batch"));
+    CHECK(count("quarantine_withdrawn") == 0);
+    REQUIRE(outcome.finish);
+    CHECK(outcome.finish->summary.quarantined.size() == count("quarantined"));
+    deaths += count("poison: a worker died");
+    nans += count("poison: a loss of NaN");
+  }
+  CHECK(deaths > 0);
+  CHECK(nans > 0);
+}
+
+TEST_CASE("what is given up is so at every partition, whoever dies meanwhile", "[sim]") {
+  const Simulator simulator = make_simulator(
+      "poison,kill-worker,kill-ps,kill-chief,zombie-worker,zombie-ps,kill-in-phase,early-timeouts,"
+      "duplicate=2%,delay=1%,drop=0.5%");
+  uint64_t withdrawn = 0;
+  for (uint64_t seed = 121; seed <= 180; ++seed) {
+    const Outcome outcome = simulator.run(seed, {});
+    INFO("seed " << seed << ": " << outcome.violation);
+    REQUIRE(outcome.violation.empty());
+    withdrawn += outcome.counts.contains("quarantine_withdrawn") ? 1 : 0;
+  }
+  CHECK(withdrawn > 0);
+}
+
 TEST_CASE("the same seed is the same run, event for event", "[sim]") {
   const Simulator simulator = make_simulator("chaos");
   for (const uint64_t seed : {100, 200}) {

@@ -209,12 +209,119 @@ TEST_CASE("evaluation pulls without a handle, pushes nothing and reports a shard
   CHECK(std::get<wire::EvalReport>(reports[0].message.body).outputs.at(0).sums.weight == 20);
 }
 
+TEST_CASE("a batch that is given up is pushed empty, and every part says how many there are",
+          "[worker]") {
+  Harness h;
+  h.lease.given_up = {0};
+  h.begin();
+  h.fx.clear();
+  auto batch = h.batch(0, {});
+  batch->batch.given_up = true;
+  batch->batch.records = 0;
+  h.core.on_batch(0, batch, h.fx);
+  CHECK(h.sends_of<wire::Pull>().empty());
+  CHECK(h.fx.computes.empty());
+  const auto pushes = h.sends_of<wire::Push>();
+  REQUIRE(pushes.size() == 2);
+  CHECK(push_in(pushes[0]).given_up);
+  CHECK(push_in(pushes[0]).batches_given_up == 1);
+  CHECK(push_in(pushes[0]).covered.size() + push_in(pushes[1]).covered.size() == kPartitions);
+  h.core.on_shard_end(
+      0, {.reading = h.reading, .counts = {.batches = 1, .read = 10, .quarantined = 10}}, h.fx);
+  for (const auto& push : pushes) h.applied(push);
+  const auto ends = h.sends_of<wire::Push>();
+  REQUIRE(!ends.empty());
+  CHECK(push_in(ends.back()).end);
+  CHECK(push_in(ends.back()).batches_given_up == 1);
+}
+
+TEST_CASE("told that a batch is given up, a worker that was to compute it gives its lease back",
+          "[worker]") {
+  Harness h;
+  h.begin();
+  const auto pushes = h.push(0);
+  h.applied(pushes[0]);
+  h.fx.clear();
+  h.answer_all(pushes[1], wire::PartStatus::kQuarantined, 0);
+  const auto failed = h.sends_of<wire::ShardFailed>();
+  REQUIRE(failed.size() == 1);
+  CHECK(std::get<wire::ShardFailed>(failed[0].message.body).kind == wire::FailureKind::kGivenUp);
+  CHECK(h.fx.stops.size() == 1);
+  h.tick(60 * kSecond);
+  CHECK(h.sends_of<wire::Push>().empty());
+}
+
+TEST_CASE("a loss that is not finite is never pushed: the batch and its place are reported",
+          "[worker]") {
+  Harness h;
+  h.begin();
+  h.fx.clear();
+  auto batch = h.batch(0);
+  batch->where = "clicks.tsv";
+  h.core.on_batch(0, batch, h.fx);
+  h.answer_pulls(h.sends_of<wire::Pull>());
+  Computed computed{.slot = h.fx.computes.at(0).slot, .not_finite = "the loss is NaN"};
+  for (const PartMessage& message : h.fx.computes[0].batch->plan.messages)
+    computed.gradients.push_back(Bytes::of(std::vector<float>(message.value_bytes / 4)));
+  computed.metrics.resize(1);
+  h.fx.clear();
+  h.core.on_computed(0, std::move(computed), h.fx);
+  CHECK(h.sends_of<wire::Push>().empty());
+  const auto failed = h.sends_of<wire::ShardFailed>();
+  REQUIRE(failed.size() == 1);
+  const auto& report = std::get<wire::ShardFailed>(failed[0].message.body);
+  CHECK(report.kind == wire::FailureKind::kNotFinite);
+  CHECK(report.batch == 0);
+  CHECK(report.where == "clicks.tsv");
+}
+
+TEST_CASE("a careful lease goes batch by batch, and the chief hears of each before the next",
+          "[worker]") {
+  Harness h;
+  h.lease.careful = true;
+  h.begin();
+  const auto pushes = h.push(0);
+  h.fx.clear();
+  h.applied(pushes[0]);
+  CHECK(h.fx.reads.empty());
+  h.fx.clear();
+  h.applied(pushes[1]);
+  const auto progress = h.sends_of<wire::ShardProgress>();
+  REQUIRE(progress.size() == 1);
+  CHECK(std::get<wire::ShardProgress>(progress[0].message.body).batches_acked == 1);
+  REQUIRE(h.fx.reads.size() == 1);
+  CHECK(h.fx.reads[0].first_batch == 1);
+  CHECK(h.fx.reads[0].batches_max == 1);
+  // At the shard's end nothing more is read, and the end part follows.
+  h.reading = h.fx.reads[0].reading;
+  h.fx.clear();
+  h.core.on_shard_end(
+      0, {.reading = h.reading, .counts = {.batches = 1, .read = 10, .applied = 10}}, h.fx);
+  CHECK(h.fx.reads.empty());
+  CHECK(h.sends_of<wire::Push>().size() == 2);
+}
+
+TEST_CASE("a careful lease jumps to where all partitions are", "[worker]") {
+  Harness h;
+  h.lease.careful = true;
+  h.begin();
+  const auto pushes = h.push(0);
+  h.answer_all(pushes[0], wire::PartStatus::kHadIt, 5);
+  h.fx.clear();
+  h.answer_all(pushes[1], wire::PartStatus::kHadIt, 3);
+  REQUIRE(h.fx.reads.size() == 1);
+  CHECK(h.fx.reads[0].first_batch == 3);
+  const auto progress = h.sends_of<wire::ShardProgress>();
+  REQUIRE(!progress.empty());
+  CHECK(std::get<wire::ShardProgress>(progress.back().message.body).batches_acked == 3);
+}
+
 TEST_CASE("a read error is reported with its shard, and the shard is let go", "[worker]") {
   Harness h;
   h.begin();
   h.fx.clear();
-  h.core.on_read_failed(0, h.reading, Error{ErrorCode::kBadData, "no number: `x`", "data.csv:3"},
-                        h.fx);
+  h.core.on_read_failed(
+      0, {h.reading, Error{ErrorCode::kBadData, "no number: `x`", "data.csv:3"}, {}}, h.fx);
   const auto failed = h.sends_of<wire::ShardFailed>();
   REQUIRE(failed.size() == 1);
   CHECK(std::get<wire::ShardFailed>(failed[0].message.body).where == "data.csv:3");
@@ -229,8 +336,8 @@ TEST_CASE("a read error in mid-shard lets go of the batches under way, too", "[w
   h.answer_pulls(h.sends_of<wire::Pull>());
   const auto task = h.fx.computes.at(0);
   h.fx.clear();
-  h.core.on_read_failed(0, h.reading, Error{ErrorCode::kBadData, "no number: `x`", "data.csv:3"},
-                        h.fx);
+  h.core.on_read_failed(
+      0, {h.reading, Error{ErrorCode::kBadData, "no number: `x`", "data.csv:3"}, {}}, h.fx);
   CHECK(h.sends_of<wire::ShardFailed>().size() == 1);
   h.compute(task.slot, task.batch->plan);  // comes back to nobody
   CHECK(h.fx.sends.empty());
@@ -277,7 +384,7 @@ TEST_CASE("a lost grant is asked for again under the same request", "[worker]") 
          wire::Welcome{
              .job = "job", .plan_hash = 9, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond});
   h.fx.clear();
-  h.core.configure(0, h.tables, 2, h.fx);
+  h.core.configure(0, h.tables, 2, 60 * kSecond, h.fx);
   h.from(kChief, h.view(2));
   const RequestId request = h.fx.sends.at(0).message.envelope.request;
   h.tick(4 * kSecond);

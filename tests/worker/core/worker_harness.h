@@ -61,7 +61,7 @@ struct Harness {
              .job = "job", .plan_hash = 9, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond});
     REQUIRE(fx.welcomed);
     fx.clear();
-    core.configure(now_ns, tables, in_flight, fx);
+    core.configure(now_ns, tables, in_flight, 60 * kSecond, fx);
     from(kChief, view(owners));
     REQUIRE(fx.sends.size() == 1);
     REQUIRE(std::holds_alternative<wire::LeaseRequest>(fx.sends[0].message.body));

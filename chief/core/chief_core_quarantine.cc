@@ -1,0 +1,104 @@
+// ChiefCore: batches that the job does without, where it may.
+#include "chief/core/chief_core.h"
+
+namespace downpour::chief {
+
+/// Whether the job allows a batch of the pass to be left out for this reason.
+bool ChiefCore::may_give_up(wire::FailureKind kind) const {
+  if (table_.purpose() != wire::Purpose::kTrain) return false;
+  const TrainSpec& train = config_.job.train;
+  return kind == wire::FailureKind::kNotFinite ? train.on_nan == "skip" : train.quarantine;
+}
+
+/// Whether it matters at which batch a worker dies.
+bool ChiefCore::careful() const { return may_give_up(wire::FailureKind::kOther); }
+
+/// The batch fails whoever tries it. Its shard waits until all partitions have agreed to do without
+/// it.
+void ChiefCore::give_up(uint32_t shard, uint32_t batch, const Error& error) {
+  const BatchId id{table_.epoch(), shard, batch};
+  const auto too_much = [&](const auto&... what) {
+    fail(Error{error.code, str("batch ", id, " ", what..., ": ", error.what),
+               error.where.empty() ? range_text(shard) : error.where, error.hint, "DP-3402"});
+  };
+  if (const Quarantine::Line* line = quarantine_.find(id)) {
+    return line->state == Quarantine::State::kWithdrawn
+               ? too_much("fails, and can not be given up, since some partition had applied it")
+               : too_much("fails although it was given up");
+  }
+  if (quarantine_.size() >= config_.quarantined_max) {
+    return too_much("is one more than the ", config_.quarantined_max,
+                    " that may be given up at a time");
+  }
+  quarantine_.propose(id, error.what);
+  log(event("give_up")
+          .add("epoch", id.epoch)
+          .add("shard", id.shard)
+          .add("batch", id.batch)
+          .add("what", error.what)
+          .add("where", error.where.empty() ? range_text(shard) : error.where));
+  revoke_all(shard);
+  survey_lines();
+}
+
+/// Asks all partitions about the lines; nobody is given a shard meanwhile. During another survey
+/// its end sees to it.
+void ChiefCore::survey_lines() {
+  if (phase_ != Phase::kTraining || !quarantine_.wants_round()) return;
+  lines_survey_ = true;
+  surveyed_phase_ = Phase::kTraining;
+  survey_epoch_ = epoch_;
+  enter(Phase::kSurveying);
+  begin_round();
+}
+
+/// A valid round has ended, in which every partition was told the lines.
+void ChiefCore::decide_lines(const RoundOutcome& outcome) {
+  for (const wire::QuarantineLine& answer : outcome.lines) {
+    const Quarantine::Line* line = quarantine_.find(answer.batch);
+    const bool given_up =
+        answer.passed || (line != nullptr && line->state == Quarantine::State::kGivenUp);
+    if (!given_up || (!answer.had && !answer.withdrawn)) continue;
+    // Only where a ps that others had taken the place of is all that is left of a partition.
+    return fail(Error{ErrorCode::kPeersLost,
+                      str("batch ", answer.batch,
+                          " was given up by some partitions, and applied "
+                          "by another, which was away when that was decided"),
+                      train_range_text(answer.batch.shard_id()),
+                      "run the job again: it goes on from the newest checkpoint"});
+  }
+  for (const Quarantine::Decision& decision : quarantine_.end_round(outcome.lines)) {
+    const BatchId batch = decision.batch;
+    const bool given_up = decision.state == Quarantine::State::kGivenUp;
+    log(event(given_up ? "quarantined" : "quarantine_withdrawn")
+            .add("epoch", batch.epoch)
+            .add("shard", batch.shard)
+            .add("batch", batch.batch)
+            .add("why", decision.why));
+    if (batch.epoch == table_.epoch() && batch.shard < table_.shard_count() &&
+        table_.purpose() == wire::Purpose::kTrain) {
+      table_.forgive(batch.shard);
+    }
+    if (!given_up) {
+      notice(NoticeLevel::kWarning,
+             str("batch ", batch, " is not given up: some partition had applied it already"));
+      continue;
+    }
+    const std::string where = train_range_text(batch.shard_id());
+    notice(NoticeLevel::kWarning,
+           str("batch ", batch, " of ", where, " is left out, its records count as quarantined",
+               decision.why.empty() ? "" : ": ", decision.why));
+    quarantined_.push_back({batch, where, decision.why});
+  }
+}
+
+/// "file.csv [0, 4096)", of any epoch.
+std::string ChiefCore::train_range_text(ShardId shard) const {
+  if (shard.shard >= train_ranges_.size()) return {};
+  const auto count = uint32_t(train_ranges_.size());
+  const plan::ShardRange& range =
+      train_ranges_[plan::order_at(config_.job.seed, shard.epoch, count, shard.shard)];
+  return str(config_.train_files[range.file].path, " [", range.begin, ", ", range.end, ")");
+}
+
+}  // namespace downpour::chief

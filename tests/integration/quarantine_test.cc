@@ -1,0 +1,182 @@
+// Records that can't be trained on, and where a record went: what a user of the programs sees.
+#include <signal.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+
+namespace downpour::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kRows = 4000;
+constexpr int kBatch = 50;
+
+Ended downpour(const ScratchDir& dir, const std::vector<std::string>& arguments) {
+  return Program("downpour", arguments, dir.path()).wait(120);
+}
+
+/// Records that anything can be learned from, but for `odd` in line `line`.
+void make_job(const ScratchDir& dir, int line, const std::string& odd, const std::string& train) {
+  std::string text;
+  for (int i = 1; i <= kRows; ++i) {
+    text +=
+        i == line ? odd + "\n" : std::to_string(i % 2) + " " + std::to_string(1 + i % 37) + ":1\n";
+  }
+  dir.write("train.svm", text);
+  dir.write("job.toml",
+            "data = { source = \"train.svm\", format = \"libsvm\", shard_records = 400 }\n"
+            "model = { preset = \"linear_regression\" }\n"
+            "optimizer = { type = \"sgd\", learning_rate = 0.01 }\n"
+            "train = { epochs = 2, batch_size = " +
+                std::to_string(kBatch) + train + " }\n");
+}
+
+Json summary(const Ended& ended) {
+  INFO(ended.err);
+  REQUIRE(ended.status == 0);
+  return Json::parse(ended.out);
+}
+
+/// Both epochs did without one batch, and the rest counts once.
+void check_without_one_batch(const Json& done) {
+  REQUIRE(done["accounts"].size() == 2);
+  for (const Json& account : done["accounts"]) {
+    CHECK(account["read"] == kRows);
+    CHECK(account["quarantined"] == kBatch);
+    CHECK(account["applied"] == kRows - kBatch);
+  }
+  REQUIRE(done["quarantined"].size() == 2);
+  CHECK(done["quarantined"][1]["epoch"] == 1);
+}
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE(
+    "a loss that is not finite stops the job and says which records, or their batch is left out",
+    "[integration]") {
+  const ScratchDir dir;
+  make_job(dir, 777, "1e25 5:1e20", "");
+  const Ended stopped = downpour(dir, {"train", dir / "job.toml"});
+  CHECK(stopped.status == 65);
+  CHECK(holds(stopped.err, "not finite"));
+  CHECK(holds(stopped.err, "[DP-3401]"));
+  CHECK(holds(stopped.err, "train.svm, records that start in bytes ["));
+  CHECK(holds(stopped.err, "train.on_nan"));
+
+  const std::vector<std::string> skip = {
+      "train", dir / "job.toml", "--fresh", "--set", "train.on_nan=skip", "--log-format", "json"};
+  for (const bool processes : {false, true}) {
+    std::vector<std::string> arguments = skip;
+    if (processes) arguments.insert(arguments.end(), {"--ps", "2", "--workers", "2"});
+    const Ended ended = downpour(dir, arguments);
+    check_without_one_batch(summary(ended));
+    CHECK(holds(ended.err, "is left out"));
+  }
+  const Ended told = downpour(dir, {"explain", dir / "train.svm:777", "--run", dir / "runs/job"});
+  INFO(told.out + told.err);
+  CHECK(told.status == 0);
+  CHECK(holds(told.out, "train.svm:777: record 777"));
+  CHECK(holds(told.out, "quarantined: "));
+  CHECK(holds(told.out, "given up at all partitions"));
+  CHECK(holds(told.out, "epoch 2: shard "));
+  CHECK(holds(told.out, "the epoch is complete"));
+}
+
+TEST_CASE("a record that can't be read fails the job, or its batch is left out where the job may",
+          "[integration]") {
+  const ScratchDir dir;
+  make_job(dir, 1234, "1 x:y", "");
+  const Ended stopped = downpour(dir, {"train", dir / "job.toml"});
+  CHECK(stopped.status == 65);
+  CHECK(holds(stopped.err, "train.svm:1234"));
+  check_without_one_batch(
+      summary(downpour(dir, {"train", dir / "job.toml", "--fresh", "--set", "train.quarantine=true",
+                             "--workers", "2", "--log-format", "json"})));
+  // The same in words.
+  const Ended said =
+      downpour(dir, {"train", dir / "job.toml", "--fresh", "--set", "train.quarantine=true"});
+  CHECK(holds(said.out, "quarantined 100"));
+  CHECK(holds(said.out, "left out 2 batches"));
+  CHECK(holds(said.out, "bad record"));
+}
+
+TEST_CASE("explain shows both attempts at a shard whose first worker was killed", "[integration]") {
+  const ScratchDir dir;
+  const Ended made = downpour(dir, {"synth", dir / "train.svm", "--rows", "400000", "--ids", "50",
+                                    "--numeric", "4", "--categorical", "6"});
+  REQUIRE(made.status == 0);
+  dir.write("job.toml",
+            "data = { source = \"train.svm\", format = \"libsvm\", shard_records = 20000 }\n"
+            "model = { preset = \"logistic_regression\" }\n"
+            "train = { epochs = 2, batch_size = 100 }\n");
+  Program train("downpour", {"train", dir / "job.toml", "--workers", "2", "--quiet"}, dir.path());
+  const std::string events = dir / "runs/job/events.jsonl";
+  for (int i = 0; i < 6000 && !holds(read_text(events), "\"worker\":1"); ++i) usleep(5000);
+  const std::vector<pid_t> workers = train.children("downpour-worker");
+  REQUIRE(workers.size() == 2);
+  kill(workers[0], SIGKILL);
+  const Ended ended = train.wait(180);
+  INFO(ended.err);
+  REQUIRE(ended.status == 0);
+  // Where the killed worker's shard began.
+  uint64_t begin = 0, epoch = 0, shard = 0;
+  std::istringstream lines(read_text(events));
+  for (std::string line; std::getline(lines, line);) {
+    const Json event = Json::parse(line);
+    if (event["event"] == "expired") epoch = event["epoch"], shard = event["shard"];
+  }
+  lines = std::istringstream(read_text(events));
+  for (std::string line; std::getline(lines, line);) {
+    const Json event = Json::parse(line);
+    if (event["event"] == "lease" && event["epoch"] == epoch && event["shard"] == shard)
+      begin = event["begin"];
+  }
+  const Ended told = downpour(dir, {"explain", dir / "train.svm:" + std::to_string(begin + 2000),
+                                    "--byte", "--run", dir / "job.toml"});
+  INFO(told.out + told.err);
+  REQUIRE(told.status == 0);
+  const std::string of_epoch = told.out.substr(told.out.find("epoch " + std::to_string(epoch + 1)));
+  CHECK(holds(of_epoch, "attempt 1: worker "));
+  CHECK(holds(of_epoch, " was lost, at "));
+  CHECK(holds(of_epoch, "attempt 2: worker "));
+  CHECK(holds(of_epoch, "brought the shard to its end"));
+  CHECK(holds(of_epoch, "applied once at every partition"));
+}
+
+TEST_CASE("explain says what is wrong with a question about a record", "[integration]") {
+  const ScratchDir dir;
+  make_job(dir, 0, "", "");
+  REQUIRE(downpour(dir, {"train", dir / "job.toml", "--quiet"}).status == 0);
+  const std::string run = dir / "runs/job";
+  const auto asked = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "explain");
+    return downpour(dir, arguments);
+  };
+  const Ended beyond = asked({dir / "train.svm:4001", "--run", run});
+  CHECK(beyond.status == 66);
+  CHECK(holds(beyond.err, "the file has 4000"));
+  CHECK(asked({dir / "train.svm:0", "--run", run}).status == 64);
+  const Ended other = asked({dir / "other.svm:1", "--run", run});
+  CHECK(other.status == 66);
+  CHECK(holds(other.err, "it reads "));
+  CHECK(asked({dir / "train.svm:1", "--run", dir / "nowhere"}).status == 66);
+  CHECK(asked({"DP-2104"}).status == 0);
+  CHECK(asked({"DP-0001"}).status == 64);
+  const Ended good = asked({"train.svm:4000", "--run", run});
+  CHECK(good.status == 0);
+  CHECK(holds(good.out, "applied once at every partition"));
+  // Other data: which record was in which batch can't be told any more.
+  dir.write("train.svm", "1 1:1\n0 2:1\n");
+  const Ended changed = asked({dir / "train.svm:1", "--run", run});
+  CHECK(changed.status == 78);
+  CHECK(holds(changed.err, "have changed"));
+}
+
+}  // namespace
+}  // namespace downpour::testing

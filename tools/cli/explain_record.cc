@@ -1,0 +1,373 @@
+#include "tools/cli/explain_record.h"
+
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "chief/runtime/job_setup.h"
+#include "chief/runtime/run_setup.h"
+#include "shared/checkpoint/paths.h"
+#include "shared/env/storage.h"
+#include "shared/model/graph.h"
+
+namespace downpour::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+struct NamedRecord {
+  std::string file;
+  uint64_t n = 0;
+};
+
+std::optional<NamedRecord> parse_record(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == text.size()) return std::nullopt;
+  NamedRecord named{text.substr(0, colon)};
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, named.n);
+  if (error != std::errc{} || rest != end) return std::nullopt;
+  return named;
+}
+
+// What the run's events say of one shard of one epoch, in their order.
+struct ShardStory {
+  std::vector<std::string> lines;
+  std::vector<uint32_t> given_up;
+  std::map<uint32_t, std::string> why;  // by batch given up
+};
+struct EpochStory {
+  std::map<uint32_t, ShardStory> shards;
+  bool complete = false;
+  std::string account;
+};
+struct RunStory {
+  std::map<uint32_t, EpochStory> epochs;
+  uint32_t sealed = 0;
+  std::optional<uint64_t> plan;
+  uint64_t lines_lost = 0;
+};
+
+std::string at(const Json& event, uint32_t term) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.1f s%s", double(event.value("ms", int64_t{0})) / 1000,
+                term > 1 ? str(" of term ", term).c_str() : "");
+  return text;
+}
+
+std::string who(const Json& event) {
+  return event.contains("worker") ? str("worker ", event["worker"].get<uint32_t>()) : "its worker";
+}
+
+/// One event of a shard, as a line for people; empty: nothing of interest.
+std::string shard_line(const std::string& name, const Json& e, uint32_t term) {
+  const std::string attempt = str("attempt ", e.value("attempt", 0U), ": ");
+  if (name == "lease") {
+    const uint32_t first = e.value("first_batch", 0U);
+    return str(attempt, who(e), first == 0 ? "" : str(" from batch ", first), ", at ", at(e, term),
+               e.value("backup", false) ? " (a second lease, beside a slower worker)" : "");
+  }
+  if (name == "ended") {
+    return str(attempt, who(e), " brought the shard to its end, at ", at(e, term), ": ",
+               e.value("batches", 0U), " batches, ", e.value("read", uint64_t{0}), " records read");
+  }
+  if (name == "expired") return str(attempt, who(e), " was lost, at ", at(e, term));
+  if (name == "revoked") return str(attempt, "taken back from ", who(e), ", at ", at(e, term));
+  if (name == "shard_failed") {
+    return str("failed at batch ", e.value("batch", 0U), " on ", who(e), ", at ", at(e, term), ": ",
+               e.value("what", ""));
+  }
+  if (name == "quarantined") {
+    const std::string why = e.value("why", "");
+    return str("batch ", e.value("batch", 0U), " given up at all partitions, at ", at(e, term),
+               why.empty() ? "" : ": ", why);
+  }
+  if (name == "quarantine_withdrawn") {
+    return str("batch ", e.value("batch", 0U),
+               " not given up, since some partition had applied it,", " at ", at(e, term));
+  }
+  return {};
+}
+
+std::string account_of(const Json& e) {
+  const auto n = [&](const char* name) { return e.value(name, uint64_t{0}); };
+  return str("read ", n("read"), " = applied ", n("applied"), " + filtered ", n("filtered"),
+             " + skipped ", n("skipped"), " + dropped ", n("dropped"), " + quarantined ",
+             n("quarantined"));
+}
+
+void take_event(const Json& e, uint32_t& term, RunStory& story) {
+  const std::string name = e.value("event", "");
+  if (name == "start") {
+    term = e.value("term", 0U);
+    story.plan = e.value("plan", uint64_t{0});
+    story.sealed = std::max(story.sealed, e.value("sealed_epochs", 0U));
+  } else if (name == "published") {
+    story.sealed = std::max(story.sealed, e.value("sealed_epochs", 0U));
+  } else if (name == "events_lost") {
+    story.lines_lost += e.value("lines", uint64_t{0});
+  }
+  if (!e.contains("epoch")) return;
+  EpochStory& epoch = story.epochs[e.value("epoch", 0U)];
+  if (name == "complete") {
+    epoch.complete = true;
+    epoch.account = account_of(e);
+  }
+  if (!e.contains("shard") || e.value("purpose", "train") != "train") return;
+  ShardStory& shard = epoch.shards[e.value("shard", 0U)];
+  if (std::string line = shard_line(name, e, term); !line.empty()) shard.lines.push_back(line);
+  if (name == "quarantined") {
+    shard.given_up.push_back(e.value("batch", 0U));
+    shard.why[shard.given_up.back()] = e.value("why", "");
+  }
+}
+
+Result<RunStory> read_events(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) {
+    return Error{ErrorCode::kNoInput, "the run has no event file", path,
+                 "only what events.jsonl recorded can be told"};
+  }
+  RunStory story;
+  uint32_t term = 0;
+  for (std::string line; std::getline(in, line);) {
+    const Json event = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (event.is_object()) take_event(event, term, story);  // else: torn where a chief died
+  }
+  for (auto& [number, epoch] : story.epochs) {
+    for (auto& [place, shard] : epoch.shards) {
+      std::set<uint32_t> ascending(shard.given_up.begin(), shard.given_up.end());
+      shard.given_up.assign(ascending.begin(), ascending.end());
+    }
+  }
+  return story;
+}
+
+// ---- which run, which file
+
+Result<std::string> run_folder(const std::string& named) {
+  std::error_code ignored;
+  if (fs::is_directory(named, ignored))
+    return fs::absolute(named, ignored).lexically_normal().string();
+  if (!named.ends_with(".toml")) {
+    return Error{ErrorCode::kNoInput, "there is no such run folder", named,
+                 "name the folder that training printed, or the job file", ""};
+  }
+  DP_TRY(const auto given, chief::load_given_job(named, chief::environment_overrides()));
+  return given.loaded.job.run_dir;
+}
+
+std::string canonical(const std::string& path) {
+  std::error_code ignored;
+  const fs::path real = fs::weakly_canonical(fs::absolute(path, ignored), ignored);
+  return real.empty() ? path : real.string();
+}
+
+struct Run {
+  std::string folder;
+  chief::RunPlan plan;
+};
+
+Result<Run> open(const std::string& folder) {
+  PosixStorage storage;
+  DP_TRY(Job job, chief::saved_job(storage, folder).context("run ", folder));
+  job.run_dir = folder;
+  DP_TRY(chief::RunPlan plan, chief::plan_run(job, wire::Purpose::kTrain));
+  return Run{folder, std::move(plan)};
+}
+
+/// The file's number in a list; its name alone will do where only one file bears it.
+std::optional<uint32_t> find_file(const std::vector<plan::FileInfo>& files,
+                                  const std::string& named) {
+  const std::string path = canonical(named);
+  std::optional<uint32_t> by_name;
+  bool one = true;
+  for (uint32_t i = 0; i < files.size(); ++i) {
+    if (canonical(files[i].path) == path) return i;
+    if (fs::path(files[i].path).filename() != named) continue;
+    one = one && !by_name;
+    by_name = i;
+  }
+  return one ? by_name : std::nullopt;
+}
+
+std::string names_of(const std::vector<plan::FileInfo>& files) {
+  constexpr size_t kShownMax = 5;
+  std::string text;
+  for (size_t i = 0; i < std::min(files.size(), kShownMax); ++i)
+    text += str(i == 0 ? "" : ", ", files[i].path);
+  return files.size() > kShownMax ? str(text, ", and ", files.size() - kShownMax, " more") : text;
+}
+
+/// The run that the user means: the one named, or the only one below ./runs that reads the file.
+Result<Run> find_run(const ExplainRecordRequest& request, const std::string& file) {
+  if (!request.run.empty()) {
+    DP_TRY(const std::string folder, run_folder(request.run));
+    return open(folder);
+  }
+  std::vector<Run> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("runs", ignored)) {
+    if (!fs::exists(checkpoint::run_path(entry.path().string()), ignored)) continue;
+    auto run = open(canonical(entry.path().string()));
+    if (!run) continue;
+    if (find_file(run->plan.train_files, file) || find_file(run->plan.eval_files, file))
+      found.push_back(std::move(*run));
+  }
+  if (found.size() == 1) return std::move(found.front());
+  std::string folders;
+  for (const Run& run : found) folders += str(folders.empty() ? "" : ", ", run.folder);
+  return Error{ErrorCode::kNoInput,
+               found.empty() ? "no run below ./runs reads this file"
+                             : str("several runs read this file: ", folders),
+               file, "say which run is meant: --run FOLDER"};
+}
+
+// ---- what is told
+
+std::string fate_text(const Result<data::RecordFate>& fate, const ShardStory* shard) {
+  using Kind = data::RecordFate::Kind;
+  if (!fate) return str("its batch can't be told: ", fate.error().what);
+  switch (fate->kind) {
+    case Kind::kHeldOut:
+      return "held out for evaluation, not trained on";
+    case Kind::kFiltered:
+      return "filtered: the job's filter leaves it out";
+    case Kind::kSkipped:
+      return "skipped: a bad record";
+    case Kind::kDropped:
+      return "dropped: of the shard's short last batch";
+    case Kind::kQuarantined: {
+      std::string text = str("batch ", fate->batch, ", quarantined");
+      const auto why = shard == nullptr ? std::map<uint32_t, std::string>::const_iterator{}
+                                        : shard->why.find(fate->batch);
+      if (shard != nullptr && why != shard->why.end() && !why->second.empty())
+        text += str(": ", why->second);
+      return text;
+    }
+    case Kind::kBatch:
+      return str("batch ", fate->batch);
+  }
+  return {};
+}
+
+std::vector<plan::ShardRange> ranges_of(const chief::RunPlan& plan) {
+  return plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams);
+}
+
+/// What became of a record in the shard of a range; empty where the shard does without it, since it
+/// is another stream's, or not chosen.
+std::string shard_text(const Run& run, const std::shared_ptr<const data::ReadPlan>& reading,
+                       uint32_t epoch, uint32_t range_index, uint64_t offset,
+                       const RunStory& story) {
+  const std::vector<plan::ShardRange> ranges = ranges_of(run.plan);
+  const uint32_t place =
+      plan::order_inverse(run.plan.job.seed, epoch, uint32_t(ranges.size()), range_index);
+  const EpochStory& told = story.epochs.at(epoch);
+  const auto found = told.shards.find(place);
+  const ShardStory* shard = found == told.shards.end() ? nullptr : &found->second;
+  const data::Part part = run.plan.job.eval.holdout > 0 ? data::Part::kTrain : data::Part::kAll;
+  const auto fate =
+      data::trace_record(reading, part, {epoch, place}, ranges[range_index],
+                         shard == nullptr ? std::vector<uint32_t>{} : shard->given_up, offset);
+  if (!fate && fate.error().code == ErrorCode::kNoInput) return {};
+  std::string text = str("\nepoch ", epoch + 1, ": shard ", place, ", ", fate_text(fate, shard));
+  const bool trained = fate && fate->kind == data::RecordFate::Kind::kBatch;
+  if (trained && told.complete) text += ", applied once at every partition";
+  text += "\n";
+  if (shard == nullptr || shard->lines.empty()) text += "  its shard was not leased\n";
+  for (size_t i = 0; shard != nullptr && i < shard->lines.size(); ++i)
+    text += str("  ", shard->lines[i], "\n");
+  return text;
+}
+
+std::string epoch_text(const Run& run, const std::shared_ptr<const data::ReadPlan>& reading,
+                       uint32_t epoch, const std::vector<uint32_t>& ranges, uint64_t offset,
+                       const RunStory& story) {
+  const EpochStory& told = story.epochs.at(epoch);
+  std::string text;
+  for (const uint32_t range : ranges) text += shard_text(run, reading, epoch, range, offset, story);
+  if (text.empty()) {
+    text = str("\nepoch ", epoch + 1,
+               ": not among the records that data.source chooses (skip, take, shard)\n");
+  }
+  if (told.complete) {
+    text += str("  the epoch is complete: ", told.account,
+                epoch < story.sealed ? "; a checkpoint holds it\n" : "; not yet in a checkpoint\n");
+  } else {
+    text += "  the epoch is not complete\n";
+  }
+  return text;
+}
+
+Result<std::string> explain_in(const Run& run, const NamedRecord& named, data::RecordUnit unit) {
+  const chief::RunPlan& plan = run.plan;
+  const auto file = find_file(plan.train_files, named.file);
+  if (!file) {
+    if (find_file(plan.eval_files, named.file)) {
+      return str(named.file, " is evaluation data of ", run.folder,
+                 ": each evaluation reads every record of it once, none is trained on\n");
+    }
+    return Error{ErrorCode::kNoInput, "the run does not read this file", named.file,
+                 str("it reads ", names_of(plan.train_files))};
+  }
+  DP_TRY(const RunStory story, read_events(str(run.folder, "/events.jsonl")));
+  if (story.plan && *story.plan != plan.plan_hash) {
+    return Error{ErrorCode::kConfig, "the data or the job have changed since the run read them",
+                 plan.train_files[*file].path,
+                 "which record was in which batch can only be told of the same files"};
+  }
+  DP_TRY(const auto graph, model::Graph::build(plan.job));
+  const auto reading =
+      data::make_read_plan(plan.job, graph->inputs(), graph->output_widths(), plan.job.data.source,
+                           plan.train_files, plan.job.eval.holdout);
+  DP_TRY(const data::RecordPlace place, data::find_record(reading, *file, named.n, unit));
+  const std::vector<plan::ShardRange> all = ranges_of(plan);
+  std::vector<uint32_t> ranges;  // more than one where streams share a file
+  for (uint32_t range = 0; range < all.size(); ++range) {
+    const bool whole = !plan.train_files[*file].splittable;
+    const bool inside = place.offset >= all[range].begin && place.offset < all[range].end;
+    if (all[range].file == *file && (whole || inside)) ranges.push_back(range);
+  }
+  if (ranges.empty()) {
+    return Error{ErrorCode::kBug, str("byte ", place.offset, " is in no shard"), named.file};
+  }
+  std::string text = str(place.where, ": record ", place.number, ", bytes [", place.offset, ", ",
+                         place.offset + place.bytes, ")\nrun ", run.folder, "\n");
+  if (story.epochs.empty()) text += "\nno epoch has begun\n";
+  for (const auto& [epoch, told] : story.epochs) {
+    (void)told;
+    text += epoch_text(run, reading, epoch, ranges, place.offset, story);
+  }
+  if (story.lines_lost > 0) {
+    text += str("\n", story.lines_lost, " events were lost to a full disk\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+bool names_record(const std::string& text) { return parse_record(text).has_value(); }
+
+Result<std::string> explain_record(const ExplainRecordRequest& request) {
+  const auto named = parse_record(request.record);
+  if (!named || (named->n == 0 && request.unit != data::RecordUnit::kByte)) {
+    return Error{ErrorCode::kUsage,
+                 str("`", request.record, "` names no record"),
+                 {},
+                 "FILE:RECORD, records (and lines, with --line) count from 1",
+                 "DP-1000"};
+  }
+  DP_TRY(const Run run, find_run(request, named->file));
+  return explain_in(run, *named, request.unit);
+}
+
+}  // namespace downpour::tools
