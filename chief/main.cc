@@ -5,6 +5,7 @@
 
 #include "chief/runtime/chief_node.h"
 #include "chief/runtime/job_setup.h"
+#include "chief/runtime/learn.h"
 #include "chief/runtime/run_lock.h"
 #include "chief/runtime/run_setup.h"
 #include "shared/base/error_text.h"
@@ -36,7 +37,8 @@ Result<int> run(const Flags& flags) {
   DP_TRY(const std::string endpoint, transport::normalize_bind_endpoint(flags.bind, flags.insecure));
   DP_TRY(const auto given, chief::load_given_job(flags.job, overrides));
   const Job& job = given.loaded.job;
-  DP_TRY(const auto plan, chief::plan_run(job, wire::Purpose::kTrain));
+  DP_TRY(auto plan, chief::plan_run(job, wire::Purpose::kTrain));
+  DP_TRY_VOID(chief::learn_statistics(plan, flags.fresh));
   PosixStorage storage;
   const uint32_t cores = job.cluster.ps * std::max(1U, job.cluster.ps_threads);
   DP_TRY(const FileLock lock, chief::lock_run(storage, job.run_dir, flags.takeover));

@@ -82,6 +82,13 @@ Result<void> check_streams(const plan::StreamSpec& streams, const std::vector<pl
 
 }  // namespace
 
+Result<uint64_t> hash_of(const RunPlan& plan) {
+  DP_TRY(const auto graph, model::Graph::build(plan.job));
+  return data::plan_hash(*data::make_read_plan(plan.job, graph->inputs(), graph->output_widths(), plan.job.data.source, plan.train_files,
+                                               plan.job.eval.holdout),
+                         plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams));
+}
+
 Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   RunPlan out;
   out.job = job;
@@ -115,7 +122,7 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   const auto ranges = plan::cut_streams(out.train_files, out.shard_bytes, out.streams);
   out.shards = uint32_t(out.train_files.empty() ? plan::cut_shards(out.eval_files, out.shard_bytes).size() : ranges.size());
   out.fingerprint = fingerprint_of(out.train_files);
-  out.plan_hash = data::plan_hash(*reading(job.data.source, out.train_files), ranges);
+  DP_TRY(out.plan_hash, hash_of(out));
   return out;
 }
 

@@ -41,6 +41,9 @@ struct RunPlan {
 /// Lists the files, cuts the shards, builds the model. `job` is complete. Errors: as list_files(), Graph::build().
 Result<RunPlan> plan_run(const Job& job, wire::Purpose mode);
 
+/// What tells the plan from others: data, shards and how records are read. Error: as Graph::build().
+Result<uint64_t> hash_of(const RunPlan& plan);
+
 /// Opens or begins the run and takes a term. `notes` gets why newer checkpoints were passed over. Errors: kConfig naming each frozen key that differs with both values;
 /// kCannotCreate, kIo, kPermission; eval and predict: kNoInput where there is no checkpoint.
 Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupOptions& options,

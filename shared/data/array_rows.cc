@@ -157,7 +157,9 @@ class ArrayParser final : public RecordParser {
   /// The fields of the layout, and those that the filter asks for.
   Result<std::vector<TypedField>> make_fields(const ReadPlan& plan) {
     DP_TRY(filter_, RecordFilter::make(plan.data));
-    DP_TRY(std::vector<TypedField> fields, TypedField::make_all(plan, key_of_bag_, key_shapes_));
+    DP_TRY(FieldSet set, FieldSet::make(plan));
+    adopt(set);
+    DP_TRY(std::vector<TypedField> fields, TypedField::make_all(set));
     if (filter_ != nullptr) {
       for (TypedField& input : TypedField::inputs_of(*filter_)) fields.push_back(std::move(input));
     }

@@ -92,6 +92,7 @@ BatchReader::BatchReader(std::shared_ptr<const ReadPlan> plan, Part part, ShardI
       first_batch_(first_batch),
       given_up_(std::move(given_up)),
       shuffle_(plan_->data.shuffle != "off"),
+      random_(plan_->training && part != Part::kHeldOut && parser->finishes()),
       scratch_(std::move(scratch)),
       source_(std::move(source)),
       parser_(std::move(parser)),
@@ -142,7 +143,7 @@ void BatchReader::begin_batch(Batch& batch) {
   }
   for (size_t i = 0; i < scratch_->keys.size(); ++i) {
     KeyBuffer& buffer = scratch_->keys[i];
-    const RecordParser::KeyShape shape = parser_->key_shapes()[i];
+    const KeyShape shape = parser_->key_shapes()[i];
     buffer.count = 0;
     buffer.all_one = true;
     buffer.has_values = shape.values;
@@ -204,6 +205,8 @@ Result<void> BatchReader::pass_over(Batch& batch) {
 
 Result<void> BatchReader::fill(Batch& batch) {
   Columns columns{.floats = &batch.floats, .keys = &scratch_->keys};
+  const uint64_t epoch_seed =
+      hash_combine(hash_combine(0x72616e646f6d00ULL, plan_->seed), shard_.epoch);
   RecordRef record;
   while (batch.records < plan_->batch_size) {
     DP_TRY(const bool more, next_record(batch, record));
@@ -211,11 +214,13 @@ Result<void> BatchReader::fill(Batch& batch) {
     const uint64_t offset = window_.offset + record.begin;
     Fault fault;
     columns.record = batch.records;
+    if (random_) columns.random = hash_combine(hash_combine(epoch_seed, range_.file), offset) | 1;
     const char* const begin = window_.text + record.begin;
     if (!record.is_whole()) {
       fault = fault_of(record);
       DP_TRY_VOID(skip_or_fail(fault, offset, batch));
-    } else if (!parser_->parse(begin, begin + record.size, offset, columns, fault)) {
+    } else if (!parser_->parse(begin, begin + record.size, offset, columns, fault) ||
+               !parser_->finish(columns, fault)) {
       if (fault.reason == nullptr) {
         ++batch.counts.filtered;
         watched_in_batch_ &= offset != watched_;

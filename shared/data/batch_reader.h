@@ -89,6 +89,7 @@ class BatchReader final : public ShardReader {
   const uint32_t first_batch_;
   const std::vector<uint32_t> given_up_;
   const bool shuffle_;
+  const bool random_;  // random ops act
   std::unique_ptr<Scratch> scratch_;
   std::unique_ptr<WindowSource> source_;
   std::unique_ptr<RecordParser> parser_;

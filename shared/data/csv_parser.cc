@@ -63,29 +63,18 @@ class CsvParser final : public RecordParser {
     parser->quotes_ = plan.data.format == DataFormat::kCsv;
     parser->trim_ = plan.data.trim;
     parser->cells_.resize(names.size());
-    for (uint32_t i = 0; i < plan.layout.floats.size(); ++i) {
-      const FloatInput& input = plan.layout.floats[i];
-      DP_TRY(const FieldSpec spec, resolve_field(plan, input.field));
-      const TargetRule* const target = find_target(plan, input.field);
-      DP_TRY(FloatField field, FloatField::make(plan.data, spec, target, input.width));
-      auto cell = cell_of(spec, names, where);
-      if (!cell && plan.targets_optional && target != nullptr) {
-        parser->absent_.push_back({0, i, std::move(field)});
-        continue;
-      }
-      if (!cell) return std::move(cell).error();
-      parser->floats_.push_back({*cell, i, std::move(field)});
+    DP_TRY(FieldSet set, FieldSet::make(plan));
+    parser->adopt(set);
+    for (FieldSet::Floats& floats : set.floats) {
+      auto cell = cell_of(floats.spec, names, where);
+      const bool target = find_target(plan, floats.spec.name) != nullptr;
+      if (!cell && !(plan.targets_optional && target)) return std::move(cell).error();
+      auto& wanted = cell ? parser->floats_ : parser->absent_;
+      wanted.push_back({cell ? *cell : 0, floats.column, std::move(floats.field)});
     }
-    for (const BagInput& input : plan.layout.bags) {
-      size_t at = 0;
-      while (at < parser->keys_.size() && parser->keys_[at].field.name() != input.field) ++at;
-      parser->key_of_bag_.push_back(uint32_t(at));
-      if (at < parser->keys_.size()) continue;
-      DP_TRY(const FieldSpec spec, resolve_field(plan, input.field));
-      DP_TRY(const uint32_t cell, cell_of(spec, names, where));
-      DP_TRY(KeyField field, KeyField::make(plan, spec));
-      parser->key_shapes_.push_back({.bag = field.is_bag(), .values = field.is_number()});
-      parser->keys_.push_back({cell, uint32_t(at), std::move(field)});
+    for (FieldSet::Keys& keys : set.keys) {
+      DP_TRY(const uint32_t cell, cell_of(keys.spec, names, where));
+      parser->keys_.push_back({cell, keys.entry, std::move(keys.field)});
     }
     DP_TRY(parser->filter_, RecordFilter::make(plan.data));
     for (size_t i = 0; parser->filter_ != nullptr && i < parser->filter_->inputs().size(); ++i) {

@@ -265,8 +265,9 @@ class ExampleParser final : public RecordParser {
  public:
   static Result<std::unique_ptr<RecordParser>> make(const ReadPlan& plan) {
     auto parser = std::make_unique<ExampleParser>();
-    DP_TRY(std::vector<TypedField> fields,
-           TypedField::make_all(plan, parser->key_of_bag_, parser->key_shapes_));
+    DP_TRY(FieldSet set, FieldSet::make(plan));
+    parser->adopt(set);
+    DP_TRY(std::vector<TypedField> fields, TypedField::make_all(set));
     parser->fields_ = ExampleFields(std::move(fields));
     DP_TRY(parser->filter_, RecordFilter::make(plan.data));
     if (parser->filter_ != nullptr)
@@ -293,8 +294,9 @@ class TensorParser final : public RecordParser {
  public:
   static Result<std::unique_ptr<RecordParser>> make(const ReadPlan& plan) {
     auto parser = std::make_unique<TensorParser>();
-    DP_TRY(std::vector<TypedField> fields,
-           TypedField::make_all(plan, parser->key_of_bag_, parser->key_shapes_));
+    DP_TRY(FieldSet set, FieldSet::make(plan));
+    parser->adopt(set);
+    DP_TRY(std::vector<TypedField> fields, TypedField::make_all(set));
     DP_TRY(parser->parts_, parts_of(std::move(fields)));
     DP_TRY(parser->filter_, RecordFilter::make(plan.data));
     if (parser->filter_ != nullptr) {

@@ -19,12 +19,12 @@ constexpr const char* kFixLine = "mend the line, or set data.bad_records = \"ski
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
+}  // namespace
+
 Error field_error(const FieldSpec& spec, const std::string& what, const std::string& hint) {
   return Error{ErrorCode::kConfig, str("field ", spec.name, ": ", what),
                str("data.fields.", spec.name), hint};
 }
-
-}  // namespace
 
 uint64_t elements_of(const std::vector<int64_t>& shape) {
   uint64_t elements = 1;

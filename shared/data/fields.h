@@ -7,12 +7,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "shared/base/hash.h"
 #include "shared/data/dataset.h"
 #include "shared/data/number_ops.h"
 #include "shared/data/scratch.h"
+#include "shared/data/tokens.h"
 #include "shared/data/vocabulary.h"
 
 namespace downpour::data {
@@ -109,14 +111,17 @@ class KeyField {
  public:
   /// Errors: kConfig for transforms that give no key; those of the vocabulary's file.
   static Result<KeyField> make(const ReadPlan& plan, const FieldSpec& spec);
+  /// Numbers of any length: the values count, there are no keys.
+  static Result<KeyField> make_list(const ReadPlan& plan, const FieldSpec& spec);
 
   const std::string& name() const { return name_; }
-  /// A record has any number of keys: of a field of any length, or where unknown words are dropped.
-  bool is_bag() const { return list_ || drops_; }
+  /// A record has any number of keys: of a field of any length, of a text's words, or where unknown
+  /// words are dropped.
+  bool is_bag() const { return list_ || drops_ || tokens_; }
   /// A float32 field read as key: the field itself is the key and the number its value.
   bool is_number() const { return how_ == How::kNumber; }
-  /// A number's bucket is the key.
-  bool has_buckets() const { return how_ == How::kBuckets; }
+  /// What comes may be any number: its bucket is the key, or it is one of a list.
+  bool takes_numbers() const { return how_ == How::kBuckets || how_ == How::kList; }
   /// An integer is the key, whatever it is.
   bool is_plain() const { return how_ == How::kIdentity && range_ == 0; }
 
@@ -141,6 +146,12 @@ class KeyField {
   }
   template <typename T>
   bool append_value(T value, KeyBuffer& to, Fault& fault) const {
+    if constexpr (std::is_same_v<T, std::string_view>) {
+      if (tokens_) return append_words(value, to, fault);
+    } else if (how_ == How::kList) {
+      float number = 0;
+      return number_->convert_value(value, &number, fault) && put_number(number, to);
+    }
     uint64_t key = 0;
     return convert_value(value, key, fault) && put(key, to);
   }
@@ -160,7 +171,7 @@ class KeyField {
   bool drops(uint64_t key) const { return drops_ && key == Vocabulary::kUnknown; }
 
  private:
-  enum class How : uint8_t { kHash, kIdentity, kVocabulary, kBuckets, kNumber };
+  enum class How : uint8_t { kHash, kIdentity, kVocabulary, kBuckets, kNumber, kList };
 
   KeyField() : missing_(DataSpec{}) {}
   Result<void> add_op(const ReadPlan& plan, const FieldSpec& spec, size_t op);
@@ -176,6 +187,12 @@ class KeyField {
     to.keys[to.count++] = key;
     return true;
   }
+  static bool put_number(float number, KeyBuffer& to) {
+    to.ensure(1);
+    to.values[to.count++] = number;
+    return true;
+  }
+  bool append_words(std::string_view text, KeyBuffer& to, Fault& fault) const;
   bool find(std::string_view text, uint64_t& key, Fault& fault) const;
   bool find_integer(std::string_view text, uint64_t& key, Fault& fault) const;
   bool find_word(std::string_view word, uint64_t& key, Fault& fault) const;
@@ -200,8 +217,13 @@ class KeyField {
   bool exact_ = false;                            // kBuckets: of integers as they are
   MissingMarks missing_;
   std::optional<uint64_t> fallback_;
-  std::optional<FloatField> number_;  // kNumber, kBuckets
+  std::optional<FloatField> number_;      // kNumber, kBuckets, kList
+  mutable std::optional<Tokens> tokens_;  // its buffers change; a field belongs to one thread
+  std::string fallback_text_;             // with tokens
 };
+
+/// An error of the job's about a field.
+Error field_error(const FieldSpec& spec, const std::string& what, const std::string& hint);
 
 /// The floats of a value of this shape (not a bag's).
 uint64_t elements_of(const std::vector<int64_t>& shape);

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "shared/job/field_output.h"
+
 namespace downpour::data {
 namespace {
 
@@ -34,7 +36,7 @@ std::vector<FieldSpec> scalars(const DataSpec& data) {
   const auto add = [&](const FieldSpec& field) {
     const bool known = std::any_of(fields.begin(), fields.end(),
                                    [&](const FieldSpec& f) { return f.name == field.name; });
-    if (field.shape.empty() && !known) fields.push_back(field);
+    if (field.shape.empty() && !known && !is_cross(field)) fields.push_back(field);
   };
   for (const FieldSpec& field : data.fields) add(field);
   for (const FieldSpec& field : default_fields(data.format)) add(field);

@@ -219,8 +219,9 @@ class JsonParser final : public RecordParser {
  public:
   static Result<std::unique_ptr<RecordParser>> make(const ReadPlan& plan) {
     auto parser = std::make_unique<JsonParser>();
-    DP_TRY(std::vector<TypedField> fields,
-           TypedField::make_all(plan, parser->key_of_bag_, parser->key_shapes_));
+    DP_TRY(FieldSet set, FieldSet::make(plan));
+    parser->adopt(set);
+    DP_TRY(std::vector<TypedField> fields, TypedField::make_all(set));
     parser->fields_ = JsonFields(std::move(fields));
     DP_TRY(parser->filter_, RecordFilter::make(plan.data));
     if (parser->filter_ != nullptr)

@@ -12,11 +12,6 @@ namespace {
 constexpr const char* kGiveDefault =
     "give the field a `default`, or set data.bad_records = \"skip\"";
 
-Error field_error(const FieldSpec& spec, const std::string& what, const std::string& hint) {
-  return Error{ErrorCode::kConfig, str("field ", spec.name, ": ", what),
-               str("data.fields.", spec.name), hint};
-}
-
 }  // namespace
 
 Result<KeyField> KeyField::make(const ReadPlan& plan, const FieldSpec& spec) {
@@ -31,6 +26,11 @@ Result<KeyField> KeyField::make(const ReadPlan& plan, const FieldSpec& spec) {
                        "shape is [] for one key, [-1] for a bag of them");
   }
   size_t op = 0;
+  if (!spec.transform.empty() && spec.transform[0].op == TransformOp::kTokens) {
+    field.tokens_.emplace(spec.transform[0]);
+    op = 1;
+  }
+  const size_t first = op;
   while (op < spec.transform.size() && NumberOps::takes(spec.transform[op].op)) ++op;
   const bool buckets =
       op < spec.transform.size() && spec.transform[op].op == TransformOp::kBucketize;
@@ -39,7 +39,7 @@ Result<KeyField> KeyField::make(const ReadPlan& plan, const FieldSpec& spec) {
     DP_TRY(field.number_, FloatField::make(plan.data, spec, nullptr, 1));
     return field;
   }
-  if (op > 0 && !buckets) {
+  if (op > first && !buckets) {
     return field_error(spec, "has a transform that gives no key",
                        "keys come of { op = \"hash\" }, or of an int64 as it is");
   }
@@ -49,6 +49,19 @@ Result<KeyField> KeyField::make(const ReadPlan& plan, const FieldSpec& spec) {
     DP_TRY_VOID(field.add_op(plan, spec, op));
   }
   DP_TRY_VOID(field.add_fallback(spec));
+  return field;
+}
+
+Result<KeyField> KeyField::make_list(const ReadPlan& plan, const FieldSpec& spec) {
+  KeyField field;
+  field.name_ = spec.name;
+  field.how_ = How::kList;
+  field.list_ = true;
+  field.missing_ = MissingMarks(plan.data);
+  FieldSpec number = spec;
+  number.shape.clear();
+  number.fallback.reset();
+  DP_TRY(field.number_, FloatField::make(plan.data, number, nullptr, 1));
   return field;
 }
 
@@ -92,7 +105,8 @@ Result<void> KeyField::add_op(const ReadPlan& plan, const FieldSpec& spec, size_
 }
 
 Result<void> KeyField::add_fallback(const FieldSpec& spec) {
-  if (!spec.fallback || list_) return {};  // a missing list is an empty one
+  if (tokens_) fallback_text_ = spec.fallback.value_or("");
+  if (!spec.fallback || list_ || tokens_) return {};  // a missing list is an empty one
   uint64_t key = 0;
   Fault fault;
   if (!find(*spec.fallback, key, fault)) {
@@ -173,6 +187,7 @@ bool KeyField::find_integer(std::string_view text, uint64_t& key, Fault& fault) 
       return find_word(text, key, fault);
     case How::kHash:
     case How::kNumber:
+    case How::kList:
       break;
   }
   key = hash(text);
@@ -200,18 +215,34 @@ bool KeyField::convert(std::string_view text, uint64_t& key, Fault& fault) const
   return true;
 }
 
+bool KeyField::append_words(std::string_view text, KeyBuffer& to, Fault& fault) const {
+  return tokens_->each(text, [&](std::string_view word) {
+    uint64_t key = 0;
+    return find(word, key, fault) && put(key, to);
+  });
+}
+
 bool KeyField::append(std::string_view text, KeyBuffer& to, Fault& fault) const {
+  const bool missing = missing_.matches(text);
+  if (tokens_) return append_words(missing ? fallback_text_ : text, to, fault);
   uint64_t key = 0;
   if (!list_) return convert(text, key, fault) && put(key, to);
-  if (missing_.matches(text)) return true;
+  if (missing) return true;
   for (size_t i = 0; i < text.size();) {
     if (text[i] == ' ' || text[i] == '\t') {
       ++i;
       continue;
     }
     const size_t end = std::min(text.find_first_of(" \t", i), text.size());
-    if (!find(text.substr(i, end - i), key, fault)) return false;
-    put(key, to);
+    const std::string_view word = text.substr(i, end - i);
+    if (how_ == How::kList) {
+      float number = 0;
+      if (!number_->convert(word, &number, fault)) return false;
+      put_number(number, to);
+    } else {
+      if (!find(word, key, fault)) return false;
+      put(key, to);
+    }
     i = end;
   }
   return true;

@@ -4,6 +4,7 @@
 
 #include "shared/data/number.h"
 #include "shared/data/parser.h"
+#include "shared/job/field_output.h"
 
 namespace downpour::data {
 namespace {
@@ -17,34 +18,26 @@ class LibsvmParser final : public RecordParser {
     auto parser = std::make_unique<LibsvmParser>();
     parser->ffm_ = plan.data.format == DataFormat::kLibffm;
     parser->labels_optional_ = plan.targets_optional;
-    for (uint32_t i = 0; i < plan.layout.floats.size(); ++i) {
-      const FloatInput& input = plan.layout.floats[i];
-      DP_TRY(FieldSpec spec, numbered_field(plan, input.field));
-      DP_TRY(FloatField field,
-             FloatField::make(plan.data, spec, find_target(plan, input.field), input.width));
-      DP_TRY(const std::optional<uint64_t> number, number_of(spec));
-      if (!number) {
-        parser->labels_.push_back({0, i, std::move(field)});
-      } else {
-        parser->numbered_.push_back({*number, i, std::move(field)});
-      }
+    const auto resolve = [&](const std::string& name, uint32_t width) -> Result<FieldSpec> {
+      if (width > 0) return numbered_field(plan, name);
+      DP_TRY(FieldSpec spec, resolve_field(plan, name));
+      if (is_cross(spec)) return spec;
+      spec.type = FieldType::kInt64;
+      spec.shape = {-1};
+      return spec;
+    };
+    DP_TRY(FieldSet set, FieldSet::make(plan, resolve));
+    for (FieldSet::Floats& floats : set.floats) {
+      DP_TRY(const std::optional<uint64_t> number, number_of(floats.spec));
+      auto& wanted = number ? parser->numbered_ : parser->labels_;
+      wanted.push_back({number.value_or(0), floats.column, std::move(floats.field)});
     }
-    for (const BagInput& input : plan.layout.bags) {
-      DP_TRY(const FieldSpec spec, resolve_field(plan, input.field));
-      DP_TRY(const uint64_t group, parser->group_of(spec));
-      FieldSpec keys = spec;
-      keys.type = FieldType::kInt64;
-      keys.shape = {-1};
-      DP_TRY(KeyField field, KeyField::make(plan, keys));
-      size_t at = 0;
-      while (at < parser->features_.size() && parser->features_[at].name() != field.name()) ++at;
-      if (at == parser->features_.size()) {
-        parser->features_.push_back(std::move(field));
-        parser->groups_.push_back(group);
-        parser->key_shapes_.push_back({.bag = true, .values = true});
-      }
-      parser->key_of_bag_.push_back(uint32_t(at));
+    for (FieldSet::Keys& keys : set.keys) {
+      DP_TRY(const uint64_t group, parser->group_of(keys.spec));
+      parser->features_.push_back({group, keys.entry, std::move(keys.field)});
+      set.key_shapes[keys.entry] = {.bag = true, .values = true};
     }
+    parser->adopt(set);
     DP_TRY(parser->filter_, RecordFilter::make(plan.data));
     for (size_t i = 0; parser->filter_ != nullptr && i < parser->filter_->inputs().size(); ++i) {
       const FieldSpec& spec = parser->filter_->inputs()[i];
@@ -53,7 +46,7 @@ class LibsvmParser final : public RecordParser {
       parser->filters_features_ |= number.has_value();
     }
     parser->plain_ = !parser->ffm_ && parser->features_.size() == 1 && parser->numbered_.empty() &&
-                     parser->features_[0].is_plain();
+                     parser->features_[0].field.is_plain() && parser->features_[0].entry == 0;
     return std::unique_ptr<RecordParser>(std::move(parser));
   }
 
@@ -90,6 +83,11 @@ class LibsvmParser final : public RecordParser {
     uint64_t number = 0;
     uint32_t column = 0;
     FloatField field;
+  };
+  struct Features {
+    uint64_t group = kAll;  // libffm's field whose features it takes
+    uint32_t entry = 0;
+    KeyField field;
   };
 
   /// Single features need not be declared: a field named "13" is feature 13, 0 where a line has
@@ -246,8 +244,8 @@ class LibsvmParser final : public RecordParser {
   }
 
   bool parse_any(const char* p, const char* end, Columns& columns, Fault& fault) {
-    for (size_t i = 0; i < features_.size(); ++i)
-      (*columns.keys)[i].ensure(size_t(end - p) / 4 + 1);
+    for (const Features& features : features_)
+      (*columns.keys)[features.entry].ensure(size_t(end - p) / 4 + 1);
     for (;;) {
       while (*p == ' ' || *p == '\t') ++p;
       if (p >= end || *p == '#') break;
@@ -275,26 +273,26 @@ class LibsvmParser final : public RecordParser {
           return false;
         }
       }
-      for (size_t i = 0; i < features_.size(); ++i) {
-        if (groups_[i] != kAll && groups_[i] != group) continue;
-        KeyBuffer& buffer = (*columns.keys)[i];
+      for (const Features& features : features_) {
+        if (features.group != kAll && features.group != group) continue;
+        KeyBuffer& buffer = (*columns.keys)[features.entry];
         uint64_t& key = buffer.keys[buffer.count];
-        if (!features_[i].convert_feature(number, text, key, fault)) return false;
-        if (features_[i].drops(key)) continue;
+        if (!features.field.convert_feature(number, text, key, fault)) return false;
+        if (features.field.drops(key)) continue;
         buffer.values[buffer.count] = value;
         buffer.all_one &= value == 1.0F;
         ++buffer.count;
       }
     }
-    for (size_t i = 0; i < features_.size(); ++i) {
-      (*columns.keys)[i].offsets[columns.record + 1] = uint32_t((*columns.keys)[i].count);
+    for (const Features& features : features_) {
+      KeyBuffer& buffer = (*columns.keys)[features.entry];
+      buffer.offsets[columns.record + 1] = uint32_t(buffer.count);
     }
     return true;
   }
 
   std::vector<Wanted> labels_, numbered_;
-  std::vector<KeyField> features_;
-  std::vector<uint64_t> groups_;  // of each: libffm's field whose features it takes, or kAll
+  std::vector<Features> features_;
   bool ffm_ = false;
   bool labels_optional_ = false;
   bool plain_ = false;  // one bag, its keys as they are, no single features: the hot loop will do

@@ -88,38 +88,41 @@ class IdxParser final : public RecordParser {
     DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
     DP_TRY(const IdxImages images, read_idx_header(*source, path));
     parser->pixels_ = images.pixels;
-    for (uint32_t i = 0; i < plan.layout.floats.size(); ++i) {
-      const FloatInput& input = plan.layout.floats[i];
-      DP_TRY(FieldSpec spec, resolve_field(plan, input.field));
-      const std::string column = spec.column.empty() ? spec.name : spec.column;
+    const auto resolve = [&](const std::string& name, uint32_t width) -> Result<FieldSpec> {
+      DP_TRY(FieldSpec spec, resolve_field(plan, name));
+      if (spec.source_name() != "image") return spec;
+      if (width != images.pixels) {
+        return Error{ErrorCode::kConfig,
+                     str("the model reads ", width, " pixels, an image has ", images.pixels), path,
+                     str("set shape = [", images.pixels, "] for the field ", name)};
+      }
+      spec.shape = {int64_t(width)};
+      return spec;
+    };
+    DP_TRY(FieldSet set, FieldSet::make(plan, resolve));
+    parser->adopt(set);
+    for (FieldSet::Floats& floats : set.floats) {
+      const std::string& column = floats.spec.source_name();
       if (column == "image") {
-        if (input.width != images.pixels) {
-          return Error{
-              ErrorCode::kConfig,
-              str("the model reads ", input.width, " pixels, an image has ", images.pixels), path,
-              str("set shape = [", images.pixels, "] for the field ", input.field)};
-        }
-        parser->image_columns_.push_back(i);
+        DP_TRY(std::vector<float> scaled, scaled_pixels(floats.field));
+        parser->images_wanted_.push_back({floats.column, std::move(scaled)});
       } else if (column == "label") {
-        DP_TRY(FloatField field,
-               FloatField::make(plan.data, spec, find_target(plan, input.field), input.width));
-        parser->labels_wanted_.push_back({i, std::move(field)});
+        parser->labels_wanted_.push_back({floats.column, std::move(floats.field)});
       } else {
         return Error{ErrorCode::kConfig,
-                     str("field ", input.field, ": idx files have no column \"", column, "\""),
+                     str("field ", floats.spec.name, ": idx files have no column \"", column, "\""),
                      path, "they have `image` and `label`"};
       }
     }
-    for (uint32_t byte = 0; byte < 256; ++byte) parser->scaled_[byte] = float(byte) / 255.0F;
     DP_TRY_VOID(parser->read_labels(path, images.count, plan.targets_optional));
     return std::unique_ptr<RecordParser>(std::move(parser));
   }
 
   bool parse(const char* begin, const char* end, uint64_t offset, Columns& columns,
              Fault& fault) override {
-    for (const uint32_t i : image_columns_) {
-      float* to = &(*columns.floats)[i].values[size_t(columns.record) * pixels_];
-      for (const char* p = begin; p < end; ++p) *to++ = scaled_[uint8_t(*p)];
+    for (const Image& wanted : images_wanted_) {
+      float* to = &(*columns.floats)[wanted.column].values[size_t(columns.record) * pixels_];
+      for (const char* p = begin; p < end; ++p) *to++ = wanted.scaled[uint8_t(*p)];
     }
     const size_t record = size_t((offset - IdxImages::kHeaderBytes) / pixels_);
     for (const Label& wanted : labels_wanted_) {
@@ -134,6 +137,10 @@ class IdxParser final : public RecordParser {
   }
 
  private:
+  struct Image {
+    uint32_t column;
+    std::vector<float> scaled;  // of each byte
+  };
   struct Label {
     uint32_t column;
     FloatField field;
@@ -146,6 +153,19 @@ class IdxParser final : public RecordParser {
     }
     std::string_view text(uint8_t i) const { return texts[i]; }
   };
+
+  /// What the field makes of each byte, as a number from 0 to 1.
+  static Result<std::vector<float>> scaled_pixels(const FloatField& field) {
+    std::vector<float> scaled(256);
+    for (uint32_t byte = 0; byte < 256; ++byte) {
+      Fault fault;
+      if (field.convert_number(float(byte) / 255.0F, {}, &scaled[byte], fault)) continue;
+      return Error{ErrorCode::kConfig,
+                   str("field ", field.name(), ": a pixel of ", byte, " / 255 ", fault.reason),
+                   str("data.fields.", field.name(), ".transform"), fault.hint};
+    }
+    return scaled;
+  }
 
   Result<void> read_labels(const std::string& path, uint32_t count, bool optional) {
     if (labels_wanted_.empty()) return {};
@@ -160,8 +180,7 @@ class IdxParser final : public RecordParser {
 
   const Digits kDigits;
   uint32_t pixels_ = 0;
-  float scaled_[256] = {};
-  std::vector<uint32_t> image_columns_;
+  std::vector<Image> images_wanted_;
   std::vector<Label> labels_wanted_;
   std::vector<char> labels_;
 };

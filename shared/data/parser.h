@@ -3,20 +3,13 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "shared/data/fields.h"
+#include "shared/data/field_set.h"
 #include "shared/data/filter.h"
-#include "shared/data/scratch.h"
 
 namespace downpour::data {
-
-/// Where a parser writes: floats at their place, keys behind those of the records before.
-struct Columns {
-  uint32_t record = 0;                         // index of the record within the batch
-  std::vector<FloatColumn>* floats = nullptr;  // as in the layout, sized for a whole batch
-  std::vector<KeyBuffer>* keys = nullptr;      // as RecordParser::key_fields
-};
 
 /// Turns a record into columns. Allocates nothing once its buffers have grown.
 class RecordParser {
@@ -28,6 +21,12 @@ class RecordParser {
   virtual bool parse(const char* begin, const char* end, uint64_t offset, Columns& columns,
                      Fault& fault) = 0;
 
+  /// After a record that parse() took: what its fields need of each other. False: a bad record.
+  bool finish(Columns& columns, Fault& fault) {
+    return stage_ == nullptr || stage_->apply(columns, fault);
+  }
+  bool finishes() const { return stage_ != nullptr; }
+
   /// Asks for the memory that parse() will look at.
   virtual void prefetch(const char* begin, size_t size) const;
   /// Of the record's bytes, or of enough of them to tell it from others.
@@ -36,19 +35,24 @@ class RecordParser {
   /// Which entry of Columns::keys feeds each bag of the layout. A field used by two bags is read
   /// once.
   const std::vector<uint32_t>& key_of_bag() const { return key_of_bag_; }
-  /// For each entry: whether it has a bag of keys a record (else one), and whether values go with
-  /// the keys.
-  struct KeyShape {
-    bool bag = false;
-    bool values = false;
-  };
+  /// Of each entry. There may be more than the bags want: what other fields are made of.
   const std::vector<KeyShape>& key_shapes() const { return key_shapes_; }
   void set_filter(std::unique_ptr<RecordFilter> filter) { filter_ = std::move(filter); }
 
  protected:
+  /// For a parser that reads the fields of `set`.
+  void adopt(FieldSet& set) {
+    key_of_bag_ = std::move(set.key_of_bag);
+    key_shapes_ = std::move(set.key_shapes);
+    stage_ = std::move(set.stage);
+  }
+
+  std::unique_ptr<RecordFilter> filter_;  // null: none
+
+ private:
   std::vector<uint32_t> key_of_bag_;
   std::vector<KeyShape> key_shapes_;
-  std::unique_ptr<RecordFilter> filter_;  // null: none
+  std::unique_ptr<RecordStage> stage_;  // null: none
 };
 
 /// The field as the job or the format declares it. Error kConfig naming it, with what there is.

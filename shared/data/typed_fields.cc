@@ -22,42 +22,30 @@ const char* type_name(FieldType type) {
 
 }  // namespace
 
-Result<std::vector<TypedField>> TypedField::make_all(
-    const ReadPlan& plan, std::vector<uint32_t>& key_of_bag,
-    std::vector<RecordParser::KeyShape>& key_shapes) {
+Result<std::vector<TypedField>> TypedField::make_all(FieldSet& set) {
   std::vector<TypedField> fields;
-  for (uint32_t i = 0; i < plan.layout.floats.size(); ++i) {
-    const FloatInput& input = plan.layout.floats[i];
+  for (FieldSet::Floats& floats : set.floats) {
     TypedField& field = fields.emplace_back();
-    DP_TRY(field.spec_, resolve_field(plan, input.field));
-    DP_TRY(field.floats_,
-           FloatField::make(plan.data, field.spec_, find_target(plan, input.field), input.width));
-    field.column_ = i;
-    field.width_ = input.width;
+    field.spec_ = std::move(floats.spec);
+    field.width_ = floats.field.width();
+    field.floats_ = std::move(floats.field);
+    field.column_ = floats.column;
   }
-  std::vector<std::string> names;  // of the entries of key_shapes
-  for (const BagInput& input : plan.layout.bags) {
-    size_t at = 0;
-    while (at < names.size() && names[at] != input.field) ++at;
-    key_of_bag.push_back(uint32_t(at));
-    if (at < names.size()) continue;
-    names.push_back(input.field);
+  for (FieldSet::Keys& keys : set.keys) {
     TypedField& field = fields.emplace_back();
-    DP_TRY(field.spec_, resolve_field(plan, input.field));
-    DP_TRY(field.keys_, KeyField::make(plan, field.spec_));
-    if (field.spec_.is_bag() && field.spec_.type == FieldType::kFloat32 &&
-        !field.keys_->has_buckets()) {
+    field.spec_ = std::move(keys.spec);
+    field.keys_ = std::move(keys.field);
+    if (field.is_bag() && field.type() == FieldType::kFloat32 && !field.keys_->takes_numbers()) {
       return Error{ErrorCode::kConfig,
-                   str("field ", input.field, ": floats of any number can't be keys"),
-                   str("data.fields.", input.field),
+                   str("field ", field.name(), ": floats of any number can't be keys"),
+                   str("data.fields.", field.name()),
                    "type = \"int64\" or \"string\" gives keys; a fixed shape gives numbers"};
     }
     if (field.is_bag()) field.width_ = UINT32_MAX;
     field.kind_ = field.keys_->is_bag()      ? Kind::kBag
                   : field.keys_->is_number() ? Kind::kNumberKey
                                              : Kind::kKey;
-    field.column_ = uint32_t(at);
-    key_shapes.push_back({.bag = field.keys_->is_bag(), .values = field.keys_->is_number()});
+    field.column_ = keys.entry;
   }
   return fields;
 }

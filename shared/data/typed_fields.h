@@ -15,11 +15,8 @@ class FieldWriter;
 
 class TypedField {
  public:
-  /// All fields of the layout, each once; fills what RecordParser::key_of_bag() and key_shapes()
-  /// return. Error kConfig naming the field.
-  static Result<std::vector<TypedField>> make_all(const ReadPlan& plan,
-                                                  std::vector<uint32_t>& key_of_bag,
-                                                  std::vector<RecordParser::KeyShape>& key_shapes);
+  /// The fields of a set, whose fields it takes. Error kConfig naming the field.
+  static Result<std::vector<TypedField>> make_all(FieldSet& set);
 
   /// The inputs of a job's filter, which outlives them: their values go to it.
   static std::vector<TypedField> inputs_of(RecordFilter& filter);
@@ -70,7 +67,7 @@ class FieldWriter {
         return take_number(value, fault);
       case Kind::kKey:
       case Kind::kBag:
-        if (field_.spec_.type != FieldType::kInt64 && !field_.keys_->has_buckets())
+        if (field_.spec_.type != FieldType::kInt64 && !field_.keys_->takes_numbers())
           return refuse("integers", fault);
         return take_key(value, fault);
       case Kind::kFilter:

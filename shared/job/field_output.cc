@@ -151,6 +151,7 @@ bool takes(TransformOp op, ValueKind kind) {
     case TransformOp::kMinMax:
     case TransformOp::kNoise:
     case TransformOp::kBucketize:
+    case TransformOp::kPad:
     case TransformOp::kPool:
       return kind == ValueKind::kNumber || kind == ValueKind::kInteger;
     case TransformOp::kHash:
@@ -161,7 +162,6 @@ bool takes(TransformOp op, ValueKind kind) {
     case TransformOp::kTokens:
       return kind == ValueKind::kText;
     case TransformOp::kTruncate:
-    case TransformOp::kPad:
     case TransformOp::kCrop:
     case TransformOp::kDropout:
       return kind != ValueKind::kText;
@@ -171,7 +171,25 @@ bool takes(TransformOp op, ValueKind kind) {
   return false;
 }
 
-Checked check_input(const TransformSpec& spec, const FieldOutput& now, bool first) {
+/// Whether an op wants a record's values together, so that no key can come of them.
+bool is_late(TransformOp op) {
+  return is_for_lists(op) || op == TransformOp::kDropout || op == TransformOp::kNoise;
+}
+
+Checked check_cross(const DataSpec& data, const TransformSpec& spec) {
+  for (const std::string& name : spec.fields) {
+    const FieldSpec* const field = data.find_field(name);
+    if (field == nullptr) return Complaint{str("crosses `", name, "`, which is no field"), ""};
+    if (is_cross(*field))
+      return Complaint{str("crosses `", name, "`, which is a cross"), "name its fields instead"};
+    if (!is_sparse(*field))
+      return Complaint{str("crosses `", name, "`, which gives numbers"),
+                       "{ op = \"bucketize\", boundaries = [...] } makes keys of them"};
+  }
+  return {};
+}
+
+Checked check_input(const TransformSpec& spec, const FieldOutput& now, bool first, bool late) {
   if (!takes(spec.op, now.kind)) {
     const char* hint =
         now.kind == ValueKind::kKey ? "ops that make keys stand behind those for values"
@@ -183,6 +201,13 @@ Checked check_input(const TransformSpec& spec, const FieldOutput& now, bool firs
   }
   if ((spec.op == TransformOp::kTokens || spec.op == TransformOp::kCross) && !first)
     return Complaint{"does not stand first", "move it to the front"};
+  if (late && makes_keys(spec.op))
+    return Complaint{"stands behind an op for lists or a random one",
+                     "ops that make keys go first"};
+  const bool learned = (spec.op == TransformOp::kStandardize && !spec.mean && !spec.scale) ||
+                       (spec.op == TransformOp::kMinMax && !spec.min && !spec.max);
+  if (learned && now.any_length)
+    return Complaint{"can't learn from lists", "put it behind pad or pool, or give its statistics"};
   if (is_for_lists(spec.op) && !now.any_length)
     return Complaint{"wants a field of any length", "shape = [-1], or tokens before it"};
   if (spec.op == TransformOp::kDropout && now.kind == ValueKind::kKey && !now.any_length)
@@ -226,10 +251,13 @@ Result<FieldOutput> field_output(const DataSpec& data, const FieldSpec& field) {
   } else if (field.type == FieldType::kString && field.positive.empty()) {
     now.kind = ValueKind::kText;
   }
+  bool late = false;
   for (size_t i = 0; i < field.transform.size(); ++i) {
     const TransformSpec& spec = field.transform[i];
-    Checked complaint = check_input(spec, now, i == 0);
+    Checked complaint = check_input(spec, now, i == 0, late);
     if (!complaint) complaint = check_options(spec, now.kind);
+    if (!complaint && spec.op == TransformOp::kCross) complaint = check_cross(data, spec);
+    late |= is_late(spec.op);
     if (complaint) {
       return Error{ErrorCode::kConfig,
                    str(op_name(spec.op), " in field `", field.name, "` ", complaint->what),

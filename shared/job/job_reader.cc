@@ -354,15 +354,6 @@ class Reader {
       inner.unavailable({});
       inner.finish();
       if (context_.error) return;
-      const bool learned = (spec.op == TransformOp::kStandardize && !spec.mean && !spec.scale) ||
-                           (spec.op == TransformOp::kMinMax && !spec.min && !spec.max);
-      if (learned) {
-        context_.fail(str("`", path,
-                          "`: learned statistics are known but not available in this version"),
-                      item.where, "give both: { op = \"standardize\", mean = 40.0, scale = 12.5 }",
-                      "DP-2105");
-        return;
-      }
       value.push_back(spec);
     }
   }

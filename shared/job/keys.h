@@ -43,7 +43,15 @@ inline constexpr std::array kTransformNames{
     EnumName<TransformOp>{"standardize", TransformOp::kStandardize},
     EnumName<TransformOp>{"min_max", TransformOp::kMinMax},
     EnumName<TransformOp>{"bucketize", TransformOp::kBucketize},
-    EnumName<TransformOp>{"vocabulary", TransformOp::kVocabulary}};
+    EnumName<TransformOp>{"vocabulary", TransformOp::kVocabulary},
+    EnumName<TransformOp>{"tokens", TransformOp::kTokens},
+    EnumName<TransformOp>{"truncate", TransformOp::kTruncate},
+    EnumName<TransformOp>{"pad", TransformOp::kPad},
+    EnumName<TransformOp>{"pool", TransformOp::kPool},
+    EnumName<TransformOp>{"cross", TransformOp::kCross},
+    EnumName<TransformOp>{"dropout", TransformOp::kDropout},
+    EnumName<TransformOp>{"noise", TransformOp::kNoise},
+    EnumName<TransformOp>{"crop", TransformOp::kCrop}};
 inline constexpr std::array kUnknownWordNames{
     EnumName<UnknownWord>{"error", UnknownWord::kError},
     EnumName<UnknownWord>{"drop", UnknownWord::kDrop},
@@ -96,9 +104,7 @@ void visit_vocabulary(V& v, T& t) {
 
 template <typename V, typename T>
 void visit_transform(V& v, T& t) {
-  v.enumeration("op", t.op, kTransformNames,
-                {"tokens", "truncate", "pad", "pool", "cross", "dropout", "noise", "crop",
-                 "one_hot"});
+  v.enumeration("op", t.op, kTransformNames, {"one_hot"});
   switch (t.op) {
     case TransformOp::kHash:
       v.number("buckets", t.buckets, 0, 9e18);
@@ -122,7 +128,35 @@ void visit_transform(V& v, T& t) {
     case TransformOp::kVocabulary:
       visit_vocabulary(v, t);
       break;
-    default:
+    case TransformOp::kTokens:
+      v.text("separators", t.separators);
+      v.flag("lower", t.lower);
+      v.number("ngrams", t.ngrams, 1, 8);
+      break;
+    case TransformOp::kPad:
+      v.real("value", t.value, Range{-3e38});
+      [[fallthrough]];
+    case TransformOp::kTruncate:
+      v.number("length", t.length, 1, 1 << 20);
+      v.choice("keep", t.keep, {"first", "last"}, {});
+      break;
+    case TransformOp::kPool:
+      v.choice("how", t.how, {"mean", "sum", "min", "max", "first", "last", "count"}, {});
+      break;
+    case TransformOp::kCross:
+      v.strings("fields", t.fields, true);
+      v.number("buckets", t.buckets, 0, 9e18);
+      break;
+    case TransformOp::kDropout:
+      v.real("rate", t.rate, kShareBelowOne);
+      break;
+    case TransformOp::kNoise:
+      v.real("stddev", t.stddev, kPositive);
+      break;
+    case TransformOp::kCrop:
+      v.number("length", t.length, 1, 1 << 20);
+      break;
+    case TransformOp::kLog1p:
       break;
   }
 }
@@ -158,8 +192,7 @@ void visit_source_shard(V& v, T& t) {
 template <typename V, typename T>
 void visit_data(V& v, T& t) {
   v.source("source", t.source);
-  v.enumeration("format", t.format, kFormatNames,
-                {"parquet", "arrow"});
+  v.enumeration("format", t.format, kFormatNames, {"parquet", "arrow"});
   v.choice("record", t.record, {"example", "tensor", ""}, {});
   v.strings("columns", t.columns, true);
   v.flag("header", t.header);

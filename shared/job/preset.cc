@@ -129,9 +129,12 @@ Result<void> complete_data(DataSpec& data) {
     if (data.find_field(field.name) == nullptr) data.fields.push_back(field);
   }
   for (FieldSpec& field : data.fields) {
+    const bool texts = field.type == FieldType::kString && field.positive.empty();
     const bool unhashed =
-        field.type == FieldType::kString && field.positive.empty() && field.transform.empty();
-    if (unhashed) field.transform = {hash_to(0)};  // tables are sparse: no need to say a size
+        field.transform.empty() ||
+        (field.transform.size() == 1 && field.transform[0].op == TransformOp::kTokens);
+    // Tables are sparse: no need to say a size.
+    if (texts && unhashed) field.transform.push_back(hash_to(0));
   }
   sort_fields(data);
   return {};

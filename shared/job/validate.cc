@@ -137,7 +137,8 @@ Result<void> check_fields(const DataSpec& data) {
                    where + ".positive", "labels are scalars");
     }
     const std::string& column = field.column.empty() ? field.name : field.column;
-    if (reads_columns(data.format) && !data.columns.empty() && !contains(data.columns, column)) {
+    if (reads_columns(data.format) && !is_cross(field) && !data.columns.empty() &&
+        !contains(data.columns, column)) {
       return unknown_name("column", column, field.column.empty() ? where : where + ".column",
                           data.columns);
     }

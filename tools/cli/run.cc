@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "chief/runtime/chief_node.h"
+#include "chief/runtime/learn.h"
 #include "chief/runtime/run_lock.h"
 #include "chief/runtime/run_setup.h"
 #include "chief/runtime/warm_start.h"
@@ -153,6 +154,9 @@ int run_job(const RunRequest& request) {
   if (request.dry_run) {
     print_dry_run(*plan, request.origins, describe(layout, job), request.console.out);
     return 0;
+  }
+  if (request.mode == wire::Purpose::kTrain) {
+    if (auto learned = chief::learn_statistics(*plan, request.fresh); !learned) return fail(learned.error());
   }
   PosixStorage storage;
   const PosixClock clock;

@@ -68,7 +68,7 @@ class OneRecord {
   }
   data::Columns begin() {
     for (size_t i = 0; i < keys_.size(); ++i) {
-      const data::RecordParser::KeyShape shape = parser_.key_shapes()[i];
+      const data::KeyShape shape = parser_.key_shapes()[i];
       keys_[i].count = 0;
       keys_[i].has_values = shape.values;
       keys_[i].offsets.assign(shape.bag ? 2 : 0, 0);
@@ -120,7 +120,8 @@ Result<void> parse_records(const ReadPlan& plan, uint32_t file, const LookOption
       data::Columns columns = one.begin();
       if (!ref.is_whole()) {
         fault = data::fault_of(ref);
-      } else if (records.parser->parse(begin, begin + ref.size, offset, columns, fault)) {
+      } else if (records.parser->parse(begin, begin + ref.size, offset, columns, fault) &&
+                 records.parser->finish(columns, fault)) {
         continue;
       } else if (fault.reason == nullptr) {
         ++findings.filtered;

@@ -7,6 +7,8 @@
 #include "shared/base/hash.h"
 #include "shared/base/rng.h"
 
+#include "chief/runtime/learn.h"
+
 namespace downpour::sim {
 
 namespace {
@@ -41,6 +43,7 @@ std::string invariant_of(const std::string& violation) {
 Result<Simulator> Simulator::make(SimulatorOptions options) {
   Simulator simulator;
   DP_TRY(chief::RunPlan plan, chief::plan_run(options.job, wire::Purpose::kTrain));
+  DP_TRY_VOID(chief::learn_statistics(plan, /*fresh=*/true));
   simulator.plan_ = std::make_unique<chief::RunPlan>(std::move(plan));
   if (options.counter) {
     DP_TRY(CounterOracle oracle, CounterOracle::make(*simulator.plan_));

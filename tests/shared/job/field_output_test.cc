@@ -29,6 +29,21 @@ TEST_CASE("an op on a type that it can't take is named with its line, its field 
             "identity in field `x` can't take texts"},
            {"{ type = \"int64\", transform = [\"log1p\", \"hash\"] }",
             "hash in field `x` can't take numbers"},
+           {"{ shape = [-1], transform = [\"standardize\", \"pool\"] }",
+            "standardize in field `x` can't learn from lists"},
+           {"{ transform = [{ op = \"pad\", length = 3 }] }",
+            "pad in field `x` wants a field of any length"},
+           {"{ type = \"string\", transform = [\"hash\", \"tokens\"] }",
+            "tokens in field `x` can't take keys"},
+           {"{ transform = [{ op = \"noise\", stddev = 1 }, { op = \"bucketize\", boundaries = "
+            "[1] }] }",
+            "bucketize in field `x` stands behind an op for lists or a random one"},
+           {"{ transform = [{ op = \"cross\", fields = [\"label\"] }] }",
+            "cross in field `x` crosses fewer than two fields"},
+           {"{ transform = [{ op = \"cross\", fields = [\"label\", \"nobody\"] }] }",
+            "cross in field `x` crosses `label`, which gives numbers"},
+           {"{ type = \"string\", shape = [-1], transform = [{ op = \"pad\", length = 3 }] }",
+            "pad in field `x` can't take texts"},
            {"{ transform = [{ op = \"bucketize\", boundaries = [1] }, \"log1p\"] }",
             "log1p in field `x` can't take keys"}}) {
     INFO(field);
@@ -100,6 +115,31 @@ TEST_CASE("a job with ops prints, and reads back as the same", "[job][transform]
   const auto again = job_from_toml(job_to_toml(job), "/elsewhere");
   REQUIRE(again);
   CHECK(again->data.fields == job.data.fields);
+}
+
+TEST_CASE("words are hashed where no op says what they become; a cross needs no column",
+          "[job][transform]") {
+  const Job job = test::completed(
+      csv_job("data.fields.x = { type = \"string\", transform = [\"tokens\"] }\n"
+              "data.fields.y = { column = \"x\", type = \"string\" }\n"
+              "data.fields.xy = { transform = [{ op = \"cross\", fields = [\"x\", \"y\"], "
+              "buckets = 100 }] }"));
+  REQUIRE(job.data.find_field("x")->transform.size() == 2);
+  CHECK(job.data.find_field("x")->transform[1].op == TransformOp::kHash);
+  CHECK(is_cross(*job.data.find_field("xy")));
+  const auto again = job_from_toml(job_to_toml(job), "/elsewhere");
+  REQUIRE(again);
+  CHECK(again->data.fields == job.data.fields);
+}
+
+TEST_CASE("a field of numbers of any length has the shape that pad or pool give",
+          "[job][transform]") {
+  FieldSpec field{
+      .name = "x", .shape = {-1}, .transform = {{.op = TransformOp::kPad, .length = 7}}};
+  CHECK_FALSE(is_sparse(field));
+  CHECK(number_shape(field) == std::vector<int64_t>{7});
+  field.transform = {{.op = TransformOp::kPool}};
+  CHECK(number_shape(field).empty());
 }
 
 TEST_CASE("a field gives keys or numbers by its last op", "[job][transform]") {

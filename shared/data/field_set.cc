@@ -1,0 +1,110 @@
+#include "shared/data/field_set.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shared/data/parser.h"
+#include "shared/job/field_output.h"
+
+namespace downpour::data {
+namespace {
+
+/// The spec without the ops that RecordStage does.
+FieldSpec early_part(const FieldSpec& spec) {
+  FieldSpec early = spec;
+  early.transform.resize(LateOps::begin_of(spec));
+  return early;
+}
+
+class Builder {
+ public:
+  Builder(const ReadPlan& plan, const FieldSet::Resolve& resolve)
+      : plan_(plan), resolve_(resolve) {}
+
+  Result<FieldSet> run() {
+    for (uint32_t i = 0; i < plan_.layout.floats.size(); ++i) DP_TRY_VOID(add_floats(i));
+    for (const BagInput& input : plan_.layout.bags) {
+      DP_TRY(const uint32_t entry, entry_of(input.field));
+      set_.key_of_bag.push_back(entry);
+    }
+    if (!stage_->empty()) set_.stage = std::move(stage_);
+    return std::move(set_);
+  }
+
+ private:
+  Result<void> add_floats(uint32_t column) {
+    const FloatInput& input = plan_.layout.floats[column];
+    DP_TRY(const FieldSpec spec, resolve_(input.field, input.width));
+    const TargetRule* const rule = find_target(plan_, input.field);
+    const bool late = LateOps::begin_of(spec) < spec.transform.size();
+    if (late && rule != nullptr && rule->kind != TargetKind::kAny) {
+      return field_error(spec,
+                         "is a target of classes, which takes no op for lists and no random one",
+                         "give it as it is");
+    }
+    if (spec.is_bag() && !is_sparse(spec) && late) {
+      DP_TRY(KeyField field, KeyField::make_list(plan_, early_part(spec)));
+      const uint32_t entry = add_entry({}, {.bag = true, .values = true});
+      stage_->add_list(spec, entry, column, input.width);
+      set_.keys.push_back({spec, std::move(field), entry});
+      return {};
+    }
+    DP_TRY(FloatField field, FloatField::make(plan_.data, early_part(spec), rule, input.width));
+    stage_->add_floats(spec, column, input.width);
+    set_.floats.push_back({spec, std::move(field), column});
+    return {};
+  }
+
+  uint32_t add_entry(const std::string& name, KeyShape shape) {
+    names_.push_back(name);
+    set_.key_shapes.push_back(shape);
+    return uint32_t(names_.size() - 1);
+  }
+
+  Result<uint32_t> entry_of(const std::string& name) {
+    const auto known = std::find(names_.begin(), names_.end(), name);
+    if (known != names_.end()) return uint32_t(known - names_.begin());
+    DP_TRY(const FieldSpec spec, resolve_(name, 0));
+    if (is_cross(spec)) return add_cross(spec);
+    DP_TRY(KeyField field, KeyField::make(plan_, early_part(spec)));
+    const uint32_t entry = add_entry(name, {.bag = field.is_bag(), .values = field.is_number()});
+    stage_->add_keys(spec, entry);
+    set_.keys.push_back({spec, std::move(field), entry});
+    return entry;
+  }
+
+  Result<uint32_t> add_cross(const FieldSpec& spec) {
+    std::vector<uint32_t> inputs;
+    bool bag = spec.transform.size() > 1;
+    for (const std::string& name : spec.transform[0].fields) {
+      DP_TRY(const FieldSpec input, resolve_(name, 0));
+      if (is_cross(input) || !is_sparse(input))
+        return field_error(spec, str("crosses ", name, ", which gives no keys of its own"),
+                           "bucketize makes keys of numbers; of a cross, name the fields");
+      DP_TRY(const uint32_t entry, entry_of(name));
+      inputs.push_back(entry);
+      bag |= set_.key_shapes[entry].bag;
+    }
+    const uint32_t entry = add_entry(spec.name, {.bag = bag});
+    stage_->add_cross(spec, entry, std::move(inputs), bag);
+    return entry;
+  }
+
+  const ReadPlan& plan_;
+  const FieldSet::Resolve& resolve_;
+  FieldSet set_;
+  std::vector<std::string> names_;  // of the entries; empty: of a list of numbers
+  std::unique_ptr<RecordStage> stage_ = std::make_unique<RecordStage>();
+};
+
+}  // namespace
+
+Result<FieldSet> FieldSet::make(const ReadPlan& plan, const Resolve& resolve) {
+  return Builder(plan, resolve).run();
+}
+
+Result<FieldSet> FieldSet::make(const ReadPlan& plan) {
+  return make(plan, [&](const std::string& name, uint32_t) { return resolve_field(plan, name); });
+}
+
+}  // namespace downpour::data

@@ -1,0 +1,135 @@
+// Statistics of transforms: learned from the training records alone, kept with the run.
+#include "chief/runtime/learn.h"
+
+#include <cmath>
+
+#include <catch2/catch.hpp>
+
+#include "shared/env/storage.h"
+#include "shared/job/job_file.h"
+#include "shared/job/preset.h"
+#include "tests/support/scratch_dir.h"
+
+namespace downpour::chief {
+namespace {
+
+using testing::ScratchDir;
+
+RunPlan plan_in(const ScratchDir& dir, const std::string& more) {
+  const std::string text =
+      "data.source = \"d.csv\"\ndata.format = \"csv\"\ndata.columns = [\"x\", \"y\"]\n"
+      "data.fields.y = {}\nmodel.preset = \"linear_regression\"\nmodel.target = \"y\"\n" +
+      more;
+  auto loaded = load_job(JobSource{dir / "job.toml", text}, {},
+                         [](const std::string&) { return std::optional<std::string>(); });
+  if (!loaded) FAIL(loaded.error().what);
+  const auto done = complete_job(loaded->job);
+  if (!done) FAIL(done.error().what);
+  auto plan = plan_run(loaded->job, wire::Purpose::kTrain);
+  if (!plan) FAIL(plan.error().what);
+  return *plan;
+}
+
+RunPlan learned(RunPlan plan, bool fresh = false) {
+  const auto done = learn_statistics(plan, fresh);
+  if (!done) FAIL(done.error().what);
+  return plan;
+}
+const std::vector<TransformSpec>& ops(const RunPlan& plan) {
+  return plan.job.data.find_field("x")->transform;
+}
+
+/// x = 0 to 999 and once 10^6, which is filtered.
+std::string thousand() {
+  std::string text = "1000000,1\n";
+  for (int i = 0; i < 1000; ++i) text += str(i, ",", i % 7, "\n");
+  return text;
+}
+constexpr const char* kStandardize =
+    "data.filter = \"x < 5000\"\ndata.fields.x = { transform = [\"standardize\"] }\n";
+
+TEST_CASE("mean and deviation are NumPy's, over what passes the filter", "[chief][transform]") {
+  const ScratchDir dir;
+  dir.write("d.csv", thousand());
+  const RunPlan open = plan_in(dir, kStandardize);
+  CHECK_FALSE(ops(open)[0].mean);
+  const RunPlan plan = learned(open);
+  CHECK(ops(plan)[0].mean.value() == Approx(499.5).epsilon(1e-12));
+  CHECK(ops(plan)[0].scale.value() == Approx(288.6749902572095).epsilon(1e-12));  // np.std
+  CHECK(plan.plan_hash != open.plan_hash);
+  const auto again = job_from_toml(plan.job_text, dir.path());
+  REQUIRE(again);
+  CHECK(again->data.find_field("x")->transform == ops(plan));
+}
+
+TEST_CASE("each op learns from what comes to it; what is given is not learned",
+          "[chief][transform]") {
+  const ScratchDir dir;
+  dir.write("d.csv", thousand());
+  const RunPlan plan = learned(plan_in(
+      dir,
+      "data.filter = \"x < 5000\"\ndata.fields.x = { transform = [{ op = \"clip\", max = 899 }, "
+      "\"min_max\", { op = \"standardize\", mean = 0.25, scale = 2.0 }, \"min_max\"] }\n"));
+  CHECK(ops(plan)[1].min == 0.0);
+  CHECK(ops(plan)[1].max == 899.0);
+  CHECK(ops(plan)[2].mean == 0.25);
+  CHECK(ops(plan)[3].min.value() == Approx(-0.125));
+  CHECK(ops(plan)[3].max.value() == Approx(0.375));
+}
+
+TEST_CASE("what never varies is divided by 1", "[chief][transform]") {
+  const ScratchDir dir;
+  dir.write("d.csv", "5,1\n5,2\n");
+  CHECK(ops(learned(plan_in(dir, kStandardize)))[0].scale == 1.0);
+  CHECK(ops(learned(plan_in(dir, "data.fields.x = { transform = [\"min_max\"] }\n")))[0].max ==
+        10.0);
+}
+
+TEST_CASE("the result does not depend on how the data is cut", "[chief][transform]") {
+  const ScratchDir dir;
+  dir.write("d.csv", thousand());
+  RunPlan one = plan_in(dir, kStandardize), many = one;
+  many.shard_bytes = 100;
+  one = learned(one);
+  many = learned(many);
+  CHECK(ops(one)[0].mean.value() == Approx(ops(many)[0].mean.value()).epsilon(1e-13));
+  CHECK(ops(one)[0].scale.value() == Approx(ops(many)[0].scale.value()).epsilon(1e-13));
+}
+
+TEST_CASE("what is held out teaches nothing", "[chief][transform]") {
+  const ScratchDir dir;
+  dir.write("d.csv", thousand());
+  const RunPlan plan = learned(plan_in(dir, std::string(kStandardize) + "eval.holdout = 0.5\n"));
+  const double mean = ops(plan)[0].mean.value();
+  CHECK(mean != Approx(499.5).epsilon(1e-6));
+  CHECK(mean == Approx(499.5).margin(5 * 289 / std::sqrt(500.0)));
+}
+
+TEST_CASE("a run that goes on keeps what it has learned, also from other data; --fresh does not",
+          "[chief][transform]") {
+  const ScratchDir dir;
+  dir.write("d.csv", thousand());
+  const RunPlan first = learned(plan_in(dir, kStandardize));
+  PosixStorage storage;
+  REQUIRE(open_run(storage, first, {}));
+  dir.write("d.csv", "1,1\n3,2\n");
+  CHECK(ops(learned(plan_in(dir, kStandardize))) == ops(first));
+  CHECK(ops(learned(plan_in(dir, kStandardize), /*fresh=*/true))[0].mean == 2.0);
+  // Another transform has learned nothing yet.
+  const RunPlan other =
+      learned(plan_in(dir, "data.fields.x = { transform = [\"log1p\", \"standardize\"] }\n"));
+  CHECK(ops(other)[1].mean.value() == Approx((std::log(2.0) + std::log(4.0)) / 2));
+}
+
+TEST_CASE("a bad record ends the pass with its place", "[chief][transform]") {
+  const ScratchDir dir;
+  dir.write("d.csv", "5,1\nsix,2\n");
+  RunPlan plan = plan_in(dir, "data.fields.x = { transform = [\"standardize\"] }\n");
+  const auto done = learn_statistics(plan, false);
+  REQUIRE_FALSE(done);
+  CHECK(done.error().code == ErrorCode::kBadData);
+  CHECK(done.error().where.ends_with("d.csv:2"));
+}
+
+}  // namespace
+}  // namespace downpour::chief
