@@ -255,7 +255,9 @@ void ChiefCore::on_eval_report(Member& member, wire::EvalReport&& report) {
   if (!working() || !table_.covers(report.lease)) return;
   const uint32_t shard = report.lease.shard.shard;
   if (table_.entry(shard).state == ShardState::kEnded) return;  // the first report counts
-  if (report.outputs.size() != config_.job.model.outputs.size()) {
+  // Of a shard without a record to evaluate (all filtered, none held out) there is nothing to say.
+  const bool nothing = report.counts.applied == 0 && report.outputs.empty();
+  if (!nothing && report.outputs.size() != config_.job.model.outputs.size()) {
     if (!table_.holds(member.incarnation(), report.lease)) return;
     return count_failure(member,
                          Error{ErrorCode::kMalformed,

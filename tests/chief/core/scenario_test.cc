@@ -307,7 +307,9 @@ class Story {
     }
     if (verb == "evaluated") {
       lease.purpose = wire::Purpose::kEval;
-      return wire::EvalReport{.lease = lease, .counts = counts_of(c), .outputs = {output}};
+      wire::EvalReport report{.lease = lease, .counts = counts_of(c), .outputs = {}};
+      if (!c.has("no_outputs")) report.outputs = {output};
+      return report;
     }
     REQUIRE(verb == "predict");
     lease.purpose = wire::Purpose::kPredict;
