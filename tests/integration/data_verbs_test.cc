@@ -74,6 +74,23 @@ TEST_CASE("results are on stdout, all else on stderr, and bad data end with 65",
     CHECK_THAT(downpour(dir, {"data", verb, "--help"}).out, Contains("Examples:"));
 }
 
+TEST_CASE("a job has as many streams as the workers that are asked for", "[integration]") {
+  const ScratchDir dir;
+  for (const char* name : {"a.svm", "b.svm", "c.svm"}) dir.write(name, "1 5:1\n0 6:1\n");
+  const std::string job =
+      dir.write("job.toml",
+                "data = { source = \"*.svm\", format = \"libsvm\", sharding = \"file\" }\n"
+                "model.preset = \"logistic_regression\"\n");
+  const Ended plan = downpour(dir, {"data", "plan", job, "--workers", "3", "--json"});
+  INFO(plan.err);
+  REQUIRE(plan.status == 0);
+  CHECK_THAT(plan.out, Contains("3 streams"));
+  for (const Json& shard : Json::parse(plan.out)["shards"]) CHECK(shard["worker"] == shard["file"]);
+  const Ended head = downpour(dir, {"data", "head", job, "--worker", "1/3", "--json"});
+  CHECK(std::count(head.out.begin(), head.out.end(), '\n') == 2);
+  CHECK(head.out.find("a.svm") + head.out.find("c.svm") + 2 == 0);  // npos twice
+}
+
 TEST_CASE("shards can be trained on as they were named", "[integration]") {
   const ScratchDir dir;
   REQUIRE(downpour(dir, {"synth", dir / "a.csv", "--rows", "4000"}).status == 0);

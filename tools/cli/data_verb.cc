@@ -31,7 +31,11 @@ Result<Rejected> look_at_set(const DataFlags& flags, const chief::ConsoleOptions
   if (!flags.worker.empty()) {
     DP_TRY(options.worker, parse_worker(flags.worker));
   }
-  DP_TRY(const std::vector<Override> overrides, overrides_of(flags.common));
+  DP_TRY(std::vector<Override> overrides, overrides_of(flags.common));
+  // A job that does not say how many streams there are has as many as workers.
+  if (flags.workers > 0) overrides.push_back({"cluster.workers", str(flags.workers), "--workers"});
+  if (options.worker.count > 0)
+    overrides.push_back({"cluster.workers", str(options.worker.count), "--worker"});
   DP_TRY(const DataSet set, open_data_set(flags.names, {.format = *format_named(flags.format),
                                                         .overrides = overrides}));
   if (!set.found.empty() && !console.quiet) std::fprintf(stderr, "data: %s\n", set.found.c_str());
