@@ -290,7 +290,7 @@ TEST_CASE(
       CHECK(job_to_toml(*back, origins) == text);
     }
   }
-  CHECK(examples >= 9);
+  CHECK(examples >= 20);
 }
 
 TEST_CASE("--dry-run's text says where each value is from", "[job]") {

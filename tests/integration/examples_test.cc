@@ -1,0 +1,104 @@
+// The examples about input, as a user runs them: on data that our own verbs make.
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/program.h"
+
+namespace downpour::testing {
+namespace {
+
+using Json = nlohmann::json;
+constexpr int kRows = 4000;
+
+Ended downpour(const ScratchDir& dir, const std::vector<std::string>& arguments) {
+  Ended ended = Program("downpour", arguments, dir.path()).wait(120);
+  INFO(ended.err);
+  CHECK(ended.status == 0);
+  return ended;
+}
+
+/// The closing summary of a training of an example; `more` are its other arguments.
+Json trained(const ScratchDir& dir, const std::string& example,
+             const std::vector<std::string>& more) {
+  INFO(example);
+  std::vector<std::string> arguments = {
+      "train",        std::string(DP_SOURCE_DIR) + "/docs/examples/" + example + ".toml",
+      "--fresh",      "--quiet",
+      "--log-format", "json",
+      "--set",        "run_dir=" + (dir / "run")};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const Ended ended = downpour(dir, arguments);
+  REQUIRE(ended.status == 0);
+  return Json::parse(ended.out);
+}
+
+/// Clicks in four files; their glob.
+std::string make_clicks(const ScratchDir& dir) {
+  downpour(dir, {"synth", dir / "clicks.tsv", "--rows", std::to_string(kRows)});
+  downpour(dir, {"shard", dir / "clicks.tsv", "-o", dir / "parts", "-n", "4"});
+  return dir / "parts/*.tsv";
+}
+
+TEST_CASE("the examples of sharding count every record as often as they say", "[integration]") {
+  const ScratchDir dir;
+  const std::string clicks = make_clicks(dir);
+  for (const std::string policy : {"auto", "file", "data", "off"}) {
+    const Json summary = trained(dir, "sharding-" + policy, {"--set", "data.source=" + clicks});
+    CHECK(summary["sharding"].get<std::string>().starts_with("sharding = \"" + policy + "\""));
+    for (const Json& account : summary["accounts"])
+      CHECK(account["applied"] == kRows * (policy == "off" ? 2 : 1));
+  }
+}
+
+TEST_CASE(
+    "the parts of the example of a source's part hold every record once, without those that are "
+    "evaluated",
+    "[integration]") {
+  const ScratchDir dir;
+  const std::string clicks = make_clicks(dir);
+  uint64_t applied = 0;
+  for (const int part : {0, 1, 2}) {
+    const std::string source = "data.source.", index = std::to_string(part);
+    const Json summary =
+        trained(dir, "source-part",
+                {"--set", source + "path=" + clicks, "--set", source + "shard.count=3", "--set",
+                 source + "shard.index=" + index, "--set", "eval.source.path=" + clicks, "--seed",
+                 std::to_string(10 + part)});
+    CHECK(summary["accounts"][0]["read"] == 1000);
+    CHECK(summary["evaluations"][0]["records"] == 1000);
+    applied += summary["accounts"][0]["applied"].get<uint64_t>();
+  }
+  CHECK(applied == kRows - 1000);
+}
+
+TEST_CASE("the example of arrays trains on folders that downpour shard has written",
+          "[integration]") {
+  constexpr int kArrayRows = 300;
+  const ScratchDir dir;
+  std::string text;
+  const auto numbers = [](int count, int seed) {
+    std::string list = "[";
+    for (int i = 0; i < count; ++i) list += (i > 0 ? "," : "") + std::to_string((seed + i) % 2);
+    return list + "]";
+  };
+  for (int i = 0; i < kArrayRows; ++i) {
+    text += "{\"user\":" + numbers(128, i) + ",\"item\":" + numbers(128, i / 2) +
+            ",\"context\":" + numbers(16, i) + ",\"rating\":" + std::to_string(i % 5) +
+            ",\"genre\":" + numbers(10, i) + "}\n";
+  }
+  dir.write("rows.jsonl", text);
+  downpour(dir, {"shard", dir / "rows.jsonl", "-o", dir / "arrays", "-n", "3", "--to", "npy"});
+  const Json summary = trained(dir, "numpy-arrays",
+                               {"--set", "data.source=" + (dir / "arrays/*/"), "--epochs", "1"});
+  const Json& account = summary["accounts"][0];
+  CHECK(account["read"] == kArrayRows);
+  CHECK(account["applied"].get<int>() + account["filtered"].get<int>() == kArrayRows);
+  CHECK(summary["evaluations"][0]["outputs"]["kinds"]["logloss"].is_number());
+  CHECK(summary["evaluations"][0]["outputs"]["stars"]["rmse"].is_number());
+}
+
+}  // namespace
+}  // namespace downpour::testing
