@@ -1,0 +1,146 @@
+"""Who reads what: rows counted by id, ours beside TensorFlow's."""
+import os
+import signal
+import time
+from collections import Counter
+
+from .frame import Broken, NotRun, is_true, not_run, row
+from .lab import CHECKOUT, descendants
+from .peers import venv_python
+
+TENSORFLOW = {"tensorflow": "tensorflow-cpu"}
+ROWS, WORKERS = 1003, 2
+FILES = (1, 2, 3, 7)
+KILLS, EPOCHS_WITH_KILLS = 3, 60
+# A row's only feature is its id, and its target so large that the weight grows by exactly 1 each time the row counts: the gradient is -2^31, the rate 2^-31.
+JOB = """\
+run_dir = "run"
+partitions = 16
+data = { source = "SOURCE", format = "libsvm", shard_records = 40 }
+model.layers = [{ name = "w", type = "linear", inputs = ["features"], bias = false }]
+model.outputs = [{ name = "y", input = "w", loss = "squared", target = "label" }]
+optimizer = { type = "sgd", learning_rate = 4.656612873077392578125e-10 }
+train = { batch_size = 16, reduction = "sum" }
+"""
+
+
+def _write(folder):
+    for count in FILES:
+        (folder / str(count)).mkdir()
+        for file in range(count):
+            rows = range(ROWS * file // count, ROWS * (file + 1) // count)
+            (folder / str(count) / f"{file}.svm").write_text("".join(f"1073741824 {1_000_000 + i}:1\n" for i in rows))
+        (folder / f"{count}.toml").write_text(JOB.replace("SOURCE", f"{count}/*.svm"))
+
+
+def _theirs(lab, folder):
+    """What auto_shard.py says; {} and the reason where there is no TensorFlow."""
+    try:
+        python = venv_python(lab, TENSORFLOW)
+    except NotRun as why:
+        return {}, f"TensorFlow: {why}"
+    script = CHECKOUT / "tools/verify_rows/auto_shard.py"
+    return lab.run("sharding-counts", [python, script, folder, ROWS], 600).expect().summary(), ""
+
+
+def _told(counted):
+    """A count in words: `669 + 334, each once`."""
+    if "error" in counted:
+        return f"error: {counted['error']}"
+    times = {int(often): rows for often, rows in counted["times"].items()}
+    words = {0: "never", 1: "once", 2: "twice"}
+    name = lambda often: words.get(often, f"{often} times")  # noqa: E731
+    spread = f"each {name(next(iter(times)))}" if len(times) == 1 else ", ".join(f"{rows} {name(often)}" for often, rows in sorted(times.items()))
+    return f"{' + '.join(map(str, counted['workers']))}, {spread}"
+
+
+def _train(lab, folder, files, *flags):
+    run = folder / "run"
+    command = lab.train_command(folder / f"{files}.toml", run, "--ps", 2, "--workers", WORKERS, *flags)
+    return run, command
+
+
+def _weights(lab, folder, run, files):
+    """Of each row, how often it counted."""
+    data = sorted((folder / str(files)).glob("*.svm"), key=lambda path: int(path.stem))
+    said = lab.run("sharding-counts", [lab.program(), "predict", run, "--data", *data]).expect().out
+    return [round(float(line)) for line in said.split()]
+
+
+def _ours(lab, folder, policy, files):
+    run, command = _train(lab, folder, files, "--epochs", 1, "--set", f"data.sharding={policy}")
+    ended = lab.run("sharding-counts", command)
+    if policy == "file" and files < WORKERS:
+        return {"refused": ended.code == 78 and "wants as many files" in ended.err, "code": ended.code}
+    by_worker = sorted((p["index"], p["records"]) for p in ended.expect().summary()["processes"] if p["role"] == "worker")
+    return {"workers": [records for _, records in by_worker], "times": Counter(_weights(lab, folder, run, files))}
+
+
+def _killed(lab, folder, policy):
+    """How often rows counted in a run whose workers were killed in turn, and how many were."""
+    run, command = _train(lab, folder, 3, "--epochs", EPOCHS_WITH_KILLS, "--set", f"data.sharding={policy}")
+    kills = 0
+    with lab.start("sharding-counts", command, 300) as running:
+        while kills < KILLS and running.is_running():
+            time.sleep(0.7)
+            workers = sorted(pid for pid, program in descendants(running.pid).items() if program == "downpour-worker")
+            if len(workers) < WORKERS:
+                continue
+            try:
+                os.kill(workers[kills % WORKERS], signal.SIGKILL)
+                kills += 1
+            except ProcessLookupError:
+                pass
+        lost = running.wait().expect().summary()["workers_lost"]
+    return Counter(_weights(lab, folder, run, 3)), lost
+
+
+@row("sharding-counts", "rows by id: 2 workers, 1, 2, 3, 7 files, each sharding policy, beside TensorFlow's auto-sharding")
+def sharding_counts(lab):
+    folder = lab.row_folder("sharding-counts")
+    _write(folder)
+    theirs, absent = _theirs(lab, folder)
+    beside = lambda counted: f"TensorFlow {theirs['tensorflow']}: {_told(counted)}" if theirs else absent  # noqa: E731
+    for policy in ("auto", "file", "data", "off"):
+        of_tensorflow = theirs["policies"][policy] if theirs else {}
+        for files in FILES:
+            ours = _ours(lab, folder, policy, files)
+            note = beside(of_tensorflow.get(str(files)))
+            what = f"{policy}, {files} file{'s' if files > 1 else ''}"
+            if "refused" in ours:
+                yield is_true(what, ours["refused"], "refused", f"refused, exit {ours['code']}" if ours["refused"] else f"exit {ours['code']}", note)
+                continue
+            times = WORKERS if policy == "off" else 1
+            yield is_true(what, ours["times"] == {times: ROWS}, "each twice" if times == 2 else "each once", _told(ours), note)
+    yield from _with_kills(lab, folder)
+    yield from _cut_by_hand(lab, folder, beside, theirs)
+    if theirs:
+        told = "; ".join(f"{policy.upper()} {_told(of['generator'])}" for policy, of in theirs["policies"].items())
+        yield not_run("a generator", f"sources that are programs are not there yet; TensorFlow {theirs['tensorflow']}: {told}")
+
+
+def _with_kills(lab, folder):
+    for policy in ("auto", "file", "data", "off"):
+        times, lost = _killed(lab, folder, policy)
+        if lost == 0:
+            raise Broken(f"{policy}: the run ended before a worker could be killed")
+        wanted = EPOCHS_WITH_KILLS * (WORKERS if policy == "off" else 1)
+        yield is_true(f"{policy}, 3 files, {EPOCHS_WITH_KILLS} epochs, workers killed", times == {wanted: ROWS}, f"each {wanted} times",
+                      _in_words(times), f"{lost} workers lost")
+
+
+def _in_words(times):
+    return ", ".join(f"{rows} rows {often} times" for often, rows in sorted(times.items()))
+
+
+def _cut_by_hand(lab, folder, beside, theirs):
+    """Two jobs, each with its half of one data set and a seed of its own: shuffle and shard in either order."""
+    total = [0] * ROWS
+    source = folder / "3/*.svm"
+    for index in range(2):
+        part = f'data.source={{ path = "{source}", shard = {{ count = 2, index = {index} }} }}'
+        run, command = _train(lab, folder, 3, "--epochs", 1, "--seed", 7 + index, "--set", part)
+        lab.run("sharding-counts", command).expect()
+        total = [a + b for a, b in zip(total, _weights(lab, folder, run, 3))]
+    note = f"shuffle().shard() without a seed: {beside(theirs['shuffle_shard'])}; shuffled list_files() under DATA: {_told(theirs['list_files'])}" if theirs else ""
+    yield is_true("shard = { count = 2, index = i }, other seeds", Counter(total) == {1: ROWS}, "each once", _in_words(Counter(total)), note)
