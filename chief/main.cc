@@ -10,6 +10,7 @@
 #include "chief/runtime/run_setup.h"
 #include "shared/base/error_text.h"
 #include "shared/base/version.h"
+#include "shared/data/dataset.h"
 #include "shared/env/clock.h"
 #include "shared/env/signals.h"
 #include "shared/transport/endpoint.h"
@@ -50,6 +51,7 @@ Result<int> run(const Flags& flags) {
   chief::Console console({.format = flags.json ? chief::LogFormat::kJson : chief::LogFormat::kText}, job);
   chief::StartInfo info{.run_dir = job.run_dir, .train_files = uint32_t(plan.train_files.size()), .shards = plan.shards};
   for (const plan::FileInfo& file : plan.train_files) info.train_bytes += file.bytes;
+  info.data = data::text_of(plan.train_files);
   info.cluster = str("waits at ", endpoint, " for ", job.cluster.ps, " ps and ", job.cluster.workers, " workers");
   for (const std::string& note : notes) console.show(chief::Notice{chief::NoticeLevel::kWarning, note});
   console.start(info);

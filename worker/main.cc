@@ -1,7 +1,9 @@
-// downpour-worker: reads, computes and pushes. Needs only the chief's address; everything else comes from there.
-#include <CLI/CLI.hpp>
+// downpour-worker: reads, computes and pushes. Needs only the chief's address; everything else
+// comes from there.
 #include <cstdio>
 #include <utility>
+
+#include <CLI/CLI.hpp>
 
 #include "shared/base/error_text.h"
 #include "shared/base/version.h"
@@ -24,12 +26,11 @@ Result<int> run(worker::WorkerOptions options) {
   block_stop_signals();  // before any thread
   const PosixClock clock;
   auto transport = transport::make_zmq_transport();
-  options.say = [](const std::string& line) {
-    std::fprintf(stderr, "worker: %s\n", line.c_str());
-  };
+  options.say = [](const std::string& line) { std::fprintf(stderr, "worker: %s\n", line.c_str()); };
   worker::WorkerNode node(*transport, options);
   DP_TRY_VOID(node.start(clock.now_ns()));
-  std::fprintf(stderr, "worker: %u compute thread%s\n", options.threads, options.threads == 1 ? "" : "s");
+  std::fprintf(stderr, "worker: %u compute thread%s\n", options.threads,
+               options.threads == 1 ? "" : "s");
   // The first signal gives the shards back and ends; the second ends at once.
   const SignalWatcher signals([&] {
     node.leave();
@@ -46,16 +47,30 @@ Result<int> run(worker::WorkerOptions options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Takes data shards from the chief, computes gradients, and pushes them to the ps. Ends by itself when the job ends."};
+  CLI::App app{
+      "Takes data shards from the chief, computes gradients, and pushes them to the ps. Ends by "
+      "itself when the job ends."};
   app.option_defaults()->always_capture_default();
   worker::WorkerOptions options;
   options.threads = 0;
   int64_t connect_s = 10;
-  app.add_option("--chief", options.chief, "The chief's address: HOST:PORT, or a transport endpoint")->required()->group("Cluster");
-  app.add_option("--index", options.index, "Index of this worker; the chief gives one otherwise")->default_str("")->group("Cluster");
+  app.add_option("--chief", options.chief,
+                 "The chief's address: HOST:PORT, or a transport endpoint")
+      ->required()
+      ->group("Cluster");
+  app.add_option("--index", options.index, "Index of this worker; the chief gives one otherwise")
+      ->default_str("")
+      ->group("Cluster");
   app.add_option("--connect-timeout", connect_s, "Seconds to wait for the chief")->group("Cluster");
-  app.add_option("--threads", options.threads, "Compute threads (0: all cores that affinity and cgroup allow)")->group("Resources");
-  app.add_option("--readers", options.reader_threads, "Reading threads (0: as the job says, else as many as compute threads)")->group("Resources");
+  app.add_option("--threads", options.threads,
+                 "Compute threads (0: all cores that affinity and cgroup allow)")
+      ->group("Resources");
+  app.add_option("--readers", options.reader_threads,
+                 "Reading threads (0: as the job says, else as many as compute threads)")
+      ->group("Resources");
+  app.add_flag("--allow-exec", options.allow_exec,
+               "Start the programs that the job names as its data's source")
+      ->group("Resources");
   app.set_version_flag("--version", kBuildVersion);
   app.footer("Example:\n  downpour-worker --chief 10.0.0.1:7000 --threads 4");
   try {

@@ -208,8 +208,7 @@ void Console::start(const StartInfo& info) {
                     .dump(-1, ' ', false, Json::error_handler_t::replace));
   }
   if (info.train_files > 0) {
-    row(format("data      %u file%s, %s, %u shards of at most %u-record batches", info.train_files, info.train_files == 1 ? "" : "s",
-               human_bytes(info.train_bytes).c_str(), info.shards, job_.train.batch_size));
+    row(format("data      %s, %u shards of at most %u-record batches", info.data.c_str(), info.shards, job_.train.batch_size));
     row("reading   " + data::sharding_text(job_.data));
   }
   if (!info.evaluation.empty()) row("eval      " + info.evaluation);

@@ -27,6 +27,7 @@ struct ConsoleOptions {
 struct StartInfo {
   std::string run_dir;
   std::string cluster;     // "one process: 1 ps, 1 worker, 2 compute threads", "2 ps + 2 workers over ipc, ..."
+  std::string data;  // how much there is to train on, for people
   uint64_t train_bytes = 0;
   uint32_t train_files = 0;
   uint32_t shards = 0;

@@ -65,7 +65,7 @@ ResumeState resume_from(const std::string& run_dir, const checkpoint::Manifest& 
 Result<uint64_t> choose_shard_bytes(const Job& job, const std::vector<plan::FileInfo>& files) {
   uint64_t total = 0;
   for (const plan::FileInfo& file : files) total += file.bytes;
-  if (files.empty()) return kMiB;
+  if (files.empty() || data::is_program(files.front())) return kMiB;
   DP_TRY(const uint64_t record, data::mean_record_bytes(job.data, files.front().path));
   if (job.data.shard_records > 0) return std::max<uint64_t>(job.data.shard_records * record, 1);
   const uint64_t batch = record * job.train.batch_size;
@@ -78,6 +78,17 @@ Result<void> check_streams(const plan::StreamSpec& streams, const std::vector<pl
   if (streams.policy != plan::StreamPolicy::kFiles || streams.count <= files.size() || files.empty()) return {};
   return Error{ErrorCode::kConfig, str("sharding = \"file\" in ", streams.count, " streams wants as many files, and there are ", files.size()),
                "data.sharding", str("data.streams = ", files.size(), ", or \"auto\" or \"data\", which cut files"), ""};
+}
+
+void cut_programs(const Job& job, RunPlan& plan) {
+  const auto cut = [&](const SourceSpec& source, std::vector<plan::FileInfo>& files) {
+    if (!source.is_program() || files.empty()) return;
+    const uint64_t batch = job.train.batch_size;
+    const uint64_t records = std::clamp(source.records / kShardsWanted, kBatchesPerShardMin * batch, kBatchesPerShardMax * batch);
+    data::cut_program(source, job.data.shard_records > 0 ? job.data.shard_records : records, files.front());
+  };
+  cut(job.data.source, plan.train_files);
+  cut(job.eval.source, plan.eval_files);
 }
 
 }  // namespace
@@ -98,25 +109,27 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   out.tables = graph->tables();
   DP_TRY_VOID(data::check_filter(job.data));
   // eval and predict read one source, as if it were the evaluation's.
-  if (mode == wire::Purpose::kTrain || job.eval.source.paths.empty()) {
+  if (mode == wire::Purpose::kTrain || job.eval.source.empty()) {
     DP_TRY(out.train_files, data::list_files(job.data, job.data.source, job.base_dir));
   }
-  if (!job.eval.source.paths.empty()) {
+  if (!job.eval.source.empty()) {
     DP_TRY(out.eval_files, data::list_files(job.data, job.eval.source, job.base_dir).context("the evaluation's source"));
   }
-  const auto& files = out.train_files.empty() ? out.eval_files : out.train_files;
+  const bool no_files = out.train_files.empty() || job.data.source.is_program();
+  const auto& files = no_files ? out.eval_files : out.train_files;
   DP_TRY(out.shard_bytes, choose_shard_bytes(job, files));
   DP_TRY_VOID(data::find_cuts(job.data, out.shard_bytes, out.train_files));
   DP_TRY_VOID(data::find_cuts(job.data, out.shard_bytes, out.eval_files));
+  cut_programs(job, out);
   out.streams = data::stream_spec(job.data);
   DP_TRY_VOID(check_streams(out.streams, out.train_files));
   const auto reading = [&](const SourceSpec& source, const std::vector<plan::FileInfo>& of) {
     return data::make_read_plan(out.job, graph->inputs(), graph->output_widths(), source, of, job.eval.holdout);
   };
-  if (data::chooses_by_number(job.data.source, out.streams)) {
+  if (data::chooses_by_number(job.data.source, out.streams) && !job.data.source.is_program()) {
     DP_TRY_VOID(data::count_pieces(*reading(job.data.source, out.train_files), out.shard_bytes, out.train_files));
   }
-  if (data::chooses_by_number(job.eval.source, {})) {
+  if (data::chooses_by_number(job.eval.source, {}) && !job.eval.source.is_program()) {
     DP_TRY_VOID(data::count_pieces(*reading(job.eval.source, out.eval_files), out.shard_bytes, out.eval_files));
   }
   const auto ranges = plan::cut_streams(out.train_files, out.shard_bytes, out.streams);

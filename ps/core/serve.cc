@@ -437,7 +437,7 @@ void PsCore::check_sums(const wire::Push& push) {
     if (!failure_.empty()) return;
     if (records == push.counts.applied && hash == push.records_hash) return;
     if (DP_MUTATE("watermark-jumps-over-a-gap") || DP_MUTATE("no-watermark-check")) return;
-    failure_ = str("input not deterministic: shard ", push.batch.shard_id(), " ended with ",
+    failure_ = str("the input is not replayable: shard ", push.batch.shard_id(), " ended with ",
                    push.counts.applied, " records (hash ", push.records_hash, "), but partition ",
                    p, " applied ", records, " (hash ", hash,
                    "); reading it again gave other records than the first time");

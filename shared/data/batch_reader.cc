@@ -206,7 +206,8 @@ Result<void> BatchReader::pass_over(Batch& batch) {
 Result<void> BatchReader::fill(Batch& batch) {
   Columns columns{.floats = &batch.floats, .keys = &scratch_->keys};
   const uint64_t epoch_seed =
-      hash_combine(hash_combine(0x72616e646f6d00ULL, plan_->seed), shard_.epoch);
+      hash_combine(hash_combine(0x72616e646f6d00ULL, plan_->seed), shard_.epoch) +
+      (plan_->source.is_program() ? range_.begin : 0);  // each of its ranges begins at byte 0
   RecordRef record;
   while (batch.records < plan_->batch_size) {
     DP_TRY(const bool more, next_record(batch, record));

@@ -37,8 +37,8 @@ struct ShardRecords {
 };
 /// Opens a shard without the steps behind its records. `scratch` outlives both. Errors: as
 /// open_shard().
-Result<ShardRecords> open_records(const ReadPlan& plan, const plan::ShardRange& range,
-                                  Scratch& scratch);
+Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
+                                  const plan::ShardRange& range, Scratch& scratch);
 /// The records alone, of any format but arrays, whose rows their fields choose.
 Result<std::unique_ptr<WindowSource>> open_windows(const DataSpec& data, const plan::FileInfo& info,
                                                    const plan::ShardRange& range,

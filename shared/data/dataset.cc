@@ -10,6 +10,7 @@
 #include "shared/data/line_windows.h"
 #include "shared/data/mnist.h"
 #include "shared/data/parser.h"
+#include "shared/data/program.h"
 #include "shared/data/scratch.h"
 #include "shared/data/tfrecord.h"
 #include "shared/plan/plan_hash.h"
@@ -255,13 +256,12 @@ Result<std::unique_ptr<WindowSource>> open_windows(const DataSpec& data, const p
     return open_tfrecord(info, range, window_bytes, buffer, records);
   DP_CHECK(data.format != DataFormat::kNpy && data.format != DataFormat::kNpz);
   DP_TRY(const Preamble preamble, read_preamble(info.path, data.skip_lines, data.header));
-  const bool libsvm = data.format == DataFormat::kLibsvm || data.format == DataFormat::kLibffm;
-  return open_lines(info, range, preamble.bytes, {.comments = libsvm}, window_bytes, buffer,
+  return open_lines(info, range, preamble.bytes, rules_of(data.format), window_bytes, buffer,
                     records);
 }
 
-Result<ShardRecords> open_records(const ReadPlan& plan, const plan::ShardRange& range,
-                                  Scratch& scratch) {
+Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
+                                  const plan::ShardRange& range, Scratch& scratch) {
   DP_CHECK(range.file < plan.files.size(), range.file, plan.files.size());
   const plan::FileInfo& info = plan.files[range.file];
   const DataSpec& data = plan.data;
@@ -278,7 +278,13 @@ Result<ShardRecords> open_records(const ReadPlan& plan, const plan::ShardRange& 
     out.parser = std::move(rows.parser);
     return out;
   }
-  DP_TRY(out.source, open_windows(data, info, range, window_bytes, scratch.text, scratch.records));
+  if (is_program(info)) {
+    DP_TRY(out.source,
+           open_program(plan, epoch, range, window_bytes, scratch.text, scratch.records));
+  } else {
+    DP_TRY(out.source,
+           open_windows(data, info, range, window_bytes, scratch.text, scratch.records));
+  }
   if (data.format == DataFormat::kMnist) {
     DP_TRY(out.parser, make_idx_parser(plan, info.path));
   } else if (data.format == DataFormat::kTfrecord) {
@@ -289,7 +295,8 @@ Result<ShardRecords> open_records(const ReadPlan& plan, const plan::ShardRange& 
   } else if (data.format == DataFormat::kJsonl) {
     DP_TRY(out.parser, make_json_parser(plan));
   } else {
-    DP_TRY(const std::vector<std::string> columns, present_columns_of(plan, info.path));
+    DP_TRY(const std::vector<std::string> columns,
+           is_program(info) ? columns_of(data, info.path) : present_columns_of(plan, info.path));
     DP_TRY(out.parser, make_csv_parser(plan, columns, info.path));
   }
   return out;
@@ -311,7 +318,7 @@ Result<std::unique_ptr<BatchReader>> open_batch_reader(std::shared_ptr<const Rea
                                                        std::vector<uint32_t> given_up) {
   DP_CHECK(plan->batch_size > 0);
   std::unique_ptr<Scratch> scratch = plan->scratch->take();
-  DP_TRY(ShardRecords records, open_records(*plan, range, *scratch));
+  DP_TRY(ShardRecords records, open_records(*plan, shard.epoch, range, *scratch));
   return std::make_unique<BatchReader>(std::move(plan), part, shard, range, first_batch,
                                        std::move(given_up), std::move(scratch),
                                        std::move(records.source), std::move(records.parser));
@@ -323,7 +330,7 @@ Result<void> count_pieces(const ReadPlan& plan, uint64_t shard_bytes,
   Scratch scratch;
   for (const plan::ShardRange& range : plan::cut_shards(plan.files, shard_bytes)) {
     files[range.file].records_before.push_back(records);
-    DP_TRY(const ShardRecords reading, open_records(plan, range, scratch));
+    DP_TRY(const ShardRecords reading, open_records(plan, 0, range, scratch));
     Window window;
     for (;;) {
       DP_TRY(const bool more, reading.source->next(window));

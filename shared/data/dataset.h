@@ -34,6 +34,12 @@ class ScratchPool;
 /// Memory that the readers of a process hand on to each other.
 std::shared_ptr<ScratchPool> make_scratch_pool();
 
+class ProgramPool;
+/// The programs that the readers of a process have running; stop_programs() ends them, and fails
+/// whoever reads from one.
+std::shared_ptr<ProgramPool> make_program_pool();
+void stop_programs(ProgramPool& pool);
+
 class VocabularyPool;
 /// The vocabularies of a job's fields, read once for all readers of a process.
 std::shared_ptr<VocabularyPool> make_vocabulary_pool();
@@ -46,13 +52,15 @@ struct ReadPlan {
   uint64_t seed = 1;
   uint32_t batch_size = 512;
   bool drop_remainder = false;
-  double holdout = 0;  // share held out of training
-  SourceSpec source;   // which records of the files belong to it
+  double holdout = 0;    // share held out of training
+  SourceSpec source;     // which records of the files belong to it
+  std::string base_dir;  // where its program runs
   std::vector<plan::FileInfo> files;
   std::vector<TargetRule> targets;
   bool targets_optional = false;  // see for_prediction()
   bool training = true;           // random ops act, but on what is held out
   std::shared_ptr<ScratchPool> scratch = make_scratch_pool();
+  std::shared_ptr<ProgramPool> programs = make_program_pool();
   std::shared_ptr<VocabularyPool> vocabularies = make_vocabulary_pool();
 };
 
@@ -82,6 +90,14 @@ Result<void> check_filter(const DataSpec& data);
 /// whoever reads one later knows it for the same. Errors: kNoInput, kIo; kBadData naming the line
 /// of a word that stands twice, or a file that is another than was noted.
 Result<void> note_vocabularies(DataSpec& data);
+
+/// How much there is, for people: "2 files, 3.1 MiB", "a program, 10,000 records".
+std::string text_of(const std::vector<plan::FileInfo>& files);
+/// Whether it stands for a program.
+bool is_program(const plan::FileInfo& info);
+/// Cuts a program's records in ranges of so many, where any range can be had; where they begin is
+/// known then, as count_pieces() would find it.
+void cut_program(const SourceSpec& source, uint64_t records_a_range, plan::FileInfo& info);
 
 /// The hash of all that decides which records a batch id names: files, seed, data and fields,
 /// layout, batch size, holdout, the shards' ranges, and the version of this reader.

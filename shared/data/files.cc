@@ -7,6 +7,7 @@
 #include "shared/data/byte_source.h"
 #include "shared/data/dataset.h"
 #include "shared/data/mnist.h"
+#include "shared/data/program.h"
 #include "shared/data/tfrecord.h"
 
 namespace downpour::data {
@@ -47,6 +48,7 @@ Result<plan::FileInfo> look_at(const DataSpec& data, const std::string& path) {
 
 Result<std::vector<plan::FileInfo>> list_files(const DataSpec& data, const SourceSpec& source,
                                                const std::string& base_dir) {
+  if (source.is_program()) return std::vector{program_info(source)};
   std::vector<plan::FileInfo> files;
   for (const std::string& written : source.paths) {
     std::error_code ignored;
@@ -77,7 +79,7 @@ Result<void> find_cuts(const DataSpec& data, uint64_t shard_bytes,
                        std::vector<plan::FileInfo>& files) {
   if (data.format != DataFormat::kTfrecord) return {};
   for (plan::FileInfo& info : files) {
-    if (info.bytes <= shard_bytes) continue;
+    if (info.bytes <= shard_bytes || is_program(info)) continue;
     DP_TRY(const File file, File::open(info.path));
     DP_TRY(const bool compressed, file.is_compressed());
     if (compressed) continue;

@@ -167,6 +167,10 @@ class LineWindows final : public WindowSource {
 
 }  // namespace
 
+LineRules rules_of(DataFormat format) {
+  return {.comments = format == DataFormat::kLibsvm || format == DataFormat::kLibffm};
+}
+
 Result<Preamble> read_preamble(const std::string& path, uint32_t skip_lines, bool header) {
   DP_TRY(File file, File::open(path));
   DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
@@ -227,6 +231,14 @@ Result<std::unique_ptr<WindowSource>> open_lines(const plan::FileInfo& info,
   if (inside) DP_TRY_VOID(lines->align());
   lines->started();
   return std::unique_ptr<WindowSource>(std::move(lines));
+}
+
+std::unique_ptr<WindowSource> lines_of(std::unique_ptr<ByteSource> source, const std::string& name,
+                                       LineRules rules, size_t window_bytes, Buffer& buffer,
+                                       std::vector<RecordRef>& records) {
+  return std::make_unique<LineWindows>(plan::FileInfo{.path = name, .splittable = false},
+                                       plan::ShardRange{}, rules, window_bytes, buffer, records,
+                                       std::move(source), 0);
 }
 
 std::string line_of(const std::string& path, uint64_t offset) {

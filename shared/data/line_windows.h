@@ -7,6 +7,7 @@
 
 #include "shared/data/byte_source.h"
 #include "shared/data/window.h"
+#include "shared/job/job.h"
 
 namespace downpour::data {
 
@@ -24,6 +25,8 @@ struct LineRules {
   bool comments = false;
 };
 
+LineRules rules_of(DataFormat format);
+
 /// Windows of about `window_bytes` of text each, in `buffer` and `records`, which outlive the
 /// source.
 Result<std::unique_ptr<WindowSource>> open_lines(const plan::FileInfo& info,
@@ -31,6 +34,11 @@ Result<std::unique_ptr<WindowSource>> open_lines(const plan::FileInfo& info,
                                                  uint64_t preamble_bytes, LineRules rules,
                                                  size_t window_bytes, Buffer& buffer,
                                                  std::vector<RecordRef>& records);
+
+/// The same of all that `source` gives.
+std::unique_ptr<WindowSource> lines_of(std::unique_ptr<ByteSource> source, const std::string& name,
+                                       LineRules rules, size_t window_bytes, Buffer& buffer,
+                                       std::vector<RecordRef>& records);
 
 /// "path:line" of a byte of a text file, by counting line breaks from its start.
 std::string line_of(const std::string& path, uint64_t offset);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "shared/base/human.h"
 #include "shared/base/str.h"
 #include "shared/data/dataset.h"
 
@@ -12,6 +13,7 @@ std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout
                                                std::vector<plan::FileInfo> files, double holdout) {
   auto plan = std::make_shared<ReadPlan>();
   plan->source = source;
+  plan->base_dir = job.base_dir;
   plan->data = job.data;
   plan->layout = layout;
   plan->seed = job.seed;
@@ -75,6 +77,17 @@ std::string sharding_text(const DataSpec& data) {
   }
   return "sharding = \"auto\": shards go to whichever worker is free; every record counts once an "
          "epoch";
+}
+
+std::string text_of(const std::vector<plan::FileInfo>& files) {
+  if (!files.empty() && is_program(files.front())) {
+    const uint64_t records = files.front().bytes;
+    return records > 1 ? str("a program, ", records, " records an epoch")
+                       : "a program, until it ends";
+  }
+  uint64_t bytes = 0;
+  for (const plan::FileInfo& file : files) bytes += file.bytes;
+  return str(files.size(), files.size() == 1 ? " file, " : " files, ", human_bytes(bytes));
 }
 
 bool chooses_by_number(const SourceSpec& source, const plan::StreamSpec& streams) {

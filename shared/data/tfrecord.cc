@@ -340,4 +340,12 @@ Result<std::unique_ptr<WindowSource>> open_tfrecord(const plan::FileInfo& info,
       info, range, window_bytes, buffer, records, std::move(source), compressed));
 }
 
+std::unique_ptr<WindowSource> frames_of(std::unique_ptr<ByteSource> source, const std::string& name,
+                                        size_t window_bytes, Buffer& buffer,
+                                        std::vector<RecordRef>& records) {
+  return std::make_unique<FrameWindows>(plan::FileInfo{.path = name, .splittable = false},
+                                        plan::ShardRange{}, window_bytes, buffer, records,
+                                        std::move(source), /*compressed=*/true);
+}
+
 }  // namespace downpour::data

@@ -72,4 +72,9 @@ Result<std::unique_ptr<WindowSource>> open_tfrecord(const plan::FileInfo& info,
                                                     size_t window_bytes, Buffer& buffer,
                                                     std::vector<RecordRef>& records);
 
+/// The same of all that `source` gives.
+std::unique_ptr<WindowSource> frames_of(std::unique_ptr<ByteSource> source, const std::string& name,
+                                        size_t window_bytes, Buffer& buffer,
+                                        std::vector<RecordRef>& records);
+
 }  // namespace downpour::data

@@ -12,7 +12,19 @@
 namespace downpour {
 
 enum class FieldType : uint8_t { kFloat32, kInt64, kString };
-enum class DataFormat : uint8_t { kAuto, kLibsvm, kCsv, kTsv, kCriteo, kMnist, kTfrecord, kNpy, kNpz, kJsonl, kLibffm };
+enum class DataFormat : uint8_t {
+  kAuto,
+  kLibsvm,
+  kCsv,
+  kTsv,
+  kCriteo,
+  kMnist,
+  kTfrecord,
+  kNpy,
+  kNpz,
+  kJsonl,
+  kLibffm
+};
 enum class BadRecords : uint8_t { kFail, kSkip };
 enum class TransformOp : uint8_t {
   kHash,
@@ -71,7 +83,8 @@ struct FieldSpec {
   std::string path;     // npy: its file; npz: its array; JSON: its place, "a.b"; else as above
   FieldType type = FieldType::kFloat32;
   std::vector<int64_t> shape;
-  std::string encoding;  // TFRecord: "tensor", bytes made by tf.io.serialize_tensor; empty: as it is
+  std::string
+      encoding;  // TFRecord: "tensor", bytes made by tf.io.serialize_tensor; empty: as it is
   std::optional<std::string>
       fallback;  // `default`: the text a missing value reads as; none: bad record
   std::vector<std::string> positive;  // labels: these texts read as 1, all others as 0
@@ -92,22 +105,33 @@ enum class Sharding : uint8_t {
   kOff,   // every stream is the whole data set: each record n times
 };
 
-/// The files of a source, one behind the other, and which of their records belong to it. Records
-/// are counted from 0 over all files: first `skip` go, of the rest `take` stay, of those each
-/// shard_count-th from number shard_index on.
+/// Which of its records a program can give again, to whoever goes on for a dead reader.
+enum class Replay : uint8_t {
+  kEpoch,  // those of an epoch, from the first on: the same for the same seed and epoch
+  kShard,  // any range of `records`, too
+};
+
+/// The files of a source, one behind the other, or a program that writes records; and which of the
+/// records belong to it. They are counted from 0 over all files: first `skip` go, of the rest
+/// `take` stay, of those each shard_count-th from number shard_index on.
 struct SourceSpec {
   std::vector<std::string>
       paths;  // paths and globs as written, concatenated; relative to Job::base_dir
+  std::vector<std::string> exec;  // instead of paths: argv, no shell; its stdout is the data
+  Replay replay = Replay::kEpoch;
+  uint64_t records = 0;  // that the program writes an epoch; 0: not known
   uint64_t skip = 0;
   uint64_t take = 0;  // 0: all
   uint32_t shard_count = 1, shard_index = 0;
   bool operator==(const SourceSpec&) const = default;
+  bool is_program() const { return !exec.empty(); }
+  bool empty() const { return paths.empty() && exec.empty(); }
   bool takes_all() const { return skip == 0 && take == 0 && shard_count == 1; }
 };
 
 /// A program between the source and the fields: records in on its stdin, as many out on its stdout.
 struct ProgramSpec {
-  std::vector<std::string> exec;           // argv, no shell; empty: none
+  std::vector<std::string> exec;          // argv, no shell; empty: none
   DataFormat format = DataFormat::kAuto;  // of what it writes; auto: as the data
   bool operator==(const ProgramSpec&) const = default;
 };
@@ -126,12 +150,12 @@ struct DataSpec {
   std::vector<FieldSpec> fields;     // runs expanded
   ProgramSpec program;
   std::string filter;  // a condition on fields (shared/data/expression.h); empty: every record
-  std::string shuffle = "shard";     // "shard" or "off"
+  std::string shuffle = "shard";  // "shard" or "off"
   Sharding sharding = Sharding::kAuto;
-  uint32_t streams = 0;              // of file, data and off; 0: as many as workers
-  uint64_t shard_records = 0;        // 0: auto
-  uint32_t prefetch = 0;             // batches read ahead a worker; 0: auto
-  uint32_t parallelism = 0;          // reading threads a worker; 0: auto
+  uint32_t streams = 0;        // of file, data and off; 0: as many as workers
+  uint64_t shard_records = 0;  // 0: auto
+  uint32_t prefetch = 0;       // batches read ahead a worker; 0: auto
+  uint32_t parallelism = 0;    // reading threads a worker; 0: auto
   BadRecords bad_records = BadRecords::kFail;
   uint64_t bad_records_max = 0;  // with skip: more than this fails the job; 0: no limit
   bool operator==(const DataSpec&) const = default;
@@ -249,12 +273,12 @@ struct ClusterSpec {
   uint32_t restarts = 5;    // of one local process, a minute
   bool rebalance = true;    // a hot ps gives partitions away
   // How long is waited, in nanoseconds.
-  int64_t start_wait_ns = 60'000'000'000;     // at the start, for all ps and for the first worker
-  int64_t workers_wait_ns = 60'000'000'000;   // without any worker; then the job ends
-  int64_t ps_wait_ns = 30'000'000'000;        // for a lost ps; then others take its partitions
-  int64_t chief_silence_ns = 60'000'000'000;  // ps and workers, for a word of the chief
-  int64_t claims_wait_ns = 2'000'000'000;     // a new chief, for ps to say what they hold
-  int64_t adopt_timeout_ns = 600'000'000'000; // for a ps to load its partitions
+  int64_t start_wait_ns = 60'000'000'000;      // at the start, for all ps and for the first worker
+  int64_t workers_wait_ns = 60'000'000'000;    // without any worker; then the job ends
+  int64_t ps_wait_ns = 30'000'000'000;         // for a lost ps; then others take its partitions
+  int64_t chief_silence_ns = 60'000'000'000;   // ps and workers, for a word of the chief
+  int64_t claims_wait_ns = 2'000'000'000;      // a new chief, for ps to say what they hold
+  int64_t adopt_timeout_ns = 600'000'000'000;  // for a ps to load its partitions
   bool operator==(const ClusterSpec&) const = default;
 };
 

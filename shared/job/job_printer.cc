@@ -4,8 +4,8 @@
 #include <concepts>
 #include <initializer_list>
 
-#include "shared/job/job_tree.h"
 #include "shared/job/interval.h"
+#include "shared/job/job_tree.h"
 #include "shared/job/keys.h"
 #include "shared/job/runs.h"
 
@@ -95,12 +95,14 @@ class Printer {
     if (!value.empty()) add(name, list_text(value, [](int64_t d) { return str(d); }));
   }
   void source(const char* name, const SourceSpec& value) {
-    if (value.paths.empty() || value.takes_all()) return strings(name, value.paths);
+    if (!value.is_program() && (value.paths.empty() || value.takes_all()))
+      return strings(name, value.paths);
     add(name, inline_text([&](Printer& inner) {
           inner.strings("path", value.paths);
           visit_source(inner, value);
           if (value.shard_count == 1) return;
-          inner.add("shard", inline_text([&](Printer& shard) { visit_source_shard(shard, value); }));
+          inner.add("shard",
+                    inline_text([&](Printer& shard) { visit_source_shard(shard, value); }));
         }));
   }
 

@@ -6,8 +6,8 @@
 #include <initializer_list>
 #include <limits>
 
-#include "shared/job/job_tree.h"
 #include "shared/job/interval.h"
+#include "shared/job/job_tree.h"
 #include "shared/job/keys.h"
 #include "shared/job/nearest_name.h"
 #include "shared/job/runs.h"
@@ -264,7 +264,8 @@ class Reader {
       value.push_back(item.integer);
     }
     if (value.size() > 1 && std::count(value.begin(), value.end(), -1) > 0) {
-      bad_value(node, name, "of several dimensions with a -1", "-1 stands alone: [-1] is a bag of keys");
+      bad_value(node, name, "of several dimensions with a -1",
+                "-1 stands alone: [-1] is a bag of keys");
     }
   }
 
@@ -285,7 +286,12 @@ class Reader {
       if (context_.error) return;
       if (!one.takes_all()) {
         return bad_value(item, name, "a list with a part of a source in it",
-                         "skip, take and shard count records of the whole: source = { path = [...], take = 1000 }");
+                         "skip, take and shard count records of the whole: source = { path = "
+                         "[...], take = 1000 }");
+      }
+      if (one.is_program()) {
+        return bad_value(item, name, "a list with a program in it",
+                         "a program is the whole source: source = { exec = [...] }");
       }
       value.paths.insert(value.paths.end(), one.paths.begin(), one.paths.end());
     }
@@ -304,8 +310,14 @@ class Reader {
     inner.table("shard", [&](Reader& shard) { visit_source_shard(shard, value); });
     inner.finish();
     if (context_.error) return;
-    if (value.paths.empty()) {
+    if (value.empty()) {
       return bad_value(node, name, "without a path", "source = { path = \"...\" }");
+    }
+    if (value.is_program() && !value.paths.empty()) {
+      return bad_value(node, name, "both files and a program", "keep path, or exec");
+    }
+    if (value.is_program() && value.exec[0].empty()) {
+      return bad_value(node, name, "a program without a name", "exec = [\"python3\", \"make.py\"]");
     }
     if (value.shard_index >= value.shard_count) {
       bad_value(node, name, str("shard ", value.shard_index, " of ", value.shard_count),

@@ -52,6 +52,8 @@ inline constexpr std::array kTransformNames{
     EnumName<TransformOp>{"dropout", TransformOp::kDropout},
     EnumName<TransformOp>{"noise", TransformOp::kNoise},
     EnumName<TransformOp>{"crop", TransformOp::kCrop}};
+inline constexpr std::array kReplayNames{EnumName<Replay>{"epoch", Replay::kEpoch},
+                                         EnumName<Replay>{"shard", Replay::kShard}};
 inline constexpr std::array kUnknownWordNames{
     EnumName<UnknownWord>{"error", UnknownWord::kError},
     EnumName<UnknownWord>{"drop", UnknownWord::kDrop},
@@ -59,10 +61,9 @@ inline constexpr std::array kUnknownWordNames{
     EnumName<UnknownWord>{"default", UnknownWord::kDefault}};
 inline constexpr std::array kBadRecordsNames{EnumName<BadRecords>{"fail", BadRecords::kFail},
                                              EnumName<BadRecords>{"skip", BadRecords::kSkip}};
-inline constexpr std::array kShardingNames{EnumName<Sharding>{"auto", Sharding::kAuto},
-                                           EnumName<Sharding>{"file", Sharding::kFile},
-                                           EnumName<Sharding>{"data", Sharding::kData},
-                                           EnumName<Sharding>{"off", Sharding::kOff}};
+inline constexpr std::array kShardingNames{
+    EnumName<Sharding>{"auto", Sharding::kAuto}, EnumName<Sharding>{"file", Sharding::kFile},
+    EnumName<Sharding>{"data", Sharding::kData}, EnumName<Sharding>{"off", Sharding::kOff}};
 inline constexpr std::array kInitNames{EnumName<InitType>{"zero", InitType::kZero},
                                        EnumName<InitType>{"uniform", InitType::kUniform},
                                        EnumName<InitType>{"normal", InitType::kNormal}};
@@ -180,7 +181,11 @@ template <typename V, typename T>
 void visit_source(V& v, T& t) {
   v.number("skip", t.skip, 0, 9e18);
   v.number("take", t.take, 0, 9e18);
-  v.unavailable({"format", "weight", "exec", "replay", "records"});
+  v.strings("exec", t.exec);
+  if (!V::kReads && !t.is_program()) return;
+  v.enumeration("replay", t.replay, kReplayNames, {"none"});
+  v.number("records", t.records, 0, 9e15);
+  v.unavailable({"format", "weight"});
 }
 
 template <typename V, typename T>

@@ -89,10 +89,48 @@ Result<void> check_top(const Job& job) {
   return {};
 }
 
+/// What a program writes can't be looked at beforehand, so the job says it.
+Result<void> check_program(const SourceSpec& source, const DataSpec& data, const char* where) {
+  if (!source.is_program()) {
+    if (source.records == 0 && source.replay == Replay::kEpoch) return {};
+    return wrong("`replay` and `records` are of a program's", where, "leave them out");
+  }
+  switch (data.format) {
+    case DataFormat::kAuto:
+      return wrong("a program's format is not known", "data.format",
+                   "say what it writes: \"csv\", \"tsv\", \"jsonl\", \"libsvm\", \"tfrecord\"",
+                   "DP-2107");
+    case DataFormat::kNpy:
+    case DataFormat::kNpz:
+      return wrong("a program that writes arrays is known but not available in this version",
+                   "data.format", "let it write csv, tsv, jsonl, libsvm or tfrecord", "DP-2105");
+    case DataFormat::kMnist:
+      return wrong("a program can't write this format", "data.format",
+                   "let it write csv, tsv, jsonl, libsvm or tfrecord");
+    default:
+      break;
+  }
+  if (data.header || data.skip_lines > 0) {
+    return wrong("a program's output has neither a header nor lines to skip",
+                 data.header ? "data.header" : "data.skip_lines",
+                 "list the names in data.columns, and let it write records only");
+  }
+  if (reads_columns(data.format) && data.format != DataFormat::kCriteo && data.columns.empty()) {
+    return wrong("the columns that the program writes are not known", "data.columns",
+                 "list their names, in order", "DP-2107");
+  }
+  if (source.replay == Replay::kShard && source.records == 0) {
+    return wrong("replay = \"shard\" without `records`", where,
+                 "records = N: how many there are, to cut them by number");
+  }
+  return {};
+}
+
 Result<void> check_data_given(const DataSpec& data) {
-  if (data.source.paths.empty()) {
+  if (data.source.empty()) {
     return wrong("the job names no data", "data.source", "data.source = \"train.csv\"", "DP-2107");
   }
+  DP_TRY_VOID(check_program(data.source, data, "data.source"));
   if (const std::string* name = first_repeated(data.columns)) {
     return wrong(str("the column `", *name, "` stands twice"), "data.columns", "each name once",
                  "DP-2108");
@@ -103,8 +141,9 @@ Result<void> check_data_given(const DataSpec& data) {
                  "one character, as in \",\" or \"\\t\"");
   }
   if (data.sharding == Sharding::kAuto && data.streams > 1) {
-    return wrong("`streams` without a way to make them", "data.streams",
-                 "sharding = \"file\", \"data\" or \"off\"; \"auto\" is one stream for all workers");
+    return wrong(
+        "`streams` without a way to make them", "data.streams",
+        "sharding = \"file\", \"data\" or \"off\"; \"auto\" is one stream for all workers");
   }
   if (data.bad_records_max > 0 && data.bad_records == BadRecords::kFail) {
     return wrong("`bad_records_max` without bad_records = \"skip\"", "data.bad_records_max",
@@ -297,9 +336,15 @@ Result<void> check_model(const Job& job) {
 }
 
 Result<void> check_eval(const Job& job) {
-  if (!job.eval.source.paths.empty() && job.eval.holdout > 0) {
+  if (!job.eval.source.empty() && job.eval.holdout > 0) {
     return wrong("`eval` has both a source and a holdout", "eval.holdout", "keep one of them");
   }
+  if (job.data.source.is_program() && job.eval.holdout > 0) {
+    return wrong("of a program's records none can be held out", "eval.holdout",
+                 "name an eval.source: a file, or a program for it");
+  }
+  if (!job.eval.source.empty())
+    DP_TRY_VOID(check_program(job.eval.source, job.data, "eval.source"));
   for (const std::string& metric : job.eval.metrics) {
     bool known = job.model.outputs.empty();
     std::vector<std::string> all;

@@ -29,12 +29,9 @@ void print_dry_run(const chief::RunPlan& plan, const Origins& origins, const std
                    std::FILE* out) {
   std::fprintf(out, "# The effective job; behind each value where it comes from.\n%s\n",
                job_to_toml(plan.job, &origins).c_str());
-  uint64_t bytes = 0;
-  for (const plan::FileInfo& file : plan.train_files) bytes += file.bytes;
   std::fprintf(out, "# Cluster: %s\n", cluster.c_str());
-  std::fprintf(out, "# Data: %zu file%s, %s, in %u shards of about %s; plan %016llx\n",
-               plan.train_files.size(), plan.train_files.size() == 1 ? "" : "s",
-               human_bytes(bytes).c_str(), plan.shards, human_bytes(plan.shard_bytes).c_str(),
+  std::fprintf(out, "# Data: %s, in %u shard%s; plan %016llx\n",
+               data::text_of(plan.train_files).c_str(), plan.shards, plan.shards == 1 ? "" : "s",
                static_cast<unsigned long long>(plan.plan_hash));
   std::fprintf(out, "# Reading: %s\n", data::sharding_text(plan.job.data).c_str());
   const auto ranges = plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams);

@@ -81,6 +81,7 @@ std::vector<std::string> LocalCluster::command(const Process& process) const {
   std::vector<std::string> command = {path, "--chief", options_.chief, "--index", index};
   if (!process.is_ps()) {
     command.insert(command.end(), {"--threads", std::to_string(options_.worker_threads)});
+    if (options_.allow_exec) command.emplace_back("--allow-exec");
     return command;
   }
   // A ps that comes back has an endpoint of its own: nobody takes it for the one before.

@@ -23,7 +23,8 @@ struct LocalClusterOptions {
   uint32_t ps_threads = 1;
   uint32_t workers = 1;
   uint32_t worker_threads = 1;
-  uint32_t restarts = 5;  // of one process, a minute; then it is given up
+  bool allow_exec = false;  // workers may start the programs that the job names
+  uint32_t restarts = 5;    // of one process, a minute; then it is given up
 };
 
 class LocalCluster {

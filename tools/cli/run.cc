@@ -4,11 +4,12 @@
 #include <filesystem>
 #include <memory>
 #include <stdlib.h>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "chief/runtime/chief_node.h"
 #include "chief/runtime/learn.h"
@@ -16,12 +17,12 @@
 #include "chief/runtime/run_setup.h"
 #include "chief/runtime/warm_start.h"
 #include "ps/runtime/ps_node.h"
+#include "shared/base/error_text.h"
 #include "shared/env/clock.h"
 #include "shared/env/process.h"
 #include "shared/env/signals.h"
 #include "shared/transport/reactor.h"
 #include "tools/cli/dry_run.h"
-#include "shared/base/error_text.h"
 #include "tools/cli/local_cluster.h"
 #include "worker/runtime/worker_node.h"
 
@@ -91,9 +92,10 @@ Layout choose_layout(const Job& job) {
   layout.one_process = job.cluster.ps == 1 && job.cluster.workers == 1;
   layout.ps_cores = job.cluster.ps * std::max(1U, job.cluster.ps_threads);
   // Local ps processes need cores too: what they leave is shared among the workers.
-  const uint32_t left = layout.one_process                            ? layout.cores_allowed
-                        : layout.cores_allowed > layout.ps_cores ? layout.cores_allowed - layout.ps_cores
-                                                                      : 1;
+  const uint32_t left = layout.one_process ? layout.cores_allowed
+                        : layout.cores_allowed > layout.ps_cores
+                            ? layout.cores_allowed - layout.ps_cores
+                            : 1;
   layout.worker_threads = std::max(1U, left / std::max(1U, job.cluster.workers));
   return layout;
 }
@@ -115,17 +117,20 @@ chief::StartInfo start_info(const chief::RunPlan& plan, const chief::ChiefConfig
   info.run_dir = plan.job.run_dir;
   info.cluster = describe(layout, plan.job);
   for (const plan::FileInfo& file : plan.train_files) info.train_bytes += file.bytes;
+  info.data = data::text_of(plan.train_files);
   info.train_files = uint32_t(plan.train_files.size());
   info.shards = plan.shards;
   for (const std::string& path : plan.job.eval.source.paths)
     info.evaluation += (info.evaluation.empty() ? "" : ", ") + path;
+  if (plan.job.eval.source.is_program()) info.evaluation = data::text_of(plan.eval_files);
   if (info.evaluation.empty() && plan.job.eval.holdout > 0)
     info.evaluation = str(plan.job.eval.holdout * 100, " % held out");
   if (config.resume && config.mode == wire::Purpose::kTrain) {
-    info.resumed = config.resume->checkpoint == chief::kWarmStartCheckpoint
-                       ? str("begins with the variables of ", plan.job.train.warm_start.run)
-                       : str("goes on from checkpoint ", config.resume->checkpoint, ", after epoch ",
-                       config.resume->sealed_epochs, " of ", plan.job.train.epochs);
+    info.resumed =
+        config.resume->checkpoint == chief::kWarmStartCheckpoint
+            ? str("begins with the variables of ", plan.job.train.warm_start.run)
+            : str("goes on from checkpoint ", config.resume->checkpoint, ", after epoch ",
+                  config.resume->sealed_epochs, " of ", plan.job.train.epochs);
   }
   return info;
 }
@@ -134,8 +139,14 @@ chief::StartInfo start_info(const chief::RunPlan& plan, const chief::ChiefConfig
 
 int report(const Error& error, const chief::ConsoleOptions& console) {
   if (console.format == chief::LogFormat::kJson) {
-    const nlohmann::ordered_json line = {{"event", "error"}, {"id", error_id(error)}, {"what", error.what}, {"where", error.where}, {"hint", error.hint}};
-    std::fprintf(console.err, "%s\n", line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+    const nlohmann::ordered_json line = {{"event", "error"},
+                                         {"id", error_id(error)},
+                                         {"what", error.what},
+                                         {"where", error.where},
+                                         {"hint", error.hint}};
+    std::fprintf(
+        console.err, "%s\n",
+        line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
   } else {
     std::fputs(format_error(error, console.color).c_str(), console.err);
   }
@@ -156,7 +167,8 @@ int run_job(const RunRequest& request) {
     return 0;
   }
   if (request.mode == wire::Purpose::kTrain) {
-    if (auto learned = chief::learn_statistics(*plan, request.fresh); !learned) return fail(learned.error());
+    if (auto learned = chief::learn_statistics(*plan, request.fresh); !learned)
+      return fail(learned.error());
   }
   PosixStorage storage;
   const PosixClock clock;
@@ -171,7 +183,8 @@ int run_job(const RunRequest& request) {
                                 {.mode = request.mode,
                                  .fresh = request.fresh,
                                  .ps_cores = layout.ps_cores,
-                                 .workers = job.cluster.workers}, &notices);
+                                 .workers = job.cluster.workers},
+                                &notices);
   if (!config) return fail(config.error());
 
   // The order of construction is the order of need; destruction runs backwards.
@@ -179,7 +192,8 @@ int run_job(const RunRequest& request) {
   transport::tune_malloc_for_frames();
   prefer_throughput();
   chief::Console console(request.console, job);
-  for (const std::string& notice : notices) console.show(chief::Notice{chief::NoticeLevel::kWarning, notice});
+  for (const std::string& notice : notices)
+    console.show(chief::Notice{chief::NoticeLevel::kWarning, notice});
   notices.clear();
   console.start(start_info(*plan, *config, layout));
   SocketDir sockets;
@@ -193,7 +207,7 @@ int run_job(const RunRequest& request) {
   if (request.mode == wire::Purpose::kTrain) options.events_path = job.run_dir + "/events.jsonl";
   options.stop_signal = &signals.signal();
   options.on_prediction = request.on_prediction;
-  options.endpoint = layout.one_process             ? "inproc://chief-" + name
+  options.endpoint = layout.one_process               ? "inproc://chief-" + name
                      : job.cluster.transport == "tcp" ? std::string("tcp://127.0.0.1:*")
                                                       : "ipc://" + sockets.path() + "/chief";
   const chief::ChiefCore* core = nullptr;  // once it is there
@@ -238,8 +252,11 @@ int run_job(const RunRequest& request) {
       if (auto started = ps_threads.back()->start(); !started) return fail(started.error());
     }
     worker = std::make_unique<worker::WorkerNode>(
-        *transport, worker::WorkerOptions{
-                        .chief = chief.endpoint(), .index = 0, .threads = layout.worker_threads});
+        *transport,
+        worker::WorkerOptions{.chief = chief.endpoint(),
+                              .index = 0,
+                              .threads = layout.worker_threads,
+                              .allow_exec = true});  // whoever named the job started this process
     if (auto started = worker->start(clock.now_ns()); !started) return fail(started.error());
     reactor.add(*worker);
   } else {
@@ -251,6 +268,7 @@ int run_job(const RunRequest& request) {
                                   .ps_threads = std::max(1U, job.cluster.ps_threads),
                                   .workers = job.cluster.workers,
                                   .worker_threads = layout.worker_threads,
+                                  .allow_exec = true,
                                   .restarts = job.cluster.restarts});
     if (!started) return fail(started.error());
   }

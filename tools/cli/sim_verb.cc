@@ -225,6 +225,7 @@ int run_one(const sim::Simulator& simulator, const SimFlags& flags, const sim::F
     info.cluster =
         str("simulated: ", flags.ps, " ps + ", flags.workers, " workers, seed ", flags.seed);
     for (const plan::FileInfo& file : simulator.plan().train_files) info.train_bytes += file.bytes;
+    info.data = data::text_of(simulator.plan().train_files);
     info.train_files = uint32_t(simulator.plan().train_files.size());
     info.shards = simulator.plan().shards;
     console.start(info);

@@ -29,6 +29,11 @@ DataFormat format_by_head(const std::string& path) {
 
 Result<DataSet> open_job(const std::string& path, const DataSetOptions& options) {
   DP_TRY(chief::GivenJob given, chief::load_given_job(path, options.overrides));
+  if (given.loaded.job.data.source.is_program()) {
+    return Error{ErrorCode::kUsage, "this job's data is what a program writes, not files", path,
+                 "start the program by hand to look at it; downpour train JOB --dry-run shows how "
+                 "it is cut"};
+  }
   DataSet set{.job = std::move(given.loaded.job),
               .from_job = true,
               .found = std::move(given.sniffed),

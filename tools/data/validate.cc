@@ -104,7 +104,7 @@ Result<void> parse_records(const ReadPlan& plan, uint32_t file, const LookOption
                            Findings& findings) {
   data::Scratch scratch;
   const plan::ShardRange all{.file = file, .begin = 0, .end = plan.files[file].bytes};
-  DP_TRY(data::ShardRecords records, data::open_records(plan, all, scratch));
+  DP_TRY(data::ShardRecords records, data::open_records(plan, 0, all, scratch));
   OneRecord one(plan, *records.parser);
   data::Window window;
   for (;;) {
@@ -197,7 +197,7 @@ Result<Rejected> validate(const DataSet& set, uint64_t limit, const LookOptions&
   Findings findings{.limit = limit};
   DP_TRY_VOID(data::check_filter(plan.data));
   DP_TRY_VOID(validate_source(plan, set, set.data().source, options, findings));
-  if (!set.job.eval.source.paths.empty()) {
+  if (!set.job.eval.source.empty()) {
     DP_TRY_VOID(validate_source(plan, set, set.job.eval.source, options, findings)
                     .context("the evaluation's source"));
   }

@@ -16,6 +16,8 @@ ReaderPool::~ReaderPool() {
   }
   tasks_changed_.notify_all();
   room_.notify_all();
+  for (const auto& plan : {options_.train, options_.eval, options_.predict})
+    if (plan != nullptr) data::stop_programs(*plan->programs);  // else a slow one holds its thread
   for (std::thread& thread : threads_) thread.join();
 }
 

@@ -26,7 +26,8 @@ WorkerConfig make_config(const WorkerOptions& options) {
 
 class ThreadEngines final : public Engines {
  public:
-  std::unique_ptr<Readers> make_readers(ReaderOptions options, std::function<void()> wake) override {
+  std::unique_ptr<Readers> make_readers(ReaderOptions options,
+                                        std::function<void()> wake) override {
     return std::make_unique<ReaderPool>(std::move(options), std::move(wake));
   }
   std::unique_ptr<Computers> make_computers(const model::Graph& graph, uint32_t threads,
@@ -127,9 +128,7 @@ bool WorkerNode::pump(int64_t now_ns) {
   return busy;
 }
 
-int64_t WorkerNode::next_deadline_ns() const {
-  return core_.next_deadline_ns();
-}
+int64_t WorkerNode::next_deadline_ns() const { return core_.next_deadline_ns(); }
 
 void WorkerNode::run(int64_t now_ns, WorkerEffects& fx) {
   if (fx.welcomed) {
@@ -198,6 +197,13 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   auto job = job_from_toml(welcome.job, welcome.base_dir);
   if (!job) return core_.on_fatal(job.error(), fx);
   job_ = std::move(*job);
+  const bool starts_programs = job_.data.source.is_program() || job_.eval.source.is_program();
+  if (starts_programs && !options_.allow_exec) {
+    const Error refused{ErrorCode::kPermission,
+                        "the job wants to start a program here: give --allow-exec to this worker "
+                        "if you trust whoever wrote the job"};
+    return core_.on_fatal(refused, fx);
+  }
   auto graph = model::Graph::build(job_);
   if (!graph) return core_.on_fatal(graph.error(), fx);
   graph_ = std::move(*graph);
@@ -205,8 +211,10 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   ReaderOptions readers;
   readers.tables = graph_->tables();
   readers.seed = job_.seed;
-  readers.train = data::make_read_plan(job_, graph_->inputs(), graph_->output_widths(), job_.data.source, welcome.train_files, job_.eval.holdout);
-  readers.train_ranges = plan::cut_streams(welcome.train_files, welcome.shard_bytes, data::stream_spec(job_.data));
+  readers.train = data::make_read_plan(job_, graph_->inputs(), graph_->output_widths(),
+                                       job_.data.source, welcome.train_files, job_.eval.holdout);
+  readers.train_ranges =
+      plan::cut_streams(welcome.train_files, welcome.shard_bytes, data::stream_spec(job_.data));
   readers.eval_held_out = welcome.eval_files.empty() && job_.eval.holdout > 0;
   if (readers.eval_held_out || welcome.eval_files.empty()) {
     readers.eval = readers.train;

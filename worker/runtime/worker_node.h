@@ -22,8 +22,9 @@ struct WorkerOptions {
   uint32_t index = UINT32_MAX;
   uint32_t threads = 1;         // compute threads
   uint32_t reader_threads = 0;  // 0: by the job, else as many as compute threads
+  bool allow_exec = false;      // a job may start programs here
   int64_t connect_timeout_ns = 10 * kSecond;
-  Incarnation incarnation{};    // {}: a random one
+  Incarnation incarnation{};  // {}: a random one
   ProcessInfo process;
   std::function<void(const std::string& line)> say;  // what its log should tell; may be empty
 };

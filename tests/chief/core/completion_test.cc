@@ -80,7 +80,7 @@ TEST_CASE("whoever stands elsewhere than the view says voids the round", "[chief
   CHECK(verdict([](auto& r) { r.ended = {{0, 4}}; }) == Verdict::kVoid);
   CHECK(verdict([](auto& r) { r.ended = {{1, 0}}; }) == Verdict::kVoid);
   CHECK(verdict([](auto& r) { r.ended = {{2, 3}, {0, 1}}; }) == Verdict::kVoid);
-  CHECK(verdict([](auto& r) { r.failure = "input not deterministic"; }) == Verdict::kFailed);
+  CHECK(verdict([](auto& r) { r.failure = "the input is not replayable"; }) == Verdict::kFailed);
 }
 
 TEST_CASE("an account that differs names both partitions", "[chief][core]") {

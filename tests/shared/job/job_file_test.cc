@@ -109,28 +109,27 @@ TEST_CASE("a source may be a part of its records, and says so again when it is p
 }
 
 TEST_CASE("what the design knows and this version has not is said so, never accepted", "[job]") {
-  for (const char* line :
-       {"train.mode = \"sync\"",
-        "train.steps = 100",
-        "train.global_batch_size = 64",
-        "train.staleness = 3",
-        "train.replicas = 2",
-        "train.max_time = \"6h\"",
-        "optimizer.schedule = { type = \"cosine\" }",
-        "optimizer.clip = { norm = 1.0 }",
-        "data.interleave = { cycle = 8 }",
-        "data.cache = \"memory\"",
-        "data.shuffle = 10000",
-        "data.fields.x = { encoding = \"jpeg\" }",
-        "eval.early_stop = { patience = 2 }",
-        "eval.every = \"5m\"",
-        "eval.every = 1000",
-        "eval.source = { exec = [\"x\"] }",
-        "eval.source = \"s3://bucket/x\"",
-        "eval.source = \"-\"",
-        "cluster.discover = \"tf_config\"",
-        "cluster.input_workers = 2",
-        "data.fields.x = { type = \"string\", transform = [\"one_hot\"] }"}) {
+  for (const char* line : {"train.mode = \"sync\"",
+                           "train.steps = 100",
+                           "train.global_batch_size = 64",
+                           "train.staleness = 3",
+                           "train.replicas = 2",
+                           "train.max_time = \"6h\"",
+                           "optimizer.schedule = { type = \"cosine\" }",
+                           "optimizer.clip = { norm = 1.0 }",
+                           "data.interleave = { cycle = 8 }",
+                           "data.cache = \"memory\"",
+                           "data.shuffle = 10000",
+                           "data.fields.x = { encoding = \"jpeg\" }",
+                           "eval.early_stop = { patience = 2 }",
+                           "eval.every = \"5m\"",
+                           "eval.every = 1000",
+                           "eval.source = { exec = [\"x\"], replay = \"none\" }",
+                           "eval.source = \"s3://bucket/x\"",
+                           "eval.source = \"-\"",
+                           "cluster.discover = \"tf_config\"",
+                           "cluster.input_workers = 2",
+                           "data.fields.x = { type = \"string\", transform = [\"one_hot\"] }"}) {
     const Error error = error_of(small_job(std::string(line) + "\n"));
     INFO(line << " -> " << error.what);
     CHECK(error.id == "DP-2105");
@@ -138,6 +137,38 @@ TEST_CASE("what the design knows and this version has not is said so, never acce
     CHECK(error.where.starts_with("/jobs/job.toml:4:"));
     CHECK(exit_code(error.code) == 78);
   }
+}
+
+TEST_CASE("a program as source is read, and what it lacks is named", "[job]") {
+  const std::string model = "model.preset = \"logistic_regression\"\nmodel.target = \"label\"\n";
+  const auto error = [&](const std::string& data) { return error_of(data + model).what; };
+  const std::string program = "data.source = { exec = [\"a\", \"b\"]";
+  const auto loaded = test::load_text(program + ", replay = \"shard\", records = 100, take = 7 }\n" +
+                                "data.format = \"libsvm\"\n" + model);
+  REQUIRE(loaded);
+  const SourceSpec& source = loaded->job.data.source;
+  CHECK(source.exec == std::vector<std::string>{"a", "b"});
+  CHECK(source.replay == Replay::kShard);
+  CHECK(source.records == 100);
+  CHECK(source.take == 7);
+  CHECK(job_from_toml(job_to_toml(loaded->job), "/jobs")->data.source == source);
+
+  CHECK(error(program + ", path = \"x\" }\n").find("both files and a program") !=
+        std::string::npos);
+  CHECK(error("data.source = [\"x\", { exec = [\"a\"] }]\n").find("a list with a program") !=
+        std::string::npos);
+  CHECK(error(program + " }\n") == "a program's format is not known");
+  CHECK(error(program + " }\ndata.format = \"csv\"\n") ==
+        "the columns that the program writes are not known");
+  CHECK(error(program + " }\ndata.format = \"libsvm\"\ndata.skip_lines = 1\n")
+            .find("neither a header nor lines") != std::string::npos);
+  CHECK(error(program + ", replay = \"shard\" }\ndata.format = \"libsvm\"\n") ==
+        "replay = \"shard\" without `records`");
+  CHECK(error(program + " }\ndata.format = \"libsvm\"\neval.holdout = 0.1\n") ==
+        "of a program's records none can be held out");
+  CHECK(error(program + " }\ndata.format = \"mnist\"\n") == "a program can't write this format");
+  CHECK(error("data.source = { path = \"x\", records = 5 }\ndata.format = \"libsvm\"\n") ==
+        "`replay` and `records` are of a program's");
 }
 
 TEST_CASE("text that is no TOML is refused at its line", "[job]") {

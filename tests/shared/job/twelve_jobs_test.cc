@@ -70,7 +70,7 @@ train       = { epochs = 3, batch_size = 64 }
 # replay = "none": one run, one reader, in its own order (stateful generators), at most once. "epoch": same records for the same DOWNPOUR_SEED and DOWNPOUR_EPOCH, one reader. "shard": also cut, by DOWNPOUR_SHARD_BEGIN and
 # DOWNPOUR_SHARD_END of `records = N`. A replayed batch whose hash differs from the first reading stops the job: "not replayable". Without an end of its own: train.steps_per_epoch = 1000.
 )toml",
-     "data.source.exec"},
+     "data.source.format"},
     {R"toml(# 06 mirrored: sync replicas in one process (the default cluster)
 data      = { source = "toy.npz" }                          # fields by the names of its arrays
 model     = { preset = "linear_regression", inputs = ["x"], target = "y" }

@@ -1,0 +1,408 @@
+#include "shared/data/program.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shared/base/hash.h"
+#include "shared/base/units.h"
+#include "shared/data/line_windows.h"
+#include "shared/data/tfrecord.h"
+
+extern char** environ;
+
+namespace downpour::data {
+namespace {
+
+constexpr const char* kProgramMark = "exec: ";  // a file's path is absolute
+constexpr size_t kTailBytes = 4096;             // of stderr, for the error's text
+constexpr int kEndsWithinMs = 10'000;           // after its last byte
+constexpr int kEndLookMs = 5;
+constexpr size_t kPlainWindow =
+    64 * kKiB;  // where nothing is shuffled: a slow program's records soon count
+
+std::string text_of(const std::vector<std::string>& argv) {
+  std::string text;
+  for (const std::string& word : argv) text += str(text.empty() ? "" : " ", word);
+  return text;
+}
+
+std::string last_line(const std::string& text) {
+  const size_t end = text.find_last_not_of(" \r\n");
+  if (end == std::string::npos) return {};
+  const size_t begin = text.find_last_of('\n', end);
+  return text.substr(begin == std::string::npos ? 0 : begin + 1,
+                     end - (begin == std::string::npos ? 0 : begin + 1) + 1);
+}
+
+void sleep_ms(int ms) {
+  const timespec time{.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1'000'000L};
+  ::nanosleep(&time, nullptr);
+}
+
+/// A file descriptor that is closed at the end.
+struct Pipe {
+  int read = -1, write = -1;
+  Pipe() = default;
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  ~Pipe() {
+    close_end(read);
+    close_end(write);
+  }
+  bool open() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return false;
+    read = ends[0];
+    write = ends[1];
+    return true;
+  }
+  static void close_end(int& end) {
+    if (end >= 0) ::close(end);
+    end = -1;
+  }
+};
+
+}  // namespace
+
+void ProgramPool::stop() {
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
+  for (const int pid : running_) ::kill(-pid, SIGKILL);
+}
+
+std::shared_ptr<ProgramPool> make_program_pool() { return std::make_shared<ProgramPool>(); }
+
+void stop_programs(ProgramPool& pool) { pool.stop(); }
+
+bool ProgramPool::stopped() const {
+  const std::lock_guard lock(mutex_);
+  return stopped_;
+}
+
+bool ProgramPool::add(int pid) {
+  const std::lock_guard lock(mutex_);
+  if (!stopped_) running_.insert(pid);
+  return !stopped_;
+}
+
+void ProgramPool::remove(int pid) {
+  const std::lock_guard lock(mutex_);
+  running_.erase(pid);
+}
+
+class ProgramSource final : public ByteSource {
+ public:
+  ProgramSource(std::string name, std::shared_ptr<ProgramPool> pool)
+      : name_(std::move(name)), pool_(std::move(pool)) {}
+  ~ProgramSource() override { kill_it(); }
+
+  Result<void> start(const ProgramCall& call);
+  Result<size_t> read(char* to, size_t size) override;
+  uint64_t consumed() const override { return read_; }
+
+ private:
+  Error failed(const std::string& how, const std::string& hint) const {
+    const std::string said = last_line(tail_);
+    return Error{ErrorCode::kBadData,
+                 said.empty() ? str("the program ", how) : str("the program ", how, ": ", said),
+                 name_, hint};
+  }
+  /// What it told on stderr goes to ours, and its last lines into errors.
+  bool take_stderr();
+  /// After its last byte: it must end, and well.
+  Result<void> end();
+  /// Null: it still runs.
+  bool reap(int flags);
+  void kill_it();
+
+  const std::string name_;
+  const std::shared_ptr<ProgramPool> pool_;
+  Pipe out_, err_;
+  pid_t pid_ = -1;
+  int status_ = 0;
+  bool ended_ = false;
+  uint64_t read_ = 0;
+  std::string tail_;
+};
+
+Result<void> ProgramSource::start(const ProgramCall& call) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(call.directory, ignored)) {
+    return Error{ErrorCode::kNoInput, str("there is no folder ", call.directory), name_,
+                 "a program runs in the job file's folder, which every worker's machine must have"};
+  }
+  if (!out_.open() || !err_.open()) {
+    return Error{ErrorCode::kUnavailable, str("no pipe for a program: ", std::strerror(errno)),
+                 name_};
+  }
+  std::vector<std::string> words = call.argv, variables;
+  for (char** each = environ; *each != nullptr; ++each) {
+    const std::string_view known = *each;
+    const auto mine = [&](const auto& own) {
+      return known.starts_with(own.first) && known.substr(own.first.size()).starts_with('=');
+    };
+    if (std::none_of(call.environment.begin(), call.environment.end(), mine))
+      variables.emplace_back(known);
+  }
+  for (const auto& [name, value] : call.environment) variables.push_back(str(name, "=", value));
+  std::vector<char*> argv, envp;
+  for (std::string& word : words) argv.push_back(word.data());
+  for (std::string& variable : variables) envp.push_back(variable.data());
+  argv.push_back(nullptr);
+  envp.push_back(nullptr);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawn_file_actions_addchdir_np(&actions, call.directory.c_str());
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  ::posix_spawn_file_actions_adddup2(&actions, out_.write, STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, err_.write, STDERR_FILENO);
+  sigset_t none, all;
+  ::sigemptyset(&none);
+  ::sigfillset(&all);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setsigdefault(&attributes, &all);
+  ::posix_spawnattr_setpgroup(&attributes, 0);  // Ctrl-C is for us, and all it starts ends with it
+  ::posix_spawnattr_setflags(
+      &attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  const int error = ::posix_spawnp(&pid_, argv[0], &actions, &attributes, argv.data(), envp.data());
+  ::posix_spawnattr_destroy(&attributes);
+  ::posix_spawn_file_actions_destroy(&actions);
+  Pipe::close_end(out_.write);
+  Pipe::close_end(err_.write);
+  if (error != 0) {
+    pid_ = -1;
+    const bool absent = error == ENOENT || error == EACCES;
+    return Error{absent ? ErrorCode::kNoInput : ErrorCode::kUnavailable,
+                 str("can't start `", call.argv[0], "`: ", std::strerror(error)), name_,
+                 absent ? "it is looked for in PATH, or from the job file's folder where it has a "
+                          "slash, on every worker's machine"
+                        : ""};
+  }
+  if (!pool_->add(pid_)) kill_it();
+  return {};
+}
+
+bool ProgramSource::take_stderr() {
+  char text[4096];
+  const ssize_t n = ::read(err_.read, text, sizeof text);
+  if (n <= 0) {
+    if (n < 0 && errno == EINTR) return true;
+    Pipe::close_end(err_.read);
+    return false;
+  }
+  for (ssize_t at = 0, put = 0; at < n; at += put) {
+    put = ::write(STDERR_FILENO, text + at, size_t(n - at));
+    if (put <= 0) break;  // our own log is full or gone: the program goes on
+  }
+  tail_.append(text, size_t(n));
+  if (tail_.size() > kTailBytes) tail_.erase(0, tail_.size() - kTailBytes);
+  return true;
+}
+
+Result<size_t> ProgramSource::read(char* to, size_t size) {
+  size_t filled = 0;
+  while (filled < size && !ended_) {
+    pollfd wanted[2] = {{.fd = out_.read, .events = POLLIN, .revents = 0},
+                        {.fd = err_.read, .events = POLLIN, .revents = 0}};
+    if (::poll(wanted, 2, -1) < 0 && errno != EINTR) {
+      return Error{ErrorCode::kIo, str("can't wait for a program: ", std::strerror(errno)), name_};
+    }
+    if (wanted[1].revents != 0) take_stderr();
+    if (wanted[0].revents == 0) continue;
+    const ssize_t n = ::read(out_.read, to + filled, size - filled);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) {
+      return Error{ErrorCode::kIo, str("can't read from a program: ", std::strerror(errno)), name_};
+    }
+    if (n == 0) {
+      ended_ = true;
+      DP_TRY_VOID(end());
+    }
+    filled += size_t(n);
+    read_ += size_t(n);
+  }
+  return filled;
+}
+
+bool ProgramSource::reap(int flags) {
+  pid_t got;
+  while ((got = ::waitpid(pid_, &status_, flags)) < 0 && errno == EINTR) {
+  }
+  if (got == 0) return false;
+  pool_->remove(pid_);
+  pid_ = -1;
+  return true;
+}
+
+Result<void> ProgramSource::end() {
+  int waited = 0;
+  while (pid_ > 0 && !reap(WNOHANG)) {
+    pollfd err{.fd = err_.read, .events = POLLIN, .revents = 0};
+    if (err_.read >= 0 && ::poll(&err, 1, kEndLookMs) > 0) {
+      take_stderr();
+    } else if (err_.read < 0) {
+      sleep_ms(kEndLookMs);
+    }
+    waited += kEndLookMs;
+    if (waited < kEndsWithinMs) continue;
+    kill_it();
+    return failed(str("closed its output and did not end within ", kEndsWithinMs / 1000, " s"),
+                  "it must exit with 0 after its last record");
+  }
+  for (;;) {  // what it said last
+    pollfd err{.fd = err_.read, .events = POLLIN, .revents = 0};
+    if (err_.read < 0 || ::poll(&err, 1, 0) <= 0 || !take_stderr()) break;
+  }
+  if (pool_->stopped()) {
+    return Error{ErrorCode::kUnavailable, "the reading was stopped", name_};
+  }
+  if (WIFSIGNALED(status_)) {
+    return failed(
+        str("was ended by signal ", WTERMSIG(status_), " (", ::strsignal(WTERMSIG(status_)), ")"),
+        "");
+  }
+  if (WEXITSTATUS(status_) != 0) {
+    return failed(str("ended with status ", WEXITSTATUS(status_)),
+                  "try it by hand, with the variables DOWNPOUR_... that docs/data.md names");
+  }
+  return {};
+}
+
+void ProgramSource::kill_it() {
+  if (pid_ <= 0) return;
+  ::kill(-pid_, SIGKILL);
+  reap(0);
+}
+
+Result<std::unique_ptr<ByteSource>> start_program(const ProgramCall& call,
+                                                  std::shared_ptr<ProgramPool> pool) {
+  DP_CHECK(!call.argv.empty());
+  auto source = std::make_unique<ProgramSource>(text_of(call.argv), std::move(pool));
+  DP_TRY_VOID(source->start(call));
+  return std::unique_ptr<ByteSource>(std::move(source));
+}
+
+plan::FileInfo program_info(const SourceSpec& source) {
+  uint64_t hash = hash_combine(uint64_t(source.replay), source.records);
+  for (const std::string& word : source.exec) hash = hash_combine(hash, hash_string(word));
+  return {.path = str(kProgramMark, text_of(source.exec)),
+          .bytes = std::max<uint64_t>(source.records, 1),
+          .fingerprint = hash,
+          .splittable = false};
+}
+
+bool is_program(const plan::FileInfo& info) { return info.path.starts_with(kProgramMark); }
+
+void cut_program(const SourceSpec& source, uint64_t records_a_range, plan::FileInfo& info) {
+  DP_CHECK(records_a_range > 0);
+  info.records_before = {0};
+  if (source.replay != Replay::kShard) return;
+  for (uint64_t cut = records_a_range; cut < info.bytes; cut += records_a_range) {
+    info.cuts.push_back(cut);
+    info.records_before.push_back(cut);
+  }
+  info.splittable = !info.cuts.empty();
+}
+
+ProgramCall call_of(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range) {
+  ProgramCall call{.argv = plan.source.exec, .directory = plan.base_dir, .environment = {}};
+  const auto set = [&](const char* name, uint64_t value) {
+    call.environment.emplace_back(str("DOWNPOUR_", name), str(value));
+  };
+  set("SEED", plan.seed);
+  set("EPOCH", plan.training ? epoch : 0);
+  set("BATCH_SIZE", plan.batch_size);
+  set("STREAM", range.stream);
+  set("STREAMS", std::max(plan.data.streams, 1U));
+  call.environment.emplace_back("DOWNPOUR_PURPOSE", plan.training ? "train" : "eval");
+  if (plan.source.records == 0) return call;
+  set("RECORDS", plan.source.records);
+  set("SHARD_BEGIN", range.begin);
+  set("SHARD_END", range.end);
+  return call;
+}
+
+namespace {
+
+/// Counts what comes: a program's ranges are ranges of records.
+class ProgramWindows final : public WindowSource {
+ public:
+  ProgramWindows(std::unique_ptr<WindowSource> inner, std::string name, uint32_t epoch,
+                 const plan::ShardRange& range, bool counted)
+      : inner_(std::move(inner)),
+        name_(std::move(name)),
+        epoch_(epoch),
+        range_(range),
+        counted_(counted) {}
+
+  Result<bool> next(Window& window) override {
+    const uint64_t before = records_;
+    DP_TRY(const bool more, inner_->next(window));
+    const uint64_t wanted = range_.end - range_.begin;
+    if (more) records_ += window.records->size();
+    if (counted_ && (records_ > wanted || (!more && records_ < wanted))) {
+      return Error{
+          ErrorCode::kBadData,
+          str("the program gave ", records_ > wanted ? "more" : str("only ", records_), " records",
+              records_ > wanted ? " than the " : " of the ", wanted, " that it was asked for"),
+          place(), "it must write those from DOWNPOUR_SHARD_BEGIN to before DOWNPOUR_SHARD_END"};
+    }
+    window.begin_progress = counted_ ? before : 0;
+    window.end_progress = counted_ ? records_ : uint64_t{!more};
+    return more;
+  }
+  uint64_t first_offset() const override { return range_.begin; }
+  uint64_t end_offset() const override { return range_.end; }
+  std::string locate(uint64_t offset) override {
+    return str(place(), ", byte ", offset, " of its output");
+  }
+
+ private:
+  std::string place() const {
+    return str(name_, " (epoch ", epoch_ + 1,
+               counted_ ? str(", records [", range_.begin, ", ", range_.end, ")") : "", ")");
+  }
+
+  const std::unique_ptr<WindowSource> inner_;
+  const std::string name_;
+  const uint32_t epoch_;
+  const plan::ShardRange range_;
+  const bool counted_;
+  uint64_t records_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<WindowSource>> open_program(const ReadPlan& plan, uint32_t epoch,
+                                                   const plan::ShardRange& range,
+                                                   size_t window_bytes, Buffer& buffer,
+                                                   std::vector<RecordRef>& records) {
+  const plan::FileInfo& info = plan.files[range.file];
+  DP_TRY(std::unique_ptr<ByteSource> source,
+         start_program(call_of(plan, epoch, range), plan.programs));
+  const size_t window =
+      std::min(window_bytes, plan.data.shuffle == "off" ? kPlainWindow : window_bytes);
+  std::unique_ptr<WindowSource> windows;
+  if (plan.data.format == DataFormat::kTfrecord) {
+    windows = frames_of(std::move(source), info.path, window, buffer, records);
+  } else {
+    windows =
+        lines_of(std::move(source), info.path, rules_of(plan.data.format), window, buffer, records);
+  }
+  return std::unique_ptr<WindowSource>(std::make_unique<ProgramWindows>(
+      std::move(windows), info.path, epoch, range, plan.source.records > 0));
+}
+
+}  // namespace downpour::data

@@ -1,0 +1,63 @@
+// Programs as sources: what `exec` of a job starts, and the records that come out of its stdout.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shared/base/result.h"
+#include "shared/data/byte_source.h"
+#include "shared/data/dataset.h"
+#include "shared/data/window.h"
+
+namespace downpour::data {
+
+/// The programs that the readers of a process have running. Any thread.
+class ProgramPool {
+ public:
+  /// Kills them all, and whatever is started later at once: readers that wait for one come back.
+  void stop();
+  bool stopped() const;
+
+ private:
+  friend class ProgramSource;
+  bool add(int pid);
+  void remove(int pid);
+  mutable std::mutex mutex_;
+  std::set<int> running_;  // leaders of their process groups
+  bool stopped_ = false;
+};
+
+struct ProgramCall {
+  std::vector<std::string> argv;                                 // argv[0] is looked up in PATH
+  std::string directory;                                         // where it runs
+  std::vector<std::pair<std::string, std::string>> environment;  // beside this process's own
+};
+
+/// Starts it, in a process group of its own; read() gives what it writes to its stdout, and its
+/// stderr goes to ours. A program that does not end well, or not at all after its last byte, is an
+/// error of the read() that would give that byte. Destroyed before: it is killed.
+/// Errors: kNoInput (no such program or folder), kUnavailable (it can't be started), kBadData (it
+/// failed, with the last line of its stderr).
+Result<std::unique_ptr<ByteSource>> start_program(const ProgramCall& call,
+                                                  std::shared_ptr<ProgramPool> pool);
+
+/// What stands for a program among the files of a plan. Its `bytes` are its records, or 1 where
+/// their number is not known: one range then.
+plan::FileInfo program_info(const SourceSpec& source);
+
+/// The call for a range of an epoch, as docs/data.md says it.
+ProgramCall call_of(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range);
+
+/// The windows of a range that the plan's program writes: of lines or TFRecords. A range whose
+/// records are not as many as it says is an error.
+Result<std::unique_ptr<WindowSource>> open_program(const ReadPlan& plan, uint32_t epoch,
+                                                   const plan::ShardRange& range,
+                                                   size_t window_bytes, Buffer& buffer,
+                                                   std::vector<RecordRef>& records);
+
+}  // namespace downpour::data
