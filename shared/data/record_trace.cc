@@ -61,8 +61,10 @@ Result<RecordPlace> find_record(std::shared_ptr<const ReadPlan> plan, uint32_t f
   }
   auto in_order = std::make_shared<ReadPlan>(*plan);
   in_order->data.shuffle = "off";
-  SourceSpec& source = in_order->data.source;  // all of its records count
-  source = {.paths = source.paths};
+  SourceSpec& source = in_order->source;  // all of its records count
+  source.skip = source.take = 0;
+  source.shard_count = 1;
+  source.shard_index = 0;
   DP_TRY(const auto reader,
          open_batch_reader(in_order, Part::kAll, {}, {file, 0, info.bytes}, 0, {}));
   RecordPlace place;

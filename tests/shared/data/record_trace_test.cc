@@ -97,6 +97,8 @@ TEST_CASE("a record is found by its number, its line, and any of its bytes", "[d
     CHECK(missing.error().code == ErrorCode::kNoInput);
     CHECK(missing.error().what.find(what) != std::string::npos);
   }
+  plan->source.skip = 1;  // its number in the file is the same, whatever is chosen of it
+  CHECK(place(1, RecordUnit::kRecord).value().offset == 12);
 }
 
 TEST_CASE("a record is traced to the batch that a worker finds it in, whatever the shuffle",
