@@ -122,7 +122,7 @@ TEST_CASE("checkpoints that hold only what was touched are gone on from, evaluat
   make_rows(dir, "test.svm", 2000, 1, "20000");
   // Seldom a whole one: the last one of a run, too, builds on another.
   const std::string checkpoint = "checkpoint = { every = \"50ms\", keep = 2, incremental = true, full_every = 100 }";
-  dir.write("job.toml", job_text("train.svm", "epochs = 8, batch_size = 100, " + checkpoint));
+  dir.write("job.toml", job_text("train.svm", "epochs = 3, batch_size = 100, " + checkpoint));
   Program train("downpour", {"train", dir / "job.toml", "--ps", "2"}, dir.path());
   const std::string run = dir / "runs/job";
   const auto builds = [&] {  // the newest checkpoint builds on another
@@ -134,8 +134,10 @@ TEST_CASE("checkpoints that hold only what was touched are gone on from, evaluat
   train.wait(10);
   CHECK(downpour(dir, {"inspect", run}).status == 0);
   const Json done = summary(dir, {"train", dir / "job.toml", "--ps", "1", "--workers", "2"});
-  REQUIRE(done["accounts"].size() == 8);
+  REQUIRE(done["accounts"].size() == 3);
   for (const Json& account : done["accounts"]) CHECK(account["applied"] == 200000);
+  // Chance may make the last one the first of a new chain.
+  for (int epochs = 4; epochs < 8 && !builds(); ++epochs) summary(dir, {"train", dir / "job.toml", "--ps", "1", "--epochs", std::to_string(epochs)});
   REQUIRE(builds());
   // Evaluated, and begun from, it is what the first batch of another run meets.
   const Json evaluated = summary(dir, {"eval", run, "--data", dir / "test.svm"});

@@ -86,7 +86,8 @@ TEST_CASE("a job has as many streams as the workers that are asked for", "[integ
   INFO(plan.err);
   REQUIRE(plan.status == 0);
   CHECK_THAT(plan.out, Contains("3 streams"));
-  for (const Json& shard : Json::parse(plan.out)["shards"]) CHECK(shard["worker"] == shard["file"]);
+  const Json told = Json::parse(plan.out);
+  for (const Json& shard : told["shards"]) CHECK(shard["worker"] == shard["file"]);
   const Ended head = downpour(dir, {"data", "head", job, "--worker", "1/3", "--json"});
   CHECK(std::count(head.out.begin(), head.out.end(), '\n') == 2);
   CHECK(head.out.find("a.svm") + head.out.find("c.svm") + 2 == 0);  // npos twice
