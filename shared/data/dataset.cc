@@ -19,7 +19,7 @@ namespace downpour::data {
 namespace {
 
 /// Rises whenever a change makes the same plan name other records or other values.
-constexpr uint64_t kReaderVersion = 1;
+constexpr uint64_t kReaderVersion = 2;
 constexpr uint64_t kSampleRecords = 1000;  // what a mean is taken of
 
 /// The cells of the line behind the skipped ones.

@@ -93,7 +93,10 @@ class FrameWindows final : public WindowSource {
         }
         continue;
       }
-      if (seeking_ && !seek(text)) return;
+      if (seeking_) {
+        if (!seek(text)) return;
+        continue;  // what it found may be the next shard's
+      }
       const size_t left = filled_ - used_;
       wanted_ = kFrameHeaderBytes;
       if (left < kFrameHeaderBytes) {

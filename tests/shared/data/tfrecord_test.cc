@@ -151,6 +151,25 @@ TEST_CASE("a record whose bytes changed is named by number and place", "[data]")
   CHECK(read.totals.counts == ReadCounts{.read = 100, .skipped = 1});
 }
 
+TEST_CASE("behind a damaged header at a shard's end the next record is the next shard's",
+          "[data]") {
+  const ScratchDir dir;
+  std::string text = numbered_file(4);
+  const std::string first = numbered_file(1);
+  text[0] = char(text[0] ^ 1);
+  auto plan = numbered_plan(dir.write("f", text));
+  plan->data.bad_records = BadRecords::kSkip;
+  plan->files[0].splittable = true;
+  plan->files[0].cuts = {first.size()};
+  const ShardRead before = read_shard(plan, {0, 0, first.size()}).value();
+  CHECK(before.floats.empty());
+  CHECK(before.totals.counts == ReadCounts{.read = 1, .skipped = 1});
+  CHECK(before.totals.end_offset == first.size());
+  const ShardRead behind = read_shard(plan, {0, first.size(), text.size()}).value();
+  CHECK(behind.totals.first_offset == first.size());
+  CHECK(behind.floats.size() == 3);
+}
+
 TEST_CASE("behind a damaged header reading goes on at the next one", "[data]") {
   const ScratchDir dir;
   const std::string text = numbered_file(1000);
