@@ -31,7 +31,7 @@ const char* parse_shape(std::string_view bytes, TensorView& tensor) {
       if ((q = parse_wire_field(q, stop, dim)) == nullptr) return kNoTensor;
       if (dim.tag == tag_of(1, WireType::kVarint)) size = dim.number;
     }
-    if (size > kElementsMax || tensor.elements * size > kElementsMax)
+    if (size > kElementsMax / std::max<uint64_t>(tensor.elements, 1))
       return "is a tensor of more than 4 billion elements";
     tensor.dims[tensor.rank++] = int64_t(size);
     tensor.elements *= size;

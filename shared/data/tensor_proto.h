@@ -31,6 +31,7 @@ struct TensorView {
 const char* parse_tensor(std::string_view bytes, TensorView& tensor);
 
 constexpr const char* kTensorCutShort = "is a tensor whose values are not there";
+constexpr const char* kTensorTooLong = "is a tensor of more values than its shape says";
 
 /// The elements that stand one by one in a tensor's message, in fields of their own type; the last
 /// one stands for all that follow. Calls take(number or bytes as WireField) until it returns false.
@@ -44,8 +45,12 @@ bool each_listed_element(const TensorView& tensor, Take&& take, const char*& rea
   uint64_t count = 0;
   WireField last;
   const auto give = [&](const WireField& value) {
+    if (++count > tensor.elements) {
+      reason = kTensorTooLong;
+      return false;
+    }
     last = value;
-    return ++count <= tensor.elements && take(value);
+    return take(value);
   };
   const char* p = tensor.message.data();
   const char* const end = p + tensor.message.size();

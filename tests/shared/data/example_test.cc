@@ -199,6 +199,19 @@ TEST_CASE("a serialized tensor is read where its type and shape are the field's"
                     lengthed('\x0a', serialized_tensor(TensorType::kInt64, three,
                                                        {reinterpret_cast<const char*>(ids), 24})))),
                 bag) == std::vector<uint64_t>{3, 9, 27});
+  // One that lists more values than its shape says is a bad record, not one to leave out in
+  // silence.
+  CHECK_THAT(
+      fault_of(with(listed + "\x2d" + floats({7}) + "\x2d" + floats({8}) + "\x2d" + floats({9})),
+               field),
+      Contains("more values than its shape says"));
+  // Nor is one empty whose sizes multiply to 2^64.
+  const std::vector<int64_t> square = {int64_t{1} << 32, int64_t{1} << 32};
+  CHECK_THAT(
+      fault_of(example(entry("i", 1,
+                             lengthed('\x0a', serialized_tensor(TensorType::kInt64, square, {})))),
+               bag, true),
+      Contains("more than 4 billion elements"));
   // A tensor that says a billion elements and holds none.
   const std::vector<int64_t> billion = {1 << 30};
   CHECK_THAT(
