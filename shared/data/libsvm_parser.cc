@@ -130,27 +130,23 @@ class LibsvmParser final : public RecordParser {
       }
     }
     while (filters_features_ && p < end && *p != '#') {
-      uint64_t number = 0;
-      float value = 1.0F;
-      if (ffm_) {
-        const char* const colon = parse_uint(p, number);
-        if (colon == nullptr || *colon != ':') {
-          ++p;
-          continue;
-        }
-        p = colon + 1;
-      }
-      const char* const behind = parse_uint(p, number);
-      if (behind == nullptr || *behind != ':' || parse_float(behind + 1, value) == nullptr) {
-        ++p;
-        continue;
-      }
-      for (size_t i = 0; i < filter_numbers_.size(); ++i) {
-        if (filter_numbers_[i] == number) filter_->set_number(i, value);
-      }
+      set_feature(p);
       while (p < end && *p != ' ' && *p != '\t') ++p;
+      while (p < end && (*p == ' ' || *p == '\t')) ++p;
     }
     return filter_->passes(fault);
+  }
+
+  /// Sets the filter's inputs that the feature at `p` is; where none stands there, nothing.
+  void set_feature(const char* p) {
+    uint64_t number = 0;
+    float value = 1.0F;
+    if (ffm_ && ((p = parse_uint(p, number)) == nullptr || *p++ != ':')) return;
+    p = parse_uint(p, number);
+    if (p == nullptr || *p != ':' || parse_float(p + 1, value) == nullptr) return;
+    for (size_t i = 0; i < filter_numbers_.size(); ++i) {
+      if (filter_numbers_[i] == number) filter_->set_number(i, value);
+    }
   }
 
   /// libffm: the field whose features the bag holds; kAll for `features`.

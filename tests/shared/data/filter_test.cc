@@ -99,6 +99,17 @@ TEST_CASE("libsvm: labels and single features decide, an absent feature is 0", "
   CHECK(with("label == -1").totals.counts.filtered == 3);
 }
 
+TEST_CASE("libsvm: a token that is no feature costs a filter no more than its length",
+          "[data][filter]") {
+  const ScratchDir dir;
+  // Looked into again at each of its bytes it would take minutes.
+  auto plan = plan_of(dir.write("a.svm", "1 " + std::string(4 << 20, '7') + " 3:2\n1 3:1\n"));
+  reads_libsvm(*plan);
+  plan->data.fields = {{.name = "third", .column = "3"}};
+  plan->data.filter = "third == 1";
+  CHECK(read_file(plan).value().totals.counts == ReadCounts{.read = 2, .filtered = 1});
+}
+
 TEST_CASE("criteo's own fields can be filtered by", "[data][filter]") {
   const ScratchDir dir;
   std::string text;
