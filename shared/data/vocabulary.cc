@@ -1,7 +1,6 @@
 #include "shared/data/vocabulary.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 #include <xxhash.h>
 
@@ -17,6 +16,8 @@ namespace {
 constexpr uint32_t kFree = UINT32_MAX;
 constexpr uint64_t kTextBytesMax = uint64_t{4} * kGiB - 1;  // ends_ are 32 bits
 constexpr size_t kReadBytes = kMiB;
+constexpr size_t kSlotsAtFirst = 64;
+constexpr size_t kEmptyLinesMax = 1'000'000;  // they cost memory and are no words: then it is none
 
 Result<std::string> read_all(const std::string& path) {
   DP_TRY(File file, File::open(path));
@@ -36,38 +37,55 @@ Result<std::string> read_all(const std::string& path) {
 }  // namespace
 
 Result<void> Vocabulary::add_lines(std::string text, const std::string& where) {
-  size_t at = text.starts_with("\xef\xbb\xbf") ? 3 : 0, to = 0;
-  while (at < text.size()) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const size_t behind = end > at && text[end - 1] == '\r' ? end - 1 : end;
-    to = size_t(std::move(text.begin() + ptrdiff_t(at), text.begin() + ptrdiff_t(behind),
-                          text.begin() + ptrdiff_t(to)) -
-                text.begin());
+  text_ = std::move(text);
+  slots_.assign(kSlotsAtFirst, kFree);
+  size_t at = text_.starts_with("\xef\xbb\xbf") ? 3 : 0, to = 0, words = 0;
+  while (at < text_.size()) {
+    const size_t end = std::min(text_.find('\n', at), text_.size());
+    const size_t behind = end > at && text_[end - 1] == '\r' ? end - 1 : end;
+    to = size_t(std::move(text_.begin() + ptrdiff_t(at), text_.begin() + ptrdiff_t(behind),
+                          text_.begin() + ptrdiff_t(to)) -
+                text_.begin());
     ends_.push_back(uint32_t(to));
     at = end + 1;
+    const auto number = uint32_t(ends_.size() - 1);
+    const std::string_view one = word(number);
+    fingerprint_ = hash_combine(fingerprint_, XXH3_64bits(one.data(), one.size()));
+    if (one.empty()) {
+      if (ends_.size() - words <= kEmptyLinesMax) continue;
+      return Error{ErrorCode::kBadData, str("more than a million empty lines: ", where), where,
+                   "is it a vocabulary? It has a word a line"};
+    }
+    if (uint32_t& slot = slots_[slot_of(one)]; slot == kFree) {
+      slot = number;
+    } else {
+      return Error{
+          ErrorCode::kBadData,
+          str("the word \"", shown(one), "\" stands in lines ", slot + 1, " and ", number + 1),
+          str(where, ":", number + 1), "each word once: its line is its number"};
+    }
+    if (++words * 2 > slots_.size()) grow();
   }
-  text.resize(to);
-  text_ = std::move(text);
+  text_.resize(to);
   if (text_.empty())
     return Error{ErrorCode::kBadData, str("a vocabulary without a word: ", where), where,
                  "it has a word a line"};
-  slots_.assign(std::bit_ceil(ends_.size() * 2), kFree);
-  for (uint32_t i = 0; i < ends_.size(); ++i) {
-    const std::string_view one = word(i);
-    fingerprint_ = hash_combine(fingerprint_, XXH3_64bits(one.data(), one.size()));
-    if (one.empty()) continue;
-    size_t slot = size_t(XXH3_64bits(one.data(), one.size())) & (slots_.size() - 1);
-    for (; slots_[slot] != kFree; slot = (slot + 1) & (slots_.size() - 1)) {
-      if (word(slots_[slot]) != one) continue;
-      return Error{
-          ErrorCode::kBadData,
-          str("the word \"", shown(one), "\" stands in lines ", slots_[slot] + 1, " and ", i + 1),
-          str(where, ":", i + 1), "each word once: its line is its number"};
-    }
-    slots_[slot] = i;
-  }
   fingerprint_ = fingerprint_ >> 2 | 1;
   return {};
+}
+
+size_t Vocabulary::slot_of(std::string_view wanted) const {
+  size_t slot = size_t(XXH3_64bits(wanted.data(), wanted.size())) & (slots_.size() - 1);
+  while (slots_[slot] != kFree && word(slots_[slot]) != wanted)
+    slot = (slot + 1) & (slots_.size() - 1);
+  return slot;
+}
+
+void Vocabulary::grow() {
+  slots_.assign(slots_.size() * 2, kFree);
+  for (uint32_t i = 0; i < ends_.size(); ++i) {
+    if (const std::string_view one = word(i); !one.empty()) slots_[slot_of(one)] = i;
+  }
 }
 
 Result<std::shared_ptr<const Vocabulary>> Vocabulary::load(const std::string& path) {
@@ -86,11 +104,9 @@ Result<std::shared_ptr<const Vocabulary>> Vocabulary::of(const std::vector<std::
 }
 
 uint64_t Vocabulary::find(std::string_view wanted) const {
-  size_t slot = size_t(XXH3_64bits(wanted.data(), wanted.size())) & (slots_.size() - 1);
-  for (; slots_[slot] != kFree; slot = (slot + 1) & (slots_.size() - 1)) {
-    if (word(slots_[slot]) == wanted) return slots_[slot];
-  }
-  return kUnknown;
+  if (wanted.empty()) return kUnknown;
+  const uint32_t number = slots_[slot_of(wanted)];
+  return number == kFree ? kUnknown : number;
 }
 
 std::shared_ptr<VocabularyPool> make_vocabulary_pool() {

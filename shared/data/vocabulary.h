@@ -33,6 +33,9 @@ class Vocabulary {
  private:
   Vocabulary() = default;
   Result<void> add_lines(std::string text, const std::string& where);
+  /// Where the word stands in slots_, or the free slot where it would.
+  size_t slot_of(std::string_view wanted) const;
+  void grow();
   std::string_view word(uint64_t number) const {
     const uint32_t begin = number == 0 ? 0 : ends_[number - 1];
     return std::string_view(text_).substr(begin, ends_[number] - begin);

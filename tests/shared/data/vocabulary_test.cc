@@ -67,6 +67,17 @@ TEST_CASE("a vocabulary may be compressed, and have a million words", "[data][vo
   CHECK(words->fingerprint() == load(dir.write("v", text))->fingerprint());
 }
 
+TEST_CASE("a file of nothing but empty lines is no vocabulary, and takes no memory for them",
+          "[data][vocabulary]") {
+  const ScratchDir dir;
+  const std::string empty(40 << 20, '\n');
+  for (const std::string& text : {empty, "a\n" + empty, std::string(20 << 20, 'x') + empty}) {
+    const auto read = Vocabulary::load(dir.write("v.gz", gzipped(text)));
+    CHECK_THAT(read.error().what, Contains("more than a million empty lines"));
+  }
+  CHECK(load(dir.write("v", "a\n" + empty.substr(0, 999'999) + "b\n"))->find("b") == 1'000'000);
+}
+
 TEST_CASE("a run notes what vocabulary it read, and refuses another in its place",
           "[data][vocabulary]") {
   const ScratchDir dir;
