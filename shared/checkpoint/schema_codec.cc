@@ -15,6 +15,8 @@ namespace schema = downpour::schema::checkpoint;
 
 constexpr int kNestingMax = 16;
 
+/// Whole, zeros in it included.
+capnp::Text::Reader text(const std::string& value) { return {value.c_str(), value.size()}; }
 std::string text_of(capnp::Text::Reader text) { return std::string(text.begin(), text.size()); }
 
 std::vector<uint8_t> bytes_of(capnp::MessageBuilder& builder) {
@@ -109,7 +111,7 @@ OutputSums read_sums(schema::Sums::Reader in) {
 // ---- tables ----
 
 void write_variable(const VariableSpec& variable, schema::Variable::Builder out) {
-  out.setName(variable.name);
+  out.setName(text(variable.name));
   out.setDim(variable.dim);
   auto shape = out.initShape(unsigned(variable.shape.size()));
   for (unsigned i = 0; i < shape.size(); ++i) shape.set(i, variable.shape[i]);
@@ -178,7 +180,7 @@ wire::ImageRef read_image_ref(schema::ImageRef::Reader in) {
 
 void write_image_ref(const wire::ImageRef& ref, schema::ImageRef::Builder out) {
   out.setPartition(raw(ref.partition));
-  out.setFile(ref.file);
+  out.setFile(text(ref.file));
   out.setOffset(ref.offset);
   out.setBytes(ref.bytes);
   out.setChecksum(ref.checksum);
@@ -292,12 +294,12 @@ void write_manifest(const Manifest& manifest, schema::Manifest::Builder out) {
   out.setN(manifest.id.n);
   out.setRun(manifest.run);
   out.setPlanHash(manifest.plan_hash);
-  out.setJob(manifest.job);
+  out.setJob(text(manifest.job));
   out.setPartitions(manifest.partitions);
   auto tables = out.initTables(unsigned(manifest.tables.size()));
   for (unsigned t = 0; t < tables.size(); ++t) {
     const TableSpec& table = manifest.tables[t];
-    tables[t].setName(table.name);
+    tables[t].setName(text(table.name));
     tables[t].setKind(uint8_t(table.kind));
     auto members = tables[t].initMembers(unsigned(table.members.size()));
     for (unsigned m = 0; m < members.size(); ++m) write_variable(table.members[m], members[m]);
@@ -313,10 +315,10 @@ void write_manifest(const Manifest& manifest, schema::Manifest::Builder out) {
     epochs[e].setEpoch(manifest.epochs[e].epoch);
     epochs[e].setShards(manifest.epochs[e].shards);
     write_counts(manifest.epochs[e].counts, epochs[e].initCounts());
-    epochs[e].setSummary(manifest.epochs[e].summary);
+    epochs[e].setSummary(text(manifest.epochs[e].summary));
   }
   out.setRows(manifest.rows);
-  out.setBuild(manifest.build);
+  out.setBuild(text(manifest.build));
   out.setCreatedUnixSeconds(manifest.created_unix_s);
 }
 
@@ -378,8 +380,8 @@ std::vector<uint8_t> encode_run_body(const RunFile& run) {
   out.setId(run.id);
   out.setPlanHash(run.plan_hash);
   out.setFingerprint(run.fingerprint);
-  out.setJob(run.job);
-  out.setBuild(run.build);
+  out.setJob(text(run.job));
+  out.setBuild(text(run.build));
   out.setCreatedUnixSeconds(run.created_unix_s);
   return bytes_of(builder);
 }

@@ -21,6 +21,9 @@ TEST_CASE("a run is begun once and read back as it was", "[checkpoint]") {
   const std::string run_dir = folder.path + "/runs/x";
   REQUIRE(write_run(storage, run_dir, kRun));
   CHECK(*read_run(storage, run_dir) == kRun);
+  RunFile odd = kRun;
+  odd.job = std::string("a\0b", 3);  // whatever a job holds, it comes back whole
+  CHECK(*decode_run(encode_run(odd), "x") == odd);
   RunFile other = kRun;
   other.id = 9;
   CHECK(write_run(storage, run_dir, other).error().code == ErrorCode::kCannotCreate);
