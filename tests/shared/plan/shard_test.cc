@@ -53,6 +53,24 @@ TEST_CASE("every range comes to every place equally often over the epochs", "[pl
   CHECK(hits.size() == kCount * kCount);
 }
 
+TEST_CASE("every order of four ranges is equally likely, over epochs and over seeds", "[plan]") {
+  constexpr uint32_t kTimes = 48'000, kOrders = 24;
+  for (const bool over_epochs : {true, false}) {
+    std::map<std::vector<uint32_t>, double> met;
+    for (uint32_t i = 0; i < kTimes; ++i) {
+      std::vector<uint32_t> order;
+      for (uint32_t place = 0; place < 4; ++place)
+        order.push_back(over_epochs ? order_at(3, i, 4, place) : order_at(i, 0, 4, place));
+      ++met[order];
+    }
+    CHECK(met.size() == kOrders);
+    double chi2 = 0;
+    const double expected = double(kTimes) / kOrders;
+    for (const auto& [order, n] : met) chi2 += (n - expected) * (n - expected) / expected;
+    CHECK(chi2 < 55);  // 23 degrees of freedom: above by chance once in 5,000
+  }
+}
+
 TEST_CASE("another seed or epoch is another order", "[plan]") {
   const auto order = [](uint64_t seed, uint32_t epoch) {
     std::vector<uint32_t> places;
