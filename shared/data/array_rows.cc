@@ -14,9 +14,8 @@
 namespace downpour::data {
 namespace {
 
-constexpr size_t kHashedBytes = 256;                    // of each array's row
-constexpr uint64_t kWindowRowsMax = uint64_t{1} << 22;  // however short they are
-constexpr size_t kLinesAhead = 8;  // cache lines prefetched of each array's row
+constexpr size_t kHashedBytes = 256;  // of each array's row
+constexpr size_t kLinesAhead = 8;     // cache lines prefetched of each array's row
 
 /// Where a window's rows lie: what its source tells its parser.
 struct RowBlocks {
@@ -49,7 +48,7 @@ class ArrayWindows final : public WindowSource {
     }
     blocks_->blocks.resize(arrays_.size());
     row_bytes_ = std::max<uint64_t>(bytes, 1);
-    rows_per_window_ = std::clamp<uint64_t>(window_bytes / row_bytes_, 1, kWindowRowsMax);
+    rows_per_window_ = std::clamp<uint64_t>(window_bytes / row_bytes_, 1, kWindowRecordsMax);
   }
 
   /// Goes over the headers of what is decompressed.

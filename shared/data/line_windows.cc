@@ -36,6 +36,8 @@ class LineWindows final : public WindowSource {
     records_.clear();
     window.begin_progress = progress();
     while (records_.empty() && position() < limit_) {
+      index_lines();  // of a window that had too many
+      if (!records_.empty()) break;
       DP_TRY(const bool more, fill());
       index_lines();
       if (!records_.empty()) break;
@@ -104,7 +106,7 @@ class LineWindows final : public WindowSource {
   /// them.
   void index_lines() {
     const char* const text = buffer_.data();
-    while (used_ < filled_ && base_ + used_ < limit_) {
+    while (used_ < filled_ && base_ + used_ < limit_ && records_.size() < kWindowRecordsMax) {
       const char* const begin = text + used_;
       const char* end = static_cast<const char*>(std::memchr(begin, '\n', filled_ - used_));
       size_t next = size_t(end - text) + 1;

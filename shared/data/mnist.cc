@@ -31,7 +31,8 @@ class IdxWindows final : public WindowSource {
         buffer_(buffer),
         records_(records),
         source_(std::move(source)),
-        per_window_(uint32_t(std::max<size_t>(window_bytes / images.pixels, 1))) {}
+        per_window_(
+            uint32_t(std::clamp<size_t>(window_bytes / images.pixels, 1, kWindowRecordsMax))) {}
 
   Result<bool> next(Window& window) override {
     records_.clear();

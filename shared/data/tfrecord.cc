@@ -82,7 +82,7 @@ class FrameWindows final : public WindowSource {
   /// them, and wanted_ is what the next one needs in the buffer.
   void index_frames() {
     const char* const text = buffer_.data();
-    while (!at_limit()) {
+    while (!at_limit() && records_.size() < kWindowRecordsMax) {
       if (skip_ > 0) {
         const size_t now = size_t(std::min<uint64_t>(skip_, filled_ - used_));
         used_ += now;

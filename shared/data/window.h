@@ -19,7 +19,9 @@ namespace downpour::data {
 constexpr size_t kLineBytesMax = size_t{16} << 20;        // a longer line is a bad record
 constexpr size_t kShuffleWindowBytes = size_t{64} << 20;  // records are shuffled within so much
 constexpr size_t kPlainWindowBytes = size_t{1} << 20;     // unshuffled: stays in the cache
-constexpr size_t kPadBytes = 64;                          // readable behind every window
+constexpr uint64_t kWindowRecordsMax = uint64_t{4}
+                                       << 20;  // of a window: records of few bytes end it
+constexpr size_t kPadBytes = 64;               // readable behind every window
 
 /// Memory that is not cleared and only grows. On huge pages where the system has them: shuffled
 /// records are jumps over all of it, and small pages cost a page walk each.

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "shared/base/rng.h"
+#include "shared/data/batch_reader.h"
 #include "tests/shared/data/support.h"
 
 namespace downpour::data {
@@ -99,6 +100,35 @@ std::vector<float> labels_of(const ShardRead& read) {
   std::vector<float> labels;
   for (const auto& floats : read.floats) labels.push_back(floats[0]);
   return labels;
+}
+
+TEST_CASE("a window of very short records ends before they fill the memory, and all are read",
+          "[data]") {
+  const ScratchDir dir;
+  constexpr size_t kLines = kWindowRecordsMax + 100'000;
+  std::string text;
+  for (size_t i = 0; i < kLines; ++i) text += i % 2 == 0 ? "0\n" : "1\n";
+  auto plan = plan_of(dir.write("f", text));
+  reads_libsvm(*plan);
+  plan->data.shuffle = "shard";
+  plan->batch_size = 1 << 20;
+  Scratch scratch;
+  const plan::ShardRange all{0, 0, text.size()};
+  const ShardRecords records = open_records(*plan, 0, all, scratch).value();
+  Window window;
+  REQUIRE(records.source->next(window).value());
+  CHECK(window.records->size() == kWindowRecordsMax);
+  REQUIRE(records.source->next(window).value());
+  CHECK(window.records->size() == kLines - kWindowRecordsMax);
+  CHECK_FALSE(records.source->next(window).value());
+  CHECK(records.source->end_offset() == text.size());
+  const auto reader = open_shard(plan, Part::kAll, {}, all, 0).value();
+  Batch batch;
+  double ones = 0;
+  while (reader->next(batch).value())
+    ones += double(std::count(batch.floats[0].values.begin(), batch.floats[0].values.end(), 1.0F));
+  CHECK(reader->totals().counts.read == kLines);
+  CHECK(ones == kLines / 2);
 }
 
 TEST_CASE("a shuffled shard is a permutation of its records that seed, epoch and shard decide",
