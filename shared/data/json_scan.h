@@ -29,6 +29,10 @@ inline ErrorCode open(Parser& parser, std::string_view line, Document& document)
       .get(document);
 }
 
+inline bool is_utf8(std::string_view text) {
+  return simdjson::validate_utf8(text.data(), text.size());
+}
+
 /// What simdjson's error means, as the end of a sentence about a line.
 inline const char* message(ErrorCode error) {
   switch (error) {

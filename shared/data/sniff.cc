@@ -10,6 +10,7 @@
 #include "shared/data/byte_source.h"
 #include "shared/data/dataset.h"
 #include "shared/data/fields.h"
+#include "shared/data/json_scan.h"
 #include "shared/data/mnist.h"
 #include "shared/data/number.h"
 #include "shared/data/parser.h"
@@ -266,9 +267,8 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path) {
   return facts;
 }
 
-}  // namespace
-
-Result<FileFacts> sniff(const std::string& path) {
+/// What the file says of itself, whatever its names are.
+Result<FileFacts> look_at(const std::string& path) {
   if (names_arrays(DataSpec{}, path)) return sniff_arrays(path);
   DP_TRY(const Sample sample, read_sample(path));
   if (is_tfrecord(sample.text)) return sniff_tfrecord(path);
@@ -303,6 +303,26 @@ Result<FileFacts> sniff(const std::string& path) {
       return libsvm(sample, ffm, labels, features);
   }
   return delimited(sample, path);
+}
+
+}  // namespace
+
+Result<FileFacts> sniff(const std::string& path) {
+  DP_TRY(FileFacts facts, look_at(path));
+  std::vector<std::string> texts = facts.columns;
+  for (const FieldSpec& field : facts.fields) {
+    texts.push_back(field.source_name());
+    texts.insert(texts.end(), field.positive.begin(), field.positive.end());
+  }
+  for (const std::string& text : texts) {
+    if (json::is_utf8(text)) continue;
+    return Error{ErrorCode::kBadData,
+                 str("\"", shown(text), "\" is not UTF-8, and a job that names it must be: ", path),
+                 path,
+                 str("mend it: iconv -f latin1 -t utf-8 ", path,
+                     "; or name the columns in a job's data.columns")};
+  }
+  return facts;
 }
 
 }  // namespace downpour::data

@@ -50,6 +50,22 @@ uint64_t records_as_proposed(const std::string& path, const FileFacts& sniffed,
   }
 }
 
+TEST_CASE("names that no job can hold are told of before one is made", "[data]") {
+  const ScratchDir dir;
+  const std::string latin1 =
+      "gr\xf6\xdf"
+      "e,label\n1,0\n2,1\n3,0\n";
+  const Error error = sniff(dir.write("f.csv", latin1)).error();
+  CHECK(error.code == ErrorCode::kBadData);
+  CHECK_THAT(error.what, Contains("is not UTF-8") && Contains("f.csv"));
+  CHECK_THAT(error.hint, Contains("iconv"));
+  // The texts of a label as well.
+  CHECK_THAT(sniff(dir.write("f.csv", "\xef,\xdd")).error().what, Contains("is not UTF-8"));
+  CHECK(sniff(dir.write("g.csv",
+                        "gr\xc3\xb6\xc3\x9f"
+                        "e,label\n1,0\n2,1\n3,0\n")));
+}
+
 TEST_CASE("sniff: libsvm by its pairs, binary by its labels", "[data]") {
   const ScratchDir dir;
   const std::string path = dir.write("a9a", "-1 3:1 11:1 14:1 \n+1 5:1 7:1\n-1 3:1\n");
