@@ -7,45 +7,19 @@
 #include <string>
 #include <unistd.h>
 #include <vector>
-#include <zlib.h>
-#include <zstd.h>
 
 #include <catch2/catch.hpp>
 
 #include "shared/data/dataset.h"
+#include "tests/support/compressed.h"
 #include "tests/support/scratch_dir.h"
 
 namespace downpour::data {
 
+using testing::gzipped;
 using testing::ScratchDir;
-
-/// One gzip member; with window_bits = 15 one zlib stream.
-inline std::string gzipped(const std::string& text, int window_bits = 15 + 16) {
-  z_stream stream{};
-  REQUIRE(deflateInit2(&stream, 6, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY) == Z_OK);
-  std::string out(deflateBound(&stream, text.size()) + 64, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = uInt(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = uInt(out.size());
-  REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
-inline std::string zlib_compressed(const std::string& text) { return gzipped(text, 15); }
-
-/// One zstd frame with a checksum of its content.
-inline std::string zstd_compressed(const std::string& text) {
-  ZSTD_CCtx* context = ZSTD_createCCtx();
-  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
-  std::string out(ZSTD_compressBound(text.size()), '\0');
-  const size_t size = ZSTD_compress2(context, out.data(), out.size(), text.data(), text.size());
-  ZSTD_freeCCtx(context);
-  REQUIRE_FALSE(ZSTD_isError(size));
-  out.resize(size);
-  return out;
-}
+using testing::zlib_compressed;
+using testing::zstd_compressed;
 
 /// A plan over one file; the tests change what they are about.
 inline std::shared_ptr<ReadPlan> plan_of(const std::string& path,

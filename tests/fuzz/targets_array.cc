@@ -1,0 +1,155 @@
+// Arrays: .npy beside each other, one cut in parts, .npz, and idx images with their labels.
+#include <sys/stat.h>
+
+#include "tests/fuzz/reading.h"
+#include "tests/fuzz/seeds.h"
+#include "tests/fuzz/target.h"
+#include "tests/support/arrays.h"
+
+namespace downpour::fuzz {
+namespace {
+
+constexpr std::string_view kFields = R"toml(
+[data.fields]
+x = { path = "x", shape = [3] }
+y = { path = "y", default = 0, transform = [{ op = "clip", min = 0, max = 9 }] }
+k = { path = "y", type = "int64", transform = [{ op = "identity", buckets = 50, default = 1 }] }
+)toml";
+constexpr std::string_view kParts = R"toml(
+data.format = "npy"
+data.missing = ["nan"]
+[data.fields]
+x = { column = "0", shape = [2] }
+y = { column = "2", default = 0 }
+)toml";
+constexpr std::string_view kImages = R"toml(
+data.format = "mnist"
+[data.fields]
+image = { shape = [4], transform = ["log1p"] }
+label = { type = "int64" }
+)toml";
+
+/// Two arrays of the same number of rows, most of the time; mutated in their headers or anywhere.
+std::vector<std::string> two_arrays(Rng& rng) {
+  static constexpr const char* kTypes[] = {"<f4", "<f8", "<f2", "<i1", "<u2",
+                                           ">i4", "<i8", "<u8", "|b1"};
+  const auto rows = uint32_t(rng.below(20));
+  std::vector<std::string> arrays = {
+      npy_seed(rng, one_in(rng, 3) ? kTypes[rng.below(9)] : "<f4", rows, 3),
+      npy_seed(rng, one_in(rng, 3) ? kTypes[rng.below(9)] : "<i4",
+               one_in(rng, 20) ? rows + 1 : rows, 1)};
+  return arrays;
+}
+void mutate_array(std::string& bytes, const std::string& other, Rng& rng) {
+  if (one_in(rng, 2)) return mutate(bytes, other, kNpyTokens, rng);
+  std::string head = bytes.substr(0, 128);
+  mutate(head, other, kNpyTokens, rng);
+  bytes.replace(0, 128, head);
+}
+void mutate_one(std::vector<std::string>& arrays, Rng& rng) {
+  if (one_in(rng, 30)) return;
+  const size_t which = size_t(rng.below(arrays.size()));
+  mutate_array(arrays[which], arrays[1 - which], rng);
+}
+
+Target npy_target(const std::string& folder) {
+  const auto reading = std::make_shared<Reading>(str("data.format = \"npy\"\n", kFields));
+  const std::string path = folder + "/npy";
+  ::mkdir(path.c_str(), 0700);
+  return {.name = "npy",
+          .make =
+              [](Rng& rng) {
+                std::vector<std::string> arrays = two_arrays(rng);
+                mutate_one(arrays, rng);
+                return Input{.files = std::move(arrays)};
+              },
+          .run =
+              [=](const Input& input) {
+                write_file(path + "/x.npy", input.files[0]);
+                write_file(path + "/y.npy", input.files[1]);
+                return reading->check(path, input.knobs);
+              }};
+}
+
+Target parts_target(const std::string& folder) {
+  const auto reading = std::make_shared<Reading>(kParts);
+  const std::string path = folder + "/parts.npy";
+  return {.name = "npy-parts",
+          .make =
+              [](Rng& rng) {
+                std::vector<std::string> arrays = two_arrays(rng);
+                mutate_array(arrays[0], arrays[1], rng);
+                return Input{.files = {arrays[0]}};
+              },
+          .run =
+              [=](const Input& input) {
+                write_file(path, input.files[0]);
+                return reading->check(path, input.knobs);
+              }};
+}
+
+Target npz_target(const std::string& folder) {
+  const auto reading = std::make_shared<Reading>(str("data.format = \"npz\"\n", kFields));
+  const std::string path = folder + "/arrays.npz";
+  return {
+      .name = "npz",
+      .make =
+          [](Rng& rng) {
+            std::vector<std::string> arrays = two_arrays(rng);
+            if (one_in(rng, 2)) mutate_one(arrays, rng);
+            std::string bytes = testing::npz({{"x", arrays[0]}, {"y", arrays[1]}}, one_in(rng, 2));
+            if (one_in(rng, 2)) {
+              mutate(bytes, bytes, kNpyTokens, rng);
+            } else if (one_in(rng, 2)) {  // the directory alone
+              const size_t at = bytes.size() - std::min<size_t>(bytes.size(), 140);
+              std::string end = bytes.substr(at);
+              mutate(end, bytes, kNpyTokens, rng);
+              bytes.replace(at, std::string::npos, end);
+            }
+            return Input{.files = {std::move(bytes)}};
+          },
+      .run =
+          [=](const Input& input) {
+            write_file(path, input.files[0]);
+            return reading->check(path, input.knobs);
+          }};
+}
+
+Target images_target(const std::string& folder) {
+  const auto reading = std::make_shared<Reading>(kImages);
+  const std::string images = folder + "/t-images-idx3-ubyte",
+                    labels = folder + "/t-labels-idx1-ubyte";
+  return {.name = "mnist",
+          .make =
+              [](Rng& rng) {
+                const auto count = char(rng.below(20));
+                std::string pixels = std::string("\0\0\x08\x03\0\0\0", 7) + count +
+                                     std::string("\0\0\0\x02\0\0\0\x02", 8);
+                std::string digits = std::string("\0\0\x08\x01\0\0\0", 7) + count;
+                for (int i = 0; i < count; ++i) {
+                  for (int p = 0; p < 4; ++p) pixels += char(rng.below(256));
+                  digits += char(rng.below(10));
+                }
+                if (!one_in(rng, 30)) mutate(one_in(rng, 3) ? digits : pixels, "", {}, rng);
+                if (one_in(rng, 4)) pixels = testing::gzipped(pixels);
+                if (one_in(rng, 4)) digits = testing::zstd_compressed(digits);
+                return Input{.files = {std::move(pixels), std::move(digits)}};
+              },
+          .run =
+              [=](const Input& input) {
+                write_file(images, input.files[0]);
+                write_file(labels, input.files[1]);
+                return reading->check(images, input.knobs);
+              }};
+}
+
+}  // namespace
+
+void add_array_targets(const std::string& folder, std::vector<Target>& out) {
+  out.push_back(npy_target(folder));
+  out.push_back(parts_target(folder));
+  out.push_back(npz_target(folder));
+  out.push_back(images_target(folder));
+}
+
+}  // namespace downpour::fuzz

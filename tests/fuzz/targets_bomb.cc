@@ -1,0 +1,118 @@
+// Bombs: small files that stand for large ones. Few inputs, each of some hundred milliseconds.
+#include <sys/stat.h>
+
+#include "shared/data/tfrecord_writer.h"
+#include "shared/data/vocabulary.h"
+#include "tests/fuzz/reading.h"
+#include "tests/fuzz/seeds.h"
+#include "tests/fuzz/target.h"
+#include "tests/support/arrays.h"
+
+namespace downpour::fuzz {
+namespace {
+
+using namespace std::string_view_literals;
+
+std::string repeated(std::string_view piece, size_t bytes) {
+  std::string out;
+  out.reserve(bytes + piece.size());
+  while (out.size() < bytes) out += piece;
+  return out;
+}
+
+/// What is read, as what, and of which kinds of content it is made.
+struct Bomb {
+  std::string name;
+  std::string job;  // empty: a vocabulary
+  std::vector<std::string_view> pieces;
+};
+
+Target target_of(const std::string& folder, const Bomb& bomb) {
+  const auto reading = bomb.job.empty() ? nullptr : std::make_shared<Reading>(bomb.job);
+  const std::string path = folder + "/" + bomb.name;
+  return {.name = bomb.name,
+          .make =
+              [pieces = bomb.pieces](Rng& rng) {
+                // From well below the cap of a compressed file to well above.
+                const std::string text =
+                    repeated(one_of(std::span<const std::string_view>(pieces), rng),
+                             size_t(1 + rng.below(96)) * kMiB);
+                switch (rng.below(3)) {
+                  case 0:
+                    return Input{.files = {testing::gzipped(text)}};
+                  case 1:
+                    return Input{.files = {testing::zstd_compressed(text)}};
+                  default:
+                    return Input{.files = {testing::zlib_compressed(text)}};
+                }
+              },
+          .run =
+              [=](const Input& input) {
+                write_file(path, input.files[0]);
+                if (reading != nullptr) return reading->check_once(path, (input.knobs & 1) != 0);
+                const auto read = data::Vocabulary::load(path);
+                return read ? "" : check_error(read.error(), path);
+              },
+          .cpu_seconds_max = 30};
+}
+
+/// Tensors that say a shape and hold one element, which counts for all of them.
+Target tensor_target(const std::string& folder) {
+  const auto reading = std::make_shared<Reading>(R"(
+data.format = "tfrecord"
+data.fields = { keys = { type = "int64", shape = [-1], encoding = "tensor" } }
+)"sv);
+  const std::string path = folder + "/bomb-tensor";
+  return {.name = "bomb-tensor",
+          .make =
+              [](Rng& rng) {
+                std::string out;
+                for (uint64_t n = 1 + rng.below(4); n > 0; --n) {
+                  const int64_t dims[] = {int64_t(1) << rng.below(63)};
+                  // int64_val (field 10) with a single element, in place of the content.
+                  const std::string tensor =
+                      data::serialized_tensor(data::TensorType::kInt64, dims, "");
+                  const std::string whole = tensor + "\x52\x01\x07";
+                  const std::string_view texts[] = {whole};
+                  data::ExampleBuilder builder;
+                  builder.add("keys", texts);
+                  data::append_frame(out, builder.bytes());
+                }
+                return Input{.files = {std::move(out)}};
+              },
+          .run =
+              [=](const Input& input) {
+                write_file(path, input.files[0]);
+                return reading->check_once(path, false);
+              },
+          .cpu_seconds_max = 30};
+}
+
+}  // namespace
+
+void add_bomb_targets(const std::string& folder, std::vector<Target>& out) {
+  const std::string table =
+      "\ndata.columns = [\"label\", \"t\"]\ndata.fields = { label = { default = 0 }, t = { type = "
+      "\"string\", shape = [-1] } }\n";
+  const std::vector<Bomb> bombs = {
+      {"bomb-libsvm",
+       "data.format = \"libsvm\"",
+       {"\n", "1\n", "1 ", "0 1:1\n", " 1:1", "#", "\0"sv, "1 1:1 2:1 3:1 4:1 5:1 6:1\n"}},
+      {"bomb-csv",
+       "data.format = \"csv\"" + table,
+       {"\n", "1,\n", ",", "\"", "1,a b c d e f g h\n", "1,\"\"\"\n", "a ", "\0"sv}},
+      {"bomb-jsonl",
+       "data.format = \"jsonl\"\ndata.fields = { x = { default = 0 }, t = { type = \"string\", "
+       "shape = [-1], default = \"\" } }",
+       {"{}\n", "[", "{\"a\":", "{\"t\":[\"\",\"\",\"\",\"\",\"\",\"\"]}\n", "\n", "\"", "[1,"}},
+      {"bomb-tfrecord",
+       "data.format = \"tfrecord\"\ndata.fields = { x = { type = \"int64\", shape = [-1], default "
+       "= \"\" } }",
+       {"\0"sv, "\xff"sv, "\x08\0\0\0\0\0\0\0"sv}},
+      {"bomb-vocabulary", "", {"\n", "a\n", "\r\n", "abc", "\0\n"sv}},
+  };
+  for (const Bomb& bomb : bombs) out.push_back(target_of(folder, bomb));
+  out.push_back(tensor_target(folder));
+}
+
+}  // namespace downpour::fuzz
