@@ -1,11 +1,11 @@
-"""Rows about what a user meets: what waits costs, a file without a job, threads, clean sanitizers."""
+"""Rows about what a user meets: what waits costs, a file without a job, threads, clean sanitizers, broken input."""
 import os
 import re
 import time
 from pathlib import Path
 
 from .frame import Broken, at_most, below, is_true, median, not_run, row
-from .lab import free_port, suite_check, two_cores
+from .lab import CHECKOUT, free_port, suite_check, two_cores
 
 SMALL_JOB = """\
 run_dir   = "run"
@@ -133,3 +133,24 @@ def sanitizers(lab):
             continue
         ended = lab.run("sanitizers", ["tools/test"], 5400, {"PRESET": preset})
         yield suite_check(f"{preset}: tools/test", ended)
+
+
+@row("fuzz", "every reader fed with broken input: files, jobs, messages, checkpoints")
+def fuzz(lab):
+    seconds = 60 if lab.full else 3
+    folder = lab.row_folder("fuzz")
+    if lab.full:
+        for step in (["cmake", "--preset", "asan"], ["cmake", "--build", "--preset", "asan", "--target", "fuzz-readers"]):
+            lab.run("fuzz", step, 5400).expect()
+    program = CHECKOUT / "build/asan/bin/fuzz-readers" if lab.full else lab.program("fuzz-readers")
+    names = lab.run("fuzz", [program, "--list"]).expect().out.split()
+    ended = lab.run("fuzz", [program, "--seconds", seconds, "--out", folder], 300 + len(names) * (seconds + 200))
+    rows = re.findall(r"^(\S+) +(\d+) inputs +(\d+)/s  memory <= +(\d+) MiB  slowest +(\d+) ms  (.*)$", ended.out, re.MULTILINE)
+    found = [f"{name}: {what}" for name, *_, what in rows if what != "ok"]
+    build = "ASan and UBSan" if lab.full else "the release build; sanitizers need --full"
+    yield is_true(f"{len(names)} targets, {seconds} s each", ended.code == 0 and [r[0] for r in rows] == names and not found, "0 findings",
+                  "; ".join(found) or f"{len(found)} findings", f"{build}; {sum(int(r[1]) for r in rows):,} inputs")
+    if rows:
+        largest, slowest = (max(rows, key=lambda r, at=at: int(r[at])) for at in (3, 4))
+        yield at_most("memory at once", int(largest[3]), 256, " MiB", largest[0])
+        yield at_most("processor time of an input", int(slowest[4]), 100_000 if lab.full else 30_000, " ms", slowest[0])
