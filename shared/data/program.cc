@@ -22,9 +22,9 @@ extern char** environ;
 namespace downpour::data {
 namespace {
 
-constexpr const char* kProgramMark = "exec: ";  // a file's path is absolute
-constexpr size_t kTailBytes = 4096;             // of stderr, for the error's text
-constexpr int kEndsWithinMs = 10'000;           // after its last byte
+constexpr const char* kProgramMark = "exec: ";   // a file's path is absolute
+constexpr size_t kTailBytes = 4096;              // of stderr, for the error's text
+constexpr int64_t kEndsWithinNs = 10 * kSecond;  // after its last byte
 constexpr int kEndLookMs = 5;
 constexpr size_t kPlainWindow =
     64 * kKiB;  // where nothing is shuffled: a slow program's records soon count
@@ -38,9 +38,14 @@ std::string text_of(const std::vector<std::string>& argv) {
 std::string last_line(const std::string& text) {
   const size_t end = text.find_last_not_of(" \r\n");
   if (end == std::string::npos) return {};
-  const size_t begin = text.find_last_of('\n', end);
-  return text.substr(begin == std::string::npos ? 0 : begin + 1,
-                     end - (begin == std::string::npos ? 0 : begin + 1) + 1);
+  const size_t begin = text.find_last_of('\n', end) + 1;  // npos + 1 is 0
+  return text.substr(begin, end + 1 - begin);
+}
+
+int64_t monotonic_ns() {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * kSecond + time.tv_nsec;
 }
 
 void sleep_ms(int ms) {
@@ -94,9 +99,14 @@ bool ProgramPool::add(int pid) {
   return !stopped_;
 }
 
-void ProgramPool::remove(int pid) {
+bool ProgramPool::reap(int pid, int flags, int& status) {
   const std::lock_guard lock(mutex_);
+  pid_t got;
+  while ((got = ::waitpid(pid, &status, flags)) < 0 && errno == EINTR) {
+  }
+  if (got == 0) return false;
   running_.erase(pid);
+  return true;
 }
 
 class ProgramSource final : public ByteSource {
@@ -120,7 +130,7 @@ class ProgramSource final : public ByteSource {
   bool take_stderr();
   /// After its last byte: it must end, and well.
   Result<void> end();
-  /// Null: it still runs.
+  /// False: it still runs.
   bool reap(int flags);
   void kill_it();
 
@@ -237,17 +247,13 @@ Result<size_t> ProgramSource::read(char* to, size_t size) {
 }
 
 bool ProgramSource::reap(int flags) {
-  pid_t got;
-  while ((got = ::waitpid(pid_, &status_, flags)) < 0 && errno == EINTR) {
-  }
-  if (got == 0) return false;
-  pool_->remove(pid_);
+  if (!pool_->reap(pid_, flags, status_)) return false;
   pid_ = -1;
   return true;
 }
 
 Result<void> ProgramSource::end() {
-  int waited = 0;
+  const int64_t until_ns = monotonic_ns() + kEndsWithinNs;
   while (pid_ > 0 && !reap(WNOHANG)) {
     pollfd err{.fd = err_.read, .events = POLLIN, .revents = 0};
     if (err_.read >= 0 && ::poll(&err, 1, kEndLookMs) > 0) {
@@ -255,10 +261,9 @@ Result<void> ProgramSource::end() {
     } else if (err_.read < 0) {
       sleep_ms(kEndLookMs);
     }
-    waited += kEndLookMs;
-    if (waited < kEndsWithinMs) continue;
+    if (monotonic_ns() < until_ns) continue;
     kill_it();
-    return failed(str("closed its output and did not end within ", kEndsWithinMs / 1000, " s"),
+    return failed(str("closed its output and did not end within ", kEndsWithinNs / kSecond, " s"),
                   "it must exit with 0 after its last record");
   }
   for (;;) {  // what it said last
@@ -392,8 +397,7 @@ Result<std::unique_ptr<WindowSource>> open_program(const ReadPlan& plan, uint32_
   const plan::FileInfo& info = plan.files[range.file];
   DP_TRY(std::unique_ptr<ByteSource> source,
          start_program(call_of(plan, epoch, range), plan.programs));
-  const size_t window =
-      std::min(window_bytes, plan.data.shuffle == "off" ? kPlainWindow : window_bytes);
+  const size_t window = plan.data.shuffle == "off" ? kPlainWindow : window_bytes;
   std::unique_ptr<WindowSource> windows;
   if (plan.data.format == DataFormat::kTfrecord) {
     windows = frames_of(std::move(source), info.path, window, buffer, records);

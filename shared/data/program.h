@@ -26,7 +26,9 @@ class ProgramPool {
  private:
   friend class ProgramSource;
   bool add(int pid);
-  void remove(int pid);
+  /// waitpid() under the lock: a number that was reaped may soon be another's, whom stop() must not
+  /// meet. False: it still runs.
+  bool reap(int pid, int flags, int& status);
   mutable std::mutex mutex_;
   std::set<int> running_;  // leaders of their process groups
   bool stopped_ = false;
