@@ -360,6 +360,19 @@ std::string Reading::check_once(const std::string& path, bool shuffle) const {
   return all.error ? check_error(*all.error, path) : all.fault;
 }
 
+Target target_of_file(const std::string& folder, const std::string& name, std::string_view job,
+                      std::function<std::string(Rng&)> bytes) {
+  const auto reading = std::make_shared<Reading>(job);
+  const std::string path = folder + "/" + name;
+  return {.name = name,
+          .make = [bytes = std::move(bytes)](Rng& rng) { return Input{.files = {bytes(rng)}}; },
+          .run =
+              [=](const Input& input) {
+                write_file(path, input.files[0]);
+                return reading->check(path, input.knobs);
+              }};
+}
+
 std::string check_error(const Error& error, const std::string& path) {
   const bool fitting = error.code == ErrorCode::kBadData || error.code == ErrorCode::kNoInput ||
                        error.code == ErrorCode::kConfig || error.code == ErrorCode::kUnsupported;

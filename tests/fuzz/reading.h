@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "shared/data/dataset.h"
+#include "tests/fuzz/target.h"
 
 namespace downpour::fuzz {
 
@@ -42,6 +45,10 @@ class Reading {
   mutable std::shared_ptr<data::ScratchPool> scratch_;  // of many inputs, but not of all
   mutable uint32_t reads_ = 0;
 };
+
+/// A target that has the data set in the file `name` of `folder` checked.
+Target target_of_file(const std::string& folder, const std::string& name, std::string_view job,
+                      std::function<std::string(Rng&)> bytes);
 
 /// Whether an error is one for a user who gave a bad file, and names it.
 std::string check_error(const Error& error, const std::string& path);

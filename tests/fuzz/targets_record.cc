@@ -51,23 +51,13 @@ std::string mutated(Seed seed, Rng& rng) {
 
 Target target_of(const std::string& folder, const std::string& name, std::string_view job,
                  Seed seed, Compress compress) {
-  const auto reading = std::make_shared<Reading>(job);
-  const std::string path = folder + "/" + name;
-  return {.name = name,
-          .make =
-              [=](Rng& rng) {
-                std::string bytes = mutated(seed, rng);
-                if (compress != nullptr) {
-                  bytes = compress(bytes);
-                  if (one_in(rng, 3)) mutate(bytes, "", {}, rng);
-                }
-                return Input{.files = {std::move(bytes)}};
-              },
-          .run =
-              [=](const Input& input) {
-                write_file(path, input.files[0]);
-                return reading->check(path, input.knobs);
-              }};
+  return target_of_file(folder, name, job, [=](Rng& rng) {
+    std::string bytes = mutated(seed, rng);
+    if (compress == nullptr) return bytes;
+    bytes = compress(bytes);
+    if (one_in(rng, 3)) mutate(bytes, "", {}, rng);
+    return bytes;
+  });
 }
 
 std::string gzip_of(const std::string& text) { return testing::gzipped(text); }

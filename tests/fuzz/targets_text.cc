@@ -67,27 +67,16 @@ std::string mutated(const Format& format, Rng& rng) {
 
 Target target_of(const std::string& folder, const std::string& name, const Format& format,
                  Compress compress) {
-  const auto reading = std::make_shared<Reading>(format.job);
-  const std::string path = folder + "/" + name;
-  return {.name = name,
-          .make =
-              [=](Rng& rng) {
-                std::string bytes = mutated(format, rng);
-                if (compress != nullptr) {
-                  // Some in two pieces; some broken outside.
-                  const size_t half = one_in(rng, 4) ? bytes.size() / 2 : 0;
-                  std::string packed = half > 0 ? compress(bytes.substr(0, half)) : "";
-                  packed += compress(bytes.substr(half));
-                  if (one_in(rng, 3)) mutate(packed, "", {}, rng);
-                  bytes = std::move(packed);
-                }
-                return Input{.files = {std::move(bytes)}};
-              },
-          .run =
-              [=](const Input& input) {
-                write_file(path, input.files[0]);
-                return reading->check(path, input.knobs);
-              }};
+  return target_of_file(folder, name, format.job, [=](Rng& rng) {
+    std::string bytes = mutated(format, rng);
+    if (compress == nullptr) return bytes;
+    // Some in two pieces; some broken outside.
+    const size_t half = one_in(rng, 4) ? bytes.size() / 2 : 0;
+    std::string packed = half > 0 ? compress(bytes.substr(0, half)) : "";
+    packed += compress(bytes.substr(half));
+    if (one_in(rng, 3)) mutate(packed, "", {}, rng);
+    return packed;
+  });
 }
 
 std::string gzip_of(const std::string& text) { return testing::gzipped(text); }

@@ -1,15 +1,17 @@
-// Programs as sources, with real processes: rows counted by id, by a model whose weights are the counts.
+// Programs as sources, with real processes: rows counted by id, by a model whose weights are the
+// counts.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 #include <thread>
 
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/counter_rows.h"
 #include "tests/support/program.h"
 
 namespace downpour::testing {
@@ -18,41 +20,26 @@ namespace {
 constexpr int kRows = 10'000;
 constexpr int kEpochs = 2;
 
-/// Row i has the one feature 1,000,000 + i and a target so large that each time the row counts its
-/// weight grows by exactly 1 (gradient -2^31, rate 2^-31).
-std::string row(int i) { return "1073741824 " + std::to_string(1'000'000 + i) + ":1\n"; }
-
 /// A job whose source is the script: sh, in which `sh rows.sh FROM TO` writes rows.
 void make_job(const ScratchDir& dir, const std::string& script, const std::string& source) {
   std::string all;
-  for (int i = 0; i < kRows; ++i) all += row(i);
+  for (int i = 0; i < kRows; ++i) all += counter_row(i);
   dir.write("all.svm", all);
-  dir.write("rows.sh", "awk -v a=$1 -v b=$2 'BEGIN { for (i = a; i < b; ++i) print \"1073741824 \" 1000000 + i \":1\" }'\n");
+  dir.write("rows.sh",
+            "awk -v a=$1 -v b=$2 'BEGIN { for (i = a; i < b; ++i) print \"1073741824 \" 1000000 + "
+            "i \":1\" }'\n");
   dir.write("make.sh", script);
-  dir.write("job.toml",
-            "run_dir = \"run\"\npartitions = 16\n"
-            "data = { format = \"libsvm\", shuffle = \"off\", source = { exec = [\"sh\", \"make.sh\"], " + source + " } }\n"
-            "model.layers = [{ name = \"w\", type = \"linear\", inputs = [\"features\"], bias = false }]\n"
-            "model.outputs = [{ name = \"y\", input = \"w\", loss = \"squared\", target = \"label\" }]\n"
-            "optimizer = { type = \"sgd\", learning_rate = 4.656612873077392578125e-10 }\n"
-            "train = { epochs = " + std::to_string(kEpochs) + ", batch_size = 48, reduction = \"sum\" }\n"
-            "cluster = { ps = 2, workers = 4 }\n");
+  dir.write(
+      "job.toml",
+      "run_dir = \"run\"\npartitions = 16\n"
+      "data = { format = \"libsvm\", shuffle = \"off\", source = { exec = [\"sh\", \"make.sh\"], " +
+          source + " } }\n" + counter_model() + "train = { epochs = " + std::to_string(kEpochs) +
+          ", batch_size = 48, reduction = \"sum\" }\n"
+          "cluster = { ps = 2, workers = 4 }\n");
 }
 
 std::vector<std::string> train(const ScratchDir& dir) {
   return {"train", dir / "job.toml", "--log-format", "json", "--quiet"};
-}
-
-/// How often each row counted: rows by count.
-std::map<int, int> counted(const ScratchDir& dir) {
-  const Ended predicted =
-      Program("downpour", {"predict", dir / "run", "--data", dir / "all.svm"}, dir.path()).wait(120);
-  INFO(predicted.err);
-  REQUIRE(predicted.status == 0);
-  std::map<int, int> rows;
-  std::istringstream lines(predicted.out);
-  for (double weight = 0; lines >> weight;) ++rows[int(weight)];
-  return rows;
 }
 
 std::vector<std::string> lines_of(const std::string& path) {
@@ -64,15 +51,17 @@ std::vector<std::string> lines_of(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("a program's epoch is read once for four workers, each row counts once", "[integration]") {
+TEST_CASE("a program's epoch is read once for four workers, each row counts once",
+          "[integration]") {
   const ScratchDir dir;
   make_job(dir, "echo run >> runs\nsh rows.sh 0 10000\n", "records = 10000");
   const Ended trained = Program("downpour", train(dir), dir.path()).wait(120);
   INFO(trained.err);
   REQUIRE(trained.status == 0);
-  CHECK(counted(dir) == std::map<int, int>{{kEpochs, kRows}});
+  CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{kEpochs, kRows}});
   CHECK(lines_of(dir / "runs").size() == kEpochs);
-  const Ended looked = Program("downpour", {"data", "count", dir / "job.toml"}, dir.path()).wait(20);
+  const Ended looked =
+      Program("downpour", {"data", "count", dir / "job.toml"}, dir.path()).wait(20);
   CHECK(looked.status == 64);
   CHECK_THAT(looked.err, Catch::Matchers::Contains("this job's data is what a program writes"));
 }
@@ -80,20 +69,27 @@ TEST_CASE("a program's epoch is read once for four workers, each row counts once
 TEST_CASE("the example of a generator trains", "[integration]") {
   const ScratchDir dir;
   const std::string example = std::string(DP_SOURCE_DIR) + "/docs/examples/generator.toml";
-  const Ended trained = Program("downpour", {"train", example, "--set", "run_dir=" + (dir / "run"), "--log-format", "json", "--quiet"}, dir.path()).wait(120);
+  const Ended trained = Program("downpour",
+                                {"train", example, "--set", "run_dir=" + (dir / "run"),
+                                 "--log-format", "json", "--quiet"},
+                                dir.path())
+                            .wait(120);
   INFO(trained.err);
   REQUIRE(trained.status == 0);
   CHECK(nlohmann::json::parse(trained.out)["records"] == 200'000);
 }
 
-TEST_CASE("a program that is cut by number runs once a shard, each row counts once", "[integration]") {
+TEST_CASE("a program that is cut by number runs once a shard, each row counts once",
+          "[integration]") {
   const ScratchDir dir;
-  make_job(dir, "echo $DOWNPOUR_EPOCH $DOWNPOUR_SHARD_BEGIN >> runs\nsh rows.sh $DOWNPOUR_SHARD_BEGIN $DOWNPOUR_SHARD_END\n",
+  make_job(dir,
+           "echo $DOWNPOUR_EPOCH $DOWNPOUR_SHARD_BEGIN >> runs\nsh rows.sh $DOWNPOUR_SHARD_BEGIN "
+           "$DOWNPOUR_SHARD_END\n",
            "replay = \"shard\", records = 10000");
   const Ended trained = Program("downpour", train(dir), dir.path()).wait(120);
   INFO(trained.err);
   REQUIRE(trained.status == 0);
-  CHECK(counted(dir) == std::map<int, int>{{kEpochs, kRows}});
+  CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{kEpochs, kRows}});
   const auto runs = lines_of(dir / "runs");
   CHECK(std::set<std::string>(runs.begin(), runs.end()).size() == runs.size());
   CHECK(runs.size() == size_t(kEpochs) * ((kRows + 4 * 48 - 1) / (4 * 48)));
@@ -114,22 +110,29 @@ Ended train_with_a_kill(const ScratchDir& dir) {
 
 }  // namespace
 
-TEST_CASE("when the worker that reads a program dies the next one reads it again: each row counts once", "[integration]") {
+TEST_CASE(
+    "when the worker that reads a program dies the next one reads it again: each row counts once",
+    "[integration]") {
   const ScratchDir dir;
-  make_job(dir, "sh rows.sh 0 5000\nif [ ! -e parent ]; then sleep 0.5; echo $PPID > parent; sleep 10; fi\nsh rows.sh 5000 10000\n",
+  make_job(dir,
+           "sh rows.sh 0 5000\nif [ ! -e parent ]; then sleep 0.5; echo $PPID > parent; sleep 10; "
+           "fi\nsh rows.sh 5000 10000\n",
            "records = 10000");
   const Ended trained = train_with_a_kill(dir);
   INFO(trained.err);
   REQUIRE(trained.status == 0);
-  CHECK(counted(dir) == std::map<int, int>{{kEpochs, kRows}});
+  CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{kEpochs, kRows}});
   CHECK(nlohmann::json::parse(trained.out)["workers_lost"] >= 1);
 }
 
-TEST_CASE("a program that gives other records the second time stops the job: not replayable", "[integration]") {
+TEST_CASE("a program that gives other records the second time stops the job: not replayable",
+          "[integration]") {
   const ScratchDir dir;
-  make_job(dir, "if [ ! -e parent ]; then sh rows.sh 0 5000; sleep 0.5; echo $PPID > parent; sleep 10; fi\n"
-                "sh rows.sh 5000 10000\nsh rows.sh 0 5000\n",
-           "records = 10000");
+  make_job(
+      dir,
+      "if [ ! -e parent ]; then sh rows.sh 0 5000; sleep 0.5; echo $PPID > parent; sleep 10; fi\n"
+      "sh rows.sh 5000 10000\nsh rows.sh 0 5000\n",
+      "records = 10000");
   const Ended trained = train_with_a_kill(dir);
   CHECK(trained.status != 0);
   CHECK_THAT(trained.err, Catch::Matchers::Contains("the input is not replayable"));
@@ -140,15 +143,21 @@ TEST_CASE("a program that fails ends the job with its words", "[integration]") {
   make_job(dir, "sh rows.sh 0 100\necho the database is gone >&2\nexit 7\n", "replay = \"epoch\"");
   const Ended trained = Program("downpour", train(dir), dir.path()).wait(120);
   CHECK(trained.status != 0);
-  CHECK_THAT(trained.err, Catch::Matchers::Contains("the program ended with status 7: the database is gone"));
+  CHECK_THAT(trained.err,
+             Catch::Matchers::Contains("the program ended with status 7: the database is gone"));
 }
 
-TEST_CASE("a worker that was started by hand runs a program only if it is allowed to", "[integration]") {
+TEST_CASE("a worker that was started by hand runs a program only if it is allowed to",
+          "[integration]") {
   for (const bool allowed : {false, true}) {
     const ScratchDir dir;
     make_job(dir, "echo run >> runs\nsh rows.sh 0 10000\n", "records = 10000");
-    const std::string address = "127.0.0.1:" + std::to_string(20'000 + (::getpid() * 2 + allowed) % 20'000);
-    Program chief("downpour-chief", {dir / "job.toml", "--bind", address, "--set", "cluster.ps=1", "--set", "cluster.workers=1"}, dir.path());
+    const std::string address =
+        "127.0.0.1:" + std::to_string(20'000 + (::getpid() * 2 + allowed) % 20'000);
+    Program chief("downpour-chief",
+                  {dir / "job.toml", "--bind", address, "--set", "cluster.ps=1", "--set",
+                   "cluster.workers=1"},
+                  dir.path());
     Program ps("downpour-ps", {"--chief", address}, dir.path());
     std::vector<std::string> arguments = {"--chief", address};
     if (allowed) arguments.emplace_back("--allow-exec");

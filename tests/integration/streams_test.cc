@@ -1,10 +1,11 @@
 // Who reads what: rows counted by id, by a model whose weights are the counts.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/counter_rows.h"
 #include "tests/support/program.h"
 
 namespace downpour::testing {
@@ -13,14 +14,12 @@ namespace {
 constexpr int kRows = 700;
 constexpr int kEpochs = 2;
 
-/// Row i has the one feature 1,000,000 + i and a target so large that each time the row counts its
-/// weight grows by exactly 1 (gradient -2^31, rate 2^-31).
 void make_rows(const ScratchDir& dir, int files, int workers) {
   std::string sources;
   for (int f = 0; f < files; ++f) {
     std::string text;
     for (int i = kRows * f / files; i < kRows * (f + 1) / files; ++i) {
-      text += "1073741824 " + std::to_string(1'000'000 + i) + ":1\n";
+      text += counter_row(i);
     }
     const std::string name = "f" + std::to_string(f) + ".svm";
     dir.write(name, text);
@@ -28,41 +27,39 @@ void make_rows(const ScratchDir& dir, int files, int workers) {
   }
   dir.write("job.toml",
             "run_dir = \"run\"\npartitions = 16\n"
-            "data = { source = [" + sources + "], format = \"libsvm\", shard_records = 40 }\n"
-            "model.layers = [{ name = \"w\", type = \"linear\", inputs = [\"features\"], bias = false }]\n"
-            "model.outputs = [{ name = \"y\", input = \"w\", loss = \"squared\", target = \"label\" }]\n"
-            "optimizer = { type = \"sgd\", learning_rate = 4.656612873077392578125e-10 }\n"
-            "train = { epochs = " + std::to_string(kEpochs) + ", batch_size = 16, reduction = \"sum\" }\n"
-            "cluster = { ps = 2, workers = " + std::to_string(workers) + " }\n");
+            "data = { source = [" +
+                sources + "], format = \"libsvm\", shard_records = 40 }\n" + counter_model() +
+                "train = { epochs = " + std::to_string(kEpochs) +
+                ", batch_size = 16, reduction = \"sum\" }\n"
+                "cluster = { ps = 2, workers = " +
+                std::to_string(workers) + " }\n");
 }
 
 Ended downpour(const ScratchDir& dir, const std::vector<std::string>& arguments) {
   return Program("downpour", arguments, dir.path()).wait(120);
 }
 
-/// How often each row counted: rows by count.
+/// Rows by how often they counted.
 std::map<int, int> counted(const ScratchDir& dir, int files) {
-  std::vector<std::string> arguments = {"predict", dir / "run", "--data"};
-  for (int f = 0; f < files; ++f) arguments.push_back(dir / ("f" + std::to_string(f) + ".svm"));
-  const Ended predicted = downpour(dir, arguments);
-  INFO(predicted.err);
-  REQUIRE(predicted.status == 0);
-  std::map<int, int> rows;
-  std::istringstream lines(predicted.out);
-  for (double weight = 0; lines >> weight;) ++rows[int(weight)];
-  return rows;
+  std::vector<std::string> names;
+  for (int f = 0; f < files; ++f) names.push_back("f" + std::to_string(f) + ".svm");
+  return rows_by_count(dir, names);
 }
 
 }  // namespace
 
-TEST_CASE("of 1, 2, 3 or 7 files auto, file and data count every row once an epoch, off once a stream", "[integration]") {
+TEST_CASE(
+    "of 1, 2, 3 or 7 files auto, file and data count every row once an epoch, off once a stream",
+    "[integration]") {
   for (const int workers : {1, 2}) {
     for (const int files : {1, 2, 3, 7}) {
       for (const std::string sharding : {"auto", "file", "data", "off"}) {
         INFO(workers << " workers, " << files << " files, " << sharding);
         const ScratchDir dir;
         make_rows(dir, files, workers);
-        const Ended trained = downpour(dir, {"train", dir / "job.toml", "--set", "data.sharding=" + sharding, "--log-format", "json", "--quiet"});
+        const Ended trained =
+            downpour(dir, {"train", dir / "job.toml", "--set", "data.sharding=" + sharding,
+                           "--log-format", "json", "--quiet"});
         INFO(trained.err);
         if (sharding == "file" && workers > files) {
           CHECK(trained.status == 78);
@@ -80,11 +77,15 @@ TEST_CASE("of 1, 2, 3 or 7 files auto, file and data count every row once an epo
   }
 }
 
-TEST_CASE("a worker reads the stream of its index, and of a part of a source only that part is trained", "[integration]") {
+TEST_CASE(
+    "a worker reads the stream of its index, and of a part of a source only that part is trained",
+    "[integration]") {
   const ScratchDir dir;
   make_rows(dir, 7, 3);
-  const Ended trained = downpour(dir, {"train", dir / "job.toml", "--set", "data.sharding=\"file\"", "--set",
-                                       "data.source={ path = \"f*.svm\", skip = 50, take = 600, shard = { count = 2, index = 1 } }"});
+  const Ended trained =
+      downpour(dir, {"train", dir / "job.toml", "--set", "data.sharding=\"file\"", "--set",
+                     "data.source={ path = \"f*.svm\", skip = 50, take = 600, shard = { count = 2, "
+                     "index = 1 } }"});
   INFO(trained.err);
   REQUIRE(trained.status == 0);
   CHECK(counted(dir, 7) == std::map<int, int>{{0, 400}, {kEpochs, 300}});

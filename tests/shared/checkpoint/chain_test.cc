@@ -391,9 +391,29 @@ TEST_CASE("a power cut at any change of the disk leaves a whole chain, the old o
   CHECK(news > 3);
 }
 
-TEST_CASE("golden image and manifest of format 2", "[checkpoint][golden]") {
+/// Whether both are written to the bytes of the golden files, and those read to both.
+void check_golden(const PartitionImage& image, const Manifest& manifest,
+                  const std::string& image_name, const std::string& manifest_name) {
   const std::string golden = DP_GOLDEN_DIR;
   PosixStorage storage;
+  if (std::getenv("DP_WRITE_GOLDEN") != nullptr) {
+    REQUIRE(write_images(storage, golden, image_name, std::span(&image, 1), kTables));
+    REQUIRE(storage.write_file_atomic(golden + "/" + manifest_name, encode_manifest(manifest)));
+  }
+  const auto read = load_manifest(storage, golden + "/" + manifest_name);
+  REQUIRE(read);
+  CHECK(*read == manifest);
+  const Bytes bytes = *storage.read_file(golden + "/" + manifest_name, 1 << 20);
+  CHECK(std::ranges::equal(bytes.span(), encode_manifest(manifest)));
+  const Bytes image_bytes = *storage.read_file(golden + "/" + image_name, 1 << 20);
+  CHECK(*decode_image(image_bytes.span(), kTables, "f", 0) == image);
+  const Folder folder;
+  REQUIRE(write_images(storage, folder.path, "f", std::span(&image, 1), kTables));
+  CHECK(std::ranges::equal(storage.read_file(folder.path + "/f", 1 << 20)->span(),
+                           image_bytes.span()));
+}
+
+TEST_CASE("golden image and manifest of format 2", "[checkpoint][golden]") {
   PartitionImage image = random_image(1, 2, 42);
   image.base = 0x0123456789abcdef;
   image.lines.clear();
@@ -408,26 +428,10 @@ TEST_CASE("golden image and manifest of format 2", "[checkpoint][golden]") {
   manifest.bases = {{PartitionId{0}, "ps-1-0-0000000000000002.ckpt", 64, 128, 8, 0, {2, 7}},
                     {PartitionId{0}, "ps-1-0-0000000000000002.ckpt", 0, 64, 9, 8, {3, 17}}};
   manifest.build = "0.1.0", manifest.created_unix_s = 1'700'000'000;
-  if (std::getenv("DP_WRITE_GOLDEN") != nullptr) {
-    REQUIRE(write_images(storage, golden, "image-v2.bin", std::span(&image, 1), kTables));
-    REQUIRE(storage.write_file_atomic(golden + "/manifest-3-18.dpm", encode_manifest(manifest)));
-  }
-  const auto read = load_manifest(storage, golden + "/manifest-3-18.dpm");
-  REQUIRE(read);
-  CHECK(*read == manifest);
-  const Bytes bytes = *storage.read_file(golden + "/manifest-3-18.dpm", 1 << 20);
-  CHECK(std::ranges::equal(bytes.span(), encode_manifest(manifest)));
-  const Bytes image_bytes = *storage.read_file(golden + "/image-v2.bin", 1 << 20);
-  CHECK(*decode_image(image_bytes.span(), kTables, "f", 0) == image);
-  const Folder folder;
-  REQUIRE(write_images(storage, folder.path, "f", std::span(&image, 1), kTables));
-  CHECK(std::ranges::equal(storage.read_file(folder.path + "/f", 1 << 20)->span(),
-                           image_bytes.span()));
+  check_golden(image, manifest, "image-v2.bin", "manifest-3-18.dpm");
 }
 
 TEST_CASE("golden image and manifest of format 3", "[checkpoint][golden]") {
-  const std::string golden = DP_GOLDEN_DIR;
-  PosixStorage storage;
   PartitionImage image = random_image(1, 2, 43);
   image.lines = {{{2, 1, 3}, true, false}, {{2, 4, 0}, false, true}};
   Manifest manifest{.id = {3, 19},
@@ -442,21 +446,7 @@ TEST_CASE("golden image and manifest of format 3", "[checkpoint][golden]") {
   manifest.sinces = {{2, 7}, {3, 1}};
   manifest.given = {3, 4};
   manifest.build = "0.1.0", manifest.created_unix_s = 1'700'000'000;
-  if (std::getenv("DP_WRITE_GOLDEN") != nullptr) {
-    REQUIRE(write_images(storage, golden, "image-v3.bin", std::span(&image, 1), kTables));
-    REQUIRE(storage.write_file_atomic(golden + "/manifest-3-19.dpm", encode_manifest(manifest)));
-  }
-  const auto read = load_manifest(storage, golden + "/manifest-3-19.dpm");
-  REQUIRE(read);
-  CHECK(*read == manifest);
-  const Bytes bytes = *storage.read_file(golden + "/manifest-3-19.dpm", 1 << 20);
-  CHECK(std::ranges::equal(bytes.span(), encode_manifest(manifest)));
-  const Bytes image_bytes = *storage.read_file(golden + "/image-v3.bin", 1 << 20);
-  CHECK(*decode_image(image_bytes.span(), kTables, "f", 0) == image);
-  const Folder folder;
-  REQUIRE(write_images(storage, folder.path, "f", std::span(&image, 1), kTables));
-  CHECK(std::ranges::equal(storage.read_file(folder.path + "/f", 1 << 20)->span(),
-                           image_bytes.span()));
+  check_golden(image, manifest, "image-v3.bin", "manifest-3-19.dpm");
 }
 
 }  // namespace
