@@ -427,17 +427,13 @@ def move_chief(lab):
         for side in sides:
             cluster.wait_trained(3)
             before, starts = moved(), cluster.events.count("start")
-            if side == "source":  # it does not even hear that it is to freeze
-                stuck = cluster.signal("ps", 0, signal.SIGSTOP).process
-                cluster.join("ps", 2)
-                wanted = lambda: (open_move(cluster) or {}).get("from") == "ps 0"  # noqa: E731
-            else:  # it has been sent the images
-                arrivals = cluster.events.count("hello", who="ps 2")
-                cluster.join("ps", 2)
-                cluster.wait_until(lambda: cluster.events.count("hello", who="ps 2") > arrivals, "the third ps is here")  # noqa: B023
-                stuck = cluster.signal("ps", 2, signal.SIGSTOP).process
-                wanted = lambda: (open_move(cluster) or {}).get("to") == "ps 2"  # noqa: E731
-            cluster.wait_until(wanted, f"a move waits for its {side}", 8)
+            stuck = cluster.signal("ps", 0, signal.SIGSTOP).process  # does not even hear that it is to freeze
+            cluster.join("ps", 2)
+            wanted = lambda: (open_move(cluster) or {}).get("from") == "ps 0"  # noqa: E731
+            cluster.wait_until(wanted, "a move waits for its source", 8)
+            if side == "target":  # is sent images, and does not take them
+                source, stuck = stuck, cluster.signal("ps", 2, signal.SIGSTOP).process
+                source.send_signal(signal.SIGCONT)
             cluster.pause(0.2)
             check(wanted(), f"the move did not wait for its {side}")
             cluster.kill("chief")
