@@ -53,7 +53,7 @@ Result<void> check_table(const TableSpec& there, const TableSpec& here, bool slo
 void start_anew(const TableSpec& from, const TableSpec& to, checkpoint::TableImage& image) {
   for (size_t m = 0; m < image.members.size(); ++m) {
     const OptimizerSpec& optimizer = to.members[m].optimizer;
-    std::vector<float> rows;
+    PageVector<float> rows;
     const float* at = image.members[m].data();
     for (const uint64_t key : image.keys) {
       const uint32_t dim =

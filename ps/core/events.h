@@ -40,7 +40,7 @@ struct PsLimits {
   uint32_t outputs_max = 256;           // metrics of a batch; more are rejected
   uint32_t loads_max = 64;              // adoptions under way; beyond: refused
   uint32_t freezes_max = 64;            // moves under way; beyond: refused
-  uint64_t save_bytes_max = 64 * kMiB;  // copied and not yet written; beyond: no further copy
+  uint64_t save_bytes_max = 24 * kMiB;  // copied and not yet written; beyond: no further copy
   uint64_t save_copy_bytes = 256 * kKiB;  // copied at a time, rounded up to whole partitions
 };
 

@@ -181,7 +181,7 @@ uint64_t Partitions::snapshot(PartitionId p, uint64_t base, checkpoint::Partitio
     const auto like = std::find_if(spare.begin(), spare.end(),
                                    [&](const auto& t) { return t.table == table->id(); });
     if (like != spare.end()) rows = std::move(*like);
-    const size_t stored = table->snapshot_partition(p, base != 0, rows);
+    const size_t stored = table->snapshot_partition(p, base != 0, snapshot_memory_, rows);
     all = all && rows.keys.size() == stored;
     if (table->spec().kind == TableKind::kEmbedding) rows_in_all += stored;
     if (!rows.keys.empty()) image.tables.push_back(std::move(rows));
@@ -189,6 +189,8 @@ uint64_t Partitions::snapshot(PartitionId p, uint64_t base, checkpoint::Partitio
   image.base = all ? 0 : base;
   return rows_in_all;
 }
+
+void Partitions::end_snapshots() { snapshot_memory_ = {}; }
 
 void Partitions::settle_snapshots(bool published) {
   for (const std::unique_ptr<Table>& table : tables_) table->settle_snapshots(published);

@@ -73,6 +73,8 @@ class Partitions {
   /// image then holds only what was touched since, and says so, unless that is all of it. Returns
   /// how many embedding rows the partition has.
   uint64_t snapshot(PartitionId p, uint64_t base, checkpoint::PartitionImage& image);
+  /// No more for now: gives their memory back.
+  void end_snapshots();
   /// The snapshots since the last call belong to a checkpoint that is published, or never will be.
   void settle_snapshots(bool published);
 
@@ -96,6 +98,7 @@ class Partitions {
   uint32_t count_;
   std::vector<TableSpec> specs_;
   std::vector<std::unique_ptr<Table>> tables_;
+  SnapshotMemory snapshot_memory_;
   Bits owned_;
   Bits frozen_;   // of those
   Bits serving_;  // the others

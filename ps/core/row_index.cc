@@ -264,13 +264,13 @@ void RowIndex::visit_partition(PartitionId partition, uint32_t partition_bits,
   }
 }
 
-std::vector<RowIndex::Entry> RowIndex::entries_of(PartitionId partition,
-                                                  uint32_t partition_bits) const {
-  std::vector<Entry> entries;
+void RowIndex::entries_of(PartitionId partition, uint32_t partition_bits,
+                          std::vector<Entry>& entries) const {
+  entries.clear();
+  entries.reserve(size_ >> partition_bits);
   visit_partition(partition, partition_bits, [&](Run, uint64_t key, uint32_t row) {
     entries.push_back({key, row});
   });
-  return entries;
 }
 
 void RowIndex::erase_partition(PartitionId partition, uint32_t partition_bits) {

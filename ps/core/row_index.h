@@ -110,8 +110,9 @@ class RowIndex final {
     uint32_t row;
     auto operator<=>(const Entry&) const = default;
   };
-  /// The keys of one of 2^partition_bits partitions, in no order.
-  std::vector<Entry> entries_of(PartitionId partition, uint32_t partition_bits) const;
+  /// Replaces `entries` by the keys of one of 2^partition_bits partitions, in no order.
+  void entries_of(PartitionId partition, uint32_t partition_bits,
+                  std::vector<Entry>& entries) const;
   /// Removes them.
   void erase_partition(PartitionId partition, uint32_t partition_bits);
 

@@ -100,6 +100,7 @@ void PsCore::answer_save(Result<std::vector<wire::ImageRef>> images, Effects& ef
   const RequestId request = saving_->request;
   saving_.reset();
   spare_images_.clear();
+  partitions_.end_snapshots();
   if (images) {
     saved.images = *std::move(images);
     saved_ = saved;

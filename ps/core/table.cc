@@ -6,6 +6,7 @@
 
 #include "shared/base/check.h"
 #include "shared/base/mutate.h"
+#include "shared/base/radix_sort.h"
 #include "shared/optim/initializer.h"
 
 namespace downpour::ps {
@@ -34,6 +35,29 @@ uint32_t lines_of(size_t floats) {
 [[gnu::always_inline]] inline void prefetch_lines(const float* row, uint32_t lines) {
   const auto* line = reinterpret_cast<const uint8_t*>(row);
   for (uint32_t l = 0; l < lines; ++l) __builtin_prefetch(line + size_t(l) * 64, 1);
+}
+
+/// What it held is not kept where it grows.
+template <typename T>
+void resize_anew(PageVector<T>& values, size_t size) {
+  if (size > values.capacity()) {
+    values.clear();
+    values.reserve(size + size / 16);
+  }
+  values.resize(size);
+}
+
+void find_runs(SnapshotMemory& memory) {
+  memory.runs.clear();
+  for (const RowIndex::Entry& entry : memory.entries) {
+    const bool follows =
+        !memory.runs.empty() && entry.row == memory.runs.back().row + memory.runs.back().count;
+    if (follows) {
+      ++memory.runs.back().count;
+    } else {
+      memory.runs.push_back({entry.row, 1});
+    }
+  }
 }
 
 /// Keys on their way through the index: look_up(i) for i = 0, 1, 2 ... n - 1. kHaveRows: only keys
@@ -289,7 +313,7 @@ void Table::update_members(std::span<const optim::RowUpdate> updates, size_t n,
 
 /// A row for a key that has none: initialized, and in the index.
 uint32_t Table::add_row(uint64_t key, uint64_t hash) {
-  const uint32_t row = take_row();
+  const uint32_t row = take_row(partition_of(hash, partition_bits_));
   for (const Member& member : members_) {
     float* const weights = member.arena.row(row);
     optim::fill_initial(member.spec.init, member.seed, key, member.spec.dim, weights);
@@ -299,16 +323,34 @@ uint32_t Table::add_row(uint64_t key, uint64_t hash) {
   return row;
 }
 
-uint32_t Table::take_row() {
+/// Runs grow with the table, so that what lies idle in them is a thirtieth of it.
+uint32_t Table::take_row(PartitionId partition) {
+  constexpr uint32_t kRunRowsMax = 256, kRunShare = 16;
   if (!free_rows_.empty()) {
     const uint32_t row = free_rows_.back();
     free_rows_.pop_back();
     return row;
   }
-  DP_CHECK(rows_end_ < kNoRow, spec_.name);
-  for (Member& member : members_) member.arena.ensure(uint64_t(rows_end_) + 1);
-  if (touched_ != nullptr) touched_->since_snapshot.ensure(uint64_t(rows_end_) + 1);
-  return rows_end_++;
+  if (!open_runs_.empty()) {
+    OpenRun& run = open_runs_[raw(partition)];
+    if (run.next < run.end) return run.next++;
+  }
+  const uint32_t run_rows = std::min(kRunRowsMax, rows_end_ / kRunShare >> partition_bits_);
+  if (run_rows <= 1) return add_rows(1);
+  const uint32_t first = add_rows(run_rows);
+  open_runs_.resize(size_t(1) << partition_bits_);
+  open_runs_[raw(partition)] = {first + 1, first + run_rows};
+  return first;
+}
+
+/// The first of `rows` new ones.
+uint32_t Table::add_rows(uint32_t rows) {
+  DP_CHECK(rows_end_ < kNoRow - rows, spec_.name);
+  const uint32_t first = rows_end_;
+  rows_end_ += rows;
+  for (Member& member : members_) member.arena.ensure(rows_end_);
+  if (touched_ != nullptr) touched_->since_snapshot.ensure(rows_end_);
+  return first;
 }
 
 size_t Table::stored_floats(size_t member, uint64_t key) const {
@@ -317,14 +359,18 @@ size_t Table::stored_floats(size_t member, uint64_t key) const {
 
 checkpoint::TableImage Table::export_partition(PartitionId partition) const {
   checkpoint::TableImage image;
-  copy_entries(entries_of(partition), image);
+  SnapshotMemory memory;
+  entries_of(partition, memory.entries);
+  find_runs(memory);
+  copy_entries(memory, image);
   checkpoint::RowSorter().sort(image);
   return image;
 }
 
-size_t Table::snapshot_partition(PartitionId partition, bool touched_only,
+size_t Table::snapshot_partition(PartitionId partition, bool touched_only, SnapshotMemory& memory,
                                  checkpoint::TableImage& image) {
-  std::vector<RowIndex::Entry> entries = entries_of(partition);
+  std::vector<RowIndex::Entry>& entries = memory.entries;
+  entries_of(partition, entries);
   const size_t rows = entries.size();
   DP_CHECK(!touched_only || touched_ != nullptr, spec_.name);
   if (touched_ != nullptr) {
@@ -337,7 +383,11 @@ size_t Table::snapshot_partition(PartitionId partition, bool touched_only,
     };
     std::erase_if(entries, [&](const RowIndex::Entry& entry) { return !was_touched(entry); });
   }
-  copy_entries(entries, image);
+  if (dense_ == nullptr) {
+    radix_sort(entries, memory.spare, [](const auto& entry) { return uint64_t(entry.row); });
+    find_runs(memory);
+  }
+  copy_entries(memory, image);
   return rows;
 }
 
@@ -347,12 +397,12 @@ void Table::settle_snapshots(bool published) {
   touched_->in_snapshot.clear();
 }
 
-void Table::copy_entries(const std::vector<RowIndex::Entry>& entries,
-                         checkpoint::TableImage& image) const {
-  constexpr size_t kRowsAhead = 16;
+void Table::copy_entries(const SnapshotMemory& memory, checkpoint::TableImage& image) const {
+  const std::vector<RowIndex::Entry>& entries = memory.entries;
+  constexpr size_t kRunsAhead = 8;
   image.table = id_;
   image.members.resize(spec_.members.size());
-  image.keys.resize(entries.size());
+  resize_anew(image.keys, entries.size());
   for (size_t i = 0; i < entries.size(); ++i) image.keys[i] = entries[i].key;
   if (dense_ != nullptr) {
     image.members[0].clear();
@@ -366,25 +416,33 @@ void Table::copy_entries(const std::vector<RowIndex::Entry>& entries,
   for (size_t m = 0; m < members_.size(); ++m) {
     const Member& member = members_[m];
     const size_t width = member.stored_floats;
-    image.members[m].resize(entries.size() * width);  // not cleared: what it held needs no zeros
+    resize_anew(image.members[m], entries.size() * width);
     float* to = image.members[m].data();
-    for (size_t i = 0; i < entries.size(); ++i, to += width) {
-      if (i + kRowsAhead < entries.size()) {
-        prefetch_lines(member.arena.row(entries[i + kRowsAhead].row), member.apply_lines);
+    for (size_t r = 0; r < memory.runs.size(); ++r) {
+      const SnapshotMemory::Run run = memory.runs[r];
+      if (r + kRunsAhead < memory.runs.size()) {
+        prefetch_lines(member.arena.row(memory.runs[r + kRunsAhead].row), member.apply_lines);
       }
-      std::memcpy(to, member.arena.row(entries[i].row), width * sizeof(float));
+      const float* from = member.arena.row(run.row);
+      if (member.arena.stride() == width) {
+        std::memcpy(to, from, run.count * width * sizeof(float));
+        to += run.count * width;
+        continue;
+      }
+      for (uint32_t i = 0; i < run.count; ++i, from += member.arena.stride(), to += width) {
+        std::memcpy(to, from, width * sizeof(float));
+      }
     }
   }
 }
 
-std::vector<RowIndex::Entry> Table::entries_of(PartitionId partition) const {
-  if (dense_ == nullptr) return index_.entries_of(partition, partition_bits_);
-  std::vector<RowIndex::Entry> entries;
+void Table::entries_of(PartitionId partition, std::vector<RowIndex::Entry>& entries) const {
+  if (dense_ == nullptr) return index_.entries_of(partition, partition_bits_, entries);
+  entries.clear();
   for (uint32_t key = 0; key < dense_->block_count(); ++key) {
     if (!dense_->stored(key)) continue;
     if (partition_of(index_.hash(key), partition_bits_) == partition) entries.push_back({key, key});
   }
-  return entries;
 }
 
 Result<void> Table::check_image(PartitionId partition, const checkpoint::TableImage& image) const {
@@ -426,7 +484,7 @@ Result<void> Table::import_partition(PartitionId partition, const checkpoint::Ta
   drop_partition(partition);
   std::vector<size_t> offsets(image.members.size(), 0);
   for (const uint64_t key : image.keys) {
-    const uint32_t row = dense_ != nullptr ? 0 : take_row();
+    const uint32_t row = dense_ != nullptr ? 0 : take_row(partition);
     for (size_t m = 0; m < image.members.size(); ++m) {
       const float* const from = image.members[m].data() + offsets[m];
       const size_t floats = stored_floats(m, key);
@@ -443,7 +501,8 @@ Result<void> Table::import_partition(PartitionId partition, const checkpoint::Ta
 }
 
 void Table::drop_partition(PartitionId partition) {
-  const std::vector<RowIndex::Entry> entries = entries_of(partition);
+  std::vector<RowIndex::Entry> entries;
+  entries_of(partition, entries);
   for (const auto& entry : entries) {
     if (dense_ != nullptr) {
       dense_->drop(entry.key);
@@ -452,6 +511,9 @@ void Table::drop_partition(PartitionId partition) {
     }
   }
   if (dense_ == nullptr) index_.erase_partition(partition, partition_bits_);
+  if (open_runs_.empty()) return;
+  OpenRun& run = open_runs_[raw(partition)];
+  for (; run.next < run.end; ++run.next) free_rows_.push_back(run.next);
 }
 
 uint64_t Table::rows() const { return dense_ != nullptr ? dense_->stored_count() : index_.size(); }

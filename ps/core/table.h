@@ -32,15 +32,25 @@ struct TableMemory {
   uint64_t row_bytes = 0;  // weights, slots and padding of the rows made so far
 };
 
+/// What a snapshot works with, to be used again for the next.
+struct SnapshotMemory {
+  struct Run {
+    uint32_t row, count;
+  };
+  std::vector<RowIndex::Entry> entries, spare;
+  std::vector<Run> runs;  // the entries' rows where they follow one another
+};
+
 /// Rows of a table and of all its members. An embedding table has one index for all members; row
 /// `r` of every member belongs to the same key. A row is made by the first apply to its key; a pull
 /// stores nothing. Row numbers stay valid until their partition is dropped or imported.
 ///
 /// In memory: one arena a member, row = [weights dim][slot 0 dim][slot 1 dim] padded to cache
-/// lines. Keys are little-endian uint64; keys, values and gradients may lie at any address. Values
-/// and gradients: for each member [keys, dim] floats, one member after the other; dense: the keys'
-/// blocks one after the other. One thread. Nothing is allocated by a pull, nor by an apply that
-/// makes no row.
+/// lines. Once the table is large, rows of a partition lie in runs, so that a copy of the partition
+/// reads memory in order. Keys are little-endian uint64; keys, values and gradients may lie at any
+/// address. Values and gradients: for each member [keys, dim] floats, one member after the other;
+/// dense: the keys' blocks one after the other. One thread. Nothing is allocated by a pull, nor by
+/// an apply that makes no row.
 class Table final {
  public:
   /// `prefault` is borrowed and may be null. `index_salt`: see RowIndex; nothing that leaves the
@@ -75,7 +85,7 @@ class Table final {
   /// The same for a checkpoint, into an image whose memory is used again, with keys in no order:
   /// several times faster. All rows, or those touched since the newest published one
   /// (track_touched()). Returns how many rows the partition has.
-  size_t snapshot_partition(PartitionId partition, bool touched_only,
+  size_t snapshot_partition(PartitionId partition, bool touched_only, SnapshotMemory& memory,
                             checkpoint::TableImage& image);
   /// The snapshots since the last call belong to a checkpoint that is published now; or never will
   /// be, and their rows are still to be saved.
@@ -107,11 +117,12 @@ class Table final {
   void update_members(std::span<const optim::RowUpdate> updates, size_t n, const void* gradients,
                       const ApplyOptions& options);
   void apply_blocks(const void* keys, size_t n, const void* gradients, const ApplyOptions& options);
-  void copy_entries(const std::vector<RowIndex::Entry>& entries,
-                    checkpoint::TableImage& image) const;
+  /// Of an embedding table the rows of memory.runs.
+  void copy_entries(const SnapshotMemory& memory, checkpoint::TableImage& image) const;
   uint32_t add_row(uint64_t key, uint64_t hash);
-  uint32_t take_row();
-  std::vector<RowIndex::Entry> entries_of(PartitionId partition) const;
+  uint32_t take_row(PartitionId partition);
+  uint32_t add_rows(uint32_t rows);
+  void entries_of(PartitionId partition, std::vector<RowIndex::Entry>& entries) const;
   /// Floats of a stored row under `key`, as images have them.
   size_t stored_floats(size_t member, uint64_t key) const;
   Result<void> check_image(PartitionId partition, const checkpoint::TableImage& image) const;
@@ -123,6 +134,11 @@ class Table final {
   std::vector<Member> members_;
   std::vector<uint32_t> free_rows_;
   uint32_t rows_end_ = 0;  // rows [0, rows_end_) exist in the arenas
+  // Rows of a run that no key has yet: [next, end).
+  struct OpenRun {
+    uint32_t next = 0, end = 0;
+  };
+  std::vector<OpenRun> open_runs_;  // by partition; empty while the table is small
   // Rows touched since their last snapshot; rows of snapshots that are not known to be published,
   // touched before them.
   struct Touched {

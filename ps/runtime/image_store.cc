@@ -23,7 +23,6 @@ Result<void> ImageStore::add(Store& store) {
     DP_TRY(writer_,
            checkpoint::ImageFileWriter::create(storage_, store.folder, file_name_, tables_));
   }
-  sorter_.sort(store.image);
   return writer_->add(store.image);
 }
 

@@ -19,8 +19,8 @@ class ImageStore {
   ImageStore(Storage& storage, const std::vector<TableSpec>& tables, std::string file_name)
       : storage_(storage), tables_(tables), file_name_(std::move(file_name)) {}
 
-  /// Writes the image, which comes back with its rows sorted. The answer to on_stored(): with the
-  /// last image and with the first that fails, else none.
+  /// Writes the image. The answer to on_stored(): with the last image and with the first that
+  /// fails, else none.
   std::optional<Result<std::vector<wire::ImageRef>>> write(Store& store);
 
  private:
@@ -31,7 +31,6 @@ class ImageStore {
   std::string file_name_;
   ViewId checkpoint_;  // under way, or given up
   std::optional<checkpoint::ImageFileWriter> writer_;
-  checkpoint::RowSorter sorter_;
 };
 
 }  // namespace downpour::ps

@@ -48,7 +48,7 @@ class Merging {
     merged_.keys.insert(merged_.keys.end(), from.keys.begin() + ptrdiff_t(begin),
                         from.keys.begin() + ptrdiff_t(end));
     for (size_t m = 0; m < from.members.size(); ++m) {
-      const std::vector<float>& rows = from.members[m];
+      const PageVector<float>& rows = from.members[m];
       const auto first = rows.begin() + ptrdiff_t(std::min(rows.size(), begin * widths_[m]));
       const auto last = rows.begin() + ptrdiff_t(std::min(rows.size(), end * widths_[m]));
       merged_.members[m].insert(merged_.members[m].end(), first, last);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shared/base/ids.h"
+#include "shared/base/page_vector.h"
 #include "shared/metrics/sums.h"
 #include "shared/tensor/variables.h"
 #include "shared/wire/messages.h"
@@ -19,8 +20,8 @@ namespace downpour::checkpoint {
 /// row_floats(key) in place of dim.
 struct TableImage {
   TableId table{};
-  std::vector<uint64_t> keys;               // ascending
-  std::vector<std::vector<float>> members;  // members[m]: the keys' rows one after the other
+  PageVector<uint64_t> keys;               // ascending; embedding, to be written: in any order
+  std::vector<PageVector<float>> members;  // members[m]: the keys' rows one after the other
   bool operator==(const TableImage&) const = default;
 };
 
@@ -52,9 +53,9 @@ struct PartitionImage {
   uint64_t base = 0;  // checksum of the image that it builds on; 0: none
   uint64_t version = 0;
   uint32_t sealed_epochs = 0;
-  std::vector<EpochImage> epochs;  // unsealed ones, ascending
-  std::vector<ShardImage> shards;  // begun and not ended, ascending
-  std::vector<TableImage> tables;  // by id; tables without rows are absent
+  std::vector<EpochImage> epochs;                // unsealed ones, ascending
+  std::vector<ShardImage> shards;                // begun and not ended, ascending
+  std::vector<TableImage> tables;                // by id; tables without rows are absent
   std::vector<wire::QuarantineLine> lines = {};  // of unsealed epochs, ascending
   bool operator==(const PartitionImage&) const = default;
 };
@@ -74,10 +75,8 @@ class RowSorter {
     uint64_t key;
     uint32_t row;  // where it was
   };
-  void sort_places();
-
   std::vector<Place> order_, sorted_;
-  std::vector<float> rows_;
+  PageVector<float> rows_;
 };
 
 }  // namespace downpour::checkpoint

@@ -1,7 +1,9 @@
 #include "shared/checkpoint/image_layout.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "shared/checkpoint/checksum.h"
 #include "shared/checkpoint/paths.h"
 
 namespace downpour::checkpoint {
@@ -71,20 +73,34 @@ size_t chain_length(std::span<const wire::ImageRef> images) {
   return size_t(next - images.begin());
 }
 
+uint64_t image_checksum(const ImageHeader& header, std::span<const SectionEntry> entries) {
+  Checksum sum;
+  sum.add({reinterpret_cast<const uint8_t*>(&header), sizeof(header)});
+  sum.add({reinterpret_cast<const uint8_t*>(entries.data()), entries.size_bytes()});
+  return sum.value();
+}
+
+uint64_t image_checksum(std::span<const uint8_t> image) {
+  ImageHeader header{};
+  if (image.size() < sizeof(header)) return checksum_of(image);
+  std::memcpy(&header, image.data(), sizeof(header));
+  const uint64_t sections = (image.size() - sizeof(header)) / sizeof(SectionEntry);
+  if (header.format < kImageFormat || header.sections > sections) return checksum_of(image);
+  return checksum_of(image.first(sizeof(header) + header.sections * sizeof(SectionEntry)));
+}
+
 Result<uint32_t> stored_copies(const TableSpec& table, size_t m, std::span<const uint64_t> keys,
                                uint64_t floats) {
-  for (size_t i = 1; i < keys.size(); ++i) {
-    if (keys[i - 1] >= keys[i]) return bad(str("keys are not ascending at row ", i));
-  }
   uint64_t weights = 0;  // fits: a file has less than 2^60 keys, and a variable at most 2^40 floats
   if (table.kind == TableKind::kEmbedding) {
     if (keys.size() > floats) return bad(str(floats, " floats for ", keys.size(), " rows"));
     weights = keys.size() * uint64_t{table.members[m].dim};
   } else {
-    if (!keys.empty() && keys.back() >= table.block_count()) {
-      return bad(str("block ", keys.back(), " of a variable of ", table.block_count()));
+    for (const uint64_t key : keys) {
+      if (key >= table.block_count())
+        return bad(str("block ", key, " of a variable of ", table.block_count()));
+      weights += table.row_floats(m, key);
     }
-    for (const uint64_t key : keys) weights += table.row_floats(m, key);
   }
   if (weights == 0)
     return floats == 0 ? Result<uint32_t>(1) : bad(str(floats, " floats for no row"));

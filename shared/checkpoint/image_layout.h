@@ -6,21 +6,26 @@
 #include <span>
 
 #include "shared/base/result.h"
+#include "shared/base/units.h"
 #include "shared/tensor/variables.h"
 #include "shared/wire/messages.h"
 
 namespace downpour::checkpoint {
 
-constexpr uint32_t kImageFormat = 1;
-constexpr uint32_t kChainedImageFormat = 2;  // one that builds on another
-constexpr uint32_t kLinedImageFormat = 3;    // one that holds lines, with a base or without
+constexpr uint32_t kFirstImageFormat = 1;    // neither a base nor lines; keys ascending, as in 2, 3
+constexpr uint32_t kChainedImageFormat = 2;  // builds on another
+constexpr uint32_t kLinedImageFormat = 3;    // holds lines, with a base or without
+constexpr uint32_t kImageFormat = 4;         // the one that is written: rows as they lay in memory
 constexpr char kImageMagic[8] = {'D', 'P', 'I', 'M', 'A', 'G', 'E', '\0'};
 constexpr uint64_t kImageAlignment = 64;  // of images in a file and of sections in an image
-constexpr uint32_t kCopiesMax = 16;       // weights and slots: no optimizer comes near
+// From format 4 on, large sections can be written from where they are past the page cache.
+constexpr uint64_t kLargeSectionBytes = 256 * kKiB;
+constexpr uint64_t kLargeSectionAlignment = 4 * kKiB;
+constexpr uint32_t kCopiesMax = 16;  // weights and slots: no optimizer comes near
 
 enum class SectionType : uint32_t {
   kState = 1,  // Cap'n Proto PartitionState
-  kKeys = 2,   // uint64, ascending
+  kKeys = 2,   // uint64
   kRows = 3,   // float32: for each key [weights][slot 0]...
   kLines = 4,  // Cap'n Proto QuarantineLines
 };
@@ -50,9 +55,19 @@ struct SectionEntry {
 };
 static_assert(sizeof(SectionEntry) == 40);
 
-constexpr uint64_t align_image(uint64_t bytes) {
-  return (bytes + kImageAlignment - 1) / kImageAlignment * kImageAlignment;
+/// What a section of that many bytes begins at a multiple of.
+constexpr uint64_t section_alignment(uint32_t format, uint64_t bytes) {
+  return format >= kImageFormat && bytes >= kLargeSectionBytes ? kLargeSectionAlignment
+                                                               : kImageAlignment;
 }
+constexpr uint64_t align_up(uint64_t bytes, uint64_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+/// What a manifest calls the image by: in format 4 of its header and section table, which have the
+/// checksums of all else, before it of all its bytes.
+uint64_t image_checksum(std::span<const uint8_t> image);
+/// Of format 4, from the header and the section table that follows it.
+uint64_t image_checksum(const ImageHeader& header, std::span<const SectionEntry> entries);
 
 /// Sizes a table may have, so that nothing computed from them overflows.
 Result<void> validate_table(const TableSpec& table);
@@ -66,8 +81,7 @@ Result<void> validate_chain(std::span<const wire::ImageRef> chain);
 size_t chain_length(std::span<const wire::ImageRef> images);
 
 /// Floats stored for each weight (1 + slots) if `floats` floats stand under `keys` in member `m`.
-/// An error where the keys are not ascending, are no blocks of the variable, or the floats do not
-/// divide evenly.
+/// An error where the keys are no blocks of the variable, or the floats do not divide evenly.
 Result<uint32_t> stored_copies(const TableSpec& table, size_t m, std::span<const uint64_t> keys,
                                uint64_t floats);
 

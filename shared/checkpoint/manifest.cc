@@ -5,9 +5,9 @@
 #include <map>
 #include <set>
 
-#include "shared/checkpoint/checksum.h"
 #include "shared/checkpoint/framed_file.h"
 #include "shared/checkpoint/image_layout.h"
+#include "shared/checkpoint/partition_reader.h"
 #include "shared/checkpoint/paths.h"
 #include "shared/checkpoint/schema_codec.h"
 
@@ -80,13 +80,7 @@ uint64_t image_bytes(const Manifest& manifest) {
 Result<void> check_images(Storage& storage, const std::string& folder, const Manifest& manifest) {
   for (const auto* refs : {&manifest.bases, &manifest.images}) {
     for (const wire::ImageRef& ref : *refs) {
-      const std::string path = image_path(folder, ref);
-      DP_TRY(const Bytes bytes, storage.read_range(path, ref.offset, ref.bytes));
-      if (checksum_of(bytes.span()) == ref.checksum) continue;
-      return Error{
-          ErrorCode::kBadData,
-          str("damaged: the checksum of partition ", ref.partition, "'s image does not match"),
-          str(path, ':', ref.offset)};
+      DP_TRY_VOID(verify_image(storage, folder, ref));
     }
   }
   return {};

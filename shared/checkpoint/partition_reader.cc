@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "shared/base/mutate.h"
 #include "shared/checkpoint/build_on.h"
@@ -23,9 +24,13 @@ class ImageReader {
       : bytes_(bytes), tables_(tables), path_(path), offset_(offset) {}
 
   Result<PartitionImage> read() {
-    DP_TRY_VOID(read_header());
-    DP_TRY_VOID(check_sections());
+    DP_TRY_VOID(verify());
     return read_content();
+  }
+  /// All but whether the content makes sense.
+  Result<void> verify() {
+    DP_TRY_VOID(read_header());
+    return check_sections();
   }
 
  private:
@@ -54,16 +59,15 @@ class ImageReader {
     sum.add(table);
     if (sum.value() != header_.checksum && !DP_MUTATE("checksum-unchecked"))
       return bad(0, "damaged: the header's checksum does not match");
-    if (header_.format < kImageFormat || header_.format > kLinedImageFormat) {
-      return Error{
-          ErrorCode::kUnsupported,
-          str("image format ", header_.format, ", this build reads up to ", kLinedImageFormat),
-          str(path_, ':', offset_ + 8), "use the build that wrote it, or a later one"};
+    if (header_.format < kFirstImageFormat || header_.format > kImageFormat) {
+      return Error{ErrorCode::kUnsupported,
+                   str("image format ", header_.format, ", this build reads up to ", kImageFormat),
+                   str(path_, ':', offset_ + 8), "use the build that wrote it, or a later one"};
     }
     if (header_.bytes != bytes_.size()) {
       return bad(48, str("cut off: ", bytes_.size(), " of ", header_.bytes, " bytes"));
     }
-    if (header_.format != kLinedImageFormat &&
+    if (header_.format < kLinedImageFormat &&
         (header_.base != 0) != (header_.format == kChainedImageFormat)) {
       return bad(24, str("an image of format ", header_.format, " with base ", header_.base));
     }
@@ -83,26 +87,26 @@ class ImageReader {
   /// Sections follow one another without a gap, fill the image, and match their checksums.
   Result<void> check_sections() const {
     const uint64_t table_end = sizeof(header_) + entries_.size() * sizeof(SectionEntry);
-    uint64_t position = align_image(table_end);
-    if (position > bytes_.size()) return bad(table_end, "cut off after the section table");
-    DP_TRY_VOID(check_padding(table_end, position));
+    uint64_t end = table_end, widest = kImageAlignment;
     for (size_t s = 0; s < entries_.size(); ++s) {
       const SectionEntry& entry = entries_[s];
-      const uint64_t left = bytes_.size() - position;
-      if (entry.offset != position || entry.bytes > left || align_image(entry.bytes) > left) {
-        return bad(position, str("section ", s, " does not lie where it should"));
+      const uint64_t alignment = section_alignment(header_.format, entry.bytes);
+      const uint64_t begin = align_up(end, alignment);
+      if (entry.offset != begin || begin > bytes_.size() || entry.bytes > bytes_.size() - begin) {
+        return bad(end, str("section ", s, " does not lie where it should"));
       }
-      if (checksum_of(bytes_.subspan(position, entry.bytes)) != entry.checksum &&
+      DP_TRY_VOID(check_padding(end, begin));
+      if (checksum_of(bytes_.subspan(begin, entry.bytes)) != entry.checksum &&
           !DP_MUTATE("checksum-unchecked")) {
-        return bad(position, str("damaged: the checksum of section ", s, " (", entry.bytes,
-                                 " bytes) does not match"));
+        return bad(begin, str("damaged: the checksum of section ", s, " (", entry.bytes,
+                              " bytes) does not match"));
       }
-      const uint64_t next = position + align_image(entry.bytes);
-      DP_TRY_VOID(check_padding(position + entry.bytes, next));
-      position = next;
+      end = begin + entry.bytes;
+      widest = std::max(widest, alignment);
     }
-    if (position != bytes_.size()) return bad(position, "bytes after the last section");
-    return {};
+    if (align_up(end, widest) != bytes_.size())
+      return bad(end, "the image does not end where its last section does");
+    return check_padding(end, bytes_.size());
   }
 
   Result<PartitionImage> read_content() {
@@ -116,10 +120,11 @@ class ImageReader {
                                    header_.partition));
     }
     image->base = header_.base;
-    if (next_is(SectionType::kLines) != (header_.format == kLinedImageFormat)) {
+    const bool lined = next_is(SectionType::kLines);
+    if (header_.format < kImageFormat && lined != (header_.format == kLinedImageFormat)) {
       return bad(sizeof(header_), str("lines, or none, in an image of format ", header_.format));
     }
-    if (header_.format == kLinedImageFormat) {
+    if (lined) {
       const SectionEntry& section = entries_[next_++];
       auto lines = decode_lines(bytes_.subspan(section.offset, section.bytes));
       if (!lines) return bad(section.offset, std::move(lines).error());
@@ -156,7 +161,7 @@ class ImageReader {
         return bad(keys.offset, str("table ", spec.name, " lacks variable ", spec.members[m].name));
       }
       const SectionEntry& rows = entries_[next_++];
-      std::vector<float> floats;
+      PageVector<float> floats;
       DP_TRY_VOID(copy_section(rows, &floats));
       auto copies = stored_copies(spec, m, image.keys, floats.size());
       if (!copies)
@@ -168,11 +173,18 @@ class ImageReader {
       }
       image.members.push_back(std::move(floats));
     }
+    if (header_.format >= kImageFormat && spec.kind == TableKind::kEmbedding) sorter_.sort(image);
+    const auto out_of_order =
+        std::adjacent_find(image.keys.begin(), image.keys.end(), std::greater_equal<>());
+    if (out_of_order != image.keys.end()) {
+      return bad(keys.offset, str("key ", *out_of_order, " of table ", spec.name,
+                                  " stands twice, or out of order"));
+    }
     return image;
   }
 
   template <typename T>
-  Result<void> copy_section(const SectionEntry& entry, std::vector<T>* values) const {
+  Result<void> copy_section(const SectionEntry& entry, PageVector<T>* values) const {
     if (entry.bytes % sizeof(T) != 0)
       return bad(entry.offset, str(entry.bytes, " bytes are not whole elements"));
     values->resize(entry.bytes / sizeof(T));
@@ -187,6 +199,7 @@ class ImageReader {
   ImageHeader header_{};
   std::vector<SectionEntry> entries_;
   size_t next_ = 0;
+  RowSorter sorter_;
 };
 
 }  // namespace
@@ -199,16 +212,20 @@ Result<PartitionImage> decode_image(std::span<const uint8_t> bytes,
 
 namespace {
 
+Error not_the_one(const wire::ImageRef& ref, const std::string& path) {
+  return Error{ErrorCode::kBadData,
+               str("not the image of partition ", ref.partition, " that the manifest names"),
+               str(path, ':', ref.offset)};
+}
+
 /// Whole in itself, but is it the one? Another incarnation or checkpoint may have left its file
 /// here.
 Result<PartitionImage> decode_named(std::span<const uint8_t> bytes, const wire::ImageRef& ref,
                                     const std::vector<TableSpec>& tables, const std::string& path) {
   DP_TRY(PartitionImage image, decode_image(bytes, tables, path, ref.offset));
-  if ((checksum_of(bytes) != ref.checksum && !DP_MUTATE("checksum-unchecked")) ||
+  if ((image_checksum(bytes) != ref.checksum && !DP_MUTATE("checksum-unchecked")) ||
       image.partition != ref.partition || image.base != ref.base) {
-    return Error{ErrorCode::kBadData,
-                 str("not the image of partition ", ref.partition, " that the manifest names"),
-                 str(path, ':', ref.offset)};
+    return not_the_one(ref, path);
   }
   return image;
 }
@@ -223,6 +240,15 @@ Result<PartitionImage> image_among(std::span<const uint8_t> bytes, const wire::I
                  str(source, ':', ref.offset)};
   }
   return decode_named(bytes.subspan(ref.offset, ref.bytes), ref, tables, source);
+}
+
+Result<void> verify_image(Storage& storage, const std::string& folder, const wire::ImageRef& ref) {
+  const std::string path = image_path(folder, ref);
+  DP_TRY(const Bytes bytes, storage.read_range(path, ref.offset, ref.bytes));
+  const std::vector<TableSpec> no_tables;
+  DP_TRY_VOID(ImageReader(bytes.span(), no_tables, path, ref.offset).verify());
+  if (image_checksum(bytes.span()) == ref.checksum) return {};
+  return not_the_one(ref, path);
 }
 
 Result<PartitionImage> read_image(Storage& storage, const std::string& folder,

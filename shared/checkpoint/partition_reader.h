@@ -33,6 +33,9 @@ Result<PartitionImage> image_among(std::span<const uint8_t> bytes, const wire::I
 Result<PartitionImage> read_image(Storage& storage, const std::string& folder,
                                   const wire::ImageRef& ref, const std::vector<TableSpec>& tables);
 
+/// Whether that image is there, all its bytes as they were written; what they say is not looked at.
+Result<void> verify_image(Storage& storage, const std::string& folder, const wire::ImageRef& ref);
+
 /// All of a partition: a whole image and those that build on it, one after the other. An error
 /// where any of them is not as written, or does not build on the one before it.
 Result<PartitionImage> read_partition(Storage& storage, const std::string& folder,

@@ -1,11 +1,13 @@
 #include "shared/checkpoint/partition_writer.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
 #include "shared/base/check.h"
 #include "shared/base/mutate.h"
 #include "shared/base/units.h"
+#include "shared/checkpoint/checksum.h"
 #include "shared/checkpoint/image_layout.h"
 #include "shared/checkpoint/schema_codec.h"
 
@@ -19,9 +21,10 @@ constexpr size_t kDirectBytesMin = 256 * kKiB;  // larger pieces go to the file 
 
 using ByteSpan = std::span<const uint8_t>;
 
-template <typename T>
-ByteSpan bytes_of(const std::vector<T>& values) {
-  return {reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(T)};
+template <typename Values>
+ByteSpan bytes_of(const Values& values) {
+  return {reinterpret_cast<const uint8_t*>(values.data()),
+          values.size() * sizeof(typename Values::value_type)};
 }
 
 /// What is appended goes into a vector: it can't fail.
@@ -71,18 +74,19 @@ void plan_table(const TableImage& image, const std::vector<TableSpec>& tables, P
 ImageHeader header_of(const PartitionImage& image, Plan* plan) {
   ImageHeader header{};
   std::memcpy(header.magic, kImageMagic, sizeof(header.magic));
-  header.format = !image.lines.empty() ? kLinedImageFormat
-                  : image.base != 0    ? kChainedImageFormat
-                                       : kImageFormat;
+  header.format = kImageFormat;
   header.base = image.base;
   header.partition = raw(image.partition);
   header.sections = uint32_t(plan->entries.size());
-  uint64_t offset = align_image(sizeof(header) + plan->entries.size() * sizeof(SectionEntry));
+  uint64_t end = sizeof(header) + plan->entries.size() * sizeof(SectionEntry);
+  uint64_t widest = kImageAlignment;
   for (SectionEntry& entry : plan->entries) {
-    entry.offset = offset;
-    offset += align_image(entry.bytes);
+    const uint64_t alignment = section_alignment(kImageFormat, entry.bytes);
+    entry.offset = align_up(end, alignment);
+    end = entry.offset + entry.bytes;
+    widest = std::max(widest, alignment);
   }
-  header.bytes = offset;
+  header.bytes = align_up(end, widest);
   Checksum sum;
   sum.add({reinterpret_cast<const uint8_t*>(&header), kSummedImageHeaderBytes});
   sum.add(bytes_of(plan->entries));
@@ -124,22 +128,19 @@ Result<void> ImageFileWriter::add(const PartitionImage& image) {
   }
   const ImageHeader header = header_of(image, &plan);
 
-  image_begin_ = position_;
-  checksum_ = Checksum();
+  const uint64_t begin = position_;
   DP_TRY_VOID(put({reinterpret_cast<const uint8_t*>(&header), sizeof(header)}));
   DP_TRY_VOID(put(bytes_of(plan.entries)));
-  DP_TRY_VOID(put_padding());
   for (size_t s = 0; s < plan.contents.size(); ++s) {
-    DP_CHECK(position_ - image_begin_ == plan.entries[s].offset, position_, image_begin_, s);
+    DP_TRY_VOID(put_zeros(begin + plan.entries[s].offset));
     DP_TRY_VOID(put(plan.contents[s]));
-    DP_TRY_VOID(put_padding());
   }
-  DP_CHECK(position_ - image_begin_ == header.bytes, position_, image_begin_, header.bytes);
+  DP_TRY_VOID(put_zeros(begin + header.bytes));
   refs_.push_back({.partition = image.partition,
                    .file = file_name_,
-                   .offset = image_begin_,
+                   .offset = begin,
                    .bytes = header.bytes,
-                   .checksum = checksum_.value(),
+                   .checksum = image_checksum(header, plan.entries),
                    .base = image.base});
   return {};
 }
@@ -159,7 +160,6 @@ Result<std::vector<wire::ImageRef>> ImageFileWriter::finish_volatile() {
 
 Result<void> ImageFileWriter::put(ByteSpan bytes) {
   position_ += bytes.size();
-  checksum_.add(bytes);
   if (bytes.size() >= kDirectBytesMin || buffer_.size() + bytes.size() > kBufferBytes) {
     DP_TRY_VOID(flush());
   }
@@ -168,9 +168,11 @@ Result<void> ImageFileWriter::put(ByteSpan bytes) {
   return {};
 }
 
-Result<void> ImageFileWriter::put_padding() {
-  static constexpr uint8_t kZeros[kImageAlignment] = {};
-  return put({kZeros, align_image(position_) - position_});
+/// Up to that place in the file.
+Result<void> ImageFileWriter::put_zeros(uint64_t end) {
+  static constexpr uint8_t kZeros[kLargeSectionAlignment] = {};
+  DP_CHECK(position_ <= end && end - position_ <= sizeof(kZeros), position_, end);
+  return put({kZeros, end - position_});
 }
 
 Result<void> ImageFileWriter::flush() {

@@ -8,7 +8,6 @@
 
 #include "shared/base/bytes.h"
 #include "shared/base/result.h"
-#include "shared/checkpoint/checksum.h"
 #include "shared/checkpoint/image.h"
 #include "shared/env/storage.h"
 #include "shared/tensor/variables.h"
@@ -22,7 +21,8 @@ enum class ImageUse : uint8_t { kKept, kReadAtOnce };
 
 struct EncodedImages;
 
-/// One file of one ps core. Images may be added as they are copied out of their partitions, so that
+/// One file of one ps core, in the format of today (FORMAT.md): rows are written in the order in
+/// which they come. Images may be added as they are copied out of their partitions, so that
 /// no more than one need be held; the file has its name after finish(). Dropped before, it leaves
 /// nothing behind.
 class ImageFileWriter {
@@ -46,15 +46,13 @@ class ImageFileWriter {
   ImageFileWriter(std::unique_ptr<OutputFile> file, std::string file_name,
                   const std::vector<TableSpec>& tables);
   Result<void> put(std::span<const uint8_t> bytes);
-  Result<void> put_padding();
+  Result<void> put_zeros(uint64_t end);
   Result<void> flush();
 
   std::unique_ptr<OutputFile> file_;
   std::string file_name_;
   const std::vector<TableSpec>* tables_;
   std::vector<uint8_t> buffer_;
-  Checksum checksum_;  // of the image being written
-  uint64_t image_begin_ = 0;
   uint64_t position_ = 0;
   std::vector<wire::ImageRef> refs_;
 };

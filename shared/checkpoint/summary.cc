@@ -35,7 +35,7 @@ struct Totals {
     }
   }
   void add_table(const TableSpec& spec, const TableImage& image, size_t m) {
-    const std::vector<float>& floats = image.members[m];
+    const PageVector<float>& floats = image.members[m];
     uint64_t weights = 0;
     for (const uint64_t key : image.keys) weights += spec.row_floats(m, key);
     const uint64_t copies =

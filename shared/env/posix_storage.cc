@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -23,6 +24,7 @@ constexpr off_t kWritebackBytes = 8 << 20;
 // how much is gathered for one.
 constexpr size_t kDirectAlignment = 4096;
 constexpr size_t kDirectBytes = 2 << 20;
+constexpr size_t kDirectInPlaceBytesMin = 256 << 10;
 constexpr uint64_t kTransferBytesMax = uint64_t{1} << 30;  // read(2) and write(2) stop at 2 GiB
 
 enum class Intent { kRead, kCreate };
@@ -137,6 +139,12 @@ class PosixOutputFile final : public OutputFile {
   Result<void> append(std::span<const uint8_t> bytes) override {
     DP_TRY_VOID(usable());
     while (gathered_ != nullptr && !bytes.empty()) {
+      if (const size_t whole = writable_in_place(bytes); whole > 0) {
+        if (gathered_bytes_ > 0) DP_TRY_VOID(write_gathered(gathered_bytes_));
+        DP_TRY_VOID(write(bytes.first(whole)));
+        bytes = bytes.subspan(whole);
+        continue;
+      }
       const size_t here = std::min(bytes.size(), kDirectBytes - gathered_bytes_);
       std::memcpy(gathered_.get() + gathered_bytes_, bytes.data(), here);
       bytes = bytes.subspan(here);
@@ -204,6 +212,14 @@ class PosixOutputFile final : public OutputFile {
       if (size_t(n) % kDirectAlignment != 0 && !bytes.empty()) leave_direct();
     }
     return {};
+  }
+  /// How many bytes need not be gathered: aligned in memory and in the file.
+  size_t writable_in_place(std::span<const uint8_t> bytes) const {
+    const bool aligned = std::bit_cast<uintptr_t>(bytes.data()) % kDirectAlignment == 0;
+    if (gathered_bytes_ % kDirectAlignment != 0 || !aligned ||
+        bytes.size() < kDirectInPlaceBytesMin)
+      return 0;
+    return bytes.size() / kDirectAlignment * kDirectAlignment;
   }
   Result<void> write_gathered(size_t bytes) {
     gathered_bytes_ = 0;

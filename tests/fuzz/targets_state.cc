@@ -152,7 +152,7 @@ Input mutated_image(Rng& rng) {
   mutate(one_in(rng, 3) ? bytes : front, image_seed(rng), kWords, rng);
   bytes.replace(0, std::min(state, bytes.size()), front);
   if (!one_in(rng, 8)) {
-    bytes.resize(checkpoint::align_image(bytes.size()));
+    bytes.resize(checkpoint::align_up(bytes.size(), checkpoint::kImageAlignment));
     mend_image(bytes);
   }
   return Input{.files = {std::move(bytes)}};

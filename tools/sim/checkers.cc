@@ -30,7 +30,7 @@ uint32_t number_in(const std::string& line, const char* key) {
 uint64_t applied_of(const std::vector<checkpoint::TableImage>& tables) {
   double sum = 0;
   for (const checkpoint::TableImage& table : tables) {
-    for (const std::vector<float>& rows : table.members) {
+    for (const PageVector<float>& rows : table.members) {
       for (const float value : rows) sum += double(value);
     }
   }

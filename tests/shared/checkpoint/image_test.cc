@@ -93,7 +93,7 @@ TEST_CASE("rows are put in the order of their keys, whatever the keys", "[checkp
       for (int part = 1; part < 4; ++part) image.members[1].push_back(value(key, part));
     }
     sorter.sort(image);
-    REQUIRE(image.keys == std::vector<uint64_t>(keys.begin(), keys.end()));
+    REQUIRE(std::ranges::equal(image.keys, keys));
     for (size_t i = 0; i < image.keys.size(); ++i) {
       CHECK(image.members[0][i] == value(image.keys[i], 0));
       CHECK(image.members[1][3 * i + 2] == value(image.keys[i], 3));
@@ -151,6 +151,7 @@ TEST_CASE("every truncation of an image is refused", "[checkpoint]") {
 TEST_CASE("lines that are not where the format says, or do not ascend, are refused",
           "[checkpoint]") {
   PartitionImage image = random_image(1, 8, 1);
+  image.base = 0;
   const auto read_as = [&](uint32_t format) {
     std::vector<uint8_t> bytes = encoded(image);
     poke(bytes, 8, format);
@@ -165,6 +166,44 @@ TEST_CASE("lines that are not where the format says, or do not ascend, are refus
   image.lines.clear();
   CHECK(read_as(1));
   CHECK_FALSE(read_as(3));
+  CHECK(read_as(4));
+}
+
+TEST_CASE("rows are written as they come, and read in the order of their keys", "[checkpoint]") {
+  const PartitionImage sorted = random_image(1, 30'000, 5);
+  PartitionImage image = sorted;
+  TableImage& table = image.tables[0];
+  std::ranges::reverse(table.keys);
+  for (size_t m = 0; m < table.members.size(); ++m) {
+    const size_t width = table.members[m].size() / table.keys.size();
+    for (size_t i = 0; i < table.keys.size(); ++i) {
+      std::copy_n(sorted.tables[0].members[m].begin() + ptrdiff_t(i * width), width,
+                  table.members[m].end() - ptrdiff_t((i + 1) * width));
+    }
+  }
+  const auto read = decode_image(encoded(image), kTables, "f", 0);
+  REQUIRE(read);
+  CHECK(*read == sorted);
+  table.keys[7] = table.keys[29'000];
+  const auto twice = decode_image(encoded(image), kTables, "f", 0);
+  REQUIRE_FALSE(twice);
+  CHECK(twice.error().what ==
+        str("key ", table.keys[7], " of table features stands twice, or out of order"));
+}
+
+TEST_CASE("large sections lie where they can be written from without a copy", "[checkpoint]") {
+  PartitionImage image = random_image(1, 40'000, 5);
+  const std::vector<uint8_t> bytes = encoded(image);
+  CHECK(bytes.size() % 4096 == 0);
+  for (int s = 1; s < 4; ++s) {
+    SectionEntry entry;
+    std::memcpy(&entry, bytes.data() + entry_at(image.lines.empty() ? s : s + 1), sizeof(entry));
+    REQUIRE(entry.bytes >= kLargeSectionBytes);
+    CHECK(entry.offset % 4096 == 0);
+  }
+  for (const TableImage& table : image.tables) {
+    for (const auto& rows : table.members) CHECK(std::bit_cast<uintptr_t>(rows.data()) % 4096 == 0);
+  }
 }
 
 TEST_CASE("images with sound checksums and unsound content are refused", "[checkpoint]") {
@@ -187,8 +226,10 @@ TEST_CASE("images with sound checksums and unsound content are refused", "[check
   CHECK(refused(entry_at(1) + 4, uint32_t{1}));    // another table
   CHECK(refused(entry_at(2) + 8, uint32_t{1}));    // members out of order
   CHECK(refused(entry_at(2) + 12, uint32_t{2}));   // floats a weight
-  CHECK(refused(keys.offset, UINT64_MAX));         // keys not ascending
-  for (size_t at = 0; at < 256; at += 8) {         // hostile state messages
+  uint64_t second = 0;
+  std::memcpy(&second, good.data() + keys.offset + 8, sizeof(second));
+  CHECK(refused(keys.offset, second));      // a key twice
+  for (size_t at = 0; at < 256; at += 8) {  // hostile state messages
     SectionEntry state;
     std::memcpy(&state, good.data() + entry_at(0), sizeof(state));
     for (const uint64_t value :
@@ -204,7 +245,7 @@ TEST_CASE("images with sound checksums and unsound content are refused", "[check
 
 TEST_CASE("a later format is called unsupported, not damaged", "[checkpoint]") {
   std::vector<uint8_t> bytes = encoded(random_image(1, 1, 1));
-  poke(bytes, 8, uint32_t{4});
+  poke(bytes, 8, kImageFormat + 1);
   reseal(bytes);
   CHECK(decode_image(bytes, kTables, "f", 0).error().code == ErrorCode::kUnsupported);
 }
@@ -260,8 +301,9 @@ TEST_CASE("a checkpoint file appears whole or not at all", "[checkpoint]") {
 }
 
 /// Format 1 as released: these bytes stay readable for ever, and this build still writes them.
-TEST_CASE("golden image of format 1", "[checkpoint][golden]") {
-  const std::string path = std::string(DP_GOLDEN_DIR) + "/image-v1.bin";
+TEST_CASE("golden images of the formats without and with any order of keys",
+          "[checkpoint][golden]") {
+  const std::string golden = DP_GOLDEN_DIR;
   PartitionImage image{.partition = PartitionId{3}, .version = 41, .sealed_epochs = 2};
   image.epochs = {{.epoch = 2,
                    .shards_ended = 4,
@@ -272,18 +314,28 @@ TEST_CASE("golden image of format 1", "[checkpoint][golden]") {
   image.shards = {
       {.shard = {2, 4}, .watermark = 7, .records = 70, .records_hash = 0x0123456789abcdef}};
   image.tables = {{TableId{0}, {5, 1000, uint64_t{1} << 63}, {}}, {TableId{1}, {2}, {}}};
-  image.tables[0].members = {{1, 2, 3, 4, 5, 6, 7, 8, 9}, std::vector<float>(24, -0.5F)};
-  image.tables[1].members = {std::vector<float>(908, 0.25F)};
-  const std::vector<uint8_t> bytes = encoded(image);
+  image.tables[0].members = {{1, 2, 3, 4, 5, 6, 7, 8, 9}, PageVector<float>(24, -0.5F)};
+  image.tables[1].members = {PageVector<float>(908, 0.25F)};
+  const auto check = [&](const std::string& name) {
+    const auto decoded = decode_image(bytes_of_file(golden + "/" + name), kTables, name, 0);
+    REQUIRE(decoded);
+    CHECK(*decoded == image);
+  };
+  check("image-v1.bin");
+
+  PartitionImage unordered = image;
+  unordered.base = image.base = 0x0123456789abcdef;
+  unordered.lines = image.lines = {{{2, 1, 3}, true, false}};
+  TableImage& table = unordered.tables[0];
+  std::swap(table.keys[0], table.keys[2]);
+  table.members[0] = {7, 8, 9, 4, 5, 6, 1, 2, 3};
+  const std::vector<uint8_t> bytes = encoded(unordered);
   if (std::getenv("DP_WRITE_GOLDEN") != nullptr) {
     PosixStorage storage;
-    REQUIRE(storage.write_file_atomic(path, bytes));
+    REQUIRE(storage.write_file_atomic(golden + "/image-v4.bin", bytes));
   }
-  const std::vector<uint8_t> golden = bytes_of_file(path);
-  CHECK(golden == bytes);
-  const auto decoded = decode_image(golden, kTables, path, 0);
-  REQUIRE(decoded);
-  CHECK(*decoded == image);
+  CHECK(bytes_of_file(golden + "/image-v4.bin") == bytes);
+  check("image-v4.bin");
 }
 
 TEST_CASE("speed of writing and reading images", "[.][bench]") {
@@ -299,7 +351,7 @@ TEST_CASE("speed of writing and reading images", "[.][bench]") {
   double megabytes = 0;
   for (uint32_t p = 0; p < 256; ++p) {
     PartitionImage image{.partition = PartitionId(p), .version = 1};
-    TableImage table{.table = TableId{0}, .members = {std::vector<float>(2734 * 3, 0.5F)}};
+    TableImage table{.table = TableId{0}, .members = {PageVector<float>(2734 * 3, 0.5F)}};
     for (uint64_t key = 0; key < 2734; ++key) table.keys.push_back(key * 256 + p);
     image.tables.push_back(std::move(table));
     images.push_back(std::move(image));

@@ -67,7 +67,7 @@ inline PartitionImage random_image(uint32_t partition, uint64_t rows, uint64_t s
                             .counts = random_counts(rng)});
   }
   const auto floats = [&](uint64_t n) {
-    std::vector<float> values(n);
+    PageVector<float> values(n);
     for (float& value : values) value = rng.uniform() < 0.1F ? 0.0F : float(rng.normal());
     return values;
   };
