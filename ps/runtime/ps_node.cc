@@ -50,6 +50,7 @@ PsNode::PsNode(transport::Transport& transport, Storage& storage, PsOptions opti
 
 Result<void> PsNode::start(int64_t now_ns) {
   DP_TRY(data_, transport_.bind(options_.endpoint));
+  advertised_ = advertised(transport_.endpoint(data_), options_.advertise_host);
   DP_TRY(chief_, transport_.connect(options_.chief));
   control_ = transport_.port_of(chief_);
   started_ns_ = now_ns;
@@ -74,7 +75,7 @@ void PsNode::hello(int64_t now_ns) {
                   .host = options_.process.host,
                   .pid = options_.process.pid,
                   .threads = 1,
-                  .endpoint = advertised(transport_.endpoint(data_), options_.advertise_host),
+                  .endpoint = advertised_,
                   .claims = core_ ? core_->claims() : std::vector<wire::PartitionClaim>()};
   outbox_.send(chief_, std::move(message));
 }
@@ -148,6 +149,7 @@ void PsNode::on_message(int64_t now_ns, transport::PortId port, transport::PeerI
     }
   }
   pushed_bytes_ += message.values.size();
+  if (port != control_) save_pace_.served(now_ns);
   core_->on_message(now_ns, port == control_ ? kChiefPeer : key_of(peer), message, effects_);
   run(effects_);
 }
@@ -326,9 +328,8 @@ bool PsNode::pump(int64_t now_ns) {
     run(effects_);
   }
   bool busy = background_->run_completions();
-  if (core_->saves()) {
-    core_->continue_save(effects_);
-    run(effects_);
+  if (core_->saves() && now_ns >= save_pace_.due_ns()) {
+    copy_on(now_ns);
     busy = true;
   }
   if (now_ns >= tick_at_ns_) {
@@ -339,6 +340,19 @@ bool PsNode::pump(int64_t now_ns) {
   return busy;
 }
 
-int64_t PsNode::next_deadline_ns() const { return core_ ? tick_at_ns_ : hello_at_ns_; }
+/// Of the checkpoint under way.
+void PsNode::copy_on(int64_t now_ns) {
+  core_->continue_save(effects_);
+  uint64_t bytes = 0;
+  for (const Store& store : effects_.stores) bytes += checkpoint::bulk_bytes(store.image);
+  const uint32_t cores = cores_beside(core_->view(), advertised_);
+  save_pace_.copied(now_ns, bytes, SavePace::bytes_per_s(options_.process.cpus, cores));
+  run(effects_);
+}
+
+int64_t PsNode::next_deadline_ns() const {
+  if (!core_) return hello_at_ns_;
+  return core_->saves() ? std::min(tick_at_ns_, save_pace_.due_ns()) : tick_at_ns_;
+}
 
 }  // namespace downpour::ps

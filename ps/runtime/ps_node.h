@@ -1,5 +1,5 @@
-// Ps node: the shell of one ps core. Registers with the chief, moves messages, stores and loads images in the
-// background.
+// Ps node: the shell of one ps core. Registers with the chief, moves messages, stores and loads
+// images in the background.
 #pragma once
 
 #include <atomic>
@@ -11,6 +11,7 @@
 #include "ps/core/ps_core.h"
 #include "ps/runtime/image_store.h"
 #include "ps/runtime/page_toucher.h"
+#include "ps/runtime/save_pace.h"
 #include "shared/env/background.h"
 #include "shared/env/process.h"
 #include "shared/env/storage.h"
@@ -21,15 +22,15 @@
 namespace downpour::ps {
 
 struct PsOptions {
-  std::string chief;                  // endpoint
-  std::string endpoint;               // where to answer: "tcp://127.0.0.1:*", "ipc:///...", "inproc://..."
-  std::string advertise_host;         // the host others reach a wildcard tcp endpoint by; empty: as bound
-  uint32_t index = UINT32_MAX;        // UINT32_MAX: the chief gives one
-  uint32_t thread = 0;                // core of the process
-  Incarnation incarnation{};          // of the process: its cores share it
-  int64_t connect_timeout_ns = 10 * kSecond;   // without a Welcome: exit 69
+  std::string chief;           // endpoint
+  std::string endpoint;        // where to answer: "tcp://127.0.0.1:*", "ipc:///...", "inproc://..."
+  std::string advertise_host;  // the host others reach a wildcard tcp endpoint by; empty: as bound
+  uint32_t index = UINT32_MAX;                       // UINT32_MAX: the chief gives one
+  uint32_t thread = 0;                               // core of the process
+  Incarnation incarnation{};                         // of the process: its cores share it
+  int64_t connect_timeout_ns = 10 * kSecond;         // without a Welcome: exit 69
   uint64_t inline_bytes_max = wire::kFrameBytesMax;  // larger images of a move go through files
-  bool touch_pages = true;            // a thread makes pages present ahead of the tables' growth
+  bool touch_pages = true;  // a thread makes pages present ahead of the tables' growth
   std::function<void(const std::string&)> notice;  // what the user should read; may be empty
   ProcessInfo process;
 };
@@ -43,8 +44,10 @@ class PsNode final : public transport::Node {
   /// Errors: the endpoint can't be bound, or the chief's address is none.
   Result<void> start(int64_t now_ns);
   bool owns(transport::PortId port) const override { return port == data_ || port == control_; }
-  void on_message(int64_t now_ns, transport::PortId port, transport::PeerId peer, wire::Message&& message) override;
-  void on_malformed(int64_t now_ns, transport::PortId port, transport::PeerId peer, const Error& error) override;
+  void on_message(int64_t now_ns, transport::PortId port, transport::PeerId peer,
+                  wire::Message&& message) override;
+  void on_malformed(int64_t now_ns, transport::PortId port, transport::PeerId peer,
+                    const Error& error) override;
   bool pump(int64_t now_ns) override;
   int64_t next_deadline_ns() const override;
   bool finished() const override { return finished_ && outbox_.empty(); }
@@ -65,6 +68,7 @@ class PsNode final : public transport::Node {
   void hand_out(const Export& move);
   void remove_file(const Discard& discard);
   void read_on();
+  void copy_on(int64_t now_ns);
   Result<std::vector<checkpoint::PartitionImage>> read_next(
       const std::string& folder, const std::vector<wire::ImageRef>& chain) const;
   Result<std::vector<checkpoint::PartitionImage>> read_inlined(const Load& load) const;
@@ -83,8 +87,9 @@ class PsNode final : public transport::Node {
   uint64_t run_ = 0;
   PageToucher toucher_;
   std::unique_ptr<ImageStore> image_store_;  // the background's, from the Welcome on
-  std::unique_ptr<PsCore> core_;      // from the Welcome on
-  /// Images of a Load that are still to be read, partition by partition: the core takes one in while the next are read.
+  std::unique_ptr<PsCore> core_;             // from the Welcome on
+  /// Images of a Load that are still to be read, partition by partition: the core takes one in
+  /// while the next are read.
   struct Reading {
     uint64_t id = 0;
     std::string folder;
@@ -98,7 +103,9 @@ class PsNode final : public transport::Node {
   int64_t tick_at_ns_ = 0;
   uint64_t last_hello_ = 0;
   uint64_t pulled_bytes_ = 0, pushed_bytes_ = 0;
-  int64_t waited_ns_ = 0;  // by the transport, when the load was told last
+  SavePace save_pace_;
+  std::string advertised_;  // endpoint
+  int64_t waited_ns_ = 0;   // by the transport, when the load was told last
   Effects effects_;
   std::atomic<bool> leave_asked_{false};
   bool leave_sent_ = false;

@@ -31,6 +31,7 @@ uint64_t random_id();
 struct ProcessInfo {
   std::string host = host_name();
   uint32_t pid = process_id();
+  uint32_t cpus = allowed_cpus();
   std::function<ProcessUsage()> usage = process_usage;
 };
 

@@ -10,9 +10,11 @@
 
 #include "ps/core/ps_core.h"
 #include "ps/runtime/image_store.h"
+#include "ps/runtime/save_pace.h"
 #include "shared/base/check.h"
 #include "shared/base/rng.h"
 #include "shared/env/background.h"
+#include "shared/env/process.h"
 #include "shared/env/storage.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/measure.h"
@@ -119,10 +121,15 @@ class Serving {
   }
   void turn() {
     background_.run_completions();
-    if (!core_.saves()) return;
     const double begin_s = wall_seconds();
+    const auto begin_ns = int64_t(begin_s * 1e9);
+    pace_.served(begin_ns);
+    if (!core_.saves() || begin_ns < pace_.due_ns()) return;
     core_.continue_save(effects_);
     const double copy_s = wall_seconds() - begin_s;
+    uint64_t bytes = 0;
+    for (const ps::Store& store : effects_.stores) bytes += checkpoint::bulk_bytes(store.image);
+    pace_.copied(begin_ns, bytes, ps::SavePace::bytes_per_s(allowed_cpus(), 1));
     longest_copy_s_ = std::max(longest_copy_s_, copy_s);
     copying_s_ += copy_s;
     run();
@@ -150,6 +157,7 @@ class Serving {
   PosixStorage storage_;
   ps::PsCore core_;
   ps::ImageStore store_;
+  ps::SavePace pace_;
   ps::Effects effects_;
   wire::PartitionSet covered_;
   std::vector<uint64_t> keys_ = std::vector<uint64_t>(kKeysPerPush);

@@ -20,7 +20,7 @@ const char* role_name(wire::Role role) {
 }
 
 ProcessInfo process_info(ProcessNumber number) {
-  return {.host = "sim", .pid = number, .usage = [] { return ProcessUsage{}; }};
+  return {.host = "sim", .pid = number, .cpus = 2, .usage = [] { return ProcessUsage{}; }};
 }
 
 }  // namespace
