@@ -114,7 +114,7 @@ class SimReaders final : public worker::Readers {
   };
   /// Begins the next read, if there is something to read and room for it.
   static void advance(const std::shared_ptr<State>& state) {
-    if (state->busy || state->ready_batches >= state->options.batches_max) return;
+    if (state->busy || state->ready_batches >= state->options.limits.batches) return;
     if (!state->now) {
       if (state->tasks.empty()) return;
       state->now.emplace(state->options, state->tasks.front());

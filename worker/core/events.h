@@ -49,8 +49,8 @@ struct Computed {
 };
 
 struct WorkerEffects {
-  /// `to` = Incarnation{0}: the chief. Otherwise address_of() a ps core of the newest view; the shell connects
-  /// as needed.
+  /// `to` = Incarnation{0}: the chief. Otherwise address_of() a ps core of the newest view; the
+  /// shell connects as needed.
   struct Send {
     Incarnation to{};
     wire::Message message;

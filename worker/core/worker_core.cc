@@ -160,10 +160,21 @@ void WorkerCore::on_view(int64_t now_ns, wire::View&& view, WorkerEffects& fx) {
   request_leases(now_ns, fx);
 }
 
+uint32_t WorkerCore::shards_read() const {
+  return uint32_t(
+      std::count_if(shards_.begin(), shards_.end(), [](const auto& s) { return !s->end; }));
+}
+
+bool WorkerCore::reads() const { return shards_read() > 0; }
+
+void WorkerCore::want_leases(int64_t now_ns, uint32_t leases, WorkerEffects& fx) {
+  config_.leases_wanted = leases;
+  request_leases(now_ns, fx);
+}
+
 void WorkerCore::request_leases(int64_t now_ns, WorkerEffects& fx) {
   if (!configured_ || !placements_ || stopping_ || lease_request_ != RequestId{}) return;
-  const auto reading = uint32_t(
-      std::count_if(shards_.begin(), shards_.end(), [](const auto& s) { return !s->end; }));
+  const uint32_t reading = shards_read();
   if (reading >= config_.leases_wanted || now_ns < lease_deadline_ns_) return;
   lease_request_ = next_request();
   lease_request_wanted_ = config_.leases_wanted - reading;

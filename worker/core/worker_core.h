@@ -57,8 +57,12 @@ class WorkerCore {
   /// Pulls begin only now.
   void configure(int64_t now_ns, std::vector<TableSpec> tables, uint32_t in_flight,
                  int64_t chief_silence_ns, WorkerEffects& fx);
+  /// From now on so many shards are read at once.
+  void want_leases(int64_t now_ns, uint32_t leases, WorkerEffects& fx);
   /// True while on_batch() may be called.
   bool wants_batch() const { return configured_ && slots_.size() < in_flight_; }
+  /// True while there is a shard that is read.
+  bool reads() const;
   void on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects& fx);
   void on_shard_end(int64_t now_ns, const ShardEnd& end, WorkerEffects& fx);
   void on_read_failed(int64_t now_ns, const ReadFailure& failure, WorkerEffects& fx);
@@ -133,6 +137,7 @@ class WorkerCore {
   void hello(int64_t now_ns, WorkerEffects& fx);
   void on_welcome(int64_t now_ns, uint64_t run, wire::Welcome&& welcome, WorkerEffects& fx);
   void heartbeat(int64_t now_ns, WorkerEffects& fx);
+  uint32_t shards_read() const;
   void request_leases(int64_t now_ns, WorkerEffects& fx);
   void on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerEffects& fx);
   void on_view(int64_t now_ns, wire::View&& view, WorkerEffects& fx);

@@ -1,5 +1,5 @@
-// What a worker does beside its core: reading shards and computing batches. Threads of the process do it
-// (ReaderPool, ComputePool); the simulator has its own.
+// What a worker does beside its core: reading shards and computing batches. Threads of the process
+// do it (ReaderPool, ComputePool); the simulator has its own.
 #pragma once
 
 #include <functional>
@@ -7,6 +7,7 @@
 
 #include "shared/model/graph.h"
 #include "worker/core/events.h"
+#include "worker/core/reader_tuner.h"
 #include "worker/runtime/shard_reading.h"
 
 namespace downpour::worker {
@@ -22,6 +23,10 @@ class Readers {
   /// Takes the next item; a batch only if `take_batch`.
   virtual bool try_pop(bool take_batch, ReadItem& item) = 0;
   virtual uint64_t bytes_read() const = 0;
+  /// Other limits from now on. False: these readers know no others than those they were made with.
+  virtual bool set_limits(const ReaderLimits&) { return false; }
+  /// Time in which they waited for room, all together.
+  virtual int64_t full_ns() const { return 0; }
 };
 
 /// Runs the model on pulled batches. Called on the worker's thread only.

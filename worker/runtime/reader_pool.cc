@@ -1,12 +1,13 @@
 #include "worker/runtime/reader_pool.h"
 
+#include <chrono>
 #include <utility>
 
 namespace downpour::worker {
 
 ReaderPool::ReaderPool(ReaderOptions options, std::function<void()> wake)
     : options_(std::move(options)), wake_(std::move(wake)) {
-  for (uint32_t i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { run(); });
+  set_limits(options_.limits);
 }
 
 ReaderPool::~ReaderPool() {
@@ -19,6 +20,16 @@ ReaderPool::~ReaderPool() {
   for (const auto& plan : {options_.train, options_.eval, options_.predict})
     if (plan != nullptr) data::stop_programs(*plan->programs);  // else a slow one holds its thread
   for (std::thread& thread : threads_) thread.join();
+}
+
+bool ReaderPool::set_limits(const ReaderLimits& limits) {
+  {
+    const std::lock_guard lock(mutex_);
+    options_.limits = limits;
+  }
+  room_.notify_all();
+  while (threads_.size() < limits.shards) threads_.emplace_back([this] { run(); });
+  return true;
 }
 
 void ReaderPool::read(const ReadTask& task) {
@@ -70,10 +81,15 @@ bool ReaderPool::push(ReadItem&& item) {
   bool was_empty = false;
   {
     std::unique_lock lock(mutex_);
-    room_.wait(lock, [&] {
+    const auto room = [&] {
       return closing_ || stopped_.contains(item.reading) || !item.batch ||
-             ready_batches_ < options_.batches_max;
-    });
+             ready_batches_ < options_.limits.batches;
+    };
+    if (!room()) {
+      const auto since = std::chrono::steady_clock::now();
+      room_.wait(lock, room);
+      full_ns_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - since).count();
+    }
     if (closing_ || stopped_.contains(item.reading)) return false;
     if (item.batch) ++ready_batches_;
     was_empty = ready_.empty();

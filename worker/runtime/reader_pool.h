@@ -27,6 +27,8 @@ class ReaderPool final : public Readers {
   void set_placements(std::shared_ptr<const Placements> placements) override;
   bool try_pop(bool take_batch, ReadItem& item) override;
   uint64_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }
+  bool set_limits(const ReaderLimits& limits) override;
+  int64_t full_ns() const override { return full_ns_.load(std::memory_order_relaxed); }
 
  private:
   // Batches go back here when the last owner lets go of them, so that their vectors are used again.
@@ -54,7 +56,8 @@ class ReaderPool final : public Readers {
   bool closing_ = false;
   std::shared_ptr<const Placements> placements_;
   std::atomic<uint64_t> bytes_read_{0};
-  std::vector<std::thread> threads_;
+  std::atomic<int64_t> full_ns_{0};
+  std::vector<std::thread> threads_;  // as many as the most shards so far
 };
 
 }  // namespace downpour::worker

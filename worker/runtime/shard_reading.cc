@@ -48,8 +48,8 @@ ReadItem ShardReading::next(PreparedBatchPtr fresh, std::shared_ptr<const Placem
                      fresh->batch.last_record, "]");
   offset_ = std::max(offset_, fresh->batch.end_offset);
   if (placements && !fresh->batch.given_up) {
-    fresh->plan = make_pull_plan(options_.tables, std::move(placements), wire::kFrameBytesMax,
-                                 fresh->batch);
+    fresh->plan =
+        make_pull_plan(options_.tables, std::move(placements), wire::kFrameBytesMax, fresh->batch);
   }
   const bool last = ++given_ == task_.batches_max;
   return {.reading = task_.reading, .batch = std::move(fresh), .last = last};

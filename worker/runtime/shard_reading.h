@@ -10,6 +10,7 @@
 #include "shared/data/dataset.h"
 #include "shared/plan/shard.h"
 #include "worker/core/events.h"
+#include "worker/core/reader_tuner.h"
 
 namespace downpour::worker {
 
@@ -22,8 +23,7 @@ struct ReaderOptions {
   bool eval_held_out = false;  // eval reads the held-out side of the training files
   std::vector<TableSpec> tables;
   uint64_t seed = 1;
-  uint32_t threads = 1;
-  uint32_t batches_max = 4;  // ready and not yet taken
+  ReaderLimits limits;
 };
 
 /// A shard to be read from a batch on.

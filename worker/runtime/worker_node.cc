@@ -20,7 +20,6 @@ WorkerConfig make_config(const WorkerOptions& options) {
           .host = options.process.host,
           .pid = options.process.pid,
           .threads = options.threads,
-          .leases_wanted = 2,
           .connect_timeout_ns = options.connect_timeout_ns};
 }
 
@@ -40,6 +39,16 @@ class ThreadEngines final : public Engines {
 }  // namespace
 
 std::unique_ptr<Engines> make_thread_engines() { return std::make_unique<ThreadEngines>(); }
+
+// Of its columns, roughly.
+static uint64_t memory_bytes(const Batch& batch) {
+  uint64_t bytes = 0;
+  for (const FloatColumn& column : batch.floats) bytes += column.values.size() * sizeof(float);
+  for (const BagColumn& bag : batch.bags)
+    bytes += (bag.offsets.size() + bag.keys.size() + bag.values.size()) * sizeof(uint32_t);
+  for (const TableKeys& table : batch.tables) bytes += table.keys.size() * sizeof(uint64_t);
+  return bytes;
+}
 
 WorkerNode::WorkerNode(transport::Transport& transport, WorkerOptions options,
                        std::unique_ptr<Engines> engines)
@@ -82,6 +91,7 @@ bool WorkerNode::pump(int64_t now_ns) {
     return false;
   }
   outbox_.flush();
+  const bool tunes = now_ns >= stats_at_ns_ && readers_ != nullptr;
   if (now_ns >= stats_at_ns_) {
     stats_at_ns_ = now_ns + kSecond / 4;
     const ProcessUsage usage = options_.process.usage();
@@ -91,6 +101,7 @@ bool WorkerNode::pump(int64_t now_ns) {
     core_.set_stats(stats_);
   }
   WorkerEffects fx;
+  if (tunes) tune(now_ns, fx);
   if (leave_asked_) {
     core_.leave(now_ns, fx);
     run(now_ns, fx);
@@ -111,6 +122,7 @@ bool WorkerNode::pump(int64_t now_ns) {
     ReadItem item;
     while (readers_->try_pop(core_.wants_batch() && placements_ != nullptr, item)) {
       if (item.batch) {
+        took(now_ns, *item.batch);
         core_.on_batch(now_ns, std::move(item.batch), fx);
       } else if (item.end) {
         core_.on_shard_end(now_ns, *item.end, fx);
@@ -123,9 +135,30 @@ bool WorkerNode::pump(int64_t now_ns) {
       fx.clear();
     }
   }
+  if (readers_ && starved_since_ns_ == 0 && core_.wants_batch() && core_.reads()) {
+    starved_since_ns_ = now_ns;
+  }
   if (now_ns >= core_.next_deadline_ns()) core_.on_tick(now_ns, fx);
   run(now_ns, fx);
   return busy;
+}
+
+void WorkerNode::took(int64_t now_ns, const PreparedBatch& batch) {
+  if (starved_since_ns_ != 0) reading_.starved_ns += now_ns - std::exchange(starved_since_ns_, 0);
+  ++reading_.batches;
+  reading_.batch_bytes += memory_bytes(batch.batch);
+}
+
+/// Reads more at once where that pays.
+void WorkerNode::tune(int64_t now_ns, WorkerEffects& fx) {
+  reading_.full_ns = readers_->full_ns();
+  const auto limits = tuner_->on_totals(now_ns, reading_);
+  if (!limits || !readers_->set_limits(*limits)) return;
+  core_.want_leases(now_ns, limits->shards, fx);
+  if (options_.say) {
+    options_.say(str("reads ", limits->shards, limits->shards == 1 ? " shard" : " shards",
+                     " at once, ", limits->batches, " batches ahead"));
+  }
 }
 
 int64_t WorkerNode::next_deadline_ns() const { return core_.next_deadline_ns(); }
@@ -227,16 +260,20 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   if (options_.say && !welcome.train_files.empty()) options_.say(data::sharding_text(job_.data));
   const uint32_t threads = std::max(1U, options_.threads);
   const uint32_t at_once = std::min(threads, std::max(1U, job_.train.in_flight));
-  readers.threads = options_.reader_threads > 0 ? options_.reader_threads
-                    : job_.data.parallelism > 0 ? job_.data.parallelism
-                                                : threads;
-  readers.batches_max = job_.data.prefetch > 0 ? job_.data.prefetch : 4 + threads;
+  const uint32_t shards =
+      options_.reader_threads > 0 ? options_.reader_threads : job_.data.parallelism;
+  readers.limits = {.shards = shards > 0 ? shards : 2,
+                    .batches = job_.data.prefetch > 0 ? job_.data.prefetch : 4 + threads};
+  tuner_.emplace(readers.limits,
+                 ReaderTuner::Bounds{.shards = shards > 0 ? shards : std::clamp(4 * threads, 8U, 16U),
+                                     .batches = job_.data.prefetch > 0 ? job_.data.prefetch : 256});
   const auto wake = [this] { transport_.wake(); };
   readers_ = engines_->make_readers(std::move(readers), wake);
   compute_ = engines_->make_computers(*graph_, at_once, threads / at_once, wake);
   if (placements_) readers_->set_placements(placements_);
   core_.configure(now_ns, graph_->tables(), job_.train.in_flight, job_.cluster.chief_silence_ns,
                   fx);
+  core_.want_leases(now_ns, tuner_->limits().shards, fx);
 }
 
 }  // namespace downpour::worker

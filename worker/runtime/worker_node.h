@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -12,6 +13,7 @@
 #include "shared/model/graph.h"
 #include "shared/transport/outbox.h"
 #include "shared/transport/reactor.h"
+#include "worker/core/reader_tuner.h"
 #include "worker/core/worker_core.h"
 #include "worker/runtime/engines.h"
 
@@ -55,6 +57,8 @@ class WorkerNode final : public transport::Node {
  private:
   void run(int64_t now_ns, WorkerEffects& fx);
   void set_up(int64_t now_ns, WorkerEffects& fx);
+  void took(int64_t now_ns, const PreparedBatch& batch);
+  void tune(int64_t now_ns, WorkerEffects& fx);
   void compare_jobs(const WorkerEffects::OtherJob& other, WorkerEffects& fx);
   void connect_owners(const wire::View& view);
 
@@ -72,6 +76,9 @@ class WorkerNode final : public transport::Node {
   std::unordered_map<uint64_t, transport::PeerId> peers_;   // by address_of()
   std::unordered_map<uint64_t, Incarnation> incarnations_;  // by peer
   std::unordered_map<uint32_t, bool> ports_;
+  std::optional<ReaderTuner> tuner_;  // with the readers
+  ReaderTotals reading_;
+  int64_t starved_since_ns_ = 0;  // 0: it is not
   ProcessStats stats_;
   int64_t stats_at_ns_ = 0;
   std::atomic<bool> leave_asked_{false};

@@ -1,0 +1,114 @@
+// Reader tuner: it finds as many readers as pay, in worlds where that is known.
+#include "worker/core/reader_tuner.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+namespace downpour::worker {
+namespace {
+
+constexpr int64_t kStepNs = 250 * kMillisecond;
+
+/// A worker whose readers make `read_rate` batches a second each, `read_max` together, and that
+/// computes `compute_rate`.
+struct World {
+  double read_rate, read_max, compute_rate;
+  bool bursts = false;  // room and batches are waited for in turns, unless 64 are ready
+  ReaderTotals totals;
+
+  double rate(const ReaderLimits& limits) const {
+    const double read = std::min(read_rate * limits.shards, read_max);
+    const double most = std::min(read, compute_rate);
+    return bursts && limits.batches < 64 ? most * 0.7 : most;
+  }
+  void step(const ReaderLimits& limits) {
+    const double seconds = double(kStepNs) / double(kSecond);
+    const double done = rate(limits);
+    totals.batches += uint64_t(done * seconds + 0.5);
+    totals.batch_bytes += uint64_t(done * seconds + 0.5) * 10'000;
+    const bool uneven = bursts && limits.batches < 64;
+    totals.starved_ns += int64_t(double(kStepNs) * std::max(0.0, 1 - done / compute_rate));
+    const double read = std::min(read_rate * limits.shards, read_max);
+    if (uneven || read > compute_rate) totals.full_ns += kStepNs / 3;
+  }
+};
+
+/// The limits of each step.
+std::vector<ReaderLimits> run(World world, ReaderLimits start, ReaderTuner::Bounds bounds,
+                              int steps) {
+  ReaderTuner tuner(start, bounds);
+  std::vector<ReaderLimits> seen;
+  for (int i = 1; i <= steps; ++i) {
+    world.step(tuner.limits());
+    (void)tuner.on_totals(i * kStepNs, world.totals);
+    seen.push_back(tuner.limits());
+  }
+  return seen;
+}
+
+double share_of_best(const World& world, const std::vector<ReaderLimits>& seen) {
+  double best = 0, sum = 0;
+  for (uint32_t shards = 1; shards <= 16; ++shards)
+    best = std::max(best, world.rate({.shards = shards, .batches = 256}));
+  for (const ReaderLimits& limits : seen) sum += world.rate(limits);
+  return sum / double(seen.size()) / best;
+}
+
+TEST_CASE("a slow source is read in as many places as pay", "[worker]") {
+  const World slow{.read_rate = 20, .read_max = 1e9, .compute_rate = 300};
+  const auto seen = run(slow, {}, {}, 240);
+  CHECK(seen.back().shards == 16);
+  CHECK(seen[19].shards == 16);  // after 5 s
+  CHECK(share_of_best(slow, seen) > 0.95);
+}
+
+TEST_CASE("readers that only take one another's time are given up again", "[worker]") {
+  const World parsing{.read_rate = 100, .read_max = 200, .compute_rate = 1000};
+  const auto seen = run(parsing, {}, {}, 240);
+  CHECK(std::ranges::count(seen, 2U, &ReaderLimits::shards) > 200);
+  CHECK(std::ranges::max(seen, {}, &ReaderLimits::shards).shards == 4);
+}
+
+TEST_CASE("where computing is what takes long nothing changes", "[worker]") {
+  const World computing{.read_rate = 200, .read_max = 400, .compute_rate = 100};
+  for (const ReaderLimits& limits : run(computing, {}, {}, 240)) CHECK(limits == ReaderLimits{});
+}
+
+TEST_CASE("what comes in bursts is kept ready, within the memory for it", "[worker]") {
+  const World bursts{.read_rate = 100, .read_max = 1e9, .compute_rate = 150, .bursts = true};
+  CHECK(run(bursts, {}, {}, 100).back().batches == 64);
+  CHECK(run(bursts, {}, {.bytes = 200'000}, 100).back().batches == 16);
+}
+
+TEST_CASE("what the job has fixed stays", "[worker]") {
+  const World slow{.read_rate = 20, .read_max = 1e9, .compute_rate = 300, .bursts = true};
+  const ReaderLimits fixed{.shards = 3, .batches = 5};
+  const ReaderTuner::Bounds bounds{.shards = 3, .batches = 5};
+  for (const ReaderLimits& limits : run(slow, fixed, bounds, 100)) CHECK(limits == fixed);
+}
+
+TEST_CASE("a source that becomes fast enough is not read in more places for it", "[worker]") {
+  ReaderTuner tuner({}, {});
+  World world{.read_rate = 100, .read_max = 1e9, .compute_rate = 150};
+  int changes = 0;
+  for (int i = 1; i <= 400; ++i) {
+    world.step(tuner.limits());
+    changes += tuner.on_totals(i * kStepNs, world.totals).has_value();
+  }
+  CHECK(tuner.limits().shards == 2);
+  CHECK(changes == 0);
+}
+
+TEST_CASE("trials become rarer where none pays", "[worker]") {
+  const World parsing{.read_rate = 100, .read_max = 200, .compute_rate = 1000};
+  const auto seen = run(parsing, {}, {}, 2400);  // ten minutes
+  int trials = 0;
+  for (size_t i = 1; i < seen.size(); ++i) trials += seen[i].shards > seen[i - 1].shards;
+  CHECK(trials >= 8);
+  CHECK(trials <= 16);
+}
+
+}  // namespace
+}  // namespace downpour::worker

@@ -1,0 +1,67 @@
+#include "worker/core/reader_tuner.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace downpour::worker {
+namespace {
+
+constexpr int64_t kIntervalNs = 200 * kMillisecond;
+constexpr int64_t kIntervalMaxNs = 2 * kSecond;  // where hardly a batch comes
+constexpr uint64_t kIntervalBatches = 16;
+constexpr double kStarved = 0.05;  // of the time: worth a trial
+constexpr double kPays = 1.04;     // times the rate before
+constexpr int64_t kPauseNsMax = 60 * kSecond;
+
+}  // namespace
+
+std::optional<ReaderLimits> ReaderTuner::on_totals(int64_t now_ns, const ReaderTotals& totals) {
+  const int64_t interval_ns = now_ns - last_ns_;
+  const uint64_t batches = totals.batches - last_.batches;
+  const bool enough = interval_ns >= kIntervalNs && batches >= kIntervalBatches;
+  if (last_ns_ == 0 || batches == 0) {  // nothing to learn from: before, or after, or a stop
+    if (last_ns_ == 0 || interval_ns >= kIntervalMaxNs) last_ = totals, last_ns_ = now_ns;
+    return {};
+  }
+  if (!enough && interval_ns < kIntervalMaxNs) return {};
+  const ReaderLimits was = limits_;
+  if (!std::exchange(settling_, false)) {
+    const double rate = double(batches) / double(interval_ns);
+    const double starved = double(totals.starved_ns - last_.starved_ns) / double(interval_ns);
+    if (trial_) {
+      end_trial(now_ns, rate, starved);
+    } else if (wants_more_batches(totals, interval_ns)) {
+      limits_.batches = std::min(limits_.batches * 2, bounds_.batches);
+    } else if (starved > kStarved && limits_.shards < bounds_.shards && now_ns >= try_at_ns_) {
+      trial_ = Trial{.shards = limits_.shards, .rate = rate};
+      limits_.shards = std::min(limits_.shards * 2, bounds_.shards);
+    }
+    settling_ = limits_ != was;
+  }
+  last_ = totals, last_ns_ = now_ns;
+  return limits_ != was ? std::optional(limits_) : std::nullopt;
+}
+
+void ReaderTuner::end_trial(int64_t now_ns, double rate, double starved) {
+  const Trial trial = *std::exchange(trial_, std::nullopt);
+  if (rate >= trial.rate * kPays) {
+    if (starved > kStarved && limits_.shards < bounds_.shards) {
+      trial_ = Trial{.shards = limits_.shards, .rate = rate};
+      limits_.shards = std::min(limits_.shards * 2, bounds_.shards);
+    }
+    return;
+  }
+  limits_.shards = trial.shards;
+  try_at_ns_ = now_ns + pause_ns_;
+  pause_ns_ = std::min(pause_ns_ * 2, kPauseNsMax);
+}
+
+bool ReaderTuner::wants_more_batches(const ReaderTotals& totals, int64_t interval_ns) const {
+  const double starved = double(totals.starved_ns - last_.starved_ns) / double(interval_ns);
+  const double full = double(totals.full_ns - last_.full_ns) / double(interval_ns);
+  const uint64_t bytes_a_batch = totals.batch_bytes / totals.batches;
+  return starved > kStarved / 2 && full > kStarved && limits_.batches < bounds_.batches &&
+         2 * limits_.batches * bytes_a_batch <= bounds_.bytes;
+}
+
+}  // namespace downpour::worker
