@@ -119,6 +119,36 @@ def checkpoint_rate(lab):
     yield at_most("longest pause", pause["value"], 50, " ms")
 
 
+TRAINED_ROWS, TRAINED_TIMES, TRAINED_BUCKETS = 300_000, 8, 1 << 24
+
+
+@row("checkpoint-training", "a Wide & Deep job with 0.9 GB of state, while whole checkpoints are written one behind the other")
+def checkpoint_training(lab):
+    """In turns, each three times: one checkpoint at the end, and a new one as soon as the last is there. The best of each."""
+    path = lab.row_folder("checkpoint-training") / "uniform.tsv"
+    draw = random.Random(7).getrandbits
+    with open(path, "w") as out:
+        for _ in range(TRAINED_ROWS):
+            out.write("\t".join([str(draw(1)), *(str(draw(7)) for _ in range(13)), *(f"{draw(24):x}" for _ in range(26))]) + "\n")
+    source = json.dumps([str(path)] * TRAINED_TIMES)  # one epoch: at each one's end there is a checkpoint
+    field = f'{{ type = "string", default = "", transform = [{{ op = "hash", buckets = {TRAINED_BUCKETS} }}] }}'
+    rates, written = {"10h": [], "10ms": []}, []
+    for _ in range(3):
+        for every, found in rates.items():
+            ended = lab.train("checkpoint-training", "synthetic-wide-deep-512.toml", "--set", "eval.source=[]", "--set", f"data.source={source}",
+                              "--set", f'data.fields."C1..C26"={field}', "--ps", 2, "--workers", 1,
+                              "--set", f'train.checkpoint={{ every = "{every}", keep = 1 }}').summary()
+            found.append(ended["records"] / ended["train_seconds"])
+            events = (lab.row_folder("checkpoint-training") / "run/events.jsonl").read_text().splitlines()
+            published = [event for event in map(json.loads, events) if event["event"] == "published"]
+            if every == "10ms":
+                written.append(f"{len(published)} of up to {published[-1]['bytes'] / 1e6:.0f} MB")
+    path.unlink()
+    best = {every: max(found) for every, found in rates.items()}
+    yield at_least("examples/s, of those without", best["10ms"] / best["10h"], 0.9,
+                   note=f"{best['10ms']:,.0f} of {best['10h']:,.0f}; checkpoints: {', '.join(written)}")
+
+
 @row("warm-start", "a second day begins with the first day's variables")
 def warm_start(lab):
     folder = lab.row_folder("warm-start")
