@@ -73,7 +73,7 @@ class Partitions {
   /// image then holds only what was touched since, and says so, unless that is all of it. Returns
   /// how many embedding rows the partition has.
   uint64_t snapshot(PartitionId p, uint64_t base, checkpoint::PartitionImage& image);
-  /// No more for now: gives their memory back.
+  /// Gives back the memory that snapshots use again.
   void end_snapshots();
   /// The snapshots since the last call belong to a checkpoint that is published, or never will be.
   void settle_snapshots(bool published);

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "shared/base/page_vector.h"
 #include "shared/base/units.h"
 
 namespace downpour::ps {
@@ -13,7 +14,6 @@ namespace {
 
 // A huge page: as much is touched between two looks at what else is asked or to be forgotten.
 constexpr size_t kStepBytes = 2 * kMiB;
-constexpr size_t kPageBytes = 4 * kKiB;
 constexpr int kNice = 19;
 
 /// Writes what is there. MADV_POPULATE_WRITE would do the same, but holds the lock of the whole

@@ -11,6 +11,10 @@
 
 namespace downpour {
 
+constexpr size_t kPageBytes = 4 * kKiB;  // what disks ask of memory and offsets they copy from
+/// Memory and sections of images at least this large begin at a page, and reach the disk from there.
+constexpr size_t kPagedBytesMin = 256 * kKiB;
+
 /// Whoever resizes writes: new elements are not zeroed. What is large begins at a page, so that a
 /// file past the page cache can be written from it.
 template <typename T>
@@ -19,9 +23,6 @@ class PageAllocator {
 
  public:
   using value_type = T;
-  static constexpr size_t kPageBytes = 4 * kKiB;
-  static constexpr size_t kLargeBytes = 256 * kKiB;
-
   PageAllocator() = default;
   template <typename U>
   PageAllocator(const PageAllocator<U>&) {}  // NOLINT(google-explicit-constructor): allocators do
@@ -40,7 +41,7 @@ class PageAllocator {
 
  private:
   static std::align_val_t alignment(size_t n) {
-    return std::align_val_t(n * sizeof(T) >= kLargeBytes ? kPageBytes : alignof(std::max_align_t));
+    return std::align_val_t(n * sizeof(T) >= kPagedBytesMin ? kPageBytes : alignof(std::max_align_t));
   }
 };
 

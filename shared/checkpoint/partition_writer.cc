@@ -6,6 +6,7 @@
 
 #include "shared/base/check.h"
 #include "shared/base/mutate.h"
+#include "shared/base/page_vector.h"
 #include "shared/base/units.h"
 #include "shared/checkpoint/checksum.h"
 #include "shared/checkpoint/image_layout.h"
@@ -15,9 +16,10 @@ namespace downpour::checkpoint {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "images are little-endian");
+static_assert(kLargeSectionBytes >= kPagedBytesMin && kLargeSectionAlignment % kPageBytes == 0,
+              "large sections are written from where they are");
 
 constexpr size_t kBufferBytes = kMiB;
-constexpr size_t kDirectBytesMin = 256 * kKiB;  // larger pieces go to the file without a copy
 
 using ByteSpan = std::span<const uint8_t>;
 
@@ -160,10 +162,10 @@ Result<std::vector<wire::ImageRef>> ImageFileWriter::finish_volatile() {
 
 Result<void> ImageFileWriter::put(ByteSpan bytes) {
   position_ += bytes.size();
-  if (bytes.size() >= kDirectBytesMin || buffer_.size() + bytes.size() > kBufferBytes) {
+  if (bytes.size() >= kPagedBytesMin || buffer_.size() + bytes.size() > kBufferBytes) {
     DP_TRY_VOID(flush());
   }
-  if (bytes.size() >= kDirectBytesMin) return file_->append(bytes);
+  if (bytes.size() >= kPagedBytesMin) return file_->append(bytes);
   buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
   return {};
 }

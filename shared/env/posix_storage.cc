@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "shared/base/check.h"
+#include "shared/base/page_vector.h"
 #include "shared/env/storage.h"
 
 namespace downpour {
@@ -22,9 +23,8 @@ constexpr int kTemporaryNamesMax = 1000;  // leftovers of crashed processes with
 constexpr off_t kWritebackBytes = 8 << 20;
 // Of writes past the page cache: what disks and file systems ask of address, offset and length, and
 // how much is gathered for one.
-constexpr size_t kDirectAlignment = 4096;
+constexpr size_t kDirectAlignment = kPageBytes;
 constexpr size_t kDirectBytes = 2 << 20;
-constexpr size_t kDirectInPlaceBytesMin = 256 << 10;
 constexpr uint64_t kTransferBytesMax = uint64_t{1} << 30;  // read(2) and write(2) stop at 2 GiB
 
 enum class Intent { kRead, kCreate };
@@ -217,7 +217,7 @@ class PosixOutputFile final : public OutputFile {
   size_t writable_in_place(std::span<const uint8_t> bytes) const {
     const bool aligned = std::bit_cast<uintptr_t>(bytes.data()) % kDirectAlignment == 0;
     if (gathered_bytes_ % kDirectAlignment != 0 || !aligned ||
-        bytes.size() < kDirectInPlaceBytesMin)
+        bytes.size() < kPagedBytesMin)
       return 0;
     return bytes.size() / kDirectAlignment * kDirectAlignment;
   }

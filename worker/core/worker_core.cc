@@ -398,9 +398,7 @@ int64_t WorkerCore::next_deadline_ns() const {
   if (!welcomed_) return hello_at_ns_;
   int64_t next = std::min(heartbeat_at_ns_, chief_heard_ns_ + config_.chief_silence_ns);
   if (configured_ && placements_ && lease_deadline_ns_ > 0) {
-    const auto reading = uint32_t(
-        std::count_if(shards_.begin(), shards_.end(), [](const auto& s) { return !s->end; }));
-    if (lease_request_ != RequestId{} || reading < config_.leases_wanted)
+    if (lease_request_ != RequestId{} || shards_read() < config_.leases_wanted)
       next = std::min(next, lease_deadline_ns_);
   }
   const auto look = [&](const auto& slots) {

@@ -122,7 +122,7 @@ bool WorkerNode::pump(int64_t now_ns) {
     ReadItem item;
     while (readers_->try_pop(core_.wants_batch() && placements_ != nullptr, item)) {
       if (item.batch) {
-        took(now_ns, *item.batch);
+        took(*item.batch);
         core_.on_batch(now_ns, std::move(item.batch), fx);
       } else if (item.end) {
         core_.on_shard_end(now_ns, *item.end, fx);
@@ -135,16 +135,19 @@ bool WorkerNode::pump(int64_t now_ns) {
       fx.clear();
     }
   }
-  if (readers_ && starved_since_ns_ == 0 && core_.wants_batch() && core_.reads()) {
-    starved_since_ns_ = now_ns;
-  }
+  if (readers_) count_starving(now_ns);
   if (now_ns >= core_.next_deadline_ns()) core_.on_tick(now_ns, fx);
   run(now_ns, fx);
   return busy;
 }
 
-void WorkerNode::took(int64_t now_ns, const PreparedBatch& batch) {
-  if (starved_since_ns_ != 0) reading_.starved_ns += now_ns - std::exchange(starved_since_ns_, 0);
+void WorkerNode::count_starving(int64_t now_ns) {
+  if (starving_) reading_.starved_ns += now_ns - looked_ns_;
+  looked_ns_ = now_ns;
+  starving_ = core_.wants_batch() && core_.reads();
+}
+
+void WorkerNode::took(const PreparedBatch& batch) {
   ++reading_.batches;
   reading_.batch_bytes += memory_bytes(batch.batch);
 }

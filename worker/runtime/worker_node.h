@@ -57,7 +57,8 @@ class WorkerNode final : public transport::Node {
  private:
   void run(int64_t now_ns, WorkerEffects& fx);
   void set_up(int64_t now_ns, WorkerEffects& fx);
-  void took(int64_t now_ns, const PreparedBatch& batch);
+  void took(const PreparedBatch& batch);
+  void count_starving(int64_t now_ns);
   void tune(int64_t now_ns, WorkerEffects& fx);
   void compare_jobs(const WorkerEffects::OtherJob& other, WorkerEffects& fx);
   void connect_owners(const wire::View& view);
@@ -78,7 +79,8 @@ class WorkerNode final : public transport::Node {
   std::unordered_map<uint32_t, bool> ports_;
   std::optional<ReaderTuner> tuner_;  // with the readers
   ReaderTotals reading_;
-  int64_t starved_since_ns_ = 0;  // 0: it is not
+  bool starving_ = false;  // when it was looked at
+  int64_t looked_ns_ = 0;
   ProcessStats stats_;
   int64_t stats_at_ns_ = 0;
   std::atomic<bool> leave_asked_{false};
