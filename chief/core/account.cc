@@ -39,9 +39,12 @@ Result<wire::ShardCounts> check_account(const std::vector<wire::PartitionStatus>
   return sums;
 }
 
-Result<void> check_tiles(const std::vector<plan::FileInfo>& files,
-                         const std::vector<plan::ShardRange>& ranges,
-                         const std::vector<const wire::ShardCounts*>& counts) {
+namespace {
+
+/// Each range beside the one before it. `counts[i]` belongs to ranges[i].
+Result<void> check_ranges(const std::vector<plan::FileInfo>& files,
+                          const std::vector<plan::ShardRange>& ranges,
+                          const std::vector<const wire::ShardCounts*>& counts) {
   DP_CHECK(ranges.size() == counts.size(), ranges.size(), counts.size());
   const wire::ShardCounts* before =
       nullptr;  // the range before in the same file, where its place is known
@@ -74,6 +77,38 @@ Result<void> check_tiles(const std::vector<plan::FileInfo>& files,
     before = counts[i];
   }
   return {};
+}
+
+/// What the places that all shards told should add up to.
+Result<void> check_sums(const std::vector<plan::FileInfo>& files,
+                        const std::vector<plan::ShardRange>& ranges,
+                        const std::vector<const wire::ShardCounts*>& counts) {
+  uint64_t sum = 0;
+  for (const wire::ShardCounts* one : counts) {
+    if (one == nullptr) return {};
+    sum += one->end_offset - one->first_offset;
+  }
+  for (const plan::ShardRange& range : ranges) {
+    const uint64_t bytes = files[range.file].bytes;
+    if (!files[range.file].splittable) continue;
+    if (range.begin == 0) sum += plan::place_mark(range.file, range.stream, 0);
+    if (range.end == bytes) sum -= plan::place_mark(range.file, range.stream, bytes);
+  }
+  if (sum == 0) return {};
+  return Error{ErrorCode::kBug,
+               "the shards do not tile the files: some bytes were read twice, or by nobody"};
+}
+
+}  // namespace
+
+Result<void> check_tiles(const std::vector<plan::FileInfo>& files, const plan::ShardMap& shards,
+                         uint32_t epoch, const std::vector<const wire::ShardCounts*>& counts) {
+  DP_CHECK(shards.count() == counts.size(), shards.count(), counts.size());
+  if (shards.joins()) return check_sums(files, shards.ranges(), counts);
+  std::vector<const wire::ShardCounts*> by_range(counts.size());
+  for (uint32_t shard = 0; shard < counts.size(); ++shard)
+    by_range[shards.indexes_at(epoch, shard).front()] = counts[shard];
+  return check_ranges(files, shards.ranges(), by_range);
 }
 
 }  // namespace downpour::chief

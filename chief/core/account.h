@@ -19,10 +19,10 @@ std::string account_text(const wire::ShardCounts& counts);
 Result<wire::ShardCounts> check_account(const std::vector<wire::PartitionStatus>& partitions);
 
 /// The byte ranges that the shards' records cover follow each other in every file that was cut: no
-/// record is read twice, none left out. `counts[i]` belongs to ranges[i]; null where no worker of
-/// this run reported it. Error kBug, naming file and offsets.
-Result<void> check_tiles(const std::vector<plan::FileInfo>& files,
-                         const std::vector<plan::ShardRange>& ranges,
-                         const std::vector<const wire::ShardCounts*>& counts);
+/// record is read twice, none left out. `counts[i]` belongs to the i-th shard of the epoch; null
+/// where no worker of this run reported it. Error kBug, naming file and offsets. Of shards that
+/// join ranges only the sum over all of them is known, so all must have been reported.
+Result<void> check_tiles(const std::vector<plan::FileInfo>& files, const plan::ShardMap& shards,
+                         uint32_t epoch, const std::vector<const wire::ShardCounts*>& counts);
 
 }  // namespace downpour::chief

@@ -59,7 +59,9 @@ ChiefCore::ChiefCore(ChiefConfig config)
   DP_CHECK(config_.ps_cores_expected > 0);
   DP_CHECK(uint64_t(1) << config_.partition_bits == config_.job.partitions, config_.partition_bits,
            config_.job.partitions);
-  train_ranges_ = plan::cut_streams(config_.train_files, config_.shard_bytes, config_.streams);
+  train_shards_ =
+      plan::ShardMap(plan::cut_streams(config_.train_files, config_.shard_bytes, config_.streams),
+                     config_.job.seed, config_.job.data.interleave.cycle);
   eval_from_files_ = !config_.eval_files.empty();
   eval_ranges_ = plan::cut_shards(eval_from_files_ ? config_.eval_files : config_.train_files,
                                   config_.shard_bytes);
@@ -72,6 +74,7 @@ ChiefCore::ChiefCore(ChiefConfig config)
     published_folder_ = config_.resume->folder;
     epochs_ = config_.resume->epochs;
     epochs_resumed_ = uint32_t(epochs_.size());
+    part_ = !epochs_.empty() && epochs_.back().is_part();
     evaluations_ = config_.resume->evaluations;
     for (const Evaluation& evaluation : evaluations_)
       last_evaluation_ = std::max(last_evaluation_, evaluation.id);
@@ -88,15 +91,13 @@ void ChiefCore::on_start(int64_t now_ns, Effects& effects) {
           .add("run", config_.run)
           .add("term", config_.term)
           .add("plan", config_.plan_hash)
-          .add("train_shards", train_ranges_.size())
+          .add("train_shards", train_shards())
           .add("sealed_epochs", epochs_sealed_));
   // A stop may have come between the last epoch and its evaluation: that is made up for.
-  if (config_.mode == wire::Purpose::kTrain && epochs_sealed_ >= config_.job.train.epochs &&
-      evaluated()) {
-    return finish();
-  }
+  if (config_.mode == wire::Purpose::kTrain && trained() && evaluated()) return finish();
+  drop_part();
   const bool no_input =
-      config_.mode == wire::Purpose::kTrain ? train_ranges_.empty() : eval_ranges_.empty();
+      config_.mode == wire::Purpose::kTrain ? train_shards() == 0 : eval_ranges_.empty();
   if (no_input) fail(Error{ErrorCode::kNoInput, "the data set has no bytes to read"});
 }
 
@@ -209,6 +210,7 @@ void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
   if (!ending()) check_ps();
   if (!ending()) check_moves();
   if (!ending()) check_workers();
+  if (config_.job.train.steps > 0 && phase_ == Phase::kTraining) check_pass_end();
   if (round_at_ns_ > 0 && now_ns_ >= round_at_ns_ &&
       (phase_ == Phase::kSurveying || phase_ == Phase::kCompleting)) {
     begin_round();
@@ -390,13 +392,14 @@ void ChiefCore::show_progress() {
   Totals t = totals();
   uint64_t bytes_done = bytes_ended_;
   for (const uint32_t shard : table_.leased()) {
-    const plan::ShardRange& range = range_of(shard);
-    bytes_done += std::min(table_.entry(shard).bytes_done, range.end - range.begin);
+    bytes_done += std::min(table_.entry(shard).bytes_done, bytes_of(shard));
   }
   emit(ProgressSnapshot{.phase = phase_,
                         .elapsed_ns = now_ns_ - start_ns_,
                         .epoch = epoch_,
                         .epochs = config_.job.train.epochs,
+                        .steps = steps_done(),
+                        .steps_wanted = config_.job.train.steps,
                         .bytes_done = bytes_done,
                         .bytes_total = bytes_total_,
                         .shards_done = table_.ended_count(),
@@ -427,6 +430,8 @@ JobSummary ChiefCore::summary() const {
   s.mode = config_.mode;
   s.epochs_sealed = epochs_sealed_;
   s.epochs_wanted = config_.job.train.epochs;
+  s.steps = steps_accounted();
+  s.steps_wanted = config_.job.train.steps;
   s.epochs = epochs_;
   s.epochs_resumed = epochs_resumed_;
   s.evaluations = evaluations_;

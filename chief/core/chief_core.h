@@ -59,7 +59,7 @@ class ChiefCore {
   Phase phase() const { return phase_; }
   bool finished() const { return phase_ == Phase::kFinished; }
   /// How many shards one pass has; for --dry-run and messages.
-  uint32_t train_shards() const { return uint32_t(train_ranges_.size()); }
+  uint32_t train_shards() const { return train_shards_.count(); }
 
  private:
   // chief_core.cc: events, time, sending, the end
@@ -173,12 +173,12 @@ class ChiefCore {
   Result<wire::ShardCounts> settle(const RoundOutcome& outcome) const;
   bool evaluated() const {
     return !evaluates() ||
-           (!evaluations_.empty() && evaluations_.back().epochs_trained == epochs_complete_);
+           (!evaluations_.empty() && evaluations_.back().epochs_trained == epochs_trained());
   }
   bool evaluates() const { return eval_from_files_ || config_.job.eval.holdout > 0; }
   void begin_evaluation();
   void begin_prediction();
-  void open_pass(const wire::Lease& pattern, const std::vector<plan::ShardRange>& ranges);
+  void open_pass(const wire::Lease& pattern);
   void on_eval_report(Member& member, wire::EvalReport&& report);
   void on_predict_report(Member& member, wire::PredictReport&& report, Bytes&& values);
   void check_pass_end();
@@ -190,8 +190,25 @@ class ChiefCore {
   /// Leases are out and count, though during a survey none is given.
   bool working() const { return leasing() || phase_ == Phase::kSurveying; }
   std::string range_text(uint32_t shard) const;
-  const plan::ShardRange& range_of(uint32_t shard) const;
+  std::vector<plan::ShardRange> ranges_of(uint32_t shard) const;
+  uint64_t bytes_of(uint32_t shard) const { return shard_bytes_[shard]; }
   uint64_t skipped_so_far() const;
+
+  // chief_core_steps.cc: train.steps, an end inside an epoch
+  uint64_t steps_accounted() const;
+  uint64_t steps_done() const;
+  bool may_begin_shards() const;
+  bool part_is_read() const;
+  bool ends_here(const RoundOutcome& outcome) const;
+  void drop_part();
+  /// Whether the job has had all the training that it asks for.
+  bool trained() const {
+    const uint64_t wanted = config_.job.train.steps;
+    return epochs_complete_ >= config_.job.train.epochs ||
+           (wanted > 0 && steps_accounted() >= wanted);
+  }
+  /// Complete ones, and the part of one at the end of the job.
+  uint32_t epochs_trained() const { return epochs_complete_ + (part_ ? 1 : 0); }
 
   // chief_core_leases.cc: who gets which shard, and taking it back
   void on_lease_request(Member& member, const wire::LeaseRequest& request, RequestId id);
@@ -233,7 +250,8 @@ class ChiefCore {
   void after_save(const std::string& error);
 
   ChiefConfig config_;
-  std::vector<plan::ShardRange> train_ranges_, eval_ranges_;
+  plan::ShardMap train_shards_;
+  std::vector<plan::ShardRange> eval_ranges_;
   bool eval_from_files_ = false;  // eval_ranges_ cut eval_files, not train_files
 
   // Time and effects of the event at hand.
@@ -304,9 +322,9 @@ class ChiefCore {
   int64_t epoch_begin_ns_ = 0;
   uint64_t epoch_had_it_ = 0, epoch_gaps_ = 0;  // counters when the epoch began
   LeaseTable table_;
-  const std::vector<plan::ShardRange>* ranges_ = nullptr;  // of the pass
-  WorkerPaces paces_;                                      // in this pass
-  uint64_t bytes_ended_ = 0, bytes_total_ = 0;             // of the pass
+  std::vector<uint64_t> shard_bytes_;           // of the pass
+  WorkerPaces paces_;                           // in this pass
+  uint64_t bytes_ended_ = 0, bytes_total_ = 0;  // of the pass
   uint32_t survey_epoch_ = 0;
   bool lines_survey_ = false;  // the survey is for lines only: leases stay as they are
   Quarantine quarantine_;
@@ -314,6 +332,11 @@ class ChiefCore {
   Phase surveyed_phase_ = Phase::kTraining;  // what the survey interrupted
   uint64_t steps_before_ = 0;  // batches acknowledged in training passes before this one
   uint64_t steps() const;
+  // Of the running epoch: batches that all partitions had when a round last asked, and where the
+  // table's count stood then.
+  uint64_t epoch_steps_ = 0, epoch_acked_ = 0;
+  bool part_ = false;         // the newest account is of a part of an epoch, where the job ends
+  bool saving_part_ = false;  // the checkpoint under way holds all of it
   CompletionRound round_;
   uint64_t last_round_ = 0;
   uint32_t void_rounds_ = 0;

@@ -58,11 +58,10 @@ void ChiefCore::on_lease_request(Member& member, const wire::LeaseRequest& reque
 }
 
 PassView ChiefCore::pass_view() const {
-  return {
-      .table = table_,
-      .paces = paces_,
-      .bytes_of = [this](uint32_t shard) { return range_of(shard).end - range_of(shard).begin; },
-      .now_ns = now_ns_};
+  return {.table = table_,
+          .paces = paces_,
+          .bytes_of = [this](uint32_t shard) { return bytes_of(shard); },
+          .now_ns = now_ns_};
 }
 
 void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseGrant& grant) {
@@ -77,6 +76,7 @@ void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseG
       phase_ == Phase::kPredicting ? table_.first_open() + config_.predict_window : UINT32_MAX;
   const PassView pass = pass_view();
   const auto is_suspect = [&](uint32_t shard) { return table_.entry(shard).failures > 0; };
+  const bool fresh = may_begin_shards();
   const auto hand_over = [&](wire::Lease lease, bool backup) {
     if (lease.purpose == wire::Purpose::kTrain) {
       lease.given_up = quarantine_.given_up(lease.shard);
@@ -91,15 +91,17 @@ void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseG
   for (uint32_t n = std::min({wanted, fair, room}); n > 0; --n) {
     if (!may_hold_more(pass, who, bytes_total_ - bytes_ended_)) break;
     const bool suspects = !careful() || table_.held_count(who) == 0;
-    const auto lease = table_.grant(now_ns_, who, limit, member.hello.index, suspects);
+    const auto lease =
+        table_.grant(now_ns_, who, limit, member.hello.index, suspects, may_begin_shards());
     if (!lease) break;
     hand_over(*lease, false);
     if (grant.leases.back().careful) break;
   }
   // Predictions count by whole attempts: two at one shard would only be in each other's way. And a
   // stream is for one worker at a time.
-  if (wanted > 0 && room > 0 && table_.free_count() == 0 && phase_ != Phase::kPredicting &&
-      table_.shared() && !DP_MUTATE("no-lease-expiry")) {
+  const bool none_free = table_.free_count() == 0 || (!fresh && !table_.begun_is_free());
+  if (wanted > 0 && room > 0 && none_free && phase_ != Phase::kPredicting && table_.shared() &&
+      !DP_MUTATE("no-lease-expiry")) {
     const auto shard = choose_backup(pass, who);
     if (shard && !(careful() && is_suspect(*shard))) {
       hand_over(table_.back_up(now_ns_, *shard, who), true);
@@ -109,7 +111,8 @@ void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseG
 }
 
 void ChiefCore::log_lease(const Member& member, const wire::Lease& lease, bool backup) {
-  const plan::ShardRange& range = range_of(lease.shard.shard);
+  const std::vector<plan::ShardRange> ranges = ranges_of(lease.shard.shard);
+  const plan::ShardRange& range = ranges.front();
   JsonLine line = event("lease")
                       .add("purpose", purpose_name(lease.purpose))
                       .add("epoch", lease.shard.epoch)
@@ -122,6 +125,7 @@ void ChiefCore::log_lease(const Member& member, const wire::Lease& lease, bool b
                       .add("file", range.file)
                       .add("begin", range.begin)
                       .add("end", range.end);
+  if (ranges.size() > 1) line.add("ranges", ranges.size());
   if (!table_.shared()) line.add("stream", range.stream);
   log(line);
 }
@@ -153,7 +157,7 @@ void ChiefCore::on_shard_progress(Member& member, const wire::ShardProgress& pro
 void ChiefCore::advance(const Member& member, uint32_t shard, uint64_t bytes_done) {
   const Holder* holder = table_.holder(shard, member.incarnation());
   if (holder == nullptr) return;
-  const uint64_t bytes = std::min(bytes_done, range_of(shard).end - range_of(shard).begin);
+  const uint64_t bytes = std::min(bytes_done, bytes_of(shard));
   if (bytes > holder->bytes_done) {
     paces_.advanced(now_ns_, member.incarnation(), bytes - holder->bytes_done);
   }
@@ -167,8 +171,7 @@ void ChiefCore::note_idle(Incarnation worker) {
 /// A worker has brought the shard to its end; whoever else is at it can stop.
 void ChiefCore::end_shard(const Member& member, uint32_t shard, const wire::ShardCounts& counts) {
   if (table_.entry(shard).state == ShardState::kEnded) return;
-  const plan::ShardRange& range = range_of(shard);
-  advance(member, shard, range.end - range.begin);
+  advance(member, shard, bytes_of(shard));
   const Holder* own = table_.holder(shard, member.incarnation());
   const uint32_t attempt = own != nullptr ? own->attempt : table_.entry(shard).attempt;
   const std::vector<Holder> holders = table_.entry(shard).holders;
@@ -177,7 +180,7 @@ void ChiefCore::end_shard(const Member& member, uint32_t shard, const wire::Shar
   }
   table_.end(shard, counts);
   for (const Holder& holder : holders) note_idle(holder.worker);
-  bytes_ended_ += range.end - range.begin;
+  bytes_ended_ += bytes_of(shard);
   log(event("ended")
           .add("epoch", table_.epoch())
           .add("shard", shard)

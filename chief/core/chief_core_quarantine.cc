@@ -92,13 +92,10 @@ void ChiefCore::decide_lines(const RoundOutcome& outcome) {
   }
 }
 
-/// "file.csv [0, 4096)", of any epoch.
+/// Where it lies, of any epoch.
 std::string ChiefCore::train_range_text(ShardId shard) const {
-  if (shard.shard >= train_ranges_.size()) return {};
-  const auto count = uint32_t(train_ranges_.size());
-  const plan::ShardRange& range =
-      train_ranges_[plan::order_at(config_.job.seed, shard.epoch, count, shard.shard)];
-  return str(config_.train_files[range.file].path, " [", range.begin, ", ", range.end, ")");
+  if (shard.shard >= train_shards()) return {};
+  return plan::text_of(train_shards_.at(shard.epoch, shard.shard), config_.train_files);
 }
 
 }  // namespace downpour::chief

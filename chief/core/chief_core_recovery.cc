@@ -315,6 +315,12 @@ void ChiefCore::survey() {
   if (phase_ != Phase::kSurveying) {
     surveyed_phase_ = phase_ == Phase::kCompleting ? Phase::kTraining : phase_;
   }
+  if (part_) {  // its account is void until the round after this one
+    drop_part();
+    for (const uint32_t shard : table_.leased()) revoke_all(shard);
+    open_epoch();
+    surveyed_phase_ = Phase::kTraining;
+  }
   survey_epoch_ = epochs_sealed_;
   lines_survey_ = false;
   enter(Phase::kSurveying);
@@ -369,14 +375,23 @@ void ChiefCore::take_lacking(const RoundOutcome& outcome) {
   for (const LackingShard& shard : outcome.lacking) {
     lacking[shard.shard] = true;
     table_.reopen(shard.shard, shard.first_batch);
+    if (shard.begun) table_.mark_begun(shard.shard);
   }
   bytes_ended_ = 0;
   for (uint32_t shard = 0; shard < table_.shard_count(); ++shard) {
     if (lacking[shard]) continue;
     revoke_all(shard);
     table_.end(shard);
-    bytes_ended_ += range_of(shard).end - range_of(shard).begin;
+    bytes_ended_ += bytes_of(shard);
   }
+  // The partitions' own counts: the smallest is of what they all have, but for what some have
+  // ended.
+  epoch_steps_ = UINT64_MAX;
+  for (const wire::PartitionStatus& status : outcome.partitions)
+    epoch_steps_ = std::min<uint64_t>(epoch_steps_, status.counts.batches);
+  if (outcome.partitions.empty()) epoch_steps_ = 0;
+  for (const LackingShard& shard : outcome.lacking) epoch_steps_ += shard.first_batch;
+  epoch_acked_ = table_.batches_acked();
   log(event("round_lacking")
           .add("round", round_.round())
           .add("shards", outcome.lacking.size())

@@ -37,6 +37,7 @@ bool ChiefCore::save_due() const {
 void ChiefCore::begin_save() {
   DP_CHECK(!saving_.under_way());
   schedule_.begun(now_ns_, steps());
+  saving_part_ = part_;
   saving_.begin(now_ns_, DP_MUTATE("manifest-number-forgets-the-term") ? 1 : config_.term,
                 config_.checkpoint_root, epochs_complete_, ownership_.view().owners.size(),
                 base_for_save());
@@ -116,9 +117,9 @@ void ChiefCore::publish() {
   // A change of owners would have ended this checkpoint.
   for (const wire::Placement& p : ownership_.view().partitions) manifest.sinces.push_back(p.since);
   // What came about since the images were begun is not in them.
-  std::erase_if(manifest.epochs, [&](const auto& e) { return e.epoch >= saving_.sealed_epochs; });
-  std::erase_if(manifest.evaluations,
-                [&](const auto& e) { return e.epochs_trained > saving_.sealed_epochs; });
+  const uint32_t held = saving_.sealed_epochs + (saving_part_ ? 1 : 0);
+  std::erase_if(manifest.epochs, [&](const auto& e) { return e.epoch >= held; });
+  std::erase_if(manifest.evaluations, [&](const auto& e) { return e.epochs_trained > held; });
   for (const auto& chain : saving_.chains) {
     manifest.bases.insert(manifest.bases.end(), chain.begin(), chain.end() - 1);
   }
@@ -191,7 +192,7 @@ void ChiefCore::after_save(const std::string& error) {
     return fail(Error{ErrorCode::kIo, str("the last checkpoint could not be written: ", error),
                       saving_.folder, "free the disk or mend the folder, then run the job again"});
   }
-  const bool last = epochs_sealed_ >= config_.job.train.epochs;
+  const bool last = trained() && epochs_sealed_ >= epochs_complete_;
   if (last && (evaluated() || stop_signal_ == 0)) return begin_stop(0, {});
   if (stop_signal_ != 0) {
     error_ = interrupted(stop_signal_, true);

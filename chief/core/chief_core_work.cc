@@ -14,28 +14,31 @@ void ChiefCore::begin_work() {
   schedule_.start(now_ns_, steps());
   if (config_.mode == wire::Purpose::kEval) return begin_evaluation();
   if (config_.mode == wire::Purpose::kPredict) return begin_prediction();
-  if (epochs_complete_ >= config_.job.train.epochs) return begin_evaluation();
+  if (trained()) return begin_evaluation();
   // Partitions that come from a checkpoint or an earlier chief may hold part of the epoch: they are
   // asked first.
   begin_epoch(claimed_ || !published_images_.empty());
 }
 
-void ChiefCore::open_pass(const wire::Lease& pattern, const std::vector<plan::ShardRange>& ranges) {
+void ChiefCore::open_pass(const wire::Lease& pattern) {
   attempts_repeated_ += table_.attempts_repeated();
   backups_ += table_.backups();
   paces_ = {};
   steps_before_ = steps();
-  table_ = LeaseTable(pattern, uint32_t(ranges.size()));
-  ranges_ = &ranges;
-  if (pattern.purpose == wire::Purpose::kTrain && !config_.streams.shared()) {
-    std::vector<uint32_t> stream_of(ranges.size());
-    for (uint32_t shard = 0; shard < ranges.size(); ++shard) {
-      stream_of[shard] = range_of(shard).stream;
-    }
-    table_.split(config_.streams.count, stream_of);
-  }
+  const bool train = pattern.purpose == wire::Purpose::kTrain;
+  const uint32_t shards = train ? train_shards() : uint32_t(eval_ranges_.size());
+  table_ = LeaseTable(pattern, shards);
+  epoch_steps_ = epoch_acked_ = 0;
   bytes_ended_ = bytes_total_ = 0;
-  for (const plan::ShardRange& range : ranges) bytes_total_ += range.end - range.begin;
+  shard_bytes_.resize(shards);
+  std::vector<uint32_t> stream_of(shards);
+  for (uint32_t shard = 0; shard < shards; ++shard) {
+    const std::vector<plan::ShardRange> ranges = ranges_of(shard);
+    shard_bytes_[shard] = plan::bytes_of(ranges);
+    bytes_total_ += shard_bytes_[shard];
+    stream_of[shard] = ranges.front().stream;
+  }
+  if (train && !config_.streams.shared()) table_.split(config_.streams.count, stream_of);
 }
 
 /// Batches that all partitions have acknowledged in this run: a hint, for the schedule.
@@ -61,34 +64,29 @@ void ChiefCore::open_epoch() {
   observed_.clear();
   void_rounds_ = 0;
   open_pass(
-      {.purpose = wire::Purpose::kTrain, .shard = {epoch_, 0}, .plan_hash = config_.plan_hash},
-      train_ranges_);
+      {.purpose = wire::Purpose::kTrain, .shard = {epoch_, 0}, .plan_hash = config_.plan_hash});
   log(event("epoch")
           .add("epoch", epoch_)
           .add("shards", table_.shard_count())
           .add("bytes", bytes_total_));
 }
 
-const plan::ShardRange& ChiefCore::range_of(uint32_t shard) const {
-  DP_CHECK(ranges_ != nullptr && shard < ranges_->size(), shard);
-  if (table_.purpose() != wire::Purpose::kTrain) return (*ranges_)[shard];
-  return (*ranges_)[plan::order_at(config_.job.seed, table_.epoch(), table_.shard_count(), shard)];
+std::vector<plan::ShardRange> ChiefCore::ranges_of(uint32_t shard) const {
+  if (table_.purpose() == wire::Purpose::kTrain) return train_shards_.at(table_.epoch(), shard);
+  return {eval_ranges_[shard]};
 }
 
-/// "file.csv [0, 4096)".
+/// Where the shard lies, in words.
 std::string ChiefCore::range_text(uint32_t shard) const {
-  const plan::ShardRange& range = range_of(shard);
-  const auto& files = table_.purpose() != wire::Purpose::kTrain && eval_from_files_
-                          ? config_.eval_files
-                          : config_.train_files;
-  return str(files[range.file].path, " [", range.begin, ", ", range.end, ")");
+  const bool eval = table_.purpose() != wire::Purpose::kTrain && eval_from_files_;
+  return plan::text_of(ranges_of(shard), eval ? config_.eval_files : config_.train_files);
 }
 
 // ---- the end of a pass
 // --------------------------------------------------------------------------------------------
 
 void ChiefCore::check_pass_end() {
-  if (!table_.all_ended()) return;
+  if (!table_.all_ended() && !(phase_ == Phase::kTraining && part_is_read())) return;
   if (phase_ == Phase::kTraining) {
     enter(Phase::kCompleting);
     begin_round();
@@ -154,24 +152,25 @@ void ChiefCore::end_round() {
   if (ending()) return;
   if (quarantine_.wants_round()) return begin_round();
   if (phase_ == Phase::kSurveying) return end_survey(*outcome);
-  if (outcome->lacking.empty()) return complete_epoch(*outcome);
+  if (outcome->lacking.empty() || ends_here(*outcome)) return complete_epoch(*outcome);
   take_lacking(*outcome);
-  notice(NoticeLevel::kWarning,
-         str("of epoch ", epoch_, " ", outcome->lacking.size(), " of ", table_.shard_count(),
-             " shards are not whole at every partition: leased again"));
+  if (table_.begun_is_free() || config_.job.train.steps == 0) {
+    notice(NoticeLevel::kWarning,
+           str("of epoch ", epoch_, " ", outcome->lacking.size(), " of ", table_.shard_count(),
+               " shards are not whole at every partition: leased again"));
+  }
   enter(Phase::kTraining);
 }
 
 /// The account of a complete epoch, or why it can not be one.
 Result<wire::ShardCounts> ChiefCore::settle(const RoundOutcome& outcome) const {
   DP_TRY(const wire::ShardCounts counts, check_account(outcome.partitions));
-  std::vector<const wire::ShardCounts*> by_range(train_ranges_.size());
+  std::vector<const wire::ShardCounts*> by_shard(table_.shard_count());
   for (uint32_t shard = 0; shard < table_.shard_count(); ++shard) {
     const ShardEntry& entry = table_.entry(shard);
-    if (!entry.has_counts) continue;
-    by_range[plan::order_at(config_.job.seed, epoch_, table_.shard_count(), shard)] = &entry.counts;
+    if (entry.has_counts) by_shard[shard] = &entry.counts;
   }
-  DP_TRY_VOID(check_tiles(config_.train_files, train_ranges_, by_range));
+  DP_TRY_VOID(check_tiles(config_.train_files, train_shards_, epoch_, by_shard));
   const uint64_t limit = config_.job.data.bad_records_max;
   if (limit > 0 && counts.skipped > limit) {
     return Error{ErrorCode::kBadData,
@@ -185,9 +184,11 @@ void ChiefCore::complete_epoch(const RoundOutcome& outcome) {
   if (!counts) return fail(std::move(counts).error().with_context("epoch ", epoch_));
   const Totals t = totals();
   train_end_ns_ = now_ns_;
+  part_ = !outcome.lacking.empty();
   EpochAccount account{.epoch = epoch_,
-                       .shards = table_.shard_count(),
-                       .input_bytes = bytes_total_,
+                       .shards = table_.shard_count() - uint32_t(outcome.lacking.size()),
+                       .shards_left = uint32_t(outcome.lacking.size()),
+                       .input_bytes = part_ ? bytes_ended_ : bytes_total_,
                        .counts = *counts,
                        .metrics = outcome.metrics,
                        .had_it = t.had_it - epoch_had_it_,
@@ -197,6 +198,7 @@ void ChiefCore::complete_epoch(const RoundOutcome& outcome) {
   log(event("complete")
           .add("epoch", epoch_)
           .add("round", round_.round())
+          .add("shards_left", account.shards_left)
           .add("read", counts->read)
           .add("applied", counts->applied)
           .add("filtered", counts->filtered)
@@ -207,7 +209,7 @@ void ChiefCore::complete_epoch(const RoundOutcome& outcome) {
           .add("had_it", account.had_it)
           .add("gaps", account.gaps));
   epochs_.push_back(account);
-  ++epochs_complete_;
+  if (!part_) ++epochs_complete_;
   emit(EpochDone{std::move(account), std::move(observed_)});
   observed_.clear();
   if (evaluates()) return begin_evaluation();
@@ -222,8 +224,7 @@ void ChiefCore::end_epoch() {
 }
 
 void ChiefCore::next_epoch() {
-  if (epochs_complete_ >= config_.job.train.epochs ||
-      epochs_complete_ - epochs_sealed_ >= config_.unsealed_epochs_max) {
+  if (trained() || epochs_complete_ - epochs_sealed_ >= config_.unsealed_epochs_max) {
     return enter(Phase::kSaving);  // after_save() goes on
   }
   epoch_ = epochs_complete_;
@@ -236,14 +237,13 @@ void ChiefCore::next_epoch() {
 void ChiefCore::begin_evaluation() {
   const uint32_t id = ++last_evaluation_;
   const uint32_t trained =
-      config_.mode == wire::Purpose::kTrain ? epochs_complete_ : epochs_sealed_;
+      config_.mode == wire::Purpose::kTrain ? epochs_trained() : epochs_sealed_;
   evaluation_ = EvaluationRun(id, trained, now_ns_);
   enter(Phase::kEvaluating);
   open_pass({.purpose = wire::Purpose::kEval,
              .shard = {epoch_, 0},
              .plan_hash = config_.plan_hash,
-             .evaluation = id},
-            eval_ranges_);
+             .evaluation = id});
   log(event("evaluation")
           .add("evaluation", id)
           .add("epochs", trained)
@@ -289,8 +289,7 @@ void ChiefCore::end_evaluation() {
 void ChiefCore::begin_prediction() {
   enter(Phase::kPredicting);
   open_pass(
-      {.purpose = wire::Purpose::kPredict, .shard = {epoch_, 0}, .plan_hash = config_.plan_hash},
-      eval_ranges_);
+      {.purpose = wire::Purpose::kPredict, .shard = {epoch_, 0}, .plan_hash = config_.plan_hash});
   log(event("prediction").add("shards", table_.shard_count()));
 }
 

@@ -63,15 +63,19 @@ Result<RoundOutcome> CompletionRound::judge() const {
   RoundOutcome outcome;
   std::map<BatchId, wire::QuarantineLine> lines;
   std::vector<uint32_t> first_batch(shards_, kEnded);
+  std::vector<bool> begun(shards_, false);
   for (size_t owner = 0; owner < replies_.size(); ++owner) {
     const wire::StatusReply& reply = *replies_[owner];
     if (reply.partitions.empty()) continue;  // more cores than partitions: it has nothing to say
     std::vector<uint32_t> watermark(shards_, 0);
     for (const wire::ShardWatermark& open : reply.open) {
-      if (open.shard < shards_) watermark[open.shard] = open.watermark;
+      if (open.shard >= shards_) continue;
+      watermark[open.shard] = open.watermark;
+      begun[open.shard] = true;
     }
     for (const wire::Interval& interval : reply.ended) {
       std::fill(watermark.begin() + interval.begin, watermark.begin() + interval.end, kEnded);
+      std::fill(begun.begin() + interval.begin, begun.begin() + interval.end, true);
     }
     for (uint32_t shard = 0; shard < shards_; ++shard) {
       first_batch[shard] = std::min(first_batch[shard], watermark[shard]);
@@ -91,7 +95,8 @@ Result<RoundOutcome> CompletionRound::judge() const {
     if (DP_MUTATE("no-reconcile-and-no-round") || DP_MUTATE("gap-ignored") ||
         DP_MUTATE("one-ack-missed"))
       continue;
-    if (first_batch[shard] != kEnded) outcome.lacking.push_back({shard, first_batch[shard]});
+    if (first_batch[shard] != kEnded)
+      outcome.lacking.push_back({shard, first_batch[shard], begun[shard]});
   }
   std::sort(outcome.partitions.begin(), outcome.partitions.end(),
             [](const auto& a, const auto& b) { return a.partition < b.partition; });

@@ -17,6 +17,7 @@ namespace downpour::chief {
 struct LackingShard {
   uint32_t shard = 0;
   uint32_t first_batch = 0;
+  bool begun = false;  // some partition holds something of it
   bool operator==(const LackingShard&) const = default;
 };
 

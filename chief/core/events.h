@@ -28,7 +28,8 @@ enum class PeerKey : uint64_t {};
 /// The account of one complete epoch: the same at every partition, and balanced.
 struct EpochAccount {
   uint32_t epoch = 0;
-  uint32_t shards = 0;
+  uint32_t shards = 0;       // that have ended
+  uint32_t shards_left = 0;  // that nobody has begun: train.steps ended the job inside the epoch
   uint64_t input_bytes = 0;
   wire::ShardCounts counts;
   std::vector<OutputSums> metrics;  // training metrics, each record once; by output
@@ -36,6 +37,7 @@ struct EpochAccount {
   uint32_t attempts_repeated = 0;   // leases beyond the first of each shard
   int64_t wall_ns = 0;
   bool operator==(const EpochAccount&) const = default;
+  bool is_part() const { return shards_left > 0; }
 };
 
 /// One finished evaluation.
@@ -184,6 +186,7 @@ struct ProgressSnapshot {
   Phase phase = Phase::kGathering;
   int64_t elapsed_ns = 0;
   uint32_t epoch = 0, epochs = 0;
+  uint64_t steps = 0, steps_wanted = 0;  // of the job; wanted 0: no limit
   uint64_t bytes_done = 0, bytes_total = 0;  // of this pass
   uint32_t shards_done = 0, shards_total = 0, shards_in_flight = 0;
   uint64_t records = 0;               // trained by all workers since the run began
@@ -239,6 +242,7 @@ struct JobSummary {
   wire::Purpose mode = wire::Purpose::kTrain;
   bool already_finished = false;
   uint32_t epochs_sealed = 0, epochs_wanted = 0;
+  uint64_t steps = 0, steps_wanted = 0;  // of complete epochs and of the part at the end; wanted 0: no limit
   std::vector<EpochAccount> epochs;  // those of earlier runs first
   uint32_t epochs_resumed = 0;       // how many of them are earlier runs'
   std::vector<Evaluation> evaluations;

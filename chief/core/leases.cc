@@ -23,9 +23,12 @@ void LeaseTable::split(uint32_t count, const std::vector<uint32_t>& stream_of) {
   }
 }
 
-LeaseTable::Stream* LeaseTable::choose_stream(Incarnation worker, uint32_t index) {
+LeaseTable::Stream* LeaseTable::choose_stream(Incarnation worker, uint32_t index, bool fresh) {
   if (shared()) return &streams_[0];
-  const auto with_work = [](const Stream& stream) { return !stream.free.empty(); };
+  const auto with_work = [&](const Stream& stream) {
+    return std::any_of(stream.free.begin(), stream.free.end(),
+                       [&](uint32_t shard) { return fresh || is_begun(shard); });
+  };
   for (Stream& stream : streams_) {
     if (stream.worker == worker && with_work(stream)) return &stream;
   }
@@ -39,12 +42,13 @@ LeaseTable::Stream* LeaseTable::choose_stream(Incarnation worker, uint32_t index
 }
 
 std::optional<wire::Lease> LeaseTable::grant(int64_t now_ns, Incarnation worker, uint32_t limit,
-                                             uint32_t index, bool suspects) {
-  const Stream* const stream = choose_stream(worker, index);
+                                             uint32_t index, bool suspects, bool fresh) {
+  const Stream* const stream = choose_stream(worker, index, fresh);
   if (stream == nullptr) return std::nullopt;
-  auto first = stream->free.begin();
   const auto is_suspect = [&](uint32_t shard) { return entries_[shard].failures > 0; };
-  if (!suspects && shared()) first = std::find_if_not(first, stream->free.end(), is_suspect);
+  const auto first = std::find_if(stream->free.begin(), stream->free.end(), [&](uint32_t shard) {
+    return (fresh || is_begun(shard)) && (suspects || !shared() || !is_suspect(shard));
+  });
   if (first == stream->free.end() || *first >= limit) return std::nullopt;
   const uint32_t shard = *first;
   if (!suspects && is_suspect(shard)) return std::nullopt;  // streams are read in order
@@ -78,6 +82,7 @@ wire::Lease LeaseTable::back_up(int64_t now_ns, uint32_t shard, Incarnation work
 Holder& LeaseTable::hand_out(int64_t now_ns, uint32_t shard, Incarnation worker) {
   ShardEntry& entry = entries_[shard];
   held_[worker].insert(shard);
+  entry.begun = true;
   if (!shared()) stream_of(shard).worker = worker;
   if (++entry.attempt > 1) ++attempts_repeated_;
   // What every partition has acknowledged need not be computed again; an evaluation is of whole
@@ -165,6 +170,7 @@ bool LeaseTable::end(uint32_t shard) {
 bool LeaseTable::end(uint32_t shard, const wire::ShardCounts& counts) {
   if (!end(shard)) return false;
   count_acked(entries_[shard], counts.batches);
+  batches_longest_ = std::max(batches_longest_, counts.batches);
   entries_[shard].counts = counts;
   entries_[shard].has_counts = true;
   return true;
@@ -233,6 +239,13 @@ std::vector<LeaseTable::Held> LeaseTable::idle(int64_t since_ns, int64_t moved_s
     }
   }
   return idle;
+}
+
+bool LeaseTable::begun_is_free() const {
+  return std::any_of(streams_.begin(), streams_.end(), [&](const Stream& stream) {
+    return std::any_of(stream.free.begin(), stream.free.end(),
+                       [&](uint32_t shard) { return is_begun(shard); });
+  });
 }
 
 uint32_t LeaseTable::first_open() const {

@@ -37,6 +37,7 @@ struct ShardEntry {
   uint32_t batches_acked = 0;   // most heard of since the shard was last reopened
   uint32_t failures = 0;        // in a row without progress
   uint32_t failed_batch = 0;    // of the newest failure
+  bool begun = false;           // some partition may hold something of it
   uint64_t bytes_done = 0;
   wire::ShardCounts counts;  // as its worker reported them
   bool has_counts = false;
@@ -61,9 +62,9 @@ class LeaseTable {
   /// The first free shard below `limit` that is for this worker, now in his hands; none if there is
   /// none. Of several streams: one of his own; else, with empty hands, of a stream that is
   /// nobody's, number `index` modulo their count if it is one of those. Without `suspects` none
-  /// that has failed since it last moved on.
+  /// that has failed since it last moved on; without `fresh` none that nobody has begun.
   std::optional<wire::Lease> grant(int64_t now_ns, Incarnation worker, uint32_t limit = UINT32_MAX,
-                                   uint32_t index = 0, bool suspects = true);
+                                   uint32_t index = 0, bool suspects = true, bool fresh = true);
   /// The worker is gone: its streams are anybody's.
   void leave(Incarnation worker);
 
@@ -95,6 +96,10 @@ class LeaseTable {
   bool end(uint32_t shard, const wire::ShardCounts& counts);
   /// A completion round found that a partition lacks it: free, to be taken up at `first_batch`.
   void reopen(uint32_t shard, uint32_t first_batch);
+  /// Some partition holds something of the shard, whoever brought it there.
+  void mark_begun(uint32_t shard) { entries_[shard].begun = true; }
+  /// Whether a free shard has been begun, and so is to be brought to its end.
+  bool begun_is_free() const;
   /// Gives this worker's lease back without blame; the shard is free again if nobody else is at it.
   void release(uint32_t shard, Incarnation worker);
   /// The same, counted as a failed attempt at `batch`. Returns failures in a row without progress.
@@ -128,6 +133,8 @@ class LeaseTable {
   uint32_t backups() const { return backups_; }
   /// Batches of all shards that were acknowledged, as far as it was told.
   uint64_t batches_acked() const { return batches_acked_; }
+  /// Of the longest shard that a worker has told the end of; 0: of none yet.
+  uint32_t batches_longest() const { return batches_longest_; }
   bool all_ended() const { return ended_count_ == entries_.size(); }
   /// First shard that has not ended; shard_count() if all have.
   uint32_t first_open() const;
@@ -141,7 +148,8 @@ class LeaseTable {
     std::optional<Incarnation> worker;
   };
   Stream& stream_of(uint32_t shard) { return streams_[stream_of_.empty() ? 0 : stream_of_[shard]]; }
-  Stream* choose_stream(Incarnation worker, uint32_t index);
+  Stream* choose_stream(Incarnation worker, uint32_t index, bool fresh);
+  bool is_begun(uint32_t shard) const { return entries_[shard].begun; }
   bool take_free(uint32_t shard);
   Holder& hand_out(int64_t now_ns, uint32_t shard, Incarnation worker);
   void leave_holder(uint32_t shard, Incarnation worker);
@@ -160,6 +168,7 @@ class LeaseTable {
   uint32_t attempts_repeated_ = 0;
   uint32_t backups_ = 0;
   uint64_t batches_acked_ = 0;
+  uint32_t batches_longest_ = 0;
   mutable uint32_t first_open_ = 0;  // no shard below it is open; moved up by first_open()
 };
 

@@ -156,8 +156,21 @@ Json account_json(const EpochAccount& a, const Job& job) {
   const double loss = mean_loss(trained_metrics(a), job);
   return {{"epoch", a.epoch}, {"batches", a.counts.batches}, {"loss", std::isfinite(loss) ? Json(loss) : Json(nullptr)}, {"read", a.counts.read}, {"applied", a.counts.applied}, {"filtered", a.counts.filtered},
           {"skipped", a.counts.skipped}, {"dropped", a.counts.dropped}, {"quarantined", a.counts.quarantined},
-          {"shards", a.shards}, {"bytes", a.input_bytes}, {"repeated_parts", a.had_it}, {"gaps", a.gaps},
+          {"shards", a.shards}, {"shards_left", a.shards_left}, {"bytes", a.input_bytes}, {"repeated_parts", a.had_it}, {"gaps", a.gaps},
           {"repeated_leases", a.attempts_repeated}, {"seconds", seconds_of(a.wall_ns)}};
+}
+
+/// What there is to say of an account that ends inside its epoch; else nothing.
+std::string part_text(const EpochAccount& a) {
+  return a.is_part() ? format("  (a part: %u of %u shards)", a.shards, a.shards + a.shards_left) : "";
+}
+
+/// "2 epochs", "1000 steps": what the job asked for.
+std::string wanted_text(const JobSummary& s) {
+  const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
+  const std::string steps = s.steps_wanted > 0 ? format("%llu of %llu steps", number(s.steps), number(s.steps_wanted)) : "";
+  if (s.epochs_wanted == kEpochsMax) return steps;
+  return format("%u of %u epochs", s.epochs_sealed, s.epochs_wanted) + (steps.empty() ? "" : ", " + steps);
 }
 
 /// Which batches the run does without, and why.
@@ -230,7 +243,8 @@ void Console::show(const ProgressSnapshot& p) {
     rate_ = rate_ == 0 ? rate : 0.7 * rate_ + 0.3 * rate;
   }
   const double percent = p.bytes_total == 0 ? 0 : 100.0 * double(p.bytes_done) / double(p.bytes_total);
-  const double done_share = p.epochs == 0 ? 0 : (double(p.epoch) + percent / 100) / double(p.epochs);
+  const double epochs_share = p.epochs == 0 ? 0 : (double(p.epoch) + percent / 100) / double(p.epochs);
+  const double done_share = p.steps_wanted == 0 ? epochs_share : std::max(epochs_share, double(p.steps) / double(p.steps_wanted));
   const bool training = p.phase == Phase::kTraining || p.phase == Phase::kCompleting;
   const double eta = training && done_share > 0 ? seconds_of(p.elapsed_ns) * (1 - done_share) / done_share : NAN;
   const auto stale = staleness_p99(p.staleness);
@@ -241,13 +255,14 @@ void Console::show(const ProgressSnapshot& p) {
 
   if (options_.format == LogFormat::kJson) {
     if (!due_row) return;
-    Json line = {{"event", "progress"}, {"phase", phase_name(p.phase)}, {"epoch", p.epoch + 1}, {"percent", percent}, {"records", p.records},
+    Json line = {{"event", "progress"}, {"phase", phase_name(p.phase)}, {"epoch", p.epoch + 1}, {"percent", percent}, {"steps", p.steps}, {"records", p.records},
                  {"records_per_second", rate_}, {"loss", std::isfinite(loss) ? Json(loss) : Json(nullptr)},
                  {"auc", std::isfinite(auc) ? Json(auc) : Json(nullptr)}, {"staleness_p99", stale ? Json(*stale) : Json(nullptr)},
                  {"eta_seconds", std::isfinite(eta) ? Json(eta) : Json(nullptr)}, {"workers", p.workers_live}, {"ps", p.ps_live}};
     json(line.dump());
   } else if (options_.terminal) {
-    std::string line = format("epoch %u/%u %5.1f %%  %s ex/s  loss %s", p.epoch + 1, std::max(p.epochs, 1U), percent,
+    std::string line = p.epochs == kEpochsMax ? format("epoch %u", p.epoch + 1) : format("epoch %u/%u", p.epoch + 1, std::max(p.epochs, 1U));
+    line += format(" %5.1f %%  %s ex/s  loss %s", percent,
                               human_count(rate_).c_str(), number(loss).c_str());
     if (std::isfinite(auc)) line += "  auc " + number(auc);
     line += format("  stale %s  eta %s  %u worker%s %u ps", stale_text.c_str(), human_time(eta).c_str(), p.workers_live,
@@ -272,9 +287,9 @@ void Console::show(const ProgressSnapshot& p) {
 void Console::show(const EpochDone& done) {
   if (options_.quiet) return;
   if (options_.format == LogFormat::kJson) return json(Json{{"event", "epoch"}, {"account", account_json(done.account, job_)}}.dump());
-  row(format("epoch %u  trained  loss %s  %s; the same at every partition  %s", done.account.epoch + 1,
+  row(format("epoch %u  trained  loss %s  %s; the same at every partition  %s%s", done.account.epoch + 1,
              number(mean_loss(trained_metrics(done.account), job_)).c_str(), account_text(done.account.counts).c_str(),
-             human_time(seconds_of(done.account.wall_ns)).c_str()));
+             human_time(seconds_of(done.account.wall_ns)).c_str(), part_text(done.account).c_str()));
 }
 
 void Console::show(const EvalDone& done) {
@@ -326,7 +341,7 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
                              {"why", one.why}});
     }
     const Json all = {{"event", "finish"}, {"code", finish.code}, {"already_finished", s.already_finished}, {"run_dir", run_dir},
-                      {"epochs_sealed", s.epochs_sealed}, {"epochs_wanted", s.epochs_wanted}, {"records", s.records},
+                      {"epochs_sealed", s.epochs_sealed}, {"epochs_wanted", s.epochs_wanted}, {"steps", s.steps}, {"steps_wanted", s.steps_wanted}, {"records", s.records},
                       {"train_seconds", seconds_of(s.train_ns)}, {"wall_seconds", seconds_of(s.wall_ns)},
                       {"pulled_bytes", s.pulled_bytes}, {"pushed_bytes", s.pushed_bytes}, {"read_bytes", s.read_bytes}, {"sharding", data::sharding_text(job_.data)},
                       {"workers_lost", s.workers_lost}, {"ps_lost", s.ps_lost}, {"restarts", s.restarts}, {"repeated_parts", s.had_it}, {"gaps", s.gaps},
@@ -338,7 +353,7 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
     return;
   }
   if (s.already_finished) {
-    std::fprintf(out, "finished already: %u of %u epochs are trained and saved in %s\n", s.epochs_sealed, s.epochs_wanted, run_dir.c_str());
+    std::fprintf(out, "finished already: %s are trained and saved in %s\n", wanted_text(s).c_str(), run_dir.c_str());
   }
   if (!s.epochs.empty()) {
     std::fprintf(out, "epoch   examples     loss   metrics on the evaluation data\n");
@@ -360,6 +375,13 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
   if (!s.epochs.empty()) {
     std::fprintf(out, "account %s; balanced, the same at every partition (beside it: %llu parts repeated, %llu gaps, %u leases repeated)\n",
                  account_text(total).c_str(), static_cast<unsigned long long>(s.had_it), static_cast<unsigned long long>(s.gaps), s.attempts_repeated);
+  }
+  if (s.steps_wanted > 0 && finish.code == 0) {
+    const uint64_t beyond = s.steps - std::min(s.steps, s.steps_wanted);
+    std::fprintf(out, "steps   %llu of %llu", static_cast<unsigned long long>(s.steps), static_cast<unsigned long long>(s.steps_wanted));
+    if (beyond > 0) std::fprintf(out, ", %llu more than asked for: the shards in flight were read to their end", static_cast<unsigned long long>(beyond));
+    if (!s.epochs.empty() && s.epochs.back().is_part()) std::fprintf(out, "; of epoch %u%s", s.epochs.back().epoch + 1, part_text(s.epochs.back()).c_str());
+    std::fputc('\n', out);
   }
   print_quarantined(s, out);
   if (s.partitions_moved > 0) {
@@ -397,7 +419,10 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
                  human_count(double(rows)).c_str(), human_bytes(worker_rss).c_str());
   }
   if (s.mode == wire::Purpose::kTrain && !s.checkpoint_folder.empty()) std::fprintf(out, "model   %s\n", run_dir.c_str());
-  if (s.mode == wire::Purpose::kTrain && finish.code == 0) {
+  if (s.mode == wire::Purpose::kTrain && finish.code == 0 && s.epochs_wanted == kEpochsMax) {
+    std::fprintf(out, "next    downpour eval %s --data FILE, or as many more steps: downpour train %s --steps %llu\n", run_dir.c_str(),
+                 job_argument.c_str(), static_cast<unsigned long long>(s.steps_wanted * 2));
+  } else if (s.mode == wire::Purpose::kTrain && finish.code == 0) {
     std::fprintf(out, "next    downpour eval %s --data FILE, or %u more epochs: downpour train %s --epochs %u\n", run_dir.c_str(), s.epochs_wanted,
                  job_argument.c_str(), s.epochs_wanted * 2);
   } else if (s.mode == wire::Purpose::kTrain && !s.checkpoint_folder.empty()) {

@@ -138,6 +138,8 @@ Result<void> learn_next(Job& job, const RunPlan& run, const std::vector<plan::Sh
   plan->data.shuffle = "off";
   plan->seed = job.seed;
   plan->batch_size = kBatchRecords;
+  plan->batches_max =
+      (job.train.steps_per_epoch * job.train.batch_size + kBatchRecords - 1) / kBatchRecords;
   plan->holdout = job.eval.holdout;
   plan->source = job.data.source;
   plan->files = run.train_files;

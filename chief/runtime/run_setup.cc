@@ -67,9 +67,11 @@ Result<uint64_t> choose_shard_bytes(const Job& job, const std::vector<plan::File
   for (const plan::FileInfo& file : files) total += file.bytes;
   if (files.empty() || data::is_program(files.front())) return kMiB;
   DP_TRY(const uint64_t record, data::mean_record_bytes(job.data, files.front().path));
-  if (job.data.shard_records > 0) return std::max<uint64_t>(job.data.shard_records * record, 1);
   const uint64_t batch = record * job.train.batch_size;
-  return std::clamp(total / kShardsWanted, kBatchesPerShardMin * batch, kBatchesPerShardMax * batch);
+  const uint64_t shard = job.data.shard_records > 0
+                             ? job.data.shard_records * record
+                             : std::clamp(total / kShardsWanted, kBatchesPerShardMin * batch, kBatchesPerShardMax * batch);
+  return std::max<uint64_t>(shard / job.data.interleave.cycle, 1);
 }
 
 namespace {
@@ -80,12 +82,21 @@ Result<void> check_streams(const plan::StreamSpec& streams, const std::vector<pl
                "data.sharding", str("data.streams = ", files.size(), ", or \"auto\" or \"data\", which cut files"), ""};
 }
 
+/// An epoch that ends at a number of batches is one shard, which nobody else reads a part of.
+Result<void> check_steps_per_epoch(const Job& job, const std::vector<plan::FileInfo>& files, size_t ranges) {
+  if (job.train.steps_per_epoch == 0 || files.empty()) return {};
+  if (ranges == 1 && !files.front().splittable) return {};
+  return Error{ErrorCode::kConfig, str("`steps_per_epoch` over a source that is cut would need a count first (", ranges, ranges == 1 ? " range)" : " ranges)"),
+               "train.steps_per_epoch", "leave it out: an epoch is all of the source, train.steps ends the job earlier, a source's take makes it smaller", ""};
+}
+
 void cut_programs(const Job& job, RunPlan& plan) {
   const auto cut = [&](const SourceSpec& source, std::vector<plan::FileInfo>& files) {
     if (!source.is_program() || files.empty()) return;
     const uint64_t batch = job.train.batch_size;
-    const uint64_t records = std::clamp(source.records / kShardsWanted, kBatchesPerShardMin * batch, kBatchesPerShardMax * batch);
-    data::cut_program(source, job.data.shard_records > 0 ? job.data.shard_records : records, files.front());
+    const uint64_t chosen = std::clamp(source.records / kShardsWanted, kBatchesPerShardMin * batch, kBatchesPerShardMax * batch);
+    const uint64_t records = job.data.shard_records > 0 ? job.data.shard_records : chosen;
+    data::cut_program(source, std::max<uint64_t>(records / job.data.interleave.cycle, 1), files.front());
   };
   cut(job.data.source, plan.train_files);
   cut(job.eval.source, plan.eval_files);
@@ -133,7 +144,8 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
     DP_TRY_VOID(data::count_pieces(*reading(job.eval.source, out.eval_files), out.shard_bytes, out.eval_files));
   }
   const auto ranges = plan::cut_streams(out.train_files, out.shard_bytes, out.streams);
-  out.shards = uint32_t(out.train_files.empty() ? plan::cut_shards(out.eval_files, out.shard_bytes).size() : ranges.size());
+  if (mode == wire::Purpose::kTrain) DP_TRY_VOID(check_steps_per_epoch(job, out.train_files, ranges.size()));
+  out.shards = out.train_files.empty() ? uint32_t(plan::cut_shards(out.eval_files, out.shard_bytes).size()) : data::map_shards(job, ranges).count();
   out.fingerprint = fingerprint_of(out.train_files);
   DP_TRY(out.plan_hash, hash_of(out));
   return out;

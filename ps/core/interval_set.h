@@ -55,6 +55,23 @@ class IntervalSet {
     return true;
   }
 
+  /// Takes in what `other` holds.
+  void unite(const IntervalSet& other) {
+    if (intervals_ == other.intervals_) return;
+    std::vector<wire::Interval> sorted = intervals_, all;
+    sorted.insert(sorted.end(), other.intervals_.begin(), other.intervals_.end());
+    std::sort(sorted.begin(), sorted.end(),
+              [](const wire::Interval& a, const wire::Interval& b) { return a.begin < b.begin; });
+    for (const wire::Interval& i : sorted) {
+      if (!all.empty() && i.begin <= all.back().end) {
+        all.back().end = std::max(all.back().end, i.end);
+      } else {
+        all.push_back(i);
+      }
+    }
+    intervals_ = std::move(all);
+  }
+
   /// Keeps only what `other` holds too.
   void intersect(const IntervalSet& other) {
     if (intervals_ == other.intervals_) return;

@@ -260,6 +260,29 @@ void PsCore::release(const Bits& parts) {
   staging_.clear();
 }
 
+namespace {
+
+/// Shards that have ended at some partitions and that the others have not begun.
+void add_unequal(const IntervalSet& somewhere, const IntervalSet& everywhere,
+                 std::vector<wire::ShardWatermark>& open) {
+  if (somewhere.intervals() == everywhere.intervals()) return;
+  const size_t known = open.size();
+  for (const wire::Interval& interval : somewhere.intervals()) {
+    for (uint32_t shard = interval.begin; shard < interval.end; ++shard) {
+      if (everywhere.contains(shard)) continue;
+      const auto at =
+          std::lower_bound(open.begin(), open.begin() + ptrdiff_t(known), shard,
+                           [](const wire::ShardWatermark& o, uint32_t s) { return o.shard < s; });
+      const bool listed = at != open.begin() + ptrdiff_t(known) && at->shard == shard;
+      if (!listed) open.push_back({.shard = shard, .watermark = 0});
+    }
+  }
+  std::sort(open.begin(), open.end(),
+            [](const auto& a, const auto& b) { return a.shard < b.shard; });
+}
+
+}  // namespace
+
 void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest& status,
                        Effects& effects) {
   take_lines(partitions_.owned(), status.lines, status.lines_known);
@@ -273,6 +296,7 @@ void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest
                           .failure = failure_};
   const Watermarks& watermarks = partitions_.watermarks();
   std::optional<IntervalSet> ended;
+  IntervalSet somewhere;  // ended at one of them
   for_each(partitions_.owned(), [&](PartitionId p) {
     wire::PartitionStatus partition{
         .partition = p, .since = partitions_.since(p), .version = partitions_.version(p)};
@@ -288,6 +312,7 @@ void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest
       for (size_t i = 0; i < sums->metrics.size(); ++i) reply.metrics[i] += sums->metrics[i];
     }
     reply.partitions.push_back(partition);
+    somewhere.unite(here);
     if (ended) {
       ended->intersect(here);
     } else {
@@ -296,6 +321,7 @@ void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest
   });
   if (ended) reply.ended = ended->intervals();
   reply.open = watermarks.open(status.epoch, partitions_.owned());
+  if (ended) add_unequal(somewhere, *ended, reply.open);
   reply.lines = partitions_.lines_told();
   send(kChiefPeer, envelope.request, std::move(reply), {}, effects);
 }

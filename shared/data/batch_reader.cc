@@ -4,9 +4,6 @@
 #include <utility>
 #include <xxhash.h>
 
-#include "shared/base/hash.h"
-#include "shared/base/rng.h"
-
 namespace downpour::data {
 namespace {
 
@@ -35,12 +32,6 @@ Fault fault_of(const RecordRef& record) {
       return {.reason = "is longer than a record may be (16 MiB a line, 64 MiB a TFRecord)",
               .hint = "is this the format that the job says?"};
   }
-}
-
-void shuffle_window(std::vector<RecordRef>& records, uint64_t seed, ShardId shard,
-                    uint32_t window) {
-  Rng rng(hash_combine(hash_combine(hash_combine(seed, shard.epoch), shard.shard), window));
-  for (size_t i = records.size(); i > 1; --i) std::swap(records[i - 1], records[rng.below(i)]);
 }
 
 bool is_held_out(double holdout, uint32_t file, uint64_t offset) {
@@ -82,50 +73,24 @@ void choose_by_number(const SourceSpec& source, const plan::ShardRange& range, u
 }
 
 BatchReader::BatchReader(std::shared_ptr<const ReadPlan> plan, Part part, ShardId shard,
-                         const plan::ShardRange& range, uint32_t first_batch,
-                         std::vector<uint32_t> given_up, std::unique_ptr<Scratch> scratch,
-                         std::unique_ptr<WindowSource> source, std::unique_ptr<RecordParser> parser)
+                         std::vector<OpenRange> ranges, uint32_t first_batch,
+                         std::vector<uint32_t> given_up)
     : plan_(std::move(plan)),
       part_(part),
       shard_(shard),
-      range_(range),
       first_batch_(first_batch),
       given_up_(std::move(given_up)),
-      shuffle_(plan_->data.shuffle != "off"),
-      random_(plan_->training && part != Part::kHeldOut && parser->finishes()),
-      scratch_(std::move(scratch)),
-      source_(std::move(source)),
-      parser_(std::move(parser)),
-      number_(range.records_before) {
-  scratch_->indexes.resize(plan_->layout.tables.size());
-  scratch_->keys.resize(parser_->key_shapes().size());
-  totals_.first_offset = source_->first_offset();
+      flow_(*plan_, shard, std::move(ranges)),
+      random_(plan_->training && part != Part::kHeldOut && flow_.parser().finishes()) {
+  flow_.scratch().indexes.resize(plan_->layout.tables.size());
+  flow_.scratch().keys.resize(flow_.parser().key_shapes().size());
 }
 
-BatchReader::~BatchReader() {
-  source_.reset();
-  plan_->scratch->give_back(std::move(scratch_));
-}
+BatchReader::~BatchReader() { flow_.close(*plan_->scratch); }
 
 const ShardTotals& BatchReader::totals() const {
   DP_CHECK(ended_);
   return totals_;
-}
-
-Result<bool> BatchReader::next_window() {
-  cursor_ = 0;
-  DP_TRY(const bool more, source_->next(window_));
-  if (!more) return false;
-  const uint64_t first = number_;
-  number_ += window_.records->size();
-  choose_by_number(plan_->source, range_, first, *window_.records);
-  if (shuffle_) shuffle_window(*window_.records, plan_->seed, shard_, window_count_);
-  ++window_count_;
-  return true;
-}
-
-bool BatchReader::held_out(uint64_t offset) const {
-  return is_held_out(plan_->holdout, range_.file, offset);
 }
 
 void BatchReader::begin_batch(Batch& batch) {
@@ -141,9 +106,9 @@ void BatchReader::begin_batch(Batch& batch) {
     batch.floats[i].width = layout.floats[i].width;
     batch.floats[i].values.resize(size_t(plan_->batch_size) * layout.floats[i].width);
   }
-  for (size_t i = 0; i < scratch_->keys.size(); ++i) {
-    KeyBuffer& buffer = scratch_->keys[i];
-    const KeyShape shape = parser_->key_shapes()[i];
+  for (size_t i = 0; i < flow_.scratch().keys.size(); ++i) {
+    KeyBuffer& buffer = flow_.scratch().keys[i];
+    const KeyShape shape = flow_.parser().key_shapes()[i];
     buffer.count = 0;
     buffer.all_one = true;
     buffer.has_values = shape.values;
@@ -155,29 +120,31 @@ void BatchReader::begin_batch(Batch& batch) {
   }
 }
 
-void BatchReader::prefetch(size_t at) const {
-  if (at >= window_.records->size()) return;
-  const RecordRef record = (*window_.records)[at];
-  if (!record.is_whole()) return;
-  parser_->prefetch(window_.text + record.begin, record.size);
+void BatchReader::prefetch(size_t at) {
+  if (at >= flow_.records().size()) return;
+  const FlowRecord& record = flow_.records()[at];
+  if (record.ref.is_whole())
+    flow_.parser_of(record).prefetch(flow_.text_of(record), record.ref.size);
 }
 
-Result<bool> BatchReader::next_record(Batch& batch, RecordRef& record) {
+Result<bool> BatchReader::next_record(Batch& batch, FlowRecord& record) {
   for (;;) {
-    while (window_.records == nullptr || cursor_ == window_.records->size()) {
-      DP_TRY(const bool more, next_window());  // a window may hold none of this stream
+    while (cursor_ == flow_.records().size()) {
+      cursor_ = 0;
+      DP_TRY(const bool more, flow_.next());  // a window may hold none of this stream
       if (!more) return false;
     }
-    if (shuffle_) prefetch(cursor_ + kRecordsAhead);
-    record = (*window_.records)[cursor_++];
-    const uint64_t offset = window_.offset + record.begin;
+    if (flow_.shuffles()) prefetch(cursor_ + kRecordsAhead);
+    record = flow_.records()[cursor_++];
+    const uint64_t offset = flow_.offset_of(record);
     ++batch.counts.read;
-    if (part_ != Part::kAll && held_out(offset) != (part_ == Part::kHeldOut)) {
+    if (part_ != Part::kAll && is_held_out(plan_->holdout, flow_.range_of(record).file, offset) !=
+                                   (part_ == Part::kHeldOut)) {
       ++batch.counts.filtered;
-      if (offset == watched_) fate_ = RecordFate{RecordFate::Kind::kHeldOut};
+      if (is_watched(record)) fate_ = RecordFate{RecordFate::Kind::kHeldOut};
       continue;
     }
-    watched_in_batch_ |= offset == watched_;
+    watched_in_batch_ |= is_watched(record);
     batch.first_record = std::min(batch.first_record, offset);
     batch.last_record = std::max(batch.last_record, offset);
     return true;
@@ -186,15 +153,15 @@ Result<bool> BatchReader::next_record(Batch& batch, RecordRef& record) {
 
 Result<std::optional<BatchReader::Place>> BatchReader::next_place() {
   Batch counts;
-  RecordRef record;
+  FlowRecord record;
   DP_TRY(const bool more, next_record(counts, record));
   if (!more) return std::optional<Place>();
-  const uint64_t bytes = record.is_whole() ? record.size : 0;
-  return std::optional(Place{window_.offset + record.begin, bytes});
+  const uint64_t bytes = record.ref.is_whole() ? record.ref.size : 0;
+  return std::optional(Place{flow_.offset_of(record), bytes});
 }
 
 Result<void> BatchReader::pass_over(Batch& batch) {
-  RecordRef record;
+  FlowRecord record;
   while (batch.records < plan_->batch_size) {
     DP_TRY(const bool more, next_record(batch, record));
     if (!more) break;
@@ -203,61 +170,75 @@ Result<void> BatchReader::pass_over(Batch& batch) {
   return {};
 }
 
-Result<void> BatchReader::fill(Batch& batch) {
-  Columns columns{.floats = &batch.floats, .keys = &scratch_->keys};
-  const uint64_t epoch_seed =
+/// What random ops draw from: the same for a record of an epoch, whoever reads it.
+uint64_t BatchReader::random_of(const FlowRecord& record) const {
+  const plan::ShardRange& range = flow_.range_of(record);
+  const uint64_t seed =
       hash_combine(hash_combine(0x72616e646f6d00ULL, plan_->seed), shard_.epoch) +
-      (plan_->source.is_program() ? range_.begin : 0);  // each of its ranges begins at byte 0
-  RecordRef record;
+      (plan_->source.is_program() ? range.begin : 0);  // each of its ranges begins at byte 0
+  return hash_combine(hash_combine(seed, range.file), flow_.offset_of(record)) | 1;
+}
+
+Result<void> BatchReader::fill(Batch& batch) {
+  std::vector<KeyBuffer>& keys = flow_.scratch().keys;
+  Columns columns{.floats = &batch.floats, .keys = &keys};
+  FlowRecord record;
   while (batch.records < plan_->batch_size) {
     DP_TRY(const bool more, next_record(batch, record));
     if (!more) break;
-    const uint64_t offset = window_.offset + record.begin;
+    const uint64_t offset = flow_.offset_of(record);
+    RecordParser& parser = flow_.parser_of(record);
     Fault fault;
     columns.record = batch.records;
-    if (random_) columns.random = hash_combine(hash_combine(epoch_seed, range_.file), offset) | 1;
-    const char* const begin = window_.text + record.begin;
-    if (!record.is_whole()) {
-      fault = fault_of(record);
-      DP_TRY_VOID(skip_or_fail(fault, offset, batch));
-    } else if (!parser_->parse(begin, begin + record.size, offset, columns, fault) ||
-               !parser_->finish(columns, fault)) {
+    if (random_) columns.random = random_of(record);
+    const char* const begin = flow_.text_of(record);
+    const char* const end = begin + record.ref.size;
+    if (!record.ref.is_whole()) {
+      fault = fault_of(record.ref);
+      DP_TRY_VOID(skip_or_fail(fault, record, batch));
+    } else if (!parser.parse(begin, end, offset, columns, fault) ||
+               !parser.finish(columns, fault)) {
       if (fault.reason == nullptr) {
         ++batch.counts.filtered;
-        watched_in_batch_ &= offset != watched_;
-        if (offset == watched_) fate_ = RecordFate{RecordFate::Kind::kFiltered};
+        watched_in_batch_ &= !is_watched(record);
+        if (is_watched(record)) fate_ = RecordFate{RecordFate::Kind::kFiltered};
         continue;
       }
-      DP_TRY_VOID(skip_or_fail(fault, offset, batch));
-    } else if (too_many_keys(scratch_->keys)) [[unlikely]] {
+      DP_TRY_VOID(skip_or_fail(fault, record, batch));
+    } else if (too_many_keys(keys)) [[unlikely]] {
       fault = {.reason = "brings its batch over 67 million keys",
                .hint = "choose a smaller train.batch_size"};
-      DP_TRY_VOID(skip_or_fail(fault, offset, batch));
+      DP_TRY_VOID(skip_or_fail(fault, record, batch));
     } else {
-      batch.records_hash += hash_combine(parser_->hash(begin, begin + record.size), offset);
+      batch.records_hash += hash_combine(parser.hash(begin, end), offset);
       ++batch.records;
     }
   }
   return {};
 }
 
-Result<void> BatchReader::skip_or_fail(const Fault& fault, uint64_t offset, Batch& batch) {
+Result<void> BatchReader::skip_or_fail(const Fault& fault, const FlowRecord& record, Batch& batch) {
   const uint64_t skipped = totals_.counts.skipped + batch.counts.skipped + 1;
   const bool skip = plan_->data.bad_records == BadRecords::kSkip;
   if (skip && (plan_->data.bad_records_max == 0 || skipped <= plan_->data.bad_records_max)) {
     ++batch.counts.skipped;
-    if (offset == watched_) fate_ = RecordFate{RecordFate::Kind::kSkipped};
-    for (KeyBuffer& buffer : scratch_->keys) {  // what the record had left before it broke
+    if (is_watched(record)) fate_ = RecordFate{RecordFate::Kind::kSkipped};
+    for (KeyBuffer& buffer : flow_.scratch().keys) {  // what the record had left before it broke
       buffer.count = buffer.offsets.empty() ? batch.records : buffer.offsets[batch.records];
     }
     return {};
   }
   if (!skip) failed_batch_ = totals_.batches;  // else it is a limit that is reached
-  Error error = bad_record_error(fault, source_->locate(offset));
+  Error error = bad_record_error(fault, flow_.locate(record));
   if (skip)
     error.what += str(" (and it is one more than bad_records_max = ", plan_->data.bad_records_max,
                       " in a shard)");
   return error;
+}
+
+void BatchReader::end() {
+  ended_ = true;
+  flow_.extent(totals_.first_offset, totals_.end_offset);
 }
 
 void BatchReader::finish_batch(Batch& batch) {
@@ -268,16 +249,16 @@ void BatchReader::finish_batch(Batch& batch) {
   for (size_t t = 0; t < layout.tables.size(); ++t) {
     batch.tables[t].table = layout.tables[t];
     batch.tables[t].keys.clear();
-    scratch_->indexes[t].begin_batch();
+    flow_.scratch().indexes[t].begin_batch();
   }
   batch.bags.resize(layout.bags.size());
   for (size_t i = 0; i < layout.bags.size(); ++i) {
-    const KeyBuffer& buffer = scratch_->keys[parser_->key_of_bag()[i]];
+    const KeyBuffer& buffer = flow_.scratch().keys[flow_.parser().key_of_bag()[i]];
     BagColumn& bag = batch.bags[i];
     bag.table_index = layout.bags[i].table_index;
     bag.keys.resize(buffer.count);
-    scratch_->indexes[bag.table_index].add({buffer.keys.data(), buffer.count}, bag.keys.data(),
-                                           batch.tables[bag.table_index].keys);
+    flow_.scratch().indexes[bag.table_index].add(
+        {buffer.keys.data(), buffer.count}, bag.keys.data(), batch.tables[bag.table_index].keys);
     bag.offsets.assign(buffer.offsets.begin(),
                        buffer.offsets.begin() + (buffer.offsets.empty() ? 0 : batch.records + 1));
     bag.values.clear();
@@ -289,6 +270,10 @@ void BatchReader::finish_batch(Batch& batch) {
 Result<bool> BatchReader::next(Batch& batch) {
   DP_CHECK(!failed_);
   while (!ended_) {
+    if (plan_->batches_max > 0 && totals_.batches == plan_->batches_max) {
+      end();
+      return false;
+    }
     begin_batch(batch);
     const bool given_up = std::binary_search(given_up_.begin(), given_up_.end(), totals_.batches);
     if (Result<void> filled = given_up ? pass_over(batch) : fill(batch); !filled) {
@@ -315,16 +300,11 @@ Result<bool> BatchReader::next(Batch& batch) {
     all.skipped += batch.counts.skipped;
     all.dropped += batch.counts.dropped;
     all.quarantined += batch.counts.quarantined;
-    if (!full) {
-      ended_ = true;
-      totals_.end_offset = source_->end_offset();
-    }
+    if (!full) end();
     if (!given) return false;
     totals_.records_hash += batch.records_hash;
     batch.id = {.epoch = shard_.epoch, .shard = shard_.shard, .batch = totals_.batches++};
-    const size_t records = std::max<size_t>(window_.records->size(), 1);
-    batch.end_offset = window_.begin_progress +
-                       (window_.end_progress - window_.begin_progress) * cursor_ / records;
+    batch.end_offset = flow_.progress(cursor_);
     if (batch.id.batch < first_batch_) continue;
     if (!given_up) finish_batch(batch);
     return true;

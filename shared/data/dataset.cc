@@ -215,14 +215,14 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
       .add("header", data.header)
       .add("skip_lines", data.skip_lines);
   if (!data.record.empty()) hash.add("record", data.record);
+  if (data.interleave.cycle > 1)
+    hash.add("cycle", data.interleave.cycle).add("block", data.interleave.block);
+  if (plan.batches_max > 0) hash.add("batches_max", plan.batches_max);
   hash.add("delimiter", data.delimiter).add("trim", data.trim).add("shuffle", data.shuffle);
   for (const std::string& text : data.columns) hash.add("column", text);
   for (const std::string& text : data.missing) hash.add("missing", text);
   hash_fields(hash, data.fields);
   if (!data.filter.empty()) hash.add("filter", data.filter);
-  for (const std::string& word : data.program.exec) hash.add("exec", word);
-  if (data.program.format != DataFormat::kAuto)
-    hash.add("program_format", uint64_t(data.program.format));
   // Not bad_records: a run that met a bad record goes on with "skip", and no batch behind the
   // record was applied. What is not read can't be bad, so the layout decides then.
   for (const FloatInput& input : plan.layout.floats)
@@ -243,8 +243,10 @@ Result<void> check_filter(const DataSpec& data) {
   return {};
 }
 
-size_t window_bytes_of(const DataSpec& data) {
-  return data.shuffle == "off" ? kPlainWindowBytes : kShuffleWindowBytes;
+size_t window_bytes_of(const DataSpec& data, size_t ranges) {
+  constexpr size_t kLeast = size_t{64} << 10;
+  const size_t bytes = data.shuffle == "off" ? kPlainWindowBytes : kShuffleWindowBytes;
+  return std::max(bytes / ranges, kLeast);
 }
 
 Result<std::unique_ptr<WindowSource>> open_windows(const DataSpec& data, const plan::FileInfo& info,
@@ -261,7 +263,7 @@ Result<std::unique_ptr<WindowSource>> open_windows(const DataSpec& data, const p
 }
 
 Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
-                                  const plan::ShardRange& range, Scratch& scratch) {
+                                  const plan::ShardRange& range, Scratch& scratch, size_t ranges) {
   DP_CHECK(range.file < plan.files.size(), range.file, plan.files.size());
   const plan::FileInfo& info = plan.files[range.file];
   const DataSpec& data = plan.data;
@@ -269,7 +271,7 @@ Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
     return Error{ErrorCode::kConfig, "the data's format is not decided", "data.format",
                  "say data.format = \"csv\", or whatever it is"};
   }
-  const size_t window_bytes = window_bytes_of(data);
+  const size_t window_bytes = window_bytes_of(data, ranges);
   ShardRecords out;
   if (data.format == DataFormat::kNpy || data.format == DataFormat::kNpz) {
     DP_TRY(ArrayReading rows,
@@ -303,25 +305,39 @@ Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
 }
 
 Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Part part,
-                                                ShardId shard, const plan::ShardRange& range,
+                                                ShardId shard, std::vector<plan::ShardRange> ranges,
                                                 uint32_t first_batch,
                                                 std::vector<uint32_t> given_up) {
   DP_TRY(std::unique_ptr<BatchReader> reader,
-         open_batch_reader(std::move(plan), part, shard, range, first_batch, std::move(given_up)));
+         open_batch_reader(std::move(plan), part, shard, std::move(ranges), first_batch,
+                           std::move(given_up)));
   return std::unique_ptr<ShardReader>(std::move(reader));
+}
+
+Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Part part,
+                                                ShardId shard, const plan::ShardRange& range,
+                                                uint32_t first_batch,
+                                                std::vector<uint32_t> given_up) {
+  return open_shard(std::move(plan), part, shard, std::vector{range}, first_batch,
+                    std::move(given_up));
 }
 
 Result<std::unique_ptr<BatchReader>> open_batch_reader(std::shared_ptr<const ReadPlan> plan,
                                                        Part part, ShardId shard,
-                                                       const plan::ShardRange& range,
+                                                       std::vector<plan::ShardRange> ranges,
                                                        uint32_t first_batch,
                                                        std::vector<uint32_t> given_up) {
-  DP_CHECK(plan->batch_size > 0);
-  std::unique_ptr<Scratch> scratch = plan->scratch->take();
-  DP_TRY(ShardRecords records, open_records(*plan, shard.epoch, range, *scratch));
-  return std::make_unique<BatchReader>(std::move(plan), part, shard, range, first_batch,
-                                       std::move(given_up), std::move(scratch),
-                                       std::move(records.source), std::move(records.parser));
+  std::vector<OpenRange> open;
+  for (const plan::ShardRange& range : ranges) {
+    OpenRange one{.range = range, .scratch = plan->scratch->take(), .source = {}, .parser = {}};
+    DP_TRY(ShardRecords records,
+           open_records(*plan, shard.epoch, range, *one.scratch, ranges.size()));
+    one.source = std::move(records.source);
+    one.parser = std::move(records.parser);
+    open.push_back(std::move(one));
+  }
+  return std::make_unique<BatchReader>(std::move(plan), part, shard, std::move(open), first_batch,
+                                       std::move(given_up));
 }
 
 Result<void> count_pieces(const ReadPlan& plan, uint64_t shard_bytes,

@@ -52,9 +52,10 @@ struct ReadPlan {
   uint64_t seed = 1;
   uint32_t batch_size = 512;
   bool drop_remainder = false;
-  double holdout = 0;    // share held out of training
-  SourceSpec source;     // which records of the files belong to it
-  std::string base_dir;  // where its program runs
+  uint64_t batches_max = 0;  // of a shard, where it is an epoch; 0: to its end
+  double holdout = 0;        // share held out of training
+  SourceSpec source;         // which records of the files belong to it
+  std::string base_dir;      // where its program runs
   std::vector<plan::FileInfo> files;
   std::vector<TargetRule> targets;
   bool targets_optional = false;  // see for_prediction()
@@ -121,7 +122,7 @@ struct ShardTotals {
   ReadCounts counts;
   uint32_t batches = 0;
   // Where its first record starts and its last one ends, line breaks, blank lines and headers
-  // included: the shards of a file tile it, [0, bytes).
+  // included: the shards of a file tile it, [0, bytes). Of joined ranges: RecordFlow::extent().
   uint64_t first_offset = 0, end_offset = 0;
   uint64_t records_hash = 0;
 };
@@ -143,7 +144,12 @@ class ShardReader {
 
 /// Opens a shard. `shard.shard` with `epoch` seeds the shuffle. The records of the batches in
 /// `given_up` (ascending) are counted, and not parsed. Errors: kNoInput, kIo, kBadData (file
-/// changed).
+/// changed). Of several ranges the records are interleaved.
+Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Part part,
+                                                ShardId shard, std::vector<plan::ShardRange> ranges,
+                                                uint32_t first_batch,
+                                                std::vector<uint32_t> given_up = {});
+/// The same of one range.
 Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Part part,
                                                 ShardId shard, const plan::ShardRange& range,
                                                 uint32_t first_batch,
@@ -162,6 +168,8 @@ Result<std::vector<plan::FileInfo>> list_files(const DataSpec& data, const Sourc
 Result<void> find_cuts(const DataSpec& data, uint64_t shard_bytes,
                        std::vector<plan::FileInfo>& files);
 
+/// How the ranges of the training data make shards.
+plan::ShardMap map_shards(const Job& job, std::vector<plan::ShardRange> ranges);
 /// The streams that the job's training data are made of.
 plan::StreamSpec stream_spec(const DataSpec& data);
 /// In a sentence: who reads what, and how often each record counts in an epoch.

@@ -19,6 +19,7 @@ std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout
   plan->seed = job.seed;
   plan->batch_size = job.train.batch_size;
   plan->drop_remainder = job.train.drop_remainder;
+  plan->batches_max = job.train.steps_per_epoch;
   plan->holdout = holdout;
   plan->files = std::move(files);
   for (size_t o = 0; o < job.model.outputs.size(); ++o) {
@@ -37,8 +38,13 @@ std::shared_ptr<const ReadPlan> for_evaluation(const ReadPlan& plan, const Sourc
   out->source = source;
   out->files = std::move(files);
   out->holdout = 0;
+  out->batches_max = 0;
   out->training = false;
   return out;
+}
+
+plan::ShardMap map_shards(const Job& job, std::vector<plan::ShardRange> ranges) {
+  return {std::move(ranges), job.seed, job.data.interleave.cycle};
 }
 
 plan::StreamSpec stream_spec(const DataSpec& data) {
@@ -100,6 +106,7 @@ std::shared_ptr<const ReadPlan> for_prediction(const ReadPlan& plan) {
   out->data.shuffle = "off";
   out->data.filter.clear();
   out->drop_remainder = false;
+  out->batches_max = 0;
   out->training = false;
   out->targets_optional = true;
   for (TargetRule& rule : out->targets) rule.kind = TargetKind::kAny;

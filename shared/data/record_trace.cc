@@ -66,7 +66,7 @@ Result<RecordPlace> find_record(std::shared_ptr<const ReadPlan> plan, uint32_t f
   source.shard_count = 1;
   source.shard_index = 0;
   DP_TRY(const auto reader,
-         open_batch_reader(in_order, Part::kAll, {}, {file, 0, info.bytes}, 0, {}));
+         open_batch_reader(in_order, Part::kAll, {}, {{.file = file, .end = info.bytes}}, 0, {}));
   RecordPlace place;
   for (;;) {
     DP_TRY(const auto next, reader->next_place());
@@ -95,12 +95,12 @@ Result<RecordPlace> find_record(std::shared_ptr<const ReadPlan> plan, uint32_t f
 }
 
 Result<RecordFate> trace_record(std::shared_ptr<const ReadPlan> plan, Part part, ShardId shard,
-                                const plan::ShardRange& range, std::vector<uint32_t> given_up,
-                                uint64_t offset) {
-  const std::string path = plan->files[range.file].path;
-  DP_TRY(const auto reader,
-         open_batch_reader(std::move(plan), part, shard, range, UINT32_MAX, std::move(given_up)));
-  reader->watch(offset);
+                                std::vector<plan::ShardRange> ranges,
+                                std::vector<uint32_t> given_up, uint32_t file, uint64_t offset) {
+  const std::string path = plan->files[file].path;
+  DP_TRY(const auto reader, open_batch_reader(std::move(plan), part, shard, std::move(ranges),
+                                              UINT32_MAX, std::move(given_up)));
+  reader->watch(file, offset);
   Batch batch;
   for (bool more = true; more && !reader->fate();) {
     Result<bool> next = reader->next(batch);

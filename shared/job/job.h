@@ -129,11 +129,13 @@ struct SourceSpec {
   bool takes_all() const { return skip == 0 && take == 0 && shard_count == 1; }
 };
 
-/// A program between the source and the fields: records in on its stdin, as many out on its stdout.
-struct ProgramSpec {
-  std::vector<std::string> exec;          // argv, no shell; empty: none
-  DataFormat format = DataFormat::kAuto;  // of what it writes; auto: as the data
-  bool operator==(const ProgramSpec&) const = default;
+constexpr uint64_t kShuffleRecordsMax = uint64_t{4} << 20;  // of a window: what a reader keeps
+
+/// How the records of a shard's ranges follow each other: `block` of one, then as many of the next.
+struct InterleaveSpec {
+  uint32_t cycle = 1;  // ranges in a shard, from different places of the data set
+  uint32_t block = 1;
+  bool operator==(const InterleaveSpec&) const = default;
 };
 
 struct DataSpec {
@@ -148,9 +150,9 @@ struct DataSpec {
   bool trim = false;                 // blanks around a value are no part of it
   std::vector<std::string> missing;  // texts that mean "missing", besides the empty one
   std::vector<FieldSpec> fields;     // runs expanded
-  ProgramSpec program;
   std::string filter;  // a condition on fields (shared/data/expression.h); empty: every record
-  std::string shuffle = "shard";  // "shard" or "off"
+  InterleaveSpec interleave;
+  std::string shuffle = "shard";  // "shard", "off", or a number: a window of so many records
   Sharding sharding = Sharding::kAuto;
   uint32_t streams = 0;        // of file, data and off; 0: as many as workers
   uint64_t shard_records = 0;  // 0: auto
@@ -159,6 +161,10 @@ struct DataSpec {
   BadRecords bad_records = BadRecords::kFail;
   uint64_t bad_records_max = 0;  // with skip: more than this fails the job; 0: no limit
   bool operator==(const DataSpec&) const = default;
+  /// Records of a shuffle's window; 0: not limited by their number.
+  uint64_t shuffle_records() const {
+    return shuffle == "shard" || shuffle == "off" ? 0 : std::stoull(shuffle);
+  }
   const FieldSpec* find_field(const std::string& name) const {
     for (const FieldSpec& field : fields)
       if (field.name == name) return &field;
@@ -241,8 +247,12 @@ struct WarmStartSpec {
   bool operator==(const WarmStartSpec&) const = default;
 };
 
+constexpr uint32_t kEpochsMax = 1'000'000;  // as many as that are no limit, beside `steps`
+
 struct TrainSpec {
-  uint32_t epochs = 1;
+  uint32_t epochs = 1;           // where `steps` is given, kEpochsMax unless this is too
+  uint64_t steps = 0;            // batches, over all epochs; 0: no limit
+  uint64_t steps_per_epoch = 0;  // of a source that is one shard; 0: to its end
   uint32_t batch_size = 512;
   bool drop_remainder = false;
   std::string reduction = "mean";  // or "sum"

@@ -45,6 +45,10 @@ class Printer {
   void optional_text(const char* name, const std::optional<std::string>& value) {
     if (value) add(name, toml_quoted(*value));
   }
+  void shuffle(const char* name, const std::string& value) {
+    const bool window = value[0] >= '0' && value[0] <= '9';
+    add(name, window ? value : toml_quoted(value));
+  }
   void flag(const char* name, bool value) { add(name, value ? "true" : "false"); }
   template <std::unsigned_integral T>
   void number(const char* name, T value, double /*min*/, double /*max*/) {

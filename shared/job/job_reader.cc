@@ -9,52 +9,13 @@
 #include "shared/job/interval.h"
 #include "shared/job/job_tree.h"
 #include "shared/job/keys.h"
-#include "shared/job/nearest_name.h"
+#include "shared/job/reader_support.h"
 #include "shared/job/runs.h"
 
 namespace downpour {
 namespace {
 
 using Kind = TomlNode::Kind;
-
-struct Context {
-  Origins& origins;
-  std::optional<Error> error;  // the first one; nothing is read after it
-
-  void fail(std::string what, std::string where, std::string hint, const char* id) {
-    if (error) return;
-    error = Error{ErrorCode::kConfig, std::move(what), std::move(where), std::move(hint), id};
-  }
-};
-
-std::string list_of(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) {
-    if (!name.empty()) text += str(text.empty() ? "" : ", ", name);
-  }
-  return text;
-}
-
-std::string hint_for(std::string_view word, const std::vector<std::string>& names,
-                     std::string_view say) {
-  const std::string nearest = nearest_name(word, names);
-  return nearest.empty() ? str(say, list_of(names)) : str("did you mean `", nearest, "`?");
-}
-
-/// A number with no more digits than it needs.
-std::string number_text(double value) {
-  char buffer[64];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value);
-  return std::string(buffer, end.ptr);
-}
-
-/// A value that stands in a string because it came of ${NAME} or an override, read as TOML would.
-TomlNode loosened(const TomlNode& node) {
-  if (!node.loose || node.kind != Kind::kString) return node;
-  TomlNode value = parse_loose_value(node.text);
-  value.where = node.where, value.key_where = node.key_where, value.origin = node.origin;
-  return value;
-}
 
 class Reader {
  public:
@@ -198,6 +159,25 @@ class Reader {
       not_available(*node, name, toml_quoted(text), names);
     } else {
       bad_value(*node, name, toml_quoted(text), hint_for(text, names, "it wants one of: "));
+    }
+  }
+
+  /// "shard", "off", or a window in records.
+  void shuffle(const char* name, std::string& value) {
+    const TomlNode* found = take(name);
+    if (found == nullptr) return;
+    const TomlNode node = loosened(*found);
+    uint64_t records = 0;
+    if (node.kind == Kind::kInteger) {
+      if (read_number(node, name, records, 1, kShuffleRecordsMax)) value = str(records);
+    } else if (node.kind != Kind::kString) {
+      wrong_type(node, name, "\"shard\", \"off\" or a number of records");
+    } else if (node.text != "shard" && node.text != "off") {
+      bad_value(node, name, toml_quoted(node.text),
+                hint_for(node.text, {"shard", "off"},
+                         "a window is a number of records, as in 10000; or one of: "));
+    } else {
+      value = node.text;
     }
   }
 

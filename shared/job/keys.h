@@ -205,7 +205,13 @@ void visit_data(V& v, T& t) {
   v.text("delimiter", t.delimiter);
   v.flag("trim", t.trim);
   v.strings("missing", t.missing);
-  v.choice("shuffle", t.shuffle, {"shard", "off"}, {"*"});
+  v.shuffle("shuffle", t.shuffle);
+  if (V::kReads || t.interleave.cycle > 1) {
+    v.table("interleave", [&](auto& inner) {
+      inner.number("cycle", t.interleave.cycle, 1, 256);
+      inner.number("block", t.interleave.block, 1, 1e9);
+    });
+  }
   v.automatic("shard_records", t.shard_records, 1e12);
   v.automatic("prefetch", t.prefetch, 4096);
   v.automatic("parallelism", t.parallelism, 1024);
@@ -214,7 +220,7 @@ void visit_data(V& v, T& t) {
   v.text("filter", t.filter);
   v.enumeration("sharding", t.sharding, kShardingNames, {});
   v.automatic("streams", t.streams, 65536);
-  v.unavailable({"interleave", "cache", "memory"});
+  v.unavailable({"cache", "memory"});
   v.fields("fields", t.fields);
 }
 
@@ -305,7 +311,10 @@ void visit_rule(V& v, T& t) {
 
 template <typename V, typename T>
 void visit_train(V& v, T& t) {
-  v.number("epochs", t.epochs, 1, 1e6);
+  if (V::kReads || t.steps > 0) v.number("steps", t.steps, 0, 9e15);
+  if constexpr (V::kReads) t.epochs = t.steps > 0 ? kEpochsMax : t.epochs;
+  v.number("epochs", t.epochs, 1, kEpochsMax);
+  if (V::kReads || t.steps_per_epoch > 0) v.number("steps_per_epoch", t.steps_per_epoch, 0, 4e9);
   v.number("batch_size", t.batch_size, 1, 1 << 20);
   v.flag("drop_remainder", t.drop_remainder);
   v.choice("reduction", t.reduction, {"mean", "sum"}, {});
@@ -313,8 +322,8 @@ void visit_train(V& v, T& t) {
   v.number("in_flight", t.in_flight, 1, 64);
   v.flag("quarantine", t.quarantine);
   v.choice("on_nan", t.on_nan, {"stop", "skip"}, {});
-  v.unavailable({"steps", "steps_per_epoch", "max_time", "global_batch_size", "staleness",
-                 "replicas", "backups", "sync_every"});
+  v.unavailable(
+      {"max_time", "global_batch_size", "staleness", "replicas", "backups", "sync_every"});
   v.table("checkpoint", [&](auto& inner) {
     inner.interval("every", t.checkpoint.every);
     inner.number("keep", t.checkpoint.keep, 1, 1000);

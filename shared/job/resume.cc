@@ -30,7 +30,8 @@ Frozen frozen(const std::string& key) {
     return free ? Frozen::kNever : Frozen::kInEpoch;
   }
   const bool in_epoch = is("train.batch_size") || is("train.drop_remainder") ||
-                        is("train.reduction") || is("train.mode") || is("eval.holdout");
+                        is("train.reduction") || is("train.steps_per_epoch") || is("train.mode") ||
+                        is("eval.holdout");
   return in_epoch ? Frozen::kInEpoch : Frozen::kNever;
 }
 

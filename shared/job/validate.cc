@@ -89,6 +89,26 @@ Result<void> check_top(const Job& job) {
   return {};
 }
 
+/// Batches are counted as they come: an epoch can end at their number only where one reader has all
+/// of it, and steps stop between shards.
+Result<void> check_steps(const Job& job) {
+  const SourceSpec& source = job.data.source;
+  const bool whole = source.is_program() && source.replay == Replay::kEpoch;
+  if (job.train.steps_per_epoch > 0 && job.data.sharding != Sharding::kAuto) {
+    return wrong("`steps_per_epoch` of several streams", "train.steps_per_epoch",
+                 "each stream would end by itself: sharding = \"auto\"");
+  }
+  if (job.train.steps_per_epoch > 0 && source.is_program() && !whole) {
+    return wrong("`steps_per_epoch` over a program that is cut would need a count first",
+                 "train.steps_per_epoch", "give its `records`, or replay = \"epoch\"");
+  }
+  if (job.train.steps > 0 && whole && job.train.steps_per_epoch == 0) {
+    return wrong("`steps` stop between shards, and this program's epoch is one", "train.steps",
+                 "say how many batches an epoch has: steps_per_epoch = 1000");
+  }
+  return {};
+}
+
 /// What a program writes can't be looked at beforehand, so the job says it.
 Result<void> check_program(const SourceSpec& source, const DataSpec& data, const char* where) {
   if (!source.is_program()) {
@@ -144,6 +164,10 @@ Result<void> check_data_given(const DataSpec& data) {
     return wrong(
         "`streams` without a way to make them", "data.streams",
         "sharding = \"file\", \"data\" or \"off\"; \"auto\" is one stream for all workers");
+  }
+  if (data.interleave.cycle == 1 && data.interleave.block > 1) {
+    return wrong("`interleave` of one range", "data.interleave",
+                 "cycle = 8: how many places of the data set a shard joins");
   }
   if (data.bad_records_max > 0 && data.bad_records == BadRecords::kFail) {
     return wrong("`bad_records_max` without bad_records = \"skip\"", "data.bad_records_max",
@@ -373,6 +397,7 @@ Result<void> validate_given(const Job& job, const Origins& origins) {
   const auto check = [&]() -> Result<void> {
     DP_TRY_VOID(check_top(job));
     DP_TRY_VOID(check_data_given(job.data));
+    DP_TRY_VOID(check_steps(job));
     DP_TRY_VOID(check_rules(job));
     DP_TRY_VOID(check_eval(job));
     if (model.preset.empty() && model.layers.empty()) {
@@ -398,6 +423,7 @@ Result<void> validate_given(const Job& job, const Origins& origins) {
 Result<void> validate(const Job& job) {
   DP_TRY_VOID(check_top(job));
   DP_TRY_VOID(check_data_given(job.data));
+  DP_TRY_VOID(check_steps(job));
   if (job.data.format == DataFormat::kAuto) {
     return wrong("the data's format is not known", "data.format",
                  "data.format = \"csv\", say; docs/job-file.md lists them", "DP-2107");

@@ -5,6 +5,7 @@
 
 #include "shared/base/check.h"
 #include "shared/base/hash.h"
+#include "shared/base/str.h"
 
 namespace downpour::plan {
 namespace {
@@ -129,6 +130,83 @@ uint32_t order_at(uint64_t seed, uint32_t epoch, uint32_t count, uint32_t place)
 uint32_t order_inverse(uint64_t seed, uint32_t epoch, uint32_t count, uint32_t range) {
   DP_CHECK(range < count, range, count);
   return Permutation(seed, epoch, count).backward(range);
+}
+
+ShardMap::ShardMap(std::vector<ShardRange> ranges, uint64_t seed, uint32_t cycle)
+    : ranges_(std::move(ranges)), seed_(seed), cycle_(cycle) {
+  DP_CHECK(cycle > 0);
+  count_ = uint32_t(ranges_.size());
+  if (cycle == 1) return;
+  for (uint32_t i = 0; i < ranges_.size(); ++i) {
+    if (ranges_[i].stream >= streams_.size()) streams_.resize(ranges_[i].stream + 1);
+    streams_[ranges_[i].stream].ranges.push_back(i);
+  }
+  count_ = 0;
+  for (Stream& stream : streams_) {
+    stream.first_shard = count_;
+    count_ += uint32_t((stream.ranges.size() + cycle - 1) / cycle);
+  }
+}
+
+namespace {
+
+uint64_t stream_seed(uint64_t seed, size_t stream) {
+  return hash_combine(hash_combine(seed, 0x6a6f696eULL), stream);
+}
+
+}  // namespace
+
+std::vector<uint32_t> ShardMap::indexes_at(uint32_t epoch, uint32_t place) const {
+  const uint32_t shard = order_at(seed_, epoch, count_, place);
+  if (cycle_ == 1) return {shard};
+  const auto behind =
+      std::upper_bound(streams_.begin(), streams_.end(), shard,
+                       [](uint32_t s, const Stream& t) { return s < t.first_shard; });
+  const Stream& stream =
+      *std::prev(behind);  // of several that begin there the last: the others have none
+  const auto count = uint32_t(stream.ranges.size());
+  const Permutation order(stream_seed(seed_, size_t(&stream - streams_.data())), epoch, count);
+  const uint32_t begin = (shard - stream.first_shard) * cycle_;
+  std::vector<uint32_t> indexes;
+  for (uint32_t i = begin; i < std::min(begin + cycle_, count); ++i)
+    indexes.push_back(stream.ranges[order.forward(i)]);
+  return indexes;
+}
+
+std::vector<ShardRange> ShardMap::at(uint32_t epoch, uint32_t place) const {
+  std::vector<ShardRange> ranges;
+  for (const uint32_t index : indexes_at(epoch, place)) ranges.push_back(ranges_[index]);
+  return ranges;
+}
+
+uint32_t ShardMap::place_of(uint32_t epoch, uint32_t range) const {
+  DP_CHECK(range < ranges_.size(), range);
+  if (cycle_ == 1) return order_inverse(seed_, epoch, count_, range);
+  const size_t number = ranges_[range].stream;
+  const Stream& stream = streams_[number];
+  const auto at = std::lower_bound(stream.ranges.begin(), stream.ranges.end(), range);
+  const Permutation order(stream_seed(seed_, number), epoch, uint32_t(stream.ranges.size()));
+  const uint32_t place = order.backward(uint32_t(at - stream.ranges.begin()));
+  return order_inverse(seed_, epoch, count_, stream.first_shard + place / cycle_);
+}
+
+std::string text_of(const std::vector<ShardRange>& ranges, const std::vector<FileInfo>& files) {
+  DP_CHECK(!ranges.empty());
+  const ShardRange& first = ranges.front();
+  std::string text = str(files[first.file].path, " [", first.begin, ", ", first.end, ")");
+  if (ranges.size() > 1)
+    text += str(" and ", ranges.size() - 1, " more range", ranges.size() > 2 ? "s" : "");
+  return text;
+}
+
+uint64_t bytes_of(const std::vector<ShardRange>& ranges) {
+  uint64_t bytes = 0;
+  for (const ShardRange& range : ranges) bytes += range.end - range.begin;
+  return bytes;
+}
+
+uint64_t place_mark(uint32_t file, uint32_t stream, uint64_t offset) {
+  return hash_combine(hash_combine(hash_combine(0x706c616365ULL, file), stream), offset);
 }
 
 }  // namespace downpour::plan

@@ -59,4 +59,45 @@ std::vector<ShardRange> cut_streams(const std::vector<FileInfo>& files, uint64_t
 uint32_t order_at(uint64_t seed, uint32_t epoch, uint32_t count, uint32_t place);
 uint32_t order_inverse(uint64_t seed, uint32_t epoch, uint32_t count, uint32_t range);
 
+/// The shards of a training pass: which ranges each of them joins. Without a cycle each is one range. With one, the ranges of a
+/// stream are put in a seeded order of the epoch, and each shard takes `cycle` of them in a row (the last one what is left),
+/// so that it has records from as many places of the data set.
+class ShardMap {
+ public:
+  /// `ranges` as cut_streams() gives them: those of a stream may lie anywhere among the others.
+  ShardMap(std::vector<ShardRange> ranges, uint64_t seed, uint32_t cycle = 1);
+  ShardMap() = default;
+
+  uint32_t count() const { return count_; }
+  bool joins() const { return cycle_ > 1; }
+  const std::vector<ShardRange>& ranges() const { return ranges_; }
+  /// The indexes of the ranges of the place-th shard in an epoch's order, in the order in which they take turns.
+  std::vector<uint32_t> indexes_at(uint32_t epoch, uint32_t place) const;
+  /// These ranges.
+  std::vector<ShardRange> at(uint32_t epoch, uint32_t place) const;
+  /// The place of the shard that has a range, by its index.
+  uint32_t place_of(uint32_t epoch, uint32_t range) const;
+
+ private:
+  struct Stream {
+    std::vector<uint32_t> ranges;
+    uint32_t first_shard = 0;
+  };
+  std::vector<ShardRange> ranges_;
+  uint64_t seed_ = 0;
+  uint32_t cycle_ = 1;
+  uint32_t count_ = 0;
+  std::vector<Stream> streams_;  // only where ranges are joined
+};
+
+/// "file.csv [0, 4096)", and how many more there are.
+std::string text_of(const std::vector<ShardRange>& ranges, const std::vector<FileInfo>& files);
+
+/// Bytes of all ranges.
+uint64_t bytes_of(const std::vector<ShardRange>& ranges);
+
+/// What a place in a file adds to a sum of places: where the ranges of a file follow each other, the sum over their ends less
+/// the sum over their begins is that of the file's end less that of its begin, in whatever order they are added.
+uint64_t place_mark(uint32_t file, uint32_t stream, uint64_t offset);
+
 }  // namespace downpour::plan

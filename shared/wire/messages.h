@@ -281,7 +281,7 @@ struct StatusReply {
   ViewId view;                      // newest this core knows
   std::vector<PartitionStatus> partitions;
   std::vector<Interval> ended;      // shards ended at every partition of this core, ascending
-  std::vector<ShardWatermark> open; // begun, not ended everywhere; a shard in neither list stands at 0 somewhere
+  std::vector<ShardWatermark> open; // begun or ended somewhere, not ended everywhere; a shard in neither list stands at 0 everywhere
   std::vector<OutputSums> metrics;  // training metrics of the epoch that ride in this core's partitions
   std::string failure;              // not empty: the job must fail (input not deterministic, ...)
   std::vector<QuarantineLine> lines = {};  // of any epoch; what is said of one is so at some partition of this core

@@ -74,6 +74,19 @@ TEST_CASE(
   CHECK(applied == kRows - 1000);
 }
 
+TEST_CASE("the example of an interleave counts every record once, that of steps a part of them",
+          "[integration]") {
+  const ScratchDir dir;
+  const std::string clicks = make_clicks(dir);
+  const Json joined = trained(dir, "interleave", {"--set", "data.source=" + clicks});
+  CHECK(joined["accounts"][0]["applied"] == kRows);
+  const Json part = trained(dir, "steps", {"--set", "data.source=" + clicks, "--steps", "12"});
+  CHECK(part["steps"] >= 12);
+  CHECK(part["accounts"].size() == 1);
+  CHECK(part["accounts"][0]["applied"] < kRows);
+  CHECK(part["accounts"][0]["shards_left"] > 0);
+}
+
 TEST_CASE("the example of arrays trains on folders that downpour shard has written",
           "[integration]") {
   constexpr int kArrayRows = 300;

@@ -23,13 +23,13 @@ Result<ReadTiming> time_reading(const Job& job) {
   DP_TRY(const auto graph, model::Graph::build(job));
   const auto reading = data::make_read_plan(job, graph->inputs(), graph->output_widths(), job.data.source,
                                             plan.train_files, job.eval.holdout);
-  const auto ranges = plan::cut_shards(plan.train_files, plan.shard_bytes);
+  const plan::ShardMap shards = data::map_shards(job, plan::cut_shards(plan.train_files, plan.shard_bytes));
   ReadTiming timing;
   for (const plan::FileInfo& file : plan.train_files) timing.bytes += file.bytes;
   const double wall = wall_seconds(), cpu = cpu_seconds();
   Batch batch;
-  for (uint32_t i = 0; i < ranges.size(); ++i) {
-    DP_TRY(const auto reader, data::open_shard(reading, data::Part::kTrain, {0, i}, ranges[i], 0));
+  for (uint32_t i = 0; i < shards.count(); ++i) {
+    DP_TRY(const auto reader, data::open_shard(reading, data::Part::kTrain, {0, i}, shards.at(0, i), 0));
     for (;;) {
       DP_TRY(const bool more, reader->next(batch));
       if (!more) break;

@@ -77,12 +77,13 @@ double parse_seconds(const chief::RunPlan& plan) {
   const auto graph = must(model::Graph::build(plan.job));
   const auto reading = data::make_read_plan(plan.job, graph->inputs(), graph->output_widths(), plan.job.data.source,
                                             plan.train_files, plan.job.eval.holdout);
-  const auto ranges = plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams);
+  const plan::ShardMap shards =
+      data::map_shards(plan.job, plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams));
   std::atomic<uint32_t> next = 0;
   const auto read = [&] {
     Batch batch;
-    for (uint32_t i = next++; i < ranges.size(); i = next++) {
-      const auto reader = must(data::open_shard(reading, data::Part::kTrain, {0, i}, ranges[i], 0));
+    for (uint32_t i = next++; i < shards.count(); i = next++) {
+      const auto reader = must(data::open_shard(reading, data::Part::kTrain, {0, i}, shards.at(0, i), 0));
       while (must(reader->next(batch))) {
       }
     }

@@ -35,9 +35,14 @@ void print_dry_run(const chief::RunPlan& plan, const Origins& origins, const std
                static_cast<unsigned long long>(plan.plan_hash));
   std::fprintf(out, "# Reading: %s\n", data::sharding_text(plan.job.data).c_str());
   const auto ranges = plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams);
+  const InterleaveSpec& interleave = plan.job.data.interleave;
+  if (interleave.cycle > 1) {
+    std::fprintf(out, "# A shard joins %u of these ranges, %u records of each in turn\n",
+                 interleave.cycle, interleave.block);
+  }
   constexpr size_t kShown = 8;
   for (size_t i = 0; i < std::min(kShown, ranges.size()); ++i) {
-    std::fprintf(out, "#   shard %zu: %s [%llu, %llu)", i,
+    std::fprintf(out, "#   %s %zu: %s [%llu, %llu)", interleave.cycle > 1 ? "range" : "shard", i,
                  plan.train_files[ranges[i].file].path.c_str(),
                  static_cast<unsigned long long>(ranges[i].begin),
                  static_cast<unsigned long long>(ranges[i].end));

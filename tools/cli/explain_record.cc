@@ -259,8 +259,9 @@ std::string fate_text(const Result<data::RecordFate>& fate, const ShardStory* sh
   return {};
 }
 
-std::vector<plan::ShardRange> ranges_of(const chief::RunPlan& plan) {
-  return plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams);
+plan::ShardMap shards_of(const chief::RunPlan& plan) {
+  return data::map_shards(plan.job,
+                          plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams));
 }
 
 /// What became of a record in the shard of a range; empty where the shard does without it, since it
@@ -268,16 +269,15 @@ std::vector<plan::ShardRange> ranges_of(const chief::RunPlan& plan) {
 std::string shard_text(const Run& run, const std::shared_ptr<const data::ReadPlan>& reading,
                        uint32_t epoch, uint32_t range_index, uint64_t offset,
                        const RunStory& story) {
-  const std::vector<plan::ShardRange> ranges = ranges_of(run.plan);
-  const uint32_t place =
-      plan::order_inverse(run.plan.job.seed, epoch, uint32_t(ranges.size()), range_index);
+  const plan::ShardMap shards = shards_of(run.plan);
+  const uint32_t place = shards.place_of(epoch, range_index);
   const EpochStory& told = story.epochs.at(epoch);
   const auto found = told.shards.find(place);
   const ShardStory* shard = found == told.shards.end() ? nullptr : &found->second;
   const data::Part part = run.plan.job.eval.holdout > 0 ? data::Part::kTrain : data::Part::kAll;
-  const auto fate =
-      data::trace_record(reading, part, {epoch, place}, ranges[range_index],
-                         shard == nullptr ? std::vector<uint32_t>{} : shard->given_up, offset);
+  const auto fate = data::trace_record(reading, part, {epoch, place}, shards.at(epoch, place),
+                                       shard == nullptr ? std::vector<uint32_t>{} : shard->given_up,
+                                       shards.ranges()[range_index].file, offset);
   if (!fate && fate.error().code == ErrorCode::kNoInput) return {};
   std::string text = str("\nepoch ", epoch + 1, ": shard ", place, ", ", fate_text(fate, shard));
   const bool trained = fate && fate->kind == data::RecordFate::Kind::kBatch;
@@ -330,7 +330,8 @@ Result<std::string> explain_in(const Run& run, const NamedRecord& named, data::R
       data::make_read_plan(plan.job, graph->inputs(), graph->output_widths(), plan.job.data.source,
                            plan.train_files, plan.job.eval.holdout);
   DP_TRY(const data::RecordPlace place, data::find_record(reading, *file, named.n, unit));
-  const std::vector<plan::ShardRange> all = ranges_of(plan);
+  const plan::ShardMap shards = shards_of(plan);
+  const std::vector<plan::ShardRange>& all = shards.ranges();
   std::vector<uint32_t> ranges;  // more than one where streams share a file
   for (uint32_t range = 0; range < all.size(); ++range) {
     const bool whole = !plan.train_files[*file].splittable;

@@ -29,6 +29,7 @@ void add_job_flags(CLI::App& app, CommonFlags& flags) {
     app.add_option(name, value, help)->default_str("")->group(group);
   };
   brief("--epochs", flags.epochs, "Passes over the data (train.epochs)", "Job");
+  brief("--steps", flags.steps, "Batches in all (train.steps)", "Job");
   brief("--seed", flags.seed, "Seed of everything random (seed)", "Job");
   brief("--ps", flags.ps,
         "Parameter servers; more than one: processes of this machine (cluster.ps)", "Cluster");
@@ -72,6 +73,7 @@ Result<std::vector<Override>> overrides_of(const CommonFlags& flags) {
     if (!value.empty()) overrides.push_back({key, value, origin});
   };
   brief("train.epochs", flags.epochs, "--epochs");
+  brief("train.steps", flags.steps, "--steps");
   brief("seed", flags.seed, "--seed");
   brief("cluster.ps", flags.ps, "--ps");
   brief("cluster.workers", flags.workers, "--workers");

@@ -130,7 +130,8 @@ chief::StartInfo start_info(const chief::RunPlan& plan, const chief::ChiefConfig
         config.resume->checkpoint == chief::kWarmStartCheckpoint
             ? str("begins with the variables of ", plan.job.train.warm_start.run)
             : str("goes on from checkpoint ", config.resume->checkpoint, ", after epoch ",
-                  config.resume->sealed_epochs, " of ", plan.job.train.epochs);
+                  config.resume->sealed_epochs,
+                  plan.job.train.epochs == kEpochsMax ? "" : str(" of ", plan.job.train.epochs));
   }
   return info;
 }

@@ -17,7 +17,8 @@ struct CommonFlags {
   std::string color = "auto";
   bool quiet = false;
   std::vector<std::string> set;
-  std::string ps, workers, threads, transport, epochs, seed;  // short for --set; empty: not given
+  std::string ps, workers, threads, transport, epochs, steps,
+      seed;  // short for --set; empty: not given
 };
 
 void add_output_flags(CLI::App& app, CommonFlags& flags);

@@ -33,15 +33,16 @@ uint32_t worker_of(const CutData& cut, const Piece& piece, uint32_t workers) {
   return (cut.streams.shared() ? piece.shard.shard : piece.range.stream) % workers;
 }
 
-std::vector<Piece> pieces_of(const CutData& cut, uint64_t seed, uint32_t epoch,
+std::vector<Piece> pieces_of(const CutData& cut, const Job& job, uint32_t epoch,
                              WorkerPlace worker) {
-  const auto count = uint32_t(cut.ranges.size());
+  const plan::ShardMap shards = data::map_shards(job, cut.ranges);
   std::vector<Piece> pieces;
-  for (uint32_t place = 0; place < count; ++place) {
-    const Piece piece{.range = cut.ranges[plan::order_at(seed, epoch, count, place)],
-                      .shard = {.epoch = epoch, .shard = place}};
-    if (worker.count == 0 || worker_of(cut, piece, worker.count) == worker.index)
-      pieces.push_back(piece);
+  for (uint32_t place = 0; place < shards.count(); ++place) {
+    for (const plan::ShardRange& range : shards.at(epoch, place)) {
+      const Piece piece{.range = range, .shard = {.epoch = epoch, .shard = place}};
+      if (worker.count == 0 || worker_of(cut, piece, worker.count) == worker.index)
+        pieces.push_back(piece);
+    }
   }
   return pieces;
 }
@@ -63,9 +64,14 @@ Result<RecordWalk> RecordWalk::open(const DataSet& set, WorkerPlace worker, uint
     return Error{ErrorCode::kUnsupported,
                  "what a worker sees of records that are chosen by number is not shown", "--worker",
                  "leave it out, or set data.sharding = \"auto\" and no skip, take or shard"};
+  } else if (set.data().interleave.cycle > 1 || set.data().shuffle_records() > 0) {
+    return Error{
+        ErrorCode::kUnsupported,
+        "what a worker sees is not shown where records are interleaved or shuffled in windows",
+        "--worker", "leave it out, or data.interleave and the window of data.shuffle"};
   } else {
     DP_TRY(CutData cut, cut_data(set));
-    walk.pieces_ = pieces_of(cut, set.job.seed, epoch, worker);
+    walk.pieces_ = pieces_of(cut, set.job, epoch, worker);
     walk.files_ = std::move(cut.files);
     walk.options_.shuffle.emplace();
     walk.options_.shuffle->seed = set.job.seed;

@@ -21,8 +21,8 @@ struct WorkerPlace {
 Result<WorkerPlace> parse_worker(const std::string& text);
 
 struct Piece {
-  plan::ShardRange range;
-  ShardId shard;  // its place in the epoch's order
+  plan::ShardRange range;  // of a shard that joins several, one of them
+  ShardId shard;           // its place in the epoch's order
 };
 
 /// A data set as the chief cuts it.
@@ -34,9 +34,10 @@ struct CutData {
 };
 Result<CutData> cut_data(const DataSet& set);
 
-/// The shards in an epoch's order that a worker is given if all are equally fast: every count-th
-/// one; of several streams those that fall to it. Of no worker: all.
-std::vector<Piece> pieces_of(const CutData& cut, uint64_t seed, uint32_t epoch, WorkerPlace worker);
+/// The ranges of the shards in an epoch's order that a worker is given if all are equally fast:
+/// every count-th one; of several streams those that fall to it. Of no worker: all.
+std::vector<Piece> pieces_of(const CutData& cut, const Job& job, uint32_t epoch,
+                             WorkerPlace worker);
 
 /// The data as they are read without a job's declarations: of arrays all that there are.
 DataSpec readable_data(const DataSet& set);
@@ -48,7 +49,8 @@ uint32_t worker_of(const CutData& cut, const Piece& piece, uint32_t workers);
 /// given, in its order and without those held out.
 class RecordWalk {
  public:
-  /// Error kUnsupported: of a worker, where records are chosen by number.
+  /// Error kUnsupported: of a worker, where records are chosen by number, interleaved, or shuffled
+  /// in windows of a number.
   static Result<RecordWalk> open(const DataSet& set, WorkerPlace worker, uint32_t epoch);
   /// False at the end.
   Result<bool> next(RawRecord& record);

@@ -25,9 +25,12 @@ void print_text(const CutData& cut, const std::vector<Piece>& pieces, uint64_t l
                 std::ostream& out) {
   uint64_t bytes = 0;
   for (const plan::FileInfo& file : cut.files) bytes += file.bytes;
+  const size_t shards = pieces.empty() ? 0 : pieces.back().shard.shard + size_t{1};
+  const char* const unit = shards == pieces.size() ? " shards" : " ranges";
   out << cut.files.size() << (cut.files.size() == 1 ? " file, " : " files, ") << human_bytes(bytes)
-      << ", in " << grouped(pieces.size()) << " shards of about " << human_bytes(cut.shard_bytes)
-      << "; epoch " << epoch << "\n";
+      << ", in " << grouped(pieces.size()) << unit << " of about " << human_bytes(cut.shard_bytes);
+  if (shards != pieces.size()) out << ", joined to " << grouped(shards) << " shards";
+  out << "; epoch " << epoch << "\n";
   std::vector<std::vector<std::string>> rows = {{"file", "shard", "worker", "from", "to", "bytes"}};
   const size_t shown =
       limit == 0 ? pieces.size() : size_t(std::min<uint64_t>(limit, pieces.size()));
@@ -39,7 +42,8 @@ void print_text(const CutData& cut, const std::vector<Piece>& pieces, uint64_t l
   }
   out << table_text(rows, /*left_columns=*/1);
   if (shown < pieces.size())
-    out << "... and " << grouped(pieces.size() - shown) << " more shards (--limit 0 shows all)\n";
+    out << "... and " << grouped(pieces.size() - shown) << " more" << unit
+        << " (--limit 0 shows all)\n";
   rows = {{"worker", "shards", "bytes", "of all"}};
   for (size_t w = 0; w < shares.size(); ++w)
     rows.push_back({str(w), grouped(shares[w].shards), human_bytes(shares[w].bytes),
@@ -51,7 +55,7 @@ void print_text(const CutData& cut, const std::vector<Piece>& pieces, uint64_t l
     if (!file.splittable && file.bytes > cut.shard_bytes)
       out << "note: " << file.path << " can't be cut, so one worker reads all of it\n";
   }
-  if (pieces.size() < shares.size())
+  if (shards < shares.size())
     out << "note: there are fewer shards than workers, so some have nothing to read: cut the files "
            "with downpour shard, or set data.shard_records\n";
 }
@@ -82,11 +86,11 @@ Result<void> show_plan(const DataSet& set, uint32_t workers, uint64_t limit,
                        const LookOptions& options, std::ostream& out) {
   if (workers == 0) workers = std::max(set.job.cluster.workers, 1U);
   DP_TRY(const CutData cut, cut_data(set));
-  const std::vector<Piece> pieces = pieces_of(cut, set.job.seed, options.epoch, {});
+  const std::vector<Piece> pieces = pieces_of(cut, set.job, options.epoch, {});
   std::vector<Share> shares(workers);
   for (size_t i = 0; i < pieces.size(); ++i) {
     Share& share = shares[worker_of(cut, pieces[i], workers)];
-    ++share.shards;
+    if (i == 0 || pieces[i].shard.shard != pieces[i - 1].shard.shard) ++share.shards;
     share.bytes += pieces[i].range.end - pieces[i].range.begin;
   }
   if (options.json) {

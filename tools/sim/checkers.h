@@ -42,7 +42,8 @@ class Checkers {
   void read_published(ViewId told);
   /// I1, I2 at the end.
   void check_account(const chief::Finish& finish);
-  void check_model();
+  void check_model(const chief::JobSummary& summary);
+  uint32_t weight_in_the_end(const checkpoint::PartitionImage& image, uint64_t key) const;
 
   World& world_;
   const CounterOracle* oracle_;

@@ -34,11 +34,12 @@ std::string counter_toml(const CounterSize& size, const std::string& folder,
       "name = \"counter\"\npartitions = ", size.partitions, "\nrun_dir = \"", folder,
       "/run\"\n[data]\nsource = [", sources, "]\nformat = \"libsvm\"\nsharding = \"", size.sharding,
       "\"\n", size.sharding == "auto" ? "" : "streams = 3\n",
-      "shard_records = ", size.batches * size.records,
+      "shard_records = ", size.batches * size.records, "\ninterleave = { cycle = ", size.cycle,
+      " }\nshuffle = ", size.window > 0 ? str(size.window) : "\"shard\"",
       "\n[[model.layers]]\nname = \"w\"\ntype = \"linear\"\ninputs = [\"features\"]\nbias = false\n"
       "[[model.outputs]]\nname = \"y\"\ninput = \"w\"\nloss = \"squared\"\ntarget = \"label\"\n"
       "[optimizer]\ntype = \"sgd\"\nlearning_rate = ",
-      kRate, "\n[train]\nepochs = ", size.epochs, "\nbatch_size = ", size.records,
+      kRate, "\n[train]\nsteps = ", size.steps, "\nepochs = ", size.epochs, "\nbatch_size = ", size.records,
       "\nreduction = \"sum\"\n[train.checkpoint]\nevery = 40\n"
       "incremental = true\nfull_every = 4\n");
 }
@@ -70,13 +71,13 @@ Result<CounterOracle> CounterOracle::make(const chief::RunPlan& plan) {
   DP_TRY(const auto graph, model::Graph::build(job));
   worker::ReaderOptions options;
   options.tables = graph->tables();
-  options.seed = job.seed;
   options.train =
       data::make_read_plan(job, graph->inputs(), graph->output_widths(), job.data.source, plan.train_files, 0);
-  options.train_ranges = plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams);
+  options.train_shards = data::map_shards(
+      job, plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams));
   CounterOracle oracle;
   oracle.epochs_ = job.train.epochs;
-  oracle.shards_ = uint32_t(options.train_ranges.size());
+  oracle.shards_ = options.train_shards.count();
   oracle.by_partition_.resize(job.partitions);
   std::map<uint64_t, Entry> entries;
   const auto wrong = [](const char* what) {

@@ -22,6 +22,9 @@ struct CounterSize {
   uint32_t partitions = 16;
   uint32_t files = 1;  // of the data, as long as each other to a line
   std::string sharding = "auto";  // with 3 streams, unless auto
+  uint32_t cycle = 1;             // ranges that a shard joins
+  uint32_t window = 0;            // of the shuffle, in records; 0: the shard
+  uint64_t steps = 0;             // where the job ends; 0: with the epochs
 };
 
 /// The job, and its data in a file of the machine's folder for temporary files. A squared loss with

@@ -7,23 +7,24 @@ namespace downpour::worker {
 
 Result<void> ShardReading::open() {
   const bool train = task_.lease.purpose == wire::Purpose::kTrain;
-  const auto& ranges = train ? options_.train_ranges : options_.eval_ranges;
+  const size_t count = train ? options_.train_shards.count() : options_.eval_ranges.size();
   const uint32_t place = task_.lease.shard.shard;
-  if (place >= ranges.size()) {
-    return Error{ErrorCode::kBug, str("shard ", place, " of ", ranges.size(), " was leased")};
+  if (place >= count) {
+    return Error{ErrorCode::kBug, str("shard ", place, " of ", count, " was leased")};
   }
-  const uint32_t index =
-      train ? plan::order_at(options_.seed, task_.lease.shard.epoch, uint32_t(ranges.size()), place)
-            : place;
+  std::vector<plan::ShardRange> ranges =
+      train ? options_.train_shards.at(task_.lease.shard.epoch, place)
+            : std::vector{options_.eval_ranges[place]};
   const data::Part part =
       train ? (options_.train->holdout > 0 ? data::Part::kTrain : data::Part::kAll)
             : (options_.eval_held_out ? data::Part::kHeldOut : data::Part::kAll);
   const auto& plan = train                                            ? options_.train
                      : task_.lease.purpose == wire::Purpose::kPredict ? options_.predict
                                                                       : options_.eval;
-  DP_TRY(reader_, data::open_shard(plan, part, task_.lease.shard, ranges[index], task_.first_batch,
-                                   task_.lease.given_up));
-  file_ = &plan->files[ranges[index].file].path;
+  joined_ = ranges.size() > 1;
+  place_ = joined_ ? plan::text_of(ranges, plan->files) : plan->files[ranges[0].file].path;
+  DP_TRY(reader_, data::open_shard(plan, part, task_.lease.shard, std::move(ranges),
+                                   task_.first_batch, task_.lease.given_up));
   return {};
 }
 
@@ -44,8 +45,9 @@ ReadItem ShardReading::next(PreparedBatchPtr fresh, std::shared_ptr<const Placem
   if (!*more) return end();
   fresh->lease = task_.lease;
   fresh->reading = task_.reading;
-  fresh->where = str(*file_, ", records that start in bytes [", fresh->batch.first_record, ", ",
-                     fresh->batch.last_record, "]");
+  fresh->where = joined_ ? place_
+                         : str(place_, ", records that start in bytes [", fresh->batch.first_record,
+                               ", ", fresh->batch.last_record, "]");
   offset_ = std::max(offset_, fresh->batch.end_offset);
   if (placements && !fresh->batch.given_up) {
     fresh->plan =

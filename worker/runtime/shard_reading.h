@@ -18,11 +18,10 @@ struct ReaderOptions {
   std::shared_ptr<const data::ReadPlan> train;
   std::shared_ptr<const data::ReadPlan> eval;     // the same as `train` with a holdout
   std::shared_ptr<const data::ReadPlan> predict;  // as `eval`, but targets may be missing
-  std::vector<plan::ShardRange> train_ranges;
+  plan::ShardMap train_shards;
   std::vector<plan::ShardRange> eval_ranges;
   bool eval_held_out = false;  // eval reads the held-out side of the training files
   std::vector<TableSpec> tables;
-  uint64_t seed = 1;
   ReaderLimits limits;
 };
 
@@ -58,7 +57,8 @@ class ShardReading {
   const ReaderOptions& options_;
   ReadTask task_;
   std::unique_ptr<data::ShardReader> reader_;
-  const std::string* file_ = nullptr;  // of the plan
+  std::string place_;  // where the shard lies
+  bool joined_ = false;
   uint64_t offset_ = 0;
   uint32_t given_ = 0;  // batches
 };

@@ -246,14 +246,16 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
 
   ReaderOptions readers;
   readers.tables = graph_->tables();
-  readers.seed = job_.seed;
   readers.train = data::make_read_plan(job_, graph_->inputs(), graph_->output_widths(),
                                        job_.data.source, welcome.train_files, job_.eval.holdout);
-  readers.train_ranges =
-      plan::cut_streams(welcome.train_files, welcome.shard_bytes, data::stream_spec(job_.data));
+  readers.train_shards = data::map_shards(
+      job_,
+      plan::cut_streams(welcome.train_files, welcome.shard_bytes, data::stream_spec(job_.data)));
   readers.eval_held_out = welcome.eval_files.empty() && job_.eval.holdout > 0;
   if (readers.eval_held_out || welcome.eval_files.empty()) {
-    readers.eval = readers.train;
+    auto all = std::make_shared<data::ReadPlan>(*readers.train);
+    all->batches_max = 0;
+    readers.eval = all;
     readers.eval_ranges = plan::cut_shards(welcome.train_files, welcome.shard_bytes);
   } else {
     readers.eval = data::for_evaluation(*readers.train, job_.eval.source, welcome.eval_files);

@@ -103,6 +103,7 @@ struct EffectText {
     const EpochAccount& a = e.account;
     std::string text = str("epoch ", a.epoch, " done: ", counts_text(a.counts));
     for (const OutputSums& sums : a.metrics) text += str(" loss=", sums.loss, "/", sums.weight);
+    if (a.is_part()) text += str(" shards_left=", a.shards_left);
     return a.attempts_repeated == 0 ? text : str(text, " repeated=", a.attempts_repeated);
   }
   std::string operator()(const EvalDone& e) const {

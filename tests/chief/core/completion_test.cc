@@ -57,7 +57,8 @@ TEST_CASE("a shard is lacking from the smallest watermark of all partitions", "[
   behind.open = {{.shard = 2, .watermark = 4}};
   round.take(0, std::move(ahead), why);
   round.take(1, std::move(behind), why);
-  CHECK(round.judge()->lacking == std::vector<LackingShard>{{1, 9}, {2, 4}, {3, 0}});
+  CHECK(round.judge()->lacking ==
+        std::vector<LackingShard>{{1, 0, true}, {2, 4, true}, {3, 0, false}});
 }
 
 TEST_CASE("whoever stands elsewhere than the view says voids the round", "[chief][core]") {
@@ -106,17 +107,44 @@ TEST_CASE("byte ranges tile the file or the job fails", "[chief][core]") {
       b{.read = 1, .first_offset = 12, .end_offset = 21},
       c{.read = 1, .first_offset = 21, .end_offset = 30},
       gz{.read = 1, .first_offset = 0, .end_offset = 77};
-  CHECK(check_tiles(files, ranges, {&a, &b, &c, &gz}));
-  CHECK(check_tiles(files, ranges, {&a, nullptr, &c, &gz}));  // not reported to this chief
+  const plan::ShardMap shards(ranges, 7);
+  const auto tiles = [&](const std::vector<const wire::ShardCounts*>& by_range) {
+    std::vector<const wire::ShardCounts*> counts(shards.count());
+    for (uint32_t i = 0; i < counts.size(); ++i) counts[shards.place_of(3, i)] = by_range[i];
+    return check_tiles(files, shards, 3, counts).has_value();
+  };
+  CHECK(tiles({&a, &b, &c, &gz}));
+  CHECK(tiles({&a, nullptr, &c, &gz}));  // not reported to this chief
   wire::ShardCounts overlap = b;
   overlap.first_offset = 11;
-  CHECK_FALSE(check_tiles(files, ranges, {&a, &overlap, &c, &gz}));
+  CHECK_FALSE(tiles({&a, &overlap, &c, &gz}));
   wire::ShardCounts short_end = c;
   short_end.end_offset = 29;
-  CHECK_FALSE(check_tiles(files, ranges, {&a, &b, &short_end, &gz}));
+  CHECK_FALSE(tiles({&a, &b, &short_end, &gz}));
   a.end_offset = 21;  // one record from the first range reaches into the third
   const wire::ShardCounts none{.read = 0, .first_offset = 20, .end_offset = 20};
-  CHECK(check_tiles(files, ranges, {&a, &none, &c, &gz}));
+  CHECK(tiles({&a, &none, &c, &gz}));
+}
+
+TEST_CASE("the ranges of joined shards tile the file, whoever read which, or the job fails",
+          "[chief][core]") {
+  const std::vector<plan::FileInfo> files{{.path = "a", .bytes = 30}, {.path = "b", .bytes = 9}};
+  const std::vector<plan::ShardRange> ranges{{0, 0, 10}, {0, 10, 20}, {0, 20, 30}, {1, 0, 9}};
+  const uint64_t places[][2] = {{0, 12}, {12, 21}, {21, 30}, {0, 9}};
+  const plan::ShardMap shards(ranges, 7, /*cycle=*/3);
+  REQUIRE(shards.count() == 2);
+  std::vector<wire::ShardCounts> told(2);
+  for (uint32_t shard = 0; shard < 2; ++shard) {
+    for (const uint32_t i : shards.indexes_at(5, shard)) {
+      told[shard].first_offset += plan::place_mark(ranges[i].file, 0, places[i][0]);
+      told[shard].end_offset += plan::place_mark(ranges[i].file, 0, places[i][1]);
+    }
+  }
+  CHECK(check_tiles(files, shards, 5, {&told[0], &told[1]}));
+  CHECK(check_tiles(files, shards, 5, {&told[0], nullptr}));  // not reported to this chief
+  CHECK_FALSE(check_tiles(files, shards, 5, {&told[0], &told[0]}));
+  ++told[1].end_offset;
+  CHECK_FALSE(check_tiles(files, shards, 5, {&told[0], &told[1]}));
 }
 
 }  // namespace

@@ -194,4 +194,29 @@ TEST_CASE("with empty hands a worker takes a stream that is nobody's, with full 
 }
 
 }  // namespace
+TEST_CASE("where no fresh shard is to be begun, only those that were begun are leased",
+          "[chief][core]") {
+  const auto only_begun = [](LeaseTable& table, Incarnation worker) {
+    return table.grant(0, worker, UINT32_MAX, 0, true, /*fresh=*/false);
+  };
+  LeaseTable table(wire::Lease{}, 4);
+  CHECK_FALSE(only_begun(table, kAnn));
+  CHECK_FALSE(table.begun_is_free());
+  table.grant(0, kAnn);
+  table.release(0, kAnn);  // a partition may have something of it
+  table.mark_begun(2);     // so a round has found
+  CHECK(table.begun_is_free());
+  CHECK(only_begun(table, kBob)->shard.shard == 0);
+  CHECK(only_begun(table, kAnn)->shard.shard == 2);
+  CHECK_FALSE(only_begun(table, kAnn));
+  CHECK_FALSE(table.begun_is_free());
+  CHECK(table.grant(0, kAnn)->shard.shard == 1);
+
+  LeaseTable streams(wire::Lease{}, 4);
+  streams.split(2, {0, 1, 0, 1});
+  streams.mark_begun(3);
+  CHECK(only_begun(streams, kAnn)->shard.shard == 3);
+  CHECK_FALSE(only_begun(streams, kBob));
+}
+
 }  // namespace downpour::chief

@@ -85,6 +85,8 @@ class Story {
     config_ = small_config(uint32_t(c.number("shards", 2)), uint32_t(c.number("ps", 1)));
     config_.workers_expected = uint32_t(c.number("workers", 1));
     config_.job.train.epochs = uint32_t(c.number("epochs", 1));
+    config_.job.train.steps = c.number("steps", 0);
+    if (config_.job.train.steps > 0) config_.job.train.epochs = kEpochsMax;
     config_.job.train.quarantine = c.has("quarantine");
     if (c.has("skip_nan")) config_.job.train.on_nan = "skip";
     config_.job.data.bad_records_max = c.number("bad_records_max", 0);

@@ -110,12 +110,13 @@ TEST_CASE("a record is traced to the batch that a worker finds it in, whatever t
   const ShardId shard{3, 7};
   const ShardRead read = read_shard(plan, range, shard).value();
   for (uint64_t record = 0; record < 10; ++record) {
-    const RecordFate fate = trace_record(plan, Part::kAll, shard, range, {}, 9 * record).value();
+    const RecordFate fate =
+        trace_record(plan, Part::kAll, shard, {range}, {}, 0, 9 * record).value();
     CHECK(fate.kind == RecordFate::Kind::kBatch);
     const std::vector<uint64_t>& keys = read.batches.at(fate.batch).tables.at(0).keys;
     CHECK(std::count(keys.begin(), keys.end(), 1000 + record) == 1);
   }
-  CHECK(!trace_record(plan, Part::kAll, shard, range, {}, 4));
+  CHECK(!trace_record(plan, Part::kAll, shard, {range}, {}, 0, 4));
 }
 
 TEST_CASE("a trace says what became of a record that was not trained on", "[data]") {
@@ -126,11 +127,12 @@ TEST_CASE("a trace says what became of a record that was not trained on", "[data
   const plan::ShardRange range{0, 0, plan->files[0].bytes};
   using Kind = RecordFate::Kind;
   const auto kind = [&](uint64_t record, std::vector<uint32_t> given_up = {}) {
-    return trace_record(plan, Part::kTrain, {}, range, std::move(given_up), 9 * record)
+    return trace_record(plan, Part::kTrain, {}, {range}, std::move(given_up), 0, 9 * record)
         .value()
         .kind;
   };
-  CHECK(!trace_record(plan, Part::kTrain, {}, range, {}, 9 * 9));  // the bad one fails the shard
+  CHECK(
+      !trace_record(plan, Part::kTrain, {}, {range}, {}, 0, 9 * 9));  // the bad one fails the shard
   CHECK(kind(3, {0}) == Kind::kQuarantined);
   plan->data.bad_records = BadRecords::kSkip;
   CHECK(kind(3) == Kind::kSkipped);

@@ -110,16 +110,13 @@ TEST_CASE("a source may be a part of its records, and says so again when it is p
 
 TEST_CASE("what the design knows and this version has not is said so, never accepted", "[job]") {
   for (const char* line : {"train.mode = \"sync\"",
-                           "train.steps = 100",
                            "train.global_batch_size = 64",
                            "train.staleness = 3",
                            "train.replicas = 2",
                            "train.max_time = \"6h\"",
                            "optimizer.schedule = { type = \"cosine\" }",
                            "optimizer.clip = { norm = 1.0 }",
-                           "data.interleave = { cycle = 8 }",
                            "data.cache = \"memory\"",
-                           "data.shuffle = 10000",
                            "data.fields.x = { encoding = \"jpeg\" }",
                            "eval.early_stop = { patience = 2 }",
                            "eval.every = \"5m\"",
@@ -136,6 +133,44 @@ TEST_CASE("what the design knows and this version has not is said so, never acce
     CHECK(error.what.find("known but not available in this version") != std::string::npos);
     CHECK(error.where.starts_with("/jobs/job.toml:4:"));
     CHECK(exit_code(error.code) == 78);
+  }
+}
+
+TEST_CASE("steps end a job, or an epoch where it has no end of its own", "[job]") {
+  const Job steps = loaded(small_job("train.steps = 1000\n"));
+  CHECK(steps.train.steps == 1000);
+  CHECK(steps.train.epochs == kEpochsMax);  // no limit beside the steps
+  CHECK(job_from_toml(job_to_toml(steps), steps.base_dir).value() == steps);
+  CHECK(loaded(small_job("train.steps = 1000\ntrain.epochs = 3\n")).train.epochs == 3);
+  CHECK(loaded(small_job("")).train.epochs == 1);
+  CHECK(error_of(small_job("train.steps_per_epoch = 9\ndata.sharding = \"off\"\n")).what ==
+        "`steps_per_epoch` of several streams");
+
+  const auto of_program = [](const std::string& source, const std::string& train) {
+    return test::load_text("data.source = { exec = [\"a\"]" + source +
+                           " }\ndata.format = \"libsvm\"\n" + train +
+                           "model.preset = \"logistic_regression\"\nmodel.target = \"label\"\n");
+  };
+  CHECK(of_program("", "train.steps_per_epoch = 9\ntrain.steps = 90\n"));
+  CHECK(of_program("", "train.steps = 90\n").error().hint.find("steps_per_epoch = 1000") !=
+        std::string::npos);
+  CHECK(of_program(", replay = \"shard\", records = 5", "train.steps_per_epoch = 9\n")
+            .error()
+            .what.find("would need a count first") != std::string::npos);
+}
+
+TEST_CASE("an interleave and a shuffle's window are read and printed", "[job]") {
+  const Job job =
+      loaded(small_job("data.interleave = { cycle = 8, block = 16 }\ndata.shuffle = 10000\n"));
+  CHECK(job.data.interleave == InterleaveSpec{8, 16});
+  CHECK(job.data.shuffle_records() == 10000);
+  CHECK(job_to_toml(job).find("shuffle = 10000\n") != std::string::npos);
+  CHECK(job_from_toml(job_to_toml(job), job.base_dir).value() == job);
+  CHECK(loaded(small_job(""), {{"data.shuffle", "64", "--set"}}).data.shuffle_records() == 64);
+  for (const char* bad : {"data.shuffle = 0", "data.shuffle = \"10 k\"", "data.shuffle = true",
+                          "data.interleave = { block = 2 }", "data.interleave = { cycle = 0 }"}) {
+    INFO(bad);
+    CHECK(error_of(small_job(std::string(bad) + "\n")).code == ErrorCode::kConfig);
   }
 }
 

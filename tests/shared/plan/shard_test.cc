@@ -152,4 +152,48 @@ TEST_CASE("streams are files, numbered records or copies; one stream is the rang
 }
 
 }  // namespace
+TEST_CASE("every range is in one shard of each epoch, and found there again", "[plan]") {
+  const std::vector<FileInfo> files = {{.path = "a", .bytes = 95}, {.path = "b", .bytes = 41}};
+  for (const StreamPolicy policy :
+       {StreamPolicy::kOne, StreamPolicy::kFiles, StreamPolicy::kRecords, StreamPolicy::kCopies}) {
+    const auto ranges = cut_streams(files, 5, {policy, 2});
+    for (const uint32_t cycle : {1U, 2U, 7U, 256U}) {
+      const ShardMap shards(ranges, 11, cycle);
+      for (uint32_t epoch = 0; epoch < 3; ++epoch) {
+        std::vector<int> met(ranges.size());
+        for (uint32_t place = 0; place < shards.count(); ++place) {
+          const auto indexes = shards.indexes_at(epoch, place);
+          REQUIRE_FALSE(indexes.empty());
+          CHECK(indexes.size() <= cycle);
+          CHECK(shards.at(epoch, place).front() == ranges[indexes.front()]);
+          for (const uint32_t i : indexes) {
+            ++met[i];
+            CHECK(ranges[i].stream == ranges[indexes.front()].stream);
+            CHECK(shards.place_of(epoch, i) == place);
+          }
+        }
+        CHECK(met == std::vector<int>(ranges.size(), 1));
+      }
+    }
+  }
+}
+
+TEST_CASE("a cycle joins ranges from all over the data, others in each epoch", "[plan]") {
+  const auto ranges = cut_shards({{.path = "a", .bytes = 6400}}, 10);
+  const ShardMap shards(ranges, 3, 8);
+  REQUIRE(shards.count() == 80);
+  int apart = 0, again = 0;
+  for (uint32_t place = 0; place < shards.count(); ++place) {
+    const auto indexes = shards.indexes_at(0, place);
+    const auto [low, high] = std::minmax_element(indexes.begin(), indexes.end());
+    apart += *high - *low > 320 ? 1 : 0;  // of eight drawn by chance all but 7 in 1,000 are
+    again += shards.indexes_at(1, place) == indexes ? 1 : 0;
+  }
+  CHECK(apart > 70);
+  CHECK(again == 0);
+  const ShardMap single(ranges, 3);
+  for (uint32_t place = 0; place < 640; ++place)
+    CHECK(single.indexes_at(2, place) == std::vector{order_at(3, 2, 640, place)});
+}
+
 }  // namespace downpour::plan

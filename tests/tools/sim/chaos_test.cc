@@ -67,6 +67,41 @@ TEST_CASE("whoever reads what, nothing is lost or doubled, and a stream has one 
   }
 }
 
+TEST_CASE("shards that join ranges lose and double nothing, whoever dies", "[sim]") {
+  const uint64_t seeds = testing::seeds(40);
+  for (const char* sharding : {"auto", "file"}) {
+    const Simulator simulator =
+        make_simulator("chaos", {.files = 4, .sharding = sharding, .cycle = 3, .window = 10});
+    for (uint64_t seed = 1; seed <= seeds; ++seed) {
+      const Outcome outcome = simulator.run(seed, {});
+      INFO(sharding << ", seed " << seed << ": " << outcome.violation);
+      REQUIRE(outcome.violation.empty());
+    }
+  }
+}
+
+TEST_CASE("a job of steps ends with whole shards, the same at every partition, whoever dies",
+          "[sim]") {
+  const uint64_t seeds = testing::seeds(60);
+  uint64_t parts = 0;
+  for (const uint64_t steps : {7, 30, 48, 70}) {  // an epoch has 48, or a little more
+    const Simulator simulator = make_simulator("chaos", {.steps = steps});
+    for (uint64_t seed = 1; seed <= seeds; ++seed) {
+      const Outcome outcome = simulator.run(seed, {});
+      INFO(steps << " steps, seed " << seed << ": " << outcome.violation);
+      REQUIRE(outcome.violation.empty());
+      REQUIRE(outcome.finish);
+      const auto& summary = outcome.finish->summary;
+      CHECK(summary.steps >= steps);
+      parts += !summary.epochs.empty() && summary.epochs.back().is_part() ? 1 : 0;
+    }
+  }
+  CHECK(parts > seeds);
+  const Outcome quiet = make_simulator("none", {.steps = 30}).run(1, {});
+  REQUIRE(quiet.finish);
+  CHECK(quiet.finish->summary.steps <= 34);  // no more than the last shard's batches
+}
+
 TEST_CASE("a slow ps gives partitions to the others while training goes on, once and not back",
           "[sim]") {
   SimulatorOptions options;

@@ -1,0 +1,60 @@
+// What the reading visitor of keys.h says of what it finds.
+#pragma once
+
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "shared/base/result.h"
+#include "shared/job/job_tree.h"
+#include "shared/job/nearest_name.h"
+#include "shared/job/toml_tree.h"
+
+namespace downpour {
+
+/// Where what is read goes, and the first thing that is wrong.
+struct Context {
+  Origins& origins;
+  std::optional<Error> error;  // the first one; nothing is read after it
+
+  void fail(std::string what, std::string where, std::string hint, const char* id) {
+    if (error) return;
+    error = Error{ErrorCode::kConfig, std::move(what), std::move(where), std::move(hint), id};
+  }
+};
+
+/// "a, b, c".
+inline std::string list_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    if (!name.empty()) text += str(text.empty() ? "" : ", ", name);
+  }
+  return text;
+}
+
+/// The name that is meant, if one is near; else `say` and all of them.
+inline std::string hint_for(std::string_view word, const std::vector<std::string>& names,
+                            std::string_view say) {
+  const std::string nearest = nearest_name(word, names);
+  return nearest.empty() ? str(say, list_of(names)) : str("did you mean `", nearest, "`?");
+}
+
+/// A number with no more digits than it needs.
+inline std::string number_text(double value) {
+  char buffer[64];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value);
+  return std::string(buffer, end.ptr);
+}
+
+/// A value that stands in a string because it came of ${NAME} or an override, read as TOML would.
+inline TomlNode loosened(const TomlNode& node) {
+  if (!node.loose || node.kind != TomlNode::Kind::kString) return node;
+  TomlNode value = parse_loose_value(node.text);
+  value.where = node.where, value.key_where = node.key_where, value.origin = node.origin;
+  return value;
+}
+
+}  // namespace downpour

@@ -1,0 +1,110 @@
+// Jobs that end inside an epoch, or whose epochs have no end of their own; rows counted by id.
+#include <map>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/counter_rows.h"
+#include "tests/support/program.h"
+
+namespace downpour::testing {
+namespace {
+
+using Json = nlohmann::json;
+constexpr int kRows = 640;  // 40 batches of 16
+
+void make_job(const ScratchDir& dir, const std::string& data, const std::string& train) {
+  std::string text;
+  for (int i = 0; i < kRows; ++i) text += counter_row(i);
+  dir.write("rows.svm", text);
+  dir.write("job.toml", "run_dir = \"run\"\npartitions = 16\ndata = { " + data +
+                            ", format = \"libsvm\" }\n" + counter_model() + "train = { " + train +
+                            ", batch_size = 16, reduction = \"sum\" }\n"
+                            "cluster = { ps = 2, workers = 2 }\n");
+}
+
+Ended train(const ScratchDir& dir, const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {"train", dir / "job.toml", "--log-format", "json",
+                                        "--quiet"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return Program("downpour", arguments, dir.path()).wait(120);
+}
+
+Json trained(const ScratchDir& dir, const std::vector<std::string>& more = {}) {
+  const Ended ended = train(dir, more);
+  INFO(ended.err);
+  REQUIRE(ended.status == 0);
+  return Json::parse(ended.out);
+}
+
+}  // namespace
+
+TEST_CASE("a job of steps ends inside an epoch, and with more steps it goes on in it",
+          "[integration]") {
+  const ScratchDir dir;
+  make_job(dir, "source = \"rows.svm\", shard_records = 64", "steps = 20");
+  int applied = 0;
+  for (const int steps : {20, 32, 50, 80}) {
+    const Json done = trained(dir, {"--steps", std::to_string(steps)});
+    const int had = done["steps"];
+    CHECK(had >= steps);
+    CHECK(had < steps + 12);  // what two workers may have in flight beyond it
+    CHECK(done["steps_wanted"] == steps);
+    applied = 0;
+    for (const Json& account : done["accounts"]) {
+      CHECK(account["read"] == account["applied"]);
+      applied += account["applied"].get<int>();
+    }
+    const Json& last = done["accounts"].back();
+    const bool part = last["shards_left"] > 0;
+    CHECK((part || applied % kRows == 0));
+    if (part) CHECK(applied == int(done["epochs_sealed"]) * kRows + int(last["applied"]));
+    std::map<int, int> rows = rows_by_count(dir, {"rows.svm"});
+    int counted = 0;
+    for (const auto& [times, n] : rows) counted += times * n;
+    CHECK(counted == applied);  // exactly what the accounts say
+    CHECK(rows.rbegin()->first - rows.begin()->first <= 1);
+  }
+  const Json again = trained(dir, {"--steps", "80"});
+  CHECK(again["already_finished"] == true);
+  CHECK(rows_by_count(dir, {"rows.svm"}).rbegin()->first == (applied + kRows - 1) / kRows);
+}
+
+TEST_CASE("an epoch of a program without an end has steps_per_epoch batches", "[integration]") {
+  const ScratchDir dir;
+  dir.write("endless.sh",
+            "i=$((DOWNPOUR_EPOCH * 100))\n"
+            "while :; do echo \"1073741824 $((1000000 + i)):1\"; i=$((i + 1)); done\n");
+  make_job(dir, "source = { exec = [\"sh\", \"" + (dir / "endless.sh") + "\"] }, shuffle = \"off\"",
+           "epochs = 3, steps_per_epoch = 5");
+  const Json done = trained(dir);
+  REQUIRE(done["accounts"].size() == 3);
+  for (const Json& account : done["accounts"]) {
+    CHECK(account["batches"] == 5);
+    CHECK(account["applied"] == 80);
+  }
+  // Rows 0..79, 100..179, 200..279, each once.
+  CHECK(rows_by_count(dir, {"rows.svm"}) == std::map<int, int>{{0, kRows - 240}, {1, 240}});
+
+  const ScratchDir cut;
+  make_job(cut, "source = \"rows.svm\"", "epochs = 1, steps_per_epoch = 5");
+  const Ended refused = train(cut, {});
+  CHECK(refused.status == 78);
+  CHECK(refused.err.find("would need a count first") != std::string::npos);
+}
+
+TEST_CASE("joined shards and windows count every row once an epoch", "[integration]") {
+  for (const std::string sharding : {"auto", "data"}) {
+    const ScratchDir dir;
+    make_job(dir,
+             "source = \"rows.svm\", shard_records = 64, interleave = { cycle = 4, block = 3 }, "
+             "shuffle = 10, sharding = \"" +
+                 sharding + "\"",
+             "epochs = 2");
+    const Json done = trained(dir);
+    for (const Json& account : done["accounts"]) CHECK(account["applied"] == kRows);
+    CHECK(rows_by_count(dir, {"rows.svm"}) == std::map<int, int>{{2, kRows}});
+  }
+}
+
+}  // namespace downpour::testing

@@ -1,0 +1,162 @@
+// Interleaving and windows: the order in which a shard gives the records of the ranges it joins.
+#include <algorithm>
+#include <set>
+
+#include "tests/shared/data/support.h"
+
+namespace downpour::data {
+namespace {
+
+/// Three files of 10, 4 and 7 lines; the record n of file f has the key 100 f + n.
+std::shared_ptr<ReadPlan> three_files(const ScratchDir& dir, bool gzip = false) {
+  std::vector<std::string> names;
+  for (int f = 0; f < 3; ++f) {
+    std::string text;
+    const int lines[] = {10, 4, 7};
+    for (int n = 0; n < lines[f]; ++n) text += "1 " + std::to_string(100 * f + n) + ":1\n";
+    names.push_back(dir.write("f" + std::to_string(f), gzip ? gzipped(text) : text));
+  }
+  auto plan = plan_of(names[0]);
+  plan->data.source.paths = names;
+  plan->files = list_files(plan->data, plan->data.source, "/").value();
+  plan->data.interleave = {.cycle = 3, .block = 2};
+  reads_libsvm(*plan);
+  return plan;
+}
+
+std::vector<plan::ShardRange> all_of(const ReadPlan& plan) {
+  return plan::cut_shards(plan.files, UINT64_MAX);
+}
+
+struct Read {
+  std::vector<uint64_t> keys;  // of every record, in order
+  std::vector<Batch> batches;
+  ShardTotals totals;
+};
+
+Read read_joined(const std::shared_ptr<const ReadPlan>& plan, std::vector<plan::ShardRange> ranges,
+                 ShardId shard = {}, uint32_t first_batch = 0) {
+  Read out;
+  const auto reader = open_shard(plan, Part::kAll, shard, std::move(ranges), first_batch).value();
+  Batch batch;
+  while (reader->next(batch).value()) {
+    const BagColumn& bag = batch.bags[0];
+    for (const uint32_t i : bag.keys) out.keys.push_back(batch.tables[0].keys[i]);
+    out.batches.push_back(batch);
+  }
+  out.totals = reader->totals();
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("ranges take turns with a block of records each, and who is at its end is passed over",
+          "[data]") {
+  const ScratchDir dir;
+  for (const bool gzip : {false, true}) {
+    const auto plan = three_files(dir, gzip);
+    const Read read = read_joined(plan, all_of(*plan));
+    CHECK(read.keys == std::vector<uint64_t>{0,   1, 100, 101, 200, 201, 2, 3,   102, 103, 202,
+                                             203, 4, 5,   204, 205, 6,   7, 206, 8,   9});
+    CHECK(read.totals.counts.read == 21);
+    CHECK(read.batches.back().end_offset == plan::bytes_of(all_of(*plan)));
+  }
+}
+
+TEST_CASE("a joined shard read again from a batch on gives the same batches", "[data]") {
+  const ScratchDir dir;
+  const auto plan = three_files(dir);
+  for (const char* shuffle : {"off", "shard", "5"}) {
+    plan->data.shuffle = shuffle;
+    const Read all = read_joined(plan, all_of(*plan), {2, 9});
+    for (uint32_t first = 0; first < all.batches.size(); ++first) {
+      const Read rest = read_joined(plan, all_of(*plan), {2, 9}, first);
+      REQUIRE(rest.batches.size() == all.batches.size() - first);
+      CHECK(rest.batches.front().id == all.batches[first].id);
+      CHECK(rest.batches.front().records_hash == all.batches[first].records_hash);
+      CHECK(rest.totals.records_hash == all.totals.records_hash);
+    }
+  }
+}
+
+TEST_CASE("a window of records is shuffled within itself, the others stay where they are",
+          "[data]") {
+  const ScratchDir dir;
+  const auto plan = three_files(dir);
+  const std::vector<uint64_t> in_order = read_joined(plan, all_of(*plan)).keys;
+  plan->data.shuffle = "6";
+  std::set<std::vector<uint64_t>> orders;
+  for (uint32_t epoch = 0; epoch < 20; ++epoch) {
+    const std::vector<uint64_t> keys = read_joined(plan, all_of(*plan), {epoch, 1}).keys;
+    REQUIRE(keys.size() == in_order.size());
+    for (size_t begin = 0; begin < keys.size(); begin += 6) {
+      const size_t end = std::min(begin + 6, keys.size());
+      CHECK(std::is_permutation(keys.begin() + ptrdiff_t(begin), keys.begin() + ptrdiff_t(end),
+                                in_order.begin() + ptrdiff_t(begin)));
+    }
+    orders.insert(keys);
+  }
+  CHECK(orders.size() == 20);
+  plan->data.shuffle = "1";
+  CHECK(read_joined(plan, all_of(*plan)).keys == in_order);
+  plan->data.shuffle = "shard";  // of small ranges all of them are one window
+  const std::vector<uint64_t> keys = read_joined(plan, all_of(*plan)).keys;
+  CHECK(std::is_permutation(keys.begin(), keys.end(), in_order.begin()));
+  CHECK(keys != in_order);
+}
+
+TEST_CASE("one range with a window gives each of its windows shuffled", "[data]") {
+  const ScratchDir dir;
+  const auto plan = three_files(dir);
+  plan->data.interleave = {};
+  plan->data.shuffle = "4";
+  const std::vector<uint64_t> keys =
+      read_joined(plan, {{.file = 0, .end = plan->files[0].bytes}}).keys;
+  REQUIRE(keys.size() == 10);
+  for (size_t i = 0; i < 10; ++i) CHECK(keys[i] / 4 == i / 4);
+}
+
+TEST_CASE("ranges of any size and cycle give every record once", "[data]") {
+  const ScratchDir dir;
+  const auto plan = three_files(dir);
+  for (const uint64_t target : {7ULL, 20ULL, 1000ULL}) {
+    for (const uint32_t cycle : {2U, 3U, 5U}) {
+      plan->data.interleave = {.cycle = cycle, .block = 3};
+      const plan::ShardMap shards(plan::cut_shards(plan->files, target), 5, cycle);
+      std::vector<uint64_t> keys;
+      for (uint32_t place = 0; place < shards.count(); ++place) {
+        const Read read = read_joined(plan, shards.at(1, place), {1, place});
+        keys.insert(keys.end(), read.keys.begin(), read.keys.end());
+      }
+      CHECK(keys.size() == 21);
+      CHECK(std::set<uint64_t>(keys.begin(), keys.end()).size() == 21);
+    }
+  }
+}
+
+TEST_CASE("a bad record among joined ranges is named by its own file and line", "[data]") {
+  const ScratchDir dir;
+  auto plan = three_files(dir);
+  dir.write("f1", "1 100:1\n1 101:x\n");
+  plan->files = list_files(plan->data, plan->data.source, "/").value();
+  const auto reader = open_shard(plan, Part::kAll, {}, all_of(*plan), 0).value();
+  Batch batch;
+  Result<bool> more = reader->next(batch);
+  while (more && *more) more = reader->next(batch);
+  REQUIRE_FALSE(more);
+  CHECK(more.error().where == plan->files[1].path + ":2");
+}
+
+TEST_CASE("an epoch that ends at a number of batches gives no more of them", "[data]") {
+  const ScratchDir dir;
+  const auto plan = three_files(dir, /*gzip=*/true);
+  plan->data.interleave = {};
+  plan->batches_max = 2;  // of four records
+  const Read read = read_joined(plan, {{.file = 0, .end = plan->files[0].bytes}});
+  CHECK(read.keys == std::vector<uint64_t>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(read.totals.batches == 2);
+  CHECK(read.totals.counts.read == 8);
+  CHECK(plan_hash(*plan, {}) != plan_hash(*three_files(dir, true), {}));
+}
+
+}  // namespace downpour::data
