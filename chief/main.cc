@@ -1,7 +1,9 @@
-// downpour-chief: leases data shards, publishes views, counts steps, ends the job. ps and workers are started by hand.
-#include <CLI/CLI.hpp>
+// downpour-chief: leases data shards, publishes views, counts steps, ends the job. ps and workers
+// are started by hand.
 #include <cstdio>
 #include <memory>
+
+#include <CLI/CLI.hpp>
 
 #include "chief/runtime/chief_node.h"
 #include "chief/runtime/job_setup.h"
@@ -35,8 +37,9 @@ Result<int> run(const Flags& flags) {
     DP_TRY(Override override, chief::parse_set(text));
     overrides.push_back(std::move(override));
   }
-  DP_TRY(const std::string endpoint, transport::normalize_bind_endpoint(flags.bind, flags.insecure));
-  DP_TRY(const auto given, chief::load_given_job(flags.job, overrides));
+  DP_TRY(const std::string endpoint,
+         transport::normalize_bind_endpoint(flags.bind, flags.insecure));
+  DP_TRY(const auto given, chief::load_given_job(flags.job, overrides, flags.fresh));
   const Job& job = given.loaded.job;
   DP_TRY(auto plan, chief::plan_run(job, wire::Purpose::kTrain));
   DP_TRY_VOID(chief::learn_statistics(plan, flags.fresh));
@@ -44,21 +47,32 @@ Result<int> run(const Flags& flags) {
   const uint32_t cores = job.cluster.ps * std::max(1U, job.cluster.ps_threads);
   DP_TRY(const FileLock lock, chief::lock_run(storage, job.run_dir, flags.takeover));
   std::vector<std::string> notes;
-  DP_TRY(auto config, chief::open_run(storage, plan, {.fresh = flags.fresh, .ps_cores = cores, .workers = job.cluster.workers}, &notes));
+  DP_TRY(auto config,
+         chief::open_run(storage, plan,
+                         {.fresh = flags.fresh, .ps_cores = cores, .workers = job.cluster.workers},
+                         &notes));
 
   block_stop_signals();
   const PosixClock clock;
-  chief::Console console({.format = flags.json ? chief::LogFormat::kJson : chief::LogFormat::kText}, job);
-  chief::StartInfo info{.run_dir = job.run_dir, .train_files = uint32_t(plan.train_files.size()), .shards = plan.shards};
+  chief::Console console({.format = flags.json ? chief::LogFormat::kJson : chief::LogFormat::kText},
+                         job);
+  chief::StartInfo info{.run_dir = job.run_dir,
+                        .train_files = uint32_t(plan.train_files.size()),
+                        .shards = plan.shards};
   for (const plan::FileInfo& file : plan.train_files) info.train_bytes += file.bytes;
   info.data = data::text_of(plan.train_files);
-  info.cluster = str("waits at ", endpoint, " for ", job.cluster.ps, " ps and ", job.cluster.workers, " workers");
-  for (const std::string& note : notes) console.show(chief::Notice{chief::NoticeLevel::kWarning, note});
+  info.cluster = str("waits at ", endpoint, " for ", job.cluster.ps, " ps and ",
+                     job.cluster.workers, " workers");
+  for (const std::string& note : notes)
+    console.show(chief::Notice{chief::NoticeLevel::kWarning, note});
   console.start(info);
   auto transport = transport::make_zmq_transport();
   const SignalWatcher signals([&] { transport->wake(); });
   chief::ChiefNode node(*transport, storage, std::move(config), plan.tables,
-                        {.endpoint = endpoint, .run_dir = job.run_dir, .events_path = job.run_dir + "/events.jsonl", .stop_signal = &signals.signal()},
+                        {.endpoint = endpoint,
+                         .run_dir = job.run_dir,
+                         .events_path = job.run_dir + "/events.jsonl",
+                         .stop_signal = &signals.signal()},
                         &console);
   DP_TRY_VOID(node.start(clock.now_ns()));
   transport::Reactor reactor(*transport, clock);
@@ -75,18 +89,27 @@ Result<int> run(const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Runs a job whose ps and workers are started by hand, on any machines, with --chief HOST:PORT."};
+  CLI::App app{
+      "Runs a job whose ps and workers are started by hand, on any machines, with --chief "
+      "HOST:PORT."};
   app.option_defaults()->always_capture_default();
   Flags flags;
   app.add_option("job", flags.job, "Job file (.toml)")->required();
   app.add_option("--bind", flags.bind, "Where ps and workers find this chief")->group("Cluster");
-  app.add_flag("--insecure", flags.insecure, "Allow an address beyond this machine, in plain text")->group("Cluster");
-  app.add_option("--set", flags.set, "Override any key of the job, e.g. cluster.workers=4")->type_name("KEY=VALUE")->allow_extra_args(false);
+  app.add_flag("--insecure", flags.insecure, "Allow an address beyond this machine, in plain text")
+      ->group("Cluster");
+  app.add_option("--set", flags.set, "Override any key of the job, e.g. cluster.workers=4")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
   app.add_flag("--fresh", flags.fresh, "Begin anew: removes what the run folder holds");
-  app.add_flag("--takeover", flags.takeover, "Take the run from a chief that hangs and can't be ended");
-  app.add_flag("--json", flags.json, "Progress on stderr and the summary on stdout as JSON")->group("Output");
+  app.add_flag("--takeover", flags.takeover,
+               "Take the run from a chief that hangs and can't be ended");
+  app.add_flag("--json", flags.json, "Progress on stderr and the summary on stdout as JSON")
+      ->group("Output");
   app.set_version_flag("--version", kBuildVersion);
-  app.footer("Example:\n  downpour-chief job.toml --bind 0.0.0.0:7000 --insecure --set cluster.ps=2 --set cluster.workers=4");
+  app.footer(
+      "Example:\n  downpour-chief job.toml --bind 0.0.0.0:7000 --insecure --set cluster.ps=2 --set "
+      "cluster.workers=4");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -61,7 +61,7 @@ ChiefCore::ChiefCore(ChiefConfig config)
            config_.job.partitions);
   train_shards_ =
       plan::ShardMap(plan::cut_streams(config_.train_files, config_.shard_bytes, config_.streams),
-                     config_.job.seed, config_.job.data.interleave.cycle);
+                     config_.job.seed, config_.joining);
   eval_from_files_ = !config_.eval_files.empty();
   eval_ranges_ = plan::cut_shards(eval_from_files_ ? config_.eval_files : config_.train_files,
                                   config_.shard_bytes);

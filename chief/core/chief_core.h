@@ -170,6 +170,7 @@ class ChiefCore {
   void on_status(Member& member, wire::StatusReply&& reply);
   void end_round();
   void complete_epoch(const RoundOutcome& outcome);
+  std::vector<uint64_t> unread_bytes() const;
   Result<wire::ShardCounts> settle(const RoundOutcome& outcome) const;
   bool evaluated() const {
     return !evaluates() ||

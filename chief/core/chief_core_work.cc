@@ -154,10 +154,13 @@ void ChiefCore::end_round() {
   if (phase_ == Phase::kSurveying) return end_survey(*outcome);
   if (outcome->lacking.empty() || ends_here(*outcome)) return complete_epoch(*outcome);
   take_lacking(*outcome);
-  if (table_.begun_is_free() || config_.job.train.steps == 0) {
-    notice(NoticeLevel::kWarning,
-           str("of epoch ", epoch_, " ", outcome->lacking.size(), " of ", table_.shard_count(),
-               " shards are not whole at every partition: leased again"));
+  // Where the job ends inside the epoch, those that nobody has begun are left to it.
+  const bool all = config_.job.train.steps == 0;
+  const auto again = std::count_if(outcome->lacking.begin(), outcome->lacking.end(),
+                                   [&](const LackingShard& shard) { return all || shard.begun; });
+  if (again > 0) {
+    notice(NoticeLevel::kWarning, str("of epoch ", epoch_, " ", again, " of ", table_.shard_count(),
+                                      " shards are not whole at every partition: leased again"));
   }
   enter(Phase::kTraining);
 }
@@ -179,6 +182,18 @@ Result<wire::ShardCounts> ChiefCore::settle(const RoundOutcome& outcome) const {
   return counts;
 }
 
+/// Of a mix: the bytes of each source that no shard of the epoch has.
+std::vector<uint64_t> ChiefCore::unread_bytes() const {
+  if (!train_shards_.mixes()) return {};
+  const SourceSpec& source = config_.job.data.source;
+  std::vector<uint64_t> bytes(source.parts.size());
+  for (const uint32_t index : train_shards_.unread(epoch_)) {
+    const plan::ShardRange& range = train_shards_.ranges()[index];
+    bytes[source.part_of(range.file)] += range.end - range.begin;
+  }
+  return bytes;
+}
+
 void ChiefCore::complete_epoch(const RoundOutcome& outcome) {
   Result<wire::ShardCounts> counts = settle(outcome);
   if (!counts) return fail(std::move(counts).error().with_context("epoch ", epoch_));
@@ -189,6 +204,7 @@ void ChiefCore::complete_epoch(const RoundOutcome& outcome) {
                        .shards = table_.shard_count() - uint32_t(outcome.lacking.size()),
                        .shards_left = uint32_t(outcome.lacking.size()),
                        .input_bytes = part_ ? bytes_ended_ : bytes_total_,
+                       .unread_bytes = unread_bytes(),
                        .counts = *counts,
                        .metrics = outcome.metrics,
                        .had_it = t.had_it - epoch_had_it_,

@@ -31,6 +31,7 @@ struct EpochAccount {
   uint32_t shards = 0;       // that have ended
   uint32_t shards_left = 0;  // that nobody has begun: train.steps ended the job inside the epoch
   uint64_t input_bytes = 0;
+  std::vector<uint64_t> unread_bytes;  // of a mix: by source, what it had more than its weight wanted
   wire::ShardCounts counts;
   std::vector<OutputSums> metrics;  // training metrics, each record once; by output
   uint64_t had_it = 0, gaps = 0;    // parts repeated, parts too early: counted beside the account
@@ -86,6 +87,7 @@ struct ChiefConfig {
   std::vector<plan::FileInfo> train_files, eval_files;
   uint64_t shard_bytes = 64 * kMiB;
   plan::StreamSpec streams;  // of the training data
+  plan::Joining joining;     // the same: how its ranges make shards
   uint32_t ps_cores_expected = 1;  // placing waits for this many
   uint32_t workers_expected = 1;   // only for messages: training begins with the first
   std::string checkpoint_root;     // absolute; a checkpoint lies in root/TERM-N

@@ -156,13 +156,18 @@ Json account_json(const EpochAccount& a, const Job& job) {
   const double loss = mean_loss(trained_metrics(a), job);
   return {{"epoch", a.epoch}, {"batches", a.counts.batches}, {"loss", std::isfinite(loss) ? Json(loss) : Json(nullptr)}, {"read", a.counts.read}, {"applied", a.counts.applied}, {"filtered", a.counts.filtered},
           {"skipped", a.counts.skipped}, {"dropped", a.counts.dropped}, {"quarantined", a.counts.quarantined},
-          {"shards", a.shards}, {"shards_left", a.shards_left}, {"bytes", a.input_bytes}, {"repeated_parts", a.had_it}, {"gaps", a.gaps},
+          {"shards", a.shards}, {"shards_left", a.shards_left}, {"unread_bytes", a.unread_bytes}, {"bytes", a.input_bytes}, {"repeated_parts", a.had_it}, {"gaps", a.gaps},
           {"repeated_leases", a.attempts_repeated}, {"seconds", seconds_of(a.wall_ns)}};
 }
 
-/// What there is to say of an account that ends inside its epoch; else nothing.
+/// What there is to say of an account that ends inside its epoch, or before all sources do; else nothing.
 std::string part_text(const EpochAccount& a) {
-  return a.is_part() ? format("  (a part: %u of %u shards)", a.shards, a.shards + a.shards_left) : "";
+  std::string unread;
+  for (size_t i = 0; i < a.unread_bytes.size(); ++i) {
+    if (a.unread_bytes[i] > 0) unread += format("%s%s of source %zu", unread.empty() ? "  (unread: " : ", ", human_bytes(a.unread_bytes[i]).c_str(), i + 1);
+  }
+  if (!unread.empty()) unread += ")";
+  return unread + (a.is_part() ? format("  (a part: %u of %u shards)", a.shards, a.shards + a.shards_left) : "");
 }
 
 /// "2 epochs", "1000 steps": what the job asked for.

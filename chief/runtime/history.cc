@@ -56,6 +56,7 @@ std::vector<checkpoint::EpochRecord> to_records(const std::vector<EpochAccount>&
   for (const EpochAccount& account : epochs) {
     Json summary = {{"input_bytes", account.input_bytes}, {"had_it", account.had_it}, {"gaps", account.gaps},
                     {"attempts_repeated", account.attempts_repeated}, {"wall_ns", account.wall_ns}, {"shards_left", account.shards_left},
+                    {"unread_bytes", account.unread_bytes},
                     {"metrics", Json::array()}, {"evaluations", Json::array()}};
     for (const OutputSums& sums : account.metrics) summary["metrics"].push_back(to_json(sums));
     for (const Evaluation& evaluation : evaluations) {
@@ -77,6 +78,7 @@ void from_records(const std::vector<checkpoint::EpochRecord>& records, std::vect
       account.gaps = summary.value("gaps", uint64_t{0});
       account.attempts_repeated = summary.value("attempts_repeated", 0U);
       account.wall_ns = summary.value("wall_ns", int64_t{0});
+      account.unread_bytes = summary.value("unread_bytes", std::vector<uint64_t>{});
       account.shards_left = summary.value("shards_left", 0U);
       for (const Json& sums : summary.at("metrics")) account.metrics.push_back(sums_from(sums));
       for (const Json& evaluation : summary.at("evaluations")) evaluations.push_back(evaluation_from(evaluation));

@@ -1,5 +1,7 @@
 #include "chief/runtime/job_setup.h"
 
+#include "chief/runtime/spool.h"
+
 #include <unistd.h>
 
 #include <cstdlib>
@@ -66,7 +68,8 @@ Environment process_environment() {
   };
 }
 
-Result<void> complete_from_data(Job& job, std::string& sniffed) {
+Result<void> complete_from_data(Job& job, std::string& sniffed, bool fresh) {
+  DP_TRY_VOID(spool_sources(job, fresh));
   if (needs_a_look(job.data) && !job.data.source.is_program()) {
     DP_TRY(const auto files, data::list_files(job.data, job.data.source, job.base_dir));
     DP_TRY(const FileFacts found, data::sniff(files.front().path));
@@ -76,12 +79,12 @@ Result<void> complete_from_data(Job& job, std::string& sniffed) {
   return complete_job(job);
 }
 
-Result<GivenJob> load_given_job(const std::string& path, std::span<const Override> overrides) {
+Result<GivenJob> load_given_job(const std::string& path, std::span<const Override> overrides, bool fresh) {
   GivenJob given;
   if (is_job_file(path)) {
     DP_TRY(given.loaded, load_job(path, overrides, process_environment()));
     Job& job = given.loaded.job;
-    if (auto done = complete_from_data(job, given.sniffed); !done) return located(std::move(done).error(), given.loaded.origins);
+    if (auto done = complete_from_data(job, given.sniffed, fresh); !done) return located(std::move(done).error(), given.loaded.origins);
     return given;
   }
   std::error_code error;

@@ -18,12 +18,12 @@ struct GivenJob {
 
 /// Reads a job file, or makes a job for a data file (anything that does not end in .toml), looks at the data for what
 /// the job leaves open, and completes it. run_dir is made absolute: relative to the job file, or for a data file
-/// to the working folder.
-Result<GivenJob> load_given_job(const std::string& path, std::span<const Override> overrides);
+/// to the working folder. Sources that are no files are made such (spool.h): anew, where the run begins `fresh`.
+Result<GivenJob> load_given_job(const std::string& path, std::span<const Override> overrides, bool fresh = false);
 
 /// Fills what the job leaves open from the first data file: format, columns, header, fields. Then complete_job().
 /// `sniffed` gets what was found.
-Result<void> complete_from_data(Job& job, std::string& sniffed);
+Result<void> complete_from_data(Job& job, std::string& sniffed, bool fresh = false);
 
 /// Splits `--set key=value`. kUsage where there is no '='.
 Result<Override> parse_set(const std::string& text);

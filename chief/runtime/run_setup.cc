@@ -71,7 +71,7 @@ Result<uint64_t> choose_shard_bytes(const Job& job, const std::vector<plan::File
   const uint64_t shard = job.data.shard_records > 0
                              ? job.data.shard_records * record
                              : std::clamp(total / kShardsWanted, kBatchesPerShardMin * batch, kBatchesPerShardMax * batch);
-  return std::max<uint64_t>(shard / job.data.interleave.cycle, 1);
+  return std::max<uint64_t>(shard / (job.data.source.is_mix() ? plan::kMixRanges : job.data.interleave.cycle), 1);
 }
 
 namespace {
@@ -115,7 +115,6 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   RunPlan out;
   out.job = job;
   DP_TRY_VOID(data::note_vocabularies(out.job.data));
-  out.job_text = job_to_toml(out.job);
   DP_TRY(const auto graph, model::Graph::build(job));
   out.tables = graph->tables();
   DP_TRY_VOID(data::check_filter(job.data));
@@ -126,6 +125,8 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   if (!job.eval.source.empty()) {
     DP_TRY(out.eval_files, data::list_files(job.data, job.eval.source, job.base_dir).context("the evaluation's source"));
   }
+  if (!out.train_files.empty()) DP_TRY_VOID(data::note_parts(out.job.data, out.train_files));
+  out.job_text = job_to_toml(out.job);
   const bool no_files = out.train_files.empty() || job.data.source.is_program();
   const auto& files = no_files ? out.eval_files : out.train_files;
   DP_TRY(out.shard_bytes, choose_shard_bytes(job, files));
@@ -145,7 +146,7 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   }
   const auto ranges = plan::cut_streams(out.train_files, out.shard_bytes, out.streams);
   if (mode == wire::Purpose::kTrain) DP_TRY_VOID(check_steps_per_epoch(job, out.train_files, ranges.size()));
-  out.shards = out.train_files.empty() ? uint32_t(plan::cut_shards(out.eval_files, out.shard_bytes).size()) : data::map_shards(job, ranges).count();
+  out.shards = out.train_files.empty() ? uint32_t(plan::cut_shards(out.eval_files, out.shard_bytes).size()) : data::map_shards(out.job, ranges).count();
   out.fingerprint = fingerprint_of(out.train_files);
   DP_TRY(out.plan_hash, hash_of(out));
   return out;
@@ -173,6 +174,7 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
   config.eval_files = plan.eval_files;
   config.shard_bytes = plan.shard_bytes;
   config.streams = plan.streams;
+  config.joining = data::joining_of(plan.job.data);
   config.ps_cores_expected = options.ps_cores;
   config.workers_expected = options.workers;
   config.heartbeat_ns = 250 * kMillisecond;  // the live line moves with it

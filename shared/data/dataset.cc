@@ -210,6 +210,12 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
     hash.add("skip", plan.source.skip).add("take", plan.source.take);
     hash.add("shard_count", plan.source.shard_count).add("shard_index", plan.source.shard_index);
   }
+  for (const SourcePart& part : plan.source.parts) {
+    if (part.weight > 0)
+      hash.add("weight", std::bit_cast<uint64_t>(part.weight))
+          .add("files", part.files)
+          .add("record_bytes", part.record_bytes);
+  }
   const DataSpec& data = plan.data;
   hash.add("format", uint64_t(data.format))
       .add("header", data.header)

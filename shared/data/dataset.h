@@ -168,7 +168,11 @@ Result<std::vector<plan::FileInfo>> list_files(const DataSpec& data, const Sourc
 Result<void> find_cuts(const DataSpec& data, uint64_t shard_bytes,
                        std::vector<plan::FileInfo>& files);
 
-/// How the ranges of the training data make shards.
+/// Notes in the parts of a weighted mix how many files each has, and how long their records are.
+/// Errors: as mean_record_bytes().
+Result<void> note_parts(DataSpec& data, const std::vector<plan::FileInfo>& files);
+/// How the ranges of the training data make shards; of a mix, after note_parts().
+plan::Joining joining_of(const DataSpec& data);
 plan::ShardMap map_shards(const Job& job, std::vector<plan::ShardRange> ranges);
 /// The streams that the job's training data are made of.
 plan::StreamSpec stream_spec(const DataSpec& data);

@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <glob.h>
+#include <sstream>
 
 #include "shared/data/arrays.h"
 #include "shared/data/byte_source.h"
 #include "shared/data/dataset.h"
 #include "shared/data/mnist.h"
+#include "shared/data/parser.h"
 #include "shared/data/program.h"
 #include "shared/data/tfrecord.h"
 
@@ -24,6 +26,32 @@ Result<std::vector<std::string>> expand_glob(const std::string& pattern) {
     return Error{ErrorCode::kIo, str("can't list ", pattern), pattern};
   std::sort(paths.begin(), paths.end());  // glob's own order depends on the locale
   return paths;
+}
+
+constexpr uint64_t kListBytesMax = uint64_t{16} << 20;
+
+/// The paths and globs that stand in a text file, one a line, relative to its folder; blank lines
+/// and those that begin with '#' are none.
+Result<std::vector<std::string>> read_list(const std::string& path) {
+  DP_TRY(File file, File::open(path));
+  DP_TRY(const std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
+  std::string text(kListBytesMax + 1, '\0');
+  DP_TRY(const size_t n, source->read(text.data(), text.size()));
+  if (n > kListBytesMax)
+    return Error{ErrorCode::kBadData, "a list of more than 16 MiB of names", path,
+                 "use globs, or fewer and larger files"};
+  text.resize(n);
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::vector<std::string> names;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string_view name = trimmed(line);
+    if (name.empty() || name[0] == '#') continue;
+    names.push_back((folder / name).lexically_normal().string());
+  }
+  if (names.empty())
+    return Error{ErrorCode::kBadData, "the list names no file", path, "a path or glob a line"};
+  return names;
 }
 
 Result<plan::FileInfo> look_at(const DataSpec& data, const std::string& path) {
@@ -44,35 +72,78 @@ Result<plan::FileInfo> look_at(const DataSpec& data, const std::string& path) {
                                       data.format != DataFormat::kTfrecord};
 }
 
+/// The files that an absolute path or glob names. A file whose very name looks like a glob is meant
+/// as it is written.
+Result<std::vector<std::string>> files_named(const std::string& path) {
+  std::error_code ignored;
+  if (path.find_first_of("*?[") == std::string::npos || std::filesystem::exists(path, ignored))
+    return std::vector{path};
+  DP_TRY(std::vector<std::string> paths, expand_glob(path));
+  if (!paths.empty()) return paths;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  return Error{ErrorCode::kNoInput, str("no file matches ", path), path,
+               str("see what is there: ls ", folder.string())};
+}
+
+/// The files of a path as it is written in a job.
+Result<std::vector<std::string>> files_of(const std::string& written, const std::string& base_dir) {
+  std::error_code ignored;
+  const auto absolute = [&](std::string_view name) {
+    const std::filesystem::path joined = std::filesystem::path(base_dir) / name;
+    return std::filesystem::absolute(joined, ignored).lexically_normal().string();
+  };
+  if (written[0] != '@' || std::filesystem::exists(absolute(written), ignored))
+    return files_named(absolute(written));
+  DP_TRY(const std::vector<std::string> names,
+         read_list(absolute(std::string_view(written).substr(1))));
+  std::vector<std::string> files;
+  for (const std::string& name : names) {
+    DP_TRY(const std::vector<std::string> found, files_named(name));
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
 }  // namespace
 
 Result<std::vector<plan::FileInfo>> list_files(const DataSpec& data, const SourceSpec& source,
                                                const std::string& base_dir) {
   if (source.is_program()) return std::vector{program_info(source)};
+  std::vector<SourcePart> parts = source.parts;
+  if (parts.empty()) parts = {{.paths = uint32_t(source.paths.size())}};
   std::vector<plan::FileInfo> files;
-  for (const std::string& written : source.paths) {
-    std::error_code ignored;
-    const std::filesystem::path joined = std::filesystem::path(base_dir) / written;
-    const std::string path = std::filesystem::absolute(joined, ignored).lexically_normal().string();
-    std::vector<std::string> paths = {path};
-    // A file whose very name looks like a glob is meant as it is written.
-    if (path.find_first_of("*?[") != std::string::npos && !std::filesystem::exists(path, ignored)) {
-      DP_TRY(paths, expand_glob(path));
-      if (paths.empty()) {
-        return Error{
-            ErrorCode::kNoInput, str("no file matches ", written), path,
-            str("see what is there: ls ", std::filesystem::path(path).parent_path().string())};
+  auto written = source.paths.begin();
+  for (uint32_t part = 0; part < parts.size(); ++part) {
+    std::vector<plan::FileInfo> once;
+    for (uint32_t i = 0; i < parts[part].paths; ++i) {
+      DP_TRY(const std::vector<std::string> paths, files_of(*written++, base_dir));
+      for (const std::string& path : paths) {
+        DP_TRY(plan::FileInfo info, look_at(data, path));
+        info.part = part;
+        once.push_back(std::move(info));
       }
     }
-    for (const std::string& each : paths) {
-      DP_TRY(plan::FileInfo info, look_at(data, each));
-      files.push_back(std::move(info));
-    }
+    for (uint32_t i = 0; i < parts[part].repeat; ++i)
+      files.insert(files.end(), once.begin(), once.end());
   }
   if (files.empty())
     return Error{ErrorCode::kNoInput, "no data source is named", "data.source",
                  "data.source = \"train.csv\", say"};
   return files;
+}
+
+Result<void> note_parts(DataSpec& data, const std::vector<plan::FileInfo>& files) {
+  if (!data.source.is_mix()) return {};
+  for (uint32_t i = 0; i < data.source.parts.size(); ++i) {
+    SourcePart& part = data.source.parts[i];
+    part.files = 0;
+    for (const plan::FileInfo& file : files) {
+      if (file.part != i) continue;
+      if (part.files++ > 0) continue;
+      DP_TRY(part.record_bytes, mean_record_bytes(data, file.path));
+    }
+  }
+  return {};
 }
 
 Result<void> find_cuts(const DataSpec& data, uint64_t shard_bytes,

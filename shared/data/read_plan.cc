@@ -43,8 +43,16 @@ std::shared_ptr<const ReadPlan> for_evaluation(const ReadPlan& plan, const Sourc
   return out;
 }
 
+plan::Joining joining_of(const DataSpec& data) {
+  plan::Joining joining{.cycle = data.interleave.cycle};
+  if (!data.source.is_mix()) return joining;
+  for (const SourcePart& part : data.source.parts)
+    joining.mix.push_back({part.files, part.weight, part.record_bytes});
+  return joining;
+}
+
 plan::ShardMap map_shards(const Job& job, std::vector<plan::ShardRange> ranges) {
-  return {std::move(ranges), job.seed, job.data.interleave.cycle};
+  return {std::move(ranges), job.seed, joining_of(job.data)};
 }
 
 plan::StreamSpec stream_spec(const DataSpec& data) {

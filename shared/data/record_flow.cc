@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "shared/base/hash.h"
 #include "shared/data/batch_reader.h"
 
 namespace downpour::data {
@@ -12,11 +13,19 @@ RecordFlow::RecordFlow(const ReadPlan& plan, ShardId shard, std::vector<OpenRang
       shard_(shard),
       shuffle_(plan.data.shuffle != "off"),
       limit_(plan.data.shuffle_records() > 0 ? plan.data.shuffle_records() : UINT64_MAX),
-      left_(plan.data.interleave.block) {
+      mixes_(plan.source.is_mix() && ranges.size() > 1),
+      rng_(hash_combine(hash_combine(hash_combine(0x6d6978ULL, plan.seed), shard.epoch),
+                        shard.shard)),
+      left_(mixes_ ? 0 : plan.data.interleave.block) {
   DP_CHECK(!ranges.empty());
   for (OpenRange& range : ranges) {
     const uint64_t number = range.range.records_before;
-    ranges_.push_back({.open = std::move(range), .number = number});
+    double share = 0;
+    if (mixes_) {
+      const SourcePart& part = plan.source.parts[plan.source.part_of(range.range.file)];
+      share = double(range.range.end - range.range.begin) / double(part.record_bytes);
+    }
+    ranges_.push_back({.open = std::move(range), .number = number, .share = share});
   }
 }
 
@@ -43,7 +52,7 @@ Result<void> RecordFlow::gather() {
   for (Range& range : ranges_) range.in_use = false;
   while (ranges_ended_ < ranges_.size() && records_.size() < limit_) {
     Range& range = ranges_[turn_];
-    if (range.ended) {
+    if (range.ended || left_ == 0) {
       pass_turn();
       continue;
     }
@@ -57,7 +66,6 @@ Result<void> RecordFlow::gather() {
     const uint64_t count = ranges_.size() == 1 ? room : std::min(room, left_);
     take(range, size_t(count));
     left_ -= std::min(left_, count);
-    if (left_ == 0) pass_turn();
   }
   return {};
 }
@@ -86,8 +94,23 @@ void RecordFlow::take(Range& range, size_t count) {
 }
 
 void RecordFlow::pass_turn() {
+  if (mixes_) return draw_turn();
   turn_ = (turn_ + 1) % ranges_.size();
   left_ = plan_.data.interleave.block;
+}
+
+/// One record of a range that is not at its end, whichever is drawn.
+void RecordFlow::draw_turn() {
+  double sum = 0;
+  for (const Range& range : ranges_) sum += range.ended ? 0 : range.share;
+  double at = rng_.uniform64() * sum;
+  left_ = 1;
+  for (size_t i = 0; i < ranges_.size(); ++i) {
+    if (ranges_[i].ended) continue;
+    turn_ = i;
+    at -= ranges_[i].share;
+    if (at < 0) return;
+  }
 }
 
 uint64_t RecordFlow::progress() const {

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "shared/base/rng.h"
 #include "shared/data/dataset.h"
 #include "shared/data/parser.h"
 #include "shared/data/scratch.h"
@@ -27,10 +28,12 @@ struct FlowRecord {
   uint32_t range = 0;
 };
 
-/// Ranges take turns, each with DataSpec::interleave's `block` records in the order of its file;
-/// one that is at its end is passed over. The records so put in a row are cut in windows, and each
-/// of these is shuffled: `shuffle_records` of them, or as many as the ranges' own windows have at
-/// once (what a reader keeps in memory). A function of the plan, the shard and the files' bytes.
+/// Ranges take turns: those of a weighted mix as drawn by chance, in proportion to the records that
+/// each is thought to have; others in a row, each with DataSpec::interleave's `block` records in
+/// the order of its file; one that is at its end is passed over. The records so put in a row are
+/// cut in windows, and each of these is shuffled: `shuffle_records` of them, or as many as the
+/// ranges' own windows have at once (what a reader keeps in memory). A function of the plan, the
+/// shard and the files' bytes.
 class RecordFlow {
  public:
   RecordFlow(const ReadPlan& plan, ShardId shard, std::vector<OpenRange> ranges);
@@ -74,6 +77,7 @@ class RecordFlow {
     Window window;
     uint64_t number = 0;  // of the next window's first record, over all files of the source
     size_t taken = 0;     // of the window's records
+    double share = 0;     // of a mix: its records in a million, about
     bool in_use = false;  // the window's text is wanted by records_
     bool ended = false;
   };
@@ -81,12 +85,15 @@ class RecordFlow {
   void take(Range& range, size_t count);
   Result<void> gather();
   void pass_turn();
+  void draw_turn();
   uint64_t progress() const;
 
   const ReadPlan& plan_;
   const ShardId shard_;
   const bool shuffle_;
   const uint64_t limit_;  // records of a window
+  const bool mixes_;
+  Rng rng_;  // draws whose turn it is in a mix
   std::vector<Range> ranges_;
   std::vector<FlowRecord> records_;
   uint32_t windows_ = 0;

@@ -111,12 +111,25 @@ enum class Replay : uint8_t {
   kShard,  // any range of `records`, too
 };
 
+/// Some of a source's paths, one behind the other, and what is said of them alone.
+struct SourcePart {
+  uint32_t paths = 0;   // how many
+  double weight = 0;    // share of an epoch's records; 0: no part has one
+  uint32_t repeat = 1;  // each record counts so often an epoch
+  // What the run found, of sources with weights: how many files, repeated ones again, and how long
+  // their records are.
+  uint32_t files = 0;
+  uint64_t record_bytes = 0;
+  bool operator==(const SourcePart&) const = default;
+};
+
 /// The files of a source, one behind the other, or a program that writes records; and which of the
 /// records belong to it. They are counted from 0 over all files: first `skip` go, of the rest
 /// `take` stay, of those each shard_count-th from number shard_index on.
 struct SourceSpec {
   std::vector<std::string>
       paths;  // paths and globs as written, concatenated; relative to Job::base_dir
+  std::vector<SourcePart> parts;  // of the paths, in their order; empty: all are alike
   std::vector<std::string> exec;  // instead of paths: argv, no shell; its stdout is the data
   Replay replay = Replay::kEpoch;
   uint64_t records = 0;  // that the program writes an epoch; 0: not known
@@ -125,6 +138,17 @@ struct SourceSpec {
   uint32_t shard_count = 1, shard_index = 0;
   bool operator==(const SourceSpec&) const = default;
   bool is_program() const { return !exec.empty(); }
+  /// Whether its parts are read in shares, until one of them is at its end.
+  bool is_mix() const { return !parts.empty() && parts[0].weight > 0; }
+  /// Of a mix: which of its parts has a file.
+  uint32_t part_of(uint32_t file) const {
+    uint32_t part = 0;
+    for (uint32_t files = 0; part + 1 < parts.size(); ++part) {
+      files += parts[part].files;
+      if (file < files) break;
+    }
+    return part;
+  }
   bool empty() const { return paths.empty() && exec.empty(); }
   bool takes_all() const { return skip == 0 && take == 0 && shard_count == 1; }
 };

@@ -99,14 +99,28 @@ class Printer {
     if (!value.empty()) add(name, list_text(value, [](int64_t d) { return str(d); }));
   }
   void source(const char* name, const SourceSpec& value) {
-    if (!value.is_program() && (value.paths.empty() || value.takes_all()))
+    if (!value.is_program() && (value.paths.empty() || (value.takes_all() && value.parts.empty())))
       return strings(name, value.paths);
+    if (value.parts.size() > 1) return source_parts(name, value);
     add(name, inline_text([&](Printer& inner) {
           inner.strings("path", value.paths);
+          if (!value.parts.empty()) visit_source_part(inner, value.parts[0]);
           visit_source(inner, value);
           if (value.shard_count == 1) return;
           inner.add("shard",
                     inline_text([&](Printer& shard) { visit_source_shard(shard, value); }));
+        }));
+  }
+
+  void source_parts(const char* name, const SourceSpec& value) {
+    auto path = value.paths.begin();
+    add(name, list_text(value.parts, [&](const SourcePart& part) {
+          const std::vector<std::string> paths(path, path + part.paths);
+          path += part.paths;
+          return inline_text([&](Printer& inner) {
+            inner.strings("path", paths);
+            visit_source_part(inner, part);
+          });
         }));
   }
 

@@ -1,14 +1,13 @@
 // The reading visitor of keys.h.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <concepts>
 #include <initializer_list>
-#include <limits>
 
 #include "shared/job/interval.h"
 #include "shared/job/job_tree.h"
 #include "shared/job/keys.h"
+#include "shared/job/range_source.h"
 #include "shared/job/reader_support.h"
 #include "shared/job/runs.h"
 
@@ -254,7 +253,12 @@ class Reader {
     if (found == nullptr) return;
     const TomlNode node = loosened(*found);
     value = {};
-    if (node.kind == Kind::kTable) return source_table(node, name, value);
+    if (node.kind == Kind::kTable) {
+      source_table(node, name, value);
+      if (value.is_mix())
+        bad_value(node, name, "a weight of one source", "a list of sources, each with its weight");
+      return;
+    }
     const std::vector<TomlNode> single{node};
     for (const TomlNode& item : node.kind == Kind::kArray ? node.items : single) {
       SourceSpec one;
@@ -274,7 +278,16 @@ class Reader {
                          "a program is the whole source: source = { exec = [...] }");
       }
       value.paths.insert(value.paths.end(), one.paths.begin(), one.paths.end());
+      value.parts.push_back(one.parts.empty() ? SourcePart{.paths = uint32_t(one.paths.size())}
+                                              : one.parts[0]);
+      if ((value.parts.back().weight > 0) != value.is_mix()) {
+        return bad_value(item, name, "a list in which only some have a weight",
+                         "a weight each, or none: without weights all is read");
+      }
     }
+    if (value.parts.size() == 1) value.parts[0].weight = 0;
+    const auto plain = [](const SourcePart& part) { return part.weight == 0 && part.repeat == 1; };
+    if (std::all_of(value.parts.begin(), value.parts.end(), plain)) value.parts.clear();
   }
 
   void source_table(const TomlNode& node, const char* name, SourceSpec& value) {
@@ -287,6 +300,9 @@ class Reader {
       }
     }
     visit_source(inner, value);
+    SourcePart part{.paths = uint32_t(value.paths.size())};
+    visit_source_part(inner, part);
+    if (part.weight > 0 || part.repeat > 1) value.parts = {part};
     inner.table("shard", [&](Reader& shard) { visit_source_shard(shard, value); });
     inner.finish();
     if (context_.error) return;
@@ -295,6 +311,10 @@ class Reader {
     }
     if (value.is_program() && !value.paths.empty()) {
       return bad_value(node, name, "both files and a program", "keep path, or exec");
+    }
+    if (value.is_program() && !value.parts.empty()) {
+      return bad_value(node, name, "a program with a weight, or repeated",
+                       "it is the whole source; train.epochs reads it again");
     }
     if (value.is_program() && value.exec[0].empty()) {
       return bad_value(node, name, "a program without a name", "exec = [\"python3\", \"make.py\"]");
@@ -310,11 +330,14 @@ class Reader {
       return wrong_type(node, name, "a path, a list of paths, or a table with a path");
     }
     const std::string& path = node.text;
-    for (const char* scheme : {"s3://", "gs://", "http://", "https://", "range:", "synth:"}) {
+    for (const char* scheme : {"s3://", "gs://", "http://", "https://", "synth:"}) {
       if (path.starts_with(scheme))
         return not_available(node, name, toml_quoted(path), {"a path or a glob"});
     }
-    if (path == "-") return not_available(node, name, "\"-\"", {"a path or a glob"});
+    if (path.starts_with(kRangeScheme) && !range_records(path)) {
+      return bad_value(node, name, toml_quoted(path),
+                       str("range:N, the numbers from 0 to N - 1; N from 1 to ", kRangeMax));
+    }
     if (path.empty()) return bad_value(node, name, "\"\"", "name a file");
     value.paths.push_back(path);
   }

@@ -185,7 +185,18 @@ void visit_source(V& v, T& t) {
   if (!V::kReads && !t.is_program()) return;
   v.enumeration("replay", t.replay, kReplayNames, {"none"});
   v.number("records", t.records, 0, 9e15);
-  v.unavailable({"format", "weight"});
+}
+
+/// The keys of a source's table that a list may have for each of its entries.
+template <typename V, typename T>
+void visit_source_part(V& v, T& t) {
+  if (V::kReads || t.weight > 0) v.real("weight", t.weight, kPositive);
+  if (V::kReads || t.repeat > 1) v.number("repeat", t.repeat, 1, 1000);
+  if (V::kReads || t.record_bytes > 0) {  // what the run found, for all that read it later
+    v.number("files", t.files, 0, 4e9);
+    v.number("record_bytes", t.record_bytes, 0, 9e18);
+  }
+  v.unavailable({"format"});
 }
 
 template <typename V, typename T>

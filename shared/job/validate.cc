@@ -109,6 +109,34 @@ Result<void> check_steps(const Job& job) {
   return {};
 }
 
+Result<void> check_parts(const Job& job) {
+  const SourceSpec& source = job.data.source;
+  const bool repeats = std::any_of(source.parts.begin(), source.parts.end(),
+                                   [](const SourcePart& part) { return part.repeat > 1; });
+  if (repeats && job.eval.holdout > 0) {
+    return wrong("records that count several times can't be held out", "eval.holdout",
+                 "name an eval.source");
+  }
+  if (!job.eval.source.parts.empty()) {
+    return wrong("`weight` and `repeat` are for training", "eval.source",
+                 "an evaluation reads each record once: list the paths");
+  }
+  if (!source.is_mix()) return {};
+  if (job.data.sharding != Sharding::kAuto) {
+    return wrong("sources with weights in streams", "data.sharding",
+                 "\"auto\": a mix is one stream for all workers");
+  }
+  if (job.data.interleave.cycle > 1) {
+    return wrong("`interleave` of sources with weights", "data.interleave",
+                 "leave it out: each shard of a mix joins ranges of all its sources");
+  }
+  if (job.eval.holdout > 0) {
+    return wrong("of a mix, which leaves records unread, none can be held out", "eval.holdout",
+                 "name an eval.source");
+  }
+  return {};
+}
+
 /// What a program writes can't be looked at beforehand, so the job says it.
 Result<void> check_program(const SourceSpec& source, const DataSpec& data, const char* where) {
   if (!source.is_program()) {
@@ -398,6 +426,7 @@ Result<void> validate_given(const Job& job, const Origins& origins) {
     DP_TRY_VOID(check_top(job));
     DP_TRY_VOID(check_data_given(job.data));
     DP_TRY_VOID(check_steps(job));
+    DP_TRY_VOID(check_parts(job));
     DP_TRY_VOID(check_rules(job));
     DP_TRY_VOID(check_eval(job));
     if (model.preset.empty() && model.layers.empty()) {
@@ -424,6 +453,7 @@ Result<void> validate(const Job& job) {
   DP_TRY_VOID(check_top(job));
   DP_TRY_VOID(check_data_given(job.data));
   DP_TRY_VOID(check_steps(job));
+  DP_TRY_VOID(check_parts(job));
   if (job.data.format == DataFormat::kAuto) {
     return wrong("the data's format is not known", "data.format",
                  "data.format = \"csv\", say; docs/job-file.md lists them", "DP-2107");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "shared/base/check.h"
 #include "shared/base/hash.h"
@@ -150,14 +151,81 @@ ShardMap::ShardMap(std::vector<ShardRange> ranges, uint64_t seed, uint32_t cycle
 
 namespace {
 
+constexpr uint64_t kPaceOne = 1 << 16;
+
 uint64_t stream_seed(uint64_t seed, size_t stream) {
   return hash_combine(hash_combine(seed, 0x6a6f696eULL), stream);
 }
 
 }  // namespace
 
+ShardMap::ShardMap(std::vector<ShardRange> ranges, uint64_t seed, const Joining& joining)
+    : ShardMap(std::move(ranges), seed, joining.cycle) {
+  if (!joining.mix.empty() && !ranges_.empty()) mix(joining.mix);
+}
+
+void ShardMap::mix(const std::vector<MixPart>& parts) {
+  std::vector<double> paces;  // ranges a shard, but for a common factor
+  double sum = 0, shards = 1e300;
+  uint32_t files = 0, begin = 0;
+  for (const MixPart& part : parts) {
+    files += part.files;
+    uint32_t end = begin;
+    double records = 0;
+    for (; end < ranges_.size() && ranges_[end].file < files; ++end)
+      records += double(ranges_[end].end - ranges_[end].begin) / double(std::max<uint64_t>(part.record_bytes, 1));
+    DP_CHECK(end > begin && part.weight > 0, begin, end);
+    mix_.push_back({.first_range = begin, .ranges = end - begin});
+    paces.push_back(part.weight * double(end - begin) / std::max(records, 1.0));
+    sum += paces.back();
+    begin = end;
+  }
+  DP_CHECK(begin == ranges_.size(), begin, ranges_.size());
+  for (size_t i = 0; i < mix_.size(); ++i) shards = std::min(shards, mix_[i].ranges * sum / (paces[i] * kMixRanges));
+  const double shorter = std::min(shards, 1.0);  // where a part has not even enough for one
+  double epoch = 1e300;
+  for (size_t i = 0; i < mix_.size(); ++i) {
+    mix_[i].pace = std::max<uint64_t>(uint64_t(paces[i] / sum * kMixRanges * shorter * double(kPaceOne) + 0.5), 1);
+    epoch = std::min(epoch, double(mix_[i].ranges) * double(kPaceOne) / double(mix_[i].pace));
+  }
+  count_ = uint32_t(std::ceil(epoch));
+  for (Mixed& part : mix_)
+    part.read = std::min(part.ranges, uint32_t(epoch * double(part.pace) / double(kPaceOne) + 0.5));
+}
+
+/// The first place of the part's order that the shard takes.
+uint32_t ShardMap::mixed_begin(const Mixed& part, uint32_t shard) const {
+  if (shard == count_) return part.read;
+  return std::min(part.read, uint32_t(shard * part.pace / kPaceOne));
+}
+
+uint64_t ShardMap::mix_seed(const Mixed& part) const { return stream_seed(seed_, part.first_range + size_t{1}); }
+
+const ShardMap::Mixed& ShardMap::mixed_of(uint32_t range) const {
+  const auto behind = std::upper_bound(mix_.begin(), mix_.end(), range, [](uint32_t r, const Mixed& m) { return r < m.first_range; });
+  return *std::prev(behind);
+}
+
+std::vector<uint32_t> ShardMap::unread(uint32_t epoch) const {
+  std::vector<uint32_t> indexes;
+  for (const Mixed& part : mix_) {
+    const Permutation order(mix_seed(part), epoch, part.ranges);
+    for (uint32_t i = part.read; i < part.ranges; ++i) indexes.push_back(part.first_range + order.forward(i));
+  }
+  return indexes;
+}
+
 std::vector<uint32_t> ShardMap::indexes_at(uint32_t epoch, uint32_t place) const {
   const uint32_t shard = order_at(seed_, epoch, count_, place);
+  if (mixes()) {
+    std::vector<uint32_t> indexes;
+    for (const Mixed& part : mix_) {
+      const Permutation order(mix_seed(part), epoch, part.ranges);
+      for (uint32_t i = mixed_begin(part, shard); i < mixed_begin(part, shard + 1); ++i)
+        indexes.push_back(part.first_range + order.forward(i));
+    }
+    return indexes;
+  }
   if (cycle_ == 1) return {shard};
   const auto behind =
       std::upper_bound(streams_.begin(), streams_.end(), shard,
@@ -181,6 +249,15 @@ std::vector<ShardRange> ShardMap::at(uint32_t epoch, uint32_t place) const {
 
 uint32_t ShardMap::place_of(uint32_t epoch, uint32_t range) const {
   DP_CHECK(range < ranges_.size(), range);
+  if (mixes()) {
+    const Mixed& part = mixed_of(range);
+    const uint32_t at = Permutation(mix_seed(part), epoch, part.ranges).backward(range - part.first_range);
+    if (at >= part.read) return count_;
+    auto shard = uint32_t(std::min<uint64_t>(uint64_t(at) * kPaceOne / part.pace, count_ - 1));
+    while (at < mixed_begin(part, shard)) --shard;
+    while (at >= mixed_begin(part, shard + 1)) ++shard;
+    return order_inverse(seed_, epoch, count_, shard);
+  }
   if (cycle_ == 1) return order_inverse(seed_, epoch, count_, range);
   const size_t number = ranges_[range].stream;
   const Stream& stream = streams_[number];

@@ -21,6 +21,7 @@ struct FileInfo {
   // Where records are chosen by number: for each piece that cut_shards() makes of the file, how many records of the data set
   // begin before it. Else empty.
   std::vector<uint64_t> records_before;
+  uint32_t part = 0;  // of its source, where the files were listed; travels nowhere
   bool operator==(const FileInfo&) const = default;
 };
 
@@ -59,31 +60,60 @@ std::vector<ShardRange> cut_streams(const std::vector<FileInfo>& files, uint64_t
 uint32_t order_at(uint64_t seed, uint32_t epoch, uint32_t count, uint32_t place);
 uint32_t order_inverse(uint64_t seed, uint32_t epoch, uint32_t count, uint32_t range);
 
+/// A source of a weighted mix.
+struct MixPart {
+  uint32_t files = 0;         // of the data set, those behind the parts before it
+  double weight = 0;          // its share of the records is to be this in the sum of all
+  uint64_t record_bytes = 1;  // mean
+};
+
+/// How ranges make shards: each is one (a cycle of 1), joins `cycle` of them, or, of a mix, ranges of all its parts.
+struct Joining {
+  uint32_t cycle = 1;
+  std::vector<MixPart> mix = {};
+};
+constexpr uint32_t kMixRanges = 16;  // that a shard of a mix joins, about
+
 /// The shards of a training pass: which ranges each of them joins. Without a cycle each is one range. With one, the ranges of a
 /// stream are put in a seeded order of the epoch, and each shard takes `cycle` of them in a row (the last one what is left),
-/// so that it has records from as many places of the data set.
+/// so that it has records from as many places of the data set. Of a mix each shard takes ranges of every part, as many as its weight
+/// wants, until a part has none left: the ranges of the others that no shard has are unread in this epoch.
 class ShardMap {
  public:
   /// `ranges` as cut_streams() gives them: those of a stream may lie anywhere among the others.
   ShardMap(std::vector<ShardRange> ranges, uint64_t seed, uint32_t cycle = 1);
+  ShardMap(std::vector<ShardRange> ranges, uint64_t seed, const Joining& joining);
   ShardMap() = default;
 
   uint32_t count() const { return count_; }
-  bool joins() const { return cycle_ > 1; }
+  bool joins() const { return cycle_ > 1 || mixes(); }
+  bool mixes() const { return !mix_.empty(); }
   const std::vector<ShardRange>& ranges() const { return ranges_; }
   /// The indexes of the ranges of the place-th shard in an epoch's order, in the order in which they take turns.
   std::vector<uint32_t> indexes_at(uint32_t epoch, uint32_t place) const;
   /// These ranges.
   std::vector<ShardRange> at(uint32_t epoch, uint32_t place) const;
-  /// The place of the shard that has a range, by its index.
+  /// The place of the shard that has a range, by its index; count(): none, it is unread.
   uint32_t place_of(uint32_t epoch, uint32_t range) const;
+  /// Indexes of the ranges that no shard of the epoch has.
+  std::vector<uint32_t> unread(uint32_t epoch) const;
 
  private:
   struct Stream {
     std::vector<uint32_t> ranges;
     uint32_t first_shard = 0;
   };
+  void mix(const std::vector<MixPart>& parts);
+  struct Mixed {
+    uint32_t first_range = 0, ranges = 0;
+    uint64_t pace = 0;      // ranges a shard, in 1/65536
+    uint32_t read = 0;      // ranges of an epoch
+  };
+  uint32_t mixed_begin(const Mixed& part, uint32_t shard) const;
+  const Mixed& mixed_of(uint32_t range) const;
+  uint64_t mix_seed(const Mixed& part) const;
   std::vector<ShardRange> ranges_;
+  std::vector<Mixed> mix_;
   uint64_t seed_ = 0;
   uint32_t cycle_ = 1;
   uint32_t count_ = 0;

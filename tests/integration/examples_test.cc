@@ -87,6 +87,22 @@ TEST_CASE("the example of an interleave counts every record once, that of steps 
   CHECK(part["accounts"][0]["shards_left"] > 0);
 }
 
+TEST_CASE("the example of a mix reads its sources in their shares", "[integration]") {
+  const ScratchDir dir;
+  downpour(dir, {"synth", dir / "eu.tsv", "--rows", "3000"});
+  downpour(dir, {"synth", dir / "us.tsv", "--rows", "1000", "--stream", "1"});
+  const Json summary = trained(dir, "mix",
+                               {"--set", "data.source[0].path=" + (dir / "eu.tsv"), "--set",
+                                "data.source[1].path=" + (dir / "us.tsv")});
+  for (const Json& account : summary["accounts"]) {
+    const int applied = account["applied"];
+    CHECK(applied > 3800);  // of 3,000 and twice 1,000: the first ends
+    CHECK(applied < 4700);
+    CHECK(account["unread_bytes"][0] == 0);
+    CHECK(account["unread_bytes"][1] > 0);
+  }
+}
+
 TEST_CASE("the example of arrays trains on folders that downpour shard has written",
           "[integration]") {
   constexpr int kArrayRows = 300;

@@ -21,9 +21,9 @@ double cpu_seconds() {
 Result<ReadTiming> time_reading(const Job& job) {
   DP_TRY(const chief::RunPlan plan, chief::plan_run(job, wire::Purpose::kTrain));
   DP_TRY(const auto graph, model::Graph::build(job));
-  const auto reading = data::make_read_plan(job, graph->inputs(), graph->output_widths(), job.data.source,
+  const auto reading = data::make_read_plan(plan.job, graph->inputs(), graph->output_widths(), plan.job.data.source,
                                             plan.train_files, job.eval.holdout);
-  const plan::ShardMap shards = data::map_shards(job, plan::cut_shards(plan.train_files, plan.shard_bytes));
+  const plan::ShardMap shards = data::map_shards(plan.job, plan::cut_shards(plan.train_files, plan.shard_bytes));
   ReadTiming timing;
   for (const plan::FileInfo& file : plan.train_files) timing.bytes += file.bytes;
   const double wall = wall_seconds(), cpu = cpu_seconds();

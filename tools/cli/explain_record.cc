@@ -271,6 +271,8 @@ std::string shard_text(const Run& run, const std::shared_ptr<const data::ReadPla
                        const RunStory& story) {
   const plan::ShardMap shards = shards_of(run.plan);
   const uint32_t place = shards.place_of(epoch, range_index);
+  if (place == shards.count())
+    return str("\nepoch ", epoch + 1, ": unread: the mix of sources ended before it\n");
   const EpochStory& told = story.epochs.at(epoch);
   const auto found = told.shards.find(place);
   const ShardStory* shard = found == told.shards.end() ? nullptr : &found->second;
@@ -336,7 +338,9 @@ Result<std::string> explain_in(const Run& run, const NamedRecord& named, data::R
   for (uint32_t range = 0; range < all.size(); ++range) {
     const bool whole = !plan.train_files[*file].splittable;
     const bool inside = place.offset >= all[range].begin && place.offset < all[range].end;
-    if (all[range].file == *file && (whole || inside)) ranges.push_back(range);
+    // A source that is repeated has the file several times.
+    const bool same = plan.train_files[all[range].file].path == plan.train_files[*file].path;
+    if (same && (whole || inside)) ranges.push_back(range);
   }
   if (ranges.empty()) {
     return Error{ErrorCode::kBug, str("byte ", place.offset, " is in no shard"), named.file};

@@ -20,7 +20,7 @@ int train(const TrainFlags& flags) {
   request.console = console_options(flags.common);
   const auto overrides = overrides_of(flags.common);
   if (!overrides) return report(overrides.error(), request.console);
-  auto given = chief::load_given_job(flags.job, *overrides);
+  auto given = chief::load_given_job(flags.job, *overrides, flags.fresh);
   if (!given) return report(given.error(), request.console);
   if (!given->sniffed.empty() && !request.console.quiet)
     std::fprintf(stderr, "data: %s\n", given->sniffed.c_str());

@@ -25,6 +25,9 @@ Result<CutData> cut_data(const DataSet& set) {
   DP_TRY(cut.shard_bytes, chief::choose_shard_bytes(set.job, cut.files));
   DP_TRY_VOID(data::find_cuts(set.data(), cut.shard_bytes, cut.files));
   cut.streams = data::stream_spec(set.data());
+  DataSpec noted = set.data();
+  DP_TRY_VOID(data::note_parts(noted, cut.files));
+  cut.joining = data::joining_of(noted);
   cut.ranges = plan::cut_streams(cut.files, cut.shard_bytes, cut.streams);
   return cut;
 }
@@ -33,9 +36,9 @@ uint32_t worker_of(const CutData& cut, const Piece& piece, uint32_t workers) {
   return (cut.streams.shared() ? piece.shard.shard : piece.range.stream) % workers;
 }
 
-std::vector<Piece> pieces_of(const CutData& cut, const Job& job, uint32_t epoch,
+std::vector<Piece> pieces_of(const CutData& cut, uint64_t seed, uint32_t epoch,
                              WorkerPlace worker) {
-  const plan::ShardMap shards = data::map_shards(job, cut.ranges);
+  const plan::ShardMap shards(cut.ranges, seed, cut.joining);
   std::vector<Piece> pieces;
   for (uint32_t place = 0; place < shards.count(); ++place) {
     for (const plan::ShardRange& range : shards.at(epoch, place)) {
@@ -64,14 +67,15 @@ Result<RecordWalk> RecordWalk::open(const DataSet& set, WorkerPlace worker, uint
     return Error{ErrorCode::kUnsupported,
                  "what a worker sees of records that are chosen by number is not shown", "--worker",
                  "leave it out, or set data.sharding = \"auto\" and no skip, take or shard"};
-  } else if (set.data().interleave.cycle > 1 || set.data().shuffle_records() > 0) {
+  } else if (set.data().interleave.cycle > 1 || set.data().source.is_mix() ||
+             set.data().shuffle_records() > 0) {
     return Error{
         ErrorCode::kUnsupported,
         "what a worker sees is not shown where records are interleaved or shuffled in windows",
         "--worker", "leave it out, or data.interleave and the window of data.shuffle"};
   } else {
     DP_TRY(CutData cut, cut_data(set));
-    walk.pieces_ = pieces_of(cut, set.job, epoch, worker);
+    walk.pieces_ = pieces_of(cut, set.job.seed, epoch, worker);
     walk.files_ = std::move(cut.files);
     walk.options_.shuffle.emplace();
     walk.options_.shuffle->seed = set.job.seed;

@@ -31,13 +31,13 @@ struct CutData {
   uint64_t shard_bytes = 0;
   plan::StreamSpec streams;
   std::vector<plan::ShardRange> ranges;
+  plan::Joining joining;
 };
 Result<CutData> cut_data(const DataSet& set);
 
 /// The ranges of the shards in an epoch's order that a worker is given if all are equally fast:
 /// every count-th one; of several streams those that fall to it. Of no worker: all.
-std::vector<Piece> pieces_of(const CutData& cut, const Job& job, uint32_t epoch,
-                             WorkerPlace worker);
+std::vector<Piece> pieces_of(const CutData& cut, uint64_t seed, uint32_t epoch, WorkerPlace worker);
 
 /// The data as they are read without a job's declarations: of arrays all that there are.
 DataSpec readable_data(const DataSet& set);

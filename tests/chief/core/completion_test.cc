@@ -58,7 +58,7 @@ TEST_CASE("a shard is lacking from the smallest watermark of all partitions", "[
   round.take(0, std::move(ahead), why);
   round.take(1, std::move(behind), why);
   CHECK(round.judge()->lacking ==
-        std::vector<LackingShard>{{1, 0, true}, {2, 4, true}, {3, 0, false}});
+        std::vector<LackingShard>{{1, 9, true}, {2, 4, true}, {3, 0, false}});
 }
 
 TEST_CASE("whoever stands elsewhere than the view says voids the round", "[chief][core]") {

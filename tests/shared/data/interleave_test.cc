@@ -159,4 +159,70 @@ TEST_CASE("an epoch that ends at a number of batches gives no more of them", "[d
   CHECK(plan_hash(*plan, {}) != plan_hash(*three_files(dir, true), {}));
 }
 
+TEST_CASE("a mix gives every record of a shard's ranges once, drawn by their shares", "[data]") {
+  const ScratchDir dir;
+  std::string a, b;
+  for (int n = 0; n < 900; ++n) a += "1 " + std::to_string(10'000 + n) + ":1\n";
+  for (int n = 0; n < 100; ++n) b += "1 " + std::to_string(20'000 + n) + ":1\n";
+  const auto plan = plan_of(dir.write("a", a));
+  dir.write("b", b);
+  plan->data.source = {.paths = {dir / "a", dir / "b"},
+                       .parts = {{.paths = 1, .weight = 0.9}, {.paths = 1, .weight = 0.1}}};
+  plan->files = list_files(plan->data, plan->data.source, "/").value();
+  REQUIRE(note_parts(plan->data, plan->files));
+  CHECK(plan->data.source.parts[1].files == 1);
+  CHECK(plan->data.source.parts[1].record_bytes == 10);
+  plan->source = plan->data.source;
+  reads_libsvm(*plan);
+  const std::vector<uint64_t> keys = read_joined(plan, all_of(*plan), {1, 2}).keys;
+  CHECK(keys == read_joined(plan, all_of(*plan), {1, 2}).keys);
+  CHECK(keys != read_joined(plan, all_of(*plan), {1, 3}).keys);
+  CHECK(std::set<uint64_t>(keys.begin(), keys.end()).size() == 1000);
+  uint64_t last_a = 0;
+  size_t early_b = 0;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (keys[i] < 20'000) {
+      CHECK(keys[i] > last_a);  // each range in the order of its file
+      last_a = keys[i];
+    } else if (i < 500) {
+      ++early_b;
+    }
+  }
+  CHECK(early_b > 20);  // 50 of 100, give or take six standard deviations of 5
+  CHECK(early_b < 80);
+}
+
+TEST_CASE("a list names files, relative to its folder, and a repeated source has them again",
+          "[data]") {
+  const ScratchDir dir;
+  std::filesystem::create_directory(dir / "lists");
+  for (const char* name : {"lists/x1", "lists/x2", "y"}) dir.write(name, "1 1:1\n");
+  dir.write("lists/names.txt", "# files\n\n  x*  \n../y\n");
+  DataSpec data{.format = DataFormat::kLibsvm};
+  data.source.paths = {"@lists/names.txt", "y"};
+  data.source.parts = {{.paths = 1, .repeat = 2}, {.paths = 1}};
+  const auto names = [&] {
+    std::vector<std::string> out;
+    const auto files = list_files(data, data.source, dir.path()).value();
+    for (const plan::FileInfo& file : files)
+      out.push_back(file.path.substr(dir.path().size() + 1) + " " + std::to_string(file.part));
+    return out;
+  };
+  CHECK(names() == std::vector<std::string>{"lists/x1 0", "lists/x2 0", "y 0", "lists/x1 0",
+                                            "lists/x2 0", "y 0", "y 1"});
+  data.source.parts.clear();
+  const auto error = [&](const std::string& path) {
+    data.source.paths = {path};
+    return list_files(data, data.source, dir.path()).error();
+  };
+  dir.write("empty.txt", "# none\n");
+  CHECK(error("@empty.txt").what == "the list names no file");
+  CHECK(error("@absent.txt").code == ErrorCode::kNoInput);
+  dir.write("gone.txt", "z1\n");
+  CHECK(error("@gone.txt").code == ErrorCode::kNoInput);
+  dir.write("@odd", "1 1:1\n");  // a file of that very name is meant itself
+  data.source.paths = {"@odd"};
+  CHECK(list_files(data, data.source, dir.path()).value().front().path == dir / "@odd");
+}
+
 }  // namespace downpour::data

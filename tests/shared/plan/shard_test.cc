@@ -1,6 +1,7 @@
 #include "shared/plan/shard.h"
 
 #include <map>
+#include <set>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -194,6 +195,56 @@ TEST_CASE("a cycle joins ranges from all over the data, others in each epoch", "
   const ShardMap single(ranges, 3);
   for (uint32_t place = 0; place < 640; ++place)
     CHECK(single.indexes_at(2, place) == std::vector{order_at(3, 2, 640, place)});
+}
+
+TEST_CASE("a mix takes as many records of each source as its weight wants, until one has none left",
+          "[plan]") {
+  struct Case {
+    std::vector<uint64_t> bytes, record_bytes;
+    std::vector<double> weights;
+    size_t first_to_end;
+  };
+  for (const Case& c : {Case{{100'000, 100'000}, {100, 100}, {0.7, 0.3}, 0},
+                        Case{{100'000, 10'000}, {100, 10}, {1, 1}, 0},
+                        Case{{100'000, 20'000}, {100, 10}, {0.5, 0.5}, 0},
+                        Case{{50'000, 5'000, 90'000}, {100, 50, 300}, {5, 2, 3}, 1},
+                        Case{{100'000, 300}, {100, 100}, {0.9, 0.1}, 1}}) {
+    std::vector<FileInfo> files;
+    Joining joining;
+    for (size_t i = 0; i < c.bytes.size(); ++i) {
+      files.push_back({.path = "f", .bytes = c.bytes[i]});
+      joining.mix.push_back({1, c.weights[i], c.record_bytes[i]});
+    }
+    const ShardMap shards(cut_shards(files, 200), 9, joining);
+    REQUIRE(shards.count() > 0);
+    std::set<uint32_t> unread_before;
+    for (uint32_t epoch = 0; epoch < 3; ++epoch) {
+      std::vector<int> met(shards.ranges().size());
+      std::vector<double> records(c.bytes.size());
+      for (uint32_t place = 0; place < shards.count(); ++place) {
+        for (const uint32_t i : shards.indexes_at(epoch, place)) {
+          const ShardRange& range = shards.ranges()[i];
+          ++met[i];
+          records[range.file] += double(range.end - range.begin) / double(c.record_bytes[range.file]);
+          CHECK(shards.place_of(epoch, i) == place);
+        }
+      }
+      const std::vector<uint32_t> unread = shards.unread(epoch);
+      for (const uint32_t i : unread) {
+        ++met[i];
+        CHECK(shards.ranges()[i].file != c.first_to_end);
+        CHECK(shards.place_of(epoch, i) == shards.count());
+      }
+      CHECK(met == std::vector<int>(met.size(), 1));  // in one shard, or unread
+      double all = 0, wanted = 0;
+      for (size_t i = 0; i < records.size(); ++i) all += records[i], wanted += c.weights[i];
+      for (size_t i = 0; i < records.size(); ++i)
+        CHECK(records[i] / all == Approx(c.weights[i] / wanted).margin(0.01));
+      const std::set<uint32_t> now(unread.begin(), unread.end());
+      if (unread.size() > 20) CHECK(now != unread_before);  // others in each epoch
+      unread_before = now;
+    }
+  }
 }
 
 }  // namespace downpour::plan

@@ -1,0 +1,118 @@
+// Sources that are more than a list of files: mixes, repeated ones, stdin, lists of names; rows
+// counted by id.
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/counter_rows.h"
+#include "tests/support/program.h"
+
+namespace downpour::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+void make_rows(const ScratchDir& dir, const std::string& name, int begin, int end) {
+  std::string text;
+  for (int i = begin; i < end; ++i) text += counter_row(i);
+  dir.write(name, text);
+}
+
+void make_job(const ScratchDir& dir, const std::string& source, int epochs) {
+  dir.write("job.toml", "run_dir = \"run\"\npartitions = 16\ndata = { source = " + source +
+                            ", format = \"libsvm\", shard_records = 64 }\n" + counter_model() +
+                            "train = { epochs = " + std::to_string(epochs) +
+                            ", batch_size = 16, reduction = \"sum\" }\n"
+                            "cluster = { ps = 2, workers = 2 }\n");
+}
+
+/// The exit status of a training, in a shell that puts `before` in front of it.
+int train(const ScratchDir& dir, const std::string& before) {
+  const std::string command = "cd " + dir.path() + " && " + before + std::string(DP_BIN_DIR) +
+                              "/downpour train job.toml --log-format json --quiet > out 2> err";
+  return WEXITSTATUS(std::system(command.c_str()));
+}
+
+Json trained(const ScratchDir& dir, const std::string& before = "") {
+  const int status = train(dir, before);
+  INFO(read_text(dir / "err"));
+  REQUIRE(status == 0);
+  return Json::parse(read_text(dir / "out"));
+}
+
+}  // namespace
+
+TEST_CASE(
+    "of a mix each record is read at most once, in shares that the weights say, and the "
+    "account tells what was not",
+    "[integration]") {
+  const ScratchDir dir;
+  make_rows(dir, "a.svm", 0, 3000);
+  make_rows(dir, "b.svm", 3000, 4000);
+  make_job(dir, "[{ path = \"a.svm\", weight = 0.5 }, { path = \"b.svm\", weight = 0.5 }]", 1);
+  const Json done = trained(dir);
+  const Json& account = done["accounts"][0];
+  CHECK(account["read"] == account["applied"]);
+  const std::map<int, int> b = rows_by_count(dir, {"b.svm"}), a = rows_by_count(dir, {"a.svm"});
+  CHECK(b == std::map<int, int>{{1, 1000}});  // the first that ends is read whole
+  REQUIRE(a.contains(1));
+  CHECK(a.at(1) > 900);
+  CHECK(a.at(1) < 1100);
+  CHECK(a.at(0) == 3000 - a.at(1));
+  CHECK(account["applied"] == 1000 + a.at(1));
+  REQUIRE(account["unread_bytes"].size() == 2);
+  const double line = double(counter_row(0).size());
+  CHECK(account["unread_bytes"][0].get<double>() / line == Approx(a.at(0)).margin(2));
+  CHECK(account["unread_bytes"][1] == 0);
+}
+
+TEST_CASE("a repeated source counts so often an epoch, the others once", "[integration]") {
+  const ScratchDir dir;
+  make_rows(dir, "a.svm", 0, 300);
+  make_rows(dir, "b.svm", 300, 500);
+  make_job(dir, "[{ path = \"a.svm\", repeat = 3 }, \"b.svm\"]", 2);
+  CHECK(trained(dir)["accounts"][1]["applied"] == 1100);
+  CHECK(rows_by_count(dir, {"a.svm"}) == std::map<int, int>{{6, 300}});
+  CHECK(rows_by_count(dir, {"b.svm"}) == std::map<int, int>{{2, 200}});
+}
+
+TEST_CASE(
+    "what comes on stdin is read once and kept, so that every epoch and a resumed run have it",
+    "[integration]") {
+  const ScratchDir dir;
+  make_rows(dir, "a.svm", 0, 500);
+  make_job(dir, "\"-\"", 2);
+  CHECK(trained(dir, "gzip -c a.svm | ")["accounts"][1]["applied"] == 500);
+  CHECK(rows_by_count(dir, {"a.svm"}) == std::map<int, int>{{2, 500}});
+  make_job(dir, "\"-\"", 3);
+  CHECK(trained(dir, "< /dev/null ").at("accounts").size() == 3);
+  CHECK(rows_by_count(dir, {"a.svm"}) == std::map<int, int>{{3, 500}});
+
+  const ScratchDir empty;
+  make_job(empty, "\"-\"", 1);
+  CHECK(train(empty, "< /dev/null ") == 65);
+  CHECK(read_text(empty / "err").find("nothing came on stdin") != std::string::npos);
+}
+
+TEST_CASE("a range of numbers and a list of names are sources", "[integration]") {
+  const ScratchDir dir;
+  dir.write(
+      "job.toml",
+      "run_dir = \"run\"\ndata.source = \"range:1000\"\ndata.fields.value = { transform = "
+      "[{ op = \"standardize\", mean = 500.0, scale = 300.0 }] }\n"
+      "model = { preset = \"linear_regression\", target = \"value\", inputs = [\"value\"] }\n");
+  CHECK(trained(dir)["accounts"][0]["applied"] == 1000);
+
+  const ScratchDir lists;
+  std::filesystem::create_directory(lists / "parts");
+  make_rows(lists, "parts/a.svm", 0, 100);
+  make_rows(lists, "parts/b.svm", 100, 200);
+  lists.write("parts/names.txt", "a.svm\nb.svm\n");
+  make_job(lists, "\"@parts/names.txt\"", 1);
+  CHECK(trained(lists)["accounts"][0]["applied"] == 200);
+}
+
+}  // namespace downpour::testing
