@@ -87,6 +87,23 @@ class IntervalSet {
     intervals_ = std::move(both);
   }
 
+  /// Drops what `other` holds.
+  void subtract(const IntervalSet& other) {
+    std::vector<wire::Interval> left;
+    size_t b = 0;
+    for (wire::Interval rest : intervals_) {
+      while (b < other.intervals_.size() && other.intervals_[b].end <= rest.begin) ++b;
+      for (size_t i = b; i < other.intervals_.size() && rest.begin < rest.end; ++i) {
+        const wire::Interval& hole = other.intervals_[i];
+        if (hole.begin >= rest.end) break;
+        if (rest.begin < hole.begin) left.push_back({rest.begin, hole.begin});
+        rest.begin = std::max(rest.begin, hole.end);
+      }
+      if (rest.begin < rest.end) left.push_back(rest);
+    }
+    intervals_ = std::move(left);
+  }
+
  private:
   using Iterator = std::vector<wire::Interval>::iterator;
   using ConstIterator = std::vector<wire::Interval>::const_iterator;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "shared/base/mutate.h"
+#include "shared/wire/codec.h"
 
 namespace downpour::ps {
 namespace {
@@ -262,23 +263,19 @@ void PsCore::release(const Bits& parts) {
 
 namespace {
 
-/// Shards that have ended at some partitions and that the others have not begun.
-void add_unequal(const IntervalSet& somewhere, const IntervalSet& everywhere,
-                 std::vector<wire::ShardWatermark>& open) {
-  if (somewhere.intervals() == everywhere.intervals()) return;
+/// Adds shards that the others have not begun, in order, as many as a message holds.
+void add_begun(const IntervalSet& begun, std::vector<wire::ShardWatermark>& open) {
+  const auto before = [](const auto& a, const auto& b) { return a.shard < b.shard; };
   const size_t known = open.size();
-  for (const wire::Interval& interval : somewhere.intervals()) {
+  for (const wire::Interval& interval : begun.intervals()) {
     for (uint32_t shard = interval.begin; shard < interval.end; ++shard) {
-      if (everywhere.contains(shard)) continue;
-      const auto at =
-          std::lower_bound(open.begin(), open.begin() + ptrdiff_t(known), shard,
-                           [](const wire::ShardWatermark& o, uint32_t s) { return o.shard < s; });
-      const bool listed = at != open.begin() + ptrdiff_t(known) && at->shard == shard;
-      if (!listed) open.push_back({.shard = shard, .watermark = 0});
+      if (open.size() >= wire::kShardsListedMax) break;
+      const wire::ShardWatermark added{.shard = shard, .watermark = 0};
+      const auto middle = open.begin() + ptrdiff_t(known);
+      if (!std::binary_search(open.begin(), middle, added, before)) open.push_back(added);
     }
   }
-  std::sort(open.begin(), open.end(),
-            [](const auto& a, const auto& b) { return a.shard < b.shard; });
+  std::inplace_merge(open.begin(), open.begin() + ptrdiff_t(known), open.end(), before);
 }
 
 }  // namespace
@@ -321,7 +318,10 @@ void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest
   });
   if (ended) reply.ended = ended->intervals();
   reply.open = watermarks.open(status.epoch, partitions_.owned());
-  if (ended) add_unequal(somewhere, *ended, reply.open);
+  if (ended) {
+    somewhere.subtract(*ended);
+    add_begun(somewhere, reply.open);
+  }
   reply.lines = partitions_.lines_told();
   send(kChiefPeer, envelope.request, std::move(reply), {}, effects);
 }
