@@ -63,8 +63,11 @@ ChiefCore::ChiefCore(ChiefConfig config)
       plan::ShardMap(plan::cut_streams(config_.train_files, config_.shard_bytes, config_.streams),
                      config_.job.seed, config_.joining);
   eval_from_files_ = !config_.eval_files.empty();
-  eval_ranges_ = plan::cut_shards(eval_from_files_ ? config_.eval_files : config_.train_files,
-                                  config_.shard_bytes);
+  eval_ranges_ =
+      eval_from_files_
+          ? plan::cut_shards(config_.eval_files,
+                             plan::eval_shard_bytes(config_.joining, config_.shard_bytes))
+          : plan::cut_shards(config_.train_files, config_.shard_bytes);
   // An evaluation's id is no other's, of any term: a late report is never taken for another's.
   last_evaluation_ = (config_.term - 1) << 16;
   if (config_.resume) {

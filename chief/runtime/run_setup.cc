@@ -71,7 +71,7 @@ Result<uint64_t> choose_shard_bytes(const Job& job, const std::vector<plan::File
   const uint64_t shard = job.data.shard_records > 0
                              ? job.data.shard_records * record
                              : std::clamp(total / kShardsWanted, kBatchesPerShardMin * batch, kBatchesPerShardMax * batch);
-  return std::max<uint64_t>(shard / (job.data.source.is_mix() ? plan::kMixRanges : job.data.interleave.cycle), 1);
+  return std::max<uint64_t>(shard / plan::ranges_of(data::joining_of(job.data)), 1);
 }
 
 namespace {
@@ -88,6 +88,14 @@ Result<void> check_steps_per_epoch(const Job& job, const std::vector<plan::FileI
   if (ranges == 1 && !files.front().splittable) return {};
   return Error{ErrorCode::kConfig, str("`steps_per_epoch` over a source that is cut would need a count first (", ranges, ranges == 1 ? " range)" : " ranges)"),
                "train.steps_per_epoch", "leave it out: an epoch is all of the source, train.steps ends the job earlier, a source's take makes it smaller", ""};
+}
+
+/// Each source of a mix has its part in an epoch.
+Result<void> check_mix(const plan::ShardMap& shards) {
+  const std::optional<size_t> unread = shards.part_unread();
+  if (!unread) return {};
+  return Error{ErrorCode::kConfig, str("entry ", *unread + 1, " of the source can't be mixed in: a piece of its files (compressed ones are not cut) has more records than its weight "
+               "wants of it in a whole epoch"), "data.source", "repeat the entry that ends first, give this one more weight, or write it as more and smaller files", ""};
 }
 
 void cut_programs(const Job& job, RunPlan& plan) {
@@ -130,8 +138,9 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   const bool no_files = out.train_files.empty() || job.data.source.is_program();
   const auto& files = no_files ? out.eval_files : out.train_files;
   DP_TRY(out.shard_bytes, choose_shard_bytes(job, files));
-  DP_TRY_VOID(data::find_cuts(job.data, out.shard_bytes, out.train_files));
-  DP_TRY_VOID(data::find_cuts(job.data, out.shard_bytes, out.eval_files));
+  const uint64_t eval_bytes = plan::eval_shard_bytes(data::joining_of(job.data), out.shard_bytes);
+  DP_TRY_VOID(data::find_cuts(job.data, out.job.data.source, out.shard_bytes, out.train_files));
+  DP_TRY_VOID(data::find_cuts(job.data, job.eval.source, eval_bytes, out.eval_files));
   cut_programs(job, out);
   out.streams = data::stream_spec(job.data);
   DP_TRY_VOID(check_streams(out.streams, out.train_files));
@@ -142,11 +151,17 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
     DP_TRY_VOID(data::count_pieces(*reading(job.data.source, out.train_files), out.shard_bytes, out.train_files));
   }
   if (data::chooses_by_number(job.eval.source, {}) && !job.eval.source.is_program()) {
-    DP_TRY_VOID(data::count_pieces(*reading(job.eval.source, out.eval_files), out.shard_bytes, out.eval_files));
+    DP_TRY_VOID(data::count_pieces(*reading(job.eval.source, out.eval_files), eval_bytes, out.eval_files));
   }
   const auto ranges = plan::cut_streams(out.train_files, out.shard_bytes, out.streams);
   if (mode == wire::Purpose::kTrain) DP_TRY_VOID(check_steps_per_epoch(job, out.train_files, ranges.size()));
-  out.shards = out.train_files.empty() ? uint32_t(plan::cut_shards(out.eval_files, out.shard_bytes).size()) : data::map_shards(out.job, ranges).count();
+  if (out.train_files.empty()) {
+    out.shards = uint32_t(plan::cut_shards(out.eval_files, eval_bytes).size());
+  } else {
+    const plan::ShardMap shards = data::map_shards(out.job, ranges);
+    DP_TRY_VOID(check_mix(shards));
+    out.shards = shards.count();
+  }
   out.fingerprint = fingerprint_of(out.train_files);
   DP_TRY(out.plan_hash, hash_of(out));
   return out;

@@ -84,6 +84,7 @@ class ArrayWindows final : public WindowSource {
     window.end_progress = progress();
     return true;
   }
+  bool at_end() const override { return next_ >= end_; }
   uint64_t first_offset() const override { return begin_ * all_row_bytes_; }
   uint64_t end_offset() const override { return next_ * all_row_bytes_; }
   std::string locate(uint64_t offset) override { return str(path_, ":row ", offset); }

@@ -73,14 +73,14 @@ void choose_by_number(const SourceSpec& source, const plan::ShardRange& range, u
 }
 
 BatchReader::BatchReader(std::shared_ptr<const ReadPlan> plan, Part part, ShardId shard,
-                         std::vector<OpenRange> ranges, uint32_t first_batch,
-                         std::vector<uint32_t> given_up)
+                         std::vector<OpenRange> ranges, std::unique_ptr<Scratch> scratch,
+                         uint32_t first_batch, std::vector<uint32_t> given_up)
     : plan_(std::move(plan)),
       part_(part),
       shard_(shard),
       first_batch_(first_batch),
       given_up_(std::move(given_up)),
-      flow_(*plan_, shard, std::move(ranges)),
+      flow_(*plan_, shard, std::move(ranges), std::move(scratch)),
       random_(plan_->training && part != Part::kHeldOut && flow_.parser().finishes()) {
   flow_.scratch().indexes.resize(plan_->layout.tables.size());
   flow_.scratch().keys.resize(flow_.parser().key_shapes().size());
@@ -121,22 +121,22 @@ void BatchReader::begin_batch(Batch& batch) {
 }
 
 void BatchReader::prefetch(size_t at) {
-  if (at >= flow_.records().size()) return;
-  const FlowRecord& record = flow_.records()[at];
+  if (at >= flow_.size()) return;
+  const FlowRecord record = flow_.at(at);
   if (record.ref.is_whole())
     flow_.parser_of(record).prefetch(flow_.text_of(record), record.ref.size);
 }
 
 Result<bool> BatchReader::next_record(Batch& batch, FlowRecord& record) {
   for (;;) {
-    while (cursor_ == flow_.records().size()) {
+    while (cursor_ == flow_.size()) {
       cursor_ = 0;
       DP_TRY(const bool more, flow_.next());  // a window may hold none of this stream
       if (!more) return false;
     }
     if (flow_.shuffles()) prefetch(cursor_ + kRecordsAhead);
-    record = flow_.records()[cursor_++];
-    const uint64_t offset = flow_.offset_of(record);
+    record = flow_.at(cursor_++);
+    const uint64_t offset = record.offset;
     ++batch.counts.read;
     if (part_ != Part::kAll && is_held_out(plan_->holdout, flow_.range_of(record).file, offset) !=
                                    (part_ == Part::kHeldOut)) {
@@ -157,7 +157,7 @@ Result<std::optional<BatchReader::Place>> BatchReader::next_place() {
   DP_TRY(const bool more, next_record(counts, record));
   if (!more) return std::optional<Place>();
   const uint64_t bytes = record.ref.is_whole() ? record.ref.size : 0;
-  return std::optional(Place{flow_.offset_of(record), bytes});
+  return std::optional(Place{record.offset, bytes});
 }
 
 Result<void> BatchReader::pass_over(Batch& batch) {
@@ -176,7 +176,7 @@ uint64_t BatchReader::random_of(const FlowRecord& record) const {
   const uint64_t seed =
       hash_combine(hash_combine(0x72616e646f6d00ULL, plan_->seed), shard_.epoch) +
       (plan_->source.is_program() ? range.begin : 0);  // each of its ranges begins at byte 0
-  return hash_combine(hash_combine(seed, range.file), flow_.offset_of(record)) | 1;
+  return hash_combine(hash_combine(seed, range.file), record.offset) | 1;
 }
 
 Result<void> BatchReader::fill(Batch& batch) {
@@ -186,7 +186,7 @@ Result<void> BatchReader::fill(Batch& batch) {
   while (batch.records < plan_->batch_size) {
     DP_TRY(const bool more, next_record(batch, record));
     if (!more) break;
-    const uint64_t offset = flow_.offset_of(record);
+    const uint64_t offset = record.offset;
     RecordParser& parser = flow_.parser_of(record);
     Fault fault;
     columns.record = batch.records;

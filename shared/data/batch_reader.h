@@ -42,10 +42,10 @@ struct ShardRecords {
   std::unique_ptr<WindowSource> source;
   std::unique_ptr<RecordParser> parser;
 };
-/// Opens one of the `ranges` of a shard without the steps behind its records. `scratch` outlives
+/// Opens one of the `ranges` of a shard without the steps behind its records. `text` outlives
 /// both. Errors: as open_shard().
 Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
-                                  const plan::ShardRange& range, Scratch& scratch,
+                                  const plan::ShardRange& range, Scratch::Text& text,
                                   size_t ranges = 1);
 /// The records alone, of any format but arrays, whose rows their fields choose.
 Result<std::unique_ptr<WindowSource>> open_windows(const DataSpec& data, const plan::FileInfo& info,
@@ -58,7 +58,8 @@ Result<std::unique_ptr<WindowSource>> open_windows(const DataSpec& data, const p
 class BatchReader final : public ShardReader {
  public:
   BatchReader(std::shared_ptr<const ReadPlan> plan, Part part, ShardId shard,
-              std::vector<OpenRange> ranges, uint32_t first_batch, std::vector<uint32_t> given_up);
+              std::vector<OpenRange> ranges, std::unique_ptr<Scratch> scratch, uint32_t first_batch,
+              std::vector<uint32_t> given_up);
   ~BatchReader() override;
   Result<bool> next(Batch& batch) override;
   const ShardTotals& totals() const override;
@@ -91,7 +92,7 @@ class BatchReader final : public ShardReader {
   void end();
   void prefetch(size_t at);
   bool is_watched(const FlowRecord& record) const {
-    return flow_.offset_of(record) == watched_ && flow_.range_of(record).file == watched_file_;
+    return record.offset == watched_ && flow_.range_of(record).file == watched_file_;
   }
   uint64_t random_of(const FlowRecord& record) const;
 

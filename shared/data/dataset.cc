@@ -269,7 +269,8 @@ Result<std::unique_ptr<WindowSource>> open_windows(const DataSpec& data, const p
 }
 
 Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
-                                  const plan::ShardRange& range, Scratch& scratch, size_t ranges) {
+                                  const plan::ShardRange& range, Scratch::Text& text,
+                                  size_t ranges) {
   DP_CHECK(range.file < plan.files.size(), range.file, plan.files.size());
   const plan::FileInfo& info = plan.files[range.file];
   const DataSpec& data = plan.data;
@@ -281,17 +282,15 @@ Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
   ShardRecords out;
   if (data.format == DataFormat::kNpy || data.format == DataFormat::kNpz) {
     DP_TRY(ArrayReading rows,
-           open_array_rows(plan, info, range, window_bytes, scratch.text, scratch.records));
+           open_array_rows(plan, info, range, window_bytes, text.bytes, text.records));
     out.source = std::move(rows.source);
     out.parser = std::move(rows.parser);
     return out;
   }
   if (is_program(info)) {
-    DP_TRY(out.source,
-           open_program(plan, epoch, range, window_bytes, scratch.text, scratch.records));
+    DP_TRY(out.source, open_program(plan, epoch, range, window_bytes, text.bytes, text.records));
   } else {
-    DP_TRY(out.source,
-           open_windows(data, info, range, window_bytes, scratch.text, scratch.records));
+    DP_TRY(out.source, open_windows(data, info, range, window_bytes, text.bytes, text.records));
   }
   if (data.format == DataFormat::kMnist) {
     DP_TRY(out.parser, make_idx_parser(plan, info.path));
@@ -333,26 +332,25 @@ Result<std::unique_ptr<BatchReader>> open_batch_reader(std::shared_ptr<const Rea
                                                        std::vector<plan::ShardRange> ranges,
                                                        uint32_t first_batch,
                                                        std::vector<uint32_t> given_up) {
+  std::unique_ptr<Scratch> scratch = plan->scratch->take();
+  if (scratch->texts.size() < ranges.size()) scratch->texts.resize(ranges.size());
   std::vector<OpenRange> open;
   for (const plan::ShardRange& range : ranges) {
-    OpenRange one{.range = range, .scratch = plan->scratch->take(), .source = {}, .parser = {}};
     DP_TRY(ShardRecords records,
-           open_records(*plan, shard.epoch, range, *one.scratch, ranges.size()));
-    one.source = std::move(records.source);
-    one.parser = std::move(records.parser);
-    open.push_back(std::move(one));
+           open_records(*plan, shard.epoch, range, scratch->texts[open.size()], ranges.size()));
+    open.push_back({range, std::move(records.source), std::move(records.parser)});
   }
-  return std::make_unique<BatchReader>(std::move(plan), part, shard, std::move(open), first_batch,
-                                       std::move(given_up));
+  return std::make_unique<BatchReader>(std::move(plan), part, shard, std::move(open),
+                                       std::move(scratch), first_batch, std::move(given_up));
 }
 
 Result<void> count_pieces(const ReadPlan& plan, uint64_t shard_bytes,
                           std::vector<plan::FileInfo>& files) {
   uint64_t records = 0;
-  Scratch scratch;
+  Scratch::Text text;
   for (const plan::ShardRange& range : plan::cut_shards(plan.files, shard_bytes)) {
     files[range.file].records_before.push_back(records);
-    DP_TRY(const ShardRecords reading, open_records(plan, 0, range, scratch));
+    DP_TRY(const ShardRecords reading, open_records(plan, 0, range, text));
     Window window;
     for (;;) {
       DP_TRY(const bool more, reading.source->next(window));

@@ -162,10 +162,12 @@ Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> 
 Result<std::vector<plan::FileInfo>> list_files(const DataSpec& data, const SourceSpec& source,
                                                const std::string& base_dir);
 
-/// Says where files may be cut whose records do not show where they begin (TFRecord): about every
-/// `shard_bytes`, so that cut_shards() may cut them. Reads their headers, all of them, or an index
-/// beside the file. Errors: kIo, kBadData.
-Result<void> find_cuts(const DataSpec& data, uint64_t shard_bytes,
+/// Says where files of `source` are to be cut, where that isn't about every `shard_bytes` of them,
+/// which cut_shards() does by itself: those whose records do not show where they begin (TFRecord), of
+/// which it reads the headers, all of them, or an index beside the file; and those of a mix whose
+/// records are longer or shorter than the first part's, so that all ranges have about as many of them
+/// (after note_parts()). Errors: kIo, kBadData.
+Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t shard_bytes,
                        std::vector<plan::FileInfo>& files);
 
 /// Notes in the parts of a weighted mix how many files each has, and how long their records are.
@@ -173,6 +175,8 @@ Result<void> find_cuts(const DataSpec& data, uint64_t shard_bytes,
 Result<void> note_parts(DataSpec& data, const std::vector<plan::FileInfo>& files);
 /// How the ranges of the training data make shards; of a mix, after note_parts().
 plan::Joining joining_of(const DataSpec& data);
+/// Whether the noted parts of a mix are these files: what a job from elsewhere must keep.
+Result<void> check_parts(const DataSpec& data, const std::vector<plan::FileInfo>& files);
 plan::ShardMap map_shards(const Job& job, std::vector<plan::ShardRange> ranges);
 /// The streams that the job's training data are made of.
 plan::StreamSpec stream_spec(const DataSpec& data);

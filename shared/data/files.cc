@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <glob.h>
+#include <map>
 #include <sstream>
 
 #include "shared/data/arrays.h"
@@ -146,15 +147,50 @@ Result<void> note_parts(DataSpec& data, const std::vector<plan::FileInfo>& files
   return {};
 }
 
-Result<void> find_cuts(const DataSpec& data, uint64_t shard_bytes,
+namespace {
+
+/// Bytes of the part's records where `bytes` are of as many of the first part's.
+uint64_t bytes_in_part(const SourceSpec& source, uint32_t part, uint64_t bytes) {
+  if (!source.is_mix()) return bytes;
+  const auto length = [&](uint32_t p) {
+    return std::max<uint64_t>(source.parts[p].record_bytes, 1);
+  };
+  const __uint128_t scaled = __uint128_t{bytes} * length(part) / length(0);
+  return uint64_t(std::clamp<__uint128_t>(scaled, 1, UINT64_MAX));
+}
+
+/// The places where cut_shards() would cut the file.
+std::vector<uint64_t> even_cuts(const plan::FileInfo& info, uint64_t bytes) {
+  std::vector<uint64_t> cuts;
+  for (const plan::ShardRange& range : plan::cut_shards({info}, bytes)) {
+    if (range.begin > 0) cuts.push_back(range.begin);
+  }
+  return cuts;
+}
+
+}  // namespace
+
+Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t shard_bytes,
                        std::vector<plan::FileInfo>& files) {
-  if (data.format != DataFormat::kTfrecord) return {};
+  std::map<std::string, const plan::FileInfo*> found;  // one may be there several times
   for (plan::FileInfo& info : files) {
-    if (info.bytes <= shard_bytes || is_program(info)) continue;
-    DP_TRY(const File file, File::open(info.path));
-    DP_TRY(const bool compressed, file.is_compressed());
-    if (compressed) continue;
-    DP_TRY(info.cuts, find_frame_cuts(info.path, shard_bytes));
+    if (is_program(info)) continue;
+    const uint64_t bytes = bytes_in_part(source, info.part, shard_bytes);
+    if (data.format != DataFormat::kTfrecord) {
+      if (info.splittable && bytes != shard_bytes) info.cuts = even_cuts(info, bytes);
+      continue;
+    }
+    if (info.bytes <= bytes) continue;
+    const auto [known, first] = found.try_emplace(str(info.path, '\n', bytes), &info);
+    if (first) {
+      DP_TRY(const File file, File::open(info.path));
+      DP_TRY(const bool compressed, file.is_compressed());
+      if (!compressed) {
+        DP_TRY(info.cuts, find_frame_cuts(info.path, bytes));
+      }
+    } else {
+      info.cuts = known->second->cuts;
+    }
     info.splittable = !info.cuts.empty();
   }
   return {};

@@ -62,6 +62,7 @@ class LineWindows final : public WindowSource {
     return true;
   }
 
+  bool at_end() const override { return position() >= limit_ || (eof_ && used_ == filled_); }
   uint64_t first_offset() const override { return splittable_ ? first_ : 0; }
   uint64_t end_offset() const override { return splittable_ ? position() : range_.end; }
   std::string locate(uint64_t offset) override { return line_of(path_, offset); }

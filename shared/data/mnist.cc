@@ -59,6 +59,7 @@ class IdxWindows final : public WindowSource {
         done_ == images_.count ? file_bytes_ : std::min(source_->consumed(), file_bytes_);
     return true;
   }
+  bool at_end() const override { return done_ == images_.count; }
   uint64_t first_offset() const override { return 0; }
   uint64_t end_offset() const override { return file_bytes_; }
   std::string locate(uint64_t offset) override {

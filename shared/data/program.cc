@@ -368,6 +368,7 @@ class ProgramWindows final : public WindowSource {
     window.end_progress = counted_ ? records_ : uint64_t{!more};
     return more;
   }
+  bool at_end() const override { return inner_->at_end(); }
   uint64_t first_offset() const override { return range_.begin; }
   uint64_t end_offset() const override { return range_.end; }
   std::string locate(uint64_t offset) override {

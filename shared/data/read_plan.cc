@@ -51,6 +51,19 @@ plan::Joining joining_of(const DataSpec& data) {
   return joining;
 }
 
+Result<void> check_parts(const DataSpec& data, const std::vector<plan::FileInfo>& files) {
+  if (!data.source.is_mix() || files.empty()) return {};
+  uint64_t noted = 0;
+  bool each = true;
+  for (const SourcePart& part : data.source.parts) {
+    noted += part.files;
+    each = each && part.files > 0 && part.weight > 0;
+  }
+  if (each && noted == files.size()) return {};
+  return Error{ErrorCode::kMalformed, str("the sources of the job's mix have ", noted,
+                                          " files, and ", files.size(), " were sent")};
+}
+
 plan::ShardMap map_shards(const Job& job, std::vector<plan::ShardRange> ranges) {
   return {std::move(ranges), job.seed, joining_of(job.data)};
 }

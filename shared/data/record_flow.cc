@@ -8,66 +8,93 @@
 
 namespace downpour::data {
 
-RecordFlow::RecordFlow(const ReadPlan& plan, ShardId shard, std::vector<OpenRange> ranges)
+RecordFlow::RecordFlow(const ReadPlan& plan, ShardId shard, std::vector<OpenRange> ranges,
+                       std::unique_ptr<Scratch> scratch)
     : plan_(plan),
       shard_(shard),
       shuffle_(plan.data.shuffle != "off"),
       limit_(plan.data.shuffle_records() > 0 ? plan.data.shuffle_records() : UINT64_MAX),
       mixes_(plan.source.is_mix() && ranges.size() > 1),
+      single_(ranges.size() == 1 && limit_ == UINT64_MAX),
       rng_(hash_combine(hash_combine(hash_combine(0x6d6978ULL, plan.seed), shard.epoch),
                         shard.shard)),
+      scratch_(std::move(scratch)),
       left_(mixes_ ? 0 : plan.data.interleave.block) {
   DP_CHECK(!ranges.empty());
   for (OpenRange& range : ranges) {
     const uint64_t number = range.range.records_before;
-    double share = 0;
+    uint64_t share = 0;
     if (mixes_) {
       const SourcePart& part = plan.source.parts[plan.source.part_of(range.range.file)];
-      share = double(range.range.end - range.range.begin) / double(part.record_bytes);
+      const uint64_t bytes = range.range.end - range.range.begin;
+      share = std::max<uint64_t>(bytes / std::max<uint64_t>(part.record_bytes, 1), 1);
     }
     ranges_.push_back({.open = std::move(range), .number = number, .share = share});
   }
 }
 
 Result<bool> RecordFlow::next() {
-  records_.clear();
+  size_ = 0;
   begin_progress_ = progress();
-  if (ranges_ended_ == ranges_.size()) return false;
-  if (ranges_.size() == 1 && limit_ == UINT64_MAX) {
+  if (single_) {
     Range& only = ranges_[0];
+    if (only.ended) return false;
     DP_TRY_VOID(load(only));
     if (only.ended) return false;
-    take(only, only.window.records->size());
+    size_ = only.taken = only.window.records->size();
+    end_progress_ = progress();
+    if (shuffle_) shuffle_window(*only.window.records, plan_.seed, shard_, windows_);
   } else {
     DP_TRY_VOID(gather());
-    if (records_.empty()) return false;
+    size_ = scratch_->taken.size();
+    if (size_ == 0) return false;
+    end_progress_ = progress();
+    if (shuffle_) shuffle_window(scratch_->taken, plan_.seed, shard_, windows_);
   }
-  end_progress_ = progress();
-  if (shuffle_) shuffle_window(records_, plan_.seed, shard_, windows_);
   ++windows_;
   return true;
 }
 
 Result<void> RecordFlow::gather() {
-  for (Range& range : ranges_) range.in_use = false;
-  while (ranges_ended_ < ranges_.size() && records_.size() < limit_) {
+  scratch_->taken.clear();
+  active_ = 0;
+  shares_ = 0;
+  for (Range& range : ranges_) {
+    range.in_use = range.resting = false;
+    active_ += range.ended ? 0 : 1;
+    shares_ += range.ended ? 0 : range.share;
+  }
+  while (active_ > 0 && scratch_->taken.size() < limit_) {
     Range& range = ranges_[turn_];
-    if (range.ended || left_ == 0) {
+    if (range.ended || range.resting || left_ == 0) {
       pass_turn();
       continue;
     }
-    if (range.window.records == nullptr || range.taken == range.window.records->size()) {
-      if (range.in_use) return {};  // its text must stay until these are read
-      DP_TRY_VOID(load(range));
+    const size_t records = range.window.records == nullptr ? 0 : range.window.records->size();
+    if (range.taken == records) {
+      if (!range.in_use) {
+        DP_TRY_VOID(load(range));
+        if (range.ended) rest(range);
+        continue;
+      }
+      // Its text must stay until what was taken is read. What is shuffled need not go on in turns.
+      if (!range.open.source->at_end() && (!shuffle_ || mixes_)) return {};
+      rest(range);
       continue;
     }
     const uint64_t room =
-        std::min<uint64_t>(limit_ - records_.size(), range.window.records->size() - range.taken);
+        std::min<uint64_t>(limit_ - scratch_->taken.size(), records - range.taken);
     const uint64_t count = ranges_.size() == 1 ? room : std::min(room, left_);
     take(range, size_t(count));
     left_ -= std::min(left_, count);
   }
   return {};
+}
+
+void RecordFlow::rest(Range& range) {
+  range.resting = true;
+  --active_;
+  shares_ -= range.share;
 }
 
 /// The range's next window, of which those records stay that are its stream's and the source's.
@@ -76,7 +103,6 @@ Result<void> RecordFlow::load(Range& range) {
   DP_TRY(const bool more, range.open.source->next(range.window));
   if (!more) {
     range.ended = true;
-    ++ranges_ended_;
     return {};
   }
   const uint64_t first = range.number;
@@ -88,7 +114,8 @@ Result<void> RecordFlow::load(Range& range) {
 void RecordFlow::take(Range& range, size_t count) {
   const auto index = uint32_t(&range - ranges_.data());
   const auto begin = range.window.records->begin() + ptrdiff_t(range.taken);
-  for (auto at = begin; at != begin + ptrdiff_t(count); ++at) records_.push_back({*at, index});
+  for (auto at = begin; at != begin + ptrdiff_t(count); ++at)
+    scratch_->taken.push_back({*at, index});
   range.taken += count;
   range.in_use = true;
 }
@@ -99,17 +126,15 @@ void RecordFlow::pass_turn() {
   left_ = plan_.data.interleave.block;
 }
 
-/// One record of a range that is not at its end, whichever is drawn.
+/// One record of a range that takes turns, whichever is drawn.
 void RecordFlow::draw_turn() {
-  double sum = 0;
-  for (const Range& range : ranges_) sum += range.ended ? 0 : range.share;
-  double at = rng_.uniform64() * sum;
+  uint64_t at = rng_.below(shares_);
   left_ = 1;
-  for (size_t i = 0; i < ranges_.size(); ++i) {
-    if (ranges_[i].ended) continue;
-    turn_ = i;
-    at -= ranges_[i].share;
-    if (at < 0) return;
+  for (turn_ = 0;; ++turn_) {
+    const Range& range = ranges_[turn_];
+    if (range.ended || range.resting) continue;
+    if (at < range.share) return;
+    at -= range.share;
   }
 }
 
@@ -127,8 +152,7 @@ uint64_t RecordFlow::progress() const {
 }
 
 uint64_t RecordFlow::progress(size_t count) const {
-  const size_t records = std::max<size_t>(records_.size(), 1);
-  return begin_progress_ + (end_progress_ - begin_progress_) * count / records;
+  return begin_progress_ + (end_progress_ - begin_progress_) * count / std::max<size_t>(size_, 1);
 }
 
 void RecordFlow::extent(uint64_t& first_offset, uint64_t& end_offset) const {
@@ -148,10 +172,8 @@ void RecordFlow::extent(uint64_t& first_offset, uint64_t& end_offset) const {
 }
 
 void RecordFlow::close(ScratchPool& pool) {
-  for (Range& range : ranges_) {
-    range.open.source.reset();
-    if (range.open.scratch != nullptr) pool.give_back(std::move(range.open.scratch));
-  }
+  for (Range& range : ranges_) range.open.source.reset();
+  pool.give_back(std::move(scratch_));
 }
 
 }  // namespace downpour::data

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "shared/base/rng.h"
@@ -14,33 +13,41 @@
 
 namespace downpour::data {
 
-/// One range of a shard, opened. `scratch` is the memory of its window.
+/// One range of a shard, opened.
 struct OpenRange {
   plan::ShardRange range;
-  std::unique_ptr<Scratch> scratch;
   std::unique_ptr<WindowSource> source;
   std::unique_ptr<RecordParser> parser;
 };
 
-/// A record's place in the window of one of the ranges.
+/// A record of the flow.
 struct FlowRecord {
   RecordRef ref;
-  uint32_t range = 0;
+  uint32_t range = 0;   // of the shard's
+  uint64_t offset = 0;  // in its file
 };
 
 /// Ranges take turns: those of a weighted mix as drawn by chance, in proportion to the records that
 /// each is thought to have; others in a row, each with DataSpec::interleave's `block` records in
-/// the order of its file; one that is at its end is passed over. The records so put in a row are
-/// cut in windows, and each of these is shuffled: `shuffle_records` of them, or as many as the
+/// the order of its file; one that is at its end is passed over. What so comes to lie in a row is
+/// cut in windows, each shuffled by itself: of `shuffle_records` records, or of as many as the
 /// ranges' own windows have at once (what a reader keeps in memory). A function of the plan, the
 /// shard and the files' bytes.
 class RecordFlow {
  public:
-  RecordFlow(const ReadPlan& plan, ShardId shard, std::vector<OpenRange> ranges);
+  /// `scratch` has the memory of the ranges' windows, `texts` in their order.
+  RecordFlow(const ReadPlan& plan, ShardId shard, std::vector<OpenRange> ranges,
+             std::unique_ptr<Scratch> scratch);
 
   /// Goes to the next window, which may be empty. False at the end. Errors: as of reading.
   Result<bool> next();
-  const std::vector<FlowRecord>& records() const { return records_; }
+  /// Records of the window.
+  size_t size() const { return size_; }
+  FlowRecord at(size_t i) const {
+    const RangeRecord taken =
+        single_ ? RangeRecord{(*ranges_[0].window.records)[i], 0} : scratch_->taken[i];
+    return {taken.ref, taken.range, ranges_[taken.range].window.offset + taken.ref.begin};
+  }
   bool shuffles() const { return shuffle_; }
 
   const plan::ShardRange& range_of(const FlowRecord& record) const {
@@ -50,18 +57,15 @@ class RecordFlow {
   const char* text_of(const FlowRecord& record) const {
     return ranges_[record.range].window.text + record.ref.begin;
   }
-  uint64_t offset_of(const FlowRecord& record) const {
-    return ranges_[record.range].window.offset + record.ref.begin;
-  }
   /// "file:line". Only for errors.
   std::string locate(const FlowRecord& record) {
-    return ranges_[record.range].open.source->locate(offset_of(record));
+    return ranges_[record.range].open.source->locate(record.offset);
   }
   /// The same of a place in the first range.
   std::string locate(uint64_t offset) { return ranges_[0].open.source->locate(offset); }
   /// The first range's: all are made for the same columns.
   RecordParser& parser() { return *ranges_[0].open.parser; }
-  Scratch& scratch() { return *ranges_[0].open.scratch; }
+  Scratch& scratch() { return *scratch_; }
 
   /// Bytes of the shard that the first `count` records of the window bring it to.
   uint64_t progress(size_t count) const;
@@ -75,15 +79,17 @@ class RecordFlow {
   struct Range {
     OpenRange open;
     Window window;
-    uint64_t number = 0;  // of the next window's first record, over all files of the source
-    size_t taken = 0;     // of the window's records
-    double share = 0;     // of a mix: its records in a million, about
-    bool in_use = false;  // the window's text is wanted by records_
+    uint64_t number = 0;   // of the next window's first record, over all files of the source
+    size_t taken = 0;      // of the window's records
+    uint64_t share = 0;    // of a mix: how many records it has, about
+    bool in_use = false;   // the window's text is wanted by what is taken
+    bool resting = false;  // until the next window of the flow
     bool ended = false;
   };
   Result<void> load(Range& range);
   void take(Range& range, size_t count);
   Result<void> gather();
+  void rest(Range& range);
   void pass_turn();
   void draw_turn();
   uint64_t progress() const;
@@ -93,13 +99,17 @@ class RecordFlow {
   const bool shuffle_;
   const uint64_t limit_;  // records of a window
   const bool mixes_;
-  Rng rng_;  // draws whose turn it is in a mix
+  const bool single_;  // its windows are the flow's
+  Rng rng_;            // draws whose turn it is in a mix
+  std::unique_ptr<Scratch> scratch_;
   std::vector<Range> ranges_;
-  std::vector<FlowRecord> records_;
+  size_t size_ = 0;
   uint32_t windows_ = 0;
   size_t turn_ = 0;    // of this range
   uint64_t left_ = 0;  // records of its block
-  size_t ranges_ended_ = 0;
+  // Of ranges that take turns: neither at their end nor resting.
+  size_t active_ = 0;
+  uint64_t shares_ = 0;
   uint64_t begin_progress_ = 0, end_progress_ = 0;
 };
 

@@ -2,6 +2,7 @@
 // into them.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -27,11 +28,22 @@ struct KeyBuffer {
   }
 };
 
+/// A record in the window of one of a shard's ranges.
+struct RangeRecord {
+  RecordRef ref;
+  uint32_t range = 0;
+};
+
 struct Scratch {
-  Buffer text;
-  std::vector<RecordRef> records;
-  std::vector<KeyIndex> indexes;  // per table of the layout
-  std::vector<KeyBuffer> keys;    // per field that is read as keys
+  /// Of a window.
+  struct Text {
+    Buffer bytes;
+    std::vector<RecordRef> records;
+  };
+  std::deque<Text> texts;          // per range, or more; they stay where they are
+  std::vector<RangeRecord> taken;  // from the windows of several ranges
+  std::vector<KeyIndex> indexes;   // per table of the layout
+  std::vector<KeyBuffer> keys;     // per field that is read as keys
 };
 
 /// Hands out scratch memory to readers and takes it back. Any thread.

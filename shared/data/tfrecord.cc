@@ -35,7 +35,7 @@ class FrameWindows final : public WindowSource {
     for (;;) {
       index_frames();
       if (!records_.empty()) break;
-      if (at_limit() || (eof_ && used_ == filled_)) return false;
+      if (at_end()) return false;
       DP_TRY_VOID(fill());
     }
     window.text = buffer_.data();
@@ -45,6 +45,7 @@ class FrameWindows final : public WindowSource {
     return true;
   }
 
+  bool at_end() const override { return at_limit() || (eof_ && used_ == filled_); }
   uint64_t first_offset() const override { return splittable_ ? range_.begin : 0; }
   uint64_t end_offset() const override { return splittable_ ? position() : range_.end; }
 

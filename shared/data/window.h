@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "shared/base/check.h"
+#include "shared/base/page_vector.h"
 #include "shared/base/result.h"
 
 namespace downpour::data {
@@ -33,10 +34,12 @@ class Buffer {
   void reserve(size_t capacity, size_t keep) {
     if (capacity <= capacity_) return;
     constexpr size_t kHugePage = size_t{2} << 20;
-    const size_t bytes = (capacity + kPadBytes + kHugePage - 1) / kHugePage * kHugePage;
-    std::unique_ptr<char, Free> grown(static_cast<char*>(std::aligned_alloc(kHugePage, bytes)));
-    DP_CHECK(grown != nullptr, bytes);             // out of memory
-    ::madvise(grown.get(), bytes, MADV_HUGEPAGE);  // a wish; small pages do as well
+    const size_t unit = capacity < kHugePage / 2 ? kPageBytes : kHugePage;
+    const size_t bytes = (capacity + kPadBytes + unit - 1) / unit * unit;
+    std::unique_ptr<char, Free> grown(static_cast<char*>(std::aligned_alloc(unit, bytes)));
+    DP_CHECK(grown != nullptr, bytes);  // out of memory
+    // A wish; small pages do as well.
+    if (unit == kHugePage) ::madvise(grown.get(), bytes, MADV_HUGEPAGE);
     if (keep > 0) std::memcpy(grown.get(), memory_.get(), keep);
     memory_ = std::move(grown);
     capacity_ = bytes - kPadBytes;
@@ -76,6 +79,8 @@ class WindowSource {
   virtual ~WindowSource() = default;
   /// False at the end.
   virtual Result<bool> next(Window& window) = 0;
+  /// Whether it is known that next() will find no record.
+  virtual bool at_end() const = 0;
   /// Where the first record starts (0 in the range that begins a file) and, at the end, where the
   /// last one ends.
   virtual uint64_t first_offset() const = 0;

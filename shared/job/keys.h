@@ -192,7 +192,8 @@ template <typename V, typename T>
 void visit_source_part(V& v, T& t) {
   if (V::kReads || t.weight > 0) v.real("weight", t.weight, kPositive);
   if (V::kReads || t.repeat > 1) v.number("repeat", t.repeat, 1, 1000);
-  if (V::kReads || t.record_bytes > 0) {  // what the run found, for all that read it later
+  // What the run found, for all that read it later.
+  if (t.weight > 0 && (V::kReads || t.record_bytes > 0)) {
     v.number("files", t.files, 0, 4e9);
     v.number("record_bytes", t.record_bytes, 0, 9e18);
   }

@@ -159,11 +159,22 @@ uint64_t stream_seed(uint64_t seed, size_t stream) {
 
 }  // namespace
 
+uint32_t ranges_of(const Joining& joining) {
+  return joining.mix.empty() ? joining.cycle : mix_ranges(joining.mix.size());
+}
+
+uint64_t eval_shard_bytes(const Joining& joining, uint64_t shard_bytes) {
+  const uint32_t ranges = ranges_of(joining);
+  return std::min(shard_bytes, UINT64_MAX / ranges) * ranges;
+}
+
 ShardMap::ShardMap(std::vector<ShardRange> ranges, uint64_t seed, const Joining& joining)
     : ShardMap(std::move(ranges), seed, joining.cycle) {
   if (!joining.mix.empty() && !ranges_.empty()) mix(joining.mix);
 }
 
+/// All processes come to the same numbers: no sum is taken of a product, which some processors
+/// round once and others twice.
 void ShardMap::mix(const std::vector<MixPart>& parts) {
   std::vector<double> paces;  // ranges a shard, but for a common factor
   double sum = 0, shards = 1e300;
@@ -173,7 +184,8 @@ void ShardMap::mix(const std::vector<MixPart>& parts) {
     uint32_t end = begin;
     double records = 0;
     for (; end < ranges_.size() && ranges_[end].file < files; ++end)
-      records += double(ranges_[end].end - ranges_[end].begin) / double(std::max<uint64_t>(part.record_bytes, 1));
+      records += double(ranges_[end].end - ranges_[end].begin) /
+                 double(std::max<uint64_t>(part.record_bytes, 1));
     DP_CHECK(end > begin && part.weight > 0, begin, end);
     mix_.push_back({.first_range = begin, .ranges = end - begin});
     paces.push_back(part.weight * double(end - begin) / std::max(records, 1.0));
@@ -181,16 +193,20 @@ void ShardMap::mix(const std::vector<MixPart>& parts) {
     begin = end;
   }
   DP_CHECK(begin == ranges_.size(), begin, ranges_.size());
-  for (size_t i = 0; i < mix_.size(); ++i) shards = std::min(shards, mix_[i].ranges * sum / (paces[i] * kMixRanges));
+  const double joined = mix_ranges(mix_.size());
+  for (size_t i = 0; i < mix_.size(); ++i)
+    shards = std::min(shards, mix_[i].ranges * sum / (paces[i] * joined));
   const double shorter = std::min(shards, 1.0);  // where a part has not even enough for one
   double epoch = 1e300;
   for (size_t i = 0; i < mix_.size(); ++i) {
-    mix_[i].pace = std::max<uint64_t>(uint64_t(paces[i] / sum * kMixRanges * shorter * double(kPaceOne) + 0.5), 1);
+    mix_[i].pace = std::max<uint64_t>(
+        uint64_t(std::llround(paces[i] / sum * joined * shorter * double(kPaceOne))), 1);
     epoch = std::min(epoch, double(mix_[i].ranges) * double(kPaceOne) / double(mix_[i].pace));
   }
   count_ = uint32_t(std::ceil(epoch));
   for (Mixed& part : mix_)
-    part.read = std::min(part.ranges, uint32_t(epoch * double(part.pace) / double(kPaceOne) + 0.5));
+    part.read =
+        std::min(part.ranges, uint32_t(std::llround(epoch * double(part.pace) / double(kPaceOne))));
 }
 
 /// The first place of the part's order that the shard takes.
@@ -199,18 +215,30 @@ uint32_t ShardMap::mixed_begin(const Mixed& part, uint32_t shard) const {
   return std::min(part.read, uint32_t(shard * part.pace / kPaceOne));
 }
 
-uint64_t ShardMap::mix_seed(const Mixed& part) const { return stream_seed(seed_, part.first_range + size_t{1}); }
+uint64_t ShardMap::mix_seed(const Mixed& part) const {
+  return stream_seed(seed_, part.first_range + size_t{1});
+}
 
 const ShardMap::Mixed& ShardMap::mixed_of(uint32_t range) const {
-  const auto behind = std::upper_bound(mix_.begin(), mix_.end(), range, [](uint32_t r, const Mixed& m) { return r < m.first_range; });
+  const auto behind =
+      std::upper_bound(mix_.begin(), mix_.end(), range,
+                       [](uint32_t r, const Mixed& m) { return r < m.first_range; });
   return *std::prev(behind);
+}
+
+std::optional<size_t> ShardMap::part_unread() const {
+  const auto at =
+      std::find_if(mix_.begin(), mix_.end(), [](const Mixed& part) { return part.read == 0; });
+  if (at == mix_.end()) return std::nullopt;
+  return size_t(at - mix_.begin());
 }
 
 std::vector<uint32_t> ShardMap::unread(uint32_t epoch) const {
   std::vector<uint32_t> indexes;
   for (const Mixed& part : mix_) {
     const Permutation order(mix_seed(part), epoch, part.ranges);
-    for (uint32_t i = part.read; i < part.ranges; ++i) indexes.push_back(part.first_range + order.forward(i));
+    for (uint32_t i = part.read; i < part.ranges; ++i)
+      indexes.push_back(part.first_range + order.forward(i));
   }
   return indexes;
 }
@@ -251,7 +279,8 @@ uint32_t ShardMap::place_of(uint32_t epoch, uint32_t range) const {
   DP_CHECK(range < ranges_.size(), range);
   if (mixes()) {
     const Mixed& part = mixed_of(range);
-    const uint32_t at = Permutation(mix_seed(part), epoch, part.ranges).backward(range - part.first_range);
+    const uint32_t at =
+        Permutation(mix_seed(part), epoch, part.ranges).backward(range - part.first_range);
     if (at >= part.read) return count_;
     auto shard = uint32_t(std::min<uint64_t>(uint64_t(at) * kPaceOne / part.pace, count_ - 1));
     while (at < mixed_begin(part, shard)) --shard;

@@ -221,7 +221,7 @@ class Checks {
   std::string pieces() {
     const uint64_t bytes = plan_->files[0].bytes;
     const uint64_t target = std::max<uint64_t>(bytes / (1 + (knobs_ >> 8) % 12), 1);
-    if (const auto cut = data::find_cuts(plan_->data, target, files_ = plan_->files); !cut)
+    if (const auto cut = data::find_cuts(plan_->data, plan_->source, target, files_ = plan_->files); !cut)
       return check_error(cut.error(), path_);
     const auto ranges = plan::cut_shards(files_, target);
     auto cut_plan = with(*skipping_, BadRecords::kSkip, "off");
@@ -272,7 +272,7 @@ class Checks {
       auto plan = with(*skipping_, BadRecords::kSkip, "off");
       plan->source.shard_count = 2;
       plan->source.shard_index = index;
-      if (const auto cut = data::find_cuts(plan->data, target, plan->files); !cut)
+      if (const auto cut = data::find_cuts(plan->data, plan->source, target, plan->files); !cut)
         return check_error(cut.error(), path_);
       files_ = plan->files;
       if (const auto counted = data::count_pieces(*plan, target, files_); !counted)

@@ -23,10 +23,10 @@ Result<WorkerPlace> parse_worker(const std::string& text) {
 Result<CutData> cut_data(const DataSet& set) {
   CutData cut{.files = set.files};
   DP_TRY(cut.shard_bytes, chief::choose_shard_bytes(set.job, cut.files));
-  DP_TRY_VOID(data::find_cuts(set.data(), cut.shard_bytes, cut.files));
-  cut.streams = data::stream_spec(set.data());
   DataSpec noted = set.data();
   DP_TRY_VOID(data::note_parts(noted, cut.files));
+  DP_TRY_VOID(data::find_cuts(noted, noted.source, cut.shard_bytes, cut.files));
+  cut.streams = data::stream_spec(noted);
   cut.joining = data::joining_of(noted);
   cut.ranges = plan::cut_streams(cut.files, cut.shard_bytes, cut.streams);
   return cut;

@@ -102,9 +102,9 @@ Result<void> walk_records(const DataSpec& data, const plan::FileInfo& info,
 
 Result<void> parse_records(const ReadPlan& plan, uint32_t file, const LookOptions& options,
                            Findings& findings) {
-  data::Scratch scratch;
+  data::Scratch::Text text;
   const plan::ShardRange all{.file = file, .begin = 0, .end = plan.files[file].bytes};
-  DP_TRY(data::ShardRecords records, data::open_records(plan, 0, all, scratch));
+  DP_TRY(data::ShardRecords records, data::open_records(plan, 0, all, text));
   OneRecord one(plan, *records.parser);
   data::Window window;
   for (;;) {

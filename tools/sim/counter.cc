@@ -56,7 +56,8 @@ Result<Job> make_counter_job(const CounterSize& size) {
     const std::string file = str(folder, "/counter-", std::hex, hash_string(text), ".libsvm");
     DP_TRY(const bool there, storage.exists(file));
     if (!there) DP_TRY_VOID(storage.write_file_atomic(file, as_bytes(text)));
-    sources += str(sources.empty() ? "\"" : ", \"", file, "\"");
+    sources += str(sources.empty() ? "" : ", ", size.mix ? "{ weight = 1, path = " : "", '"', file,
+                   '"', size.mix ? " }" : "");
   }
   const JobSource source{folder + "/counter.toml", counter_toml(size, folder, sources)};
   DP_TRY(LoadedJob loaded, load_job(source, {}, chief::process_environment()));

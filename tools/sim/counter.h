@@ -23,6 +23,7 @@ struct CounterSize {
   uint32_t files = 1;  // of the data, as long as each other to a line
   std::string sharding = "auto";  // with 3 streams, unless auto
   uint32_t cycle = 1;             // ranges that a shard joins
+  bool mix = false;               // the files are sources of equal weight, all of them read
   uint32_t window = 0;            // of the shuffle, in records; 0: the shard
   uint64_t steps = 0;             // where the job ends; 0: with the epochs
 };

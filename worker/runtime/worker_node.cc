@@ -244,6 +244,8 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   if (!graph) return core_.on_fatal(graph.error(), fx);
   graph_ = std::move(*graph);
 
+  if (auto parts = data::check_parts(job_.data, welcome.train_files); !parts)
+    return core_.on_fatal(parts.error(), fx);
   ReaderOptions readers;
   readers.tables = graph_->tables();
   readers.train = data::make_read_plan(job_, graph_->inputs(), graph_->output_widths(),
@@ -259,7 +261,9 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
     readers.eval_ranges = plan::cut_shards(welcome.train_files, welcome.shard_bytes);
   } else {
     readers.eval = data::for_evaluation(*readers.train, job_.eval.source, welcome.eval_files);
-    readers.eval_ranges = plan::cut_shards(welcome.eval_files, welcome.shard_bytes);
+    readers.eval_ranges = plan::cut_shards(
+        welcome.eval_files,
+        plan::eval_shard_bytes(data::joining_of(job_.data), welcome.shard_bytes));
   }
   readers.predict = data::for_prediction(*readers.eval);
   if (options_.say && !welcome.train_files.empty()) options_.say(data::sharding_text(job_.data));

@@ -99,10 +99,40 @@ TEST_CASE("a window of records is shuffled within itself, the others stay where 
   CHECK(orders.size() == 20);
   plan->data.shuffle = "1";
   CHECK(read_joined(plan, all_of(*plan)).keys == in_order);
-  plan->data.shuffle = "shard";  // of small ranges all of them are one window
-  const std::vector<uint64_t> keys = read_joined(plan, all_of(*plan)).keys;
-  CHECK(std::is_permutation(keys.begin(), keys.end(), in_order.begin()));
-  CHECK(keys != in_order);
+}
+
+TEST_CASE("of ranges that are not equally long all records are one window", "[data]") {
+  const ScratchDir dir;
+  const auto plan = three_files(dir);
+  const std::vector<uint64_t> in_order = read_joined(plan, all_of(*plan)).keys;
+  plan->data.shuffle = "shard";
+  std::set<uint64_t> first, last;
+  for (uint32_t epoch = 0; epoch < 400; ++epoch) {
+    const std::vector<uint64_t> keys = read_joined(plan, all_of(*plan), {epoch, 1}).keys;
+    CHECK(std::is_permutation(keys.begin(), keys.end(), in_order.begin()));
+    first.insert(keys.front());
+    last.insert(keys.back());
+  }
+  CHECK(first.size() == 21);  // one is absent from all with a chance of 1 in 10 million
+  CHECK(last.size() == 21);
+}
+
+TEST_CASE("pieces of a mix have about as many records, however long these are", "[data]") {
+  const ScratchDir dir;
+  std::string lines, longer;
+  for (int n = 0; n < 1000; ++n) {
+    lines += "1 1:1\n";
+    longer += "1 " + std::to_string(n + 1'000'000) + ":1" + std::string(40, ' ') + "\n";
+  }
+  DataSpec data{.format = DataFormat::kLibsvm};
+  data.source = {.paths = {dir.write("a", lines), dir.write("b", longer)},
+                 .parts = {{.paths = 1, .weight = 1}, {.paths = 1, .weight = 1}}};
+  auto files = list_files(data, data.source, "/").value();
+  REQUIRE(note_parts(data, files));
+  REQUIRE(find_cuts(data, data.source, 60, files));
+  CHECK(files[0].cuts.empty());
+  CHECK(plan::cut_shards({files[0]}, 60).size() == 100);
+  CHECK(plan::cut_shards({files[1]}, 60).size() == 100);
 }
 
 TEST_CASE("one range with a window gives each of its windows shuffled", "[data]") {

@@ -112,9 +112,9 @@ TEST_CASE("a window of very short records ends before they fill the memory, and 
   reads_libsvm(*plan);
   plan->data.shuffle = "shard";
   plan->batch_size = 1 << 20;
-  Scratch scratch;
+  Scratch::Text memory;
   const plan::ShardRange all{0, 0, text.size()};
-  const ShardRecords records = open_records(*plan, 0, all, scratch).value();
+  const ShardRecords records = open_records(*plan, 0, all, memory).value();
   Window window;
   REQUIRE(records.source->next(window).value());
   CHECK(window.records->size() == kWindowRecordsMax);

@@ -14,7 +14,7 @@ using Catch::EndsWith;
 std::vector<int64_t> ids_by_shards(const std::shared_ptr<ReadPlan>& plan, uint64_t shard_bytes,
                                    ReadCounts& sum, size_t& shards) {
   for (plan::FileInfo& info : plan->files) info.cuts.clear(), info.splittable = false;
-  REQUIRE(find_cuts(plan->data, shard_bytes, plan->files));
+  REQUIRE(find_cuts(plan->data, plan->source, shard_bytes, plan->files));
   std::vector<int64_t> ids;
   uint64_t at = 0;
   const auto ranges = plan::cut_shards(plan->files, shard_bytes);
@@ -123,7 +123,7 @@ TEST_CASE("compressed TFRecord files are one shard with the same records", "[dat
   const ShardRead plain = read_file(numbered_plan(dir.write("plain", text))).value();
   for (const std::string& bytes : {gzipped(text), zlib_compressed(text), zstd_compressed(text)}) {
     auto plan = numbered_plan(dir.write("f", bytes));
-    REQUIRE(find_cuts(plan->data, 100, plan->files));
+    REQUIRE(find_cuts(plan->data, plan->source, 100, plan->files));
     CHECK_FALSE(plan->files[0].splittable);
     CHECK(plan::cut_shards(plan->files, 100).size() == 1);
     const ShardRead read = read_file(plan).value();

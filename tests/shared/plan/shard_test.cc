@@ -1,5 +1,6 @@
 #include "shared/plan/shard.h"
 
+#include <cmath>
 #include <map>
 #include <set>
 #include <vector>
@@ -117,7 +118,8 @@ TEST_CASE("the plan hash tells apart values, names and their order", "[plan]") {
   CHECK(PlanHash().add("a", "b").value() != PlanHash().add("a", "c").value());
 }
 
-TEST_CASE("a file that may be cut in some places only is cut there, whatever the target", "[plan]") {
+TEST_CASE("a file that may be cut in some places only is cut there, whatever the target",
+          "[plan]") {
   const std::vector<FileInfo> files = {{.path = "a", .bytes = 100, .cuts = {7, 50}},
                                        {.path = "b", .bytes = 10}};
   for (const uint64_t target : {uint64_t{1000}, uint64_t{10}}) {
@@ -126,7 +128,8 @@ TEST_CASE("a file that may be cut in some places only is cut there, whatever the
   }
 }
 
-TEST_CASE("streams are files, numbered records or copies; one stream is the ranges as they are", "[plan]") {
+TEST_CASE("streams are files, numbered records or copies; one stream is the ranges as they are",
+          "[plan]") {
   const std::vector<FileInfo> files = {{.path = "a", .bytes = 20, .records_before = {0, 4}},
                                        {.path = "b", .bytes = 10, .records_before = {9}},
                                        {.path = "c", .bytes = 10, .records_before = {11}}};
@@ -217,6 +220,7 @@ TEST_CASE("a mix takes as many records of each source as its weight wants, until
     }
     const ShardMap shards(cut_shards(files, 200), 9, joining);
     REQUIRE(shards.count() > 0);
+    CHECK_FALSE(shards.part_unread());
     std::set<uint32_t> unread_before;
     for (uint32_t epoch = 0; epoch < 3; ++epoch) {
       std::vector<int> met(shards.ranges().size());
@@ -225,7 +229,8 @@ TEST_CASE("a mix takes as many records of each source as its weight wants, until
         for (const uint32_t i : shards.indexes_at(epoch, place)) {
           const ShardRange& range = shards.ranges()[i];
           ++met[i];
-          records[range.file] += double(range.end - range.begin) / double(c.record_bytes[range.file]);
+          records[range.file] +=
+              double(range.end - range.begin) / double(c.record_bytes[range.file]);
           CHECK(shards.place_of(epoch, i) == place);
         }
       }
@@ -245,6 +250,44 @@ TEST_CASE("a mix takes as many records of each source as its weight wants, until
       unread_before = now;
     }
   }
+}
+
+TEST_CASE("every shard of a mix has a range, and every range one shard at most", "[plan]") {
+  Rng rng(11);
+  for (int round = 0; round < 300; ++round) {
+    const uint64_t parts = 1 + rng.below(round % 2 == 0 ? 4 : 40);
+    const bool even = rng.below(3) == 0;
+    std::vector<FileInfo> files;
+    Joining joining;
+    for (uint64_t i = 0; i < parts; ++i) {
+      files.push_back({.path = "f", .bytes = 1 + rng.below(5000), .splittable = rng.below(4) > 0});
+      joining.mix.push_back({1, even ? 1.0 : std::exp(8 * rng.uniform64()), 1 + rng.below(50)});
+    }
+    const ShardMap shards(cut_shards(files, 1 + rng.below(300)), 5, joining);
+    REQUIRE(shards.count() > 0);
+    std::vector<int> met(shards.ranges().size());
+    std::set<uint32_t> read;
+    for (uint32_t place = 0; place < shards.count(); ++place) {
+      const std::vector<uint32_t> indexes = shards.indexes_at(1, place);
+      CHECK_FALSE(indexes.empty());
+      for (const uint32_t i : indexes) {
+        ++met[i];
+        read.insert(shards.ranges()[i].file);
+        CHECK(shards.place_of(1, i) == place);
+      }
+    }
+    for (const uint32_t i : shards.unread(1)) ++met[i];
+    CHECK(met == std::vector<int>(met.size(), 1));
+    CHECK(shards.part_unread().has_value() == (read.size() < parts));
+  }
+}
+
+TEST_CASE("a source whose smallest piece is more than its share of an epoch is told of", "[plan]") {
+  const std::vector<FileInfo> files = {{.path = "a", .bytes = 100'000},
+                                       {.path = "b", .bytes = 100'000'000, .splittable = false},
+                                       {.path = "b", .bytes = 100'000'000, .splittable = false}};
+  const Joining joining{.mix = {{1, 1, 100}, {2, 1, 100}}};
+  CHECK(ShardMap(cut_shards(files, 12'500), 1, joining).part_unread() == 1);
 }
 
 }  // namespace downpour::plan

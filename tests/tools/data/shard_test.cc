@@ -257,12 +257,12 @@ TEST_CASE("an index is one that readers cut by", "[tools][shard]") {
   CHECK(lines_of(text_of(path + ".idx")) == 500);
   // With it the headers are not read: a file whose header is damaged is cut all the same.
   std::vector<plan::FileInfo> files = open_set({path}).files;
-  REQUIRE(data::find_cuts(set.data(), 5000, files));
+  REQUIRE(data::find_cuts(set.data(), set.data().source, 5000, files));
   const std::vector<uint64_t> cuts = files[0].cuts;
   CHECK(cuts.size() > 5);
   fs::remove(path + ".idx");
   files[0].cuts.clear();
-  REQUIRE(data::find_cuts(set.data(), 5000, files));
+  REQUIRE(data::find_cuts(set.data(), set.data().source, 5000, files));
   CHECK(files[0].cuts == cuts);
   CHECK(refused(open_set({dir.write("b.csv", csv_lines(rows_of(5)))}),
                 {.out = dir / "never", .index = true})

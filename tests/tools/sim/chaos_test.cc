@@ -69,12 +69,14 @@ TEST_CASE("whoever reads what, nothing is lost or doubled, and a stream has one 
 
 TEST_CASE("shards that join ranges lose and double nothing, whoever dies", "[sim]") {
   const uint64_t seeds = testing::seeds(40);
-  for (const char* sharding : {"auto", "file"}) {
-    const Simulator simulator =
-        make_simulator("chaos", {.files = 4, .sharding = sharding, .cycle = 3, .window = 10});
+  for (const CounterSize& size : {CounterSize{.files = 4, .cycle = 3, .window = 10},
+                                  CounterSize{.files = 4, .sharding = "file", .cycle = 3},
+                                  CounterSize{.files = 4, .mix = true}}) {
+    const Simulator simulator = make_simulator("chaos", size);
     for (uint64_t seed = 1; seed <= seeds; ++seed) {
       const Outcome outcome = simulator.run(seed, {});
-      INFO(sharding << ", seed " << seed << ": " << outcome.violation);
+      INFO(size.sharding << (size.mix ? ", a mix" : "") << ", seed " << seed << ": "
+                         << outcome.violation);
       REQUIRE(outcome.violation.empty());
     }
   }
