@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "shared/base/check.h"
 #include "shared/base/mutate.h"
-#include "shared/base/radix_sort.h"
 #include "shared/optim/initializer.h"
 
 namespace downpour::ps {
@@ -47,17 +47,51 @@ void resize_anew(PageVector<T>& values, size_t size) {
   values.resize(size);
 }
 
-void find_runs(SnapshotMemory& memory) {
-  memory.runs.clear();
-  for (const RowIndex::Entry& entry : memory.entries) {
-    const bool follows =
-        !memory.runs.empty() && entry.row == memory.runs.back().row + memory.runs.back().count;
-    if (follows) {
-      ++memory.runs.back().count;
+constexpr uint32_t kWordBits = 64;
+
+/// Adds the rows that are marked in a word, `first` its lowest.
+void add_runs(uint64_t word, uint32_t first, std::vector<SnapshotMemory::Run>& runs) {
+  while (word != 0) {
+    const auto begin = uint32_t(std::countr_zero(word));
+    const auto count = uint32_t(std::countr_one(word >> begin));
+    const uint32_t row = first + begin;
+    if (!runs.empty() && row == runs.back().row + runs.back().count) {
+      runs.back().count += count;
     } else {
-      memory.runs.push_back({entry.row, 1});
+      runs.push_back({row, count});
     }
+    if (begin + count == kWordBits) return;
+    word &= ~uint64_t{0} << (begin + count);
   }
+}
+
+/// Puts the entries' keys in the order of their rows, which are below `rows_end`, and finds the
+/// runs of these: by counting, in half the time of a sort.
+void order_by_row(SnapshotMemory& memory, uint32_t rows_end, PageVector<uint64_t>& keys) {
+  const size_t words = rows_end / kWordBits + 1;
+  if (memory.marks.size() < words) memory.marks.resize(words + words / 2);
+  memory.ranks.resize(memory.marks.size());
+  uint64_t* const marks = memory.marks.data();
+  for (const RowIndex::Entry& entry : memory.entries) {
+    marks[entry.row / kWordBits] |= uint64_t{1} << entry.row % kWordBits;
+  }
+  memory.runs.clear();
+  memory.marked.clear();
+  uint32_t rank = 0;
+  for (uint32_t w = 0; w < words; ++w) {
+    if (marks[w] == 0) continue;
+    memory.ranks[w] = rank;
+    rank += uint32_t(std::popcount(marks[w]));
+    memory.marked.push_back(w);
+    add_runs(marks[w], w * kWordBits, memory.runs);
+  }
+  DP_CHECK(rank == memory.entries.size(), rank, memory.entries.size());  // a row has one key
+  for (const RowIndex::Entry& entry : memory.entries) {
+    const uint64_t below = (uint64_t{1} << entry.row % kWordBits) - 1;
+    const uint32_t w = entry.row / kWordBits;
+    keys[memory.ranks[w] + uint32_t(std::popcount(marks[w] & below))] = entry.key;
+  }
+  for (const uint32_t w : memory.marked) marks[w] = 0;
 }
 
 /// Keys on their way through the index: look_up(i) for i = 0, 1, 2 ... n - 1. kHaveRows: only keys
@@ -361,7 +395,6 @@ checkpoint::TableImage Table::export_partition(PartitionId partition) const {
   checkpoint::TableImage image;
   SnapshotMemory memory;
   entries_of(partition, memory.entries);
-  find_runs(memory);
   copy_entries(memory, image);
   checkpoint::RowSorter().sort(image);
   return image;
@@ -383,10 +416,6 @@ size_t Table::snapshot_partition(PartitionId partition, bool touched_only, Snaps
     };
     std::erase_if(entries, [&](const RowIndex::Entry& entry) { return !was_touched(entry); });
   }
-  if (dense_ == nullptr) {
-    radix_sort(entries, memory.spare, [](const auto& entry) { return uint64_t(entry.row); });
-    find_runs(memory);
-  }
   copy_entries(memory, image);
   return rows;
 }
@@ -397,14 +426,14 @@ void Table::settle_snapshots(bool published) {
   touched_->in_snapshot.clear();
 }
 
-void Table::copy_entries(const SnapshotMemory& memory, checkpoint::TableImage& image) const {
+void Table::copy_entries(SnapshotMemory& memory, checkpoint::TableImage& image) const {
   const std::vector<RowIndex::Entry>& entries = memory.entries;
   constexpr size_t kRunsAhead = 8;
   image.table = id_;
   image.members.resize(spec_.members.size());
   resize_anew(image.keys, entries.size());
-  for (size_t i = 0; i < entries.size(); ++i) image.keys[i] = entries[i].key;
   if (dense_ != nullptr) {
+    for (size_t i = 0; i < entries.size(); ++i) image.keys[i] = entries[i].key;
     image.members[0].clear();
     for (const auto& entry : entries) {
       const float* const block = dense_->block(entry.key);
@@ -413,6 +442,7 @@ void Table::copy_entries(const SnapshotMemory& memory, checkpoint::TableImage& i
     }
     return;
   }
+  order_by_row(memory, rows_end_, image.keys);
   for (size_t m = 0; m < members_.size(); ++m) {
     const Member& member = members_[m];
     const size_t width = member.stored_floats;

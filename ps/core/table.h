@@ -37,8 +37,13 @@ struct SnapshotMemory {
   struct Run {
     uint32_t row, count;
   };
-  std::vector<RowIndex::Entry> entries, spare;
-  std::vector<Run> runs;  // the entries' rows where they follow one another
+  std::vector<RowIndex::Entry> entries;
+  std::vector<Run> runs;  // the entries' rows, ascending, where they follow one another
+  // By 64 rows: which of them the entries have (none between two snapshots), and how many they have
+  // of those before.
+  std::vector<uint64_t> marks;
+  std::vector<uint32_t> ranks;
+  std::vector<uint32_t> marked;  // the places that are not 0
 };
 
 /// Rows of a table and of all its members. An embedding table has one index for all members; row
@@ -117,8 +122,8 @@ class Table final {
   void update_members(std::span<const optim::RowUpdate> updates, size_t n, const void* gradients,
                       const ApplyOptions& options);
   void apply_blocks(const void* keys, size_t n, const void* gradients, const ApplyOptions& options);
-  /// Of an embedding table the rows of memory.runs.
-  void copy_entries(const SnapshotMemory& memory, checkpoint::TableImage& image) const;
+  /// Of an embedding table in the order of rows.
+  void copy_entries(SnapshotMemory& memory, checkpoint::TableImage& image) const;
   uint32_t add_row(uint64_t key, uint64_t hash);
   uint32_t take_row(PartitionId partition);
   uint32_t add_rows(uint32_t rows);
