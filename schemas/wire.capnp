@@ -282,6 +282,7 @@ struct StatusReply {
   metrics @7 :List(OutputSums);
   failure @8 :Text;             # absent: all is well
   lines @9 :List(QuarantineLine);  # of any epoch, as the core's partitions know them
+  begun @10 :List(Interval);    # ascending
 }
 struct Save {
   term @0 :UInt32;
@@ -289,6 +290,8 @@ struct Save {
   folder @2 :Text;              # required
   baseTerm @3 :UInt32;          # published checkpoint that images may build on; 0: none
   baseN @4 :UInt32;
+  partEpoch @5 :UInt32;
+  partShards @6 :UInt32;        # that have ended of partEpoch, where the job ends inside it; 0: it does not
 }
 struct Saved {
   term @0 :UInt32;
@@ -297,6 +300,7 @@ struct Saved {
   rows @3 :UInt64;
   error @4 :Text;
   images @5 :Images;
+  beyondPart @6 :Bool;          # some image holds more or less of partEpoch than its partShards
 }
 struct Sealed { epochs @0 :UInt32; }
 struct Freeze {                 # kind 27

@@ -26,6 +26,19 @@ CompletionRound::Verdict CompletionRound::take(uint32_t owner, wire::StatusReply
   return Verdict::kTaken;
 }
 
+std::string CompletionRound::interval_fault(const char* which,
+                                            const std::vector<wire::Interval>& intervals) const {
+  uint32_t at = 0;
+  for (const wire::Interval& interval : intervals) {
+    if (interval.begin < at || interval.end < interval.begin || interval.end > shards_) {
+      return str("its ", which, " shards [", interval.begin, ", ", interval.end,
+                 ") are out of order or beyond ", shards_);
+    }
+    at = interval.end;
+  }
+  return {};
+}
+
 /// Why this reply can not count; empty: it can.
 std::string CompletionRound::fault(uint32_t owner, const wire::StatusReply& reply) const {
   if (DP_MUTATE("round-survives-a-change-of-ownership")) return {};
@@ -46,15 +59,8 @@ std::string CompletionRound::fault(uint32_t owner, const wire::StatusReply& repl
     if (view_.partitions[p].owner == owner && !told[p])
       return str("it does not name its partition ", p);
   }
-  uint32_t at = 0;
-  for (const wire::Interval& interval : reply.ended) {
-    if (interval.begin < at || interval.end < interval.begin || interval.end > shards_) {
-      return str("its ended shards [", interval.begin, ", ", interval.end,
-                 ") are out of order or beyond ", shards_);
-    }
-    at = interval.end;
-  }
-  return {};
+  std::string why = interval_fault("ended", reply.ended);
+  return why.empty() ? interval_fault("begun", reply.begun) : why;
 }
 
 Result<RoundOutcome> CompletionRound::judge() const {
@@ -69,14 +75,12 @@ Result<RoundOutcome> CompletionRound::judge() const {
     if (reply.partitions.empty()) continue;  // more cores than partitions: it has nothing to say
     std::vector<uint32_t> watermark(shards_, 0);
     for (const wire::ShardWatermark& open : reply.open) {
-      if (open.shard >= shards_) continue;
-      watermark[open.shard] = open.watermark;
-      begun[open.shard] = true;
+      if (open.shard < shards_) watermark[open.shard] = open.watermark;
     }
-    for (const wire::Interval& interval : reply.ended) {
+    for (const wire::Interval& interval : reply.ended)
       std::fill(watermark.begin() + interval.begin, watermark.begin() + interval.end, kEnded);
+    for (const wire::Interval& interval : reply.begun)
       std::fill(begun.begin() + interval.begin, begun.begin() + interval.end, true);
-    }
     for (uint32_t shard = 0; shard < shards_; ++shard) {
       first_batch[shard] = std::min(first_batch[shard], watermark[shard]);
     }

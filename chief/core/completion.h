@@ -58,6 +58,7 @@ class CompletionRound {
 
  private:
   std::string fault(uint32_t owner, const wire::StatusReply& reply) const;
+  std::string interval_fault(const char* which, const std::vector<wire::Interval>& intervals) const;
 
   uint64_t round_ = 0;
   uint32_t epoch_ = 0;

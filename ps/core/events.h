@@ -35,12 +35,16 @@ struct PsLimits {
   uint32_t replies_max = 256;               // pulled values not yet sent; beyond: kOverloaded
   uint32_t epochs_open_max = 16;            // unsealed epochs with a part; beyond: rejected
   uint32_t shards_open_max = 65536;         // begun and not ended; beyond: rejected
-  uint32_t intervals_max = 65536;       // of ended shards, a partition and epoch; beyond: rejected
-  uint32_t lines_max = 4096;            // batches given up; an image with more is refused
-  uint32_t outputs_max = 256;           // metrics of a batch; more are rejected
-  uint32_t loads_max = 64;              // adoptions under way; beyond: refused
-  uint32_t freezes_max = 64;            // moves under way; beyond: refused
-  uint64_t save_bytes_max = 24 * kMiB;  // copied and not yet written; beyond: no further copy
+  uint32_t intervals_max = 32768;  // of ended shards, a partition and epoch; beyond: rejected
+  // Of a StatusReply, which with 4096 partitions fits a header so; intervals_max, and some more.
+  uint32_t ended_told_max = 36864;  // intervals; beyond: the later ones count as not ended
+  uint32_t begun_told_max = 8192;   // intervals; beyond: the last one covers what follows
+  uint32_t open_told_max = 12288;   // shards; beyond: the later ones are taken up at their start
+  uint32_t lines_max = 4096;        // batches given up; an image with more is refused
+  uint32_t outputs_max = 256;       // metrics of a batch; more are rejected
+  uint32_t loads_max = 64;          // adoptions under way; beyond: refused
+  uint32_t freezes_max = 64;        // moves under way; beyond: refused
+  uint64_t save_bytes_max = 24 * kMiB;    // copied and not yet written; beyond: no further copy
   uint64_t save_copy_bytes = 256 * kKiB;  // copied at a time, rounded up to whole partitions
 };
 

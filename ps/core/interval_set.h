@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "shared/wire/messages.h"
@@ -58,10 +59,11 @@ class IntervalSet {
   /// Takes in what `other` holds.
   void unite(const IntervalSet& other) {
     if (intervals_ == other.intervals_) return;
-    std::vector<wire::Interval> sorted = intervals_, all;
-    sorted.insert(sorted.end(), other.intervals_.begin(), other.intervals_.end());
-    std::sort(sorted.begin(), sorted.end(),
-              [](const wire::Interval& a, const wire::Interval& b) { return a.begin < b.begin; });
+    std::vector<wire::Interval> sorted, all;
+    sorted.reserve(intervals_.size() + other.intervals_.size());
+    std::merge(intervals_.begin(), intervals_.end(), other.intervals_.begin(),
+               other.intervals_.end(), std::back_inserter(sorted),
+               [](const wire::Interval& a, const wire::Interval& b) { return a.begin < b.begin; });
     for (const wire::Interval& i : sorted) {
       if (!all.empty() && i.begin <= all.back().end) {
         all.back().end = std::max(all.back().end, i.end);
@@ -85,23 +87,6 @@ class IntervalSet {
       ++(x.end < y.end ? a : b);
     }
     intervals_ = std::move(both);
-  }
-
-  /// Drops what `other` holds.
-  void subtract(const IntervalSet& other) {
-    std::vector<wire::Interval> left;
-    size_t b = 0;
-    for (wire::Interval rest : intervals_) {
-      while (b < other.intervals_.size() && other.intervals_[b].end <= rest.begin) ++b;
-      for (size_t i = b; i < other.intervals_.size() && rest.begin < rest.end; ++i) {
-        const wire::Interval& hole = other.intervals_[i];
-        if (hole.begin >= rest.end) break;
-        if (rest.begin < hole.begin) left.push_back({rest.begin, hole.begin});
-        rest.begin = std::max(rest.begin, hole.end);
-      }
-      if (rest.begin < rest.end) left.push_back(rest);
-    }
-    intervals_ = std::move(left);
   }
 
  private:

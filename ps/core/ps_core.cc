@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "shared/base/mutate.h"
-#include "shared/wire/codec.h"
 
 namespace downpour::ps {
 namespace {
@@ -263,19 +262,15 @@ void PsCore::release(const Bits& parts) {
 
 namespace {
 
-/// Adds shards that the others have not begun, in order, as many as a message holds.
-void add_begun(const IntervalSet& begun, std::vector<wire::ShardWatermark>& open) {
-  const auto before = [](const auto& a, const auto& b) { return a.shard < b.shard; };
-  const size_t known = open.size();
-  for (const wire::Interval& interval : begun.intervals()) {
-    for (uint32_t shard = interval.begin; shard < interval.end; ++shard) {
-      if (open.size() >= wire::kShardsListedMax) break;
-      const wire::ShardWatermark added{.shard = shard, .watermark = 0};
-      const auto middle = open.begin() + ptrdiff_t(known);
-      if (!std::binary_search(open.begin(), middle, added, before)) open.push_back(added);
-    }
-  }
-  std::inplace_merge(open.begin(), open.begin() + ptrdiff_t(known), open.end(), before);
+/// Cuts what a reply lists of shards to what a message holds. An ended shard that is not told is
+/// leased again and had already; one begun too many is only leased; an open one is a hint.
+void bound_shards(const PsLimits& limits, wire::StatusReply& reply) {
+  reply.ended.resize(std::min<size_t>(reply.ended.size(), limits.ended_told_max));
+  reply.open.resize(std::min<size_t>(reply.open.size(), limits.open_told_max));
+  if (reply.begun.size() <= limits.begun_told_max) return;
+  const uint32_t end = reply.begun.back().end;
+  reply.begun.resize(limits.begun_told_max);
+  reply.begun.back().end = end;
 }
 
 }  // namespace
@@ -293,7 +288,7 @@ void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest
                           .failure = failure_};
   const Watermarks& watermarks = partitions_.watermarks();
   std::optional<IntervalSet> ended;
-  IntervalSet somewhere;  // ended at one of them
+  IntervalSet begun;  // at one of them
   for_each(partitions_.owned(), [&](PartitionId p) {
     wire::PartitionStatus partition{
         .partition = p, .since = partitions_.since(p), .version = partitions_.version(p)};
@@ -309,7 +304,7 @@ void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest
       for (size_t i = 0; i < sums->metrics.size(); ++i) reply.metrics[i] += sums->metrics[i];
     }
     reply.partitions.push_back(partition);
-    somewhere.unite(here);
+    begun.unite(here);
     if (ended) {
       ended->intersect(here);
     } else {
@@ -318,10 +313,11 @@ void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest
   });
   if (ended) reply.ended = ended->intervals();
   reply.open = watermarks.open(status.epoch, partitions_.owned());
-  if (ended) {
-    somewhere.subtract(*ended);
-    add_begun(somewhere, reply.open);
-  }
+  IntervalSet open;
+  for (const wire::ShardWatermark& shard : reply.open) open.insert(shard.shard);
+  begun.unite(open);
+  reply.begun = begun.intervals();
+  bound_shards(config_.limits, reply);
   reply.lines = partitions_.lines_told();
   send(kChiefPeer, envelope.request, std::move(reply), {}, effects);
 }

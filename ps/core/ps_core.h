@@ -76,12 +76,14 @@ class PsCore {
   struct Saving {
     ViewId checkpoint;
     ViewId base;
+    uint32_t part_epoch = 0, part_shards = 0;  // as in the Save
     std::string folder;
     RequestId request{};
     Bits parts;    // of the checkpoint
     Bits waiting;  // of these, not yet copied
     uint64_t rows = 0;
     uint64_t unwritten_bytes = 0;  // copied
+    bool beyond_part = false;
   };
   /// An image in a checkpoint that is published. What was touched since is marked in the tables.
   struct Base {

@@ -2,8 +2,22 @@
 #include <algorithm>
 
 #include "ps/core/ps_core.h"
+#include "shared/base/mutate.h"
 
 namespace downpour::ps {
+
+namespace {
+
+/// Whether of the epoch in which the job ends the image holds so many whole shards, and no other.
+bool is_part(const checkpoint::PartitionImage& image, uint32_t epoch, uint32_t shards) {
+  const auto found = std::find_if(image.epochs.begin(), image.epochs.end(),
+                                  [&](const auto& known) { return known.epoch == epoch; });
+  return found != image.epochs.end() && found->shards_ended == shards &&
+         std::none_of(image.shards.begin(), image.shards.end(),
+                      [&](const auto& open) { return open.shard.epoch == epoch; });
+}
+
+}  // namespace
 
 void PsCore::on_save(const wire::Envelope& envelope, const wire::Save& save, Effects& effects) {
   if (saved_ && saved_->checkpoint == save.checkpoint) {
@@ -21,6 +35,8 @@ void PsCore::on_save(const wire::Envelope& envelope, const wire::Save& save, Eff
       .checkpoint = save.checkpoint, .parts = bits_for(partitions_.count()), .images = {}};
   saving_ = Saving{.checkpoint = save.checkpoint,
                    .base = save.base,
+                   .part_epoch = save.part_epoch,
+                   .part_shards = save.part_shards,
                    .folder = save.folder,
                    .request = envelope.request,
                    .parts = partitions_.owned(),
@@ -67,6 +83,8 @@ void PsCore::continue_save(Effects& effects) {
         config_.incremental_saves && saving.base != ViewId{} && base.checkpoint == saving.base;
     saving.rows += partitions_.snapshot(p, may_build ? base.checksum : 0, store.image);
     insert(unsettled_->parts, p);
+    if (saving.part_shards > 0 && !DP_MUTATE("part-not-proved"))
+      saving.beyond_part |= !is_part(store.image, saving.part_epoch, saving.part_shards);
     store.last = none(saving.waiting);
     const uint64_t bytes = checkpoint::bulk_bytes(store.image);
     copied += bytes;
@@ -96,7 +114,8 @@ void PsCore::answer_save(Result<std::vector<wire::ImageRef>> images, Effects& ef
                     .ok = images.has_value(),
                     .error = {},
                     .images = {},
-                    .rows = saving_->rows};
+                    .rows = saving_->rows,
+                    .beyond_part = saving_->beyond_part};
   const RequestId request = saving_->request;
   saving_.reset();
   spare_images_.clear();

@@ -281,10 +281,11 @@ struct StatusReply {
   ViewId view;                      // newest this core knows
   std::vector<PartitionStatus> partitions;
   std::vector<Interval> ended;      // shards ended at every partition of this core, ascending
-  std::vector<ShardWatermark> open; // begun or ended somewhere, not ended everywhere; a shard in neither list stands at 0 everywhere
+  std::vector<ShardWatermark> open; // begun somewhere, not ended everywhere; a hint, where there are too many to list
   std::vector<OutputSums> metrics;  // training metrics of the epoch that ride in this core's partitions
   std::string failure;              // not empty: the job must fail (input not deterministic, ...)
   std::vector<QuarantineLine> lines = {};  // of any epoch; what is said of one is so at some partition of this core
+  std::vector<Interval> begun = {}; // ascending; any other shard stands at 0 at every partition of this core
   bool operator==(const StatusReply&) const = default;
 };
 
@@ -294,6 +295,8 @@ struct Save {
   ViewId checkpoint;                // (term, n) of the manifest to come
   std::string folder;
   ViewId base;                      // {}: all images are whole
+  uint32_t part_epoch = 0;
+  uint32_t part_shards = 0;         // that have ended of part_epoch, where the job ends inside it; 0: it does not
   bool operator==(const Save&) const = default;
 };
 struct Saved {
@@ -302,6 +305,7 @@ struct Saved {
   std::string error;
   std::vector<ImageRef> images;
   uint64_t rows = 0;
+  bool beyond_part = false;         // some image does not hold exactly part_shards of part_epoch
   bool operator==(const Saved&) const = default;
 };
 /// Chief -> ps core: every epoch below this is sealed; drop its watermarks, answer "had it" from now on.

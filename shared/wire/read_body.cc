@@ -194,21 +194,24 @@ void read(schema::StatusRequest::Reader in, StatusRequest& out, Checks& checks) 
   out.lines_known = in.getLinesKnown();
 }
 
+void read_intervals(capnp::List<schema::Interval>::Reader in, std::vector<Interval>& out,
+                    Checks& checks) {
+  read_list(in, kShardsListedMax, "too many shards", out, checks, [&](auto from, Interval& to) {
+    to = {from.getBegin(), from.getEnd()};
+    checks.require(to.begin < to.end, "empty interval of shards");
+  });
+  const auto in_order = [](const Interval& a, const Interval& b) { return a.end > b.begin; };
+  checks.require(std::adjacent_find(out.begin(), out.end(), in_order) == out.end(),
+                 "intervals of shards out of order");
+}
+
 void read(schema::StatusReply::Reader in, StatusReply& out, Checks& checks) {
   out.round = in.getRound();
   out.epoch = in.getEpoch();
   out.view = {in.getViewTerm(), in.getViewN()};
   read_list(in.getPartitions(), kPartitionsMax, "too many partitions", out.partitions, checks,
             [&](auto from, PartitionStatus& to) { read(from, to, checks); });
-  read_list(in.getEnded(), kShardsListedMax, "too many shards", out.ended, checks,
-            [&](auto from, Interval& to) {
-              to = {from.getBegin(), from.getEnd()};
-              checks.require(to.begin < to.end, "empty interval of shards");
-            });
-  const auto in_order = [](const Interval& a, const Interval& b) { return a.end > b.begin; };
-  checks.require(
-      std::adjacent_find(out.ended.begin(), out.ended.end(), in_order) == out.ended.end(),
-      "intervals of shards out of order");
+  read_intervals(in.getEnded(), out.ended, checks);
   read_list(in.getOpen(), kShardsListedMax, "too many shards", out.open, checks,
             [](auto from, ShardWatermark& to) {
               to = {from.getShard(), from.getWatermark()};
@@ -216,6 +219,7 @@ void read(schema::StatusReply::Reader in, StatusReply& out, Checks& checks) {
   read(in.getMetrics(), out.metrics, checks);
   out.failure = text(in.getFailure());
   read(in.getLines(), out.lines, checks);
+  read_intervals(in.getBegun(), out.begun, checks);
 }
 
 void read(schema::Save::Reader in, Save& out, Checks& checks) {
@@ -223,6 +227,8 @@ void read(schema::Save::Reader in, Save& out, Checks& checks) {
   out.base = {in.getBaseTerm(), in.getBaseN()};
   out.folder = text(in.getFolder());
   checks.require(!out.folder.empty(), "no folder");
+  out.part_epoch = in.getPartEpoch();
+  out.part_shards = in.getPartShards();
 }
 
 void read(schema::Saved::Reader in, Saved& out, Checks& checks) {
@@ -231,6 +237,7 @@ void read(schema::Saved::Reader in, Saved& out, Checks& checks) {
   out.rows = in.getRows();
   out.error = text(in.getError());
   if (in.hasImages()) read(in.getImages(), out.images, checks);
+  out.beyond_part = in.getBeyondPart();
 }
 
 void read(schema::Freeze::Reader in, Freeze& out, Checks& checks) {

@@ -330,6 +330,14 @@ void write(const StatusRequest& in, schema::StatusRequest::Builder out) {
   out.setLinesKnown(in.lines_known);
 }
 
+template <typename Init>
+void write_intervals(const std::vector<Interval>& in, Init init) {
+  write_list(in, init, [](const Interval& interval, auto to) {
+    to.setBegin(interval.begin);
+    to.setEnd(interval.end);
+  });
+}
+
 void write(const StatusReply& in, schema::StatusReply::Builder out) {
   out.setRound(in.round);
   out.setEpoch(in.epoch);
@@ -338,12 +346,7 @@ void write(const StatusReply& in, schema::StatusReply::Builder out) {
   write_list(
       in.partitions, [&](uint32_t n) { return out.initPartitions(n); },
       [](const PartitionStatus& status, auto to) { write(status, to); });
-  write_list(
-      in.ended, [&](uint32_t n) { return out.initEnded(n); },
-      [](const Interval& interval, auto to) {
-        to.setBegin(interval.begin);
-        to.setEnd(interval.end);
-      });
+  write_intervals(in.ended, [&](uint32_t n) { return out.initEnded(n); });
   write_list(
       in.open, [&](uint32_t n) { return out.initOpen(n); },
       [](const ShardWatermark& open, auto to) {
@@ -355,6 +358,7 @@ void write(const StatusReply& in, schema::StatusReply::Builder out) {
       [](const OutputSums& sums, auto to) { write(sums, to); });
   out.setFailure(text(in.failure));
   write_lines(in.lines, out);
+  write_intervals(in.begun, [&](uint32_t n) { return out.initBegun(n); });
 }
 
 void write(const Save& in, schema::Save::Builder out) {
@@ -363,6 +367,8 @@ void write(const Save& in, schema::Save::Builder out) {
   out.setFolder(text(in.folder));
   out.setBaseTerm(in.base.term);
   out.setBaseN(in.base.n);
+  out.setPartEpoch(in.part_epoch);
+  out.setPartShards(in.part_shards);
 }
 
 void write(const Saved& in, schema::Saved::Builder out) {
@@ -372,6 +378,7 @@ void write(const Saved& in, schema::Saved::Builder out) {
   out.setRows(in.rows);
   out.setError(text(in.error));
   if (!in.images.empty()) write(in.images, out.initImages());
+  out.setBeyondPart(in.beyond_part);
 }
 
 void write(const Freeze& in, schema::Freeze::Builder out) {

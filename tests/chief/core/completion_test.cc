@@ -55,6 +55,8 @@ TEST_CASE("a shard is lacking from the smallest watermark of all partitions", "[
       {.shard = 1, .watermark = 9}, {.shard = 2, .watermark = 5}, {.shard = 99, .watermark = 1}};
   wire::StatusReply behind = reply_of(1, {{0, 2}});
   behind.open = {{.shard = 2, .watermark = 4}};
+  ahead.begun = {{0, 3}};
+  behind.begun = {{0, 1}, {2, 3}};
   round.take(0, std::move(ahead), why);
   round.take(1, std::move(behind), why);
   CHECK(round.judge()->lacking ==
@@ -81,6 +83,7 @@ TEST_CASE("whoever stands elsewhere than the view says voids the round", "[chief
   CHECK(verdict([](auto& r) { r.ended = {{0, 4}}; }) == Verdict::kVoid);
   CHECK(verdict([](auto& r) { r.ended = {{1, 0}}; }) == Verdict::kVoid);
   CHECK(verdict([](auto& r) { r.ended = {{2, 3}, {0, 1}}; }) == Verdict::kVoid);
+  CHECK(verdict([](auto& r) { r.begun = {{0, 4}}; }) == Verdict::kVoid);
   CHECK(verdict([](auto& r) { r.failure = "the input is not replayable"; }) == Verdict::kFailed);
 }
 

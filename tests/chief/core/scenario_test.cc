@@ -202,7 +202,8 @@ class Story {
       wire::Saved saved{.checkpoint = checkpoint_,
                         .ok = c.text("error").empty(),
                         .error = c.text("error"),
-                        .rows = 7};
+                        .rows = 7,
+                        .beyond_part = c.has("beyond")};
       for (uint32_t p = 0; p < view_.partitions.size(); ++p) {
         if (view_.owners[view_.partitions[p].owner].index != i) continue;
         saved.images.push_back({PartitionId(p), c.text("file", str("ps-", i)), 0, 10,
@@ -247,6 +248,11 @@ class Story {
       reply.open.push_back(
           {uint32_t(std::stoul(open)), uint32_t(std::stoul(open.substr(open.find(':') + 1)))});
     }
+    reply.begun = reply.ended;
+    for (const wire::ShardWatermark& open : reply.open)
+      reply.begun.push_back({open.shard, open.shard + 1});
+    std::sort(reply.begun.begin(), reply.begun.end(),
+              [](const wire::Interval& a, const wire::Interval& b) { return a.begin < b.begin; });
     for (uint32_t p = 0; p < view_.partitions.size(); ++p) {
       const wire::Placement& placement = view_.partitions[p];
       if (view_.owners[placement.owner].index != i) continue;

@@ -100,10 +100,13 @@ struct FakePs {
     wire::StatusReply reply{.round = request.round, .epoch = request.epoch, .view = view.id};
     for (uint32_t shard = 0; shard < request.shards && !parts.empty(); ++shard) {
       uint32_t watermark = kEnd;
+      bool begun = false;
       for (auto& [p, part] : parts) {
         const HeldShard state = part.shards[{request.epoch, shard}];
         if (!state.ended) watermark = std::min(watermark, state.watermark);
+        begun = begun || state.ended || state.watermark > 0;
       }
+      if (begun) reply.begun.push_back({shard, shard + 1});
       if (watermark == kEnd)
         reply.ended.push_back({shard, shard + 1});
       else if (watermark > 0)

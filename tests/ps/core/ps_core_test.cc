@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "shared/base/rng.h"
+#include "shared/wire/codec.h"
 #include "tests/support/travel.h"
 
 namespace downpour::ps {
@@ -45,6 +46,9 @@ struct Harness {
   }
   wire::Push push(BatchId batch) {
     return {.worker = Incarnation{9}, .batch = batch, .records = 1, .covered = all};
+  }
+  wire::Push end(BatchId batch) {
+    return {.worker = Incarnation{9}, .batch = batch, .end = true, .covered = all};
   }
 
   PsCore core;
@@ -174,6 +178,47 @@ TEST_CASE("epochs and shards that a peer opens are bounded", "[ps][core]") {
   CHECK(applies(5, 77));
   CHECK_FALSE(applies(5, 78));
   CHECK(applies(5, 0));  // had it
+}
+
+TEST_CASE("a status tells no more of shards than fits, and calls too many begun, not too few",
+          "[ps][core]") {
+  PsConfig config = small_config();
+  config.limits.ended_told_max = 2;
+  config.limits.begun_told_max = 3;
+  config.limits.open_told_max = 1;
+  Harness ps(config);
+  for (const uint32_t shard : {0, 2, 4, 6}) ps.step(9, ps.end({0, shard, 0}));
+  for (const uint32_t shard : {8, 10}) ps.step(9, ps.push({0, shard, 0}));
+  const auto answer = ps.step(kChiefPeer, wire::StatusRequest{.round = 1, .shards = 20});
+  const auto& reply = std::get<wire::StatusReply>(answer.body);
+  CHECK(reply.ended == std::vector<wire::Interval>{{0, 1}, {2, 3}});
+  CHECK(reply.begun == std::vector<wire::Interval>{{0, 1}, {2, 3}, {4, 11}});
+  CHECK(reply.open == std::vector<wire::ShardWatermark>{{8, 1}});
+}
+
+TEST_CASE("the largest status fits a header", "[ps][core]") {
+  constexpr uint32_t kPartitions = 4096;  // that a job may have
+  const PsLimits limits;
+  CHECK(limits.ended_told_max > limits.intervals_max);
+  const auto intervals = [](uint32_t n) {
+    std::vector<wire::Interval> all;
+    for (uint32_t i = 0; i < n; ++i) all.push_back({4 * i, 4 * i + 1});
+    return all;
+  };
+  const wire::ShardCounts counts{.batches = 1, .read = 1, .applied = 1, .end_offset = 1};
+  wire::StatusReply reply{.round = 1, .epoch = 1, .view = {1, 1}};
+  for (uint32_t p = 0; p < kPartitions; ++p) {
+    reply.partitions.push_back(
+        {.partition = PartitionId(p), .since = {1, 1}, .version = 1, .counts = counts});
+  }
+  reply.ended = intervals(limits.ended_told_max);
+  reply.begun = intervals(limits.begun_told_max);
+  reply.open.resize(limits.open_told_max, {1, 1});
+  reply.metrics.resize(limits.outputs_max);
+  reply.lines.resize(limits.lines_max);
+  reply.failure = std::string(kKiB, 'x');
+  wire::Codec codec;
+  CHECK(codec.encode({.body = reply}).has_value());
 }
 
 TEST_CASE("staged fragments are bounded for each worker and in all", "[ps][core]") {

@@ -92,6 +92,8 @@ std::string print_status(const wire::StatusReply& reply) {
   for (const wire::ShardWatermark& open : reply.open)
     text += str('{', open.shard, '@', open.watermark, '}');
   if (reply.open.empty()) text += "-";
+  text += reply.begun.empty() ? " begun=-" : " begun=";
+  for (const wire::Interval& i : reply.begun) text += str('[', i.begin, ',', i.end, ')');
   for (const OutputSums& sums : reply.metrics) text += str(" loss=", sums.loss);
   for (const wire::QuarantineLine& line : reply.lines) text += print_line(line);
   if (!reply.failure.empty()) text += "\n    failure: " + reply.failure;
@@ -203,7 +205,12 @@ std::string PsScript::run(const std::string& line) {
                                 .lines = parse_lines(command.option("lines")),
                                 .lines_known = command.number("known", 1) != 0});
   } else if (verb == "save") {
-    message(kChiefPeer, command, wire::Save{.checkpoint = parse_view(word(1)), .folder = word(2)});
+    wire::Save save{.checkpoint = parse_view(word(1)), .folder = word(2)};
+    if (const auto part = split(command.option("part"), ':'); part.size() == 2) {
+      save.part_epoch = uint32_t(std::stoul(part[0]));
+      save.part_shards = uint32_t(std::stoul(part[1]));
+    }
+    message(kChiefPeer, command, std::move(save));
   } else if (verb == "copy") {
     core_->continue_save(effects_);
   } else if (verb == "stored") {
@@ -496,7 +503,8 @@ std::string PsScript::print(const Send& send) const {
     std::vector<PartitionId> parts;
     for (const wire::ImageRef& image : saved->images) parts.push_back(image.partition);
     return str("saved ", saved->checkpoint,
-               saved->ok ? ": " + join(parts) : " failed: " + saved->error, " rows=", saved->rows);
+               saved->ok ? ": " + join(parts) : " failed: " + saved->error, " rows=", saved->rows,
+               saved->beyond_part ? " beyond the part" : "");
   }
   const wire::Heartbeat* beat = std::get_if<wire::Heartbeat>(&body);
   const wire::Goodbye* goodbye = std::get_if<wire::Goodbye>(&body);

@@ -151,16 +151,22 @@ class RandomMessages {
     out.lines_known = coin();
     return out;
   }
+  std::vector<Interval> intervals() {
+    std::vector<Interval> out;
+    for (uint32_t at = 0, n = uint32_t(few()); n > 0; --n) {
+      const uint32_t begin = at + 1 + uint32_t(rng_.below(9));
+      at = begin + 1 + uint32_t(rng_.below(9));
+      out.push_back({begin, at});
+    }
+    return out;
+  }
   StatusReply status_reply() {
     StatusReply out{.round = word(), .epoch = number(), .view = view()};
     out.partitions = list([&] {
       return PartitionStatus{partition(), view(), word(), number(), counts()};
     });
-    for (uint32_t at = 0, n = uint32_t(few()); n > 0; --n) {
-      const uint32_t begin = at + 1 + uint32_t(rng_.below(9));
-      at = begin + 1 + uint32_t(rng_.below(9));
-      out.ended.push_back({begin, at});
-    }
+    out.ended = intervals();
+    out.begun = intervals();
     out.open = list([&] { return ShardWatermark{number(), number()}; });
     out.metrics = list([&] { return sums(); });
     out.failure = text();
@@ -229,8 +235,8 @@ class RandomMessages {
       case Kind::kShardProgress:
         return ShardProgress{lease(), number(), coin(), counts(), word()};
       case Kind::kShardFailed:
-        return ShardFailed{lease(), number(), code(), text(), text(), text(), text(),
-                           FailureKind(rng_.below(4))};
+        return ShardFailed{lease(), number(), code(), text(),
+                           text(),  text(),   text(), FailureKind(rng_.below(4))};
       case Kind::kLeaseRevoked:
         return LeaseRevoked{lease()};
       case Kind::kEvalReport:
@@ -242,9 +248,9 @@ class RandomMessages {
       case Kind::kStatusReply:
         return status_reply();
       case Kind::kSave:
-        return Save{view(), text(1), coin() ? view() : ViewId{}};
+        return Save{view(), text(1), coin() ? view() : ViewId{}, number(), number()};
       case Kind::kSaved:
-        return Saved{view(), coin(), text(), list([&] { return image(); }), word()};
+        return Saved{view(), coin(), text(), list([&] { return image(); }), word(), coin()};
       case Kind::kFreeze:
         return Freeze{view(), list([&] { return partition(); }, 1), text(1)};
       case Kind::kFrozen:
