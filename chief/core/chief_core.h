@@ -202,6 +202,7 @@ class ChiefCore {
   bool part_is_read() const;
   bool ends_here(const RoundOutcome& outcome) const;
   void drop_part();
+  void reopen_part(const Member& member);
   /// Whether the job has had all the training that it asks for.
   bool trained() const {
     const uint64_t wanted = config_.job.train.steps;
@@ -336,7 +337,9 @@ class ChiefCore {
   // Of the running epoch: batches that all partitions had when a round last asked, and where the
   // table's count stood then.
   uint64_t epoch_steps_ = 0, epoch_acked_ = 0;
+  uint32_t shard_batches_longest_ = 0;  // of the training shards whose end a worker told; 0: none
   bool part_ = false;         // the newest account is of a part of an epoch, where the job ends
+  bool part_saved_ = false;   // the newest checkpoint holds all of it
   bool saving_part_ = false;  // the checkpoint under way holds all of it
   CompletionRound round_;
   uint64_t last_round_ = 0;

@@ -319,7 +319,7 @@ void ChiefCore::survey() {
     drop_part();
     for (const uint32_t shard : table_.leased()) revoke_all(shard);
     open_epoch();
-    surveyed_phase_ = Phase::kTraining;
+    surveyed_phase_ = stop_signal_ != 0 ? Phase::kSaving : Phase::kTraining;
   }
   survey_epoch_ = epochs_sealed_;
   lines_survey_ = false;

@@ -47,8 +47,12 @@ void ChiefCore::begin_save() {
           .add("base_term", saving_.base.term)
           .add("base_n", saving_.base.n)
           .add("epochs", saving_.sealed_epochs));
+  const wire::Save save{.checkpoint = saving_.id,
+                        .folder = saving_.folder,
+                        .base = saving_.base,
+                        .part_epoch = part_ ? epochs_.back().epoch : 0,
+                        .part_shards = part_ ? epochs_.back().shards : 0};
   for_each_owner([&](uint32_t, const Member& member) {
-    const wire::Save save{.checkpoint = saving_.id, .folder = saving_.folder, .base = saving_.base};
     saving_.outbox.put(now_ns_, member, save);
     send(member, save, RequestId{++last_request_});
   });
@@ -93,6 +97,7 @@ void ChiefCore::on_saved(Member& member, wire::Saved&& saved) {
   if (saving_.state != Saving::State::kWriting || !owner || saved.checkpoint != saving_.id) return;
   if (!saving_.outbox.waits_for(member)) return;  // again
   saving_.outbox.answered(member);
+  if (saved.beyond_part && saving_part_) return reopen_part(member);
   if (!saved.ok) return save_failed(str(member.full_name(), ": ", saved.error));
   saving_.images[*owner] = std::move(saved.images);
   saving_.rows += saved.rows;
@@ -132,6 +137,7 @@ void ChiefCore::on_published(int64_t now_ns, ViewId checkpoint, Result<void> res
   const Turn turn(*this, now_ns, effects);
   if (saving_.state != Saving::State::kPublishing || checkpoint != saving_.id) return;
   if (!result && !DP_MUTATE("publish-error-ignored")) return save_failed(result.error().what);
+  part_saved_ = saving_part_ && part_;
   published_checkpoint_ = saving_.id;
   published_folder_ = saving_.folder;
   const bool builds = std::any_of(saving_.chains.begin(), saving_.chains.end(),
@@ -192,7 +198,7 @@ void ChiefCore::after_save(const std::string& error) {
     return fail(Error{ErrorCode::kIo, str("the last checkpoint could not be written: ", error),
                       saving_.folder, "free the disk or mend the folder, then run the job again"});
   }
-  const bool last = trained() && epochs_sealed_ >= epochs_complete_;
+  const bool last = trained() && epochs_sealed_ >= epochs_complete_ && (!part_ || part_saved_);
   if (last && (evaluated() || stop_signal_ == 0)) return begin_stop(0, {});
   if (stop_signal_ != 0) {
     error_ = interrupted(stop_signal_, true);

@@ -7,12 +7,6 @@
 
 namespace downpour::chief {
 
-namespace {
-
-constexpr uint32_t kShardBatchesUnknown = 64;  // of a shard, before one has ended
-
-}  // namespace
-
 /// Batches of the epochs that have an account.
 uint64_t ChiefCore::steps_accounted() const {
   uint64_t steps = 0;
@@ -30,15 +24,15 @@ uint64_t ChiefCore::steps_done() const {
 }
 
 /// Whether shards that nobody has begun are leased: not once what is in workers' hands is enough.
+/// How much that is is known once a shard has ended: before, one at a time is begun.
 bool ChiefCore::may_begin_shards() const {
   const uint64_t wanted = config_.job.train.steps;
   if (wanted == 0 || table_.purpose() != wire::Purpose::kTrain) return true;
+  if (shard_batches_longest_ == 0 && table_.leased_count() > 0) return false;
   uint64_t steps = steps_done();
-  const uint64_t each =
-      table_.batches_longest() > 0 ? table_.batches_longest() : kShardBatchesUnknown;
   for (const uint32_t shard : table_.leased()) {
     const uint64_t acked = table_.entry(shard).batches_acked;
-    steps += each - std::min(each, acked);
+    steps += shard_batches_longest_ - std::min<uint64_t>(shard_batches_longest_, acked);
   }
   return steps < wanted;
 }
@@ -63,10 +57,20 @@ bool ChiefCore::ends_here(const RoundOutcome& outcome) const {
                       [](const LackingShard& shard) { return shard.begun; });
 }
 
+/// An image holds something of the epoch that its account does not: a worker of which nobody here
+/// knew (a former chief's, that lay still) has gone on with a shard. That is brought to its end,
+/// too.
+void ChiefCore::reopen_part(const Member& member) {
+  log(event("part_reopened").add("n", saving_.id.n).add("who", member.name()));
+  saving_.end();
+  survey();
+}
+
 /// Training goes on in the epoch of which a part was the job's end: more steps are wanted, or a
 /// partition has lost something of it.
 void ChiefCore::drop_part() {
   if (!std::exchange(part_, false)) return;
+  part_saved_ = false;
   epochs_.pop_back();
   std::erase_if(evaluations_,
                 [&](const Evaluation& e) { return e.epochs_trained > epochs_complete_; });

@@ -194,12 +194,40 @@ std::vector<uint64_t> ChiefCore::unread_bytes() const {
   return bytes;
 }
 
+namespace {
+
+/// "3-7,9-10": [3, 7) and [9, 10); empty where they lie in too many pieces for a line.
+std::string left_text(const std::vector<LackingShard>& left) {
+  constexpr size_t kPiecesMax = 256;
+  std::string text;
+  size_t pieces = 0;
+  for (size_t i = 0, begin = 0; i < left.size(); ++i) {
+    if (i + 1 < left.size() && left[i + 1].shard == left[i].shard + 1) continue;
+    if (++pieces > kPiecesMax) return {};
+    text += str(text.empty() ? "" : ",", left[begin].shard, '-', left[i].shard + 1);
+    begin = i + 1;
+  }
+  return text;
+}
+
+/// Of a job that wants a number of steps, and whose data have none to give.
+Error no_batch(const wire::ShardCounts& counts) {
+  return Error{ErrorCode::kNoInput,
+               str("a whole epoch has no batch to train on: ", account_text(counts)), "train.steps",
+               "look at what data.filter leaves; with drop_remainder a shard needs "
+               "train.batch_size records"};
+}
+
+}  // namespace
+
 void ChiefCore::complete_epoch(const RoundOutcome& outcome) {
   Result<wire::ShardCounts> counts = settle(outcome);
   if (!counts) return fail(std::move(counts).error().with_context("epoch ", epoch_));
+  if (config_.job.train.steps > 0 && counts->batches == 0) return fail(no_batch(*counts));
   const Totals t = totals();
   train_end_ns_ = now_ns_;
   part_ = !outcome.lacking.empty();
+  part_saved_ = false;
   EpochAccount account{.epoch = epoch_,
                        .shards = table_.shard_count() - uint32_t(outcome.lacking.size()),
                        .shards_left = uint32_t(outcome.lacking.size()),
@@ -211,19 +239,21 @@ void ChiefCore::complete_epoch(const RoundOutcome& outcome) {
                        .gaps = t.gaps - epoch_gaps_,
                        .attempts_repeated = table_.attempts_repeated(),
                        .wall_ns = now_ns_ - epoch_begin_ns_};
-  log(event("complete")
-          .add("epoch", epoch_)
-          .add("round", round_.round())
-          .add("shards_left", account.shards_left)
-          .add("read", counts->read)
-          .add("applied", counts->applied)
-          .add("filtered", counts->filtered)
-          .add("skipped", counts->skipped)
-          .add("dropped", counts->dropped)
-          .add("quarantined", counts->quarantined)
-          .add("batches", counts->batches)
-          .add("had_it", account.had_it)
-          .add("gaps", account.gaps));
+  JsonLine line = event("complete")
+                      .add("epoch", epoch_)
+                      .add("round", round_.round())
+                      .add("shards_left", account.shards_left)
+                      .add("read", counts->read)
+                      .add("applied", counts->applied)
+                      .add("filtered", counts->filtered)
+                      .add("skipped", counts->skipped)
+                      .add("dropped", counts->dropped)
+                      .add("quarantined", counts->quarantined)
+                      .add("batches", counts->batches)
+                      .add("had_it", account.had_it)
+                      .add("gaps", account.gaps);
+  if (part_) line.add("left", left_text(outcome.lacking));
+  log(line);
   epochs_.push_back(account);
   if (!part_) ++epochs_complete_;
   emit(EpochDone{std::move(account), std::move(observed_)});

@@ -1,6 +1,7 @@
 #include "chief/core/leases.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "shared/base/check.h"
 
@@ -43,6 +44,7 @@ LeaseTable::Stream* LeaseTable::choose_stream(Incarnation worker, uint32_t index
 
 std::optional<wire::Lease> LeaseTable::grant(int64_t now_ns, Incarnation worker, uint32_t limit,
                                              uint32_t index, bool suspects, bool fresh) {
+  if (!fresh && !begun_is_free()) return std::nullopt;
   const Stream* const stream = choose_stream(worker, index, fresh);
   if (stream == nullptr) return std::nullopt;
   const auto is_suspect = [&](uint32_t shard) { return entries_[shard].failures > 0; };
@@ -170,7 +172,6 @@ bool LeaseTable::end(uint32_t shard) {
 bool LeaseTable::end(uint32_t shard, const wire::ShardCounts& counts) {
   if (!end(shard)) return false;
   count_acked(entries_[shard], counts.batches);
-  batches_longest_ = std::max(batches_longest_, counts.batches);
   entries_[shard].counts = counts;
   entries_[shard].has_counts = true;
   return true;
@@ -241,11 +242,9 @@ std::vector<LeaseTable::Held> LeaseTable::idle(int64_t since_ns, int64_t moved_s
   return idle;
 }
 
-bool LeaseTable::begun_is_free() const {
-  return std::any_of(streams_.begin(), streams_.end(), [&](const Stream& stream) {
-    return std::any_of(stream.free.begin(), stream.free.end(),
-                       [&](uint32_t shard) { return is_begun(shard); });
-  });
+void LeaseTable::mark_begun(uint32_t shard) {
+  ShardEntry& entry = entries_[shard];
+  if (!std::exchange(entry.begun, true) && entry.state == ShardState::kFree) ++begun_free_count_;
 }
 
 uint32_t LeaseTable::first_open() const {
@@ -266,13 +265,16 @@ void LeaseTable::leave_holder(uint32_t shard, Incarnation worker) {
 void LeaseTable::make_free(uint32_t shard) {
   entries_[shard].state = ShardState::kFree;
   if (pattern_.purpose != wire::Purpose::kTrain) entries_[shard].bytes_done = 0;
-  if (stream_of(shard).free.insert(shard).second) ++free_count_;
+  if (!stream_of(shard).free.insert(shard).second) return;
+  ++free_count_;
+  if (is_begun(shard)) ++begun_free_count_;
 }
 
 /// Whether it was free.
 bool LeaseTable::take_free(uint32_t shard) {
   if (stream_of(shard).free.erase(shard) == 0) return false;
   --free_count_;
+  if (is_begun(shard)) --begun_free_count_;
   return true;
 }
 

@@ -97,9 +97,9 @@ class LeaseTable {
   /// A completion round found that a partition lacks it: free, to be taken up at `first_batch`.
   void reopen(uint32_t shard, uint32_t first_batch);
   /// Some partition holds something of the shard, whoever brought it there.
-  void mark_begun(uint32_t shard) { entries_[shard].begun = true; }
+  void mark_begun(uint32_t shard);
   /// Whether a free shard has been begun, and so is to be brought to its end.
-  bool begun_is_free() const;
+  bool begun_is_free() const { return begun_free_count_ > 0; }
   /// Gives this worker's lease back without blame; the shard is free again if nobody else is at it.
   void release(uint32_t shard, Incarnation worker);
   /// The same, counted as a failed attempt at `batch`. Returns failures in a row without progress.
@@ -133,8 +133,6 @@ class LeaseTable {
   uint32_t backups() const { return backups_; }
   /// Batches of all shards that were acknowledged, as far as it was told.
   uint64_t batches_acked() const { return batches_acked_; }
-  /// Of the longest shard that a worker has told the end of; 0: of none yet.
-  uint32_t batches_longest() const { return batches_longest_; }
   bool all_ended() const { return ended_count_ == entries_.size(); }
   /// First shard that has not ended; shard_count() if all have.
   uint32_t first_open() const;
@@ -161,6 +159,7 @@ class LeaseTable {
   std::vector<Stream> streams_{1};
   std::vector<uint32_t> stream_of_;  // by shard; empty: one stream, which is everybody's
   uint32_t free_count_ = 0;
+  uint32_t begun_free_count_ = 0;  // of the free ones
   std::map<Incarnation, std::set<uint32_t>> held_;
   uint64_t granted_ = 0;
   uint32_t ended_count_ = 0;
@@ -168,7 +167,6 @@ class LeaseTable {
   uint32_t attempts_repeated_ = 0;
   uint32_t backups_ = 0;
   uint64_t batches_acked_ = 0;
-  uint32_t batches_longest_ = 0;
   mutable uint32_t first_open_ = 0;  // no shard below it is open; moved up by first_open()
 };
 

@@ -66,7 +66,9 @@ struct BodyText {
   }
   std::string operator()(const wire::Save& m) const {
     const std::string base = m.base == ViewId{} ? "" : str(" base=", m.base);
-    return str("save ", m.checkpoint, " ", m.folder, base);
+    const std::string part =
+        m.part_shards == 0 ? "" : str(" part=", m.part_epoch, ":", m.part_shards);
+    return str("save ", m.checkpoint, " ", m.folder, base, part);
   }
   std::string operator()(const wire::Sealed& m) const { return str("sealed ", m.epochs); }
   std::string operator()(const wire::Stop& m) const {
