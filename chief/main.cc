@@ -39,14 +39,18 @@ Result<int> run(const Flags& flags) {
   }
   DP_TRY(const std::string endpoint,
          transport::normalize_bind_endpoint(flags.bind, flags.insecure));
-  DP_TRY(const auto given, chief::load_given_job(flags.job, overrides, flags.fresh));
+  DP_TRY(auto given,
+         chief::load_given_job(flags.job, overrides,
+                               {.begins = true, .fresh = flags.fresh, .takeover = flags.takeover}));
   const Job& job = given.loaded.job;
   DP_TRY(auto plan, chief::plan_run(job, wire::Purpose::kTrain));
   DP_TRY_VOID(chief::learn_statistics(plan, flags.fresh));
   PosixStorage storage;
   const uint32_t cores = job.cluster.ps * std::max(1U, job.cluster.ps_threads);
-  DP_TRY(const FileLock lock, chief::lock_run(storage, job.run_dir, flags.takeover));
-  std::vector<std::string> notes;
+  if (!given.lock.held()) {
+    DP_TRY(given.lock, chief::lock_run(storage, job.run_dir, flags.takeover));
+  }
+  std::vector<std::string> notes = given.notes;
   DP_TRY(auto config,
          chief::open_run(storage, plan,
                          {.fresh = flags.fresh, .ps_cores = cores, .workers = job.cluster.workers},

@@ -1,14 +1,15 @@
 #include "chief/runtime/job_setup.h"
 
-#include "chief/runtime/spool.h"
-
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
 
+#include "chief/runtime/run_lock.h"
+#include "chief/runtime/spool.h"
 #include "shared/data/dataset.h"
+#include "shared/env/storage.h"
 #include "shared/job/preset.h"
 
 extern char** environ;  // NOLINT: POSIX
@@ -43,6 +44,17 @@ bool needs_a_look(const DataSpec& data) {
   return (table && (data.columns.empty() || data.fields.empty())) || (typed && data.fields.empty());
 }
 
+// Only who holds the run's lock may make or replace what its workers read.
+Result<void> take_sources(Job& job, const JobUse& use, GivenJob& given) {
+  std::error_code ignored;
+  const bool leftovers = use.fresh && fs::exists(job.run_dir + "/sources", ignored);
+  if (!has_spooled_sources(job) && !(use.begins && leftovers)) return {};
+  if (!use.begins) return spool_sources(job, Spooling::kUse, given.notes);
+  PosixStorage storage;
+  DP_TRY(given.lock, lock_run(storage, job.run_dir, use.takeover));
+  return spool_sources(job, use.fresh ? Spooling::kAnew : Spooling::kMake, given.notes);
+}
+
 bool is_job_file(const std::string& path) { return path.ends_with(".toml"); }
 
 }  // namespace
@@ -68,8 +80,7 @@ Environment process_environment() {
   };
 }
 
-Result<void> complete_from_data(Job& job, std::string& sniffed, bool fresh) {
-  DP_TRY_VOID(spool_sources(job, fresh));
+Result<void> complete_from_data(Job& job, std::string& sniffed) {
   if (needs_a_look(job.data) && !job.data.source.is_program()) {
     DP_TRY(const auto files, data::list_files(job.data, job.data.source, job.base_dir));
     DP_TRY(const FileFacts found, data::sniff(files.front().path));
@@ -79,12 +90,13 @@ Result<void> complete_from_data(Job& job, std::string& sniffed, bool fresh) {
   return complete_job(job);
 }
 
-Result<GivenJob> load_given_job(const std::string& path, std::span<const Override> overrides, bool fresh) {
+Result<GivenJob> load_given_job(const std::string& path, std::span<const Override> overrides, const JobUse& use) {
   GivenJob given;
   if (is_job_file(path)) {
     DP_TRY(given.loaded, load_job(path, overrides, process_environment()));
     Job& job = given.loaded.job;
-    if (auto done = complete_from_data(job, given.sniffed, fresh); !done) return located(std::move(done).error(), given.loaded.origins);
+    if (auto taken = take_sources(job, use, given); !taken) return located(std::move(taken).error(), given.loaded.origins);
+    if (auto done = complete_from_data(job, given.sniffed); !done) return located(std::move(done).error(), given.loaded.origins);
     return given;
   }
   std::error_code error;

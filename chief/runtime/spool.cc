@@ -1,11 +1,17 @@
 #include "chief/runtime/spool.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <fcntl.h>
 #include <filesystem>
 #include <optional>
+#include <poll.h>
+#include <set>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
-#include <vector>
 
 #include "shared/base/units.h"
 #include "shared/job/range_source.h"
@@ -15,10 +21,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file that appears under its name when it is whole and on the disk.
+bool sync_folder(const fs::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool synced = ::fsync(fd) == 0;
+  ::close(fd);
+  return synced;
+}
+
+/// A file that appears under its name when it is whole and on the disk. Its name until then is this
+/// process's own: whoever hung, and lost the run to it, may wake up.
 class NewFile {
  public:
-  explicit NewFile(std::string path) : path_(std::move(path)), partial_(path_ + ".partial") {
+  explicit NewFile(std::string path)
+      : path_(std::move(path)), partial_(str(path_, ".partial-", ::getpid())) {
     std::error_code error;
     fs::create_directories(fs::path(path_).parent_path(), error);
     file_ = std::fopen(partial_.c_str(), "wb");
@@ -41,7 +57,7 @@ class NewFile {
     const bool whole = std::fflush(file_) == 0 && ::fsync(::fileno(file_)) == 0;
     std::error_code error;
     if (whole) fs::rename(partial_, path_, error);
-    if (!whole || error)
+    if (!whole || error || !sync_folder(fs::path(path_).parent_path()))
       return Error{ErrorCode::kIo, "a source can't be written", path_, "is the disk full?"};
     std::fclose(std::exchange(file_, nullptr));
     return {};
@@ -82,14 +98,53 @@ Result<void> write_range(NewFile& to, uint64_t records) {
   return {};
 }
 
-/// The file that stands for a path of the job; the path itself where it is one.
-Result<std::string> spooled(const std::string& path, const std::string& run_dir, bool fresh) {
+bool is_spooled(const std::string& path) { return path == "-" || range_records(path).has_value(); }
+
+std::string folder_of(const Job& job) { return job.run_dir + "/sources"; }
+
+std::string name_of(const std::string& path) {
   const std::optional<uint64_t> range = range_records(path);
-  if (path != "-" && !range) return path;
-  const std::string name = range ? str("range-", *range) : "stdin";
-  const std::string file = str(run_dir, "/sources/", name);
+  return range ? str("range-", *range) : "stdin";
+}
+
+/// Whether something lies ready on a stdin that nobody is going to read.
+bool stdin_has_data() {
+  struct stat status {};
+  if (::fstat(STDIN_FILENO, &status) != 0) return false;
+  if (S_ISREG(status.st_mode)) return status.st_size > 0;
+  if (!S_ISFIFO(status.st_mode) && !S_ISSOCK(status.st_mode)) return false;
+  constexpr int kWaitMs = 200;  // whoever writes it has begun only now
+  pollfd ready{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  int bytes = 0;
+  return ::poll(&ready, 1, kWaitMs) > 0 && ::ioctl(STDIN_FILENO, FIONREAD, &bytes) == 0 &&
+         bytes > 0;
+}
+
+Error not_there(const std::string& path) {
+  if (path == "-") {
+    return Error{ErrorCode::kUsage, "the source is \"-\", and no run has read stdin yet",
+                 "data.source",
+                 "begin the run (zcat rows.gz | downpour train job.toml), or look at a file", ""};
+  }
+  return Error{ErrorCode::kUsage, str("the source is \"", path, "\", and no run has begun yet"),
+               "data.source", "its file is made when the run begins: downpour train job.toml", ""};
+}
+
+/// The file that stands for a path of the job that is none.
+Result<std::string> spooled(const std::string& path, const Job& job, Spooling spooling,
+                            std::vector<std::string>& notes) {
+  const std::string file = str(folder_of(job), '/', name_of(path));
   std::error_code ignored;
-  if (fs::exists(file, ignored) && (range || !fresh)) return file;
+  const bool there = fs::exists(file, ignored);
+  const std::optional<uint64_t> range = range_records(path);
+  if (there && (range || spooling != Spooling::kAnew)) {
+    if (!range && spooling == Spooling::kMake && stdin_has_data()) {
+      notes.push_back(str("stdin is not read: the run goes on with what it read when it began (",
+                          file, "); --fresh begins anew"));
+    }
+    return file;
+  }
+  if (spooling == Spooling::kUse) return not_there(path);
   NewFile made(file);
   if (!made.is_open())
     return Error{ErrorCode::kCannotCreate, "a source's file can't be created", file,
@@ -99,9 +154,31 @@ Result<std::string> spooled(const std::string& path, const std::string& run_dir,
   return file;
 }
 
+/// Removes whatever is not the job's: of a run before it, or half written by a process that died.
+void remove_others(const Job& job, const std::set<std::string>& own) {
+  std::error_code ignored;
+  std::vector<fs::path> others;
+  for (const auto& entry : fs::directory_iterator(folder_of(job), ignored))
+    if (!own.contains(entry.path().string())) others.push_back(entry.path());
+  for (const fs::path& path : others) fs::remove_all(path, ignored);
+}
+
 }  // namespace
 
-Result<void> spool_sources(Job& job, bool fresh) {
+bool has_spooled_sources(const Job& job) {
+  return std::ranges::any_of(job.data.source.paths, is_spooled) ||
+         std::ranges::any_of(job.eval.source.paths, is_spooled);
+}
+
+Result<void> spool_sources(Job& job, Spooling spooling, std::vector<std::string>& notes) {
+  SourceSpec* const sources[] = {&job.data.source, &job.eval.source};
+  size_t stdins = 0;
+  for (const SourceSpec* source : sources) stdins += std::ranges::count(source->paths, "-");
+  if (stdins > 1) {
+    return Error{ErrorCode::kUsage, "\"-\" is named twice, and stdin can be read only once",
+                 std::ranges::count(job.data.source.paths, "-") > 0 ? "data.source" : "eval.source",
+                 "one of the sources has to be a file; data.source's `repeat` reads it again"};
+  }
   bool ranges = !job.data.source.paths.empty();
   for (const std::string& path : job.data.source.paths) ranges &= range_records(path).has_value();
   if (ranges && job.data.format == DataFormat::kAuto) {
@@ -109,11 +186,15 @@ Result<void> spool_sources(Job& job, bool fresh) {
     if (job.data.columns.empty()) job.data.columns = {"value"};
     if (job.data.fields.empty()) job.data.fields = {{.name = "value"}};
   }
-  for (SourceSpec* source : {&job.data.source, &job.eval.source}) {
+  std::set<std::string> own;
+  for (SourceSpec* source : sources) {
     for (std::string& path : source->paths) {
-      DP_TRY(path, spooled(path, job.run_dir, fresh));
+      if (!is_spooled(path)) continue;
+      DP_TRY(path, spooled(path, job, spooling, notes));
+      own.insert(path);
     }
   }
+  if (spooling == Spooling::kAnew) remove_others(job, own);
   return {};
 }
 

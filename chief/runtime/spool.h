@@ -1,17 +1,30 @@
 // Spool: sources that are no files are made files of the run's folder, once, by the process that
-// reads the job. So they can be cut, read by all workers, and read again after a death.
+// begins the run. So they can be cut, read by all workers, and read again after a death.
 #pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
 
 #include "shared/base/result.h"
 #include "shared/job/job.h"
 
 namespace downpour::chief {
 
+enum class Spooling : uint8_t {
+  kUse,   // only what is there already: whoever does not hold the run's lock
+  kMake,  // what is missing
+  kAnew,  // everything, and nothing else stays in the folder: the run begins anew
+};
+
+/// Whether a source of the job is no file: "-" or "range:N".
+bool has_spooled_sources(const Job& job);
+
 /// Puts the path of a file in RUN_DIR/sources in the place of "-" (what comes on stdin, until it
 /// ends) and of "range:N" (the numbers from 0 to N - 1, a line each) among the job's sources, and
-/// declares the one field of numbers where the job says nothing. A file that is there already is
-/// taken as it is, unless `fresh`. Errors: kUsage where stdin is a terminal, kBadData where it is
-/// empty, kIo, kCannotCreate.
-Result<void> spool_sources(Job& job, bool fresh);
+/// declares the one field of numbers where the job says nothing. `notes` gets what the user should
+/// know. Errors: kUsage where stdin is a terminal, is named twice, or is not there yet (kUse),
+/// kBadData where it is empty, kIo, kCannotCreate.
+Result<void> spool_sources(Job& job, Spooling spooling, std::vector<std::string>& notes);
 
 }  // namespace downpour::chief

@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "shared/env/file_lock.h"
 #include "tests/support/counter_rows.h"
 #include "tests/support/program.h"
 
@@ -30,9 +31,10 @@ void make_job(const ScratchDir& dir, const std::string& source, int epochs) {
 }
 
 /// The exit status of a training, in a shell that puts `before` in front of it.
-int train(const ScratchDir& dir, const std::string& before) {
+int train(const ScratchDir& dir, const std::string& before, const std::string& after = "") {
   const std::string command = "cd " + dir.path() + " && " + before + std::string(DP_BIN_DIR) +
-                              "/downpour train job.toml --log-format json --quiet > out 2> err";
+                              "/downpour train job.toml --log-format json --quiet " + after +
+                              " > out 2> err";
   return WEXITSTATUS(std::system(command.c_str()));
 }
 
@@ -97,6 +99,45 @@ TEST_CASE(
   CHECK(read_text(empty / "err").find("nothing came on stdin") != std::string::npos);
 }
 
+TEST_CASE("only a run takes what is on stdin, only the first one, and only under its lock",
+          "[integration]") {
+  const ScratchDir dir;
+  make_rows(dir, "a.svm", 0, 300);
+  make_rows(dir, "b.svm", 300, 400);
+  make_job(dir, "\"-\"", 1);
+  CHECK(train(dir, "cat a.svm | ", "--dry-run") == 64);
+  CHECK(read_text(dir / "err").find("no run has read stdin yet") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(dir / "run/sources"));
+  CHECK(trained(dir, "cat a.svm | ")["accounts"][0]["applied"] == 300);
+  const std::string kept = dir / "run/sources/stdin";
+  CHECK(train(dir, "cat b.svm | ", "--dry-run") == 0);
+  CHECK(read_text(kept) == read_text(dir / "a.svm"));
+
+  make_job(dir, "\"-\"", 2);
+  CHECK(trained(dir, "cat b.svm | ")["accounts"][1]["applied"] == 300);
+  CHECK(read_text(dir / "err").find("stdin is not read") != std::string::npos);
+  CHECK(trained(dir, "< /dev/null ").at("accounts").size() == 2);
+  CHECK(read_text(dir / "err").find("stdin is not read") == std::string::npos);
+
+  dir.write("run/sources/range-7", "0\n");
+  {
+    const auto other = FileLock::take(dir / "run/lock", "another chief");
+    REQUIRE(other);
+    CHECK(train(dir, "cat b.svm | ", "--fresh") != 0);
+    CHECK(read_text(dir / "err").find("another chief runs the job") != std::string::npos);
+    CHECK(read_text(kept) == read_text(dir / "a.svm"));
+  }
+  CHECK(train(dir, "< /dev/null ", "--fresh") == 65);
+  CHECK(read_text(kept) == read_text(dir / "a.svm"));
+  CHECK(train(dir, "cat b.svm | ", "--fresh") == 0);
+  CHECK(read_text(kept) == read_text(dir / "b.svm"));
+  CHECK_FALSE(std::filesystem::exists(dir / "run/sources/range-7"));
+
+  make_job(dir, "[\"-\", \"-\"]", 1);
+  CHECK(train(dir, "cat a.svm | ", "--fresh") == 64);
+  CHECK(read_text(dir / "err").find("named twice") != std::string::npos);
+}
+
 TEST_CASE("a range of numbers and a list of names are sources", "[integration]") {
   const ScratchDir dir;
   dir.write(
@@ -104,6 +145,8 @@ TEST_CASE("a range of numbers and a list of names are sources", "[integration]")
       "run_dir = \"run\"\ndata.source = \"range:1000\"\ndata.fields.value = { transform = "
       "[{ op = \"standardize\", mean = 500.0, scale = 300.0 }] }\n"
       "model = { preset = \"linear_regression\", target = \"value\", inputs = [\"value\"] }\n");
+  CHECK(train(dir, "", "--dry-run") == 64);
+  CHECK_FALSE(std::filesystem::exists(dir / "run"));
   CHECK(trained(dir)["accounts"][0]["applied"] == 1000);
 
   const ScratchDir lists;

@@ -65,7 +65,7 @@ int run_pass(const EvalFlags& flags, wire::Purpose mode) {
   auto job = eval_job(flags);
   if (!job) return report(job.error(), request.console);
   request.job = std::move(*job);
-  if (mode != wire::Purpose::kPredict) return run_job(request);
+  if (mode != wire::Purpose::kPredict) return run_job(std::move(request));
 
   if (flags.data.empty()) {
     return report(
@@ -99,12 +99,13 @@ int run_pass(const EvalFlags& flags, wire::Purpose mode) {
     }
     failed = failed || std::fwrite(text.data(), 1, text.size(), out) != text.size();
   };
-  int status = run_job(request);
+  const chief::ConsoleOptions console = request.console;
+  int status = run_job(std::move(request));
   failed = std::fflush(out) != 0 || failed;
   if (out != stdout) failed = std::fclose(out) != 0 || failed;
   if (failed && status == 0)
-    status = report(Error{ErrorCode::kIo, "the predictions could not be written", flags.out},
-                    request.console);
+    status =
+        report(Error{ErrorCode::kIo, "the predictions could not be written", flags.out}, console);
   return status;
 }
 

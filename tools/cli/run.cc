@@ -155,7 +155,7 @@ int report(const Error& error, const chief::ConsoleOptions& console) {
   return exit_code(error.code);
 }
 
-int run_job(const RunRequest& request) {
+int run_job(RunRequest request) {
   const auto fail = [&](const Error& error) {
     return report(located(error, request.origins), request.console);
   };
@@ -173,13 +173,12 @@ int run_job(const RunRequest& request) {
   }
   PosixStorage storage;
   const PosixClock clock;
-  FileLock lock;
-  if (request.mode == wire::Purpose::kTrain) {
+  if (request.mode == wire::Purpose::kTrain && !request.lock.held()) {
     auto locked = chief::lock_run(storage, job.run_dir, request.takeover);
     if (!locked) return fail(locked.error());
-    lock = std::move(*locked);
+    request.lock = std::move(*locked);
   }
-  std::vector<std::string> notices;
+  std::vector<std::string> notices = std::move(request.notes);
   auto config = chief::open_run(storage, *plan,
                                 {.mode = request.mode,
                                  .fresh = request.fresh,

@@ -4,9 +4,11 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "chief/runtime/console.h"
 #include "shared/base/result.h"
+#include "shared/env/file_lock.h"
 #include "shared/job/job.h"
 #include "shared/job/job_file.h"
 #include "shared/wire/messages.h"
@@ -21,12 +23,14 @@ struct RunRequest {
   bool fresh = false;
   bool takeover = false;  // of a run folder whose chief hangs
   bool dry_run = false;
+  FileLock lock;                   // of the run folder, where it is held already
+  std::vector<std::string> notes;  // warnings to be shown
   chief::ConsoleOptions console;
   std::function<void(const chief::PredictionBatch&)> on_prediction;
 };
 
 /// Returns the exit status; whatever went wrong has been said.
-int run_job(const RunRequest& request);
+int run_job(RunRequest request);
 
 /// "error: what / where / hint" on stderr; returns the exit status.
 int report(const Error& error, const chief::ConsoleOptions& console);

@@ -20,17 +20,21 @@ int train(const TrainFlags& flags) {
   request.console = console_options(flags.common);
   const auto overrides = overrides_of(flags.common);
   if (!overrides) return report(overrides.error(), request.console);
-  auto given = chief::load_given_job(flags.job, *overrides, flags.fresh);
+  auto given = chief::load_given_job(
+      flags.job, *overrides,
+      {.begins = !flags.dry_run, .fresh = flags.fresh, .takeover = flags.takeover});
   if (!given) return report(given.error(), request.console);
   if (!given->sniffed.empty() && !request.console.quiet)
     std::fprintf(stderr, "data: %s\n", given->sniffed.c_str());
   request.job = std::move(given->loaded.job);
   request.origins = std::move(given->loaded.origins);
+  request.lock = std::move(given->lock);
+  request.notes = std::move(given->notes);
   request.job_argument = flags.job;
   request.fresh = flags.fresh;
   request.takeover = flags.takeover;
   request.dry_run = flags.dry_run;
-  return run_job(request);
+  return run_job(std::move(request));
 }
 
 }  // namespace
