@@ -70,6 +70,31 @@ TEST_CASE("a job of steps ends inside an epoch, and with more steps it goes on i
   CHECK(rows_by_count(dir, {"rows.svm"}).rbegin()->first == (applied + kRows - 1) / kRows);
 }
 
+TEST_CASE("explain and inspect tell a part of an epoch from a whole one", "[integration]") {
+  const ScratchDir dir;
+  make_job(dir, "source = \"rows.svm\", shard_records = 64", "steps = 12");
+  const Json account = trained(dir)["accounts"].back();
+  const int shards = account["shards"], left = account["shards_left"];
+  REQUIRE(left > 0);
+  REQUIRE(shards + left == 10);
+  int applied = 0;
+  for (int row = 32; row < kRows; row += 64) {  // one of each shard
+    const Ended told =
+        Program("downpour",
+                {"explain", dir / "rows.svm:" + std::to_string(row), "--run", dir / "run"},
+                dir.path())
+            .wait(60);
+    INFO(told.out + told.err);
+    REQUIRE(told.status == 0);
+    CHECK(told.out.find("the job ended in this epoch, " + std::to_string(left)) !=
+          std::string::npos);
+    applied += told.out.find("applied once at every partition") != std::string::npos ? 1 : 0;
+  }
+  CHECK(applied == shards);
+  const Ended seen = Program("downpour", {"inspect", dir / "run"}, dir.path()).wait(60);
+  CHECK(seen.out.find("a part: " + std::to_string(left) + " shards left") != std::string::npos);
+}
+
 TEST_CASE("an epoch of a program without an end has steps_per_epoch batches", "[integration]") {
   const ScratchDir dir;
   dir.write("endless.sh",

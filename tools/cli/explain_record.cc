@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -47,6 +48,8 @@ struct ShardStory {
 struct EpochStory {
   std::map<uint32_t, ShardStory> shards;
   bool complete = false;
+  uint32_t shards_left = 0;  // of a complete one: the job ended inside it
+  std::string left;          // which, "3-7,9-10": [3, 7) and [9, 10); empty: too many to tell
   std::string account;
 };
 struct RunStory {
@@ -117,8 +120,11 @@ void take_event(const Json& e, uint32_t& term, RunStory& story) {
   }
   if (!e.contains("epoch")) return;
   EpochStory& epoch = story.epochs[e.value("epoch", 0U)];
+  if (name == "epoch") epoch.complete = false;  // its training goes on
   if (name == "complete") {
     epoch.complete = true;
+    epoch.shards_left = e.value("shards_left", 0U);
+    epoch.left = e.value("left", "");
     epoch.account = account_of(e);
   }
   if (!e.contains("shard") || e.value("purpose", "train") != "train") return;
@@ -259,6 +265,15 @@ std::string fate_text(const Result<data::RecordFate>& fate, const ShardStory* sh
   return {};
 }
 
+/// Whether it is known that all partitions have the shard whole.
+bool is_whole(const EpochStory& epoch, uint32_t shard) {
+  if (!epoch.complete || epoch.shards_left == 0) return epoch.complete;
+  std::istringstream left(epoch.left);
+  for (uint32_t begin = 0, end = 0; left >> begin && left.ignore() && left >> end; left.ignore())
+    if (shard >= begin && shard < end) return false;
+  return !epoch.left.empty();
+}
+
 plan::ShardMap shards_of(const chief::RunPlan& plan) {
   return data::map_shards(plan.job,
                           plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams));
@@ -283,7 +298,7 @@ std::string shard_text(const Run& run, const std::shared_ptr<const data::ReadPla
   if (!fate && fate.error().code == ErrorCode::kNoInput) return {};
   std::string text = str("\nepoch ", epoch + 1, ": shard ", place, ", ", fate_text(fate, shard));
   const bool trained = fate && fate->kind == data::RecordFate::Kind::kBatch;
-  if (trained && told.complete) text += ", applied once at every partition";
+  if (trained && is_whole(told, place)) text += ", applied once at every partition";
   text += "\n";
   if (shard == nullptr || shard->lines.empty()) text += "  its shard was not leased\n";
   for (size_t i = 0; shard != nullptr && i < shard->lines.size(); ++i)
@@ -301,7 +316,10 @@ std::string epoch_text(const Run& run, const std::shared_ptr<const data::ReadPla
     text = str("\nepoch ", epoch + 1,
                ": not among the records that data.source chooses (skip, take, shard)\n");
   }
-  if (told.complete) {
+  if (told.complete && told.shards_left > 0) {
+    text += str("  the job ended in this epoch, ", told.shards_left,
+                told.shards_left == 1 ? " shard left: " : " shards left: ", told.account, "\n");
+  } else if (told.complete) {
     text += str("  the epoch is complete: ", told.account,
                 epoch < story.sealed ? "; a checkpoint holds it\n" : "; not yet in a checkpoint\n");
   } else {

@@ -94,6 +94,14 @@ std::string variables_text(const Summary& summary) {
   return "variables\n" + table_text(rows, /*left_columns=*/2) + warnings;
 }
 
+/// Of the epoch in which a job of steps ended; 0: it is whole.
+uint64_t shards_left(const checkpoint::EpochRecord& epoch) {
+  const Json summary = Json::parse(epoch.summary, nullptr, /*allow_exceptions=*/false);
+  if (!summary.is_object() || !summary.contains("shards_left")) return 0;
+  const Json& left = summary["shards_left"];
+  return left.is_number_unsigned() ? left.get<uint64_t>() : 0;
+}
+
 std::string account_text(const Manifest& manifest) {
   if (manifest.epochs.empty()) return {};
   std::vector<std::vector<std::string>> rows = {{"epoch", "state", "shards", "batches", "read",
@@ -102,9 +110,11 @@ std::string account_text(const Manifest& manifest) {
   std::string warnings;
   for (const checkpoint::EpochRecord& epoch : manifest.epochs) {
     const wire::ShardCounts& c = epoch.counts;
-    const char* state = epoch.epoch < manifest.sealed_epochs      ? "sealed"
-                        : epoch.epoch < manifest.completed_epochs ? "complete"
-                                                                  : "open";
+    const uint64_t left = shards_left(epoch);
+    const std::string state = epoch.epoch < manifest.sealed_epochs      ? "sealed"
+                              : epoch.epoch < manifest.completed_epochs ? "complete"
+                              : left > 0 ? str("a part: ", grouped(left), " shards left")
+                                         : "open";
     rows.push_back({str(epoch.epoch), state, grouped(epoch.shards), grouped(c.batches),
                     grouped(c.read), grouped(c.applied), grouped(c.filtered), grouped(c.skipped),
                     grouped(c.dropped), grouped(c.quarantined)});
