@@ -42,7 +42,8 @@ bool ChiefCore::part_is_read() const {
   const uint64_t wanted = config_.job.train.steps;
   if (wanted == 0 || table_.all_ended() || table_.leased_count() > 0) return false;
   if (steps_done() < wanted) return false;
-  // A worker may hold a lease of an earlier chief, and have sent nothing yet.
+  // A worker may hold a lease of an earlier chief, and have sent nothing yet. (The images prove it;
+  // to wait only spares one that would be in vain.)
   if (claimed_ && now_ns_ - start_ns_ < config_.lease_ns) return false;
   return !table_.begun_is_free();
 }
