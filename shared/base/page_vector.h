@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <new>
-#include <sys/mman.h>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -12,16 +11,13 @@
 
 namespace downpour {
 
-constexpr size_t kHugePageBytes = 2 * kMiB;
 constexpr size_t kPageBytes = 4 * kKiB;  // what disks ask of memory and offsets they copy from
 /// Memory and sections of images at least this large begin at a page, and reach the disk from
 /// there.
 constexpr size_t kPagedBytesMin = 256 * kKiB;
 
 /// Whoever resizes writes: new elements are not zeroed. What is large begins at a page, so that a
-/// file past the page cache can be written from it; what is larger still has huge pages where the
-/// system gives them, so that such a write is a few long stretches of memory instead of many short
-/// ones.
+/// file past the page cache can be written from it.
 template <typename T>
 class PageAllocator {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -32,11 +28,7 @@ class PageAllocator {
   template <typename U>
   PageAllocator(const PageAllocator<U>&) {}  // NOLINT(google-explicit-constructor): allocators do
 
-  T* allocate(size_t n) {
-    void* const memory = ::operator new(bytes_of(n), alignment(n));
-    if (is_huge(n)) ::madvise(memory, bytes_of(n), MADV_HUGEPAGE);  // a wish
-    return static_cast<T*>(memory);
-  }
+  T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), alignment(n))); }
   void deallocate(T* memory, size_t n) { ::operator delete(memory, alignment(n)); }
   template <typename U>
   void construct(U* at) {
@@ -49,13 +41,7 @@ class PageAllocator {
   bool operator==(const PageAllocator&) const { return true; }
 
  private:
-  static bool is_huge(size_t n) { return n * sizeof(T) >= kHugePageBytes; }
-  static size_t bytes_of(size_t n) {
-    const size_t bytes = n * sizeof(T);
-    return is_huge(n) ? (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes : bytes;
-  }
   static std::align_val_t alignment(size_t n) {
-    if (is_huge(n)) return std::align_val_t(kHugePageBytes);
     return std::align_val_t(n * sizeof(T) >= kPagedBytesMin ? kPageBytes
                                                             : alignof(std::max_align_t));
   }
