@@ -71,6 +71,17 @@ TEST_CASE(
   CHECK(account["unread_bytes"][1] == 0);
 }
 
+TEST_CASE("a source of which an epoch would read nothing can't be mixed in", "[integration]") {
+  const ScratchDir dir;
+  make_rows(dir, "a.svm", 0, 100);
+  make_rows(dir, "b.svm", 100, 20'000);
+  REQUIRE(std::system(("gzip " + dir.path() + "/b.svm").c_str()) == 0);
+  make_job(dir, "[{ path = \"a.svm\", weight = 0.5 }, { path = \"b.svm.gz\", weight = 0.5 }]", 1);
+  CHECK(train(dir, "") == 78);
+  CHECK(read_text(dir / "err").find("entry 2 of the source can't be mixed in") !=
+        std::string::npos);
+}
+
 TEST_CASE("a repeated source counts so often an epoch, the others once", "[integration]") {
   const ScratchDir dir;
   make_rows(dir, "a.svm", 0, 300);
