@@ -109,6 +109,7 @@ Result<Message> Codec::decode(std::span<const uint8_t> header, std::span<Bytes> 
   }
   // Received frames are seldom aligned to 8 bytes, which Cap'n Proto needs.
   const size_t words = (header.size() - kEnvelopeBytes) / sizeof(capnp::word);
+  if (words == 0) return malformed("an envelope without a message");
   if (scratch_->aligned.size() < words) scratch_->aligned.resize(words);
   std::memcpy(static_cast<void*>(scratch_->aligned.data()), header.data() + kEnvelopeBytes,
               words * sizeof(capnp::word));

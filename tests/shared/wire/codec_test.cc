@@ -200,6 +200,16 @@ TEST_CASE("every flipped bit, every truncation of a header is refused", "[wire]"
   }
 }
 
+TEST_CASE("a sealed envelope without a message is refused", "[wire]") {
+  std::vector<uint8_t> frame(kEnvelopeBytes);
+  for (uint16_t number = 1; number <= kKindMax; ++number) {
+    seal_frame({.kind = Kind(number), .envelope = {.request = RequestId(1)}}, frame);
+    const Result<Message> out = decoded(frame);
+    REQUIRE_FALSE(out);
+    CHECK(out.error().what.find("an envelope without a message") != std::string::npos);
+  }
+}
+
 TEST_CASE("a hostile count allocates nothing", "[wire]") {
   // Cap'n Proto lists of zero-sized structs claim 2^29 elements in no bytes at all.
   std::vector<uint8_t> frame(kEnvelopeBytes + 8 * 4);
