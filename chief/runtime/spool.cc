@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <fcntl.h>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <poll.h>
 #include <set>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <utility>
 
 #include "shared/base/units.h"
+#include "shared/env/storage.h"
 #include "shared/job/range_source.h"
 
 namespace downpour::chief {
@@ -21,54 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool sync_folder(const fs::path& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const bool synced = ::fsync(fd) == 0;
-  ::close(fd);
-  return synced;
-}
-
-/// A file that appears under its name when it is whole and on the disk. Its name until then is this
-/// process's own: whoever hung, and lost the run to it, may wake up.
-class NewFile {
- public:
-  explicit NewFile(std::string path)
-      : path_(std::move(path)), partial_(str(path_, ".partial-", ::getpid())) {
-    std::error_code error;
-    fs::create_directories(fs::path(path_).parent_path(), error);
-    file_ = std::fopen(partial_.c_str(), "wb");
-  }
-  ~NewFile() {
-    if (file_ == nullptr) return;
-    std::fclose(file_);
-    std::error_code ignored;
-    fs::remove(partial_, ignored);
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-
-  bool is_open() const { return file_ != nullptr; }
-  Result<void> write(const char* data, size_t size) {
-    if (std::fwrite(data, 1, size, file_) == size) return {};
-    return Error{ErrorCode::kIo, "a source can't be written", partial_, "is the disk full?"};
-  }
-  Result<void> commit() {
-    const bool whole = std::fflush(file_) == 0 && ::fsync(::fileno(file_)) == 0;
-    std::error_code error;
-    if (whole) fs::rename(partial_, path_, error);
-    if (!whole || error || !sync_folder(fs::path(path_).parent_path()))
-      return Error{ErrorCode::kIo, "a source can't be written", path_, "is the disk full?"};
-    std::fclose(std::exchange(file_, nullptr));
-    return {};
-  }
-
- private:
-  std::string path_, partial_;
-  std::FILE* file_ = nullptr;
-};
-
-Result<void> write_stdin(NewFile& to) {
+Result<void> write_stdin(OutputFile& to) {
   if (::isatty(STDIN_FILENO) != 0)
     return Error{ErrorCode::kUsage, "the source is \"-\", and stdin is a terminal", "data.source",
                  "pipe the data in: zcat rows.gz | downpour train job.toml", ""};
@@ -80,19 +32,19 @@ Result<void> write_stdin(NewFile& to) {
     if (n < 0) return Error{ErrorCode::kIo, "stdin can't be read", "data.source"};
     if (n == 0) break;
     bytes += uint64_t(n);
-    DP_TRY_VOID(to.write(block.data(), size_t(n)));
+    DP_TRY_VOID(to.append(as_bytes({block.data(), size_t(n)})));
   }
   if (bytes > 0) return {};
   return Error{ErrorCode::kBadData, "nothing came on stdin", "data.source",
                "the source is \"-\": pipe the data in"};
 }
 
-Result<void> write_range(NewFile& to, uint64_t records) {
+Result<void> write_range(OutputFile& to, uint64_t records) {
   std::string text;
   for (uint64_t i = 0; i < records; ++i) {
     text += str(i, '\n');
     if (text.size() < kMiB && i + 1 < records) continue;
-    DP_TRY_VOID(to.write(text.data(), text.size()));
+    DP_TRY_VOID(to.append(as_bytes(text)));
     text.clear();
   }
   return {};
@@ -145,12 +97,11 @@ Result<std::string> spooled(const std::string& path, const Job& job, Spooling sp
     return file;
   }
   if (spooling == Spooling::kUse) return not_there(path);
-  NewFile made(file);
-  if (!made.is_open())
-    return Error{ErrorCode::kCannotCreate, "a source's file can't be created", file,
-                 "choose another run_dir"};
-  DP_TRY_VOID(range ? write_range(made, *range) : write_stdin(made));
-  DP_TRY_VOID(made.commit());
+  PosixStorage storage;
+  DP_TRY_VOID(storage.make_dirs(folder_of(job)));
+  DP_TRY(const std::unique_ptr<OutputFile> made, storage.create(file));
+  DP_TRY_VOID(range ? write_range(*made, *range) : write_stdin(*made));
+  DP_TRY_VOID(made->commit());
   return file;
 }
 
