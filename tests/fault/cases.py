@@ -128,7 +128,7 @@ def seconds_until_rate(ends, begin, rate, window_s=1.0):
 def kill_counter(lab):
     seconds = lab.seconds or lab.pick(6, 60)
     kills = int(seconds / KILL_EVERY_S)
-    counter = lab.counter(seconds * 1.2 + (15 if seconds > 20 else 4))
+    counter = lab.counter(seconds * 1.8 + 15 if seconds > 20 else seconds * 1.2 + 4)
     with Cluster(lab.bin, counter.folder, counter.job) as cluster:
         cluster.wait_trained(5)
         undisturbed_from = time.monotonic()
