@@ -222,6 +222,9 @@ struct Heartbeat {
   loadPartitions @15 :List(UInt32);  # ascending, each 0 to 65535; no more than 4096
   loadRows @16 :List(UInt64);   # as long as loadPartitions, as is the next
   loadBytes @17 :List(UInt64);
+  computeNs @18 :UInt64;        # of a worker, since it began, as are the next two
+  networkNs @19 :UInt64;
+  inputNs @20 :UInt64;
 }
 
 # ---- leases (kinds 8 to 14)

@@ -24,7 +24,9 @@ ProcessPeak peak_of(const Member& m) {
           .cpu_ns = m.last.cpu_ns,
           .rows = m.last.rows,
           .table_bytes = m.last.table_bytes,
-          .records = m.last.records};
+          .records = m.last.records,
+          .read_bytes = m.last.read_bytes,
+          .work = m.last.work};
 }
 
 /// Cores of one process report the same process: its memory and time count once, its rows add up.
@@ -36,6 +38,8 @@ void add_peak(std::vector<ProcessPeak>& peaks, const ProcessPeak& peak) {
     known.rows += peak.rows;
     known.table_bytes += peak.table_bytes;
     known.records += peak.records;
+    known.read_bytes += peak.read_bytes;
+    known.work += peak.work;
     return;
   }
   peaks.push_back(peak);
@@ -375,6 +379,7 @@ ChiefCore::Totals ChiefCore::totals() const {
   const auto add = [&t](const wire::Heartbeat& h, bool worker) {
     t.records += h.records;
     t.read += h.read_bytes;
+    t.work += h.work;
     t.had_it += h.had_it;
     t.gaps += h.gaps;
     t.rows += h.rows;
@@ -414,6 +419,7 @@ void ChiefCore::show_progress() {
                         .pulled_bytes = t.pulled,
                         .pushed_bytes = t.pushed,
                         .read_bytes = t.read,
+                        .work = t.work,
                         .had_it = t.had_it,
                         .gaps = t.gaps,
                         .rows = t.rows,
@@ -487,6 +493,7 @@ void ChiefCore::replace(Member& member) {
   add_peak(departed_peaks_, peak_of(member));
   departed_.records += member.last.records;
   departed_.read_bytes += member.last.read_bytes;
+  departed_.work += member.last.work;
   departed_.had_it += member.last.had_it;
   departed_.gaps += member.last.gaps;
   add_histogram(departed_.staleness, member.last.staleness);

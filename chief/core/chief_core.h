@@ -381,6 +381,7 @@ class ChiefCore {
   struct Totals {
     uint64_t records = 0, pulled = 0, pushed = 0, read = 0, had_it = 0, gaps = 0, rows = 0,
              table_bytes = 0;
+    wire::WorkTime work;
     std::vector<uint64_t> staleness;
   };
   Totals totals() const;

@@ -195,6 +195,7 @@ struct ProgressSnapshot {
   std::vector<OutputMetrics> recent;  // since the last snapshot, merged over workers
   std::vector<uint64_t> staleness;    // parts by versions behind, since the run began
   uint64_t pulled_bytes = 0, pushed_bytes = 0, read_bytes = 0;
+  wire::WorkTime work;                // of all workers since the run began
   uint64_t had_it = 0, gaps = 0;
   uint64_t rows = 0, table_bytes = 0;
   uint32_t workers_live = 0, ps_live = 0;  // ps: cores
@@ -238,7 +239,8 @@ struct ProcessPeak {
   uint64_t rss_bytes_max = 0;
   uint64_t cpu_ns = 0;
   uint64_t rows = 0, table_bytes = 0;  // ps
-  uint64_t records = 0;                // worker
+  uint64_t records = 0, read_bytes = 0;  // worker
+  wire::WorkTime work;                   // worker
 };
 struct JobSummary {
   wire::Purpose mode = wire::Purpose::kTrain;

@@ -78,6 +78,49 @@ const char* phase_name(Phase phase) {
   return "";
 }
 
+/// What most of the workers' time went into: "input 63 %".
+std::string bound_text(const wire::WorkTime& work) {
+  if (work.sum() == 0) return "-";
+  const std::pair<uint64_t, const char*> shares[] = {{work.compute_ns, "compute"}, {work.network_ns, "network"}, {work.input_ns, "input"}};
+  const auto& most = *std::max_element(std::begin(shares), std::end(shares), [](const auto& a, const auto& b) { return a.first < b.first; });
+  return format("%s %.0f %%", most.second, 100.0 * double(most.first) / double(work.sum()));
+}
+
+wire::WorkTime since(const wire::WorkTime& before, const wire::WorkTime& now) {
+  const auto less = [](uint64_t a, uint64_t b) { return a > b ? a - b : 0; };
+  return {less(now.compute_ns, before.compute_ns), less(now.network_ns, before.network_ns), less(now.input_ns, before.input_ns)};
+}
+
+Json to_json(const wire::WorkTime& work) {
+  const auto seconds = [](uint64_t ns) { return seconds_of(int64_t(ns)); };
+  return {{"compute_seconds", seconds(work.compute_ns)}, {"network_seconds", seconds(work.network_ns)}, {"input_seconds", seconds(work.input_ns)}};
+}
+
+/// What the workers' time went into, and who read what.
+void print_work(const JobSummary& s, uint64_t train_bytes, std::FILE* out) {
+  constexpr size_t kShownMax = 8;
+  wire::WorkTime all;
+  std::vector<const ProcessPeak*> workers;
+  for (const ProcessPeak& p : s.processes) {
+    if (p.role != wire::Role::kWorker) continue;
+    all += p.work;
+    workers.push_back(&p);
+  }
+  if (all.sum() == 0) return;
+  const auto share = [&](uint64_t ns) { return 100.0 * double(ns) / double(all.sum()); };
+  std::fprintf(out, "time    workers computed for %.0f %% of it, waited for ps for %.0f %% and for input for %.0f %%\n", share(all.compute_ns),
+               share(all.network_ns), share(all.input_ns));
+  if (workers.size() < 2) return;
+  for (size_t i = 0; i < std::min(workers.size(), kShownMax); ++i) {
+    const ProcessPeak& p = *workers[i];
+    const std::string part = train_bytes == 0 ? "" : format(" (%.2f of the data)", double(p.read_bytes) / double(train_bytes));
+    std::fprintf(out, "        worker %u: %s examples, read %s%s, waited %s for input, %s for ps\n", p.index, human_count(double(p.records)).c_str(),
+                 human_bytes(p.read_bytes).c_str(), part.c_str(), human_time(seconds_of(int64_t(p.work.input_ns))).c_str(),
+                 human_time(seconds_of(int64_t(p.work.network_ns))).c_str());
+  }
+  if (workers.size() > kShownMax) std::fprintf(out, "        and %zu more: --log-format json\n", workers.size() - kShownMax);
+}
+
 std::vector<std::string> metrics_of(const Job& job, const OutputSpec& output) {
   std::vector<std::string> names = !job.eval.metrics.empty() ? job.eval.metrics : output.metrics;
   const std::vector<std::string>& known = supported_metrics(output.loss);
@@ -218,6 +261,7 @@ void Console::json(const std::string& line) {
 }
 
 void Console::start(const StartInfo& info) {
+  train_bytes_ = info.train_bytes;
   if (options_.quiet) return;
   if (options_.format == LogFormat::kJson) {
     return json(Json{{"event", "start"}, {"name", job_.name}, {"run_dir", info.run_dir}, {"cluster", info.cluster},
@@ -257,35 +301,37 @@ void Console::show(const ProgressSnapshot& p) {
   const double loss = mean_loss(window_, job_);
   const double auc = first_auc(window_);
   const std::string members = format("%u/%u", p.workers_live, p.ps_live);
+  const wire::WorkTime work = since(last_work_, p.work);
 
   if (options_.format == LogFormat::kJson) {
     if (!due_row) return;
     Json line = {{"event", "progress"}, {"phase", phase_name(p.phase)}, {"epoch", p.epoch + 1}, {"percent", percent}, {"steps", p.steps}, {"records", p.records},
                  {"records_per_second", rate_}, {"loss", std::isfinite(loss) ? Json(loss) : Json(nullptr)},
                  {"auc", std::isfinite(auc) ? Json(auc) : Json(nullptr)}, {"staleness_p99", stale ? Json(*stale) : Json(nullptr)},
-                 {"eta_seconds", std::isfinite(eta) ? Json(eta) : Json(nullptr)}, {"workers", p.workers_live}, {"ps", p.ps_live}};
+                 {"eta_seconds", std::isfinite(eta) ? Json(eta) : Json(nullptr)}, {"workers", p.workers_live}, {"ps", p.ps_live}, {"work", to_json(work)}};
     json(line.dump());
   } else if (options_.terminal) {
     std::string line = p.epochs == kEpochsMax ? format("epoch %u", p.epoch + 1) : format("epoch %u/%u", p.epoch + 1, std::max(p.epochs, 1U));
     line += format(" %5.1f %%  %s ex/s  loss %s", percent,
                               human_count(rate_).c_str(), number(loss).c_str());
     if (std::isfinite(auc)) line += "  auc " + number(auc);
-    line += format("  stale %s  eta %s  %u worker%s %u ps", stale_text.c_str(), human_time(eta).c_str(), p.workers_live,
-                   p.workers_live == 1 ? "" : "s", p.ps_live);
+    line += format("  stale %s  eta %s  %u worker%s %u ps  %s", stale_text.c_str(), human_time(eta).c_str(), p.workers_live,
+                   p.workers_live == 1 ? "" : "s", p.ps_live, bound_text(work).c_str());
     if (p.phase != Phase::kTraining) line += format("  %s", phase_name(p.phase));
     if (line.size() >= options_.columns) line.resize(options_.columns - 1);
     std::fprintf(options_.err, "\r\033[2K%s%s%s", options_.color ? "\033[36m" : "", line.c_str(), options_.color ? "\033[0m" : "");
     std::fflush(options_.err);
     live_shown_ = true;
   } else {
-    if (!header_shown_) row("epoch      %    examples       ex/s     loss      auc  stale      eta  workers/ps");
+    if (!header_shown_) row("epoch      %    examples       ex/s     loss      auc  stale      eta  workers/ps  bound by");
     header_shown_ = true;
-    row(format("%5u  %5.1f  %10llu  %9s  %7s  %7s  %5s  %7s  %s", p.epoch + 1, percent, static_cast<unsigned long long>(p.records),
-               human_count(rate_).c_str(), number(loss).c_str(), number(auc).c_str(), stale_text.c_str(), human_time(eta).c_str(), members.c_str()));
+    row(format("%5u  %5.1f  %10llu  %9s  %7s  %7s  %5s  %7s  %10s  %s", p.epoch + 1, percent, static_cast<unsigned long long>(p.records),
+               human_count(rate_).c_str(), number(loss).c_str(), number(auc).c_str(), stale_text.c_str(), human_time(eta).c_str(), members.c_str(), bound_text(work).c_str()));
   }
   next_row_records_ = std::max(p.records * 2, uint64_t{1});
   last_elapsed_ns_ = p.elapsed_ns;
   last_records_ = p.records;
+  last_work_ = p.work;
   window_.clear();
 }
 
@@ -335,7 +381,7 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
     for (const ProcessPeak& p : s.processes) {
       processes.push_back({{"role", p.role == wire::Role::kPs ? "ps" : p.role == wire::Role::kWorker ? "worker" : "chief"}, {"index", p.index},
                            {"rss_bytes_max", p.rss_bytes_max}, {"cpu_seconds", seconds_of(int64_t(p.cpu_ns))}, {"rows", p.rows},
-                           {"table_bytes", p.table_bytes}, {"records", p.records}});
+                           {"table_bytes", p.table_bytes}, {"records", p.records}, {"read_bytes", p.read_bytes}, {"work", to_json(p.work)}});
     }
     Json quarantined = Json::array();
     for (const QuarantinedBatch& one : s.quarantined) {
@@ -406,6 +452,7 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
                  human_time(train_s).c_str(), human_count(double(records) / std::max(train_s, 1e-9)).c_str(),
                  human_bytes(s.pulled_bytes).c_str(), human_bytes(s.pushed_bytes).c_str());
   }
+  if (s.mode == wire::Purpose::kTrain) print_work(s, train_bytes_, out);
   uint64_t ps_bytes = 0;
   uint64_t ps_rss = 0;
   uint64_t worker_rss = 0;

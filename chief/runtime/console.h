@@ -62,6 +62,8 @@ class Console {
   int64_t last_elapsed_ns_ = 0;
   uint64_t last_records_ = 0;
   double rate_ = 0;                    // records/s, smoothed
+  wire::WorkTime last_work_;           // of the last row or line
+  uint64_t train_bytes_ = 0;           // of the data, read once
   std::vector<OutputMetrics> window_;  // since the last row or line
 };
 

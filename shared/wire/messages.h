@@ -143,6 +143,21 @@ struct PartitionLoad {
 };
 
 /// ps core or worker -> chief, every heartbeat_ns: I am alive and this is how it goes. Hints, never truth.
+/// What a worker's time went into since it began. The rest: it had no shard.
+struct WorkTime {
+  uint64_t compute_ns = 0;  // a batch was being computed
+  uint64_t network_ns = 0;  // none was, and a ps's answer was waited for
+  uint64_t input_ns = 0;    // neither: the next batch was still being read
+  uint64_t sum() const { return compute_ns + network_ns + input_ns; }
+  WorkTime& operator+=(const WorkTime& other) {
+    compute_ns += other.compute_ns;
+    network_ns += other.network_ns;
+    input_ns += other.input_ns;
+    return *this;
+  }
+  bool operator==(const WorkTime&) const = default;
+};
+
 struct Heartbeat {
   Incarnation incarnation{};
   uint64_t rss_bytes_max = 0;
@@ -159,6 +174,7 @@ struct Heartbeat {
   int64_t load_ns = 0;                   // ps, in every fourth: of so much time tell the next two; 0: nothing
   uint64_t busy_ns = 0;                  // of it, not waiting for a message
   std::vector<PartitionLoad> loads;      // estimates; what it owns and was asked for, ascending
+  WorkTime work;                         // worker
   bool operator==(const Heartbeat&) const = default;
 };
 

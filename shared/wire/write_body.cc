@@ -258,6 +258,9 @@ void write(const Heartbeat& in, schema::Heartbeat::Builder out) {
   write_words(in.staleness, [&](uint32_t n) { return out.initStaleness(n); });
   out.setLoadNs(in.load_ns);
   out.setBusyNs(in.busy_ns);
+  out.setComputeNs(in.work.compute_ns);
+  out.setNetworkNs(in.work.network_ns);
+  out.setInputNs(in.work.input_ns);
   if (in.loads.empty()) return;
   const auto count = uint32_t(in.loads.size());
   auto partitions = out.initLoadPartitions(count);

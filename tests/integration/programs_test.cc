@@ -66,6 +66,21 @@ TEST_CASE("a program's epoch is read once for four workers, each row counts once
   CHECK_THAT(looked.err, Catch::Matchers::Contains("this job's data is what a program writes"));
 }
 
+TEST_CASE("the summary says that a job waits for a slow program", "[integration]") {
+  const ScratchDir dir;
+  make_job(dir, "sh rows.sh 0 5000\nsleep 2.5\nsh rows.sh 5000 10000\n", "records = 10000");
+  const Ended trained =
+      Program("downpour", {"train", dir / "job.toml", "--epochs", "1", "--workers", "1"},
+              dir.path())
+          .wait(120);
+  INFO(trained.err);
+  REQUIRE(trained.status == 0);
+  CHECK_THAT(trained.err, Catch::Matchers::Contains("bound by"));
+  const size_t at = trained.out.find("for input for ");
+  REQUIRE(at != std::string::npos);
+  CHECK(std::stoi(trained.out.substr(at + 14)) > 60);
+}
+
 TEST_CASE("the example of a generator trains", "[integration]") {
   const ScratchDir dir;
   const std::string example = std::string(DP_SOURCE_DIR) + "/docs/examples/generator.toml";

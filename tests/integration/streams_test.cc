@@ -46,6 +46,31 @@ std::map<int, int> counted(const ScratchDir& dir, int files) {
   return rows_by_count(dir, names);
 }
 
+/// What each worker says that it read, and what its time went into, adds up.
+void check_workers(const nlohmann::json& done, int workers) {
+  uint64_t records = 0;
+  uint64_t bytes = 0;
+  int count = 0;
+  for (const auto& process : done["processes"]) {
+    if (process["role"] != "worker") continue;
+    ++count;
+    records += process["records"].get<uint64_t>();
+    bytes += process["read_bytes"].get<uint64_t>();
+    const auto& work = process["work"];
+    const double busy = work["compute_seconds"].get<double>() +
+                        work["network_seconds"].get<double>() + work["input_seconds"].get<double>();
+    CHECK(busy <= done["wall_seconds"].get<double>());
+    if (process["records"] > 0) CHECK(work["compute_seconds"].get<double>() > 0);
+  }
+  CHECK(count == workers);
+  CHECK(records == done["records"]);
+  uint64_t data_bytes = 0;
+  for (const auto& account : done["accounts"]) data_bytes += account["bytes"].get<uint64_t>();
+  CHECK(data_bytes > 0);
+  CHECK(bytes >= data_bytes);
+  CHECK(bytes == done["read_bytes"]);
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -72,6 +97,7 @@ TEST_CASE(
         const auto done = nlohmann::json::parse(trained.out);
         for (const auto& account : done["accounts"]) CHECK(account["applied"] == kRows * times);
         CHECK(done["sharding"].get<std::string>().starts_with("sharding = \"" + sharding + "\""));
+        check_workers(done, workers);
       }
     }
   }

@@ -167,6 +167,16 @@ uint32_t WorkerCore::shards_read() const {
 
 bool WorkerCore::reads() const { return shards_read() > 0; }
 
+Doing WorkerCore::doing() const {
+  bool pulling = false;
+  for (const auto& slot : slots_) {
+    if (slot->state == State::kComputing) return Doing::kComputing;
+    pulling = pulling || slot->state == State::kPulling;
+  }
+  if (pulling || (configured_ && !wants_batch())) return Doing::kNetwork;
+  return reads() ? Doing::kInput : Doing::kNothing;
+}
+
 void WorkerCore::want_leases(int64_t now_ns, uint32_t leases, WorkerEffects& fx) {
   config_.leases_wanted = leases;
   request_leases(now_ns, fx);
@@ -358,7 +368,8 @@ void WorkerCore::heartbeat(int64_t now_ns, WorkerEffects& fx) {
                        .pushed_bytes = stats_.pushed_bytes,
                        .records = records_,
                        .read_bytes = stats_.read_bytes,
-                       .recent = std::exchange(recent_, {})},
+                       .recent = std::exchange(recent_, {}),
+                       .work = stats_.work},
        next_request(), fx);
 }
 

@@ -40,6 +40,15 @@ struct ProcessStats {
   uint64_t pulled_bytes = 0;
   uint64_t pushed_bytes = 0;
   uint64_t read_bytes = 0;
+  wire::WorkTime work;
+};
+
+/// What a worker is about, of which only one thing counts at a time: the first that holds.
+enum class Doing : uint8_t {
+  kComputing,  // a batch is being computed
+  kNetwork,    // a ps's answer keeps the next one from being computed
+  kInput,      // the next one is still being read
+  kNothing,    // it has no shard to read
 };
 
 /// Whether two leases are for the same records and the same purpose; attempts may differ.
@@ -63,6 +72,7 @@ class WorkerCore {
   bool wants_batch() const { return configured_ && slots_.size() < in_flight_; }
   /// True while there is a shard that is read.
   bool reads() const;
+  Doing doing() const;
   void on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects& fx);
   void on_shard_end(int64_t now_ns, const ShardEnd& end, WorkerEffects& fx);
   void on_read_failed(int64_t now_ns, const ReadFailure& failure, WorkerEffects& fx);

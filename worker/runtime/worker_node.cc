@@ -76,9 +76,11 @@ void WorkerNode::on_message(int64_t now_ns, transport::PortId, transport::PeerId
   const auto from = incarnations_.find(raw(peer));
   if (from == incarnations_.end()) return;
   stats_.pulled_bytes += message.values.size();
+  if (std::holds_alternative<wire::Stop>(message.body)) tell_stats(now_ns);  // its last words
   WorkerEffects fx;
   core_.on_message(now_ns, from->second, std::move(message), fx);
   run(now_ns, fx);
+  count_time(now_ns);
 }
 
 void WorkerNode::on_malformed(int64_t, transport::PortId, transport::PeerId, const Error&) {
@@ -92,14 +94,7 @@ bool WorkerNode::pump(int64_t now_ns) {
   }
   outbox_.flush();
   const bool tunes = now_ns >= stats_at_ns_ && readers_ != nullptr;
-  if (now_ns >= stats_at_ns_) {
-    stats_at_ns_ = now_ns + kSecond / 4;
-    const ProcessUsage usage = options_.process.usage();
-    stats_.rss_bytes_max = usage.rss_bytes_max;
-    stats_.cpu_ns = usage.cpu_ns;
-    if (readers_) stats_.read_bytes = readers_->bytes_read();
-    core_.set_stats(stats_);
-  }
+  if (now_ns >= stats_at_ns_) tell_stats(now_ns);
   WorkerEffects fx;
   if (tunes) tune(now_ns, fx);
   if (leave_asked_) {
@@ -135,16 +130,32 @@ bool WorkerNode::pump(int64_t now_ns) {
       fx.clear();
     }
   }
-  if (readers_) count_starving(now_ns);
+  count_time(now_ns);
   if (now_ns >= core_.next_deadline_ns()) core_.on_tick(now_ns, fx);
   run(now_ns, fx);
   return busy;
 }
 
-void WorkerNode::count_starving(int64_t now_ns) {
-  if (starving_) reading_.starved_ns += now_ns - looked_ns_;
+void WorkerNode::tell_stats(int64_t now_ns) {
+  stats_at_ns_ = now_ns + kSecond / 4;
+  count_time(now_ns);
+  const ProcessUsage usage = options_.process.usage();
+  stats_.rss_bytes_max = usage.rss_bytes_max;
+  stats_.cpu_ns = usage.cpu_ns;
+  if (readers_) stats_.read_bytes = readers_->bytes_read();
+  core_.set_stats(stats_);
+}
+
+/// The time since the last look went into what was going on then.
+void WorkerNode::count_time(int64_t now_ns) {
+  const int64_t passed_ns = std::max<int64_t>(0, now_ns - looked_ns_);
   looked_ns_ = now_ns;
-  starving_ = core_.wants_batch() && core_.reads();
+  if (starving_) reading_.starved_ns += passed_ns;
+  if (doing_ == Doing::kComputing) stats_.work.compute_ns += uint64_t(passed_ns);
+  if (doing_ == Doing::kNetwork) stats_.work.network_ns += uint64_t(passed_ns);
+  if (doing_ == Doing::kInput) stats_.work.input_ns += uint64_t(passed_ns);
+  starving_ = readers_ != nullptr && core_.wants_batch() && core_.reads();
+  doing_ = core_.doing();
 }
 
 void WorkerNode::took(const PreparedBatch& batch) {

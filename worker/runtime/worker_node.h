@@ -58,7 +58,8 @@ class WorkerNode final : public transport::Node {
   void run(int64_t now_ns, WorkerEffects& fx);
   void set_up(int64_t now_ns, WorkerEffects& fx);
   void took(const PreparedBatch& batch);
-  void count_starving(int64_t now_ns);
+  void tell_stats(int64_t now_ns);
+  void count_time(int64_t now_ns);
   void tune(int64_t now_ns, WorkerEffects& fx);
   void compare_jobs(const WorkerEffects::OtherJob& other, WorkerEffects& fx);
   void connect_owners(const wire::View& view);
@@ -79,7 +80,8 @@ class WorkerNode final : public transport::Node {
   std::unordered_map<uint32_t, bool> ports_;
   std::optional<ReaderTuner> tuner_;  // with the readers
   ReaderTotals reading_;
-  bool starving_ = false;  // when it was looked at
+  bool starving_ = false;  // when it was looked at, as is the next
+  Doing doing_ = Doing::kNothing;
   int64_t looked_ns_ = 0;
   ProcessStats stats_;
   int64_t stats_at_ns_ = 0;

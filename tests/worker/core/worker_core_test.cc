@@ -28,6 +28,25 @@ TEST_CASE("a batch is pulled, computed, pushed to every owner by handle, and ack
   CHECK(h.core.wants_batch());
 }
 
+TEST_CASE("a worker knows what its time goes into: reading, a ps, or a batch", "[worker]") {
+  Harness h;
+  CHECK(h.core.doing() == Doing::kNothing);
+  h.begin();
+  CHECK(h.core.doing() == Doing::kInput);
+  h.fx.clear();
+  h.core.on_batch(0, h.batch(0), h.fx);
+  const auto pulls = h.sends_of<wire::Pull>();
+  CHECK(h.core.doing() == Doing::kNetwork);
+  h.answer_pulls(pulls);
+  REQUIRE(h.fx.computes.size() == 1);
+  CHECK(h.core.doing() == Doing::kComputing);
+  const auto task = h.fx.computes[0];
+  h.compute(task.slot, task.batch->plan);
+  CHECK(h.core.doing() == Doing::kInput);  // there is room for another batch beside its push
+  for (uint32_t n = 1; h.core.wants_batch(); ++n) h.push(n);
+  CHECK(h.core.doing() == Doing::kNetwork);  // no room: the pushes must be answered first
+}
+
 TEST_CASE("an owner without keys still gets its empty part", "[worker]") {
   Harness h;
   h.begin();
