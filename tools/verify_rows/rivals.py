@@ -46,37 +46,43 @@ def _vw(lab, python, data):
 
 @row("wd-512", "Wide & Deep, batch 512, 2 ps + 1 worker, against TensorFlow")
 def wd_512(lab):
-    yield from _wide_deep(lab, "wd-512", "synthetic-wide-deep-512.toml", 512, "adagrad", times=8, cpu_us=4)
+    yield from _wide_deep(lab, "wd-512", "synthetic-wide-deep-512.toml", 512, "adagrad", times=8, cpu_us=4, beside_us=30)
 
 
 @row("wd-4096", "Wide & Deep, batch 4096, 2 ps + 1 worker, against TensorFlow")
 def wd_4096(lab):
-    yield from _wide_deep(lab, "wd-4096", "synthetic-wide-deep-4096.toml", 4096, "adagrad", times=3, cpu_us=3)
+    yield from _wide_deep(lab, "wd-4096", "synthetic-wide-deep-4096.toml", 4096, "adagrad", times=3, cpu_us=3, beside_us=10.1)
 
 
 @row("wd-adam-512", "Wide & Deep with Adam, batch 512, against TensorFlow")
 def wd_adam_512(lab):
-    yield from _wide_deep(lab, "wd-adam-512", "synthetic-wide-deep-512-adam.toml", 512, "adam", times=30, cpu_us=None)
+    yield from _wide_deep(lab, "wd-adam-512", "synthetic-wide-deep-512-adam.toml", 512, "adam", times=30)
 
 
-def _wide_deep(lab, name, job, batch, optimizer, times, cpu_us):
-    """In turns: ours, TensorFlow with 10 steps packed in a function, and with one. The best of each side."""
+def _wide_deep(lab, name, job, batch, optimizer, times, cpu_us=None, beside_us=None):
+    """In turns: ours, TensorFlow with 10 steps packed in a function, and with one. The best of each side.
+
+    A CPU second does more on one machine, and on one day, than on another: the bound `cpu_us` was set on a machine where
+    TensorFlow, 10 steps packed, takes `beside_us` an example, and moves with what TensorFlow takes in this run.
+    """
     data = zipf_clicks(lab)
     python = venv_python(lab, TENSORFLOW)
     script = lab.peer("tensorflow/bench_train.py")
     warm(data / "train.tsv")
     ours, theirs = [], []
-    for pack in (10, 1, None):
+    for pack in (10, 1, 10):
         ours.append(_train_wide_deep(lab, name, job, data))
-        if pack:
-            theirs.append(_tensorflow(lab, name, python, script, batch, optimizer, pack))
+        theirs.append(_tensorflow(lab, name, python, script, batch, optimizer, pack))
     best, rival = max(ours, key=lambda run: run["ex_s"]), max(theirs, key=lambda run: run["ex_s"])
     told = "; ".join(f"{figure(run['ex_s'])} and {run['cpu_us_per_ex']:.1f} CPU us with {run['pack']} packed" for run in theirs)
     yield at_least("examples/s, against TensorFlow's", best["ex_s"] / rival["ex_s"], times, " x", f"{figure(best['ex_s'])} to {told}")
+    if cpu_us is None:
+        return
     least = min(run["cpu_us"] for run in ours)
-    note = f"from the start of the first process to the end of the last; from their own counts {min(run['cpu_us_told'] for run in ours):.2f}"
-    if cpu_us:
-        yield at_most("CPU of all processes, an example", least, cpu_us, " us", note)
+    packed = min(run["cpu_us_per_ex"] for run in theirs if run["pack"] == 10)
+    note = (f"{least:.2f} us here, where TensorFlow takes {packed:.1f} us and not {beside_us}; from the start of the first process to the "
+            f"end of the last; from their own counts {min(run['cpu_us_told'] for run in ours):.2f} us")
+    yield at_most(f"CPU of all processes, an example, where TensorFlow takes {beside_us} us", least * beside_us / packed, cpu_us, " us", note)
 
 
 def _train_wide_deep(lab, name, job, data):
