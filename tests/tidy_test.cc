@@ -277,7 +277,7 @@ Findings check_third_parties(std::string_view path, std::string_view text) {
       {{"zstd.h"}, {"shared/data/"}},
       {{"simdjson"}, {"shared/data/json_scan.h"}},
       {{"isa-l", "crc.h"}, {"shared/base/crc32c.cc"}},
-      {{"xxhash.h"}, {"shared/checkpoint/", "shared/data/"}},
+      {{"xxhash.h"}, {"shared/checkpoint/checksum.cc", "shared/data/xxh3.cc"}},
       {{"catch2/"}, {"tests/"}},
   };
   for (const Include& include : includes_of(text)) {

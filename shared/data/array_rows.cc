@@ -1,15 +1,16 @@
-// Rows of arrays: a window of each array at a time, side by side in one buffer, and one row of all
-// of them into columns.
+// Rows of arrays: a window of each array at a time, mapped, or side by side in one buffer what can't be, and one row
+// of all of them into columns.
 #include <algorithm>
 #include <numeric>
 #include <type_traits>
-#include <xxhash.h>
 
 #include "shared/base/hash.h"
 #include "shared/base/units.h"
 #include "shared/data/array_elements.h"
 #include "shared/data/arrays.h"
+#include "shared/data/mapped_bytes.h"
 #include "shared/data/typed_fields.h"
+#include "shared/data/xxh3.h"
 
 namespace downpour::data {
 namespace {
@@ -47,6 +48,7 @@ class ArrayWindows final : public WindowSource {
                               : nullptr);
     }
     blocks_->blocks.resize(arrays_.size());
+    mapped_.resize(arrays_.size());
     row_bytes_ = std::max<uint64_t>(bytes, 1);
     rows_per_window_ = std::clamp<uint64_t>(window_bytes / row_bytes_, 1, kWindowRecordsMax);
   }
@@ -63,12 +65,25 @@ class ArrayWindows final : public WindowSource {
 
   Result<bool> next(Window& window) override {
     records_.clear();
+    DP_TRY_VOID(check());
     if (next_ >= end_) return false;
     const uint64_t count = std::min(rows_per_window_, end_ - next_);
     window.begin_progress = progress();
-    buffer_.reserve(size_t(count * row_bytes_) + arrays_.size() * kPadBytes, 0);
+    size_t unmapped_bytes = kPadBytes;
+    for (size_t i = 0; i < arrays_.size(); ++i) {
+      const size_t bytes = size_t(count) * blocks_->row_bytes[i];
+      mapped_[i].reset();
+      if (inflated_[i] == nullptr)
+        mapped_[i] = MappedBytes::map(*arrays_[i].file, first_byte(i), bytes);
+      if (!mapped_[i]) unmapped_bytes += bytes + kPadBytes;
+    }
+    buffer_.reserve(unmapped_bytes, 0);
     char* at = buffer_.data();
     for (size_t i = 0; i < arrays_.size(); ++i) {
+      if (mapped_[i]) {
+        blocks_->blocks[i] = mapped_[i]->data();
+        continue;
+      }
       const size_t bytes = size_t(count) * blocks_->row_bytes[i];
       DP_TRY_VOID(read_rows(i, bytes, at));
       blocks_->blocks[i] = at;
@@ -84,6 +99,14 @@ class ArrayWindows final : public WindowSource {
     window.end_progress = progress();
     return true;
   }
+  Result<void> check() override {
+    for (size_t i = 0; i < arrays_.size(); ++i) {
+      // Of a page that the file's new end lies in the rest reads as zeros, and nothing is torn.
+      const bool whole = !mapped_[i] || !(mapped_[i]->is_torn() || arrays_[i].file->is_cut());
+      if (!whole) return changed(arrays_[i]);
+    }
+    return {};
+  }
   bool at_end() const override { return next_ >= end_; }
   uint64_t first_offset() const override { return begin_ * all_row_bytes_; }
   uint64_t end_offset() const override { return next_ * all_row_bytes_; }
@@ -93,13 +116,17 @@ class ArrayWindows final : public WindowSource {
   uint64_t progress() const {
     return std::clamp(next_ * all_row_bytes_, range_.begin, range_.end) - range_.begin;
   }
+  uint64_t first_byte(size_t i) const {
+    return arrays_[i].array.data_offset + next_ * arrays_[i].array.row_bytes();
+  }
   Result<void> read_rows(size_t i, size_t bytes, char* to) {
     if (inflated_[i] != nullptr) return inflated_[i]->read(to, bytes);
     const SourceArray& source = arrays_[i];
-    DP_TRY(const size_t n,
-           source.file->read_at(source.array.data_offset + next_ * source.array.row_bytes(), to,
-                                bytes));
+    DP_TRY(const size_t n, source.file->read_at(first_byte(i), to, bytes));
     if (n == bytes) return {};
+    return changed(source);
+  }
+  static Error changed(const SourceArray& source) {
     return Error{ErrorCode::kBadData,
                  str("the file changed since the job began (it is shorter now): ", source.where),
                  source.where,
@@ -114,6 +141,7 @@ class ArrayWindows final : public WindowSource {
   std::vector<RecordRef>& records_;
   std::vector<SourceArray> arrays_;
   std::vector<std::unique_ptr<InflatedMember>> inflated_;
+  std::vector<std::optional<MappedBytes>> mapped_;  // the window; none: in buffer_
   uint64_t row_bytes_ = 0;  // of the arrays that are read
   uint64_t rows_per_window_ = 0;
   uint64_t begin_ = 0, next_ = 0, end_ = 0;  // rows
@@ -214,7 +242,7 @@ class ArrayParser final : public RecordParser {
     uint64_t hash = 0;
     for (size_t i = 0; i < blocks_->blocks.size(); ++i) {
       const size_t bytes = std::min(blocks_->row_bytes[i], kHashedBytes);
-      hash = hash_combine(hash, XXH3_64bits(row_of(i, row), bytes));
+      hash = hash_combine(hash, xxh3(row_of(i, row), bytes));
     }
     return hash;
   }

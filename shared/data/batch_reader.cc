@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <utility>
-#include <xxhash.h>
+
+#include "shared/data/xxh3.h"
 
 namespace downpour::data {
 namespace {
@@ -56,7 +57,7 @@ void RecordParser::prefetch(const char* begin, size_t size) const {
 }
 
 uint64_t RecordParser::hash(const char* begin, const char* end) const {
-  return XXH3_64bits(begin, std::min<size_t>(size_t(end - begin), kHashedBytesMax));
+  return xxh3(begin, std::min<size_t>(size_t(end - begin), kHashedBytesMax));
 }
 
 bool is_chosen(const SourceSpec& source, const plan::ShardRange& range, uint64_t number) {
@@ -276,7 +277,13 @@ Result<bool> BatchReader::next(Batch& batch) {
     }
     begin_batch(batch);
     const bool given_up = std::binary_search(given_up_.begin(), given_up_.end(), totals_.batches);
-    if (Result<void> filled = given_up ? pass_over(batch) : fill(batch); !filled) {
+    Result<void> filled = given_up ? pass_over(batch) : fill(batch);
+    // A record that seems bad may be of bytes that could not be read.
+    if (Result<void> whole = flow_.check(); !whole) {
+      failed_batch_.reset();
+      filled = std::move(whole);
+    }
+    if (!filled) {
       failed_ = true;
       return std::move(filled).error();
     }

@@ -8,11 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
-#include <xxhash.h>
 
 #include "shared/base/hash.h"
 #include "shared/base/units.h"
 #include "shared/data/decompress.h"
+#include "shared/data/xxh3.h"
 
 namespace downpour::data {
 namespace {
@@ -130,6 +130,11 @@ File::~File() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+bool File::is_cut() const {
+  struct stat status {};
+  return ::fstat(fd_, &status) != 0 || uint64_t(status.st_size) < bytes_;
+}
+
 Result<size_t> File::read_at(uint64_t offset, char* to, size_t size) const {
   size_t done = 0;
   while (done < size) {
@@ -147,10 +152,10 @@ Result<size_t> File::read_at(uint64_t offset, char* to, size_t size) const {
 Result<uint64_t> File::fingerprint() const {
   std::vector<char> ends(kFingerprintBytes);
   DP_TRY(const size_t head, read_at(0, ends.data(), ends.size()));
-  uint64_t hash = hash_combine(bytes_, XXH3_64bits(ends.data(), head));
+  uint64_t hash = hash_combine(bytes_, xxh3(ends.data(), head));
   if (bytes_ > kFingerprintBytes) {
     DP_TRY(const size_t tail, read_at(bytes_ - kFingerprintBytes, ends.data(), ends.size()));
-    hash = hash_combine(hash, XXH3_64bits(ends.data(), tail));
+    hash = hash_combine(hash, xxh3(ends.data(), tail));
   }
   return hash;
 }

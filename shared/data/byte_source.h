@@ -39,6 +39,10 @@ class File {
   uint64_t bytes() const { return bytes_; }  // when it was opened
   /// Up to `size` bytes from `offset`; fewer only at the end of the file.
   Result<size_t> read_at(uint64_t offset, char* to, size_t size) const;
+  /// Whether it has become shorter since it was opened.
+  bool is_cut() const;
+  /// For mapping it.
+  int descriptor() const { return fd_; }
   /// XXH3 of size and of the first and last 64 KiB.
   Result<uint64_t> fingerprint() const;
   /// By its first bytes (decompress.h).

@@ -55,6 +55,11 @@ Result<bool> RecordFlow::next() {
   return true;
 }
 
+Result<void> RecordFlow::check() {
+  for (Range& range : ranges_) DP_TRY_VOID(range.open.source->check());
+  return {};
+}
+
 Result<void> RecordFlow::gather() {
   scratch_->taken.clear();
   active_ = 0;

@@ -41,6 +41,8 @@ class RecordFlow {
 
   /// Goes to the next window, which may be empty. False at the end. Errors: as of reading.
   Result<bool> next();
+  /// WindowSource::check() of all ranges.
+  Result<void> check();
   /// Records of the window.
   size_t size() const { return size_; }
   FlowRecord at(size_t i) const {

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <utility>
-#include <xxhash.h>
 
 #include "shared/base/hash.h"
 #include "shared/base/units.h"
 #include "shared/data/byte_source.h"
 #include "shared/data/dataset.h"
 #include "shared/data/fields.h"
+#include "shared/data/xxh3.h"
 
 namespace downpour::data {
 namespace {
@@ -50,7 +50,7 @@ Result<void> Vocabulary::add_lines(std::string text, const std::string& where) {
     at = end + 1;
     const auto number = uint32_t(ends_.size() - 1);
     const std::string_view one = word(number);
-    fingerprint_ = hash_combine(fingerprint_, XXH3_64bits(one.data(), one.size()));
+    fingerprint_ = hash_combine(fingerprint_, xxh3(one.data(), one.size()));
     if (one.empty()) {
       if (ends_.size() - words <= kEmptyLinesMax) continue;
       return Error{ErrorCode::kBadData, str("more than a million empty lines: ", where), where,
@@ -75,7 +75,7 @@ Result<void> Vocabulary::add_lines(std::string text, const std::string& where) {
 }
 
 size_t Vocabulary::slot_of(std::string_view wanted) const {
-  size_t slot = size_t(XXH3_64bits(wanted.data(), wanted.size())) & (slots_.size() - 1);
+  size_t slot = size_t(xxh3(wanted.data(), wanted.size())) & (slots_.size() - 1);
   while (slots_[slot] != kFree && word(slots_[slot]) != wanted)
     slot = (slot + 1) & (slots_.size() - 1);
   return slot;

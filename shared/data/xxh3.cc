@@ -1,0 +1,11 @@
+#include "shared/data/xxh3.h"
+
+#define XXH_INLINE_ALL  // compiled here for our instruction set: the packaged library is built for
+                        // SSE2
+#include <xxhash.h>
+
+namespace downpour::data {
+
+uint64_t xxh3(const void* bytes, size_t size) { return XXH3_64bits(bytes, size); }
+
+}  // namespace downpour::data

@@ -1,0 +1,111 @@
+// Files that are cut while they are mapped.
+#include <csignal>
+#include <filesystem>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "shared/data/mapped_bytes.h"
+#include "tests/shared/data/support.h"
+#include "tests/support/arrays.h"
+
+namespace downpour::data {
+namespace {
+
+constexpr size_t kBytes = 64 << 10;
+
+std::string counted_bytes() {
+  std::string text(kBytes, '\0');
+  for (size_t i = 0; i < kBytes; ++i) text[i] = char(i * 7 + i / 256);
+  return text;
+}
+
+TEST_CASE("mapped: any stretch of a file, and all that fit the list", "[data]") {
+  const ScratchDir dir;
+  const std::string text = counted_bytes();
+  const File file = File::open(dir.write("x", text)).value();
+  for (const size_t offset : {size_t{0}, size_t{1}, size_t{4096}, size_t{5000}, kBytes - 1}) {
+    const size_t size = std::min<size_t>(kBytes - offset, 10'000);
+    const auto mapped = MappedBytes::map(file, offset, size);
+    REQUIRE(mapped);
+    CHECK(std::string(mapped->data(), size) == text.substr(offset, size));
+    CHECK_FALSE(mapped->is_torn());
+  }
+  CHECK_FALSE(MappedBytes::map(file, 0, 0));
+  std::vector<MappedBytes> all;
+  for (size_t i = 0; i < kMappedBytesMax; ++i) {
+    auto one = MappedBytes::map(file, 0, kBytes);
+    REQUIRE(one);
+    all.push_back(std::move(*one));
+  }
+  CHECK_FALSE(MappedBytes::map(file, 0, kBytes));  // its reader reads then
+  all.pop_back();
+  CHECK(MappedBytes::map(file, 0, kBytes));
+}
+
+TEST_CASE("mapped: what is cut off under a reader reads as zeros, and is known to be torn",
+          "[data]") {
+  const ScratchDir dir;
+  const std::string text = counted_bytes();
+  const std::string path = dir.write("x", text);
+  const File file = File::open(path).value();
+  const auto mapped = MappedBytes::map(file, 0, kBytes);
+  const auto other = MappedBytes::map(file, 0, 4096);
+  REQUIRE(mapped);
+  REQUIRE(other);
+  std::filesystem::resize_file(path, 10'000);
+  CHECK(file.is_cut());
+  CHECK(std::string(mapped->data(), 10'000) == text.substr(0, 10'000));
+  CHECK_FALSE(mapped->is_torn());
+  volatile const char* const beyond = mapped->data() + 20'000;
+  CHECK(*beyond == 0);
+  CHECK(mapped->is_torn());
+  CHECK(mapped->data()[kBytes - 1] == 0);
+  CHECK_FALSE(other->is_torn());
+  CHECK_FALSE(MappedBytes::map(file, 0, 4096)->is_torn());  // nothing is left of it in the list
+}
+
+TEST_CASE("mapped: a bus error elsewhere ends the process as before", "[data]") {
+  const ScratchDir dir;
+  const File file = File::open(dir.write("x", counted_bytes())).value();
+  const auto mapped = MappedBytes::map(file, 0, kBytes);
+  REQUIRE(mapped);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(STDERR_FILENO);  // a sanitizer's report
+    ::raise(SIGBUS);
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK((WIFSIGNALED(status) ? WTERMSIG(status) == SIGBUS : WEXITSTATUS(status) != 0));
+}
+
+TEST_CASE("npy: an array that is cut while a window of it is read is an error",
+          "[data]") {
+  for (const size_t left : {size_t{40'000}, size_t{8192}, size_t{39'999}, size_t{130}}) {
+    const ScratchDir dir;
+    const std::vector<float> values(10'000, 1.0F);
+    const std::string path = dir.write("x.npy", testing::floats_npy(values, "(10000,)"));
+    auto plan = std::make_shared<ReadPlan>();
+    plan->data.format = DataFormat::kNpy;
+    plan->data.source.paths = {path};
+    plan->data.shuffle = "off";
+    plan->data.fields = {{.name = "x"}};
+    plan->batch_size = 100;
+    plan->layout.floats = {{"x", 1}};
+    plan->files = list_files(plan->data, plan->data.source, "/").value();
+    const plan::ShardRange range{.file = 0, .begin = 0, .end = plan->files[0].bytes};
+    auto reader = open_shard(plan, Part::kAll, {}, range, 0).value();
+    Batch batch;
+    REQUIRE(reader->next(batch).value());  // the window is mapped now
+    std::filesystem::resize_file(path, left);
+    INFO("cut to " << left << " bytes");
+    const auto next = reader->next(batch);
+    REQUIRE_FALSE(next);
+    CHECK_THAT(next.error().what, Catch::Contains("it is shorter now"));
+    CHECK_FALSE(reader->failed_batch());
+  }
+}
+
+}  // namespace
+}  // namespace downpour::data
