@@ -1,5 +1,5 @@
-// Rows of arrays: a window of each array at a time, mapped, or side by side in one buffer what can't be, and one row
-// of all of them into columns.
+// Rows of arrays: a window of each array at a time, mapped, or side by side in one buffer what
+// can't be, and one row of all of them into columns.
 #include <algorithm>
 #include <numeric>
 #include <type_traits>
@@ -142,7 +142,7 @@ class ArrayWindows final : public WindowSource {
   std::vector<SourceArray> arrays_;
   std::vector<std::unique_ptr<InflatedMember>> inflated_;
   std::vector<std::optional<MappedBytes>> mapped_;  // the window; none: in buffer_
-  uint64_t row_bytes_ = 0;  // of the arrays that are read
+  uint64_t row_bytes_ = 0;                          // of the arrays that are read
   uint64_t rows_per_window_ = 0;
   uint64_t begin_ = 0, next_ = 0, end_ = 0;  // rows
 };

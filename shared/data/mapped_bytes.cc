@@ -43,8 +43,8 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
   if (Stretch* const stretch = stretch_of(address)) {
     void* const page = reinterpret_cast<void*>(address / kPageBytes * kPageBytes);
-    void* const zeros = ::mmap(page, kPageBytes, PROT_READ,
-                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    void* const zeros =
+        ::mmap(page, kPageBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     if (zeros == page) {
       stretch->torn.store(true, std::memory_order_release);
       errno = before;
@@ -88,8 +88,8 @@ std::optional<MappedBytes> MappedBytes::map(const File& file, uint64_t offset, s
   if (!slot) return std::nullopt;
   handle_bus_errors();
   const size_t lead = size_t(offset % kPageBytes);
-  void* const memory = ::mmap(nullptr, lead + size, PROT_READ, MAP_SHARED, file.descriptor(),
-                              off_t(offset - lead));
+  void* const memory =
+      ::mmap(nullptr, lead + size, PROT_READ, MAP_SHARED, file.descriptor(), off_t(offset - lead));
   if (memory == MAP_FAILED) {
     stretches[*slot].used.store(false, std::memory_order_release);
     return std::nullopt;

@@ -10,13 +10,14 @@
 namespace downpour::data {
 
 /// Reading mapped memory whose file has been cut short since, or whose disk fails, raises SIGBUS
-/// (mmap(2)). A handler then puts zeros in the page's place and notes that the stretch is torn, so that the
-/// reader goes on, and asks is_torn() before it uses what it made of the bytes. One process maps at most
-/// kMappedBytesMax stretches at a time. Signals of other addresses go to whoever handled them before.
+/// (mmap(2)). A handler then puts zeros in the page's place and notes that the stretch is torn, so
+/// that the reader goes on, and asks is_torn() before it uses what it made of the bytes. One
+/// process maps at most kMappedBytesMax stretches at a time. Signals of other addresses go to
+/// whoever handled them before.
 class MappedBytes {
  public:
-  /// Bytes [offset, offset + size) of the file, brought to memory. None: this file, or this system, can't be mapped,
-  /// or there are too many; read_at() says why or does as well.
+  /// Bytes [offset, offset + size) of the file, brought to memory. None: this file, or this system,
+  /// can't be mapped, or there are too many; read_at() says why or does as well.
   static std::optional<MappedBytes> map(const File& file, uint64_t offset, size_t size);
   MappedBytes(MappedBytes&& other) noexcept;
   MappedBytes& operator=(MappedBytes&& other) noexcept;

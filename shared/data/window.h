@@ -79,8 +79,8 @@ class WindowSource {
   virtual ~WindowSource() = default;
   /// False at the end.
   virtual Result<bool> next(Window& window) = 0;
-  /// Whether all of what next() showed since the last call could be read: to be asked before what was made of
-  /// its records is used.
+  /// Whether all of what next() showed since the last call could be read: to be asked before what
+  /// was made of its records is used.
   virtual Result<void> check() { return {}; }
   /// Whether it is known that next() will find no record.
   virtual bool at_end() const = 0;

@@ -1,10 +1,11 @@
 // Files that are cut while they are mapped.
+#include "shared/data/mapped_bytes.h"
+
 #include <csignal>
 #include <filesystem>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "shared/data/mapped_bytes.h"
 #include "tests/shared/data/support.h"
 #include "tests/support/arrays.h"
 
@@ -80,8 +81,7 @@ TEST_CASE("mapped: a bus error elsewhere ends the process as before", "[data]") 
   CHECK((WIFSIGNALED(status) ? WTERMSIG(status) == SIGBUS : WEXITSTATUS(status) != 0));
 }
 
-TEST_CASE("npy: an array that is cut while a window of it is read is an error",
-          "[data]") {
+TEST_CASE("npy: an array that is cut while a window of it is read is an error", "[data]") {
   for (const size_t left : {size_t{40'000}, size_t{8192}, size_t{39'999}, size_t{130}}) {
     const ScratchDir dir;
     const std::vector<float> values(10'000, 1.0F);
