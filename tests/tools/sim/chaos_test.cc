@@ -1,4 +1,5 @@
 // The counter model on a whole cluster, under everything that can go wrong.
+#include <algorithm>
 #include <map>
 
 #include <catch2/catch.hpp>
@@ -38,7 +39,7 @@ TEST_CASE("without faults every weight is the number of epochs and nothing is re
 TEST_CASE(
     "nothing is lost or doubled in two hundred seeds of chaos, and they meet what they should",
     "[sim]") {
-  constexpr uint64_t kSeeds = 200;
+  constexpr uint64_t kSeeds = testing::seeds(200);
   const Simulator simulator = make_simulator("chaos");
   std::map<std::string, uint64_t> seeds_with;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -50,7 +51,7 @@ TEST_CASE(
   for (const char* name : {"part repeated", "gap", "wrong view", "lease repeated", "round void",
                            "kill-worker", "drop"}) {
     INFO(name);
-    CHECK(seeds_with[name] >= kSeeds / 100);
+    CHECK(seeds_with[name] >= std::max<uint64_t>(1, kSeeds / 100));
   }
 }
 
@@ -166,13 +167,13 @@ TEST_CASE("what is given up is so at every partition, whoever dies meanwhile", "
       "poison,kill-worker,kill-ps,kill-chief,zombie-worker,zombie-ps,kill-in-phase,early-timeouts,"
       "duplicate=2%,delay=1%,drop=0.5%");
   uint64_t withdrawn = 0;
-  for (uint64_t seed = 121; seed <= 180; ++seed) {
+  for (uint64_t seed = 121; seed <= 120 + testing::seeds(60); ++seed) {
     const Outcome outcome = simulator.run(seed, {});
     INFO("seed " << seed << ": " << outcome.violation);
     REQUIRE(outcome.violation.empty());
     withdrawn += outcome.counts.contains("quarantine_withdrawn") ? 1 : 0;
   }
-  CHECK(withdrawn > 0);
+  if (!testing::kSanitized) CHECK(withdrawn > 0);  // in few of the seeds
 }
 
 TEST_CASE("the same seed is the same run, event for event", "[sim]") {
