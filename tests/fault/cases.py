@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -144,11 +145,18 @@ def kill_counter(lab):
 
 
 def enough_epochs(lab, job, seconds):
-    """Flags with which the job trains for a little longer than that: small batches, and epochs by a trial."""
-    flags = ["--set", "train.batch_size=32"]
-    with Cluster(lab.bin, lab.new_folder("trial"), job, flags=[*flags, "--set", "train.epochs=1"]) as cluster:
-        summary = cluster.finish(300)
-    return [*flags, "--set", f"train.epochs={max(2, int(1.2 * seconds / summary['train_seconds']))}"]
+    """Flags with which the job trains for a little longer than that, by trials: as many epochs as it says, in batches as small as it takes. (Many times
+    as many would train it far past its best, where AUC falls from epoch to epoch, and one run is no measure for another.)"""
+    def of(batch, epochs):
+        return ["--set", f"train.batch_size={batch}", "--set", f"train.epochs={epochs}"]
+
+    def epoch_s(batch):
+        with Cluster(lab.bin, lab.new_folder(f"trial-{batch}"), job, flags=of(batch, 1)) as cluster:
+            return cluster.finish(300)["train_seconds"]
+    wanted_s = 1.2 * seconds
+    said = tomllib.loads(job.read_text())["train"]["epochs"]
+    batch = max(1, int(32 * epoch_s(32) * said / wanted_s))
+    return of(batch, max(2, int(wanted_s / epoch_s(batch))))
 
 
 @case("kill-auc", "the same on a real job: AUC as without faults")
