@@ -85,7 +85,7 @@ def memory(lab):
         found = named(first, name)
         yield at_most(f"memory of rows and slots, {what}", found["value"] / rows_and_slots, 1.5, " x", f"{found['value']:.1f} B a row")
     yield at_most("index while growing to 10 M rows, mean", named(first, "index while growing, mean")["value"], 24, " B/key")
-    for what, name in (("a table grows to 10 M rows", "paced growth, worst call, wall clock"), (small, f"{small}, worst call, wall clock")):
+    for what, name in (("a table grows to 10 M rows", "paced growth, longest stall: beyond the median call"), (small, f"{small}, worst call, wall clock")):
         yield _stall(lab, what, name)
 
 
