@@ -28,6 +28,16 @@ constexpr int kNice = 19;
   }
 }
 
+/// Keeps the calling thread off `cpu`, where there is another one for it. A page of which the
+/// hypervisor has yet to find the memory holds up its processor for milliseconds, whoever else is
+/// to run there, whatever their priorities.
+void leave_cpu(const cpu_set_t& allowed, int cpu) {
+  cpu_set_t others = allowed;
+  if (cpu >= 0) CPU_CLR(cpu, &others);
+  (void)::pthread_setaffinity_np(::pthread_self(), sizeof others,
+                                 CPU_COUNT(&others) > 0 ? &others : &allowed);
+}
+
 }  // namespace
 
 PageToucher::~PageToucher() {
@@ -44,6 +54,7 @@ void PageToucher::ask(void* begin, size_t bytes, bool huge_pages) {
   {
     const std::lock_guard lock(mutex_);
     ranges_.push_back({first, first + bytes, huge_pages});
+    asking_cpu_ = ::sched_getcpu();
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   }
   changed_.notify_all();
@@ -65,6 +76,12 @@ void PageToucher::run() {
   const sched_param no_priority{};
   (void)::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &no_priority);
   (void)::setpriority(PRIO_PROCESS, 0, kNice);  // on Linux: of this thread
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  const bool movable =
+      ::pthread_getaffinity_np(::pthread_self(), sizeof allowed, &allowed) == 0 &&
+      CPU_COUNT(&allowed) > 1;
+  int left_cpu = -1;
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return closing_ || !ranges_.empty(); });
@@ -74,7 +91,9 @@ void PageToucher::run() {
     touching_ = {range.begin, std::min(next_step, range.end), range.huge_pages};
     range.begin = touching_.end;
     if (range.begin == range.end) ranges_.pop_front();
+    const int asking_cpu = asking_cpu_;
     lock.unlock();
+    if (movable && asking_cpu != left_cpu) leave_cpu(allowed, left_cpu = asking_cpu);
     if (touching_.huge_pages) {
       (void)::madvise(touching_.begin, size_t(touching_.end - touching_.begin),
                       MADV_HUGEPAGE);  // advice: may be refused
