@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <ctime>
+#include <fcntl.h>
 #include <memory>
 #include <numeric>
 #include <string>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "ps/runtime/page_toucher.h"
@@ -230,8 +233,10 @@ struct Growing {
 struct Growth {
   std::vector<double> calls_s;  // CPU time, ascending
   double wall_worst_s = 0, wall_median_s = 0;
-  /// The longest stall: what the worst call took beyond an ordinary one, by the wall clock.
-  double stall_s() const { return wall_worst_s - wall_median_s; }
+  /// The longest stall: what a call took beyond an ordinary one, by the wall clock without the time
+  /// in which the system ran something else on this core.
+  double stall_s() const { return own_worst_s - wall_median_s; }
+  double own_worst_s = 0;
   double still_worst_s = 0;  // wall clock of calls that met no new key, in the same seconds
   int64_t faults = 0;        // of the core's thread: pages that were not made present in time
   double index_bytes_max = 0, index_bytes_mean = 0;
@@ -243,6 +248,27 @@ int64_t page_faults() {
   ::getrusage(RUSAGE_THREAD, &usage);
   return usage.ru_minflt;
 }
+
+/// The time in which this thread could have run and another one did, in seconds; 0 where the system
+/// does not say.
+class WaitsForCpu {
+ public:
+  WaitsForCpu() : file_(::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {}
+  ~WaitsForCpu() {
+    if (file_ >= 0) ::close(file_);
+  }
+  WaitsForCpu(const WaitsForCpu&) = delete;
+  WaitsForCpu& operator=(const WaitsForCpu&) = delete;
+  double so_far_s() const {
+    char text[96] = {};
+    unsigned long long ran_ns = 0, waited_ns = 0;
+    if (file_ < 0 || ::pread(file_, text, sizeof text - 1, 0) <= 0) return 0;
+    return std::sscanf(text, "%llu %llu", &ran_ns, &waited_ns) == 2 ? double(waited_ns) / 1e9 : 0;
+  }
+
+ private:
+  const int file_;
+};
 
 /// Growth from nothing, 10,000 new keys a call; at most so many rows a second. Paced growth takes
 /// turns with calls of old keys, which show what the machine itself holds up in these seconds.
@@ -259,13 +285,17 @@ Growth grow(ps::Table& table, uint64_t rows, double rows_per_s) {
   };
   Growth growth;
   std::vector<double> wall_s_of_calls;
+  const WaitsForCpu waits;
   const double begin_s = wall_s();
   const int64_t faults = page_faults();
   for (uint64_t begin = 0; begin < rows; begin += kKeysPerCall) {
     const double early_s = begin_s + double(begin) / rows_per_s - wall_s();
     if (early_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(early_s));
     const double start = now_s();
+    const double waited_s = waits.so_far_s();
     wall_s_of_calls.push_back(apply(begin, growth.wall_worst_s));
+    growth.own_worst_s =
+        std::max(growth.own_worst_s, wall_s_of_calls.back() - (waits.so_far_s() - waited_s));
     growth.calls_s.push_back(now_s() - start);
     if (std::isfinite(rows_per_s)) apply(begin / 2, growth.still_worst_s);
     const double index_bytes = double(table.memory().index_bytes) / double(table.rows());
