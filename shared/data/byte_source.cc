@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "shared/base/edit_distance.h"
 #include "shared/base/hash.h"
 #include "shared/base/units.h"
 #include "shared/data/decompress.h"
@@ -19,21 +20,6 @@ namespace {
 
 constexpr size_t kFingerprintBytes = 64 * kKiB;
 constexpr size_t kSkippedBytes = 64 * kKiB;  // at once
-
-size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
 
 /// "did you mean train.tsv?", or which folder is not there.
 std::string nearest_name_hint(const std::filesystem::path& path) {
