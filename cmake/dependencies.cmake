@@ -8,6 +8,8 @@ find_package(CLI11 REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(CURL REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 # Optional: Eigen multiplies where it is absent. Found by hand: its own package file wants OpenCL's headers, which
 # libdnnl-dev does not bring along.
 find_library(DNNL_LIBRARY dnnl)

@@ -127,7 +127,8 @@ std::string at(std::string_view path, size_t line, std::string_view what) {
 int height_of(std::string_view path) {
   static const std::array<std::vector<std::string_view>, 6> heights = {{
       {"schemas/", "shared/base/"},
-      {"shared/plan/", "shared/tensor/", "shared/env/", "shared/metrics/", "shared/job/"},
+      {"shared/plan/", "shared/tensor/", "shared/env/", "shared/metrics/", "shared/job/",
+       "shared/objects/"},
       {"shared/wire/"},
       {"shared/transport/", "shared/model/", "shared/optim/", "shared/data/", "shared/checkpoint/"},
       {"ps/", "worker/", "chief/"},
@@ -275,6 +276,8 @@ Findings check_third_parties(std::string_view path, std::string_view text) {
       {{"Eigen/", "unsupported/Eigen", "dnnl", "oneapi/dnnl"}, {"shared/model/"}},
       {{"zlib.h"}, {"shared/data/"}},
       {{"zstd.h"}, {"shared/data/"}},
+      {{"curl/"}, {"shared/objects/http.cc"}},
+      {{"openssl/"}, {"shared/objects/sigv4.cc"}},
       {{"simdjson"}, {"shared/data/json_scan.h"}},
       {{"isa-l", "crc.h"}, {"shared/base/crc32c.cc"}},
       {{"xxhash.h"}, {"shared/checkpoint/checksum.cc", "shared/data/xxh3.cc"}},
