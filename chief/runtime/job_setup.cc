@@ -8,6 +8,8 @@
 
 #include "chief/runtime/run_lock.h"
 #include "chief/runtime/spool.h"
+#include "shared/base/object_scheme.h"
+#include "shared/data/byte_source.h"
 #include "shared/data/dataset.h"
 #include "shared/env/storage.h"
 #include "shared/job/preset.h"
@@ -100,12 +102,17 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
     return given;
   }
   std::error_code error;
-  if (!fs::exists(path, error)) {
+  const bool is_object = is_object_path(path);
+  if (!is_object && !fs::exists(path, error)) {
     return Error{ErrorCode::kNoInput, "there is no such job or data file", path, "a job file ends in .toml; see downpour train --help", ""};
   }
   DP_TRY(FileFacts facts, data::sniff(path));
   given.from_data_file = true;
-  facts.path = fs::absolute(path, error).string();
+  facts.path = is_object ? path : fs::absolute(path, error).string();
+  if (facts.records_estimated == 0 && is_object) {
+    DP_TRY(const data::File file, data::File::open(path));
+    facts.records_estimated = file.bytes() / 200;
+  }
   if (facts.records_estimated == 0) facts.records_estimated = fs::file_size(path, error) / 200;
   const std::string here = fs::current_path(error).string();
   // The chosen job goes through the same door as the user's own: print, then load with the overrides.

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "shared/base/hash.h"
+#include "shared/base/object_scheme.h"
 
 namespace downpour::data {
 namespace {
@@ -117,6 +118,11 @@ bool names_arrays(const DataSpec& data, const std::string& path) {
 Result<std::vector<SourceArray>> open_arrays(const DataSpec& data, const std::string& path) {
   std::vector<SourceArray> arrays;
   std::vector<std::string> there;
+  if (is_object_path(path) && path.ends_with('/')) {
+    return Error{ErrorCode::kUnsupported,
+                 str("a folder of arrays is read from a disk, not from a store: ", path), path,
+                 "copy them; single .npy and .npz objects are read"};
+  }
   if (is_folder(path)) {
     there = npy_names_in(path);
     // Fields may lie in folders below, which are not listed.

@@ -7,13 +7,17 @@
 #include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "shared/base/edit_distance.h"
 #include "shared/base/hash.h"
+#include "shared/base/object_scheme.h"
 #include "shared/base/units.h"
 #include "shared/data/decompress.h"
 #include "shared/data/xxh3.h"
+#include "shared/objects/object_reader.h"
+#include "shared/objects/store_settings.h"
 
 namespace downpour::data {
 namespace {
@@ -93,7 +97,24 @@ Result<Compression> compression_of_file(const File& file) {
 
 }  // namespace
 
+File::File(int fd, uint64_t bytes, std::string path)
+    : fd_(fd), bytes_(bytes), path_(std::move(path)) {}
+
+File::File(std::unique_ptr<objects::ObjectReader> object)
+    : fd_(-1), bytes_(object->bytes()), path_(object->path()), object_(std::move(object)) {}
+
+File::File(File&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      bytes_(other.bytes_),
+      path_(std::move(other.path_)),
+      object_(std::move(other.object_)) {}
+
 Result<File> File::open(const std::string& path) {
+  if (is_object_path(path)) {
+    DP_TRY(objects::StoreSettings settings, objects::settings_from_environment());
+    DP_TRY(auto object, objects::ObjectReader::open(path, std::move(settings)));
+    return File(std::move(object));
+  }
   const int fd =
       ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO must not hang us
   if (fd < 0) return open_error(path, errno);
@@ -117,11 +138,13 @@ File::~File() {
 }
 
 bool File::is_cut() const {
+  if (object_ != nullptr) return false;  // what is read is checked
   struct stat status {};
   return ::fstat(fd_, &status) != 0 || uint64_t(status.st_size) < bytes_;
 }
 
 Result<size_t> File::read_at(uint64_t offset, char* to, size_t size) const {
+  if (object_ != nullptr) return object_->read_at(offset, to, size);
   size_t done = 0;
   while (done < size) {
     const ssize_t n = ::pread(fd_, to + done, size - done, off_t(offset + done));
@@ -136,6 +159,7 @@ Result<size_t> File::read_at(uint64_t offset, char* to, size_t size) const {
 }
 
 Result<uint64_t> File::fingerprint() const {
+  if (object_ != nullptr) return hash_combine(bytes_, hash_string(object_->etag()));
   std::vector<char> ends(kFingerprintBytes);
   DP_TRY(const size_t head, read_at(0, ends.data(), ends.size()));
   uint64_t hash = hash_combine(bytes_, xxh3(ends.data(), head));
@@ -190,7 +214,9 @@ Result<uint64_t> fingerprint_of(const File& file) {
   const std::string labels_path = idx_labels_path(file.path());
   if (labels_path.empty()) return own;
   auto labels = File::open(labels_path);
-  if (!labels) return own;  // said when they are read
+  // Absent ones are said when they are read; a store that does not answer is no other fingerprint.
+  if (!labels && labels.error().code == ErrorCode::kIo) return std::move(labels).error();
+  if (!labels) return own;
   DP_TRY(const uint64_t theirs, labels->fingerprint());
   return hash_combine(own, theirs);
 }

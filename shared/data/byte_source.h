@@ -9,6 +9,10 @@
 #include "shared/base/result.h"
 #include "shared/plan/shard.h"
 
+namespace downpour::objects {
+class ObjectReader;
+}
+
 namespace downpour::data {
 
 class ByteSource {
@@ -23,36 +27,37 @@ class ByteSource {
   virtual uint64_t consumed() const = 0;
 };
 
-/// An open file descriptor.
+/// An open file descriptor, or ("s3://bucket/key") an object of a store, which belongs to one
+/// thread at a time.
 class File {
  public:
   /// Errors: kNoInput naming the path with the nearest existing name as hint; a folder;
-  /// kPermission; kIo.
+  /// kPermission; kIo; of an object as ObjectStore's, kConfig for the environment's settings.
   static Result<File> open(const std::string& path);
-  File(File&& other) noexcept
-      : fd_(other.fd_), bytes_(other.bytes_), path_(std::move(other.path_)) {
-    other.fd_ = -1;
-  }
+  File(File&& other) noexcept;
   File& operator=(File&&) = delete;
   ~File();
   const std::string& path() const { return path_; }
   uint64_t bytes() const { return bytes_; }  // when it was opened
-  /// Up to `size` bytes from `offset`; fewer only at the end of the file.
+  /// Up to `size` bytes from `offset`; fewer only at the end of the file. Of an object that changed
+  /// since it was opened: kBadData.
   Result<size_t> read_at(uint64_t offset, char* to, size_t size) const;
   /// Whether it has become shorter since it was opened.
   bool is_cut() const;
-  /// For mapping it.
+  /// For mapping it; -1 of an object.
   int descriptor() const { return fd_; }
-  /// XXH3 of size and of the first and last 64 KiB.
+  /// XXH3 of size and of the first and last 64 KiB; of an object size and ETag, hashed.
   Result<uint64_t> fingerprint() const;
   /// By its first bytes (decompress.h).
   Result<bool> is_compressed() const;
 
  private:
-  File(int fd, uint64_t bytes, std::string path) : fd_(fd), bytes_(bytes), path_(std::move(path)) {}
+  File(int fd, uint64_t bytes, std::string path);
+  explicit File(std::unique_ptr<objects::ObjectReader> object);
   int fd_;
   uint64_t bytes_;
   std::string path_;
+  std::unique_ptr<objects::ObjectReader> object_;  // null for a file
 };
 
 /// Reads `file` from `offset` on; gzip, zlib and zstd are recognized by their content, are

@@ -5,6 +5,7 @@
 #include <map>
 #include <sstream>
 
+#include "shared/base/object_scheme.h"
 #include "shared/data/arrays.h"
 #include "shared/data/byte_source.h"
 #include "shared/data/dataset.h"
@@ -12,6 +13,7 @@
 #include "shared/data/parser.h"
 #include "shared/data/program.h"
 #include "shared/data/tfrecord.h"
+#include "shared/objects/object_store.h"
 
 namespace downpour::data {
 namespace {
@@ -43,12 +45,17 @@ Result<std::vector<std::string>> read_list(const std::string& path) {
                  "use globs, or fewer and larger files"};
   text.resize(n);
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  const auto beside = [&](std::string_view name) {
+    if (is_object_path(name)) return std::string(name);
+    if (is_object_path(path)) return str(path.substr(0, path.rfind('/') + 1), name);
+    return (folder / name).lexically_normal().string();
+  };
   std::vector<std::string> names;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const std::string_view name = trimmed(line);
     if (name.empty() || name[0] == '#') continue;
-    names.push_back((folder / name).lexically_normal().string());
+    names.push_back(beside(name));
   }
   if (names.empty())
     return Error{ErrorCode::kBadData, "the list names no file", path, "a path or glob a line"};
@@ -73,9 +80,15 @@ Result<plan::FileInfo> look_at(const DataSpec& data, const std::string& path) {
                                       data.format != DataFormat::kTfrecord};
 }
 
-/// The files that an absolute path or glob names. A file whose very name looks like a glob is meant
-/// as it is written.
+/// The files or objects that an absolute path or glob names. One whose very name looks like a glob
+/// is meant as it is written.
 Result<std::vector<std::string>> files_named(const std::string& path) {
+  if (is_object_path(path)) {
+    if (path.find_first_of("*?[\\") == std::string::npos) return std::vector{path};
+    DP_TRY(objects::StoreSettings settings, objects::settings_from_environment());
+    objects::ObjectStore store(std::move(settings));
+    return objects::expand_object_path(store, path);
+  }
   std::error_code ignored;
   if (path.find_first_of("*?[") == std::string::npos || std::filesystem::exists(path, ignored))
     return std::vector{path};
@@ -90,6 +103,7 @@ Result<std::vector<std::string>> files_named(const std::string& path) {
 Result<std::vector<std::string>> files_of(const std::string& written, const std::string& base_dir) {
   std::error_code ignored;
   const auto absolute = [&](std::string_view name) {
+    if (is_object_path(name)) return std::string(name);
     const std::filesystem::path joined = std::filesystem::path(base_dir) / name;
     return std::filesystem::absolute(joined, ignored).lexically_normal().string();
   };

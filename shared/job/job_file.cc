@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "shared/base/object_scheme.h"
 #include "shared/job/job_tree.h"
 #include "shared/job/preset.h"
 #include "shared/job/validate.h"
@@ -181,7 +182,8 @@ void settle_paths(Job& job, const std::string& base_dir, const std::string& stem
   if (!warm.empty()) warm = absolute_path(warm, job.base_dir);
   for (FieldSpec& field : job.data.fields) {
     for (TransformSpec& op : field.transform)
-      if (!op.file.empty()) op.file = absolute_path(op.file, job.base_dir);
+      if (!op.file.empty() && !is_object_path(op.file))
+        op.file = absolute_path(op.file, job.base_dir);
   }
 }
 

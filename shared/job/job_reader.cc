@@ -7,9 +7,9 @@
 #include "shared/job/interval.h"
 #include "shared/job/job_tree.h"
 #include "shared/job/keys.h"
-#include "shared/job/range_source.h"
 #include "shared/job/reader_support.h"
 #include "shared/job/runs.h"
+#include "shared/job/source_path.h"
 
 namespace downpour {
 namespace {
@@ -330,14 +330,12 @@ class Reader {
       return wrong_type(node, name, "a path, a list of paths, or a table with a path");
     }
     const std::string& path = node.text;
-    for (const char* scheme : {"s3://", "gs://", "http://", "https://", "synth:"}) {
+    for (const char* scheme : {"gs://", "http://", "https://", "synth:"}) {
       if (path.starts_with(scheme))
         return not_available(node, name, toml_quoted(path), {"a path or a glob"});
     }
-    if (path.starts_with(kRangeScheme) && !range_records(path)) {
-      return bad_value(node, name, toml_quoted(path),
-                       str("range:N, the numbers from 0 to N - 1; N from 1 to ", kRangeMax));
-    }
+    if (const std::string hint = hint_for_source_path(path); !hint.empty())
+      return bad_value(node, name, toml_quoted(path), hint);
     if (path.empty()) return bad_value(node, name, "\"\"", "name a file");
     value.paths.push_back(path);
   }

@@ -5,6 +5,7 @@
 
 #include "chief/runtime/job_setup.h"
 #include "chief/runtime/run_setup.h"
+#include "shared/base/object_scheme.h"
 #include "shared/env/storage.h"
 #include "shared/model/graph.h"
 #include "tools/cli/run.h"
@@ -47,7 +48,8 @@ Result<Job> eval_job(const EvalFlags& flags) {
     job.eval.source = {};
     std::error_code ignored;
     for (const std::string& path : flags.data)
-      job.eval.source.paths.push_back(fs::absolute(path, ignored).string());
+      job.eval.source.paths.push_back(is_object_path(path) ? path
+                                                           : fs::absolute(path, ignored).string());
     job.eval.holdout = 0;
   }
   const auto number = [](const std::string& text, uint32_t& into) {

@@ -122,7 +122,7 @@ TEST_CASE("what the design knows and this version has not is said so, never acce
                            "eval.every = \"5m\"",
                            "eval.every = 1000",
                            "eval.source = { exec = [\"x\"], replay = \"none\" }",
-                           "eval.source = \"s3://bucket/x\"",
+                           "eval.source = \"gs://bucket/x\"",
                            "eval.source = \"synth:9\"",
                            "cluster.discover = \"tf_config\"",
                            "cluster.input_workers = 2",
@@ -193,8 +193,12 @@ TEST_CASE("sources of a list have weights, all or none, and count as often as th
             .find("can't be held out") != std::string::npos);
   CHECK(what("\"a\"", "eval.source = { path = \"b\", repeat = 2 }\n") ==
         "`weight` and `repeat` are for training");
-  for (const char* range : {"range:", "range:0", "range:5x", "range:2000000000"})
-    CHECK(what("\"" + std::string(range) + "\"").find("can't be") != std::string::npos);
+  for (const char* bad : {"range:", "range:0", "range:5x", "range:2000000000", "s3://", "s3://b",
+                          "s3://b/", "s3:///k"})
+    CHECK(what("\"" + std::string(bad) + "\"").find("can't be") != std::string::npos);
+  // As they are written: not relative to the job.
+  CHECK(loaded(job_of_source("[\"s3://b/2024/*.tsv\", \"a\"]")).data.source.paths.front() ==
+        "s3://b/2024/*.tsv");
 }
 
 TEST_CASE("an interleave and a shuffle's window are read and printed", "[job]") {

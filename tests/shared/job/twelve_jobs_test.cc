@@ -79,7 +79,7 @@ optimizer     = { type = "adagrad" }
 train         = { epochs = 1, batch_size = 2048 }
 cluster       = { ps = 2, workers = 2, input_workers = 4 }
 )toml",
-     "s3://logs-eu"},
+     "cluster.input_workers"},
     {R"toml(# 11 model averaging: replicas train alone for sync_every steps, then the mean of their variables, weighed by records, goes on
 data      = { source = "shard-*.tfrecord", sharding = "file", fields = { x = { type = "float32", shape = [128] }, label = { type = "int64" } } }
 model     = { preset = "softmax_mlp", inputs = ["x"], target = "label", units = [128, 10] }
