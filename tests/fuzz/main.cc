@@ -20,6 +20,7 @@ std::vector<Target> all_targets(const std::string& folder) {
   add_array_targets(folder, all);
   add_setting_targets(folder, all);
   add_state_targets(all);
+  add_store_targets(all);
   add_bomb_targets(folder, all);
   return all;
 }
