@@ -9,7 +9,7 @@
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("downpour::schema");
 
-enum Role { unset @0; chief @1; ps @2; worker @3; }
+enum Role { unset @0; chief @1; ps @2; worker @3; input @4; }
 enum Purpose { unset @0; train @1; eval @2; predict @3; }
 enum FailureKind { unset @0; record @1; notFinite @2; givenUp @3; }  # unset: none of the others
 enum PullStatus { unset @0; ok @1; wrongView @2; overloaded @3; }
@@ -145,7 +145,7 @@ struct Hello {
   incarnation @5 :UInt64;       # required
   build @6 :Text;
   host @7 :Text;
-  endpoint @8 :Text;            # ps: where this core answers; others: absent
+  endpoint @8 :Text;            # ps: where this core answers; input: where it reads for workers; others: absent
   claims @9 :List(PartitionClaim);  # ps: what it holds already, ascending; absent: nothing
 }
 
@@ -367,6 +367,47 @@ struct PushReply {
   viewN @4 :UInt32;
   applied @5 :List(UInt64);     # bits as in Push.covered
   others @6 :List(PartReply);
+}
+
+# ---- reading elsewhere (kinds 30 to 35)
+
+struct InputProcess {
+  index @0 :UInt32;
+  incarnation @1 :UInt64;       # required
+  endpoint @2 :Text;            # where it reads for workers; required
+}
+struct InputList { inputs @0 :List(InputProcess); }
+struct ReadShard {
+  reading @0 :UInt64;           # required
+  lease @1 :Lease;              # required
+  firstBatch @2 :UInt32;
+  window @3 :UInt32 = 1;        # batches; at least 1
+}
+struct ReadMore {
+  reading @0 :UInt64;           # required
+  next @1 :UInt32;              # every batch below it has come
+  stop @2 :Bool;
+}
+struct ReadBatch {              # values frame: this piece of the batch's bytes (shared/wire/batch_codec.h)
+  reading @0 :UInt64;           # required
+  batch @1 :UInt32;
+  piece @2 :UInt32;             # 0 to pieces - 1
+  pieces @3 :UInt32 = 1;
+}
+struct ReadEnd {
+  reading @0 :UInt64;           # required
+  counts @1 :ShardCounts;       # absent: zeros
+  recordsHash @2 :UInt64;
+}
+struct ReadFailed {
+  reading @0 :UInt64;           # required
+  code @1 :ErrorCode;           # required
+  what @2 :Text;
+  where @3 :Text;
+  hint @4 :Text;
+  id @5 :Text;
+  ofRecord @6 :Bool;
+  batch @7 :UInt32;             # where ofRecord
 }
 
 # ---- kind 26

@@ -40,11 +40,14 @@ Result<void> check_payloads(const Message& message) {
     const bool has_values = std::holds_alternative<PullReply>(message.body) ||
                             std::holds_alternative<PredictReport>(message.body) ||
                             std::holds_alternative<Frozen>(message.body) ||
-                            std::holds_alternative<Adopt>(message.body);
+                            std::holds_alternative<Adopt>(message.body) ||
+                            std::holds_alternative<ReadBatch>(message.body);
     if (keys > 0) return malformed("a keys frame where none belongs");
     if (!has_values && !message.values.empty())
       return malformed("a values frame where none belongs");
   }
+  if (std::holds_alternative<ReadBatch>(message.body) && message.values.empty())
+    return malformed("no bytes of the batch");
   if (message.envelope.request == RequestId{} &&
       (std::holds_alternative<Pull>(message.body) || std::holds_alternative<Push>(message.body))) {
     return malformed("no request id");

@@ -65,7 +65,9 @@ std::string_view kind_name(Kind kind) {
       "ShardProgress", "ShardFailed", "LeaseRevoked", "EvalReport",   "PredictReport",
       "StatusRequest", "StatusReply", "Save",         "Saved",        "Sealed",
       "Stop",          "Goodbye",     "Pull",         "PullReply",    "Push",
-      "PushReply",     "Reject",      "Freeze",       "Frozen",       "Leave"};
+      "PushReply",     "Reject",      "Freeze",       "Frozen",       "Leave",
+      "InputList",     "ReadShard",   "ReadMore",     "ReadBatch",    "ReadEnd",
+      "ReadFailed"};
   return raw(kind) <= kKindMax ? kNames[raw(kind)] : "unknown";
 }
 

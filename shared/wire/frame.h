@@ -43,8 +43,14 @@ enum class Kind : uint16_t {
   kFreeze = 27,
   kFrozen = 28,
   kLeave = 29,
+  kInputList = 30,
+  kReadShard = 31,
+  kReadMore = 32,
+  kReadBatch = 33,
+  kReadEnd = 34,
+  kReadFailed = 35,
 };
-constexpr uint16_t kKindMax = 29;
+constexpr uint16_t kKindMax = 35;
 
 /// Body's alternatives stand in the order of their kinds: a new one goes to the end of both.
 inline Kind kind_of(const Body& body) { return Kind(uint16_t(body.index() + 1)); }

@@ -20,10 +20,10 @@ constexpr uint64_t kFrameBytesMax = 1024 * 1024;  // a payload frame
 constexpr uint64_t kHeaderBytesMax = 1024 * 1024;  // the header frame
 constexpr uint32_t kLoadsMax = 4096;               // in a heartbeat: of every partition that a job may have
 
-enum class Role : uint8_t { kChief, kPs, kWorker };
+enum class Role : uint8_t { kChief, kPs, kWorker, kInput };
 enum class Purpose : uint8_t { kTrain, kEval, kPredict };
 
-// ---- membership: control sockets, ps core or worker <-> chief -------------------------------------------------
+// ---- membership: control sockets, ps core, worker or input process <-> chief -------------------------------------------------
 
 /// A partition that a ps core holds, for whoever is chief.
 struct PartitionClaim {
@@ -43,7 +43,7 @@ struct Hello {
   std::string host;
   uint32_t pid = 0;
   uint32_t threads = 0;             // compute threads (worker)
-  std::string endpoint;             // ps: where this core answers pulls and pushes
+  std::string endpoint;             // ps: where this core answers pulls and pushes; input: where it reads for workers
   std::vector<PartitionClaim> claims;  // ps: what it holds, ascending; a new chief goes on with it
   bool operator==(const Hello&) const = default;
 };
@@ -165,9 +165,9 @@ struct Heartbeat {
   uint64_t rows = 0;                // ps: embedding rows held
   uint64_t table_bytes = 0;         // ps: memory of tables and slots
   uint64_t pulled_bytes = 0;        // worker: received payload; ps: sent payload
-  uint64_t pushed_bytes = 0;
+  uint64_t pushed_bytes = 0;        // input: sent batches
   uint64_t records = 0;             // worker: trained since start
-  uint64_t read_bytes = 0;          // worker: input read
+  uint64_t read_bytes = 0;          // worker, input: input read
   std::vector<OutputMetrics> recent;     // worker: since the last heartbeat, with AUC buckets
   std::vector<uint64_t> staleness;       // ps: histogram since start, bucket = min(versions, size - 1)
   uint64_t had_it = 0, gaps = 0;         // ps: parts repeated, parts too early
@@ -454,6 +454,60 @@ struct PushReply {
   bool operator==(const PushReply&) const = default;
 };
 
+// ---- reading elsewhere: chief -> worker, worker <-> input process ---------------------------------------------
+
+/// A process that reads for workers.
+struct InputProcess {
+  uint32_t index = 0;
+  Incarnation incarnation{};
+  std::string endpoint;
+  bool operator==(const InputProcess&) const = default;
+};
+/// Chief -> worker: the input processes that live. Said when that changes, and with every answer to a heartbeat.
+struct InputList {
+  std::vector<InputProcess> inputs;
+  bool operator==(const InputList&) const = default;
+};
+/// Worker -> input process: read this shard, and send its batches from `first_batch` on.
+struct ReadShard {
+  uint64_t reading = 0;             // what this connection calls it
+  Lease lease;                      // which records: purpose, shard, batches given up; the plan they belong to
+  uint32_t first_batch = 0;
+  uint32_t window = 1;              // so many batches may be under way
+  bool operator==(const ReadShard&) const = default;
+};
+/// Worker -> input process: I have all batches below `next`. Repeated while it waits, and sent back as it is: "still
+/// at it".
+struct ReadMore {
+  uint64_t reading = 0;
+  uint32_t next = 0;
+  bool stop = false;                // nothing more is wanted
+  bool operator==(const ReadMore&) const = default;
+};
+/// Input process -> worker. Payload: values frame, this piece of the batch's bytes (batch_codec.h).
+struct ReadBatch {
+  uint64_t reading = 0;
+  uint32_t batch = 0;
+  uint32_t piece = 0, pieces = 1;
+  bool operator==(const ReadBatch&) const = default;
+};
+/// Input process -> worker: the shard has no more batches. Counts and hash are of all of it.
+struct ReadEnd {
+  uint64_t reading = 0;
+  ShardCounts counts;
+  uint64_t records_hash = 0;
+  bool operator==(const ReadEnd&) const = default;
+};
+/// Input process -> worker: this reading is over.
+struct ReadFailed {
+  uint64_t reading = 0;
+  ErrorCode code = ErrorCode::kUnavailable;
+  std::string what, where, hint, id;
+  bool of_record = false;           // a record of `batch` can't be read; else the fault is not the data's, as far as known
+  uint32_t batch = 0;
+  bool operator==(const ReadFailed&) const = default;
+};
+
 /// An answer to a message that could not be understood or served.
 struct Reject {
   ErrorCode code = ErrorCode::kMalformed;
@@ -464,7 +518,7 @@ struct Reject {
 using Body = std::variant<Hello, Welcome, Refused, View, Adopt, Adopted, Heartbeat, LeaseRequest, LeaseGrant,
                           ShardProgress, ShardFailed, LeaseRevoked, EvalReport, PredictReport, StatusRequest,
                           StatusReply, Save, Saved, Sealed, Stop, Goodbye, Pull, PullReply, Push, PushReply, Reject, Freeze,
-                          Frozen, Leave>;
+                          Frozen, Leave, InputList, ReadShard, ReadMore, ReadBatch, ReadEnd, ReadFailed>;
 
 /// What fences every message.
 struct Envelope {

@@ -12,7 +12,7 @@ using wire::read;
 // ---- membership
 
 void read(schema::Hello::Reader in, Hello& out, Checks& checks) {
-  out.role = enum_in(in.getRole(), Role::kWorker, "role is unset or unknown", checks);
+  out.role = enum_in(in.getRole(), Role::kInput, "role is unset or unknown", checks);
   out.index = in.getIndex();
   out.thread = in.getThread();
   out.pid = in.getPid();
@@ -334,6 +334,61 @@ void read(schema::PushReply::Reader in, PushReply& out, Checks& checks) {
             });
 }
 
+// ---- reading elsewhere
+
+void read_reading(uint64_t in, uint64_t& out, Checks& checks) {
+  out = in;
+  checks.require(out != 0, "no reading");
+}
+
+void read(schema::InputList::Reader in, InputList& out, Checks& checks) {
+  read_list(in.getInputs(), kInputsMax, "too many input processes", out.inputs, checks,
+            [&](auto from, InputProcess& to) {
+              to = {from.getIndex(), Incarnation(from.getIncarnation()), text(from.getEndpoint())};
+              checks.require(to.incarnation != Incarnation{} && !to.endpoint.empty(),
+                             "an input process without incarnation or endpoint");
+            });
+}
+
+void read(schema::ReadShard::Reader in, ReadShard& out, Checks& checks) {
+  read_reading(in.getReading(), out.reading, checks);
+  read(in.getLease(), out.lease, checks);
+  out.first_batch = in.getFirstBatch();
+  out.window = in.getWindow();
+  checks.require(out.window > 0, "no batch may be under way");
+}
+
+void read(schema::ReadMore::Reader in, ReadMore& out, Checks& checks) {
+  read_reading(in.getReading(), out.reading, checks);
+  out.next = in.getNext();
+  out.stop = in.getStop();
+}
+
+void read(schema::ReadBatch::Reader in, ReadBatch& out, Checks& checks) {
+  read_reading(in.getReading(), out.reading, checks);
+  out.batch = in.getBatch();
+  out.piece = in.getPiece();
+  out.pieces = in.getPieces();
+  checks.require(out.piece < out.pieces && out.pieces <= kPiecesMax, "piece out of range");
+}
+
+void read(schema::ReadEnd::Reader in, ReadEnd& out, Checks& checks) {
+  read_reading(in.getReading(), out.reading, checks);
+  if (in.hasCounts()) read(in.getCounts(), out.counts);
+  out.records_hash = in.getRecordsHash();
+}
+
+void read(schema::ReadFailed::Reader in, ReadFailed& out, Checks& checks) {
+  read_reading(in.getReading(), out.reading, checks);
+  out.code = read(in.getCode(), checks);
+  out.what = text(in.getWhat());
+  out.where = text(in.getWhere());
+  out.hint = text(in.getHint());
+  out.id = text(in.getId());
+  out.of_record = in.getOfRecord();
+  out.batch = in.getBatch();
+}
+
 void read(schema::Reject::Reader in, Reject& out, Checks& checks) {
   out.code = read(in.getCode(), checks);
   out.what = text(in.getWhat());
@@ -411,6 +466,18 @@ Result<Body> read_body(Kind kind, capnp::MessageReader& reader) {
         return read_as<Frozen, schema::Frozen>(reader);
       case Kind::kLeave:
         return read_as<Leave, schema::Leave>(reader);
+      case Kind::kInputList:
+        return read_as<InputList, schema::InputList>(reader);
+      case Kind::kReadShard:
+        return read_as<ReadShard, schema::ReadShard>(reader);
+      case Kind::kReadMore:
+        return read_as<ReadMore, schema::ReadMore>(reader);
+      case Kind::kReadBatch:
+        return read_as<ReadBatch, schema::ReadBatch>(reader);
+      case Kind::kReadEnd:
+        return read_as<ReadEnd, schema::ReadEnd>(reader);
+      case Kind::kReadFailed:
+        return read_as<ReadFailed, schema::ReadFailed>(reader);
     }
     return Error{.code = ErrorCode::kUnsupported,
                  .what = str("message of unknown kind ", raw(kind))};

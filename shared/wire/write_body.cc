@@ -465,6 +465,55 @@ void write(const PushReply& in, schema::PushReply::Builder out) {
       });
 }
 
+// ---- reading elsewhere
+
+void write(const InputList& in, schema::InputList::Builder out) {
+  write_list(
+      in.inputs, [&](uint32_t n) { return out.initInputs(n); },
+      [](const InputProcess& input, auto to) {
+        to.setIndex(input.index);
+        to.setIncarnation(raw(input.incarnation));
+        to.setEndpoint(text(input.endpoint));
+      });
+}
+
+void write(const ReadShard& in, schema::ReadShard::Builder out) {
+  out.setReading(in.reading);
+  write(in.lease, out.initLease());
+  out.setFirstBatch(in.first_batch);
+  out.setWindow(in.window);
+}
+
+void write(const ReadMore& in, schema::ReadMore::Builder out) {
+  out.setReading(in.reading);
+  out.setNext(in.next);
+  out.setStop(in.stop);
+}
+
+void write(const ReadBatch& in, schema::ReadBatch::Builder out) {
+  out.setReading(in.reading);
+  out.setBatch(in.batch);
+  out.setPiece(in.piece);
+  out.setPieces(in.pieces);
+}
+
+void write(const ReadEnd& in, schema::ReadEnd::Builder out) {
+  out.setReading(in.reading);
+  write(in.counts, out.initCounts());
+  out.setRecordsHash(in.records_hash);
+}
+
+void write(const ReadFailed& in, schema::ReadFailed::Builder out) {
+  out.setReading(in.reading);
+  out.setCode(enum_out<schema::ErrorCode>(in.code));
+  out.setWhat(text(in.what));
+  out.setWhere(text(in.where));
+  out.setHint(text(in.hint));
+  out.setId(text(in.id));
+  out.setOfRecord(in.of_record);
+  out.setBatch(in.batch);
+}
+
 void write(const Reject& in, schema::Reject::Builder out) {
   out.setCode(enum_out<schema::ErrorCode>(in.code));
   out.setWhat(text(in.what));
@@ -506,6 +555,12 @@ DP_BODY(Reject);
 DP_BODY(Freeze);
 DP_BODY(Frozen);
 DP_BODY(Leave);
+DP_BODY(InputList);
+DP_BODY(ReadShard);
+DP_BODY(ReadMore);
+DP_BODY(ReadBatch);
+DP_BODY(ReadEnd);
+DP_BODY(ReadFailed);
 #undef DP_BODY
 
 }  // namespace

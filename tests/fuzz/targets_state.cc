@@ -9,10 +9,12 @@
 #include "shared/checkpoint/partition_reader.h"
 #include "shared/checkpoint/partition_writer.h"
 #include "shared/checkpoint/run_file.h"
+#include "shared/wire/batch_codec.h"
 #include "shared/wire/codec.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/target.h"
 #include "tests/shared/checkpoint/support.h"
+#include "tests/shared/wire/random_batch.h"
 #include "tests/shared/wire/random_message.h"
 #include "tests/support/travel.h"
 
@@ -112,6 +114,31 @@ std::string check_message(const Input& input) {
   }
   const std::string fault = testing::travel_fault(*message);
   return fault.empty() ? "" : str("sent on, it does not arrive: ", fault);
+}
+
+// ---- batches, as input processes send them
+
+Input mutated_batch(Rng& rng) {
+  const auto bytes = wire::encode_batch(wire::random_batch(rng, 40, 80));
+  const auto other = wire::encode_batch(wire::random_batch(rng, 40, 80));
+  Input input{.files = {text_of(bytes->span())}};
+  const size_t from = one_in(rng, 4) ? 0 : 4;  // most begin as batches do
+  std::string tail = input.files[0].substr(from);
+  mutate(tail, text_of(other->span()), kWords, rng);
+  input.files[0].replace(from, std::string::npos, tail);
+  return input;
+}
+
+std::string check_batch_bytes(const Input& input) {
+  Batch batch, again;
+  const auto decoded = wire::decode_batch(bytes_of(input.files[0]), batch);
+  if (!decoded)
+    return decoded.error().code == ErrorCode::kMalformed ? "" : "an error of another code";
+  const auto bytes = wire::encode_batch(batch);
+  if (!bytes) return "what is taken can't be sent on";
+  if (!wire::decode_batch(bytes->span(), again)) return "sent on, it does not arrive";
+  const auto twice = wire::encode_batch(again);
+  return text_of(bytes->span()) == text_of(twice->span()) ? "" : "sent on, it is another";
 }
 
 // ---- images
@@ -248,6 +275,10 @@ void add_state_targets(std::vector<Target>& out) {
   out.push_back({.name = "wire",
                  .make = mutated_message,
                  .run = check_message,
+                 .memory_bytes_max = 64 * kMiB});
+  out.push_back({.name = "batch",
+                 .make = mutated_batch,
+                 .run = check_batch_bytes,
                  .memory_bytes_max = 64 * kMiB});
   out.push_back(
       {.name = "image", .make = mutated_image, .run = check_image, .memory_bytes_max = 64 * kMiB});

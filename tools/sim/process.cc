@@ -15,6 +15,8 @@ const char* role_name(wire::Role role) {
       return "ps";
     case wire::Role::kWorker:
       return "worker";
+    case wire::Role::kInput:
+      return "input";
   }
   return "";
 }

@@ -16,7 +16,8 @@ constexpr std::array<const char*, std::variant_size_v<wire::Body>> kBodyNames = 
     "Heartbeat",  "LeaseRequest",  "LeaseGrant",    "ShardProgress", "ShardFailed", "LeaseRevoked",
     "EvalReport", "PredictReport", "StatusRequest", "StatusReply",   "Save",        "Saved",
     "Sealed",     "Stop",          "Goodbye",       "Pull",          "PullReply",   "Push",
-    "PushReply",  "Reject",        "Freeze",        "Frozen",        "Leave"};
+    "PushReply",  "Reject",        "Freeze",        "Frozen",        "Leave",       "InputList",
+    "ReadShard",  "ReadMore",      "ReadBatch",     "ReadEnd",       "ReadFailed"};
 
 std::string quoted(const std::string& text) {
   std::string out = "\"";

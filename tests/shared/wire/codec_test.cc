@@ -156,7 +156,7 @@ TEST_CASE("required fields and ranges are checked", "[wire]") {
   CHECK(push_with([](Push& push) { push.fragments = 0; }) == "Push: fragment out of range");
   CHECK(push_with([](Push& push) { push.end = true; }) == "Push: end part with keys");
   CHECK(why_refused({.body = Hello{}}) == "Hello: no incarnation");
-  CHECK(why_refused({.body = Hello{.role = Role(3), .incarnation = Incarnation(1)}}) ==
+  CHECK(why_refused({.body = Hello{.role = Role(4), .incarnation = Incarnation(1)}}) ==
         "Hello: role is unset or unknown");
   CHECK(why_refused({.body = Reject{.code = ErrorCode(13)}}) ==
         "Reject: error code is unset or unknown");
@@ -167,13 +167,22 @@ TEST_CASE("required fields and ranges are checked", "[wire]") {
         "PushReply: partition out of range");
   CHECK(why_refused({.body = StatusReply{.ended = {{4, 9}, {2, 3}}}}) ==
         "StatusReply: intervals of shards out of order");
+  CHECK(why_refused({.body = InputList{{{0, Incarnation(1), ""}}}}) ==
+        "InputList: an input process without incarnation or endpoint");
+  CHECK(why_refused({.body = ReadMore{}}) == "ReadMore: no reading");
+  CHECK(why_refused({.body = ReadShard{.reading = 1, .window = 0}}) ==
+        "ReadShard: no batch may be under way");
+  CHECK(why_refused({.body = ReadBatch{.reading = 1, .piece = 2, .pieces = 2}}) ==
+        "ReadBatch: piece out of range");
+  CHECK(why_refused({.body = ReadBatch{.reading = 1, .pieces = 257}}) ==
+        "ReadBatch: piece out of range");
 }
 
 TEST_CASE("zeros are a valid Cap'n Proto message and never a harmful one of ours", "[wire]") {
   const std::set<Kind> harmless{Kind::kAdopt,      Kind::kAdopted,       Kind::kLeaseRequest,
                                 Kind::kLeaseGrant, Kind::kStatusRequest, Kind::kStatusReply,
                                 Kind::kSaved,      Kind::kSealed,        Kind::kStop,
-                                Kind::kPushReply,  Kind::kFrozen};
+                                Kind::kPushReply,  Kind::kFrozen,        Kind::kInputList};
   for (uint16_t number = 1; number <= kKindMax; ++number) {
     // One segment of one word: a null root, so that every field reads as its default.
     std::vector<uint8_t> frame(kEnvelopeBytes + 16);

@@ -23,7 +23,8 @@ class RandomMessages {
       if (push->handle == RequestId{}) message.keys = keys_of(push->sections);
       if (!push->end) message.values = floats();
     }
-    if (kind == Kind::kPullReply || kind == Kind::kPredictReport) message.values = floats();
+    if (kind == Kind::kPullReply || kind == Kind::kPredictReport || kind == Kind::kReadBatch)
+      message.values = floats();
     return message;
   }
 
@@ -196,7 +197,7 @@ class RandomMessages {
   Body body(Kind kind) {
     switch (kind) {
       case Kind::kHello:
-        return Hello{Role(rng_.below(3)),
+        return Hello{Role(rng_.below(4)),
                      number(),
                      number(),
                      incarnation(),
@@ -277,6 +278,20 @@ class RandomMessages {
                          view()};
       case Kind::kReject:
         return Reject{code(), text()};
+      case Kind::kInputList:
+        return InputList{list([&] { return InputProcess{number(), incarnation(), text(1)}; })};
+      case Kind::kReadShard:
+        return ReadShard{word() | 1, lease(), number(), number() | 1};
+      case Kind::kReadMore:
+        return ReadMore{word() | 1, number(), coin()};
+      case Kind::kReadBatch: {
+        const auto pieces = uint32_t(1 + rng_.below(256));
+        return ReadBatch{word() | 1, number(), uint32_t(rng_.below(pieces)), pieces};
+      }
+      case Kind::kReadEnd:
+        return ReadEnd{word() | 1, counts(), word()};
+      case Kind::kReadFailed:
+        return ReadFailed{word() | 1, code(), text(), text(), text(), text(), coin(), number()};
     }
     return {};
   }
