@@ -13,6 +13,7 @@
 #include "shared/checkpoint/paths.h"
 #include "shared/job/job_file.h"
 #include "shared/model/graph.h"
+#include "shared/transport/endpoint.h"
 
 namespace downpour::ps {
 namespace {
@@ -25,13 +26,6 @@ constexpr uint32_t kReadAheadMax =
 // PeerKey 0 is the chief; transports number peers from 0, so shift them.
 PeerKey key_of(transport::PeerId peer) { return raw(peer) + 1; }
 transport::PeerId peer_of(PeerKey key) { return transport::PeerId{key - 1}; }
-
-// "tcp://0.0.0.0:7000" with the host that others know this machine by.
-std::string advertised(const std::string& bound, const std::string& host) {
-  const size_t colon = bound.rfind(':');
-  if (host.empty() || !bound.starts_with("tcp://")) return bound;
-  return str("tcp://", host, bound.substr(colon));
-}
 
 }  // namespace
 
@@ -50,7 +44,7 @@ PsNode::PsNode(transport::Transport& transport, Storage& storage, PsOptions opti
 
 Result<void> PsNode::start(int64_t now_ns) {
   DP_TRY(data_, transport_.bind(options_.endpoint));
-  advertised_ = advertised(transport_.endpoint(data_), options_.advertise_host);
+  advertised_ = transport::advertised_endpoint(transport_.endpoint(data_), options_.advertise_host);
   DP_TRY(chief_, transport_.connect(options_.chief));
   control_ = transport_.port_of(chief_);
   started_ns_ = now_ns;

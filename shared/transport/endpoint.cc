@@ -23,4 +23,9 @@ Result<std::string> normalize_bind_endpoint(const std::string& text, bool insecu
                "add --insecure if the network is trusted, or bind 127.0.0.1", "DP-2701"};
 }
 
+std::string advertised_endpoint(const std::string& bound, const std::string& host) {
+  if (host.empty() || !bound.starts_with("tcp://")) return bound;
+  return str("tcp://", host, bound.substr(bound.rfind(':')));
+}
+
 }  // namespace downpour::transport

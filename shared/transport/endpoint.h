@@ -14,4 +14,7 @@ Result<std::string> normalize_endpoint(const std::string& text);
 /// authenticated. Errors: kUsage, kPermission.
 Result<std::string> normalize_bind_endpoint(const std::string& text, bool insecure);
 
+/// A bound tcp endpoint with the host by which others know this machine, where one is given.
+std::string advertised_endpoint(const std::string& bound, const std::string& host);
+
 }  // namespace downpour::transport
