@@ -1,0 +1,177 @@
+#include "worker/core/input_readings.h"
+
+#include <catch2/catch.hpp>
+
+namespace downpour::worker {
+namespace {
+
+constexpr InputPeer kAnn{1}, kBob{2};
+constexpr uint64_t kPlan = 5;
+
+/// The core, with readers that are done when the test says so.
+struct Desk {
+  InputReadings readings;
+  InputEffects fx;
+  int64_t now_ns = 0;
+
+  explicit Desk(InputConfig config = {}) : readings(planned(config)) {}
+  static InputConfig planned(InputConfig config) {
+    config.plan_hash = kPlan;
+    return config;
+  }
+
+  InputEffects& ask(InputPeer peer, uint64_t reading, uint32_t window = 4, uint32_t first = 0,
+                    uint64_t plan = kPlan) {
+    fx.clear();
+    wire::ReadShard request{.reading = reading, .first_batch = first, .window = window};
+    request.lease.plan_hash = plan;
+    readings.on_read_shard(now_ns, peer, request, fx);
+    return fx;
+  }
+  InputEffects& more(InputPeer peer, uint64_t reading, uint32_t next, bool stop = false) {
+    fx.clear();
+    readings.on_read_more(now_ns, peer, {.reading = reading, .next = next, .stop = stop}, fx);
+    return fx;
+  }
+  InputEffects& batch(uint64_t id, uint64_t bytes = 100) {
+    fx.clear();
+    InputItem item{.id = id, .bytes = bytes};
+    item.messages.push_back({.body = wire::ReadBatch{.reading = 7}});
+    readings.on_item(std::move(item), fx);
+    return fx;
+  }
+  InputEffects& end(uint64_t id) {
+    fx.clear();
+    InputItem item{.id = id, .last = true};
+    item.messages.push_back({.body = wire::ReadEnd{.reading = 7}});
+    readings.on_item(std::move(item), fx);
+    return fx;
+  }
+  InputEffects& tick() {
+    fx.clear();
+    readings.on_tick(now_ns, fx);
+    return fx;
+  }
+};
+
+std::string refusal(const InputEffects& fx) {
+  for (const InputEffects::Send& send : fx.sends) {
+    if (const auto* failed = std::get_if<wire::ReadFailed>(&send.message.body)) return failed->what;
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a reading runs ahead as far as its window, and on as its batches are taken",
+          "[worker][input]") {
+  Desk desk;
+  REQUIRE(desk.ask(kAnn, 7, 2).reads.size() == 1);
+  const uint64_t id = desk.fx.reads[0].id;
+  REQUIRE(desk.fx.reads[0].open);
+  CHECK(desk.batch(id).reads.size() == 1);  // the second, beside the first on its way
+  CHECK_FALSE(desk.fx.reads[0].open);
+  CHECK(desk.fx.sends.size() == 1);
+  CHECK(desk.fx.sends[0].to == kAnn);
+  CHECK(desk.batch(id).reads.empty());  // the window is full
+  CHECK(desk.more(kAnn, 7, 0).reads.empty());
+  CHECK(desk.fx.sends.size() == 1);  // but it says that it is still at it
+  CHECK(desk.more(kAnn, 7, 1).reads.size() == 1);
+  CHECK(desk.readings.bytes() == 100);
+  CHECK(desk.end(id).closes == std::vector{id});
+  CHECK(desk.readings.size() == 0);
+  CHECK(desk.readings.bytes() == 0);
+}
+
+TEST_CASE("large batches wait for one another, whatever the window", "[worker][input]") {
+  Desk desk({.window_bytes = 1000});
+  const uint64_t id = desk.ask(kAnn, 7, 16).reads[0].id;
+  CHECK(desk.batch(id, 5000).reads.empty());
+  CHECK(desk.more(kAnn, 7, 1).reads.size() == 1);
+}
+
+TEST_CASE("all readings together are bounded, and none of them stands still for it",
+          "[worker][input]") {
+  Desk desk({.bytes_max = 1000});
+  const uint64_t ann = desk.ask(kAnn, 1, 16).reads[0].id;
+  const uint64_t bob = desk.ask(kBob, 1, 16).reads[0].id;
+  CHECK(desk.batch(ann, 1200).reads.empty());
+  CHECK(desk.batch(bob, 300).reads.empty());       // it had its one
+  CHECK(desk.more(kBob, 1, 1).reads.size() == 1);  // and gets the next when that is taken
+  CHECK(desk.batch(bob, 300).reads.empty());
+  CHECK(desk.more(kAnn, 1, 1).reads.size() == 2);  // there is room for both
+}
+
+TEST_CASE("no more shards are open at once than there may be; the others have their turn",
+          "[worker][input]") {
+  Desk desk({.open_max = 1});
+  const uint64_t first = desk.ask(kAnn, 1).reads[0].id;
+  CHECK(desk.ask(kBob, 1).reads.empty());
+  CHECK(refusal(desk.fx).empty());
+  desk.more(kBob, 1, 0);
+  CHECK(desk.fx.sends.size() == 1);  // it waits, and is told that it is not forgotten
+  REQUIRE(desk.end(first).reads.size() == 1);
+  CHECK(desk.fx.reads[0].open);
+}
+
+TEST_CASE("a reading that was asked for twice is one reading", "[worker][input]") {
+  Desk desk;
+  desk.ask(kAnn, 7);
+  CHECK(desk.ask(kAnn, 7).reads.empty());
+  CHECK(desk.ask(kBob, 7).reads.size() == 1);  // another worker's has the same number
+  CHECK(desk.readings.size() == 2);
+}
+
+TEST_CASE("a reading begins at the batch that is asked for", "[worker][input]") {
+  Desk desk;
+  const uint64_t id = desk.ask(kAnn, 7, 1, 10).reads[0].id;
+  CHECK(desk.fx.reads[0].open->first_batch == 10);
+  desk.batch(id);
+  CHECK(desk.more(kAnn, 7, 10).reads.empty());
+  CHECK(desk.more(kAnn, 7, 11).reads.size() == 1);
+}
+
+TEST_CASE("another plan, and a reading that is not known, are refused", "[worker][input]") {
+  Desk desk;
+  CHECK(refusal(desk.ask(kAnn, 7, 4, 0, kPlan + 1)).find("another plan") != std::string::npos);
+  CHECK(desk.fx.reads.empty());
+  CHECK(refusal(desk.more(kAnn, 8, 3)).find("not known") != std::string::npos);
+  CHECK(desk.more(kAnn, 8, 3, /*stop=*/true).sends.empty());
+}
+
+TEST_CASE("a reading that nobody wants, hears of, or can be sent is dropped", "[worker][input]") {
+  Desk desk({.open_max = 1, .idle_ns = 60 * kSecond});
+  const uint64_t stopped = desk.ask(kAnn, 1).reads[0].id;
+  desk.ask(kAnn, 2);
+  CHECK(desk.more(kAnn, 1, 0, /*stop=*/true).closes == std::vector{stopped});
+  REQUIRE(desk.fx.reads.size() == 1);  // the next one's turn
+  const uint64_t id = desk.fx.reads[0].id;
+  CHECK(desk.batch(stopped).sends.empty());  // what was being read goes nowhere
+  desk.now_ns = 59 * kSecond;
+  CHECK(desk.tick().closes.empty());
+  desk.more(kAnn, 2, 0);
+  desk.now_ns = 118 * kSecond;
+  CHECK(desk.tick().closes.empty());
+  desk.now_ns = 120 * kSecond;
+  CHECK(desk.tick().closes == std::vector{id});
+  CHECK(refusal(desk.fx).find("dropped") != std::string::npos);
+  desk.ask(kBob, 1);
+  desk.fx.clear();
+  desk.readings.on_peer_gone(kBob, desk.fx);
+  CHECK(desk.readings.size() == 0);
+}
+
+TEST_CASE("where there is no room for a reading, one that is long idle makes some",
+          "[worker][input]") {
+  Desk desk({.readings_max = 2, .spare_ns = 10 * kSecond});
+  desk.ask(kAnn, 1);
+  desk.ask(kAnn, 2);
+  CHECK(refusal(desk.ask(kBob, 1)).find("readings already") != std::string::npos);
+  desk.now_ns = 11 * kSecond;
+  desk.more(kAnn, 1, 0);
+  CHECK(desk.ask(kBob, 1).reads.size() == 1);
+  CHECK(refusal(desk.more(kAnn, 2, 0)).find("not known") != std::string::npos);
+  CHECK(refusal(desk.more(kAnn, 1, 0)).empty());
+}
+
+}  // namespace downpour::worker
