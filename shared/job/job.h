@@ -300,6 +300,7 @@ struct EvalSpec {
 struct ClusterSpec {
   uint32_t ps = 1;
   uint32_t workers = 1;
+  uint32_t input_workers = 0;  // processes that read for the workers
   std::string transport =
       "ipc";                // between local processes: "ipc" or "tcp"; one process is always inproc
   uint32_t threads = 0;     // 0: what affinity and cgroup allow

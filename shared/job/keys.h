@@ -364,6 +364,7 @@ template <typename V, typename T>
 void visit_cluster(V& v, T& t) {
   v.number("ps", t.ps, 1, 1024);
   v.number("workers", t.workers, 1, 10000);
+  v.number("input_workers", t.input_workers, 0, 4096);
   v.choice("transport", t.transport, {"ipc", "tcp"}, {"rdma"});
   v.automatic("threads", t.threads, 4096);
   v.number("ps_threads", t.ps_threads, 1, 256);
@@ -375,7 +376,7 @@ void visit_cluster(V& v, T& t) {
   v.duration("chief_silence", t.chief_silence_ns);
   v.duration("claims_wait", t.claims_wait_ns);
   v.duration("adopt_timeout", t.adopt_timeout_ns);
-  v.unavailable({"input_workers", "chief", "discover", "keys"});
+  v.unavailable({"chief", "discover", "keys"});
 }
 
 template <typename V, typename T>

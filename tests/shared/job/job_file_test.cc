@@ -125,7 +125,6 @@ TEST_CASE("what the design knows and this version has not is said so, never acce
                            "eval.source = \"gs://bucket/x\"",
                            "eval.source = \"synth:9\"",
                            "cluster.discover = \"tf_config\"",
-                           "cluster.input_workers = 2",
                            "data.fields.x = { type = \"string\", transform = [\"one_hot\"] }"}) {
     const Error error = error_of(small_job(std::string(line) + "\n"));
     INFO(line << " -> " << error.what);

@@ -69,17 +69,6 @@ train     = { steps = 200000, batch_size = 1024, mode = "async", staleness = 4, 
 cluster   = { ps = 4, workers = 8, transport = "ipc" }
 )toml",
      "model.preset = \"deepfm\""},
-    {R"toml(# 10 input service: processes that only read, parse and batch; two stores, mixed
-data.source   = [{ path = "s3://logs-eu/*.jsonl.zst", weight = 0.7 }, { path = "s3://logs-us/*.jsonl.zst", weight = 0.3 }]   # credentials from the environment, never the job
-data.filter   = "country != 'XX' && age >= 18"
-data.prefetch = 16
-data.fields   = { age = { type = "float32", default = 0, transform = ["standardize"] }, country = { type = "string", transform = [{ op = "hash", buckets = 1024 }] }, label = { type = "float32" } }
-model         = { preset = "wide_deep", target = "label" }
-optimizer     = { type = "adagrad" }
-train         = { epochs = 1, batch_size = 2048 }
-cluster       = { ps = 2, workers = 2, input_workers = 4 }
-)toml",
-     "cluster.input_workers"},
     {R"toml(# 11 model averaging: replicas train alone for sync_every steps, then the mean of their variables, weighed by records, goes on
 data      = { source = "shard-*.tfrecord", sharding = "file", fields = { x = { type = "float32", shape = [128] }, label = { type = "int64" } } }
 model     = { preset = "softmax_mlp", inputs = ["x"], target = "label", units = [128, 10] }
@@ -127,6 +116,23 @@ train     = { epochs = 5, batch_size = 32, drop_remainder = true }
   REQUIRE(loaded);
   CHECK(loaded->job.data.interleave == InterleaveSpec{.cycle = 8, .block = 16});
   CHECK(loaded->job.train.drop_remainder);
+}
+
+TEST_CASE("reference job 10 reads as written", "[job][reference]") {
+  const auto loaded = test::load_text(
+      R"toml(# 10 input service: processes that only read, parse and batch; two stores, mixed
+data.source   = [{ path = "s3://logs-eu/*.jsonl.zst", weight = 0.7 }, { path = "s3://logs-us/*.jsonl.zst", weight = 0.3 }]   # credentials from the environment, never the job
+data.filter   = "country != 'XX' && age >= 18"
+data.prefetch = 16
+data.fields   = { age = { type = "float32", default = 0, transform = ["standardize"] }, country = { type = "string", transform = [{ op = "hash", buckets = 1024 }] }, label = { type = "float32" } }
+model         = { preset = "wide_deep", target = "label" }
+optimizer     = { type = "adagrad" }
+train         = { epochs = 1, batch_size = 2048 }
+cluster       = { ps = 2, workers = 2, input_workers = 4 }
+)toml");
+  REQUIRE(loaded);
+  CHECK(loaded->job.cluster.input_workers == 4);
+  CHECK(loaded->job.data.source.parts.size() == 2);
 }
 
 TEST_CASE("reference job 01 without early_stop reads as written", "[job][reference]") {
