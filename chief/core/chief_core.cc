@@ -26,6 +26,7 @@ ProcessPeak peak_of(const Member& m) {
           .table_bytes = m.last.table_bytes,
           .records = m.last.records,
           .read_bytes = m.last.read_bytes,
+          .pushed_bytes = m.is_input() ? m.last.pushed_bytes : 0,
           .work = m.last.work};
 }
 
@@ -39,6 +40,7 @@ void add_peak(std::vector<ProcessPeak>& peaks, const ProcessPeak& peak) {
     known.table_bytes += peak.table_bytes;
     known.records += peak.records;
     known.read_bytes += peak.read_bytes;
+    known.pushed_bytes += peak.pushed_bytes;
     known.work += peak.work;
     return;
   }
@@ -72,6 +74,7 @@ ChiefCore::ChiefCore(ChiefConfig config)
           ? plan::cut_shards(config_.eval_files,
                              plan::eval_shard_bytes(config_.joining, config_.shard_bytes))
           : plan::cut_shards(config_.train_files, config_.shard_bytes);
+  had_input_ = config_.job.cluster.input_workers > 0;
   // An evaluation's id is no other's, of any term: a late report is never taken for another's.
   last_evaluation_ = (config_.term - 1) << 16;
   if (config_.resume) {
@@ -141,13 +144,14 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
     log(event("back").add("who", member->name()));
     notice(NoticeLevel::kInfo, str(member->full_name(), " is back"));
     if (member->is_ps()) regain(*member);
+    if (member->is_input()) tell_inputs();
   }
   handle(*member, std::move(message));
 }
 
 void ChiefCore::handle(Member& member, wire::Message&& message) {
   // What a member knows stands in its envelope: a view that was lost on the way is sent again.
-  if (ownership_.published() && !ending() &&
+  if (ownership_.published() && !ending() && !member.is_input() &&
       std::holds_alternative<wire::Heartbeat>(message.body) &&
       (message.envelope.view < ownership_.view().id || DP_MUTATE("old-chief-obeyed"))) {
     send(member, ownership_.view());
@@ -171,7 +175,7 @@ void ChiefCore::handle(Member& member, wire::Message&& message) {
     if (auto* report = std::get_if<wire::PredictReport>(&body)) {
       return on_predict_report(member, std::move(*report), std::move(message.values));
     }
-  } else {
+  } else if (member.is_ps()) {
     if (auto* adopted = std::get_if<wire::Adopted>(&body)) return on_adopted(member, *adopted);
     if (auto* status = std::get_if<wire::StatusReply>(&body))
       return on_status(member, std::move(*status));
@@ -200,8 +204,9 @@ void ChiefCore::on_heartbeat(Member& member, wire::Heartbeat&& heartbeat) {
   if (ending()) return;
   // A sign of life (no frame carries a Heartbeat of nobody); to a ps one that also makes good a
   // Sealed that was lost.
-  if (member.is_worker()) {
+  if (!member.is_ps()) {
     send(member, wire::Heartbeat{.incarnation = member.incarnation()});
+    if (member.is_worker() && had_input_) send(member, input_list());
   } else if (ownership_.published()) {
     send(member,
          wire::Sealed{DP_MUTATE("sealed-before-published") ? epochs_complete_ : epochs_sealed_});
@@ -299,6 +304,12 @@ void ChiefCore::check_silence() {
       if (ending()) continue;
       log(event("silent").add("who", member.name()).add("incarnation", raw(member.incarnation())));
       lose(member, str("silent for ", silence_ns / kSecond, " s"));
+    } else if (member.is_input() && !member.silent && silence_ns > config_.lease_ns) {
+      member.silent = true;
+      if (ending()) continue;
+      log(event("silent").add("who", member.name()).add("incarnation", raw(member.incarnation())));
+      notice(NoticeLevel::kWarning, str(member.full_name(), " is silent: others read instead"));
+      tell_inputs();
     }
     if (ending()) return;
   }
@@ -425,7 +436,8 @@ void ChiefCore::show_progress() {
                         .rows = t.rows,
                         .table_bytes = t.table_bytes,
                         .workers_live = members_.workers_live(),
-                        .ps_live = members_.ps_live()});
+                        .ps_live = members_.ps_live(),
+                        .inputs_live = members_.inputs_live()});
 }
 
 void ChiefCore::notice(NoticeLevel level, std::string text) {

@@ -93,6 +93,8 @@ class ChiefCore {
   Result<Member*> admit(PeerKey peer, wire::Hello hello);
   Result<Member*> admit_ps(PeerKey peer, wire::Hello hello);
   Result<Member*> admit_worker(PeerKey peer, wire::Hello hello);
+  wire::InputList input_list() const;
+  void tell_inputs();
   void welcome(Member& member, RequestId request);
   void refuse(PeerKey peer, const Error& error, RequestId request);
   enum class Clash : uint8_t { kWait, kRefused, kReplaced };
@@ -364,6 +366,7 @@ class ChiefCore {
   int32_t code_ = 0;
   std::optional<Error> error_;
 
+  bool had_input_ = false;  // or some are wanted: workers hear who of them lives
   bool had_worker_ = false;
   int64_t no_worker_ns_ = -1;  // since when none is live
   uint32_t workers_lost_ = 0;

@@ -38,6 +38,7 @@ void ChiefCore::on_hello(PeerKey peer, const wire::Hello& hello, RequestId reque
   }
   if (phase_ == Phase::kGathering) return place();
   if (member.is_ps()) restore();
+  if (member.is_input()) tell_inputs();
 }
 
 Result<Member*> ChiefCore::admit(PeerKey peer, wire::Hello hello) {
@@ -55,7 +56,10 @@ Result<Member*> ChiefCore::admit(PeerKey peer, wire::Hello hello) {
       hello.host.size() > kTextBytesMax || hello.endpoint.size() > kTextBytesMax) {
     return Error{ErrorCode::kMalformed, "a Hello beyond the limits of index, core number or text"};
   }
-  if (hello.role == wire::Role::kWorker) hello.thread = 0;
+  if (hello.role != wire::Role::kPs) hello.thread = 0;
+  if (hello.role == wire::Role::kInput && hello.endpoint.empty()) {
+    return Error{ErrorCode::kMalformed, "an input process said Hello without its endpoint"};
+  }
   if (Member* known =
           members_.find(hello.role, hello.incarnation, hello.thread)) {  // again: the same answer
     if (known->peer != peer) members_.rebind(*known, peer);
@@ -145,6 +149,7 @@ Result<Member*> ChiefCore::admit_ps(PeerKey peer, wire::Hello hello) {
   return &member;
 }
 
+/// A worker, or an input process: either is numbered among its like.
 Result<Member*> ChiefCore::admit_worker(PeerKey peer, wire::Hello hello) {
   if (hello.index == UINT32_MAX) {
     // A worker that is merely paused keeps its index for a while, so that it can go on when it
@@ -153,18 +158,22 @@ Result<Member*> ChiefCore::admit_worker(PeerKey peer, wire::Hello hello) {
       return m.left || now_ns_ - m.heard_ns > config_.member_silence_ns;
     };
     for (hello.index = 0;; ++hello.index) {
-      const Member* old = members_.find(wire::Role::kWorker, hello.index, 0);
+      const Member* old = members_.find(hello.role, hello.index, 0);
       if (old == nullptr || is_gone(*old)) break;
     }
   }
-  if (Member* old = members_.find(wire::Role::kWorker, hello.index, 0)) {
+  if (Member* old = members_.find(hello.role, hello.index, 0)) {
     const Clash result = clash(*old, hello);
     if (result == Clash::kWait) return nullptr;
-    if (result == Clash::kRefused) return index_taken("worker", *old);
+    if (result == Clash::kRefused) return index_taken(old->role_name(), *old);
     replace(*old);
   }
-  had_worker_ = true;
-  no_worker_ns_ = -1;
+  if (hello.role == wire::Role::kInput) {
+    had_input_ = true;
+  } else {
+    had_worker_ = true;
+    no_worker_ns_ = -1;
+  }
   return &members_.add(Member{.hello = std::move(hello), .peer = peer, .heard_ns = now_ns_});
 }
 
@@ -187,7 +196,25 @@ void ChiefCore::welcome(Member& member, RequestId request) {
                      .heartbeat_ns = config_.heartbeat_ns,
                      .lease_ns = config_.lease_ns},
        request);
-  if (ownership_.published()) send(member, ownership_.view());
+  if (ownership_.published() && !member.is_input()) send(member, ownership_.view());
+  if (member.is_worker() && had_input_) send(member, input_list());
+}
+
+wire::InputList ChiefCore::input_list() const {
+  wire::InputList list;
+  for (const Member& m : members_) {
+    if (m.is_input() && m.live())
+      list.inputs.push_back({m.hello.index, m.incarnation(), m.hello.endpoint});
+  }
+  return list;
+}
+
+/// Who reads for workers has changed. One that does not hear of it does with its next heartbeat.
+void ChiefCore::tell_inputs() {
+  if (ending()) return;
+  for (const Member& m : members_) {
+    if (m.is_worker() && m.live()) send(m, input_list());
+  }
 }
 
 void ChiefCore::refuse(PeerKey peer, const Error& error, RequestId request) {
@@ -221,6 +248,9 @@ void ChiefCore::on_goodbye(Member& member, wire::Goodbye&& goodbye) {
   if (member.is_worker()) {
     notice(NoticeLevel::kInfo, str(member.full_name(), " left"));
     take_back_leases(member, false);
+  } else if (member.is_input()) {
+    notice(NoticeLevel::kInfo, str(member.full_name(), " left"));
+    tell_inputs();
   } else {
     lose(member, "it ended");
   }
@@ -247,6 +277,8 @@ void ChiefCore::on_process_ended(int64_t now_ns, const EndedProcess& ended, Effe
     if (member.is_worker()) {
       if (!std::exchange(member.silent, true)) ++workers_lost_;
       take_back_leases(member, true);
+    } else if (member.is_input()) {
+      tell_inputs();
     } else {
       lose(member, "its process ended");
     }

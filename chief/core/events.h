@@ -94,7 +94,7 @@ struct ChiefConfig {
   std::optional<ResumeState> resume;
 
   int64_t heartbeat_ns = kSecond;
-  int64_t lease_ns = 3 * kSecond;            // a worker silent for longer loses its leases
+  int64_t lease_ns = 3 * kSecond;            // a worker silent for longer loses its leases, an input process its readers
   int64_t member_silence_ns = 10 * kSecond;  // a ps silent for longer is lost
   int64_t ps_wait_ns = 30 * kSecond;   // for a lost ps; then its partitions are given to others
   int64_t ps_none_ns = 60 * kSecond;   // without any ps; then the job fails
@@ -199,6 +199,7 @@ struct ProgressSnapshot {
   uint64_t had_it = 0, gaps = 0;
   uint64_t rows = 0, table_bytes = 0;
   uint32_t workers_live = 0, ps_live = 0;  // ps: cores
+  uint32_t inputs_live = 0;
 };
 struct EpochDone {
   EpochAccount account;
@@ -239,7 +240,8 @@ struct ProcessPeak {
   uint64_t rss_bytes_max = 0;
   uint64_t cpu_ns = 0;
   uint64_t rows = 0, table_bytes = 0;  // ps
-  uint64_t records = 0, read_bytes = 0;  // worker
+  uint64_t records = 0, read_bytes = 0;  // worker; input: read_bytes
+  uint64_t pushed_bytes = 0;             // input: sent batches
   wire::WorkTime work;                   // worker
 };
 struct JobSummary {

@@ -1,4 +1,4 @@
-// Membership: who is here. One Member per ps core and per worker.
+// Membership: who is here. One Member per ps core, worker and input process.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +10,15 @@
 
 namespace downpour::chief {
 
-/// A ps core or a worker that was welcomed. Its last heartbeat outlives it, for the summary.
+/// A ps core, a worker or an input process that was welcomed. Its last heartbeat outlives it, for
+/// the summary.
 struct Member {
   wire::Hello hello;  // `index` is the one given
   PeerKey peer{};
   int64_t heard_ns = 0;
-  bool silent = false;  // worker: lost its leases by silence, and has not spoken since
-  bool left = false;    // said Goodbye
+  bool silent =
+      false;          // for so long that it counts as lost (a worker's leases do), until it speaks
+  bool left = false;  // said Goodbye
   wire::Heartbeat last;
   RequestId granted{};  // worker: the request that `grant` answered
   wire::LeaseGrant grant;
@@ -28,11 +30,14 @@ struct Member {
 
   bool is_worker() const { return hello.role == wire::Role::kWorker; }
   bool is_ps() const { return hello.role == wire::Role::kPs; }
+  bool is_input() const { return hello.role == wire::Role::kInput; }
+  /// As it stands in messages to people.
+  const char* role_name() const { return is_ps() ? "ps" : is_input() ? "input" : "worker"; }
   Incarnation incarnation() const { return hello.incarnation; }
   bool live() const { return !silent && !left; }
-  /// "worker 1" or "ps 0" or "ps 0 core 2".
+  /// "worker 1", "input 0", "ps 0" or "ps 0 core 2".
   std::string name() const {
-    if (is_worker()) return str("worker ", hello.index);
+    if (!is_ps()) return str(role_name(), " ", hello.index);
     return hello.thread == 0 ? str("ps ", hello.index)
                              : str("ps ", hello.index, " core ", hello.thread);
   }
@@ -89,6 +94,9 @@ class Membership {
   }
   uint32_t ps_live() const {
     return count([](const Member& m) { return m.is_ps() && m.live(); });
+  }
+  uint32_t inputs_live() const {
+    return count([](const Member& m) { return m.is_input() && m.live(); });
   }
   size_t size() const { return members_.size(); }
   auto begin() { return members_.begin(); }

@@ -96,6 +96,22 @@ Json to_json(const wire::WorkTime& work) {
   return {{"compute_seconds", seconds(work.compute_ns)}, {"network_seconds", seconds(work.network_ns)}, {"input_seconds", seconds(work.input_ns)}};
 }
 
+std::string part_of_data(uint64_t read_bytes, uint64_t train_bytes) {
+  return train_bytes == 0 ? "" : format(" (%.2f of the data)", double(read_bytes) / double(train_bytes));
+}
+
+/// What input processes read for the workers.
+void print_inputs(const JobSummary& s, uint64_t train_bytes, size_t shown_max, std::FILE* out) {
+  size_t count = 0;
+  for (const ProcessPeak& p : s.processes) {
+    if (p.role != wire::Role::kInput || ++count > shown_max) continue;
+    std::fprintf(out, "        input %u: read %s%s, sent %s, %s of processor time, memory %s\n", p.index, human_bytes(p.read_bytes).c_str(),
+                 part_of_data(p.read_bytes, train_bytes).c_str(), human_bytes(p.pushed_bytes).c_str(), human_time(seconds_of(int64_t(p.cpu_ns))).c_str(),
+                 human_bytes(p.rss_bytes_max).c_str());
+  }
+  if (count > shown_max) std::fprintf(out, "        and %zu more: --log-format json\n", count - shown_max);
+}
+
 /// What the workers' time went into, and who read what.
 void print_work(const JobSummary& s, uint64_t train_bytes, std::FILE* out) {
   constexpr size_t kShownMax = 8;
@@ -110,10 +126,11 @@ void print_work(const JobSummary& s, uint64_t train_bytes, std::FILE* out) {
   const auto share = [&](uint64_t ns) { return 100.0 * double(ns) / double(all.sum()); };
   std::fprintf(out, "time    workers computed for %.0f %% of it, waited for ps for %.0f %% and for input for %.0f %%\n", share(all.compute_ns),
                share(all.network_ns), share(all.input_ns));
+  print_inputs(s, train_bytes, kShownMax, out);
   if (workers.size() < 2) return;
   for (size_t i = 0; i < std::min(workers.size(), kShownMax); ++i) {
     const ProcessPeak& p = *workers[i];
-    const std::string part = train_bytes == 0 ? "" : format(" (%.2f of the data)", double(p.read_bytes) / double(train_bytes));
+    const std::string part = part_of_data(p.read_bytes, train_bytes);
     std::fprintf(out, "        worker %u: %s examples, read %s%s, waited %s for input, %s for ps\n", p.index, human_count(double(p.records)).c_str(),
                  human_bytes(p.read_bytes).c_str(), part.c_str(), human_time(seconds_of(int64_t(p.work.input_ns))).c_str(),
                  human_time(seconds_of(int64_t(p.work.network_ns))).c_str());
@@ -300,7 +317,8 @@ void Console::show(const ProgressSnapshot& p) {
   const std::string stale_text = stale ? std::to_string(*stale) : "-";
   const double loss = mean_loss(window_, job_);
   const double auc = first_auc(window_);
-  const std::string members = format("%u/%u", p.workers_live, p.ps_live);
+  std::string members = format("%u/%u", p.workers_live, p.ps_live);
+  if (p.inputs_live > 0) members += format("+%u", p.inputs_live);
   const wire::WorkTime work = since(last_work_, p.work);
 
   if (options_.format == LogFormat::kJson) {
@@ -308,15 +326,16 @@ void Console::show(const ProgressSnapshot& p) {
     Json line = {{"event", "progress"}, {"phase", phase_name(p.phase)}, {"epoch", p.epoch + 1}, {"percent", percent}, {"steps", p.steps}, {"records", p.records},
                  {"records_per_second", rate_}, {"loss", std::isfinite(loss) ? Json(loss) : Json(nullptr)},
                  {"auc", std::isfinite(auc) ? Json(auc) : Json(nullptr)}, {"staleness_p99", stale ? Json(*stale) : Json(nullptr)},
-                 {"eta_seconds", std::isfinite(eta) ? Json(eta) : Json(nullptr)}, {"workers", p.workers_live}, {"ps", p.ps_live}, {"work", to_json(work)}};
+                 {"eta_seconds", std::isfinite(eta) ? Json(eta) : Json(nullptr)}, {"workers", p.workers_live}, {"ps", p.ps_live}, {"inputs", p.inputs_live}, {"work", to_json(work)}};
     json(line.dump());
   } else if (options_.terminal) {
     std::string line = p.epochs == kEpochsMax ? format("epoch %u", p.epoch + 1) : format("epoch %u/%u", p.epoch + 1, std::max(p.epochs, 1U));
     line += format(" %5.1f %%  %s ex/s  loss %s", percent,
                               human_count(rate_).c_str(), number(loss).c_str());
     if (std::isfinite(auc)) line += "  auc " + number(auc);
-    line += format("  stale %s  eta %s  %u worker%s %u ps  %s", stale_text.c_str(), human_time(eta).c_str(), p.workers_live,
-                   p.workers_live == 1 ? "" : "s", p.ps_live, bound_text(work).c_str());
+    const std::string inputs = p.inputs_live > 0 ? format(" %u input", p.inputs_live) : "";
+    line += format("  stale %s  eta %s  %u worker%s %u ps%s  %s", stale_text.c_str(), human_time(eta).c_str(), p.workers_live,
+                   p.workers_live == 1 ? "" : "s", p.ps_live, inputs.c_str(), bound_text(work).c_str());
     if (p.phase != Phase::kTraining) line += format("  %s", phase_name(p.phase));
     if (line.size() >= options_.columns) line.resize(options_.columns - 1);
     std::fprintf(options_.err, "\r\033[2K%s%s%s", options_.color ? "\033[36m" : "", line.c_str(), options_.color ? "\033[0m" : "");
@@ -379,9 +398,9 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
     for (const Evaluation& evaluation : s.evaluations) evaluations.push_back(to_json(job_, evaluation));
     Json processes = Json::array();
     for (const ProcessPeak& p : s.processes) {
-      processes.push_back({{"role", p.role == wire::Role::kPs ? "ps" : p.role == wire::Role::kWorker ? "worker" : "chief"}, {"index", p.index},
+      processes.push_back({{"role", p.role == wire::Role::kPs ? "ps" : p.role == wire::Role::kInput ? "input" : "worker"}, {"index", p.index},
                            {"rss_bytes_max", p.rss_bytes_max}, {"cpu_seconds", seconds_of(int64_t(p.cpu_ns))}, {"rows", p.rows},
-                           {"table_bytes", p.table_bytes}, {"records", p.records}, {"read_bytes", p.read_bytes}, {"work", to_json(p.work)}});
+                           {"table_bytes", p.table_bytes}, {"records", p.records}, {"read_bytes", p.read_bytes}, {"sent_bytes", p.pushed_bytes}, {"work", to_json(p.work)}});
     }
     Json quarantined = Json::array();
     for (const QuarantinedBatch& one : s.quarantined) {
@@ -462,7 +481,7 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
       ps_rss = std::max(ps_rss, p.rss_bytes_max);
       ps_bytes += p.table_bytes;
       rows += p.rows;
-    } else {
+    } else if (p.role == wire::Role::kWorker) {
       worker_rss = std::max(worker_rss, p.rss_bytes_max);
     }
   }

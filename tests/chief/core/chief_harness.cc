@@ -8,7 +8,7 @@ namespace {
 
 std::string peer_name(PeerKey peer) {
   const uint64_t n = raw(peer);
-  return n >= 200 ? str("worker", n - 200) : str("ps", n - 100);
+  return n >= 300 ? str("input", n - 300) : n >= 200 ? str("worker", n - 200) : str("ps", n - 100);
 }
 std::string counts_text(const wire::ShardCounts& c) {
   return str("read=", c.read, " applied=", c.applied, " skipped=", c.skipped,
@@ -76,6 +76,12 @@ struct BodyText {
   }
   std::string operator()(const wire::Reject& m) const { return str("reject ", m.what); }
   std::string operator()(const wire::Heartbeat&) const { return "heartbeat"; }
+  std::string operator()(const wire::InputList& m) const {
+    std::string text = "inputs";
+    for (const wire::InputProcess& input : m.inputs)
+      text += str(" ", input.index, "=", input.incarnation, "@", input.endpoint);
+    return text;
+  }
   template <typename Other>
   std::string operator()(const Other&) const {
     return "?";

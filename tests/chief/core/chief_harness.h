@@ -31,8 +31,10 @@ inline ChiefConfig small_config(uint32_t shards, uint32_t ps = 1) {
 
 inline PeerKey ps_peer(uint32_t i) { return PeerKey(100 + i); }
 inline PeerKey worker_peer(uint32_t i) { return PeerKey(200 + i); }
+inline PeerKey input_peer(uint32_t i) { return PeerKey(300 + i); }
 inline Incarnation ps_incarnation(uint32_t i) { return Incarnation(1000 + i); }
 inline Incarnation worker_incarnation(uint32_t i) { return Incarnation(2000 + i); }
+inline Incarnation input_incarnation(uint32_t i) { return Incarnation(3000 + i); }
 
 inline wire::Message message_of(wire::Body body, uint64_t request = 0, ViewId view = {}) {
   wire::Message message;
@@ -61,6 +63,17 @@ inline wire::Hello worker_hello(uint32_t i) {
           .pid = 20 + i,
           .threads = 1,
           .endpoint = {}};
+}
+inline wire::Hello input_hello(uint32_t i) {
+  return {.role = wire::Role::kInput,
+          .index = i,
+          .thread = 0,
+          .incarnation = input_incarnation(i),
+          .build = "1.0",
+          .host = "h",
+          .pid = 30 + i,
+          .threads = 1,
+          .endpoint = str("inproc://input", i)};
 }
 
 /// All messages of one kind among effects, with whom they go to.

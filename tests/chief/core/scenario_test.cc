@@ -135,16 +135,24 @@ class Story {
   }
 
   void message(int64_t now, const std::string& actor, const Command& c, Effects& effects) {
-    const bool ps = actor.starts_with("ps");
-    const auto i = uint32_t(std::stoul(actor.substr(ps ? 2 : 6)));
+    const bool ps = actor.starts_with("ps"), input = actor.starts_with("input");
+    const auto i = uint32_t(std::stoul(actor.substr(actor.find_first_of("0123456789"))));
     if (c.word(2) == "ended" && c.values.contains("pid")) {
-      return core_->on_process_ended(
-          now, {ps ? wire::Role::kPs : wire::Role::kWorker, i, uint32_t(c.number("pid"))}, effects);
+      return core_->on_process_ended(now,
+                                     {ps      ? wire::Role::kPs
+                                      : input ? wire::Role::kInput
+                                              : wire::Role::kWorker,
+                                      i, uint32_t(c.number("pid"))},
+                                     effects);
     }
     const PeerKey peer = c.values.contains("peer") ? PeerKey(c.number("peer"))
                          : ps                      ? ps_peer(i)
+                         : input                   ? input_peer(i)
                                                    : worker_peer(i);
-    wire::Message m = message_of(ps ? ps_body(i, c) : worker_body(i, c), c.number("id"));
+    wire::Message m = message_of(ps      ? ps_body(i, c)
+                                 : input ? input_body(i, c)
+                                         : worker_body(i, c),
+                                 c.number("id"));
     m.envelope.run = c.number("run", kTestRun);
     m.envelope.view.term = uint32_t(c.number("term"));
     // Heartbeats come from members that know the newest view, unless a story says view=N.
@@ -268,6 +276,16 @@ class Story {
     }
     reply.metrics = {{.weight = double(c.number("weight")), .loss = double(c.number("loss"))}};
     return reply;
+  }
+
+  static wire::Body input_body(uint32_t i, const Command& c) {
+    const std::string& verb = c.word(2);
+    if (verb == "hello") return changed(input_hello(i), c);
+    if (verb == "goodbye") return wire::Goodbye{};
+    if (verb == "wants") return wire::LeaseRequest{.wanted = 1};
+    if (verb == "adopted") return wire::Adopted{};
+    REQUIRE(verb == "heartbeat");
+    return wire::Heartbeat{.incarnation = Incarnation(c.number("inc", raw(input_incarnation(i))))};
   }
 
   wire::Body worker_body(uint32_t i, const Command& c) const {
