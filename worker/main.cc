@@ -1,5 +1,5 @@
-// downpour-worker: reads, computes and pushes. Needs only the chief's address; everything else
-// comes from there.
+// downpour-worker: reads, computes and pushes; with --role input it reads for other workers. Needs
+// only the chief's address; everything else comes from there.
 #include <cstdio>
 #include <utility>
 
@@ -12,36 +12,72 @@
 #include "shared/env/signals.h"
 #include "shared/transport/endpoint.h"
 #include "shared/transport/reactor.h"
+#include "worker/runtime/input_node.h"
 #include "worker/runtime/worker_node.h"
 
 namespace {
 
 using namespace downpour;  // NOLINT: main only
 
-Result<int> run(worker::WorkerOptions options) {
-  DP_TRY(options.chief, transport::normalize_endpoint(options.chief));
-  if (options.threads == 0) options.threads = allowed_cpus();
-  transport::tune_malloc_for_frames();
-  prefer_throughput();
-  block_stop_signals();  // before any thread
+struct Flags {
+  worker::WorkerOptions worker;
+  bool reads_for_others = false;  // --role input
+  std::string bind = "tcp://127.0.0.1:*";
+  std::string advertise_host;
+  bool insecure = false;
+};
+
+// The first signal leaves in order (a worker gives its shards back); the second ends at once.
+template <typename Node>
+Result<int> run_node(transport::Transport& transport, Node& node) {
   const PosixClock clock;
+  DP_TRY_VOID(node.start(clock.now_ns()));
+  const SignalWatcher signals([&] {
+    node.leave();
+    transport.wake();
+  });
+  transport::Reactor reactor(transport, clock);
+  reactor.add(node);
+  reactor.run();
+  transport.shutdown(node.exit_code() == 0 ? 2 * kSecond : 0);
+  if (node.exit_code() != 0) std::fprintf(stderr, "error: %s\n", node.exit_reason().c_str());
+  return node.exit_code();
+}
+
+void tell_threads(const char* role, uint32_t threads, const char* kind) {
+  std::fprintf(stderr, "%s: %u %s thread%s\n", role, threads, kind, threads == 1 ? "" : "s");
+}
+
+Result<int> run_worker(worker::WorkerOptions options) {
   auto transport = transport::make_zmq_transport();
   options.say = [](const std::string& line) { std::fprintf(stderr, "worker: %s\n", line.c_str()); };
   worker::WorkerNode node(*transport, options);
-  DP_TRY_VOID(node.start(clock.now_ns()));
-  std::fprintf(stderr, "worker: %u compute thread%s\n", options.threads,
-               options.threads == 1 ? "" : "s");
-  // The first signal gives the shards back and ends; the second ends at once.
-  const SignalWatcher signals([&] {
-    node.leave();
-    transport->wake();
-  });
-  transport::Reactor reactor(*transport, clock);
-  reactor.add(node);
-  reactor.run();
-  transport->shutdown(node.exit_code() == 0 ? 2 * kSecond : 0);
-  if (node.exit_code() != 0) std::fprintf(stderr, "error: %s\n", node.exit_reason().c_str());
-  return node.exit_code();
+  tell_threads("worker", options.threads, "compute");
+  return run_node(*transport, node);
+}
+
+Result<int> run_input(const Flags& flags) {
+  DP_TRY(const std::string endpoint,
+         transport::normalize_bind_endpoint(flags.bind, flags.insecure));
+  auto transport = transport::make_zmq_transport();
+  worker::InputNode node(*transport, {.chief = flags.worker.chief,
+                                      .endpoint = endpoint,
+                                      .advertise_host = flags.advertise_host,
+                                      .index = flags.worker.index,
+                                      .threads = flags.worker.threads,
+                                      .allow_exec = flags.worker.allow_exec,
+                                      .connect_timeout_ns = flags.worker.connect_timeout_ns});
+  tell_threads("input", flags.worker.threads, "reading");
+  return run_node(*transport, node);
+}
+
+Result<int> run(Flags flags) {
+  DP_TRY(flags.worker.chief, transport::normalize_endpoint(flags.worker.chief));
+  if (flags.worker.threads == 0) flags.worker.threads = allowed_cpus();
+  transport::tune_malloc_for_frames();
+  prefer_throughput();
+  block_stop_signals();  // before any thread
+  return flags.reads_for_others ? run_input(flags) : run_worker(flags.worker);
 }
 
 }  // namespace
@@ -51,34 +87,55 @@ int main(int argc, char** argv) {
       "Takes data shards from the chief, computes gradients, and pushes them to the ps. Ends by "
       "itself when the job ends."};
   app.option_defaults()->always_capture_default();
-  worker::WorkerOptions options;
+  Flags flags;
+  worker::WorkerOptions& options = flags.worker;
   options.threads = 0;
+  std::string role = "worker";
   int64_t connect_s = 10;
   app.add_option("--chief", options.chief,
                  "The chief's address: HOST:PORT, or a transport endpoint")
       ->required()
       ->group("Cluster");
-  app.add_option("--index", options.index, "Index of this worker; the chief gives one otherwise")
+  app.add_option("--role", role,
+                 "worker: trains. input: reads, parses and batches for workers, and trains nothing")
+      ->check(CLI::IsMember({"worker", "input"}))
+      ->group("Cluster");
+  app.add_option("--index", options.index, "Index of this process; the chief gives one otherwise")
       ->default_str("")
       ->group("Cluster");
   app.add_option("--connect-timeout", connect_s, "Seconds to wait for the chief")->group("Cluster");
+  app.add_option("--bind", flags.bind, "input: where to answer workers; a port * is chosen")
+      ->group("Cluster");
+  app.add_option("--advertise", flags.advertise_host,
+                 "input: host by which workers reach it, where --bind is 0.0.0.0")
+      ->group("Cluster");
+  app.add_flag("--insecure", flags.insecure,
+               "input: allow an address beyond this machine, in plain text")
+      ->group("Cluster");
   app.add_option("--threads", options.threads,
-                 "Compute threads (0: all cores that affinity and cgroup allow)")
+                 "Compute threads; input: reading threads (0: all cores that affinity and cgroup "
+                 "allow)")
       ->group("Resources");
-  app.add_option("--readers", options.reader_threads,
-                 "Reading threads (0: as the job says, else as many as compute threads)")
+  app.add_option(
+         "--readers", options.reader_threads,
+         "Reading threads of a worker (0: as the job says, else as many as compute threads)")
       ->group("Resources");
   app.add_flag("--allow-exec", options.allow_exec,
                "Start the programs that the job names as its data's source")
       ->group("Resources");
   app.set_version_flag("--version", kBuildVersion);
-  app.footer("Example:\n  downpour-worker --chief 10.0.0.1:7000 --threads 4");
+  app.footer(
+      "Examples:\n"
+      "  downpour-worker --chief 10.0.0.1:7000 --threads 4\n"
+      "  downpour-worker --role input --chief 10.0.0.1:7000 --bind 'tcp://0.0.0.0:*' --advertise "
+      "10.0.0.3 --insecure");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : exit_code(ErrorCode::kUsage);
   }
   options.connect_timeout_ns = connect_s * kSecond;
-  const auto status = run(std::move(options));
+  flags.reads_for_others = role == "input";
+  const auto status = run(std::move(flags));
   return status ? *status : report_error(status.error());
 }

@@ -81,8 +81,9 @@ struct WorkerEffects {
   std::vector<Read> reads;
   std::vector<StopReading> stops;
   std::vector<Compute> computes;
-  std::shared_ptr<const Placements> placements;  // a new view, for the readers' plans
-  bool welcomed = false;                         // welcome() is valid from now on
+  std::shared_ptr<const Placements> placements;           // a new view, for the readers' plans
+  std::optional<std::vector<wire::InputProcess>> inputs;  // that live now, for the readers
+  bool welcomed = false;                                  // welcome() is valid from now on
   /// The chief was started anew with another job text over the same data: on_other_job() where that
   /// makes other batches or another model.
   struct OtherJob {

@@ -53,13 +53,14 @@ void WorkerCore::start(int64_t now_ns, WorkerEffects& fx) {
 void WorkerCore::hello(int64_t now_ns, WorkerEffects& fx) {
   hello_at_ns_ = now_ns + 500 * kMillisecond;
   send(kChief,
-       wire::Hello{.role = wire::Role::kWorker,
+       wire::Hello{.role = config_.role,
                    .index = welcomed_ ? welcome_.index : config_.index,
                    .incarnation = config_.incarnation,
                    .build = config_.build,
                    .host = config_.host,
                    .pid = config_.pid,
-                   .threads = config_.threads},
+                   .threads = config_.threads,
+                   .endpoint = config_.endpoint},
        next_request(), fx);
 }
 
@@ -92,6 +93,8 @@ void WorkerCore::on_message(int64_t now_ns, Incarnation from, wire::Message&& me
     lease_deadline_ns_ =
         now_ns + (grant->leases.empty() ? std::max<int64_t>(grant->retry_ns, kMillisecond) : 0);
     on_grant(now_ns, *grant, fx);
+  } else if (auto* list = std::get_if<wire::InputList>(&message.body)) {
+    fx.inputs = std::move(list->inputs);
   } else if (auto* revoked = std::get_if<wire::LeaseRevoked>(&message.body)) {
     abandon(revoked->lease, fx);
     request_leases(now_ns, fx);
@@ -132,7 +135,7 @@ void WorkerCore::on_welcome(int64_t now_ns, uint64_t run, wire::Welcome&& welcom
 void WorkerCore::on_other_job(const std::string& what, WorkerEffects& fx) {
   stopping_ = true;
   exit(exit_code(ErrorCode::kConfig),
-       str("the chief came back with ", what, ": start this worker again"), fx);
+       str("the chief came back with ", what, ": start this process again"), fx);
 }
 
 void WorkerCore::configure(int64_t now_ns, std::vector<TableSpec> tables, uint32_t in_flight,

@@ -19,12 +19,14 @@
 namespace downpour::worker {
 
 struct WorkerConfig {
+  wire::Role role = wire::Role::kWorker;  // kInput: a member that asks for no leases
   Incarnation incarnation{};
   uint32_t index = UINT32_MAX;  // UINT32_MAX: the chief gives one
   std::string build;
   std::string host;
   uint32_t pid = 0;
   uint32_t threads = 1;                       // compute threads, for the chief to show
+  std::string endpoint;                       // input: where it reads for workers
   uint32_t leases_wanted = 2;                 // shards read at once
   int64_t connect_timeout_ns = 10 * kSecond;  // without a Welcome: exit 69
   int64_t chief_silence_ns = 60 * kSecond;    // without any word of the chief: exit 180
@@ -89,6 +91,8 @@ class WorkerCore {
 
   void set_stats(const ProcessStats& stats) { stats_ = stats; }
   const wire::Welcome& welcome() const { return welcome_; }
+  /// Of the chief that welcomed it; 0: none yet.
+  uint64_t run() const { return run_; }
   /// The newest view it knows; {0, 0}: none yet.
   ViewId view() const { return placements_ ? placements_->view.id : ViewId{}; }
   const std::vector<TableSpec>& tables() const { return tables_; }

@@ -118,6 +118,7 @@ PreparedBatchPtr ReaderPool::fresh_batch() {
 }
 
 void ReaderPool::run() {
+  std::unique_ptr<InputLink> link;  // once some input process may read
   for (;;) {
     ReadTask task;
     {
@@ -127,14 +128,21 @@ void ReaderPool::run() {
       task = std::move(tasks_.front());
       tasks_.pop_front();
     }
-    read_shard(task);
+    read_shard(task, link);
     const std::lock_guard lock(mutex_);
     stopped_.erase(task.reading);
   }
 }
 
-void ReaderPool::read_shard(const ReadTask& task) {
-  ShardReading reading(options_, task);
+void ReaderPool::read_shard(const ReadTask& task, std::unique_ptr<InputLink>& link) {
+  RemoteReading remote;
+  if (options_.inputs != nullptr && options_.inputs->in_use()) {
+    if (link == nullptr) link = make_input_link();
+    remote = {.inputs = options_.inputs.get(), .link = link.get(), .stopped = [this, &task] {
+                return stopped(task.reading);
+              }};
+  }
+  ShardReading reading(options_, task, std::move(remote));
   for (bool more = true; more;) {
     if (stopped(task.reading)) return;
     std::shared_ptr<const Placements> placements;

@@ -38,7 +38,7 @@ class ReaderPool final : public Readers {
   };
 
   void run();
-  void read_shard(const ReadTask& task);
+  void read_shard(const ReadTask& task, std::unique_ptr<InputLink>& link);
   bool push(ReadItem&& item);
   PreparedBatchPtr fresh_batch();
   bool stopped(uint64_t reading);

@@ -6,25 +6,17 @@
 namespace downpour::worker {
 
 Result<void> ShardReading::open() {
-  const bool train = task_.lease.purpose == wire::Purpose::kTrain;
-  const size_t count = train ? options_.train_shards.count() : options_.eval_ranges.size();
-  const uint32_t place = task_.lease.shard.shard;
-  if (place >= count) {
-    return Error{ErrorCode::kBug, str("shard ", place, " of ", count, " was leased")};
+  DP_TRY(LeasedShard shard, find_leased(options_, task_.lease));
+  joined_ = shard.is_joined();
+  place_ = shard.place();
+  if (remote_.inputs != nullptr && remote_.inputs->in_use()) {
+    auto reader = std::make_unique<RemoteReader>(remote_, std::move(shard), task_.lease,
+                                                 task_.first_batch, task_.batches_max);
+    elsewhere_ = reader.get();
+    reader_ = std::move(reader);
+    return {};
   }
-  std::vector<plan::ShardRange> ranges =
-      train ? options_.train_shards.at(task_.lease.shard.epoch, place)
-            : std::vector{options_.eval_ranges[place]};
-  const data::Part part =
-      train ? (options_.train->holdout > 0 ? data::Part::kTrain : data::Part::kAll)
-            : (options_.eval_held_out ? data::Part::kHeldOut : data::Part::kAll);
-  const auto& plan = train                                            ? options_.train
-                     : task_.lease.purpose == wire::Purpose::kPredict ? options_.predict
-                                                                      : options_.eval;
-  joined_ = ranges.size() > 1;
-  place_ = joined_ ? plan::text_of(ranges, plan->files) : plan->files[ranges[0].file].path;
-  DP_TRY(reader_, data::open_shard(plan, part, task_.lease.shard, std::move(ranges),
-                                   task_.first_batch, task_.lease.given_up));
+  DP_TRY(reader_, open_leased(shard, task_.lease, task_.first_batch));
   return {};
 }
 
@@ -48,7 +40,8 @@ ReadItem ShardReading::next(PreparedBatchPtr fresh, std::shared_ptr<const Placem
   fresh->where = joined_ ? place_
                          : str(place_, ", records that start in bytes [", fresh->batch.first_record,
                                ", ", fresh->batch.last_record, "]");
-  offset_ = std::max(offset_, fresh->batch.end_offset);
+  if (elsewhere_ == nullptr || elsewhere_->reads_here())
+    offset_ = std::max(offset_, fresh->batch.end_offset);
   if (placements && !fresh->batch.given_up) {
     fresh->plan =
         make_pull_plan(options_.tables, std::move(placements), wire::kFrameBytesMax, fresh->batch);
@@ -59,18 +52,12 @@ ReadItem ShardReading::next(PreparedBatchPtr fresh, std::shared_ptr<const Placem
 
 ReadItem ShardReading::end() const {
   const data::ShardTotals& totals = reader_->totals();
-  ShardEnd end{.reading = task_.reading, .counts = {}, .records_hash = totals.records_hash};
-  end.counts = {.batches = totals.batches,
-                .read = totals.counts.read,
-                .applied = totals.counts.read - totals.counts.filtered - totals.counts.skipped -
-                           totals.counts.dropped - totals.counts.quarantined,
-                .filtered = totals.counts.filtered,
-                .skipped = totals.counts.skipped,
-                .dropped = totals.counts.dropped,
-                .quarantined = totals.counts.quarantined,
-                .first_offset = totals.first_offset,
-                .end_offset = totals.end_offset};
-  return {.reading = task_.reading, .batch = {}, .end = std::move(end), .last = true};
+  return {.reading = task_.reading,
+          .batch = {},
+          .end = ShardEnd{.reading = task_.reading,
+                          .counts = counts_of(totals),
+                          .records_hash = totals.records_hash},
+          .last = true};
 }
 
 }  // namespace downpour::worker

@@ -11,6 +11,8 @@
 #include "shared/plan/shard.h"
 #include "worker/core/events.h"
 #include "worker/core/reader_tuner.h"
+#include "worker/runtime/leased_shard.h"
+#include "worker/runtime/remote_reader.h"
 
 namespace downpour::worker {
 
@@ -23,6 +25,7 @@ struct ReaderOptions {
   bool eval_held_out = false;  // eval reads the held-out side of the training files
   std::vector<TableSpec> tables;
   ReaderLimits limits;
+  std::shared_ptr<InputDirectory> inputs;  // who may read instead; null: nobody
 };
 
 /// A shard to be read from a batch on.
@@ -39,14 +42,14 @@ struct ReadItem {
 
 class ShardReading {
  public:
-  /// `options` is borrowed. The file is opened by the first next().
-  ShardReading(const ReaderOptions& options, const ReadTask& task)
-      : options_(options), task_(task) {}
+  /// `options` is borrowed. The file is opened by the first next(), here or by an input process.
+  ShardReading(const ReaderOptions& options, const ReadTask& task, RemoteReading remote = {})
+      : options_(options), task_(task), remote_(std::move(remote)) {}
 
   /// Reads into `fresh`, whose memory is used again, and plans for `placements` where there are
   /// some. After an end or an error nothing follows.
   ReadItem next(PreparedBatchPtr fresh, std::shared_ptr<const Placements> placements);
-  /// Bytes of the file that next() has got through so far.
+  /// Bytes of the file that next() has got through so far, in this process.
   uint64_t bytes() const { return offset_; }
 
  private:
@@ -56,8 +59,10 @@ class ShardReading {
 
   const ReaderOptions& options_;
   ReadTask task_;
+  RemoteReading remote_;
   std::unique_ptr<data::ShardReader> reader_;
-  std::string place_;  // where the shard lies
+  const RemoteReader* elsewhere_ = nullptr;  // reader_, where an input process may read
+  std::string place_;                        // where the shard lies
   bool joined_ = false;
   uint64_t offset_ = 0;
   uint32_t given_ = 0;  // batches

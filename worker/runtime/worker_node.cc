@@ -4,9 +4,8 @@
 #include <utility>
 
 #include "shared/base/version.h"
-#include "shared/job/job_file.h"
-#include "shared/job/resume.h"
 #include "worker/runtime/compute_pool.h"
+#include "worker/runtime/given_job.h"
 #include "worker/runtime/reader_pool.h"
 
 namespace downpour::worker {
@@ -188,6 +187,7 @@ void WorkerNode::run(int64_t now_ns, WorkerEffects& fx) {
     connect_owners(placements_->view);
     if (readers_) readers_->set_placements(placements_);
   }
+  if (fx.inputs && inputs_) inputs_->update(std::move(*fx.inputs));
   for (const WorkerEffects::StopReading& stop : fx.stops) readers_->stop(stop.reading);
   for (const WorkerEffects::Read& read : fx.reads) readers_->read(read);
   for (WorkerEffects::Compute& compute : fx.computes) compute_->start(std::move(compute));
@@ -229,54 +229,27 @@ void WorkerNode::connect_owners(const wire::View& view) {
 
 // Readers and model stand as the first job said: another one may differ in what they do not use.
 void WorkerNode::compare_jobs(const WorkerEffects::OtherJob& other, WorkerEffects& fx) {
-  const auto job = job_from_toml(other.text, other.base_dir);
-  if (!job) return core_.on_other_job("a job that this worker can't read", fx);
-  const auto differences = frozen_differences(job_, *job, /*epoch_open=*/true);
-  if (differences.empty()) return;
-  core_.on_other_job(str("another job (`", differences[0].key, "` was ", differences[0].was,
-                         " and is ", differences[0].now, " now)"),
-                     fx);
+  const std::string why = why_other(job_, other.text, other.base_dir);
+  if (!why.empty()) core_.on_other_job(why, fx);
 }
 
 // The job has come: builds the model and the readers.
 void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   const wire::Welcome& welcome = core_.welcome();
-  auto job = job_from_toml(welcome.job, welcome.base_dir);
-  if (!job) return core_.on_fatal(job.error(), fx);
-  job_ = std::move(*job);
-  const bool starts_programs = job_.data.source.is_program() || job_.eval.source.is_program();
-  if (starts_programs && !options_.allow_exec) {
-    const Error refused{ErrorCode::kPermission,
-                        "the job wants to start a program here: give --allow-exec to this worker "
-                        "if you trust whoever wrote the job"};
-    return core_.on_fatal(refused, fx);
-  }
-  auto graph = model::Graph::build(job_);
-  if (!graph) return core_.on_fatal(graph.error(), fx);
-  graph_ = std::move(*graph);
-
-  if (auto parts = data::check_parts(job_.data, welcome.train_files); !parts)
-    return core_.on_fatal(parts.error(), fx);
-  ReaderOptions readers;
-  readers.tables = graph_->tables();
-  readers.train = data::make_read_plan(job_, graph_->inputs(), graph_->output_widths(),
-                                       job_.data.source, welcome.train_files, job_.eval.holdout);
-  readers.train_shards = data::map_shards(
-      job_,
-      plan::cut_streams(welcome.train_files, welcome.shard_bytes, data::stream_spec(job_.data)));
-  readers.eval_held_out = welcome.eval_files.empty() && job_.eval.holdout > 0;
-  if (readers.eval_held_out || welcome.eval_files.empty()) {
-    auto all = std::make_shared<data::ReadPlan>(*readers.train);
-    all->batches_max = 0;
-    readers.eval = all;
-    readers.eval_ranges = plan::cut_shards(welcome.train_files, welcome.shard_bytes);
-  } else {
-    readers.eval = data::for_evaluation(*readers.train, job_.eval.source, welcome.eval_files);
-    readers.eval_ranges = plan::cut_shards(
-        welcome.eval_files,
-        plan::eval_shard_bytes(data::joining_of(job_.data), welcome.shard_bytes));
-  }
-  readers.predict = data::for_prediction(*readers.eval);
+  auto given = take_job(welcome);
+  if (!given) return core_.on_fatal(given.error(), fx);
+  const bool reads_here = !given->starts_programs() || options_.allow_exec;
+  job_ = std::move(given->job);
+  const bool wants_inputs = job_.cluster.input_workers > 0;
+  if (!reads_here && !wants_inputs) return core_.on_fatal(exec_refused("worker"), fx);
+  graph_ = std::move(given->graph);
+  ReaderOptions readers = std::move(given->readers);
+  inputs_ = std::make_shared<InputDirectory>(InputDirectoryOptions{.wanted = wants_inputs,
+                                                                   .reads_here = reads_here,
+                                                                   .run = core_.run(),
+                                                                   .plan_hash = welcome.plan_hash,
+                                                                   .say = options_.say});
+  readers.inputs = inputs_;
   if (options_.say && !welcome.train_files.empty()) options_.say(data::sharding_text(job_.data));
   const uint32_t threads = std::max(1U, options_.threads);
   const uint32_t at_once = std::min(threads, std::max(1U, job_.train.in_flight));
@@ -284,9 +257,10 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
       options_.reader_threads > 0 ? options_.reader_threads : job_.data.parallelism;
   readers.limits = {.shards = shards > 0 ? shards : 2,
                     .batches = job_.data.prefetch > 0 ? job_.data.prefetch : 4 + threads};
-  tuner_.emplace(readers.limits,
-                 ReaderTuner::Bounds{.shards = shards > 0 ? shards : std::clamp(4 * threads, 8U, 16U),
-                                     .batches = job_.data.prefetch > 0 ? job_.data.prefetch : 256});
+  tuner_.emplace(
+      readers.limits,
+      ReaderTuner::Bounds{.shards = shards > 0 ? shards : std::clamp(4 * threads, 8U, 16U),
+                          .batches = job_.data.prefetch > 0 ? job_.data.prefetch : 256});
   const auto wake = [this] { transport_.wake(); };
   readers_ = engines_->make_readers(std::move(readers), wake);
   compute_ = engines_->make_computers(*graph_, at_once, threads / at_once, wake);

@@ -71,6 +71,7 @@ class WorkerNode final : public transport::Node {
   Job job_;
   std::unique_ptr<model::Graph> graph_;
   std::unique_ptr<Engines> engines_;
+  std::shared_ptr<InputDirectory> inputs_;
   std::unique_ptr<Readers> readers_;
   std::unique_ptr<Computers> compute_;
   std::shared_ptr<const Placements> placements_;

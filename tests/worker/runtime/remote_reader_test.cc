@@ -1,0 +1,481 @@
+// A shard read by input processes that die, lie or stand still: whatever they do, its batches are
+// those that this process would have read.
+#include "worker/runtime/remote_reader.h"
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <set>
+
+#include <catch2/catch.hpp>
+
+#include "shared/wire/batch_codec.h"
+#include "tests/shared/wire/random_batch.h"
+#include "tests/support/scratch_dir.h"
+#include "worker/core/input_readings.h"
+#include "worker/runtime/shard_reading.h"
+
+namespace downpour::worker {
+namespace {
+
+constexpr uint64_t kRun = 77, kPlan = 5;
+constexpr uint32_t kRecords = 200, kBatch = 4;
+
+/// An input process without threads or sockets: the core, and readers that are done at once.
+struct FakeInput {
+  const ReaderOptions& options;
+  InputReadings core{InputConfig{.run = kRun, .plan_hash = kPlan}};
+  std::map<uint64_t, std::pair<wire::ReadShard, std::unique_ptr<data::ShardReader>>> open;
+  std::deque<wire::Message> out;
+  uint32_t batches = 0;  // given out
+
+  explicit FakeInput(const ReaderOptions& readers) : options(readers) {}
+
+  void on_message(int64_t now_ns, const wire::Message& message) {
+    InputEffects fx;
+    if (const auto* request = std::get_if<wire::ReadShard>(&message.body))
+      core.on_read_shard(now_ns, InputPeer{1}, *request, fx);
+    if (const auto* more = std::get_if<wire::ReadMore>(&message.body))
+      core.on_read_more(now_ns, InputPeer{1}, *more, fx);
+    run(fx);
+  }
+  void run(InputEffects& fx) {
+    for (InputEffects::Send& send : fx.sends) out.push_back(std::move(send.message));
+    for (const InputEffects::Read& read : fx.reads) {
+      InputEffects more;
+      core.on_item(this->read(read), more);
+      run(more);
+    }
+  }
+  InputItem read(const InputEffects::Read& read) {
+    if (read.open) open[read.id] = {*read.open, nullptr};
+    auto& [request, reader] = open[read.id];
+    InputItem item{.id = read.id};
+    const auto say = [&](wire::Body body) { item.messages.push_back({.body = std::move(body)}); };
+    if (reader == nullptr)
+      reader = open_leased(find_leased(options, request.lease).value(), request.lease,
+                           request.first_batch)
+                   .value();
+    Batch batch;
+    const Result<bool> next = reader->next(batch);
+    item.last = !next || !*next;
+    if (!next) {
+      say(wire::ReadFailed{.reading = request.reading,
+                           .code = next.error().code,
+                           .what = next.error().what,
+                           .where = next.error().where,
+                           .of_record = reader->failed_batch().has_value(),
+                           .batch = reader->failed_batch().value_or(0)});
+    } else if (!*next) {
+      say(wire::ReadEnd{.reading = request.reading,
+                        .counts = counts_of(reader->totals()),
+                        .records_hash = reader->totals().records_hash});
+    } else {
+      ++batches;
+      say(wire::ReadBatch{.reading = request.reading, .batch = batch.id.batch});
+      item.messages.back().values = wire::encode_batch(batch).value();
+      item.bytes = item.messages.back().values.size();
+    }
+    return item;
+  }
+};
+
+/// Reaches fake input processes; time passes where nothing comes.
+struct FakeLink final : InputLink {
+  std::map<std::string, std::unique_ptr<FakeInput>> inputs;
+  std::function<bool(wire::Message&)> on_way;  // what happens to an answer; false: it is lost
+  int64_t time_ns = 0;
+  std::vector<std::string> closed;
+
+  void send(const std::string& endpoint, wire::Message&& message) override {
+    const auto at = inputs.find(endpoint);
+    if (at != inputs.end()) at->second->on_message(time_ns, message);
+  }
+  std::optional<wire::Message> receive(int64_t timeout_ns) override {
+    for (auto& [name, input] : inputs) {
+      while (!input->out.empty()) {
+        wire::Message message = std::move(input->out.front());
+        input->out.pop_front();
+        if (!on_way || on_way(message)) return message;
+      }
+    }
+    time_ns += timeout_ns;
+    return std::nullopt;
+  }
+  void close(const std::string& endpoint) override { closed.push_back(endpoint); }
+  void keep_only(const std::vector<std::string>&) override {}
+  int64_t now_ns() const override { return time_ns; }
+};
+
+/// A data set of one shard, and a worker that reads it through input processes "a" and "b".
+struct Room {
+  testing::ScratchDir dir;
+  std::shared_ptr<data::ReadPlan> plan;
+  ReaderOptions options;
+  FakeLink link;
+  std::vector<std::string> said;
+  std::unique_ptr<InputDirectory> inputs;
+  bool stopped = false;
+
+  explicit Room(const std::string& more = {}, InputDirectoryOptions directory = {.wanted = true}) {
+    std::string text;
+    for (uint32_t i = 0; i < kRecords; ++i) text += str(i, " ", i % 13, ":1 ", 20 + i % 7, ":2\n");
+    plan = std::make_shared<data::ReadPlan>();
+    plan->data.source.paths = {dir.write("a.svm", text + more)};
+    plan->data.format = DataFormat::kLibsvm;
+    plan->batch_size = kBatch;
+    plan->files = data::list_files(plan->data, plan->data.source, "/").value();
+    plan->layout.floats = {{"label", 1}};
+    plan->layout.bags = {{"features", 0}};
+    plan->layout.tables = {TableId(3)};
+    options.train = options.eval = options.predict = plan;
+    options.train_shards =
+        plan::ShardMap(plan::cut_shards(plan->files, 1 << 20), 1, plan::Joining{});
+    directory.run = kRun;
+    directory.plan_hash = kPlan;
+    directory.say = [this](const std::string& line) { said.push_back(line); };
+    inputs = std::make_unique<InputDirectory>(directory);
+  }
+  void start(const std::string& name) {
+    link.inputs[name] = std::make_unique<FakeInput>(options);
+    listed.push_back({uint32_t(listed.size()), Incarnation(100 + listed.size()), name});
+    inputs->update(listed);
+  }
+  /// The chief says that it is gone.
+  void kill(const std::string& name) {
+    link.inputs.erase(name);
+    std::erase_if(listed, [&](const auto& input) { return input.endpoint == name; });
+    inputs->update(listed);
+  }
+  RemoteReader reader(uint32_t first_batch = 0, wire::Lease lease = {},
+                      uint32_t batches_max = UINT32_MAX) {
+    return {{inputs.get(), &link, [this] { return stopped; }},
+            find_leased(options, lease).value(),
+            lease,
+            first_batch,
+            batches_max};
+  }
+  std::unique_ptr<data::ShardReader> local(uint32_t first_batch = 0, wire::Lease lease = {}) {
+    return open_leased(find_leased(options, lease).value(), lease, first_batch).value();
+  }
+  /// Both to their ends, batch by batch the same; `meanwhile` is called after each.
+  void check_same(data::ShardReader& remote, data::ShardReader& here,
+                  const std::function<void(uint32_t)>& meanwhile = {}) {
+    Batch got, wanted;
+    for (uint32_t n = 0;; ++n) {
+      const Result<bool> more = remote.next(got);
+      if (!more) FAIL(more.error().what);
+      REQUIRE(*more == here.next(wanted).value());
+      if (!*more) break;
+      REQUIRE(wire::same_batch(got, wanted));
+      if (meanwhile) meanwhile(n);
+    }
+    CHECK(remote.totals().records_hash == here.totals().records_hash);
+    CHECK(remote.totals().counts == here.totals().counts);
+    CHECK(remote.totals().batches == here.totals().batches);
+    CHECK(remote.totals().end_offset == here.totals().end_offset);
+  }
+  /// Which input process the shard goes to.
+  std::string chosen() const {
+    for (const auto& [name, input] : link.inputs)
+      if (input->batches > 0) return name;
+    return {};
+  }
+
+  std::vector<wire::InputProcess> listed;
+};
+
+}  // namespace
+
+TEST_CASE("a shard read by an input process is the shard, from whatever batch on",
+          "[worker][input]") {
+  Room room;
+  room.start("a");
+  for (const uint32_t first : {0U, 1U, 17U, 49U, 50U, 60U}) {
+    RemoteReader remote = room.reader(first);
+    room.check_same(remote, *room.local(first));
+    CHECK_FALSE(remote.reads_here());
+  }
+  CHECK(room.said.empty());
+  CHECK(room.link.inputs["a"]->core.size() == 0);
+}
+
+TEST_CASE("batches that are given up come as such", "[worker][input]") {
+  Room room;
+  room.start("a");
+  const wire::Lease lease{.given_up = {3, 7}};
+  RemoteReader remote = room.reader(0, lease);
+  room.check_same(remote, *room.local(0, lease));
+}
+
+TEST_CASE("when an input process dies the reading goes on at another, then here",
+          "[worker][input]") {
+  Room room;
+  room.start("a");
+  room.start("b");
+  RemoteReader remote = room.reader();
+  std::string first;
+  room.check_same(remote, *room.local(), [&](uint32_t n) {
+    if (n == 10) room.kill(first = room.chosen());
+    if (n == 20) room.kill(first == "a" ? "b" : "a");
+  });
+  CHECK(remote.reads_here());
+  CHECK(room.said ==
+        std::vector<std::string>{"no input process is here: this worker reads for itself"});
+  CHECK(room.link.closed.size() == 2);
+}
+
+TEST_CASE("an input process that stands still is left after some seconds, and avoided",
+          "[worker][input]") {
+  Room room;
+  room.start("a");
+  room.start("b");
+  RemoteReader remote = room.reader();
+  std::string stuck;
+  room.check_same(remote, *room.local(), [&](uint32_t n) {
+    if (n != 5) return;
+    stuck = room.chosen();
+    room.link.inputs.erase(stuck);  // the chief still lists it
+  });
+  CHECK_FALSE(remote.reads_here());
+  CHECK(room.link.time_ns >= 5 * kSecond);
+  CHECK(room.link.time_ns < 6 * kSecond);
+  REQUIRE(room.said.size() == 1);
+  CHECK(room.said[0].find("does not answer") != std::string::npos);
+  const int64_t before_ns = room.link.time_ns;
+  RemoteReader second = room.reader();  // does not wait for it again
+  room.check_same(second, *room.local());
+  CHECK(room.link.time_ns == before_ns);
+}
+
+TEST_CASE("a lost message, a dropped reading: the reading goes on from the batch that is needed",
+          "[worker][input]") {
+  Room room;
+  room.start("a");
+  int seen = 0;
+  room.link.on_way = [&](wire::Message& message) {
+    return !std::holds_alternative<wire::ReadBatch>(message.body) || ++seen % 9 != 0;
+  };
+  RemoteReader remote = room.reader();
+  room.check_same(remote, *room.local(), [&](uint32_t n) {
+    if (n != 30) return;
+    InputEffects fx;  // the input process forgets all
+    room.link.inputs["a"]->core.on_peer_gone(InputPeer{1}, fx);
+    room.link.inputs["a"]->out.clear();
+  });
+  CHECK_FALSE(remote.reads_here());
+}
+
+TEST_CASE("what is no batch of the job ends no process: the shard is read elsewhere",
+          "[worker][input]") {
+  const std::vector<std::function<void(wire::Message&)>> tricks = {
+      [](wire::Message& m) { m.values = Bytes::copy_of("nonsense", 8); },
+      [](wire::Message& m) {  // another batch
+        Batch batch;
+        REQUIRE(wire::decode_batch(m.values.span(), batch));
+        ++batch.id.shard;
+        m.values = wire::encode_batch(batch).value();
+      },
+      [](wire::Message& m) {  // given up, though nobody has given it up
+        Batch batch;
+        REQUIRE(wire::decode_batch(m.values.span(), batch));
+        batch.records = 0;
+        batch.given_up = true;
+        m.values = wire::encode_batch(batch).value();
+      },
+      [](wire::Message& m) { std::get<wire::ReadBatch>(m.body).batch += 1; },
+      [](wire::Message& m) { std::get<wire::ReadBatch>(m.body).pieces = 2; },
+      [](wire::Message& m) { m.envelope.run = 1; },
+      [](wire::Message& m) { m.body = wire::Stop{}; },
+      [](wire::Message& m) {
+        m.body = wire::ReadFailed{.reading = std::get<wire::ReadBatch>(m.body).reading,
+                                  .what = "out of memory"};
+      },
+  };
+  // Of a shard without a batch the chief's account says that it can't be.
+  const auto ends_early = [](wire::Message& m) {
+    m.body = wire::ReadEnd{.reading = std::get<wire::ReadBatch>(m.body).reading,
+                           .counts = {.batches = 4}};
+  };
+  std::vector<std::pair<std::function<void(wire::Message&)>, uint32_t>> cases = {{ends_early, 10}};
+  for (const auto& trick : tricks) cases.insert(cases.end(), {{trick, 0}, {trick, 10}});
+  for (const auto& one : cases) {
+    Room room;
+    room.start("a");
+    room.link.on_way = [&](wire::Message& message) {
+      const auto* piece = std::get_if<wire::ReadBatch>(&message.body);
+      if (piece != nullptr && piece->batch == one.second) one.first(message);
+      return true;
+    };
+    RemoteReader remote = room.reader();
+    room.check_same(remote, *room.local());
+    CHECK(remote.reads_here());
+  }
+}
+
+TEST_CASE("a batch may come in pieces", "[worker][input]") {
+  Room room;
+  room.start("a");
+  std::deque<wire::Message> more;
+  FakeInput& input = *room.link.inputs["a"];
+  room.link.on_way = [&](wire::Message& message) {
+    auto* piece = std::get_if<wire::ReadBatch>(&message.body);
+    if (piece == nullptr || piece->pieces > 1) return true;
+    piece->pieces = 2;
+    wire::Message rest = message;
+    std::get<wire::ReadBatch>(rest.body).piece = 1;
+    rest.values = message.values.slice(40, message.values.size() - 40);
+    message.values = message.values.slice(0, 40);
+    input.out.push_front(std::move(rest));
+    return true;
+  };
+  RemoteReader remote = room.reader();
+  room.check_same(remote, *room.local());
+  CHECK_FALSE(remote.reads_here());
+}
+
+TEST_CASE("a bad record is believed, with its place; any other trouble is looked at here",
+          "[worker][input]") {
+  Room room("oops\n");
+  room.start("a");
+  RemoteReader remote = room.reader();
+  const auto local = room.local();
+  const auto failure_of = [](data::ShardReader& reader) {
+    Batch batch;
+    for (;;) {
+      const Result<bool> more = reader.next(batch);
+      if (!more) return str(more.error().what, " / ", more.error().where);
+      REQUIRE(*more);
+    }
+  };
+  const std::string failure = failure_of(remote);
+  CHECK(failure == failure_of(*local));
+  CHECK(failure.find("a.svm:201") != std::string::npos);
+  CHECK(remote.failed_batch().has_value());
+  CHECK((remote.failed_batch() == local->failed_batch()));
+  CHECK_FALSE(remote.reads_here());
+
+  // A file that only the input process does not see.
+  Room other;
+  other.start("a");
+  other.link.on_way = [](wire::Message& message) {
+    if (const auto* piece = std::get_if<wire::ReadBatch>(&message.body))
+      message.body = wire::ReadFailed{
+          .reading = piece->reading, .code = ErrorCode::kNoInput, .what = "no such file"};
+    return true;
+  };
+  RemoteReader here = other.reader();
+  other.check_same(here, *other.local());
+  CHECK(here.reads_here());
+}
+
+TEST_CASE("a shard that ends whoever reads it is read here, where the chief counts it",
+          "[worker][input]") {
+  Room room;
+  room.start("a");
+  std::set<uint64_t> readings;
+  room.link.on_way = [&](wire::Message& message) {
+    const auto* piece = std::get_if<wire::ReadBatch>(&message.body);
+    if (piece == nullptr) return true;
+    readings.insert(piece->reading);  // its end; it is started anew, again and again
+    room.listed[0].incarnation = Incarnation(1000 + readings.size());
+    room.inputs->update(room.listed);
+    return false;
+  };
+  RemoteReader remote = room.reader();
+  room.check_same(remote, *room.local());
+  CHECK(readings.size() == 4);
+  CHECK(remote.reads_here());
+}
+
+TEST_CASE("a worker waits a moment for the first input process, and reads meanwhile if none comes",
+          "[worker][input]") {
+  Room room;
+  RemoteReader remote = room.reader();
+  room.check_same(remote, *room.local());
+  CHECK(room.link.time_ns >= 2 * kSecond);
+  CHECK(room.link.time_ns < 3 * kSecond);
+  const int64_t before_ns = room.link.time_ns;
+  RemoteReader again = room.reader();
+  room.check_same(again, *room.local());
+  CHECK(room.link.time_ns == before_ns);  // once
+  CHECK(room.said.size() == 1);
+  room.start("a");
+  RemoteReader third = room.reader();
+  room.check_same(third, *room.local());
+  CHECK_FALSE(third.reads_here());
+}
+
+TEST_CASE("a worker that may not read waits for input processes, in the end it says so",
+          "[worker][input]") {
+  Room room({}, {.wanted = true, .reads_here = false});
+  RemoteReader remote = room.reader();
+  Batch batch;
+  const Result<bool> more = remote.next(batch);
+  REQUIRE_FALSE(more);
+  CHECK(more.error().code == ErrorCode::kUnavailable);
+  CHECK(more.error().what.find("no input process") != std::string::npos);
+  CHECK(room.link.time_ns >= 30 * kSecond);
+  room.start("a");
+  RemoteReader second = room.reader();
+  room.check_same(second, *room.local());
+}
+
+TEST_CASE("a worker that may not read passes on what an input process failed of",
+          "[worker][input]") {
+  Room room({}, {.wanted = true, .reads_here = false});
+  room.start("a");
+  room.link.on_way = [](wire::Message& message) {
+    if (const auto* piece = std::get_if<wire::ReadBatch>(&message.body))
+      message.body = wire::ReadFailed{
+          .reading = piece->reading, .code = ErrorCode::kIo, .what = "the program ended with 3"};
+    return true;
+  };
+  RemoteReader remote = room.reader();
+  Batch batch;
+  const Result<bool> more = remote.next(batch);
+  REQUIRE_FALSE(more);
+  CHECK(more.error().what == "the program ended with 3");
+  CHECK_FALSE(remote.failed_batch().has_value());
+  CHECK(room.link.time_ns < kSecond);
+}
+
+TEST_CASE("a reading that nobody wants ends while it waits, and where it is read",
+          "[worker][input]") {
+  Room room;
+  room.start("a");
+  {
+    RemoteReader remote = room.reader();
+    Batch batch;
+    REQUIRE(remote.next(batch).value());
+    CHECK(room.link.inputs["a"]->core.size() == 1);
+    room.stopped = true;
+    const Result<bool> more = remote.next(batch);
+    REQUIRE_FALSE(more);
+    CHECK(more.error().code == ErrorCode::kInterrupted);
+  }
+  CHECK(room.link.inputs["a"]->core.size() == 0);
+}
+
+TEST_CASE("shards are shared evenly, and keep their input process when another comes or goes",
+          "[worker][input]") {
+  InputDirectory inputs({});
+  std::vector<wire::InputProcess> all;
+  for (uint32_t i = 0; i < 4; ++i) all.push_back({i, Incarnation(10 + i), "x"});
+  inputs.update(all);
+  std::map<uint32_t, int> count;
+  std::vector<uint32_t> before;
+  for (uint64_t shard = 0; shard < 4000; ++shard) {
+    before.push_back(inputs.choose(0, shard, {})->index);
+    ++count[before.back()];
+  }
+  for (const auto& [index, shards] : count) CHECK(std::abs(shards - 1000) < 120);
+  all.erase(all.begin() + 2);
+  inputs.update(all);
+  int moved = 0;
+  for (uint64_t shard = 0; shard < 4000; ++shard)
+    moved += inputs.choose(0, shard, {})->index != before[shard] ? 1 : 0;
+  CHECK(moved == count[2]);
+}
+
+}  // namespace downpour::worker

@@ -1,0 +1,57 @@
+#include "worker/runtime/given_job.h"
+
+#include <utility>
+
+#include "shared/base/str.h"
+#include "shared/data/dataset.h"
+#include "shared/job/job_file.h"
+#include "shared/job/resume.h"
+#include "shared/plan/shard.h"
+
+namespace downpour::worker {
+
+Result<GivenJob> take_job(const wire::Welcome& welcome) {
+  GivenJob given;
+  DP_TRY(given.job, job_from_toml(welcome.job, welcome.base_dir));
+  const Job& job = given.job;
+  DP_TRY(given.graph, model::Graph::build(job));
+  DP_TRY_VOID(data::check_parts(job.data, welcome.train_files));
+  ReaderOptions& readers = given.readers;
+  readers.tables = given.graph->tables();
+  readers.train = data::make_read_plan(job, given.graph->inputs(), given.graph->output_widths(),
+                                       job.data.source, welcome.train_files, job.eval.holdout);
+  readers.train_shards = data::map_shards(
+      job,
+      plan::cut_streams(welcome.train_files, welcome.shard_bytes, data::stream_spec(job.data)));
+  readers.eval_held_out = welcome.eval_files.empty() && job.eval.holdout > 0;
+  if (readers.eval_held_out || welcome.eval_files.empty()) {
+    auto all = std::make_shared<data::ReadPlan>(*readers.train);
+    all->batches_max = 0;
+    readers.eval = all;
+    readers.eval_ranges = plan::cut_shards(welcome.train_files, welcome.shard_bytes);
+  } else {
+    readers.eval = data::for_evaluation(*readers.train, job.eval.source, welcome.eval_files);
+    readers.eval_ranges =
+        plan::cut_shards(welcome.eval_files,
+                         plan::eval_shard_bytes(data::joining_of(job.data), welcome.shard_bytes));
+  }
+  readers.predict = data::for_prediction(*readers.eval);
+  return given;
+}
+
+std::string why_other(const Job& job, const std::string& text, const std::string& base_dir) {
+  const auto other = job_from_toml(text, base_dir);
+  if (!other) return "a job that this process can't read";
+  const auto differences = frozen_differences(job, *other, /*epoch_open=*/true);
+  if (differences.empty()) return {};
+  return str("another job (`", differences[0].key, "` was ", differences[0].was, " and is ",
+             differences[0].now, " now)");
+}
+
+Error exec_refused(const char* role) {
+  return {ErrorCode::kPermission,
+          str("the job wants to start a program here: give --allow-exec to this ", role,
+              " if you trust whoever wrote the job")};
+}
+
+}  // namespace downpour::worker

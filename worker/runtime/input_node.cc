@@ -1,0 +1,165 @@
+#include "worker/runtime/input_node.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shared/base/version.h"
+#include "shared/transport/endpoint.h"
+#include "worker/runtime/given_job.h"
+
+namespace downpour::worker {
+namespace {
+
+constexpr int64_t kTickNs = kSecond;
+
+InputPeer peer_of(transport::PeerId peer) { return InputPeer{raw(peer)}; }
+
+}  // namespace
+
+InputNode::InputNode(transport::Transport& transport, InputOptions options)
+    : transport_(transport), outbox_(transport), options_(std::move(options)) {}
+
+InputNode::~InputNode() = default;
+
+Result<void> InputNode::start(int64_t now_ns) {
+  DP_TRY(serving_, transport_.bind(options_.endpoint));
+  DP_TRY(chief_, transport_.connect(options_.chief));
+  control_ = transport_.port_of(chief_);
+  core_.emplace(WorkerConfig{
+      .role = wire::Role::kInput,
+      .incarnation =
+          options_.incarnation != Incarnation{} ? options_.incarnation : Incarnation{random_id()},
+      .index = options_.index,
+      .build = kBuildVersion,
+      .host = options_.process.host,
+      .pid = options_.process.pid,
+      .threads = options_.threads,
+      .endpoint =
+          transport::advertised_endpoint(transport_.endpoint(serving_), options_.advertise_host),
+      .leases_wanted = 0,
+      .connect_timeout_ns = options_.connect_timeout_ns});
+  WorkerEffects fx;
+  core_->start(now_ns, fx);
+  run(now_ns, fx);
+  return {};
+}
+
+void InputNode::on_message(int64_t now_ns, transport::PortId port, transport::PeerId peer,
+                           wire::Message&& message) {
+  if (port == control_) {
+    if (std::holds_alternative<wire::Stop>(message.body)) tell_stats(now_ns);  // its last words
+    WorkerEffects fx;
+    core_->on_message(now_ns, Incarnation{0}, std::move(message), fx);
+    return run(now_ns, fx);
+  }
+  if (finished_ || !readings_ || message.envelope.run != core_->run()) return;
+  InputEffects fx;
+  if (const auto* request = std::get_if<wire::ReadShard>(&message.body)) {
+    readings_->on_read_shard(now_ns, peer_of(peer), *request, fx);
+  } else if (const auto* more = std::get_if<wire::ReadMore>(&message.body)) {
+    readings_->on_read_more(now_ns, peer_of(peer), *more, fx);
+  }
+  run(fx);
+}
+
+void InputNode::on_malformed(int64_t, transport::PortId, transport::PeerId, const Error&) {
+  // Counted by the transport; a worker that hears nothing asks again.
+}
+
+bool InputNode::pump(int64_t now_ns) {
+  if (finished_) {
+    outbox_.drain(now_ns);
+    return false;
+  }
+  outbox_.flush();
+  WorkerEffects fx;
+  if (now_ns >= stats_at_ns_) tell_stats(now_ns);
+  if (leave_asked_) {
+    core_->leave(now_ns, fx);
+    run(now_ns, fx);
+    return false;
+  }
+  bool busy = false;
+  if (readings_) {
+    InputEffects inputs;
+    InputItem item;
+    while (pool_->try_pop(item)) {
+      stats_.pushed_bytes += item.bytes;
+      readings_->on_item(std::move(item), inputs);
+      item = {};
+      busy = true;
+    }
+    if (now_ns >= tick_at_ns_) {
+      tick_at_ns_ = now_ns + kTickNs;
+      readings_->on_tick(now_ns, inputs);
+    }
+    run(inputs);
+  }
+  if (now_ns >= core_->next_deadline_ns()) core_->on_tick(now_ns, fx);
+  run(now_ns, fx);
+  return busy;
+}
+
+int64_t InputNode::next_deadline_ns() const {
+  const int64_t next_ns = core_->next_deadline_ns();
+  return readings_ ? std::min(next_ns, tick_at_ns_) : next_ns;
+}
+
+void InputNode::tell_stats(int64_t now_ns) {
+  stats_at_ns_ = now_ns + kSecond / 4;
+  const ProcessUsage usage = options_.process.usage();
+  stats_.rss_bytes_max = usage.rss_bytes_max;
+  stats_.cpu_ns = usage.cpu_ns;
+  if (pool_) stats_.read_bytes = pool_->bytes_read();
+  core_->set_stats(stats_);
+}
+
+void InputNode::run(int64_t now_ns, WorkerEffects& fx) {
+  if (fx.welcomed) {
+    fx.welcomed = false;
+    set_up(now_ns, fx);
+  }
+  if (fx.other_job) {
+    const std::string why = why_other(job_, fx.other_job->text, fx.other_job->base_dir);
+    if (!why.empty()) core_->on_other_job(why, fx);
+  }
+  for (WorkerEffects::Send& send : fx.sends) outbox_.send(chief_, std::move(send.message));
+  for (WorkerEffects::Exit& exit : fx.exits) {
+    finished_ = true;
+    exit_code_ = exit.code;
+    exit_reason_ = std::move(exit.reason);
+  }
+}
+
+void InputNode::run(InputEffects& fx) {
+  // Whoever takes what it asked for never has a queue that is full.
+  std::vector<InputPeer> gone;
+  for (InputEffects::Send& send : fx.sends) {
+    const transport::PeerId peer{raw(send.to)};
+    if (outbox_.send(peer, std::move(send.message)) != transport::SendStatus::kSent)
+      gone.push_back(send.to);
+  }
+  for (const uint64_t id : fx.closes) pool_->close(id);
+  for (InputEffects::Read& read : fx.reads) pool_->read(std::move(read));
+  fx.clear();
+  for (const InputPeer peer : gone) readings_->on_peer_gone(peer, fx);
+  if (!gone.empty()) run(fx);
+}
+
+// The job has come: what it reads stands from now on.
+void InputNode::set_up(int64_t now_ns, WorkerEffects& fx) {
+  auto given = take_job(core_->welcome());
+  if (!given) return core_->on_fatal(given.error(), fx);
+  if (given->starts_programs() && !options_.allow_exec)
+    return core_->on_fatal(exec_refused("input process"), fx);
+  job_ = std::move(given->job);
+  const uint32_t threads = std::max(1U, options_.threads);
+  readings_.emplace(InputConfig{
+      .run = core_->run(), .plan_hash = core_->welcome().plan_hash, .open_max = 4 + 4 * threads});
+  // One may wait for a slow file or program: there is a second then.
+  pool_ = std::make_unique<InputPool>(std::move(given->readers), std::max(2U, threads),
+                                      [this] { transport_.wake(); });
+  core_->configure(now_ns, {}, 1, job_.cluster.chief_silence_ns, fx);
+}
+
+}  // namespace downpour::worker

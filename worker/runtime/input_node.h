@@ -1,0 +1,76 @@
+// Input node: the shell of an input process. A member of the job that is leased nothing; it reads
+// shards for workers, on threads of its own.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "shared/env/process.h"
+#include "shared/transport/outbox.h"
+#include "shared/transport/reactor.h"
+#include "worker/core/input_readings.h"
+#include "worker/core/worker_core.h"
+#include "worker/runtime/input_pool.h"
+
+namespace downpour::worker {
+
+struct InputOptions {
+  std::string chief;           // endpoint
+  std::string endpoint;        // where it reads for workers
+  std::string advertise_host;  // by which workers know it; empty: as it is bound
+  uint32_t index = UINT32_MAX;
+  uint32_t threads = 1;
+  bool allow_exec = false;  // a job may start programs here
+  int64_t connect_timeout_ns = 10 * kSecond;
+  Incarnation incarnation{};  // {}: a random one
+  ProcessInfo process;
+};
+
+class InputNode final : public transport::Node {
+ public:
+  InputNode(transport::Transport& transport, InputOptions options);
+  ~InputNode() override;
+
+  Result<void> start(int64_t now_ns);
+  bool owns(transport::PortId port) const override { return port == control_ || port == serving_; }
+  void on_message(int64_t now_ns, transport::PortId port, transport::PeerId peer,
+                  wire::Message&& message) override;
+  void on_malformed(int64_t now_ns, transport::PortId port, transport::PeerId peer,
+                    const Error& error) override;
+  bool pump(int64_t now_ns) override;
+  int64_t next_deadline_ns() const override;
+  bool finished() const override { return finished_ && outbox_.empty(); }
+
+  /// Ends; workers read elsewhere. From any thread; the loop must be woken.
+  void leave() { leave_asked_ = true; }
+  int32_t exit_code() const { return exit_code_; }
+  const std::string& exit_reason() const { return exit_reason_; }
+
+ private:
+  void run(int64_t now_ns, WorkerEffects& fx);
+  void run(InputEffects& fx);
+  void set_up(int64_t now_ns, WorkerEffects& fx);
+  void tell_stats(int64_t now_ns);
+
+  transport::Transport& transport_;
+  transport::Outbox outbox_;
+  InputOptions options_;
+  std::optional<WorkerCore> core_;         // its membership; with the endpoint
+  std::optional<InputReadings> readings_;  // with the job
+  std::unique_ptr<InputPool> pool_;
+  Job job_;
+  transport::PeerId chief_{};
+  transport::PortId control_{}, serving_{};
+  ProcessStats stats_;
+  int64_t stats_at_ns_ = 0;
+  int64_t tick_at_ns_ = 0;
+  std::atomic<bool> leave_asked_{false};
+  bool finished_ = false;
+  int32_t exit_code_ = 0;
+  std::string exit_reason_;
+};
+
+}  // namespace downpour::worker

@@ -1,0 +1,60 @@
+// Input pool: the threads of an input process. Each takes a reading that has room, reads one batch
+// of it and makes messages of it.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "worker/core/input_readings.h"
+#include "worker/runtime/shard_reading.h"
+
+namespace downpour::worker {
+
+class InputPool {
+ public:
+  /// `wake` is called from the pool's threads: something can be popped.
+  InputPool(ReaderOptions options, uint32_t threads, std::function<void()> wake);
+  ~InputPool();
+  InputPool(const InputPool&) = delete;
+  InputPool& operator=(const InputPool&) = delete;
+
+  void read(InputEffects::Read&& read);
+  void close(uint64_t id);
+  bool try_pop(InputItem& item);
+  /// Of files, so far.
+  uint64_t bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }
+
+ private:
+  // One thread at a time has it: the core asks for one batch after the other.
+  struct Reading {
+    wire::ReadShard request;
+    std::unique_ptr<data::ShardReader> reader;
+    Batch batch;
+    uint64_t offset = 0;
+  };
+
+  void run();
+  InputItem read_one(uint64_t id, Reading& reading);
+  Result<std::vector<wire::Message>> next_batch(Reading& reading, bool& last);
+
+  ReaderOptions options_;
+  std::function<void()> wake_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<uint64_t, std::shared_ptr<Reading>> readings_;
+  std::deque<uint64_t> tasks_;
+  std::deque<InputItem> done_;
+  bool closing_ = false;
+  std::atomic<uint64_t> bytes_read_{0};
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace downpour::worker

@@ -1,0 +1,262 @@
+#include "worker/runtime/remote_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "shared/base/hash.h"
+#include "shared/base/str.h"
+#include "shared/data/batch_check.h"
+#include "shared/wire/batch_codec.h"
+
+namespace downpour::worker {
+namespace {
+
+constexpr uint32_t kWindow = 16;                 // batches under way, if they are small
+constexpr int64_t kSliceNs = 50 * kMillisecond;  // how long a stop may go unseen
+constexpr int64_t kAskNs = kSecond;              // silence after which it is asked
+constexpr int64_t kSilenceNs = 5 * kSecond;      // silence after which it is given up
+constexpr int64_t kNobodyNs = 30 * kSecond;      // for an input process, where none may be missed
+constexpr uint32_t kTriesMax = 4;                // elsewhere, without a batch: then it is read here
+
+uint64_t hash_of(const wire::Lease& lease) {
+  return hash_combine(hash_combine(uint64_t(lease.purpose), lease.shard.epoch), lease.shard.shard);
+}
+
+}  // namespace
+
+RemoteReader::RemoteReader(RemoteReading remote, LeasedShard shard, wire::Lease lease,
+                           uint32_t first_batch, uint32_t batches_max)
+    : remote_(std::move(remote)),
+      shard_(std::move(shard)),
+      lease_(std::move(lease)),
+      first_(first_batch),
+      next_(first_batch),
+      window_(std::min(batches_max, kWindow)) {}
+
+RemoteReader::~RemoteReader() { leave(false); }
+
+const data::ShardTotals& RemoteReader::totals() const {
+  if (here_ != nullptr) return here_->totals();
+  DP_CHECK(totals_.has_value());
+  return *totals_;
+}
+
+std::optional<uint32_t> RemoteReader::failed_batch() const {
+  return here_ != nullptr ? here_->failed_batch() : failed_batch_;
+}
+
+Result<bool> RemoteReader::next(Batch& batch) {
+  if (at_) {
+    // Time in which nobody waited is not its silence.
+    heard_ns_ = remote_.link->now_ns();
+  }
+  while (here_ == nullptr) {
+    if (!at_) {
+      DP_TRY(const bool begun, begin());
+      if (!begun) break;
+    }
+    bool elsewhere = false;
+    Result<bool> got = wait(batch, elsewhere);
+    if (!elsewhere) return got;
+  }
+  return here_->next(batch);
+}
+
+/// Finds somebody to read. False: it is read here from now on.
+Result<bool> RemoteReader::begin() {
+  InputDirectory& inputs = *remote_.inputs;
+  remote_.link->keep_only(inputs.endpoints());  // nothing is left of those that went meanwhile
+  const int64_t since_ns = remote_.link->now_ns();
+  for (;;) {
+    if (remote_.stopped()) return Error{ErrorCode::kInterrupted, "nobody wants the reading"};
+    const int64_t now_ns = remote_.link->now_ns();
+    // Whatever ends those that read this shard must not end them for ever.
+    if (tries_ < kTriesMax) at_ = inputs.choose(now_ns, hash_of(lease_), without_);
+    if (at_) break;
+    const bool told = failure_ && failure_->code != ErrorCode::kUnavailable;
+    const bool patient = !inputs.options().reads_here && tries_ < kTriesMax && !told &&
+                         now_ns - since_ns < kNobodyNs;
+    if (!patient && !inputs.is_early(now_ns)) {
+      DP_TRY_VOID(read_here());
+      return false;
+    }
+    (void)remote_.link->receive(kSliceNs);
+  }
+  ++tries_;
+  reading_ = remote_.link->next_reading();
+  heard_ns_ = asked_ns_ = remote_.link->now_ns();
+  came_ = false;
+  wire::ReadShard request{
+      .reading = reading_, .lease = lease_, .first_batch = next_, .window = window_};
+  // Its own plan, in evaluation too: both must stand under the same.
+  request.lease.plan_hash = inputs.options().plan_hash;
+  send(std::move(request));
+  return true;
+}
+
+Result<void> RemoteReader::read_here() {
+  if (!remote_.inputs->options().reads_here) {
+    if (failure_) return *failure_;
+    return Error{
+        ErrorCode::kUnavailable,
+        "no input process reads the shard, and this worker may not start the job's program",
+        shard_.place(), "start input processes with --allow-exec, or give it to workers"};
+  }
+  remote_.inputs->note_reads_here();
+  DP_TRY(here_, open_leased(shard_, lease_, next_));
+  return {};
+}
+
+void RemoteReader::send(wire::Body body) {
+  wire::Message message;
+  message.envelope.run = remote_.inputs->options().run;
+  message.body = std::move(body);
+  remote_.link->send(at_->endpoint, std::move(message));
+}
+
+void RemoteReader::ask(bool stop) {
+  asked_ns_ = remote_.link->now_ns();
+  send(wire::ReadMore{.reading = reading_, .next = next_, .stop = stop});
+}
+
+/// Nothing more comes from it; `for_good`: it is not asked again for this shard.
+void RemoteReader::leave(bool for_good) {
+  if (!at_) return;
+  ask(/*stop=*/true);
+  if (for_good) without_.push_back(at_->incarnation);
+  at_.reset();
+  drop_pieces();
+}
+
+void RemoteReader::drop_pieces() {
+  pieces_.clear();
+  piece_bytes_ = 0;
+}
+
+RemoteReader::Got RemoteReader::suspect(const std::string& why) {
+  remote_.inputs->suspect(remote_.link->now_ns(), at_->incarnation, why);
+  const std::string endpoint = at_->endpoint;
+  leave(true);
+  remote_.link->close(endpoint);
+  return Got::kElsewhere;
+}
+
+Result<bool> RemoteReader::wait(Batch& batch, bool& elsewhere) {
+  for (Got got = Got::kNothing;;) {
+    const int64_t now_ns = remote_.link->now_ns();
+    if (remote_.stopped()) return Error{ErrorCode::kInterrupted, "nobody wants the reading"};
+    if (!remote_.inputs->lives(at_->incarnation)) {
+      const std::string endpoint = at_->endpoint;
+      leave(false);
+      remote_.link->close(endpoint);
+      got = Got::kElsewhere;
+    } else if (now_ns - heard_ns_ > kSilenceNs) {
+      got = suspect("does not answer");
+    } else {
+      if (now_ns - asked_ns_ > kAskNs) ask();
+      auto message = remote_.link->receive(kSliceNs);
+      got = message ? take(std::move(*message), batch) : Got::kNothing;
+    }
+    switch (got) {
+      case Got::kNothing:
+        continue;
+      case Got::kBatch:
+        return true;
+      case Got::kEnd:
+        return false;
+      case Got::kFailed:
+        return *error_;
+      case Got::kElsewhere:
+        elsewhere = true;
+        return false;
+    }
+  }
+}
+
+RemoteReader::Got RemoteReader::take(wire::Message&& message, Batch& batch) {
+  if (message.envelope.run != remote_.inputs->options().run) return Got::kNothing;
+  const auto is_ours = [&](uint64_t reading) {
+    if (reading != reading_) return false;  // of one before
+    heard_ns_ = remote_.link->now_ns();
+    return true;
+  };
+  if (const auto* piece = std::get_if<wire::ReadBatch>(&message.body))
+    return is_ours(piece->reading) ? take_piece(*piece, std::move(message.values), batch)
+                                   : Got::kNothing;
+  if (const auto* end = std::get_if<wire::ReadEnd>(&message.body))
+    return is_ours(end->reading) ? take_end(*end) : Got::kNothing;
+  if (auto* failed = std::get_if<wire::ReadFailed>(&message.body))
+    return is_ours(failed->reading) ? take_failure(std::move(*failed)) : Got::kNothing;
+  if (const auto* more = std::get_if<wire::ReadMore>(&message.body)) (void)is_ours(more->reading);
+  return Got::kNothing;
+}
+
+RemoteReader::Got RemoteReader::take_piece(const wire::ReadBatch& piece, Bytes&& bytes,
+                                           Batch& batch) {
+  if (piece.batch != next_ || piece.piece != pieces_.size()) {
+    // Something between was lost, with a connection.
+    leave(!came_);
+    return Got::kElsewhere;
+  }
+  piece_bytes_ += bytes.size();
+  pieces_.push_back(std::move(bytes));
+  if (piece_bytes_ > wire::kBatchBytesMax) return suspect("sends a batch without an end");
+  if (pieces_.size() < piece.pieces) return Got::kNothing;
+  Result<void> decoded;
+  if (pieces_.size() == 1) {
+    decoded = wire::decode_batch(pieces_[0].span(), batch);
+  } else {
+    std::vector<uint8_t> whole;
+    for (const Bytes& part : pieces_)
+      whole.insert(whole.end(), part.data(), part.data() + part.size());
+    decoded = wire::decode_batch(whole, batch);
+  }
+  drop_pieces();
+  if (decoded) {
+    decoded =
+        data::check_batch(*shard_.plan, {lease_.shard.epoch, lease_.shard.shard, next_}, batch);
+  }
+  if (decoded &&
+      batch.given_up != std::binary_search(lease_.given_up.begin(), lease_.given_up.end(), next_)) {
+    decoded = Error{ErrorCode::kMalformed, "a batch given up that is not, or the other way round"};
+  }
+  if (!decoded)
+    return suspect(str("sent what is no batch of the job (", decoded.error().what, ")"));
+  ++next_;
+  came_ = true;
+  tries_ = 0;
+  ask();
+  return Got::kBatch;
+}
+
+RemoteReader::Got RemoteReader::take_end(const wire::ReadEnd& end) {
+  // Taken up beyond its end a shard has fewer batches than were asked for, but then none came.
+  if (end.counts.batches > next_ || (next_ > first_ && end.counts.batches != next_)) {
+    leave(!came_);
+    return Got::kElsewhere;
+  }
+  totals_ = totals_of(end.counts, end.records_hash);
+  at_.reset();
+  return Got::kEnd;
+}
+
+/// Of a record it is believed: whoever reads it says the same. Anything else may be the other's own
+/// trouble (a file that only it does not see, memory, a plan): so somebody else tries, and what
+/// this process meets itself counts.
+RemoteReader::Got RemoteReader::take_failure(wire::ReadFailed&& failed) {
+  Error error{failed.code, std::move(failed.what), std::move(failed.where), std::move(failed.hint),
+              std::move(failed.id)};
+  if (!came_) without_.push_back(at_->incarnation);
+  at_.reset();
+  drop_pieces();
+  if (failed.of_record) {
+    error_ = std::move(error);
+    failed_batch_ = failed.batch;
+    return Got::kFailed;
+  }
+  failure_ = std::move(error);
+  return Got::kElsewhere;
+}
+
+}  // namespace downpour::worker
