@@ -35,6 +35,9 @@ void add_job_flags(CLI::App& app, CommonFlags& flags) {
         "Parameter servers; more than one: processes of this machine (cluster.ps)", "Cluster");
   brief("--workers", flags.workers,
         "Workers; more than one: processes of this machine (cluster.workers)", "Cluster");
+  brief("--input-workers", flags.input_workers,
+        "Processes of this machine that only read, for the workers (cluster.input_workers)",
+        "Cluster");
   brief("--threads", flags.threads,
         "Cores to use in all (cluster.threads); otherwise what affinity and cgroup allow",
         "Cluster");
@@ -77,6 +80,7 @@ Result<std::vector<Override>> overrides_of(const CommonFlags& flags) {
   brief("seed", flags.seed, "--seed");
   brief("cluster.ps", flags.ps, "--ps");
   brief("cluster.workers", flags.workers, "--workers");
+  brief("cluster.input_workers", flags.input_workers, "--input-workers");
   brief("cluster.threads", flags.threads, "--threads");
   brief("cluster.transport", flags.transport, "--transport");
   return overrides;

@@ -40,6 +40,10 @@ std::string program_dir() {
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
 }
 
+std::string LocalCluster::Process::role_name() const {
+  return is_ps() ? "ps" : role == wire::Role::kInput ? "input" : "worker";
+}
+
 LocalCluster::~LocalCluster() {
   // The first signal asks to leave in order, which needs a chief; the second ends.
   for (const int64_t patience_ns : {200 * kMillisecond, 2 * kSecond}) {
@@ -62,15 +66,16 @@ Result<void> LocalCluster::start(const LocalClusterOptions& options) {
   if (error)
     return Error{ErrorCode::kCannotCreate, str("can't make the folder for logs: ", error.message()),
                  options.log_dir};
-  const auto add = [&](wire::Role role, uint32_t index, const char* name) {
-    processes_.push_back({.role = role,
-                          .index = index,
-                          .log = str(options.log_dir, "/", name, "-", index, ".log"),
-                          .policy = RestartPolicy(options.restarts)});
-    return spawn(processes_.back());
+  const auto add = [&](wire::Role role, uint32_t index) {
+    processes_.push_back(
+        {.role = role, .index = index, .log = {}, .policy = RestartPolicy(options.restarts)});
+    Process& process = processes_.back();
+    process.log = str(options.log_dir, "/", process.role_name(), "-", index, ".log");
+    return spawn(process);
   };
-  for (uint32_t i = 0; i < options.ps; ++i) DP_TRY_VOID(add(wire::Role::kPs, i, "ps"));
-  for (uint32_t i = 0; i < options.workers; ++i) DP_TRY_VOID(add(wire::Role::kWorker, i, "worker"));
+  for (uint32_t i = 0; i < options.ps; ++i) DP_TRY_VOID(add(wire::Role::kPs, i));
+  for (uint32_t i = 0; i < options.inputs; ++i) DP_TRY_VOID(add(wire::Role::kInput, i));
+  for (uint32_t i = 0; i < options.workers; ++i) DP_TRY_VOID(add(wire::Role::kWorker, i));
   return {};
 }
 
@@ -79,18 +84,19 @@ std::vector<std::string> LocalCluster::command(const Process& process) const {
   const std::string path =
       str(program_dir(), process.is_ps() ? "/downpour-ps" : "/downpour-worker");
   std::vector<std::string> command = {path, "--chief", options_.chief, "--index", index};
-  if (!process.is_ps()) {
+  if (!process.is_ps() && options_.allow_exec) command.emplace_back("--allow-exec");
+  if (process.role == wire::Role::kWorker) {
     command.insert(command.end(), {"--threads", std::to_string(options_.worker_threads)});
-    if (options_.allow_exec) command.emplace_back("--allow-exec");
     return command;
   }
-  // A ps that comes back has an endpoint of its own: nobody takes it for the one before.
-  const std::string endpoint =
-      options_.transport == "tcp"
-          ? std::string("tcp://127.0.0.1:*")
-          : str("ipc://", options_.socket_dir, "/ps-", index, ".", process.starts);
-  command.insert(command.end(),
-                 {"--bind", endpoint, "--threads", std::to_string(options_.ps_threads)});
+  // One that comes back has an endpoint of its own: nobody takes it for the one before.
+  const std::string endpoint = options_.transport == "tcp"
+                                   ? std::string("tcp://127.0.0.1:*")
+                                   : str("ipc://", options_.socket_dir, "/", process.role_name(),
+                                         "-", index, ".", process.starts);
+  if (process.role == wire::Role::kInput) command.insert(command.end(), {"--role", "input"});
+  const uint32_t threads = process.is_ps() ? options_.ps_threads : options_.input_threads;
+  command.insert(command.end(), {"--bind", endpoint, "--threads", std::to_string(threads)});
   return command;
 }
 

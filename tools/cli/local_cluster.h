@@ -1,5 +1,5 @@
-// Local cluster: ps and worker processes of this machine, started for one job, started again when
-// they die, and ended with the job.
+// Local cluster: ps, worker and input processes of this machine, started for one job, started again
+// when they die, and ended with the job.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,15 @@ namespace downpour::tools {
 struct LocalClusterOptions {
   std::string chief;       // endpoint
   std::string transport;   // "ipc" or "tcp"
-  std::string socket_dir;  // ipc: where ps bind; 0700
+  std::string socket_dir;  // ipc: where ps and input processes bind; 0700
   std::string log_dir;     // one file a process; a restart goes on with the same
   uint32_t ps = 1;
   uint32_t ps_threads = 1;
   uint32_t workers = 1;
   uint32_t worker_threads = 1;
-  bool allow_exec = false;  // workers may start the programs that the job names
+  uint32_t inputs = 0;
+  uint32_t input_threads = 1;
+  bool allow_exec = false;  // workers and input processes may start the programs that the job names
   uint32_t restarts = 5;    // of one process, a minute; then it is given up
 };
 
@@ -40,7 +42,8 @@ class LocalCluster {
   Result<void> start(const LocalClusterOptions& options);
   /// Looks after the processes: those that ended are started again under their index when their
   /// time has come. `notices` gets what the user should know, `ended` who has ended since the last
-  /// call. An error when no ps or no worker is left and none will come back.
+  /// call. An error when no ps or no worker is left and none will come back
+  /// (without input processes workers read for themselves).
   Result<void> watch(int64_t now_ns, std::vector<std::string>& notices,
                      std::vector<chief::EndedProcess>& ended);
   /// The job is ending: from now on processes may end, and none is started.
@@ -62,7 +65,9 @@ class LocalCluster {
 
     bool is_ps() const { return role == wire::Role::kPs; }
     bool given_up() const { return pid < 0 && start_at_ns < 0; }
-    std::string name() const { return str(is_ps() ? "ps " : "worker ", index); }
+    /// "ps", "worker", "input"
+    std::string role_name() const;
+    std::string name() const { return str(role_name(), " ", index); }
   };
   Result<void> spawn(Process& process);
   std::vector<std::string> command(const Process& process) const;

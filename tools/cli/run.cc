@@ -83,20 +83,22 @@ struct Layout {
   bool one_process = true;
   uint32_t ps_cores = 1;
   uint32_t cores_allowed = 1;
-  uint32_t worker_threads = 1;  // a worker
+  uint32_t worker_threads = 1;  // a worker, and an input process
 };
 
 Layout choose_layout(const Job& job) {
   Layout layout;
   layout.cores_allowed = job.cluster.threads > 0 ? job.cluster.threads : allowed_cpus();
-  layout.one_process = job.cluster.ps == 1 && job.cluster.workers == 1;
+  layout.one_process =
+      job.cluster.ps == 1 && job.cluster.workers == 1 && job.cluster.input_workers == 0;
   layout.ps_cores = job.cluster.ps * std::max(1U, job.cluster.ps_threads);
-  // Local ps processes need cores too: what they leave is shared among the workers.
+  // Local ps processes need cores too: what they leave is shared among workers and input processes.
   const uint32_t left = layout.one_process ? layout.cores_allowed
                         : layout.cores_allowed > layout.ps_cores
                             ? layout.cores_allowed - layout.ps_cores
                             : 1;
-  layout.worker_threads = std::max(1U, left / std::max(1U, job.cluster.workers));
+  layout.worker_threads =
+      std::max(1U, left / std::max(1U, job.cluster.workers + job.cluster.input_workers));
   return layout;
 }
 
@@ -107,7 +109,10 @@ std::string describe(const Layout& layout, const Job& job) {
   const std::string threads = str(count(compute, "compute thread"), " in all (",
                                   count(layout.cores_allowed, "core"), " allowed)");
   if (layout.one_process) return str("one process, ", threads);
-  return str(job.cluster.ps, " ps + ", count(job.cluster.workers, "worker"), " over ",
+  const uint32_t inputs = job.cluster.input_workers;
+  const std::string reading =
+      inputs == 0 ? "" : str(" + ", inputs, " input process", inputs == 1 ? "" : "es");
+  return str(job.cluster.ps, " ps + ", count(job.cluster.workers, "worker"), reading, " over ",
              job.cluster.transport, ", ", threads);
 }
 
@@ -268,6 +273,8 @@ int run_job(RunRequest request) {
                                   .ps_threads = std::max(1U, job.cluster.ps_threads),
                                   .workers = job.cluster.workers,
                                   .worker_threads = layout.worker_threads,
+                                  .inputs = job.cluster.input_workers,
+                                  .input_threads = layout.worker_threads,
                                   .allow_exec = true,
                                   .restarts = job.cluster.restarts});
     if (!started) return fail(started.error());

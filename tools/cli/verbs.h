@@ -17,7 +17,7 @@ struct CommonFlags {
   std::string color = "auto";
   bool quiet = false;
   std::vector<std::string> set;
-  std::string ps, workers, threads, transport, epochs, steps,
+  std::string ps, workers, input_workers, threads, transport, epochs, steps,
       seed;  // short for --set; empty: not given
 };
 
