@@ -13,8 +13,9 @@
 
 namespace downpour::wire {
 
-/// Above it a batch is not sent: whoever wants it reads it itself.
-constexpr uint64_t kBatchBytesMax = 256 * kFrameBytesMax;
+/// Above it a batch is not sent: whoever wants it reads it itself. With some smaller ones before it
+/// it fits what a transport queues to one peer (64 MiB).
+constexpr uint64_t kBatchBytesMax = 48 * kFrameBytesMax;
 constexpr uint32_t kBatchColumnsMax = 65536;  // of each kind
 
 /// The bytes of a batch, a multiple of 4. Head: magic, flags, epoch, shard, batch, records (u32);

@@ -26,7 +26,7 @@ constexpr uint32_t kShardsListedMax = 131072;
 constexpr uint32_t kLinesMax = 16384;  // batches given up, in unsealed epochs
 constexpr uint32_t kFragmentsMax = 65536;
 constexpr uint32_t kInputsMax = 4096;  // processes in an InputList
-constexpr uint32_t kPiecesMax = 256;   // of a batch: 256 MiB
+constexpr uint32_t kPiecesMax = 256;   // of a batch
 constexpr uint64_t kKeysMax = kFrameBytesMax / 8;
 
 /// Encodes and decodes with memory of its own, kept between calls. One thread at a time.

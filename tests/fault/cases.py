@@ -240,6 +240,28 @@ def kill_local(lab):
         return {"kills": kills, **figures}
 
 
+@case("kill-input", "input processes are killed and stopped, and all at once: every weight is exact")
+def kill_input(lab):
+    kills = lab.pick(4, 20)
+    counter = lab.counter(1.0 * kills + 14)
+    with Cluster(lab.bin, counter.folder, counter.job, workers=2, inputs=2) as cluster:
+        cluster.wait_trained(5)
+        for number in range(kills):
+            cluster.pause(1.0)
+            cluster.kill("input", number % 2)
+        cluster.pause(1.0)
+        cluster.signal("input", 0, signal.SIGSTOP)  # its readings go on elsewhere, it is silent
+        cluster.pause(5.0)
+        cluster.signal("input", 0, signal.SIGCONT)
+        cluster.restarts = False  # none is left: workers read for themselves
+        cluster.kill("input", 0)
+        cluster.kill("input", 1)
+        cluster.wait_trained(5)
+        figures = prove(lab, cluster, counter)
+        check(figures["workers_lost"] == 0, "a worker was lost, though none was killed")
+        return figures
+
+
 @case("give-up", "a local worker that dies again and again is given up, and the others go on")
 def give_up(lab):
     limit = 2

@@ -107,12 +107,13 @@ class Member:
 
 
 class Cluster:
-    """A chief, ps and workers on loopback. `chief_at`: where others look for the chief, if not where it is."""
+    """A chief, ps, workers and input processes on loopback. `chief_at`: where others look for the chief, if not where it is."""
 
-    def __init__(self, bin_dir, folder, job, ps=2, workers=3, flags=(), chief_at=None, ps_hosts=None, restarts=True, environment=None):
+    def __init__(self, bin_dir, folder, job, ps=2, workers=3, inputs=0, flags=(), chief_at=None, ps_hosts=None, restarts=True, environment=None):
         self.bin, self.folder, self.job = Path(bin_dir), Path(folder), Path(job)
         self.run_dir = self.folder / "run"
-        self.flags = ["--set", f"run_dir={self.run_dir}", "--set", f"cluster.ps={ps}", "--set", f"cluster.workers={workers}", *flags]
+        self.flags = ["--set", f"run_dir={self.run_dir}", "--set", f"cluster.ps={ps}", "--set", f"cluster.workers={workers}",
+                      "--set", f"cluster.input_workers={inputs}", *flags]
         self.chief_port = free_port()
         self.chief_at = chief_at or f"127.0.0.1:{self.chief_port}"
         self.ps_hosts = ps_hosts or {}  # index: (port, advertised host)
@@ -122,6 +123,7 @@ class Cluster:
         self.members = {("chief", 0): Member("chief", 0)}
         self.members |= {("ps", i): Member("ps", i) for i in range(ps)}
         self.members |= {("worker", i): Member("worker", i) for i in range(workers)}
+        self.members |= {("input", i): Member("input", i) for i in range(inputs)}
         self.extra = []
         self.kills = 0
         self.unasked = []  # who ended by itself before the job did
@@ -140,10 +142,10 @@ class Cluster:
             process.wait()
 
     def command(self, role, index=0):
-        program = self.bin / f"downpour-{role}"
+        program = self.bin / ("downpour-worker" if role == "input" else f"downpour-{role}")
         if role == "chief":
             return [program, self.job, "--bind", f"tcp://127.0.0.1:{self.chief_port}", "--json", *self.flags]
-        more = ["--threads", 1]
+        more = ["--threads", 1, "--role", "input"] if role == "input" else ["--threads", 1]
         if role == "ps" and index in self.ps_hosts:
             port, host = self.ps_hosts[index]
             more += ["--bind", f"tcp://127.0.0.1:{port}", "--advertise", host]
