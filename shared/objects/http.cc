@@ -149,7 +149,11 @@ HttpReply HttpConnection::get(const HttpGet& request) {
     headers = curl_slist_append(headers, str(name, ": ", value).c_str());
   curl_easy_setopt(handle, CURLOPT_URL, request.url.c_str());
   curl_easy_setopt(handle, CURLOPT_HTTPHEADER, headers);
+#if LIBCURL_VERSION_NUM >= 0x075500
   curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+  curl_easy_setopt(handle, CURLOPT_PROTOCOLS, long{CURLPROTO_HTTP | CURLPROTO_HTTPS});
+#endif
   curl_easy_setopt(handle, CURLOPT_HTTP_VERSION, long{CURL_HTTP_VERSION_1_1});
   curl_easy_setopt(handle, CURLOPT_PATH_AS_IS, 1L);  // a key may hold "/../", and is signed so
   curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
