@@ -62,11 +62,11 @@ ResumeState resume_from(const std::string& run_dir, const checkpoint::Manifest& 
   return resume;
 }
 
-Result<uint64_t> choose_shard_bytes(const Job& job, const std::vector<plan::FileInfo>& files) {
+Result<uint64_t> choose_shard_bytes(const Job& job, const DataSpec& data, const std::vector<plan::FileInfo>& files) {
   uint64_t total = 0;
   for (const plan::FileInfo& file : files) total += file.bytes;
   if (files.empty() || data::is_program(files.front())) return kMiB;
-  DP_TRY(const uint64_t record, data::mean_record_bytes(job.data, files.front().path));
+  DP_TRY(const uint64_t record, data::mean_record_bytes(data, files.front().path));
   const uint64_t batch = record * job.train.batch_size;
   const uint64_t shard = job.data.shard_records > 0
                              ? job.data.shard_records * record
@@ -131,16 +131,16 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
     DP_TRY(out.train_files, data::list_files(job.data, job.data.source, job.base_dir));
   }
   if (!job.eval.source.empty()) {
-    DP_TRY(out.eval_files, data::list_files(job.data, job.eval.source, job.base_dir).context("the evaluation's source"));
+    DP_TRY(out.eval_files, data::list_files(for_source(job.data, job.eval.source), job.eval.source, job.base_dir).context("the evaluation's source"));
   }
   if (!out.train_files.empty()) DP_TRY_VOID(data::note_parts(out.job.data, out.train_files));
   out.job_text = job_to_toml(out.job);
   const bool no_files = out.train_files.empty() || job.data.source.is_program();
   const auto& files = no_files ? out.eval_files : out.train_files;
-  DP_TRY(out.shard_bytes, choose_shard_bytes(job, files));
+  DP_TRY(out.shard_bytes, choose_shard_bytes(job, no_files ? for_source(job.data, job.eval.source) : job.data, files));
   const uint64_t eval_bytes = plan::eval_shard_bytes(data::joining_of(job.data), out.shard_bytes);
   DP_TRY_VOID(data::find_cuts(job.data, out.job.data.source, out.shard_bytes, out.train_files));
-  DP_TRY_VOID(data::find_cuts(job.data, job.eval.source, eval_bytes, out.eval_files));
+  DP_TRY_VOID(data::find_cuts(for_source(job.data, job.eval.source), job.eval.source, eval_bytes, out.eval_files));
   cut_programs(job, out);
   out.streams = data::stream_spec(job.data);
   DP_TRY_VOID(check_streams(out.streams, out.train_files));

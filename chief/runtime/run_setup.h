@@ -57,6 +57,6 @@ Result<Job> saved_job(Storage& storage, const std::string& run_dir);
 
 /// Bytes of one shard: at most 64 batches, about 64 shards a data set, at least four batches; by the file's mean
 /// record. The same for any number of workers.
-Result<uint64_t> choose_shard_bytes(const Job& job, const std::vector<plan::FileInfo>& files);
+Result<uint64_t> choose_shard_bytes(const Job& job, const DataSpec& data, const std::vector<plan::FileInfo>& files);
 
 }  // namespace downpour::chief

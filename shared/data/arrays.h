@@ -40,11 +40,7 @@ std::string array_name_of(const DataSpec& data, const std::string& path, const F
 
 /// Windows of rows, and the parser that reads them; they belong together. A record's offset is the
 /// number of its row. Errors: kConfig where a field's type or shape is not its array's.
-struct ArrayReading {
-  std::unique_ptr<WindowSource> source;
-  std::unique_ptr<RecordParser> parser;
-};
-Result<ArrayReading> open_array_rows(const ReadPlan& plan, const plan::FileInfo& info,
+Result<ShardRecords> open_array_rows(const ReadPlan& plan, const plan::FileInfo& info,
                                      const plan::ShardRange& range, size_t window_bytes,
                                      Buffer& buffer, std::vector<RecordRef>& records);
 

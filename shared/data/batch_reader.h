@@ -37,11 +37,6 @@ bool is_held_out(double holdout, uint32_t file, uint64_t offset);
 /// The bytes of text or pixels that the window of one of a shard's ranges has.
 size_t window_bytes_of(const DataSpec& data, size_t ranges = 1);
 
-/// A shard's records, and what makes columns of them.
-struct ShardRecords {
-  std::unique_ptr<WindowSource> source;
-  std::unique_ptr<RecordParser> parser;
-};
 /// Opens one of the `ranges` of a shard without the steps behind its records. `text` outlives
 /// both. Errors: as open_shard().
 Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
@@ -64,6 +59,7 @@ class BatchReader final : public ShardReader {
   Result<bool> next(Batch& batch) override;
   const ShardTotals& totals() const override;
   std::optional<uint32_t> failed_batch() const override { return failed_batch_; }
+  bool is_kept() const override { return flow_.is_kept(); }
 
   /// What becomes of the record that starts at `offset` of a file is told by fate() once its batch
   /// is made.

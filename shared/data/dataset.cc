@@ -11,6 +11,7 @@
 #include "shared/data/mnist.h"
 #include "shared/data/parser.h"
 #include "shared/data/program.h"
+#include "shared/data/record_cache.h"
 #include "shared/data/scratch.h"
 #include "shared/data/tfrecord.h"
 #include "shared/plan/plan_hash.h"
@@ -268,6 +269,14 @@ Result<std::unique_ptr<WindowSource>> open_windows(const DataSpec& data, const p
                     records);
 }
 
+namespace {
+
+bool reads_arrays(const DataSpec& data) {
+  return data.format == DataFormat::kNpy || data.format == DataFormat::kNpz;
+}
+
+}  // namespace
+
 Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
                                   const plan::ShardRange& range, Scratch::Text& text,
                                   size_t ranges) {
@@ -280,15 +289,11 @@ Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
   }
   const size_t window_bytes = window_bytes_of(data, ranges);
   ShardRecords out;
-  if (data.format == DataFormat::kNpy || data.format == DataFormat::kNpz) {
-    DP_TRY(ArrayReading rows,
-           open_array_rows(plan, info, range, window_bytes, text.bytes, text.records));
-    out.source = std::move(rows.source);
-    out.parser = std::move(rows.parser);
-    return out;
-  }
   if (is_program(info)) {
-    DP_TRY(out.source, open_program(plan, epoch, range, window_bytes, text.bytes, text.records));
+    DP_TRY(out, open_program(plan, epoch, range, window_bytes, text.bytes, text.records));
+    if (out.parser != nullptr) return out;
+  } else if (reads_arrays(data)) {
+    return open_array_rows(plan, info, range, window_bytes, text.bytes, text.records);
   } else {
     DP_TRY(out.source, open_windows(data, info, range, window_bytes, text.bytes, text.records));
   }
@@ -338,7 +343,16 @@ Result<std::unique_ptr<BatchReader>> open_batch_reader(std::shared_ptr<const Rea
   for (const plan::ShardRange& range : ranges) {
     DP_TRY(ShardRecords records,
            open_records(*plan, shard.epoch, range, scratch->texts[open.size()], ranges.size()));
-    open.push_back({range, std::move(records.source), std::move(records.parser)});
+    // What a given up batch would have held is not parsed; arrays are as fast as a cache of them.
+    const bool cached = plan->cache != nullptr && given_up.empty() &&
+                        !is_program(plan->files[range.file]) && !reads_arrays(plan->data);
+    if (cached) {
+      const RecordCache::Key key{.range = range,
+                                 .window_bytes = window_bytes_of(plan->data, ranges.size()),
+                                 .held_out = part == Part::kHeldOut};
+      records = plan->cache->attend(key, std::move(records), scratch->texts[open.size()].records);
+    }
+    open.push_back({range, std::move(records.source), std::move(records.parser), records.kept});
   }
   return std::make_unique<BatchReader>(std::move(plan), part, shard, std::move(open),
                                        std::move(scratch), first_batch, std::move(given_up));

@@ -40,6 +40,14 @@ class ProgramPool;
 std::shared_ptr<ProgramPool> make_program_pool();
 void stop_programs(ProgramPool& pool);
 
+class CacheStore;
+/// Where the readers of a process keep what they have parsed: memory, or an unlinked file in
+/// `folder`, of at most so many bytes; and how much of that is in use, and was more asked for.
+std::shared_ptr<CacheStore> make_cache_store(Cache where, uint64_t bytes_max, std::string folder);
+uint64_t used_bytes(const CacheStore& store);
+bool was_full(const CacheStore& store);
+class RecordCache;
+
 class VocabularyPool;
 /// The vocabularies of a job's fields, read once for all readers of a process.
 std::shared_ptr<VocabularyPool> make_vocabulary_pool();
@@ -60,10 +68,14 @@ struct ReadPlan {
   std::vector<TargetRule> targets;
   bool targets_optional = false;  // see for_prediction()
   bool training = true;           // random ops act, but on what is held out
+  std::shared_ptr<RecordCache> cache;  // null: what is read again is parsed again
   std::shared_ptr<ScratchPool> scratch = make_scratch_pool();
   std::shared_ptr<ProgramPool> programs = make_program_pool();
   std::shared_ptr<VocabularyPool> vocabularies = make_vocabulary_pool();
 };
+
+/// The same with a cache of its own in `store`.
+std::shared_ptr<const ReadPlan> with_cache(const ReadPlan& plan, std::shared_ptr<CacheStore> store);
 
 /// The plan of a job's readers: `widths` are the floats of each of its model's outputs, `source` is
 /// what `files` are of, `holdout` the share kept out.
@@ -137,6 +149,8 @@ class ShardReader {
   /// reader is spent.
   virtual Result<bool> next(Batch& batch) = 0;
   virtual const ShardTotals& totals() const = 0;
+  /// Whether the records come from a cache: no file is read.
+  virtual bool is_kept() const { return false; }
   /// After an error of next(): the batch at one of whose records it happened; none where the fault
   /// is not a record's.
   virtual std::optional<uint32_t> failed_batch() const = 0;

@@ -8,6 +8,7 @@
 
 #include "shared/data/field_set.h"
 #include "shared/data/filter.h"
+#include "shared/data/window.h"
 
 namespace downpour::data {
 
@@ -47,12 +48,26 @@ class RecordParser {
     stage_ = std::move(set.stage);
   }
 
+  /// For a parser that gives what `other` would, whose part finish() is.
+  void stand_for(RecordParser& other) {
+    key_of_bag_ = other.key_of_bag_;
+    key_shapes_ = other.key_shapes_;
+    stage_ = std::move(other.stage_);
+  }
+
   std::unique_ptr<RecordFilter> filter_;  // null: none
 
  private:
   std::vector<uint32_t> key_of_bag_;
   std::vector<KeyShape> key_shapes_;
   std::unique_ptr<RecordStage> stage_;  // null: none
+};
+
+/// A shard's records, and what makes columns of them.
+struct ShardRecords {
+  std::unique_ptr<WindowSource> source;
+  std::unique_ptr<RecordParser> parser;
+  bool kept = false;  // by a cache: nothing is read
 };
 
 /// The field as the job or the format declares it. Error kConfig naming it, with what there is.

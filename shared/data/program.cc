@@ -14,6 +14,7 @@
 
 #include "shared/base/hash.h"
 #include "shared/base/units.h"
+#include "shared/data/array_stream.h"
 #include "shared/data/line_windows.h"
 #include "shared/data/tfrecord.h"
 
@@ -344,10 +345,11 @@ namespace {
 /// Counts what comes: a program's ranges are ranges of records.
 class ProgramWindows final : public WindowSource {
  public:
-  ProgramWindows(std::unique_ptr<WindowSource> inner, std::string name, uint32_t epoch,
-                 const plan::ShardRange& range, bool counted)
+  ProgramWindows(std::unique_ptr<WindowSource> inner, std::string name, const char* unit,
+                 uint32_t epoch, const plan::ShardRange& range, bool counted)
       : inner_(std::move(inner)),
         name_(std::move(name)),
+        unit_(unit),
         epoch_(epoch),
         range_(range),
         counted_(counted) {}
@@ -372,7 +374,7 @@ class ProgramWindows final : public WindowSource {
   uint64_t first_offset() const override { return range_.begin; }
   uint64_t end_offset() const override { return range_.end; }
   std::string locate(uint64_t offset) override {
-    return str(place(), ", byte ", offset, " of its output");
+    return str(place(), ", ", unit_, " ", offset, " of its output");
   }
 
  private:
@@ -383,6 +385,7 @@ class ProgramWindows final : public WindowSource {
 
   const std::unique_ptr<WindowSource> inner_;
   const std::string name_;
+  const char* const unit_;  // of offsets
   const uint32_t epoch_;
   const plan::ShardRange range_;
   const bool counted_;
@@ -391,23 +394,27 @@ class ProgramWindows final : public WindowSource {
 
 }  // namespace
 
-Result<std::unique_ptr<WindowSource>> open_program(const ReadPlan& plan, uint32_t epoch,
-                                                   const plan::ShardRange& range,
-                                                   size_t window_bytes, Buffer& buffer,
-                                                   std::vector<RecordRef>& records) {
+Result<ShardRecords> open_program(const ReadPlan& plan, uint32_t epoch,
+                                  const plan::ShardRange& range, size_t window_bytes,
+                                  Buffer& buffer, std::vector<RecordRef>& records) {
   const plan::FileInfo& info = plan.files[range.file];
   DP_TRY(std::unique_ptr<ByteSource> source,
          start_program(call_of(plan, epoch, range), plan.programs));
   const size_t window = plan.data.shuffle == "off" ? kPlainWindow : window_bytes;
-  std::unique_ptr<WindowSource> windows;
-  if (plan.data.format == DataFormat::kTfrecord) {
-    windows = frames_of(std::move(source), info.path, window, buffer, records);
+  ShardRecords out;
+  const char* unit = "byte";
+  if (plan.data.format == DataFormat::kNpy) {
+    unit = "record";
+    DP_TRY(out, rows_of(std::move(source), plan, info.path, window, buffer, records));
+  } else if (plan.data.format == DataFormat::kTfrecord) {
+    out.source = frames_of(std::move(source), info.path, window, buffer, records);
   } else {
-    windows =
+    out.source =
         lines_of(std::move(source), info.path, rules_of(plan.data.format), window, buffer, records);
   }
-  return std::unique_ptr<WindowSource>(std::make_unique<ProgramWindows>(
-      std::move(windows), info.path, epoch, range, plan.source.records > 0));
+  out.source = std::make_unique<ProgramWindows>(std::move(out.source), info.path, unit, epoch,
+                                                range, plan.source.records > 0);
+  return out;
 }
 
 }  // namespace downpour::data

@@ -12,6 +12,7 @@
 #include "shared/base/result.h"
 #include "shared/data/byte_source.h"
 #include "shared/data/dataset.h"
+#include "shared/data/parser.h"
 #include "shared/data/window.h"
 
 namespace downpour::data {
@@ -55,11 +56,10 @@ plan::FileInfo program_info(const SourceSpec& source);
 /// The call for a range of an epoch, as docs/data.md says it.
 ProgramCall call_of(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range);
 
-/// The windows of a range that the plan's program writes: of lines or TFRecords. A range whose
-/// records are not as many as it says is an error.
-Result<std::unique_ptr<WindowSource>> open_program(const ReadPlan& plan, uint32_t epoch,
-                                                   const plan::ShardRange& range,
-                                                   size_t window_bytes, Buffer& buffer,
-                                                   std::vector<RecordRef>& records);
+/// The windows of a range that the plan's program writes: of lines or TFRecords; or of rows of
+/// arrays, with their parser. A range whose records are not as many as it says is an error.
+Result<ShardRecords> open_program(const ReadPlan& plan, uint32_t epoch,
+                                  const plan::ShardRange& range, size_t window_bytes,
+                                  Buffer& buffer, std::vector<RecordRef>& records);
 
 }  // namespace downpour::data

@@ -14,7 +14,7 @@ std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout
   auto plan = std::make_shared<ReadPlan>();
   plan->source = source;
   plan->base_dir = job.base_dir;
-  plan->data = job.data;
+  plan->data = for_source(job.data, source);
   plan->layout = layout;
   plan->seed = job.seed;
   plan->batch_size = job.train.batch_size;
@@ -35,11 +35,13 @@ std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout
 std::shared_ptr<const ReadPlan> for_evaluation(const ReadPlan& plan, const SourceSpec& source,
                                                std::vector<plan::FileInfo> files) {
   auto out = std::make_shared<ReadPlan>(plan);
+  out->data = for_source(out->data, source);
   out->source = source;
   out->files = std::move(files);
   out->holdout = 0;
   out->batches_max = 0;
   out->training = false;
+  out->cache.reset();  // other files
   return out;
 }
 
@@ -130,6 +132,7 @@ std::shared_ptr<const ReadPlan> for_prediction(const ReadPlan& plan) {
   out->batches_max = 0;
   out->training = false;
   out->targets_optional = true;
+  out->cache.reset();  // read once
   for (TargetRule& rule : out->targets) rule.kind = TargetKind::kAny;
   return out;
 }

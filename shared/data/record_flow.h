@@ -2,6 +2,7 @@
 // interleaved, then shuffled.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct OpenRange {
   plan::ShardRange range;
   std::unique_ptr<WindowSource> source;
   std::unique_ptr<RecordParser> parser;
+  bool kept = false;  // by a cache
 };
 
 /// A record of the flow.
@@ -51,6 +53,11 @@ class RecordFlow {
     return {taken.ref, taken.range, ranges_[taken.range].window.offset + taken.ref.begin};
   }
   bool shuffles() const { return shuffle_; }
+  /// Whether no range is read from its file.
+  bool is_kept() const {
+    return std::all_of(ranges_.begin(), ranges_.end(),
+                       [](const Range& range) { return range.open.kept; });
+  }
 
   const plan::ShardRange& range_of(const FlowRecord& record) const {
     return ranges_[record.range].open.range;

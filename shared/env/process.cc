@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <optional>
 #include <sched.h>
 #include <string>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <utility>
 
 namespace downpour {
 namespace {
@@ -29,6 +31,13 @@ double cgroup_cpus() {
   return best;
 }
 
+/// What a file of one number says; none where it says another thing ("max") or is not there.
+std::optional<uint64_t> number_in(const char* path) {
+  std::ifstream file(path);
+  uint64_t number = 0;
+  return file >> number ? std::optional(number) : std::nullopt;
+}
+
 /// Of the whole machine, this one counted; 0 where the system does not say.
 int threads_running() {
   double load = 0;
@@ -46,6 +55,24 @@ uint32_t allowed_cpus() {
                         ? CPU_COUNT(&set)
                         : int(sysconf(_SC_NPROCESSORS_ONLN));
   return uint32_t(std::max(1.0, std::min(double(count), std::ceil(cgroup_cpus()))));
+}
+
+uint64_t free_memory() {
+  uint64_t free = 0;
+  std::ifstream info("/proc/meminfo");
+  for (std::string key, line; info >> key; std::getline(info, line)) {
+    uint64_t kib = 0;
+    if (key == "MemAvailable:" && info >> kib) free = kib * 1024;
+  }
+  constexpr std::pair<const char*, const char*> kLimits[] = {
+      {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
+      {"/sys/fs/cgroup/memory/memory.limit_in_bytes",
+       "/sys/fs/cgroup/memory/memory.usage_in_bytes"}};
+  for (const auto& [limit_path, used_path] : kLimits) {
+    const auto limit = number_in(limit_path), used = number_in(used_path);
+    if (limit && used) free = std::min(free, *limit - std::min(*limit, *used));
+  }
+  return free;
 }
 
 ProcessUsage process_usage() {

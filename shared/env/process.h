@@ -10,6 +10,10 @@ namespace downpour {
 /// Cores that this process may use: the affinity mask, cut down by a cgroup (v2 or v1) quota; at least 1.
 uint32_t allowed_cpus();
 
+/// Bytes of memory that this process might still take without hurting others: what the system calls available, cut
+/// down by a cgroup's limit (v2 or v1); 0 where neither is known.
+uint64_t free_memory();
+
 struct ProcessUsage {
   uint64_t cpu_ns = 0;         // user + system, all threads
   uint64_t rss_bytes_max = 0;  // peak resident memory
@@ -33,6 +37,7 @@ struct ProcessInfo {
   uint32_t pid = process_id();
   uint32_t cpus = allowed_cpus();
   std::function<ProcessUsage()> usage = process_usage;
+  std::function<uint64_t()> memory = free_memory;
 };
 
 }  // namespace downpour

@@ -41,6 +41,27 @@ std::string duration_text(int64_t ns) {
   return str(double(ns) / double(kMillisecond), "ms");
 }
 
+std::optional<uint64_t> parse_bytes(std::string_view text) {
+  struct Size {
+    std::string_view name;
+    double bytes;
+  };
+  static constexpr Size kSizes[] = {
+      {"", 1},     {"B", 1},    {"KiB", 1024.0},       {"MiB", 1048576.0},
+      {"KB", 1e3}, {"MB", 1e6}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
+      {"GB", 1e9}, {"TB", 1e12}};
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || !(number >= 0)) return {};
+  std::string_view rest(end, size_t(text.data() + text.size() - end));
+  if (rest.starts_with(' ')) rest.remove_prefix(1);
+  for (const Size& size : kSizes) {
+    const double bytes = number * size.bytes;
+    if (rest == size.name && bytes <= 1e15) return uint64_t(std::llround(bytes));
+  }
+  return {};
+}
+
 std::optional<Interval> parse_interval(std::string_view text) {
   if (text == "epoch") return Interval{};
   const auto ns = parse_duration(text);

@@ -105,6 +105,13 @@ enum class Sharding : uint8_t {
   kOff,   // every stream is the whole data set: each record n times
 };
 
+/// Where a worker keeps what it has read and parsed, for the epochs to come.
+enum class Cache : uint8_t {
+  kOff,
+  kMemory,
+  kFile,  // a temporary file on the worker's own disk
+};
+
 /// Which of its records a program can give again, to whoever goes on for a dead reader.
 enum class Replay : uint8_t {
   kEpoch,  // those of an epoch, from the first on: the same for the same seed and epoch
@@ -133,6 +140,7 @@ struct SourceSpec {
   std::vector<std::string> exec;  // instead of paths: argv, no shell; its stdout is the data
   Replay replay = Replay::kEpoch;
   uint64_t records = 0;  // that the program writes an epoch; 0: not known
+  DataFormat format = DataFormat::kAuto;  // auto: that of the training data
   uint64_t skip = 0;
   uint64_t take = 0;  // 0: all
   uint32_t shard_count = 1, shard_index = 0;
@@ -182,6 +190,8 @@ struct DataSpec {
   uint64_t shard_records = 0;  // 0: auto
   uint32_t prefetch = 0;       // batches read ahead a worker; 0: auto
   uint32_t parallelism = 0;    // reading threads a worker; 0: auto
+  Cache cache = Cache::kOff;
+  uint64_t memory = 0;         // bytes for a worker's input; 0: auto
   BadRecords bad_records = BadRecords::kFail;
   uint64_t bad_records_max = 0;  // with skip: more than this fails the job; 0: no limit
   bool operator==(const DataSpec&) const = default;
@@ -195,6 +205,12 @@ struct DataSpec {
     return nullptr;
   }
 };
+
+/// The same for a source whose format may be one of its own.
+inline DataSpec for_source(DataSpec data, const SourceSpec& source) {
+  if (source.format != DataFormat::kAuto) data.format = source.format;
+  return data;
+}
 
 /// A layer as data. type: "linear", "embedding", "dense", "relu", "sigmoid", "concat", "add".
 struct LayerSpec {

@@ -187,6 +187,19 @@ void settle_paths(Job& job, const std::string& base_dir, const std::string& stem
   }
 }
 
+/// A format that stands with the training source is the data's.
+Result<void> settle_format(Job& job) {
+  const DataFormat said = std::exchange(job.data.source.format, DataFormat::kAuto);
+  if (said == DataFormat::kAuto || said == job.data.format) return {};
+  if (job.data.format != DataFormat::kAuto) {
+    return Error{ErrorCode::kConfig,
+                 "`data.source.format` and `data.format` say two different things",
+                 "data.source.format", "leave one of them out", "DP-2106"};
+  }
+  job.data.format = said;
+  return {};
+}
+
 }  // namespace
 
 Result<LoadedJob> load_job(const std::string& path, std::span<const Override> overrides,
@@ -218,6 +231,8 @@ Result<LoadedJob> load_job(const JobSource& source, std::span<const Override> ov
   std::error_code ignored;
   const std::filesystem::path path = std::filesystem::absolute(source.path, ignored);
   settle_paths(loaded.job, path.parent_path().string(), path.stem().string());
+  if (auto settled = settle_format(loaded.job); !settled)
+    return located(std::move(settled).error(), loaded.origins);
   DP_TRY_VOID(validate_given(loaded.job, loaded.origins));
   return loaded;
 }
@@ -306,6 +321,7 @@ Result<Job> job_from_toml(std::string_view text, const std::string& base_dir) {
   DP_TRY_VOID(read_job(root, job, origins));
   note_own_optimizer(root, job);
   settle_paths(job, base_dir, "job");
+  DP_TRY_VOID(settle_format(job));
   // Complete already: this puts fields back in their columns' order, which tables do not keep, and
   // validates.
   if (auto done = complete_job(job); !done) return located(std::move(done).error(), origins);

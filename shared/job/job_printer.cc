@@ -58,6 +58,7 @@ class Printer {
   void automatic(const char* name, T value, double /*max*/) {
     add(name, value == 0 ? "\"auto\"" : str(value));
   }
+  void bytes(const char* name, uint64_t value) { add(name, value == 0 ? "\"auto\"" : str(value)); }
   template <std::floating_point T>
   void real(const char* name, T value, Range /*range*/) {
     add(name, real_text(value));
@@ -99,7 +100,8 @@ class Printer {
     if (!value.empty()) add(name, list_text(value, [](int64_t d) { return str(d); }));
   }
   void source(const char* name, const SourceSpec& value) {
-    if (!value.is_program() && (value.paths.empty() || (value.takes_all() && value.parts.empty())))
+    if (!value.is_program() && (value.paths.empty() || (value.takes_all() && value.parts.empty() &&
+                                                        value.format == DataFormat::kAuto)))
       return strings(name, value.paths);
     if (value.parts.size() > 1) return source_parts(name, value);
     add(name, inline_text([&](Printer& inner) {
@@ -119,6 +121,8 @@ class Printer {
           path += part.paths;
           return inline_text([&](Printer& inner) {
             inner.strings("path", paths);
+            if (value.format != DataFormat::kAuto)
+              inner.enumeration("format", value.format, kFormatNames, {});
             visit_source_part(inner, part);
           });
         }));

@@ -9,7 +9,7 @@
 #include "shared/job/keys.h"
 #include "shared/job/reader_support.h"
 #include "shared/job/runs.h"
-#include "shared/job/source_path.h"
+#include "shared/job/source_form.h"
 
 namespace downpour {
 namespace {
@@ -94,6 +94,24 @@ class Reader {
     } else {
       read_number(*node, name, value, 0, max);
     }
+  }
+
+  /// "512MiB", "2GB", a number of bytes; 0 is "auto".
+  void bytes(const char* name, uint64_t& value) {
+    const TomlNode* found = take(name);
+    if (found == nullptr) return;
+    const TomlNode node = loosened(*found);
+    if (node.kind == Kind::kString && node.text == "auto") {
+      value = 0;
+      return;
+    }
+    if (node.kind != Kind::kString) return (void)read_number(node, name, value, 1, 1e15);
+    const auto read = parse_bytes(node.text);
+    if (!read || *read == 0) {
+      return bad_value(node, name, toml_quoted(node.text),
+                       "a size as in \"512MiB\" or \"2GB\", a number of bytes, or \"auto\"");
+    }
+    value = *read;
   }
 
   template <std::floating_point T>
@@ -268,15 +286,9 @@ class Reader {
         source_path(item, name, one);
       }
       if (context_.error) return;
-      if (!one.takes_all()) {
-        return bad_value(item, name, "a list with a part of a source in it",
-                         "skip, take and shard count records of the whole: source = { path = "
-                         "[...], take = 1000 }");
-      }
-      if (one.is_program()) {
-        return bad_value(item, name, "a list with a program in it",
-                         "a program is the whole source: source = { exec = [...] }");
-      }
+      if (const auto wrong = complaint_of(one, value))
+        return bad_value(item, name, wrong->what, wrong->hint);
+      value.format = one.format;
       value.paths.insert(value.paths.end(), one.paths.begin(), one.paths.end());
       value.parts.push_back(one.parts.empty() ? SourcePart{.paths = uint32_t(one.paths.size())}
                                               : one.parts[0]);
@@ -306,23 +318,7 @@ class Reader {
     inner.table("shard", [&](Reader& shard) { visit_source_shard(shard, value); });
     inner.finish();
     if (context_.error) return;
-    if (value.empty()) {
-      return bad_value(node, name, "without a path", "source = { path = \"...\" }");
-    }
-    if (value.is_program() && !value.paths.empty()) {
-      return bad_value(node, name, "both files and a program", "keep path, or exec");
-    }
-    if (value.is_program() && !value.parts.empty()) {
-      return bad_value(node, name, "a program with a weight, or repeated",
-                       "it is the whole source; train.epochs reads it again");
-    }
-    if (value.is_program() && value.exec[0].empty()) {
-      return bad_value(node, name, "a program without a name", "exec = [\"python3\", \"make.py\"]");
-    }
-    if (value.shard_index >= value.shard_count) {
-      bad_value(node, name, str("shard ", value.shard_index, " of ", value.shard_count),
-                "the index begins at 0: shard = { count = 2, index = 1 }");
-    }
+    if (const auto wrong = complaint_of(value)) bad_value(node, name, wrong->what, wrong->hint);
   }
 
   void source_path(const TomlNode& node, const char* name, SourceSpec& value) {

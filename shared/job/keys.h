@@ -61,6 +61,9 @@ inline constexpr std::array kUnknownWordNames{
     EnumName<UnknownWord>{"default", UnknownWord::kDefault}};
 inline constexpr std::array kBadRecordsNames{EnumName<BadRecords>{"fail", BadRecords::kFail},
                                              EnumName<BadRecords>{"skip", BadRecords::kSkip}};
+inline constexpr std::array kCacheNames{EnumName<Cache>{"off", Cache::kOff},
+                                        EnumName<Cache>{"memory", Cache::kMemory},
+                                        EnumName<Cache>{"file", Cache::kFile}};
 inline constexpr std::array kShardingNames{
     EnumName<Sharding>{"auto", Sharding::kAuto}, EnumName<Sharding>{"file", Sharding::kFile},
     EnumName<Sharding>{"data", Sharding::kData}, EnumName<Sharding>{"off", Sharding::kOff}};
@@ -182,6 +185,8 @@ void visit_source(V& v, T& t) {
   v.number("skip", t.skip, 0, 9e18);
   v.number("take", t.take, 0, 9e18);
   v.strings("exec", t.exec);
+  if (V::kReads || t.format != DataFormat::kAuto)
+    v.enumeration("format", t.format, kFormatNames, {"parquet", "arrow"});
   if (!V::kReads && !t.is_program()) return;
   v.enumeration("replay", t.replay, kReplayNames, {"none"});
   v.number("records", t.records, 0, 9e15);
@@ -197,7 +202,6 @@ void visit_source_part(V& v, T& t) {
     v.number("files", t.files, 0, 4e9);
     v.number("record_bytes", t.record_bytes, 0, 9e18);
   }
-  v.unavailable({"format"});
 }
 
 template <typename V, typename T>
@@ -232,7 +236,8 @@ void visit_data(V& v, T& t) {
   v.text("filter", t.filter);
   v.enumeration("sharding", t.sharding, kShardingNames, {});
   v.automatic("streams", t.streams, 65536);
-  v.unavailable({"cache", "memory"});
+  v.enumeration("cache", t.cache, kCacheNames, {});
+  v.bytes("memory", t.memory);
   v.fields("fields", t.fields);
 }
 

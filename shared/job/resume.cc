@@ -25,8 +25,8 @@ Frozen frozen(const std::string& key) {
   }
   if (key.starts_with("data.")) {
     // A run that met a bad record may go on with "skip": no batch behind the record was applied.
-    const bool free = is("data.prefetch") || is("data.parallelism") || is("data.bad_records") ||
-                      is("data.bad_records_max");
+    const bool free = is("data.prefetch") || is("data.parallelism") || is("data.cache") ||
+                      is("data.memory") || is("data.bad_records") || is("data.bad_records_max");
     return free ? Frozen::kNever : Frozen::kInEpoch;
   }
   const bool in_epoch = is("train.batch_size") || is("train.drop_remainder") ||

@@ -138,23 +138,22 @@ Result<void> check_parts(const Job& job) {
 }
 
 /// What a program writes can't be looked at beforehand, so the job says it.
-Result<void> check_program(const SourceSpec& source, const DataSpec& data, const char* where) {
+Result<void> check_program(const SourceSpec& source, const DataSpec& all, const char* where) {
+  const DataSpec data = for_source(all, source);
   if (!source.is_program()) {
     if (source.records == 0 && source.replay == Replay::kEpoch) return {};
     return wrong("`replay` and `records` are of a program's", where, "leave them out");
   }
   switch (data.format) {
     case DataFormat::kAuto:
-      return wrong("a program's format is not known", "data.format",
-                   "say what it writes: \"csv\", \"tsv\", \"jsonl\", \"libsvm\", \"tfrecord\"",
-                   "DP-2107");
-    case DataFormat::kNpy:
+      return wrong(
+          "a program's format is not known", "data.format",
+          "say what it writes: \"csv\", \"tsv\", \"jsonl\", \"libsvm\", \"npy\", \"tfrecord\"",
+          "DP-2107");
     case DataFormat::kNpz:
-      return wrong("a program that writes arrays is known but not available in this version",
-                   "data.format", "let it write csv, tsv, jsonl, libsvm or tfrecord", "DP-2105");
     case DataFormat::kMnist:
       return wrong("a program can't write this format", "data.format",
-                   "let it write csv, tsv, jsonl, libsvm or tfrecord");
+                   "let it write csv, tsv, jsonl, libsvm, npy or tfrecord");
     default:
       break;
   }
@@ -206,7 +205,11 @@ Result<void> check_data_given(const DataSpec& data) {
     return wrong("only tfrecord data has `record`", "data.record", "leave it out");
   }
   const bool table = data.format == DataFormat::kAuto || reads_columns(data.format);
-  if (!table && (!data.columns.empty() || data.header || !delimiter.empty())) {
+  const bool arrays = data.format == DataFormat::kNpy && data.source.is_program();
+  if (arrays && !delimiter.empty()) {
+    return wrong("arrays have no delimiter", "data.delimiter", "leave it out");
+  }
+  if (!table && !arrays && (!data.columns.empty() || data.header || !delimiter.empty())) {
     return wrong("only csv, tsv and criteo data have columns, a header and a delimiter",
                  "data.format", "leave these keys out");
   }
@@ -226,6 +229,12 @@ Result<void> check_fields(const DataSpec& data) {
     if (!field.positive.empty() && !field.shape.empty()) {
       return wrong(str("`positive` in field `", field.name, "`, which is no scalar"),
                    where + ".positive", "labels are scalars");
+    }
+    if (data.format == DataFormat::kNpy && !is_cross(field) && !data.columns.empty()) {
+      const std::string& array = field.path.empty() ? field.name : field.path;
+      if (!contains(data.columns, array))
+        return unknown_name("array", array, field.path.empty() ? where : where + ".path",
+                            data.columns);
     }
     const std::string& column = field.column.empty() ? field.name : field.column;
     if (reads_columns(data.format) && !is_cross(field) && !data.columns.empty() &&

@@ -149,6 +149,32 @@ TEST_CASE("only a run takes what is on stdin, only the first one, and only under
   CHECK(read_text(dir / "err").find("named twice") != std::string::npos);
 }
 
+TEST_CASE("with a cache a worker reads the files once, and every record counts in each epoch",
+          "[integration]") {
+  for (const char* cache : {"memory", "file"}) {
+    const ScratchDir dir;
+    make_rows(dir, "a.svm", 0, 3000);
+    make_job(dir, "\"a.svm\"", 4);
+    const auto read_bytes = [&](const std::string& more) {
+      INFO(cache << " " << more);
+      const int status = train(dir, "", "--fresh --workers 1 --set data.cache=" + more);
+      INFO(read_text(dir / "err"));
+      REQUIRE(status == 0);
+      CHECK(rows_by_count(dir, {"a.svm"}) == std::map<int, int>{{4, 3000}});
+      const Json done = Json::parse(read_text(dir / "out"));
+      uint64_t bytes = 0;
+      for (const Json& process : done["processes"])
+        bytes += process.value("read_bytes", uint64_t{0});
+      return bytes;
+    };
+    const uint64_t all = std::filesystem::file_size(dir / "a.svm");
+    CHECK(read_bytes("off") == 4 * all);
+    CHECK(read_bytes(cache) == all);
+    // One that has no room for anything keeps nothing.
+    if (std::string(cache) == "memory") CHECK(read_bytes("memory --set data.memory=1") == 4 * all);
+  }
+}
+
 TEST_CASE("a range of numbers and a list of names are sources", "[integration]") {
   const ScratchDir dir;
   dir.write(

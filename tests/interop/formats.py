@@ -100,6 +100,16 @@ def numpy_checks():
         records = read(data, sparse=["k"], dense=["a", "b"])
         good = isinstance(records, list) and all(numbers_equal(records, f, arrays[f]) for f in "aby")
         check(f"npz: {name}", good and [record["k"] for record in records] == [[int(k)] for k in arrays["k"]], str(records)[:200])
+    # A generator: batches of any size on its stdout.
+    arrays = {"a": some("<f8", (1000, 3), rng), "b": some(">i4", (1000,), rng), "y": some("f4", (1000,), rng)}
+    np.savez(FOLDER / "generated.npz", **arrays)
+    (FOLDER / "generate.py").write_text(
+        "import sys\nimport numpy as np\narrays = np.load('generated.npz')\nbegin = 0\nfor rows in (64, 1, 0, 500, 435):\n"
+        "    for name in ('a', 'b', 'y'):\n        np.save(sys.stdout.buffer, arrays[name][begin:begin + rows])\n    begin += rows\n")
+    data = {"source": {"exec": [sys.executable, "generate.py"], "format": "npy", "records": 1000}, "target": ["y"],
+            "fields": {"a": {"shape": [3]}, "b": {}, "y": {}}}
+    records = read(data, dense=["a", "b"])
+    check("npy: what a program writes with np.save", isinstance(records, list) and all(numbers_equal(records, f, arrays[f]) for f in arrays), str(records)[:300])
     np.save(FOLDER / "x.npy", np.asfortranarray(rng.standard_normal((5, 2))))
     np.save(y, np.zeros(5))
     said = read({"source": str(FOLDER), "format": "npy", "target": ["y"], "fields": {"x": {"shape": [2]}, "y": {}}}, dense=["x"])

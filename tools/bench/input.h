@@ -16,7 +16,8 @@ struct ReadTiming {
 };
 
 /// Opens, checks, shuffles, parses and batches all that a complete job trains on, shard by shard,
-/// on this thread. Errors: as plan_run() and ShardReader::next().
-Result<ReadTiming> time_reading(const Job& job);
+/// on this thread; or, if it is `kept`, all of it again, from a cache. Errors: as plan_run() and
+/// ShardReader::next().
+Result<ReadTiming> time_reading(const Job& job, bool kept = false);
 
 }  // namespace downpour::tools

@@ -22,7 +22,7 @@ Result<WorkerPlace> parse_worker(const std::string& text) {
 
 Result<CutData> cut_data(const DataSet& set) {
   CutData cut{.files = set.files};
-  DP_TRY(cut.shard_bytes, chief::choose_shard_bytes(set.job, cut.files));
+  DP_TRY(cut.shard_bytes, chief::choose_shard_bytes(set.job, set.data(), cut.files));
   DataSpec noted = set.data();
   DP_TRY_VOID(data::note_parts(noted, cut.files));
   DP_TRY_VOID(data::find_cuts(noted, noted.source, cut.shard_bytes, cut.files));

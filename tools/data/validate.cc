@@ -139,7 +139,8 @@ Result<void> parse_records(const ReadPlan& plan, uint32_t file, const LookOption
 Result<void> validate_source(ReadPlan& plan, const DataSet& set, const SourceSpec& source,
                              const LookOptions& options, Findings& findings) {
   const bool parsed = !plan.data.fields.empty();
-  const DataSpec readable = readable_data(set);
+  const DataSpec readable = for_source(readable_data(set), source);
+  plan.data = for_source(plan.data, source);
   DP_TRY(plan.files, data::list_files(parsed ? plan.data : readable, source, set.job.base_dir));
   for (uint32_t i = 0; i < plan.files.size(); ++i) {
     const auto read = parsed ? parse_records(plan, i, options, findings)

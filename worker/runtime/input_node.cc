@@ -6,6 +6,7 @@
 #include "shared/base/version.h"
 #include "shared/transport/endpoint.h"
 #include "worker/runtime/given_job.h"
+#include "worker/runtime/input_memory.h"
 
 namespace downpour::worker {
 namespace {
@@ -156,6 +157,7 @@ void InputNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   const uint32_t threads = std::max(1U, options_.threads);
   readings_.emplace(InputConfig{
       .run = core_->run(), .plan_hash = core_->welcome().plan_hash, .open_max = 4 + 4 * threads});
+  add_cache(job_, share_memory(job_, options_.process), given->readers, {});
   // One may wait for a slow file or program: there is a second then.
   pool_ = std::make_unique<InputPool>(std::move(given->readers), std::max(2U, threads),
                                       [this] { transport_.wake(); });

@@ -123,7 +123,8 @@ Result<std::vector<wire::Message>> InputPool::next_batch(Reading& reading, bool&
   }
   const uint64_t before =
       std::exchange(reading.offset, std::max(reading.offset, reading.batch.end_offset));
-  bytes_read_.fetch_add(reading.offset - before, std::memory_order_relaxed);
+  if (!reading.reader->is_kept())
+    bytes_read_.fetch_add(reading.offset - before, std::memory_order_relaxed);
   DP_TRY(const Bytes bytes, wire::encode_batch(reading.batch));
   const std::vector<Bytes> pieces = wire::cut_batch(bytes);
   for (uint32_t i = 0; i < pieces.size(); ++i) {

@@ -49,8 +49,8 @@ class ShardReading {
   /// Reads into `fresh`, whose memory is used again, and plans for `placements` where there are
   /// some. After an end or an error nothing follows.
   ReadItem next(PreparedBatchPtr fresh, std::shared_ptr<const Placements> placements);
-  /// Bytes of the file that next() has got through so far, in this process.
-  uint64_t bytes() const { return offset_; }
+  /// Bytes of the file that next() has got through so far, in this process; 0 from a cache.
+  uint64_t bytes() const { return reader_ != nullptr && reader_->is_kept() ? 0 : offset_; }
 
  private:
   Result<void> open();

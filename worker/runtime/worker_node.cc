@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "shared/base/human.h"
+#include "shared/base/units.h"
 #include "shared/base/version.h"
 #include "worker/runtime/compute_pool.h"
 #include "worker/runtime/given_job.h"
+#include "worker/runtime/input_memory.h"
 #include "worker/runtime/reader_pool.h"
 
 namespace downpour::worker {
@@ -164,6 +167,13 @@ void WorkerNode::took(const PreparedBatch& batch) {
 
 /// Reads more at once where that pays.
 void WorkerNode::tune(int64_t now_ns, WorkerEffects& fx) {
+  if (cache_ != nullptr && !said_full_ && data::was_full(*cache_)) {
+    said_full_ = true;
+    if (options_.say) {
+      options_.say(str("the cache is full (", human_bytes(data::used_bytes(*cache_)),
+                       "): what it has not is read and parsed again each epoch"));
+    }
+  }
   reading_.full_ns = readers_->full_ns();
   const auto limits = tuner_->on_totals(now_ns, reading_);
   if (!limits || !readers_->set_limits(*limits)) return;
@@ -250,17 +260,22 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
                                                                    .plan_hash = welcome.plan_hash,
                                                                    .say = options_.say});
   readers.inputs = inputs_;
+  const InputMemory memory = share_memory(job_, options_.process);
+  cache_ = add_cache(job_, memory, readers, options_.say);
   if (options_.say && !welcome.train_files.empty()) options_.say(data::sharding_text(job_.data));
   const uint32_t threads = std::max(1U, options_.threads);
   const uint32_t at_once = std::min(threads, std::max(1U, job_.train.in_flight));
   const uint32_t shards =
       options_.reader_threads > 0 ? options_.reader_threads : job_.data.parallelism;
-  readers.limits = {.shards = shards > 0 ? shards : 2,
+  readers.limits = {.shards = shards > 0 ? shards : std::min(2U, memory.shards_max),
                     .batches = job_.data.prefetch > 0 ? job_.data.prefetch : 4 + threads};
   tuner_.emplace(
       readers.limits,
-      ReaderTuner::Bounds{.shards = shards > 0 ? shards : std::clamp(4 * threads, 8U, 16U),
-                          .batches = job_.data.prefetch > 0 ? job_.data.prefetch : 256});
+      ReaderTuner::Bounds{
+          .shards = shards > 0 ? shards
+                               : std::min(std::clamp(4 * threads, 8U, 16U), memory.shards_max),
+          .batches = job_.data.prefetch > 0 ? job_.data.prefetch : 256,
+          .bytes = memory.batch_bytes});
   const auto wake = [this] { transport_.wake(); };
   readers_ = engines_->make_readers(std::move(readers), wake);
   compute_ = engines_->make_computers(*graph_, at_once, threads / at_once, wake);

@@ -80,6 +80,8 @@ class WorkerNode final : public transport::Node {
   std::unordered_map<uint64_t, Incarnation> incarnations_;  // by peer
   std::unordered_map<uint32_t, bool> ports_;
   std::optional<ReaderTuner> tuner_;  // with the readers
+  std::shared_ptr<data::CacheStore> cache_;  // null: none
+  bool said_full_ = false;
   ReaderTotals reading_;
   bool starving_ = false;  // when it was looked at, as is the next
   Doing doing_ = Doing::kNothing;

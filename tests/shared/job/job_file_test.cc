@@ -1,6 +1,7 @@
 #include <random>
 
 #include "shared/job/nearest_name.h"
+#include "shared/job/resume.h"
 #include "shared/job/runs.h"
 #include "tests/shared/job/job_test_support.h"
 
@@ -108,24 +109,63 @@ TEST_CASE("a source may be a part of its records, and says so again when it is p
   CHECK(error_of(small_job("data.streams = 2\n")).what == "`streams` without a way to make them");
 }
 
+TEST_CASE("a source's own format is the data's; an evaluation's may be another", "[job]") {
+  const std::string model = "model.preset = \"logistic_regression\"\nmodel.target = \"label\"\n";
+  const Job job = loaded(
+      "data.source = { path = \"a\", format = \"libsvm\" }\n"
+      "eval.source = { path = \"b\", format = \"tfrecord\" }\n" +
+      model);
+  CHECK(job.data.format == DataFormat::kLibsvm);
+  CHECK(job.data.source.format == DataFormat::kAuto);
+  CHECK(for_source(job.data, job.data.source).format == DataFormat::kLibsvm);
+  CHECK(for_source(job.data, job.eval.source).format == DataFormat::kTfrecord);
+  const auto again = job_from_toml(job_to_toml(job), job.base_dir);
+  REQUIRE(again);
+  CHECK(again->eval == job.eval);
+  CHECK(loaded("data.source = [{ path = \"a\", format = \"libsvm\" }, { path = \"b\", format = "
+               "\"libsvm\" }]\n" +
+               model)
+            .data.format == DataFormat::kLibsvm);
+  CHECK(error_of("data.source = [{ path = \"a\", format = \"libsvm\" }, \"b\"]\n" + model)
+            .hint.find("downpour shard --to") != std::string::npos);
+  const Error both = error_of(
+      "data.format = \"csv\"\ndata.source = { path = \"a\", format = \"libsvm\" }\n" + model);
+  CHECK(both.what.find("two different things") != std::string::npos);
+  CHECK(both.where == "/jobs/job.toml:2:38");
+}
+
+TEST_CASE("the cache and the memory of the input", "[job]") {
+  const Job job = loaded(small_job("data.cache = \"file\"\ndata.memory = \"1.5GiB\"\n"));
+  CHECK(job.data.cache == Cache::kFile);
+  CHECK(job.data.memory == 1'610'612'736);
+  CHECK(loaded(small_job("data.memory = \"auto\"\n")).data.memory == 0);
+  CHECK(loaded(small_job("data.memory = 4096\n")).data.memory == 4096);
+  CHECK(loaded(small_job("data.memory = \"2 GB\"\n")).data.memory == 2'000'000'000);
+  const auto again = job_from_toml(job_to_toml(job), job.base_dir);
+  REQUIRE(again);
+  CHECK(again->data.cache == job.data.cache);
+  CHECK(again->data.memory == job.data.memory);
+  for (const char* bad : {"data.memory = \"much\"", "data.memory = 0", "data.memory = \"0B\"",
+                          "data.memory = \"-1MB\"", "data.cache = true", "data.cache = \"disk\""}) {
+    INFO(bad);
+    CHECK(error_of(small_job(std::string(bad) + "\n")).code == ErrorCode::kConfig);
+  }
+  Job other = job;
+  other.data.cache = Cache::kOff;
+  other.data.memory = 0;
+  CHECK(frozen_differences(job, other, true).empty());
+}
+
 TEST_CASE("what the design knows and this version has not is said so, never accepted", "[job]") {
-  for (const char* line : {"train.mode = \"sync\"",
-                           "train.global_batch_size = 64",
-                           "train.staleness = 3",
-                           "train.replicas = 2",
-                           "train.max_time = \"6h\"",
-                           "optimizer.schedule = { type = \"cosine\" }",
-                           "optimizer.clip = { norm = 1.0 }",
-                           "data.cache = \"memory\"",
-                           "data.fields.x = { encoding = \"jpeg\" }",
-                           "eval.early_stop = { patience = 2 }",
-                           "eval.every = \"5m\"",
-                           "eval.every = 1000",
-                           "eval.source = { exec = [\"x\"], replay = \"none\" }",
-                           "eval.source = \"gs://bucket/x\"",
-                           "eval.source = \"synth:9\"",
-                           "cluster.discover = \"tf_config\"",
-                           "data.fields.x = { type = \"string\", transform = [\"one_hot\"] }"}) {
+  for (const char* line :
+       {"train.mode = \"sync\"", "train.global_batch_size = 64", "train.staleness = 3",
+        "train.replicas = 2", "train.max_time = \"6h\"",
+        "optimizer.schedule = { type = \"cosine\" }", "optimizer.clip = { norm = 1.0 }",
+        "data.fields.x = { encoding = \"jpeg\" }", "eval.early_stop = { patience = 2 }",
+        "eval.every = \"5m\"", "eval.every = 1000",
+        "eval.source = { exec = [\"x\"], replay = \"none\" }", "eval.source = \"gs://bucket/x\"",
+        "eval.source = \"synth:9\"", "cluster.discover = \"tf_config\"",
+        "data.fields.x = { type = \"string\", transform = [\"one_hot\"] }"}) {
     const Error error = error_of(small_job(std::string(line) + "\n"));
     INFO(line << " -> " << error.what);
     CHECK(error.id == "DP-2105");
@@ -188,8 +228,8 @@ TEST_CASE("sources of a list have weights, all or none, and count as often as th
   CHECK(what(two, "data.sharding = \"file\"\n") == "sources with weights in streams");
   CHECK(what(two, "data.interleave = { cycle = 2 }\n") == "`interleave` of sources with weights");
   CHECK(what(two, "eval.holdout = 0.1\n").find("none can be held out") != std::string::npos);
-  CHECK(what("{ path = \"a\", repeat = 2 }", "eval.holdout = 0.1\n")
-            .find("can't be held out") != std::string::npos);
+  CHECK(what("{ path = \"a\", repeat = 2 }", "eval.holdout = 0.1\n").find("can't be held out") !=
+        std::string::npos);
   CHECK(what("\"a\"", "eval.source = { path = \"b\", repeat = 2 }\n") ==
         "`weight` and `repeat` are for training");
   for (const char* bad : {"range:", "range:0", "range:5x", "range:2000000000", "s3://", "s3://b",
@@ -220,8 +260,9 @@ TEST_CASE("a program as source is read, and what it lacks is named", "[job]") {
   const std::string model = "model.preset = \"logistic_regression\"\nmodel.target = \"label\"\n";
   const auto error = [&](const std::string& data) { return error_of(data + model).what; };
   const std::string program = "data.source = { exec = [\"a\", \"b\"]";
-  const auto loaded = test::load_text(program + ", replay = \"shard\", records = 100, take = 7 }\n" +
-                                "data.format = \"libsvm\"\n" + model);
+  const auto loaded =
+      test::load_text(program + ", replay = \"shard\", records = 100, take = 7 }\n" +
+                      "data.format = \"libsvm\"\n" + model);
   REQUIRE(loaded);
   const SourceSpec& source = loaded->job.data.source;
   CHECK(source.exec == std::vector<std::string>{"a", "b"});
@@ -243,6 +284,13 @@ TEST_CASE("a program as source is read, and what it lacks is named", "[job]") {
         "replay = \"shard\" without `records`");
   CHECK(error(program + " }\ndata.format = \"libsvm\"\neval.holdout = 0.1\n") ==
         "of a program's records none can be held out");
+  const std::string fields = "data.fields = { x = { path = \"a\" }, label = {} }\n";
+  CHECK(completed(program + ", format = \"npy\" }\ndata.columns = [\"label\", \"a\", \"b\"]\n" +
+                  fields + model)
+            .data.columns.size() == 3);
+  CHECK(error(program + ", format = \"npy\" }\ndata.columns = [\"label\"]\n" + fields) ==
+        "there is no array `a`");
+  CHECK(error(program + ", format = \"npz\" }\n" + fields) == "a program can't write this format");
   CHECK(error(program + " }\ndata.format = \"mnist\"\n") == "a program can't write this format");
   CHECK(error("data.source = { path = \"x\", records = 5 }\ndata.format = \"libsvm\"\n") ==
         "`replay` and `records` are of a program's");

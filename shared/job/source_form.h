@@ -1,0 +1,63 @@
+// What a source of a job may look like: its table, a list of them, paths of a form of their own
+// (range:N, s3://bucket/key).
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "shared/base/object_scheme.h"
+#include "shared/base/str.h"
+#include "shared/job/job.h"
+#include "shared/job/range_source.h"
+
+namespace downpour {
+
+/// How such a path is written, where this one is not; empty: it is, or is any other path.
+inline std::string hint_for_source_path(const std::string& path) {
+  if (path.starts_with(kRangeScheme) && !range_records(path))
+    return str("range:N, the numbers from 0 to N - 1; N from 1 to ", kRangeMax);
+  if (!is_object_path(path)) return {};
+  const size_t slash = path.find('/', kObjectScheme.size());
+  const bool good = slash != kObjectScheme.size() && slash < path.size() - 1;
+  return good ? "" : "a bucket and a key or a glob: s3://BUCKET/2024/*.tsv";
+}
+
+/// What is wrong with a source as it was written, and how it is right.
+struct SourceComplaint {
+  std::string what;
+  const char* hint;
+};
+
+/// Of one table.
+inline std::optional<SourceComplaint> complaint_of(const SourceSpec& source) {
+  if (source.empty()) return SourceComplaint{"without a path", "source = { path = \"...\" }"};
+  if (source.is_program() && !source.paths.empty())
+    return SourceComplaint{"both files and a program", "keep path, or exec"};
+  if (source.is_program() && !source.parts.empty())
+    return SourceComplaint{"a program with a weight, or repeated",
+                           "it is the whole source; train.epochs reads it again"};
+  if (source.is_program() && source.exec[0].empty())
+    return SourceComplaint{"a program without a name", "exec = [\"python3\", \"make.py\"]"};
+  if (source.shard_index >= source.shard_count)
+    return SourceComplaint{str("shard ", source.shard_index, " of ", source.shard_count),
+                           "the index begins at 0: shard = { count = 2, index = 1 }"};
+  return std::nullopt;
+}
+
+/// Of an entry of a list behind others, which are `before`.
+inline std::optional<SourceComplaint> complaint_of(const SourceSpec& entry,
+                                                   const SourceSpec& before) {
+  if (!entry.takes_all())
+    return SourceComplaint{"a list with a part of a source in it",
+                           "skip, take and shard count records of the whole: source = { path = "
+                           "[...], take = 1000 }"};
+  if (entry.is_program())
+    return SourceComplaint{"a list with a program in it",
+                           "a program is the whole source: source = { exec = [...] }"};
+  if (!before.paths.empty() && entry.format != before.format)
+    return SourceComplaint{"a list of several formats",
+                           "the same for all, or none: `downpour shard --to` converts files"};
+  return std::nullopt;
+}
+
+}  // namespace downpour

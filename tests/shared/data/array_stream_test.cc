@@ -1,0 +1,129 @@
+// Arrays that a program writes one behind the other: chunks of any size become records.
+#include "shared/data/array_stream.h"
+
+#include "shared/data/program.h"
+#include "tests/shared/data/support.h"
+#include "tests/support/arrays.h"
+
+namespace downpour::data {
+namespace {
+
+using Catch::Contains;
+using testing::bytes_of;
+using testing::floats_npy;
+using testing::npy;
+
+using Floats = std::vector<std::vector<float>>;
+
+/// A plan of a program that gives the bytes of `output`: x, two floats, and y, an int64.
+std::shared_ptr<ReadPlan> plan_of_output(const ScratchDir& dir, const std::string& output,
+                                         uint64_t records = 0) {
+  dir.write("output", output);
+  auto plan = std::make_shared<ReadPlan>();
+  plan->data = DataSpec{.format = DataFormat::kNpy, .shuffle = "off"};
+  plan->data.fields = {{.name = "x", .shape = {2}}, {.name = "y", .type = FieldType::kInt64}};
+  plan->source = {.exec = {"cat", "output"}, .records = records};
+  plan->data.source = plan->source;
+  plan->base_dir = dir.path();
+  plan->layout.floats = {{"x", 2}, {"y", 1}};
+  plan->batch_size = 4;
+  plan->files = {program_info(plan->source)};
+  return plan;
+}
+Result<ShardRead> read(const std::shared_ptr<ReadPlan>& plan) {
+  return read_shard(plan, {0, 0, plan->files[0].bytes});
+}
+Error error_of(const ScratchDir& dir, const std::string& output) {
+  auto found = read(plan_of_output(dir, output));
+  REQUIRE(!found);
+  return found.error();
+}
+
+/// Rows [begin, end) of both arrays: x = {i, i + .5}, y = 10 i.
+std::string chunk(int begin, int end) {
+  std::vector<float> x;
+  std::vector<int64_t> y;
+  for (int i = begin; i < end; ++i) {
+    x.insert(x.end(), {float(i), float(i) + .5F});
+    y.push_back(10 * i);
+  }
+  const std::string rows = std::to_string(end - begin);
+  return floats_npy(x, "(" + rows + ", 2)") + npy("'<i8'", "(" + rows + ",)", bytes_of(y));
+}
+Floats rows(int end) {
+  Floats out;
+  for (int i = 0; i < end; ++i) out.push_back({float(i), float(i) + .5F, float(10 * i)});
+  return out;
+}
+
+TEST_CASE("arrays back to back: chunks of any size are cut anew in batches", "[data]") {
+  const ScratchDir dir;
+  const auto plan = plan_of_output(dir, chunk(0, 3) + chunk(3, 4) + chunk(4, 4) + chunk(4, 11), 11);
+  const ShardRead found = read(plan).value();
+  CHECK(found.floats == rows(11));
+  REQUIRE(found.batches.size() == 3);
+  CHECK(found.batches[2].records == 3);
+  CHECK(found.totals.counts.read == 11);
+}
+
+TEST_CASE("arrays back to back: what is larger than a window comes in several", "[data]") {
+  const ScratchDir dir;
+  std::string output;
+  for (int i = 0; i < 30'000; i += 10'000) output += chunk(i, i + 10'000);
+  CHECK(read(plan_of_output(dir, output)).value().floats == rows(30'000));
+  auto shuffled = plan_of_output(dir, output);
+  shuffled->data.shuffle = "shard";
+  Floats found = read(shuffled).value().floats;
+  CHECK(found != rows(30'000));
+  std::sort(found.begin(), found.end());
+  CHECK(found == rows(30'000));
+}
+
+TEST_CASE("arrays back to back: every header version and type, the fields in columns' order",
+          "[data]") {
+  const ScratchDir dir;
+  auto plan =
+      plan_of_output(dir, npy("'>i2'", "(2,)", bytes_of(std::vector<int16_t>{7, 8}, true), 2) +
+                              npy("'<f8'", "(2, 2)", bytes_of(std::vector<double>{1, 2, 3, 4}), 3) +
+                              npy("'|u1'", "(2,)", std::string("ab")));
+  plan->data.columns = {"y", "x", "unused"};
+  CHECK(read(plan).value().floats == Floats{{1, 2, 7}, {3, 4, 8}});
+}
+
+TEST_CASE("arrays back to back: no output is no record", "[data]") {
+  const ScratchDir dir;
+  CHECK(read(plan_of_output(dir, "")).value().floats.empty());
+  CHECK(read(plan_of_output(dir, chunk(0, 0))).value().floats.empty());
+}
+
+TEST_CASE("arrays back to back: what is not as declared is an error that names array and record",
+          "[data]") {
+  const ScratchDir dir;
+  const Error cut = error_of(dir, chunk(0, 5) + chunk(5, 9).substr(0, 200));
+  CHECK(cut.code == ErrorCode::kBadData);
+  CHECK_THAT(cut.what, Contains("ends inside an array"));
+  CHECK_THAT(cut.where, Contains("exec: cat output, array `y` of records from 5 on"));
+  CHECK_THAT(error_of(dir, chunk(0, 5) + floats_npy({1, 2}, "(1, 2)")).where, Contains("`y`"));
+
+  const std::string y2 = npy("'<i8'", "(2,)", bytes_of(std::vector<int64_t>{1, 2}));
+  CHECK_THAT(error_of(dir, floats_npy({1, 2}, "(1, 2)") + y2).what,
+             Contains("has 2 rows, `x` has 1"));
+  CHECK_THAT(error_of(dir, chunk(0, 2) + floats_npy({1, 2, 3, 4, 5, 6}, "(2, 3)") + y2).what,
+             Contains("has rows of float32 [3], those before had float32 [2]"));
+  CHECK_THAT(error_of(dir, floats_npy({1, 2, 3, 4, 5, 6}, "(2, 3)") + y2).what,
+             Contains("field x: has another shape"));
+  const std::string floats = floats_npy({1, 2}, "(2,)");
+  CHECK_THAT(error_of(dir, floats_npy({1, 2, 3, 4}, "(2, 2)") + floats).what,
+             Contains("field y: is int64, and its array holds float32"));
+  CHECK_THAT(error_of(dir, "1,2\n").what, Contains("ends inside an array"));
+  CHECK_THAT(error_of(dir, "no array, but a longer text").what, Contains("no .npy file"));
+  // A header that promises more than memory is worth costs nothing.
+  CHECK_THAT(error_of(dir, npy("'<f4'", "(1000000000000, 2)", "")).what, Contains("256 MiB"));
+  CHECK_THAT(error_of(dir, npy("'<f4'", "(1000000, 2)", "short")).what, Contains("ends inside"));
+  const auto nan = error_of(dir, floats_npy({1, NAN}, "(1, 2)") +
+                                     npy("'<i8'", "(1,)", bytes_of(std::vector<int64_t>{1})));
+  CHECK_THAT(nan.where, Contains("record 0 of its output"));
+}
+
+}  // namespace
+}  // namespace downpour::data

@@ -1,0 +1,216 @@
+// The cache of parsed records: what is given out from it is what reading the file would give.
+#include "shared/data/record_cache.h"
+
+#include <atomic>
+#include <thread>
+
+#include "tests/shared/data/support.h"
+
+namespace downpour::data {
+namespace {
+
+constexpr uint64_t kRoom = 64 << 20;
+
+std::shared_ptr<CacheStore> memory(uint64_t bytes = kRoom) {
+  return make_cache_store(Cache::kMemory, bytes, "");
+}
+
+/// Two files of 700 lines of numbers, words and bags, with all that stands between a text and a
+/// column: transforms, random ones, a cross, a filter.
+std::shared_ptr<ReadPlan> rich_plan(const ScratchDir& dir) {
+  std::vector<std::string> names;
+  for (int file = 0; file < 2; ++file) {
+    std::string text;
+    for (int i = 0; i < 700; ++i) {
+      text += str(i % 2, ",", file * 1000 + i, ",", i % 17 == 0 ? "" : str("w", i % 23), ",", i % 5,
+                  " ", i % 7, "\n");
+    }
+    names.push_back(dir.write(str("part", file, ".csv"), text));
+  }
+  auto plan = plan_of(names[0], DataFormat::kCsv);
+  plan->data.columns = {"label", "n", "word", "bag"};
+  FieldSpec number{.name = "n"};
+  number.transform = {{.op = TransformOp::kLog1p}, {.op = TransformOp::kNoise, .stddev = .1}};
+  FieldSpec word{.name = "word", .type = FieldType::kString, .fallback = ""};
+  word.transform = {{.op = TransformOp::kHash, .buckets = 1000}};
+  FieldSpec bag{.name = "bag", .type = FieldType::kInt64, .shape = {-1}};
+  bag.transform = {{.op = TransformOp::kHash, .buckets = 50},
+                   {.op = TransformOp::kDropout, .rate = .3}};
+  FieldSpec both{.name = "both"};
+  both.transform = {{.op = TransformOp::kCross, .buckets = 500, .fields = {"word", "bag"}}};
+  plan->data.fields = {{.name = "label"}, number, word, bag, both};
+  plan->data.filter = "n % 10 != 3";
+  plan->data.shuffle = "shard";
+  plan->data.source.paths = names;
+  plan->files = list_files(plan->data, plan->data.source, "/").value();
+  plan->layout.floats = {{"label", 1}, {"n", 1}};
+  plan->layout.bags = {{"word", 0}, {"bag", 1}, {"both", 1}};
+  plan->layout.tables = {TableId(0), TableId(1)};
+  plan->batch_size = 64;
+  return plan;
+}
+
+struct Told {
+  std::vector<Batch> batches;
+  ShardTotals totals;
+  bool kept = false;
+};
+Told read(const std::shared_ptr<const ReadPlan>& plan, uint32_t epoch, Part part = Part::kAll,
+          uint32_t first_batch = 0, size_t ranges = 1) {
+  std::vector<plan::ShardRange> all = plan::cut_shards(plan->files, UINT64_MAX);
+  all.resize(ranges);
+  const auto reader = open_shard(plan, part, {epoch, 0}, all, first_batch).value();
+  Told told;
+  for (Batch batch; reader->next(batch).value();) told.batches.push_back(batch);
+  told.totals = reader->totals();
+  told.kept = reader->is_kept();
+  return told;
+}
+bool same(const Told& a, const Told& b) {
+  const auto same_batch = [](const Batch& x, const Batch& y) {
+    const auto same_floats = [](const FloatColumn& p, const FloatColumn& q) {
+      return p.values == q.values;
+    };
+    const auto same_bag = [](const BagColumn& p, const BagColumn& q) {
+      return p.keys == q.keys && p.offsets == q.offsets && p.values == q.values;
+    };
+    const auto same_keys = [](const TableKeys& p, const TableKeys& q) { return p.keys == q.keys; };
+    return x.id == y.id && x.records_hash == y.records_hash && x.first_record == y.first_record &&
+           x.counts.read == y.counts.read && x.counts.filtered == y.counts.filtered &&
+           x.end_offset == y.end_offset && std::ranges::equal(x.floats, y.floats, same_floats) &&
+           std::ranges::equal(x.bags, y.bags, same_bag) &&
+           std::ranges::equal(x.tables, y.tables, same_keys);
+  };
+  return std::ranges::equal(a.batches, b.batches, same_batch) &&
+         a.totals.records_hash == b.totals.records_hash &&
+         a.totals.counts.read == b.totals.counts.read &&
+         a.totals.counts.filtered == b.totals.counts.filtered &&
+         a.totals.first_offset == b.totals.first_offset &&
+         a.totals.end_offset == b.totals.end_offset;
+}
+
+}  // namespace
+
+TEST_CASE("from the cache come the batches that reading gives, in every epoch and shape",
+          "[data]") {
+  const ScratchDir dir;
+  for (const size_t ranges : {size_t{1}, size_t{2}}) {
+    for (const Cache where : {Cache::kMemory, Cache::kFile}) {
+      const auto plain = rich_plan(dir);
+      if (ranges > 1) plain->data.interleave = {.cycle = 2, .block = 3};
+      const auto cached = with_cache(*plain, make_cache_store(where, kRoom, dir.path()));
+      REQUIRE_FALSE(read(cached, 0, Part::kAll, 0, ranges).kept);
+      for (uint32_t epoch = 0; epoch < 3; ++epoch) {
+        INFO(ranges << " ranges, epoch " << epoch);
+        const Told told = read(cached, epoch, Part::kAll, 0, ranges);
+        CHECK(told.kept);
+        CHECK(told.batches.size() == (ranges * 630 + 63) / 64);
+        CHECK(same(told, read(plain, epoch, Part::kAll, 0, ranges)));
+      }
+      // Gone on with from the middle, too.
+      CHECK(same(read(cached, 1, Part::kAll, 4, ranges), read(plain, 1, Part::kAll, 4, ranges)));
+    }
+  }
+}
+
+TEST_CASE("a range that was not read to its end, or not parsed whole, is not kept", "[data]") {
+  const ScratchDir dir;
+  const auto plain = rich_plan(dir);
+  const auto cached = with_cache(*plain, memory());
+  const std::vector<plan::ShardRange> all = plan::cut_shards(plain->files, UINT64_MAX);
+  {
+    const auto early = open_shard(cached, Part::kAll, {0, 0}, {all[0]}, 0).value();
+    Batch batch;
+    REQUIRE(early->next(batch).value());
+  }
+  CHECK_FALSE(read(cached, 0).kept);
+  CHECK(read(cached, 1).kept);
+
+  const auto quarantined = with_cache(*plain, memory());
+  for (int i = 0; i < 2; ++i) {
+    const auto reader = open_shard(quarantined, Part::kAll, {0, 0}, {all[0]}, 0, {2}).value();
+    for (Batch batch; reader->next(batch).value();) {
+    }
+  }
+  CHECK_FALSE(read(quarantined, 1).kept);
+  CHECK(same(read(quarantined, 2), read(plain, 2)));
+}
+
+TEST_CASE("the two sides of a holdout are kept apart", "[data]") {
+  const ScratchDir dir;
+  const auto plain = rich_plan(dir);
+  plain->holdout = .3;
+  const auto cached = with_cache(*plain, memory());
+  for (const Part part : {Part::kTrain, Part::kHeldOut}) read(cached, 0, part);
+  for (const Part part : {Part::kTrain, Part::kHeldOut}) {
+    const Told told = read(cached, 1, part);
+    CHECK(told.kept);
+    CHECK(same(told, read(plain, 1, part)));
+  }
+}
+
+TEST_CASE("with bad records a range is read again each time, and they are counted each time",
+          "[data]") {
+  const ScratchDir dir;
+  auto plan = plan_of(dir.write("x", "1 1:1\n1 x:1\n0 2:1\n"));
+  reads_libsvm(*plan);
+  plan->data.bad_records = BadRecords::kSkip;
+  const auto cached = with_cache(*plan, memory());
+  for (uint32_t epoch = 0; epoch < 2; ++epoch) {
+    const Told told = read(cached, epoch);
+    CHECK_FALSE(told.kept);
+    CHECK(told.totals.counts.skipped == 1);
+    CHECK(told.totals.counts.read == 3);
+  }
+}
+
+TEST_CASE("without room nothing is kept, and what was begun is given back", "[data]") {
+  const ScratchDir dir;
+  const auto plain = rich_plan(dir);
+  for (const uint64_t bytes : {uint64_t{0}, uint64_t{1} << 20}) {  // for columns, then for rows
+    const auto store = memory(bytes);
+    const auto cached = with_cache(*plain, store);
+    CHECK(same(read(cached, 0), read(plain, 0)));
+    CHECK_FALSE(read(cached, 1).kept);
+    CHECK(was_full(*store));
+    CHECK(used_bytes(*store) == 0);
+  }
+  const auto nowhere = make_cache_store(Cache::kFile, kRoom, dir.path() + "/gone");
+  const auto cached = with_cache(*plain, nowhere);
+  CHECK(same(read(cached, 0), read(plain, 0)));
+  CHECK(was_full(*nowhere));
+}
+
+TEST_CASE("a file that changed is seen although its records are kept", "[data]") {
+  const ScratchDir dir;
+  auto plan = plan_of(dir.write("x", "1 1:1\n0 2:1\n"));
+  reads_libsvm(*plan);
+  const auto cached = with_cache(*plan, memory());
+  read(cached, 0);
+  CHECK(read(cached, 1).kept);
+  dir.write("x", "1 1:1\n0 3:1\n");
+  const auto changed =
+      open_shard(cached, Part::kAll, {0, 0}, plan::cut_shards(plan->files, UINT64_MAX), 0);
+  REQUIRE_FALSE(changed);
+  CHECK(changed.error().code == ErrorCode::kBadData);
+}
+
+TEST_CASE("readers of several threads fill and use one cache", "[data]") {
+  const ScratchDir dir;
+  const auto plain = rich_plan(dir);
+  const auto store = memory();
+  const auto cached = with_cache(*plain, store);
+  const Told wanted = read(plain, 0);
+  std::vector<std::thread> threads;
+  std::atomic<int> right = 0;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 5; ++i) right += same(read(cached, 0), wanted) ? 1 : 0;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(right == 20);
+  CHECK(read(cached, 0).kept);
+}
+
+}  // namespace downpour::data
