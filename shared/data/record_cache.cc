@@ -12,7 +12,6 @@ namespace downpour::data {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{1} << 20;
-constexpr size_t kPageBytes = 4096;
 
 /// A file that has no name, in `folder`; -1: there can be none.
 int open_unnamed(const std::string& folder) {
