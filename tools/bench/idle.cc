@@ -82,22 +82,23 @@ void bench_waiting(const std::string& bin, const std::string& folder, bool quick
     start({bin + "/downpour-worker", "--chief", chief});
   }
   sleep_seconds(quick ? 1 : 3);
-  double rss = 0, pss = 0, cpu = 0;
-  for (const auto& process : processes) cpu -= cpu_seconds(process->pid());
+  double rss = 0, pss = 0, cpu_before = 0, cpu_after = 0;
+  for (const auto& process : processes) cpu_before += cpu_seconds(process->pid());
   constexpr double kWatched = 1;
   sleep_seconds(kWatched);
   for (const auto& process : processes) {
     DP_CHECK(process->running(), std::ifstream(log).rdbuf());
     rss += double(proc_number(process->pid(), "status", "VmRSS:")) * 1024 / 1e6;
     pss += double(proc_number(process->pid(), "smaps_rollup", "Pss:")) * 1024 / 1e6;
-    cpu += cpu_seconds(process->pid());
+    cpu_after += cpu_seconds(process->pid());
   }
   results.push_back({"idle chief + 2 ps + 2 workers, memory (sum of PSS)", pss, "MB",
                      "100 MB in all", 100, true});
   results.push_back(
       {"idle chief + 2 ps + 2 workers, memory (sum of RSS, shared pages counted five times)", rss,
        "MB", "", 0});
-  results.push_back({"idle chief + 2 ps + 2 workers, CPU", cpu / kWatched * 100, "% core", "", 0});
+  results.push_back({"idle chief + 2 ps + 2 workers, CPU",
+                     (cpu_after - cpu_before) / kWatched * 100, "% core", "", 0});
 }
 
 /// `downpour train` from its start until the first shard has ended, which is after the first step.
