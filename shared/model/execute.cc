@@ -32,17 +32,36 @@ float* dense_gradient(const Chunk& c, uint32_t variable) {
 }
 
 std::span<const BagView> bag_views(const Chunk& c, const PoolOp& op) {
-  c.arena.bags.clear();
-  for (const BagUse& use : op.bags) {
-    const VariableView& variable = c.variables[use.variable];
-    c.arena.bags.push_back({&c.batch.bags[use.bag], variable.values, variable.gradient});
+  return bag_views(c.batch, c.variables, op, c.arena);
+}
+
+bool is_active(const Chunk& c, uint32_t keyed) {
+  return keyed != kNoIndex && c.keyed[keyed].active();
+}
+
+/// Columns [begin, end) of a layer's input.
+struct Columns {
+  size_t begin = 0, end = 0;
+  size_t count() const { return end - begin; }
+};
+
+/// Calls f with the columns within `all` that do not come by key.
+template <typename F>
+void for_columns(const Chunk& c, const DenseOp& op, Columns all, const F& f) {
+  if (!is_active(c, op.keyed)) return f(all);
+  const KeyedInput& keyed = c.program.keyed[op.keyed];
+  const size_t end =
+      keyed.column + value_of(c, std::get<PoolOp>(c.program.ops[keyed.pool]).output).width;
+  for (const Columns part : {Columns{all.begin, std::min<size_t>(all.end, keyed.column)},
+                             Columns{std::max(all.begin, end), all.end}}) {
+    if (part.begin < part.end) f(part);
   }
-  return c.arena.bags;
 }
 
 // Forward, one overload an operation.
 
 void forward(const Chunk& c, const PoolOp& op) {
+  if (is_active(c, op.keyed)) return;
   const Matrix out = output_place(c, op.output);
   const size_t rows = c.rows.count();
   if (!op.concat && !op.accumulate) {
@@ -66,7 +85,12 @@ void forward(const Chunk& c, const DenseOp& op) {
   if (n == 1) {
     dot_rows(in, rows, k, kernel, out.data, out.stride);
   } else {
-    gemm(Transpose::kNo, Transpose::kNo, rows, n, k, in, {kernel, n}, false, out);
+    const bool keyed = is_active(c, op.keyed);
+    if (keyed) copy(c.keyed[op.keyed].layer(c.rows.begin), out, rows, n, false);
+    for_columns(c, op, {0, k}, [&](Columns from) {
+      gemm(Transpose::kNo, Transpose::kNo, rows, n, from.count(), {in.data + from.begin, in.stride},
+           {kernel + from.begin * n, n}, keyed, out);
+    });
   }
   add_bias_activate(out, rows, n, bias_of(c, op.bias), op.activation);
 }
@@ -95,6 +119,7 @@ void forward(const Chunk& c, const ConcatOp& op) {
 // Backward: the output's gradient is complete; adds to those of inputs and variables.
 
 void backward(const Chunk& c, const PoolOp& op) {
+  if (is_active(c, op.keyed)) return;
   const Matrix d = c.gradient(op.output);
   const size_t rows = c.rows.count();
   if (op.bias != kNoIndex) {
@@ -124,19 +149,24 @@ void backward(const Chunk& c, const DenseOp& op) {
   if (n == 1) {
     weigh_rows(in, rows, k, d.data, d.stride, add, kernel_gradient);
   } else {
-    gemm(Transpose::kYes, Transpose::kNo, k, n, rows, in, d, add, {kernel_gradient, n});
+    if (is_active(c, op.keyed)) copy(d, c.keyed[op.keyed].layer(c.rows.begin), rows, n, false);
+    for_columns(c, op, {0, k}, [&](Columns to) {
+      gemm(Transpose::kYes, Transpose::kNo, to.count(), n, rows, {in.data + to.begin, in.stride}, d,
+           add, {kernel_gradient + to.begin * n, n});
+    });
   }
   if (op.gradient_begin == op.gradient_end) return;
-  Matrix in_gradient = c.gradient(op.input);
-  in_gradient.data += op.gradient_begin;
-  const size_t columns = op.gradient_end - op.gradient_begin;
-  const float* kernel = c.variables[op.kernel].values + op.gradient_begin * n;
-  if (n == 1) {
-    outer_rows(d.data, d.stride, kernel, rows, columns, op.accumulate_gradient, in_gradient);
-  } else {
-    gemm(Transpose::kNo, Transpose::kYes, rows, columns, n, d, {kernel, n}, op.accumulate_gradient,
-         in_gradient);
-  }
+  const Matrix in_gradient = c.gradient(op.input);
+  for_columns(c, op, {op.gradient_begin, op.gradient_end}, [&](Columns to) {
+    const Matrix gradient{in_gradient.data + to.begin, in_gradient.stride};
+    const float* kernel = c.variables[op.kernel].values + to.begin * n;
+    if (n == 1) {
+      outer_rows(d.data, d.stride, kernel, rows, to.count(), op.accumulate_gradient, gradient);
+    } else {
+      gemm(Transpose::kNo, Transpose::kYes, rows, to.count(), n, d, {kernel, n},
+           op.accumulate_gradient, gradient);
+    }
+  });
 }
 
 void backward(const Chunk& c, const ActivationOp& op) {
@@ -178,6 +208,16 @@ Matrix Chunk::gradient(ValueId id) const {
   return buffer_place(program, arena.gradients, v.buffer, v.column);
 }
 
+std::span<const BagView> bag_views(const Batch& batch, std::span<const VariableView> variables,
+                                   const PoolOp& op, Arena& arena) {
+  arena.bags.clear();
+  for (const BagUse& use : op.bags) {
+    const VariableView& variable = variables[use.variable];
+    arena.bags.push_back({&batch.bags[use.bag], variable.values, variable.gradient, nullptr});
+  }
+  return arena.bags;
+}
+
 void prepare(const Program& program, Arena& arena) {
   const size_t rows = program.chunk_rows;
   arena.values.ensure(rows * program.row_floats);
@@ -211,7 +251,7 @@ void sum_saved(const Chunk& chunk, KeyShare share) {
   const size_t stride = chunk.program.saved_floats;
   for (size_t i = ops.size(); i-- > 0;) {
     const auto* op = std::get_if<PoolOp>(&ops[i]);
-    if (op == nullptr) continue;
+    if (op == nullptr || is_active(chunk, op->keyed)) continue;
     const ConstMatrix d{chunk.saved + chunk.rows.begin * stride + op->saved_column, stride};
     pool_backward(bag_views(chunk, *op), op->dim, op->concat, op->mean, chunk.rows, d, share);
   }

@@ -15,6 +15,7 @@ struct Chunk {
   const Batch& batch;
   std::span<const VariableView> variables;
   Arena& arena;
+  std::span<KeyedProduct> keyed;  // by Program::keyed; those that are active have their products
   Rows rows;
 
   // Training only.
@@ -27,6 +28,10 @@ struct Chunk {
   ConstMatrix value(ValueId id) const;
   Matrix gradient(ValueId id) const;
 };
+
+/// The bags of `op` with their rows and gradients; they lie in `arena` until the next call.
+std::span<const BagView> bag_views(const Batch& batch, std::span<const VariableView> variables,
+                                   const PoolOp& op, Arena& arena);
 
 /// Sizes the arena for the program.
 void prepare(const Program& program, Arena& arena);

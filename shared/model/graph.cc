@@ -2,50 +2,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "shared/base/check.h"
 #include "shared/model/compile.h"
 #include "shared/model/execute.h"
-#include "shared/model/gemm.h"
 #include "shared/model/losses.h"
+#include "shared/model/parallel.h"
 #include "shared/model/workspace.h"
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 namespace downpour::model {
 namespace {
-
-constexpr int kThreadsMax = 1024;
-
-int usable_threads(int threads, size_t tasks) {
-#ifdef _OPENMP
-  return int(
-      std::clamp<size_t>(std::min<size_t>(tasks, size_t(std::max(1, threads))), 1, kThreadsMax));
-#else
-  (void)threads, (void)tasks;
-  return 1;
-#endif
-}
-
-/// task(i, thread) for i in [0, count). Each task's result must not depend on the thread that runs
-/// it.
-template <typename Task>
-void parallel_for(int threads, size_t count, const Task& task) {
-  if (threads <= 1) {
-    const SingleThreadProducts single;
-    for (size_t i = 0; i < count; ++i) task(i, 0);
-    return;
-  }
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads)
-  {
-    const SingleThreadProducts single;
-#pragma omp for schedule(dynamic, 1)
-    for (size_t i = 0; i < count; ++i) task(i, omp_get_thread_num());
-  }
-#endif
-}
 
 /// A mismatch here is a programmer's error: readers build batches from the layout.
 void check_batch(const Program& program, const Batch& batch, size_t floats) {
@@ -92,6 +59,11 @@ class Step final {
              program.variables.size());
     if (workspace_.arenas.size() < size_t(threads_)) workspace_.arenas.resize(size_t(threads_));
     for (int t = 0; t < threads_; ++t) prepare(program_, workspace_.arenas[size_t(t)]);
+    if (!workspace_.keyed.empty()) return;
+    for (const KeyedInput& keyed : program_.keyed) {
+      const DenseOp& dense = dense_of(keyed);
+      workspace_.keyed.emplace_back(pool_of(keyed), program_.values[dense.output].width);
+    }
   }
 
   void train(bool want_auc, BatchMetrics& metrics) {
@@ -104,9 +76,11 @@ class Step final {
     saved_ = threads_ > 1
                  ? workspace_.saved_gradients.ensure(batch_.records * program_.saved_floats)
                  : nullptr;
+    multiply_keyed();
     parallel_for(threads_, slots_, [&](size_t slot, int thread) { train_slot(slot, thread); });
     if (saved_ != nullptr) sum_row_gradients();
     sum_dense_gradients();
+    sum_keyed_gradients();
     end_metrics(want_auc, metrics);
   }
 
@@ -119,6 +93,7 @@ class Step final {
       predictions[o].resize(size_t{batch_.records} * program_.outputs[o].width);
     }
     if (metrics != nullptr) begin_metrics(true);
+    multiply_keyed();
     parallel_for(threads_, slots_, [&](size_t slot, int thread) {
       for_chunks(slot, [&](Rows rows) {
         Chunk chunk = make_chunk(rows, thread);
@@ -144,7 +119,45 @@ class Step final {
   }
 
   Chunk make_chunk(Rows rows, int thread) const {
-    return Chunk{program_, batch_, variables_, workspace_.arenas[size_t(thread)], rows};
+    return Chunk{program_,         batch_, variables_, workspace_.arenas[size_t(thread)],
+                 workspace_.keyed, rows};
+  }
+
+  const PoolOp& pool_of(const KeyedInput& keyed) const {
+    return std::get<PoolOp>(program_.ops[keyed.pool]);
+  }
+  const DenseOp& dense_of(const KeyedInput& keyed) const {
+    return std::get<DenseOp>(program_.ops[keyed.dense]);
+  }
+  /// Floats of the layer's kernel before the block of the pool's first bag, and of all its blocks.
+  size_t keyed_floats_before(const KeyedInput& keyed) const {
+    return size_t{keyed.column} * program_.values[dense_of(keyed).output].width;
+  }
+  size_t keyed_floats(const KeyedInput& keyed) const {
+    return size_t{program_.values[pool_of(keyed).output].width} *
+           program_.values[dense_of(keyed).output].width;
+  }
+
+  void multiply_keyed() {
+    for (size_t i = 0; i < program_.keyed.size(); ++i) {
+      const KeyedInput& keyed = program_.keyed[i];
+      if (!workspace_.keyed[i].begin(batch_)) continue;
+      workspace_.keyed[i].forward(
+          bag_views(batch_, variables_, pool_of(keyed), workspace_.arenas[0]),
+          variables_[dense_of(keyed).kernel].values + keyed_floats_before(keyed), threads_);
+    }
+  }
+
+  void sum_keyed_gradients() {
+    for (size_t i = 0; i < program_.keyed.size(); ++i) {
+      const KeyedInput& keyed = program_.keyed[i];
+      if (!workspace_.keyed[i].active()) continue;
+      const VariableView& kernel = variables_[dense_of(keyed).kernel];
+      const size_t before = keyed_floats_before(keyed);
+      workspace_.keyed[i].backward(
+          bag_views(batch_, variables_, pool_of(keyed), workspace_.arenas[0]),
+          kernel.values + before, kernel.gradient + before, threads_);
+    }
   }
 
   void train_slot(size_t slot, int thread) {
@@ -199,7 +212,7 @@ class Step final {
       double divisor = 1;
       if (program_.mean) {
         divisor = output.weights != kNoIndex ? sum_weights(batch_.floats[output.weights].values)
-                                          : double(batch_.records);
+                                             : double(batch_.records);
       }
       workspace_.scales.push_back(divisor > 0 ? float(double(output.weight) / divisor) : 0.0F);
     }
@@ -284,13 +297,32 @@ class Step final {
     parallel_for(threads_, variables_.size(), [&](size_t v, int) {
       const Variable& variable = program_.variables[v];
       if (!variable.dense) return;
-      float* sum = variables_[v].gradient;
-      for (size_t slot = 1; slot < slots_; ++slot) {
-        const float* part = workspace_.dense_gradients.data() + (slot - 1) * program_.dense_floats +
-                            variable.dense_offset;
-        copy({part, variable.floats}, {sum, variable.floats}, 1, variable.floats, true);
-      }
+      const auto [begin, end] = keyed_in(v);
+      sum_slots(v, 0, begin);
+      sum_slots(v, end, variable.floats);
     });
+  }
+
+  /// Adds floats [begin, end) of the later slots' gradients to those of the first.
+  void sum_slots(size_t v, size_t begin, size_t end) {
+    const size_t floats = end - begin;
+    for (size_t slot = 1; slot < slots_ && floats > 0; ++slot) {
+      const float* part = workspace_.dense_gradients.data() + (slot - 1) * program_.dense_floats +
+                          program_.variables[v].dense_offset;
+      copy({part + begin, floats}, {variables_[v].gradient + begin, floats}, 1, floats, true);
+    }
+  }
+
+  /// The floats of a dense variable whose gradient no slot has: it comes by key. Begin and end;
+  /// without any, both at its end.
+  std::pair<size_t, size_t> keyed_in(size_t v) const {
+    for (size_t i = 0; i < program_.keyed.size(); ++i) {
+      const KeyedInput& keyed = program_.keyed[i];
+      if (dense_of(keyed).kernel != v || !workspace_.keyed[i].active()) continue;
+      const size_t begin = keyed_floats_before(keyed);
+      return {begin, begin + keyed_floats(keyed)};
+    }
+    return {program_.variables[v].floats, program_.variables[v].floats};
   }
 
   const Program& program_;

@@ -71,7 +71,7 @@ struct BagBlock {
 
   explicit BagBlock(std::span<const BagView> bags) : count(bags.size()) {
     for (size_t i = 0; i < count; ++i) {
-      keys[i] = bags[i].bag->keys.data();
+      keys[i] = bags[i].keys();
       rows[i] = bags[i].rows;
       gradients[i] = bags[i].gradient;
     }
@@ -123,11 +123,75 @@ void scatter_single_keys(std::span<const BagView> bags, uint32_t dim, Rows rows,
   });
 }
 
+/// Lanes of a row that stay in registers while bags are summed: 16 floats each.
+using Lanes = float __attribute__((vector_size(64), aligned(4), may_alias));
+
+const Lanes& lanes_at(const float* p) { return *reinterpret_cast<const Lanes*>(p); }
+Lanes& lanes_at(float* p) { return *reinterpret_cast<Lanes*>(p); }
+
+/// visit(width, column) for columns of `dim`: 64, then 16 at a time, then one by one; the width is
+/// known to the compiler.
+template <typename F>
+void for_lanes(uint32_t dim, const F& visit) {
+  uint32_t column = 0;
+  for (; column + 64 <= dim; column += 64) visit(Dim<64>{}, column);
+  for (; column + 16 <= dim; column += 16) visit(Dim<16>{}, column);
+  for (; column < dim; ++column) visit(Dim<1>{}, column);
+}
+
+void add_single_keys(std::span<const BagView> bags, uint32_t dim, Rows rows, Matrix out) {
+  for_blocks(bags, [&](const BagBlock& block, size_t) {
+    for_lanes(dim, [&](auto fixed, uint32_t column) {
+      constexpr size_t kLanes = decltype(fixed){}.get() / 16;
+      for (size_t r = rows.begin; r < rows.end; ++r) {
+        float* to = out.data + (r - rows.begin) * out.stride + column;
+        if constexpr (kLanes == 0) {
+          for (size_t i = 0; i < block.count; ++i) {
+            *to += block.rows[i][size_t{block.keys[i][r]} * dim + column];
+          }
+        } else {
+          Lanes sum[kLanes];
+          for (size_t l = 0; l < kLanes; ++l) sum[l] = lanes_at(to + 16 * l);
+          for (size_t i = 0; i < block.count; ++i) {
+            const float* row = block.rows[i] + size_t{block.keys[i][r]} * dim + column;
+            for (size_t l = 0; l < kLanes; ++l) sum[l] += lanes_at(row + 16 * l);
+          }
+          for (size_t l = 0; l < kLanes; ++l) lanes_at(to + 16 * l) = sum[l];
+        }
+      }
+    });
+  });
+}
+
+void scatter_to_single_keys(std::span<const BagView> bags, uint32_t dim, Rows rows,
+                            ConstMatrix from) {
+  for_blocks(bags, [&](const BagBlock& block, size_t) {
+    for_lanes(dim, [&](auto fixed, uint32_t column) {
+      constexpr size_t kLanes = decltype(fixed){}.get() / 16;
+      for (size_t r = rows.begin; r < rows.end; ++r) {
+        const float* d = from.data + (r - rows.begin) * from.stride + column;
+        if constexpr (kLanes == 0) {
+          for (size_t i = 0; i < block.count; ++i) {
+            block.gradients[i][size_t{block.keys[i][r]} * dim + column] += *d;
+          }
+        } else {
+          Lanes gradient[kLanes];
+          for (size_t l = 0; l < kLanes; ++l) gradient[l] = lanes_at(d + 16 * l);
+          for (size_t i = 0; i < block.count; ++i) {
+            float* to = block.gradients[i] + size_t{block.keys[i][r]} * dim + column;
+            for (size_t l = 0; l < kLanes; ++l) lanes_at(to + 16 * l) += gradient[l];
+          }
+        }
+      }
+    });
+  });
+}
+
 /// Weights of one float a key: out[r] += sum of value * weight. The heart of logistic regression.
 void add_scalar_bag(const BagView& view, bool mean, Rows rows, Matrix out) {
   const BagColumn& bag = *view.bag;
   const float* weights = view.rows;
-  const uint32_t* keys = bag.keys.data();
+  const uint32_t* keys = view.keys();
   const float* values = bag.values.data();
   if (one_key_each(view)) {
     for (size_t r = rows.begin; r < rows.end; ++r) {
@@ -153,7 +217,7 @@ template <bool kShared>
 void scatter_scalar_bag(const BagView& view, bool mean, Rows rows, ConstMatrix from,
                         KeyShare share) {
   const BagColumn& bag = *view.bag;
-  const uint32_t* keys = bag.keys.data();
+  const uint32_t* keys = view.keys();
   const float* values = bag.values.data();
   float* gradient = view.gradient;
   if (one_key_each(view)) {
@@ -181,6 +245,7 @@ void scatter_scalar_bag(const BagView& view, bool mean, Rows rows, ConstMatrix f
 /// The general case: any number of keys of any width.
 void add_bag(const BagView& view, uint32_t dim, bool mean, Rows rows, Matrix out) {
   const BagColumn& bag = *view.bag;
+  const uint32_t* keys = view.keys();
   dispatch_dim(dim, [&](auto fixed) {
     const size_t d = fixed.get();
     for (size_t r = rows.begin; r < rows.end; ++r) {
@@ -188,7 +253,7 @@ void add_bag(const BagView& view, uint32_t dim, bool mean, Rows rows, Matrix out
       const float factor = bag_factor(bag, range, mean);
       float* to = out.data + (r - rows.begin) * out.stride;
       for (size_t k = range.begin; k < range.end; ++k) {
-        const float* row = view.rows + size_t{bag.keys[k]} * d;
+        const float* row = view.rows + size_t{keys[k]} * d;
         const float value = bag.values.empty() ? factor : factor * bag.values[k];
 #pragma omp simd
         for (size_t j = 0; j < d; ++j) to[j] += value * row[j];
@@ -200,6 +265,7 @@ void add_bag(const BagView& view, uint32_t dim, bool mean, Rows rows, Matrix out
 void scatter_bag(const BagView& view, uint32_t dim, bool mean, Rows rows, ConstMatrix from,
                  KeyShare share) {
   const BagColumn& bag = *view.bag;
+  const uint32_t* keys = view.keys();
   dispatch_dim(dim, [&](auto fixed) {
     const size_t d = fixed.get();
     for (size_t r = rows.begin; r < rows.end; ++r) {
@@ -207,8 +273,8 @@ void scatter_bag(const BagView& view, uint32_t dim, bool mean, Rows rows, ConstM
       const float factor = bag_factor(bag, range, mean);
       const float* gradient = from.data + (r - rows.begin) * from.stride;
       for (size_t k = range.begin; k < range.end; ++k) {
-        if (share.count != 1 && !share.owns(bag.keys[k])) continue;
-        float* to = view.gradient + size_t{bag.keys[k]} * d;
+        if (share.count != 1 && !share.owns(keys[k])) continue;
+        float* to = view.gradient + size_t{keys[k]} * d;
         const float value = bag.values.empty() ? factor : factor * bag.values[k];
 #pragma omp simd
         for (size_t j = 0; j < d; ++j) to[j] += value * gradient[j];
@@ -228,6 +294,9 @@ void pool_forward(std::span<const BagView> bags, uint32_t dim, bool concat, bool
   if (concat && std::all_of(bags.begin(), bags.end(), one_key_each)) {
     return copy_single_keys(bags, dim, rows, out);
   }
+  if (!concat && dim > 1 && std::all_of(bags.begin(), bags.end(), one_key_each)) {
+    return add_single_keys(bags, dim, rows, out);
+  }
   if (concat) clear(out, rows.count(), bags.size() * dim);
   for (size_t i = 0; i < bags.size(); ++i) {
     const Matrix to{out.data + (concat ? i * dim : 0), out.stride};
@@ -245,6 +314,10 @@ void pool_backward(std::span<const BagView> bags, uint32_t dim, bool concat, boo
     if (share.count == 1) return scatter_single_keys<false>(bags, dim, rows, out_gradient, share);
     return scatter_single_keys<true>(bags, dim, rows, out_gradient, share);
   }
+  if (!concat && dim > 1 && share.count == 1 &&
+      std::all_of(bags.begin(), bags.end(), one_key_each)) {
+    return scatter_to_single_keys(bags, dim, rows, out_gradient);
+  }
   for (size_t i = 0; i < bags.size(); ++i) {
     const ConstMatrix from{out_gradient.data + (concat ? i * dim : 0), out_gradient.stride};
     if (dim != 1) {
@@ -255,6 +328,19 @@ void pool_backward(std::span<const BagView> bags, uint32_t dim, bool concat, boo
       scatter_scalar_bag<true>(bags[i], mean, rows, from, share);
     }
   }
+}
+
+void add_rows(std::span<const uint32_t> keys, const float* rows, size_t dim, KeyShare share,
+              float* gradient) {
+  dispatch_dim(uint32_t(dim), [&](auto fixed) {
+    const size_t d = fixed.get();
+    for (size_t k = 0; k < keys.size(); ++k) {
+      if (share.count != 1 && !share.owns(keys[k])) continue;
+      float* to = gradient + size_t{keys[k]} * d;
+#pragma omp simd
+      for (size_t j = 0; j < d; ++j) to[j] += rows[k * d + j];
+    }
+  });
 }
 
 void activate(ConstMatrix from, Matrix to, size_t rows, size_t width, Activation activation) {

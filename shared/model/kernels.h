@@ -25,6 +25,9 @@ struct BagView {
   const BagColumn* bag = nullptr;
   const float* rows = nullptr;
   float* gradient = nullptr;
+  const uint32_t* places = nullptr;  // of its keys' rows; null: the keys are the places
+
+  const uint32_t* keys() const { return places != nullptr ? places : bag->keys.data(); }
 };
 
 /// out[r, i * dim + j] (concat) or out[r, j] (added over all bags, set before or kept as it is) =
@@ -48,6 +51,10 @@ struct KeyShare {
 /// owns; each element is summed in the order of records within a call, whatever the share.
 void pool_backward(std::span<const BagView> bags, uint32_t dim, bool concat, bool mean, Rows rows,
                    ConstMatrix out_gradient, KeyShare share);
+
+/// gradient[keys[k], j] += rows[k, j] for the keys that `share` owns.
+void add_rows(std::span<const uint32_t> keys, const float* rows, size_t dim, KeyShare share,
+              float* gradient);
 
 /// x = activation(x + bias); bias may be null. x is [rows, width].
 void add_bias_activate(Matrix x, size_t rows, size_t width, const float* bias,

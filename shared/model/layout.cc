@@ -147,12 +147,47 @@ void order_gradients(Program& program, const std::vector<ValueUse>& uses) {
   }
 }
 
+/// Where in the input of a dense layer that alone reads it the output of `pool` stands; kNoIndex if
+/// it has another reader.
+uint32_t column_for(const PoolOp& pool, const DenseOp& dense, const std::vector<ValueUse>& uses) {
+  if (!pool.concat || uses[pool.output].uses != 1 || uses[dense.input].uses != 1) return kNoIndex;
+  if (dense.input == pool.output) return 0;
+  for (const Part& part : uses[dense.input].parts) {
+    if (part.value == pool.output) return part.column;
+  }
+  return kNoIndex;
+}
+
+/// Each dense layer of more than one column by key for its widest embedding.
+void find_keyed(Program& program, const std::vector<ValueUse>& uses) {
+  for (uint32_t d = 0; d < program.ops.size(); ++d) {
+    auto* dense = std::get_if<DenseOp>(&program.ops[d]);
+    if (dense == nullptr || program.values[dense->output].width == 1) continue;
+    KeyedInput widest{.pool = kNoIndex, .dense = d};
+    uint32_t width = 0;
+    for (uint32_t p = 0; p < d; ++p) {
+      const auto* pool = std::get_if<PoolOp>(&program.ops[p]);
+      if (pool == nullptr || program.values[pool->output].width <= width) continue;
+      const uint32_t column = column_for(*pool, *dense, uses);
+      if (column == kNoIndex) continue;
+      widest.pool = p;
+      widest.column = column;
+      width = program.values[pool->output].width;
+    }
+    if (widest.pool == kNoIndex) continue;
+    dense->keyed = std::get<PoolOp>(program.ops[widest.pool]).keyed =
+        uint32_t(program.keyed.size());
+    program.keyed.push_back(widest);
+  }
+}
+
 }  // namespace
 
 void lay_out(Program& program, const std::vector<ValueUse>& uses) {
   place_values(program, uses);
   prune_concats(program);
   order_gradients(program, uses);
+  find_keyed(program, uses);
   program.chunk_rows = clamp_rows(kChunkFloats / std::max<uint64_t>(1, program.row_floats),
                                   kChunkRowsMin, kChunkRowsMax);
   program.slot_rows = clamp_rows(kSlotProducts / std::max<uint64_t>(1, program.dense_floats),

@@ -61,6 +61,7 @@ struct PoolOp {
   ValueId output = 0;
   uint64_t saved_column =
       0;  // of its output's gradient, where that is kept for all records (several threads)
+  uint32_t keyed = kNoIndex;  // into Program::keyed: only that layer reads the output
 };
 
 /// output = activation(input kernel + bias)
@@ -72,6 +73,7 @@ struct DenseOp {
   Activation activation = Activation::kNone;
   uint32_t gradient_begin = 0, gradient_end = 0;  // columns of the input that need a gradient
   bool accumulate_gradient = false;  // a later consumer has written the input's gradient already
+  uint32_t keyed = kNoIndex;         // into Program::keyed: some of the input comes by key
 };
 
 struct ActivationOp {
@@ -95,6 +97,13 @@ struct AddOp {
 struct ConcatOp {
   std::vector<Part> parts;
   ValueId output = 0;
+};
+
+/// A PoolOp whose output only one DenseOp reads: what a KeyedProduct can do instead of both.
+struct KeyedInput {
+  uint32_t pool = 0;    // into Program::ops
+  uint32_t dense = 0;   // likewise
+  uint32_t column = 0;  // of the layer's input, where the pool's output begins
 };
 
 using Op = std::variant<PoolOp, DenseOp, ActivationOp, AddOp, ConcatOp>;
@@ -127,6 +136,7 @@ struct Program {
   std::vector<Buffer> buffers;
   std::vector<FloatCopy> copies;
   std::vector<Op> ops;  // in the order of forward
+  std::vector<KeyedInput> keyed;
   std::vector<Output> outputs;
   std::vector<Variable> variables;
   bool mean = true;  // reduction

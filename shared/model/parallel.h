@@ -1,0 +1,45 @@
+// parallel_for: tasks on OpenMP threads, each task's products on the thread that runs it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "shared/model/gemm.h"
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace downpour::model {
+
+/// Threads that `tasks` tasks can use: at least 1.
+inline int usable_threads(int threads, size_t tasks) {
+#ifdef _OPENMP
+  constexpr size_t kThreadsMax = 1024;
+  return int(
+      std::clamp<size_t>(std::min<size_t>(tasks, size_t(std::max(1, threads))), 1, kThreadsMax));
+#else
+  (void)threads, (void)tasks;
+  return 1;
+#endif
+}
+
+/// task(i, thread) for i in [0, count). Each task's result must not depend on the thread that runs
+/// it.
+template <typename Task>
+void parallel_for(int threads, size_t count, const Task& task) {
+  if (threads <= 1) {
+    const SingleThreadProducts single;
+    for (size_t i = 0; i < count; ++i) task(i, 0);
+    return;
+  }
+#ifdef _OPENMP
+#pragma omp parallel num_threads(threads)
+  {
+    const SingleThreadProducts single;
+#pragma omp for schedule(dynamic, 1)
+    for (size_t i = 0; i < count; ++i) task(i, omp_get_thread_num());
+  }
+#endif
+}
+
+}  // namespace downpour::model
