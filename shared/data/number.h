@@ -90,7 +90,8 @@ inline bool parse_short_float(const char* text, size_t size, float& value) {
       ((word & kPairs) * 0x000f424000000064 + ((word >> 16) & kPairs) * 0x0000271000000001) >> 32);
   if (number > (1U << 24)) return false;
   const float result = float(int32_t(number)) / kPow10f[decimals];
-  value = negative ? -result : result;
+  value = std::bit_cast<float>(std::bit_cast<uint32_t>(result) ^
+                               uint32_t{negative} << 31);  // no branch: signs vary
   return true;
 }
 

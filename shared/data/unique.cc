@@ -1,12 +1,14 @@
 #include "shared/data/unique.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 namespace downpour::data {
 namespace {
 
 constexpr size_t kSlotsAtStart = 1024;
+constexpr size_t kBlock = 512;  // keys whose places are found together
 constexpr size_t kAhead = 24;  // slots prefetched before they are looked at (hot-path measurement)
 
 inline uint64_t spread(uint64_t key) {
@@ -41,25 +43,32 @@ void KeyIndex::add(std::span<const uint64_t> keys, uint32_t* indices,
   size_t found = unique.size();
   unique.resize(found + count);  // room for all: whether a key is new is no branch below
   uint64_t* const all = unique.data();
-  for (size_t i = 0; i < std::min(kAhead, count); ++i)
-    __builtin_prefetch(&slots_[spread(keys[i]) >> shift_], 1);
-  for (size_t i = 0; i < count; ++i) {
-    // Prefetching past the end would read a key that is not there; the last one again costs
-    // nothing.
-    __builtin_prefetch(&slots_[spread(keys[std::min(i + kAhead, count - 1)]) >> shift_], 1);
-    const uint64_t key = keys[i];
+  const uint32_t stamp = stamp_;
+  for (size_t begin = 0; begin < count; begin += kBlock) {
+    const size_t end = std::min(count, begin + kBlock);
+    while ((found + (end - begin)) * 2 > slots_.size()) grow({all, found});
+    Slot* const slots = slots_.data();
     const size_t mask = slots_.size() - 1;
-    size_t at = spread(key) >> shift_;
-    while (slots_[at].stamp == stamp_ && slots_[at].key != key) at = (at + 1) & mask;
-    Slot& slot = slots_[at];
-    const bool is_new = slot.stamp != stamp_;
-    const uint32_t index = is_new ? uint32_t(found) : slot.index;
-    slot = {.key = key, .stamp = stamp_, .index = index};
-    all[found] = key;
-    found += is_new;
-    indices[i] = index;
-    if (found * 2 > slots_.size()) [[unlikely]]
-      grow({all, found});
+    const uint32_t shift = shift_;
+    std::array<uint32_t, kBlock + kAhead> places;
+    for (size_t i = begin; i < end; ++i) places[i - begin] = uint32_t(spread(keys[i]) >> shift);
+    // Prefetching past the end: the first slot, again and again, costs nothing.
+    std::fill_n(places.data() + (end - begin), kAhead, 0);
+    for (size_t i = 0; i < kAhead; ++i) __builtin_prefetch(&slots[places[i]], 1);
+    for (size_t i = begin; i < end; ++i) {
+      __builtin_prefetch(&slots[places[i - begin + kAhead]], 1);
+      const uint64_t key = keys[i];
+      size_t at = places[i - begin];
+      while (slots[at].stamp == stamp && slots[at].key != key) at = (at + 1) & mask;
+      Slot& slot = slots[at];
+      const bool is_new = slot.stamp != stamp;
+      const uint32_t fresh = -uint32_t{is_new};
+      const uint32_t index = (uint32_t(found) & fresh) | (slot.index & ~fresh);
+      slot = {.key = key, .stamp = stamp, .index = index};
+      all[found] = key;
+      found += is_new;
+      indices[i] = index;
+    }
   }
   unique.resize(found);
 }

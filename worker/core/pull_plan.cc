@@ -11,21 +11,26 @@
 namespace downpour::worker {
 namespace {
 
+uint64_t bytes_of_row(const TableSpec& table, uint64_t key) {
+  uint64_t floats = 0;
+  for (size_t m = 0; m < table.members.size(); ++m) floats += table.row_floats(m, key);
+  return floats * sizeof(float);
+}
+
 // One table's keys while a plan is made.
 struct Column {
   TableId table{};
   const TableSpec* spec = nullptr;
   std::vector<uint64_t>* keys = nullptr;
   size_t batch_table = SIZE_MAX;  // into Batch::tables; SIZE_MAX: dense
+  uint64_t embedding_bytes = 0;   // of a row; 0: dense
   std::vector<uint16_t> partition;
   std::vector<uint16_t> message;
-};
 
-uint64_t row_bytes(const TableSpec& table, uint64_t key) {
-  uint64_t floats = 0;
-  for (size_t m = 0; m < table.members.size(); ++m) floats += table.row_floats(m, key);
-  return floats * sizeof(float);
-}
+  uint64_t row_bytes(uint64_t key) const {
+    return embedding_bytes > 0 ? embedding_bytes : bytes_of_row(*spec, key);
+  }
+};
 
 void add_section(PartMessage& message, TableId table, uint32_t begin, uint32_t count) {
   if (count > 0) message.sections.push_back({table, begin, count});
@@ -158,15 +163,16 @@ PullPlan make_pull_plan(const std::vector<TableSpec>& tables,
   uint64_t key_count = 0;
   for (size_t t = 0; t < batch.tables.size(); ++t) {
     const TableSpec& spec = tables[raw(batch.tables[t].table)];
-    columns.push_back({batch.tables[t].table, &spec, &batch.tables[t].keys, t, {}, {}});
-    bytes += batch.tables[t].keys.size() * row_bytes(spec, 0);
+    const uint64_t row_bytes = bytes_of_row(spec, 0);
+    columns.push_back({batch.tables[t].table, &spec, &batch.tables[t].keys, t, row_bytes, {}, {}});
+    bytes += batch.tables[t].keys.size() * row_bytes;
     key_count += batch.tables[t].keys.size();
   }
   for (uint32_t t = 0; t < tables.size(); ++t) {
     if (tables[t].kind != TableKind::kDense) continue;
     dense_keys[t].resize(tables[t].block_count());
     std::iota(dense_keys[t].begin(), dense_keys[t].end(), uint64_t{0});
-    columns.push_back({TableId{t}, &tables[t], &dense_keys[t], SIZE_MAX, {}, {}});
+    columns.push_back({TableId{t}, &tables[t], &dense_keys[t], SIZE_MAX, 0, {}, {}});
     bytes += tables[t].members[0].elements() * sizeof(float);
     key_count += dense_keys[t].size();
   }
@@ -183,7 +189,7 @@ PullPlan make_pull_plan(const std::vector<TableSpec>& tables,
         const uint64_t key = (*column.keys)[i];
         const PartitionId p = partition_of(row_hash(column.table, key), placements->partition_bits);
         column.partition[i] = uint16_t(raw(p));
-        bytes_of[raw(p)] += std::max<uint64_t>(row_bytes(*column.spec, key), sizeof(uint64_t));
+        bytes_of[raw(p)] += std::max<uint64_t>(column.row_bytes(key), sizeof(uint64_t));
       }
     }
     Grouping grouping = group_partitions(*placements, bytes_of, message_bytes_max);
@@ -191,7 +197,7 @@ PullPlan make_pull_plan(const std::vector<TableSpec>& tables,
     for (Column& column : columns) {
       column.message.resize(column.keys->size());
       for (size_t i = 0; i < column.keys->size(); ++i) {
-        const uint64_t values = row_bytes(*column.spec, (*column.keys)[i]);
+        const uint64_t values = column.row_bytes((*column.keys)[i]);
         const uint64_t size = std::max<uint64_t>(values, sizeof(uint64_t));
         uint16_t m = grouping.first_message[column.partition[i]];
         while (filled[m] + size > message_bytes_max &&
