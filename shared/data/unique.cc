@@ -8,6 +8,7 @@ namespace downpour::data {
 namespace {
 
 constexpr size_t kSlotsAtStart = 1024;
+constexpr size_t kSlotsPerKey = 4;  // at least: most keys are in the first slot that is looked at
 constexpr size_t kBlock = 512;  // keys whose places are found together
 constexpr size_t kAhead = 24;  // slots prefetched before they are looked at (hot-path measurement)
 
@@ -33,7 +34,7 @@ void KeyIndex::grow(std::span<const uint64_t> unique) {
   for (uint32_t i = 0; i < unique.size(); ++i) {
     size_t at = spread(unique[i]) >> shift_;
     while (slots_[at].stamp == stamp_) at = (at + 1) & (size - 1);
-    slots_[at] = {.key = unique[i], .stamp = stamp_, .index = i};
+    slots_[at] = {.stamp = stamp_, .index = i};
   }
 }
 
@@ -46,7 +47,7 @@ void KeyIndex::add(std::span<const uint64_t> keys, uint32_t* indices,
   const uint32_t stamp = stamp_;
   for (size_t begin = 0; begin < count; begin += kBlock) {
     const size_t end = std::min(count, begin + kBlock);
-    while ((found + (end - begin)) * 2 > slots_.size()) grow({all, found});
+    while ((found + (end - begin)) * kSlotsPerKey > slots_.size()) grow({all, found});
     Slot* const slots = slots_.data();
     const size_t mask = slots_.size() - 1;
     const uint32_t shift = shift_;
@@ -59,12 +60,12 @@ void KeyIndex::add(std::span<const uint64_t> keys, uint32_t* indices,
       __builtin_prefetch(&slots[places[i - begin + kAhead]], 1);
       const uint64_t key = keys[i];
       size_t at = places[i - begin];
-      while (slots[at].stamp == stamp && slots[at].key != key) at = (at + 1) & mask;
+      while (slots[at].stamp == stamp && all[slots[at].index] != key) at = (at + 1) & mask;
       Slot& slot = slots[at];
       const bool is_new = slot.stamp != stamp;
       const uint32_t fresh = -uint32_t{is_new};
       const uint32_t index = (uint32_t(found) & fresh) | (slot.index & ~fresh);
-      slot = {.key = key, .stamp = stamp, .index = index};
+      slot = {.stamp = stamp, .index = index};
       all[found] = key;
       found += is_new;
       indices[i] = index;

@@ -22,7 +22,6 @@ class KeyIndex {
 
  private:
   struct Slot {
-    uint64_t key;
     uint32_t stamp;
     uint32_t index;
   };

@@ -67,6 +67,7 @@ void fill_keys(PartMessage& message, const std::vector<Column>& columns) {
 struct Grouping {
   std::vector<PartMessage> messages;
   std::vector<uint16_t> first_message;  // by partition
+  bool fragmented = false;              // some partition has several messages
 };
 
 Grouping group_partitions(const Placements& placements, const std::vector<uint64_t>& bytes_of,
@@ -79,6 +80,7 @@ Grouping group_partitions(const Placements& placements, const std::vector<uint64
       const uint64_t bytes = bytes_of[raw(p)];
       if (bytes > bytes_max) {  // alone, in fragments
         const auto fragments = uint32_t((bytes + bytes_max - 1) / bytes_max) + 1;
+        grouping.fragmented = true;
         grouping.first_message[raw(p)] = uint16_t(grouping.messages.size());
         for (uint32_t f = 0; f < fragments; ++f) {
           PartMessage message{.owner = owner, .fragment = f, .fragments = fragments};
@@ -100,8 +102,23 @@ Grouping group_partitions(const Placements& placements, const std::vector<uint64
     });
   }
   for (PartMessage& message : grouping.messages)
-    message.value_bytes = 0;  // counted anew, key by key
+    message.value_bytes = 0;  // counted anew, without what keys take
   return grouping;
+}
+
+// A partition's fragments are filled one after the other.
+void choose_messages(Column& column, const Grouping& grouping, uint64_t bytes_max,
+                     std::vector<uint64_t>& filled) {
+  for (size_t i = 0; i < column.message.size(); ++i) {
+    const uint64_t size = std::max<uint64_t>(column.row_bytes((*column.keys)[i]), sizeof(uint64_t));
+    uint16_t m = grouping.first_message[column.partition[i]];
+    while (filled[m] + size > bytes_max &&
+           grouping.messages[m].fragment + 1 < grouping.messages[m].fragments) {
+      ++m;
+    }
+    filled[m] += size;
+    column.message[i] = m;
+  }
 }
 
 // Stable counting sort of a column's keys by message; the bags of the batch follow.
@@ -111,7 +128,10 @@ void reorder(Column& column, std::vector<PartMessage>& messages, Batch& batch) {
   std::partial_sum(begin.begin(), begin.end(), begin.begin());
   for (size_t m = 0; m < messages.size(); ++m) {
     add_section(messages[m], column.table, begin[m], begin[m + 1] - begin[m]);
+    messages[m].value_bytes += (begin[m + 1] - begin[m]) * column.embedding_bytes;
   }
+  for (size_t i = 0; column.embedding_bytes == 0 && i < column.message.size(); ++i)
+    messages[column.message[i]].value_bytes += column.row_bytes((*column.keys)[i]);
   std::vector<uint64_t> sorted(column.keys->size());
   std::vector<uint32_t> place(column.keys->size());
   for (size_t i = 0; i < place.size(); ++i) {
@@ -196,17 +216,12 @@ PullPlan make_pull_plan(const std::vector<TableSpec>& tables,
     std::vector<uint64_t> filled(grouping.messages.size());
     for (Column& column : columns) {
       column.message.resize(column.keys->size());
-      for (size_t i = 0; i < column.keys->size(); ++i) {
-        const uint64_t values = column.row_bytes((*column.keys)[i]);
-        const uint64_t size = std::max<uint64_t>(values, sizeof(uint64_t));
-        uint16_t m = grouping.first_message[column.partition[i]];
-        while (filled[m] + size > message_bytes_max &&
-               grouping.messages[m].fragment + 1 < grouping.messages[m].fragments) {
-          ++m;
+      if (column.embedding_bytes > 0 && !grouping.fragmented) {  // most often: one look-up a key
+        for (size_t i = 0; i < column.message.size(); ++i) {
+          column.message[i] = grouping.first_message[column.partition[i]];
         }
-        filled[m] += size;
-        grouping.messages[m].value_bytes += values;
-        column.message[i] = m;
+      } else {
+        choose_messages(column, grouping, message_bytes_max, filled);
       }
       reorder(column, grouping.messages, batch);
     }
