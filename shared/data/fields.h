@@ -126,7 +126,12 @@ class KeyField {
   bool is_plain() const { return how_ == How::kIdentity && range_ == 0; }
 
   // A text of a table.
-  bool convert(std::string_view text, uint64_t& key, Fault& fault) const;
+  bool convert(std::string_view text, uint64_t& key, Fault& fault) const {
+    if (!hashes_text_ || missing_.matches(text)) [[unlikely]]
+      return convert_any(text, key, fault);
+    key = hash(text);
+    return true;
+  }
   /// is_number(): the key and the value.
   bool convert_number(std::string_view text, uint64_t& key, float& value, Fault& fault) const;
   /// is_bag(): a key a word, the words parted by blanks where the field is of any length.
@@ -193,6 +198,7 @@ class KeyField {
     return true;
   }
   bool append_words(std::string_view text, KeyBuffer& to, Fault& fault) const;
+  bool convert_any(std::string_view text, uint64_t& key, Fault& fault) const;
   bool find(std::string_view text, uint64_t& key, Fault& fault) const;
   bool find_integer(std::string_view text, uint64_t& key, Fault& fault) const;
   bool find_word(std::string_view word, uint64_t& key, Fault& fault) const;
@@ -208,6 +214,7 @@ class KeyField {
   bool list_ = false;   // of any length
   bool drops_ = false;  // a word that the vocabulary has not gives no key
   bool integer_ = false;
+  bool hashes_text_ = false;                      // kHash of no integer
   uint64_t buckets_ = 0;                          // kHash
   uint64_t range_ = 0;                            // kIdentity: keys are below it; 0: any
   std::optional<uint64_t> otherwise_;             // key of what is out of range or unknown

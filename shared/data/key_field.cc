@@ -48,6 +48,7 @@ Result<KeyField> KeyField::make(const ReadPlan& plan, const FieldSpec& spec) {
   } else {
     DP_TRY_VOID(field.add_op(plan, spec, op));
   }
+  field.hashes_text_ = field.how_ == How::kHash && !field.integer_;
   DP_TRY_VOID(field.add_fallback(spec));
   return field;
 }
@@ -195,7 +196,7 @@ bool KeyField::find_integer(std::string_view text, uint64_t& key, Fault& fault) 
 }
 
 bool KeyField::find(std::string_view text, uint64_t& key, Fault& fault) const {
-  if (how_ == How::kHash && !integer_) [[likely]] {
+  if (hashes_text_) [[likely]] {
     key = hash(text);
     return true;
   }
@@ -208,7 +209,7 @@ bool KeyField::find(std::string_view text, uint64_t& key, Fault& fault) const {
   return integer_ ? find_integer(text, key, fault) : find_word(text, key, fault);
 }
 
-bool KeyField::convert(std::string_view text, uint64_t& key, Fault& fault) const {
+bool KeyField::convert_any(std::string_view text, uint64_t& key, Fault& fault) const {
   if (!missing_.matches(text)) return find(text, key, fault);
   if (!fallback_) return refuse("is missing", "", kGiveDefault, fault);
   key = *fallback_;
