@@ -1,6 +1,7 @@
 // Stable hashes: part of the file format and of the protocol, so they never change.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -49,17 +50,31 @@ constexpr uint64_t word_of(const char* text, size_t size) {
          uint64_t(uint8_t(text[size - 1])) << (8 * (size - 1));
 }
 
+constexpr uint64_t size_seed(size_t size, uint64_t seed) { return mix64(seed ^ (size * 0xff51afd7ed558ccdULL)); }
+
+/// size_seed(size, 0) of short texts.
+inline constexpr std::array<uint64_t, 16> kSizeSeeds = [] {
+  std::array<uint64_t, 16> seeds{};
+  for (size_t size = 0; size < seeds.size(); ++size) seeds[size] = size_seed(size, 0);
+  return seeds;
+}();
+
+/// One round: 8 bytes of text.
+constexpr uint64_t add_word(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * 0x9fb21c651e98df25ULL;
+  return hash ^ (hash >> 32);
+}
+
 }  // namespace hash_detail
 
 /// A short string's hash: names, small values, vocabulary words. 8 bytes a round, length folded in.
 constexpr uint64_t hash_string(std::string_view text, uint64_t seed = 0) {
-  uint64_t hash = mix64(seed ^ (text.size() * 0xff51afd7ed558ccdULL));
-  while (text.size() >= 8) {
-    hash = (hash ^ hash_detail::word_of(text.data(), 8)) * 0x9fb21c651e98df25ULL;
-    hash ^= hash >> 32;
-    text.remove_prefix(8);
-  }
-  return mix64(hash ^ hash_detail::word_of(text.data(), text.size()));
+  using namespace hash_detail;
+  if (seed == 0 && text.size() == 8) return mix64(add_word(kSizeSeeds[8], word_of(text.data(), 8)));
+  uint64_t hash =
+      seed == 0 && text.size() < kSizeSeeds.size() ? kSizeSeeds[text.size()] : size_seed(text.size(), seed);
+  for (; text.size() >= 8; text.remove_prefix(8)) hash = add_word(hash, word_of(text.data(), 8));
+  return mix64(hash ^ word_of(text.data(), text.size()));
 }
 
 /// The hash of a row (embedding key or dense block index) of a table. Its high bits name the partition, the
