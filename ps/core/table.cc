@@ -47,51 +47,18 @@ void resize_anew(PageVector<T>& values, size_t size) {
   values.resize(size);
 }
 
-constexpr uint32_t kWordBits = 64;
-
-/// Adds the rows that are marked in a word, `first` its lowest.
-void add_runs(uint64_t word, uint32_t first, std::vector<SnapshotMemory::Run>& runs) {
-  while (word != 0) {
-    const auto begin = uint32_t(std::countr_zero(word));
-    const auto count = uint32_t(std::countr_one(word >> begin));
-    const uint32_t row = first + begin;
-    if (!runs.empty() && row == runs.back().row + runs.back().count) {
-      runs.back().count += count;
-    } else {
-      runs.push_back({row, count});
-    }
-    if (begin + count == kWordBits) return;
-    word &= ~uint64_t{0} << (begin + count);
+void add_row_to(std::vector<RowRun>& runs, uint32_t row) {
+  if (!runs.empty() && row == runs.back().first + runs.back().count) {
+    ++runs.back().count;
+  } else {
+    runs.push_back({row, 1});
   }
 }
 
-/// Puts the entries' keys in the order of their rows, which are below `rows_end`, and finds the
-/// runs of these: by counting, in half the time of a sort.
-void order_by_row(SnapshotMemory& memory, uint32_t rows_end, PageVector<uint64_t>& keys) {
-  const size_t words = rows_end / kWordBits + 1;
-  if (memory.marks.size() < words) memory.marks.resize(words + words / 2);
-  memory.ranks.resize(memory.marks.size());
-  uint64_t* const marks = memory.marks.data();
-  for (const RowIndex::Entry& entry : memory.entries) {
-    marks[entry.row / kWordBits] |= uint64_t{1} << entry.row % kWordBits;
-  }
-  memory.runs.clear();
-  memory.marked.clear();
-  uint32_t rank = 0;
-  for (uint32_t w = 0; w < words; ++w) {
-    if (marks[w] == 0) continue;
-    memory.ranks[w] = rank;
-    rank += uint32_t(std::popcount(marks[w]));
-    memory.marked.push_back(w);
-    add_runs(marks[w], w * kWordBits, memory.runs);
-  }
-  DP_CHECK(rank == memory.entries.size(), rank, memory.entries.size());  // a row has one key
-  for (const RowIndex::Entry& entry : memory.entries) {
-    const uint64_t below = (uint64_t{1} << entry.row % kWordBits) - 1;
-    const uint32_t w = entry.row / kWordBits;
-    keys[memory.ranks[w] + uint32_t(std::popcount(marks[w] & below))] = entry.key;
-  }
-  for (const uint32_t w : memory.marked) marks[w] = 0;
+size_t rows_in(std::span<const RowRun> runs) {
+  size_t rows = 0;
+  for (const RowRun& run : runs) rows += run.count;
+  return rows;
 }
 
 /// Keys on their way through the index: look_up(i) for i = 0, 1, 2 ... n - 1. kHaveRows: only keys
@@ -179,6 +146,7 @@ Table::Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partitio
     return;
   }
   index_.prefault_with(prefault);
+  keys_.prefault_with(prefault);
   members_.reserve(spec.members.size());
   for (const VariableSpec& variable : spec.members) {
     DP_CHECK(variable.dim > 0, variable.name);
@@ -347,7 +315,7 @@ void Table::update_members(std::span<const optim::RowUpdate> updates, size_t n,
 
 /// A row for a key that has none: initialized, and in the index.
 uint32_t Table::add_row(uint64_t key, uint64_t hash) {
-  const uint32_t row = take_row(partition_of(hash, partition_bits_));
+  const uint32_t row = take_row(key, partition_of(hash, partition_bits_));
   for (const Member& member : members_) {
     float* const weights = member.arena.row(row);
     optim::fill_initial(member.spec.init, member.seed, key, member.spec.dim, weights);
@@ -357,24 +325,45 @@ uint32_t Table::add_row(uint64_t key, uint64_t hash) {
   return row;
 }
 
-/// Runs grow with the table, so that what lies idle in them is a thirtieth of it.
-uint32_t Table::take_row(PartitionId partition) {
-  constexpr uint32_t kRunRowsMax = 256, kRunShare = 16;
+uint32_t Table::take_row(uint64_t key, PartitionId partition) {
+  const uint32_t row = find_row(partition);
+  std::memcpy(keys_.row(row), &key, sizeof key);
+  return row;
+}
+
+/// Runs grow with the table, so that what lies idle in them is a thirtieth of it. Rows are listed
+/// by partition from the first run on, or from so many rows on that it takes half a millisecond.
+uint32_t Table::find_row(PartitionId partition) {
+  constexpr uint32_t kRunRowsMax = 256, kRunShare = 16, kRowsUnlistedMax = 1 << 16;
+  const uint32_t run_rows = std::min(kRunRowsMax, rows_end_ / kRunShare >> partition_bits_);
+  if (!partition_rows_.begun() && (run_rows > 1 || rows_end_ >= kRowsUnlistedMax)) list_rows();
   if (!free_rows_.empty()) {
     const uint32_t row = free_rows_.back();
     free_rows_.pop_back();
+    if (partition_rows_.begun()) partition_rows_.add(partition, row);
     return row;
   }
-  if (!open_runs_.empty()) {
-    OpenRun& run = open_runs_[raw(partition)];
-    if (run.next < run.end) return run.next++;
+  uint32_t row = 0;
+  if (partition_rows_.begun() && partition_rows_.take(partition, row)) return row;
+  if (run_rows > 1) {
+    partition_rows_.open(partition, add_rows(run_rows), run_rows);
+    partition_rows_.take(partition, row);
+    return row;
   }
-  const uint32_t run_rows = std::min(kRunRowsMax, rows_end_ / kRunShare >> partition_bits_);
-  if (run_rows <= 1) return add_rows(1);
-  const uint32_t first = add_rows(run_rows);
-  open_runs_.resize(size_t(1) << partition_bits_);
-  open_runs_[raw(partition)] = {first + 1, first + run_rows};
-  return first;
+  row = add_rows(1);
+  if (partition_rows_.begun()) partition_rows_.add(partition, row);
+  return row;
+}
+
+/// From now on rows are listed by partition: those that there are first.
+void Table::list_rows() {
+  partition_rows_.begin(uint32_t{1} << partition_bits_);
+  std::vector<bool> is_free(rows_end_);
+  for (const uint32_t row : free_rows_) is_free[row] = true;
+  for (uint32_t row = 0; row < rows_end_; ++row) {
+    if (is_free[row]) continue;
+    partition_rows_.add(partition_of(index_.hash(key_at(keys_.base(), row)), partition_bits_), row);
+  }
 }
 
 /// The first of `rows` new ones.
@@ -382,6 +371,7 @@ uint32_t Table::add_rows(uint32_t rows) {
   DP_CHECK(rows_end_ < kNoRow - rows, spec_.name);
   const uint32_t first = rows_end_;
   rows_end_ += rows;
+  keys_.ensure(rows_end_);
   for (Member& member : members_) member.arena.ensure(rows_end_);
   if (touched_ != nullptr) touched_->since_snapshot.ensure(rows_end_);
   return first;
@@ -393,30 +383,31 @@ size_t Table::stored_floats(size_t member, uint64_t key) const {
 
 checkpoint::TableImage Table::export_partition(PartitionId partition) const {
   checkpoint::TableImage image;
-  SnapshotMemory memory;
-  entries_of(partition, memory.entries);
-  copy_entries(memory, image);
+  std::vector<RowRun> runs;
+  rows_of(partition, runs);
+  copy_runs(runs, image);
   checkpoint::RowSorter().sort(image);
   return image;
 }
 
 size_t Table::snapshot_partition(PartitionId partition, bool touched_only, SnapshotMemory& memory,
                                  checkpoint::TableImage& image) {
-  std::vector<RowIndex::Entry>& entries = memory.entries;
-  entries_of(partition, entries);
-  const size_t rows = entries.size();
+  const size_t rows = rows_of(partition, memory.runs);
   DP_CHECK(!touched_only || touched_ != nullptr, spec_.name);
   if (touched_ != nullptr) {
     touched_->in_snapshot.ensure(dense_ != nullptr ? dense_->block_count() : rows_end_);
-    const auto was_touched = [&](const RowIndex::Entry& entry) {
-      const bool touched = touched_->since_snapshot.take(entry.row);
-      if (touched && !DP_MUTATE("touched-set-cleared-at-write"))
-        touched_->in_snapshot.mark(entry.row);
-      return touched || !touched_only;
-    };
-    std::erase_if(entries, [&](const RowIndex::Entry& entry) { return !was_touched(entry); });
+    std::vector<RowRun>& touched_runs = memory.touched;
+    touched_runs.clear();
+    for (const RowRun& run : memory.runs) {
+      for (uint32_t row = run.first; row < run.first + run.count; ++row) {
+        if (!touched_->since_snapshot.take(row)) continue;
+        if (!DP_MUTATE("touched-set-cleared-at-write")) touched_->in_snapshot.mark(row);
+        if (touched_only) add_row_to(touched_runs, row);
+      }
+    }
+    if (touched_only) std::swap(memory.runs, touched_runs);
   }
-  copy_entries(memory, image);
+  copy_runs(memory.runs, image);
   return rows;
 }
 
@@ -426,34 +417,29 @@ void Table::settle_snapshots(bool published) {
   touched_->in_snapshot.clear();
 }
 
-void Table::copy_entries(SnapshotMemory& memory, checkpoint::TableImage& image) const {
-  const std::vector<RowIndex::Entry>& entries = memory.entries;
+void Table::copy_runs(std::span<const RowRun> runs, checkpoint::TableImage& image) const {
   constexpr size_t kRunsAhead = 8;
   image.table = id_;
   image.members.resize(spec_.members.size());
-  resize_anew(image.keys, entries.size());
-  if (dense_ != nullptr) {
-    for (size_t i = 0; i < entries.size(); ++i) image.keys[i] = entries[i].key;
-    image.members[0].clear();
-    for (const auto& entry : entries) {
-      const float* const block = dense_->block(entry.key);
-      image.members[0].insert(image.members[0].end(), block,
-                              block + dense_->stored_floats(entry.key));
-    }
-    return;
+  const size_t rows = rows_in(runs);
+  resize_anew(image.keys, rows);
+  if (dense_ != nullptr) return copy_blocks(runs, image);
+  uint64_t* key = image.keys.data();
+  for (const RowRun& run : runs) {
+    std::memcpy(key, keys_.row(run.first), run.count * sizeof(uint64_t));
+    key += run.count;
   }
-  order_by_row(memory, rows_end_, image.keys);
   for (size_t m = 0; m < members_.size(); ++m) {
     const Member& member = members_[m];
     const size_t width = member.stored_floats;
-    resize_anew(image.members[m], entries.size() * width);
+    resize_anew(image.members[m], rows * width);
     float* to = image.members[m].data();
-    for (size_t r = 0; r < memory.runs.size(); ++r) {
-      const SnapshotMemory::Run run = memory.runs[r];
-      if (r + kRunsAhead < memory.runs.size()) {
-        prefetch_lines(member.arena.row(memory.runs[r + kRunsAhead].row), member.apply_lines);
+    for (size_t r = 0; r < runs.size(); ++r) {
+      const RowRun& run = runs[r];
+      if (r + kRunsAhead < runs.size()) {
+        prefetch_lines(member.arena.row(runs[r + kRunsAhead].first), member.apply_lines);
       }
-      const float* from = member.arena.row(run.row);
+      const float* from = member.arena.row(run.first);
       if (member.arena.stride() == width) {
         std::memcpy(to, from, run.count * width * sizeof(float));
         to += run.count * width;
@@ -466,13 +452,33 @@ void Table::copy_entries(SnapshotMemory& memory, checkpoint::TableImage& image) 
   }
 }
 
-void Table::entries_of(PartitionId partition, std::vector<RowIndex::Entry>& entries) const {
-  if (dense_ == nullptr) return index_.entries_of(partition, partition_bits_, entries);
-  entries.clear();
-  for (uint32_t key = 0; key < dense_->block_count(); ++key) {
-    if (!dense_->stored(key)) continue;
-    if (partition_of(index_.hash(key), partition_bits_) == partition) entries.push_back({key, key});
+void Table::copy_blocks(std::span<const RowRun> runs, checkpoint::TableImage& image) const {
+  image.members[0].clear();
+  size_t i = 0;
+  for (const RowRun& run : runs) {
+    for (uint64_t key = run.first; key < uint64_t{run.first} + run.count; ++key) {
+      const float* const block = dense_->block(key);
+      image.keys[i++] = key;
+      image.members[0].insert(image.members[0].end(), block, block + dense_->stored_floats(key));
+    }
   }
+}
+
+size_t Table::rows_of(PartitionId partition, std::vector<RowRun>& runs) const {
+  runs.clear();
+  if (dense_ != nullptr) {
+    for (uint32_t key = 0; key < dense_->block_count(); ++key) {
+      if (!dense_->stored(key)) continue;
+      if (partition_of(index_.hash(key), partition_bits_) == partition) add_row_to(runs, key);
+    }
+  } else if (partition_rows_.begun()) {
+    partition_rows_.for_each(partition, [&](RowRun run) { runs.push_back(run); });
+  } else {
+    std::vector<RowIndex::Entry> entries;
+    index_.entries_of(partition, partition_bits_, entries);
+    for (const RowIndex::Entry& entry : entries) runs.push_back({entry.row, 1});
+  }
+  return rows_in(runs);
 }
 
 Result<void> Table::check_image(PartitionId partition, const checkpoint::TableImage& image) const {
@@ -514,7 +520,7 @@ Result<void> Table::import_partition(PartitionId partition, const checkpoint::Ta
   drop_partition(partition);
   std::vector<size_t> offsets(image.members.size(), 0);
   for (const uint64_t key : image.keys) {
-    const uint32_t row = dense_ != nullptr ? 0 : take_row(partition);
+    const uint32_t row = dense_ != nullptr ? 0 : take_row(key, partition);
     for (size_t m = 0; m < image.members.size(); ++m) {
       const float* const from = image.members[m].data() + offsets[m];
       const size_t floats = stored_floats(m, key);
@@ -531,19 +537,23 @@ Result<void> Table::import_partition(PartitionId partition, const checkpoint::Ta
 }
 
 void Table::drop_partition(PartitionId partition) {
-  std::vector<RowIndex::Entry> entries;
-  entries_of(partition, entries);
-  for (const auto& entry : entries) {
-    if (dense_ != nullptr) {
-      dense_->drop(entry.key);
-    } else {
-      free_rows_.push_back(entry.row);
+  std::vector<RowRun> runs;
+  rows_of(partition, runs);
+  if (dense_ != nullptr) {
+    for (const RowRun& run : runs) {
+      for (uint32_t key = run.first; key < run.first + run.count; ++key) dense_->drop(key);
     }
+    return;
   }
-  if (dense_ == nullptr) index_.erase_partition(partition, partition_bits_);
-  if (open_runs_.empty()) return;
-  OpenRun& run = open_runs_[raw(partition)];
-  for (; run.next < run.end; ++run.next) free_rows_.push_back(run.next);
+  const auto give_back = [&](RowRun run) {
+    for (uint32_t row = run.first; row < run.first + run.count; ++row) free_rows_.push_back(row);
+  };
+  if (partition_rows_.begun()) {
+    partition_rows_.drop(partition, give_back);  // with rows that no key has yet
+  } else {
+    for (const RowRun& run : runs) give_back(run);
+  }
+  index_.erase_partition(partition, partition_bits_);
 }
 
 uint64_t Table::rows() const { return dense_ != nullptr ? dense_->stored_count() : index_.size(); }
@@ -551,7 +561,9 @@ uint64_t Table::rows() const { return dense_ != nullptr ? dense_->stored_count()
 TableMemory Table::memory() const {
   if (dense_ != nullptr)
     return {.index_bytes = dense_->table_bytes(), .row_bytes = dense_->bytes()};
-  TableMemory memory{.index_bytes = index_.bytes() + free_rows_.capacity() * sizeof(uint32_t)};
+  TableMemory memory{.index_bytes = index_.bytes() + free_rows_.capacity() * sizeof(uint32_t) +
+                                    partition_rows_.bytes(),
+                     .row_bytes = keys_.touched_bytes(rows_end_)};
   if (touched_ != nullptr) {
     memory.index_bytes += touched_->since_snapshot.bytes() + touched_->in_snapshot.bytes();
   }

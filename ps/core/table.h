@@ -9,6 +9,7 @@
 
 #include "ps/core/arena.h"
 #include "ps/core/dense_blocks.h"
+#include "ps/core/partition_rows.h"
 #include "ps/core/row_index.h"
 #include "ps/core/row_marks.h"
 #include "shared/base/ids.h"
@@ -34,16 +35,8 @@ struct TableMemory {
 
 /// What a snapshot works with, to be used again for the next.
 struct SnapshotMemory {
-  struct Run {
-    uint32_t row, count;
-  };
-  std::vector<RowIndex::Entry> entries;
-  std::vector<Run> runs;  // the entries' rows, ascending, where they follow one another
-  // By 64 rows: which of them the entries have (none between two snapshots), and how many they have
-  // of those before.
-  std::vector<uint64_t> marks;
-  std::vector<uint32_t> ranks;
-  std::vector<uint32_t> marked;  // the places that are not 0
+  std::vector<RowRun> runs;  // rows (dense: blocks) to be copied
+  std::vector<RowRun> touched;
 };
 
 /// Rows of a table and of all its members. An embedding table has one index for all members; row
@@ -51,11 +44,11 @@ struct SnapshotMemory {
 /// stores nothing. Row numbers stay valid until their partition is dropped or imported.
 ///
 /// In memory: one arena a member, row = [weights dim][slot 0 dim][slot 1 dim] padded to cache
-/// lines. Once the table is large, rows of a partition lie in runs, so that a copy of the partition
-/// reads memory in order. Keys are little-endian uint64; keys, values and gradients may lie at any
-/// address. Values and gradients: for each member [keys, dim] floats, one member after the other;
-/// dense: the keys' blocks one after the other. One thread. Nothing is allocated by a pull, nor by
-/// an apply that makes no row.
+/// lines; and one of keys by row. Once the table is large, rows of a partition lie in runs, so that
+/// a copy of the partition reads memory in order and asks no index. Keys are little-endian uint64;
+/// keys, values and gradients may lie at any address. Values and gradients: for each member [keys,
+/// dim] floats, one member after the other; dense: the keys' blocks one after the other. One
+/// thread. Nothing is allocated by a pull, nor by an apply that makes no row.
 class Table final {
  public:
   /// `prefault` is borrowed and may be null. `index_salt`: see RowIndex; nothing that leaves the
@@ -122,12 +115,15 @@ class Table final {
   void update_members(std::span<const optim::RowUpdate> updates, size_t n, const void* gradients,
                       const ApplyOptions& options);
   void apply_blocks(const void* keys, size_t n, const void* gradients, const ApplyOptions& options);
-  /// Of an embedding table in the order of rows.
-  void copy_entries(SnapshotMemory& memory, checkpoint::TableImage& image) const;
+  void copy_runs(std::span<const RowRun> runs, checkpoint::TableImage& image) const;
+  void copy_blocks(std::span<const RowRun> runs, checkpoint::TableImage& image) const;
   uint32_t add_row(uint64_t key, uint64_t hash);
-  uint32_t take_row(PartitionId partition);
+  uint32_t take_row(uint64_t key, PartitionId partition);
+  uint32_t find_row(PartitionId partition);
   uint32_t add_rows(uint32_t rows);
-  void entries_of(PartitionId partition, std::vector<RowIndex::Entry>& entries) const;
+  void list_rows();
+  /// The partition's rows, or its blocks that are stored. Returns their number.
+  size_t rows_of(PartitionId partition, std::vector<RowRun>& runs) const;
   /// Floats of a stored row under `key`, as images have them.
   size_t stored_floats(size_t member, uint64_t key) const;
   Result<void> check_image(PartitionId partition, const checkpoint::TableImage& image) const;
@@ -138,12 +134,9 @@ class Table final {
   RowIndex index_;
   std::vector<Member> members_;
   std::vector<uint32_t> free_rows_;
-  uint32_t rows_end_ = 0;  // rows [0, rows_end_) exist in the arenas
-  // Rows of a run that no key has yet: [next, end).
-  struct OpenRun {
-    uint32_t next = 0, end = 0;
-  };
-  std::vector<OpenRun> open_runs_;  // by partition; empty while the table is small
+  uint32_t rows_end_ = 0;         // rows [0, rows_end_) exist in the arenas
+  Arena keys_{2};                 // by row
+  PartitionRows partition_rows_;  // begun when the table is no longer small
   // Rows touched since their last snapshot; rows of snapshots that are not known to be published,
   // touched before them.
   struct Touched {
