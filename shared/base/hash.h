@@ -69,12 +69,12 @@ constexpr uint64_t add_word(uint64_t hash, uint64_t word) {
 
 /// A short string's hash: names, small values, vocabulary words. 8 bytes a round, length folded in.
 constexpr uint64_t hash_string(std::string_view text, uint64_t seed = 0) {
-  using namespace hash_detail;
-  if (seed == 0 && text.size() == 8) return mix64(add_word(kSizeSeeds[8], word_of(text.data(), 8)));
-  uint64_t hash =
-      seed == 0 && text.size() < kSizeSeeds.size() ? kSizeSeeds[text.size()] : size_seed(text.size(), seed);
-  for (; text.size() >= 8; text.remove_prefix(8)) hash = add_word(hash, word_of(text.data(), 8));
-  return mix64(hash ^ word_of(text.data(), text.size()));
+  if (seed == 0 && text.size() == 8)
+    return mix64(hash_detail::add_word(hash_detail::kSizeSeeds[8], hash_detail::word_of(text.data(), 8)));
+  const bool is_short = seed == 0 && text.size() < hash_detail::kSizeSeeds.size();
+  uint64_t hash = is_short ? hash_detail::kSizeSeeds[text.size()] : hash_detail::size_seed(text.size(), seed);
+  for (; text.size() >= 8; text.remove_prefix(8)) hash = hash_detail::add_word(hash, hash_detail::word_of(text.data(), 8));
+  return mix64(hash ^ hash_detail::word_of(text.data(), text.size()));
 }
 
 /// The hash of a row (embedding key or dense block index) of a table. Its high bits name the partition, the
