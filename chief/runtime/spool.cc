@@ -12,8 +12,11 @@
 #include <unistd.h>
 
 #include "shared/base/units.h"
+#include "shared/data/synth.h"
+#include "shared/env/process.h"
 #include "shared/env/storage.h"
 #include "shared/job/range_source.h"
+#include "shared/job/synth_source.h"
 
 namespace downpour::chief {
 namespace {
@@ -50,13 +53,20 @@ Result<void> write_range(OutputFile& to, uint64_t records) {
   return {};
 }
 
-bool is_spooled(const std::string& path) { return path == "-" || range_records(path).has_value(); }
+/// The same text gives the same file.
+bool is_made(const std::string& path) {
+  return range_records(path).has_value() || synth_source(path).has_value();
+}
+
+bool is_spooled(const std::string& path) { return path == "-" || is_made(path); }
 
 std::string folder_of(const Job& job) { return job.run_dir + "/sources"; }
 
 std::string name_of(const std::string& path) {
-  const std::optional<uint64_t> range = range_records(path);
-  return range ? str("range-", *range) : "stdin";
+  if (!is_made(path)) return "stdin";
+  std::string name = path;  // of letters, digits and ",=."
+  name[path.find(':')] = '-';
+  return name;
 }
 
 /// Whether something lies ready on a stdin that nobody is going to read.
@@ -88,9 +98,8 @@ Result<std::string> spooled(const std::string& path, const Job& job, Spooling sp
   const std::string file = str(folder_of(job), '/', name_of(path));
   std::error_code ignored;
   const bool there = fs::exists(file, ignored);
-  const std::optional<uint64_t> range = range_records(path);
-  if (there && (range || spooling != Spooling::kAnew)) {
-    if (!range && spooling == Spooling::kMake && stdin_has_data()) {
+  if (there && (is_made(path) || spooling != Spooling::kAnew)) {
+    if (!is_made(path) && spooling == Spooling::kMake && stdin_has_data()) {
       notes.push_back(str("stdin is not read: the run goes on with what it read when it began (",
                           file, "); --fresh begins anew"));
     }
@@ -99,6 +108,11 @@ Result<std::string> spooled(const std::string& path, const Job& job, Spooling sp
   if (spooling == Spooling::kUse) return not_there(path);
   PosixStorage storage;
   DP_TRY_VOID(storage.make_dirs(folder_of(job)));
+  if (const auto clicks = synth_source(path)) {
+    DP_TRY_VOID(data::synthesize(*clicks, file, allowed_cpus()));
+    return file;
+  }
+  const std::optional<uint64_t> range = range_records(path);
   DP_TRY(const std::unique_ptr<OutputFile> made, storage.create(file));
   DP_TRY_VOID(range ? write_range(*made, *range) : write_stdin(*made));
   DP_TRY_VOID(made->commit());

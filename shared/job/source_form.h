@@ -1,5 +1,5 @@
 // What a source of a job may look like: its table, a list of them, paths of a form of their own
-// (range:N, s3://bucket/key).
+// (range:N, synth:N, s3://bucket/key).
 #pragma once
 
 #include <optional>
@@ -9,6 +9,7 @@
 #include "shared/base/str.h"
 #include "shared/job/job.h"
 #include "shared/job/range_source.h"
+#include "shared/job/synth_source.h"
 
 namespace downpour {
 
@@ -16,6 +17,7 @@ namespace downpour {
 inline std::string hint_for_source_path(const std::string& path) {
   if (path.starts_with(kRangeScheme) && !range_records(path))
     return str("range:N, the numbers from 0 to N - 1; N from 1 to ", kRangeMax);
+  if (path.starts_with(kSynthScheme) && !synth_source(path)) return synth_source_hint();
   if (!is_object_path(path)) return {};
   const size_t slash = path.find('/', kObjectScheme.size());
   const bool good = slash != kObjectScheme.size() && slash < path.size() - 1;

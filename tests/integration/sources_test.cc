@@ -175,7 +175,7 @@ TEST_CASE("with a cache a worker reads the files once, and every record counts i
   }
 }
 
-TEST_CASE("a range of numbers and a list of names are sources", "[integration]") {
+TEST_CASE("a range of numbers, made clicks and a list of names are sources", "[integration]") {
   const ScratchDir dir;
   dir.write(
       "job.toml",
@@ -185,6 +185,18 @@ TEST_CASE("a range of numbers and a list of names are sources", "[integration]")
   CHECK(train(dir, "", "--dry-run") == 64);
   CHECK_FALSE(std::filesystem::exists(dir / "run"));
   CHECK(trained(dir)["accounts"][0]["applied"] == 1000);
+
+  // Clicks, and others of the same model; each text is a file of its own.
+  const ScratchDir clicks;
+  clicks.write("job.toml",
+               "run_dir = \"run\"\ndata.source = [\"synth:3000,ids=50\", \"synth:1000,ids=50,"
+               "stream=2\"]\neval.source = \"synth:500,ids=50,stream=1\"\n"
+               "model = { preset = \"logistic_regression\", target = \"label\" }\n");
+  CHECK(train(clicks, "", "--dry-run") == 64);
+  const Json done = trained(clicks);
+  CHECK(done["accounts"][0]["applied"] == 4000);
+  CHECK(done["evaluations"][0]["records"] == 500);
+  CHECK(std::distance(std::filesystem::directory_iterator(clicks / "run/sources"), {}) == 3);
 
   const ScratchDir lists;
   std::filesystem::create_directory(lists / "parts");

@@ -12,9 +12,9 @@
 #include "shared/base/check.h"
 #include "shared/base/str.h"
 #include "shared/base/units.h"
+#include "shared/data/synth.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/measure.h"
-#include "tools/cli/synth.h"
 
 namespace downpour::tools {
 namespace {
@@ -137,7 +137,7 @@ std::vector<BenchResult> bench_idle(const BenchOptions& options) {
   SynthOptions data;
   data.rows = 4'000;
   data.format = SynthFormat::kLibsvm;
-  const auto made = synthesize(data, scratch.path() + "/train.svm");
+  const auto made = downpour::data::synthesize(data, scratch.path() + "/train.svm");
   DP_CHECK(made.has_value(), made.error().what);
   std::ofstream(scratch.path() + "/job.toml") << kJob;
   std::vector<BenchResult> results;

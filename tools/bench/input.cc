@@ -14,10 +14,10 @@
 #include "shared/base/check.h"
 #include "shared/base/rng.h"
 #include "shared/base/str.h"
+#include "shared/data/synth.h"
 #include "shared/data/tfrecord_writer.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/measure.h"
-#include "tools/cli/synth.h"
 
 namespace downpour::tools {
 namespace {
@@ -190,7 +190,7 @@ std::vector<BenchResult> bench_input(const BenchOptions& options) {
   for (const Text& text : {Text{"libsvm", SynthFormat::kLibsvm, kLibsvm},
                            Text{"CSV", SynthFormat::kCsv, str(kCsv, kTables)},
                            Text{"criteo", SynthFormat::kTsv, str(kCriteo, kTables)}}) {
-    must(synthesize({.rows = rows, .seed = options.seed, .format = text.format}, path));
+    must(data::synthesize({.rows = rows, .seed = options.seed, .format = text.format}, path));
     bench_format(text.name, scratch, text.job.c_str(), rounds, results);
   }
   write_examples(path, rows, options.seed);

@@ -15,6 +15,7 @@
 #include "shared/base/check.h"
 #include "shared/base/str.h"
 #include "shared/data/dataset.h"
+#include "shared/data/synth.h"
 #include "shared/env/clock.h"
 #include "shared/env/process.h"
 #include "shared/model/graph.h"
@@ -22,7 +23,6 @@
 #include "shared/transport/reactor.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/measure.h"
-#include "tools/cli/synth.h"
 #include "worker/runtime/worker_node.h"
 
 namespace downpour::tools {
@@ -134,7 +134,7 @@ double train_seconds(const chief::RunPlan& plan) {
 BenchResult bench_job(const std::string& name, const char* text, const char* file,
                       const SynthOptions& data, int rounds) {
   const ScratchDir scratch;
-  must(synthesize(data, scratch.path() + "/" + file));
+  must(downpour::data::synthesize(data, scratch.path() + "/" + file));
   const Job job = job_of(scratch.path(), text);
   const double thousands = double(data.rows) / 1e3;
   Repeated repeated;

@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "shared/data/synth.h"
 #include "shared/env/process.h"
 #include "tools/cli/run.h"
-#include "tools/cli/synth.h"
 #include "tools/cli/verbs.h"
 
 namespace downpour::tools {
@@ -28,8 +28,8 @@ int synth(SynthFlags flags) {
   flags.options.format = flags.format == "csv"      ? SynthFormat::kCsv
                          : flags.format == "libsvm" ? SynthFormat::kLibsvm
                                                     : SynthFormat::kTsv;
-  flags.options.threads = flags.threads > 0 ? flags.threads : allowed_cpus();
-  const auto made = synthesize(flags.options, flags.path);
+  const auto made = data::synthesize(flags.options, flags.path,
+                                     flags.threads > 0 ? flags.threads : allowed_cpus());
   if (!made) return report(made.error(), {});
   if (flags.json) {
     std::printf("%s\n", nlohmann::ordered_json{{"path", flags.path},

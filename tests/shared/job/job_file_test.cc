@@ -232,10 +232,14 @@ TEST_CASE("sources of a list have weights, all or none, and count as often as th
         std::string::npos);
   CHECK(what("\"a\"", "eval.source = { path = \"b\", repeat = 2 }\n") ==
         "`weight` and `repeat` are for training");
-  for (const char* bad : {"range:", "range:0", "range:5x", "range:2000000000", "s3://", "s3://b",
-                          "s3://b/", "s3:///k"})
+  for (const char* bad :
+       {"range:", "range:0", "range:5x", "range:2000000000", "s3://", "s3://b", "s3://b/",
+        "s3:///k", "synth:", "synth:0", "synth:5,", "synth:5,,ids=3", "synth:5,rows=3",
+        "synth:5,ids=0", "synth:5,ids=x", "synth:5,ids=400000", "synth:5,numeric=0,categorical=0",
+        "synth:5,format=json", "synth:5,zipf=nan"})
     CHECK(what("\"" + std::string(bad) + "\"").find("can't be") != std::string::npos);
   // As they are written: not relative to the job.
+  CHECK(loaded(job_of_source("\"synth:9,ids=5\"")).data.source.paths.front() == "synth:9,ids=5");
   CHECK(loaded(job_of_source("[\"s3://b/2024/*.tsv\", \"a\"]")).data.source.paths.front() ==
         "s3://b/2024/*.tsv");
 }

@@ -1,4 +1,4 @@
-#include "tools/cli/synth.h"
+#include "shared/data/synth.h"
 
 #include <algorithm>
 #include <atomic>
@@ -18,7 +18,7 @@
 #include "shared/base/units.h"
 #include "shared/metrics/auc.h"
 
-namespace downpour::tools {
+namespace downpour::data {
 namespace {
 
 constexpr uint32_t kNormalSteps = 1 << 16;
@@ -249,9 +249,10 @@ class OrderedWriter {
 
 }  // namespace
 
-Result<SynthResult> synthesize(const SynthOptions& options, const std::string& path) {
+Result<SynthResult> synthesize(const SynthOptions& options, const std::string& path,
+                               uint32_t threads_wanted) {
   if (options.rows == 0 || options.ids == 0 || options.numeric + options.categorical == 0 ||
-      options.threads == 0) {
+      threads_wanted == 0) {
     return Error{ErrorCode::kUsage, "synth wants at least one row, one field and one id", "",
                  "see downpour synth --help", ""};
   }
@@ -269,12 +270,12 @@ Result<SynthResult> synthesize(const SynthOptions& options, const std::string& p
     return Error{ErrorCode::kIo, str("can't write: ", std::strerror(error)), path};
   }
   const uint64_t chunks = (options.rows + kRowsPerChunk - 1) / kRowsPerChunk;
-  OrderedWriter writer(fd, 2 * options.threads);
+  OrderedWriter writer(fd, 2 * threads_wanted);
   std::atomic<uint64_t> next{0};
   // Sums are kept by chunk and added in order: the printed figures do not depend on the threads
   // either.
   std::vector<double> logloss(chunks);
-  std::vector<Model::Totals> totals(options.threads);
+  std::vector<Model::Totals> totals(threads_wanted);
   const auto work = [&](uint32_t thread) {
     std::vector<char> buffer(kRowsPerChunk * model.row_bytes_max());
     for (uint64_t chunk = next++; chunk < chunks && writer.error() == 0; chunk = next++) {
@@ -288,7 +289,7 @@ Result<SynthResult> synthesize(const SynthOptions& options, const std::string& p
     }
   };
   std::vector<std::thread> threads;
-  for (uint32_t t = 1; t < options.threads; ++t) threads.emplace_back(work, t);
+  for (uint32_t t = 1; t < threads_wanted; ++t) threads.emplace_back(work, t);
   work(0);
   for (std::thread& thread : threads) thread.join();
   const int close_error = ::close(fd) == 0 ? 0 : errno;
@@ -304,11 +305,11 @@ Result<SynthResult> synthesize(const SynthOptions& options, const std::string& p
   result.bytes = writer.bytes() + header.size();
   for (const double part : logloss) result.bayes_logloss += part;
   result.bayes_logloss /= double(options.rows);
-  for (uint32_t t = 1; t < options.threads; ++t) totals[0].auc.merge(totals[t].auc);
+  for (uint32_t t = 1; t < threads_wanted; ++t) totals[0].auc.merge(totals[t].auc);
   for (const Model::Totals& part : totals) result.positives += part.positives;
   result.bayes_auc = totals[0].auc.value();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }
 
-}  // namespace downpour::tools
+}  // namespace downpour::data

@@ -1,14 +1,17 @@
-#include "tools/cli/synth.h"
+#include "shared/data/synth.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
-namespace downpour::tools {
+#include <catch2/catch.hpp>
+
+namespace downpour::data {
 namespace {
 
-std::string scratch(const char* name) { return (std::filesystem::temp_directory_path() / name).string(); }
+std::string scratch(const char* name) {
+  return (std::filesystem::temp_directory_path() / name).string();
+}
 std::string content(const std::string& path) {
   std::ostringstream out;
   out << std::ifstream(path).rdbuf();
@@ -16,12 +19,12 @@ std::string content(const std::string& path) {
 }
 
 TEST_CASE("the same options give the same bytes and figures for any number of threads", "[synth]") {
-  SynthOptions options{.rows = 40000, .numeric = 3, .categorical = 4, .ids = 100, .format = SynthFormat::kCsv};
+  const SynthOptions options{
+      .rows = 40000, .numeric = 3, .categorical = 4, .ids = 100, .format = SynthFormat::kCsv};
   const std::string one = scratch("dp-synth-1.csv");
   const std::string three = scratch("dp-synth-3.csv");
   const auto a = synthesize(options, one);
-  options.threads = 3;
-  const auto b = synthesize(options, three);
+  const auto b = synthesize(options, three, 3);
   REQUIRE(a);
   REQUIRE(b);
   CHECK(content(one) == content(three));
@@ -33,7 +36,8 @@ TEST_CASE("the same options give the same bytes and figures for any number of th
 }
 
 TEST_CASE("rows have the declared fields and labels of the stated share", "[synth]") {
-  const SynthOptions options{.rows = 20000, .numeric = 2, .categorical = 2, .ids = 50, .format = SynthFormat::kTsv};
+  const SynthOptions options{
+      .rows = 20000, .numeric = 2, .categorical = 2, .ids = 50, .format = SynthFormat::kTsv};
   const std::string path = scratch("dp-synth.tsv");
   const auto made = synthesize(options, path);
   REQUIRE(made);
@@ -47,7 +51,8 @@ TEST_CASE("rows have the declared fields and labels of the stated share", "[synt
   }
   CHECK(rows == options.rows);
   CHECK(positives == made->positives);
-  // sigmoid(-1.4 + noise of a known small variance): between 15 % and 30 % in any draw of the weights.
+  // sigmoid(-1.4 + noise of a known small variance): between 15 % and 30 % in any draw of the
+  // weights.
   CHECK(double(positives) > 0.15 * double(rows));
   CHECK(double(positives) < 0.30 * double(rows));
   CHECK(made->bayes_auc > 0.55);
@@ -65,7 +70,8 @@ TEST_CASE("another stream has other rows of the same model", "[synth]") {
   REQUIRE(train);
   REQUIRE(test);
   CHECK(first != content(path));
-  CHECK(test->bayes_auc == Approx(train->bayes_auc).margin(0.02));  // 20,000 rows: standard error about .004
+  CHECK(test->bayes_auc ==
+        Approx(train->bayes_auc).margin(0.02));  // 20,000 rows: standard error about .004
   std::filesystem::remove(path);
 }
 
@@ -76,4 +82,4 @@ TEST_CASE("a folder that is not there is an error, and nothing is left behind", 
 }
 
 }  // namespace
-}  // namespace downpour::tools
+}  // namespace downpour::data
