@@ -134,7 +134,7 @@ double train_seconds(const chief::RunPlan& plan) {
 BenchResult bench_job(const std::string& name, const char* text, const char* file,
                       const SynthOptions& data, int rounds) {
   const ScratchDir scratch;
-  must(downpour::data::synthesize(data, scratch.path() + "/" + file));
+  must(downpour::data::synthesize(data, scratch.path() + "/" + file, allowed_cpus()));
   const Job job = job_of(scratch.path(), text);
   const double thousands = double(data.rows) / 1e3;
   Repeated repeated;
@@ -153,7 +153,6 @@ std::vector<BenchResult> bench_train(const BenchOptions& options) {
   const int rounds = options.quick ? 1 : 3;
   SynthOptions data;
   data.seed = options.seed;
-  data.threads = allowed_cpus();
   data.rows = options.quick ? 4'000 : 500'000;
   data.format = SynthFormat::kLibsvm;
   std::vector<BenchResult> results;
