@@ -326,7 +326,7 @@ class Reader {
       return wrong_type(node, name, "a path, a list of paths, or a table with a path");
     }
     const std::string& path = node.text;
-    for (const char* scheme : {"gs://", "http://", "https://", "synth:"}) {
+    for (const char* scheme : {"gs://", "http://", "https://"}) {
       if (path.starts_with(scheme))
         return not_available(node, name, toml_quoted(path), {"a path or a glob"});
     }
