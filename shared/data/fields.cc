@@ -125,10 +125,11 @@ bool FloatField::convert_number(float value, std::string_view text, float* to, F
   if (integer_ && value != std::floor(value))
     return refuse("is not an integer", text, kFixLine, fault);
   if (!ops_.empty()) {
-    // Conversion of a negative or huge float to an unsigned is not defined: compare first.
-    const bool small = small_ != nullptr && value >= 0 && value < float(kSmallResults) &&
-                       value == float(int32_t(value));
-    value = small ? (*small_)[size_t(value)] : ops_.apply(value);
+    // Whether a value is small and whole varies from one to the next: no branch for a part of it.
+    const auto whole = uint32_t(std::min(std::max(0.0F, value), float(kSmallResults)));
+    const bool small = small_ != nullptr &&
+                       (uint32_t(float(whole) == value) & uint32_t(whole < kSmallResults)) != 0;
+    value = small ? (*small_)[whole] : ops_.apply(value);
     if (!std::isfinite(value)) {
       return refuse("has no finite value after its transforms", text,
                     "put { op = \"clip\", min = 0 } before \"log1p\"", fault);

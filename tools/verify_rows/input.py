@@ -49,7 +49,8 @@ def npy(lab):
 
 
 EXAMPLE_JOB = """
-data = { source = "DATA", format = "tfrecord" }
+data.source = "DATA"
+data.format = "tfrecord"
 data.fields.label = {}
 data.fields."I1..I13" = {}
 data.fields."C1..C26" = { type = "int64", transform = ["identity"] }
