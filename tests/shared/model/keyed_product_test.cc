@@ -62,6 +62,18 @@ void check_close(const std::vector<float>& got, const std::vector<float>& wanted
   }
 }
 
+/// The gradients of the trial's batch, which it has been trained with, are those by record. The
+/// rest makes the same trial again.
+void check_against_records(const Trial& trial, bool any_length, uint32_t records, uint64_t seed,
+                           uint32_t keys) {
+  Trial plain(tower_job(64, "sum", any_length, true), records, seed, keys);
+  plain.batch = trial.batch;
+  plain.train();
+  for (size_t v = 0; v < trial.gradients.size(); ++v) {
+    check_close(trial.gradients[v], plain.gradients[v]);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("products by key are those by record", "[model]") {
@@ -107,12 +119,7 @@ TEST_CASE("a batch whose records share few keys is multiplied by record", "[mode
   trial.batch = slice(trial.batch, 0, 200);
   trial.train();
   CHECK_FALSE(trial.workspace->keyed[0].active());
-  Trial plain(tower_job(64, "sum", false, true), 900, 1, 600);
-  plain.batch = trial.batch;
-  plain.train();
-  for (size_t v = 0; v < trial.gradients.size(); ++v) {
-    check_close(trial.gradients[v], plain.gradients[v]);
-  }
+  check_against_records(trial, false, 900, 1, 600);
 }
 
 TEST_CASE("only an embedding with one reader is multiplied by key", "[model]") {
@@ -136,10 +143,5 @@ TEST_CASE("bags that are empty in a whole batch leave their kernel's gradient at
   bag.offsets.assign(901, 0);
   trial.train();
   REQUIRE(trial.workspace->keyed[0].active());
-  Trial plain(tower_job(64, "sum", true, true), 900, 5, 30);
-  plain.batch = trial.batch;
-  plain.train();
-  for (size_t v = 0; v < trial.gradients.size(); ++v) {
-    check_close(trial.gradients[v], plain.gradients[v]);
-  }
+  check_against_records(trial, true, 900, 5, 30);
 }
