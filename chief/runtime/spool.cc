@@ -98,7 +98,7 @@ Result<std::string> spooled(const std::string& path, const Job& job, Spooling sp
   const std::string file = str(folder_of(job), '/', name_of(path));
   std::error_code ignored;
   const bool there = fs::exists(file, ignored);
-  if (there && (is_made(path) || spooling != Spooling::kAnew)) {
+  if (there && spooling != Spooling::kAnew) {
     if (!is_made(path) && spooling == Spooling::kMake && stdin_has_data()) {
       notes.push_back(str("stdin is not read: the run goes on with what it read when it began (",
                           file, "); --fresh begins anew"));
@@ -109,7 +109,8 @@ Result<std::string> spooled(const std::string& path, const Job& job, Spooling sp
   PosixStorage storage;
   DP_TRY_VOID(storage.make_dirs(folder_of(job)));
   if (const auto clicks = synth_source(path)) {
-    DP_TRY_VOID(data::synthesize(*clicks, file, allowed_cpus()));
+    constexpr uint32_t kThreadsMax = 8;  // some 50 MB each at most
+    DP_TRY_VOID(data::synthesize(*clicks, file, std::min(allowed_cpus(), kThreadsMax)));
     return file;
   }
   const std::optional<uint64_t> range = range_records(path);

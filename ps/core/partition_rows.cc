@@ -1,5 +1,7 @@
 #include "ps/core/partition_rows.h"
 
+#include <algorithm>
+
 #include "shared/base/check.h"
 
 namespace downpour::ps {
@@ -22,13 +24,19 @@ void PartitionRows::add(PartitionId partition, uint32_t row) {
     return;
   }
   Run& newest = runs_[head];
-  if (newest.count < newest.room) {  // the open run stays the first
-    newest.next = make({row, 1, 1, newest.next});
-  } else if (newest.first + newest.room == row) {
-    newest.count = ++newest.room;
-  } else {
-    head = make({row, 1, 1, head});
+  const bool is_open = newest.count < newest.room;  // then it stays the first
+  uint32_t& link = is_open ? newest.next : head;
+  if (link != kNone) {
+    Run& closed = runs_[link];
+    if (row == closed.first + closed.room || row + 1 == closed.first) {
+      closed.first = std::min(closed.first, row);
+      closed.count = ++closed.room;
+      return;
+    }
   }
+  const uint32_t next = link;
+  const uint32_t made = make({row, 1, 1, next});
+  (is_open ? runs_[head].next : head) = made;
 }
 
 void PartitionRows::open(PartitionId partition, uint32_t first, uint32_t room) {

@@ -476,7 +476,8 @@ size_t Table::rows_of(PartitionId partition, std::vector<RowRun>& runs) const {
   } else {
     std::vector<RowIndex::Entry> entries;
     index_.entries_of(partition, partition_bits_, entries);
-    for (const RowIndex::Entry& entry : entries) runs.push_back({entry.row, 1});
+    std::ranges::sort(entries, {}, &RowIndex::Entry::row);
+    for (const RowIndex::Entry& entry : entries) add_row_to(runs, entry.row);
   }
   return rows_in(runs);
 }
@@ -546,7 +547,8 @@ void Table::drop_partition(PartitionId partition) {
     return;
   }
   const auto give_back = [&](RowRun run) {
-    for (uint32_t row = run.first; row < run.first + run.count; ++row) free_rows_.push_back(row);
+    // So that they are taken again in their order, and lie in runs.
+    for (uint32_t i = run.count; i-- > 0;) free_rows_.push_back(run.first + i);
   };
   if (partition_rows_.begun()) {
     partition_rows_.drop(partition, give_back);  // with rows that no key has yet

@@ -274,10 +274,11 @@ Result<SynthResult> synthesize(const SynthOptions& options, const std::string& p
   std::atomic<uint64_t> next{0};
   // Sums are kept by chunk and added in order: the printed figures do not depend on the threads
   // either.
+  threads_wanted = uint32_t(std::min<uint64_t>(threads_wanted, chunks));
   std::vector<double> logloss(chunks);
   std::vector<Model::Totals> totals(threads_wanted);
   const auto work = [&](uint32_t thread) {
-    std::vector<char> buffer(kRowsPerChunk * model.row_bytes_max());
+    std::vector<char> buffer(std::min(kRowsPerChunk, options.rows) * model.row_bytes_max());
     for (uint64_t chunk = next++; chunk < chunks && writer.error() == 0; chunk = next++) {
       Rng rng(hash_combine(hash_combine(options.seed, options.stream + 1), chunk));
       const uint64_t rows = std::min(kRowsPerChunk, options.rows - chunk * kRowsPerChunk);

@@ -24,16 +24,11 @@ struct SynthOptions {
   uint64_t seed = 1;     // of the model
   uint64_t stream = 0;   // of the rows: 0 for training, 1 for test data of the same model, ...
   SynthFormat format = SynthFormat::kTsv;
-
-  /// Its file reads as data.format = "criteo" does.
-  bool is_criteo() const {
-    return format == SynthFormat::kTsv && numeric == 13 && categorical == 26;
-  }
 };
 
 constexpr std::string_view kSynthScheme = "synth:";
 constexpr uint64_t kSynthRowsMax = 1'000'000'000;
-constexpr uint64_t kSynthFieldsMax = 1000;
+constexpr uint64_t kSynthFieldsMax = 100;
 constexpr uint64_t kSynthIdsMax = 10'000'000;  // of all fields together
 
 /// How such a source is written.
@@ -41,6 +36,7 @@ inline std::string synth_source_hint() {
   return "synth:ROWS, and behind it, each after a comma, numeric=, categorical=, ids=, zipf=, "
          "seed=, "
          "stream=, format=tsv|csv|libsvm, as `downpour synth` has them; ROWS up to 1000000000, "
+         "numeric + categorical up to 100, "
          "categorical x ids up to 10000000: synth:100000,ids=1000,stream=1";
 }
 

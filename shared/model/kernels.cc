@@ -163,8 +163,9 @@ void add_single_keys(std::span<const BagView> bags, uint32_t dim, Rows rows, Mat
   });
 }
 
+template <bool kShared>
 void scatter_to_single_keys(std::span<const BagView> bags, uint32_t dim, Rows rows,
-                            ConstMatrix from) {
+                            ConstMatrix from, KeyShare share) {
   for_blocks(bags, [&](const BagBlock& block, size_t) {
     for_lanes(dim, [&](auto fixed, uint32_t column) {
       constexpr size_t kLanes = decltype(fixed){}.get() / 16;
@@ -172,12 +173,14 @@ void scatter_to_single_keys(std::span<const BagView> bags, uint32_t dim, Rows ro
         const float* d = from.data + (r - rows.begin) * from.stride + column;
         if constexpr (kLanes == 0) {
           for (size_t i = 0; i < block.count; ++i) {
+            if (kShared && !share.owns(block.keys[i][r])) continue;
             block.gradients[i][size_t{block.keys[i][r]} * dim + column] += *d;
           }
         } else {
           Lanes gradient[kLanes];
           for (size_t l = 0; l < kLanes; ++l) gradient[l] = lanes_at(d + 16 * l);
           for (size_t i = 0; i < block.count; ++i) {
+            if (kShared && !share.owns(block.keys[i][r])) continue;
             float* to = block.gradients[i] + size_t{block.keys[i][r]} * dim + column;
             for (size_t l = 0; l < kLanes; ++l) lanes_at(to + 16 * l) += gradient[l];
           }
@@ -314,9 +317,11 @@ void pool_backward(std::span<const BagView> bags, uint32_t dim, bool concat, boo
     if (share.count == 1) return scatter_single_keys<false>(bags, dim, rows, out_gradient, share);
     return scatter_single_keys<true>(bags, dim, rows, out_gradient, share);
   }
-  if (!concat && dim > 1 && share.count == 1 &&
-      std::all_of(bags.begin(), bags.end(), one_key_each)) {
-    return scatter_to_single_keys(bags, dim, rows, out_gradient);
+  if (!concat && dim > 1 && std::all_of(bags.begin(), bags.end(), one_key_each)) {
+    // A row may be in several bags: the same order for any share.
+    if (share.count == 1)
+      return scatter_to_single_keys<false>(bags, dim, rows, out_gradient, share);
+    return scatter_to_single_keys<true>(bags, dim, rows, out_gradient, share);
   }
   for (size_t i = 0; i < bags.size(); ++i) {
     const ConstMatrix from{out_gradient.data + (concat ? i * dim : 0), out_gradient.stride};

@@ -18,7 +18,8 @@ constexpr uint64_t kByRecord = 6, kByKey = 8, kGather = 16;
 // A group of bags shares one pass over the records. Its products fit the second-level cache.
 constexpr uint64_t kGroupFloats = 96 * 1024;
 constexpr size_t kGroupBags = 8;
-constexpr size_t kGatherRecords = 512;  // of one task
+constexpr uint64_t kBagFloatsMax = 16 << 20;  // of one bag's products; each thread may keep as many
+constexpr size_t kGatherRecords = 512;        // of one task
 // Where a bag's rows lie in more runs, or shorter ones on average, they are gathered.
 constexpr size_t kRunsMax = 16, kRunRows = 32;
 
@@ -60,7 +61,10 @@ bool KeyedProduct::begin(const Batch& batch) {
     different += bags_[b].keys;
     first_place += keys.size();
   }
-  active_ = pays(different, all);
+  const auto too_large = [&](const Bag& bag) {
+    return uint64_t{bag.keys} * units_ > kBagFloatsMax;
+  };
+  active_ = pays(different, all) && std::ranges::none_of(bags_, too_large);
   return active_;
 }
 
@@ -69,12 +73,15 @@ void KeyedProduct::find_runs(const Batch& batch) {
   found_.clear();
   for (size_t begin = 0, end = 0; begin < bags_.size(); begin = end) {
     const uint32_t table = column(batch, begin).table_index;
+    const size_t keys = batch.tables[table].keys.size();
+    std::fill_n(owners_.begin(), keys, kNoIndex);
     for (end = begin; end < bags_.size() && column(batch, end).table_index == table; ++end) {
       for (const uint32_t key : column(batch, end).keys) owners_[key] = uint32_t(end);
     }
     const size_t first = found_.size();
-    for (uint32_t key = 0; key < batch.tables[table].keys.size(); ++key) {
-      if (found_.size() == first || found_.back().bag != owners_[key]) {
+    for (uint32_t key = 0; key < keys; ++key) {
+      if (owners_[key] == kNoIndex) continue;  // no record has it
+      if (found_.size() == first || found_.back().bag != owners_[key] || found_.back().end != key) {
         found_.push_back({key, key, owners_[key]});
       }
       found_.back().end = key + 1;

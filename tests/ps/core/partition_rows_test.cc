@@ -30,24 +30,26 @@ TEST_CASE("rows of a partition are listed as runs, the newest first", "[partitio
   CHECK(runs_of(rows, p).empty());
   rows.add(p, 7);
   rows.add(p, 8);
+  rows.add(p, 6);  // from either side
   rows.add(p, 20);
-  CHECK(runs_of(rows, p) == std::vector<RowRun>{{20, 1}, {7, 2}});
+  CHECK(runs_of(rows, p) == std::vector<RowRun>{{20, 1}, {6, 3}});
   CHECK(runs_of(rows, PartitionId{1}).empty());
 
   uint32_t row = 0;
   CHECK_FALSE(rows.take(p, row));
   rows.open(p, 100, 3);
-  CHECK(runs_of(rows, p) == std::vector<RowRun>{{20, 1}, {7, 2}});  // room is no row yet
+  CHECK(runs_of(rows, p) == std::vector<RowRun>{{20, 1}, {6, 3}});  // room is no row yet
   REQUIRE(rows.take(p, row));
   CHECK(row == 100);
-  rows.add(p, 5);  // given back by another partition, say: the open run stays open
+  rows.add(p, 4);  // given back by another partition, say: the open run stays open
+  rows.add(p, 3);
   REQUIRE(rows.take(p, row));
   CHECK(row == 101);
-  CHECK(runs_of(rows, p) == std::vector<RowRun>{{100, 2}, {5, 1}, {20, 1}, {7, 2}});
+  CHECK(runs_of(rows, p) == std::vector<RowRun>{{100, 2}, {3, 2}, {20, 1}, {6, 3}});
 
   std::vector<RowRun> had;
   rows.drop(p, [&](RowRun run) { had.push_back(run); });
-  CHECK(had == std::vector<RowRun>{{100, 3}, {5, 1}, {20, 1}, {7, 2}});  // with the room
+  CHECK(had == std::vector<RowRun>{{100, 3}, {3, 2}, {20, 1}, {6, 3}});  // with the room
   CHECK(runs_of(rows, p).empty());
   CHECK_FALSE(rows.take(p, row));
   const uint64_t bytes = rows.bytes();

@@ -112,6 +112,23 @@ TEST_CASE("products by key are those by record", "[model]") {
   CHECK(many.gradients == keyed.gradients);
 }
 
+TEST_CASE("fields with tables of their own are multiplied by key", "[model]") {
+  Job job = tower_job(64, "sum", false, false);
+  job.model.layers[1].table.clear();
+  Trial keyed(job, 2000, 3, 80);
+  for (uint32_t& key : keyed.batch.bags[1].keys) key /= 2;  // half of its table in no record
+  keyed.train();
+  REQUIRE(keyed.workspace->keyed[0].active());
+  Job other = tower_job(64, "sum", false, true);
+  other.model.layers[1].table.clear();
+  Trial plain(other, 2000, 3, 80);
+  plain.batch = keyed.batch;
+  plain.train();
+  for (size_t v = 0; v < keyed.gradients.size(); ++v) {
+    check_close(keyed.gradients[v], plain.gradients[v]);
+  }
+}
+
 TEST_CASE("a batch whose records share few keys is multiplied by record", "[model]") {
   Trial trial(tower_job(64, "sum", false, false), 900, 1, 600);
   trial.train();

@@ -24,10 +24,18 @@ Job bag_job() {
       {{.name = "y", .input = "logit", .loss = "logistic", .target = "label"}});
 }
 
+/// Fields that share rows, several weights each.
+Job classes_job() {
+  return make_job(
+      {key_field("a"), key_field("b"), number_field("class")},
+      {{.name = "scores", .type = "linear", .inputs = {"a", "b"}, .units = {3}}},
+      {{.name = "o", .input = "scores", .loss = "softmax_cross_entropy", .target = "class"}});
+}
+
 }  // namespace
 
 TEST_CASE("the same bits for any number of threads", "[model]") {
-  for (const Job& job : {wide_deep_job(), bag_job()}) {
+  for (const Job& job : {wide_deep_job(), bag_job(), classes_job()}) {
     Trial one(job, 2900, 1, 700);
     const BatchMetrics metrics = one.train(1, true);
     for (const int threads : {2, 3, 7}) {
