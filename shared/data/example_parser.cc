@@ -30,46 +30,63 @@ bool check_crc(const char* begin, const char* end, Fault& fault) {
   return bad("fails its checksum", kFixFile, fault);
 }
 
-/// Names to numbers, by their first and last 8 bytes: features come in any order.
+/// Names to numbers: features come in any order.
 class NameIndex {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
 
   void add(const std::string& name, uint32_t number) {
     names_.emplace_back(name, number);
-    slots_.assign(std::bit_ceil(names_.size() * 8), kNone);
+    slots_.assign(std::bit_ceil(names_.size() * 8), {});
     for (uint32_t i = 0; i < names_.size(); ++i) {
-      std::string padded = names_[i].first + std::string(8, '\0');
-      size_t at = slot_of(padded.data(), names_[i].first.size());
-      while (slots_[at] != kNone) at = (at + 1) & (slots_.size() - 1);
-      slots_[at] = i;
+      const std::string padded = names_[i].first + std::string(8, '\0');
+      Slot slot = ends_of(padded.data(), names_[i].first.size());
+      slot.number = names_[i].second;
+      slot.name = i;
+      size_t at = place_of(slot);
+      while (slots_[at].number != kNone) at = (at + 1) & (slots_.size() - 1);
+      slots_[at] = slot;
     }
   }
   /// 8 bytes from `name` on are readable.
   uint32_t find(const char* name, size_t size) const {
     if (slots_.empty()) return kNone;
-    for (size_t at = slot_of(name, size); slots_[at] != kNone;
-         at = (at + 1) & (slots_.size() - 1)) {
-      const auto& [known, number] = names_[slots_[at]];
-      if (known.size() == size && std::memcmp(known.data(), name, size) == 0) return number;
+    const Slot wanted = ends_of(name, size);
+    for (size_t at = place_of(wanted);; at = (at + 1) & (slots_.size() - 1)) {
+      const Slot& slot = slots_[at];
+      if (slot.number == kNone) return kNone;
+      if (((slot.first ^ wanted.first) | (slot.last ^ wanted.last) | (slot.size ^ size)) != 0)
+        continue;
+      if (size <= 16 || std::memcmp(names_[slot.name].first.data(), name, size) == 0) [[likely]]
+        return slot.number;
     }
-    return kNone;
   }
 
  private:
-  size_t slot_of(const char* name, size_t size) const {
-    uint64_t first, last = 0;
-    std::memcpy(&first, name, 8);
+  /// A name by its first and last 8 bytes, which are all of it up to 16.
+  struct Slot {
+    uint64_t first = 0, last = 0;
+    uint64_t size = 0;
+    uint32_t number = kNone;
+    uint32_t name = 0;
+  };
+  static Slot ends_of(const char* name, size_t size) {
+    Slot slot{.size = size};
+    std::memcpy(&slot.first, name, 8);
     if (size < 8) {
-      first &= (uint64_t{1} << (8 * size)) - 1;
+      slot.first &= (uint64_t{1} << (8 * size)) - 1;
     } else {
-      std::memcpy(&last, name + size - 8, 8);
+      std::memcpy(&slot.last, name + size - 8, 8);
     }
-    const uint64_t hash = (first ^ std::rotl(last, 29) ^ size) * 0x9e3779b97f4a7c15ULL;
+    return slot;
+  }
+  size_t place_of(const Slot& slot) const {
+    const uint64_t hash =
+        (slot.first ^ std::rotl(slot.last, 29) ^ slot.size) * 0x9e3779b97f4a7c15ULL;
     return size_t(hash >> 40) & (slots_.size() - 1);
   }
   std::vector<std::pair<std::string, uint32_t>> names_;
-  std::vector<uint32_t> slots_;
+  std::vector<Slot> slots_;
 };
 
 /// Checks a tensor against what the field declares, then gives its elements to the field.
@@ -192,14 +209,40 @@ class ExampleFields {
     // A key may stand at the very end of the record; behind that lie the checksum and the padding.
     uint32_t at = index_.find(key.data(), key.size());
     for (; at != NameIndex::kNone; at = next_[at]) {
-      bool any = false;
-      if (!read_field(fields_[at], feature, columns, any, fault)) [[unlikely]]
+      bool any = read_only(fields_[at], feature, columns);
+      if (!any && !read_field(fields_[at], feature, columns, any, fault)) [[unlikely]]
         return false;
       if (!any) continue;  // without a value, and so missing
       found_ += seen_[at] != record_;
       seen_[at] = record_;
     }
     return true;
+  }
+
+  /// A feature that is one value, as most are, and the field's. False: read_field() must look.
+  static bool read_only(const TypedField& field, std::string_view feature, Columns& columns) {
+    // Tag and length of the list, tag and length of the value or of the packed values.
+    constexpr size_t kHeadBytes = 4;
+    const size_t size = feature.size() - kHeadBytes;
+    if (feature.size() <= kHeadBytes || size >= 0x7e) [[unlikely]]
+      return false;
+    const char* const value = feature.data() + kHeadBytes;
+    uint32_t head;
+    std::memcpy(&head, feature.data(), sizeof head);
+    const auto head_of = [&](uint32_t list) {
+      return list | uint32_t(size + 2) << 8 | kListed << 16 | uint32_t(size) << 24;
+    };
+    if (head == head_of(kInt64List)) {
+      uint64_t number = 0;
+      return parse_whole_varint(value, size, number) && field.take_only(int64_t(number), columns);
+    }
+    if (head == head_of(kFloatList)) {
+      float number;
+      if (size != sizeof number) return false;
+      std::memcpy(&number, value, sizeof number);
+      return field.take_only(number, columns);
+    }
+    return head == head_of(kBytesList) && field.take_only({value, size}, columns);
   }
 
   /// A feature's list into a field. Of several lists the last one counts, as in any protobuf.

@@ -125,6 +125,14 @@ class KeyField {
   /// An integer is the key, whatever it is.
   bool is_plain() const { return how_ == How::kIdentity && range_ == 0; }
 
+  /// Any text is a key, by its hash.
+  bool hashes_text() const { return hashes_text_; }
+  uint64_t hash(std::string_view text) const {
+    const uint64_t key = hash_combine(name_hash_, hash_string(text));
+    if (buckets_ == 0) return key;
+    return (buckets_ & (buckets_ - 1)) == 0 ? key & (buckets_ - 1) : key % buckets_;
+  }
+
   // A text of a table.
   bool convert(std::string_view text, uint64_t& key, Fault& fault) const {
     if (!hashes_text_ || missing_.matches(text)) [[unlikely]]
@@ -181,11 +189,6 @@ class KeyField {
   KeyField() : missing_(DataSpec{}) {}
   Result<void> add_op(const ReadPlan& plan, const FieldSpec& spec, size_t op);
   Result<void> add_fallback(const FieldSpec& spec);
-  uint64_t hash(std::string_view text) const {
-    const uint64_t key = hash_combine(name_hash_, hash_string(text));
-    if (buckets_ == 0) return key;
-    return (buckets_ & (buckets_ - 1)) == 0 ? key & (buckets_ - 1) : key % buckets_;
-  }
   bool put(uint64_t key, KeyBuffer& to) const {
     if (drops(key)) return true;
     to.ensure(1);

@@ -50,6 +50,21 @@ inline const char* parse_varint(const char* p, const char* end, uint64_t& value)
 #endif
 }
 
+/// Reads the varint that is exactly `size` bytes, of which 8 from `p` on are readable. False: it is
+/// none.
+inline bool parse_whole_varint(const char* p, size_t size, uint64_t& value) {
+#if defined(__BMI2__)
+  if (size <= 8) [[likely]] {
+    uint64_t word;
+    std::memcpy(&word, p, 8);
+    const uint64_t stops = ~word & 0x8080808080808080;
+    value = _pext_u64(_bzhi_u64(word, uint32_t(size * 8)), 0x7f7f7f7f7f7f7f7f);
+    return _tzcnt_u64(stops) + 1 == size * 8;
+  }
+#endif
+  return parse_varint(p, p + size, value) == p + size;
+}
+
 /// A field of a message: its tag, and its number or its bytes.
 struct WireField {
   uint32_t tag = 0;

@@ -47,7 +47,16 @@ Result<std::vector<TypedField>> TypedField::make_all(FieldSet& set) {
                                              : Kind::kKey;
     field.column_ = keys.entry;
   }
+  for (TypedField& field : fields) field.only_ = field.only();
   return fields;
+}
+
+TypedField::Only TypedField::only() const {
+  if (encoded() || width_ != 1) return Only::kNothing;
+  if (kind_ == Kind::kFloat && floats_->is_plain() && type() != FieldType::kString)
+    return type() == FieldType::kFloat32 ? Only::kFloat : Only::kInteger;
+  if (kind_ == Kind::kKey && type() == FieldType::kInt64 && keys_->is_plain()) return Only::kKey;
+  return kind_ == Kind::kKey && keys_->hashes_text() ? Only::kText : Only::kNothing;
 }
 
 std::vector<TypedField> TypedField::inputs_of(RecordFilter& filter) {

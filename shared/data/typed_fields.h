@@ -3,6 +3,7 @@
 // checked here, the same for all of them.
 #pragma once
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,30 @@ class TypedField {
   const FloatField* floats() const { return floats_ ? &*floats_ : nullptr; }
   uint32_t column() const { return column_; }
 
+  /// Takes the record's only value where the field is one value of this type that is taken as it
+  /// is. False: it has to go through begin().
+  bool take_only(int64_t value, Columns& columns) const {
+    if (only_ == Only::kKey && value >= 0) [[likely]] {
+      put_key(uint64_t(value), columns);
+      return true;
+    }
+    if (only_ != Only::kFloat && only_ != Only::kInteger) return false;
+    (*columns.floats)[column_].values[columns.record] = float(value);
+    return true;
+  }
+  bool take_only(float value, Columns& columns) const {
+    if (only_ != Only::kFloat || !std::isfinite(value)) [[unlikely]]
+      return false;
+    (*columns.floats)[column_].values[columns.record] = value;
+    return true;
+  }
+  bool take_only(std::string_view value, Columns& columns) const {
+    if (only_ != Only::kText) [[unlikely]]
+      return false;
+    put_key(keys_->hash(value), columns);
+    return true;
+  }
+
   /// Starts the field's values of this record; a second start drops those of the first.
   FieldWriter begin(Columns& columns) const;
   bool read_missing(Columns& columns, Fault& fault) const;
@@ -45,7 +70,19 @@ class TypedField {
   friend class FieldWriter;
   enum class Kind : uint8_t { kFloat, kKey, kNumberKey, kBag, kFilter };
 
+  /// What take_only() takes: integers as numbers; these and floats; integers as keys; texts by
+  /// hash.
+  enum class Only : uint8_t { kNothing, kInteger, kFloat, kKey, kText };
+
+  Only only() const;
+  void put_key(uint64_t key, Columns& columns) const {
+    KeyBuffer& keys = (*columns.keys)[column_];
+    keys.keys[columns.record] = key;
+    keys.count = columns.record + 1;
+  }
+
   Kind kind_ = Kind::kFloat;
+  Only only_ = Only::kNothing;
   uint32_t column_ = 0;  // in Columns::floats or Columns::keys, or of the filter's inputs
   uint32_t width_ = 1;   // values a record; UINT32_MAX: any number
   std::optional<FloatField> floats_;

@@ -91,6 +91,71 @@ TEST_CASE("Example: negative integers, numbers as targets, texts as labels", "[d
   CHECK(floats_of(example(entry("l", 1, lengthed('\x0a', "no"))), label) == std::vector<float>{0});
 }
 
+TEST_CASE("Example: a lone value is the same packed, unpacked and as one of a list", "[data]") {
+  const FieldSpec key{
+      .name = "i", .type = FieldType::kInt64, .transform = {{.op = TransformOp::kIdentity}}};
+  std::vector<uint64_t> numbers = {0};
+  for (uint32_t bits = 1; bits < 63; ++bits)
+    for (const uint64_t low : {0U, 1U}) numbers.push_back((1ULL << bits) - low);
+  for (const uint64_t number : numbers) {
+    CAPTURE(number);
+    const std::string packed = example(entry("i", 3, lengthed('\x0a', varint(number))));
+    const std::string unpacked = example(entry("i", 3, "\x08" + varint(number)));
+    for (const std::string& record : {packed, unpacked}) {
+      CHECK(keys_of(record, key) == std::vector<uint64_t>{number});
+      CHECK(keys_of(record, kIdentityBag) == std::vector<uint64_t>{number});
+      CHECK(floats_of(record, {.name = "i"}) == std::vector<float>{float(number)});
+    }
+  }
+  // Longer than it need be, and not ended.
+  CHECK(keys_of(example(entry("i", 3, lengthed('\x0a', "\x85\x80" + std::string(1, '\0')))), key) ==
+        std::vector<uint64_t>{5});
+  CHECK_THAT(fault_of(example(entry("i", 3, lengthed('\x0a', "\x85\x80"))), key, true),
+             Contains("list of values"));
+  CHECK_THAT(fault_of(example(entry("i", 3, lengthed('\x0a', varint(uint64_t(-1))))), key, true),
+             Contains("integer of 0 or more"));
+  CHECK_THAT(fault_of(example(entry("i", 3, lengthed('\x0a', "\x05\x06"))), key, true),
+             Contains("more values"));
+  // Two texts, of which a list that is one would be as long.
+  const FieldSpec text{.name = "s", .type = FieldType::kString};
+  const std::string two = lengthed('\x0a', "ab") + lengthed('\x0a', "cd");
+  CHECK_THAT(fault_of(example(entry("s", 1, two)), text, true), Contains("more values"));
+  for (const size_t size : {1U, 121U, 122U, 123U, 200U}) {
+    CAPTURE(size);
+    const std::string word(size, 'x');
+    CHECK(keys_of(example(entry("s", 1, lengthed('\x0a', word))), text) ==
+          std::vector<uint64_t>{hash_combine(hash_string("s"), hash_string(word))});
+  }
+}
+
+TEST_CASE("Example: features are told apart by every byte of their names", "[data]") {
+  // Of 7 to 8, 15 to 17 and more bytes; some differ only in the middle.
+  const std::vector<std::string> names = {"a",
+                                          "b",
+                                          "abcdefg",
+                                          "abcdefgh",
+                                          "abcdefghi",
+                                          "abcdefgx",
+                                          "abcdefghijklmnop",
+                                          "abcdefghxjklmnop",
+                                          "abcdefgh_jklmnopq",
+                                          "abcdefgh-jklmnopq",
+                                          std::string(100, 'n') + "1" + std::string(20, 'n'),
+                                          std::string(100, 'n') + "2" + std::string(20, 'n')};
+  const ScratchDir dir;
+  std::string entries;
+  for (size_t i = 0; i < names.size(); ++i)
+    entries += entry(names[i], 3, lengthed('\x0a', varint(i + 1)));
+  auto plan = example_plan(dir.write("f", framed({example(entries)})));
+  std::vector<float> wanted;
+  for (size_t i = 0; i < names.size(); ++i) {
+    plan->data.fields.push_back({.name = names[i]});
+    plan->layout.floats.push_back({names[i], 1});
+    wanted.push_back(float(i + 1));
+  }
+  CHECK(read_file(plan).value().floats == Floats{wanted});
+}
+
 TEST_CASE("a value gives the same key from an Example as from a table", "[data]") {
   const ScratchDir dir;
   auto csv = plan_of(dir.write("f.csv", "red,-17\n"), DataFormat::kCsv);
