@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kSlotsAtStart = 1024;
 constexpr size_t kSlotsPerKey = 4;  // at least: most keys are in the first slot that is looked at
-constexpr size_t kBlock = 512;  // keys whose places are found together
+constexpr size_t kBlock = 512;      // keys whose places are found together
 constexpr size_t kAhead = 24;  // slots prefetched before they are looked at (hot-path measurement)
 
 inline uint64_t spread(uint64_t key) {
@@ -60,12 +60,16 @@ void KeyIndex::add(std::span<const uint64_t> keys, uint32_t* indices,
       __builtin_prefetch(&slots[places[i - begin + kAhead]], 1);
       const uint64_t key = keys[i];
       size_t at = places[i - begin];
-      while (slots[at].stamp == stamp && all[slots[at].index] != key) at = (at + 1) & mask;
-      Slot& slot = slots[at];
-      const bool is_new = slot.stamp != stamp;
-      const uint32_t fresh = -uint32_t{is_new};
-      const uint32_t index = (uint32_t(found) & fresh) | (slot.index & ~fresh);
-      slot = {.stamp = stamp, .index = index};
+      Slot slot = slots[at];
+      uint32_t taken = -uint32_t{slot.stamp == stamp};  // all bits
+      while ((taken & uint32_t{all[slot.index & taken] != key}) != 0) [[unlikely]] {
+          at = (at + 1) & mask;
+          slot = slots[at];
+          taken = -uint32_t{slot.stamp == stamp};
+        }
+      const bool is_new = taken == 0;
+      const uint32_t index = (uint32_t(found) & ~taken) | (slot.index & taken);
+      slots[at] = {.stamp = stamp, .index = index};
       all[found] = key;
       found += is_new;
       indices[i] = index;
