@@ -195,6 +195,7 @@ class ChiefCore {
   std::string range_text(uint32_t shard) const;
   std::vector<plan::ShardRange> ranges_of(uint32_t shard) const;
   uint64_t bytes_of(uint32_t shard) const { return shard_bytes_[shard]; }
+  Result<void> check_stream(uint32_t shard) const;
   uint64_t skipped_so_far() const;
 
   // chief_core_steps.cc: train.steps, an end inside an epoch

@@ -199,7 +199,30 @@ void ChiefCore::end_shard(const Member& member, uint32_t shard, const wire::Shar
                       str("more than ", limit, " bad records (data.bad_records_max)"),
                       range_text(shard), "mend the data, or raise data.bad_records_max"});
   }
+  if (auto same = check_stream(shard); !same) return fail(std::move(same).error());
   check_pass_end();
+}
+
+/// What a stream gave before a shard is what it had given up to the end of the one before it,
+/// whoever read them.
+Result<void> ChiefCore::check_stream(uint32_t shard) const {
+  if (!config_.joining.in_order || table_.purpose() != wire::Purpose::kTrain) return {};
+  for (uint32_t at = std::max(shard, 1U); at <= shard + 1 && at < table_.shard_count(); ++at) {
+    const ShardEntry &before = table_.entry(at - 1), &after = table_.entry(at);
+    if (!before.has_counts || !after.has_counts ||
+        before.counts.end_offset == after.counts.first_offset) {
+      continue;
+    }
+    return Error{
+        ErrorCode::kBadData,
+        str("the input is not replayable: run again, the program gave other records before "
+            "shard ",
+            at, " than the first time"),
+        range_text(at),
+        "with replay = \"epoch\" it must give the same records for the same DOWNPOUR_SEED "
+        "and DOWNPOUR_EPOCH"};
+  }
+  return {};
 }
 
 uint64_t ChiefCore::skipped_so_far() const {

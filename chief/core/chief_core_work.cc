@@ -38,7 +38,12 @@ void ChiefCore::open_pass(const wire::Lease& pattern) {
     bytes_total_ += shard_bytes_[shard];
     stream_of[shard] = ranges.front().stream;
   }
-  if (train && !config_.streams.shared()) table_.split(config_.streams.count, stream_of);
+  if (train && !config_.streams.shared()) {
+    table_.split(config_.streams.count, stream_of);
+  } else if (config_.joining.in_order && !had_input_ && (train || !eval_from_files_)) {
+    // Each worker would have to read the stream for itself.
+    table_.split(1, stream_of);
+  }
 }
 
 /// Batches that all partitions have acknowledged in this run: a hint, for the schedule.

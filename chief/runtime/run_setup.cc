@@ -98,12 +98,22 @@ Result<void> check_mix(const plan::ShardMap& shards) {
                "wants of it in a whole epoch"), "data.source", "repeat the entry that ends first, give this one more weight, or write it as more and smaller files", ""};
 }
 
+/// Whether a program that gives whole epochs is given out in pieces. An evaluation is not, which would
+/// be read by one worker all the same.
+bool gives_pieces(const Job& job) {
+  return job.data.sharding == Sharding::kAuto && job.data.interleave.cycle == 1 && job.data.format != DataFormat::kNpy &&
+         job.train.steps_per_epoch == 0;
+}
+
 void cut_programs(const Job& job, RunPlan& plan) {
   const auto cut = [&](const SourceSpec& source, std::vector<plan::FileInfo>& files) {
     if (!source.is_program() || files.empty()) return;
+    const bool training = &files == &plan.train_files;
+    if (data::is_stream(source) && !(training && gives_pieces(job)))
+      return data::cut_program(source, files.front().bytes, files.front());
     const uint64_t batch = job.train.batch_size;
     const uint64_t chosen = std::clamp(source.records / kShardsWanted, kBatchesPerShardMin * batch, kBatchesPerShardMax * batch);
-    const uint64_t records = job.data.shard_records > 0 ? job.data.shard_records : chosen;
+    const uint64_t records = job.data.shard_records > 0 ? job.data.shard_records : (chosen + batch - 1) / batch * batch;
     data::cut_program(source, std::max<uint64_t>(records / job.data.interleave.cycle, 1), files.front());
   };
   cut(job.data.source, plan.train_files);

@@ -40,6 +40,10 @@ class ProgramPool;
 std::shared_ptr<ProgramPool> make_program_pool();
 void stop_programs(ProgramPool& pool);
 
+class ProgramStreams;
+/// What they write that can only be read from its start, read once for all readers of a process.
+std::shared_ptr<ProgramStreams> make_program_streams();
+
 class CacheStore;
 /// Where the readers of a process keep what they have parsed: memory, or an unlinked file in
 /// `folder`, of at most so many bytes; and how much of that is in use, and was more asked for.
@@ -71,6 +75,7 @@ struct ReadPlan {
   std::shared_ptr<RecordCache> cache;  // null: what is read again is parsed again
   std::shared_ptr<ScratchPool> scratch = make_scratch_pool();
   std::shared_ptr<ProgramPool> programs = make_program_pool();
+  std::shared_ptr<ProgramStreams> streams = make_program_streams();
   std::shared_ptr<VocabularyPool> vocabularies = make_vocabulary_pool();
 };
 
@@ -108,8 +113,10 @@ Result<void> note_vocabularies(DataSpec& data);
 std::string text_of(const std::vector<plan::FileInfo>& files);
 /// Whether it stands for a program.
 bool is_program(const plan::FileInfo& info);
-/// Cuts a program's records in ranges of so many, where any range can be had; where they begin is
-/// known then, as count_pieces() would find it.
+/// Whether its records can only be read from the first one on: a program's that gives whole epochs.
+bool is_stream(const SourceSpec& source);
+/// Cuts a program's records, whose number is known, in ranges of so many; where they begin is known
+/// then, as count_pieces() would find it.
 void cut_program(const SourceSpec& source, uint64_t records_a_range, plan::FileInfo& info);
 
 /// The hash of all that decides which records a batch id names: files, seed, data and fields,
@@ -134,7 +141,8 @@ struct ShardTotals {
   ReadCounts counts;
   uint32_t batches = 0;
   // Where its first record starts and its last one ends, line breaks, blank lines and headers
-  // included: the shards of a file tile it, [0, bytes). Of joined ranges: RecordFlow::extent().
+  // included: the shards of a file tile it, [0, bytes). Of joined ranges: RecordFlow::extent(). Of a
+  // program that is read as a stream: a hash of all that it gave before, and with it.
   uint64_t first_offset = 0, end_offset = 0;
   uint64_t records_hash = 0;
 };

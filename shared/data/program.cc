@@ -311,10 +311,14 @@ plan::FileInfo program_info(const SourceSpec& source) {
 
 bool is_program(const plan::FileInfo& info) { return info.path.starts_with(kProgramMark); }
 
+bool is_stream(const SourceSpec& source) {
+  return source.is_program() && source.replay == Replay::kEpoch;
+}
+
 void cut_program(const SourceSpec& source, uint64_t records_a_range, plan::FileInfo& info) {
   DP_CHECK(records_a_range > 0);
   info.records_before = {0};
-  if (source.replay != Replay::kShard) return;
+  if (source.records == 0) return;
   for (uint64_t cut = records_a_range; cut < info.bytes; cut += records_a_range) {
     info.cuts.push_back(cut);
     info.records_before.push_back(cut);
@@ -346,13 +350,14 @@ namespace {
 class ProgramWindows final : public WindowSource {
  public:
   ProgramWindows(std::unique_ptr<WindowSource> inner, std::string name, const char* unit,
-                 uint32_t epoch, const plan::ShardRange& range, bool counted)
+                 uint32_t epoch, const plan::ShardRange& range, bool counted, bool streamed)
       : inner_(std::move(inner)),
         name_(std::move(name)),
         unit_(unit),
         epoch_(epoch),
         range_(range),
-        counted_(counted) {}
+        counted_(counted),
+        streamed_(streamed) {}
 
   Result<bool> next(Window& window) override {
     const uint64_t before = records_;
@@ -371,8 +376,10 @@ class ProgramWindows final : public WindowSource {
     return more;
   }
   bool at_end() const override { return inner_->at_end(); }
-  uint64_t first_offset() const override { return range_.begin; }
-  uint64_t end_offset() const override { return range_.end; }
+  uint64_t first_offset() const override {
+    return streamed_ ? inner_->first_offset() : range_.begin;
+  }
+  uint64_t end_offset() const override { return streamed_ ? inner_->end_offset() : range_.end; }
   std::string locate(uint64_t offset) override {
     return str(place(), ", ", unit_, " ", offset, " of its output");
   }
@@ -389,31 +396,59 @@ class ProgramWindows final : public WindowSource {
   const uint32_t epoch_;
   const plan::ShardRange range_;
   const bool counted_;
+  const bool streamed_;  // a part of its epoch
   uint64_t records_ = 0;
 };
 
+/// The lines or TFRecords that it writes.
+std::unique_ptr<WindowSource> windows_of(const ReadPlan& plan, std::unique_ptr<ByteSource> source,
+                                         const std::string& name, size_t window_bytes,
+                                         Buffer& buffer, std::vector<RecordRef>& records) {
+  if (plan.data.format == DataFormat::kTfrecord)
+    return frames_of(std::move(source), name, window_bytes, buffer, records);
+  return lines_of(std::move(source), name, rules_of(plan.data.format), window_bytes, buffer,
+                  records);
+}
+
 }  // namespace
+
+Result<void> start_stream(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range,
+                          ProgramStream::Reading& reading) {
+  const plan::FileInfo& info = plan.files[range.file];
+  plan::ShardRange whole = range;
+  whole.begin = 0;
+  whole.end = info.bytes;
+  DP_TRY(std::unique_ptr<ByteSource> source,
+         start_program(call_of(plan, epoch, whole), plan.programs));
+  const size_t window = plan.data.shuffle == "off" ? kPlainWindow : kPlainWindowBytes;
+  reading.source =
+      windows_of(plan, std::move(source), info.path, window, reading.buffer, reading.records);
+  return {};
+}
 
 Result<ShardRecords> open_program(const ReadPlan& plan, uint32_t epoch,
                                   const plan::ShardRange& range, size_t window_bytes,
                                   Buffer& buffer, std::vector<RecordRef>& records) {
   const plan::FileInfo& info = plan.files[range.file];
-  DP_TRY(std::unique_ptr<ByteSource> source,
-         start_program(call_of(plan, epoch, range), plan.programs));
-  const size_t window = plan.data.shuffle == "off" ? kPlainWindow : window_bytes;
+  const bool streamed = is_stream(plan.source) && !info.cuts.empty();
   ShardRecords out;
   const char* unit = "byte";
-  if (plan.data.format == DataFormat::kNpy) {
-    unit = "record";
-    DP_TRY(out, rows_of(std::move(source), plan, info.path, window, buffer, records));
-  } else if (plan.data.format == DataFormat::kTfrecord) {
-    out.source = frames_of(std::move(source), info.path, window, buffer, records);
+  if (streamed) {
+    DP_TRY(StreamBlockPtr block, plan.streams->take(plan, epoch, range));
+    out.source = windows_of(std::move(block), records);
   } else {
-    out.source =
-        lines_of(std::move(source), info.path, rules_of(plan.data.format), window, buffer, records);
+    DP_TRY(std::unique_ptr<ByteSource> source,
+           start_program(call_of(plan, epoch, range), plan.programs));
+    const size_t window = plan.data.shuffle == "off" ? kPlainWindow : window_bytes;
+    if (plan.data.format == DataFormat::kNpy) {
+      unit = "record";
+      DP_TRY(out, rows_of(std::move(source), plan, info.path, window, buffer, records));
+    } else {
+      out.source = windows_of(plan, std::move(source), info.path, window, buffer, records);
+    }
   }
   out.source = std::make_unique<ProgramWindows>(std::move(out.source), info.path, unit, epoch,
-                                                range, plan.source.records > 0);
+                                                range, plan.source.records > 0, streamed);
   return out;
 }
 

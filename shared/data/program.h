@@ -13,6 +13,7 @@
 #include "shared/data/byte_source.h"
 #include "shared/data/dataset.h"
 #include "shared/data/parser.h"
+#include "shared/data/program_stream.h"
 #include "shared/data/window.h"
 
 namespace downpour::data {
@@ -55,6 +56,10 @@ plan::FileInfo program_info(const SourceSpec& source);
 
 /// The call for a range of an epoch, as docs/data.md says it.
 ProgramCall call_of(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range);
+
+/// Starts the program that the range is of for the whole epoch.
+Result<void> start_stream(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range,
+                          ProgramStream::Reading& reading);
 
 /// The windows of a range that the plan's program writes: of lines or TFRecords; or of rows of
 /// arrays, with their parser. A range whose records are not as many as it says is an error.

@@ -46,7 +46,8 @@ std::shared_ptr<const ReadPlan> for_evaluation(const ReadPlan& plan, const Sourc
 }
 
 plan::Joining joining_of(const DataSpec& data) {
-  plan::Joining joining{.cycle = data.interleave.cycle};
+  plan::Joining joining{.cycle = data.interleave.cycle,
+                        .in_order = is_stream(data.source) && data.sharding == Sharding::kAuto};
   if (!data.source.is_mix()) return joining;
   for (const SourcePart& part : data.source.parts)
     joining.mix.push_back({part.files, part.weight, part.record_bytes});
@@ -92,7 +93,10 @@ std::string sharding_text(const DataSpec& data) {
   };
   switch (data.sharding) {
     case Sharding::kAuto:
-      break;
+      if (!is_stream(data.source)) break;
+      return "sharding = \"auto\": the program is run once an epoch, for one worker at a time, or "
+             "by an "
+             "input process for all; every record counts once an epoch";
     case Sharding::kFile:
       return streams("file") + str("file i belongs to stream i mod ", data.streams,
                                    "; every record counts once an epoch");

@@ -29,6 +29,7 @@ constexpr size_t kPadBytes = 64;               // readable behind every window
 class Buffer {
  public:
   char* data() { return memory_.get(); }
+  const char* data() const { return memory_.get(); }
   size_t capacity() const { return capacity_; }
   /// Room for `capacity` bytes and kPadBytes behind them; the first `keep` bytes stay.
   void reserve(size_t capacity, size_t keep) {

@@ -170,6 +170,7 @@ uint64_t eval_shard_bytes(const Joining& joining, uint64_t shard_bytes) {
 
 ShardMap::ShardMap(std::vector<ShardRange> ranges, uint64_t seed, const Joining& joining)
     : ShardMap(std::move(ranges), seed, joining.cycle) {
+  in_order_ = joining.in_order;
   if (!joining.mix.empty() && !ranges_.empty()) mix(joining.mix);
 }
 
@@ -226,6 +227,14 @@ const ShardMap::Mixed& ShardMap::mixed_of(uint32_t range) const {
   return *std::prev(behind);
 }
 
+uint32_t ShardMap::shard_at(uint32_t epoch, uint32_t place) const {
+  return in_order_ ? place : order_at(seed_, epoch, count_, place);
+}
+
+uint32_t ShardMap::place_of_shard(uint32_t epoch, uint32_t shard) const {
+  return in_order_ ? shard : order_inverse(seed_, epoch, count_, shard);
+}
+
 std::optional<size_t> ShardMap::part_unread() const {
   const auto at =
       std::find_if(mix_.begin(), mix_.end(), [](const Mixed& part) { return part.read == 0; });
@@ -244,7 +253,8 @@ std::vector<uint32_t> ShardMap::unread(uint32_t epoch) const {
 }
 
 std::vector<uint32_t> ShardMap::indexes_at(uint32_t epoch, uint32_t place) const {
-  const uint32_t shard = order_at(seed_, epoch, count_, place);
+  DP_CHECK(place < count_, place, count_);
+  const uint32_t shard = shard_at(epoch, place);
   if (mixes()) {
     std::vector<uint32_t> indexes;
     for (const Mixed& part : mix_) {
@@ -285,15 +295,15 @@ uint32_t ShardMap::place_of(uint32_t epoch, uint32_t range) const {
     auto shard = uint32_t(std::min<uint64_t>(uint64_t(at) * kPaceOne / part.pace, count_ - 1));
     while (at < mixed_begin(part, shard)) --shard;
     while (at >= mixed_begin(part, shard + 1)) ++shard;
-    return order_inverse(seed_, epoch, count_, shard);
+    return place_of_shard(epoch, shard);
   }
-  if (cycle_ == 1) return order_inverse(seed_, epoch, count_, range);
+  if (cycle_ == 1) return place_of_shard(epoch, range);
   const size_t number = ranges_[range].stream;
   const Stream& stream = streams_[number];
   const auto at = std::lower_bound(stream.ranges.begin(), stream.ranges.end(), range);
   const Permutation order(stream_seed(seed_, number), epoch, uint32_t(stream.ranges.size()));
   const uint32_t place = order.backward(uint32_t(at - stream.ranges.begin()));
-  return order_inverse(seed_, epoch, count_, stream.first_shard + place / cycle_);
+  return place_of_shard(epoch, stream.first_shard + place / cycle_);
 }
 
 std::string text_of(const std::vector<ShardRange>& ranges, const std::vector<FileInfo>& files) {

@@ -75,11 +75,12 @@ struct MixPart {
   uint64_t record_bytes = 1;  // mean
 };
 
-/// How ranges make shards: each is one (a cycle of 1), joins `cycle` of them, or, of a mix, ranges
+/// How ranges make shards, and their order: each is one (a cycle of 1), joins `cycle` of them, or, of a mix, ranges
 /// of all its parts.
 struct Joining {
   uint32_t cycle = 1;
   std::vector<MixPart> mix = {};
+  bool in_order = false;  // the ranges are those of a stream, which is read from its start
 };
 /// How many ranges a shard of a mix of so many parts joins, about. At least one of each, so that
 /// one of the parts gives every shard a range, whatever the weights.
@@ -90,7 +91,7 @@ uint32_t ranges_of(const Joining& joining);
 uint64_t eval_shard_bytes(const Joining& joining, uint64_t shard_bytes);
 
 /// The shards of a training pass: which ranges each of them joins. Without a cycle each is one
-/// range. With one, the ranges of a stream are put in a seeded order of the epoch, and each shard
+/// range; those of a stream come in its order. With one, the ranges of a stream are put in a seeded order of the epoch, and each shard
 /// takes `cycle` of them in a row (the last one what is left), so that it has records from as many
 /// places of the data set. Of a mix each shard takes ranges of every part, as many as its weight
 /// wants, until a part has none left: the ranges of the others that no shard has are unread in this
@@ -133,9 +134,12 @@ class ShardMap {
   uint32_t mixed_begin(const Mixed& part, uint32_t shard) const;
   const Mixed& mixed_of(uint32_t range) const;
   uint64_t mix_seed(const Mixed& part) const;
+  uint32_t shard_at(uint32_t epoch, uint32_t place) const;
+  uint32_t place_of_shard(uint32_t epoch, uint32_t shard) const;
   std::vector<ShardRange> ranges_;
   std::vector<Mixed> mix_;
   uint64_t seed_ = 0;
+  bool in_order_ = false;
   uint32_t cycle_ = 1;
   uint32_t count_ = 0;
   std::vector<Stream> streams_;  // only where ranges are joined

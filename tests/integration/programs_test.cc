@@ -21,7 +21,8 @@ constexpr int kRows = 10'000;
 constexpr int kEpochs = 2;
 
 /// A job whose source is the script: sh, in which `sh rows.sh FROM TO` writes rows.
-void make_job(const ScratchDir& dir, const std::string& script, const std::string& source) {
+void make_job(const ScratchDir& dir, const std::string& script, const std::string& source,
+              int input_workers = 0) {
   std::string all;
   for (int i = 0; i < kRows; ++i) all += counter_row(i);
   dir.write("all.svm", all);
@@ -35,7 +36,19 @@ void make_job(const ScratchDir& dir, const std::string& script, const std::strin
       "data = { format = \"libsvm\", shuffle = \"off\", source = { exec = [\"sh\", \"make.sh\"], " +
           source + " } }\n" + counter_model() + "train = { epochs = " + std::to_string(kEpochs) +
           ", batch_size = 48, reduction = \"sum\" }\n"
-          "cluster = { ps = 2, workers = 4 }\n");
+          "cluster = { ps = 2, workers = 4, input_workers = " +
+          std::to_string(input_workers) + " }\n");
+}
+
+/// Which workers were leased something.
+std::set<int> workers_of(const ScratchDir& dir) {
+  std::set<int> workers;
+  std::ifstream in(dir / "run/events.jsonl");
+  for (std::string line; std::getline(in, line);) {
+    const auto event = nlohmann::json::parse(line);
+    if (event["event"] == "lease") workers.insert(event["worker"].get<int>());
+  }
+  return workers;
 }
 
 std::vector<std::string> train(const ScratchDir& dir) {
@@ -64,6 +77,19 @@ TEST_CASE("a program's epoch is read once for four workers, each row counts once
       Program("downpour", {"data", "count", dir / "job.toml"}, dir.path()).wait(20);
   CHECK(looked.status == 64);
   CHECK_THAT(looked.err, Catch::Matchers::Contains("this job's data is what a program writes"));
+}
+
+TEST_CASE("an input process feeds a program's epoch to all workers at once, run once",
+          "[integration]") {
+  const ScratchDir dir;
+  make_job(dir, "echo run >> runs\nsh rows.sh 0 5000\nsleep 1\nsh rows.sh 5000 10000\n",
+           "records = 10000", 1);
+  const Ended trained = Program("downpour", train(dir), dir.path()).wait(120);
+  INFO(trained.err);
+  REQUIRE(trained.status == 0);
+  CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{kEpochs, kRows}});
+  CHECK(lines_of(dir / "runs").size() == kEpochs);
+  CHECK(workers_of(dir) == std::set<int>{0, 1, 2, 3});
 }
 
 TEST_CASE("the summary says that a job waits for a slow program", "[integration]") {
@@ -126,28 +152,33 @@ Ended train_with_a_kill(const ScratchDir& dir) {
 }  // namespace
 
 TEST_CASE(
-    "when the worker that reads a program dies the next one reads it again: each row counts once",
+    "when the process that reads a program dies the next one reads it again: each row counts once",
     "[integration]") {
+  const int input_workers = GENERATE(0, 1);
+  CAPTURE(input_workers);
   const ScratchDir dir;
   make_job(dir,
            "sh rows.sh 0 5000\nif [ ! -e parent ]; then sleep 0.5; echo $PPID > parent; sleep 10; "
            "fi\nsh rows.sh 5000 10000\n",
-           "records = 10000");
+           "records = 10000", input_workers);
   const Ended trained = train_with_a_kill(dir);
   INFO(trained.err);
   REQUIRE(trained.status == 0);
   CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{kEpochs, kRows}});
-  CHECK(nlohmann::json::parse(trained.out)["workers_lost"] >= 1);
+  const auto done = nlohmann::json::parse(trained.out);
+  CHECK(done[input_workers == 0 ? "workers_lost" : "restarts"] >= 1);
 }
 
 TEST_CASE("a program that gives other records the second time stops the job: not replayable",
           "[integration]") {
+  const int input_workers = GENERATE(0, 1);
+  CAPTURE(input_workers);
   const ScratchDir dir;
   make_job(
       dir,
       "if [ ! -e parent ]; then sh rows.sh 0 5000; sleep 0.5; echo $PPID > parent; sleep 10; fi\n"
       "sh rows.sh 5000 10000\nsh rows.sh 0 5000\n",
-      "records = 10000");
+      "records = 10000", input_workers);
   const Ended trained = train_with_a_kill(dir);
   CHECK(trained.status != 0);
   CHECK_THAT(trained.err, Catch::Matchers::Contains("the input is not replayable"));

@@ -19,8 +19,10 @@ constexpr int64_t kSilenceNs = 5 * kSecond;      // silence after which it is gi
 constexpr int64_t kNobodyNs = 30 * kSecond;      // for an input process, where none may be missed
 constexpr uint32_t kTriesMax = 4;                // elsewhere, without a batch: then it is read here
 
-uint64_t hash_of(const wire::Lease& lease) {
-  return hash_combine(hash_combine(uint64_t(lease.purpose), lease.shard.epoch), lease.shard.shard);
+/// What is read by the same process: a shard; all of an epoch, where they are pieces of one stream.
+uint64_t hash_of(const wire::Lease& lease, const LeasedShard& shard) {
+  const uint64_t pass = hash_combine(uint64_t(lease.purpose), lease.shard.epoch);
+  return hash_combine(pass, data::is_stream(shard.plan->source) ? 0 : lease.shard.shard);
 }
 
 }  // namespace
@@ -72,7 +74,7 @@ Result<bool> RemoteReader::begin() {
     if (remote_.stopped()) return Error{ErrorCode::kInterrupted, "nobody wants the reading"};
     const int64_t now_ns = remote_.link->now_ns();
     // Whatever ends those that read this shard must not end them for ever.
-    if (tries_ < kTriesMax) at_ = inputs.choose(now_ns, hash_of(lease_), without_);
+    if (tries_ < kTriesMax) at_ = inputs.choose(now_ns, hash_of(lease_, shard_), without_);
     if (at_) break;
     const bool told = failure_ && failure_->code != ErrorCode::kUnavailable;
     const bool patient = !inputs.options().reads_here && tries_ < kTriesMax && !told &&

@@ -200,6 +200,18 @@ TEST_CASE("a cycle joins ranges from all over the data, others in each epoch", "
     CHECK(single.indexes_at(2, place) == std::vector{order_at(3, 2, 640, place)});
 }
 
+TEST_CASE("the shards of a stream come in its order in every epoch", "[plan]") {
+  const ShardMap shards(cut_shards({{.path = "a", .bytes = 100}}, 10), 3,
+                        Joining{.in_order = true});
+  REQUIRE(shards.count() == 10);
+  for (uint32_t epoch = 0; epoch < 3; ++epoch) {
+    for (uint32_t place = 0; place < 10; ++place) {
+      CHECK(shards.indexes_at(epoch, place) == std::vector{place});
+      CHECK(shards.place_of(epoch, place) == place);
+    }
+  }
+}
+
 TEST_CASE("a mix takes as many records of each source as its weight wants, until one has none left",
           "[plan]") {
   struct Case {
