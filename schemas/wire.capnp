@@ -225,6 +225,8 @@ struct Heartbeat {
   computeNs @18 :UInt64;        # of a worker, since it began, as are the next two
   networkNs @19 :UInt64;
   inputNs @20 :UInt64;
+  queuedNs @21 :UInt64;         # of a worker: batches ready times nanoseconds, and the room for them
+  queueNs @22 :UInt64;
 }
 
 # ---- leases (kinds 8 to 14)

@@ -317,7 +317,8 @@ void ChiefCore::check_silence() {
 
 void ChiefCore::check_idle_leases() {
   if (!leasing() || DP_MUTATE("no-lease-expiry")) return;
-  const auto idle = table_.idle(now_ns_ - config_.lease_idle_ns, now_ns_ - config_.lease_stall_ns);
+  const auto idle = table_.idle(now_ns_ - config_.lease_idle_ns, now_ns_ - config_.lease_stall_ns,
+                                config_.joining.in_order);
   for (const LeaseTable::Held& held : idle) {
     // One that says nothing at all may have died: then its silence takes the lease back, and counts
     // against the shard.

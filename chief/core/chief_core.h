@@ -95,6 +95,7 @@ class ChiefCore {
   Result<Member*> admit_worker(PeerKey peer, wire::Hello hello);
   wire::InputList input_list() const;
   void tell_inputs();
+  void share_stream();
   void welcome(Member& member, RequestId request);
   void refuse(PeerKey peer, const Error& error, RequestId request);
   enum class Clash : uint8_t { kWait, kRefused, kReplaced };

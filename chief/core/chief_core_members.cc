@@ -212,6 +212,7 @@ wire::InputList ChiefCore::input_list() const {
 /// Who reads for workers has changed. One that does not hear of it does with its next heartbeat.
 void ChiefCore::tell_inputs() {
   if (ending()) return;
+  share_stream();
   for (const Member& m : members_) {
     if (m.is_worker() && m.live()) send(m, input_list());
   }

@@ -40,10 +40,16 @@ void ChiefCore::open_pass(const wire::Lease& pattern) {
   }
   if (train && !config_.streams.shared()) {
     table_.split(config_.streams.count, stream_of);
-  } else if (config_.joining.in_order && !had_input_ && (train || !eval_from_files_)) {
-    // Each worker would have to read the stream for itself.
-    table_.split(1, stream_of);
   }
+  share_stream();
+}
+
+/// Without an input process each worker would have to read a stream for itself, so one does at a
+/// time.
+void ChiefCore::share_stream() {
+  const bool train = table_.purpose() == wire::Purpose::kTrain;
+  if (!config_.joining.in_order || !(train || !eval_from_files_)) return;
+  table_.share(!input_list().inputs.empty());
 }
 
 /// Batches that all partitions have acknowledged in this run: a hint, for the schedule.

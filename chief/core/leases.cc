@@ -24,6 +24,13 @@ void LeaseTable::split(uint32_t count, const std::vector<uint32_t>& stream_of) {
   }
 }
 
+void LeaseTable::share(bool with_all) {
+  if (with_all == shared()) return;
+  DP_CHECK(streams_.size() == 1, streams_.size());
+  streams_[0].worker.reset();
+  stream_of_.assign(with_all ? 0 : entries_.size(), 0);
+}
+
 LeaseTable::Stream* LeaseTable::choose_stream(Incarnation worker, uint32_t index, bool fresh) {
   if (shared()) return &streams_[0];
   const auto with_work = [&](const Stream& stream) {
@@ -230,9 +237,18 @@ std::vector<uint32_t> LeaseTable::leased() const {
   return shards;
 }
 
-std::vector<LeaseTable::Held> LeaseTable::idle(int64_t since_ns, int64_t moved_since_ns) const {
+std::vector<LeaseTable::Held> LeaseTable::idle(int64_t since_ns, int64_t moved_since_ns,
+                                               bool in_order) const {
   std::vector<Held> idle;
-  for (const uint32_t shard : leased()) {
+  const auto moved = [&](uint32_t shard) {
+    const std::vector<Holder>& holders = entries_[shard].holders;
+    return std::any_of(holders.begin(), holders.end(),
+                       [&](const Holder& holder) { return holder.moved_ns >= moved_since_ns; });
+  };
+  // Those of a stream wait for each other.
+  const std::vector<uint32_t> all = leased();
+  if (in_order && std::any_of(all.begin(), all.end(), moved)) moved_since_ns = INT64_MIN;
+  for (const uint32_t shard : all) {
     for (const Holder& holder : entries_[shard].holders) {
       if (holder.heard_ns < since_ns || holder.moved_ns < moved_since_ns) {
         idle.push_back({shard, holder.worker});

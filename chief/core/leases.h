@@ -56,6 +56,9 @@ class LeaseTable {
   /// for one worker at a time. It is his from his first lease of it until he has given the last one
   /// back; he keeps it to its end, also while he waits for nothing.
   void split(uint32_t count, const std::vector<uint32_t>& stream_of);
+  /// Of a table that was not split: whether its shards are for anybody, or (as one stream) for one
+  /// worker at a time, from now on.
+  void share(bool with_all);
   /// True unless the shards were split: then every shard is for anybody.
   bool shared() const { return stream_of_.empty(); }
 
@@ -114,13 +117,14 @@ class LeaseTable {
   /// Who holds which shards.
   const std::map<Incarnation, std::set<uint32_t>>& held() const { return held_; }
   /// Leases without a word of progress since before `since_ns`, or without a batch acknowledged
-  /// since before `moved_since_ns` (a worker that lives but reaches some ps no more).
+  /// since before `moved_since_ns` (a worker that lives but reaches some ps no more); where shards
+  /// are read `in_order` only if that is so of all of them.
   struct Held {
     uint32_t shard = 0;
     Incarnation worker{};
     bool operator==(const Held&) const = default;
   };
-  std::vector<Held> idle(int64_t since_ns, int64_t moved_since_ns) const;
+  std::vector<Held> idle(int64_t since_ns, int64_t moved_since_ns, bool in_order = false) const;
   /// All shards that are in someone's hands, ascending.
   std::vector<uint32_t> leased() const;
 

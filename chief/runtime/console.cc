@@ -78,22 +78,35 @@ const char* phase_name(Phase phase) {
   return "";
 }
 
-/// What most of the workers' time went into: "input 63 %".
+/// How full the queues of read batches were, of 1; none where nothing was read.
+std::optional<double> queue_fill(const wire::WorkTime& work) {
+  if (work.queue_ns == 0) return std::nullopt;
+  return std::min(1.0, double(work.queued_ns) / double(work.queue_ns));
+}
+
+/// What most of the workers' time went into, and how full the queues before it were: "input 63 %, queue 4 %".
 std::string bound_text(const wire::WorkTime& work) {
   if (work.sum() == 0) return "-";
   const std::pair<uint64_t, const char*> shares[] = {{work.compute_ns, "compute"}, {work.network_ns, "network"}, {work.input_ns, "input"}};
   const auto& most = *std::max_element(std::begin(shares), std::end(shares), [](const auto& a, const auto& b) { return a.first < b.first; });
-  return format("%s %.0f %%", most.second, 100.0 * double(most.first) / double(work.sum()));
+  const auto fill = queue_fill(work);
+  return format("%s %.0f %%", most.second, 100.0 * double(most.first) / double(work.sum())) + (fill ? format(", queue %.0f %%", *fill * 100) : "");
 }
 
 wire::WorkTime since(const wire::WorkTime& before, const wire::WorkTime& now) {
   const auto less = [](uint64_t a, uint64_t b) { return a > b ? a - b : 0; };
-  return {less(now.compute_ns, before.compute_ns), less(now.network_ns, before.network_ns), less(now.input_ns, before.input_ns)};
+  return {.compute_ns = less(now.compute_ns, before.compute_ns),
+          .network_ns = less(now.network_ns, before.network_ns),
+          .input_ns = less(now.input_ns, before.input_ns),
+          .queued_ns = less(now.queued_ns, before.queued_ns),
+          .queue_ns = less(now.queue_ns, before.queue_ns)};
 }
 
 Json to_json(const wire::WorkTime& work) {
   const auto seconds = [](uint64_t ns) { return seconds_of(int64_t(ns)); };
-  return {{"compute_seconds", seconds(work.compute_ns)}, {"network_seconds", seconds(work.network_ns)}, {"input_seconds", seconds(work.input_ns)}};
+  const auto fill = queue_fill(work);
+  return {{"compute_seconds", seconds(work.compute_ns)}, {"network_seconds", seconds(work.network_ns)}, {"input_seconds", seconds(work.input_ns)},
+          {"queue_fill", fill ? Json(*fill) : Json(nullptr)}};
 }
 
 std::string part_of_data(uint64_t read_bytes, uint64_t train_bytes) {
@@ -124,8 +137,9 @@ void print_work(const JobSummary& s, uint64_t train_bytes, std::FILE* out) {
   }
   if (all.sum() == 0) return;
   const auto share = [&](uint64_t ns) { return 100.0 * double(ns) / double(all.sum()); };
-  std::fprintf(out, "time    workers computed for %.0f %% of it, waited for ps for %.0f %% and for input for %.0f %%\n", share(all.compute_ns),
-               share(all.network_ns), share(all.input_ns));
+  const auto fill = queue_fill(all);
+  std::fprintf(out, "time    workers computed for %.0f %% of it, waited for ps for %.0f %% and for input for %.0f %%%s\n", share(all.compute_ns),
+               share(all.network_ns), share(all.input_ns), fill ? format("; their queues of read batches were %.0f %% full", *fill * 100).c_str() : "");
   print_inputs(s, train_bytes, kShownMax, out);
   if (workers.size() < 2) return;
   for (size_t i = 0; i < std::min(workers.size(), kShownMax); ++i) {

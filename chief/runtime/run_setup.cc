@@ -24,6 +24,7 @@ namespace {
 constexpr uint64_t kBatchesPerShardMax = 64;
 constexpr uint64_t kBatchesPerShardMin = 4;
 constexpr uint64_t kShardsWanted = 64;
+constexpr uint64_t kPiecesMax = 32'768;  // of a program: each is named to every worker
 constexpr uint64_t kVerifyBytesMax = 4 * kGiB;  // of a checkpoint to go on from: a few seconds
 
 uint64_t fingerprint_of(const std::vector<plan::FileInfo>& files) {
@@ -98,26 +99,37 @@ Result<void> check_mix(const plan::ShardMap& shards) {
                "wants of it in a whole epoch"), "data.source", "repeat the entry that ends first, give this one more weight, or write it as more and smaller files", ""};
 }
 
-/// Whether a program that gives whole epochs is given out in pieces. An evaluation is not, which would
-/// be read by one worker all the same.
-bool gives_pieces(const Job& job) {
-  return job.data.sharding == Sharding::kAuto && job.data.interleave.cycle == 1 && job.data.format != DataFormat::kNpy &&
-         job.train.steps_per_epoch == 0;
+/// How many records a piece of a program has; all of them where it is read whole.
+Result<uint64_t> piece_of(const Job& job, const SourceSpec& source, bool training) {
+  const uint64_t batch = job.train.batch_size, records = source.records, few = kBatchesPerShardMin * batch, many = kBatchesPerShardMax * batch;
+  const uint64_t fewest = records / kPiecesMax + 1;
+  const bool stream = data::is_stream(source);
+  // An evaluation would be read by one worker all the same.
+  if (stream && !(training && gives_pieces(job))) return std::max<uint64_t>(records, 1);
+  if (job.data.shard_records > 0) {
+    const uint64_t piece = std::max<uint64_t>(job.data.shard_records / job.data.interleave.cycle, 1);
+    if (piece >= fewest) return piece;
+    return Error{ErrorCode::kConfig, str("shards of ", piece, " records make more than ", kPiecesMax, " of the program's ", records), "data.shard_records",
+                 str("choose at least ", fewest * job.data.interleave.cycle), ""};
+  }
+  if (!stream) return std::max(std::max<uint64_t>(std::clamp(records / kShardsWanted, few, many) / job.data.interleave.cycle, 1), fewest);
+  // A piece lies in memory until it is read.
+  const uint64_t piece = std::max(few, (fewest + batch - 1) / batch * batch);
+  if (piece <= many) return piece;
+  if (job.train.steps == 0) return records;
+  return Error{ErrorCode::kConfig, str("`steps` stop between shards, and an epoch of ", records, " records is read as one"), "train.steps",
+               "say how many batches an epoch has: steps_per_epoch = 1000", ""};
 }
 
-void cut_programs(const Job& job, RunPlan& plan) {
-  const auto cut = [&](const SourceSpec& source, std::vector<plan::FileInfo>& files) {
-    if (!source.is_program() || files.empty()) return;
-    const bool training = &files == &plan.train_files;
-    if (data::is_stream(source) && !(training && gives_pieces(job)))
-      return data::cut_program(source, files.front().bytes, files.front());
-    const uint64_t batch = job.train.batch_size;
-    const uint64_t chosen = std::clamp(source.records / kShardsWanted, kBatchesPerShardMin * batch, kBatchesPerShardMax * batch);
-    const uint64_t records = job.data.shard_records > 0 ? job.data.shard_records : (chosen + batch - 1) / batch * batch;
-    data::cut_program(source, std::max<uint64_t>(records / job.data.interleave.cycle, 1), files.front());
+Result<void> cut_programs(const Job& job, RunPlan& plan) {
+  const auto cut = [&](const SourceSpec& source, std::vector<plan::FileInfo>& files) -> Result<void> {
+    if (!source.is_program() || files.empty()) return {};
+    DP_TRY(const uint64_t piece, piece_of(job, source, &files == &plan.train_files));
+    data::cut_program(source, piece, files.front());
+    return {};
   };
-  cut(job.data.source, plan.train_files);
-  cut(job.eval.source, plan.eval_files);
+  DP_TRY_VOID(cut(job.data.source, plan.train_files));
+  return cut(job.eval.source, plan.eval_files);
 }
 
 }  // namespace
@@ -151,7 +163,7 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   const uint64_t eval_bytes = plan::eval_shard_bytes(data::joining_of(job.data), out.shard_bytes);
   DP_TRY_VOID(data::find_cuts(job.data, out.job.data.source, out.shard_bytes, out.train_files));
   DP_TRY_VOID(data::find_cuts(for_source(job.data, job.eval.source), job.eval.source, eval_bytes, out.eval_files));
-  cut_programs(job, out);
+  DP_TRY_VOID(cut_programs(job, out));
   out.streams = data::stream_spec(job.data);
   DP_TRY_VOID(check_streams(out.streams, out.train_files));
   const auto reading = [&](const SourceSpec& source, const std::vector<plan::FileInfo>& of) {

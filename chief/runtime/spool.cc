@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "shared/base/units.h"
+#include "shared/checkpoint/paths.h"
+#include "shared/data/program.h"
 #include "shared/data/synth.h"
 #include "shared/env/process.h"
 #include "shared/env/storage.h"
@@ -51,6 +53,33 @@ Result<void> write_range(OutputFile& to, uint64_t records) {
     text.clear();
   }
   return {};
+}
+
+/// What the program writes, which runs once for all epochs, evaluations and runs that go on.
+Result<void> write_program(OutputFile& to, const SourceSpec& source, const Job& job) {
+  data::ReadPlan plan;
+  plan.data = job.data;
+  plan.source = source;
+  plan.seed = job.seed;
+  plan.batch_size = job.train.batch_size;
+  plan.base_dir = job.base_dir;
+  plan.training = &source == &job.data.source;
+  DP_TRY(const auto output, data::start_program(data::call_of(plan, 0, {}), plan.programs));
+  std::vector<char> block(kMiB);
+  uint64_t bytes = 0;
+  for (;;) {
+    DP_TRY(const size_t n, output->read(block.data(), block.size()));
+    if (n == 0) break;
+    bytes += n;
+    DP_TRY_VOID(to.append(as_bytes({block.data(), n})));
+  }
+  if (bytes > 0) return {};
+  return Error{ErrorCode::kBadData, "the program wrote nothing", data::program_info(source).path,
+               "it writes its records to stdout"};
+}
+
+bool runs_once(const SourceSpec& source) {
+  return source.is_program() && source.replay == Replay::kNone;
 }
 
 /// The same text gives the same file.
@@ -120,6 +149,37 @@ Result<std::string> spooled(const std::string& path, const Job& job, Spooling sp
   return file;
 }
 
+/// The file that stands for a program that runs once.
+Result<std::string> kept_output(const SourceSpec& source, const Job& job, Spooling spooling,
+                                std::vector<std::string>& notes) {
+  const plan::FileInfo info = data::program_info(source);
+  const bool training = &source == &job.data.source;
+  const std::string file =
+      str(folder_of(job), training ? "/program-train-" : "/program-eval-", info.fingerprint);
+  std::error_code ignored;
+  // What was written for a run that then did not begin is not looked at: the program may be
+  // another.
+  const bool begun = fs::exists(checkpoint::run_path(job.run_dir), ignored);
+  if (fs::exists(file, ignored) && begun && spooling != Spooling::kAnew) {
+    if (spooling == Spooling::kMake) {
+      notes.push_back(
+          str("the program is not run: the run goes on with what it wrote when it began (", file,
+              "); --fresh runs it again"));
+    }
+    return file;
+  }
+  if (spooling == Spooling::kUse) {
+    return Error{ErrorCode::kUsage, "the program has not been run yet (replay = \"none\")",
+                 info.path, "it is when the run begins: downpour train job.toml", ""};
+  }
+  PosixStorage storage;
+  DP_TRY_VOID(storage.make_dirs(folder_of(job)));
+  DP_TRY(const std::unique_ptr<OutputFile> kept, storage.create(file));
+  DP_TRY_VOID(write_program(*kept, source, job));
+  DP_TRY_VOID(kept->commit());
+  return file;
+}
+
 /// Removes whatever is not the job's: of a run before it, or half written by a process that died.
 void remove_others(const Job& job, const std::set<std::string>& own) {
   std::error_code ignored;
@@ -132,8 +192,10 @@ void remove_others(const Job& job, const std::set<std::string>& own) {
 }  // namespace
 
 bool has_spooled_sources(const Job& job) {
-  return std::ranges::any_of(job.data.source.paths, is_spooled) ||
-         std::ranges::any_of(job.eval.source.paths, is_spooled);
+  const auto is_kept = [](const SourceSpec& source) {
+    return runs_once(source) || std::ranges::any_of(source.paths, is_spooled);
+  };
+  return is_kept(job.data.source) || is_kept(job.eval.source);
 }
 
 Result<void> spool_sources(Job& job, Spooling spooling, std::vector<std::string>& notes) {
@@ -154,6 +216,13 @@ Result<void> spool_sources(Job& job, Spooling spooling, std::vector<std::string>
   }
   std::set<std::string> own;
   for (SourceSpec* source : sources) {
+    if (runs_once(*source)) {
+      DP_TRY(std::string file, kept_output(*source, job, spooling, notes));
+      own.insert(file);
+      source->exec.clear();
+      source->replay = Replay::kEpoch;
+      source->paths = {std::move(file)};
+    }
     for (std::string& path : source->paths) {
       if (!is_spooled(path)) continue;
       DP_TRY(path, spooled(path, job, spooling, notes));

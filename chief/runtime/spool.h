@@ -17,15 +17,15 @@ enum class Spooling : uint8_t {
   kAnew,  // everything, and nothing else stays in the folder: the run begins anew
 };
 
-/// Whether a source of the job is no file: "-", "range:N" or "synth:N".
+/// Whether a source of the job is no file: "-", "range:N", "synth:N", or a program that runs once.
 bool has_spooled_sources(const Job& job);
 
 /// Puts the path of a file in RUN_DIR/sources in the place of "-" (what comes on stdin, until it
-/// ends), of "range:N" (the numbers from 0 to N - 1, a line each) and of "synth:N" (synthetic clicks)
-/// among the job's sources, and declares the one field of numbers where the job says
+/// ends), of "range:N" (the numbers from 0 to N - 1, a line each), of "synth:N" (synthetic clicks) and
+/// of a program with replay = "none" (what it writes) among the job's sources, and declares the one field of numbers where the job says
 /// nothing. `notes` gets what the user should
 /// know. Errors: kUsage where stdin is a terminal, is named twice, or is not there yet (kUse),
-/// kBadData where it is empty, kIo, kCannotCreate.
+/// kBadData where it is empty, kIo, kCannotCreate; those of a program.
 Result<void> spool_sources(Job& job, Spooling spooling, std::vector<std::string>& notes);
 
 }  // namespace downpour::chief

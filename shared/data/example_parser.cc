@@ -171,35 +171,51 @@ class ExampleFields {
     const char* p = bytes.data();
     const char* const end = p + bytes.size();
     while (p < end) {
-      // As every writer leaves an entry: short, its key first.
-      if (end - p >= 4 && p[0] == '\x0a' && uint8_t(p[1]) < 0x80 && p[2] == '\x0a') [[likely]] {
-        const char* const entry_end = p + 2 + uint8_t(p[1]);
-        const size_t key_bytes = uint8_t(p[3]);
-        const char *const key = p + 4, *const value = key + key_bytes;
-        if (entry_end <= end && key_bytes < 0x80 && value + 2 <= entry_end && value[0] == '\x12' &&
-            value + 2 + uint8_t(value[1]) == entry_end) [[likely]] {
-          p = entry_end;
-          if (!read_feature({key, key_bytes}, {value + 2, size_t(entry_end - value - 2)}, columns,
-                            fault)) [[unlikely]]
-            return false;
-          continue;
-        }
+      std::string_view key, feature;
+      if (!parse_short_entry(p, end, key, feature) && !parse_entry(p, end, key, feature))
+          [[unlikely]] {
+        return bad("is no tf.train.Example", kFixType, fault);
       }
-      WireField field;
-      p = parse_wire_field(p, end, field);
-      if (p == nullptr) return bad("is no tf.train.Example", kFixType, fault);
-      if (field.tag != tag_of(1, WireType::kBytes)) continue;
-      std::string_view key(kNoName, 0), value;
-      const char* q = field.bytes.data();
-      const char* const stop = q + field.bytes.size();
-      while (q < stop) {
-        WireField part;
-        q = parse_wire_field(q, stop, part);
-        if (q == nullptr) return bad("is no tf.train.Example", kFixType, fault);
-        if (part.tag == tag_of(1, WireType::kBytes)) key = part.bytes;
-        if (part.tag == tag_of(2, WireType::kBytes)) value = part.bytes;
-      }
-      if (!read_feature(key, value, columns, fault)) return false;
+      if (!read_feature(key, feature, columns, fault)) [[unlikely]]
+        return false;
+    }
+    return true;
+  }
+
+  /// An entry as every writer leaves it: short, its key first. False: `p` stays where it is.
+  static bool parse_short_entry(const char*& p, const char* end, std::string_view& key,
+                                std::string_view& feature) {
+    if (end - p < 4 || p[0] != '\x0a' || uint8_t(p[1]) >= 0x80 || p[2] != '\x0a') [[unlikely]]
+      return false;
+    const char* const entry_end = p + 2 + uint8_t(p[1]);
+    const size_t key_bytes = uint8_t(p[3]);
+    const char* const value = p + 4 + key_bytes;
+    if (entry_end > end || key_bytes >= 0x80 || value + 2 > entry_end || value[0] != '\x12' ||
+        value + 2 + uint8_t(value[1]) != entry_end) [[unlikely]] {
+      return false;
+    }
+    key = {p + 4, key_bytes};
+    feature = {value + 2, size_t(entry_end - value - 2)};
+    p = entry_end;
+    return true;
+  }
+
+  /// Any entry; of another field the key is empty, which is no feature's. False: no protobuf.
+  [[gnu::noinline]] static bool parse_entry(const char*& p, const char* end, std::string_view& key,
+                                            std::string_view& feature) {
+    key = {kNoName, 0};
+    WireField field;
+    p = parse_wire_field(p, end, field);
+    if (p == nullptr) return false;
+    if (field.tag != tag_of(1, WireType::kBytes)) return true;
+    const char* q = field.bytes.data();
+    const char* const stop = q + field.bytes.size();
+    while (q < stop) {
+      WireField part;
+      q = parse_wire_field(q, stop, part);
+      if (q == nullptr) return false;
+      if (part.tag == tag_of(1, WireType::kBytes)) key = part.bytes;
+      if (part.tag == tag_of(2, WireType::kBytes)) feature = part.bytes;
     }
     return true;
   }

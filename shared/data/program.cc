@@ -412,6 +412,10 @@ std::unique_ptr<WindowSource> windows_of(const ReadPlan& plan, std::unique_ptr<B
 
 }  // namespace
 
+bool is_piece(const ReadPlan& plan, const plan::ShardRange& range) {
+  return is_stream(plan.source) && !plan.files[range.file].cuts.empty();
+}
+
 Result<void> start_stream(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range,
                           ProgramStream::Reading& reading) {
   const plan::FileInfo& info = plan.files[range.file];
@@ -420,9 +424,8 @@ Result<void> start_stream(const ReadPlan& plan, uint32_t epoch, const plan::Shar
   whole.end = info.bytes;
   DP_TRY(std::unique_ptr<ByteSource> source,
          start_program(call_of(plan, epoch, whole), plan.programs));
-  const size_t window = plan.data.shuffle == "off" ? kPlainWindow : kPlainWindowBytes;
   reading.source =
-      windows_of(plan, std::move(source), info.path, window, reading.buffer, reading.records);
+      windows_of(plan, std::move(source), info.path, kPlainWindow, reading.buffer, reading.records);
   return {};
 }
 
@@ -430,7 +433,7 @@ Result<ShardRecords> open_program(const ReadPlan& plan, uint32_t epoch,
                                   const plan::ShardRange& range, size_t window_bytes,
                                   Buffer& buffer, std::vector<RecordRef>& records) {
   const plan::FileInfo& info = plan.files[range.file];
-  const bool streamed = is_stream(plan.source) && !info.cuts.empty();
+  const bool streamed = is_piece(plan, range);
   ShardRecords out;
   const char* unit = "byte";
   if (streamed) {

@@ -57,6 +57,9 @@ plan::FileInfo program_info(const SourceSpec& source);
 /// The call for a range of an epoch, as docs/data.md says it.
 ProgramCall call_of(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range);
 
+/// Whether a range of the plan's is a piece of what its program writes in an epoch.
+bool is_piece(const ReadPlan& plan, const plan::ShardRange& range);
+
 /// Starts the program that the range is of for the whole epoch.
 Result<void> start_stream(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range,
                           ProgramStream::Reading& reading);

@@ -17,7 +17,9 @@ constexpr uint64_t kKeptBytes = 64 * kMiB;       // of blocks that wait for thei
 constexpr uint64_t kBlockBytesMax = 256 * kMiB;  // what a block may take of memory
 constexpr uint64_t kGapBytesMax = kMiB;          // between records of a piece: blank lines
 constexpr size_t kTailBytes = 16;                // that a parser may look at behind a record
-constexpr size_t kStreamsMax = 2;                // an epoch's last shards beside the next one's
+constexpr size_t kEpochsKept =
+    2;  // of which runs are kept: the last pieces of one, the first of the next
+constexpr size_t kRunsMax = 3;  // of an epoch: more than one only after deaths
 static_assert(kTailBytes <= kPadBytes);
 
 }  // namespace
@@ -27,18 +29,28 @@ ProgramStream::ProgramStream(std::vector<uint64_t> ends, std::string name)
   DP_CHECK(!ends_.empty() && std::is_sorted(ends_.begin(), ends_.end()));
 }
 
-bool ProgramStream::is_spent() const {
+/// Of the block that ends first behind `begin`.
+size_t ProgramStream::index_of(uint64_t begin) const {
+  const auto end = std::upper_bound(ends_.begin(), ends_.end(), begin);
+  DP_CHECK(end != ends_.end(), begin);
+  return size_t(end - ends_.begin());
+}
+
+std::optional<size_t> ProgramStream::reach(uint64_t begin) const {
+  const size_t index = index_of(begin);
   const std::lock_guard lock(mutex_);
-  return failure_.has_value();
+  const bool gives = kept_.contains(index) || (index >= next_ && !failure_);
+  return gives ? std::optional(next_) : std::nullopt;
 }
 
 Result<StreamBlockPtr> ProgramStream::take(uint64_t begin, const Start& start) {
-  // The block that ends first behind `begin`.
-  const auto index = size_t(std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin());
-  DP_CHECK(index < ends_.size(), begin);
+  const size_t index = index_of(begin);
   std::unique_lock lock(mutex_);
   for (;;) {
-    if (const auto at = kept_.find(index); at != kept_.end()) return at->second;
+    if (const auto at = kept_.find(index); at != kept_.end()) {
+      taken_blocks_.insert(index);
+      return at->second;
+    }
     if (index < next_) return StreamBlockPtr();
     if (failure_) return *failure_;
     if (is_read_) {
@@ -53,16 +65,24 @@ Result<StreamBlockPtr> ProgramStream::take(uint64_t begin, const Start& start) {
     is_read_ = false;
     if (block) {
       ++next_;
-      kept_bytes_ += (*block)->bytes;
-      kept_[reads] = std::move(*block);
-      while (kept_bytes_ > kKeptBytes && kept_.begin()->first != reads) {
-        kept_bytes_ -= kept_.begin()->second->bytes;
-        kept_.erase(kept_.begin());
-      }
+      keep(reads, std::move(*block));
     } else {
       failure_ = std::move(block).error();
     }
     changed_.notify_all();
+  }
+}
+
+/// Lets go of others where they are too much: first of those that somebody has taken, then of those
+/// that nobody here has asked for yet.
+void ProgramStream::keep(size_t index, StreamBlockPtr block) {
+  kept_bytes_ += block->bytes;
+  kept_[index] = std::move(block);
+  while (kept_bytes_ > kKeptBytes && kept_.size() > 1) {
+    const size_t goes = taken_blocks_.empty() ? kept_.begin()->first : *taken_blocks_.begin();
+    taken_blocks_.erase(goes);
+    kept_bytes_ -= kept_[goes]->bytes;
+    kept_.erase(goes);
   }
 }
 
@@ -156,31 +176,38 @@ void ProgramStream::append(StreamBlock& block, size_t count) {
   block.bytes += used - before + count * sizeof(RecordRef);
 }
 
-std::shared_ptr<ProgramStream> ProgramStreams::find(const Key& key, const plan::FileInfo& program) {
+/// The run that is furthest of those that can give the range; else a new one.
+std::shared_ptr<ProgramStream> ProgramStreams::find(const ReadPlan& plan, uint32_t epoch,
+                                                    const plan::ShardRange& range) {
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<ProgramStream>& stream = streams_[key];
-  if (stream != nullptr && !stream->is_spent()) return stream;
+  Epochs& epochs = plan.training ? training_ : other_;
+  std::vector<std::shared_ptr<ProgramStream>>& runs = epochs[epoch];
+  if (epochs.size() > kEpochsKept)
+    epochs.erase(epochs.begin()->first == epoch ? std::next(epochs.begin()) : epochs.begin());
+  std::shared_ptr<ProgramStream> best;
+  size_t furthest = 0;
+  for (const auto& stream : runs) {
+    const std::optional<size_t> reach = stream->reach(range.begin);
+    if (!reach || (best != nullptr && *reach <= furthest)) continue;
+    best = stream;
+    furthest = *reach;
+  }
+  if (best != nullptr) return best;
+  const plan::FileInfo& program = plan.files[range.file];
   std::vector<uint64_t> ends = program.cuts;
   ends.push_back(program.bytes);
-  const auto found = stream = std::make_shared<ProgramStream>(std::move(ends), program.path);
-  for (auto at = streams_.begin(); streams_.size() > kStreamsMax;)
-    at = at->first == key ? std::next(at) : streams_.erase(at);
-  return found;
+  if (runs.size() == kRunsMax) runs.erase(runs.begin() + 1);
+  return runs.emplace_back(std::make_shared<ProgramStream>(std::move(ends), program.path));
 }
 
 Result<StreamBlockPtr> ProgramStreams::take(const ReadPlan& plan, uint32_t epoch,
                                             const plan::ShardRange& range) {
-  const Key key{plan.training, epoch};
   const auto start = [&](ProgramStream::Reading& reading) {
     return start_stream(plan, epoch, range, reading);
   };
   for (;;) {
-    const std::shared_ptr<ProgramStream> stream = find(key, plan.files[range.file]);
-    DP_TRY(StreamBlockPtr block, stream->take(range.begin, start));
+    DP_TRY(StreamBlockPtr block, find(plan, epoch, range)->take(range.begin, start));
     if (block != nullptr) return block;
-    const std::lock_guard lock(mutex_);
-    const auto at = streams_.find(key);
-    if (at != streams_.end() && at->second == stream) streams_.erase(at);
   }
 }
 

@@ -9,8 +9,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "shared/base/result.h"
@@ -55,9 +55,12 @@ class ProgramStream {
   /// of records than the last block ends with, or a block takes too much memory. After one the
   /// stream is spent.
   Result<StreamBlockPtr> take(uint64_t begin, const Start& start);
-  bool is_spent() const;
+  /// Blocks that were read so far; none: take() would not give this one.
+  std::optional<size_t> reach(uint64_t begin) const;
 
  private:
+  size_t index_of(uint64_t begin) const;
+  void keep(size_t index, StreamBlockPtr block);
   Result<StreamBlockPtr> read_block(size_t index, const Start& start);
   Result<bool> next_window();
   Result<void> expect_end();
@@ -78,22 +81,24 @@ class ProgramStream {
   size_t next_ = 0;       // block to be read
   uint64_t kept_bytes_ = 0;
   std::map<size_t, StreamBlockPtr> kept_;
+  std::set<size_t> taken_blocks_;  // of those that are kept: they go first
   std::optional<Error> failure_;
 };
 
-/// The streams of a process's readers.
+/// The streams of a process's readers: those of the last epochs.
 class ProgramStreams {
  public:
   /// The records of a range of the plan's program, of which the plan's file says the cuts. Where
-  /// they were let go already the program is run once more.
+  /// they were let go already the program is run once more, beside the run that is further.
   Result<StreamBlockPtr> take(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range);
 
  private:
-  using Key = std::pair<bool, uint32_t>;  // whether it is for training, and the epoch
-  std::shared_ptr<ProgramStream> find(const Key& key, const plan::FileInfo& program);
+  using Epochs = std::map<uint32_t, std::vector<std::shared_ptr<ProgramStream>>>;  // runs of each
+  std::shared_ptr<ProgramStream> find(const ReadPlan& plan, uint32_t epoch,
+                                      const plan::ShardRange& range);
 
   std::mutex mutex_;
-  std::map<Key, std::shared_ptr<ProgramStream>> streams_;
+  Epochs training_, other_;
 };
 
 /// The windows of a block: a piece each, whose records are copied to `records`.

@@ -116,6 +116,7 @@ enum class Cache : uint8_t {
 enum class Replay : uint8_t {
   kEpoch,  // those of an epoch, from the first on: the same for the same seed and epoch
   kShard,  // any range of `records`, too
+  kNone,   // nothing: it runs once, and what it writes is kept
 };
 
 /// Some of a source's paths, one behind the other, and what is said of them alone.
@@ -139,7 +140,7 @@ struct SourceSpec {
   std::vector<SourcePart> parts;  // of the paths, in their order; empty: all are alike
   std::vector<std::string> exec;  // instead of paths: argv, no shell; its stdout is the data
   Replay replay = Replay::kEpoch;
-  uint64_t records = 0;  // that the program writes an epoch; 0: not known
+  uint64_t records = 0;                   // that the program writes an epoch; 0: not known
   DataFormat format = DataFormat::kAuto;  // auto: that of the training data
   uint64_t skip = 0;
   uint64_t take = 0;  // 0: all
@@ -191,7 +192,7 @@ struct DataSpec {
   uint32_t prefetch = 0;       // batches read ahead a worker; 0: auto
   uint32_t parallelism = 0;    // reading threads a worker; 0: auto
   Cache cache = Cache::kOff;
-  uint64_t memory = 0;         // bytes for a worker's input; 0: auto
+  uint64_t memory = 0;  // bytes for a worker's input; 0: auto
   BadRecords bad_records = BadRecords::kFail;
   uint64_t bad_records_max = 0;  // with skip: more than this fails the job; 0: no limit
   bool operator==(const DataSpec&) const = default;
@@ -348,5 +349,15 @@ struct Job {
   ClusterSpec cluster;
   bool operator==(const Job&) const = default;
 };
+
+/// Whether the epoch of the data's program, which is read from its first record, is given out in
+/// pieces.
+inline bool gives_pieces(const Job& job) {
+  const DataSpec& data = job.data;
+  return data.source.is_program() && data.source.replay == Replay::kEpoch &&
+         data.source.records > 0 && data.sharding == Sharding::kAuto &&
+         data.interleave.cycle == 1 && data.format != DataFormat::kNpy &&
+         job.train.steps_per_epoch == 0;
+}
 
 }  // namespace downpour

@@ -53,7 +53,8 @@ inline constexpr std::array kTransformNames{
     EnumName<TransformOp>{"noise", TransformOp::kNoise},
     EnumName<TransformOp>{"crop", TransformOp::kCrop}};
 inline constexpr std::array kReplayNames{EnumName<Replay>{"epoch", Replay::kEpoch},
-                                         EnumName<Replay>{"shard", Replay::kShard}};
+                                         EnumName<Replay>{"shard", Replay::kShard},
+                                         EnumName<Replay>{"none", Replay::kNone}};
 inline constexpr std::array kUnknownWordNames{
     EnumName<UnknownWord>{"error", UnknownWord::kError},
     EnumName<UnknownWord>{"drop", UnknownWord::kDrop},
@@ -188,7 +189,7 @@ void visit_source(V& v, T& t) {
   if (V::kReads || t.format != DataFormat::kAuto)
     v.enumeration("format", t.format, kFormatNames, {"parquet", "arrow"});
   if (!V::kReads && !t.is_program()) return;
-  v.enumeration("replay", t.replay, kReplayNames, {"none"});
+  v.enumeration("replay", t.replay, kReplayNames, {});
   v.number("records", t.records, 0, 9e15);
 }
 

@@ -100,11 +100,11 @@ Result<void> check_steps(const Job& job) {
   }
   if (job.train.steps_per_epoch > 0 && source.is_program() && !whole) {
     return wrong("`steps_per_epoch` over a program that is cut would need a count first",
-                 "train.steps_per_epoch", "give its `records`, or replay = \"epoch\"");
+                 "train.steps_per_epoch", "leave it out, or replay = \"epoch\"");
   }
-  if (job.train.steps > 0 && whole && job.train.steps_per_epoch == 0) {
+  if (job.train.steps > 0 && whole && job.train.steps_per_epoch == 0 && !gives_pieces(job)) {
     return wrong("`steps` stop between shards, and this program's epoch is one", "train.steps",
-                 "say how many batches an epoch has: steps_per_epoch = 1000");
+                 "say how many batches an epoch has, steps_per_epoch = 1000, or its `records`");
   }
   return {};
 }
@@ -165,6 +165,14 @@ Result<void> check_program(const SourceSpec& source, const DataSpec& all, const 
   if (reads_columns(data.format) && data.format != DataFormat::kCriteo && data.columns.empty()) {
     return wrong("the columns that the program writes are not known", "data.columns",
                  "list their names, in order", "DP-2107");
+  }
+  if (source.replay == Replay::kNone && source.records > 0) {
+    return wrong("`records` with replay = \"none\"", where,
+                 "leave it out: what the program writes is counted when it has ended");
+  }
+  if (source.replay == Replay::kNone && data.format == DataFormat::kNpy) {
+    return wrong("arrays of a program that runs once", where,
+                 "let it write them to files, with np.save, and name those");
   }
   if (source.replay == Replay::kShard && source.records == 0) {
     return wrong("replay = \"shard\" without `records`", where,
@@ -400,7 +408,8 @@ Result<void> check_eval(const Job& job) {
   if (!job.eval.source.empty() && job.eval.holdout > 0) {
     return wrong("`eval` has both a source and a holdout", "eval.holdout", "keep one of them");
   }
-  if (job.data.source.is_program() && job.eval.holdout > 0) {
+  if (job.data.source.is_program() && job.data.source.replay != Replay::kNone &&
+      job.eval.holdout > 0) {
     return wrong("of a program's records none can be held out", "eval.holdout",
                  "name an eval.source: a file, or a program for it");
   }

@@ -148,11 +148,16 @@ struct WorkTime {
   uint64_t compute_ns = 0;  // a batch was being computed
   uint64_t network_ns = 0;  // none was, and a ps's answer was waited for
   uint64_t input_ns = 0;    // neither: the next batch was still being read
+  // While it had a shard: batches that lay ready to be taken, and for how many there was room, times
+  // nanoseconds. Their ratio is how full the queue was.
+  uint64_t queued_ns = 0, queue_ns = 0;
   uint64_t sum() const { return compute_ns + network_ns + input_ns; }
   WorkTime& operator+=(const WorkTime& other) {
     compute_ns += other.compute_ns;
     network_ns += other.network_ns;
     input_ns += other.input_ns;
+    queued_ns += other.queued_ns;
+    queue_ns += other.queue_ns;
     return *this;
   }
   bool operator==(const WorkTime&) const = default;

@@ -130,7 +130,11 @@ void read(schema::Heartbeat::Reader in, Heartbeat& out, Checks& checks) {
   checks.require(out.load_ns >= 0 && out.busy_ns <= uint64_t(out.load_ns),
                  "busy for longer than it looked");
   read_loads(in, out.loads, checks);
-  out.work = {in.getComputeNs(), in.getNetworkNs(), in.getInputNs()};
+  out.work = {.compute_ns = in.getComputeNs(),
+              .network_ns = in.getNetworkNs(),
+              .input_ns = in.getInputNs(),
+              .queued_ns = in.getQueuedNs(),
+              .queue_ns = in.getQueueNs()};
 }
 
 // ---- leases

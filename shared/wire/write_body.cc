@@ -261,6 +261,8 @@ void write(const Heartbeat& in, schema::Heartbeat::Builder out) {
   out.setComputeNs(in.work.compute_ns);
   out.setNetworkNs(in.work.network_ns);
   out.setInputNs(in.work.input_ns);
+  out.setQueuedNs(in.work.queued_ns);
+  out.setQueueNs(in.work.queue_ns);
   if (in.loads.empty()) return;
   const auto count = uint32_t(in.loads.size());
   auto partitions = out.initLoadPartitions(count);

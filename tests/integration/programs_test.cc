@@ -105,6 +105,9 @@ TEST_CASE("the summary says that a job waits for a slow program", "[integration]
   const size_t at = trained.out.find("for input for ");
   REQUIRE(at != std::string::npos);
   CHECK(std::stoi(trained.out.substr(at + 14)) > 60);
+  const size_t queue = trained.out.find("their queues of read batches were ");
+  REQUIRE(queue != std::string::npos);
+  CHECK(std::stoi(trained.out.substr(queue + 34)) < 40);
 }
 
 TEST_CASE("the example of a generator trains", "[integration]") {

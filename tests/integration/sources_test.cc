@@ -110,6 +110,52 @@ TEST_CASE(
   CHECK(read_text(empty / "err").find("nothing came on stdin") != std::string::npos);
 }
 
+TEST_CASE(
+    "a program that gives nothing again runs once, for all epochs, workers and runs that go on",
+    "[integration]") {
+  const ScratchDir dir;
+  make_rows(dir, "a.svm", 0, 500);
+  dir.write("once.sh", "echo $DOWNPOUR_PURPOSE >> runs; cat a.svm; [ $(wc -l < runs) = 1 ]\n");
+  const std::string source = "{ exec = [\"sh\", \"once.sh\"], replay = \"none\" }";
+  make_job(dir, source, 2);
+  CHECK(train(dir, "", "--dry-run") == 64);
+  CHECK(read_text(dir / "err").find("has not been run yet") != std::string::npos);
+  CHECK(trained(dir)["accounts"][1]["applied"] == 500);
+  CHECK(rows_by_count(dir, {"a.svm"}) == std::map<int, int>{{2, 500}});
+  make_job(dir, source, 3);
+  CHECK(trained(dir).at("accounts").size() == 3);
+  CHECK(read_text(dir / "err").find("the program is not run") != std::string::npos);
+  CHECK(rows_by_count(dir, {"a.svm"}) == std::map<int, int>{{3, 500}});
+  CHECK(read_text(dir / "runs") == "train\n");
+  // What it wrote before it failed is not kept.
+  CHECK(train(dir, "", "--fresh") == 65);
+  CHECK(read_text(dir / "err").find("the program ended with status 1") != std::string::npos);
+
+  // Of two sources with the same words each has its own run.
+  const ScratchDir two;
+  make_rows(two, "train.svm", 0, 500);
+  make_rows(two, "eval.svm", 0, 40);
+  two.write("both.sh", "cat $DOWNPOUR_PURPOSE.svm\n");
+  const std::string both = "{ exec = [\"sh\", \"both.sh\"], replay = \"none\" }";
+  make_job(two, both, 1);
+  two.write("job.toml", "eval.source = " + both + "\n" + read_text(two / "job.toml"));
+  const Json done = trained(two);
+  CHECK(done["accounts"][0]["applied"] == 500);
+  CHECK(rows_by_count(two, {"train.svm"}) == std::map<int, int>{{1, 500}});
+  size_t kept = 0;
+  for (const auto& file : std::filesystem::directory_iterator(two / "run/sources")) {
+    kept += std::filesystem::file_size(file) == read_text(two / "eval.svm").size() ||
+            std::filesystem::file_size(file) == read_text(two / "train.svm").size();
+  }
+  CHECK(kept == 2);
+
+  const ScratchDir empty;
+  make_job(empty, "{ exec = [\"true\"], replay = \"none\" }", 1);
+  CHECK(train(empty, "") == 65);
+  CHECK(read_text(empty / "err").find("the program wrote nothing") != std::string::npos);
+  CHECK(std::filesystem::is_empty(empty / "run/sources"));
+}
+
 TEST_CASE("only a run takes what is on stdin, only the first one, and only under its lock",
           "[integration]") {
   const ScratchDir dir;

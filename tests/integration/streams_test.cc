@@ -60,6 +60,10 @@ void check_workers(const nlohmann::json& done, int workers) {
     const double busy = work["compute_seconds"].get<double>() +
                         work["network_seconds"].get<double>() + work["input_seconds"].get<double>();
     CHECK(busy <= done["wall_seconds"].get<double>());
+    if (process["records"] > 0) {
+      CHECK(work["queue_fill"].get<double>() >= 0);
+      CHECK(work["queue_fill"].get<double>() <= 1);
+    }
     if (process["records"] > 0) CHECK(work["compute_seconds"].get<double>() > 0);
   }
   CHECK(count == workers);

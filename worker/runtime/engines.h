@@ -25,6 +25,11 @@ class Readers {
   virtual uint64_t bytes_read() const = 0;
   /// Other limits from now on. False: these readers know no others than those they were made with.
   virtual bool set_limits(const ReaderLimits&) { return false; }
+  /// Batches that lie ready, and for how many there is room (0: not known).
+  struct Queue {
+    uint32_t ready = 0, room = 0;
+  };
+  virtual Queue queue() const { return {}; }
   /// Time in which they waited for room, all together.
   virtual int64_t full_ns() const { return 0; }
 };

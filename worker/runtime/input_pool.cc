@@ -1,8 +1,10 @@
 #include "worker/runtime/input_pool.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
+#include "shared/data/program.h"
 #include "shared/wire/batch_codec.h"
 
 namespace downpour::worker {
@@ -17,7 +19,9 @@ wire::Message message_of(wire::Body body) {
 }  // namespace
 
 InputPool::InputPool(ReaderOptions options, uint32_t threads, std::function<void()> wake)
-    : options_(std::move(options)), wake_(std::move(wake)) {
+    : options_(std::move(options)),
+      wake_(std::move(wake)),
+      waiting_max_(std::max(threads, 2U) - 1) {
   for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
 }
 
@@ -33,11 +37,17 @@ InputPool::~InputPool() {
 }
 
 void InputPool::read(InputEffects::Read&& read) {
+  bool waits = false;
+  if (read.open) {
+    const auto shard = find_leased(options_, read.open->lease);
+    waits = shard && data::is_piece(*shard->plan, shard->ranges[0]);
+  }
   {
     const std::lock_guard lock(mutex_);
     if (read.open) {
       auto reading = std::make_shared<Reading>();
       reading->request = std::move(*read.open);
+      reading->waits = waits;
       readings_[read.id] = std::move(reading);
     }
     tasks_.push_back(read.id);
@@ -62,20 +72,43 @@ bool InputPool::try_pop(InputItem& item) {
   return true;
 }
 
+/// A piece may have to wait for its program, and nothing else must wait for it: the others go
+/// first, and one thread is left to them. Of several pieces the first one: it is what the program
+/// gives first.
+std::deque<uint64_t>::iterator InputPool::next_task() {
+  const auto waits = [&](uint64_t id) {
+    const auto at = readings_.find(id);
+    return at != readings_.end() && at->second->waits;
+  };
+  const auto task = std::find_if_not(tasks_.begin(), tasks_.end(), waits);
+  if (task != tasks_.end() || waiting_ >= waiting_max_) return task;
+  const auto place = [&](uint64_t id) {
+    const wire::Lease& lease = readings_.at(id)->request.lease;
+    return std::tuple(lease.shard.epoch, lease.shard.shard);
+  };
+  return std::min_element(tasks_.begin(), tasks_.end(),
+                          [&](uint64_t a, uint64_t b) { return place(a) < place(b); });
+}
+
 void InputPool::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return closing_ || !tasks_.empty(); });
+    auto task = tasks_.end();
+    changed_.wait(lock, [&] { return closing_ || (task = next_task()) != tasks_.end(); });
     if (closing_) return;
-    const uint64_t id = tasks_.front();
-    tasks_.pop_front();
+    const uint64_t id = *task;
+    tasks_.erase(task);
     const auto at = readings_.find(id);
     if (at == readings_.end()) continue;
     std::shared_ptr<Reading> reading = at->second;
+    const bool waits = std::exchange(reading->waits, false);
+    waiting_ += waits;
     lock.unlock();
     InputItem item = read_one(id, *reading);
     reading.reset();
     lock.lock();
+    waiting_ -= waits;
+    if (waits) changed_.notify_one();  // who may wait for the next
     const bool was_empty = done_.empty();
     done_.push_back(std::move(item));
     if (was_empty) wake_();

@@ -37,20 +37,25 @@ class InputPool {
   struct Reading {
     wire::ReadShard request;
     std::unique_ptr<data::ShardReader> reader;
+    bool waits = false;  // it is to be opened, and has to wait for a program
     Batch batch;
     uint64_t offset = 0;
   };
 
   void run();
+  /// The task that is to be done next; the end of tasks_: none that this thread may.
+  std::deque<uint64_t>::iterator next_task();
   InputItem read_one(uint64_t id, Reading& reading);
   Result<std::vector<wire::Message>> next_batch(Reading& reading, bool& last);
 
   ReaderOptions options_;
   std::function<void()> wake_;
+  const size_t waiting_max_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<uint64_t, std::shared_ptr<Reading>> readings_;
   std::deque<uint64_t> tasks_;
+  size_t waiting_ = 0;  // threads that open a piece
   std::deque<InputItem> done_;
   bool closing_ = false;
   std::atomic<uint64_t> bytes_read_{0};

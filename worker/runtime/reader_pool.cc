@@ -26,6 +26,7 @@ bool ReaderPool::set_limits(const ReaderLimits& limits) {
   {
     const std::lock_guard lock(mutex_);
     options_.limits = limits;
+    room_batches_ = limits.batches;
   }
   room_.notify_all();
   while (threads_.size() < limits.shards) threads_.emplace_back([this] { run(); });

@@ -28,6 +28,10 @@ class ReaderPool final : public Readers {
   bool try_pop(bool take_batch, ReadItem& item) override;
   uint64_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }
   bool set_limits(const ReaderLimits& limits) override;
+  Queue queue() const override {
+    return {ready_batches_.load(std::memory_order_relaxed),
+            room_batches_.load(std::memory_order_relaxed)};
+  }
   int64_t full_ns() const override { return full_ns_.load(std::memory_order_relaxed); }
 
  private:
@@ -51,7 +55,8 @@ class ReaderPool final : public Readers {
   std::condition_variable room_;
   std::deque<ReadTask> tasks_;
   std::deque<ReadItem> ready_;
-  uint32_t ready_batches_ = 0;
+  // Changed under the lock; anybody may look.
+  std::atomic<uint32_t> ready_batches_{0}, room_batches_{0};
   std::set<uint64_t> stopped_;
   bool closing_ = false;
   std::shared_ptr<const Placements> placements_;

@@ -7,6 +7,7 @@
 #include "shared/base/hash.h"
 #include "shared/base/str.h"
 #include "shared/data/batch_check.h"
+#include "shared/data/program.h"
 #include "shared/wire/batch_codec.h"
 
 namespace downpour::worker {
@@ -22,7 +23,7 @@ constexpr uint32_t kTriesMax = 4;                // elsewhere, without a batch: 
 /// What is read by the same process: a shard; all of an epoch, where they are pieces of one stream.
 uint64_t hash_of(const wire::Lease& lease, const LeasedShard& shard) {
   const uint64_t pass = hash_combine(uint64_t(lease.purpose), lease.shard.epoch);
-  return hash_combine(pass, data::is_stream(shard.plan->source) ? 0 : lease.shard.shard);
+  return hash_combine(pass, data::is_piece(*shard.plan, shard.ranges[0]) ? 0 : lease.shard.shard);
 }
 
 }  // namespace

@@ -156,6 +156,11 @@ void WorkerNode::count_time(int64_t now_ns) {
   if (doing_ == Doing::kComputing) stats_.work.compute_ns += uint64_t(passed_ns);
   if (doing_ == Doing::kNetwork) stats_.work.network_ns += uint64_t(passed_ns);
   if (doing_ == Doing::kInput) stats_.work.input_ns += uint64_t(passed_ns);
+  if (readers_ != nullptr && doing_ != Doing::kNothing) {
+    const Readers::Queue queue = readers_->queue();
+    stats_.work.queued_ns += uint64_t(passed_ns) * queue.ready;
+    stats_.work.queue_ns += uint64_t(passed_ns) * queue.room;
+  }
   starving_ = readers_ != nullptr && core_.wants_batch() && core_.reads();
   doing_ = core_.doing();
 }
@@ -272,8 +277,8 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   tuner_.emplace(
       readers.limits,
       ReaderTuner::Bounds{
-          .shards = shards > 0 ? shards
-                               : std::min(std::clamp(4 * threads, 8U, 16U), memory.shards_max),
+          .shards =
+              shards > 0 ? shards : std::min(std::clamp(4 * threads, 8U, 16U), memory.shards_max),
           .batches = job_.data.prefetch > 0 ? job_.data.prefetch : 256,
           .bytes = memory.batch_bytes});
   const auto wake = [this] { transport_.wake(); };

@@ -1,5 +1,7 @@
 #include "chief/core/leases.h"
 
+#include <array>
+
 #include <catch2/catch.hpp>
 
 namespace downpour::chief {
@@ -179,6 +181,40 @@ TEST_CASE("a stream is one worker's until he gives it back or is gone", "[chief]
   REQUIRE(again);
   CHECK(again->shard.shard == 0);
   CHECK(again->first_batch == 3);
+}
+
+TEST_CASE("a table is for one worker at a time while it is not shared", "[chief][core]") {
+  LeaseTable table({}, 6);
+  CHECK(table.shared());
+  table.share(false);
+  CHECK_FALSE(table.shared());
+  CHECK(table.grant(0, kAnn)->shard.shard == 0);
+  CHECK_FALSE(table.grant(0, kBob));
+  table.end(0);
+  CHECK_FALSE(table.grant(0, kBob));  // it stays his between two leases
+  CHECK(table.grant(0, kAnn)->shard.shard == 1);
+  table.share(true);
+  CHECK(table.grant(0, kBob)->shard.shard == 2);
+  table.share(false);  // what is out stays out, and whoever comes first has the rest
+  table.end(2);
+  CHECK(table.grant(0, kBob)->shard.shard == 3);
+  table.end(1);
+  CHECK_FALSE(table.grant(0, kAnn));
+  table.release(3, kBob);
+  table.leave(kBob);
+  CHECK(table.grant(0, kAnn)->shard.shard == 3);
+}
+
+TEST_CASE("shards of a stream are stalled only all together", "[chief][core]") {
+  LeaseTable table({}, 3);
+  for (const Incarnation worker : {kAnn, kBob, kCat}) table.grant(0, worker);
+  for (const uint32_t shard : {0U, 1U, 2U})
+    table.renew(100, shard, std::array{kAnn, kBob, kCat}[shard], shard == 0 ? 1 : 0, 0);
+  // Heard of at 100, all of them; only the first has moved since the start.
+  CHECK(table.idle(50, 50).size() == 2);
+  CHECK(table.idle(50, 50, /*in_order=*/true).empty());
+  CHECK(table.idle(50, 101, /*in_order=*/true).size() == 3);
+  CHECK(table.idle(101, 50, /*in_order=*/true).size() == 3);  // none was heard of
 }
 
 TEST_CASE("with empty hands a worker takes a stream that is nobody's, with full ones he waits",

@@ -162,8 +162,7 @@ TEST_CASE("what the design knows and this version has not is said so, never acce
         "train.replicas = 2", "train.max_time = \"6h\"",
         "optimizer.schedule = { type = \"cosine\" }", "optimizer.clip = { norm = 1.0 }",
         "data.fields.x = { encoding = \"jpeg\" }", "eval.early_stop = { patience = 2 }",
-        "eval.every = \"5m\"", "eval.every = 1000",
-        "eval.source = { exec = [\"x\"], replay = \"none\" }", "eval.source = \"gs://bucket/x\"",
+        "eval.every = \"5m\"", "eval.every = 1000", "eval.source = \"gs://bucket/x\"",
         "cluster.discover = \"tf_config\"",
         "data.fields.x = { type = \"string\", transform = [\"one_hot\"] }"}) {
     const Error error = error_of(small_job(std::string(line) + "\n"));
@@ -193,6 +192,9 @@ TEST_CASE("steps end a job, or an epoch where it has no end of its own", "[job]"
   CHECK(of_program("", "train.steps_per_epoch = 9\ntrain.steps = 90\n"));
   CHECK(of_program("", "train.steps = 90\n").error().hint.find("steps_per_epoch = 1000") !=
         std::string::npos);
+  CHECK(of_program(", records = 5000", "train.steps = 90\n"));  // read in pieces
+  CHECK_FALSE(of_program(", records = 5000", "train.steps = 90\ndata.sharding = \"off\"\n"));
+  CHECK_FALSE(of_program(", replay = \"none\"", "train.steps_per_epoch = 9\n"));
   CHECK(of_program(", replay = \"shard\", records = 5", "train.steps_per_epoch = 9\n")
             .error()
             .what.find("would need a count first") != std::string::npos);
@@ -288,6 +290,12 @@ TEST_CASE("a program as source is read, and what it lacks is named", "[job]") {
         "replay = \"shard\" without `records`");
   CHECK(error(program + " }\ndata.format = \"libsvm\"\neval.holdout = 0.1\n") ==
         "of a program's records none can be held out");
+  const std::string once = program + ", replay = \"none\"";
+  CHECK(test::load_text(once + " }\ndata.format = \"libsvm\"\neval.holdout = 0.1\n" + model));
+  CHECK(error(once + ", records = 9 }\ndata.format = \"libsvm\"\n") ==
+        "`records` with replay = \"none\"");
+  CHECK(error(once + ", format = \"npy\" }\ndata.fields = { x = {}, label = {} }\n") ==
+        "arrays of a program that runs once");
   const std::string fields = "data.fields = { x = { path = \"a\" }, label = {} }\n";
   CHECK(completed(program + ", format = \"npy\" }\ndata.columns = [\"label\", \"a\", \"b\"]\n" +
                   fields + model)
