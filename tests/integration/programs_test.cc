@@ -120,7 +120,11 @@ TEST_CASE("the example of a generator trains", "[integration]") {
                             .wait(120);
   INFO(trained.err);
   REQUIRE(trained.status == 0);
-  CHECK(nlohmann::json::parse(trained.out)["records"] == 200'000);
+  // Its `records` are what was computed, which on a slow machine a second lease may add to.
+  uint64_t applied = 0;
+  for (const auto& account : nlohmann::json::parse(trained.out)["accounts"])
+    applied += account["applied"].get<uint64_t>();
+  CHECK(applied == 200'000);
 }
 
 TEST_CASE("a program that is cut by number runs once a shard, each row counts once",
