@@ -110,21 +110,25 @@ TEST_CASE("the summary says that a job waits for a slow program", "[integration]
   CHECK(std::stoi(trained.out.substr(queue + 34)) < 40);
 }
 
-TEST_CASE("the example of a generator trains", "[integration]") {
-  const ScratchDir dir;
-  const std::string example = std::string(DP_SOURCE_DIR) + "/docs/examples/generator.toml";
-  const Ended trained = Program("downpour",
-                                {"train", example, "--set", "run_dir=" + (dir / "run"),
-                                 "--log-format", "json", "--quiet"},
-                                dir.path())
-                            .wait(120);
-  INFO(trained.err);
-  REQUIRE(trained.status == 0);
-  // Its `records` are what was computed, which on a slow machine a second lease may add to.
-  uint64_t applied = 0;
-  for (const auto& account : nlohmann::json::parse(trained.out)["accounts"])
-    applied += account["applied"].get<uint64_t>();
-  CHECK(applied == 200'000);
+TEST_CASE("the examples of generators train", "[integration]") {
+  for (const auto& [example, records] :
+       {std::pair{"generator", 200'000U}, std::pair{"stateful-generator", 100'000U}}) {
+    INFO(example);
+    const ScratchDir dir;
+    const std::string job = std::string(DP_SOURCE_DIR) + "/docs/examples/" + example + ".toml";
+    const Ended trained = Program("downpour",
+                                  {"train", job, "--set", "run_dir=" + (dir / "run"),
+                                   "--log-format", "json", "--quiet"},
+                                  dir.path())
+                              .wait(120);
+    INFO(trained.err);
+    REQUIRE(trained.status == 0);
+    // Its `records` are what was computed, which on a slow machine a second lease may add to.
+    uint64_t applied = 0;
+    for (const auto& account : nlohmann::json::parse(trained.out)["accounts"])
+      applied += account["applied"].get<uint64_t>();
+    CHECK(applied == records);
+  }
 }
 
 TEST_CASE("a program that is cut by number runs once a shard, each row counts once",
