@@ -125,7 +125,8 @@ TEST_CASE("the examples of generators train", "[integration]") {
     REQUIRE(trained.status == 0);
     // Its `records` are what was computed, which on a slow machine a second lease may add to.
     uint64_t applied = 0;
-    for (const auto& account : nlohmann::json::parse(trained.out)["accounts"])
+    const auto done = nlohmann::json::parse(trained.out);
+    for (const auto& account : done["accounts"])
       applied += account["applied"].get<uint64_t>();
     CHECK(applied == records);
   }
