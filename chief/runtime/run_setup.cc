@@ -24,6 +24,7 @@ namespace {
 constexpr uint64_t kBatchesPerShardMax = 64;
 constexpr uint64_t kBatchesPerShardMin = 4;
 constexpr uint64_t kShardsWanted = 64;
+constexpr uint64_t kProgramShardsWanted = 16;  // where each of them starts data.program
 constexpr uint64_t kPiecesMax = 32'768;  // of a program: each is named to every worker
 constexpr uint64_t kVerifyBytesMax = 4 * kGiB;  // of a checkpoint to go on from: a few seconds
 
@@ -69,9 +70,10 @@ Result<uint64_t> choose_shard_bytes(const Job& job, const DataSpec& data, const 
   if (files.empty() || data::is_program(files.front())) return kMiB;
   DP_TRY(const uint64_t record, data::mean_record_bytes(data, files.front().path));
   const uint64_t batch = record * job.train.batch_size;
+  const uint64_t wanted = job.data.program.empty() ? kShardsWanted : kProgramShardsWanted;
   const uint64_t shard = job.data.shard_records > 0
                              ? job.data.shard_records * record
-                             : std::clamp(total / kShardsWanted, kBatchesPerShardMin * batch, kBatchesPerShardMax * batch);
+                             : std::clamp(total / wanted, kBatchesPerShardMin * batch, kBatchesPerShardMax * batch);
   return std::max<uint64_t>(shard / plan::ranges_of(data::joining_of(job.data)), 1);
 }
 

@@ -26,6 +26,11 @@ Fault fault_of(const RecordRef& record) {
     case RecordRef::kDamaged:
       return {.reason = "has a header that fails its checksum",
               .hint = "copy or download the file again, or set data.bad_records = \"skip\""};
+    case RecordRef::kDropped:
+      return {};
+    case RecordRef::kBadChecksum:
+      return {.reason = "fails its checksum",
+              .hint = "copy or download the file again, or set data.bad_records = \"skip\""};
     case RecordRef::kCutShort:
       return {.reason = "is cut short: the file ends inside it",
               .hint = "copy or download the file again, or set data.bad_records = \"skip\""};
@@ -194,11 +199,10 @@ Result<void> BatchReader::fill(Batch& batch) {
     if (random_) columns.random = random_of(record);
     const char* const begin = flow_.text_of(record);
     const char* const end = begin + record.ref.size;
-    if (!record.ref.is_whole()) {
-      fault = fault_of(record.ref);
-      DP_TRY_VOID(skip_or_fail(fault, record, batch));
-    } else if (!parser.parse(begin, end, offset, columns, fault) ||
-               !parser.finish(columns, fault)) {
+    const bool whole = record.ref.is_whole();
+    if (!whole) fault = fault_of(record.ref);
+    if (!whole || !parser.parse(begin, end, offset, columns, fault) ||
+        !parser.finish(columns, fault)) {
       if (fault.reason == nullptr) {
         ++batch.counts.filtered;
         watched_in_batch_ &= !is_watched(record);

@@ -15,7 +15,7 @@
 
 namespace downpour::data {
 
-/// Why there are no bytes of a record that is not whole.
+/// Why there are no bytes of a record that is not whole; without a reason: it was dropped.
 Fault fault_of(const RecordRef& record);
 /// What is said of a bad record at `where`.
 Error bad_record_error(const Fault& fault, std::string where);

@@ -12,6 +12,7 @@
 #include "shared/data/parser.h"
 #include "shared/data/program.h"
 #include "shared/data/record_cache.h"
+#include "shared/data/record_program.h"
 #include "shared/data/scratch.h"
 #include "shared/data/tfrecord.h"
 #include "shared/plan/plan_hash.h"
@@ -230,6 +231,7 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
   for (const std::string& text : data.missing) hash.add("missing", text);
   hash_fields(hash, data.fields);
   if (!data.filter.empty()) hash.add("filter", data.filter);
+  for (const std::string& word : data.program) hash.add("program", word);
   // Not bad_records: a run that met a bad record goes on with "skip", and no batch behind the
   // record was applied. What is not read can't be bad, so the layout decides then.
   for (const FloatInput& input : plan.layout.floats)
@@ -289,13 +291,26 @@ Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
   }
   const size_t window_bytes = window_bytes_of(data, ranges);
   ShardRecords out;
-  if (is_program(info)) {
-    DP_TRY(out, open_program(plan, epoch, range, window_bytes, text.bytes, text.records));
-    if (out.parser != nullptr) return out;
-  } else if (reads_arrays(data)) {
+  if (reads_arrays(data) && !is_program(info))
     return open_array_rows(plan, info, range, window_bytes, text.bytes, text.records);
+  const bool transformed = !data.program.empty();
+  std::unique_ptr<RecordProgram> program;
+  if (transformed) {
+    program =
+        std::make_unique<RecordProgram>(transform_call_of(plan, epoch, range), plan.programs,
+                                        data.format, !plan.targets_optional, window_bytes, text);
+  }
+  Scratch::Text& read = transformed ? program->input_text() : text;
+  const size_t read_bytes = transformed ? kPlainWindowBytes : window_bytes;
+  if (is_program(info)) {
+    DP_TRY(out, open_program(plan, epoch, range, read_bytes, read.bytes, read.records));
+    if (out.parser != nullptr) return out;
   } else {
-    DP_TRY(out.source, open_windows(data, info, range, window_bytes, text.bytes, text.records));
+    DP_TRY(out.source, open_windows(data, info, range, read_bytes, read.bytes, read.records));
+  }
+  if (transformed) {
+    program->set_input(std::move(out.source));
+    out.source = std::move(program);
   }
   if (data.format == DataFormat::kMnist) {
     DP_TRY(out.parser, make_idx_parser(plan, info.path));
@@ -307,8 +322,9 @@ Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
   } else if (data.format == DataFormat::kJsonl) {
     DP_TRY(out.parser, make_json_parser(plan));
   } else {
-    DP_TRY(const std::vector<std::string> columns,
-           is_program(info) ? columns_of(data, info.path) : present_columns_of(plan, info.path));
+    DP_TRY(const std::vector<std::string> columns, is_program(info) || transformed
+                                                       ? columns_of(data, info.path)
+                                                       : present_columns_of(plan, info.path));
     DP_TRY(out.parser, make_csv_parser(plan, columns, info.path));
   }
   return out;
@@ -362,9 +378,11 @@ Result<void> count_pieces(const ReadPlan& plan, uint64_t shard_bytes,
                           std::vector<plan::FileInfo>& files) {
   uint64_t records = 0;
   Scratch::Text text;
+  ReadPlan as_read = plan;
+  as_read.data.program.clear();  // it gives as many as it reads
   for (const plan::ShardRange& range : plan::cut_shards(plan.files, shard_bytes)) {
     files[range.file].records_before.push_back(records);
-    DP_TRY(const ShardRecords reading, open_records(plan, 0, range, text));
+    DP_TRY(const ShardRecords reading, open_records(as_read, 0, range, text));
     Window window;
     for (;;) {
       DP_TRY(const bool more, reading.source->next(window));

@@ -127,6 +127,7 @@ class LineWindows final : public WindowSource {
     }
   }
   bool is_blank(const char* line, size_t size) const {
+    if (rules_.every) return false;
     if (size == 0) return true;
     if (!rules_.comments || uint8_t(line[0]) > '#') return false;
     size_t i = 0;

@@ -23,6 +23,7 @@ Result<Preamble> read_preamble(const std::string& path, uint32_t skip_lines, boo
 /// ends in LF or CR LF; the last one needs none.
 struct LineRules {
   bool comments = false;
+  bool every = false;  // each line is a record, blank or not
 };
 
 LineRules rules_of(DataFormat format);

@@ -24,6 +24,7 @@ namespace downpour::data {
 namespace {
 
 constexpr const char* kProgramMark = "exec: ";   // a file's path is absolute
+constexpr int kPipeBytes = 1 << 20;              // what the system gives anybody
 constexpr size_t kTailBytes = 4096;              // of stderr, for the error's text
 constexpr int64_t kEndsWithinNs = 10 * kSecond;  // after its last byte
 constexpr int kEndLookMs = 5;
@@ -54,6 +55,21 @@ void sleep_ms(int ms) {
   ::nanosleep(&time, nullptr);
 }
 
+/// write() to a pipe that nobody may read any more: EPIPE without the signal.
+ssize_t write_quietly(int fd, std::string_view bytes) {
+  sigset_t broken_pipe, before;
+  ::sigemptyset(&broken_pipe);
+  ::sigaddset(&broken_pipe, SIGPIPE);
+  ::pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);
+  const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+  const int error = errno;
+  const timespec at_once{};
+  if (n < 0 && error == EPIPE) ::sigtimedwait(&broken_pipe, nullptr, &at_once);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
+  return n;
+}
+
 /// A file descriptor that is closed at the end.
 struct Pipe {
   int read = -1, write = -1;
@@ -69,6 +85,7 @@ struct Pipe {
     if (::pipe2(ends, O_CLOEXEC) != 0) return false;
     read = ends[0];
     write = ends[1];
+    ::fcntl(write, F_SETPIPE_SZ, kPipeBytes);  // a wish: each side waits less often for the other
     return true;
   }
   static void close_end(int& end) {
@@ -112,8 +129,8 @@ bool ProgramPool::reap(int pid, int flags, int& status) {
 
 class ProgramSource final : public ByteSource {
  public:
-  ProgramSource(std::string name, std::shared_ptr<ProgramPool> pool)
-      : name_(std::move(name)), pool_(std::move(pool)) {}
+  ProgramSource(std::string name, std::shared_ptr<ProgramPool> pool, ProgramInput input)
+      : name_(std::move(name)), pool_(std::move(pool)), input_(std::move(input)) {}
   ~ProgramSource() override { kill_it(); }
 
   Result<void> start(const ProgramCall& call);
@@ -129,6 +146,9 @@ class ProgramSource final : public ByteSource {
   }
   /// What it told on stderr goes to ours, and its last lines into errors.
   bool take_stderr();
+  /// Its stdin, if it waits for some.
+  Result<void> ask_input();
+  void give_input();
   /// After its last byte: it must end, and well.
   Result<void> end();
   /// False: it still runs.
@@ -137,7 +157,9 @@ class ProgramSource final : public ByteSource {
 
   const std::string name_;
   const std::shared_ptr<ProgramPool> pool_;
-  Pipe out_, err_;
+  const ProgramInput input_;
+  std::string_view unsent_;
+  Pipe in_, out_, err_;
   pid_t pid_ = -1;
   int status_ = 0;
   bool ended_ = false;
@@ -151,7 +173,7 @@ Result<void> ProgramSource::start(const ProgramCall& call) {
     return Error{ErrorCode::kNoInput, str("there is no folder ", call.directory), name_,
                  "a program runs in the job file's folder, which every worker's machine must have"};
   }
-  if (!out_.open() || !err_.open()) {
+  if (!out_.open() || !err_.open() || (input_ && !in_.open())) {
     return Error{ErrorCode::kUnavailable, str("no pipe for a program: ", std::strerror(errno)),
                  name_};
   }
@@ -176,7 +198,12 @@ Result<void> ProgramSource::start(const ProgramCall& call) {
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawnattr_init(&attributes);
   ::posix_spawn_file_actions_addchdir_np(&actions, call.directory.c_str());
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (input_) {
+    ::fcntl(in_.write, F_SETFL, O_NONBLOCK);
+    ::posix_spawn_file_actions_adddup2(&actions, in_.read, STDIN_FILENO);
+  } else {
+    ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  }
   ::posix_spawn_file_actions_adddup2(&actions, out_.write, STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, err_.write, STDERR_FILENO);
   sigset_t none, all;
@@ -190,6 +217,7 @@ Result<void> ProgramSource::start(const ProgramCall& call) {
   const int error = ::posix_spawnp(&pid_, argv[0], &actions, &attributes, argv.data(), envp.data());
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
+  Pipe::close_end(in_.read);
   Pipe::close_end(out_.write);
   Pipe::close_end(err_.write);
   if (error != 0) {
@@ -222,15 +250,34 @@ bool ProgramSource::take_stderr() {
   return true;
 }
 
+Result<void> ProgramSource::ask_input() {
+  if (in_.write < 0 || !unsent_.empty()) return {};
+  DP_TRY(unsent_, input_());
+  if (unsent_.empty()) Pipe::close_end(in_.write);
+  return {};
+}
+
+void ProgramSource::give_input() {
+  const ssize_t n = write_quietly(in_.write, unsent_);
+  if (n >= 0) {
+    unsent_.remove_prefix(size_t(n));
+  } else if (errno != EAGAIN && errno != EINTR) {
+    Pipe::close_end(in_.write);  // it takes no more: what it wrote says whether it was enough
+  }
+}
+
 Result<size_t> ProgramSource::read(char* to, size_t size) {
   size_t filled = 0;
   while (filled < size && !ended_) {
-    pollfd wanted[2] = {{.fd = out_.read, .events = POLLIN, .revents = 0},
-                        {.fd = err_.read, .events = POLLIN, .revents = 0}};
-    if (::poll(wanted, 2, -1) < 0 && errno != EINTR) {
+    DP_TRY_VOID(ask_input());
+    pollfd wanted[3] = {{.fd = out_.read, .events = POLLIN, .revents = 0},
+                        {.fd = err_.read, .events = POLLIN, .revents = 0},
+                        {.fd = in_.write, .events = POLLOUT, .revents = 0}};  // -1: passed over
+    if (::poll(wanted, 3, -1) < 0 && errno != EINTR) {
       return Error{ErrorCode::kIo, str("can't wait for a program: ", std::strerror(errno)), name_};
     }
     if (wanted[1].revents != 0) take_stderr();
+    if (wanted[2].revents != 0) give_input();
     if (wanted[0].revents == 0) continue;
     const ssize_t n = ::read(out_.read, to + filled, size - filled);
     if (n < 0 && errno == EINTR) continue;
@@ -293,9 +340,11 @@ void ProgramSource::kill_it() {
 }
 
 Result<std::unique_ptr<ByteSource>> start_program(const ProgramCall& call,
-                                                  std::shared_ptr<ProgramPool> pool) {
+                                                  std::shared_ptr<ProgramPool> pool,
+                                                  ProgramInput input) {
   DP_CHECK(!call.argv.empty());
-  auto source = std::make_unique<ProgramSource>(text_of(call.argv), std::move(pool));
+  auto source =
+      std::make_unique<ProgramSource>(text_of(call.argv), std::move(pool), std::move(input));
   DP_TRY_VOID(source->start(call));
   return std::unique_ptr<ByteSource>(std::move(source));
 }
@@ -326,8 +375,12 @@ void cut_program(const SourceSpec& source, uint64_t records_a_range, plan::FileI
   info.splittable = !info.cuts.empty();
 }
 
-ProgramCall call_of(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range) {
-  ProgramCall call{.argv = plan.source.exec, .directory = plan.base_dir, .environment = {}};
+namespace {
+
+/// What every program is told.
+ProgramCall call_for(const std::vector<std::string>& argv, const ReadPlan& plan, uint32_t epoch,
+                     const plan::ShardRange& range) {
+  ProgramCall call{.argv = argv, .directory = plan.base_dir, .environment = {}};
   const auto set = [&](const char* name, uint64_t value) {
     call.environment.emplace_back(str("DOWNPOUR_", name), str(value));
   };
@@ -336,11 +389,26 @@ ProgramCall call_of(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange
   set("BATCH_SIZE", plan.batch_size);
   set("STREAM", range.stream);
   set("STREAMS", std::max(plan.data.streams, 1U));
-  call.environment.emplace_back("DOWNPOUR_PURPOSE", plan.training ? "train" : "eval");
+  call.environment.emplace_back("DOWNPOUR_PURPOSE", plan.targets_optional ? "predict"
+                                                    : plan.training       ? "train"
+                                                                          : "eval");
+  return call;
+}
+
+}  // namespace
+
+ProgramCall call_of(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range) {
+  ProgramCall call = call_for(plan.source.exec, plan, epoch, range);
   if (plan.source.records == 0) return call;
-  set("RECORDS", plan.source.records);
-  set("SHARD_BEGIN", range.begin);
-  set("SHARD_END", range.end);
+  call.environment.emplace_back("DOWNPOUR_RECORDS", str(plan.source.records));
+  call.environment.emplace_back("DOWNPOUR_SHARD_BEGIN", str(range.begin));
+  call.environment.emplace_back("DOWNPOUR_SHARD_END", str(range.end));
+  return call;
+}
+
+ProgramCall transform_call_of(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range) {
+  ProgramCall call = call_for(plan.data.program, plan, epoch, range);
+  call.environment.emplace_back("DOWNPOUR_FILE", plan.files[range.file].path);
   return call;
 }
 

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -42,13 +44,19 @@ struct ProgramCall {
   std::vector<std::pair<std::string, std::string>> environment;  // beside this process's own
 };
 
+/// What goes to a program's stdin: the next bytes, which stay until the next call; empty at the
+/// end.
+using ProgramInput = std::function<Result<std::string_view>()>;
+
 /// Starts it, in a process group of its own; read() gives what it writes to its stdout, and its
-/// stderr goes to ours. A program that does not end well, or not at all after its last byte, is an
-/// error of the read() that would give that byte. Destroyed before: it is killed.
-/// Errors: kNoInput (no such program or folder), kUnavailable (it can't be started), kBadData (it
-/// failed, with the last line of its stderr).
+/// stderr goes to ours. `input` is asked while read() waits, for as long as the program takes it. A
+/// program that does not end well, or not at all after its last byte, is an error of the read()
+/// that would give that byte. Destroyed before: it is killed. Errors: kNoInput (no such program or
+/// folder), kUnavailable (it can't be started), kBadData (it failed, with the last line of its
+/// stderr).
 Result<std::unique_ptr<ByteSource>> start_program(const ProgramCall& call,
-                                                  std::shared_ptr<ProgramPool> pool);
+                                                  std::shared_ptr<ProgramPool> pool,
+                                                  ProgramInput input = nullptr);
 
 /// What stands for a program among the files of a plan. Its `bytes` are its records, or 1 where
 /// their number is not known: one range then.
@@ -56,6 +64,9 @@ plan::FileInfo program_info(const SourceSpec& source);
 
 /// The call for a range of an epoch, as docs/data.md says it.
 ProgramCall call_of(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range);
+
+/// The call of data.program for a range of an epoch.
+ProgramCall transform_call_of(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range);
 
 /// Whether a range of the plan's is a piece of what its program writes in an epoch.
 bool is_piece(const ReadPlan& plan, const plan::ShardRange& range);

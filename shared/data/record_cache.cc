@@ -96,6 +96,7 @@ struct RecordCache::Kept {
     uint64_t offset = 0, begin_progress = 0, end_progress = 0;
     const Row* rows = nullptr;
     size_t count = 0;
+    std::span<const RecordOffset> places = {};
   };
   std::shared_ptr<CacheStore> store;  // has the pieces' bytes
   std::vector<Stretch> stretches;
@@ -203,7 +204,8 @@ class KeptWindows final : public WindowSource {
               .offset = stretch.offset,
               .records = &records_,
               .begin_progress = stretch.begin_progress,
-              .end_progress = stretch.end_progress};
+              .end_progress = stretch.end_progress,
+              .places = stretch.places};
     return true;
   }
   bool at_end() const override { return next_ == kept_->stretches.size(); }
@@ -262,12 +264,16 @@ class RangeCapture {
   void begin_window(const Window& window) {
     end_window();
     if (spoilt_) return;
+    text_ = window.text;
+    places_.assign(window.places.begin(), window.places.end());
     stretch_ = {.offset = window.offset,
                 .begin_progress = window.begin_progress,
                 .end_progress = window.end_progress};
     for (const RecordRef& record : *window.records) {
-      spoilt_ |= !record.is_whole();
+      const bool dropped = record.size == RecordRef::kDropped;
+      spoilt_ |= !record.is_whole() && !dropped;
       rows_.push_back({.begin = record.begin});
+      rows_.back().filtered = dropped;
     }
     open_ = true;
   }
@@ -288,9 +294,9 @@ class RangeCapture {
   }
   bool spoilt() const { return spoilt_; }
 
-  /// The record at an offset; null: it is not of this window.
-  Row* row_at(uint64_t offset) {
-    const uint64_t begin = offset - stretch_.offset;
+  /// The record at `text`; null: it is not of this window.
+  Row* row_at(const char* text) {
+    const auto begin = size_t(text - text_);
     const auto row = std::lower_bound(rows_.begin(), rows_.end(), begin,
                                       [](const Row& a, uint64_t b) { return a.begin < b; });
     return row != rows_.end() && row->begin == begin ? &*row : nullptr;
@@ -322,8 +328,15 @@ class RangeCapture {
     std::memcpy(piece->data(), rows_.data(), bytes);
     stretch_.rows = reinterpret_cast<const Row*>(piece->data());
     stretch_.count = rows_.size();
-    kept_->stretches.push_back(stretch_);
     kept_->pieces.push_back(std::move(*piece));
+    if (!places_.empty()) {
+      auto places = cache_.store_->take(places_.size() * sizeof(RecordOffset));
+      if (!places) return spoil();
+      std::memcpy(places->data(), places_.data(), places_.size() * sizeof(RecordOffset));
+      stretch_.places = {reinterpret_cast<const RecordOffset*>(places->data()), places_.size()};
+      kept_->pieces.push_back(std::move(*places));
+    }
+    kept_->stretches.push_back(stretch_);
     rows_.clear();
   }
 
@@ -332,6 +345,8 @@ class RangeCapture {
   std::shared_ptr<RecordCache::Kept> kept_ = std::make_shared<RecordCache::Kept>();
   RecordCache::Kept::Stretch stretch_;
   std::vector<Row> rows_;  // of the window, in the order of the file
+  std::vector<RecordOffset> places_;
+  const char* text_ = nullptr;
   char* at_ = nullptr;
   size_t left_ = 0;
   bool open_ = false, spoilt_ = false;
@@ -374,7 +389,7 @@ class WatchedParser final : public RecordParser {
     if (capture_->spoilt()) return opened_->parse(begin, end, offset, columns, fault);
     codec_.begin(columns);
     const bool good = opened_->parse(begin, end, offset, columns, fault);
-    Row* const row = !good && fault.reason != nullptr ? nullptr : capture_->row_at(offset);
+    Row* const row = !good && fault.reason != nullptr ? nullptr : capture_->row_at(begin);
     if (row == nullptr) {
       capture_->spoil();
       return good;

@@ -50,7 +50,7 @@ class RecordFlow {
   FlowRecord at(size_t i) const {
     const RangeRecord taken =
         single_ ? RangeRecord{(*ranges_[0].window.records)[i], 0} : scratch_->taken[i];
-    return {taken.ref, taken.range, ranges_[taken.range].window.offset + taken.ref.begin};
+    return {taken.ref, taken.range, ranges_[taken.range].window.offset_of(taken.ref)};
   }
   bool shuffles() const { return shuffle_; }
   /// Whether no range is read from its file.

@@ -2,11 +2,13 @@
 // parsers.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <sys/mman.h>
 #include <vector>
@@ -58,12 +60,20 @@ class Buffer {
 /// it.
 struct RecordRef {
   // As size: why there are no bytes.
-  static constexpr uint32_t kTooLong = UINT32_MAX;       // over what a record may have
-  static constexpr uint32_t kDamaged = UINT32_MAX - 1;   // where it ends is not known
-  static constexpr uint32_t kCutShort = UINT32_MAX - 2;  // the file ends inside it
-  bool is_whole() const { return size < kCutShort; }
+  static constexpr uint32_t kTooLong = UINT32_MAX;          // over what a record may have
+  static constexpr uint32_t kDamaged = UINT32_MAX - 1;      // where it ends is not known
+  static constexpr uint32_t kCutShort = UINT32_MAX - 2;     // the file ends inside it
+  static constexpr uint32_t kBadChecksum = UINT32_MAX - 3;  // so data.program did not get it
+  static constexpr uint32_t kDropped = UINT32_MAX - 4;      // by data.program: no bad record
+  bool is_whole() const { return size < kDropped; }
   uint32_t begin = 0;
   uint32_t size = 0;
+};
+
+/// Where a record lies in the file, of a window whose text is not the file's.
+struct RecordOffset {
+  uint64_t offset = 0;
+  uint32_t begin = 0;  // in the text
 };
 
 struct Window {
@@ -72,6 +82,18 @@ struct Window {
   std::vector<RecordRef>* records = nullptr;  // in file order; the reader may permute them
   uint64_t begin_progress = 0,
            end_progress = 0;  // bytes of the shard's range behind its start and its end
+  std::span<const RecordOffset> places = {};  // of all its records, by `begin`; none: by `offset`
+
+  /// The record's offset in the file.
+  uint64_t offset_of(const RecordRef& record) const {
+    if (places.empty()) [[likely]]
+      return offset + record.begin;
+    const auto place =
+        std::lower_bound(places.begin(), places.end(), record.begin,
+                         [](const RecordOffset& a, uint32_t begin) { return a.begin < begin; });
+    DP_CHECK(place != places.end() && place->begin == record.begin, record.begin);
+    return place->offset;
+  }
 };
 
 /// Yields a shard's windows in order.

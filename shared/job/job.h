@@ -183,6 +183,7 @@ struct DataSpec {
   bool trim = false;                 // blanks around a value are no part of it
   std::vector<std::string> missing;  // texts that mean "missing", besides the empty one
   std::vector<FieldSpec> fields;     // runs expanded
+  std::vector<std::string> program;  // argv, no shell: makes a record of each record
   std::string filter;  // a condition on fields (shared/data/expression.h); empty: every record
   InterleaveSpec interleave;
   std::string shuffle = "shard";  // "shard", "off", or a number: a window of so many records

@@ -234,6 +234,7 @@ void visit_data(V& v, T& t) {
   v.automatic("parallelism", t.parallelism, 1024);
   v.enumeration("bad_records", t.bad_records, kBadRecordsNames, {});
   v.number("bad_records_max", t.bad_records_max, 0, 9e18);
+  v.strings("program", t.program);
   v.text("filter", t.filter);
   v.enumeration("sharding", t.sharding, kShardingNames, {});
   v.automatic("streams", t.streams, 65536);

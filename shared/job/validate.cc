@@ -181,11 +181,42 @@ Result<void> check_program(const SourceSpec& source, const DataSpec& all, const 
   return {};
 }
 
+/// data.program: what it makes of a record can't be looked at beforehand, so the job says it.
+Result<void> check_transform(const DataSpec& all, const SourceSpec& source) {
+  if (all.program.empty()) return {};
+  const DataSpec data = for_source(all, source);
+  if (data.program[0].empty()) {
+    return wrong("the program has no name", "data.program",
+                 "program = [\"python3\", \"enrich.py\"]");
+  }
+  switch (data.format) {
+    case DataFormat::kAuto:
+      return wrong("the format of what the program writes is not known", "data.format",
+                   "say what it reads and writes: \"csv\", \"tsv\", \"criteo\", \"jsonl\", "
+                   "\"libsvm\", \"libffm\" or \"tfrecord\"",
+                   "DP-2107");
+    case DataFormat::kNpy:
+    case DataFormat::kNpz:
+    case DataFormat::kMnist:
+      return wrong("arrays and images do not go through a program", "data.program",
+                   "it reads and writes lines or TFRecords; leave it out");
+    default:
+      break;
+  }
+  if (reads_columns(data.format) && data.format != DataFormat::kCriteo && data.columns.empty() &&
+      !data.header) {
+    return wrong("the columns that the program writes are not known", "data.columns",
+                 "list their names, in order", "DP-2107");
+  }
+  return {};
+}
+
 Result<void> check_data_given(const DataSpec& data) {
   if (data.source.empty()) {
     return wrong("the job names no data", "data.source", "data.source = \"train.csv\"", "DP-2107");
   }
   DP_TRY_VOID(check_program(data.source, data, "data.source"));
+  DP_TRY_VOID(check_transform(data, data.source));
   if (const std::string* name = first_repeated(data.columns)) {
     return wrong(str("the column `", *name, "` stands twice"), "data.columns", "each name once",
                  "DP-2108");
@@ -415,6 +446,7 @@ Result<void> check_eval(const Job& job) {
   }
   if (!job.eval.source.empty())
     DP_TRY_VOID(check_program(job.eval.source, job.data, "eval.source"));
+  DP_TRY_VOID(check_transform(job.data, job.eval.source));
   for (const std::string& metric : job.eval.metrics) {
     bool known = job.model.outputs.empty();
     std::vector<std::string> all;

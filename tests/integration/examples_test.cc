@@ -129,5 +129,28 @@ TEST_CASE("the example of arrays trains on folders that downpour shard has writt
   CHECK(summary["evaluations"][0]["outputs"]["stars"]["rmse"].is_number());
 }
 
+TEST_CASE("the example of a program between the files and the fields drops and makes what it says",
+          "[integration]") {
+  const ScratchDir dir;
+  std::string text;
+  for (int i = 0; i < kRows; ++i) {
+    text += "u" + std::to_string(i % 50) + "," + (i % 10 == 0 ? "" : "i" + std::to_string(i % 7)) +
+            "," + std::to_string(i * 13 % 9000) + ",0.25," + std::to_string(i % 2) + "\n";
+  }
+  dir.write("clicks.csv", text);
+  const Json summary =
+      trained(dir, "record-program", {"--set", "data.source=" + (dir / "clicks.csv")});
+  REQUIRE(summary["accounts"].size() == 2);
+  for (const Json& account : summary["accounts"]) {
+    CHECK(account["read"] == kRows);
+    CHECK(account["filtered"] == kRows / 10);
+    CHECK(account["applied"] == kRows - kRows / 10);
+  }
+  const Ended checked = downpour(
+      dir, {"data", "validate", std::string(DP_SOURCE_DIR) + "/docs/examples/record-program.toml",
+            "--set", "data.source=" + (dir / "clicks.csv")});
+  CHECK_THAT(checked.out + checked.err, Catch::Matchers::Contains("400"));
+}
+
 }  // namespace
 }  // namespace downpour::testing

@@ -126,8 +126,7 @@ TEST_CASE("the examples of generators train", "[integration]") {
     // Its `records` are what was computed, which on a slow machine a second lease may add to.
     uint64_t applied = 0;
     const auto done = nlohmann::json::parse(trained.out);
-    for (const auto& account : done["accounts"])
-      applied += account["applied"].get<uint64_t>();
+    for (const auto& account : done["accounts"]) applied += account["applied"].get<uint64_t>();
     CHECK(applied == records);
   }
 }
@@ -233,6 +232,52 @@ TEST_CASE("a worker that was started by hand runs a program only if it is allowe
       chief.signal(SIGTERM);
     }
   }
+}
+
+TEST_CASE("what a program makes of the records is trained, each once, in as many runs as shards",
+          "[integration]") {
+  const ScratchDir dir;
+  std::string raw, kept;
+  int rows = 0;
+  for (int i = 0; i < kRows; ++i) {
+    raw += std::to_string(i) + "\n";
+    if (i % 4 == 0) continue;
+    kept += counter_row(i);
+    ++rows;
+  }
+  dir.write("raw.txt", raw);
+  dir.write("kept.svm", kept);
+  dir.write("counters.sh",
+            "case $DOWNPOUR_PURPOSE in predict) exec cat;; esac\n"
+            "echo $DOWNPOUR_EPOCH >> runs\n"
+            "exec awk '{ print $1 % 4 ? \"1073741824 \" 1000000 + $1 \":1\" : \"\" }'\n");
+  dir.write("job.toml",
+            "run_dir = \"run\"\npartitions = 16\n"
+            "data = { format = \"libsvm\", source = \"raw.txt\", shard_records = 1000, program = "
+            "[\"sh\", \"counters.sh\"] }\n" +
+                counter_model() + "train = { epochs = " + std::to_string(kEpochs) +
+                ", batch_size = 48, reduction = \"sum\" }\n"
+                "cluster = { ps = 2, workers = 3 }\n");
+  Program trainer("downpour", train(dir), dir.path());
+  const Ended trained = trainer.wait(120);
+  INFO(trained.err);
+  REQUIRE(trained.status == 0);
+  const auto summary = nlohmann::json::parse(trained.out);
+  for (const auto& account : summary["accounts"]) {
+    CHECK(account["read"] == kRows);
+    CHECK(account["applied"] == rows);
+    CHECK(account["filtered"] == kRows - rows);
+  }
+  CHECK(rows_by_count(dir, {"kept.svm"}) == std::map<int, int>{{kEpochs, rows}});
+  CHECK(lines_of(dir / "runs").size() >= kEpochs * 9);
+
+  dir.write("counters.sh", "sed 3d\n");
+  std::vector<std::string> again = train(dir);
+  again.push_back("--fresh");
+  const Ended failed = Program("downpour", again, dir.path()).wait(120);
+  CHECK(failed.status == 65);
+  CHECK_THAT(failed.err, Catch::Matchers::Contains("the program wrote"));
+  CHECK_THAT(failed.err, Catch::Matchers::Contains("one line for each that it reads"));
 }
 
 }  // namespace downpour::testing

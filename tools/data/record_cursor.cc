@@ -38,7 +38,7 @@ class WindowCursor final : public RecordCursor {
       ++windows_;
     }
     const data::RecordRef ref = (*window_.records)[at_++];
-    record.offset = window_.offset + ref.begin;
+    record.offset = window_.offset_of(ref);
     record.fault = {};
     record.bytes = {};
     if (!ref.is_whole()) {

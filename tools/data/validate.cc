@@ -116,14 +116,15 @@ Result<void> parse_records(const ReadPlan& plan, uint32_t file, const LookOption
       ++findings.records;
       data::Fault fault;
       const char* const begin = window.text + ref.begin;
-      const uint64_t offset = window.offset + ref.begin;
+      const uint64_t offset = window.offset_of(ref);
       data::Columns columns = one.begin();
       if (!ref.is_whole()) {
         fault = data::fault_of(ref);
       } else if (records.parser->parse(begin, begin + ref.size, offset, columns, fault) &&
                  records.parser->finish(columns, fault)) {
         continue;
-      } else if (fault.reason == nullptr) {
+      }
+      if (fault.reason == nullptr) {
         ++findings.filtered;
         continue;
       }

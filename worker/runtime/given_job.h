@@ -18,9 +18,10 @@ struct GivenJob {
   std::unique_ptr<model::Graph> graph;
   ReaderOptions readers;  // without limits
 
-  /// Its data come from programs that are started where they are read.
+  /// Its data come from programs, or go through one, that are started where they are read.
   bool starts_programs() const {
-    return job.data.source.is_program() || job.eval.source.is_program();
+    return job.data.source.is_program() || job.eval.source.is_program() ||
+           !job.data.program.empty();
   }
 };
 

@@ -308,6 +308,29 @@ TEST_CASE("a program as source is read, and what it lacks is named", "[job]") {
         "`replay` and `records` are of a program's");
 }
 
+TEST_CASE("a program between the files and the fields says what it reads and writes", "[job]") {
+  const std::string model = "model.preset = \"logistic_regression\"\n";
+  const auto error = [&](const std::string& text) {
+    return error_of(text + "data.source = \"x\"\n" + model).what;
+  };
+  const std::string program = "data.program = [\"python3\", \"enrich.py\"]\n";
+  const auto loaded =
+      test::load_text("data.source = \"x\"\ndata.format = \"libsvm\"\n" + program + model);
+  REQUIRE(loaded);
+  const DataSpec& data = loaded->job.data;
+  CHECK(data.program == std::vector<std::string>{"python3", "enrich.py"});
+  CHECK(job_from_toml(job_to_toml(loaded->job), "/jobs")->data.program == data.program);
+
+  CHECK(error(program) == "the format of what the program writes is not known");
+  CHECK(error(program + "data.format = \"tsv\"\n") ==
+        "the columns that the program writes are not known");
+  CHECK(error(program + "data.format = \"npy\"\n") ==
+        "arrays and images do not go through a program");
+  CHECK(error("data.program = [\"\"]\ndata.format = \"libsvm\"\n") == "the program has no name");
+  CHECK(error(program + "data.format = \"libsvm\"\neval.source = { path = \"y\", format = "
+                        "\"mnist\" }\n") == "arrays and images do not go through a program");
+}
+
 TEST_CASE("text that is no TOML is refused at its line", "[job]") {
   const Error error = error_of("data.source = \"a\"\n= 3\n");
   CHECK(error.id == "DP-2102");

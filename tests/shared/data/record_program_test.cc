@@ -1,0 +1,238 @@
+// data.program: a record for each record, which keeps its place in the file.
+#include "shared/data/record_program.h"
+
+#include <sstream>
+
+#include "shared/data/record_cache.h"
+#include "tests/shared/data/support.h"
+#include "tests/shared/data/tfrecord_support.h"
+
+namespace downpour::data {
+namespace {
+
+using Catch::Matchers::Contains;
+
+/// `count` lines "i,i+0.5", blank ones between some of them.
+std::string numbered_lines(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += str(i, ",", i, ".5\n", i % 7 == 3 ? "\n" : "");
+  return text;
+}
+
+/// A plan of a CSV file with the columns `id` and `x`, both floats, whose lines go through
+/// `script`.
+std::shared_ptr<ReadPlan> plan_through(const ScratchDir& dir, const std::string& text,
+                                       const std::string& script) {
+  auto plan = plan_of(dir.write("rows.csv", text), DataFormat::kCsv);
+  plan->data.columns = {"id", "x"};
+  plan->data.fields = {{.name = "id"}, {.name = "x"}};
+  plan->data.program = {"sh", "-c", script};
+  plan->base_dir = dir.path();
+  plan->layout.floats = {{"id", 1}, {"x", 1}};
+  return plan;
+}
+std::shared_ptr<ReadPlan> without_program(const ReadPlan& plan) {
+  auto out = std::make_shared<ReadPlan>(plan);
+  out->data.program.clear();
+  return out;
+}
+
+std::vector<float> ids_of(const ShardRead& read) {
+  std::vector<float> ids;
+  for (const auto& record : read.floats) ids.push_back(record[0]);
+  return ids;
+}
+
+/// Batch by batch, what both say of records and places.
+void check_same(const ShardRead& a, const ShardRead& b) {
+  CHECK(a.floats == b.floats);
+  REQUIRE(a.batches.size() == b.batches.size());
+  for (size_t i = 0; i < a.batches.size(); ++i) {
+    CHECK(a.batches[i].records_hash == b.batches[i].records_hash);
+    CHECK(a.batches[i].first_record == b.batches[i].first_record);
+    CHECK(a.batches[i].last_record == b.batches[i].last_record);
+  }
+  CHECK(a.totals.records_hash == b.totals.records_hash);
+  CHECK(a.totals.counts.read == b.totals.counts.read);
+  CHECK(a.totals.counts.filtered == b.totals.counts.filtered);
+  CHECK(a.totals.counts.skipped == b.totals.counts.skipped);
+  CHECK(a.totals.first_offset == b.totals.first_offset);
+  CHECK(a.totals.end_offset == b.totals.end_offset);
+}
+
+std::string text_in(const std::string& path) {
+  std::ifstream in(path);
+  return (std::ostringstream() << in.rdbuf()).str();
+}
+
+}  // namespace
+
+TEST_CASE("records are what the program makes of them", "[data]") {
+  const ScratchDir dir;
+  const auto plan =
+      plan_through(dir, numbered_lines(50), "awk -F, -v OFS=, '{ print $1 * 10, $2 + 1 }'");
+  const ShardRead read = read_file(plan).value();
+  REQUIRE(read.floats.size() == 50);
+  CHECK(read.floats[7] == std::vector<float>{70, 8.5});
+  CHECK(read.floats[49] == std::vector<float>{490, 50.5});
+  CHECK(read.totals.counts.read == 50);
+}
+
+TEST_CASE("a record keeps its place in the file, whatever is made of it", "[data]") {
+  const ScratchDir dir;
+  const std::string text = numbered_lines(3000);
+  // As it was, whole and in pieces, held out and not, in order and shuffled, at once and at the
+  // end.
+  for (const char* script : {"cat", "tac | tac"}) {
+    for (const char* shuffle : {"off", "shard", "100"}) {
+      const auto plan = plan_through(dir, text, script);
+      plan->data.shuffle = shuffle;
+      plan->holdout = 0.2;
+      const auto plain = without_program(*plan);
+      for (const Part part : {Part::kAll, Part::kTrain, Part::kHeldOut}) {
+        const uint64_t half = text.size() / 2;
+        for (const plan::ShardRange range :
+             {plan::ShardRange{0, 0, half}, plan::ShardRange{0, half, text.size()}}) {
+          INFO(script << " " << shuffle << " from " << range.begin);
+          check_same(read_shard(plan, range, {1, 2}, part).value(),
+                     read_shard(plain, range, {1, 2}, part).value());
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("an empty line drops its record", "[data]") {
+  const ScratchDir dir;
+  const auto plan =
+      plan_through(dir, numbered_lines(10), "awk -F, '{ print $1 % 3 == 0 ? $0 : \"\" }'");
+  const ShardRead read = read_file(plan).value();
+  CHECK(ids_of(read) == std::vector<float>{0, 3, 6, 9});
+  CHECK(read.totals.counts.read == 10);
+  CHECK(read.totals.counts.filtered == 6);
+  // A prediction answers every record.
+  auto prediction = std::make_shared<ReadPlan>(*for_prediction(*plan));
+  CHECK_THAT(error_of(prediction).what, Contains("dropped a record"));
+}
+
+TEST_CASE("TFRecords go through a program as TFRecords, with checksums that hold", "[data]") {
+  const ScratchDir dir;
+  std::string file = numbered_file(40);
+  const auto plan = numbered_plan(dir.write("numbered.tfrecord", file));
+  plan->base_dir = dir.path();
+  const ShardRead plain = read_file(plan).value();
+  plan->data.program = {"cat"};
+  check_same(read_file(plan).value(), plain);
+
+  // What is damaged is not shown to the program, and stays a bad record in its place.
+  const std::vector<std::string> head = {numbered_example(0), numbered_example(1)};
+  file[framed(head).size() + kFrameHeaderBytes + 3] ^= 1;
+  const auto damaged = numbered_plan(dir.write("damaged.tfrecord", file));
+  damaged->base_dir = dir.path();
+  damaged->data.program = {"cat"};
+  CHECK_THAT(error_of(damaged).what, Contains("fails its checksum"));
+  CHECK_THAT(error_of(damaged).where, Contains("damaged.tfrecord"));
+  damaged->data.bad_records = BadRecords::kSkip;
+  auto as_is = std::make_shared<ReadPlan>(*damaged);
+  as_is->data.program.clear();
+  const ShardRead skipped = read_file(damaged).value();
+  CHECK(skipped.totals.counts.skipped == 1);
+  CHECK(skipped.floats.size() == 39);
+  check_same(skipped, read_file(as_is).value());
+}
+
+TEST_CASE("a line that is too long is skipped in its place", "[data]") {
+  const ScratchDir dir;
+  const std::string text = "1,1\n" + std::string(kLineBytesMax + 10, '7') + "\n2,2\n";
+  const auto plan = plan_through(dir, text, "cat");
+  CHECK_THAT(error_of(plan).what, Contains("longer than a record may be"));
+  plan->data.bad_records = BadRecords::kSkip;
+  const ShardRead read = read_file(plan).value();
+  CHECK(ids_of(read) == std::vector<float>{1, 2});
+  CHECK(read.totals.counts.skipped == 1);
+}
+
+TEST_CASE("an error in what the program wrote names the record's line", "[data]") {
+  const ScratchDir dir;
+  const auto plan = plan_through(dir, "1,1\n\n2,2\n3,3\n", "sed 's/^2,/two,/'");
+  const Error error = error_of(plan);
+  CHECK_THAT(error.what, Contains("\"two\""));
+  CHECK_THAT(error.where, Contains("rows.csv:3"));
+  CHECK_THAT(error.where, Contains("data.program: sh -c"));
+}
+
+TEST_CASE("a program that does not give a record for each is an error", "[data]") {
+  const ScratchDir dir;
+  const std::string text = numbered_lines(2000);
+  for (const auto& [script, what] : {
+           std::pair{"sed 1d", "wrote 1999 records for 2000"},
+           {"sed 'p'", "wrote more records than"},
+           {"cat; echo 9,9", "wrote more records than the 2000"},
+           {"cat; echo broken >&2; exit 3", "ended with status 3: broken"},
+           {"cat > /dev/null", "wrote 0 records for 2000"},
+           {"head -n 1 > /dev/null", "wrote 0 records for 2000"},
+           {"kill -9 $$", "was ended by signal 9"},
+       }) {
+    INFO(script);
+    const Error error = error_of(plan_through(dir, text, script));
+    CHECK_THAT(error.what, Contains(what));
+    CHECK_THAT(error.where, Contains("sh -c"));
+  }
+  // It takes no more than fits into a pipe, and is not waited for.
+  const Error early = error_of(plan_through(dir, numbered_lines(200'000), "head -n 5"));
+  CHECK_THAT(early.what, Contains("ended before it had read all records"));
+  const auto frames = numbered_plan(dir.write("numbered.tfrecord", numbered_file(40)));
+  frames->base_dir = dir.path();
+  frames->data.program = {"tr", "a-z", "A-Z"};
+  CHECK_FALSE(read_file(frames));
+}
+
+TEST_CASE("a program is told what it is run for", "[data]") {
+  const ScratchDir dir;
+  const auto plan = plan_through(
+      dir, numbered_lines(3),
+      "echo $DOWNPOUR_PURPOSE $DOWNPOUR_SEED $DOWNPOUR_EPOCH $DOWNPOUR_FILE >> told; cat");
+  plan->seed = 5;
+  (void)read_shard(plan, {0, 0, plan->files[0].bytes}, {2, 0}).value();
+  (void)read_file(
+      std::make_shared<ReadPlan>(*for_evaluation(*plan, plan->data.source, plan->files)))
+      .value();
+  (void)read_file(std::make_shared<ReadPlan>(*for_prediction(*plan))).value();
+  const std::string file = dir / "rows.csv";
+  CHECK(text_in(dir / "told") ==
+        str("train 5 2 ", file, "\neval 5 0 ", file, "\npredict 5 0 ", file, "\n"));
+}
+
+TEST_CASE("what a program made of a shard is kept, dropped ones too", "[data]") {
+  const ScratchDir dir;
+  const auto plain = plan_through(dir, numbered_lines(500),
+                                  "echo run >> runs; awk -F, '{ print $1 % 5 ? $0 : \"\" }'");
+  plain->data.shuffle = "shard";
+  plain->holdout = 0.1;
+  const auto cached = with_cache(*plain, make_cache_store(Cache::kMemory, 64 << 20, ""));
+  const plan::ShardRange all{0, 0, plain->files[0].bytes};
+  for (uint32_t epoch = 0; epoch < 3; ++epoch) {
+    INFO("epoch " << epoch);
+    check_same(read_shard(cached, all, {epoch, 0}, Part::kTrain).value(),
+               read_shard(plain, all, {epoch, 0}, Part::kTrain).value());
+  }
+  CHECK(text_in(dir / "runs") == "run\nrun\nrun\nrun\n");  // once for the cached one
+}
+
+TEST_CASE("a program that writes records may be followed by one that changes them", "[data]") {
+  const ScratchDir dir;
+  auto plan = std::make_shared<ReadPlan>();
+  plan->data = DataSpec{.format = DataFormat::kCsv, .columns = {"id", "x"}, .shuffle = "off"};
+  plan->data.fields = {{.name = "id"}, {.name = "x"}};
+  plan->data.program = {"sed", "s/,0/,1/"};
+  plan->source = {.exec = {"sh", "-c", "for i in 1 2 3; do echo $i,0; done"}};
+  plan->data.source = plan->source;
+  plan->base_dir = dir.path();
+  plan->layout.floats = {{"id", 1}, {"x", 1}};
+  plan->batch_size = 4;
+  plan->files = {program_info(plan->source)};
+  const ShardRead read = read_file(plan).value();
+  CHECK(read.floats == std::vector<std::vector<float>>{{1, 1}, {2, 1}, {3, 1}});
+}
+
+}  // namespace downpour::data
