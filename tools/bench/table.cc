@@ -7,19 +7,18 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
-#include <fcntl.h>
 #include <memory>
 #include <numeric>
 #include <string>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 #include "ps/runtime/page_toucher.h"
 #include "shared/base/check.h"
 #include "shared/base/rng.h"
+#include "shared/base/thread_time.h"
 #include "shared/base/units.h"
 #include "tools/bench/bench.h"
 
@@ -251,24 +250,9 @@ int64_t page_faults() {
 
 /// The time in which this thread could have run and another one did, in seconds; 0 where the system
 /// does not say.
-class WaitsForCpu {
- public:
-  WaitsForCpu() : file_(::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {}
-  ~WaitsForCpu() {
-    if (file_ >= 0) ::close(file_);
-  }
-  WaitsForCpu(const WaitsForCpu&) = delete;
-  WaitsForCpu& operator=(const WaitsForCpu&) = delete;
-  double so_far_s() const {
-    char text[96] = {};
-    unsigned long long ran_ns = 0, waited_ns = 0;
-    if (file_ < 0 || ::pread(file_, text, sizeof text - 1, 0) <= 0) return 0;
-    return std::sscanf(text, "%llu %llu", &ran_ns, &waited_ns) == 2 ? double(waited_ns) / 1e9 : 0;
-  }
-
- private:
-  const int file_;
-};
+double waited_so_far_s(const ThreadTime& time) {
+  return double(time.so_far().value_or(ThreadTime::Sums{}).waited_ns) / 1e9;
+}
 
 /// Growth from nothing, 10,000 new keys a call; at most so many rows a second. Paced growth takes
 /// turns with calls of old keys, which show what the machine itself holds up in these seconds.
@@ -285,17 +269,17 @@ Growth grow(ps::Table& table, uint64_t rows, double rows_per_s) {
   };
   Growth growth;
   std::vector<double> wall_s_of_calls;
-  const WaitsForCpu waits;
+  const ThreadTime time;
   const double begin_s = wall_s();
   const int64_t faults = page_faults();
   for (uint64_t begin = 0; begin < rows; begin += kKeysPerCall) {
     const double early_s = begin_s + double(begin) / rows_per_s - wall_s();
     if (early_s > 0) std::this_thread::sleep_for(std::chrono::duration<double>(early_s));
     const double start = now_s();
-    const double waited_s = waits.so_far_s();
+    const double waited_s = waited_so_far_s(time);
     wall_s_of_calls.push_back(apply(begin, growth.wall_worst_s));
     growth.own_worst_s =
-        std::max(growth.own_worst_s, wall_s_of_calls.back() - (waits.so_far_s() - waited_s));
+        std::max(growth.own_worst_s, wall_s_of_calls.back() - (waited_so_far_s(time) - waited_s));
     growth.calls_s.push_back(now_s() - start);
     if (std::isfinite(rows_per_s)) apply(begin / 2, growth.still_worst_s);
     const double index_bytes = double(table.memory().index_bytes) / double(table.rows());

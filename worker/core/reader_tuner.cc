@@ -11,6 +11,7 @@ constexpr int64_t kIntervalMaxNs = 2 * kSecond;  // where hardly a batch comes
 constexpr uint64_t kIntervalBatches = 16;
 constexpr double kStarved = 0.05;  // of the time: worth a trial
 constexpr double kPays = 1.04;     // times the rate before
+constexpr double kRoom = 1.5;      // times the readers that there are: for so many
 constexpr int64_t kPauseNsMax = 60 * kSecond;
 
 }  // namespace
@@ -29,10 +30,11 @@ std::optional<ReaderLimits> ReaderTuner::on_totals(int64_t now_ns, const ReaderT
     const double rate = double(batches) / double(interval_ns);
     const double starved = double(totals.starved_ns - last_.starved_ns) / double(interval_ns);
     if (trial_) {
-      end_trial(now_ns, rate, starved);
+      end_trial(now_ns, rate, starved, totals);
     } else if (wants_more_batches(totals, interval_ns)) {
       limits_.batches = std::min(limits_.batches * 2, bounds_.batches);
-    } else if (starved > kStarved && limits_.shards < bounds_.shards && now_ns >= try_at_ns_) {
+    } else if (starved > kStarved && limits_.shards < bounds_.shards && now_ns >= try_at_ns_ &&
+               may_pay(totals)) {
       trial_ = Trial{.shards = limits_.shards, .rate = rate};
       limits_.shards = std::min(limits_.shards * 2, bounds_.shards);
     }
@@ -42,10 +44,19 @@ std::optional<ReaderLimits> ReaderTuner::on_totals(int64_t now_ns, const ReaderT
   return limits_ != was ? std::optional(limits_) : std::nullopt;
 }
 
-void ReaderTuner::end_trial(int64_t now_ns, double rate, double starved) {
+/// Whether there are processors for more readers, as long as these wait for other things.
+bool ReaderTuner::may_pay(const ReaderTotals& totals) const {
+  const auto reading = double(totals.reading_ns - last_.reading_ns);
+  const auto runnable = double(totals.runnable_ns - last_.runnable_ns);
+  if (bounds_.processors == 0 || reading <= 0) return true;
+  return runnable / reading * limits_.shards * kRoom <= bounds_.processors;
+}
+
+void ReaderTuner::end_trial(int64_t now_ns, double rate, double starved,
+                            const ReaderTotals& totals) {
   const Trial trial = *std::exchange(trial_, std::nullopt);
   if (rate >= trial.rate * kPays) {
-    if (starved > kStarved && limits_.shards < bounds_.shards) {
+    if (starved > kStarved && limits_.shards < bounds_.shards && may_pay(totals)) {
       trial_ = Trial{.shards = limits_.shards, .rate = rate};
       limits_.shards = std::min(limits_.shards * 2, bounds_.shards);
     }

@@ -21,10 +21,13 @@ struct ReaderTotals {
   uint64_t batch_bytes = 0;  // memory of these
   int64_t starved_ns = 0;    // a batch was wanted, and none ready
   int64_t full_ns = 0;       // readers waited for room, all together
+  int64_t reading_ns = 0;    // readers read, all together
+  int64_t runnable_ns = 0;   // of that: not waiting for anything but a processor; 0: not known
 };
 
 /// Climbs as long as it pays: where batches are waited for, more shards are read at once, and fewer
-/// again if no more batches come of it; then it waits, longer each time, before it tries anew.
+/// again if no more batches come of it; then it waits, longer each time, before it tries anew. Of
+/// readers that wait for nothing but a processor no more are tried than there are processors for.
 /// Where readers wait for room and batches are waited for in the same interval, both come in
 /// bursts: more batches are kept ready. Where nothing is waited for, nothing changes.
 class ReaderTuner {
@@ -34,6 +37,7 @@ class ReaderTuner {
     uint32_t shards = 16;
     uint32_t batches = 256;
     uint64_t bytes = 256 * kMiB;  // of batches ready
+    uint32_t processors = 0;      // 0: not known
   };
   ReaderTuner(ReaderLimits start, Bounds bounds) : limits_(start), bounds_(bounds) {}
 
@@ -46,8 +50,9 @@ class ReaderTuner {
     uint32_t shards;  // before it
     double rate;      // batches a second, before it
   };
-  void end_trial(int64_t now_ns, double rate, double starved);
+  void end_trial(int64_t now_ns, double rate, double starved, const ReaderTotals& totals);
   bool wants_more_batches(const ReaderTotals& totals, int64_t interval_ns) const;
+  bool may_pay(const ReaderTotals& totals) const;
 
   ReaderLimits limits_;
   Bounds bounds_;

@@ -30,8 +30,13 @@ class Readers {
     uint32_t ready = 0, room = 0;
   };
   virtual Queue queue() const { return {}; }
-  /// Time in which they waited for room, all together.
-  virtual int64_t full_ns() const { return 0; }
+  /// Of all of them together.
+  struct Times {
+    int64_t full_ns = 0;      // waited for room
+    int64_t reading_ns = 0;   // read, with all that they waited for there
+    int64_t runnable_ns = 0;  // of that: ran, or could have; 0 where the system does not say
+  };
+  virtual Times times() const { return {}; }
 };
 
 /// Runs the model on pulled batches. Called on the worker's thread only.

@@ -3,7 +3,53 @@
 #include <chrono>
 #include <utility>
 
+#include "shared/base/thread_time.h"
+#include "shared/base/units.h"
+
 namespace downpour::worker {
+
+namespace {
+
+constexpr int64_t kMeterNs = 20 * kMillisecond;  // between looks
+
+int64_t steady_ns() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+/// Looks now and then: each look is a system call.
+class ReaderPool::Meter {
+ public:
+  explicit Meter(ReaderPool& pool) : pool_(pool) {}
+  void begin() {
+    since_ns_ = steady_ns();
+    waited_ns_ = 0;
+    runnable_ns_ = runnable_ns();
+  }
+  void look() {
+    const int64_t now_ns = steady_ns();
+    if (now_ns - since_ns_ < kMeterNs) return;
+    const int64_t runnable = runnable_ns();
+    if (runnable > runnable_ns_) {
+      pool_.reading_ns_ += now_ns - since_ns_ - waited_ns_;
+      pool_.runnable_ns_ += runnable - runnable_ns_;
+    }
+    begin();
+  }
+  /// Time that is no reading.
+  int64_t& waited_ns() { return waited_ns_; }
+
+ private:
+  int64_t runnable_ns() const {
+    const auto sums = time_.so_far();
+    return sums ? sums->ran_ns + sums->waited_ns : 0;
+  }
+
+  ReaderPool& pool_;
+  const ThreadTime time_;
+  int64_t since_ns_ = 0, waited_ns_ = 0, runnable_ns_ = 0;
+};
 
 ReaderPool::ReaderPool(ReaderOptions options, std::function<void()> wake)
     : options_(std::move(options)), wake_(std::move(wake)) {
@@ -78,7 +124,7 @@ bool ReaderPool::stopped(uint64_t reading) {
   return closing_ || stopped_.contains(reading);
 }
 
-bool ReaderPool::push(ReadItem&& item) {
+bool ReaderPool::push(ReadItem&& item, int64_t& waited_ns) {
   bool was_empty = false;
   {
     std::unique_lock lock(mutex_);
@@ -87,9 +133,11 @@ bool ReaderPool::push(ReadItem&& item) {
              ready_batches_ < options_.limits.batches;
     };
     if (!room()) {
-      const auto since = std::chrono::steady_clock::now();
+      const int64_t since_ns = steady_ns();
       room_.wait(lock, room);
-      full_ns_ += std::chrono::nanoseconds(std::chrono::steady_clock::now() - since).count();
+      const int64_t waited = steady_ns() - since_ns;
+      full_ns_ += waited;
+      waited_ns += waited;
     }
     if (closing_ || stopped_.contains(item.reading)) return false;
     if (item.batch) ++ready_batches_;
@@ -120,6 +168,7 @@ PreparedBatchPtr ReaderPool::fresh_batch() {
 
 void ReaderPool::run() {
   std::unique_ptr<InputLink> link;  // once some input process may read
+  Meter meter(*this);
   for (;;) {
     ReadTask task;
     {
@@ -129,13 +178,13 @@ void ReaderPool::run() {
       task = std::move(tasks_.front());
       tasks_.pop_front();
     }
-    read_shard(task, link);
+    read_shard(task, link, meter);
     const std::lock_guard lock(mutex_);
     stopped_.erase(task.reading);
   }
 }
 
-void ReaderPool::read_shard(const ReadTask& task, std::unique_ptr<InputLink>& link) {
+void ReaderPool::read_shard(const ReadTask& task, std::unique_ptr<InputLink>& link, Meter& meter) {
   RemoteReading remote;
   if (options_.inputs != nullptr && options_.inputs->in_use()) {
     if (link == nullptr) link = make_input_link();
@@ -144,6 +193,7 @@ void ReaderPool::read_shard(const ReadTask& task, std::unique_ptr<InputLink>& li
               }};
   }
   ShardReading reading(options_, task, std::move(remote));
+  meter.begin();
   for (bool more = true; more;) {
     if (stopped(task.reading)) return;
     std::shared_ptr<const Placements> placements;
@@ -155,7 +205,9 @@ void ReaderPool::read_shard(const ReadTask& task, std::unique_ptr<InputLink>& li
     ReadItem item = reading.next(fresh_batch(), std::move(placements));
     bytes_read_.fetch_add(reading.bytes() - before, std::memory_order_relaxed);
     more = !item.last;
-    if (!push(std::move(item))) return;
+    const bool pushed = push(std::move(item), meter.waited_ns());
+    meter.look();
+    if (!pushed) return;
   }
 }
 

@@ -32,7 +32,10 @@ class ReaderPool final : public Readers {
     return {ready_batches_.load(std::memory_order_relaxed),
             room_batches_.load(std::memory_order_relaxed)};
   }
-  int64_t full_ns() const override { return full_ns_.load(std::memory_order_relaxed); }
+  Times times() const override {
+    return {full_ns_.load(std::memory_order_relaxed), reading_ns_.load(std::memory_order_relaxed),
+            runnable_ns_.load(std::memory_order_relaxed)};
+  }
 
  private:
   // Batches go back here when the last owner lets go of them, so that their vectors are used again.
@@ -41,9 +44,13 @@ class ReaderPool final : public Readers {
     std::vector<std::unique_ptr<PreparedBatch>> free;
   };
 
+  /// What a thread's reading is made of.
+  class Meter;
+
   void run();
-  void read_shard(const ReadTask& task, std::unique_ptr<InputLink>& link);
-  bool push(ReadItem&& item);
+  void read_shard(const ReadTask& task, std::unique_ptr<InputLink>& link, Meter& meter);
+  /// Adds the time that it waited for room to `waited_ns`.
+  bool push(ReadItem&& item, int64_t& waited_ns);
   PreparedBatchPtr fresh_batch();
   bool stopped(uint64_t reading);
 
@@ -61,7 +68,7 @@ class ReaderPool final : public Readers {
   bool closing_ = false;
   std::shared_ptr<const Placements> placements_;
   std::atomic<uint64_t> bytes_read_{0};
-  std::atomic<int64_t> full_ns_{0};
+  std::atomic<int64_t> full_ns_{0}, reading_ns_{0}, runnable_ns_{0};
   std::vector<std::thread> threads_;  // as many as the most shards so far
 };
 

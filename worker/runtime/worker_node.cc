@@ -179,7 +179,10 @@ void WorkerNode::tune(int64_t now_ns, WorkerEffects& fx) {
                        "): what it has not is read and parsed again each epoch"));
     }
   }
-  reading_.full_ns = readers_->full_ns();
+  const Readers::Times times = readers_->times();
+  reading_.full_ns = times.full_ns;
+  reading_.reading_ns = times.reading_ns;
+  reading_.runnable_ns = times.runnable_ns;
   const auto limits = tuner_->on_totals(now_ns, reading_);
   if (!limits || !readers_->set_limits(*limits)) return;
   core_.want_leases(now_ns, limits->shards, fx);
@@ -280,7 +283,8 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
           .shards =
               shards > 0 ? shards : std::min(std::clamp(4 * threads, 8U, 16U), memory.shards_max),
           .batches = job_.data.prefetch > 0 ? job_.data.prefetch : 256,
-          .bytes = memory.batch_bytes});
+          .bytes = memory.batch_bytes,
+          .processors = threads});
   const auto wake = [this] { transport_.wake(); };
   readers_ = engines_->make_readers(std::move(readers), wake);
   compute_ = engines_->make_computers(*graph_, at_once, threads / at_once, wake);

@@ -16,6 +16,7 @@ constexpr int64_t kStepNs = 250 * kMillisecond;
 struct World {
   double read_rate, read_max, compute_rate;
   bool bursts = false;  // room and batches are waited for in turns, unless 64 are ready
+  double runnable = 0;  // of a reader's time; 0: not known
   ReaderTotals totals;
 
   double rate(const ReaderLimits& limits) const {
@@ -27,6 +28,8 @@ struct World {
     const double seconds = double(kStepNs) / double(kSecond);
     const double done = rate(limits);
     totals.batches += uint64_t(done * seconds + 0.5);
+    if (runnable > 0) totals.reading_ns += limits.shards * kStepNs;
+    totals.runnable_ns += int64_t(runnable * limits.shards * double(kStepNs));
     totals.batch_bytes += uint64_t(done * seconds + 0.5) * 10'000;
     const bool uneven = bursts && limits.batches < 64;
     totals.starved_ns += int64_t(double(kStepNs) * std::max(0.0, 1 - done / compute_rate));
@@ -69,6 +72,20 @@ TEST_CASE("readers that only take one another's time are given up again", "[work
   const auto seen = run(parsing, {}, {}, 240);
   CHECK(std::ranges::count(seen, 2U, &ReaderLimits::shards) > 200);
   CHECK(std::ranges::max(seen, {}, &ReaderLimits::shards).shards == 4);
+}
+
+TEST_CASE("of readers that want a processor all the time there are no more than processors",
+          "[worker]") {
+  const World parsing{.read_rate = 100, .read_max = 1e9, .compute_rate = 2000, .runnable = 0.9};
+  const auto most = [](const World& world, uint32_t processors) {
+    const auto seen = run(world, {}, {.processors = processors}, 240);
+    return std::ranges::max(seen, {}, &ReaderLimits::shards).shards;
+  };
+  CHECK(most(parsing, 2) == 2);
+  CHECK(most(parsing, 8) == 8);
+  World waiting = parsing;
+  waiting.runnable = 0.05;
+  CHECK(most(waiting, 2) == 16);
 }
 
 TEST_CASE("where computing is what takes long nothing changes", "[worker]") {
