@@ -93,6 +93,24 @@ TEST_CASE("a job has as many streams as the workers that are asked for", "[integ
   CHECK(head.out.find("a.svm") + head.out.find("c.svm") + 2 == 0);  // npos twice
 }
 
+TEST_CASE("head and stats show what a job's program makes of the records", "[integration]") {
+  const ScratchDir dir;
+  dir.write("raw.csv", "1,0\n2,1\n3,0\n");
+  dir.write("drop.awk", "{ print $1 == 2 ? \"\" : $1 * 10 \",\" $2 }\n");
+  dir.write("job.toml",
+            "[data]\nsource = \"raw.csv\"\nformat = \"csv\"\ncolumns = [\"x\", \"label\"]\n"
+            "program = [\"awk\", \"-F,\", \"-f\", \"drop.awk\"]\n"
+            "fields = { x = {}, label = {} }\n"
+            "[model]\npreset = \"logistic_regression\"\ntarget = \"label\"\n");
+  const Ended head = downpour(dir, {"data", "head", dir / "job.toml"});
+  INFO(head.err);
+  CHECK(head.out == "   x  label\n  10      0\n  30      0\n");
+  const Json stats = Json::parse(downpour(dir, {"data", "stats", dir / "job.toml", "--json"}).out);
+  CHECK(stats["records"] == 2);
+  CHECK(Json::parse(downpour(dir, {"data", "count", dir / "job.toml", "--json"}).out)["records"] ==
+        3);
+}
+
 TEST_CASE("shards can be trained on as they were named", "[integration]") {
   const ScratchDir dir;
   REQUIRE(downpour(dir, {"synth", dir / "a.csv", "--rows", "4000"}).status == 0);

@@ -60,6 +60,11 @@ Result<RecordWalk> RecordWalk::open(const DataSet& set, WorkerPlace worker, uint
   RecordWalk walk;
   walk.data_ = readable_data(set);
   walk.files_ = set.files;
+  if (!set.data().program.empty()) {
+    walk.job_ = std::make_shared<const Job>(set.job);
+    walk.options_.through_program_of = walk.job_.get();
+    walk.options_.epoch = epoch;
+  }
   if (worker.count == 0) {
     for (uint32_t i = 0; i < walk.files_.size(); ++i)
       walk.pieces_.push_back({.range = {.file = i, .begin = 0, .end = walk.files_[i].bytes}});
@@ -101,6 +106,7 @@ Result<bool> RecordWalk::next(RawRecord& record) {
     }
     // Without a worker the files are read from end to end, and so a record's number is its place.
     if (!data::is_chosen(data_.source, piece_->range, number_++) && !options_.shuffle) continue;
+    if (record.dropped) continue;
     if (!data::is_held_out(holdout_, piece_->range.file, record.offset)) return true;
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,7 @@ class RecordWalk {
   DataSpec data_;
   std::vector<plan::FileInfo> files_;
   std::vector<Piece> pieces_;
+  std::shared_ptr<const Job> job_;  // where its records go through a program
   CursorOptions options_;
   uint64_t seed_ = 1;
   double holdout_ = 0;

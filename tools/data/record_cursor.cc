@@ -5,6 +5,8 @@
 
 #include "shared/base/units.h"
 #include "shared/data/batch_reader.h"
+#include "shared/data/program.h"
+#include "shared/data/record_program.h"
 #include "shared/data/tfrecord.h"
 #include "tools/data/data_set.h"
 
@@ -18,13 +20,32 @@ class WindowCursor final : public RecordCursor {
  public:
   WindowCursor(const DataSpec& data, const CursorOptions& options)
       : checked_(data.format == DataFormat::kTfrecord && options.check),
-        shuffle_(data.shuffle == "off" ? std::nullopt : options.shuffle) {}
+        shuffle_(data.shuffle == "off" ? std::nullopt : options.shuffle),
+        job_(options.through_program_of),
+        epoch_(options.epoch) {}
 
   Result<void> open(const DataSpec& data, const plan::FileInfo& info,
                     const plan::ShardRange& range) {
     // A worker shuffles within windows, so their size decides what it sees.
     const size_t bytes = shuffle_ ? data::window_bytes_of(data) : data::kPlainWindowBytes;
-    DP_TRY(source_, data::open_windows(data, info, range, bytes, buffer_, records_));
+    if (job_ == nullptr) {
+      DP_TRY(source_, data::open_windows(data, info, range, bytes, text_.bytes, text_.records));
+      return {};
+    }
+    data::ReadPlan plan;
+    plan.data = job_->data;
+    plan.seed = job_->seed;
+    plan.batch_size = job_->train.batch_size;
+    plan.base_dir = job_->base_dir;
+    plan.files = {info};
+    auto program = std::make_unique<data::RecordProgram>(
+        data::transform_call_of(plan, epoch_, {.file = 0}), plan.programs, data.format,
+        /*may_drop=*/true, bytes, text_);
+    data::Scratch::Text& read = program->input_text();
+    DP_TRY(auto input, data::open_windows(data, info, range, data::kPlainWindowBytes, read.bytes,
+                                          read.records));
+    program->set_input(std::move(input));
+    source_ = std::move(program);
     return {};
   }
 
@@ -41,6 +62,7 @@ class WindowCursor final : public RecordCursor {
     record.offset = window_.offset_of(ref);
     record.fault = {};
     record.bytes = {};
+    record.dropped = ref.size == data::RecordRef::kDropped;
     if (!ref.is_whole()) {
       record.fault = data::fault_of(ref);
       return true;
@@ -63,8 +85,9 @@ class WindowCursor final : public RecordCursor {
 
   const bool checked_;
   const std::optional<CursorOptions::Shuffle> shuffle_;
-  data::Buffer buffer_;
-  std::vector<data::RecordRef> records_;
+  const Job* const job_;  // null: the files' own records
+  const uint32_t epoch_;
+  data::Scratch::Text text_;
   std::unique_ptr<data::WindowSource> source_;
   data::Window window_;
   size_t at_ = 0;

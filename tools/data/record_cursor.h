@@ -22,8 +22,9 @@ namespace downpour::tools {
 /// the other; an image's pixels. kPadBytes behind it are readable.
 struct RawRecord {
   std::string_view bytes;
-  uint64_t offset = 0;  // in the decompressed file; of arrays the row
-  data::Fault fault;    // reason != null: it is no whole record, or fails its checksum
+  uint64_t offset = 0;   // in the decompressed file; of arrays the row
+  data::Fault fault;     // reason != null: it is no whole record, or fails its checksum
+  bool dropped = false;  // by data.program: there are no bytes
 };
 
 struct CursorOptions {
@@ -34,6 +35,9 @@ struct CursorOptions {
     ShardId shard;
   };
   std::optional<Shuffle> shuffle;
+  /// Shows what data.program makes of the records, as in this epoch of the job.
+  const Job* through_program_of = nullptr;
+  uint32_t epoch = 0;
 };
 
 class RecordCursor {
