@@ -51,6 +51,9 @@ class Builder {
     }
     DP_TRY(FloatField field, FloatField::make(plan_.data, early_part(spec), rule, input.width));
     stage_->add_floats(spec, column, input.width);
+    if (!late) {
+      if (auto ops = field.defer_ops()) set_.deferred.push_back({column, std::move(*ops)});
+    }
     set_.floats.push_back({spec, std::move(field), column});
     return {};
   }

@@ -111,8 +111,17 @@ Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,
       return field_error(spec, str("default = \"", *spec.fallback, "\": ", fault.reason), "");
     }
     field.fallback_ = values[0];
+    field.fallback_given_ = number;
   }
   return field;
+}
+
+std::optional<NumberOps> FloatField::defer_ops() {
+  if (ops_.empty() || !ops_.is_total() || target_ != TargetKind::kAny) return {};
+  if (fallback_) fallback_ = fallback_given_;
+  small_.reset();
+  plain_ = positive_.empty() && !integer_;
+  return std::exchange(ops_, NumberOps());
 }
 
 bool FloatField::refuse(const char* reason, std::string_view text, const char* hint,
@@ -185,8 +194,13 @@ bool FloatField::convert(std::string_view text, float* to, Fault& fault) const {
     return convert_number(value, text, to, fault);
   }
   float number = 0;
-  if (width_ == 1 && parse_short_float(text.data(), text.size(), number))
+  if (width_ == 1 && parse_short_float(text.data(), text.size(), number)) {
+    if (plain_) [[likely]] {
+      *to = number;
+      return true;
+    }
     return convert_number(number, text, to, fault);
+  }
   const char* p = text.data();
   const char* const end = text.data() + text.size();
   for (uint32_t i = 0; i < width_; ++i) {

@@ -83,6 +83,9 @@ class FloatField {
   }
   /// Whether a finite value is taken as it is.
   bool is_plain() const { return plain_; }
+  /// Leaves its ops to whoever has all values of a batch, if no value can be refused for them: then
+  /// it takes values as they are, a default too. Else none.
+  std::optional<NumberOps> defer_ops();
   /// What a missing value reads as.
   bool convert_missing(float* to, Fault& fault) const;
   bool needs_text() const { return !positive_.empty(); }
@@ -103,6 +106,7 @@ class FloatField {
   TargetKind target_ = TargetKind::kAny;
   uint32_t classes_ = 0;
   std::optional<float> fallback_;
+  float fallback_given_ = 0;  // before the ops
 };
 
 /// Reads a field as one key, or as any number of them: by hash, as the integer that it is, by a

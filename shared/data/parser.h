@@ -27,6 +27,13 @@ class RecordParser {
     return stage_ == nullptr || stage_->apply(columns, fault);
   }
   bool finishes() const { return stage_ != nullptr; }
+  /// After the last record of a batch: what is done with whole columns.
+  void finish_batch(std::vector<FloatColumn>& floats, uint32_t records) const {
+    for (const FieldSet::Deferred& each : deferred_) {
+      FloatColumn& column = floats[each.column];
+      each.ops.apply_to_all({column.values.data(), size_t(records) * column.width});
+    }
+  }
 
   /// Asks for the memory that parse() will look at.
   virtual void prefetch(const char* begin, size_t size) const;
@@ -46,6 +53,7 @@ class RecordParser {
     key_of_bag_ = std::move(set.key_of_bag);
     key_shapes_ = std::move(set.key_shapes);
     stage_ = std::move(set.stage);
+    deferred_ = std::move(set.deferred);
   }
 
   /// For a parser that gives what `other` would, whose part finish() is.
@@ -53,6 +61,7 @@ class RecordParser {
     key_of_bag_ = other.key_of_bag_;
     key_shapes_ = other.key_shapes_;
     stage_ = std::move(other.stage_);
+    deferred_ = other.deferred_;
   }
 
   std::unique_ptr<RecordFilter> filter_;  // null: none
@@ -61,6 +70,7 @@ class RecordParser {
   std::vector<uint32_t> key_of_bag_;
   std::vector<KeyShape> key_shapes_;
   std::unique_ptr<RecordStage> stage_;  // null: none
+  std::vector<FieldSet::Deferred> deferred_;
 };
 
 /// A shard's records, and what makes columns of them.

@@ -1,7 +1,11 @@
 // What the ops make of values, the same in every format. Golden values are NumPy's.
+#include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "shared/base/hash.h"
+#include "shared/base/rng.h"
+#include "shared/data/number_ops.h"
 #include "tests/shared/data/transform_support.h"
 
 namespace downpour::data {
@@ -60,6 +64,49 @@ TEST_CASE("log1p, standardize, min_max and clip give NumPy's values", "[data][tr
         {0.03846153989434242, 0.03846153989434242, 0.048076923936605453, 0.09615384787321091,
          0.8317308306694031, 19230.80859375});
   close(of({.op = TransformOp::kClip, .min = 0.5, .max = 41}), {0.5, 0.5, 0.5, 3, 41, 41});
+}
+
+TEST_CASE("log1p is the library's to a float's last bit, at every magnitude", "[data][transform]") {
+  NumberOps ops;
+  ops.add({.op = TransformOp::kLog1p});
+  std::vector<float> values = {-0.5F, -0.25F, -0x1p-24F, 0x1p-24F, 0x1.7ffffep0F, 0x1.8p-1F};
+  for (uint32_t bits = 0; bits < 0x7f800000; bits += 9973)
+    values.push_back(std::bit_cast<float>(bits));
+  float worst = 0;
+  for (const float x : values) {
+    const float wanted = float(std::log1p(double(x))), got = ops.apply(x);
+    const float ulp = std::nextafter(std::abs(wanted), 1e38F) - std::abs(wanted);
+    worst = std::max(worst, std::abs(got - wanted) / ulp);
+  }
+  CHECK(worst <= 1);
+  CHECK_FALSE(std::isfinite(ops.apply(-1)));
+  CHECK_FALSE(std::isfinite(ops.apply(-2)));
+}
+
+TEST_CASE("what is done with a column is what is done with each of its numbers",
+          "[data][transform]") {
+  NumberOps ops;
+  CHECK(ops.is_total());
+  ops.add({.op = TransformOp::kLog1p});
+  CHECK_FALSE(ops.is_total());  // of -1
+  NumberOps clipped;
+  for (const TransformSpec& op :
+       {TransformSpec{.op = TransformOp::kClip, .min = 0.0, .max = 5000.0},
+        {.op = TransformOp::kLog1p},
+        {.op = TransformOp::kStandardize, .mean = 1.5, .scale = 0.7},
+        {.op = TransformOp::kMinMax, .min = -3.0, .max = 9.0}}) {
+    clipped.add(op);
+    CHECK(clipped.is_total());
+  }
+  NumberOps huge;
+  huge.add({.op = TransformOp::kStandardize, .mean = 0, .scale = 1e-30});
+  CHECK_FALSE(huge.is_total());
+  Rng rng(7);
+  std::vector<float> values(1003), each;
+  for (float& x : values) x = float(rng.normal() * std::pow(10.0, double(rng.below(7))));
+  for (const float x : values) each.push_back(clipped.apply(x));
+  clipped.apply_to_all(values);
+  CHECK(values == each);
 }
 
 TEST_CASE("vocabulary: words and integers by their line, unknown ones as the job says",
