@@ -143,6 +143,7 @@ Result<void> learn_next(Job& job, const RunPlan& run, const std::vector<plan::Sh
   plan->holdout = job.eval.holdout;
   plan->source = job.data.source;
   plan->files = run.train_files;
+  plan->base_dir = job.base_dir;
   plan->training = false;
   std::vector<TransformSpec*> open;
   for (FieldSpec& field : job.data.fields) {

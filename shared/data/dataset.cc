@@ -296,9 +296,9 @@ Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
   const bool transformed = !data.program.empty();
   std::unique_ptr<RecordProgram> program;
   if (transformed) {
-    program =
-        std::make_unique<RecordProgram>(transform_call_of(plan, epoch, range), plan.programs,
-                                        data.format, !plan.targets_optional, window_bytes, text);
+    const size_t bytes = data.shuffle == "off" ? kProgramWindowBytes : window_bytes;
+    program = std::make_unique<RecordProgram>(transform_call_of(plan, epoch, range), plan.programs,
+                                              data.format, !plan.targets_optional, bytes, text);
   }
   Scratch::Text& read = transformed ? program->input_text() : text;
   const size_t read_bytes = transformed ? kPlainWindowBytes : window_bytes;

@@ -28,8 +28,6 @@ constexpr int kPipeBytes = 1 << 20;              // what the system gives anybod
 constexpr size_t kTailBytes = 4096;              // of stderr, for the error's text
 constexpr int64_t kEndsWithinNs = 10 * kSecond;  // after its last byte
 constexpr int kEndLookMs = 5;
-constexpr size_t kPlainWindow =
-    64 * kKiB;  // where nothing is shuffled: a slow program's records soon count
 
 std::string text_of(const std::vector<std::string>& argv) {
   std::string text;
@@ -286,6 +284,7 @@ Result<size_t> ProgramSource::read(char* to, size_t size) {
     }
     if (n == 0) {
       ended_ = true;
+      Pipe::close_end(in_.write);  // it may wait for the end of its input before it ends
       DP_TRY_VOID(end());
     }
     filled += size_t(n);
@@ -386,7 +385,6 @@ ProgramCall call_for(const std::vector<std::string>& argv, const ReadPlan& plan,
   };
   set("SEED", plan.seed);
   set("EPOCH", plan.training ? epoch : 0);
-  set("BATCH_SIZE", plan.batch_size);
   set("STREAM", range.stream);
   set("STREAMS", std::max(plan.data.streams, 1U));
   call.environment.emplace_back("DOWNPOUR_PURPOSE", plan.targets_optional ? "predict"
@@ -399,6 +397,7 @@ ProgramCall call_for(const std::vector<std::string>& argv, const ReadPlan& plan,
 
 ProgramCall call_of(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range) {
   ProgramCall call = call_for(plan.source.exec, plan, epoch, range);
+  call.environment.emplace_back("DOWNPOUR_BATCH_SIZE", str(plan.batch_size));
   if (plan.source.records == 0) return call;
   call.environment.emplace_back("DOWNPOUR_RECORDS", str(plan.source.records));
   call.environment.emplace_back("DOWNPOUR_SHARD_BEGIN", str(range.begin));
@@ -492,8 +491,8 @@ Result<void> start_stream(const ReadPlan& plan, uint32_t epoch, const plan::Shar
   whole.end = info.bytes;
   DP_TRY(std::unique_ptr<ByteSource> source,
          start_program(call_of(plan, epoch, whole), plan.programs));
-  reading.source =
-      windows_of(plan, std::move(source), info.path, kPlainWindow, reading.buffer, reading.records);
+  reading.source = windows_of(plan, std::move(source), info.path, kProgramWindowBytes,
+                              reading.buffer, reading.records);
   return {};
 }
 
@@ -510,7 +509,7 @@ Result<ShardRecords> open_program(const ReadPlan& plan, uint32_t epoch,
   } else {
     DP_TRY(std::unique_ptr<ByteSource> source,
            start_program(call_of(plan, epoch, range), plan.programs));
-    const size_t window = plan.data.shuffle == "off" ? kPlainWindow : window_bytes;
+    const size_t window = plan.data.shuffle == "off" ? kProgramWindowBytes : window_bytes;
     if (plan.data.format == DataFormat::kNpy) {
       unit = "record";
       DP_TRY(out, rows_of(std::move(source), plan, info.path, window, buffer, records));

@@ -38,6 +38,9 @@ class ProgramPool {
   bool stopped_ = false;
 };
 
+/// Of the text that a program writes, where nothing is shuffled: a slow one's records soon count.
+constexpr size_t kProgramWindowBytes = size_t{64} << 10;
+
 struct ProgramCall {
   std::vector<std::string> argv;                                 // argv[0] is looked up in PATH
   std::string directory;                                         // where it runs

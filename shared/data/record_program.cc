@@ -1,5 +1,6 @@
 #include "shared/data/record_program.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -10,6 +11,8 @@
 
 namespace downpour::data {
 namespace {
+
+constexpr uint32_t kNoText = uint32_t{1} << 31;
 
 std::string name_of(const ProgramCall& call) {
   std::string name = "data.program:";
@@ -77,24 +80,24 @@ void RecordProgram::send(const char* text, uint32_t size, Pending& pending) {
   ++sent_;
 }
 
-/// Those next in turn that the program was not shown.
+/// Those next in turn that the program was not shown. They have no text: their places lie behind
+/// all that a window may have.
 void RecordProgram::take_unsent() {
   for (; !pending_.empty() && pending_.front().size != 0; pending_.pop_front()) {
-    const auto begin = uint32_t(text_.records.size());
-    places_.push_back({.offset = pending_.front().offset, .begin = begin});
+    const auto begin = uint32_t(kNoText + unsent_places_.size());
+    unsent_places_.push_back({.offset = pending_.front().offset, .begin = begin});
     text_.records.push_back({.begin = begin, .size = pending_.front().size});
   }
 }
 
-/// Those that it wrote, up to one next in turn that it was not shown.
+/// The window that it wrote, and what comes before each of its records.
 Result<void> RecordProgram::take_written() {
-  for (; at_ < output_records_.size(); ++at_, ++written_, pending_.pop_front()) {
-    RecordRef ref = output_records_[at_];
+  for (RecordRef ref : output_records_) {
     if (ref.size == RecordRef::kDamaged || ref.size == RecordRef::kCutShort)
       return failed("wrote what is no TFRecord");
+    take_unsent();
     if (pending_.empty())
       return failed(str("wrote more records than the ", sent_, " that it had read"));
-    if (pending_.front().size != 0) break;
     if (ref.size == 0 && !may_drop_) {
       Error error = failed("dropped a record, and a prediction answers every one");
       error.hint = "DOWNPOUR_PURPOSE is \"predict\" then: let it write a record all the same";
@@ -103,6 +106,8 @@ Result<void> RecordProgram::take_written() {
     if (ref.size == 0) ref.size = RecordRef::kDropped;
     places_.push_back({.offset = pending_.front().offset, .begin = ref.begin});
     text_.records.push_back(ref);
+    pending_.pop_front();
+    ++written_;
   }
   return {};
 }
@@ -129,25 +134,20 @@ Result<bool> RecordProgram::next(Window& window) {
   }
   text_.records.clear();
   places_.clear();
+  unsent_places_.clear();
+  output_records_.clear();
   window.begin_progress = window.end_progress;
-  for (;;) {
+  DP_TRY(const bool more, output_->next(output_window_));
+  if (more) {
+    DP_TRY_VOID(take_written());
+  } else {
     take_unsent();
-    if (text_.records.empty()) {
-      DP_TRY_VOID(take_written());
-    }
-    if (!text_.records.empty()) break;
-    at_ = 0;
-    output_records_.clear();
-    if (!output_ended_) {
-      DP_TRY(const bool more, output_->next(output_window_));
-      output_ended_ = !more;
-    }
-    if (!output_ended_) continue;
     DP_TRY_VOID(expect_all());
-    ended_ = pending_.empty();
-    if (ended_) return false;
+    ended_ = true;
+    if (text_.records.empty()) return false;
   }
-  window.text = output_window_.text == nullptr ? chunk_.data() : output_window_.text;
+  places_.insert(places_.end(), unsent_places_.begin(), unsent_places_.end());
+  window.text = more ? output_window_.text : chunk_.data();
   window.offset = 0;
   window.records = &text_.records;
   window.places = places_;
@@ -156,7 +156,10 @@ Result<bool> RecordProgram::next(Window& window) {
 }
 
 std::string RecordProgram::locate(uint64_t offset) {
-  return str(input_->locate(offset), " (as ", name_, " wrote it)");
+  const auto has_offset = [&](const RecordOffset& place) { return place.offset == offset; };
+  std::string where = input_->locate(offset);
+  if (std::any_of(unsent_places_.begin(), unsent_places_.end(), has_offset)) return where;
+  return str(where, " (as ", name_, " wrote it)");
 }
 
 }  // namespace downpour::data

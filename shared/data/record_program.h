@@ -58,13 +58,12 @@ class RecordProgram final : public WindowSource {
   std::unique_ptr<WindowSource> input_, output_;
   std::string chunk_;            // on its way to the program
   std::deque<Pending> pending_;  // read, and not given out yet
-  bool input_ended_ = false, output_ended_ = false, ended_ = false;
+  bool input_ended_ = false, ended_ = false;
   uint64_t sent_ = 0, written_ = 0;  // records
   uint64_t progress_ = 0;
   Window output_window_;
   std::vector<RecordRef> output_records_;
-  size_t at_ = 0;  // of output_records_
-  std::vector<RecordOffset> places_;
+  std::vector<RecordOffset> places_, unsent_places_;
 };
 
 }  // namespace downpour::data

@@ -280,4 +280,28 @@ TEST_CASE("what a program makes of the records is trained, each once, in as many
   CHECK_THAT(failed.err, Catch::Matchers::Contains("one line for each that it reads"));
 }
 
+TEST_CASE("a program is told whether its records are trained, held out, or learned from",
+          "[integration]") {
+  const ScratchDir dir;
+  std::string rows;
+  for (int i = 0; i < 600; ++i) rows += std::to_string(i) + "," + std::to_string(i % 2) + "\n";
+  dir.write("rows.csv", rows);
+  dir.write("told.sh", "echo $DOWNPOUR_PURPOSE $DOWNPOUR_EPOCH >> told\nexec cat\n");
+  dir.write("job.toml",
+            "run_dir = \"run\"\n[data]\nsource = \"rows.csv\"\nformat = \"csv\"\n"
+            "program = [\"sh\", \"told.sh\"]\ncolumns = [\"x\", \"label\"]\n"
+            "fields = { x = { transform = [\"standardize\"] }, label = {} }\n"
+            "[model]\npreset = \"logistic_regression\"\ntarget = \"label\"\n"
+            "[train]\nepochs = 2\nbatch_size = 32\n[eval]\nholdout = 0.2\n");
+  const Ended trained = Program("downpour", train(dir), dir.path()).wait(60);
+  INFO(trained.err);
+  REQUIRE(trained.status == 0);
+  std::map<std::string, int> told;
+  for (const std::string& line : lines_of(dir / "told")) ++told[line];
+  CHECK(told.size() == 3);
+  CHECK(told["train 0"] > 0);
+  CHECK(told["train 0"] == told["train 1"]);
+  CHECK(told["eval 0"] > told["train 0"]);  // evaluations, and what is learned beforehand
+}
+
 }  // namespace downpour::testing

@@ -30,6 +30,8 @@ Result<ShardSummary> run_shard(const ShardFlags& flags, const chief::ConsoleOpti
     if (!set.found.empty()) std::fprintf(stderr, "data: %s\n", set.found.c_str());
     if (!set.data().filter.empty())
       std::fprintf(stderr, "note: data.filter stays in the job; all records are written\n");
+    if (!set.data().program.empty())
+      std::fprintf(stderr, "note: data.program stays in the job; the files' own records are written\n");
   }
   ShardRequest request = flags.request;
   request.by_bytes = flags.by == "bytes";

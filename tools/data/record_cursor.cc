@@ -35,11 +35,11 @@ class WindowCursor final : public RecordCursor {
     data::ReadPlan plan;
     plan.data = job_->data;
     plan.seed = job_->seed;
-    plan.batch_size = job_->train.batch_size;
     plan.base_dir = job_->base_dir;
     plan.files = {info};
     auto program = std::make_unique<data::RecordProgram>(
-        data::transform_call_of(plan, epoch_, {.file = 0}), plan.programs, data.format,
+        data::transform_call_of(plan, epoch_, {.file = 0, .stream = range.stream}), plan.programs,
+        data.format,
         /*may_drop=*/true, bytes, text_);
     data::Scratch::Text& read = program->input_text();
     DP_TRY(auto input, data::open_windows(data, info, range, data::kPlainWindowBytes, read.bytes,

@@ -27,6 +27,7 @@ Result<GivenJob> take_job(const wire::Welcome& welcome) {
   if (readers.eval_held_out || welcome.eval_files.empty()) {
     auto all = std::make_shared<data::ReadPlan>(*readers.train);
     all->batches_max = 0;
+    all->training = false;
     readers.eval = all;
     readers.eval_ranges = plan::cut_shards(welcome.train_files, welcome.shard_bytes);
   } else {

@@ -102,6 +102,42 @@ TEST_CASE("a record keeps its place in the file, whatever is made of it", "[data
   }
 }
 
+TEST_CASE("windows of the file and of what the program writes need not end together", "[data]") {
+  const ScratchDir dir;
+  const std::string text = numbered_lines(200'000);  // three windows of the file, 40 of the output
+  REQUIRE(text.size() > 2 * kPlainWindowBytes);
+  const auto plan = plan_through(dir, text, "cat");
+  plan->batch_size = 5000;
+  check_same(read_file(plan).value(), read_file(without_program(*plan)).value());
+}
+
+TEST_CASE("ranges of a shard each have their run, in turns and by number", "[data]") {
+  const ScratchDir dir;
+  const std::string text = numbered_lines(4000);
+  const auto plan = plan_through(dir, text, "echo run >> runs; cat");
+  plan->data.shuffle = "300";
+  plan->data.interleave = {.cycle = 3, .block = 7};
+  plan->source.skip = 100;
+  plan->source.take = 3000;
+  const auto plain = without_program(*plan);
+  std::vector<plan::ShardRange> ranges;
+  for (uint64_t i = 0; i < 3; ++i)
+    ranges.push_back({.begin = text.size() * i / 3, .end = text.size() * (i + 1) / 3});
+  for (auto& range : ranges) {
+    range.records_before =
+        uint64_t(std::count(text.begin(), text.begin() + ptrdiff_t(range.begin), '\n') * 7 / 8);
+  }
+  const auto told = [&](const std::shared_ptr<const ReadPlan>& of) {
+    const auto reader = open_shard(of, Part::kAll, {0, 0}, ranges, 3).value();
+    std::vector<std::vector<float>> batches;
+    for (Batch batch; reader->next(batch).value();) batches.push_back(batch.floats[0].values);
+    CHECK(batches.size() > 700);
+    return std::pair(batches, reader->totals().records_hash);
+  };
+  CHECK(told(plan) == told(plain));
+  CHECK(text_in(dir / "runs") == "run\nrun\nrun\n");
+}
+
 TEST_CASE("an empty line drops its record", "[data]") {
   const ScratchDir dir;
   const auto plan =
@@ -139,6 +175,8 @@ TEST_CASE("TFRecords go through a program as TFRecords, with checksums that hold
   CHECK(skipped.totals.counts.skipped == 1);
   CHECK(skipped.floats.size() == 39);
   check_same(skipped, read_file(as_is).value());
+  for (const auto& each : {damaged, as_is}) each->data.shuffle = "shard";
+  check_same(read_file(damaged).value(), read_file(as_is).value());
 }
 
 TEST_CASE("a line that is too long is skipped in its place", "[data]") {
@@ -184,7 +222,10 @@ TEST_CASE("a program that does not give a record for each is an error", "[data]"
   const auto frames = numbered_plan(dir.write("numbered.tfrecord", numbered_file(40)));
   frames->base_dir = dir.path();
   frames->data.program = {"tr", "a-z", "A-Z"};
-  CHECK_FALSE(read_file(frames));
+  CHECK_THAT(error_of(frames).what, Contains("fails its checksum"));
+  CHECK_THAT(error_of(frames).where, Contains("(as data.program: tr a-z A-Z wrote it)"));
+  frames->data.program = {"head", "-c", "100"};
+  CHECK_THAT(error_of(frames).what, Contains("wrote what is no TFRecord"));
 }
 
 TEST_CASE("a program is told what it is run for", "[data]") {
