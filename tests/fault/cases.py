@@ -473,7 +473,8 @@ def move_chief(lab):
                 source, stuck = stuck, cluster.signal("ps", 2, signal.SIGSTOP).process
                 source.send_signal(signal.SIGCONT)
             cluster.pause(0.2)
-            check(wanted(), f"the move did not wait for its {side}")
+            last = [event.get("event") for _, event in cluster.events.seen[-5:]]
+            check(wanted(), f"the move did not wait for its {side}: the last events are {', '.join(map(str, last))}")
             cluster.kill("chief")
             stuck.send_signal(signal.SIGCONT)
             cluster.wait_until(lambda: cluster.events.count("start") > starts, "another chief")  # noqa: B023
