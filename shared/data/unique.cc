@@ -4,12 +4,14 @@
 #include <array>
 #include <bit>
 
+#include "shared/base/check.h"
+
 namespace downpour::data {
 namespace {
 
 constexpr size_t kSlotsAtStart = 1024;
-constexpr size_t kSlotsPerKey = 4;  // at least: most keys are in the first slot that is looked at
-constexpr size_t kBlock = 512;      // keys whose places are found together
+constexpr uint32_t kSlotsPerKeyLog = 2;  // four at least: most keys are in the first slot
+constexpr size_t kBlock = 512;           // keys whose places are found together
 constexpr size_t kAhead = 24;  // slots prefetched before they are looked at (hot-path measurement)
 
 inline uint64_t spread(uint64_t key) {
@@ -21,20 +23,26 @@ inline uint64_t spread(uint64_t key) {
 
 KeyIndex::KeyIndex() : slots_(kSlotsAtStart), shift_(64 - std::bit_width(kSlotsAtStart) + 1) {}
 
+/// As many as the number of a key needs that is in a table of so many slots.
+uint32_t KeyIndex::index_bits() const { return 64 - shift_ - kSlotsPerKeyLog; }
+
 void KeyIndex::begin_batch() {
-  if (++stamp_ != 0) return;
-  std::fill(slots_.begin(), slots_.end(), Slot{});  // once in 2^32 batches
+  if (++stamp_ < uint32_t{1} << (32 - index_bits())) return;
+  std::fill(slots_.begin(), slots_.end(), 0);
   stamp_ = 1;
 }
 
 void KeyIndex::grow(std::span<const uint64_t> unique) {
   const size_t size = slots_.size() * 2;
-  slots_.assign(size, Slot{});
+  DP_CHECK(size <= size_t{1} << 32, unique.size());
+  slots_.assign(size, 0);
   --shift_;
+  stamp_ = 1;
+  const uint32_t first = stamp_ << index_bits();
   for (uint32_t i = 0; i < unique.size(); ++i) {
     size_t at = spread(unique[i]) >> shift_;
-    while (slots_[at].stamp == stamp_) at = (at + 1) & (size - 1);
-    slots_[at] = {.stamp = stamp_, .index = i};
+    while (slots_[at] != 0) at = (at + 1) & (size - 1);
+    slots_[at] = first + i;
   }
 }
 
@@ -42,13 +50,13 @@ void KeyIndex::add(std::span<const uint64_t> keys, uint32_t* indices,
                    std::vector<uint64_t>& unique) {
   const size_t count = keys.size();
   size_t found = unique.size();
-  unique.resize(found + count);  // room for all: whether a key is new is no branch below
-  uint64_t* const all = unique.data();
-  const uint32_t stamp = stamp_;
   for (size_t begin = 0; begin < count; begin += kBlock) {
     const size_t end = std::min(count, begin + kBlock);
-    while ((found + (end - begin)) * kSlotsPerKey > slots_.size()) grow({all, found});
-    Slot* const slots = slots_.data();
+    unique.resize(found + (end - begin));  // room for all: whether a key is new is no branch below
+    uint64_t* const all = unique.data();
+    while ((found + (end - begin)) << kSlotsPerKeyLog > slots_.size()) grow({all, found});
+    uint32_t* const slots = slots_.data();
+    const uint32_t bits = index_bits(), first = stamp_ << bits;
     const size_t mask = slots_.size() - 1;
     const uint32_t shift = shift_;
     std::array<uint32_t, kBlock + kAhead> places;
@@ -60,16 +68,16 @@ void KeyIndex::add(std::span<const uint64_t> keys, uint32_t* indices,
       __builtin_prefetch(&slots[places[i - begin + kAhead]], 1);
       const uint64_t key = keys[i];
       size_t at = places[i - begin];
-      Slot slot = slots[at];
-      uint32_t taken = -uint32_t{slot.stamp == stamp};  // all bits
-      while ((taken & uint32_t{all[slot.index & taken] != key}) != 0) [[unlikely]] {
+      uint32_t index = slots[at] - first;              // of another stamp it is too large
+      uint32_t taken = -uint32_t{index >> bits == 0};  // all bits
+      while ((taken & uint32_t{all[index & taken] != key}) != 0) [[unlikely]] {
           at = (at + 1) & mask;
-          slot = slots[at];
-          taken = -uint32_t{slot.stamp == stamp};
+          index = slots[at] - first;
+          taken = -uint32_t{index >> bits == 0};
         }
       const bool is_new = taken == 0;
-      const uint32_t index = (uint32_t(found) & ~taken) | (slot.index & taken);
-      slots[at] = {.stamp = stamp, .index = index};
+      index = (uint32_t(found) & ~taken) | (index & taken);
+      slots[at] = first + index;
       all[found] = key;
       found += is_new;
       indices[i] = index;

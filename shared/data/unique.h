@@ -8,8 +8,9 @@
 namespace downpour::data {
 
 /// An open-addressing table that is kept between batches. A slot counts only if it bears the
-/// batch's stamp, so nothing is ever cleared; memory is reused, and grows only when a batch has
-/// more distinct keys than any before.
+/// batch's stamp, so that nothing is cleared but when the stamps run out; memory is reused, and
+/// grows only when a batch has more distinct keys than any before. Four bytes a slot: of a batch of
+/// 40,000 distinct keys the table is 1 MiB, and stays in a core's cache.
 class KeyIndex {
  public:
   KeyIndex();
@@ -21,15 +22,12 @@ class KeyIndex {
   void add(std::span<const uint64_t> keys, uint32_t* indices, std::vector<uint64_t>& unique);
 
  private:
-  struct Slot {
-    uint32_t stamp;
-    uint32_t index;
-  };
   void grow(std::span<const uint64_t> unique);
+  uint32_t index_bits() const;
 
-  std::vector<Slot> slots_;
-  uint32_t shift_;      // 64 - log2(slots)
-  uint32_t stamp_ = 0;  // 0: no batch
+  std::vector<uint32_t> slots_;  // a stamp, and below it index_bits() of a key's number
+  uint32_t shift_;               // 64 - log2(slots)
+  uint32_t stamp_ = 0;           // 0: no batch
 };
 
 }  // namespace downpour::data

@@ -49,5 +49,20 @@ TEST_CASE("key 0 and the last key are keys like any other", "[data]") {
   CHECK(indices == std::vector<uint32_t>{0, 1, 0, 1});
 }
 
+TEST_CASE("a key of long ago is new when the stamps of batches begin anew", "[data]") {
+  KeyIndex index;
+  std::vector<uint64_t> unique;
+  uint32_t number = 0;
+  const std::vector<uint64_t> key = {0};
+  for (uint32_t batch = 0; batch <= 1U << 24; ++batch) {  // as many as a table at its start counts
+    index.begin_batch();
+    if (batch != 0 && batch < (1U << 24) - 1) continue;
+    unique.clear();
+    index.add(key, &number, unique);
+    REQUIRE(unique == key);
+    REQUIRE(number == 0);
+  }
+}
+
 }  // namespace
 }  // namespace downpour::data
