@@ -216,7 +216,9 @@ class LibsvmParser final : public RecordParser {
       }
       for (++p; is_digit(*p); ++p) key = key * 10 + uint64_t(*p - '0');
       if (p - token > 19) [[unlikely]] {
-        if ((p = parse_uint_slow(token, key)) == nullptr) return bad_token(token, end, fault);
+        uint64_t large = 0;  // `key` itself stays in a register
+        if ((p = parse_uint_slow(token, large)) == nullptr) return bad_token(token, end, fault);
+        key = large;
       }
       if (*p != ':') [[unlikely]]
         return bad_token(token, end, fault);

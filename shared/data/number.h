@@ -26,7 +26,9 @@ const char* parse_float_slow(const char* text, float& value);
 inline const char* parse_float(const char* text, float& value) {
   const char* p = text;
   const bool negative = *p == '-';
-  if (negative || *p == '+') ++p;
+  p += negative;  // no branch: signs vary
+  if (*p == '+' && !negative) [[unlikely]]
+    ++p;
   uint64_t mantissa = 0;
   const char* first = p;
   for (; is_digit(*p); ++p) mantissa = mantissa * 10 + uint64_t(*p - '0');
@@ -55,7 +57,7 @@ inline const char* parse_float(const char* text, float& value) {
   } else {
     return parse_float_slow(text, value);
   }
-  value = negative ? -result : result;
+  value = std::bit_cast<float>(std::bit_cast<uint32_t>(result) ^ uint32_t{negative} << 31);
   return p;
 }
 
@@ -90,8 +92,7 @@ inline bool parse_short_float(const char* text, size_t size, float& value) {
       ((word & kPairs) * 0x000f424000000064 + ((word >> 16) & kPairs) * 0x0000271000000001) >> 32);
   if (number > (1U << 24)) return false;
   const float result = float(int32_t(number)) / kPow10f[decimals];
-  value = std::bit_cast<float>(std::bit_cast<uint32_t>(result) ^
-                               uint32_t{negative} << 31);  // no branch: signs vary
+  value = std::bit_cast<float>(std::bit_cast<uint32_t>(result) ^ uint32_t{negative} << 31);
   return true;
 }
 
