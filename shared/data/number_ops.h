@@ -118,14 +118,17 @@ class NumberOps {
   }
 
  private:
-  /// Of x > -1. Nearer than std::log1p(float): 1 + x loses nothing that a float would show, but
-  /// where x is so small that it is the result. 1 + x = 2^e m with m in [sqrt(1/2), sqrt(2)), and
-  /// log m = 2 atanh((m - 1) / (m + 1)), whose series is cut where a term is below 2^-40.
+  /// Of x > -1. u = 1 + x = 2^e m with m in [sqrt(1/2), sqrt(2)), and log m = 2 atanh((m - 1) /
+  /// (m + 1)), whose series is cut where a term is below 2^-40. What u lost of a small x is added
+  /// to its logarithm. No branch, and nothing that only AVX-512 has: a loop of it becomes vectors.
   static float log1p_of(float x) {
-    constexpr int64_t kRootHalf = 0x3fe6a09e667f3bcd;  // bits of sqrt(1/2)
-    const auto bits = std::bit_cast<int64_t>(1.0 + double(x));
-    const int64_t e = (bits - kRootHalf) >> 52;
-    const auto m = std::bit_cast<double>(bits - (e << 52));
+    constexpr uint64_t kRootHalf = 0x3fe6a09e667f3bcd;  // bits of sqrt(1/2)
+    constexpr uint64_t kBias = 1024;
+    const double u = 1.0 + double(x);
+    const auto bits = std::bit_cast<uint64_t>(u);
+    const uint64_t e = (bits - kRootHalf + (kBias << 52)) >> 52;  // above 0 by kBias
+    const auto m = std::bit_cast<double>(bits - ((e - kBias) << 52));
+    const double exponent = std::bit_cast<double>(0x4330000000000000 | e) - (0x1p52 + kBias);
     const double s = (m - 1) / (m + 1), z = s * s;
     double series = 1.0 / 15;
     series = series * z + 1.0 / 13;
@@ -135,8 +138,8 @@ class NumberOps {
     series = series * z + 1.0 / 5;
     series = series * z + 1.0 / 3;
     series = series * z + 1.0;
-    const double log = double(e) * 0x1.62e42fefa39efp-1 + 2 * s * series;
-    return std::abs(x) < 0x1p-24F ? x : float(log);
+    const double log = exponent * 0x1.62e42fefa39efp-1 + 2 * s * series;
+    return float(log + (double(x) - (u - 1.0)));
   }
 
   enum class Kind : uint8_t { kLog1p, kAtLeast, kAtMost, kScale };
