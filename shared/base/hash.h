@@ -20,6 +20,14 @@ constexpr uint64_t mix64(uint64_t x) {
   return x ^ (x >> 31);
 }
 
+/// The word whose mix64 it is.
+constexpr uint64_t unmix64(uint64_t x) {
+  x = (x ^ (x >> 31) ^ (x >> 62)) * 0x319642b2d24d8ec3ULL;
+  x = (x ^ (x >> 27) ^ (x >> 54)) * 0x96de1b173f119089ULL;
+  return (x ^ (x >> 30) ^ (x >> 60)) - 0x9e3779b97f4a7c15ULL;
+}
+static_assert(unmix64(mix64(0x0123456789abcdefULL)) == 0x0123456789abcdefULL);
+
 constexpr uint64_t hash_combine(uint64_t seed, uint64_t value) { return mix64(seed ^ mix64(value)); }
 
 namespace hash_detail {
@@ -67,15 +75,18 @@ constexpr uint64_t add_word(uint64_t hash, uint64_t word) {
 
 }  // namespace hash_detail
 
-/// A short string's hash: names, small values, vocabulary words. 8 bytes a round, length folded in.
-constexpr uint64_t hash_string(std::string_view text, uint64_t seed = 0) {
+/// hash_string before its last step: it is mix64 of this.
+constexpr uint64_t unmixed_hash_string(std::string_view text, uint64_t seed = 0) {
   if (seed == 0 && text.size() == 8)
-    return mix64(hash_detail::add_word(hash_detail::kSizeSeeds[8], hash_detail::word_of(text.data(), 8)));
+    return hash_detail::add_word(hash_detail::kSizeSeeds[8], hash_detail::word_of(text.data(), 8));
   const bool is_short = seed == 0 && text.size() < hash_detail::kSizeSeeds.size();
   uint64_t hash = is_short ? hash_detail::kSizeSeeds[text.size()] : hash_detail::size_seed(text.size(), seed);
   for (; text.size() >= 8; text.remove_prefix(8)) hash = hash_detail::add_word(hash, hash_detail::word_of(text.data(), 8));
-  return mix64(hash ^ hash_detail::word_of(text.data(), text.size()));
+  return hash ^ hash_detail::word_of(text.data(), text.size());
 }
+
+/// A short string's hash: names, small values, vocabulary words. 8 bytes a round, length folded in.
+constexpr uint64_t hash_string(std::string_view text, uint64_t seed = 0) { return mix64(unmixed_hash_string(text, seed)); }
 
 /// The hash of a row (embedding key or dense block index) of a table. Its high bits name the partition, the
 /// bits below them the place in the index.

@@ -248,7 +248,7 @@ void BatchReader::end() {
 
 void BatchReader::finish_batch(Batch& batch) {
   const InputLayout& layout = plan_->layout;
-  flow_.parser().finish_batch(batch.floats, batch.records);
+  flow_.parser().finish_batch(batch.floats, flow_.scratch().keys, batch.records);
   for (FloatColumn& column : batch.floats)
     column.values.resize(size_t(batch.records) * column.width);
   batch.tables.resize(layout.tables.size());

@@ -1,6 +1,7 @@
 #include "shared/data/field_set.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "shared/data/parser.h"
@@ -27,6 +28,7 @@ class Builder {
       DP_TRY(const uint32_t entry, entry_of(input.field));
       set_.key_of_bag.push_back(entry);
     }
+    defer_hashes();
     if (!stage_->empty()) set_.stage = std::move(stage_);
     return std::move(set_);
   }
@@ -52,10 +54,20 @@ class Builder {
     DP_TRY(FloatField field, FloatField::make(plan_.data, early_part(spec), rule, input.width));
     stage_->add_floats(spec, column, input.width);
     if (!late) {
-      if (auto ops = field.defer_ops()) set_.deferred.push_back({column, std::move(*ops)});
+      if (auto ops = field.defer_ops()) set_.deferred.floats.push_back({column, std::move(*ops)});
     }
     set_.floats.push_back({spec, std::move(field), column});
     return {};
+  }
+
+  /// Of keys that RecordStage does not look at.
+  void defer_hashes() {
+    for (FieldSet::Keys& keys : set_.keys) {
+      const bool late = LateOps::begin_of(keys.spec) < keys.spec.transform.size();
+      if (late || crossed_.contains(keys.entry)) continue;
+      if (const auto hash = keys.field.defer_hash())
+        set_.deferred.keys.push_back({keys.entry, *hash});
+    }
   }
 
   uint32_t add_entry(const std::string& name, KeyShape shape) {
@@ -86,6 +98,7 @@ class Builder {
                            "bucketize makes keys of numbers; of a cross, name the fields");
       DP_TRY(const uint32_t entry, entry_of(name));
       inputs.push_back(entry);
+      crossed_.insert(entry);
       bag |= set_.key_shapes[entry].bag;
     }
     const uint32_t entry = add_entry(spec.name, {.bag = bag});
@@ -97,6 +110,7 @@ class Builder {
   const FieldSet::Resolve& resolve_;
   FieldSet set_;
   std::vector<std::string> names_;  // of the entries; empty: of a list of numbers
+  std::set<uint32_t> crossed_;      // entries that crosses are made of
   std::unique_ptr<RecordStage> stage_ = std::make_unique<RecordStage>();
 };
 

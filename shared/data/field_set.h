@@ -30,14 +30,22 @@ struct FieldSet {
     KeyField field;
     uint32_t entry = 0;  // of Columns::keys
   };
-  /// What is left to do with a column of floats when its batch is full.
+  /// What is left to do with whole columns when their batch is full.
   struct Deferred {
-    uint32_t column = 0;
-    NumberOps ops;
+    struct Floats {
+      uint32_t column = 0;
+      NumberOps ops;
+    };
+    struct Keys {
+      uint32_t entry = 0;
+      KeyHash hash;
+    };
+    std::vector<Floats> floats;
+    std::vector<Keys> keys;
   };
   std::vector<Floats> floats;
   std::vector<Keys> keys;
-  std::vector<Deferred> deferred;
+  Deferred deferred;
   std::vector<uint32_t> key_of_bag;  // the entry that feeds each bag of the layout
   std::vector<KeyShape> key_shapes;
   std::unique_ptr<RecordStage> stage;  // null: nothing is left to do

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -40,6 +41,8 @@ class MissingMarks {
       if (text == mark) return true;
     return false;
   }
+  /// Whether one of them is a number.
+  bool are_numbers() const;
   /// Whether a NaN that is no text means the same.
   bool matches_nan() const { return nan_; }
 
@@ -58,7 +61,7 @@ class FloatField {
 
   const std::string& name() const { return name_; }
   uint32_t width() const { return width_; }
-  /// Writes width() floats. `text` is followed by a byte that can be no part of a number, and 8
+  /// Writes width() floats. `text` is followed by a byte that can be no part of a number, and 9
   /// bytes from its start on are readable.
   bool convert(std::string_view text, float* to, Fault& fault) const;
   /// The same from a number that has been read already (not with `positive`, see needs_text()).
@@ -81,6 +84,14 @@ class FloatField {
     }
     return convert_any_value(double(value), to, fault);
   }
+  /// Whether convert() takes every text that parse_short_float() reads as that number: what has
+  /// been read so already goes to take_number().
+  bool takes_short_numbers() const { return takes_short_numbers_; }
+  bool take_number(float value, std::string_view text, float* to, Fault& fault) const {
+    if (!plain_) return convert_number(value, text, to, fault);
+    *to = value;
+    return true;
+  }
   /// Whether a finite value is taken as it is.
   bool is_plain() const { return plain_; }
   /// Leaves its ops to whoever has all values of a batch, if no value can be refused for them: then
@@ -98,6 +109,7 @@ class FloatField {
   uint32_t width_ = 1;
   bool integer_ = false;
   bool plain_ = false;
+  bool takes_short_numbers_ = false;
   MissingMarks missing_;
   std::vector<std::string> positive_;
   NumberOps ops_;
@@ -107,6 +119,23 @@ class FloatField {
   uint32_t classes_ = 0;
   std::optional<float> fallback_;
   float fallback_given_ = 0;  // before the ops
+};
+
+/// What makes a key of a text's hash.
+struct KeyHash {
+  uint64_t name_hash = 0;  // of the field
+  uint64_t buckets = 0;    // keys are below it; 0: any
+
+  /// `unmixed`: unmixed_hash_string() of the text.
+  uint64_t key_of(uint64_t unmixed) const {
+    const uint64_t key = hash_combine(name_hash, mix64(unmixed));
+    if (buckets == 0) return key;
+    return (buckets & (buckets - 1)) == 0 ? key & (buckets - 1) : key % buckets;
+  }
+  /// A hash that gives `key`, which is one.
+  uint64_t unmixed_of(uint64_t key) const { return unmix64(unmix64(unmix64(key) ^ name_hash)); }
+  /// Each by key_of(), in loops that the compiler makes vectors of.
+  void apply_to_all(std::span<uint64_t> keys) const;
 };
 
 /// Reads a field as one key, or as any number of them: by hash, as the integer that it is, by a
@@ -132,10 +161,12 @@ class KeyField {
   /// Any text is a key, by its hash.
   bool hashes_text() const { return hashes_text_; }
   uint64_t hash(std::string_view text) const {
-    const uint64_t key = hash_combine(name_hash_, hash_string(text));
-    if (buckets_ == 0) return key;
-    return (buckets_ & (buckets_ - 1)) == 0 ? key & (buckets_ - 1) : key % buckets_;
+    const uint64_t unmixed = unmixed_hash_string(text);
+    return deferred_ ? unmixed : hash_.key_of(unmixed);
   }
+  /// Leaves the last steps of a hash to whoever has all keys of a batch: then its keys are what
+  /// KeyHash::key_of() wants, a default too. None: its keys come of no hash.
+  std::optional<KeyHash> defer_hash();
 
   // A text of a table.
   bool convert(std::string_view text, uint64_t& key, Fault& fault) const {
@@ -175,7 +206,7 @@ class KeyField {
   /// is_number(): the same with its value.
   template <typename T>
   bool convert_value(T value, uint64_t& key, float& number, Fault& fault) const {
-    key = name_hash_;
+    key = hash_.name_hash;
     return number_->convert_value(value, &number, fault);
   }
   /// libsvm's feature numbers. The key may be one that drops().
@@ -216,13 +247,13 @@ class KeyField {
   bool refuse(const char* reason, std::string_view text, const char* hint, Fault& fault) const;
 
   std::string name_;
-  uint64_t name_hash_ = 0;
+  KeyHash hash_;
+  bool deferred_ = false;  // hash() does its first half
   How how_ = How::kHash;
   bool list_ = false;   // of any length
   bool drops_ = false;  // a word that the vocabulary has not gives no key
   bool integer_ = false;
   bool hashes_text_ = false;                      // kHash of no integer
-  uint64_t buckets_ = 0;                          // kHash
   uint64_t range_ = 0;                            // kIdentity: keys are below it; 0: any
   std::optional<uint64_t> otherwise_;             // key of what is out of range or unknown
   std::shared_ptr<const Vocabulary> vocabulary_;  // kVocabulary

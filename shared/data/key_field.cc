@@ -14,10 +14,21 @@ constexpr const char* kGiveDefault =
 
 }  // namespace
 
+void KeyHash::apply_to_all(std::span<uint64_t> keys) const {
+  const uint64_t name = name_hash;
+  for (uint64_t& key : keys) key = hash_combine(name, mix64(key));
+  if (buckets == 0) return;
+  if ((buckets & (buckets - 1)) == 0) {
+    for (uint64_t& key : keys) key &= buckets - 1;
+  } else {
+    for (uint64_t& key : keys) key %= buckets;
+  }
+}
+
 Result<KeyField> KeyField::make(const ReadPlan& plan, const FieldSpec& spec) {
   KeyField field;
   field.name_ = spec.name;
-  field.name_hash_ = hash_string(spec.name);
+  field.hash_.name_hash = hash_string(spec.name);
   field.missing_ = MissingMarks(plan.data);
   field.list_ = spec.is_bag();
   field.integer_ = spec.type == FieldType::kInt64;
@@ -72,7 +83,7 @@ Result<void> KeyField::add_op(const ReadPlan& plan, const FieldSpec& spec, size_
   switch (op.op) {
     case TransformOp::kHash:
       how_ = How::kHash;
-      buckets_ = op.buckets;
+      hash_.buckets = op.buckets;
       return {};
     case TransformOp::kIdentity:
       if (!integer_) break;
@@ -118,6 +129,13 @@ Result<void> KeyField::add_fallback(const FieldSpec& spec) {
   return {};
 }
 
+std::optional<KeyHash> KeyField::defer_hash() {
+  if (how_ != How::kHash) return {};
+  deferred_ = true;
+  if (fallback_) fallback_ = hash_.unmixed_of(*fallback_);
+  return hash_;
+}
+
 bool KeyField::refuse(const char* reason, std::string_view text, const char* hint,
                       Fault& fault) const {
   fault = {.reason = reason, .field = &name_, .text = text, .hint = hint};
@@ -143,7 +161,7 @@ bool KeyField::find_word(std::string_view word, uint64_t& key, Fault& fault) con
   key = vocabulary_->find(word);
   if (key != Vocabulary::kUnknown || drops_) return true;
   if (unknown_buckets_ > 0) {
-    key = vocabulary_->size() + hash_combine(name_hash_, hash_string(word)) % unknown_buckets_;
+    key = vocabulary_->size() + hash_combine(hash_.name_hash, hash_string(word)) % unknown_buckets_;
   } else if (otherwise_) {
     key = *otherwise_;
   } else {
@@ -273,7 +291,7 @@ bool KeyField::convert_value(int64_t value, uint64_t& key, Fault& fault) const {
 
 bool KeyField::convert_number(std::string_view text, uint64_t& key, float& value,
                               Fault& fault) const {
-  key = name_hash_;
+  key = hash_.name_hash;
   return number_->convert(text, &value, fault);
 }
 

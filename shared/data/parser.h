@@ -28,10 +28,15 @@ class RecordParser {
   }
   bool finishes() const { return stage_ != nullptr; }
   /// After the last record of a batch: what is done with whole columns.
-  void finish_batch(std::vector<FloatColumn>& floats, uint32_t records) const {
-    for (const FieldSet::Deferred& each : deferred_) {
+  void finish_batch(std::vector<FloatColumn>& floats, std::vector<KeyBuffer>& keys,
+                    uint32_t records) const {
+    for (const auto& each : deferred_.floats) {
       FloatColumn& column = floats[each.column];
       each.ops.apply_to_all({column.values.data(), size_t(records) * column.width});
+    }
+    for (const auto& each : deferred_.keys) {
+      KeyBuffer& buffer = keys[each.entry];
+      each.hash.apply_to_all({buffer.keys.data(), buffer.count});
     }
   }
 
@@ -70,7 +75,7 @@ class RecordParser {
   std::vector<uint32_t> key_of_bag_;
   std::vector<KeyShape> key_shapes_;
   std::unique_ptr<RecordStage> stage_;  // null: none
-  std::vector<FieldSet::Deferred> deferred_;
+  FieldSet::Deferred deferred_;
 };
 
 /// A shard's records, and what makes columns of them.

@@ -109,6 +109,30 @@ TEST_CASE("what is done with a column is what is done with each of its numbers",
   CHECK(values == each);
 }
 
+TEST_CASE("hash: a text's key, in any number of buckets, and the default's where it is missing",
+          "[data][transform]") {
+  const ScratchDir dir;
+  const std::vector<std::string> texts = {"a", "12345678", "NA", "more than eight bytes", "none"};
+  FieldSpec field{.name = "x", .type = FieldType::kString, .fallback = "none"};
+  for (const uint64_t buckets : {0, 1 << 20, 1000, 1}) {
+    INFO(buckets);
+    field.transform = {{.op = TransformOp::kHash, .buckets = buckets}};
+    if (buckets == 0) field.transform.clear();
+    const auto plan = x_plan(dir.write("f", as_tsv(texts)), DataFormat::kTsv, field, true);
+    plan->data.missing = {"NA"};
+    Keys want;
+    for (const std::string& text : texts) {
+      const uint64_t key =
+          hash_combine(hash_string("x"), hash_string(text == "NA" ? "none" : text));
+      want.push_back({buckets == 0 ? key : key % buckets});
+    }
+    Keys got;
+    const ShardRead read = read_file(plan).value();
+    for (const auto& record : read.keys) got.push_back(record[0]);
+    CHECK(got == want);
+  }
+}
+
 TEST_CASE("vocabulary: words and integers by their line, unknown ones as the job says",
           "[data][transform]") {
   const ScratchDir dir;
