@@ -7,6 +7,7 @@
 #include <immintrin.h>
 #endif
 
+#include "shared/data/number.h"
 #include "shared/data/parser.h"
 
 namespace downpour::data {
@@ -72,6 +73,10 @@ class CsvParser final : public RecordParser {
       auto& wanted = cell ? parser->floats_ : parser->absent_;
       wanted.push_back({cell ? *cell : 0, floats.column, std::move(floats.field)});
     }
+    const size_t floats = parser->floats_.size();
+    parser->texts_.resize(floats);
+    parser->numbers_ = std::make_unique<float[]>(floats);
+    parser->short_ = std::make_unique<bool[]>(floats);
     for (FieldSet::Keys& keys : set.keys) {
       DP_TRY(const uint32_t cell, cell_of(keys.spec, names, where));
       parser->keys_.push_back({cell, keys.entry, std::move(keys.field)});
@@ -100,9 +105,7 @@ class CsvParser final : public RecordParser {
                  begin, end, fault);
     }
     if (filter_ != nullptr && !passes(fault)) return false;
-    for (const Wanted<FloatField>& wanted : floats_) {
-      if (!wanted.field.convert(cell(wanted.cell), place_of(wanted, columns), fault)) return false;
-    }
+    if (!read_floats(columns, fault)) return false;
     for (const Wanted<FloatField>& wanted : absent_) {
       if (!wanted.field.convert_missing(place_of(wanted, columns), fault)) return false;
     }
@@ -154,6 +157,21 @@ class CsvParser final : public RecordParser {
     return filter_->passes(fault);
   }
 
+  /// Numbers are read all at once, and then taken, or read again in another way, one by one.
+  bool read_floats(Columns& columns, Fault& fault) {
+    for (size_t i = 0; i < floats_.size(); ++i) texts_[i] = cell(floats_[i].cell);
+    parse_short_floats(texts_, numbers_.get(), short_.get());
+    for (size_t i = 0; i < floats_.size(); ++i) {
+      const Wanted<FloatField>& wanted = floats_[i];
+      float* const to = place_of(wanted, columns);
+      const bool taken = short_[i] && wanted.field.takes_short_numbers()
+                             ? wanted.field.take_number(numbers_[i], texts_[i], to, fault)
+                             : wanted.field.convert(texts_[i], to, fault);
+      if (!taken) return false;
+    }
+    return true;
+  }
+
   bool read_keys(const Wanted<KeyField>& wanted, Columns& columns, Fault& fault) {
     KeyBuffer& buffer = (*columns.keys)[wanted.column];
     const std::string_view text = cell(wanted.cell);
@@ -181,6 +199,10 @@ class CsvParser final : public RecordParser {
   std::vector<Wanted<FloatField>> floats_;
   std::vector<Wanted<FloatField>> absent_;  // targets whose column the file does not have
   std::vector<Wanted<KeyField>> keys_;
+  // Of floats_, of the record.
+  std::vector<std::string_view> texts_;
+  std::unique_ptr<float[]> numbers_;
+  std::unique_ptr<bool[]> short_;
   std::vector<uint32_t> filter_cells_;  // of the filter's inputs
 };
 

@@ -53,6 +53,13 @@ std::string shown(std::string_view text) {
   return text.size() > kShownBytes ? out + "..." : out;
 }
 
+bool MissingMarks::are_numbers() const {
+  return std::any_of(marks_.begin(), marks_.end(), [](const std::string& mark) {
+    float number = 0;
+    return parse_float(mark.c_str(), number) != nullptr;
+  });
+}
+
 Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,
                                     const TargetRule* rule, uint32_t width) {
   FloatField field;
@@ -92,6 +99,8 @@ Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,
     for (size_t i = 0; i < kSmallResults; ++i) (*small)[i] = field.ops_.apply(float(i));
     field.small_ = std::move(small);
   }
+  field.takes_short_numbers_ =
+      width == 1 && field.positive_.empty() && !field.missing_.are_numbers();
   field.plain_ = field.positive_.empty() && field.ops_.empty() && !field.integer_ &&
                  field.target_ == TargetKind::kAny;
   if (spec.fallback) {
@@ -195,11 +204,7 @@ bool FloatField::convert(std::string_view text, float* to, Fault& fault) const {
   }
   float number = 0;
   if (width_ == 1 && parse_short_float(text.data(), text.size(), number)) {
-    if (plain_) [[likely]] {
-      *to = number;
-      return true;
-    }
-    return convert_number(number, text, to, fault);
+    return take_number(number, text, to, fault);
   }
   const char* p = text.data();
   const char* const end = text.data() + text.size();

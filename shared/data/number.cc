@@ -1,11 +1,38 @@
 #include "shared/data/number.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <string>
 
 namespace downpour::data {
+
+void parse_short_floats(std::span<const std::string_view> texts, float* values, bool* good) {
+  constexpr size_t kBlock = 32, kLanes = 8;
+  uint64_t words[kBlock] = {}, numbers[kBlock], decimals[kBlock], read[kBlock];
+  uint32_t signs[kBlock];
+  for (size_t begin = 0; begin < texts.size(); begin += kBlock) {
+    const size_t count = std::min(kBlock, texts.size() - begin);
+    for (size_t i = 0; i < count; ++i) {
+      const std::string_view text = texts[begin + i];
+      const ShortNumber number = ShortNumber::at(text.data(), text.size());
+      words[i] = number.word;
+      signs[i] = number.sign;
+      good[begin + i] = number.fits;
+    }
+    for (size_t i = 0; i < (count + kLanes - 1) / kLanes * kLanes; ++i) {
+      const ShortNumber::Digits digits = ShortNumber::read(words[i]);
+      numbers[i] = digits.number;
+      decimals[i] = digits.decimals;
+      read[i] = digits.good;
+    }
+    for (size_t i = 0; i < count; ++i) {
+      values[begin + i] = ShortNumber::value(numbers[i], decimals[i], signs[i]);
+      good[begin + i] &= read[i] != 0;
+    }
+  }
+}
 
 const char* parse_float_slow(const char* text, float& value) {
   const char* first = *text == '+' ? text + 1 : text;

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
+#include <string_view>
 
 namespace downpour::data {
 
@@ -61,40 +63,75 @@ inline const char* parse_float(const char* text, float& value) {
   return p;
 }
 
-/// Reads the decimal number that `text` is from end to end, where it is short and plain ("-0.534"):
-/// a sign, up to 8 digits and a point. False: try parse_float. Eight digits at once, as in Lemire,
-/// "Quickly parsing eight digits" (2018). 8 bytes from `text` on must be readable.
-inline bool parse_short_float(const char* text, size_t size, float& value) {
-  constexpr uint64_t kZeros = 0x3030303030303030, kHigh = 0xf0f0f0f0f0f0f0f0;
-  const bool negative = *text == '-';
-  size -= negative;
-  if (size - 1 > 7) return false;
-  uint64_t word;
-  std::memcpy(&word, text + negative, 8);
-  // Right-aligned behind zeros: the first digit is the lowest byte.
-  const uint64_t unused = 64 - 8 * size;
-  word = unused == 0 ? word : word << unused | (kZeros & ((uint64_t{1} << unused) - 1));
-  const uint64_t not_point = word ^ 0x2e2e2e2e2e2e2e2e;
-  const uint64_t point = (not_point - 0x0101010101010101) & ~not_point & 0x8080808080808080;
-  uint32_t decimals = 0;
-  if (point != 0) {
-    const uint64_t at = uint64_t(__builtin_ctzll(point)) & ~uint64_t{7};  // its bit
-    const uint64_t before = (uint64_t{1} << at) - 1;
-    word = (word & ~(before << 8 | 0xff)) | (word & before) << 8 | '0';
-    decimals = uint32_t(7 - at / 8);
-    if (size == 1) return false;
+/// A short decimal number as text: a sign, up to 8 digits and a point. Read in three steps, so that
+/// the one in the middle can be done of many at once.
+struct ShortNumber {
+  uint64_t word;  // right-aligned behind zeros: the first digit is the lowest byte
+  uint32_t sign;  // of a float
+  bool fits;      // false: not of 1 to 8 bytes besides its sign, and `word` is anything
+
+  /// 9 bytes from `text` on must be readable.
+  static ShortNumber at(const char* text, size_t size) {
+    const uint64_t negative = *text == '-';
+    size -= negative;
+    uint64_t word;
+    std::memcpy(&word, text + negative, 8);
+    const uint64_t unused = (64 - 8 * size) & 63;
+    word = word << unused | (kZeros & ((uint64_t{1} << unused) - 1));
+    return {word, uint32_t(negative) << 31, size - 1 <= 7};
   }
-  if ((word & kHigh) != kZeros || ((word + 0x0606060606060606) & kHigh) != kZeros) return false;
-  word -= kZeros;
-  word = word * 10 + (word >> 8);
-  constexpr uint64_t kPairs = 0x000000ff000000ff;
-  const auto number = uint32_t(
-      ((word & kPairs) * 0x000f424000000064 + ((word >> 16) & kPairs) * 0x0000271000000001) >> 32);
-  if (number > (1U << 24)) return false;
-  const float result = float(int32_t(number)) / kPow10f[decimals];
-  value = std::bit_cast<float>(std::bit_cast<uint32_t>(result) ^ uint32_t{negative} << 31);
+
+  struct Digits {
+    uint64_t number = 0, decimals = 0;
+    uint64_t good = 0;  // 1; 0: they are no digits with at most one point, or not exact in a float
+  };
+  /// Eight digits at once, as in Lemire, "Quickly parsing eight digits" (2018). No branch: a loop
+  /// of it becomes vectors.
+  static Digits read(uint64_t word) {
+    constexpr uint64_t kHigh = 0xf0f0f0f0f0f0f0f0, kPairs = 0x000000ff000000ff;
+    constexpr uint64_t kLonePoint = (kZeros & ~(uint64_t{0xff} << 56)) | uint64_t{'.'} << 56;
+    const uint64_t not_point = word ^ 0x2e2e2e2e2e2e2e2e;
+    uint64_t point = (not_point - 0x0101010101010101) & ~not_point & 0x8080808080808080;
+    point = (point & (0 - point)) >> 7;  // the lowest bit of the first point's byte; 0: none
+    const uint64_t before = point - 1;   // all bits, where there is none
+    const uint64_t behind = ~(before | ((point << 8) - point));
+    const uint64_t moved = (word & behind) | (word & before) << 8 | '0';
+    const uint64_t text = point == 0 ? word : moved;
+    const uint64_t wrong =
+        ((text & kHigh) ^ kZeros) | (((text + 0x0606060606060606) & kHigh) ^ kZeros);
+    uint64_t pairs = text - kZeros;
+    pairs = pairs * 10 + (pairs >> 8);
+    const uint64_t number =
+        ((pairs & kPairs) * 0x000f424000000064 + ((pairs >> 16) & kPairs) * 0x0000271000000001) >>
+        32;
+    const uint64_t good =
+        uint64_t{wrong == 0} & uint64_t{number <= 1U << 24} & uint64_t{word != kLonePoint};
+    return {number, (point * 0x0706050403020100) >> 56, good};
+  }
+
+  /// Both exact in a float, so one division rounds once (Clinger 1990).
+  static float value(uint64_t number, uint64_t decimals, uint32_t sign) {
+    const float value = float(int32_t(number)) / kPow10f[decimals];
+    return std::bit_cast<float>(std::bit_cast<uint32_t>(value) ^ sign);
+  }
+
+ private:
+  static constexpr uint64_t kZeros = 0x3030303030303030;
+};
+
+/// Reads the decimal number that `text` is from end to end, where it is short and plain ("-0.534").
+/// False: try parse_float. 9 bytes from `text` on must be readable.
+inline bool parse_short_float(const char* text, size_t size, float& value) {
+  const ShortNumber number = ShortNumber::at(text, size);
+  if (!number.fits) return false;
+  const ShortNumber::Digits digits = ShortNumber::read(number.word);
+  if (digits.good == 0) return false;
+  value = ShortNumber::value(digits.number, digits.decimals, number.sign);
   return true;
 }
+
+/// The same of many texts: values[i] where good[i] becomes true; where it becomes false, anything.
+void parse_short_floats(std::span<const std::string_view> texts, float* values, bool* good);
 
 const char* parse_uint_slow(const char* text, uint64_t& value);
 

@@ -3,8 +3,10 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -63,6 +65,34 @@ TEST_CASE("short numbers read bit for bit as strtof reads them, and nothing else
     std::string_view(other).copy(padded, 15);
     float got = 0;
     CHECK_FALSE(parse_short_float(padded, std::string_view(other).size(), got));
+  }
+}
+
+TEST_CASE("many short numbers at once read as each by itself", "[data]") {
+  Rng rng(4);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<std::string> texts(rng.below(90));
+    std::vector<std::string_view> views;
+    for (std::string& text : texts) {
+      text = random_number(rng);
+      if (rng.below(4) == 0) text[rng.below(text.size())] = "+-.e,x:/ "[rng.below(9)];
+      if (rng.below(20) == 0) text.clear();
+      const size_t size = text.size();
+      text.append(16, "\t.0-"[rng.below(4)]);  // what stands behind it does not matter
+      views.emplace_back(text.data(), size);
+    }
+    const size_t n = texts.size();
+    std::vector<float> values(n);
+    const auto good = std::make_unique<bool[]>(n);
+    parse_short_floats(views, values.data(), good.get());
+    for (size_t i = 0; i < n; ++i) {
+      float want = 0;
+      const bool wanted =
+          !views[i].empty() && parse_short_float(views[i].data(), views[i].size(), want);
+      INFO(views[i]);
+      REQUIRE(good[i] == wanted);
+      if (wanted) REQUIRE(std::bit_cast<uint32_t>(values[i]) == std::bit_cast<uint32_t>(want));
+    }
   }
 }
 
