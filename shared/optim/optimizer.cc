@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "shared/base/check.h"
 #include "shared/optim/adagrad.h"
@@ -16,11 +17,34 @@ namespace {
 // Gradients lie in a message, at any address.
 using UnalignedFloat [[gnu::aligned(1), gnu::may_alias]] = float;
 
-/// One row: `Rule` on each element. `kSlots` as the rule's operator() takes them.
-template <typename Rule, uint32_t kSlots>
+/// Floats that rows, slots or gradients are worked on in: a loop over a few of them that lie in
+/// memory is unrolled before the compiler knows that they do not overlap, and stays scalar.
+template <uint32_t kDim>
+struct Lanes {
+  alignas(64) float values[kDim];
+  explicit Lanes(const void* from) { std::memcpy(values, from, sizeof values); }
+  void store(void* to) const { std::memcpy(to, values, sizeof values); }
+};
+
+/// One row: `Rule` on each element. `kSlots` as the rule's operator() takes them. kDim: the width
+/// known at compile time, or 0.
+template <typename Rule, uint32_t kSlots, uint32_t kDim>
 inline void update_row(const Rule& rule, float* row, const UnalignedFloat* g, uint32_t dim) {
   float* const s0 = row + dim;
   float* const s1 = row + 2 * size_t(dim);
+  if constexpr (kDim > 1) {
+    const Lanes<kDim> gradient(g);
+    Lanes<kDim> w(row), a(kSlots > 0 ? s0 : row), b(kSlots > 1 ? s1 : row);
+    for (uint32_t i = 0; i < kDim; ++i) {
+      if constexpr (kSlots == 0) rule(gradient.values[i], w.values[i]);
+      if constexpr (kSlots == 1) rule(gradient.values[i], w.values[i], a.values[i]);
+      if constexpr (kSlots == 2) rule(gradient.values[i], w.values[i], a.values[i], b.values[i]);
+    }
+    w.store(row);
+    if constexpr (kSlots > 0) a.store(s0);
+    if constexpr (kSlots > 1) b.store(s1);
+    return;
+  }
 #pragma GCC ivdep  // weights, slots and gradient do not overlap
   for (uint32_t i = 0; i < dim; ++i) {
     if constexpr (kSlots == 0) rule(g[i], row[i]);
@@ -41,9 +65,9 @@ void update_rows(const OptimizerSpec& spec, const Rows& rows, std::span<const Ro
     float* const row = rows.base + update.row * rows.stride;
     const UnalignedFloat* const gradient = g + size_t(update.gradient) * dim;
     if constexpr (kOwnRates) {
-      update_row<Rule, kSlots>(Rule(spec, rates[i]), row, gradient, dim);
+      update_row<Rule, kSlots, kDim>(Rule(spec, rates[i]), row, gradient, dim);
     } else {
-      update_row<Rule, kSlots>(shared, row, gradient, dim);
+      update_row<Rule, kSlots, kDim>(shared, row, gradient, dim);
     }
   }
 }
