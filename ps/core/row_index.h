@@ -57,6 +57,12 @@ static_assert(sizeof(Bucket) == 64);
 /// product (multiply-shift: Dietzfelbinger, Hagerup, Katajainen, Penttonen 1997) two given keys
 /// share m leading bits with a chance of at most 2 in 2^m, whatever the keys are.
 class RowIndex final {
+  struct Segment {  // by value in every directory entry that leads to it
+    uint32_t first_bucket;
+    uint32_t bucket_count;
+    uint32_t depth;  // high bits of the hash that all its keys share
+  };
+
  public:
   static constexpr uint32_t kSegmentBucketsMax = 4096;  // 256 KiB, about 18,000 keys
 
@@ -66,27 +72,38 @@ class RowIndex final {
   void prefault_with(Prefault* prefault) { arena_.prefault_with(prefault); }
 
   uint64_t hash(uint64_t key) const { return row_hash(table_, key); }
-  /// The three steps of a look-up in a batch, some keys apart: fetch the home bucket, fetch the one
-  /// after it if the key can only lie there, search. A home bucket's address is good until
-  /// generation() changes.
-  const Bucket* home_of(uint64_t hash) const {
-    const Segment& segment = segment_of(hash);
-    return &buckets(segment)[home(segment, hash)];
-  }
-  // Inlined by order: g++ 12 holds a function that only prefetches to be without effect, and
-  // deletes calls of it.
-  [[gnu::always_inline]] static void prefetch_overflow(const Bucket* home, uint64_t key) {
-    const bool further = home->match(key) == 0 && (home->state & Bucket::kOverflowed) != 0;
-    __builtin_prefetch(home +
-                       further);  // no branch: one key in eight is further on, and not predictably
-  }
-  uint32_t find_from(const Bucket* home, uint64_t key, uint64_t hash) const {
+  /// Finds home buckets: a copy of what that takes, so that a loop keeps it in registers. Good
+  /// until generation() changes.
+  class Homes {
+   public:
+    explicit Homes(const RowIndex& index)
+        : table_(index.table_),
+          shift_(63 - index.directory_bits_),
+          multiplier_(index.multiplier_),
+          directory_(index.directory_.data()),
+          buckets_(reinterpret_cast<const Bucket*>(index.arena_.base())) {}
+    const Bucket* of(uint64_t key) const {
+      const uint64_t hash = row_hash(table_, key);
+      const Segment& segment = directory_[(hash >> 1) >> shift_];
+      return buckets_ + segment.first_bucket +
+             uint32_t((((hash * multiplier_) >> 32) * segment.bucket_count) >> 32);
+    }
+
+   private:
+    TableId table_;
+    uint32_t shift_;
+    uint64_t multiplier_;
+    const Segment* directory_;
+    const Bucket* buckets_;
+  };
+  /// The key's row if it lies in its home bucket. kNoRow: it is absent, or further on; then the
+  /// next bucket is fetched.
+  [[gnu::always_inline]] static uint32_t find_in(const Bucket* home, uint64_t key) {
     const uint32_t bits = home->match(key);
     if (bits != 0) [[likely]]
       return home->rows[__builtin_ctz(bits)];
-    if ((home->state & Bucket::kOverflowed) == 0) [[likely]]
-      return kNoRow;
-    return find(key, hash);
+    __builtin_prefetch(home + 1);
+    return kNoRow;
   }
   uint64_t generation() const { return generation_; }
   /// The key's row, or kNoRow. `hash` = hash(key).
@@ -121,11 +138,6 @@ class RowIndex final {
   uint64_t bytes() const;
 
  private:
-  struct Segment {  // by value in every directory entry that leads to it
-    uint32_t first_bucket;
-    uint32_t bucket_count;
-    uint32_t depth;  // high bits of the hash that all its keys share
-  };
   struct Run {  // directory entries [begin, end) lead to one segment
     size_t begin, end;
   };

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include "shared/base/check.h"
 #include "shared/base/mutate.h"
@@ -12,12 +13,10 @@
 namespace downpour::ps {
 namespace {
 
-// The pipeline of a call: a key's bucket is fetched kBucketsAhead keys before it is searched, an
-// overflow bucket kOverflowsAhead keys before; a chunk's rows are fetched while the chunk before it
-// is worked on.
+// A call goes through its keys by chunks, each step in a loop of its own: a chunk's home buckets
+// are fetched two chunks before its rows are wanted, they are searched, or the buckets behind them
+// fetched, a chunk before, and its rows are fetched while the chunk before it is worked on.
 constexpr size_t kChunk = 16;
-constexpr size_t kBucketsAhead = 24;
-constexpr size_t kOverflowsAhead = 10;
 constexpr uint32_t kLinesMax = 8;  // of a row; the processor's own prefetcher finds the rest
 
 uint64_t key_at(const void* keys, size_t i) {
@@ -61,61 +60,65 @@ size_t rows_in(std::span<const RowRun> runs) {
   return rows;
 }
 
-/// Keys on their way through the index: look_up(i) for i = 0, 1, 2 ... n - 1. kHaveRows: only keys
-/// whose row is not known are searched.
-template <bool kHaveRows>
+/// Keys on their way through the index, chunk by chunk: begin_chunk(c) for c = 0, 1, 2 ..., and
+/// then its rows in any order.
 class Lookups {
  public:
-  Lookups(const RowIndex& index, const void* keys, size_t n, const uint32_t* rows)
-      : index_(index), keys_(keys), n_(n), rows_(rows) {
-    fetch_first(0);
+  Lookups(const RowIndex& index, const void* keys, size_t n)
+      : index_(index), homes_(index), keys_(keys), n_(n), generation_(index.generation()) {
+    fetch(0);
+    fetch(1);
+    search(0);
   }
-  /// The hash of key i, which must be the next one or the last.
-  uint64_t hash(size_t i) const { return places_[i % kRing].hash; }
-  uint32_t look_up(size_t i) {
-    if (i + kBucketsAhead < n_) fetch(i + kBucketsAhead);
-    if (i + kOverflowsAhead < n_) fetch_overflow(i + kOverflowsAhead);
-    if (kHaveRows && rows_[i] != kNoRow) return rows_[i];
-    const Place& place = places_[i % kRing];
-    return index_.find_from(place.home, key_at(keys_, i), place.hash);
+  void begin_chunk(size_t chunk) {
+    fetch(chunk + 2);
+    search(chunk + 1);
   }
-  /// After an insert before key `next`: buckets may have moved.
+  /// Of key i, which is of the chunk begun last.
+  [[gnu::always_inline]] uint32_t row(size_t i) const {
+    const uint32_t row = rows_[i % kRing];
+    if (row != kNoRow) [[likely]]
+      return row;
+    return find_further(i);
+  }
+  /// After an insert before key `next`: buckets may have moved. Rows never do.
   void on_insert(size_t next) {
-    if (index_.generation() != generation_) fetch_first(next);
+    if (index_.generation() == generation_) return;
+    generation_ = index_.generation();
+    homes_ = RowIndex::Homes(index_);
+    const size_t chunk = next / kChunk;
+    for (size_t c = chunk; c < chunk + 3; ++c) fetch(c);
   }
 
  private:
-  static constexpr size_t kRing = 32;
-  static_assert(kRing > kBucketsAhead && kBucketsAhead > kOverflowsAhead);
-  struct Place {
-    uint64_t hash;
-    const Bucket* home;
-  };
+  static constexpr size_t kRing = 4 * kChunk;
 
-  [[gnu::always_inline]] void fetch(size_t i) {
-    const uint64_t hash = index_.hash(key_at(keys_, i));
-    Place& place = places_[i % kRing];
-    place.hash = hash;
-    if (kHaveRows && rows_[i] != kNoRow) return;
-    place.home = index_.home_of(hash);
-    __builtin_prefetch(place.home);
+  void fetch(size_t chunk) {
+    const size_t end = std::min(n_, (chunk + 1) * kChunk);
+    for (size_t i = chunk * kChunk; i < end; ++i) {
+      const Bucket* const home = homes_.of(key_at(keys_, i));
+      home_[i % kRing] = home;
+      __builtin_prefetch(home);
+    }
   }
-  [[gnu::always_inline]] void fetch_overflow(size_t i) {
-    if (kHaveRows && rows_[i] != kNoRow) return;
-    RowIndex::prefetch_overflow(places_[i % kRing].home, key_at(keys_, i));
+  void search(size_t chunk) {
+    const size_t end = std::min(n_, (chunk + 1) * kChunk);
+    for (size_t i = chunk * kChunk; i < end; ++i)
+      rows_[i % kRing] = RowIndex::find_in(home_[i % kRing], key_at(keys_, i));
   }
-  /// What look_up() would have fetched before key `begin`, with buckets where they are now.
-  void fetch_first(size_t begin) {
-    generation_ = index_.generation();
-    for (size_t i = begin; i < std::min(n_, begin + kBucketsAhead); ++i) fetch(i);
+  /// What is behind its home bucket, absent, or was added since by this very call.
+  [[gnu::noinline]] uint32_t find_further(size_t i) const {
+    const uint64_t key = key_at(keys_, i);
+    return index_.find(key, index_.hash(key));
   }
 
   const RowIndex& index_;
+  RowIndex::Homes homes_;
   const void* keys_;
   size_t n_;
-  const uint32_t* rows_;
-  uint64_t generation_ = 0;
-  Place places_[kRing];
+  uint64_t generation_;
+  const Bucket* home_[kRing];
+  uint32_t rows_[kRing];
 };
 
 /// Copies the weights of rows[i] to row i of `out`, or initializes it there. kDim: the width, or 0:
@@ -204,18 +207,42 @@ void Table::pull(const void* keys, size_t n, void* values, uint32_t* rows_out) c
   }
 }
 
+/// Fetches rows of all members ahead. Where the first member's rows lie is copied: a store of a row
+/// number could change what members_ holds, as far as the compiler knows, and they would be loaded
+/// anew for each.
+class Table::RowFetcher {
+ public:
+  RowFetcher(const std::vector<Member>& members, uint32_t Member::*lines)
+      : base_(members[0].arena.base()),
+        stride_(members[0].arena.stride()),
+        lines_(members[0].*lines),
+        others_(std::span(members).subspan(1)),
+        lines_of_(lines) {}
+  [[gnu::always_inline]] void fetch(uint32_t row) const {
+    prefetch_lines(base_ + row * stride_, lines_);
+    for (const Member& member : others_) prefetch_lines(member.arena.row(row), member.*lines_of_);
+  }
+
+ private:
+  const float* base_;
+  size_t stride_;
+  uint32_t lines_;
+  std::span<const Member> others_;
+  uint32_t Member::*lines_of_;
+};
+
 void Table::pull_rows(const void* keys, size_t n, void* values, uint32_t* rows_out) const {
-  Lookups<false> lookups(index_, keys, n, nullptr);
+  Lookups lookups(index_, keys, n);
+  const RowFetcher fetcher(members_, &Member::pull_lines);
   uint32_t found[2][kChunk];
   const auto find_rows = [&](size_t begin, size_t end, uint32_t* rows) {
+    lookups.begin_chunk(begin / kChunk);
     for (size_t i = begin; i < end; ++i) {
-      const uint32_t row = lookups.look_up(i);
+      const uint32_t row = lookups.row(i);
       rows[i - begin] = row;
-      if (rows_out != nullptr) rows_out[i] = row;
-      if (row == kNoRow) continue;
-      for (const Member& member : members_)
-        prefetch_lines(member.arena.row(row), member.pull_lines);
+      if (row != kNoRow) fetcher.fetch(row);
     }
+    if (rows_out != nullptr) std::memcpy(rows_out + begin, rows, (end - begin) * sizeof(uint32_t));
   };
   const auto copy = [&](size_t begin, size_t end, const uint32_t* rows) {
     auto* out = static_cast<uint8_t*>(values);
@@ -263,23 +290,37 @@ void Table::apply_blocks(const void* keys, size_t n, const void* gradients,
 template <bool kHaveRows>
 void Table::apply_rows(const void* keys, size_t n, const uint32_t* rows, const void* gradients,
                        const ApplyOptions& options) {
-  Lookups<kHaveRows> lookups(index_, keys, n, rows);
+  std::optional<Lookups> lookups;
+  if (!kHaveRows) lookups.emplace(index_, keys, n);
+  RowFetcher fetcher(members_, &Member::apply_lines);
+  const bool needs_partition =
+      options.admitted != nullptr ||
+      std::any_of(members_.begin(), members_.end(), [](const Member& member) {
+        return optim::rate_needs_step(member.spec.optimizer.type);
+      });
   optim::RowUpdate updates[2][kChunk];
   size_t counts[2] = {};
   const auto find_rows = [&](size_t begin, size_t end, optim::RowUpdate* chunk) {
     size_t count = 0;
+    if (!kHaveRows) lookups->begin_chunk(begin / kChunk);
     for (size_t i = begin; i < end; ++i) {
-      const uint64_t hash = lookups.hash(i);
-      const uint32_t partition = raw(partition_of(hash, partition_bits_));
-      uint32_t row = lookups.look_up(i);
-      if (options.admitted != nullptr && options.admitted[partition] == 0) continue;
+      uint32_t partition = 0;
+      if (needs_partition) {
+        partition = raw(partition_of(index_.hash(key_at(keys, i)), partition_bits_));
+        if (options.admitted != nullptr && options.admitted[partition] == 0) continue;
+      }
+      uint32_t row = kHaveRows ? rows[i] : lookups->row(i);
       if (row == kNoRow) [[unlikely]] {
-        row = add_row(key_at(keys, i), hash);
-        lookups.on_insert(i + 1);
+        const uint64_t key = key_at(keys, i), hash = index_.hash(key);
+        if (kHaveRows) row = index_.find(key, hash);  // it was absent then
+        if (row == kNoRow) {
+          row = add_row(key, hash);
+          if (!kHaveRows) lookups->on_insert(i + 1);
+          fetcher = RowFetcher(members_, &Member::apply_lines);  // arenas may have moved
+        }
       }
       DP_DCHECK(row < rows_end_, row, rows_end_);
-      for (const Member& member : members_)
-        prefetch_lines(member.arena.row(row), member.apply_lines);
+      fetcher.fetch(row);
       chunk[count++] = {.row = row, .gradient = uint32_t(i), .partition = partition};
     }
     // Nothing waits for these stores: fetching their lines ahead costs more than it saves.

@@ -108,6 +108,7 @@ class Table final {
     optim::StepRates rates;
     Arena arena;
   };
+  class RowFetcher;
   void pull_rows(const void* keys, size_t n, void* values, uint32_t* rows_out) const;
   template <bool kHaveRows>
   void apply_rows(const void* keys, size_t n, const uint32_t* rows, const void* gradients,

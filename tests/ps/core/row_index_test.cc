@@ -41,7 +41,7 @@ template <typename Key>
 double share_at_home(const RowIndex& index, uint32_t keys, Key&& key) {
   uint32_t at_home = 0;
   for (uint32_t i = 0; i < keys; ++i)
-    at_home += index.home_of(index.hash(key(i)))->match(key(i)) != 0;
+    at_home += RowIndex::Homes(index).of(key(i))->match(key(i)) != 0;
   return double(at_home) / keys;
 }
 
