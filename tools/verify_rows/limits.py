@@ -1,6 +1,7 @@
 """Rows against what the machine allows: bare servers, bare sockets, plain arrays, dd."""
 import os
 import re
+import time
 
 from .frame import FAIL, Broken, at_least, at_most, figure, median, row
 from .lab import named
@@ -102,21 +103,27 @@ def _stall(lab, what, name):
 
 # ---- data --------------------------------------------------------------------------------------------------------------
 
-@row("synth-dd", "downpour synth against dd of zeros to the same folder")
+@row("synth-dd", "downpour synth against dd of zeros to the same disk")
 def synth_dd(lab):
-    """In turns, process start included, nothing synced on either side; the best of three."""
+    """In turns, process start included, until the bytes are on the disk; the best of three."""
     folder = lab.row_folder("synth-dd")
     rates = {"synth": [], "dd": []}
+
+    def timed(side, path, command):
+        begin = time.monotonic()
+        lab.run("synth-dd", command).expect()
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+        size = os.path.getsize(path)
+        rates[side].append(size / (time.monotonic() - begin) / 1e6)
+        path.unlink()
+        return size
+
     try:
         for _ in range(ROUNDS):
-            ended = lab.run("synth-dd", [lab.program(), "synth", folder / "clicks.tsv", "--rows", 1_000_000, "--json"]).expect()
-            size = os.path.getsize(folder / "clicks.tsv")
-            rates["synth"].append(size / ended.wall_s / 1e6)
-            (folder / "clicks.tsv").unlink()
+            size = timed("synth", folder / "clicks.tsv", [lab.program(), "synth", folder / "clicks.tsv", "--rows", 1_000_000, "--json"])
             blocks = max(1, size >> 20)
-            ended = lab.run("synth-dd", ["dd", "if=/dev/zero", f"of={folder / 'zeros'}", "bs=1M", f"count={blocks}"]).expect()
-            rates["dd"].append((blocks << 20) / ended.wall_s / 1e6)
-            (folder / "zeros").unlink()
+            timed("dd", folder / "zeros", ["dd", "if=/dev/zero", f"of={folder / 'zeros'}", "bs=1M", f"count={blocks}"])
     except FileNotFoundError as error:
         raise Broken(f"{error.filename} was not written") from None
     ours, theirs = max(rates["synth"]), max(rates["dd"])
