@@ -1,6 +1,7 @@
 #include "shared/data/array_parser.h"
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 
 #include "shared/base/hash.h"
@@ -45,6 +46,20 @@ bool take_elements(const RowField& wanted, const char* from, Columns& columns, F
   return good && writer.finish(fault);
 }
 
+/// A label, most often. False: take_elements() takes it, or says why not.
+bool take_one(const FloatField& field, const RowField& wanted, const char* from, Columns& columns) {
+  float* const to = &(*columns.floats)[wanted.field.column()].values[columns.record];
+  return visit_npy_type(wanted.type, [&]<typename T, bool kSwap>() {
+    if constexpr (sizeof(T) <= sizeof(float)) {
+      Fault ignored;
+      const auto value = float(element_value<T, kSwap>(from));
+      return std::isfinite(value) && field.convert_number(value, {}, to, ignored);
+    } else {
+      return false;
+    }
+  });
+}
+
 class ArrayParser final : public RecordParser {
  public:
   explicit ArrayParser(std::shared_ptr<const RowBlocks> blocks) : blocks_(std::move(blocks)) {}
@@ -86,6 +101,9 @@ class ArrayParser final : public RecordParser {
         });
         if (finite) [[likely]]
           continue;
+      } else if (floats != nullptr && wanted.count == 1 &&
+                 take_one(*floats, wanted, from, columns)) {
+        continue;
       }
       if (!take_elements(wanted, from, columns, fault)) return false;
     }

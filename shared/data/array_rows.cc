@@ -9,6 +9,10 @@
 namespace downpour::data {
 namespace {
 
+/// A window of at most so many bytes is read, not mapped: then it lies in the cache when its rows
+/// are gathered in random order, and no page has to be mapped.
+constexpr size_t kReadBytesMax = size_t{4} << 20;
+
 class ArrayWindows final : public WindowSource {
  public:
   ArrayWindows(const plan::FileInfo& info, const plan::ShardRange& range, size_t window_bytes,
@@ -57,7 +61,7 @@ class ArrayWindows final : public WindowSource {
     for (size_t i = 0; i < arrays_.size(); ++i) {
       const size_t bytes = size_t(count) * blocks_->row_bytes[i];
       mapped_[i].reset();
-      if (inflated_[i] == nullptr)
+      if (inflated_[i] == nullptr && bytes > kReadBytesMax)
         mapped_[i] = MappedBytes::map(*arrays_[i].file, first_byte(i), bytes);
       if (!mapped_[i]) unmapped_bytes += bytes + kPadBytes;
     }
