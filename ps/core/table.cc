@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "ps/core/lookups.h"
 #include "shared/base/check.h"
 #include "shared/base/mutate.h"
 #include "shared/optim/initializer.h"
@@ -13,17 +14,7 @@
 namespace downpour::ps {
 namespace {
 
-// A call goes through its keys by chunks, each step in a loop of its own: a chunk's home buckets
-// are fetched two chunks before its rows are wanted, they are searched, or the buckets behind them
-// fetched, a chunk before, and its rows are fetched while the chunk before it is worked on.
-constexpr size_t kChunk = 16;
 constexpr uint32_t kLinesMax = 8;  // of a row; the processor's own prefetcher finds the rest
-
-uint64_t key_at(const void* keys, size_t i) {
-  uint64_t key;
-  std::memcpy(&key, static_cast<const uint8_t*>(keys) + i * sizeof key, sizeof key);
-  return key;
-}
 
 uint32_t lines_of(size_t floats) {
   return std::min(kLinesMax, uint32_t((floats * sizeof(float) + 63) / 64));
@@ -59,67 +50,6 @@ size_t rows_in(std::span<const RowRun> runs) {
   for (const RowRun& run : runs) rows += run.count;
   return rows;
 }
-
-/// Keys on their way through the index, chunk by chunk: begin_chunk(c) for c = 0, 1, 2 ..., and
-/// then its rows in any order.
-class Lookups {
- public:
-  Lookups(const RowIndex& index, const void* keys, size_t n)
-      : index_(index), homes_(index), keys_(keys), n_(n), generation_(index.generation()) {
-    fetch(0);
-    fetch(1);
-    search(0);
-  }
-  void begin_chunk(size_t chunk) {
-    fetch(chunk + 2);
-    search(chunk + 1);
-  }
-  /// Of key i, which is of the chunk begun last.
-  [[gnu::always_inline]] uint32_t row(size_t i) const {
-    const uint32_t row = rows_[i % kRing];
-    if (row != kNoRow) [[likely]]
-      return row;
-    return find_further(i);
-  }
-  /// After an insert before key `next`: buckets may have moved. Rows never do.
-  void on_insert(size_t next) {
-    if (index_.generation() == generation_) return;
-    generation_ = index_.generation();
-    homes_ = RowIndex::Homes(index_);
-    const size_t chunk = next / kChunk;
-    for (size_t c = chunk; c < chunk + 3; ++c) fetch(c);
-  }
-
- private:
-  static constexpr size_t kRing = 4 * kChunk;
-
-  void fetch(size_t chunk) {
-    const size_t end = std::min(n_, (chunk + 1) * kChunk);
-    for (size_t i = chunk * kChunk; i < end; ++i) {
-      const Bucket* const home = homes_.of(key_at(keys_, i));
-      home_[i % kRing] = home;
-      __builtin_prefetch(home);
-    }
-  }
-  void search(size_t chunk) {
-    const size_t end = std::min(n_, (chunk + 1) * kChunk);
-    for (size_t i = chunk * kChunk; i < end; ++i)
-      rows_[i % kRing] = RowIndex::find_in(home_[i % kRing], key_at(keys_, i));
-  }
-  /// What is behind its home bucket, absent, or was added since by this very call.
-  [[gnu::noinline]] uint32_t find_further(size_t i) const {
-    const uint64_t key = key_at(keys_, i);
-    return index_.find(key, index_.hash(key));
-  }
-
-  const RowIndex& index_;
-  RowIndex::Homes homes_;
-  const void* keys_;
-  size_t n_;
-  uint64_t generation_;
-  const Bucket* home_[kRing];
-  uint32_t rows_[kRing];
-};
 
 /// Copies the weights of rows[i] to row i of `out`, or initializes it there. kDim: the width, or 0:
 /// `dim`.
@@ -234,9 +164,9 @@ class Table::RowFetcher {
 void Table::pull_rows(const void* keys, size_t n, void* values, uint32_t* rows_out) const {
   Lookups lookups(index_, keys, n);
   const RowFetcher fetcher(members_, &Member::pull_lines);
-  uint32_t found[2][kChunk];
+  uint32_t found[2][kLookupChunk];
   const auto find_rows = [&](size_t begin, size_t end, uint32_t* rows) {
-    lookups.begin_chunk(begin / kChunk);
+    lookups.begin_chunk(begin / kLookupChunk);
     for (size_t i = begin; i < end; ++i) {
       const uint32_t row = lookups.row(i);
       rows[i - begin] = row;
@@ -255,9 +185,9 @@ void Table::pull_rows(const void* keys, size_t n, void* values, uint32_t* rows_o
       out += n * dim * sizeof(float);
     }
   };
-  for (size_t begin = 0, chunk = 0; begin < n + kChunk; begin += kChunk, ++chunk) {
-    if (begin < n) find_rows(begin, std::min(n, begin + kChunk), found[chunk % 2]);
-    if (chunk > 0) copy(begin - kChunk, std::min(n, begin), found[(chunk - 1) % 2]);
+  for (size_t begin = 0, chunk = 0; begin < n + kLookupChunk; begin += kLookupChunk, ++chunk) {
+    if (begin < n) find_rows(begin, std::min(n, begin + kLookupChunk), found[chunk % 2]);
+    if (chunk > 0) copy(begin - kLookupChunk, std::min(n, begin), found[(chunk - 1) % 2]);
   }
 }
 
@@ -298,11 +228,11 @@ void Table::apply_rows(const void* keys, size_t n, const uint32_t* rows, const v
       std::any_of(members_.begin(), members_.end(), [](const Member& member) {
         return optim::rate_needs_step(member.spec.optimizer.type);
       });
-  optim::RowUpdate updates[2][kChunk];
+  optim::RowUpdate updates[2][kLookupChunk];
   size_t counts[2] = {};
   const auto find_rows = [&](size_t begin, size_t end, optim::RowUpdate* chunk) {
     size_t count = 0;
-    if (!kHaveRows) lookups->begin_chunk(begin / kChunk);
+    if (!kHaveRows) lookups->begin_chunk(begin / kLookupChunk);
     for (size_t i = begin; i < end; ++i) {
       uint32_t partition = 0;
       if (needs_partition) {
@@ -327,9 +257,9 @@ void Table::apply_rows(const void* keys, size_t n, const uint32_t* rows, const v
     if (touched_ != nullptr) touched_->since_snapshot.mark({chunk, count});
     return count;
   };
-  for (size_t begin = 0, chunk = 0; begin < n + kChunk; begin += kChunk, ++chunk) {
+  for (size_t begin = 0, chunk = 0; begin < n + kLookupChunk; begin += kLookupChunk, ++chunk) {
     if (begin < n)
-      counts[chunk % 2] = find_rows(begin, std::min(n, begin + kChunk), updates[chunk % 2]);
+      counts[chunk % 2] = find_rows(begin, std::min(n, begin + kLookupChunk), updates[chunk % 2]);
     if (chunk == 0) continue;
     const size_t before = (chunk - 1) % 2;
     update_members({updates[before], counts[before]}, n, gradients, options);
@@ -340,7 +270,7 @@ void Table::update_members(std::span<const optim::RowUpdate> updates, size_t n,
                            const void* gradients, const ApplyOptions& options) {
   const auto* gradient = static_cast<const uint8_t*>(gradients);
   for (Member& member : members_) {
-    float rates[kChunk];
+    float rates[kLookupChunk];
     if (optim::rate_needs_step(member.spec.optimizer.type)) {
       DP_CHECK(options.steps != nullptr, member.spec.name);
       for (size_t i = 0; i < updates.size(); ++i) {
