@@ -1,5 +1,5 @@
-// Rows of arrays: a window of each array at a time, mapped, or side by side in one buffer what
-// can't be.
+// Rows of arrays: a window of each array at a time, mapped, or side by side in one buffer what is
+// small or can't be.
 #include <algorithm>
 
 #include "shared/data/array_parser.h"
@@ -9,8 +9,8 @@
 namespace downpour::data {
 namespace {
 
-/// A window of at most so many bytes is read, not mapped: then it lies in the cache when its rows
-/// are gathered in random order, and no page has to be mapped.
+/// So many bytes of an array are read, not mapped: no page has to be, and where they are the only
+/// array or one of few, they lie in the cache when rows are gathered in random order.
 constexpr size_t kReadBytesMax = size_t{4} << 20;
 
 class ArrayWindows final : public WindowSource {

@@ -119,8 +119,8 @@ class NumberOps {
 
  private:
   /// Of x > -1. u = 1 + x = 2^e m with m in [sqrt(1/2), sqrt(2)), and log m = 2 atanh((m - 1) /
-  /// (m + 1)), whose series is cut where a term is below 2^-40. What u lost of a small x is added
-  /// to its logarithm. No branch, and nothing that only AVX-512 has: a loop of it becomes vectors.
+  /// (m + 1)), whose series is cut where a term is below 2^-40. What u lost of x is added to its
+  /// logarithm. No branch, and nothing that only AVX-512 has: a loop of it becomes vectors.
   static float log1p_of(float x) {
     constexpr uint64_t kRootHalf = 0x3fe6a09e667f3bcd;  // bits of sqrt(1/2)
     constexpr uint64_t kBias = 1024;
@@ -139,7 +139,7 @@ class NumberOps {
     series = series * z + 1.0 / 3;
     series = series * z + 1.0;
     const double log = exponent * 0x1.62e42fefa39efp-1 + 2 * s * series;
-    return float(log + (double(x) - (u - 1.0)));
+    return float(log + (double(x) - (u - 1.0)) / u);
   }
 
   enum class Kind : uint8_t { kLog1p, kAtLeast, kAtMost, kScale };

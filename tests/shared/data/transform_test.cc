@@ -72,6 +72,10 @@ TEST_CASE("log1p is the library's to a float's last bit, at every magnitude", "[
   std::vector<float> values = {-0.5F, -0.25F, -0x1p-24F, 0x1p-24F, 0x1.7ffffep0F, 0x1.8p-1F};
   for (uint32_t bits = 0; bits < 0x7f800000; bits += 9973)
     values.push_back(std::bit_cast<float>(bits));
+  for (uint32_t bits = 0; bits < 0x7f800000; bits += 0x00800000) {  // around each power of two
+    for (uint32_t i = 0; i < 5 && bits > 2; ++i)
+      values.push_back(std::bit_cast<float>(bits + i - 2));
+  }
   float worst = 0;
   for (const float x : values) {
     const float wanted = float(std::log1p(double(x))), got = ops.apply(x);
