@@ -89,8 +89,10 @@ class ArrayWindows final : public WindowSource {
   }
   Result<void> check() override {
     for (size_t i = 0; i < arrays_.size(); ++i) {
-      // Of a page that the file's new end lies in the rest reads as zeros, and nothing is torn.
-      const bool whole = !mapped_[i] || !(mapped_[i]->is_torn() || arrays_[i].file->is_cut());
+      // Of a mapped page that the file's new end lies in the rest reads as zeros, and nothing is
+      // torn. What was read is whole, but what the job trains on is another file now.
+      const bool torn = mapped_[i] && mapped_[i]->is_torn();
+      const bool whole = !torn && !arrays_[i].file->is_cut();
       if (!whole) return changed(arrays_[i]);
     }
     return {};
