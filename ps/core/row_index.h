@@ -62,6 +62,9 @@ class RowIndex final {
     uint32_t bucket_count;
     uint32_t depth;  // high bits of the hash that all its keys share
   };
+  static uint32_t home(const Segment& segment, uint64_t hash, uint64_t multiplier) {
+    return uint32_t((((hash * multiplier) >> 32) * segment.bucket_count) >> 32);
+  }
 
  public:
   static constexpr uint32_t kSegmentBucketsMax = 4096;  // 256 KiB, about 18,000 keys
@@ -85,8 +88,7 @@ class RowIndex final {
     const Bucket* of(uint64_t key) const {
       const uint64_t hash = row_hash(table_, key);
       const Segment& segment = directory_[(hash >> 1) >> shift_];
-      return buckets_ + segment.first_bucket +
-             uint32_t((((hash * multiplier_) >> 32) * segment.bucket_count) >> 32);
+      return buckets_ + segment.first_bucket + home(segment, hash, multiplier_);
     }
 
    private:
@@ -150,7 +152,7 @@ class RowIndex final {
     return reinterpret_cast<Bucket*>(arena_.base()) + segment.first_bucket;
   }
   uint32_t home(const Segment& segment, uint64_t hash) const {
-    return uint32_t((((hash * multiplier_) >> 32) * segment.bucket_count) >> 32);
+    return home(segment, hash, multiplier_);
   }
   Run run_of(size_t directory_index) const;
   uint64_t place_hash(const Segment& segment, size_t run_begin) const;
