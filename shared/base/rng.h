@@ -16,7 +16,9 @@ constexpr double uniform_double(uint64_t word) { return double(word >> 11) * 0x1
 class Rng {
  public:
   explicit constexpr Rng(uint64_t seed) : state_(mix64(seed)) {}
-  constexpr uint64_t next() { return mix64(state_ += 0x9e3779b97f4a7c15ULL); }
+  constexpr uint64_t next() { return mix64(state_ += kStep); }
+  /// Goes on as if `words` had been drawn; normal() and uniform64() draw two and one.
+  constexpr void skip(uint64_t words) { state_ += words * kStep; }
   /// Uniform in [0, n); n > 0. Lemire 2019's multiply-shift; its bias is below n / 2^64.
   constexpr uint64_t below(uint64_t n) { return uint64_t((__uint128_t(next()) * n) >> 64); }
   constexpr float uniform() { return uniform_float(next()); }
@@ -29,6 +31,8 @@ class Rng {
   }
 
  private:
+  static constexpr uint64_t kStep = 0x9e3779b97f4a7c15ULL;
+
   uint64_t state_;
 };
 

@@ -8,8 +8,9 @@
 #include <condition_variable>
 #include <cstring>
 #include <fcntl.h>
-#include <map>
+#include <memory>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -21,8 +22,9 @@
 namespace downpour::data {
 namespace {
 
-constexpr uint32_t kNormalSteps = 1 << 16;
+constexpr uint32_t kNormalSteps = 1 << 16;  // a step is two random bytes
 constexpr uint64_t kRowsPerChunk = 16384;
+constexpr size_t kPlacesPerPiece = 16384;
 constexpr double kBias = -1.4;
 
 // A short text in a fixed place, so that writing it is one copy of 16 bytes.
@@ -62,18 +64,27 @@ double normal_quantile(double p) {
          (((((b[0] * r + b[1]) * r + b[2]) * r + b[3]) * r + b[4]) * r + 1);
 }
 
+// Calls work(thread) on so many threads, this one among them, and waits for all.
+template <typename Work>
+void on_threads(uint32_t count, const Work& work) {
+  std::vector<std::thread> threads;
+  for (uint32_t t = 1; t < count; ++t) threads.emplace_back(work, t);
+  work(0);
+  for (std::thread& thread : threads) thread.join();
+}
+
 // The model and all texts, made once and shared by the threads.
 class Model {
  public:
-  explicit Model(const SynthOptions& options) : options_(options) {
-    Rng rng(options.seed);
-    weights_.resize(size_t(options.categorical) * options.ids);
-    for (float& w : weights_) w = float(0.3 * rng.normal());
-    numeric_weights_.resize(options.numeric);
-    for (float& w : numeric_weights_) w = float(0.2 * rng.normal());
-    make_normal();
-    make_alias();
-    make_ids();
+  Model(const SynthOptions& options, uint32_t threads)
+      : options_(options),
+        weights_(size_t(options.categorical) * options.ids),
+        ids_(options.format == SynthFormat::kLibsvm ? weights_.size() : 0) {
+    std::atomic<size_t> next{0};
+    on_threads(threads, [&](uint32_t) {
+      for (size_t piece = next++; make(piece); piece = next++) {
+      }
+    });
   }
 
   struct Totals {
@@ -86,46 +97,58 @@ class Model {
     return 24 + (options_.numeric + options_.categorical) * (sizeof(Token::text) + 16);
   }
 
-  char* row(Rng& rng, char* at, Totals& totals) const {
+  // What chance decides of a row.
+  struct Draw {
+    explicit Draw(const SynthOptions& options)
+        : steps((options.numeric + 3) / 4 * 4), places(options.categorical) {}
+    std::vector<uint16_t> steps;  // of the numeric fields, in normal_; up to three more than fields
+    std::vector<size_t> places;   // of the categorical fields' ids, in weights_
+    double label = 0;
+  };
+
+  /// Also fetches what the ids weigh: it lies anywhere in tables that no near cache holds, so that
+  /// a row is drawn before the one ahead of it is written.
+  void draw(Rng& rng, Draw& row) const {
+    for (size_t j = 0; j < row.steps.size(); j += 4) {
+      const uint64_t word = rng.next();
+      std::memcpy(&row.steps[j], &word, sizeof word);
+    }
+    for (size_t f = 0; f < row.places.size(); ++f) {
+      const uint64_t random = rng.next();
+      const auto column = uint32_t((uint64_t(uint32_t(random)) * options_.ids) >> 32);
+      const Column& alias = alias_[column];
+      const uint32_t other = 0 - uint32_t(uint32_t(random >> 32) >= alias.threshold);  // a mask
+      const uint32_t id = column ^ ((column ^ alias.other) & other);  // no branch can guess it
+      const size_t place = f * options_.ids + id;
+      if (!ids_.empty()) __builtin_prefetch(&ids_[place]);
+      __builtin_prefetch(&weights_[place]);
+      row.places[f] = place;
+    }
+    row.label = rng.uniform64();
+  }
+
+  char* write(const Draw& row, char* at, Totals& totals) const {
     const bool libsvm = options_.format == SynthFormat::kLibsvm;
     const char separator = options_.format == SynthFormat::kCsv ? ',' : '\t';
     char* const label_at = at++;
     double z = kBias;
-    uint64_t word = 0;
     for (uint32_t j = 0; j < options_.numeric; ++j) {
-      if (j % 4 == 0) word = rng.next();
-      const uint32_t step = uint32_t(word >> (16 * (j % 4))) & (kNormalSteps - 1);
-      z += double(numeric_weights_[j]) * double(normal_[step]);
+      const Number& number = numbers_[normal_[row.steps[j]]];
+      z += double(numeric_weights_[j]) * double(number.value);
       if (libsvm) {
         at = put(at, names_[j]);
       } else {
         *at++ = separator;
       }
-      at = put(at, normal_text_[step]);
+      std::memcpy(at, number.text, sizeof number.text);
+      at += number.length;
     }
-    // Drawn and fetched together: what an id is lies anywhere in tables that no cache holds.
-    constexpr uint32_t kTogether = 32;
-    size_t places[kTogether];
-    for (uint32_t begin = 0; begin < options_.categorical; begin += kTogether) {
-      const uint32_t end = std::min(options_.categorical, begin + kTogether);
-      for (uint32_t f = begin; f < end; ++f) {
-        const uint64_t random = rng.next();
-        const auto column = uint32_t((uint64_t(uint32_t(random)) * options_.ids) >> 32);
-        const uint32_t id =
-            uint32_t(random >> 32) < alias_[column].threshold ? column : alias_[column].other;
-        const size_t place = size_t(f) * options_.ids + id;
-        if (libsvm) __builtin_prefetch(&ids_[place]);
-        __builtin_prefetch(&weights_[place]);
-        places[f - begin] = place;
-      }
-      for (uint32_t f = begin; f < end; ++f) {
-        const size_t place = places[f - begin];
-        z += double(weights_[place]);
-        at = libsvm ? put(at, ids_[place]) : put_category(at, separator, place);
-      }
+    for (const size_t place : row.places) {
+      z += double(weights_[place]);
+      at = libsvm ? put(at, ids_[place]) : put_category(at, separator, place);
     }
     const double p = 1 / (1 + std::exp(-z));
-    const bool positive = rng.uniform64() < p;
+    const bool positive = row.label < p;
     *label_at = positive ? '1' : '0';
     *at++ = '\n';
     totals.positives += positive ? 1 : 0;
@@ -148,19 +171,64 @@ class Model {
     uint32_t other = 0;
   };
 
-  void make_normal() {
+  // One of the numbers that a numeric field can be.
+  struct Number {
+    char text[8] = {};
+    float value = 0;
+    uint32_t length = 0;
+  };
+
+  /// The tables in pieces that any threads make. False: there is no such piece.
+  bool make(size_t piece) {
+    if (piece == 0) {
+      make_alias();
+    } else if (piece == 1) {
+      make_numbers();
+    } else {
+      const size_t begin = (piece - 2) * kPlacesPerPiece;
+      if (begin >= weights_.size()) return false;
+      make_places(begin, std::min(weights_.size(), begin + kPlacesPerPiece));
+    }
+    return true;
+  }
+
+  /// What ids weigh, and their texts.
+  void make_places(size_t begin, size_t end) {
+    Rng rng(options_.seed);
+    rng.skip(2 * begin);
+    for (size_t place = begin; place < end; ++place) weights_[place] = float(0.3 * rng.normal());
+    if (ids_.empty()) return;
+    for (size_t place = begin; place < end; ++place) {
+      char text[32];
+      std::snprintf(text, sizeof text, " %llu:1",
+                    static_cast<unsigned long long>(options_.numeric + 1 + place));
+      ids_[place].set(text);
+    }
+  }
+
+  /// What the numeric fields weigh, their names, and the numbers they can be.
+  void make_numbers() {
+    Rng rng(options_.seed);
+    rng.skip(2 * weights_.size());
+    for (uint32_t j = 0; j < options_.numeric; ++j) {
+      numeric_weights_.push_back(float(0.2 * rng.normal()));
+      names_.emplace_back().set(str(" ", j + 1, ":"));
+    }
     normal_.resize(kNormalSteps);
-    normal_text_.resize(kNormalSteps);
-    for (uint32_t i = 0; i < kNormalSteps; ++i) {
+    double last = -5;
+    for (uint32_t i = 0; i < kNormalSteps; ++i) {  // ascending, so that equal ones are neighbours
       const double x = std::clamp(
           std::round(normal_quantile((i + 0.5) / kNormalSteps) * 1000) / 1000, -4.0, 4.0);
-      char text[16];
-      std::snprintf(text, sizeof text, "%.3f", x);
-      normal_[i] = float(x);
-      normal_text_[i].set(text);
+      if (x != last || std::signbit(x) != std::signbit(last)) {
+        char text[16];
+        Number& number = numbers_.emplace_back();
+        number.length = uint32_t(std::snprintf(text, sizeof text, "%.3f", x));
+        std::memcpy(number.text, text, sizeof number.text);
+        number.value = float(x);
+      }
+      last = x;
+      normal_[i] = uint16_t(numbers_.size() - 1);
     }
-    names_.resize(options_.numeric);
-    for (uint32_t j = 0; j < options_.numeric; ++j) names_[j].set(str(" ", j + 1, ":"));
   }
 
   // Vose 1991: sampling from any discrete distribution with one random number and one look.
@@ -190,17 +258,6 @@ class Model {
     for (const uint32_t i : large) alias_[i] = {UINT32_MAX, i};
   }
 
-  void make_ids() {
-    if (options_.format != SynthFormat::kLibsvm) return;
-    ids_.resize(weights_.size());
-    for (size_t place = 0; place < ids_.size(); ++place) {
-      char text[32];
-      std::snprintf(text, sizeof text, " %llu:1",
-                    static_cast<unsigned long long>(options_.numeric + 1 + place));
-      ids_[place].set(text);
-    }
-  }
-
   /// A hashed category, as click logs have them: eight hexadecimal digits, made faster than they
   /// would be found in a table.
   static char* put_category(char* at, char separator, size_t place) {
@@ -218,30 +275,30 @@ class Model {
 
   SynthOptions options_;
   std::vector<float> weights_, numeric_weights_;
-  std::vector<float> normal_;
-  std::vector<Token> normal_text_, names_, ids_;
+  std::vector<uint16_t> normal_;  // the normal distribution in equal steps, as places in numbers_
+  std::vector<Number> numbers_;
+  std::vector<Token> names_, ids_;
   std::vector<Column> alias_;
 };
 
 // Chunks are made by any thread and written in order by whoever completes the next one.
 class OrderedWriter {
  public:
-  OrderedWriter(int fd, uint32_t pending_max) : fd_(fd), pending_max_(pending_max) {}
+  explicit OrderedWriter(int fd) : fd_(fd) {}
 
-  /// Blocks while too many later chunks wait. The buffer comes back empty, its memory kept.
-  void write(uint64_t chunk, std::vector<char>& buffer, size_t bytes) {
+  /// Blocks until all earlier chunks are written.
+  void write(uint64_t chunk, std::string_view text) {
     std::unique_lock lock(mutex_);
-    room_.wait(lock, [&] { return chunk < next_ + pending_max_; });
-    while (chunk != next_) room_.wait(lock);
+    turn_.wait(lock, [&] { return chunk == next_; });
     if (error_ == 0) {
       lock.unlock();  // nobody else writes: the next chunk waits for next_
-      const int error = write_all(buffer.data(), bytes);
+      const int error = write_all(text.data(), text.size());
       lock.lock();
       error_ = error;
-      bytes_ += bytes;
+      bytes_ += text.size();
     }
     ++next_;
-    room_.notify_all();
+    turn_.notify_all();
   }
   int error() const { return error_; }
   uint64_t bytes() const { return bytes_; }
@@ -259,9 +316,8 @@ class OrderedWriter {
   }
 
   int fd_;
-  uint64_t pending_max_;
   std::mutex mutex_;
-  std::condition_variable room_;
+  std::condition_variable turn_;
   uint64_t next_ = 0;
   uint64_t bytes_ = 0;
   std::atomic<int> error_{0};  // looked at by all threads between chunks
@@ -281,7 +337,7 @@ Result<SynthResult> synthesize(const SynthOptions& options, const std::string& p
   const int fd = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0)
     return Error{ErrorCode::kCannotCreate, str("can't write: ", std::strerror(errno)), path};
-  const Model model(options);
+  const Model model(options, threads_wanted);
   const std::string header = model.header();
   if (!header.empty() && ::write(fd, header.data(), header.size()) != ssize_t(header.size())) {
     const int error = errno;
@@ -290,29 +346,32 @@ Result<SynthResult> synthesize(const SynthOptions& options, const std::string& p
     return Error{ErrorCode::kIo, str("can't write: ", std::strerror(error)), path};
   }
   const uint64_t chunks = (options.rows + kRowsPerChunk - 1) / kRowsPerChunk;
-  OrderedWriter writer(fd, 2 * threads_wanted);
+  OrderedWriter writer(fd);
   std::atomic<uint64_t> next{0};
   // Sums are kept by chunk and added in order: the printed figures do not depend on the threads
   // either.
   threads_wanted = uint32_t(std::min<uint64_t>(threads_wanted, chunks));
   std::vector<double> logloss(chunks);
   std::vector<Model::Totals> totals(threads_wanted);
-  const auto work = [&](uint32_t thread) {
-    std::vector<char> buffer(std::min(kRowsPerChunk, options.rows) * model.row_bytes_max());
+  const auto write_chunks = [&](uint32_t thread) {
+    const auto buffer = std::make_unique_for_overwrite<char[]>(
+        std::min(kRowsPerChunk, options.rows) * model.row_bytes_max());
+    Model::Draw draws[] = {Model::Draw(options), Model::Draw(options)};
     for (uint64_t chunk = next++; chunk < chunks && writer.error() == 0; chunk = next++) {
       Rng rng(hash_combine(hash_combine(options.seed, options.stream + 1), chunk));
       const uint64_t rows = std::min(kRowsPerChunk, options.rows - chunk * kRowsPerChunk);
       totals[thread].logloss = 0;
-      char* at = buffer.data();
-      for (uint64_t r = 0; r < rows; ++r) at = model.row(rng, at, totals[thread]);
+      char* at = buffer.get();
+      model.draw(rng, draws[0]);
+      for (uint64_t r = 0; r < rows; ++r) {
+        model.draw(rng, draws[(r + 1) % 2]);
+        at = model.write(draws[r % 2], at, totals[thread]);
+      }
       logloss[chunk] = totals[thread].logloss;
-      writer.write(chunk, buffer, size_t(at - buffer.data()));
+      writer.write(chunk, {buffer.get(), at});
     }
   };
-  std::vector<std::thread> threads;
-  for (uint32_t t = 1; t < threads_wanted; ++t) threads.emplace_back(work, t);
-  work(0);
-  for (std::thread& thread : threads) thread.join();
+  on_threads(threads_wanted, write_chunks);
   const int close_error = ::close(fd) == 0 ? 0 : errno;
   const int error = writer.error() != 0 ? writer.error() : close_error;
   if (error != 0 || ::rename(partial.c_str(), path.c_str()) != 0) {

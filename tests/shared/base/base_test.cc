@@ -80,5 +80,13 @@ TEST_CASE("the uniform generator stays in its interval", "[base]") {
   }
 }
 
+TEST_CASE("a stream that skips words goes on where they end", "[base]") {
+  Rng drawn(7);
+  Rng skipped(7);
+  for (int i = 0; i < 6; ++i) drawn.normal();
+  skipped.skip(12);
+  CHECK(drawn.next() == skipped.next());
+}
+
 }  // namespace
 }  // namespace downpour

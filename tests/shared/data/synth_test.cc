@@ -20,7 +20,7 @@ std::string content(const std::string& path) {
 
 TEST_CASE("the same options give the same bytes and figures for any number of threads", "[synth]") {
   const SynthOptions options{
-      .rows = 40000, .numeric = 3, .categorical = 4, .ids = 100, .format = SynthFormat::kCsv};
+      .rows = 40000, .numeric = 3, .categorical = 4, .ids = 20000, .format = SynthFormat::kCsv};
   const std::string one = scratch("dp-synth-1.csv");
   const std::string three = scratch("dp-synth-3.csv");
   const auto a = synthesize(options, one);
@@ -33,6 +33,29 @@ TEST_CASE("the same options give the same bytes and figures for any number of th
   CHECK(a->bytes == content(one).size());
   std::filesystem::remove(one);
   std::filesystem::remove(three);
+}
+
+TEST_CASE("what a seed means stays as it is", "[synth]") {
+  SynthOptions options{.rows = 3,
+                       .numeric = 5,
+                       .categorical = 3,
+                       .ids = 20000,
+                       .seed = 4,
+                       .format = SynthFormat::kCsv};
+  const std::string path = scratch("dp-synth-seed");
+  REQUIRE(synthesize(options, path));
+  CHECK(content(path) ==
+        "label,I1,I2,I3,I4,I5,C1,C2,C3\n"
+        "0,0.041,1.515,0.045,0.655,0.191,33b4fb20,7245ee26,be00a8bf\n"
+        "1,-0.319,2.021,0.465,-2.197,0.848,a93bc949,e54dfdc3,2675fa1f\n"
+        "0,-1.199,-1.081,0.611,1.140,1.255,30284f2c,9a215c45,488fa9ea\n");
+  options.format = SynthFormat::kLibsvm;
+  REQUIRE(synthesize(options, path));
+  CHECK(content(path) ==
+        "0 1:0.041 2:1.515 3:0.045 4:0.655 5:0.191 1136:1 20006:1 40033:1\n"
+        "1 1:-0.319 2:2.021 3:0.465 4:-2.197 5:0.848 46:1 20114:1 55947:1\n"
+        "0 1:-1.199 2:-1.081 3:0.611 4:1.140 5:1.255 107:1 20009:1 45080:1\n");
+  std::filesystem::remove(path);
 }
 
 TEST_CASE("rows have the declared fields and labels of the stated share", "[synth]") {
