@@ -232,10 +232,10 @@ struct Growing {
 struct Growth {
   std::vector<double> calls_s;  // CPU time, ascending
   double wall_worst_s = 0, wall_median_s = 0;
-  /// The longest stall: what a call took beyond an ordinary one, by the wall clock without the time
-  /// in which the system ran something else on this core.
-  double stall_s() const { return own_worst_s - wall_median_s; }
-  double own_worst_s = 0;
+  /// The longest stall: what a call took beyond an ordinary one, both by the wall clock without the
+  /// time in which the system ran something else on this core.
+  double stall_s() const { return own_worst_s - own_median_s; }
+  double own_worst_s = 0, own_median_s = 0;
   double still_worst_s = 0;  // wall clock of calls that met no new key, in the same seconds
   int64_t faults = 0;        // of the core's thread: pages that were not made present in time
   double index_bytes_max = 0, index_bytes_mean = 0;
@@ -268,7 +268,7 @@ Growth grow(ps::Table& table, uint64_t rows, double rows_per_s) {
     return took_s;
   };
   Growth growth;
-  std::vector<double> wall_s_of_calls;
+  std::vector<double> wall_s_of_calls, own_s_of_calls;
   const ThreadTime time;
   const double begin_s = wall_s();
   const int64_t faults = page_faults();
@@ -278,8 +278,7 @@ Growth grow(ps::Table& table, uint64_t rows, double rows_per_s) {
     const double start = now_s();
     const double waited_s = waited_so_far_s(time);
     wall_s_of_calls.push_back(apply(begin, growth.wall_worst_s));
-    growth.own_worst_s =
-        std::max(growth.own_worst_s, wall_s_of_calls.back() - (waited_so_far_s(time) - waited_s));
+    own_s_of_calls.push_back(wall_s_of_calls.back() - (waited_so_far_s(time) - waited_s));
     growth.calls_s.push_back(now_s() - start);
     if (std::isfinite(rows_per_s)) apply(begin / 2, growth.still_worst_s);
     const double index_bytes = double(table.memory().index_bytes) / double(table.rows());
@@ -291,6 +290,9 @@ Growth grow(ps::Table& table, uint64_t rows, double rows_per_s) {
   std::sort(growth.calls_s.begin(), growth.calls_s.end());
   std::sort(wall_s_of_calls.begin(), wall_s_of_calls.end());
   growth.wall_median_s = wall_s_of_calls[wall_s_of_calls.size() / 2];
+  std::sort(own_s_of_calls.begin(), own_s_of_calls.end());
+  growth.own_median_s = own_s_of_calls[own_s_of_calls.size() / 2];
+  growth.own_worst_s = own_s_of_calls.back();
   return growth;
 }
 
