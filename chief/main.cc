@@ -62,7 +62,8 @@ Result<int> run(const Flags& flags) {
                          job);
   chief::StartInfo info{.run_dir = job.run_dir,
                         .train_files = uint32_t(plan.train_files.size()),
-                        .shards = plan.shards};
+                        .shards = plan.shards,
+                        .sharding = data::sharding_text(job.data, plan.train_files)};
   for (const plan::FileInfo& file : plan.train_files) info.train_bytes += file.bytes;
   info.data = data::text_of(plan.train_files);
   info.cluster = str("waits at ", endpoint, " for ", job.cluster.ps, " ps and ",

@@ -58,7 +58,7 @@ Result<void> check_ranges(const std::vector<plan::FileInfo>& files,
       continue;
     }
     const plan::FileInfo& file = files[ranges[i].file];
-    if (!file.splittable) continue;
+    if (!file.is_cut()) continue;
     const bool follows = before == nullptr || before->end_offset == counts[i]->first_offset;
     if (counts[i]->read ==
         0) {  // it may lie inside one long record, and then has no place of its own
@@ -90,7 +90,7 @@ Result<void> check_sums(const std::vector<plan::FileInfo>& files,
   }
   for (const plan::ShardRange& range : ranges) {
     const uint64_t bytes = files[range.file].bytes;
-    if (!files[range.file].splittable) continue;
+    if (!files[range.file].is_cut()) continue;
     if (range.begin == 0) sum += plan::place_mark(range.file, range.stream, 0);
     if (range.end == bytes) sum -= plan::place_mark(range.file, range.stream, bytes);
   }

@@ -215,12 +215,11 @@ Result<void> ChiefCore::check_stream(uint32_t shard) const {
     }
     return Error{
         ErrorCode::kBadData,
-        str("the input is not replayable: run again, the program gave other records before "
-            "shard ",
+        str("the input is not replayable: read again, the source gave other records before shard ",
             at, " than the first time"),
         range_text(at),
-        "with replay = \"epoch\" it must give the same records for the same DOWNPOUR_SEED "
-        "and DOWNPOUR_EPOCH"};
+        "with replay = \"epoch\" a program must give the same records for the same DOWNPOUR_SEED "
+        "and DOWNPOUR_EPOCH; a file must stay as it is"};
   }
   return {};
 }

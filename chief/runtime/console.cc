@@ -293,16 +293,17 @@ void Console::json(const std::string& line) {
 
 void Console::start(const StartInfo& info) {
   train_bytes_ = info.train_bytes;
+  sharding_ = info.sharding;
   if (options_.quiet) return;
   if (options_.format == LogFormat::kJson) {
     return json(Json{{"event", "start"}, {"name", job_.name}, {"run_dir", info.run_dir}, {"cluster", info.cluster},
                      {"train_bytes", info.train_bytes}, {"train_files", info.train_files}, {"shards", info.shards},
-                     {"sharding", data::sharding_text(job_.data)}, {"evaluation", info.evaluation}, {"resumed", info.resumed}}
+                     {"sharding", info.sharding}, {"evaluation", info.evaluation}, {"resumed", info.resumed}}
                     .dump(-1, ' ', false, Json::error_handler_t::replace));
   }
   if (info.train_files > 0) {
     row(format("data      %s, %u shards of at most %u-record batches", info.data.c_str(), info.shards, job_.train.batch_size));
-    row("reading   " + data::sharding_text(job_.data));
+    row("reading   " + info.sharding);
   }
   if (!info.evaluation.empty()) row("eval      " + info.evaluation);
   row("cluster   " + info.cluster);
@@ -427,7 +428,7 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
     const Json all = {{"event", "finish"}, {"code", finish.code}, {"already_finished", s.already_finished}, {"run_dir", run_dir},
                       {"epochs_sealed", s.epochs_sealed}, {"epochs_wanted", s.epochs_wanted}, {"steps", s.steps}, {"steps_wanted", s.steps_wanted}, {"records", s.records},
                       {"train_seconds", seconds_of(s.train_ns)}, {"wall_seconds", seconds_of(s.wall_ns)},
-                      {"pulled_bytes", s.pulled_bytes}, {"pushed_bytes", s.pushed_bytes}, {"read_bytes", s.read_bytes}, {"sharding", data::sharding_text(job_.data)},
+                      {"pulled_bytes", s.pulled_bytes}, {"pushed_bytes", s.pushed_bytes}, {"read_bytes", s.read_bytes}, {"sharding", sharding_},
                       {"workers_lost", s.workers_lost}, {"ps_lost", s.ps_lost}, {"restarts", s.restarts}, {"repeated_parts", s.had_it}, {"gaps", s.gaps},
                       {"repeated_leases", s.attempts_repeated}, {"second_leases", s.backups},
                       {"partitions_moved", s.partitions_moved}, {"partitions_moved_by_load", s.partitions_relieved}, {"move_pause_seconds_max", seconds_of(s.move_pause_ns_max)}, {"staleness", s.staleness}, {"checkpoint", s.checkpoint_folder},

@@ -31,6 +31,7 @@ struct StartInfo {
   uint64_t train_bytes = 0;
   uint32_t train_files = 0;
   uint32_t shards = 0;
+  std::string sharding;  // who reads what
   std::string evaluation;  // "a9a.t", "5 % held out", "" = none
   std::string resumed;     // "goes on after epoch 3 of 5", "" = a new run
 };
@@ -64,6 +65,7 @@ class Console {
   double rate_ = 0;                    // records/s, smoothed
   wire::WorkTime last_work_;           // of the last row or line
   uint64_t train_bytes_ = 0;           // of the data, read once
+  std::string sharding_;
   std::vector<OutputMetrics> window_;  // since the last row or line
 };
 

@@ -25,7 +25,9 @@ constexpr uint64_t kBatchesPerShardMax = 64;
 constexpr uint64_t kBatchesPerShardMin = 4;
 constexpr uint64_t kShardsWanted = 64;
 constexpr uint64_t kProgramShardsWanted = 16;  // where each of them starts data.program
-constexpr uint64_t kPiecesMax = 32'768;  // of a program: each is named to every worker
+constexpr uint64_t kPiecesMax = 32'768;  // of a stream: each is named to every worker
+constexpr uint64_t kFilePiecesWanted = 16;  // of a compressed file: records are shuffled within each
+constexpr uint64_t kFilePieceMax = 32 * kMiB;  // and so much of it waits in memory for each reader
 constexpr uint64_t kVerifyBytesMax = 4 * kGiB;  // of a checkpoint to go on from: a few seconds
 
 uint64_t fingerprint_of(const std::vector<plan::FileInfo>& files) {
@@ -74,7 +76,7 @@ Result<uint64_t> choose_shard_bytes(const Job& job, const DataSpec& data, const 
   const uint64_t shard = job.data.shard_records > 0
                              ? job.data.shard_records * record
                              : std::clamp(total / wanted, kBatchesPerShardMin * batch, kBatchesPerShardMax * batch);
-  return std::max<uint64_t>(shard / plan::ranges_of(data::joining_of(job.data)), 1);
+  return std::max<uint64_t>(shard / plan::ranges_of(data::joining_of(job.data, {})), 1);
 }
 
 namespace {
@@ -88,7 +90,7 @@ Result<void> check_streams(const plan::StreamSpec& streams, const std::vector<pl
 /// An epoch that ends at a number of batches is one shard, which nobody else reads a part of.
 Result<void> check_steps_per_epoch(const Job& job, const std::vector<plan::FileInfo>& files, size_t ranges) {
   if (job.train.steps_per_epoch == 0 || files.empty()) return {};
-  if (ranges == 1 && !files.front().splittable) return {};
+  if (ranges == 1 && !files.front().is_cut()) return {};
   return Error{ErrorCode::kConfig, str("`steps_per_epoch` over a source that is cut would need a count first (", ranges, ranges == 1 ? " range)" : " ranges)"),
                "train.steps_per_epoch", "leave it out: an epoch is all of the source, train.steps ends the job earlier, a source's take makes it smaller", ""};
 }
@@ -123,6 +125,16 @@ Result<uint64_t> piece_of(const Job& job, const SourceSpec& source, bool trainin
                "say how many batches an epoch has: steps_per_epoch = 1000", ""};
 }
 
+/// One compressed file is given out in pieces of the stream that it is. Of several files each is a shard, and they are
+/// decompressed at once; what is kept in a cache is decompressed by whoever keeps it.
+bool gives_pieces_of(const Job& job, const std::vector<plan::FileInfo>& files) {
+  const DataSpec& data = job.data;
+  return files.size() == 1 && !files.front().is_cut() && !data::is_program(files.front()) &&
+         data.source.takes_all() && data.source.parts.empty() && data.sharding == Sharding::kAuto && data.interleave.cycle == 1 &&
+         data.cache == Cache::kOff && data.format != DataFormat::kMnist && data.format != DataFormat::kNpy &&
+         data.format != DataFormat::kNpz && job.train.steps_per_epoch == 0;
+}
+
 Result<void> cut_programs(const Job& job, RunPlan& plan) {
   const auto cut = [&](const SourceSpec& source, std::vector<plan::FileInfo>& files) -> Result<void> {
     if (!source.is_program() || files.empty()) return {};
@@ -135,6 +147,19 @@ Result<void> cut_programs(const Job& job, RunPlan& plan) {
 }
 
 }  // namespace
+
+Result<void> cut_compressed(const Job& job, std::vector<plan::FileInfo>& files) {
+  if (!gives_pieces_of(job, files)) return {};
+  plan::FileInfo& file = files.front();
+  DP_TRY(const uint64_t record, data::mean_record_bytes(job.data, file.path));
+  DP_TRY(const double ratio, data::compression_ratio(file.path));
+  const uint64_t fewest = kBatchesPerShardMin * job.train.batch_size * record, most = uint64_t(double(kFilePieceMax) / ratio);
+  const uint64_t wanted = job.data.shard_records > 0 ? job.data.shard_records * record
+                                                     : std::max(fewest, std::min(file.bytes / kFilePiecesWanted, most));
+  const uint64_t pieces = std::min((file.bytes + wanted - 1) / std::max<uint64_t>(wanted, 1), kPiecesMax);
+  for (uint64_t i = 1; i < pieces; ++i) file.cuts.push_back(uint64_t(__uint128_t{file.bytes} * i / pieces));
+  return {};
+}
 
 Result<uint64_t> hash_of(const RunPlan& plan) {
   DP_TRY(const auto graph, model::Graph::build(plan.job));
@@ -162,10 +187,11 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   const bool no_files = out.train_files.empty() || job.data.source.is_program();
   const auto& files = no_files ? out.eval_files : out.train_files;
   DP_TRY(out.shard_bytes, choose_shard_bytes(job, no_files ? for_source(job.data, job.eval.source) : job.data, files));
-  const uint64_t eval_bytes = plan::eval_shard_bytes(data::joining_of(job.data), out.shard_bytes);
+  const uint64_t eval_bytes = plan::eval_shard_bytes(data::joining_of(job.data, {}), out.shard_bytes);
   DP_TRY_VOID(data::find_cuts(job.data, out.job.data.source, out.shard_bytes, out.train_files));
   DP_TRY_VOID(data::find_cuts(for_source(job.data, job.eval.source), job.eval.source, eval_bytes, out.eval_files));
   DP_TRY_VOID(cut_programs(job, out));
+  if (mode == wire::Purpose::kTrain) DP_TRY_VOID(cut_compressed(job, out.train_files));
   out.streams = data::stream_spec(job.data);
   DP_TRY_VOID(check_streams(out.streams, out.train_files));
   const auto reading = [&](const SourceSpec& source, const std::vector<plan::FileInfo>& of) {
@@ -182,7 +208,7 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   if (out.train_files.empty()) {
     out.shards = uint32_t(plan::cut_shards(out.eval_files, eval_bytes).size());
   } else {
-    const plan::ShardMap shards = data::map_shards(out.job, ranges);
+    const plan::ShardMap shards = data::map_shards(out.job, out.train_files, ranges);
     DP_TRY_VOID(check_mix(shards));
     out.shards = shards.count();
   }
@@ -213,7 +239,7 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
   config.eval_files = plan.eval_files;
   config.shard_bytes = plan.shard_bytes;
   config.streams = plan.streams;
-  config.joining = data::joining_of(plan.job.data);
+  config.joining = data::joining_of(plan.job.data, plan.train_files);
   config.ps_cores_expected = options.ps_cores;
   config.workers_expected = options.workers;
   config.heartbeat_ns = 250 * kMillisecond;  // the live line moves with it

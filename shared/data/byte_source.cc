@@ -185,12 +185,13 @@ Result<void> ByteSource::skip(uint64_t bytes) {
   return {};
 }
 
-Result<std::unique_ptr<ByteSource>> open_bytes(File file, uint64_t offset) {
+Result<std::unique_ptr<ByteSource>> open_bytes(File file, uint64_t offset,
+                                               std::vector<uint64_t> cuts) {
   DP_TRY(const Compression compression, compression_of_file(file));
   if (compression == Compression::kNone)
     return std::unique_ptr<ByteSource>(std::make_unique<PlainSource>(std::move(file), offset));
   DP_CHECK(offset == 0, offset);
-  return open_compressed(std::move(file), compression);
+  return open_compressed(std::move(file), compression, std::move(cuts));
 }
 
 Result<File> open_unchanged(const plan::FileInfo& info) {

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "shared/base/result.h"
 #include "shared/plan/shard.h"
@@ -25,6 +27,9 @@ class ByteSource {
   virtual Result<void> skip(uint64_t bytes);
   /// Bytes of the file itself that were used so far (compressed ones, where they are).
   virtual uint64_t consumed() const = 0;
+  /// Of a compressed file: how many bytes had come out when those before each of its cuts were
+  /// used, for as many cuts as read() has come to. However it is read, they are the same.
+  virtual std::span<const uint64_t> marks() const { return {}; }
 };
 
 /// An open file descriptor, or ("s3://bucket/key") an object of a store, which belongs to one
@@ -61,8 +66,10 @@ class File {
 };
 
 /// Reads `file` from `offset` on; gzip, zlib and zstd are recognized by their content, are
-/// decompressed, and start at 0 only.
-Result<std::unique_ptr<ByteSource>> open_bytes(File file, uint64_t offset);
+/// decompressed, and start at 0 only. `cuts` are places of a compressed file, ascending: see
+/// ByteSource::marks().
+Result<std::unique_ptr<ByteSource>> open_bytes(File file, uint64_t offset,
+                                               std::vector<uint64_t> cuts = {});
 
 /// Opens a file of the plan. Error kBadData naming it if size or fingerprint are not what they
 /// were.

@@ -305,6 +305,8 @@ Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
   if (is_program(info)) {
     DP_TRY(out, open_program(plan, epoch, range, read_bytes, read.bytes, read.records));
     if (out.parser != nullptr) return out;
+  } else if (info.is_streamed()) {
+    DP_TRY(out.source, open_piece(plan, epoch, range, read.records));
   } else {
     DP_TRY(out.source, open_windows(data, info, range, read_bytes, read.bytes, read.records));
   }

@@ -40,9 +40,9 @@ class ProgramPool;
 std::shared_ptr<ProgramPool> make_program_pool();
 void stop_programs(ProgramPool& pool);
 
-class ProgramStreams;
+class RecordStreams;
 /// What they write that can only be read from its start, read once for all readers of a process.
-std::shared_ptr<ProgramStreams> make_program_streams();
+std::shared_ptr<RecordStreams> make_record_streams();
 
 class CacheStore;
 /// Where the readers of a process keep what they have parsed: memory, or an unlinked file in
@@ -75,7 +75,7 @@ struct ReadPlan {
   std::shared_ptr<RecordCache> cache;  // null: what is read again is parsed again
   std::shared_ptr<ScratchPool> scratch = make_scratch_pool();
   std::shared_ptr<ProgramPool> programs = make_program_pool();
-  std::shared_ptr<ProgramStreams> streams = make_program_streams();
+  std::shared_ptr<RecordStreams> streams = make_record_streams();
   std::shared_ptr<VocabularyPool> vocabularies = make_vocabulary_pool();
 };
 
@@ -108,6 +108,10 @@ Result<void> check_filter(const DataSpec& data);
 /// whoever reads one later knows it for the same. Errors: kNoInput, kIo; kBadData naming the line
 /// of a word that stands twice, or a file that is another than was noted.
 Result<void> note_vocabularies(DataSpec& data);
+
+/// How many bytes come out of each of a compressed file, by its first 4 MiB; 1 of a plain one.
+/// Errors: kNoInput, kIo, kBadData.
+Result<double> compression_ratio(const std::string& path);
 
 /// How much there is, for people: "2 files, 3.1 MiB", "a program, 10,000 records".
 std::string text_of(const std::vector<plan::FileInfo>& files);
@@ -195,15 +199,17 @@ Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t 
 /// Notes in the parts of a weighted mix how many files each has, and how long their records are.
 /// Errors: as mean_record_bytes().
 Result<void> note_parts(DataSpec& data, const std::vector<plan::FileInfo>& files);
-/// How the ranges of the training data make shards; of a mix, after note_parts().
-plan::Joining joining_of(const DataSpec& data);
+/// How the ranges of the training data make shards; of a mix, after note_parts(). `files` say
+/// whether they are pieces of a stream; those of find_cuts() and cut_program().
+plan::Joining joining_of(const DataSpec& data, const std::vector<plan::FileInfo>& files);
 /// Whether the noted parts of a mix are these files: what a job from elsewhere must keep.
 Result<void> check_parts(const DataSpec& data, const std::vector<plan::FileInfo>& files);
-plan::ShardMap map_shards(const Job& job, std::vector<plan::ShardRange> ranges);
+plan::ShardMap map_shards(const Job& job, const std::vector<plan::FileInfo>& files,
+                          std::vector<plan::ShardRange> ranges);
 /// The streams that the job's training data are made of.
 plan::StreamSpec stream_spec(const DataSpec& data);
 /// In a sentence: who reads what, and how often each record counts in an epoch.
-std::string sharding_text(const DataSpec& data);
+std::string sharding_text(const DataSpec& data, const std::vector<plan::FileInfo>& files);
 /// Whether records are chosen by their number, so that they must be counted first.
 bool chooses_by_number(const SourceSpec& source, const plan::StreamSpec& streams);
 /// Counts the records of every piece that cut_shards() makes of the plan's files, into the

@@ -19,24 +19,41 @@ constexpr int kZstdWindowLogMax = 27;  // 128 MiB
 class CompressedSource : public ByteSource {
  public:
   uint64_t consumed() const final { return offset_ - (input_.size() - used_); }
+  std::span<const uint64_t> marks() const final { return marks_; }
 
  protected:
-  CompressedSource(File file, const char* check) : file_(std::move(file)), check_(check) {}
+  CompressedSource(File file, const char* check, std::vector<uint64_t> cuts)
+      : file_(std::move(file)), check_(check), cuts_(std::move(cuts)) {}
 
   std::string_view unused() const { return std::string_view(input_).substr(used_); }
   void use(size_t bytes) { used_ += bytes; }
-  /// More input where all was used. False at the end of the file.
+  /// More input where all was used; none at a cut where the decoder may still hold output of what
+  /// is before it. False at the end of the file.
   Result<bool> refill() {
     if (used_ < input_.size()) return true;
     input_.resize(kInputBytes);
+    if (marks_.size() < cuts_.size()) {
+      if (offset_ == cuts_[marks_.size()]) {
+        if (holds_output_) {
+          input_.clear();
+          used_ = 0;
+          return true;
+        }
+        marks_.push_back(made_);
+      }
+      if (marks_.size() < cuts_.size())
+        input_.resize(size_t(std::min<uint64_t>(kInputBytes, cuts_[marks_.size()] - offset_)));
+    }
     DP_TRY(const size_t n, file_.read_at(offset_, input_.data(), input_.size()));
     input_.resize(n);
     offset_ += n;
     used_ = 0;
     return n > 0;
   }
-  Result<void> count_output(size_t bytes) {
+  /// Of one call of the decoder, which may have `held` some back for lack of room.
+  Result<void> count_output(size_t bytes, bool held) {
     made_ += bytes;
+    holds_output_ = held;
     if (made_ <= std::max(kFreeBytes, file_.bytes() * kRatioMax)) return {};
     return error(str("it grows to more than ", kRatioMax, " times its size"));
   }
@@ -53,12 +70,16 @@ class CompressedSource : public ByteSource {
   size_t used_ = 0;
   uint64_t offset_ = 0;  // in the file, behind input_
   uint64_t made_ = 0;
+  const std::vector<uint64_t> cuts_;
+  std::vector<uint64_t> marks_;
+  bool holds_output_ = false;
 };
 
 /// Gzip and zlib; members or streams may follow each other.
 class ZlibSource final : public CompressedSource {
  public:
-  ZlibSource(File file, const char* check) : CompressedSource(std::move(file), check) {}
+  ZlibSource(File file, const char* check, std::vector<uint64_t> cuts)
+      : CompressedSource(std::move(file), check, std::move(cuts)) {}
   ~ZlibSource() override {
     if (ready_) inflateEnd(&stream_);
   }
@@ -73,7 +94,7 @@ class ZlibSource final : public CompressedSource {
       }
       if (!inside_) {
         // Between members gzip allows padding with zeros.
-        if (begun_ && unused().front() == '\0') {
+        if (begun_ && unused().starts_with('\0')) {
           use(1);
           continue;
         }
@@ -97,7 +118,7 @@ class ZlibSource final : public CompressedSource {
       } else if (status != Z_OK && status != Z_BUF_ERROR) {
         return error(stream_.msg != nullptr ? stream_.msg : "it is damaged");
       }
-      DP_TRY_VOID(count_output(room - stream_.avail_out));
+      DP_TRY_VOID(count_output(room - stream_.avail_out, inside_ && stream_.avail_out == 0));
     }
     return made;
   }
@@ -110,8 +131,8 @@ class ZlibSource final : public CompressedSource {
 /// Zstandard; frames may follow each other.
 class ZstdSource final : public CompressedSource {
  public:
-  explicit ZstdSource(File file)
-      : CompressedSource(std::move(file), "zstd -t "), stream_(ZSTD_createDCtx()) {
+  ZstdSource(File file, std::vector<uint64_t> cuts)
+      : CompressedSource(std::move(file), "zstd -t ", std::move(cuts)), stream_(ZSTD_createDCtx()) {
     DP_CHECK(stream_ != nullptr);  // out of memory
     ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax, kZstdWindowLogMax);
   }
@@ -131,7 +152,7 @@ class ZstdSource final : public CompressedSource {
       made += out.pos;
       inside_ = status != 0;
       if (!more && inside_ && out.pos == 0) return cut_short();
-      DP_TRY_VOID(count_output(out.pos));
+      DP_TRY_VOID(count_output(out.pos, inside_ && out.pos == out.size));
     }
     return made;
   }
@@ -163,15 +184,18 @@ Compression compression_of(std::string_view head) {
   return zlib && !is_plain_text(head) ? Compression::kZlib : Compression::kNone;
 }
 
-Result<std::unique_ptr<ByteSource>> open_compressed(File file, Compression compression) {
+Result<std::unique_ptr<ByteSource>> open_compressed(File file, Compression compression,
+                                                    std::vector<uint64_t> cuts) {
   switch (compression) {
     case Compression::kGzip:
-      return std::unique_ptr<ByteSource>(std::make_unique<ZlibSource>(std::move(file), "gzip -t "));
-    case Compression::kZlib:
       return std::unique_ptr<ByteSource>(
-          std::make_unique<ZlibSource>(std::move(file), "zlib-flate -uncompress < "));
+          std::make_unique<ZlibSource>(std::move(file), "gzip -t ", std::move(cuts)));
+    case Compression::kZlib:
+      return std::unique_ptr<ByteSource>(std::make_unique<ZlibSource>(
+          std::move(file), "zlib-flate -uncompress < ", std::move(cuts)));
     case Compression::kZstd:
-      return std::unique_ptr<ByteSource>(std::make_unique<ZstdSource>(std::move(file)));
+      return std::unique_ptr<ByteSource>(
+          std::make_unique<ZstdSource>(std::move(file), std::move(cuts)));
     case Compression::kNone:
       break;
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "shared/base/result.h"
 #include "shared/data/byte_source.h"
@@ -21,7 +22,8 @@ Compression compression_of(std::string_view head);
 
 /// The bytes in a compressed file, from its start. Bounded however it was made: output in pieces, a
 /// zstd window of at most 128 MiB, and an end once the file has grown to 200 times its size (or 64
-/// MiB, the larger).
-Result<std::unique_ptr<ByteSource>> open_compressed(File file, Compression compression);
+/// MiB, the larger). `cuts`: ByteSource::marks().
+Result<std::unique_ptr<ByteSource>> open_compressed(File file, Compression compression,
+                                                    std::vector<uint64_t> cuts = {});
 
 }  // namespace downpour::data

@@ -65,6 +65,7 @@ class LineWindows final : public WindowSource {
   bool at_end() const override { return position() >= limit_ || (eof_ && used_ == filled_); }
   uint64_t first_offset() const override { return splittable_ ? first_ : 0; }
   uint64_t end_offset() const override { return splittable_ ? position() : range_.end; }
+  std::span<const uint64_t> marks() const override { return source_->marks(); }
   std::string locate(uint64_t offset) override { return line_of(path_, offset); }
 
  private:
@@ -223,7 +224,9 @@ Result<std::unique_ptr<WindowSource>> open_lines(const plan::FileInfo& info,
   // in the range.
   const bool inside = info.splittable && range.begin > preamble_bytes;
   const uint64_t start = inside ? range.begin - 1 : info.splittable ? preamble_bytes : 0;
-  DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), start));
+  DP_TRY(
+      std::unique_ptr<ByteSource> source,
+      open_bytes(std::move(file), start, info.is_streamed() ? info.cuts : std::vector<uint64_t>()));
   if (!info.splittable) {
     std::vector<char> skipped(preamble_bytes);
     DP_TRY(const size_t n, source->read(skipped.data(), skipped.size()));

@@ -371,7 +371,7 @@ void cut_program(const SourceSpec& source, uint64_t records_a_range, plan::FileI
     info.cuts.push_back(cut);
     info.records_before.push_back(cut);
   }
-  info.splittable = !info.cuts.empty();
+  info.splittable = !info.cuts.empty() && source.replay != Replay::kEpoch;
 }
 
 namespace {
@@ -480,11 +480,11 @@ std::unique_ptr<WindowSource> windows_of(const ReadPlan& plan, std::unique_ptr<B
 }  // namespace
 
 bool is_piece(const ReadPlan& plan, const plan::ShardRange& range) {
-  return is_stream(plan.source) && !plan.files[range.file].cuts.empty();
+  return plan.files[range.file].is_streamed();
 }
 
 Result<void> start_stream(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range,
-                          ProgramStream::Reading& reading) {
+                          RecordStream::Reading& reading) {
   const plan::FileInfo& info = plan.files[range.file];
   plan::ShardRange whole = range;
   whole.begin = 0;

@@ -15,7 +15,7 @@
 #include "shared/data/byte_source.h"
 #include "shared/data/dataset.h"
 #include "shared/data/parser.h"
-#include "shared/data/program_stream.h"
+#include "shared/data/record_stream.h"
 #include "shared/data/window.h"
 
 namespace downpour::data {
@@ -71,12 +71,12 @@ ProgramCall call_of(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange
 /// The call of data.program for a range of an epoch.
 ProgramCall transform_call_of(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range);
 
-/// Whether a range of the plan's is a piece of what its program writes in an epoch.
+/// Whether a range of the plan's is a piece of what can only be read from its start.
 bool is_piece(const ReadPlan& plan, const plan::ShardRange& range);
 
 /// Starts the program that the range is of for the whole epoch.
 Result<void> start_stream(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range,
-                          ProgramStream::Reading& reading);
+                          RecordStream::Reading& reading);
 
 /// The windows of a range that the plan's program writes: of lines or TFRecords; or of rows of
 /// arrays, with their parser. A range whose records are not as many as it says is an error.

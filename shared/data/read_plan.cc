@@ -45,9 +45,19 @@ std::shared_ptr<const ReadPlan> for_evaluation(const ReadPlan& plan, const Sourc
   return out;
 }
 
-plan::Joining joining_of(const DataSpec& data) {
+namespace {
+
+bool has_streamed(const std::vector<plan::FileInfo>& files) {
+  return std::any_of(files.begin(), files.end(),
+                     [](const plan::FileInfo& file) { return file.is_streamed(); });
+}
+
+}  // namespace
+
+plan::Joining joining_of(const DataSpec& data, const std::vector<plan::FileInfo>& files) {
+  const bool stream = is_stream(data.source) || has_streamed(files);
   plan::Joining joining{.cycle = data.interleave.cycle,
-                        .in_order = is_stream(data.source) && data.sharding == Sharding::kAuto};
+                        .in_order = stream && data.sharding == Sharding::kAuto};
   if (!data.source.is_mix()) return joining;
   for (const SourcePart& part : data.source.parts)
     joining.mix.push_back({part.files, part.weight, part.record_bytes});
@@ -67,8 +77,9 @@ Result<void> check_parts(const DataSpec& data, const std::vector<plan::FileInfo>
                                           " files, and ", files.size(), " were sent")};
 }
 
-plan::ShardMap map_shards(const Job& job, std::vector<plan::ShardRange> ranges) {
-  return {std::move(ranges), job.seed, joining_of(job.data)};
+plan::ShardMap map_shards(const Job& job, const std::vector<plan::FileInfo>& files,
+                          std::vector<plan::ShardRange> ranges) {
+  return {std::move(ranges), job.seed, joining_of(job.data, files)};
 }
 
 plan::StreamSpec stream_spec(const DataSpec& data) {
@@ -86,13 +97,17 @@ plan::StreamSpec stream_spec(const DataSpec& data) {
   return {};
 }
 
-std::string sharding_text(const DataSpec& data) {
+std::string sharding_text(const DataSpec& data, const std::vector<plan::FileInfo>& files) {
   const auto streams = [&](const char* what) {
     return str("sharding = \"", what, "\": ", data.streams, " stream", data.streams == 1 ? "" : "s",
                ", each read by one worker at a time; ");
   };
   switch (data.sharding) {
     case Sharding::kAuto:
+      if (has_streamed(files) && !is_program(files.front()))
+        return "sharding = \"auto\": the compressed file is read once an epoch, for one worker at "
+               "a "
+               "time, or by an input process for all; every record counts once an epoch";
       if (!is_stream(data.source)) break;
       return "sharding = \"auto\": the program is run once an epoch, for one worker at a time, or "
              "by an "

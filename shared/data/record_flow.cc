@@ -170,7 +170,7 @@ void RecordFlow::extent(uint64_t& first_offset, uint64_t& end_offset) const {
   for (const Range& range : ranges_) {
     const plan::ShardRange& r = range.open.range;
     const uint64_t first = range.open.source->first_offset(), end = range.open.source->end_offset();
-    if (first >= end || !plan_.files[r.file].splittable) continue;  // no record begins in it
+    if (first >= end || !plan_.files[r.file].is_cut()) continue;  // no record begins in it
     first_offset += plan::place_mark(r.file, r.stream, first);
     end_offset += plan::place_mark(r.file, r.stream, end);
   }

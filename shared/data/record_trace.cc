@@ -61,6 +61,7 @@ Result<RecordPlace> find_record(std::shared_ptr<const ReadPlan> plan, uint32_t f
   }
   auto in_order = std::make_shared<ReadPlan>(*plan);
   in_order->data.shuffle = "off";
+  in_order->files[file].cuts.clear();     // read whole
   in_order->data.program.clear();         // the record in the file is asked for
   SourceSpec& source = in_order->source;  // all of its records count
   source.skip = source.take = 0;

@@ -46,6 +46,7 @@ class FrameWindows final : public WindowSource {
   }
 
   bool at_end() const override { return at_limit() || (eof_ && used_ == filled_); }
+  std::span<const uint64_t> marks() const override { return source_->marks(); }
   uint64_t first_offset() const override { return splittable_ ? range_.begin : 0; }
   uint64_t end_offset() const override { return splittable_ ? position() : range_.end; }
 
@@ -339,7 +340,8 @@ Result<std::unique_ptr<WindowSource>> open_tfrecord(const plan::FileInfo& info,
   DP_TRY(File file, open_unchanged(info));
   DP_TRY(const bool compressed, file.is_compressed());
   DP_TRY(std::unique_ptr<ByteSource> source,
-         open_bytes(std::move(file), info.splittable ? range.begin : 0));
+         open_bytes(std::move(file), info.splittable ? range.begin : 0,
+                    info.is_streamed() ? info.cuts : std::vector<uint64_t>()));
   return std::unique_ptr<WindowSource>(std::make_unique<FrameWindows>(
       info, range, window_bytes, buffer, records, std::move(source), compressed));
 }

@@ -111,6 +111,8 @@ class WindowSource {
   /// last one ends.
   virtual uint64_t first_offset() const = 0;
   virtual uint64_t end_offset() const = 0;
+  /// ByteSource::marks() of what it reads.
+  virtual std::span<const uint64_t> marks() const { return {}; }
   /// "file:line" of a record, found by reading the file anew. Only for errors.
   virtual std::string locate(uint64_t offset) = 0;
 };

@@ -75,7 +75,7 @@ std::vector<ShardRange> cut_shards(const std::vector<FileInfo>& files, uint64_t 
   for (uint32_t file = 0; file < files.size(); ++file) {
     const uint64_t bytes = files[file].bytes;
     if (const std::vector<uint64_t>& cuts = files[file].cuts; !cuts.empty()) {
-      DP_CHECK(files[file].splittable && cuts.front() > 0 && cuts.back() < bytes, file);
+      DP_CHECK(cuts.front() > 0 && cuts.back() < bytes, file);
       for (size_t i = 0; i <= cuts.size(); ++i) {
         ranges.push_back({.file = file,
                           .begin = i == 0 ? 0 : cuts[i - 1],

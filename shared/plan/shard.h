@@ -16,7 +16,7 @@ struct FileInfo {
   std::string path;          // absolute
   uint64_t bytes = 0;        // on disk
   uint64_t fingerprint = 0;  // hash of size and of the first and last 64 KiB
-  bool splittable = true;    // false: read whole, by one reader (compressed)
+  bool splittable = true;    // false: read from its start only (compressed)
   // Where alone it may be cut, ascending, without 0; empty: at every byte, since a record's end
   // shows itself.
   std::vector<uint64_t> cuts;
@@ -25,10 +25,15 @@ struct FileInfo {
   std::vector<uint64_t> records_before;
   uint32_t part = 0;  // of its source, where the files were listed; travels nowhere
   bool operator==(const FileInfo&) const = default;
+  /// Whether several ranges may tile it.
+  bool is_cut() const { return splittable || !cuts.empty(); }
+  /// Whether its ranges are the pieces of a stream: read in order, from its start, for whoever
+  /// wants them.
+  bool is_streamed() const { return !splittable && !cuts.empty(); }
 };
 
-/// A byte range of one file: the records that *begin* in [begin, end). For a file that can't be cut
-/// [0, bytes).
+/// A byte range of one file: the records that *begin* in [begin, end); of a compressed one, those
+/// that begin in what comes out for these bytes. For a file that can't be cut [0, bytes).
 struct ShardRange {
   uint32_t file = 0;
   uint64_t begin = 0;

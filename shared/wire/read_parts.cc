@@ -13,8 +13,7 @@ void read(schema::FileInfo::Reader in, plan::FileInfo& out, Checks& checks) {
   out.cuts.clear();
   uint64_t before = 0;
   for (const uint64_t cut : in.getCuts()) {
-    checks.require(out.splittable && cut > before && cut < out.bytes,
-                   "file cut where it has no bytes");
+    checks.require(cut > before && cut < out.bytes, "file cut where it has no bytes");
     out.cuts.push_back(cut);
     before = cut;
   }

@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/compressed.h"
 #include "tests/support/counter_rows.h"
 #include "tests/support/program.h"
 
@@ -185,6 +186,42 @@ TEST_CASE("without any input process left the workers read for themselves", "[in
   CHECK(read_by(done, "worker") > 0);
   CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{2, 200'000}});
   CHECK(read_text(dir / "run/logs/worker-0.log").find("reads for itself") != std::string::npos);
+}
+
+TEST_CASE("one compressed file is read once, by an input process, for all workers",
+          "[integration]") {
+  const ScratchDir dir;
+  make_counter(dir, 100'000, 2, "cluster = { workers = 3, input_workers = 1 }\n");
+  const std::string bytes = gzipped(read_text(dir / "all.svm"));
+  dir.write("all.svm.gz", bytes);
+  const std::vector<std::string> compressed = {"--set", "data.source=\"all.svm.gz\""};
+  const Json done = train(dir, compressed);
+  check_balanced(done, 100'000, 2);
+  CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{2, 100'000}});
+  for (const Json& process : done["processes"]) {
+    if (process["role"] == "worker") CHECK(process["records"] > 10'000);
+    if (process["role"] == "input")
+      CHECK(process["read_bytes"].get<double>() == Approx(2.0 * double(bytes.size())).epsilon(0.1));
+  }
+  CHECK(read_by(done, "worker") == 0);
+  // A reader that dies begins again, and gives the pieces that are left.
+  std::vector<std::string> arguments = {"train", dir / "job.toml", "--log-format", "json",
+                                        "--fresh"};
+  arguments.insert(arguments.end(), compressed.begin(), compressed.end());
+  Program training("downpour", arguments, dir.path());
+  std::vector<pid_t> inputs;
+  for (int i = 0; i < 10'000 && inputs.empty(); ++i) {
+    if (read_text(dir / "run/events.jsonl").find("\"event\":\"ended\"") != std::string::npos)
+      inputs = inputs_of(training);
+    usleep(1000);
+  }
+  REQUIRE(inputs.size() == 1);
+  kill(inputs[0], SIGKILL);
+  const Ended all = training.wait(180);
+  INFO(all.err);
+  REQUIRE(all.status == 0);
+  check_balanced(Json::parse(all.out), 100'000, 2);
+  CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{2, 100'000}});
 }
 
 TEST_CASE("a program runs at the input process, started by hand; the worker may not start it",

@@ -18,7 +18,7 @@ double cpu_seconds() {
 
 Result<ReadTiming> read_epoch(const chief::RunPlan& plan, const std::shared_ptr<const data::ReadPlan>& reading,
                               uint32_t epoch) {
-  const plan::ShardMap shards = data::map_shards(plan.job, plan::cut_shards(plan.train_files, plan.shard_bytes));
+  const plan::ShardMap shards = data::map_shards(plan.job, plan.train_files, plan::cut_shards(plan.train_files, plan.shard_bytes));
   ReadTiming timing;
   for (const plan::FileInfo& file : plan.train_files) timing.bytes += file.bytes;
   const double wall = wall_seconds(), cpu = cpu_seconds();

@@ -78,7 +78,7 @@ double parse_seconds(const chief::RunPlan& plan) {
   const auto reading = data::make_read_plan(plan.job, graph->inputs(), graph->output_widths(), plan.job.data.source,
                                             plan.train_files, plan.job.eval.holdout);
   const plan::ShardMap shards =
-      data::map_shards(plan.job, plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams));
+      data::map_shards(plan.job, plan.train_files, plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams));
   std::atomic<uint32_t> next = 0;
   const auto read = [&] {
     Batch batch;

@@ -33,7 +33,8 @@ void print_dry_run(const chief::RunPlan& plan, const Origins& origins, const std
   std::fprintf(out, "# Data: %s, in %u shard%s; plan %016llx\n",
                data::text_of(plan.train_files).c_str(), plan.shards, plan.shards == 1 ? "" : "s",
                static_cast<unsigned long long>(plan.plan_hash));
-  std::fprintf(out, "# Reading: %s\n", data::sharding_text(plan.job.data).c_str());
+  std::fprintf(out, "# Reading: %s\n",
+               data::sharding_text(plan.job.data, plan.train_files).c_str());
   const auto ranges = plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams);
   const InterleaveSpec& interleave = plan.job.data.interleave;
   if (interleave.cycle > 1) {

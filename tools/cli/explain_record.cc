@@ -275,7 +275,7 @@ bool is_whole(const EpochStory& epoch, uint32_t shard) {
 }
 
 plan::ShardMap shards_of(const chief::RunPlan& plan) {
-  return data::map_shards(plan.job,
+  return data::map_shards(plan.job, plan.train_files,
                           plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams));
 }
 

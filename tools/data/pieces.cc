@@ -26,8 +26,9 @@ Result<CutData> cut_data(const DataSet& set) {
   DataSpec noted = set.data();
   DP_TRY_VOID(data::note_parts(noted, cut.files));
   DP_TRY_VOID(data::find_cuts(noted, noted.source, cut.shard_bytes, cut.files));
+  DP_TRY_VOID(chief::cut_compressed(set.job, cut.files));
   cut.streams = data::stream_spec(noted);
-  cut.joining = data::joining_of(noted);
+  cut.joining = data::joining_of(noted, cut.files);
   cut.ranges = plan::cut_streams(cut.files, cut.shard_bytes, cut.streams);
   return cut;
 }

@@ -49,10 +49,11 @@ void print_text(const CutData& cut, const std::vector<Piece>& pieces, uint64_t l
     rows.push_back({str(w), grouped(shares[w].shards), human_bytes(shares[w].bytes),
                     percent(shares[w].bytes, bytes)});
   out << table_text(rows, /*left_columns=*/0);
-  out << data::sharding_text(data) << "; these are the workers if all are equally fast\n";
+  out << data::sharding_text(data, cut.files)
+      << "; these are the workers if all are equally fast\n";
   if (!data.source.takes_all()) out << "note: of these records only the source's part is read\n";
   for (const plan::FileInfo& file : cut.files) {
-    if (!file.splittable && file.bytes > cut.shard_bytes)
+    if (!file.is_cut() && file.bytes > cut.shard_bytes)
       out << "note: " << file.path << " can't be cut, so one worker reads all of it\n";
   }
   if (shards < shares.size())
@@ -75,7 +76,7 @@ Json plan_json(const CutData& cut, const std::vector<Piece>& pieces, uint32_t wo
   }
   return {{"epoch", epoch},
           {"shard_bytes", cut.shard_bytes},
-          {"sharding", data::sharding_text(data)},
+          {"sharding", data::sharding_text(data, cut.files)},
           {"files", std::move(files)},
           {"shards", std::move(shards)}};
 }

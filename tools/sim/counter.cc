@@ -75,7 +75,7 @@ Result<CounterOracle> CounterOracle::make(const chief::RunPlan& plan) {
   options.train =
       data::make_read_plan(job, graph->inputs(), graph->output_widths(), job.data.source, plan.train_files, 0);
   options.train_shards = data::map_shards(
-      job, plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams));
+      job, plan.train_files, plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams));
   CounterOracle oracle;
   oracle.epochs_ = job.train.epochs;
   oracle.shards_ = options.train_shards.count();

@@ -21,7 +21,7 @@ Result<GivenJob> take_job(const wire::Welcome& welcome) {
   readers.train = data::make_read_plan(job, given.graph->inputs(), given.graph->output_widths(),
                                        job.data.source, welcome.train_files, job.eval.holdout);
   readers.train_shards = data::map_shards(
-      job,
+      job, welcome.train_files,
       plan::cut_streams(welcome.train_files, welcome.shard_bytes, data::stream_spec(job.data)));
   readers.eval_held_out = welcome.eval_files.empty() && job.eval.holdout > 0;
   if (readers.eval_held_out || welcome.eval_files.empty()) {
@@ -32,9 +32,9 @@ Result<GivenJob> take_job(const wire::Welcome& welcome) {
     readers.eval_ranges = plan::cut_shards(welcome.train_files, welcome.shard_bytes);
   } else {
     readers.eval = data::for_evaluation(*readers.train, job.eval.source, welcome.eval_files);
-    readers.eval_ranges =
-        plan::cut_shards(welcome.eval_files,
-                         plan::eval_shard_bytes(data::joining_of(job.data), welcome.shard_bytes));
+    readers.eval_ranges = plan::cut_shards(
+        welcome.eval_files,
+        plan::eval_shard_bytes(data::joining_of(job.data, {}), welcome.shard_bytes));
   }
   readers.predict = data::for_prediction(*readers.eval);
   return given;

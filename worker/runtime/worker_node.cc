@@ -271,7 +271,8 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   readers.inputs = inputs_;
   const InputMemory memory = share_memory(job_, options_.process);
   cache_ = add_cache(job_, memory, readers, options_.say);
-  if (options_.say && !welcome.train_files.empty()) options_.say(data::sharding_text(job_.data));
+  if (options_.say && !welcome.train_files.empty())
+    options_.say(data::sharding_text(job_.data, welcome.train_files));
   const uint32_t threads = std::max(1U, options_.threads);
   const uint32_t at_once = std::min(threads, std::max(1U, job_.train.in_flight));
   const uint32_t shards =

@@ -129,6 +129,24 @@ TEST_CASE("byte ranges tile the file or the job fails", "[chief][core]") {
   CHECK(tiles({&a, &none, &c, &gz}));
 }
 
+TEST_CASE("the pieces of a stream follow each other by their marks, or the job fails",
+          "[chief][core]") {
+  const std::vector<plan::FileInfo> files{
+      {.path = "a.gz", .bytes = 30, .splittable = false, .cuts = {10, 20}}};
+  const plan::ShardMap shards(plan::cut_shards(files, 1), 7, plan::Joining{.in_order = true});
+  REQUIRE(shards.count() == 3);
+  const wire::ShardCounts a{.read = 4, .first_offset = 0, .end_offset = 0x1234567890},
+      none{.read = 0, .first_offset = 0x1234567890, .end_offset = 0x1234567890},
+      c{.read = 5, .first_offset = 0x1234567890, .end_offset = 30};
+  CHECK(check_tiles(files, shards, 0, {&a, &none, &c}));
+  wire::ShardCounts other = c;
+  other.first_offset = 0x1234567891;
+  CHECK_FALSE(check_tiles(files, shards, 0, {&a, &none, &other}));
+  wire::ShardCounts ends_early = c;
+  ends_early.end_offset = 29;
+  CHECK_FALSE(check_tiles(files, shards, 0, {&a, &none, &ends_early}));
+}
+
 TEST_CASE("the ranges of joined shards tile the file, whoever read which, or the job fails",
           "[chief][core]") {
   const std::vector<plan::FileInfo> files{{.path = "a", .bytes = 30}, {.path = "b", .bytes = 9}};

@@ -1,5 +1,9 @@
 // Compressed files: read like plain ones, recognized by their bytes, and bounded however they were
 // made.
+#include <set>
+
+#include "shared/base/rng.h"
+#include "shared/data/byte_source.h"
 #include "tests/shared/data/support.h"
 
 namespace downpour::data {
@@ -39,6 +43,44 @@ TEST_CASE("a compressed file reads as what was compressed, in one piece or in se
       CHECK(read.floats == plain.floats);
       CHECK(read.keys == plain.keys);
       CHECK(read.totals.end_offset == bytes.size());
+    }
+  }
+}
+
+TEST_CASE("what comes out before a place in a compressed file is the same however it is read",
+          "[data]") {
+  const ScratchDir dir;
+  std::string text = numbered_lines(60'000);
+  text += std::string(200'000, 'x');  // a few bytes of input give more than some of the reads take
+  Rng rng(11);
+  for (const Compress compress : kAll) {
+    const size_t half = text.size() / 2;
+    const std::string bytes = compress(text.substr(0, half)) + compress(text.substr(half));
+    const std::string path = dir.write("f", bytes);
+    std::vector<uint64_t> cuts;
+    for (uint64_t cut = 1; cut < bytes.size(); cut += 1 + rng.below(bytes.size() / 20))
+      cuts.push_back(cut);
+    std::vector<uint64_t> first;
+    for (const size_t size : {text.size() + 1, size_t{1}, size_t{300}, size_t{65'536}, size_t{0}}) {
+      const auto source = open_bytes(File::open(path).value(), 0, cuts).value();
+      std::string out;
+      for (;;) {
+        const size_t before = out.size(), wanted = size > 0 ? size : 1 + rng.below(5000);
+        out.resize(before + wanted);
+        const size_t n = source->read(out.data() + before, wanted).value();
+        out.resize(before + n);
+        if (n == 0) break;
+        const auto known = source->marks();
+        if (known.size() < cuts.size()) REQUIRE(source->consumed() <= cuts[known.size()]);
+      }
+      REQUIRE(out == text);
+      const std::vector<uint64_t> marks(source->marks().begin(), source->marks().end());
+      REQUIRE(marks.size() == cuts.size());
+      CHECK(std::is_sorted(marks.begin(), marks.end()));
+      CHECK(marks.back() <= text.size());
+      CHECK(std::set<uint64_t>(marks.begin(), marks.end()).size() > 3);
+      if (first.empty()) first = marks;
+      CHECK(marks == first);
     }
   }
 }

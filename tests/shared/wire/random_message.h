@@ -90,7 +90,7 @@ class RandomMessages {
   }
   plan::FileInfo file() {
     plan::FileInfo out{text(1), word(), word(), coin(), {}};
-    if (out.splittable && out.bytes > 2 && coin()) out.cuts = {1, out.bytes - 1};
+    if (out.bytes > 2 && coin()) out.cuts = {1, out.bytes - 1};
     return out;
   }
   ErrorCode code() { return ErrorCode(rng_.below(13)); }

@@ -1,5 +1,5 @@
-// A program that can only be read from its start, read once for several shards and readers.
-#include "shared/data/program_stream.h"
+// What can only be read from its start, read once for several shards and readers.
+#include "shared/data/record_stream.h"
 
 #include <algorithm>
 #include <sstream>
@@ -186,6 +186,109 @@ TEST_CASE("a bad record of a stream is named by its byte, blank lines counted", 
   // 10 lines of 4 bytes, 90 of 5, 600 of 6, and two line breaks.
   CHECK_THAT(bad.error().where, Contains("byte 4092 of its output"));
   CHECK_THAT(bad.error().where, Contains("records [640, 1280)"));
+}
+
+// ---- compressed files
+
+/// The columns `id` and `y` of a compressed CSV file, cut there.
+std::shared_ptr<ReadPlan> plan_of_file(const std::string& path, std::vector<uint64_t> cuts) {
+  auto plan = plan_of(path, DataFormat::kCsv);
+  plan->data.header = true;
+  plan->data.fields = {{.name = "id", .type = FieldType::kFloat32},
+                       {.name = "y", .type = FieldType::kFloat32}};
+  plan->layout.floats = {{"id", 1}, {"y", 1}};
+  plan->files[0].cuts = std::move(cuts);
+  return plan;
+}
+std::string csv_rows(int count) {
+  std::string text = "id,y\n";
+  for (int i = 0; i < count; ++i) text += str(i, ",0\n");
+  return text;
+}
+std::vector<uint64_t> cuts_every(uint64_t step, uint64_t bytes) {
+  std::vector<uint64_t> cuts;
+  for (uint64_t cut = step; cut < bytes; cut += step) cuts.push_back(cut);
+  return cuts;
+}
+
+TEST_CASE("a compressed file's pieces are its records in order, whoever asks first", "[data]") {
+  const ScratchDir dir;
+  const std::string text = csv_rows(50'000);
+  const size_t half = text.size() / 2;
+  for (auto* const compress :
+       {+[](const std::string& t) { return gzipped(t); }, &zlib_compressed, &zstd_compressed}) {
+    const std::string bytes = compress(text.substr(0, half)) + compress(text.substr(half));
+    const std::string path = dir.write("rows.csv.z", bytes);
+    // A piece of a single byte holds no record.
+    std::vector<uint64_t> cuts = cuts_every(bytes.size() / 7, bytes.size());
+    cuts.insert(cuts.begin(), 1);
+    const auto plan = plan_of_file(path, cuts);
+    REQUIRE(plan->files[0].is_streamed());
+    const auto ranges = pieces_of(*plan);
+    REQUIRE(ranges.size() == cuts.size() + 1);
+    std::vector<Piece> pieces(ranges.size());
+    for (size_t i = ranges.size(); i-- > 0;) pieces[i] = read_piece(plan, uint32_t(i)).value();
+    std::vector<float> ids;
+    uint64_t mark = 0;
+    size_t empty = 0;
+    for (const Piece& piece : pieces) {
+      ids.insert(ids.end(), piece.ids.begin(), piece.ids.end());
+      empty += piece.ids.empty();
+      CHECK(piece.totals.first_offset == mark);
+      mark = piece.totals.end_offset;
+    }
+    CHECK(ids == from_to(0, 50'000));
+    CHECK(mark == bytes.size());
+    CHECK(pieces[0].ids.empty());
+    CHECK(pieces.size() - empty >= 3);  // zstd gives whole blocks of 128 KiB
+    // Of another process, which begins elsewhere.
+    const auto other = plan_of_file(path, cuts);
+    for (const size_t i : {ranges.size() / 2, size_t{1}}) {
+      const Piece again = read_piece(other, uint32_t(i)).value();
+      CHECK(again.ids == pieces[i].ids);
+      CHECK(again.totals.first_offset == pieces[i].totals.first_offset);
+      CHECK(again.totals.records_hash == pieces[i].totals.records_hash);
+    }
+  }
+}
+
+TEST_CASE("what a piece of a compressed file tells of its progress ends with its bytes", "[data]") {
+  const ScratchDir dir;
+  const std::string bytes = gzipped(csv_rows(50'000));
+  const auto plan = plan_of_file(dir.write("f", bytes), cuts_every(20'000, bytes.size()));
+  const plan::ShardRange range = pieces_of(*plan)[1];
+  const auto reader = open_shard(plan, Part::kAll, {0, 1}, range, 0).value();
+  uint64_t progress = 0;
+  for (Batch batch; reader->next(batch).value();) {
+    CHECK(batch.end_offset > progress);
+    progress = batch.end_offset;
+  }
+  CHECK(progress == range.end - range.begin);
+}
+
+TEST_CASE("a bad record in a piece of a compressed file is named by its line", "[data]") {
+  const ScratchDir dir;
+  std::string text = csv_rows(50'000);
+  text.replace(text.find("\n40000,0\n"), 9, "\nforty,0\n");
+  const std::string bytes = gzipped(text);
+  const auto plan = plan_of_file(dir.write("f", bytes), cuts_every(10'000, bytes.size()));
+  std::string where;
+  for (uint32_t i = 0; i < pieces_of(*plan).size() && where.empty(); ++i) {
+    const auto piece = read_piece(plan, i);
+    if (!piece) where = piece.error().where;
+  }
+  CHECK_THAT(where, Contains("f:40002"));
+}
+
+TEST_CASE("a compressed file that is damaged is an error of the piece that meets it", "[data]") {
+  const ScratchDir dir;
+  std::string bytes = gzipped(csv_rows(400'000));  // more than is read ahead
+  bytes.resize(bytes.size() / 2);
+  const auto plan = plan_of_file(dir.write("f", bytes), cuts_every(10'000, bytes.size()));
+  CHECK(read_piece(plan, 0).value().ids.size() > 1000);
+  const auto last = read_piece(plan, uint32_t(pieces_of(*plan).size() - 1));
+  REQUIRE(!last);
+  CHECK_THAT(last.error().what, Contains("ends in the middle"));
 }
 
 TEST_CASE("stopping the programs brings back all who wait for a stream", "[data]") {

@@ -1,0 +1,96 @@
+// How a run's data are cut.
+#include "chief/runtime/run_setup.h"
+
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+#include "shared/job/job_file.h"
+#include "shared/job/preset.h"
+#include "tests/support/compressed.h"
+#include "tests/support/scratch_dir.h"
+
+namespace downpour::chief {
+namespace {
+
+using testing::gzipped;
+using testing::ScratchDir;
+
+RunPlan plan_in(const ScratchDir& dir, const std::string& more,
+                wire::Purpose purpose = wire::Purpose::kTrain) {
+  const std::string text =
+      "data.format = \"csv\"\ndata.columns = [\"x\", \"y\"]\ndata.fields = { x = {}, y = {} }\n"
+      "model.preset = \"linear_regression\"\nmodel.target = \"y\"\n" +
+      more;
+  auto loaded = load_job(JobSource{dir / "job.toml", text}, {},
+                         [](const std::string&) { return std::optional<std::string>(); });
+  if (!loaded) FAIL(loaded.error().what);
+  const auto done = complete_job(loaded->job);
+  if (!done) FAIL(done.error().what);
+  auto plan = plan_run(loaded->job, purpose);
+  if (!plan) FAIL(plan.error().what);
+  return *plan;
+}
+
+std::string rows(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += str(int64_t{i} * 7919 % 100'003, ",", i % 7, "\n");
+  return text;
+}
+
+constexpr const char* kOneFile = "data.source = \"d.gz\"\n";
+
+TEST_CASE("one compressed file is cut in pieces of about the records that the job wants",
+          "[chief]") {
+  const ScratchDir dir;
+  dir.write("d.gz", gzipped(rows(400'000)));
+  const RunPlan plan = plan_in(dir, kOneFile);
+  CHECK(plan.train_files[0].is_streamed());
+  CHECK(plan.shards >= 15);
+  CHECK(plan.shards <= 18);
+  // A compressed byte is several of the text.
+  const RunPlan wanted = plan_in(dir, str(kOneFile, "data.shard_records = 10_000\n"));
+  CHECK(wanted.shards >= 36);
+  CHECK(wanted.shards <= 46);
+  CHECK(wanted.plan_hash != plan.plan_hash);
+  // Four batches at least.
+  const RunPlan few = plan_in(dir, str(kOneFile, "train.batch_size = 20_000\n"));
+  CHECK(few.shards >= 4);
+  CHECK(few.shards <= 6);
+  // Who reads it does not matter, so input processes may come and go.
+  CHECK(plan_in(dir, str(kOneFile, "cluster.input_workers = 1\n")).plan_hash == plan.plan_hash);
+}
+
+TEST_CASE("a compressed file stays whole where its pieces would be of no use", "[chief]") {
+  const ScratchDir dir;
+  dir.write("d.gz", gzipped(rows(400'000)));
+  dir.write("e.gz", gzipped(rows(300'000)));
+  dir.write("plain", rows(400'000));
+  const auto is_streamed = [&](const std::string& more) {
+    const RunPlan plan = plan_in(dir, more);
+    return std::any_of(plan.train_files.begin(), plan.train_files.end(),
+                       [](const plan::FileInfo& file) { return file.is_streamed(); });
+  };
+  CHECK(is_streamed(kOneFile));
+  CHECK(is_streamed(str(kOneFile, "eval.holdout = 0.1\n")));
+  CHECK_FALSE(is_streamed("data.source = [\"d.gz\", \"e.gz\"]\n"));
+  CHECK_FALSE(is_streamed("data.source = \"plain\"\n"));
+  for (const char* more :
+       {"data.sharding = \"off\"\ndata.streams = 2\n", "data.cache = \"memory\"\n",
+        "train.steps_per_epoch = 10\n", "data.interleave.cycle = 2\n"})
+    CHECK_FALSE(is_streamed(str(kOneFile, more)));
+  CHECK_FALSE(is_streamed("data.source = { path = \"d.gz\", take = 1000 }\n"));
+}
+
+TEST_CASE("an evaluation reads a compressed file whole", "[chief]") {
+  const ScratchDir dir;
+  dir.write("d.gz", gzipped(rows(400'000)));
+  const RunPlan plan = plan_in(dir, str(kOneFile, "eval.source = \"d.gz\"\n"));
+  CHECK(plan.train_files[0].is_streamed());
+  CHECK_FALSE(plan.eval_files[0].is_cut());
+  const RunPlan alone = plan_in(dir, kOneFile, wire::Purpose::kPredict);
+  CHECK_FALSE(alone.train_files[0].is_cut());
+}
+
+}  // namespace
+}  // namespace downpour::chief
