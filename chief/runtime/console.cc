@@ -286,6 +286,14 @@ void Console::row(const std::string& text) {
   std::fflush(options_.err);
 }
 
+void Console::Rate::add(uint64_t now, double elapsed_s) {
+  if (now > last && elapsed_s > 0) {
+    const double rate = double(now - last) / elapsed_s;
+    per_second = per_second == 0 ? rate : 0.7 * per_second + 0.3 * rate;
+  }
+  last = now;
+}
+
 void Console::json(const std::string& line) {
   std::fprintf(options_.err, "%s\n", line.c_str());
   std::fflush(options_.err);
@@ -316,13 +324,11 @@ void Console::show(const ProgressSnapshot& p) {
   if (window_.size() < p.recent.size()) window_.resize(p.recent.size());
   for (size_t o = 0; o < p.recent.size(); ++o) merge(window_[o], p.recent[o]);
   const double elapsed = seconds_of(p.elapsed_ns - last_elapsed_ns_);
-  const bool due_row = p.records >= next_row_records_ && p.records > last_records_;
+  const bool due_row = p.records >= next_row_records_ && p.records > records_.last;
   const bool due_live = options_.terminal && elapsed >= 0.1;
   if (!due_row && !due_live) return;
-  if (p.records > last_records_ && elapsed > 0) {
-    const double rate = double(p.records - last_records_) / elapsed;
-    rate_ = rate_ == 0 ? rate : 0.7 * rate_ + 0.3 * rate;
-  }
+  records_.add(p.records, elapsed);
+  read_bytes_.add(p.read_bytes, elapsed);
   const double percent = p.bytes_total == 0 ? 0 : 100.0 * double(p.bytes_done) / double(p.bytes_total);
   const double epochs_share = p.epochs == 0 ? 0 : (double(p.epoch) + percent / 100) / double(p.epochs);
   const double done_share = p.steps_wanted == 0 ? epochs_share : std::max(epochs_share, double(p.steps) / double(p.steps_wanted));
@@ -339,14 +345,14 @@ void Console::show(const ProgressSnapshot& p) {
   if (options_.format == LogFormat::kJson) {
     if (!due_row) return;
     Json line = {{"event", "progress"}, {"phase", phase_name(p.phase)}, {"epoch", p.epoch + 1}, {"percent", percent}, {"steps", p.steps}, {"records", p.records},
-                 {"records_per_second", rate_}, {"loss", std::isfinite(loss) ? Json(loss) : Json(nullptr)},
+                 {"records_per_second", records_.per_second}, {"read_bytes", p.read_bytes}, {"read_bytes_per_second", read_bytes_.per_second}, {"loss", std::isfinite(loss) ? Json(loss) : Json(nullptr)},
                  {"auc", std::isfinite(auc) ? Json(auc) : Json(nullptr)}, {"staleness_p99", stale ? Json(*stale) : Json(nullptr)},
                  {"eta_seconds", std::isfinite(eta) ? Json(eta) : Json(nullptr)}, {"workers", p.workers_live}, {"ps", p.ps_live}, {"inputs", p.inputs_live}, {"work", to_json(work)}};
     json(line.dump());
   } else if (options_.terminal) {
     std::string line = p.epochs == kEpochsMax ? format("epoch %u", p.epoch + 1) : format("epoch %u/%u", p.epoch + 1, std::max(p.epochs, 1U));
-    line += format(" %5.1f %%  %s ex/s  loss %s", percent,
-                              human_count(rate_).c_str(), number(loss).c_str());
+    line += format(" %5.1f %%  %s ex/s  %s/s read  loss %s", percent, human_count(records_.per_second).c_str(),
+                   human_bytes(uint64_t(read_bytes_.per_second)).c_str(), number(loss).c_str());
     if (std::isfinite(auc)) line += "  auc " + number(auc);
     const std::string inputs = p.inputs_live > 0 ? format(" %u input", p.inputs_live) : "";
     line += format("  stale %s  eta %s  %u worker%s %u ps%s  %s", stale_text.c_str(), human_time(eta).c_str(), p.workers_live,
@@ -357,14 +363,14 @@ void Console::show(const ProgressSnapshot& p) {
     std::fflush(options_.err);
     live_shown_ = true;
   } else {
-    if (!header_shown_) row("epoch      %    examples       ex/s     loss      auc  stale      eta  workers/ps  bound by");
+    if (!header_shown_) row("epoch      %    examples       ex/s      read/s     loss      auc  stale      eta  workers/ps  bound by");
     header_shown_ = true;
-    row(format("%5u  %5.1f  %10llu  %9s  %7s  %7s  %5s  %7s  %10s  %s", p.epoch + 1, percent, static_cast<unsigned long long>(p.records),
-               human_count(rate_).c_str(), number(loss).c_str(), number(auc).c_str(), stale_text.c_str(), human_time(eta).c_str(), members.c_str(), bound_text(work).c_str()));
+    row(format("%5u  %5.1f  %10llu  %9s  %10s  %7s  %7s  %5s  %7s  %10s  %s", p.epoch + 1, percent, static_cast<unsigned long long>(p.records),
+               human_count(records_.per_second).c_str(), human_bytes(uint64_t(read_bytes_.per_second)).c_str(), number(loss).c_str(), number(auc).c_str(), stale_text.c_str(),
+               human_time(eta).c_str(), members.c_str(), bound_text(work).c_str()));
   }
   next_row_records_ = std::max(p.records * 2, uint64_t{1});
   last_elapsed_ns_ = p.elapsed_ns;
-  last_records_ = p.records;
   last_work_ = p.work;
   window_.clear();
 }
@@ -482,8 +488,8 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
   if (records == 0) records = s.records;
   if (records > 0) {
     const double train_s = seconds_of(s.train_ns);
-    std::fprintf(out, "speed   %s examples in %s: %s examples/s; pulled %s, pushed %s\n", human_count(double(records)).c_str(),
-                 human_time(train_s).c_str(), human_count(double(records) / std::max(train_s, 1e-9)).c_str(),
+    std::fprintf(out, "speed   %s examples in %s: %s examples/s; read %s, pulled %s, pushed %s\n", human_count(double(records)).c_str(),
+                 human_time(train_s).c_str(), human_count(double(records) / std::max(train_s, 1e-9)).c_str(), human_bytes(s.read_bytes).c_str(),
                  human_bytes(s.pulled_bytes).c_str(), human_bytes(s.pushed_bytes).c_str());
   }
   if (s.mode == wire::Purpose::kTrain) print_work(s, train_bytes_, out);

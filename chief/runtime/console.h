@@ -51,6 +51,12 @@ class Console {
   void finish(const Finish& finish, const std::string& run_dir, const std::string& job_argument);
 
  private:
+  /// Of a number that grows, smoothed; `last` is what it was.
+  struct Rate {
+    void add(uint64_t now, double elapsed_s);
+    double per_second = 0;
+    uint64_t last = 0;
+  };
   void row(const std::string& text);
   void clear_live();
   void json(const std::string& line);
@@ -61,11 +67,10 @@ class Console {
   bool header_shown_ = false;
   uint64_t next_row_records_ = 0;
   int64_t last_elapsed_ns_ = 0;
-  uint64_t last_records_ = 0;
-  double rate_ = 0;                    // records/s, smoothed
+  Rate records_, read_bytes_;
   wire::WorkTime last_work_;           // of the last row or line
   uint64_t train_bytes_ = 0;           // of the data, read once
-  std::string sharding_;
+  std::string sharding_;               // who reads what
   std::vector<OutputMetrics> window_;  // since the last row or line
 };
 

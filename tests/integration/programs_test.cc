@@ -101,7 +101,8 @@ TEST_CASE("the summary says that a job waits for a slow program", "[integration]
           .wait(120);
   INFO(trained.err);
   REQUIRE(trained.status == 0);
-  CHECK_THAT(trained.err, Catch::Matchers::Contains("bound by"));
+  CHECK_THAT(trained.err, Catch::Matchers::Contains("read/s") &&
+                              Catch::Matchers::Contains("bound by"));
   const size_t at = trained.out.find("for input for ");
   REQUIRE(at != std::string::npos);
   CHECK(std::stoi(trained.out.substr(at + 14)) > 60);
