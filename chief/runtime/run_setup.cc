@@ -26,8 +26,10 @@ constexpr uint64_t kBatchesPerShardMin = 4;
 constexpr uint64_t kShardsWanted = 64;
 constexpr uint64_t kProgramShardsWanted = 16;  // where each of them starts data.program
 constexpr uint64_t kPiecesMax = 32'768;  // of a stream: each is named to every worker
-constexpr uint64_t kFilePiecesWanted = 16;  // of a compressed file: records are shuffled within each
-constexpr uint64_t kFilePieceMax = 32 * kMiB;  // and so much of it waits in memory for each reader
+// Of what comes out of one compressed file. So much is shuffled as one where it is not cut:
+constexpr uint64_t kWholeFileMax = 64 * kMiB;
+constexpr uint64_t kFilePiece = 16 * kMiB;
+constexpr uint64_t kFilePieceMax = 128 * kMiB;  // half of what may wait in memory, where it compresses better further on
 constexpr uint64_t kVerifyBytesMax = 4 * kGiB;  // of a checkpoint to go on from: a few seconds
 
 uint64_t fingerprint_of(const std::vector<plan::FileInfo>& files) {
@@ -151,11 +153,15 @@ Result<void> cut_programs(const Job& job, RunPlan& plan) {
 Result<void> cut_compressed(const Job& job, std::vector<plan::FileInfo>& files) {
   if (!gives_pieces_of(job, files)) return {};
   plan::FileInfo& file = files.front();
+  DP_TRY(const std::optional<double> ratio, data::compression_ratio(file.path));
+  if (!ratio) return {};
+  const auto compressed = [&](uint64_t text) { return uint64_t(double(text) / *ratio); };
+  if (job.data.shard_records == 0 && file.bytes <= compressed(kWholeFileMax)) return {};
   DP_TRY(const uint64_t record, data::mean_record_bytes(job.data, file.path));
-  DP_TRY(const double ratio, data::compression_ratio(file.path));
-  const uint64_t fewest = kBatchesPerShardMin * job.train.batch_size * record, most = uint64_t(double(kFilePieceMax) / ratio);
-  const uint64_t wanted = job.data.shard_records > 0 ? job.data.shard_records * record
-                                                     : std::max(fewest, std::min(file.bytes / kFilePiecesWanted, most));
+  const uint64_t wanted = job.data.shard_records > 0
+                              ? job.data.shard_records * record
+                              : std::max(kBatchesPerShardMin * job.train.batch_size * record, compressed(kFilePiece));
+  if (wanted > compressed(kFilePieceMax)) return {};
   const uint64_t pieces = std::min((file.bytes + wanted - 1) / std::max<uint64_t>(wanted, 1), kPiecesMax);
   for (uint64_t i = 1; i < pieces; ++i) file.cuts.push_back(uint64_t(__uint128_t{file.bytes} * i / pieces));
   return {};

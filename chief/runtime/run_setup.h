@@ -59,8 +59,9 @@ Result<Job> saved_job(Storage& storage, const std::string& run_dir);
 /// record. The same for any number of workers.
 Result<uint64_t> choose_shard_bytes(const Job& job, const DataSpec& data, const std::vector<plan::FileInfo>& files);
 
-/// Cuts the training data of a job, where they are one compressed file, in pieces (FileInfo::is_streamed()): of 1/16 of
-/// what it holds, 32 MiB at most, or data.shard_records, by how much its beginning grows; of four batches at least.
+/// Cuts the training data of a job, where they are one compressed file that holds more than 64 MiB, in pieces
+/// (FileInfo::is_streamed()) of 16 MiB, by how much its beginning grows, but at least four batches; or any in pieces of
+/// data.shard_records. One whose pieces would hold more than 128 MiB stays whole.
 Result<void> cut_compressed(const Job& job, std::vector<plan::FileInfo>& files);
 
 }  // namespace downpour::chief

@@ -404,6 +404,7 @@ Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path
   }
   DP_TRY(File file, File::open(path));
   const uint64_t file_bytes = file.bytes();
+  DP_TRY(const bool compressed, file.is_compressed());
   DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
   if (data.format == DataFormat::kMnist) {
     DP_TRY(const IdxImages images, read_idx_header(*source, path));
@@ -417,7 +418,7 @@ Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path
       if (!more) break;
       ++records;
     }
-    // Where it is compressed this says too much, and a whole file is a shard all the same.
+    if (compressed) at = scanner.consumed();
     return std::max<uint64_t>(records > kSampleRecords
                                   ? at / kSampleRecords
                                   : file_bytes / std::max<uint64_t>(records, 1),

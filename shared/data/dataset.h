@@ -109,9 +109,9 @@ Result<void> check_filter(const DataSpec& data);
 /// of a word that stands twice, or a file that is another than was noted.
 Result<void> note_vocabularies(DataSpec& data);
 
-/// How many bytes come out of each of a compressed file, by its first 4 MiB; 1 of a plain one.
+/// How many bytes come out of each of a compressed file, by its first 4 MiB; none of a plain one.
 /// Errors: kNoInput, kIo, kBadData.
-Result<double> compression_ratio(const std::string& path);
+Result<std::optional<double>> compression_ratio(const std::string& path);
 
 /// How much there is, for people: "2 files, 3.1 MiB", "a program, 10,000 records".
 std::string text_of(const std::vector<plan::FileInfo>& files);

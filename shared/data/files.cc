@@ -184,14 +184,15 @@ std::vector<uint64_t> even_cuts(const plan::FileInfo& info, uint64_t bytes) {
 
 }  // namespace
 
-Result<double> compression_ratio(const std::string& path) {
+Result<std::optional<double>> compression_ratio(const std::string& path) {
   DP_TRY(File file, File::open(path));
   DP_TRY(const bool compressed, file.is_compressed());
-  if (!compressed) return 1.0;
+  if (!compressed) return std::optional<double>();
   DP_TRY(const std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
   std::vector<char> text(4 * kMiB);
   DP_TRY(const size_t bytes, source->read(text.data(), text.size()));
-  return double(std::max<size_t>(bytes, 1)) / double(std::max<uint64_t>(source->consumed(), 1));
+  return std::optional(double(std::max<size_t>(bytes, 1)) /
+                       double(std::max<uint64_t>(source->consumed(), 1)));
 }
 
 Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t shard_bytes,

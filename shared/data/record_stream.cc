@@ -15,7 +15,7 @@ namespace downpour::data {
 namespace {
 
 constexpr uint64_t kKeptBytes = 64 * kMiB;       // of blocks that wait for their readers
-constexpr uint64_t kTakenBytes = 16 * kMiB;      // of those that have one, and may want another
+constexpr uint64_t kTakenBytes = 40 * kMiB;      // of those that have one, and may want another
 constexpr uint64_t kSpareBytes = 64 * kMiB;      // of memory that waits for other blocks
 constexpr uint64_t kBlockBytesMax = 256 * kMiB;  // what a block may take of memory
 constexpr uint64_t kGapBytesMax = kMiB;          // between records of a piece: blank lines
@@ -25,6 +25,10 @@ constexpr size_t kEpochsKept =
 constexpr size_t kRunsMax = 3;  // of an epoch: more than one only after deaths
 static_assert(kTailBytes <= kPadBytes);
 
+size_t bytes_of(const StreamBlock::Piece& piece) {
+  return piece.text.capacity() + piece.records.capacity() * sizeof(RecordRef);
+}
+
 }  // namespace
 
 StreamBlock::Piece SparePieces::take() {
@@ -32,7 +36,7 @@ StreamBlock::Piece SparePieces::take() {
   if (pieces_.empty()) return {};
   StreamBlock::Piece piece = std::move(pieces_.back());
   pieces_.pop_back();
-  bytes_ -= piece.text.capacity();
+  bytes_ -= bytes_of(piece);
   piece.used = 0;
   piece.records.clear();
   return piece;
@@ -41,8 +45,8 @@ StreamBlock::Piece SparePieces::take() {
 void SparePieces::give_back(std::vector<StreamBlock::Piece>& pieces) {
   const std::lock_guard lock(mutex_);
   for (StreamBlock::Piece& piece : pieces) {
-    if (bytes_ + piece.text.capacity() > kSpareBytes) continue;
-    bytes_ += piece.text.capacity();
+    if (bytes_ + bytes_of(piece) > kSpareBytes) continue;
+    bytes_ += bytes_of(piece);
     pieces_.push_back(std::move(piece));
   }
 }
@@ -67,7 +71,8 @@ std::optional<size_t> RecordStream::reach(uint64_t begin) const {
   return gives ? std::optional(next_) : std::nullopt;
 }
 
-Result<StreamBlockPtr> RecordStream::take(uint64_t begin, const Start& start) {
+Result<StreamBlockPtr> RecordStream::take(uint64_t begin, const Start& start,
+                                          const std::function<bool()>& stopped) {
   const size_t index = index_of(begin);
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -79,6 +84,7 @@ Result<StreamBlockPtr> RecordStream::take(uint64_t begin, const Start& start) {
     }
     if (index < next_) return StreamBlockPtr();
     if (failure_) return *failure_;
+    if (stopped()) return Error{ErrorCode::kUnavailable, "the reading was stopped", name_};
     if (is_read_) {
       changed_.wait(lock);
       continue;
@@ -285,7 +291,9 @@ Result<StreamBlockPtr> RecordStreams::take(const ReadPlan& plan, uint32_t epoch,
                                               : start_file(plan, range.file, reading);
   };
   for (;;) {
-    DP_TRY(StreamBlockPtr block, find(plan, epoch, range)->take(range.begin, start));
+    DP_TRY(StreamBlockPtr block, find(plan, epoch, range)->take(range.begin, start, [&] {
+      return plan.programs->stopped();
+    }));
     if (block != nullptr) return block;
   }
 }

@@ -75,7 +75,9 @@ class RecordStream {
   /// all. Errors: its own; as of reading; kBadData where a program gives another number of records
   /// than the last block ends with, or a block takes too much memory. After one the stream is
   /// spent.
-  Result<StreamBlockPtr> take(uint64_t begin, const Start& start);
+  /// `stopped` is asked before each block that is read on the way.
+  Result<StreamBlockPtr> take(uint64_t begin, const Start& start,
+                              const std::function<bool()>& stopped);
   /// Blocks that were read so far; none: take() would not give this one.
   std::optional<size_t> reach(uint64_t begin) const;
 

@@ -289,7 +289,8 @@ class OrderedWriter {
   /// Blocks until all earlier chunks are written.
   void write(uint64_t chunk, std::string_view text) {
     std::unique_lock lock(mutex_);
-    turn_.wait(lock, [&] { return chunk == next_; });
+    // After an error those before it may never come.
+    turn_.wait(lock, [&] { return chunk == next_ || error_ != 0; });
     if (error_ == 0) {
       lock.unlock();  // nobody else writes: the next chunk waits for next_
       const int error = write_all(text.data(), text.size());

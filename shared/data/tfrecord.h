@@ -46,6 +46,7 @@ class FrameScanner {
   explicit FrameScanner(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {}
   /// The place of the next record's header, decompressed. False at the end of the file.
   Result<bool> next(uint64_t& offset);
+  uint64_t consumed() const { return source_->consumed(); }
 
  private:
   Result<bool> have(size_t bytes);

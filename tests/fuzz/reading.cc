@@ -223,8 +223,10 @@ class Checks {
     const uint64_t target = std::max<uint64_t>(bytes / (1 + (knobs_ >> 8) % 12), 1);
     if (const auto cut = data::find_cuts(plan_->data, plan_->source, target, files_ = plan_->files); !cut)
       return check_error(cut.error(), path_);
+    cut_compressed(target);
     const auto ranges = plan::cut_shards(files_, target);
     auto cut_plan = with(*skipping_, BadRecords::kSkip, "off");
+    cut_plan->streams = data::make_record_streams();
     cut_plan->files = files_;
     const Ended all = read_ranges(cut_plan, ranges);
     if (all.good() && all.end_offset != bytes)
@@ -234,6 +236,15 @@ class Checks {
     cut_plan = with(*cut_plan, BadRecords::kFail, "off");
     const bool bad = read_ranges(cut_plan, ranges).error.has_value();
     return bad == (whole_.sums.counts.skipped > 0) ? "" : "pieces disagree on bad records";
+  }
+  /// A compressed file as a stream.
+  void cut_compressed(uint64_t target) {
+    const DataFormat format = plan_->data.format;
+    const bool whole = format == DataFormat::kMnist || format == DataFormat::kNpy || format == DataFormat::kNpz;
+    if (whole || files_[0].is_cut()) return;
+    const auto ratio = data::compression_ratio(path_);
+    if (!ratio || !*ratio) return;
+    for (uint64_t cut = target; cut < files_[0].bytes; cut += target) files_[0].cuts.push_back(cut);
   }
   std::string shuffled() {
     if ((knobs_ >> 20) % 3 != 0) return "";

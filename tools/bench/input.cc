@@ -1,5 +1,5 @@
-// Input: every format read alone on one thread, from files in the page cache to batches of 512,
-// against a copy of the same bytes.
+// Input: every format read alone on one thread, arrays also on all cores, from files in the page
+// cache to batches of 512, against a copy of the same bytes on as many.
 #include "tools/bench/input.h"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "chief/runtime/job_setup.h"
@@ -16,6 +17,7 @@
 #include "shared/base/str.h"
 #include "shared/data/synth.h"
 #include "shared/data/tfrecord_writer.h"
+#include "shared/env/process.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/measure.h"
 
@@ -144,28 +146,35 @@ void write_arrays(const std::string& folder, uint64_t rows, uint64_t seed) {
   write_npy(folder + "/label.npy", str("(", rows, ",)"), label);
 }
 
-/// MB/s of copying `bytes`, from and to memory that no cache holds.
-double copy_mb_s(uint64_t bytes) {
+/// MB/s of copying `bytes`, from and to memory that no cache holds, a part on each thread.
+double copy_mb_s(uint64_t bytes, uint32_t threads) {
   std::vector<char> from(bytes, 1), to(bytes, 2);
   const double begin = wall_seconds();
-  std::memcpy(to.data(), from.data(), bytes);
+  const auto copy = [&](uint32_t part) {
+    const uint64_t first = bytes * part / threads, end = bytes * (part + 1) / threads;
+    std::memcpy(to.data() + first, from.data() + first, end - first);
+  };
+  std::vector<std::thread> others;
+  for (uint32_t t = 1; t < threads; ++t) others.emplace_back(copy, t);
+  copy(0);
+  for (std::thread& other : others) other.join();
   asm volatile("" ::"r"(to.data()) : "memory");
   return double(bytes) / 1e6 / (wall_seconds() - begin);
 }
 
 void bench_format(const std::string& name, const ScratchDir& folder, const char* text, int rounds,
-                  std::vector<BenchResult>& results) {
+                  std::vector<BenchResult>& results, uint32_t threads = 1) {
   const std::string path = folder.path() + "/job.toml";
   std::ofstream(path) << text;
   const Job job = must(chief::load_given_job(path, {})).loaded.job;
   const bool text_or_records = job.data.format != DataFormat::kNpy;  // what a cache is for
   Repeated bytes, rows, kept;
   for (int round = 0; round < rounds; ++round) {
-    const ReadTiming timing = must(time_reading(job));
-    bytes.add(double(timing.bytes) / 1e6 / timing.wall_s, copy_mb_s(timing.bytes));
+    const ReadTiming timing = must(time_reading(job, {.threads = threads}));
+    bytes.add(double(timing.bytes) / 1e6 / timing.wall_s, copy_mb_s(timing.bytes, threads));
     rows.add(double(timing.records) / 1e6 / timing.wall_s, 0);
     if (!text_or_records) continue;
-    const ReadTiming again = must(time_reading(job, /*kept=*/true));
+    const ReadTiming again = must(time_reading(job, {.kept = true}));
     kept.add(double(again.records) / 1e6 / again.wall_s, 0);
   }
   results.push_back(bytes.result(name, "MB/s", "memcpy of the same bytes"));
@@ -201,6 +210,8 @@ std::vector<BenchResult> bench_input(const BenchOptions& options) {
   std::filesystem::remove(path);
   write_arrays(scratch.path(), rows * 2, options.seed);
   bench_format("npy, 128 floats and a label, shuffled", scratch, kNpy, rounds, results);
+  bench_format("npy, the same on all cores, both sides", scratch, kNpy, rounds, results,
+               allowed_cpus());
   return results;
 }
 

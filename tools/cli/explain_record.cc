@@ -280,7 +280,7 @@ plan::ShardMap shards_of(const chief::RunPlan& plan) {
 }
 
 /// What became of a record in the shard of a range; empty where the shard does without it, since it
-/// is another stream's, or not chosen.
+/// is another stream's, not chosen, or in another piece of a file that shows no places.
 std::string shard_text(const Run& run, const std::shared_ptr<const data::ReadPlan>& reading,
                        uint32_t epoch, uint32_t range_index, uint64_t offset,
                        const RunStory& story) {
@@ -295,7 +295,9 @@ std::string shard_text(const Run& run, const std::shared_ptr<const data::ReadPla
   const auto fate = data::trace_record(reading, part, {epoch, place}, shards.at(epoch, place),
                                        shard == nullptr ? std::vector<uint32_t>{} : shard->given_up,
                                        shards.ranges()[range_index].file, offset);
-  if (!fate && fate.error().code == ErrorCode::kNoInput) return {};
+  if (!fate && (fate.error().code == ErrorCode::kNoInput ||
+                run.plan.train_files[shards.ranges()[range_index].file].is_streamed()))
+    return {};
   std::string text = str("\nepoch ", epoch + 1, ": shard ", place, ", ", fate_text(fate, shard));
   const bool trained = fate && fate->kind == data::RecordFate::Kind::kBatch;
   if (trained && is_whole(told, place)) text += ", applied once at every partition";
@@ -311,8 +313,14 @@ std::string epoch_text(const Run& run, const std::shared_ptr<const data::ReadPla
                        const RunStory& story) {
   const EpochStory& told = story.epochs.at(epoch);
   std::string text;
-  for (const uint32_t range : ranges) text += shard_text(run, reading, epoch, range, offset, story);
-  if (text.empty()) {
+  const bool in_pieces = run.plan.train_files.front().is_streamed();  // one of them has it
+  for (const uint32_t range : ranges) {
+    text += shard_text(run, reading, epoch, range, offset, story);
+    if (in_pieces && !text.empty()) break;
+  }
+  if (text.empty() && in_pieces) {
+    text = str("\nepoch ", epoch + 1, ": its batch can't be told: the file can't be read so far\n");
+  } else if (text.empty()) {
     text = str("\nepoch ", epoch + 1,
                ": not among the records that data.source chooses (skip, take, shard)\n");
   }

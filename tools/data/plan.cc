@@ -25,10 +25,12 @@ void print_text(const CutData& cut, const std::vector<Piece>& pieces, uint64_t l
                 std::ostream& out) {
   uint64_t bytes = 0;
   for (const plan::FileInfo& file : cut.files) bytes += file.bytes;
+  const bool streamed = !cut.files.empty() && cut.files.front().is_streamed();
   const size_t shards = pieces.empty() ? 0 : pieces.back().shard.shard + size_t{1};
   const char* const unit = shards == pieces.size() ? " shards" : " ranges";
   out << cut.files.size() << (cut.files.size() == 1 ? " file, " : " files, ") << human_bytes(bytes)
-      << ", in " << grouped(pieces.size()) << unit << " of about " << human_bytes(cut.shard_bytes);
+      << ", in " << grouped(pieces.size()) << unit << " of about "
+      << human_bytes(streamed ? bytes / pieces.size() : cut.shard_bytes);
   if (shards != pieces.size()) out << ", joined to " << grouped(shards) << " shards";
   out << "; epoch " << epoch << "\n";
   std::vector<std::vector<std::string>> rows = {{"file", "shard", "worker", "from", "to", "bytes"}};
@@ -49,8 +51,8 @@ void print_text(const CutData& cut, const std::vector<Piece>& pieces, uint64_t l
     rows.push_back({str(w), grouped(shares[w].shards), human_bytes(shares[w].bytes),
                     percent(shares[w].bytes, bytes)});
   out << table_text(rows, /*left_columns=*/0);
-  out << data::sharding_text(data, cut.files)
-      << "; these are the workers if all are equally fast\n";
+  out << data::sharding_text(data, cut.files) << "; these are the workers if all are equally fast"
+      << (streamed ? " and an input process reads for them" : "") << "\n";
   if (!data.source.takes_all()) out << "note: of these records only the source's part is read\n";
   for (const plan::FileInfo& file : cut.files) {
     if (!file.is_cut() && file.bytes > cut.shard_bytes)

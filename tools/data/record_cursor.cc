@@ -7,6 +7,7 @@
 #include "shared/data/batch_reader.h"
 #include "shared/data/program.h"
 #include "shared/data/record_program.h"
+#include "shared/data/record_stream.h"
 #include "shared/data/tfrecord.h"
 #include "tools/data/data_set.h"
 
@@ -22,28 +23,29 @@ class WindowCursor final : public RecordCursor {
       : checked_(data.format == DataFormat::kTfrecord && options.check),
         shuffle_(data.shuffle == "off" ? std::nullopt : options.shuffle),
         job_(options.through_program_of),
-        epoch_(options.epoch) {}
+        epoch_(options.epoch) {
+    plan_.streams = options.streams;
+  }
 
   Result<void> open(const DataSpec& data, const plan::FileInfo& info,
                     const plan::ShardRange& range) {
     // A worker shuffles within windows, so their size decides what it sees.
     const size_t bytes = shuffle_ ? data::window_bytes_of(data) : data::kPlainWindowBytes;
+    plan_.data = data;
+    plan_.files = {info};
+    range_ = range;
+    range_.file = 0;
     if (job_ == nullptr) {
-      DP_TRY(source_, data::open_windows(data, info, range, bytes, text_.bytes, text_.records));
+      DP_TRY(source_, open_input(bytes, text_));
       return {};
     }
-    data::ReadPlan plan;
-    plan.data = job_->data;
-    plan.seed = job_->seed;
-    plan.base_dir = job_->base_dir;
-    plan.files = {info};
+    plan_.data = job_->data;
+    plan_.seed = job_->seed;
+    plan_.base_dir = job_->base_dir;
     auto program = std::make_unique<data::RecordProgram>(
-        data::transform_call_of(plan, epoch_, {.file = 0, .stream = range.stream}), plan.programs,
-        data.format,
+        data::transform_call_of(plan_, epoch_, range_), plan_.programs, data.format,
         /*may_drop=*/true, bytes, text_);
-    data::Scratch::Text& read = program->input_text();
-    DP_TRY(auto input, data::open_windows(data, info, range, data::kPlainWindowBytes, read.bytes,
-                                          read.records));
+    DP_TRY(auto input, open_input(data::kPlainWindowBytes, program->input_text()));
     program->set_input(std::move(input));
     source_ = std::move(program);
     return {};
@@ -75,6 +77,10 @@ class WindowCursor final : public RecordCursor {
   uint64_t progress() const override { return window_.end_progress; }
 
  private:
+  Result<std::unique_ptr<data::WindowSource>> open_input(size_t bytes, data::Scratch::Text& text) {
+    if (plan_.files[0].is_streamed()) return data::open_piece(plan_, epoch_, range_, text.records);
+    return data::open_windows(plan_.data, plan_.files[0], range_, bytes, text.bytes, text.records);
+  }
   static void check(RawRecord& record) {
     uint32_t crc;
     std::memcpy(&crc, record.bytes.data() + record.bytes.size(), sizeof crc);
@@ -87,6 +93,8 @@ class WindowCursor final : public RecordCursor {
   const std::optional<CursorOptions::Shuffle> shuffle_;
   const Job* const job_;  // null: the files' own records
   const uint32_t epoch_;
+  data::ReadPlan plan_;
+  plan::ShardRange range_;
   data::Scratch::Text text_;
   std::unique_ptr<data::WindowSource> source_;
   data::Window window_;

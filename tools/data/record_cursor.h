@@ -38,6 +38,8 @@ struct CursorOptions {
   /// Shows what data.program makes of the records, as in this epoch of the job.
   const Job* through_program_of = nullptr;
   uint32_t epoch = 0;
+  /// Of whom pieces of a compressed file are had, which is read once for all of them.
+  std::shared_ptr<data::RecordStreams> streams = data::make_record_streams();
 };
 
 class RecordCursor {

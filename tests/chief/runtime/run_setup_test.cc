@@ -43,22 +43,31 @@ constexpr const char* kOneFile = "data.source = \"d.gz\"\n";
 TEST_CASE("one compressed file is cut in pieces of about the records that the job wants",
           "[chief]") {
   const ScratchDir dir;
-  dir.write("d.gz", gzipped(rows(400'000)));
-  const RunPlan plan = plan_in(dir, kOneFile);
+  dir.write("d.gz", gzipped(rows(400'000)));  // 3 MB of text
+  CHECK(plan_in(dir, kOneFile).shards == 1);  // all of it is shuffled as one
+  const std::string wanted = str(kOneFile, "data.shard_records = 10_000\n");
+  const RunPlan plan = plan_in(dir, wanted);
   CHECK(plan.train_files[0].is_streamed());
-  CHECK(plan.shards >= 15);
-  CHECK(plan.shards <= 18);
-  // A compressed byte is several of the text.
-  const RunPlan wanted = plan_in(dir, str(kOneFile, "data.shard_records = 10_000\n"));
-  CHECK(wanted.shards >= 36);
-  CHECK(wanted.shards <= 46);
-  CHECK(wanted.plan_hash != plan.plan_hash);
-  // Four batches at least.
-  const RunPlan few = plan_in(dir, str(kOneFile, "train.batch_size = 20_000\n"));
-  CHECK(few.shards >= 4);
-  CHECK(few.shards <= 6);
+  CHECK(plan.shards >= 36);
+  CHECK(plan.shards <= 46);
   // Who reads it does not matter, so input processes may come and go.
-  CHECK(plan_in(dir, str(kOneFile, "cluster.input_workers = 1\n")).plan_hash == plan.plan_hash);
+  CHECK(plan_in(dir, str(wanted, "cluster.input_workers = 1\n")).plan_hash == plan.plan_hash);
+}
+
+TEST_CASE("a large compressed file is cut in pieces of 16 MiB, or of four batches", "[chief]") {
+  const ScratchDir dir;
+  const std::string few = rows(1'000'000);  // 8 MB
+  std::string text;
+  for (int i = 0; i < 12; ++i) text += few;
+  dir.write("d.gz", gzipped(text));
+  const RunPlan plan = plan_in(dir, kOneFile);
+  CHECK(plan.shards >= 5);
+  CHECK(plan.shards <= 7);
+  const RunPlan batches = plan_in(dir, str(kOneFile, "train.batch_size = 1_000_000\n"));
+  CHECK(batches.shards >= 3);
+  CHECK(batches.shards <= 4);
+  // What would not wait in memory is no piece.
+  CHECK(plan_in(dir, str(kOneFile, "data.shard_records = 100_000_000\n")).shards == 1);
 }
 
 TEST_CASE("a compressed file stays whole where its pieces would be of no use", "[chief]") {
@@ -67,7 +76,7 @@ TEST_CASE("a compressed file stays whole where its pieces would be of no use", "
   dir.write("e.gz", gzipped(rows(300'000)));
   dir.write("plain", rows(400'000));
   const auto is_streamed = [&](const std::string& more) {
-    const RunPlan plan = plan_in(dir, more);
+    const RunPlan plan = plan_in(dir, "data.shard_records = 10_000\n" + more);
     return std::any_of(plan.train_files.begin(), plan.train_files.end(),
                        [](const plan::FileInfo& file) { return file.is_streamed(); });
   };
@@ -85,10 +94,11 @@ TEST_CASE("a compressed file stays whole where its pieces would be of no use", "
 TEST_CASE("an evaluation reads a compressed file whole", "[chief]") {
   const ScratchDir dir;
   dir.write("d.gz", gzipped(rows(400'000)));
-  const RunPlan plan = plan_in(dir, str(kOneFile, "eval.source = \"d.gz\"\n"));
+  const std::string wanted = str(kOneFile, "data.shard_records = 10_000\n");
+  const RunPlan plan = plan_in(dir, str(wanted, "eval.source = \"d.gz\"\n"));
   CHECK(plan.train_files[0].is_streamed());
   CHECK_FALSE(plan.eval_files[0].is_cut());
-  const RunPlan alone = plan_in(dir, kOneFile, wire::Purpose::kPredict);
+  const RunPlan alone = plan_in(dir, wanted, wire::Purpose::kPredict);
   CHECK_FALSE(alone.train_files[0].is_cut());
 }
 

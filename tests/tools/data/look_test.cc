@@ -1,5 +1,6 @@
 // head, count and validate: what they say of every format, and of what is bad.
 #include <map>
+#include <set>
 #include <zlib.h>
 
 #include "shared/base/rng.h"
@@ -174,6 +175,25 @@ TEST_CASE("a table too wide for the terminal is shown a line a field, and no byt
   REQUIRE(show_head(set, 1, 0, {.columns = 10}, narrow));
   CHECK(wide.str() == "  one  text\n  1    a\\x1b[31m\\x07b\n");
   CHECK_THAT(narrow.str(), Contains("record 0, ") && Contains("\n  one   1\n"));
+}
+
+TEST_CASE("workers see each record of one compressed file once, piece by piece", "[tools][data]") {
+  const ScratchDir dir;
+  std::string text;
+  for (int i = 0; i < 20'000; ++i) text += str(i % 2, " ", i + 1, ":1\n");
+  dir.write("f.svm.gz", data::gzipped(text));
+  const DataSet set = open_set({dir.write("job.toml",
+                                          "data = { source = \"f.svm.gz\", format = \"libsvm\", "
+                                          "shard_records = 3000 }\n"
+                                          "model.preset = \"logistic_regression\"\n")});
+  std::multiset<std::string> seen;
+  for (uint32_t worker = 0; worker < 2; ++worker) {
+    const auto records = head_of(set, 1 << 20, {.worker = {worker, 2}});
+    CHECK(records.size() > 5000);
+    for (const Json& record : records) seen.insert(record["features"].dump());
+  }
+  CHECK(seen.size() == 20'000);
+  CHECK(std::set<std::string>(seen.begin(), seen.end()).size() == 20'000);
 }
 
 TEST_CASE("records are counted in every format, plain and compressed", "[tools][data]") {
