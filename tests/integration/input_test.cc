@@ -67,6 +67,18 @@ std::vector<pid_t> inputs_of(const Program& parent) {
   return found;
 }
 
+/// The only one, once a shard has ended.
+void kill_input(const Program& training, const ScratchDir& dir) {
+  std::vector<pid_t> inputs;
+  for (int i = 0; i < 10'000 && inputs.empty(); ++i) {
+    if (read_text(dir / "run/events.jsonl").find("\"event\":\"ended\"") != std::string::npos)
+      inputs = inputs_of(training);
+    usleep(1000);
+  }
+  REQUIRE(inputs.size() == 1);
+  kill(inputs[0], SIGKILL);
+}
+
 }  // namespace
 
 TEST_CASE("two workers with two input processes over tcp apply every record once, and read nothing",
@@ -170,14 +182,7 @@ TEST_CASE("without any input process left the workers read for themselves", "[in
   const ScratchDir dir;
   make_counter(dir, 200'000, 2, "cluster = { workers = 2, input_workers = 1, restarts = 0 }\n");
   Program training("downpour", {"train", dir / "job.toml", "--log-format", "json"}, dir.path());
-  std::vector<pid_t> inputs;
-  for (int i = 0; i < 10'000 && inputs.empty(); ++i) {
-    if (read_text(dir / "run/events.jsonl").find("\"event\":\"ended\"") != std::string::npos)
-      inputs = inputs_of(training);
-    usleep(1000);
-  }
-  REQUIRE(inputs.size() == 1);
-  kill(inputs[0], SIGKILL);
+  kill_input(training, dir);
   const Ended all = training.wait(180);
   INFO(all.err);
   REQUIRE(all.status == 0);
@@ -209,14 +214,7 @@ TEST_CASE("one compressed file is read once, by an input process, for all worker
                                         "--fresh"};
   arguments.insert(arguments.end(), compressed.begin(), compressed.end());
   Program training("downpour", arguments, dir.path());
-  std::vector<pid_t> inputs;
-  for (int i = 0; i < 10'000 && inputs.empty(); ++i) {
-    if (read_text(dir / "run/events.jsonl").find("\"event\":\"ended\"") != std::string::npos)
-      inputs = inputs_of(training);
-    usleep(1000);
-  }
-  REQUIRE(inputs.size() == 1);
-  kill(inputs[0], SIGKILL);
+  kill_input(training, dir);
   const Ended all = training.wait(180);
   INFO(all.err);
   REQUIRE(all.status == 0);

@@ -7,27 +7,17 @@
 
 #include "shared/env/storage.h"
 #include "shared/job/job_file.h"
-#include "shared/job/preset.h"
-#include "tests/support/scratch_dir.h"
+#include "tests/chief/runtime/support.h"
 
 namespace downpour::chief {
 namespace {
-
-using testing::ScratchDir;
 
 RunPlan plan_in(const ScratchDir& dir, const std::string& more) {
   const std::string text =
       "data.source = \"d.csv\"\ndata.format = \"csv\"\ndata.columns = [\"x\", \"y\"]\n"
       "data.fields.y = {}\nmodel.preset = \"linear_regression\"\nmodel.target = \"y\"\n" +
       more;
-  auto loaded = load_job(JobSource{dir / "job.toml", text}, {},
-                         [](const std::string&) { return std::optional<std::string>(); });
-  if (!loaded) FAIL(loaded.error().what);
-  const auto done = complete_job(loaded->job);
-  if (!done) FAIL(done.error().what);
-  auto plan = plan_run(loaded->job, wire::Purpose::kTrain);
-  if (!plan) FAIL(plan.error().what);
-  return *plan;
+  return plan_of(dir, text);
 }
 
 RunPlan learned(RunPlan plan, bool fresh = false) {

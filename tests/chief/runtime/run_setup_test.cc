@@ -1,20 +1,13 @@
 // How a run's data are cut.
-#include "chief/runtime/run_setup.h"
-
 #include <algorithm>
 
-#include <catch2/catch.hpp>
-
-#include "shared/job/job_file.h"
-#include "shared/job/preset.h"
+#include "tests/chief/runtime/support.h"
 #include "tests/support/compressed.h"
-#include "tests/support/scratch_dir.h"
 
 namespace downpour::chief {
 namespace {
 
 using testing::gzipped;
-using testing::ScratchDir;
 
 RunPlan plan_in(const ScratchDir& dir, const std::string& more,
                 wire::Purpose purpose = wire::Purpose::kTrain) {
@@ -22,14 +15,7 @@ RunPlan plan_in(const ScratchDir& dir, const std::string& more,
       "data.format = \"csv\"\ndata.columns = [\"x\", \"y\"]\ndata.fields = { x = {}, y = {} }\n"
       "model.preset = \"linear_regression\"\nmodel.target = \"y\"\n" +
       more;
-  auto loaded = load_job(JobSource{dir / "job.toml", text}, {},
-                         [](const std::string&) { return std::optional<std::string>(); });
-  if (!loaded) FAIL(loaded.error().what);
-  const auto done = complete_job(loaded->job);
-  if (!done) FAIL(done.error().what);
-  auto plan = plan_run(loaded->job, purpose);
-  if (!plan) FAIL(plan.error().what);
-  return *plan;
+  return plan_of(dir, text, purpose);
 }
 
 std::string rows(int count) {
