@@ -168,5 +168,23 @@ TEST_CASE("Ctrl-C ends it with 130 and leaves nothing", "[integration]") {
   }
 }
 
+TEST_CASE("one Ctrl-C ends a look at data whose program says nothing", "[integration]") {
+  const ScratchDir dir;
+  dir.write("d.csv", "x,label\n1,0\n2,1\n");
+  dir.write("job.toml",
+            "data = { source = \"d.csv\", format = \"csv\", header = true, "
+            "fields = { x = {}, label = {} }, "
+            "program = [\"sh\", \"-c\", \"echo begun > begun; sleep 1000\"] }\n"
+            "model.preset = \"logistic_regression\"\n");
+  Program looking("downpour", {"data", "stats", dir / "job.toml"}, dir.path());
+  for (int i = 0; i < 1000 && !fs::exists(dir / "begun"); ++i) usleep(10'000);
+  REQUIRE(fs::exists(dir / "begun"));
+  looking.signal(SIGINT);
+  const Ended ended = looking.wait(30);
+  CHECK_FALSE(ended.timed_out);
+  CHECK(ended.status == 130);
+  CHECK_THAT(ended.err, Contains("DP-8000"));
+}
+
 }  // namespace
 }  // namespace downpour::testing

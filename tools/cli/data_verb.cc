@@ -26,6 +26,7 @@ struct DataFlags {
 using Look = std::function<Result<Rejected>(const DataSet&, const LookOptions&, std::ostream& out)>;
 
 Result<Rejected> look_at_set(const DataFlags& flags, const chief::ConsoleOptions& console,
+                             const std::shared_ptr<data::ProgramPool>& programs,
                              const SignalWatcher& watcher, const Look& body) {
   LookOptions options{.json = flags.json, .columns = console.columns, .epoch = flags.epoch};
   if (!flags.worker.empty()) {
@@ -36,8 +37,9 @@ Result<Rejected> look_at_set(const DataFlags& flags, const chief::ConsoleOptions
   if (flags.workers > 0) overrides.push_back({"cluster.workers", str(flags.workers), "--workers"});
   if (options.worker.count > 0)
     overrides.push_back({"cluster.workers", str(options.worker.count), "--worker"});
-  DP_TRY(const DataSet set, open_data_set(flags.names, {.format = *format_named(flags.format),
-                                                        .overrides = overrides}));
+  DP_TRY(DataSet set, open_data_set(flags.names, {.format = *format_named(flags.format),
+                                                  .overrides = overrides}));
+  set.programs = programs;
   if (!set.found.empty() && !console.quiet) std::fprintf(stderr, "data: %s\n", set.found.c_str());
   LiveLine line(console);
   options.stopped = [&] { return watcher.signal() != 0; };
@@ -56,11 +58,16 @@ Result<Rejected> look_at_set(const DataFlags& flags, const chief::ConsoleOptions
 /// Returns the exit status: 65 where there were bad records. `tell`: shows them as errors.
 int look(const DataFlags& flags, bool tell, const Look& body) {
   const chief::ConsoleOptions console = console_options(flags.common);
-  const SignalWatcher watcher([] {});
-  const auto rejected = look_at_set(flags, console, watcher, body);
+  const auto programs = data::make_program_pool();
+  // One that says nothing would be waited for.
+  const SignalWatcher watcher([&] { data::stop_programs(*programs); });
+  auto rejected = look_at_set(flags, console, programs, watcher, body);
   if (!rejected) {
-    const int status = report(rejected.error(), console);
-    return rejected.error().code == ErrorCode::kInterrupted ? 128 + watcher.signal() : status;
+    const bool interrupted =
+        watcher.signal() != 0 && (rejected.error().code == ErrorCode::kInterrupted ||
+                                  rejected.error().code == ErrorCode::kUnavailable);
+    const int status = report(interrupted ? interrupted_error() : rejected.error(), console);
+    return interrupted ? 128 + watcher.signal() : status;
   }
   for (size_t i = 0; tell && i < rejected->first.size(); ++i) report(rejected->first[i], console);
   return rejected->count == 0 ? 0 : exit_code(ErrorCode::kBadData);

@@ -1,12 +1,14 @@
 // DataSet: what a command line names as data: files whose format is found out, or a job file.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "shared/base/result.h"
+#include "shared/data/dataset.h"
 #include "shared/job/job_file.h"
 #include "shared/plan/shard.h"
 
@@ -18,6 +20,8 @@ struct DataSet {
   bool declared = false;  // the job file itself says what the fields are
   std::string found;      // what a look at the data told, for the user; may be empty
   std::vector<plan::FileInfo> files;
+  /// That are started to read it: stop_programs() ends the reading too.
+  std::shared_ptr<data::ProgramPool> programs = data::make_program_pool();
 
   const DataSpec& data() const { return job.data; }
   /// How the user would name it in another command.

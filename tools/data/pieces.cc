@@ -61,6 +61,7 @@ Result<RecordWalk> RecordWalk::open(const DataSet& set, WorkerPlace worker, uint
   RecordWalk walk;
   walk.data_ = readable_data(set);
   walk.files_ = set.files;
+  walk.options_.programs = set.programs;
   if (!set.data().program.empty()) {
     walk.job_ = std::make_shared<const Job>(set.job);
     walk.options_.through_program_of = walk.job_.get();

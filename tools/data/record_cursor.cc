@@ -25,6 +25,7 @@ class WindowCursor final : public RecordCursor {
         job_(options.through_program_of),
         epoch_(options.epoch) {
     plan_.streams = options.streams;
+    plan_.programs = options.programs;
   }
 
   Result<void> open(const DataSpec& data, const plan::FileInfo& info,

@@ -40,6 +40,7 @@ struct CursorOptions {
   uint32_t epoch = 0;
   /// Of whom pieces of a compressed file are had, which is read once for all of them.
   std::shared_ptr<data::RecordStreams> streams = data::make_record_streams();
+  std::shared_ptr<data::ProgramPool> programs = data::make_program_pool();
 };
 
 class RecordCursor {
