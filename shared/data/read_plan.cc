@@ -106,8 +106,7 @@ std::string sharding_text(const DataSpec& data, const std::vector<plan::FileInfo
     case Sharding::kAuto:
       if (has_streamed(files) && !is_program(files.front()))
         return "sharding = \"auto\": the compressed file is read once an epoch, for one worker at "
-               "a "
-               "time, or by an input process for all; every record counts once an epoch";
+               "a time, or by an input process for all; every record counts once an epoch";
       if (!is_stream(data.source)) break;
       return "sharding = \"auto\": the program is run once an epoch, for one worker at a time, or "
              "by an "
