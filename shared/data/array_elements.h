@@ -79,14 +79,17 @@ inline auto element_value(const char* at) {
   }
 }
 
-/// Writes `count` elements as floats. False: one of them is not finite as a float.
-template <typename T, bool kSwap>
+/// Writes `count` elements as floats, 64-bit integers by way of a double if not kPlain, as ops take
+/// them. False: one of them is not finite as a float.
+template <typename T, bool kSwap, bool kPlain = true>
 inline bool copy_floats(const char* from, size_t count, float* to) {
   uint32_t infinite = 0;
   for (size_t i = 0; i < count; ++i) {
     float value;
     if constexpr (std::is_same_v<T, uint64_t>) {
       value = float(load_element<uint64_t, kSwap>(from + i * sizeof(T)));
+    } else if constexpr (!kPlain) {
+      value = float(double(element_value<T, kSwap>(from + i * sizeof(T))));
     } else {
       value = float(element_value<T, kSwap>(from + i * sizeof(T)));
     }

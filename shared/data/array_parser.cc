@@ -1,6 +1,7 @@
 #include "shared/data/array_parser.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <type_traits>
 
@@ -12,8 +13,27 @@
 namespace downpour::data {
 namespace {
 
-constexpr size_t kHashedBytes = 256;  // of each array's row
-constexpr size_t kLinesAhead = 8;     // cache lines prefetched of each array's row
+constexpr size_t kHashedBytes = 256;     // of each array's row, as xxh3_256() has it
+constexpr size_t kLinesAhead = 8;        // cache lines prefetched of each array's row
+constexpr size_t kRowsAhead = 8;         // of a run
+constexpr size_t kPartBytes = 64 << 10;  // of a run's rows: so many stay in the nearest cache
+constexpr uint64_t kRunElementsMax = uint64_t{1} << 24;  // of a field in a batch
+
+/// The next `count` rows of one array, and those behind them.
+struct RowRun {
+  const char* block = nullptr;  // row 0
+  size_t stride = 0;
+  std::span<const FlowRecord> rows;
+  size_t count = 0;
+  size_t lines = 0;  // cache lines of each row to ask for; 0: it was asked for
+
+  const char* operator[](size_t i) const { return block + rows[i].ref.begin * stride; }
+  void prefetch(size_t i) const {
+    if (lines == 0 || i >= rows.size()) return;
+    const char* const at = (*this)[i];
+    for (size_t line = 0; line < lines; ++line) __builtin_prefetch(at + line * 64);
+  }
+};
 
 /// A field and the stretch of an array's row that it reads.
 struct RowField {
@@ -22,7 +42,24 @@ struct RowField {
   size_t first_byte = 0;
   size_t count = 0;
   NpyType type;
+  size_t (*copy)(const RowRun&, const RowField&, float*) = nullptr;  // copy_rows(), of floats
+  bool leads = false;  // the first of its array, which asks for the rows
 };
+
+/// Writes each row's elements as floats; how many rows have only finite ones.
+template <typename T, bool kSwap, bool kPlain>
+size_t copy_rows(const RowRun& run, const RowField& wanted, float* to) {
+  const size_t count = wanted.count;
+  for (size_t i = 0; i < run.count; ++i, to += count) {
+    run.prefetch(i + kRowsAhead);
+    if (!copy_floats<T, kSwap, kPlain>(run[i] + wanted.first_byte, count, to)) return i;
+  }
+  return run.count;
+}
+
+uint64_t hash_row(const char* row, size_t bytes) {
+  return bytes < kHashedBytes ? xxh3(row, bytes) : xxh3_256(row);
+}
 
 /// Elements into a field one by one.
 bool take_elements(const RowField& wanted, const char* from, Columns& columns, Fault& fault) {
@@ -46,18 +83,27 @@ bool take_elements(const RowField& wanted, const char* from, Columns& columns, F
   return good && writer.finish(fault);
 }
 
-/// A label, most often. False: take_elements() takes it, or says why not.
-bool take_one(const FloatField& field, const RowField& wanted, const char* from, Columns& columns) {
-  float* const to = &(*columns.floats)[wanted.field.column()].values[columns.record];
-  return visit_npy_type(wanted.type, [&]<typename T, bool kSwap>() {
-    if constexpr (sizeof(T) <= sizeof(float)) {
-      Fault ignored;
-      const auto value = float(element_value<T, kSwap>(from));
-      return std::isfinite(value) && field.convert_number(value, {}, to, ignored);
-    } else {
-      return false;
-    }
-  });
+/// Numbers as they are, or through their ops and range. How many rows could be taken: of the next
+/// one take_elements() says why not, or takes it.
+size_t take_floats(const RowField& wanted, const RowRun& run, Columns& columns) {
+  float* const to =
+      &(*columns.floats)[wanted.field.column()].values[size_t(columns.record) * wanted.count];
+  const size_t rows = wanted.copy(run, wanted, to);
+  const FloatField& field = *wanted.field.floats();
+  return field.is_plain() ? rows : field.convert_numbers({to, rows * wanted.count}) / wanted.count;
+}
+
+/// Any elements; how many rows could be taken.
+size_t take_rows(const RowField& wanted, const RowRun& run, Columns& columns, Fault& fault) {
+  if (wanted.copy != nullptr) return take_floats(wanted, run, columns);
+  const uint32_t first = columns.record;
+  size_t taken = 0;
+  for (; taken < run.count; ++taken, ++columns.record) {
+    run.prefetch(taken + kRowsAhead);
+    if (!take_elements(wanted, run[taken] + wanted.first_byte, columns, fault)) break;
+  }
+  columns.record = first;
+  return taken;
 }
 
 class ArrayParser final : public RecordParser {
@@ -76,36 +122,44 @@ class ArrayParser final : public RecordParser {
     return fields;
   }
   void add(RowField field) {
+    field.leads = std::none_of(fields_.begin(), fields_.end(),
+                               [&](const RowField& before) { return before.array == field.array; });
+    if (field.field.floats() != nullptr && field.count > 0) {
+      const bool plain = field.field.floats()->is_plain();
+      visit_npy_type(field.type, [&]<typename T, bool kSwap>() {
+        if (plain) {
+          field.copy = &copy_rows<T, kSwap, true>;
+        } else if constexpr (!std::is_same_v<T, uint64_t>) {
+          field.copy = &copy_rows<T, kSwap, false>;
+        }
+      });
+    }
     (field.field.is_filter() ? condition_ : fields_).push_back(std::move(field));
   }
   /// Of a target, whose array is not there.
   void add_absent(TypedField field) { absent_.push_back(std::move(field)); }
+  /// After the last of them; `row_bytes` are those of all arrays.
+  void start(size_t row_bytes, uint32_t batch_size) {
+    part_rows_ = std::clamp<size_t>(kPartBytes / std::max<size_t>(row_bytes, 1), 8, hashes_.size());
+    takes_runs_ = filter_ == nullptr && absent_.empty() &&
+                  std::all_of(fields_.begin(), fields_.end(), [&](const RowField& field) {
+                    return field.count <= kRunElementsMax / batch_size;
+                  });
+  }
 
   bool parse(const char* begin, const char*, uint64_t, Columns& columns, Fault& fault) override {
-    const size_t row = size_t(begin - blocks_->text);
+    const FlowRecord row = row_at(begin);
+    const auto run_at = [&](const RowField& wanted) { return run_of(wanted.array, {&row, 1}, 1); };
     const auto place_of = [&](const RowField& wanted) {
-      return row_of(wanted.array, row) + wanted.first_byte;
+      return run_at(wanted)[0] + wanted.first_byte;
     };
     for (const RowField& input : condition_) {
       if (!take_elements(input, place_of(input), columns, fault)) return false;
     }
     if (filter_ != nullptr && !filter_->passes(fault)) return false;
     for (const RowField& wanted : fields_) {
-      const char* const from = place_of(wanted);
-      const FloatField* const floats = wanted.field.floats();
-      if (floats != nullptr && floats->is_plain()) {
-        float* const to =
-            &(*columns.floats)[wanted.field.column()].values[size_t(columns.record) * wanted.count];
-        const bool finite = visit_npy_type(wanted.type, [&]<typename T, bool kSwap>() {
-          return copy_floats<T, kSwap>(from, wanted.count, to);
-        });
-        if (finite) [[likely]]
-          continue;
-      } else if (floats != nullptr && wanted.count == 1 &&
-                 take_one(*floats, wanted, from, columns)) {
-        continue;
-      }
-      if (!take_elements(wanted, from, columns, fault)) return false;
+      if (wanted.copy != nullptr && take_floats(wanted, run_at(wanted), columns) == 1) continue;
+      if (!take_elements(wanted, place_of(wanted), columns, fault)) return false;
     }
     for (const TypedField& field : absent_) {
       if (!field.read_missing(columns, fault)) return false;
@@ -113,34 +167,78 @@ class ArrayParser final : public RecordParser {
     return true;
   }
 
+  size_t parse_run(std::span<const FlowRecord> run, const char*, Columns& columns,
+                   uint64_t& hashes) override {
+    if (!takes_runs_) return 0;
+    const uint32_t first = columns.record;
+    size_t taken = 0;
+    while (taken < run.size()) {
+      const size_t wanted = std::min(part_rows_, run.size() - taken);
+      columns.record = first + uint32_t(taken);
+      const size_t rows = take_part(run.subspan(taken), wanted, columns);
+      for (size_t i = 0; i < rows; ++i) hashes += hash_combine(hashes_[i], run[taken + i].offset);
+      taken += rows;
+      if (rows < wanted) break;
+    }
+    columns.record = first;
+    return taken;
+  }
+
   void prefetch(const char* begin, size_t) const override {
-    const size_t row = size_t(begin - blocks_->text);
+    const FlowRecord row = row_at(begin);
     for (size_t i = 0; i < blocks_->blocks.size(); ++i) {
-      const char* const at = row_of(i, row);
-      const size_t lines = std::min(blocks_->row_bytes[i] / 64 + 1, kLinesAhead);
-      for (size_t line = 0; line < lines; ++line) __builtin_prefetch(at + line * 64);
+      RowRun run = run_of(i, {&row, 1}, 1);
+      run.lines = lines_of(i);
+      run.prefetch(0);
     }
   }
 
   uint64_t hash(const char* begin, const char*) const override {
-    const size_t row = size_t(begin - blocks_->text);
+    const FlowRecord row = row_at(begin);
     uint64_t hash = 0;
-    for (size_t i = 0; i < blocks_->blocks.size(); ++i) {
-      const size_t bytes = std::min(blocks_->row_bytes[i], kHashedBytes);
-      hash = hash_combine(hash, xxh3(row_of(i, row), bytes));
-    }
+    for (size_t i = 0; i < blocks_->blocks.size(); ++i)
+      hash = hash_combine(hash, hash_row(run_of(i, {&row, 1}, 1)[0], blocks_->row_bytes[i]));
     return hash;
   }
 
  private:
-  const char* row_of(size_t array, size_t row) const {
-    const size_t stride =
-        blocks_->strides.empty() ? blocks_->row_bytes[array] : blocks_->strides[array];
-    return blocks_->blocks[array] + row * stride;
+  size_t stride_of(size_t array) const {
+    return blocks_->strides.empty() ? blocks_->row_bytes[array] : blocks_->strides[array];
   }
+  FlowRecord row_at(const char* text) const {
+    return {.ref = {.begin = uint32_t(text - blocks_->text), .size = 1}};
+  }
+  RowRun run_of(size_t array, std::span<const FlowRecord> rows, size_t count) const {
+    return {blocks_->blocks[array], stride_of(array), rows, count};
+  }
+  size_t lines_of(size_t array) const {
+    return std::min(blocks_->row_bytes[array] / 64 + 1, kLinesAhead);
+  }
+
+  /// The first `count` rows of a run: their fields, and hash()es to hashes_. How many could be
+  /// taken.
+  size_t take_part(std::span<const FlowRecord> run, size_t count, Columns& columns) {
+    for (const RowField& wanted : fields_) {
+      RowRun rows = run_of(wanted.array, run, count);
+      if (wanted.leads) rows.lines = lines_of(wanted.array);
+      Fault fault;  // parse() says it
+      count = take_rows(wanted, rows, columns, fault);
+    }
+    std::fill_n(hashes_.begin(), count, 0);
+    for (size_t i = 0; i < blocks_->blocks.size(); ++i) {
+      const RowRun rows = run_of(i, run, count);
+      for (size_t r = 0; r < count; ++r) row_hashes_[r] = hash_row(rows[r], blocks_->row_bytes[i]);
+      for (size_t r = 0; r < count; ++r) hashes_[r] = hash_combine(hashes_[r], row_hashes_[r]);
+    }
+    return count;
+  }
+
   std::shared_ptr<const RowBlocks> blocks_;
   std::vector<RowField> fields_, condition_;
   std::vector<TypedField> absent_;  // targets whose arrays are not there
+  bool takes_runs_ = false;
+  size_t part_rows_ = 0;                               // of a run, taken together
+  std::array<uint64_t, 256> hashes_{}, row_hashes_{};  // of all arrays' rows, of one's
 };
 
 std::string shape_text(const std::vector<uint64_t>& shape) {
@@ -210,6 +308,9 @@ Result<std::unique_ptr<RecordParser>> make_array_parser(const ReadPlan& plan,
     DP_TRY(RowField wanted, row_field(field, *found, index));
     parser->add(std::move(wanted));
   }
+  size_t row_bytes = 0;
+  for (const SourceArray& array : used) row_bytes += size_t(array.array.row_bytes());
+  parser->start(row_bytes, plan.batch_size);
   return std::unique_ptr<RecordParser>(std::move(parser));
 }
 

@@ -143,7 +143,7 @@ Result<ShardRecords> open_array_rows(const ReadPlan& plan, const plan::FileInfo&
                                      const plan::ShardRange& range, size_t window_bytes,
                                      Buffer& buffer, std::vector<RecordRef>& records) {
   DP_TRY(std::vector<SourceArray> all, open_arrays(plan.data, info.path));
-  DP_TRY(const plan::FileInfo now, look_at_arrays(plan.data, info.path));
+  DP_TRY(const plan::FileInfo now, look_at_arrays(info.path, all));
   if (now.fingerprint != info.fingerprint || now.bytes != info.bytes) {
     return Error{ErrorCode::kBadData, str("the arrays changed since the job began: ", info.path),
                  info.path,

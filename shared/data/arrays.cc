@@ -160,8 +160,8 @@ Result<std::vector<SourceArray>> open_arrays(const DataSpec& data, const std::st
   return arrays;
 }
 
-Result<plan::FileInfo> look_at_arrays(const DataSpec& data, const std::string& path) {
-  DP_TRY(const std::vector<SourceArray> arrays, open_arrays(data, path));
+Result<plan::FileInfo> look_at_arrays(const std::string& path,
+                                      const std::vector<SourceArray>& arrays) {
   plan::FileInfo info{.path = path};
   uint64_t row_bytes = 0;
   for (const SourceArray& array : arrays) {

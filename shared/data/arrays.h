@@ -28,11 +28,13 @@ struct SourceArray {
 /// naming both where two have not the same number of rows; as parse_npy() and list_zip().
 Result<std::vector<SourceArray>> open_arrays(const DataSpec& data, const std::string& path);
 
-/// A source as a file of a plan: its bytes are those of all rows, whichever array they lie in, and
-/// row i stands at i times the bytes of a row. Not splittable where a member is deflated.
-Result<plan::FileInfo> look_at_arrays(const DataSpec& data, const std::string& path);
+/// A source, whose open_arrays() are given, as a file of a plan: its bytes are those of all rows,
+/// whichever array they lie in, and row i stands at i times the bytes of a row. Not splittable
+/// where a member is deflated.
+Result<plan::FileInfo> look_at_arrays(const std::string& path,
+                                      const std::vector<SourceArray>& arrays);
 
-/// What look_at_arrays() takes: a folder, a file named or beginning like an array or an archive.
+/// What open_arrays() takes: a folder, a file named or beginning like an array or an archive.
 bool names_arrays(const DataSpec& data, const std::string& path);
 
 /// The array of a source that a field reads.

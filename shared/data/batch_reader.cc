@@ -61,6 +61,10 @@ void RecordParser::prefetch(const char* begin, size_t size) const {
   for (size_t i = 0; i < lines; ++i) __builtin_prefetch(begin + i * 64);
 }
 
+size_t RecordParser::parse_run(std::span<const FlowRecord>, const char*, Columns&, uint64_t&) {
+  return 0;
+}
+
 uint64_t RecordParser::hash(const char* begin, const char* end) const {
   return xxh3(begin, std::min<size_t>(size_t(end - begin), kHashedBytesMax));
 }
@@ -126,52 +130,58 @@ void BatchReader::begin_batch(Batch& batch) {
   }
 }
 
-void BatchReader::prefetch(size_t at) {
-  if (at >= flow_.size()) return;
-  const FlowRecord record = flow_.at(at);
+void BatchReader::prefetch(const FlowRecord& record) {
   if (record.ref.is_whole())
     flow_.parser_of(record).prefetch(flow_.text_of(record), record.ref.size);
 }
 
-Result<bool> BatchReader::next_record(Batch& batch, FlowRecord& record) {
-  for (;;) {
+Result<bool> BatchReader::next_run(Batch& batch, size_t max) {
+  run_.clear();
+  while (run_.empty()) {
     while (cursor_ == flow_.size()) {
       cursor_ = 0;
       DP_TRY(const bool more, flow_.next());  // a window may hold none of this stream
       if (!more) return false;
     }
-    if (flow_.shuffles()) prefetch(cursor_ + kRecordsAhead);
-    record = flow_.at(cursor_++);
-    const uint64_t offset = record.offset;
-    ++batch.counts.read;
-    if (part_ != Part::kAll && is_held_out(plan_->holdout, flow_.range_of(record).file, offset) !=
-                                   (part_ == Part::kHeldOut)) {
-      ++batch.counts.filtered;
-      if (is_watched(record)) fate_ = RecordFate{RecordFate::Kind::kHeldOut};
-      continue;
-    }
-    watched_in_batch_ |= is_watched(record);
-    batch.first_record = std::min(batch.first_record, offset);
-    batch.last_record = std::max(batch.last_record, offset);
-    return true;
+    const size_t end = cursor_ + std::min(flow_.size() - cursor_, max);
+    flow_.append(cursor_, end, run_);
+    batch.counts.read += end - cursor_;
+    cursor_ = end;
+    if (part_ != Part::kAll) leave_own_part(batch);
   }
+  for (const FlowRecord& record : run_) {
+    watched_in_batch_ |= is_watched(record);
+    batch.first_record = std::min(batch.first_record, record.offset);
+    batch.last_record = std::max(batch.last_record, record.offset);
+  }
+  return true;
+}
+
+void BatchReader::leave_own_part(Batch& batch) {
+  const bool held_out = part_ == Part::kHeldOut;
+  const auto is_others = [&](const FlowRecord& record) {
+    const uint32_t file = flow_.range_of(record).file;
+    if (is_held_out(plan_->holdout, file, record.offset) == held_out) return false;
+    if (is_watched(record)) fate_ = RecordFate{RecordFate::Kind::kHeldOut};
+    return true;
+  };
+  batch.counts.filtered += std::erase_if(run_, is_others);
 }
 
 Result<std::optional<BatchReader::Place>> BatchReader::next_place() {
   Batch counts;
-  FlowRecord record;
-  DP_TRY(const bool more, next_record(counts, record));
+  DP_TRY(const bool more, next_run(counts, 1));
   if (!more) return std::optional<Place>();
+  const FlowRecord& record = run_.front();
   const uint64_t bytes = record.ref.is_whole() ? record.ref.size : 0;
   return std::optional(Place{record.offset, bytes});
 }
 
 Result<void> BatchReader::pass_over(Batch& batch) {
-  FlowRecord record;
   while (batch.records < plan_->batch_size) {
-    DP_TRY(const bool more, next_record(batch, record));
+    DP_TRY(const bool more, next_run(batch, plan_->batch_size - batch.records));
     if (!more) break;
-    ++batch.records;
+    batch.records += uint32_t(run_.size());
   }
   return {};
 }
@@ -188,38 +198,55 @@ uint64_t BatchReader::random_of(const FlowRecord& record) const {
 Result<void> BatchReader::fill(Batch& batch) {
   std::vector<KeyBuffer>& keys = flow_.scratch().keys;
   Columns columns{.floats = &batch.floats, .keys = &keys};
-  FlowRecord record;
   while (batch.records < plan_->batch_size) {
-    DP_TRY(const bool more, next_record(batch, record));
+    DP_TRY(const bool more, next_run(batch, plan_->batch_size - batch.records));
     if (!more) break;
-    const uint64_t offset = record.offset;
-    RecordParser& parser = flow_.parser_of(record);
-    Fault fault;
-    columns.record = batch.records;
-    if (random_) columns.random = random_of(record);
-    const char* const begin = flow_.text_of(record);
-    const char* const end = begin + record.ref.size;
-    const bool whole = record.ref.is_whole();
-    if (!whole) fault = fault_of(record.ref);
-    if (!whole || !parser.parse(begin, end, offset, columns, fault) ||
-        !parser.finish(columns, fault)) {
-      if (fault.reason == nullptr) {
-        ++batch.counts.filtered;
-        watched_in_batch_ &= !is_watched(record);
-        if (is_watched(record)) fate_ = RecordFate{RecordFate::Kind::kFiltered};
-        continue;
-      }
-      DP_TRY_VOID(skip_or_fail(fault, record, batch));
-    } else if (too_many_keys(keys)) [[unlikely]] {
-      fault = {.reason = "brings its batch over 67 million keys",
-               .hint = "choose a smaller train.batch_size"};
-      DP_TRY_VOID(skip_or_fail(fault, record, batch));
-    } else {
-      batch.records_hash += hash_combine(parser.hash(begin, end), offset);
-      ++batch.records;
+    size_t taken = 0;
+    if (flow_.is_single() && !flow_.parser().finishes() && watched_ == UINT64_MAX) {
+      columns.record = batch.records;
+      const char* const text = flow_.text_of(run_.front()) - run_.front().ref.begin;
+      taken = flow_.parser().parse_run(run_, text, columns, batch.records_hash);
+      batch.records += uint32_t(taken);
+      if (taken < run_.size()) cut_off_keys(batch);
+    }
+    for (; taken < run_.size(); ++taken) {
+      if (flow_.shuffles() && taken + kRecordsAhead < run_.size())
+        prefetch(run_[taken + kRecordsAhead]);
+      DP_TRY_VOID(take(batch, columns, run_[taken]));
     }
   }
   return {};
+}
+
+Result<void> BatchReader::take(Batch& batch, Columns& columns, const FlowRecord& record) {
+  RecordParser& parser = flow_.parser_of(record);
+  Fault fault;
+  columns.record = batch.records;
+  if (random_) columns.random = random_of(record);
+  const char* const begin = flow_.text_of(record);
+  const char* const end = begin + record.ref.size;
+  const bool whole = record.ref.is_whole();
+  if (!whole) fault = fault_of(record.ref);
+  if (whole && parser.parse(begin, end, record.offset, columns, fault) &&
+      parser.finish(columns, fault)) {
+    if (!too_many_keys(*columns.keys)) [[likely]] {
+      batch.records_hash += hash_combine(parser.hash(begin, end), record.offset);
+      ++batch.records;
+      return {};
+    }
+    fault = {.reason = "brings its batch over 67 million keys",
+             .hint = "choose a smaller train.batch_size"};
+  }
+  if (fault.reason != nullptr) return skip_or_fail(fault, record, batch);
+  ++batch.counts.filtered;
+  watched_in_batch_ &= !is_watched(record);
+  if (is_watched(record)) fate_ = RecordFate{RecordFate::Kind::kFiltered};
+  return {};
+}
+
+void BatchReader::cut_off_keys(const Batch& batch) {
+  for (KeyBuffer& buffer : flow_.scratch().keys)
+    buffer.count = buffer.offsets.empty() ? batch.records : buffer.offsets[batch.records];
 }
 
 Result<void> BatchReader::skip_or_fail(const Fault& fault, const FlowRecord& record, Batch& batch) {
@@ -228,9 +255,7 @@ Result<void> BatchReader::skip_or_fail(const Fault& fault, const FlowRecord& rec
   if (skip && (plan_->data.bad_records_max == 0 || skipped <= plan_->data.bad_records_max)) {
     ++batch.counts.skipped;
     if (is_watched(record)) fate_ = RecordFate{RecordFate::Kind::kSkipped};
-    for (KeyBuffer& buffer : flow_.scratch().keys) {  // what the record had left before it broke
-      buffer.count = buffer.offsets.empty() ? batch.records : buffer.offsets[batch.records];
-    }
+    cut_off_keys(batch);
     return {};
   }
   if (!skip) failed_batch_ = totals_.batches;  // else it is a limit that is reached

@@ -81,12 +81,19 @@ class BatchReader final : public ShardReader {
   Result<void> fill(Batch& batch);
   /// As many records, counted and not parsed.
   Result<void> pass_over(Batch& batch);
-  /// The next record that is not held out; none at the shard's end.
-  Result<bool> next_record(Batch& batch, FlowRecord& record);
+  /// The next records of a window that are not held out, `max` at the most, to run_; none at the
+  /// shard's end.
+  Result<bool> next_run(Batch& batch, size_t max);
+  /// Leaves in run_ what is of the reader's part, and counts the others.
+  void leave_own_part(Batch& batch);
+  /// Parses one of run_.
+  Result<void> take(Batch& batch, Columns& columns, const FlowRecord& record);
+  /// Keys that records behind the batch's last one left before one of them broke.
+  void cut_off_keys(const Batch& batch);
   Result<void> skip_or_fail(const Fault& fault, const FlowRecord& record, Batch& batch);
   void finish_batch(Batch& batch);
   void end();
-  void prefetch(size_t at);
+  void prefetch(const FlowRecord& record);
   bool is_watched(const FlowRecord& record) const {
     return record.offset == watched_ && flow_.range_of(record).file == watched_file_;
   }
@@ -99,7 +106,8 @@ class BatchReader final : public ShardReader {
   const std::vector<uint32_t> given_up_;
   RecordFlow flow_;
   const bool random_;  // random ops act
-  size_t cursor_ = 0;  // in flow_.records()
+  size_t cursor_ = 0;  // in the flow's window
+  std::vector<FlowRecord> run_;
   ShardTotals totals_;
   bool ended_ = false, failed_ = false;
   std::optional<uint32_t> failed_batch_;

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <fcntl.h>
 #include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -89,6 +93,50 @@ class PlainSource final : public ByteSource {
   uint64_t offset_;
 };
 
+/// What a file's system says of it: while that stays, so does the content.
+struct FileState {
+  uint64_t device = 0, number = 0, bytes = 0;
+  int64_t modified_ns = 0, changed_ns = 0;
+  auto operator<=>(const FileState&) const = default;
+};
+
+/// None where the clock is too coarse to tell a change from the one before it.
+std::optional<FileState> settled_state(int fd) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  struct stat status {};
+  timespec now{};
+  if (::fstat(fd, &status) != 0 || ::clock_gettime(CLOCK_REALTIME, &now) != 0) return std::nullopt;
+  const auto ns = [](const timespec& time) { return time.tv_sec * kSecond + time.tv_nsec; };
+  FileState state{.device = status.st_dev,
+                  .number = status.st_ino,
+                  .bytes = uint64_t(status.st_size),
+                  .modified_ns = ns(status.st_mtim),
+                  .changed_ns = ns(status.st_ctim)};
+  const bool settled = std::max(state.modified_ns, state.changed_ns) < ns(now) - 2 * kSecond;
+  return settled ? std::optional(state) : std::nullopt;
+}
+
+/// Fingerprints of files that were not written lately: every shard opens its files anew.
+class KnownFingerprints {
+ public:
+  std::optional<uint64_t> find(const FileState& state) {
+    const std::lock_guard lock(mutex_);
+    const auto found = known_.find(state);
+    return found == known_.end() ? std::nullopt : std::optional(found->second);
+  }
+  void add(const FileState& state, uint64_t fingerprint) {
+    constexpr size_t kFilesMax = 1 << 14;
+    const std::lock_guard lock(mutex_);
+    if (known_.size() == kFilesMax) known_.clear();
+    known_.emplace(state, fingerprint);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<FileState, uint64_t> known_;
+};
+KnownFingerprints known_fingerprints;
+
 Result<Compression> compression_of_file(const File& file) {
   char head[kCompressionHeadBytes];
   DP_TRY(const size_t n, file.read_at(0, head, sizeof head));
@@ -160,6 +208,10 @@ Result<size_t> File::read_at(uint64_t offset, char* to, size_t size) const {
 
 Result<uint64_t> File::fingerprint() const {
   if (object_ != nullptr) return hash_combine(bytes_, hash_string(object_->etag()));
+  const std::optional<FileState> state = settled_state(fd_);
+  if (state) {
+    if (const auto known = known_fingerprints.find(*state)) return *known;
+  }
   std::vector<char> ends(kFingerprintBytes);
   DP_TRY(const size_t head, read_at(0, ends.data(), ends.size()));
   uint64_t hash = hash_combine(bytes_, xxh3(ends.data(), head));
@@ -167,6 +219,7 @@ Result<uint64_t> File::fingerprint() const {
     DP_TRY(const size_t tail, read_at(bytes_ - kFingerprintBytes, ends.data(), ends.size()));
     hash = hash_combine(hash, xxh3(ends.data(), tail));
   }
+  if (state) known_fingerprints.add(*state, hash);
   return hash;
 }
 

@@ -154,12 +154,14 @@ bool FloatField::convert_number(float value, std::string_view text, float* to, F
     }
   }
   if (target_ == TargetKind::kBinary) {
-    if (value == -1.0F) value = 0.0F;
-    if (value != 0.0F && value != 1.0F) {
+    // Which of them it is is chance: no branch for it.
+    const bool one = value == 1.0F;
+    if (!(one | (value == 0.0F) | (value == -1.0F))) [[unlikely]] {
       return refuse("is out of range: a logistic target is 0 or 1 (or -1 and 1)", text,
                     "list the texts that mean 1 in the field's `positive`, or choose another loss",
                     fault);
     }
+    value = float(one);
   } else if (target_ == TargetKind::kClass) {
     if (!(value >= 0) || value >= float(classes_) || value != std::floor(value)) {
       return refuse("is out of range: a class is an integer from 0 to the number of classes - 1",
@@ -168,6 +170,13 @@ bool FloatField::convert_number(float value, std::string_view text, float* to, F
   }
   *to = value;
   return true;
+}
+
+size_t FloatField::convert_numbers(std::span<float> values) const {
+  Fault fault;
+  size_t taken = 0;
+  while (taken < values.size() && convert_number(values[taken], {}, &values[taken], fault)) ++taken;
+  return taken;
 }
 
 bool FloatField::convert_any_value(double value, float* to, Fault& fault) const {

@@ -66,6 +66,8 @@ class FloatField {
   bool convert(std::string_view text, float* to, Fault& fault) const;
   /// The same from a number that has been read already (not with `positive`, see needs_text()).
   bool convert_number(float value, std::string_view text, float* to, Fault& fault) const;
+  /// The same of finite numbers in their place; how many could be taken, before one could not.
+  size_t convert_numbers(std::span<float> values) const;
   /// The same from a value that is no text: of an array, a protobuf, JSON. Any bits may come.
   bool convert_value(float value, float* to, Fault& fault) const {
     if (plain_ && std::isfinite(value)) [[likely]] {

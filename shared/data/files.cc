@@ -63,7 +63,10 @@ Result<std::vector<std::string>> read_list(const std::string& path) {
 }
 
 Result<plan::FileInfo> look_at(const DataSpec& data, const std::string& path) {
-  if (names_arrays(data, path)) return look_at_arrays(data, path);
+  if (names_arrays(data, path)) {
+    DP_TRY(const std::vector<SourceArray> arrays, open_arrays(data, path));
+    return look_at_arrays(path, arrays);
+  }
   DP_TRY(const File file, File::open(path));
   if (file.bytes() == 0) {
     return Error{ErrorCode::kBadData, str("the file is empty: ", path), path,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,13 @@
 
 namespace downpour::data {
 
+/// A record of a shard.
+struct FlowRecord {
+  RecordRef ref;
+  uint32_t range = 0;   // of the shard's
+  uint64_t offset = 0;  // in its file
+};
+
 /// Turns a record into columns. Allocates nothing once its buffers have grown.
 class RecordParser {
  public:
@@ -21,6 +29,13 @@ class RecordParser {
   /// job's filter drops: then fault.reason is null, and nothing was left behind.
   virtual bool parse(const char* begin, const char* end, uint64_t offset, Columns& columns,
                      Fault& fault) = 0;
+
+  /// Takes records in a row, whole ones of one range, as parse() takes each; `text` is their
+  /// window's. How many were taken: the next one is parse()'s, and keys that this one or those
+  /// behind it left are the caller's to cut off. To `hashes` is added, of each that was taken,
+  /// hash_combine(hash(), its offset).
+  virtual size_t parse_run(std::span<const FlowRecord> run, const char* text, Columns& columns,
+                           uint64_t& hashes);
 
   /// After a record that parse() took: what its fields need of each other. False: a bad record.
   bool finish(Columns& columns, Fault& fault) {

@@ -55,6 +55,17 @@ Result<bool> RecordFlow::next() {
   return true;
 }
 
+void RecordFlow::append(size_t begin, size_t end, std::vector<FlowRecord>& to) const {
+  const size_t before = to.size();
+  to.resize(before + (end - begin));
+  for (size_t i = begin; i < end; ++i) {
+    const RangeRecord taken =
+        single_ ? RangeRecord{(*ranges_[0].window.records)[i], 0} : scratch_->taken[i];
+    to[before + (i - begin)] = {taken.ref, taken.range,
+                                ranges_[taken.range].window.offset_of(taken.ref)};
+  }
+}
+
 Result<void> RecordFlow::check() {
   for (Range& range : ranges_) DP_TRY_VOID(range.open.source->check());
   return {};

@@ -22,13 +22,6 @@ struct OpenRange {
   bool kept = false;  // by a cache
 };
 
-/// A record of the flow.
-struct FlowRecord {
-  RecordRef ref;
-  uint32_t range = 0;   // of the shard's
-  uint64_t offset = 0;  // in its file
-};
-
 /// Ranges take turns: those of a weighted mix as drawn by chance, in proportion to the records that
 /// each is thought to have; others in a row, each with DataSpec::interleave's `block` records in
 /// the order of its file; one that is at its end is passed over. What so comes to lie in a row is
@@ -47,12 +40,11 @@ class RecordFlow {
   Result<void> check();
   /// Records of the window.
   size_t size() const { return size_; }
-  FlowRecord at(size_t i) const {
-    const RangeRecord taken =
-        single_ ? RangeRecord{(*ranges_[0].window.records)[i], 0} : scratch_->taken[i];
-    return {taken.ref, taken.range, ranges_[taken.range].window.offset_of(taken.ref)};
-  }
+  /// Those of [begin, end) to the end of `to`.
+  void append(size_t begin, size_t end, std::vector<FlowRecord>& to) const;
   bool shuffles() const { return shuffle_; }
+  /// Whether all records are of one range.
+  bool is_single() const { return ranges_.size() == 1; }
   /// Whether no range is read from its file.
   bool is_kept() const {
     return std::all_of(ranges_.begin(), ranges_.end(),

@@ -8,4 +8,6 @@ namespace downpour::data {
 
 uint64_t xxh3(const void* bytes, size_t size) { return XXH3_64bits(bytes, size); }
 
+uint64_t xxh3_256(const void* bytes) { return XXH3_64bits(bytes, 256); }
+
 }  // namespace downpour::data

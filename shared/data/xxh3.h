@@ -8,4 +8,7 @@ namespace downpour::data {
 
 uint64_t xxh3(const void* bytes, size_t size);
 
+/// The same of 256 bytes, in half the time: their number is known here.
+uint64_t xxh3_256(const void* bytes);
+
 }  // namespace downpour::data

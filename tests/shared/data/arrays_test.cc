@@ -1,4 +1,6 @@
 // NumPy arrays: every type and version, several files row by row, archives, and what is refused.
+#include "tests/support/arrays.h"
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -6,7 +8,6 @@
 #include "shared/base/rng.h"
 #include "shared/data/npy.h"
 #include "tests/shared/data/support.h"
-#include "tests/support/arrays.h"
 
 namespace downpour::data {
 namespace {
@@ -204,6 +205,74 @@ TEST_CASE("npy: a filter may ask for arrays that no layer reads", "[data]") {
   const ShardRead read = read_file(plan).value();
   CHECK(read.floats == Floats{{1}, {3}});
   CHECK(read.totals.counts == ReadCounts{.read = 3, .filtered = 1});
+}
+
+TEST_CASE("npy: rows taken in runs give what rows taken one by one give, bad ones among them",
+          "[data]") {
+  const ScratchDir dir;
+  Rng rng(5);
+  std::vector<float> x;
+  std::vector<int64_t> label, day;
+  std::vector<int32_t> keys;
+  constexpr int kRows = 3000;
+  for (int i = 0; i < kRows; ++i) {
+    for (int j = 0; j < 70; ++j) x.push_back(rng.below(9000) == 0 ? std::nanf("") : float(i + j));
+    label.push_back(rng.below(200) == 0 ? 7 : int64_t(rng.below(2)));
+    day.push_back(i);
+    for (int j = 0; j < 2; ++j) keys.push_back(int32_t(rng.below(50)));
+  }
+  dir.write("x.npy", floats_npy(x, str("(", kRows, ", 70)")));
+  dir.write("label.npy", npy("'<i8'", str("(", kRows, ",)"), bytes_of(label)));
+  dir.write("day.npy", npy("'<i8'", str("(", kRows, ",)"), bytes_of(day)));
+  dir.write("keys.npy", npy("'>i4'", str("(", kRows, ", 2)"), bytes_of(keys, true)));
+  const auto plan = [&](const std::string& filter, uint32_t batch_size, double holdout) {
+    auto made = array_plan(
+        dir.path(),
+        {{.name = "x", .shape = {70}},
+         {.name = "label"},
+         {.name = "day", .transform = {{.op = TransformOp::kClip, .min = 0, .max = 500}}},
+         {.name = "keys",
+          .type = FieldType::kInt64,
+          .shape = {-1},
+          .transform = {{.op = TransformOp::kIdentity}}}});
+    made->layout = {.floats = {{"x", 70}, {"label", 1}, {"day", 1}},
+                    .bags = {{"keys", 0}},
+                    .tables = {TableId(0)}};
+    made->targets = {{"label", TargetKind::kBinary, 0}};
+    made->data.filter = filter;
+    made->data.shuffle = "shard";
+    made->data.bad_records = BadRecords::kSkip;
+    made->batch_size = batch_size;
+    made->holdout = holdout;
+    return made;
+  };
+  for (const uint32_t batch_size : {1U, 7U, 64U, 512U, 4000U}) {
+    for (const double holdout : {0.0, 0.3}) {
+      const auto range = [](const ReadPlan& p) { return plan::ShardRange{0, 0, p.files[0].bytes}; };
+      // A filter, even one that drops nothing, looks at each row by itself.
+      const auto runs = plan("", batch_size, holdout),
+                 singles = plan("day >= 0", batch_size, holdout);
+      const ShardRead a = read_shard(runs, range(*runs), {}, Part::kTrain).value();
+      const ShardRead b = read_shard(singles, range(*singles), {}, Part::kTrain).value();
+      CHECK(a.floats == b.floats);
+      CHECK(a.keys == b.keys);
+      CHECK(a.totals.counts == b.totals.counts);
+      CHECK(a.totals.records_hash == b.totals.records_hash);
+      CHECK(a.totals.counts.skipped > 15);
+      CHECK(a.floats.size() + a.totals.counts.skipped + a.totals.counts.filtered == kRows);
+      for (size_t i = 0; i < std::min(a.batches.size(), b.batches.size()); ++i)
+        CHECK(a.batches[i].records_hash == b.batches[i].records_hash);
+      // What a row holds stays together.
+      for (size_t i = 0; i < a.floats.size(); ++i) {
+        const auto row = size_t(a.floats[i][0]);
+        REQUIRE(a.floats[i][69] == float(row + 69));
+        REQUIRE(a.floats[i][70] == float(label[row]));
+        REQUIRE(a.floats[i][71] == std::min(float(row), 500.0F));
+        REQUIRE(a.keys[i][0] ==
+                std::vector<uint64_t>{uint64_t(keys[2 * row]), uint64_t(keys[2 * row + 1])});
+      }
+    }
+  }
 }
 
 TEST_CASE("npy: values that are no numbers are bad records that name the row", "[data]") {

@@ -1,5 +1,7 @@
 // list_files: names, hints and fingerprints.
+#include <chrono>
 #include <set>
+#include <thread>
 
 #include "tests/shared/data/support.h"
 
@@ -65,6 +67,26 @@ TEST_CASE("the fingerprint sees a byte at the start, at the end, and the size", 
   text.back() = 'a';
   text += 'a';
   CHECK(std::set<uint64_t>{before, start, end, fingerprint()}.size() == 4);
+}
+
+TEST_CASE("the fingerprint of a file that lay still for long is known until the file changes",
+          "[data]") {
+  const ScratchDir dir;
+  const std::string path = dir.write("f", std::string(1000, 'a'));
+  const std::string other = dir.write("g", std::string(1000, 'c'));
+  std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+  const auto fingerprint = [&] {
+    return list_files({}, {.paths = {path}}, "/").value()[0].fingerprint;
+  };
+  const uint64_t before = fingerprint();
+  CHECK(fingerprint() == before);
+  const auto written = std::filesystem::last_write_time(path);
+  dir.write("f", std::string(1000, 'b'));
+  std::filesystem::last_write_time(path, written);  // as a copy that keeps times
+  const uint64_t changed = fingerprint();
+  CHECK(changed != before);
+  std::filesystem::rename(other, path);
+  CHECK(std::set<uint64_t>{before, changed, fingerprint()}.size() == 3);
 }
 
 TEST_CASE("the mean size of a record is that of the file's first lines", "[data]") {
