@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kHashedBytes = 256;     // of each array's row, as xxh3_256() has it
 constexpr size_t kLinesAhead = 8;        // cache lines prefetched of each array's row
 constexpr size_t kRowsAhead = 8;         // of a run
-constexpr size_t kPartBytes = 64 << 10;  // of a run's rows: so many stay in the nearest cache
+constexpr size_t kPartBytes = 16 << 10;  // of a run's rows: so many stay in the nearest cache
 constexpr uint64_t kRunElementsMax = uint64_t{1} << 24;  // of a field in a batch
 
 /// The next `count` rows of one array, and those behind them.
@@ -167,8 +167,7 @@ class ArrayParser final : public RecordParser {
     return true;
   }
 
-  size_t parse_run(std::span<const FlowRecord> run, const char*, Columns& columns,
-                   uint64_t& hashes) override {
+  size_t parse_run(std::span<const FlowRecord> run, Columns& columns, uint64_t& hashes) override {
     if (!takes_runs_) return 0;
     const uint32_t first = columns.record;
     size_t taken = 0;

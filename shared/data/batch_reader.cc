@@ -61,9 +61,7 @@ void RecordParser::prefetch(const char* begin, size_t size) const {
   for (size_t i = 0; i < lines; ++i) __builtin_prefetch(begin + i * 64);
 }
 
-size_t RecordParser::parse_run(std::span<const FlowRecord>, const char*, Columns&, uint64_t&) {
-  return 0;
-}
+size_t RecordParser::parse_run(std::span<const FlowRecord>, Columns&, uint64_t&) { return 0; }
 
 uint64_t RecordParser::hash(const char* begin, const char* end) const {
   return xxh3(begin, std::min<size_t>(size_t(end - begin), kHashedBytesMax));
@@ -204,10 +202,8 @@ Result<void> BatchReader::fill(Batch& batch) {
     size_t taken = 0;
     if (flow_.is_single() && !flow_.parser().finishes() && watched_ == UINT64_MAX) {
       columns.record = batch.records;
-      const char* const text = flow_.text_of(run_.front()) - run_.front().ref.begin;
-      taken = flow_.parser().parse_run(run_, text, columns, batch.records_hash);
+      taken = flow_.parser().parse_run(run_, columns, batch.records_hash);
       batch.records += uint32_t(taken);
-      if (taken < run_.size()) cut_off_keys(batch);
     }
     for (; taken < run_.size(); ++taken) {
       if (flow_.shuffles() && taken + kRecordsAhead < run_.size())
@@ -244,18 +240,15 @@ Result<void> BatchReader::take(Batch& batch, Columns& columns, const FlowRecord&
   return {};
 }
 
-void BatchReader::cut_off_keys(const Batch& batch) {
-  for (KeyBuffer& buffer : flow_.scratch().keys)
-    buffer.count = buffer.offsets.empty() ? batch.records : buffer.offsets[batch.records];
-}
-
 Result<void> BatchReader::skip_or_fail(const Fault& fault, const FlowRecord& record, Batch& batch) {
   const uint64_t skipped = totals_.counts.skipped + batch.counts.skipped + 1;
   const bool skip = plan_->data.bad_records == BadRecords::kSkip;
   if (skip && (plan_->data.bad_records_max == 0 || skipped <= plan_->data.bad_records_max)) {
     ++batch.counts.skipped;
     if (is_watched(record)) fate_ = RecordFate{RecordFate::Kind::kSkipped};
-    cut_off_keys(batch);
+    for (KeyBuffer& buffer : flow_.scratch().keys) {  // what the record had left before it broke
+      buffer.count = buffer.offsets.empty() ? batch.records : buffer.offsets[batch.records];
+    }
     return {};
   }
   if (!skip) failed_batch_ = totals_.batches;  // else it is a limit that is reached

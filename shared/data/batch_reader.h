@@ -88,8 +88,6 @@ class BatchReader final : public ShardReader {
   void leave_own_part(Batch& batch);
   /// Parses one of run_.
   Result<void> take(Batch& batch, Columns& columns, const FlowRecord& record);
-  /// Keys that records behind the batch's last one left before one of them broke.
-  void cut_off_keys(const Batch& batch);
   Result<void> skip_or_fail(const Fault& fault, const FlowRecord& record, Batch& batch);
   void finish_batch(Batch& batch);
   void end();

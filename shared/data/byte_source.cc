@@ -93,7 +93,8 @@ class PlainSource final : public ByteSource {
   uint64_t offset_;
 };
 
-/// What a file's system says of it: while that stays, so does the content.
+/// What a file's system says of it: while that stays, so does the content. (Not seen is what is
+/// written through a mapping of a file in memory, whose times stay.)
 struct FileState {
   uint64_t device = 0, number = 0, bytes = 0;
   int64_t modified_ns = 0, changed_ns = 0;
@@ -208,7 +209,8 @@ Result<size_t> File::read_at(uint64_t offset, char* to, size_t size) const {
 
 Result<uint64_t> File::fingerprint() const {
   if (object_ != nullptr) return hash_combine(bytes_, hash_string(object_->etag()));
-  const std::optional<FileState> state = settled_state(fd_);
+  std::optional<FileState> state = settled_state(fd_);
+  if (state && state->bytes != bytes_) state.reset();  // it has grown since it was opened
   if (state) {
     if (const auto known = known_fingerprints.find(*state)) return *known;
   }

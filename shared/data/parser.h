@@ -30,12 +30,10 @@ class RecordParser {
   virtual bool parse(const char* begin, const char* end, uint64_t offset, Columns& columns,
                      Fault& fault) = 0;
 
-  /// Takes records in a row, whole ones of one range, as parse() takes each; `text` is their
-  /// window's. How many were taken: the next one is parse()'s, and keys that this one or those
-  /// behind it left are the caller's to cut off. To `hashes` is added, of each that was taken,
-  /// hash_combine(hash(), its offset).
-  virtual size_t parse_run(std::span<const FlowRecord> run, const char* text, Columns& columns,
-                           uint64_t& hashes);
+  /// Takes records of a window in a row, whole ones of one range, as parse() takes each. How many
+  /// were taken: the next one is parse()'s, which writes over what this one or those behind it
+  /// left. To `hashes` is added, of each that was taken, hash_combine(hash(), its offset).
+  virtual size_t parse_run(std::span<const FlowRecord> run, Columns& columns, uint64_t& hashes);
 
   /// After a record that parse() took: what its fields need of each other. False: a bad record.
   bool finish(Columns& columns, Fault& fault) {
