@@ -64,7 +64,7 @@ Result<int> run(const Flags& flags) {
                         .train_files = uint32_t(plan.train_files.size()),
                         .shards = plan.shards,
                         .sharding = data::sharding_text(job.data, plan.train_files)};
-  for (const plan::FileInfo& file : plan.train_files) info.train_bytes += file.bytes;
+  info.train_bytes = plan.train_bytes();
   info.data = data::text_of(plan.train_files);
   info.cluster = str("waits at ", endpoint, " for ", job.cluster.ps, " ps and ",
                      job.cluster.workers, " workers");

@@ -101,7 +101,7 @@ void ChiefCore::on_start(int64_t now_ns, Effects& effects) {
           .add("run", config_.run)
           .add("term", config_.term)
           .add("plan", config_.plan_hash)
-          .add("train_shards", train_shards())
+          .add("train_shards", train_shards_.open_piece() > 0 ? 0 : train_shards())
           .add("sealed_epochs", epochs_sealed_));
   // A stop may have come between the last epoch and its evaluation: that is made up for.
   if (config_.mode == wire::Purpose::kTrain && trained() && evaluated()) return finish();
@@ -414,6 +414,9 @@ void ChiefCore::show_progress() {
   for (const uint32_t shard : table_.leased()) {
     bytes_done += std::min(table_.entry(shard).bytes_done, bytes_of(shard));
   }
+  uint64_t bytes_total = bytes_total_;
+  if (endless_ && !epochs_.empty())  // about as many as in the epoch before
+    bytes_total = std::max(epochs_.back().input_bytes, bytes_done);
   emit(ProgressSnapshot{.phase = phase_,
                         .elapsed_ns = now_ns_ - start_ns_,
                         .epoch = epoch_,
@@ -421,7 +424,7 @@ void ChiefCore::show_progress() {
                         .steps = steps_done(),
                         .steps_wanted = config_.job.train.steps,
                         .bytes_done = bytes_done,
-                        .bytes_total = bytes_total_,
+                        .bytes_total = bytes_total,
                         .shards_done = table_.ended_count(),
                         .shards_total = table_.shard_count(),
                         .shards_in_flight = table_.leased_count(),

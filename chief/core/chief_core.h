@@ -58,7 +58,7 @@ class ChiefCore {
 
   Phase phase() const { return phase_; }
   bool finished() const { return phase_ == Phase::kFinished; }
-  /// How many shards one pass has; for --dry-run and messages.
+  /// How many shards one pass has, of an open stream at the most; for --dry-run and messages.
   uint32_t train_shards() const { return train_shards_.count(); }
 
  private:
@@ -183,6 +183,11 @@ class ChiefCore {
   void begin_evaluation();
   void begin_prediction();
   void open_pass(const wire::Lease& pattern);
+  void add_shards(uint32_t count);
+  void take_in(const wire::Lease& lease);
+  void look_further();
+  void note_end(uint32_t shard, const wire::ShardCounts& counts);
+  EpochExtent extent_of(uint32_t epoch) const;
   void on_eval_report(Member& member, wire::EvalReport&& report);
   void on_predict_report(Member& member, wire::PredictReport&& report, Bytes&& values);
   void check_pass_end();
@@ -331,6 +336,7 @@ class ChiefCore {
   std::vector<uint64_t> shard_bytes_;           // of the pass
   WorkerPaces paces_;                           // in this pass
   uint64_t bytes_ended_ = 0, bytes_total_ = 0;  // of the pass
+  bool endless_ = false;  // the pass is over an open stream whose end nobody has read yet
   uint32_t survey_epoch_ = 0;
   bool lines_survey_ = false;  // the survey is for lines only: leases stay as they are
   Quarantine quarantine_;

@@ -66,6 +66,8 @@ PassView ChiefCore::pass_view() const {
 
 void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseGrant& grant) {
   const Incarnation who = member.incarnation();
+  look_further();
+  if (ending()) return;
   // Near the end of a pass nobody hoards what others could begin.
   const uint32_t workers = std::max(1U, members_.workers_live());
   const uint32_t fair = (table_.free_count() + workers - 1) / workers;
@@ -89,7 +91,8 @@ void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseG
   const std::vector<uint32_t> in_hand = table_.held_by(who);
   if (careful() && std::any_of(in_hand.begin(), in_hand.end(), is_suspect)) return;
   for (uint32_t n = std::min({wanted, fair, room}); n > 0; --n) {
-    if (!may_hold_more(pass, who, bytes_total_ - bytes_ended_)) break;
+    const uint64_t bytes_left = endless_ ? UINT64_MAX : bytes_total_ - bytes_ended_;
+    if (!may_hold_more(pass, who, bytes_left)) break;
     const bool suspects = !careful() || table_.held_count(who) == 0;
     const auto lease =
         table_.grant(now_ns_, who, limit, member.hello.index, suspects, may_begin_shards());
@@ -108,6 +111,7 @@ void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseG
     }
   }
   if (table_.held_count(who) > 0) paces_.busy(now_ns_, who);
+  look_further();
 }
 
 void ChiefCore::log_lease(const Member& member, const wire::Lease& lease, bool backup) {
@@ -133,6 +137,7 @@ void ChiefCore::log_lease(const Member& member, const wire::Lease& lease, bool b
 void ChiefCore::on_shard_progress(Member& member, const wire::ShardProgress& progress) {
   const uint32_t shard = progress.lease.shard.shard;
   if (phase_ == Phase::kGathering || phase_ == Phase::kAdopting) return;  // not known yet
+  take_in(progress.lease);
   if (!working() || !table_.covers(progress.lease)) {
     if (!progress.ended) send(member, wire::LeaseRevoked{progress.lease});
     return;
@@ -153,6 +158,18 @@ void ChiefCore::on_shard_progress(Member& member, const wire::ShardProgress& pro
   table_.renew(now_ns_, shard, member.incarnation(), progress.batches_acked, progress.bytes_done);
 }
 
+/// A piece of an open stream that an earlier chief leased, of which this one does not know yet.
+void ChiefCore::take_in(const wire::Lease& lease) {
+  constexpr uint32_t kPiecesAheadMax = 1 << 16;
+  const uint32_t shards = table_.shard_count();
+  const bool of_pass = lease.purpose == wire::Purpose::kTrain &&
+                       table_.purpose() == wire::Purpose::kTrain &&
+                       lease.shard.epoch == table_.epoch();
+  if (!claimed_ || !endless_ || !of_pass || lease.shard.shard < shards) return;
+  const uint32_t count = lease.shard.shard - shards + 1;
+  if (count <= std::min(kPiecesAheadMax, train_shards() - shards)) add_shards(count);
+}
+
 /// The worker is this far with a shard that it holds: what is new of it tells how fast it is.
 void ChiefCore::advance(const Member& member, uint32_t shard, uint64_t bytes_done) {
   const Holder* holder = table_.holder(shard, member.incarnation());
@@ -171,6 +188,10 @@ void ChiefCore::note_idle(Incarnation worker) {
 /// A worker has brought the shard to its end; whoever else is at it can stop.
 void ChiefCore::end_shard(const Member& member, uint32_t shard, const wire::ShardCounts& counts) {
   if (table_.entry(shard).state == ShardState::kEnded) return;
+  if (table_.purpose() == wire::Purpose::kTrain && train_shards_.open_piece() > 0) {
+    if (!endless_) bytes_total_ += counts.read - shard_bytes_[shard];
+    shard_bytes_[shard] = counts.read;  // what a piece has is known now
+  }
   advance(member, shard, bytes_of(shard));
   const Holder* own = table_.holder(shard, member.incarnation());
   const uint32_t attempt = own != nullptr ? own->attempt : table_.entry(shard).attempt;
@@ -200,6 +221,8 @@ void ChiefCore::end_shard(const Member& member, uint32_t shard, const wire::Shar
                       range_text(shard), "mend the data, or raise data.bad_records_max"});
   }
   if (auto same = check_stream(shard); !same) return fail(std::move(same).error());
+  note_end(shard, counts);
+  look_further();
   check_pass_end();
 }
 

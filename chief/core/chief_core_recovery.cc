@@ -349,6 +349,7 @@ void ChiefCore::end_survey(const RoundOutcome& outcome) {
   }
   if (survey_epoch_ < epochs_complete_) roll_back_to(survey_epoch_);
   take_lacking(outcome);
+  if (ending()) return;
   if (stop_signal_ != 0) {
     enter(Phase::kSaving);
     return want_save();
@@ -371,7 +372,10 @@ void ChiefCore::roll_back_to(uint32_t epoch) {
 /// What a valid round has found: shards that some partition lacks are leased, all others have
 /// ended.
 void ChiefCore::take_lacking(const RoundOutcome& outcome) {
+  if (outcome.shards > table_.shard_count()) add_shards(outcome.shards - table_.shard_count());
   std::vector<bool> lacking(table_.shard_count());
+  // What an open stream has more of than was asked about nobody has begun.
+  std::fill(lacking.begin() + outcome.shards, lacking.end(), true);
   for (const LackingShard& shard : outcome.lacking) {
     lacking[shard.shard] = true;
     table_.reopen(shard.shard, shard.first_batch);
@@ -392,6 +396,7 @@ void ChiefCore::take_lacking(const RoundOutcome& outcome) {
   if (outcome.partitions.empty()) epoch_steps_ = 0;
   for (const LackingShard& shard : outcome.lacking) epoch_steps_ += shard.first_batch;
   epoch_acked_ = table_.batches_acked();
+  look_further();
   log(event("round_lacking")
           .add("round", round_.round())
           .add("shards", outcome.lacking.size())

@@ -1,5 +1,6 @@
 // ChiefCore: epochs, completion rounds, evaluation, prediction.
 #include <algorithm>
+#include <numeric>
 
 #include "chief/core/account.h"
 #include "chief/core/chief_core.h"
@@ -26,7 +27,8 @@ void ChiefCore::open_pass(const wire::Lease& pattern) {
   paces_ = {};
   steps_before_ = steps();
   const bool train = pattern.purpose == wire::Purpose::kTrain;
-  const uint32_t shards = train ? train_shards() : uint32_t(eval_ranges_.size());
+  endless_ = train && train_shards_.open_piece() > 0;
+  const uint32_t shards = endless_ ? 0 : train ? train_shards() : uint32_t(eval_ranges_.size());
   table_ = LeaseTable(pattern, shards);
   epoch_steps_ = epoch_acked_ = 0;
   bytes_ended_ = bytes_total_ = 0;
@@ -41,7 +43,51 @@ void ChiefCore::open_pass(const wire::Lease& pattern) {
   if (train && !config_.streams.shared()) {
     table_.split(config_.streams.count, stream_of);
   }
+  look_further();
   share_stream();
+}
+
+/// Of an open stream.
+void ChiefCore::add_shards(uint32_t count) {
+  shard_bytes_.resize(shard_bytes_.size() + count, endless_ ? train_shards_.open_piece() : 0);
+  table_.grow(count);
+}
+
+/// While nobody has read its end, an open stream has as many more pieces as the workers ask for,
+/// and never none. So its epoch is not complete.
+void ChiefCore::look_further() {
+  constexpr uint32_t kPiecesAhead = 4;  // for each worker
+  if (!endless_) return;
+  const uint32_t wanted = kPiecesAhead * std::max(1U, members_.workers_live());
+  if (table_.free_count() >= wanted) return;
+  const uint32_t count = wanted - table_.free_count();
+  if (count <= train_shards() - table_.shard_count()) return add_shards(count);
+  fail(Error{ErrorCode::kUnsupported,
+             str("an epoch of the program has more than ", train_shards(), " pieces of ",
+                 train_shards_.open_piece(), " records"),
+             "data.source", "choose larger ones with data.shard_records"});
+}
+
+/// The piece in which an open stream ends says so. Those behind it are looked at, and have no
+/// records.
+void ChiefCore::note_end(uint32_t shard, const wire::ShardCounts& counts) {
+  if (!endless_ || counts.end_offset != plan::kOpenEnd) return;
+  endless_ = false;
+  std::fill(shard_bytes_.begin() + shard + 1, shard_bytes_.end(), 0);
+  bytes_total_ = std::accumulate(shard_bytes_.begin(), shard_bytes_.end(), uint64_t{0});
+  log(event("end_found").add("epoch", table_.epoch()).add("shard", shard));
+}
+
+EpochExtent ChiefCore::extent_of(uint32_t epoch) const {
+  const bool open = train_shards_.open_piece() > 0;
+  if (!open) return {.shards = train_shards()};
+  if (table_.purpose() == wire::Purpose::kTrain && table_.epoch() == epoch)
+    return {.shards = table_.shard_count(), .open = true, .endless = endless_};
+  for (const EpochAccount& account : epochs_) {
+    if (account.epoch == epoch)
+      return {.shards = account.shards + account.shards_left, .open = true, .endless = false};
+  }
+  return {.shards = 0, .open = true, .endless = true};
 }
 
 /// Without an input process each worker would have to read a stream for itself, so one does at a
@@ -115,7 +161,7 @@ void ChiefCore::begin_round() {
   round_at_ns_ = 0;
   if (!settled()) return;  // begun when every partition has an owner again
   const uint32_t epoch = phase_ == Phase::kSurveying ? survey_epoch_ : epoch_;
-  round_ = CompletionRound(++last_round_, epoch, train_shards(), ownership_.view());
+  round_ = CompletionRound(++last_round_, epoch, extent_of(epoch), ownership_.view());
   log(event("round").add("round", last_round_).add("epoch", epoch));
   quarantine_.begin_round();
   const auto request = round_.request(quarantine_.lines(), quarantine_.known());
@@ -165,6 +211,7 @@ void ChiefCore::end_round() {
   if (phase_ == Phase::kSurveying) return end_survey(*outcome);
   if (outcome->lacking.empty() || ends_here(*outcome)) return complete_epoch(*outcome);
   take_lacking(*outcome);
+  if (ending()) return;
   // Where the job ends inside the epoch, those that nobody has begun are left to it.
   const bool all = config_.job.train.steps == 0;
   const auto again = std::count_if(outcome->lacking.begin(), outcome->lacking.end(),
@@ -239,10 +286,13 @@ void ChiefCore::complete_epoch(const RoundOutcome& outcome) {
   train_end_ns_ = now_ns_;
   part_ = !outcome.lacking.empty();
   part_saved_ = false;
+  const bool open = train_shards_.open_piece() > 0;
   EpochAccount account{.epoch = epoch_,
-                       .shards = table_.shard_count() - uint32_t(outcome.lacking.size()),
+                       .shards = outcome.shards - uint32_t(outcome.lacking.size()),
                        .shards_left = uint32_t(outcome.lacking.size()),
-                       .input_bytes = part_ ? bytes_ended_ : bytes_total_,
+                       .input_bytes = open    ? counts->read
+                                      : part_ ? bytes_ended_
+                                              : bytes_total_,
                        .unread_bytes = unread_bytes(),
                        .counts = *counts,
                        .metrics = outcome.metrics,

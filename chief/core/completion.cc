@@ -4,12 +4,13 @@
 #include <map>
 
 #include "shared/base/mutate.h"
+#include "shared/plan/shard.h"
 
 namespace downpour::chief {
 
-CompletionRound::CompletionRound(uint64_t round, uint32_t epoch, uint32_t shards,
+CompletionRound::CompletionRound(uint64_t round, uint32_t epoch, const EpochExtent& extent,
                                  const wire::View& view)
-    : round_(round), epoch_(epoch), shards_(shards), view_(view), replies_(view.owners.size()) {}
+    : round_(round), epoch_(epoch), extent_(extent), view_(view), replies_(view.owners.size()) {}
 
 CompletionRound::Verdict CompletionRound::take(uint32_t owner, wire::StatusReply&& reply,
                                                std::string& why) {
@@ -28,11 +29,12 @@ CompletionRound::Verdict CompletionRound::take(uint32_t owner, wire::StatusReply
 
 std::string CompletionRound::interval_fault(const char* which,
                                             const std::vector<wire::Interval>& intervals) const {
+  const uint32_t most = extent_.open ? plan::kOpenShardsMax : extent_.shards;
   uint32_t at = 0;
   for (const wire::Interval& interval : intervals) {
-    if (interval.begin < at || interval.end < interval.begin || interval.end > shards_) {
+    if (interval.begin < at || interval.end < interval.begin || interval.end > most) {
       return str("its ", which, " shards [", interval.begin, ", ", interval.end,
-                 ") are out of order or beyond ", shards_);
+                 ") are out of order or beyond ", most);
     }
     at = interval.end;
   }
@@ -63,25 +65,41 @@ std::string CompletionRound::fault(uint32_t owner, const wire::StatusReply& repl
   return why.empty() ? interval_fault("begun", reply.begun) : why;
 }
 
+/// Those of the epoch; while its end is not known, also what partitions have begun behind them, and
+/// one more.
+uint32_t CompletionRound::shards_told() const {
+  if (!extent_.endless) return extent_.shards;
+  uint32_t told = 0;
+  for (const auto& reply : replies_) {
+    for (const auto* intervals : {&reply->ended, &reply->begun}) {
+      if (!intervals->empty()) told = std::max(told, intervals->back().end);
+    }
+  }
+  return std::min(std::max(extent_.shards, told + 1), plan::kOpenShardsMax);
+}
+
 Result<RoundOutcome> CompletionRound::judge() const {
   DP_CHECK(all_in());
   constexpr uint32_t kEnded = UINT32_MAX;
-  RoundOutcome outcome;
+  const uint32_t shards = shards_told();
+  RoundOutcome outcome{.shards = shards};
   std::map<BatchId, wire::QuarantineLine> lines;
-  std::vector<uint32_t> first_batch(shards_, kEnded);
-  std::vector<bool> begun(shards_, false);
+  std::vector<uint32_t> first_batch(shards, kEnded);
+  std::vector<bool> begun(shards, false);
   for (size_t owner = 0; owner < replies_.size(); ++owner) {
     const wire::StatusReply& reply = *replies_[owner];
     if (reply.partitions.empty()) continue;  // more cores than partitions: it has nothing to say
-    std::vector<uint32_t> watermark(shards_, 0);
+    std::vector<uint32_t> watermark(shards, 0);
     for (const wire::ShardWatermark& open : reply.open) {
-      if (open.shard < shards_) watermark[open.shard] = open.watermark;
+      if (open.shard < shards) watermark[open.shard] = open.watermark;
     }
-    for (const wire::Interval& interval : reply.ended)
-      std::fill(watermark.begin() + interval.begin, watermark.begin() + interval.end, kEnded);
-    for (const wire::Interval& interval : reply.begun)
-      std::fill(begun.begin() + interval.begin, begun.begin() + interval.end, true);
-    for (uint32_t shard = 0; shard < shards_; ++shard) {
+    const auto mark = [&](auto& of, const wire::Interval& interval, auto value) {
+      std::fill(of.begin() + std::min(interval.begin, shards),
+                of.begin() + std::min(interval.end, shards), value);
+    };
+    for (const wire::Interval& interval : reply.ended) mark(watermark, interval, kEnded);
+    for (const wire::Interval& interval : reply.begun) mark(begun, interval, true);
+    for (uint32_t shard = 0; shard < shards; ++shard) {
       first_batch[shard] = std::min(first_batch[shard], watermark[shard]);
     }
     outcome.partitions.insert(outcome.partitions.end(), reply.partitions.begin(),
@@ -95,7 +113,7 @@ Result<RoundOutcome> CompletionRound::judge() const {
     }
   }
   for (const auto& [batch, line] : lines) outcome.lines.push_back(line);
-  for (uint32_t shard = 0; shard < shards_; ++shard) {
+  for (uint32_t shard = 0; shard < shards; ++shard) {
     if (DP_MUTATE("no-reconcile-and-no-round") || DP_MUTATE("gap-ignored") ||
         DP_MUTATE("one-ack-missed"))
       continue;
@@ -106,11 +124,13 @@ Result<RoundOutcome> CompletionRound::judge() const {
             [](const auto& a, const auto& b) { return a.partition < b.partition; });
   if (!outcome.lacking.empty()) return outcome;
   for (const wire::PartitionStatus& status : outcome.partitions) {
-    if (status.shards_ended != shards_ && !DP_MUTATE("no-reconcile-and-no-round") &&
-        !DP_MUTATE("gap-ignored") && !DP_MUTATE("one-ack-missed")) {
+    const bool all =
+        status.shards_ended == shards || (extent_.open && status.shards_ended > shards);
+    if (!all && !DP_MUTATE("no-reconcile-and-no-round") && !DP_MUTATE("gap-ignored") &&
+        !DP_MUTATE("one-ack-missed")) {
       return Error{ErrorCode::kBug,
                    str("partition ", status.partition, " counts ", status.shards_ended,
-                       " ended shards of epoch ", epoch_, ", its ps says all ", shards_)};
+                       " ended shards of epoch ", epoch_, ", its ps says all ", shards)};
     }
   }
   return outcome;

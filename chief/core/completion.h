@@ -21,8 +21,16 @@ struct LackingShard {
   bool operator==(const LackingShard&) const = default;
 };
 
+/// The shards of an epoch, as far as they are known.
+struct EpochExtent {
+  uint32_t shards = 0;
+  bool open = false;     // partitions may have ended others behind them, which have no records
+  bool endless = false;  // its end is not known: what they have begun, and one more, is of it
+};
+
 /// What a valid round found.
 struct RoundOutcome {
+  uint32_t shards = 0;                            // of the epoch
   std::vector<LackingShard> lacking;              // ascending; empty: the epoch is complete
   std::vector<wire::PartitionStatus> partitions;  // ascending, all of them
   std::vector<OutputSums> metrics;                // summed in the order of the owners
@@ -31,14 +39,15 @@ struct RoundOutcome {
 
 class CompletionRound {
  public:
-  CompletionRound(uint64_t round, uint32_t epoch, uint32_t shards, const wire::View& view);
+  CompletionRound(uint64_t round, uint32_t epoch, const EpochExtent& extent,
+                  const wire::View& view);
   CompletionRound() = default;
 
   /// What to ask every owner.
   wire::StatusRequest request(std::vector<wire::QuarantineLine> lines, bool lines_known) const {
     return {.round = round_,
             .epoch = epoch_,
-            .shards = shards_,
+            .shards = extent_.shards,
             .lines = std::move(lines),
             .lines_known = lines_known};
   }
@@ -59,10 +68,11 @@ class CompletionRound {
  private:
   std::string fault(uint32_t owner, const wire::StatusReply& reply) const;
   std::string interval_fault(const char* which, const std::vector<wire::Interval>& intervals) const;
+  uint32_t shards_told() const;
 
   uint64_t round_ = 0;
   uint32_t epoch_ = 0;
-  uint32_t shards_ = 0;
+  EpochExtent extent_;
   wire::View view_;
   std::vector<std::optional<wire::StatusReply>> replies_;  // by owner
   size_t answered_ = 0;

@@ -24,6 +24,16 @@ void LeaseTable::split(uint32_t count, const std::vector<uint32_t>& stream_of) {
   }
 }
 
+void LeaseTable::grow(uint32_t count) {
+  DP_CHECK(streams_.size() == 1, streams_.size());
+  const auto first = uint32_t(entries_.size());
+  entries_.resize(first + size_t{count});
+  if (!shared()) stream_of_.resize(entries_.size(), 0);
+  std::set<uint32_t>& free = streams_[0].free;
+  for (uint32_t shard = first; shard < entries_.size(); ++shard) free.insert(free.end(), shard);
+  free_count_ += count;
+}
+
 void LeaseTable::share(bool with_all) {
   if (with_all == shared()) return;
   DP_CHECK(streams_.size() == 1, streams_.size());

@@ -56,6 +56,8 @@ class LeaseTable {
   /// for one worker at a time. It is his from his first lease of it until he has given the last one
   /// back; he keeps it to its end, also while he waits for nothing.
   void split(uint32_t count, const std::vector<uint32_t>& stream_of);
+  /// Of a pass whose shards were not known all, and not split: so many more, which are free.
+  void grow(uint32_t count);
   /// Of a table that was not split: whether its shards are for anybody, or (as one stream) for one
   /// worker at a time, from now on.
   void share(bool with_all);

@@ -299,6 +299,10 @@ void Console::json(const std::string& line) {
   std::fflush(options_.err);
 }
 
+std::string shards_text(uint32_t shards) {
+  return shards == 0 ? "shards" : format("%u shard%s", shards, shards == 1 ? "" : "s");
+}
+
 void Console::start(const StartInfo& info) {
   train_bytes_ = info.train_bytes;
   sharding_ = info.sharding;
@@ -310,7 +314,7 @@ void Console::start(const StartInfo& info) {
                     .dump(-1, ' ', false, Json::error_handler_t::replace));
   }
   if (info.train_files > 0) {
-    row(format("data      %s, %u shards of at most %u-record batches", info.data.c_str(), info.shards, job_.train.batch_size));
+    row(format("data      %s, %s of at most %u-record batches", info.data.c_str(), shards_text(info.shards).c_str(), job_.train.batch_size));
     row("reading   " + info.sharding);
   }
   if (!info.evaluation.empty()) row("eval      " + info.evaluation);
@@ -329,8 +333,10 @@ void Console::show(const ProgressSnapshot& p) {
   if (!due_row && !due_live) return;
   records_.add(p.records, elapsed);
   read_bytes_.add(p.read_bytes, elapsed);
-  const double percent = p.bytes_total == 0 ? 0 : 100.0 * double(p.bytes_done) / double(p.bytes_total);
-  const double epochs_share = p.epochs == 0 ? 0 : (double(p.epoch) + percent / 100) / double(p.epochs);
+  // Of a source whose end nobody knows yet there is no share.
+  const double percent = p.bytes_total == 0 ? NAN : 100.0 * double(p.bytes_done) / double(p.bytes_total);
+  const std::string percent_text = std::isfinite(percent) ? format("%.1f", percent) : "-";
+  const double epochs_share = p.epochs == 0 || p.bytes_total == 0 ? 0 : (double(p.epoch) + percent / 100) / double(p.epochs);
   const double done_share = p.steps_wanted == 0 ? epochs_share : std::max(epochs_share, double(p.steps) / double(p.steps_wanted));
   const bool training = p.phase == Phase::kTraining || p.phase == Phase::kCompleting;
   const double eta = training && done_share > 0 ? seconds_of(p.elapsed_ns) * (1 - done_share) / done_share : NAN;
@@ -344,14 +350,14 @@ void Console::show(const ProgressSnapshot& p) {
 
   if (options_.format == LogFormat::kJson) {
     if (!due_row) return;
-    Json line = {{"event", "progress"}, {"phase", phase_name(p.phase)}, {"epoch", p.epoch + 1}, {"percent", percent}, {"steps", p.steps}, {"records", p.records},
+    Json line = {{"event", "progress"}, {"phase", phase_name(p.phase)}, {"epoch", p.epoch + 1}, {"percent", std::isfinite(percent) ? Json(percent) : Json(nullptr)}, {"steps", p.steps}, {"records", p.records},
                  {"records_per_second", records_.per_second}, {"read_bytes", p.read_bytes}, {"read_bytes_per_second", read_bytes_.per_second}, {"loss", std::isfinite(loss) ? Json(loss) : Json(nullptr)},
                  {"auc", std::isfinite(auc) ? Json(auc) : Json(nullptr)}, {"staleness_p99", stale ? Json(*stale) : Json(nullptr)},
                  {"eta_seconds", std::isfinite(eta) ? Json(eta) : Json(nullptr)}, {"workers", p.workers_live}, {"ps", p.ps_live}, {"inputs", p.inputs_live}, {"work", to_json(work)}};
     json(line.dump());
   } else if (options_.terminal) {
     std::string line = p.epochs == kEpochsMax ? format("epoch %u", p.epoch + 1) : format("epoch %u/%u", p.epoch + 1, std::max(p.epochs, 1U));
-    line += format(" %5.1f %%  %s ex/s  %s/s read  loss %s", percent, human_count(records_.per_second).c_str(),
+    line += format(" %5s %%  %s ex/s  %s/s read  loss %s", percent_text.c_str(), human_count(records_.per_second).c_str(),
                    human_bytes(uint64_t(read_bytes_.per_second)).c_str(), number(loss).c_str());
     if (std::isfinite(auc)) line += "  auc " + number(auc);
     const std::string inputs = p.inputs_live > 0 ? format(" %u input", p.inputs_live) : "";
@@ -365,7 +371,7 @@ void Console::show(const ProgressSnapshot& p) {
   } else {
     if (!header_shown_) row("epoch      %    examples       ex/s      read/s     loss      auc  stale      eta  workers/ps  bound by");
     header_shown_ = true;
-    row(format("%5u  %5.1f  %10llu  %9s  %10s  %7s  %7s  %5s  %7s  %10s  %s", p.epoch + 1, percent, static_cast<unsigned long long>(p.records),
+    row(format("%5u  %5s  %10llu  %9s  %10s  %7s  %7s  %5s  %7s  %10s  %s", p.epoch + 1, percent_text.c_str(), static_cast<unsigned long long>(p.records),
                human_count(records_.per_second).c_str(), human_bytes(uint64_t(read_bytes_.per_second)).c_str(), number(loss).c_str(), number(auc).c_str(), stale_text.c_str(),
                human_time(eta).c_str(), members.c_str(), bound_text(work).c_str()));
   }

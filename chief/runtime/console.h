@@ -36,6 +36,9 @@ struct StartInfo {
   std::string resumed;     // "goes on after epoch 3 of 5", "" = a new run
 };
 
+/// "12 shards"; of a number that only reading tells (0) "shards".
+std::string shards_text(uint32_t shards);
+
 class Console {
  public:
   Console(ConsoleOptions options, const Job& job);

@@ -138,11 +138,15 @@ Result<void> learn_next(Job& job, const RunPlan& run, const std::vector<plan::Sh
   plan->data.shuffle = "off";
   plan->seed = job.seed;
   plan->batch_size = kBatchRecords;
-  plan->batches_max =
-      (job.train.steps_per_epoch * job.train.batch_size + kBatchRecords - 1) / kBatchRecords;
+  // Of a program that may never end, as much as is trained.
+  const bool endless = !run.train_files.empty() && run.train_files.front().is_open();
+  const uint64_t batches = job.train.steps_per_epoch > 0 ? job.train.steps_per_epoch
+                           : endless                     ? job.train.steps
+                                                         : 0;
+  plan->batches_max = (batches * job.train.batch_size + kBatchRecords - 1) / kBatchRecords;
   plan->holdout = job.eval.holdout;
   plan->source = job.data.source;
-  plan->files = run.train_files;
+  plan->files = data::as_whole(run.train_files);
   plan->base_dir = job.base_dir;
   plan->training = false;
   std::vector<TransformSpec*> open;
@@ -175,7 +179,7 @@ Result<void> learn_statistics(RunPlan& plan, bool fresh) {
     if (run_dir.empty() || !any_open(job)) continue;
     if (const auto saved = saved_job(storage, run_dir)) adopt(*saved, job);
   }
-  const auto ranges = plan::cut_shards(plan.train_files, plan.shard_bytes);
+  const auto ranges = plan::cut_shards(data::as_whole(plan.train_files), plan.shard_bytes);
   while (any_open(job)) {
     DP_TRY_VOID(learn_next(job, plan, ranges).context("learning a transform's statistics"));
   }

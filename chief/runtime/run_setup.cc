@@ -105,21 +105,26 @@ Result<void> check_mix(const plan::ShardMap& shards) {
                "wants of it in a whole epoch"), "data.source", "repeat the entry that ends first, give this one more weight, or write it as more and smaller files", ""};
 }
 
-/// How many records a piece of a program has; all of them where it is read whole.
+/// How many records a piece of a program has; all of them where it is read whole, of a number that is not known 0.
 Result<uint64_t> piece_of(const Job& job, const SourceSpec& source, bool training) {
   const uint64_t batch = job.train.batch_size, records = source.records, few = kBatchesPerShardMin * batch, many = kBatchesPerShardMax * batch;
   const uint64_t fewest = records / kPiecesMax + 1;
   const bool stream = data::is_stream(source);
   // An evaluation would be read by one worker all the same.
-  if (stream && !(training && gives_pieces(job))) return std::max<uint64_t>(records, 1);
+  if (stream && !(training && gives_pieces(job))) return records;
   if (job.data.shard_records > 0) {
     const uint64_t piece = std::max<uint64_t>(job.data.shard_records / job.data.interleave.cycle, 1);
-    if (piece >= fewest) return piece;
+    if (piece >= fewest) return std::min(piece, data::kOpenPieceMax);
     return Error{ErrorCode::kConfig, str("shards of ", piece, " records make more than ", kPiecesMax, " of the program's ", records), "data.shard_records",
                  str("choose at least ", fewest * job.data.interleave.cycle), ""};
   }
   if (!stream) return std::max(std::max<uint64_t>(std::clamp(records / kShardsWanted, few, many) / job.data.interleave.cycle, 1), fewest);
-  // A piece lies in memory until it is read.
+  // A piece lies in memory until it is read; of a number that is not known it ends where it would take too much.
+  if (records == 0) {
+    // An epoch may be all that `steps` ask for.
+    const uint64_t batches = std::max({kBatchesPerShardMin, (job.data.shuffle_records() + batch - 1) / batch, job.train.steps / (plan::kOpenShardsMax / 2) + 1});
+    return batches < data::kOpenPieceMax / batch ? batches * batch : data::kOpenPieceMax;
+  }
   const uint64_t piece = std::max(few, (fewest + batch - 1) / batch * batch);
   if (piece <= many) return piece;
   if (job.train.steps == 0) return records;
@@ -137,9 +142,10 @@ bool gives_pieces_of(const Job& job, const std::vector<plan::FileInfo>& files) {
          data.format != DataFormat::kNpz && job.train.steps_per_epoch == 0;
 }
 
-Result<void> cut_programs(const Job& job, RunPlan& plan) {
+Result<void> cut_programs(const Job& job, wire::Purpose mode, RunPlan& plan) {
   const auto cut = [&](const SourceSpec& source, std::vector<plan::FileInfo>& files) -> Result<void> {
     if (!source.is_program() || files.empty()) return {};
+    if (source.records == 0 && mode != wire::Purpose::kTrain) return {};
     DP_TRY(const uint64_t piece, piece_of(job, source, &files == &plan.train_files));
     data::cut_program(source, piece, files.front());
     return {};
@@ -165,6 +171,12 @@ Result<void> cut_compressed(const Job& job, std::vector<plan::FileInfo>& files) 
   const uint64_t pieces = std::min((file.bytes + wanted - 1) / std::max<uint64_t>(wanted, 1), kPiecesMax);
   for (uint64_t i = 1; i < pieces; ++i) file.cuts.push_back(uint64_t(__uint128_t{file.bytes} * i / pieces));
   return {};
+}
+
+uint64_t RunPlan::train_bytes() const {
+  uint64_t bytes = 0;
+  for (const plan::FileInfo& file : train_files) bytes += file.is_open() ? 0 : file.bytes;
+  return bytes;
 }
 
 Result<uint64_t> hash_of(const RunPlan& plan) {
@@ -196,7 +208,7 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   const uint64_t eval_bytes = plan::eval_shard_bytes(data::joining_of(job.data, {}), out.shard_bytes);
   DP_TRY_VOID(data::find_cuts(job.data, out.job.data.source, out.shard_bytes, out.train_files));
   DP_TRY_VOID(data::find_cuts(for_source(job.data, job.eval.source), job.eval.source, eval_bytes, out.eval_files));
-  DP_TRY_VOID(cut_programs(job, out));
+  DP_TRY_VOID(cut_programs(job, mode, out));
   if (mode == wire::Purpose::kTrain) DP_TRY_VOID(cut_compressed(job, out.train_files));
   out.streams = data::stream_spec(job.data);
   DP_TRY_VOID(check_streams(out.streams, out.train_files));
@@ -216,7 +228,7 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   } else {
     const plan::ShardMap shards = data::map_shards(out.job, out.train_files, ranges);
     DP_TRY_VOID(check_mix(shards));
-    out.shards = shards.count();
+    out.shards = shards.open_piece() > 0 ? 0 : shards.count();
   }
   out.fingerprint = fingerprint_of(out.train_files);
   DP_TRY(out.plan_hash, hash_of(out));

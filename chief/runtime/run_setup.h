@@ -35,7 +35,9 @@ struct RunPlan {
   plan::StreamSpec streams;  // of the training data
   uint64_t plan_hash = 0;
   uint64_t fingerprint = 0;
-  uint32_t shards = 0;
+  uint32_t shards = 0;  // 0: only reading tells (FileInfo::is_open())
+  /// Of all training files, as far as it is known.
+  uint64_t train_bytes() const;
 };
 
 /// Lists the files, cuts the shards, builds the model. `job` is complete. Errors: as list_files(), Graph::build().

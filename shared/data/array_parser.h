@@ -17,6 +17,13 @@ struct RowBlocks {
   std::vector<const char*> blocks;  // row 0 of each array
   std::vector<size_t> row_bytes;
   std::vector<size_t> strides;  // from row to row; empty: as row_bytes
+
+  /// Of rows of all arrays side by side, whose places are bytes of the text (strides of 1).
+  void lie_in(const char* rows) {
+    text = rows;
+    blocks.resize(row_bytes.size());
+    for (size_t i = 0; i < blocks.size(); rows += row_bytes[i++]) blocks[i] = rows;
+  }
 };
 
 /// A parser of the plan's fields in rows of `there`; the arrays that they read, in the order in

@@ -29,6 +29,39 @@ bool has_same_rows(const NpyArray& a, const NpyArray& b) {
          std::equal(a.shape.begin() + 1, a.shape.end(), b.shape.begin() + 1, b.shape.end());
 }
 
+/// A parser of rows side by side, and the arrays that they have.
+Result<std::unique_ptr<RecordParser>> make_row_parser(const ReadPlan& plan,
+                                                      const ArrayFields& arrays,
+                                                      const std::shared_ptr<RowBlocks>& blocks,
+                                                      std::vector<SourceArray>& used) {
+  DP_TRY(std::unique_ptr<RecordParser> parser, make_array_parser(plan, arrays, blocks, used));
+  for (const SourceArray& array : used) {
+    blocks->row_bytes.push_back(size_t(array.array.row_bytes()));
+    blocks->strides.push_back(1);
+  }
+  return parser;
+}
+
+/// Rows that lie in windows already.
+class RowWindows final : public WindowSource {
+ public:
+  RowWindows(std::unique_ptr<WindowSource> inner, std::shared_ptr<RowBlocks> blocks)
+      : inner_(std::move(inner)), blocks_(std::move(blocks)) {}
+  Result<bool> next(Window& window) override {
+    DP_TRY(const bool more, inner_->next(window));
+    if (more) blocks_->lie_in(window.text);
+    return more;
+  }
+  bool at_end() const override { return inner_->at_end(); }
+  uint64_t first_offset() const override { return inner_->first_offset(); }
+  uint64_t end_offset() const override { return inner_->end_offset(); }
+  std::string locate(uint64_t offset) override { return inner_->locate(offset); }
+
+ private:
+  const std::unique_ptr<WindowSource> inner_;
+  const std::shared_ptr<RowBlocks> blocks_;
+};
+
 /// Repacks chunks of arrays into rows that lie side by side, a window at a time.
 class ArrayStream final : public WindowSource {
  public:
@@ -47,26 +80,24 @@ class ArrayStream final : public WindowSource {
       columns_.back().name = std::move(name);
     }
     DP_TRY_VOID(read_chunk());
-    ArrayFields from{.source = name_, .there = {}, .name_of = array_of};
+    arrays_->source = name_;
+    arrays_->name_of = array_of;
     for (const Column& column : columns_) {
       if (!column.first) break;  // there is no row at all
-      SourceArray& array = from.there.emplace_back();
+      SourceArray& array = arrays_->there.emplace_back();
       array.name = column.name;
       array.where = place(column.name);
       array.array = *column.first;
     }
     std::vector<SourceArray> used;
-    DP_TRY(std::unique_ptr<RecordParser> parser, make_array_parser(plan, from, blocks_, used));
+    DP_TRY(std::unique_ptr<RecordParser> parser, make_row_parser(plan, *arrays_, blocks_, used));
     for (const SourceArray& array : used) {
       const auto column = std::find_if(columns_.begin(), columns_.end(),
                                        [&](const Column& each) { return each.name == array.name; });
       used_.push_back(size_t(column - columns_.begin()));
       begins_.push_back(row_bytes_);
-      blocks_->row_bytes.push_back(size_t(array.array.row_bytes()));
       row_bytes_ += size_t(array.array.row_bytes());
     }
-    blocks_->blocks.resize(used_.size());
-    blocks_->strides.assign(used_.size(), row_bytes_);
     rows_per_window_ =
         std::clamp<uint64_t>(window_bytes_ / std::max<size_t>(row_bytes_, 1), 1, kWindowRecordsMax);
     return parser;
@@ -95,17 +126,22 @@ class ArrayStream final : public WindowSource {
     if (count == 0) return false;
     given_ += count;
     records_.resize(count);
-    for (uint32_t i = 0; i < count; ++i) records_[i] = {.begin = i, .size = 1};
-    for (size_t i = 0; i < used_.size(); ++i) blocks_->blocks[i] = buffer_.data() + begins_[i];
-    blocks_->text = window.text = buffer_.data();
-    window.offset = first;
+    for (size_t i = 0; i < count; ++i)
+      records_[i] = {.begin = uint32_t(i * row_bytes_), .size = uint32_t(row_bytes_)};
+    blocks_->lie_in(buffer_.data());
+    window.text = buffer_.data();
+    window.offset = first * row_bytes_;
     window.records = &records_;
     return true;
   }
   bool at_end() const override { return ended_; }
   uint64_t first_offset() const override { return 0; }
-  uint64_t end_offset() const override { return given_; }
-  std::string locate(uint64_t offset) override { return str(name_, ", record ", offset); }
+  uint64_t end_offset() const override { return given_ * row_bytes_; }
+  std::string locate(uint64_t offset) override {
+    return str(name_, ", record ", offset / std::max<size_t>(row_bytes_, 1));
+  }
+  std::shared_ptr<const ArrayFields> arrays() const { return arrays_; }
+  size_t row_bytes() const { return row_bytes_; }
 
  private:
   struct Column {
@@ -211,6 +247,7 @@ class ArrayStream final : public WindowSource {
   Buffer& buffer_;
   std::vector<RecordRef>& records_;
   const std::shared_ptr<RowBlocks> blocks_ = std::make_shared<RowBlocks>();
+  const std::shared_ptr<ArrayFields> arrays_ = std::make_shared<ArrayFields>();
   std::vector<Column> columns_;
   std::vector<size_t> used_;    // columns that a field reads
   std::vector<size_t> begins_;  // of each of them, in a row
@@ -235,14 +272,28 @@ std::vector<std::string> streamed_arrays(const DataSpec& data) {
   return names;
 }
 
-Result<ShardRecords> rows_of(std::unique_ptr<ByteSource> source, const ReadPlan& plan,
-                             const std::string& name, size_t window_bytes, Buffer& buffer,
-                             std::vector<RecordRef>& records) {
+Result<RowStream> rows_of(std::unique_ptr<ByteSource> source, const ReadPlan& plan,
+                          const std::string& name, size_t window_bytes, Buffer& buffer,
+                          std::vector<RecordRef>& records) {
   auto stream =
       std::make_unique<ArrayStream>(std::move(source), name, window_bytes, buffer, records);
-  ShardRecords out;
-  DP_TRY(out.parser, stream->start(plan));
-  out.source = std::move(stream);
+  RowStream out;
+  DP_TRY(out.records.parser, stream->start(plan));
+  out.arrays = stream->arrays();
+  out.row_bytes = stream->row_bytes();
+  out.records.source = std::move(stream);
+  return out;
+}
+
+Result<RowStream> rows_in(std::unique_ptr<WindowSource> windows, const ReadPlan& plan,
+                          std::shared_ptr<const ArrayFields> arrays) {
+  const auto blocks = std::make_shared<RowBlocks>();
+  std::vector<SourceArray> used;
+  RowStream out;
+  DP_TRY(out.records.parser, make_row_parser(plan, *arrays, blocks, used));
+  for (const size_t bytes : blocks->row_bytes) out.row_bytes += bytes;
+  out.arrays = std::move(arrays);
+  out.records.source = std::make_unique<RowWindows>(std::move(windows), blocks);
   return out;
 }
 

@@ -70,8 +70,8 @@ struct ReadPlan {
   std::string base_dir;      // where its program runs
   std::vector<plan::FileInfo> files;
   std::vector<TargetRule> targets;
-  bool targets_optional = false;  // see for_prediction()
-  bool training = true;           // random ops act, but on what is held out
+  bool targets_optional = false;       // see for_prediction()
+  bool training = true;                // random ops act, but on what is held out
   std::shared_ptr<RecordCache> cache;  // null: what is read again is parsed again
   std::shared_ptr<ScratchPool> scratch = make_scratch_pool();
   std::shared_ptr<ProgramPool> programs = make_program_pool();
@@ -119,9 +119,13 @@ std::string text_of(const std::vector<plan::FileInfo>& files);
 bool is_program(const plan::FileInfo& info);
 /// Whether its records can only be read from the first one on: a program's that gives whole epochs.
 bool is_stream(const SourceSpec& source);
-/// Cuts a program's records, whose number is known, in ranges of so many; where they begin is known
-/// then, as count_pieces() would find it.
+/// Cuts a program's records in ranges of so many; where they begin is known then, as count_pieces()
+/// would find it. Of a number that is not known: in pieces without an end (FileInfo::is_open()), of
+/// at most kOpenPieceMax records. 0: not at all.
+constexpr uint64_t kOpenPieceMax = uint64_t{1} << 32;
 void cut_program(const SourceSpec& source, uint64_t records_a_range, plan::FileInfo& info);
+/// The files, each program that is cut without an end as one range.
+std::vector<plan::FileInfo> as_whole(std::vector<plan::FileInfo> files);
 
 /// The hash of all that decides which records a batch id names: files, seed, data and fields,
 /// layout, batch size, holdout, the shards' ranges, and the version of this reader.
@@ -145,8 +149,8 @@ struct ShardTotals {
   ReadCounts counts;
   uint32_t batches = 0;
   // Where its first record starts and its last one ends, line breaks, blank lines and headers
-  // included: the shards of a file tile it, [0, bytes). Of joined ranges: RecordFlow::extent(). Of a
-  // program that is read as a stream: a hash of all that it gave before, and with it.
+  // included: the shards of a file tile it, [0, bytes). Of joined ranges: RecordFlow::extent(). Of
+  // a program that is read as a stream: a hash of all that it gave before, and with it.
   uint64_t first_offset = 0, end_offset = 0;
   uint64_t records_hash = 0;
 };
@@ -189,10 +193,10 @@ Result<std::vector<plan::FileInfo>> list_files(const DataSpec& data, const Sourc
                                                const std::string& base_dir);
 
 /// Says where files of `source` are to be cut, where that isn't about every `shard_bytes` of them,
-/// which cut_shards() does by itself: those whose records do not show where they begin (TFRecord), of
-/// which it reads the headers, all of them, or an index beside the file; and those of a mix whose
-/// records are longer or shorter than the first part's, so that all ranges have about as many of them
-/// (after note_parts()). Errors: kIo, kBadData.
+/// which cut_shards() does by itself: those whose records do not show where they begin (TFRecord),
+/// of which it reads the headers, all of them, or an index beside the file; and those of a mix
+/// whose records are longer or shorter than the first part's, so that all ranges have about as many
+/// of them (after note_parts()). Errors: kIo, kBadData.
 Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t shard_bytes,
                        std::vector<plan::FileInfo>& files);
 

@@ -364,14 +364,28 @@ bool is_stream(const SourceSpec& source) {
 }
 
 void cut_program(const SourceSpec& source, uint64_t records_a_range, plan::FileInfo& info) {
-  DP_CHECK(records_a_range > 0);
   info.records_before = {0};
-  if (source.records == 0) return;
+  if (records_a_range == 0) return;
+  if (source.records == 0) {
+    DP_CHECK(records_a_range <= kOpenPieceMax, records_a_range);
+    info.bytes = plan::kOpenEnd;
+    info.cuts = {records_a_range};
+    return;
+  }
   for (uint64_t cut = records_a_range; cut < info.bytes; cut += records_a_range) {
     info.cuts.push_back(cut);
     info.records_before.push_back(cut);
   }
   info.splittable = !info.cuts.empty() && source.replay != Replay::kEpoch;
+}
+
+std::vector<plan::FileInfo> as_whole(std::vector<plan::FileInfo> files) {
+  for (plan::FileInfo& file : files) {
+    if (!file.is_open()) continue;
+    file.bytes = 1;
+    file.cuts.clear();
+  }
+  return files;
 }
 
 namespace {
@@ -416,11 +430,11 @@ namespace {
 /// Counts what comes: a program's ranges are ranges of records.
 class ProgramWindows final : public WindowSource {
  public:
-  ProgramWindows(std::unique_ptr<WindowSource> inner, std::string name, const char* unit,
+  ProgramWindows(std::unique_ptr<WindowSource> inner, std::string name, size_t row_bytes,
                  uint32_t epoch, const plan::ShardRange& range, bool counted, bool streamed)
       : inner_(std::move(inner)),
         name_(std::move(name)),
-        unit_(unit),
+        row_bytes_(row_bytes),
         epoch_(epoch),
         range_(range),
         counted_(counted),
@@ -438,6 +452,7 @@ class ProgramWindows final : public WindowSource {
               records_ > wanted ? " than the " : " of the ", wanted, " that it was asked for"),
           place(), "it must write those from DOWNPOUR_SHARD_BEGIN to before DOWNPOUR_SHARD_END"};
     }
+    if (streamed_) return more;  // its progress is in records
     window.begin_progress = counted_ ? before : 0;
     window.end_progress = counted_ ? records_ : uint64_t{!more};
     return more;
@@ -448,7 +463,8 @@ class ProgramWindows final : public WindowSource {
   }
   uint64_t end_offset() const override { return streamed_ ? inner_->end_offset() : range_.end; }
   std::string locate(uint64_t offset) override {
-    return str(place(), ", ", unit_, " ", offset, " of its output");
+    if (row_bytes_ > 0) return str(place(), ", record ", offset / row_bytes_, " of its output");
+    return str(place(), ", byte ", offset, " of its output");
   }
 
  private:
@@ -459,7 +475,7 @@ class ProgramWindows final : public WindowSource {
 
   const std::unique_ptr<WindowSource> inner_;
   const std::string name_;
-  const char* const unit_;  // of offsets
+  const size_t row_bytes_;  // of arrays; 0: of texts
   const uint32_t epoch_;
   const plan::ShardRange range_;
   const bool counted_;
@@ -491,6 +507,13 @@ Result<void> start_stream(const ReadPlan& plan, uint32_t epoch, const plan::Shar
   whole.end = info.bytes;
   DP_TRY(std::unique_ptr<ByteSource> source,
          start_program(call_of(plan, epoch, whole), plan.programs));
+  if (plan.data.format == DataFormat::kNpy) {
+    DP_TRY(RowStream rows, rows_of(std::move(source), plan, info.path, kProgramWindowBytes,
+                                   reading.buffer, reading.records));
+    reading.source = std::move(rows.records.source);
+    reading.arrays = std::move(rows.arrays);
+    return {};
+  }
   reading.source = windows_of(plan, std::move(source), info.path, kProgramWindowBytes,
                               reading.buffer, reading.records);
   return {};
@@ -502,22 +525,31 @@ Result<ShardRecords> open_program(const ReadPlan& plan, uint32_t epoch,
   const plan::FileInfo& info = plan.files[range.file];
   const bool streamed = is_piece(plan, range);
   ShardRecords out;
-  const char* unit = "byte";
+  size_t row_bytes = 0;
+  const auto take_rows = [&](RowStream rows) {
+    row_bytes = rows.row_bytes;
+    out = std::move(rows.records);
+  };
   if (streamed) {
     DP_TRY(StreamBlockPtr block, plan.streams->take(plan, epoch, range));
+    std::shared_ptr<const ArrayFields> arrays = block->arrays;
     out.source = windows_of(std::move(block), records);
+    if (arrays != nullptr) {
+      DP_TRY(RowStream rows, rows_in(std::move(out.source), plan, std::move(arrays)));
+      take_rows(std::move(rows));
+    }
   } else {
     DP_TRY(std::unique_ptr<ByteSource> source,
            start_program(call_of(plan, epoch, range), plan.programs));
     const size_t window = plan.data.shuffle == "off" ? kProgramWindowBytes : window_bytes;
     if (plan.data.format == DataFormat::kNpy) {
-      unit = "record";
-      DP_TRY(out, rows_of(std::move(source), plan, info.path, window, buffer, records));
+      DP_TRY(RowStream rows, rows_of(std::move(source), plan, info.path, window, buffer, records));
+      take_rows(std::move(rows));
     } else {
       out.source = windows_of(plan, std::move(source), info.path, window, buffer, records);
     }
   }
-  out.source = std::make_unique<ProgramWindows>(std::move(out.source), info.path, unit, epoch,
+  out.source = std::make_unique<ProgramWindows>(std::move(out.source), info.path, row_bytes, epoch,
                                                 range, plan.source.records > 0, streamed);
   return out;
 }

@@ -58,6 +58,7 @@ plan::Joining joining_of(const DataSpec& data, const std::vector<plan::FileInfo>
   const bool stream = is_stream(data.source) || has_streamed(files);
   plan::Joining joining{.cycle = data.interleave.cycle,
                         .in_order = stream && data.sharding == Sharding::kAuto};
+  if (!files.empty() && files.front().is_open()) joining.open_piece = files.front().cuts.front();
   if (!data.source.is_mix()) return joining;
   for (const SourcePart& part : data.source.parts)
     joining.mix.push_back({part.files, part.weight, part.record_bytes});
@@ -65,6 +66,14 @@ plan::Joining joining_of(const DataSpec& data, const std::vector<plan::FileInfo>
 }
 
 Result<void> check_parts(const DataSpec& data, const std::vector<plan::FileInfo>& files) {
+  const bool open = std::any_of(files.begin(), files.end(),
+                                [](const plan::FileInfo& file) { return file.is_open(); });
+  const bool may_be_open = open && files.size() == 1 && is_program(files.front()) &&
+                           is_stream(data.source) && data.source.records == 0 &&
+                           data.sharding == Sharding::kAuto && data.interleave.cycle == 1 &&
+                           files.front().cuts.front() <= kOpenPieceMax;
+  if (open && !may_be_open)
+    return Error{ErrorCode::kMalformed, "the job's data has no stream without an end"};
   if (!data.source.is_mix() || files.empty()) return {};
   uint64_t noted = 0;
   bool each = true;
@@ -128,7 +137,7 @@ std::string sharding_text(const DataSpec& data, const std::vector<plan::FileInfo
 
 std::string text_of(const std::vector<plan::FileInfo>& files) {
   if (!files.empty() && is_program(files.front())) {
-    const uint64_t records = files.front().bytes;
+    const uint64_t records = files.front().is_open() ? 0 : files.front().bytes;
     return records > 1 ? str("a program, ", records, " records an epoch")
                        : "a program, until it ends";
   }

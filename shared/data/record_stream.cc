@@ -18,6 +18,7 @@ constexpr uint64_t kKeptBytes = 64 * kMiB;       // of blocks that wait for thei
 constexpr uint64_t kTakenBytes = 40 * kMiB;      // of those that have one, and may want another
 constexpr uint64_t kSpareBytes = 64 * kMiB;      // of memory that waits for other blocks
 constexpr uint64_t kBlockBytesMax = 256 * kMiB;  // what a block may take of memory
+constexpr uint64_t kOpenBlockBytes = 64 * kMiB;  // of text, where records are longer than thought
 constexpr uint64_t kGapBytesMax = kMiB;          // between records of a piece: blank lines
 constexpr size_t kTailBytes = 16;                // that a parser may look at behind a record
 constexpr size_t kEpochsKept =
@@ -54,14 +55,19 @@ void SparePieces::give_back(std::vector<StreamBlock::Piece>& pieces) {
 RecordStream::RecordStream(std::vector<uint64_t> ends, Ends kind, std::string name,
                            std::shared_ptr<SparePieces> spare)
     : ends_(std::move(ends)), kind_(kind), name_(std::move(name)), spare_(std::move(spare)) {
-  DP_CHECK(!ends_.empty() && std::is_sorted(ends_.begin(), ends_.end()));
+  DP_CHECK(!ends_.empty() && ends_.front() > 0 && std::is_sorted(ends_.begin(), ends_.end()));
 }
 
 /// Of the block that ends first behind `begin`.
 size_t RecordStream::index_of(uint64_t begin) const {
+  if (kind_ == Ends::kOpen) return size_t(begin / ends_.front());
   const auto end = std::upper_bound(ends_.begin(), ends_.end(), begin);
   DP_CHECK(end != ends_.end(), begin);
   return size_t(end - ends_.begin());
+}
+
+uint64_t RecordStream::end_of(size_t index) const {
+  return kind_ == Ends::kOpen ? (index + 1) * ends_.front() : ends_[index];
 }
 
 std::optional<size_t> RecordStream::reach(uint64_t begin) const {
@@ -84,6 +90,12 @@ Result<StreamBlockPtr> RecordStream::take(uint64_t begin, const Start& start,
     }
     if (index < next_) return StreamBlockPtr();
     if (failure_) return *failure_;
+    if (ended_) {
+      auto none = std::make_shared<StreamBlock>();
+      none->mark_before = none->mark_after = plan::kOpenEnd;
+      none->arrays = reading_->arrays;
+      return StreamBlockPtr(none);
+    }
     if (stopped()) return Error{ErrorCode::kUnavailable, "the reading was stopped", name_};
     if (is_read_) {
       changed_.wait(lock);
@@ -98,6 +110,7 @@ Result<StreamBlockPtr> RecordStream::take(uint64_t begin, const Start& start,
     if (block) {
       ++next_;
       kept_bytes_ += (*block)->bytes;
+      ended_ = (*block)->mark_after == plan::kOpenEnd;
       kept_[reads] = std::move(*block);
       let_go();
     } else {
@@ -144,12 +157,13 @@ Result<StreamBlockPtr> RecordStream::read_block(size_t index, const Start& start
     delete ended;
   });
   block->mark_before = mark_;
+  block->arrays = reading_->arrays;
   if (kind_ == Ends::kPlaces) {
     DP_TRY_VOID(read_to_mark(*block, index));
   } else {
-    DP_TRY_VOID(read_records(*block, index == 0 ? 0 : ends_[index - 1], ends_[index]));
+    DP_TRY_VOID(read_records(*block, index == 0 ? 0 : end_of(index - 1), end_of(index)));
   }
-  if (index + 1 == ends_.size()) {
+  if (kind_ != Ends::kOpen && index + 1 == ends_.size()) {
     DP_TRY_VOID(expect_end());
     mark_ = ends_.back();
   }
@@ -161,6 +175,11 @@ Result<void> RecordStream::read_records(StreamBlock& block, uint64_t begin, uint
   while (block.records < end - begin) {
     if (!has_window()) {
       DP_TRY(const bool more, next_window());
+      if (!more && kind_ == Ends::kOpen) {
+        reading_->source.reset();
+        mark_ = plan::kOpenEnd;
+        return {};
+      }
       if (!more) {
         return failed(str("the program gave only ", begin + block.records, " records of the ",
                           ends_.back(), " that the job says"),
@@ -168,10 +187,26 @@ Result<void> RecordStream::read_records(StreamBlock& block, uint64_t begin, uint
       }
     }
     const uint64_t wanted = end - begin - block.records;
-    DP_TRY_VOID(
-        append(block, size_t(std::min<uint64_t>(wanted, window_.records->size() - taken_))));
+    auto count = size_t(std::min<uint64_t>(wanted, window_.records->size() - taken_));
+    if (kind_ == Ends::kOpen) {
+      count = fitting(block, count);
+      if (count == 0) return {};
+    }
+    DP_TRY_VOID(append(block, count));
   }
   return {};
+}
+
+/// How many of the window's next records an open block takes: by their places, so that the same
+/// records make a block however they come.
+size_t RecordStream::fitting(const StreamBlock& block, size_t count) const {
+  const auto first = window_.records->begin() + ptrdiff_t(taken_);
+  const uint64_t begin =
+      block.pieces.empty() ? window_.offset + first->begin : block.pieces.front().offset;
+  const auto end = std::partition_point(first, first + ptrdiff_t(count), [&](const RecordRef& ref) {
+    return window_.offset + ref.begin - begin < kOpenBlockBytes;
+  });
+  return size_t(end - first);
 }
 
 /// The records that begin before what the bytes behind the block's place give. While that is not
@@ -262,9 +297,11 @@ std::shared_ptr<RecordStream> RecordStreams::find(const ReadPlan& plan, uint32_t
   if (best != nullptr) return best;
   const plan::FileInfo& info = plan.files[range.file];
   std::vector<uint64_t> ends = info.cuts;
-  ends.push_back(info.bytes);
+  if (!info.is_open()) ends.push_back(info.bytes);
   if (runs.size() == kRunsMax) runs.erase(runs.begin() + 1);
-  const auto kind = is_program(info) ? RecordStream::Ends::kNumbers : RecordStream::Ends::kPlaces;
+  const auto kind = info.is_open()     ? RecordStream::Ends::kOpen
+                    : is_program(info) ? RecordStream::Ends::kNumbers
+                                       : RecordStream::Ends::kPlaces;
   runs.push_back(
       {range.file, std::make_shared<RecordStream>(std::move(ends), kind, info.path, spare_)});
   return runs.back().stream;

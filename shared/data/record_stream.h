@@ -20,6 +20,7 @@
 
 namespace downpour::data {
 
+struct ArrayFields;
 struct ReadPlan;
 
 /// The records of a range, where they lie in the program's output, or decompressed.
@@ -34,8 +35,9 @@ struct StreamBlock {
   uint64_t records = 0;
   uint64_t bytes = 0;  // of all pieces
   // A hash of all records before it, and with its own: of two runs that gave the same. 0 and the
-  // end of its range at the ends, as places in a file are.
+  // end of its range at the ends, as places in a file are (of an open stream kOpenEnd).
   uint64_t mark_before = 0, mark_after = 0;
+  std::shared_ptr<const ArrayFields> arrays;  // whose rows they are; null: texts
 };
 using StreamBlockPtr = std::shared_ptr<const StreamBlock>;
 
@@ -59,19 +61,23 @@ class RecordStream {
  public:
   struct Reading {
     std::unique_ptr<WindowSource> source;
-    Buffer buffer;                   // of its windows
-    std::vector<RecordRef> records;  // of the window
+    Buffer buffer;                                        // of its windows
+    std::vector<RecordRef> records;                       // of the window
+    std::shared_ptr<const ArrayFields> arrays = nullptr;  // see StreamBlock
   };
   using Start = std::function<Result<void>(Reading& reading)>;
   enum class Ends : uint8_t {
     kNumbers,  // of records
+    kOpen,     // the same, or of fewer that take kOpenBlockBytes; reading tells which is the last
     kPlaces,   // in a compressed file: those of what comes out for the bytes before it
   };
 
-  /// `ends`: behind the last record of each block, ascending. `name` is what errors call it.
+  /// `ends`: behind the last record of each block, ascending; of kOpen only the first block's, and
+  /// all are as long. `name` is what errors call it.
   RecordStream(std::vector<uint64_t> ends, Ends kind, std::string name,
                std::shared_ptr<SparePieces> spare);
-  /// The block that begins there; null: it was read, and is kept no more. `start` is called once in
+  /// The block that begins there, without records where the stream ends before it; null: it was
+  /// read, and is kept no more. `start` is called once in
   /// all. Errors: its own; as of reading; kBadData where a program gives another number of records
   /// than the last block ends with, or a block takes too much memory. After one the stream is
   /// spent.
@@ -83,10 +89,12 @@ class RecordStream {
 
  private:
   size_t index_of(uint64_t begin) const;
+  uint64_t end_of(size_t index) const;
   void let_go();
   Result<StreamBlockPtr> read_block(size_t index, const Start& start);
   Result<void> read_records(StreamBlock& block, uint64_t begin, uint64_t end);
   Result<void> read_to_mark(StreamBlock& block, size_t index);
+  size_t fitting(const StreamBlock& block, size_t count) const;
   bool has_window() const { return window_.records != nullptr && taken_ < window_.records->size(); }
   Result<bool> next_window();
   Result<void> expect_end();
@@ -107,6 +115,7 @@ class RecordStream {
   std::condition_variable changed_;
   bool is_read_ = false;  // somebody does
   size_t next_ = 0;       // block to be read
+  bool ended_ = false;    // of kOpen: from next_ on they have no records
   uint64_t kept_bytes_ = 0, taken_bytes_ = 0;
   std::map<size_t, StreamBlockPtr> kept_;
   std::set<size_t> taken_blocks_;  // of those that are kept: they go first

@@ -61,6 +61,7 @@ Result<RecordPlace> find_record(std::shared_ptr<const ReadPlan> plan, uint32_t f
   }
   auto in_order = std::make_shared<ReadPlan>(*plan);
   in_order->data.shuffle = "off";
+  in_order->files = as_whole(std::move(in_order->files));
   in_order->files[file].cuts.clear();     // read whole
   in_order->data.program.clear();         // the record in the file is asked for
   SourceSpec& source = in_order->source;  // all of its records count
@@ -68,7 +69,8 @@ Result<RecordPlace> find_record(std::shared_ptr<const ReadPlan> plan, uint32_t f
   source.shard_count = 1;
   source.shard_index = 0;
   DP_TRY(const auto reader,
-         open_batch_reader(in_order, Part::kAll, {}, {{.file = file, .end = info.bytes}}, 0, {}));
+         open_batch_reader(in_order, Part::kAll, {},
+                           {{.file = file, .end = in_order->files[file].bytes}}, 0, {}));
   RecordPlace place;
   for (;;) {
     DP_TRY(const auto next, reader->next_place());

@@ -353,12 +353,6 @@ struct Job {
 
 /// Whether the epoch of the data's program, which is read from its first record, is given out in
 /// pieces.
-inline bool gives_pieces(const Job& job) {
-  const DataSpec& data = job.data;
-  return data.source.is_program() && data.source.replay == Replay::kEpoch &&
-         data.source.records > 0 && data.sharding == Sharding::kAuto &&
-         data.interleave.cycle == 1 && data.format != DataFormat::kNpy &&
-         job.train.steps_per_epoch == 0;
-}
+bool gives_pieces(const Job& job);
 
 }  // namespace downpour

@@ -9,6 +9,16 @@
 #include "shared/job/toml_tree.h"
 
 namespace downpour {
+
+bool gives_pieces(const Job& job) {
+  const SourceSpec& source = job.data.source;
+  if (!source.is_program() || source.replay != Replay::kEpoch) return false;
+  if (job.data.sharding != Sharding::kAuto || job.data.interleave.cycle > 1 ||
+      job.train.steps_per_epoch > 0)
+    return false;
+  // Where only reading tells the end, a piece's first record has no number, and a piece no length.
+  return source.records > 0 || (source.takes_all() && job.data.cache == Cache::kOff);
+}
 namespace {
 
 Error wrong(std::string what, std::string where, std::string hint, const char* id = "DP-2106") {
@@ -104,7 +114,7 @@ Result<void> check_steps(const Job& job) {
   }
   if (job.train.steps > 0 && whole && job.train.steps_per_epoch == 0 && !gives_pieces(job)) {
     return wrong("`steps` stop between shards, and this program's epoch is one", "train.steps",
-                 "say how many batches an epoch has, steps_per_epoch = 1000, or its `records`");
+                 "say how many batches an epoch has: steps_per_epoch = 1000");
   }
   return {};
 }

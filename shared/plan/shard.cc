@@ -74,6 +74,10 @@ std::vector<ShardRange> cut_shards(const std::vector<FileInfo>& files, uint64_t 
   std::vector<ShardRange> ranges;
   for (uint32_t file = 0; file < files.size(); ++file) {
     const uint64_t bytes = files[file].bytes;
+    if (files[file].is_open()) {
+      ranges.push_back({.file = file, .begin = 0, .end = files[file].cuts.front()});
+      continue;
+    }
     if (const std::vector<uint64_t>& cuts = files[file].cuts; !cuts.empty()) {
       DP_CHECK(cuts.front() > 0 && cuts.back() < bytes, file);
       for (size_t i = 0; i <= cuts.size(); ++i) {
@@ -171,6 +175,11 @@ uint64_t eval_shard_bytes(const Joining& joining, uint64_t shard_bytes) {
 ShardMap::ShardMap(std::vector<ShardRange> ranges, uint64_t seed, const Joining& joining)
     : ShardMap(std::move(ranges), seed, joining.cycle) {
   in_order_ = joining.in_order;
+  open_piece_ = joining.open_piece;
+  if (open_piece_ > 0) {
+    DP_CHECK(in_order_ && cycle_ == 1 && !ranges_.empty());
+    count_ = kOpenShardsMax;
+  }
   if (!joining.mix.empty() && !ranges_.empty()) mix(joining.mix);
 }
 
@@ -253,7 +262,7 @@ std::vector<uint32_t> ShardMap::unread(uint32_t epoch) const {
 }
 
 std::vector<uint32_t> ShardMap::indexes_at(uint32_t epoch, uint32_t place) const {
-  DP_CHECK(place < count_, place, count_);
+  DP_CHECK(place < count_ && open_piece_ == 0, place, count_, open_piece_);
   const uint32_t shard = shard_at(epoch, place);
   if (mixes()) {
     std::vector<uint32_t> indexes;
@@ -280,6 +289,14 @@ std::vector<uint32_t> ShardMap::indexes_at(uint32_t epoch, uint32_t place) const
 }
 
 std::vector<ShardRange> ShardMap::at(uint32_t epoch, uint32_t place) const {
+  if (open_piece_ > 0) {
+    DP_CHECK(place < count_, place);
+    const uint64_t begin = place * open_piece_;
+    return {{.file = ranges_[0].file,
+             .begin = begin,
+             .end = begin + open_piece_,
+             .records_before = begin}};
+  }
   std::vector<ShardRange> ranges;
   for (const uint32_t index : indexes_at(epoch, place)) ranges.push_back(ranges_[index]);
   return ranges;

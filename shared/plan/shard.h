@@ -11,6 +11,12 @@
 
 namespace downpour::plan {
 
+/// Where a stream ends of which only reading tells: a program's epoch of an unknown number of
+/// records. No place is as far.
+constexpr uint64_t kOpenEnd = uint64_t{1} << 62;
+/// Pieces of such a stream in an epoch, at the most.
+constexpr uint32_t kOpenShardsMax = uint32_t{1} << 20;
+
 /// One file of a data set as the chief saw it when the job began.
 struct FileInfo {
   std::string path;          // absolute
@@ -30,6 +36,9 @@ struct FileInfo {
   /// Whether its ranges are the pieces of a stream: read in order, from its start, for whoever
   /// wants them.
   bool is_streamed() const { return !splittable && !cuts.empty(); }
+  /// Whether only reading tells where it ends (kOpenEnd): the pieces are as long as the first, as far
+  /// as its records are not too large for that.
+  bool is_open() const { return bytes == kOpenEnd; }
 };
 
 /// A byte range of one file: the records that *begin* in [begin, end); of a compressed one, those
@@ -61,7 +70,7 @@ struct StreamSpec {
 };
 
 /// Cuts files into ranges of about `target_bytes`, evenly within a file, or at its `cuts`; the
-/// ranges tile every file.
+/// ranges tile every file but an open one, of which there is the first piece only.
 std::vector<ShardRange> cut_shards(const std::vector<FileInfo>& files, uint64_t target_bytes);
 /// The same in streams: each range once (one stream, files), or once for every stream, stream by
 /// stream (records, copies).
@@ -80,12 +89,13 @@ struct MixPart {
   uint64_t record_bytes = 1;  // mean
 };
 
-/// How ranges make shards, and their order: each is one (a cycle of 1), joins `cycle` of them, or, of a mix, ranges
-/// of all its parts.
+/// How ranges make shards, and their order: each is one (a cycle of 1), joins `cycle` of them, or,
+/// of a mix, ranges of all its parts.
 struct Joining {
   uint32_t cycle = 1;
   std::vector<MixPart> mix = {};
-  bool in_order = false;  // the ranges are those of a stream, which is read from its start
+  bool in_order = false;    // the ranges are those of a stream, which is read from its start
+  uint64_t open_piece = 0;  // of a stream that is_open(): the records of each piece; else 0
 };
 /// How many ranges a shard of a mix of so many parts joins, about. At least one of each, so that
 /// one of the parts gives every shard a range, whatever the weights.
@@ -96,11 +106,11 @@ uint32_t ranges_of(const Joining& joining);
 uint64_t eval_shard_bytes(const Joining& joining, uint64_t shard_bytes);
 
 /// The shards of a training pass: which ranges each of them joins. Without a cycle each is one
-/// range; those of a stream come in its order. With one, the ranges of a stream are put in a seeded order of the epoch, and each shard
-/// takes `cycle` of them in a row (the last one what is left), so that it has records from as many
-/// places of the data set. Of a mix each shard takes ranges of every part, as many as its weight
-/// wants, until a part has none left: the ranges of the others that no shard has are unread in this
-/// epoch.
+/// range; those of a stream come in its order. With one, the ranges of a stream are put in a seeded
+/// order of the epoch, and each shard takes `cycle` of them in a row (the last one what is left),
+/// so that it has records from as many places of the data set. Of a mix each shard takes ranges of
+/// every part, as many as its weight wants, until a part has none left: the ranges of the others
+/// that no shard has are unread in this epoch.
 class ShardMap {
  public:
   /// `ranges` as cut_streams() gives them: those of a stream may lie anywhere among the others.
@@ -108,12 +118,15 @@ class ShardMap {
   ShardMap(std::vector<ShardRange> ranges, uint64_t seed, const Joining& joining);
   ShardMap() = default;
 
+  /// Of an open stream kOpenShardsMax: those behind its end have no records.
   uint32_t count() const { return count_; }
+  /// The records of each piece of an open stream; else 0.
+  uint64_t open_piece() const { return open_piece_; }
   bool joins() const { return cycle_ > 1 || mixes(); }
   bool mixes() const { return !mix_.empty(); }
   const std::vector<ShardRange>& ranges() const { return ranges_; }
   /// The indexes of the ranges of the place-th shard in an epoch's order, in the order in which
-  /// they take turns.
+  /// they take turns. Not of an open stream, whose ranges are no list.
   std::vector<uint32_t> indexes_at(uint32_t epoch, uint32_t place) const;
   /// These ranges.
   std::vector<ShardRange> at(uint32_t epoch, uint32_t place) const;
@@ -145,6 +158,7 @@ class ShardMap {
   std::vector<Mixed> mix_;
   uint64_t seed_ = 0;
   bool in_order_ = false;
+  uint64_t open_piece_ = 0;
   uint32_t cycle_ = 1;
   uint32_t count_ = 0;
   std::vector<Stream> streams_;  // only where ranges are joined

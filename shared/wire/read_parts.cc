@@ -17,6 +17,8 @@ void read(schema::FileInfo::Reader in, plan::FileInfo& out, Checks& checks) {
     out.cuts.push_back(cut);
     before = cut;
   }
+  checks.require(!out.is_open() || (out.cuts.size() == 1 && !out.splittable),
+                 "open stream without its piece");
   out.records_before.clear();
   for (const uint64_t records : in.getRecordsBefore()) {
     checks.require(out.records_before.empty() || out.records_before.back() <= records,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -11,6 +12,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/arrays.h"
 #include "tests/support/counter_rows.h"
 #include "tests/support/program.h"
 
@@ -66,8 +68,10 @@ std::vector<std::string> lines_of(const std::string& path) {
 
 TEST_CASE("a program's epoch is read once for four workers, each row counts once",
           "[integration]") {
+  const std::string source = GENERATE("records = 10000", "replay = \"epoch\"");
+  CAPTURE(source);
   const ScratchDir dir;
-  make_job(dir, "echo run >> runs\nsh rows.sh 0 10000\n", "records = 10000");
+  make_job(dir, "echo run >> runs\nsh rows.sh 0 10000\n", source);
   const Ended trained = Program("downpour", train(dir), dir.path()).wait(120);
   INFO(trained.err);
   REQUIRE(trained.status == 0);
@@ -81,13 +85,51 @@ TEST_CASE("a program's epoch is read once for four workers, each row counts once
 
 TEST_CASE("an input process feeds a program's epoch to all workers at once, run once",
           "[integration]") {
+  const std::string source = GENERATE("records = 10000", "replay = \"epoch\"");
+  CAPTURE(source);
   const ScratchDir dir;
-  make_job(dir, "echo run >> runs\nsh rows.sh 0 5000\nsleep 1\nsh rows.sh 5000 10000\n",
-           "records = 10000", 1);
+  make_job(dir, "echo run >> runs\nsh rows.sh 0 5000\nsleep 1\nsh rows.sh 5000 10000\n", source, 1);
   const Ended trained = Program("downpour", train(dir), dir.path()).wait(120);
   INFO(trained.err);
   REQUIRE(trained.status == 0);
   CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{kEpochs, kRows}});
+  CHECK(lines_of(dir / "runs").size() == kEpochs);
+  CHECK(workers_of(dir) == std::set<int>{0, 1, 2, 3});
+}
+
+TEST_CASE("arrays that a program writes feed all workers through an input process",
+          "[integration]") {
+  const ScratchDir dir;
+  std::filesystem::create_directory(dir / "arrays");
+  const auto write = [&](const std::string& name, int begin, int end) {
+    std::vector<int64_t> features;
+    for (int i = begin; i < end; ++i) features.push_back(1'000'000 + i);
+    const std::string rows = std::to_string(end - begin);
+    dir.write(name + "features.npy", npy("'<i8'", "(" + rows + ",)", bytes_of(features)));
+    dir.write(name + "label.npy",
+              floats_npy(std::vector<float>(features.size(), 0x1p30F), "(" + rows + ",)"));
+  };
+  std::string script = "echo run >> runs\n";
+  for (int i = 0; i < kRows; i += 700) {
+    const std::string name = "chunk" + std::to_string(i);
+    write(name, i, std::min(i + 700, kRows));
+    script += "cat " + name + "features.npy " + name + "label.npy\n";
+    if (i == 4900) script += "sleep 1\n";
+  }
+  write("arrays/", 0, kRows);
+  dir.write("make.sh", script);
+  dir.write("job.toml",
+            "run_dir = \"run\"\npartitions = 16\n"
+            "data.format = \"npy\"\ndata.source = { exec = [\"sh\", \"make.sh\"] }\n"
+            "data.fields = { label = {}, features = { type = \"int64\", transform = "
+            "[\"identity\"] } }\n" +
+                counter_model() + "train = { epochs = " + std::to_string(kEpochs) +
+                ", batch_size = 48, reduction = \"sum\" }\n"
+                "cluster = { ps = 2, workers = 4, input_workers = 1 }\n");
+  const Ended trained = Program("downpour", train(dir), dir.path()).wait(120);
+  INFO(trained.err);
+  REQUIRE(trained.status == 0);
+  CHECK(rows_by_count(dir, {"arrays"}) == std::map<int, int>{{kEpochs, kRows}});
   CHECK(lines_of(dir / "runs").size() == kEpochs);
   CHECK(workers_of(dir) == std::set<int>{0, 1, 2, 3});
 }
@@ -101,8 +143,8 @@ TEST_CASE("the summary says that a job waits for a slow program", "[integration]
           .wait(120);
   INFO(trained.err);
   REQUIRE(trained.status == 0);
-  CHECK_THAT(trained.err, Catch::Matchers::Contains("read/s") &&
-                              Catch::Matchers::Contains("bound by"));
+  CHECK_THAT(trained.err,
+             Catch::Matchers::Contains("read/s") && Catch::Matchers::Contains("bound by"));
   const size_t at = trained.out.find("for input for ");
   REQUIRE(at != std::string::npos);
   CHECK(std::stoi(trained.out.substr(at + 14)) > 60);
@@ -167,12 +209,13 @@ TEST_CASE(
     "when the process that reads a program dies the next one reads it again: each row counts once",
     "[integration]") {
   const int input_workers = GENERATE(0, 1);
-  CAPTURE(input_workers);
+  const std::string source = GENERATE("records = 10000", "replay = \"epoch\"");
+  CAPTURE(input_workers, source);
   const ScratchDir dir;
   make_job(dir,
            "sh rows.sh 0 5000\nif [ ! -e parent ]; then sleep 0.5; echo $PPID > parent; sleep 10; "
            "fi\nsh rows.sh 5000 10000\n",
-           "records = 10000", input_workers);
+           source, input_workers);
   const Ended trained = train_with_a_kill(dir);
   INFO(trained.err);
   REQUIRE(trained.status == 0);
@@ -184,13 +227,14 @@ TEST_CASE(
 TEST_CASE("a program that gives other records the second time stops the job: not replayable",
           "[integration]") {
   const int input_workers = GENERATE(0, 1);
-  CAPTURE(input_workers);
+  const std::string source = GENERATE("records = 10000", "replay = \"epoch\"");
+  CAPTURE(input_workers, source);
   const ScratchDir dir;
   make_job(
       dir,
       "if [ ! -e parent ]; then sh rows.sh 0 5000; sleep 0.5; echo $PPID > parent; sleep 10; fi\n"
       "sh rows.sh 5000 10000\nsh rows.sh 0 5000\n",
-      "records = 10000", input_workers);
+      source, input_workers);
   const Ended trained = train_with_a_kill(dir);
   CHECK(trained.status != 0);
   CHECK_THAT(trained.err, Catch::Matchers::Contains("the input is not replayable"));

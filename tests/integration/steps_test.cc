@@ -111,6 +111,20 @@ TEST_CASE("an epoch of a program without an end has steps_per_epoch batches", "[
   // Rows 0..79, 100..179, 200..279, each once.
   CHECK(rows_by_count(dir, {"rows.svm"}) == std::map<int, int>{{0, kRows - 240}, {1, 240}});
 
+  // Or the job ends in its first one, at the end of a piece.
+  const std::string endless = dir / "endless.sh";
+  const ScratchDir once;
+  make_job(once, "source = { exec = [\"sh\", \"" + endless + "\"] }, shuffle = \"off\"", "steps = 10");
+  const Json ended = trained(once);
+  REQUIRE(ended["accounts"].size() == 1);
+  const int batches = ended["accounts"][0]["batches"];
+  CHECK((batches >= 10 && batches % 4 == 0));
+  CHECK(ended["accounts"][0]["applied"] == batches * 16);
+  CHECK(rows_by_count(once, {"rows.svm"}) ==
+        std::map<int, int>{{0, kRows - batches * 16}, {1, batches * 16}});
+  const Ended seen = Program("downpour", {"inspect", once / "run"}, once.path()).wait(60);
+  CHECK(seen.out.find("a part: ") != std::string::npos);
+
   const ScratchDir cut;
   make_job(cut, "source = \"rows.svm\"", "epochs = 1, steps_per_epoch = 5");
   const Ended refused = train(cut, {});

@@ -32,6 +32,7 @@ Result<ReadTiming> read_shards(const std::shared_ptr<const data::ReadPlan>& read
       if (!more) break;
       timing.records += batch.records;
     }
+    if (reader->totals().end_offset == plan::kOpenEnd) next = shards.count();
   }
   timing.cpu_s = cpu_seconds() - cpu;
   return timing;
@@ -52,7 +53,7 @@ Result<ReadTiming> read_epoch(const chief::RunPlan& plan, const std::shared_ptr<
     timing.cpu_s += more.cpu_s;
   }
   timing.wall_s = wall_seconds() - wall;
-  for (const plan::FileInfo& file : plan.train_files) timing.bytes += file.bytes;
+  timing.bytes = plan.train_bytes();
   return timing;
 }
 

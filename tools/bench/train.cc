@@ -86,6 +86,7 @@ double parse_seconds(const chief::RunPlan& plan) {
       const auto reader = must(data::open_shard(reading, data::Part::kTrain, {0, i}, shards.at(0, i), 0));
       while (must(reader->next(batch))) {
       }
+      if (reader->totals().end_offset == plan::kOpenEnd) next = shards.count();
     }
   };
   const double begin = wall_seconds();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "chief/runtime/console.h"
 #include "shared/base/human.h"
 #include "shared/data/dataset.h"
 #include "shared/optim/optimizer.h"
@@ -30,8 +31,9 @@ void print_dry_run(const chief::RunPlan& plan, const Origins& origins, const std
   std::fprintf(out, "# The effective job; behind each value where it comes from.\n%s\n",
                job_to_toml(plan.job, &origins).c_str());
   std::fprintf(out, "# Cluster: %s\n", cluster.c_str());
-  std::fprintf(out, "# Data: %s, in %u shard%s; plan %016llx\n",
-               data::text_of(plan.train_files).c_str(), plan.shards, plan.shards == 1 ? "" : "s",
+  const std::string shards = chief::shards_text(plan.shards);
+  std::fprintf(out, "# Data: %s, in %s; plan %016llx\n",
+               data::text_of(plan.train_files).c_str(), shards.c_str(),
                static_cast<unsigned long long>(plan.plan_hash));
   std::fprintf(out, "# Reading: %s\n",
                data::sharding_text(plan.job.data, plan.train_files).c_str());
@@ -50,6 +52,7 @@ void print_dry_run(const chief::RunPlan& plan, const Origins& origins, const std
     if (!plan.streams.shared()) std::fprintf(out, ", stream %u", ranges[i].stream);
     std::fputc('\n', out);
   }
+  if (plan.shards == 0) std::fprintf(out, "#   ... and more until it ends\n");
   if (ranges.size() > kShown) std::fprintf(out, "#   ... and %zu more\n", ranges.size() - kShown);
   const uint64_t ps = std::max(1U, plan.job.cluster.ps);
   std::fprintf(out, "# Memory per ps (of %llu):\n", static_cast<unsigned long long>(ps));

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <numeric>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -285,7 +287,9 @@ std::string shard_text(const Run& run, const std::shared_ptr<const data::ReadPla
                        uint32_t epoch, uint32_t range_index, uint64_t offset,
                        const RunStory& story) {
   const plan::ShardMap shards = shards_of(run.plan);
-  const uint32_t place = shards.place_of(epoch, range_index);
+  const bool open = shards.open_piece() > 0;  // whose pieces are in its order
+  const uint32_t place = open ? range_index : shards.place_of(epoch, range_index);
+  const uint32_t file = shards.ranges()[open ? 0 : range_index].file;
   if (place == shards.count())
     return str("\nepoch ", epoch + 1, ": unread: the mix of sources ended before it\n");
   const EpochStory& told = story.epochs.at(epoch);
@@ -294,9 +298,9 @@ std::string shard_text(const Run& run, const std::shared_ptr<const data::ReadPla
   const data::Part part = run.plan.job.eval.holdout > 0 ? data::Part::kTrain : data::Part::kAll;
   const auto fate = data::trace_record(reading, part, {epoch, place}, shards.at(epoch, place),
                                        shard == nullptr ? std::vector<uint32_t>{} : shard->given_up,
-                                       shards.ranges()[range_index].file, offset);
+                                       file, offset);
   if (!fate && (fate.error().code == ErrorCode::kNoInput ||
-                run.plan.train_files[shards.ranges()[range_index].file].is_streamed()))
+                run.plan.train_files[file].is_streamed()))
     return {};
   std::string text = str("\nepoch ", epoch + 1, ": shard ", place, ", ", fate_text(fate, shard));
   const bool trained = fate && fate->kind == data::RecordFate::Kind::kBatch;
@@ -367,6 +371,14 @@ Result<std::string> explain_in(const Run& run, const NamedRecord& named, data::R
     // A source that is repeated has the file several times.
     const bool same = plan.train_files[all[range].file].path == plan.train_files[*file].path;
     if (same && (whole || inside)) ranges.push_back(range);
+  }
+  if (shards.open_piece() > 0) {  // those that the run has met
+    uint32_t pieces = 1;
+    for (const auto& [epoch, told] : story.epochs) {
+      if (!told.shards.empty()) pieces = std::max(pieces, told.shards.rbegin()->first + 1);
+    }
+    ranges.resize(pieces);
+    std::iota(ranges.begin(), ranges.end(), 0);
   }
   if (ranges.empty()) {
     return Error{ErrorCode::kBug, str("byte ", place.offset, " is in no shard"), named.file};

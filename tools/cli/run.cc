@@ -121,7 +121,7 @@ chief::StartInfo start_info(const chief::RunPlan& plan, const chief::ChiefConfig
   chief::StartInfo info;
   info.run_dir = plan.job.run_dir;
   info.cluster = describe(layout, plan.job);
-  for (const plan::FileInfo& file : plan.train_files) info.train_bytes += file.bytes;
+  info.train_bytes = plan.train_bytes();
   info.data = data::text_of(plan.train_files);
   info.train_files = uint32_t(plan.train_files.size());
   info.shards = plan.shards;

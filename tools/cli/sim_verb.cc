@@ -224,7 +224,7 @@ int run_one(const sim::Simulator& simulator, const SimFlags& flags, const sim::F
     info.run_dir = simulator.plan().job.run_dir;
     info.cluster =
         str("simulated: ", flags.ps, " ps + ", flags.workers, " workers, seed ", flags.seed);
-    for (const plan::FileInfo& file : simulator.plan().train_files) info.train_bytes += file.bytes;
+    info.train_bytes = simulator.plan().train_bytes();
     info.data = data::text_of(simulator.plan().train_files);
     info.train_files = uint32_t(simulator.plan().train_files.size());
     info.shards = simulator.plan().shards;

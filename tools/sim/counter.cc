@@ -32,7 +32,7 @@ std::string counter_toml(const CounterSize& size, const std::string& folder,
                          const std::string& sources) {
   return str(
       "name = \"counter\"\npartitions = ", size.partitions, "\nrun_dir = \"", folder,
-      "/run\"\n[data]\nsource = [", sources, "]\nformat = \"libsvm\"\nsharding = \"", size.sharding,
+      "/run\"\n[data]\nsource = ", sources, "\nformat = \"libsvm\"\nsharding = \"", size.sharding,
       "\"\n", size.sharding == "auto" ? "" : "streams = 3\n",
       "shard_records = ", size.batches * size.records, "\ninterleave = { cycle = ", size.cycle,
       " }\nshuffle = ", size.window > 0 ? str(size.window) : "\"shard\"",
@@ -59,6 +59,7 @@ Result<Job> make_counter_job(const CounterSize& size) {
     sources += str(sources.empty() ? "" : ", ", size.mix ? "{ weight = 1, path = " : "", '"', file,
                    '"', size.mix ? " }" : "");
   }
+  sources = size.program ? str("{ exec = [\"cat\", ", sources, "] }") : str("[", sources, "]");
   const JobSource source{folder + "/counter.toml", counter_toml(size, folder, sources)};
   DP_TRY(LoadedJob loaded, load_job(source, {}, chief::process_environment()));
   std::string sniffed;
@@ -78,7 +79,7 @@ Result<CounterOracle> CounterOracle::make(const chief::RunPlan& plan) {
       job, plan.train_files, plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams));
   CounterOracle oracle;
   oracle.epochs_ = job.train.epochs;
-  oracle.shards_ = options.train_shards.count();
+  const uint32_t shards = options.train_shards.count();
   oracle.by_partition_.resize(job.partitions);
   std::map<uint64_t, Entry> entries;
   const auto wrong = [](const char* what) {
@@ -86,14 +87,18 @@ Result<CounterOracle> CounterOracle::make(const chief::RunPlan& plan) {
   };
   oracle.keys_.resize(oracle.epochs_);
   for (uint32_t epoch = 0; epoch < oracle.epochs_; ++epoch) {
-    oracle.keys_[epoch].resize(oracle.shards_);
-    for (uint32_t place = 0; place < oracle.shards_; ++place) {
+    bool ended = false;  // an open stream
+    for (uint32_t place = 0; place < shards && !ended; ++place) {
+      oracle.keys_[epoch].emplace_back();
       worker::ShardReading reading(
           options, {.lease = {.shard = {epoch, place}}, .first_batch = 0, .reading = 1});
       for (;;) {
         worker::ReadItem item = reading.next(std::make_shared<worker::PreparedBatch>(), nullptr);
         if (item.failure) return item.failure->error;
-        if (item.end) break;
+        if (item.end) {
+          ended = item.end->counts.end_offset == plan::kOpenEnd;
+          break;
+        }
         const Batch& batch = item.batch->batch;
         if (batch.tables.size() != 1 || batch.tables[0].keys.size() != batch.records)
           return wrong("a key is in several records");

@@ -26,6 +26,7 @@ struct CounterSize {
   bool mix = false;               // the files are sources of equal weight, all of them read
   uint32_t window = 0;            // of the shuffle, in records; 0: the shard
   uint64_t steps = 0;             // where the job ends; 0: with the epochs
+  bool program = false;           // which writes the first file, and does not say how many records
 };
 
 /// The job, and its data in a file of the machine's folder for temporary files. A squared loss with
@@ -48,7 +49,6 @@ class CounterOracle {
   const Entry* find(uint64_t key) const;
   uint64_t records() const { return records_; }
   uint32_t epochs() const { return epochs_; }
-  uint32_t shards() const { return shards_; }
   /// The keys of a batch; empty for an end part.
   const std::vector<uint64_t>& keys(BatchId batch) const;
 
@@ -56,7 +56,7 @@ class CounterOracle {
   std::vector<std::vector<Entry>> by_partition_;
   std::vector<std::vector<std::vector<std::vector<uint64_t>>>> keys_;  // epoch, place, batch
   uint64_t records_ = 0;
-  uint32_t epochs_ = 0, shards_ = 0;
+  uint32_t epochs_ = 0;
 };
 
 }  // namespace downpour::sim

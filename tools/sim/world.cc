@@ -134,7 +134,7 @@ void World::start(wire::Role role, uint32_t index) {
     if (!spec_.faults.empty() && spec_.seed % 2 == 0) options.inline_bytes_max = 0;
     started = process.start_ps(std::move(options));
   } else {
-    started = process.start_worker({.chief = kChiefEndpoint, .index = index});
+    started = process.start_worker({.chief = kChiefEndpoint, .index = index, .allow_exec = true});
   }
   if (started) return;
   trace(number, "can't start: " + started.error().what);

@@ -32,7 +32,7 @@ wire::StatusReply reply_of(uint32_t owner, std::vector<wire::Interval> ended, ui
 }
 
 TEST_CASE("a round is complete when every partition says every shard ended", "[chief][core]") {
-  CompletionRound round(4, 1, 3, two_owners());
+  CompletionRound round(4, 1, {.shards = 3}, two_owners());
   std::string why;
   CHECK(round.take(0, reply_of(0, {{0, 3}}), why) == Verdict::kTaken);
   CHECK(round.take(0, reply_of(0, {{0, 3}}), why) == Verdict::kIgnored);
@@ -48,7 +48,7 @@ TEST_CASE("a round is complete when every partition says every shard ended", "[c
 }
 
 TEST_CASE("a shard is lacking from the smallest watermark of all partitions", "[chief][core]") {
-  CompletionRound round(4, 1, 4, two_owners());
+  CompletionRound round(4, 1, {.shards = 4}, two_owners());
   std::string why;
   wire::StatusReply ahead = reply_of(0, {{0, 1}});
   ahead.open = {
@@ -63,9 +63,43 @@ TEST_CASE("a shard is lacking from the smallest watermark of all partitions", "[
         std::vector<LackingShard>{{1, 9, true}, {2, 4, true}, {3, 0, false}});
 }
 
+TEST_CASE("of an open stream partitions may have begun shards that the chief does not know",
+          "[chief][core]") {
+  const auto judged = [](bool endless) {
+    CompletionRound round(4, 1, {.shards = 2, .open = true, .endless = endless}, two_owners());
+    CHECK(round.request({}, true).shards == 2);
+    std::string why;
+    wire::StatusReply ahead = reply_of(0, {{0, 4}}), behind = reply_of(1, {{0, 3}});
+    ahead.begun = {{0, 4}};
+    behind.begun = {{0, 3}};
+    for (wire::StatusReply* reply : {&ahead, &behind}) {
+      for (wire::PartitionStatus& status : reply->partitions) status.shards_ended = 4;
+    }
+    CHECK(round.take(0, std::move(ahead), why) == Verdict::kTaken);
+    CHECK(round.take(1, std::move(behind), why) == Verdict::kTaken);
+    return round.judge().value();
+  };
+  const RoundOutcome known = judged(false);
+  CHECK(known.shards == 2);  // what lies behind has no records, whoever has it
+  CHECK(known.lacking.empty());
+  // Where nobody has read its end, what all have ended is never all of it.
+  const RoundOutcome endless = judged(true);
+  CHECK(endless.shards == 5);
+  CHECK(endless.lacking == std::vector<LackingShard>{{3, 0, true}, {4, 0, false}});
+}
+
+TEST_CASE("what a ps says of an open stream is bounded", "[chief][core]") {
+  CompletionRound round(4, 1, {.shards = 2, .open = true, .endless = true}, two_owners());
+  std::string why;
+  CHECK(round.take(0, reply_of(0, {{0, plan::kOpenShardsMax + 1}}), why) == Verdict::kVoid);
+  CHECK(round.take(0, reply_of(0, {{0, plan::kOpenShardsMax}}), why) == Verdict::kTaken);
+  CHECK(round.take(1, reply_of(1, {}), why) == Verdict::kTaken);
+  CHECK(round.judge()->shards == plan::kOpenShardsMax);
+}
+
 TEST_CASE("whoever stands elsewhere than the view says voids the round", "[chief][core]") {
   const auto verdict = [](auto&& spoil) {
-    CompletionRound round(4, 1, 3, two_owners());
+    CompletionRound round(4, 1, {.shards = 3}, two_owners());
     wire::StatusReply reply = reply_of(0, {{0, 3}});
     spoil(reply);
     std::string why;
@@ -100,6 +134,26 @@ TEST_CASE("an account that differs names both partitions", "[chief][core]") {
   CHECK(check_account(partitions)->read == 3);
   partitions[0].counts.filtered = partitions[1].counts.filtered = 1;
   CHECK_FALSE(check_account(partitions));
+}
+
+TEST_CASE("the pieces of an open stream follow each other to its end and behind it",
+          "[chief][core]") {
+  const std::vector<plan::FileInfo> files{
+      {.path = "exec: x", .bytes = plan::kOpenEnd, .splittable = false, .cuts = {10}}};
+  const plan::ShardMap shards(plan::cut_shards(files, 1), 1, {.in_order = true, .open_piece = 10});
+  const wire::ShardCounts first{.read = 10, .first_offset = 0, .end_offset = 71};
+  const wire::ShardCounts second{.read = 10, .first_offset = 71, .end_offset = 33};
+  const wire::ShardCounts last{.read = 4, .first_offset = 33, .end_offset = plan::kOpenEnd};
+  const wire::ShardCounts behind{.first_offset = plan::kOpenEnd, .end_offset = plan::kOpenEnd};
+  const auto tiles = [&](const std::vector<const wire::ShardCounts*>& counts) {
+    return check_tiles(files, shards, 0, counts).has_value();
+  };
+  CHECK(tiles({&first, &second, &last, &behind, &behind}));
+  CHECK(tiles({&first, nullptr, &last}));
+  CHECK(tiles({&first, nullptr, &last, nullptr, &behind}));
+  CHECK_FALSE(tiles({&first, &last}));                    // one is left out
+  CHECK_FALSE(tiles({&first, &second, &second}));         // one comes twice
+  CHECK_FALSE(tiles({&first, &second, &last, &second}));  // it goes on behind its end
 }
 
 TEST_CASE("byte ranges tile the file or the job fails", "[chief][core]") {

@@ -44,6 +44,29 @@ TEST_CASE("a shard ends once, whoever holds it", "[chief][core]") {
   CHECK_FALSE(table.grant(0, kBob));
 }
 
+TEST_CASE("a table may grow while it is leased, and stays one worker's if it was",
+          "[chief][core]") {
+  LeaseTable table({}, 0);
+  CHECK_FALSE(table.grant(0, kAnn));
+  table.grow(2);
+  table.share(false);
+  CHECK(table.grant(0, kAnn)->shard.shard == 0);
+  CHECK_FALSE(table.grant(0, kBob));
+  table.grow(2);
+  CHECK(table.shard_count() == 4);
+  CHECK(table.free_count() == 3);
+  CHECK_FALSE(table.grant(0, kBob));
+  for (uint32_t shard = 1; shard < 4; ++shard) CHECK(table.grant(0, kAnn)->shard.shard == shard);
+  table.share(true);
+  table.grow(1);
+  CHECK(table.grant(0, kBob)->shard.shard == 4);
+  for (uint32_t shard = 0; shard < 5; ++shard) table.end(shard);
+  CHECK(table.all_ended());
+  table.grow(1);
+  CHECK_FALSE(table.all_ended());
+  CHECK(table.first_open() == 5);
+}
+
 TEST_CASE("failures in a row count until a batch more is acknowledged", "[chief][core]") {
   LeaseTable table({}, 1);
   table.grant(0, kAnn);

@@ -98,7 +98,14 @@ struct FakePs {
   template <typename CountsOf>
   wire::StatusReply status(const wire::StatusRequest& request, CountsOf&& counts_of) {
     wire::StatusReply reply{.round = request.round, .epoch = request.epoch, .view = view.id};
-    for (uint32_t shard = 0; shard < request.shards && !parts.empty(); ++shard) {
+    uint32_t shards = request.shards;  // and what else was begun
+    for (const auto& [p, part] : parts) {
+      for (const auto& [id, state] : part.shards) {
+        if (id.epoch == request.epoch && (state.ended || state.watermark > 0))
+          shards = std::max(shards, id.shard + 1);
+      }
+    }
+    for (uint32_t shard = 0; shard < shards && !parts.empty(); ++shard) {
       uint32_t watermark = kEnd;
       bool begun = false;
       for (auto& [p, part] : parts) {
@@ -114,7 +121,7 @@ struct FakePs {
     }
     for (auto& [p, part] : parts) {
       wire::PartitionStatus one{.partition = PartitionId(p), .since = part.since};
-      for (uint32_t shard = 0; shard < request.shards; ++shard) {
+      for (uint32_t shard = 0; shard < shards; ++shard) {
         if (!part.shards[{request.epoch, shard}].ended) continue;
         ++one.shards_ended;
         one.counts += counts_of({request.epoch, shard});

@@ -70,6 +70,31 @@ TEST_CASE("the account balances whatever joins, leaves, and dies in the middle o
   CHECK(claims > kSeeds / 20);
 }
 
+TEST_CASE("the account balances over a stream whose end nobody knows, whoever dies or joins",
+          "[chief][core][sim]") {
+  constexpr uint64_t kSeeds = 700;
+  for (const Source source : {Source::kOpen, Source::kOpenShared}) {
+    uint64_t restored = 0, claims = 0, rollbacks = 0, lacking = 0;
+    for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+      for (const Faults faults : {Faults::kNone, Faults::kWorkers, Faults::kAll, Faults::kMoves}) {
+        if (faults == Faults::kNone && seed > 50) continue;
+        INFO("source " << int(source) << ", faults " << int(faults) << ", seed " << seed);
+        World world(seed, faults, source);
+        REQUIRE(world.run());
+        world.check();
+        restored += world.saw_restored();
+        claims += world.saw_claims();
+        rollbacks += world.saw_rollback();
+        lacking += world.saw_lacking();
+      }
+    }
+    CHECK(restored > kSeeds / 20);
+    CHECK(claims > kSeeds / 20);
+    CHECK(rollbacks > kSeeds / 50);
+    CHECK(lacking > kSeeds / 20);
+  }
+}
+
 TEST_CASE("the same events give the same effects", "[chief][core][sim]") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     World first(seed, Faults::kAll), second(seed, Faults::kAll);

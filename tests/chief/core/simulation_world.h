@@ -2,7 +2,8 @@
 // fake workers, under a lossy, reordering network with deaths and pauses of everyone, the chief
 // included, in virtual time from one seed, and with ps that join and leave. Whatever happens: in
 // the last checkpoint each batch is applied once at every partition, every evaluation shard counts
-// once, the account balances, and the job ends.
+// once, the account balances, and the job ends. Or over an open stream, of which the chief does not
+// know how many shards it has, for one worker at a time or through an input process for all.
 #pragma once
 
 #include <algorithm>
@@ -21,9 +22,11 @@ namespace downpour::chief {
 
 enum class Faults : uint8_t { kNone, kWorkers, kAll, kMoves };  // kMoves: all, and ps come and go
 
+enum class Source : uint8_t { kFile, kOpen, kOpenShared };
+
 class World {
  public:
-  World(uint64_t seed, Faults kind)
+  World(uint64_t seed, Faults kind, Source source = Source::kFile)
       : rng_(seed),
         faults_(kind != Faults::kNone),
         ps_die_(kind == Faults::kAll || kind == Faults::kMoves),
@@ -38,6 +41,17 @@ class World {
     config.heartbeat_ns = 500 * kMillisecond;
     config.ps_wait_ns = 3 * kSecond;
     if (kind == Faults::kMoves) config.moves_folder = "/run/moves";
+    if (source != Source::kFile) {
+      open_ = true;
+      shards_ += uint32_t(rng_.below(12));
+      last_is_full_ = rng_.below(4) == 0;
+      config.train_files = {{.path = "exec: program",
+                             .bytes = plan::kOpenEnd,
+                             .fingerprint = 1,
+                             .splittable = false,
+                             .cuts = {100}}};
+      config.joining = {.in_order = true, .open_piece = 100};
+    }
     seed_ = config.job.seed;
     config_ = config;
     start_chief();
@@ -48,6 +62,7 @@ class World {
       for (uint64_t n = 1 + rng_.below(2); n > 0; --n)
         after(int64_t(rng_.below(uint64_t(6 * kSecond))), [this, i] { visit(i); });
     }
+    if (source == Source::kOpenShared) beat_input();
     workers_.resize(worker_count_);
     for (uint32_t i = 0; i < worker_count_; ++i) start_worker(i);
     if (faults_) {
@@ -83,7 +98,7 @@ class World {
     for (uint32_t epoch = 0; epoch < epochs_; ++epoch) {
       uint64_t read = 0;
       for (uint32_t shard = 0; shard < shards_; ++shard) {
-        for (uint32_t b = 0; b < batches_of({epoch, shard}); ++b) {
+        for (uint32_t b = 0; b < batches_in({epoch, shard}); ++b) {
           for (uint32_t p = 0; p < kPartitions; ++p) {
             const HeldPart& part = saved_.at(manifest_->folder).at(p);
             const auto it = part.applied.find({epoch, shard, b});
@@ -93,8 +108,9 @@ class World {
           read += 10;
         }
       }
-      CHECK(summary.epochs[epoch].counts.read == read);
       CHECK(summary.epochs[epoch].counts.applied == read);
+      CHECK(summary.epochs[epoch].counts.read == (open_ ? records_read() : read));
+      CHECK(summary.epochs[epoch].shards >= shards_);
     }
     REQUIRE(summary.evaluations.size() == epochs_);
     for (const Evaluation& e : summary.evaluations) CHECK(e.outputs[0].sums.weight == 1 + 2 + 4);
@@ -214,6 +230,13 @@ class World {
     for (uint32_t i = 0; i < worker_count_; ++i) {
       if (workers_[i].peer == peer && workers_[i].alive) worker_message(i, m);
     }
+    if (peer != input_peer(0)) return;
+    if (std::holds_alternative<wire::Welcome>(m.body)) input_welcomed_ = m.envelope.view.term;
+    if (std::holds_alternative<wire::Reject>(m.body)) input_welcomed_ = 0;
+    if (const auto* view = std::get_if<wire::View>(&m.body)) input_view_ = view->id;
+    if (std::holds_alternative<wire::Stop>(m.body)) {
+      to_chief(peer, wire::Goodbye{.last = {.incarnation = input_incarnation(0)}}, 0, input_view_);
+    }
   }
 
   // ---- ps
@@ -324,7 +347,26 @@ class World {
         return kill_ps(i);
     }
   }
+  /// Pieces behind the end of an open stream have none.
+  uint32_t batches_in(ShardId shard) const {
+    return open_ && shard.shard >= shards_ ? 0 : batches_of(shard);
+  }
+  /// Of an open stream: all pieces but the last have 100, of which some are filtered.
+  uint64_t records_read() const { return 100 * (shards_ - 1) + (last_is_full_ ? 100 : 30); }
+  /// The piece in which the stream's end is met.
+  uint32_t last_read() const { return last_is_full_ ? shards_ : shards_ - 1; }
   wire::ShardCounts counts_of(ShardId shard) const {
+    if (open_) {
+      const uint64_t begin = std::min(uint64_t{100} * shard.shard, records_read());
+      const uint64_t end = std::min(begin + 100, records_read());
+      const uint32_t batches = batches_in(shard);
+      return {.batches = batches,
+              .read = end - begin,
+              .applied = 10 * batches,
+              .filtered = end - begin - 10 * batches,
+              .first_offset = shard.shard > last_read() ? plan::kOpenEnd : begin,
+              .end_offset = shard.shard >= last_read() ? plan::kOpenEnd : end};
+    }
     const uint64_t begin = 100ULL * plan::order_at(seed_, shard.epoch, shards_, shard.shard);
     const uint32_t batches = batches_of(shard);
     return {.batches = batches,
@@ -332,6 +374,16 @@ class World {
             .applied = 10 * batches,
             .first_offset = begin,
             .end_offset = begin + 100};
+  }
+
+  /// An input process that reads for the workers as long as the job lasts.
+  void beat_input() {
+    if (input_welcomed_ == config_.term) {
+      to_chief(input_peer(0), wire::Heartbeat{.incarnation = input_incarnation(0)}, 0, input_view_);
+    } else {
+      to_chief(input_peer(0), input_hello(0));
+    }
+    after(500 * kMillisecond, [this] { beat_input(); });
   }
 
   // ---- workers
@@ -405,7 +457,7 @@ class World {
     }
     if (w.view.partitions.empty()) return;
     for (const uint32_t p : work.waiting) {
-      const bool end = work.batch >= batches_of(work.lease.shard);
+      const bool end = work.batch >= batches_in(work.lease.shard);
       const Incarnation to = w.view.owners[w.view.partitions[p].owner].incarnation;
       for (uint32_t n = copies(); n > 0; --n) {
         after(delay(),
@@ -452,7 +504,7 @@ class World {
     work.waiting.erase(p);
     if (!work.waiting.empty()) return;
     work.begun = false;
-    if (work.batch++ < batches_of(id)) return;
+    if (work.batch++ < batches_in(id)) return;
     to_chief(w.peer, wire::ShardProgress{.lease = work.lease,
                                          .batches_acked = work.batch - 1,
                                          .ended = true,
@@ -510,6 +562,9 @@ class World {
   Rng rng_;
   bool faults_, ps_die_;
   uint32_t shards_, epochs_ = 1, ps_count_ = 1, worker_count_ = 1;
+  bool open_ = false, last_is_full_ = false;
+  uint32_t input_welcomed_ = 0;  // by the chief of this term
+  ViewId input_view_;
   uint64_t seed_ = 1;
   ChiefConfig config_;
   std::optional<ChiefCore> core_;            // none while it is dead

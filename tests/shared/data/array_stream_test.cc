@@ -1,6 +1,8 @@
 // Arrays that a program writes one behind the other: chunks of any size become records.
 #include "shared/data/array_stream.h"
 
+#include <cmath>
+
 #include "shared/data/program.h"
 #include "tests/shared/data/support.h"
 #include "tests/support/arrays.h"
@@ -88,6 +90,46 @@ TEST_CASE("arrays back to back: every header version and type, the fields in col
                               npy("'|u1'", "(2,)", std::string("ab")));
   plan->data.columns = {"y", "x", "unused"};
   CHECK(read(plan).value().floats == Floats{{1, 2, 7}, {3, 4, 8}});
+}
+
+TEST_CASE("arrays back to back: an epoch in pieces has the same rows, whoever asks first",
+          "[data]") {
+  const ScratchDir dir;
+  std::string output;
+  for (int i = 0; i < 1000; i += 125) output += chunk(i, i + 125);
+  for (const uint64_t records : {uint64_t{0}, uint64_t{1000}}) {
+    CAPTURE(records);
+    const auto plan = plan_of_output(dir, output, records);
+    cut_program(plan->source, 160, plan->files[0]);
+    REQUIRE(plan->files[0].is_streamed());
+    const plan::ShardMap shards(plan::cut_shards(plan->files, 1), 1,
+                                joining_of(plan->data, plan->files));
+    const auto piece = [&](uint32_t shard) {
+      return read_shard(plan, shards.at(0, shard).front(), {0, shard}).value();
+    };
+    Floats found;
+    const ShardRead third = piece(3);
+    for (uint32_t shard = 0; shard < 7; ++shard) {
+      const ShardRead read = shard == 3 ? third : piece(shard);
+      CHECK(read.floats.size() == (shard < 6 ? 160 : 40));
+      found.insert(found.end(), read.floats.begin(), read.floats.end());
+    }
+    CHECK(found == rows(1000));
+    if (records > 0) continue;
+    CHECK(piece(6).totals.end_offset == plan::kOpenEnd);
+    CHECK(piece(9).floats.empty());
+  }
+  const auto nothing = plan_of_output(dir, "");
+  cut_program(nothing->source, 160, nothing->files[0]);
+  CHECK(read_shard(nothing, {0, 0, 160}).value().floats.empty());
+  // A value that is none is named by its row.
+  const auto spoiled =
+      plan_of_output(dir, chunk(0, 200) + floats_npy({1, std::nanf("")}, "(1, 2)") +
+                              npy("'<i8'", "(1,)", bytes_of(std::vector<int64_t>{1})));
+  cut_program(spoiled->source, 160, spoiled->files[0]);
+  const auto bad = read_shard(spoiled, {0, 160, 320}, {0, 1});
+  REQUIRE(!bad);
+  CHECK_THAT(bad.error().where, Contains("record 200 of its output"));
 }
 
 TEST_CASE("arrays back to back: no output is no record", "[data]") {

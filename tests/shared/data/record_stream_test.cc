@@ -41,19 +41,22 @@ struct Piece {
   std::vector<float> ids;
   ShardTotals totals;
 };
-Result<Piece> read_piece(const std::shared_ptr<const ReadPlan>& plan, uint32_t shard,
-                         uint32_t epoch = 0) {
-  DP_TRY(const auto reader,
-         open_shard(plan, Part::kAll, {epoch, shard}, pieces_of(*plan)[shard], 0));
+Result<Piece> read_all_of(ShardReader& reader) {
   Piece piece;
   for (Batch batch;;) {
-    DP_TRY(const bool more, reader->next(batch));
+    DP_TRY(const bool more, reader.next(batch));
     if (!more) break;
     const auto& values = batch.floats[0].values;
     piece.ids.insert(piece.ids.end(), values.begin(), values.end());
   }
-  piece.totals = reader->totals();
+  piece.totals = reader.totals();
   return piece;
+}
+Result<Piece> read_piece(const std::shared_ptr<const ReadPlan>& plan, uint32_t shard,
+                         uint32_t epoch = 0) {
+  DP_TRY(const auto reader,
+         open_shard(plan, Part::kAll, {epoch, shard}, pieces_of(*plan)[shard], 0));
+  return read_all_of(*reader);
 }
 std::vector<float> from_to(int begin, int end) {
   std::vector<float> ids;
@@ -172,6 +175,76 @@ TEST_CASE("a stream with another number of records than the job says is an error
   const auto failed = read_piece(fails, 2);
   REQUIRE(!failed);
   CHECK_THAT(failed.error().what, Contains("ended with status 7: gone"));
+}
+
+/// A piece of a stream whose number of records the job does not say.
+Result<Piece> read_open(const std::shared_ptr<const ReadPlan>& plan, uint32_t piece,
+                        uint32_t epoch = 0) {
+  const plan::ShardMap shards(plan::cut_shards(plan->files, 1), 1,
+                              joining_of(plan->data, plan->files));
+  DP_TRY(const auto reader,
+         open_shard(plan, Part::kAll, {epoch, piece}, shards.at(epoch, piece), 0));
+  return read_all_of(*reader);
+}
+
+TEST_CASE("a stream of an unknown number of records ends in the piece that says so", "[data]") {
+  const ScratchDir dir;
+  const auto plan = plan_of_stream(dir, kCountsItsRuns, 0, 640);
+  REQUIRE(plan->files[0].is_open());
+  // Behind the end first: all that is before it waits.
+  const Piece behind = read_open(plan, 20).value();
+  CHECK(behind.ids.empty());
+  CHECK(behind.totals.counts == ReadCounts{});
+  CHECK(behind.totals.first_offset == plan::kOpenEnd);
+  CHECK(behind.totals.end_offset == plan::kOpenEnd);
+  uint64_t mark = 0;
+  for (uint32_t i = 0; i < 16; ++i) {
+    CAPTURE(i);
+    const Piece piece = read_open(plan, i).value();
+    CHECK(piece.ids == from_to(int(i) * 640, std::min(int(i + 1) * 640, 10'000)));
+    CHECK(piece.totals.first_offset == mark);
+    mark = piece.totals.end_offset;
+    CHECK((mark == plan::kOpenEnd) == (i == 15));
+  }
+  CHECK(runs(dir) == 1);
+  // Where the last record ends a piece, only the next one can say that it was the last.
+  const auto even = plan_of_stream(dir, "seq 0 1279 | sed 's/$/,0/'", 0, 640);
+  const Piece last = read_open(even, 1).value();
+  CHECK(last.ids == from_to(640, 1280));
+  CHECK(last.totals.end_offset != plan::kOpenEnd);
+  const Piece end = read_open(even, 2).value();
+  CHECK(end.ids.empty());
+  CHECK(end.totals.first_offset == last.totals.end_offset);
+  CHECK(end.totals.end_offset == plan::kOpenEnd);
+  const auto nothing = plan_of_stream(dir, "true", 0, 640);
+  CHECK(read_open(nothing, 0).value().totals.end_offset == plan::kOpenEnd);
+  const auto fails = plan_of_stream(dir, "seq 700 | sed 's/$/,0/'; echo gone >&2; exit 7", 0, 640);
+  const auto failed = read_open(fails, 1);
+  REQUIRE(!failed);
+  CHECK_THAT(failed.error().what, Contains("ended with status 7: gone"));
+}
+
+TEST_CASE(
+    "a piece of long records ends before it takes too much memory, everywhere at the same one",
+    "[data]") {
+  const ScratchDir dir;
+  const std::string script =
+      "awk 'BEGIN { s = \"0\"; while (length(s) < 16384) s = s s; "
+      "for (i = 0; i < 9000; ++i) print i \",\" s }'";
+  const auto here = plan_of_stream(dir, script, 0, 8000),
+             there = plan_of_stream(dir, script, 0, 8000);
+  const size_t fit = (64 << 20) / 16400;  // about
+  int at = 0;
+  for (uint32_t i = 0; i < 3; ++i) {
+    CAPTURE(i);
+    const Piece piece = read_open(here, i).value();
+    if (i < 2) CHECK(piece.ids.size() == Approx(double(fit)).epsilon(0.01));
+    CHECK(piece.ids == from_to(at, at + int(piece.ids.size())));
+    at += int(piece.ids.size());
+    CHECK((piece.totals.end_offset == plan::kOpenEnd) == (i == 2));
+    CHECK(read_open(there, i).value().totals.end_offset == piece.totals.end_offset);
+  }
+  CHECK(at == 9000);
 }
 
 TEST_CASE("a bad record of a stream is named by its byte, blank lines counted", "[data]") {

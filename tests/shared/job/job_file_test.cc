@@ -137,9 +137,11 @@ TEST_CASE("steps end a job, or an epoch where it has no end of its own", "[job]"
                            "model.preset = \"logistic_regression\"\nmodel.target = \"label\"\n");
   };
   CHECK(of_program("", "train.steps_per_epoch = 9\ntrain.steps = 90\n"));
-  CHECK(of_program("", "train.steps = 90\n").error().hint.find("steps_per_epoch = 1000") !=
-        std::string::npos);
-  CHECK(of_program(", records = 5000", "train.steps = 90\n"));  // read in pieces
+  CHECK(of_program("", "train.steps = 90\n"));  // read in pieces
+  CHECK(of_program("", "train.steps = 90\ndata.sharding = \"off\"\n")
+            .error()
+            .hint.find("steps_per_epoch = 1000") != std::string::npos);
+  CHECK(of_program(", records = 5000", "train.steps = 90\n"));
   CHECK_FALSE(of_program(", records = 5000", "train.steps = 90\ndata.sharding = \"off\"\n"));
   CHECK_FALSE(of_program(", replay = \"none\"", "train.steps_per_epoch = 9\n"));
   CHECK(of_program(", replay = \"shard\", records = 5", "train.steps_per_epoch = 9\n")

@@ -13,6 +13,24 @@
 namespace downpour::plan {
 namespace {
 
+TEST_CASE("an open stream has a piece for every place, in its order", "[plan]") {
+  const FileInfo file{.path = "exec: x", .bytes = kOpenEnd, .splittable = false, .cuts = {640}};
+  REQUIRE(file.is_open());
+  REQUIRE(file.is_streamed());
+  const std::vector<ShardRange> ranges = cut_shards({file}, 1);
+  REQUIRE(ranges == std::vector<ShardRange>{{.file = 0, .begin = 0, .end = 640}});
+  const ShardMap shards(ranges, 7, {.in_order = true, .open_piece = 640});
+  CHECK(shards.count() == kOpenShardsMax);
+  for (const uint32_t place : {0U, 1U, 77U, kOpenShardsMax - 1}) {
+    const std::vector<ShardRange> at = shards.at(3, place);
+    REQUIRE(at.size() == 1);
+    CHECK(at[0] == ShardRange{.file = 0,
+                              .begin = uint64_t{640} * place,
+                              .end = uint64_t{640} * place + 640,
+                              .records_before = uint64_t{640} * place});
+  }
+}
+
 TEST_CASE("the order of shards is a permutation and its inverse undoes it", "[plan]") {
   for (const uint32_t count : {1U, 2U, 3U, 4U, 5U, 16U, 17U, 1000U, 4097U}) {
     for (const uint32_t epoch : {0U, 1U, 7U}) {

@@ -108,6 +108,21 @@ TEST_CASE("a message larger than the scratch memory survives, one larger than a 
   CHECK_THAT(refused.error().what, Catch::StartsWith("Welcome of 10"));
 }
 
+TEST_CASE("a stream without an end names its first piece, and no other", "[wire]") {
+  const auto passes = [](std::vector<uint64_t> cuts, bool splittable) {
+    Welcome welcome{.job = "x", .heartbeat_ns = 1, .lease_ns = 1};
+    welcome.train_files = {{.path = "exec: x",
+                            .bytes = plan::kOpenEnd,
+                            .splittable = splittable,
+                            .cuts = std::move(cuts)}};
+    return decoded(encoded({.body = welcome}), {});
+  };
+  CHECK(passes({640}, false));
+  CHECK_FALSE(passes({}, false));
+  CHECK_FALSE(passes({640, 1280}, false));
+  CHECK_FALSE(passes({640}, true));
+}
+
 TEST_CASE("payload frames must be those the header names", "[wire]") {
   const Message message = sample_push();
   const std::vector<uint8_t> frame = encoded(message);

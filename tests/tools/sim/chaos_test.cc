@@ -72,7 +72,8 @@ TEST_CASE("shards that join ranges lose and double nothing, whoever dies", "[sim
   const uint64_t seeds = testing::seeds(40);
   for (const CounterSize& size : {CounterSize{.files = 4, .cycle = 3, .window = 10},
                                   CounterSize{.files = 4, .sharding = "file", .cycle = 3},
-                                  CounterSize{.files = 4, .mix = true}}) {
+                                  CounterSize{.files = 4, .mix = true},
+                                  CounterSize{.program = true}}) {
     const Simulator simulator = make_simulator("chaos", size);
     for (uint64_t seed = 1; seed <= seeds; ++seed) {
       const Outcome outcome = simulator.run(seed, {});
