@@ -10,7 +10,6 @@ Each trains the counter model, whose weights tell exactly what was applied how o
 run of it. Exit status 1 where something does not hold, 77 where the machine can't show it.
 """
 import argparse
-import ctypes
 import json
 import os
 import signal
@@ -23,7 +22,8 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import hostile  # noqa: E402
-from cluster import Cluster, Counter, Failed, Scratch, balanced, check, children, free_port, start_process  # noqa: E402
+from cluster import Cluster, Failed, Scratch, balanced, check, free_port  # noqa: E402
+from lab import Lab, LocalTrain, Skipped, SmallDisk, prove, resident_mb  # noqa: E402
 from proxied import Proxy  # noqa: E402
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
@@ -31,67 +31,11 @@ CASES = {}
 SKIPPED = 77
 
 
-class Skipped(Exception):
-    """This machine can't show it."""
-
-
 def case(name, what):
     def register(function):
         CASES[name] = (what, function)
         return function
     return register
-
-
-class Lab:
-    def __init__(self, folder, asked):
-        self.folder, self.bin = folder, Path(asked.bin).resolve()
-        self.long = asked.long or bool(os.environ.get("DP_FAULT_LONG"))
-        self.seconds, self.job, self.megabytes = asked.seconds, asked.job, asked.megabytes
-
-    def pick(self, short, long):
-        return long if self.long else short
-
-    def counter(self, seconds, **more):
-        """A counter model that trains for about so long on this machine, by a run of a small one."""
-        trial = Counter(self.new_folder("trial"), 20_000, 3, **more)
-        with Cluster(self.bin, trial.folder, trial.job) as cluster:
-            cluster.wait_until(lambda: cluster.events.times("view"), "a view")
-            begun = time.monotonic()
-            cluster.finish(120)
-        rate = trial.records * trial.epochs / (time.monotonic() - begun)
-        epochs = Counter.EPOCHS_MAX
-        return Counter(self.new_folder("counter"), int(max(10_000, rate * seconds / epochs)), epochs, **more)
-
-    def new_folder(self, name):
-        folder = self.folder / name
-        folder.mkdir()
-        return folder
-
-    def clicks(self, rows):
-        folder = self.new_folder(f"clicks-{rows}")
-        self.call("synth", folder / "train.svm", "--rows", rows, "--ids", 200, "--numeric", 4, "--categorical", 6)
-        (folder / "job.toml").write_text(
-            'data = { source = "train.svm", format = "libsvm", shard_records = 500 }\nmodel = { preset = "logistic_regression" }\n'
-            'optimizer = { type = "ftrl", learning_rate = 0.1 }\ntrain = { epochs = 4, batch_size = 100, reduction = "sum" }\n'
-            'eval = { holdout = 0.1 }\n')
-        return folder / "job.toml"
-
-    def call(self, *arguments):
-        done = subprocess.run([str(part) for part in (self.bin / "downpour", *arguments)], capture_output=True, text=True, check=False, timeout=300)
-        check(done.returncode == 0, f"downpour {arguments[0]} ended with {done.returncode}: {done.stderr.strip()[-300:]}")
-        return done
-
-
-def prove(lab, cluster, counter, figures=None, timeout_s=180):
-    """The job ends, its account balances, and every weight is exact."""
-    summary = cluster.finish(timeout_s)
-    balanced(summary, counter.records, counter.epochs)
-    wrong = counter.wrong(lab.bin, cluster.run_dir)
-    check(not wrong, wrong)
-    check(not cluster.unasked, f"nobody needed to end, but {'; '.join(cluster.unasked)}")
-    return {"records": counter.records, "epochs": counter.epochs, "kills": cluster.kills, "weights": f"all {counter.epochs}",
-            "repeated_parts": summary["repeated_parts"], "workers_lost": summary["workers_lost"], "ps_lost": summary.get("ps_lost"),
-            **(figures or {})}
 
 
 # ---- kill -9 (R1, R5) ------------------------------------------------------------------------------------------------------
@@ -191,43 +135,6 @@ def kill_auc(lab):
     killed, took_killed, figures = train("killed", job, flags, int(seconds / KILL_EVERY_S), every_s)
     check(abs(plain - killed) <= 0.002, f"AUC {killed:.4f} with kills, {plain:.4f} without")
     return {**figures, "auc_plain": plain, "auc_killed": killed, "seconds_plain": took, "seconds_killed": took_killed}
-
-
-class LocalTrain:
-    """`downpour train` of a counter model with local processes."""
-
-    def __init__(self, lab, counter, restarts, workers=3):
-        self.lab, self.counter, self.restarts = lab, counter, restarts
-        self.command = [lab.bin / "downpour", "train", counter.job, "--ps", 2, "--workers", workers, "--transport", "tcp", "--log-format", "json",
-                        "--set", f"run_dir={counter.folder / 'run'}", "--set", f"cluster.restarts={restarts}"]
-
-    def __enter__(self):
-        with open(self.counter.folder / "summary", "wb") as out:
-            self.process = start_process(self.command, self.counter.folder / "train.log", stdout=out)
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-
-    def of(self, program):
-        """Its processes of that program, by command line."""
-        return {pid: line for pid, line in children(self.process.pid).items() if program in line}
-
-    def log(self):
-        return (self.counter.folder / "train.log").read_text()
-
-    def prove(self):
-        status = self.process.wait(timeout=180)
-        check(status == 0, f"train ended with {status}: {self.log()[-500:]}")
-        summary = json.loads((self.counter.folder / "summary").read_text().splitlines()[-1])
-        balanced(summary, self.counter.records, self.counter.epochs)
-        wrong = self.counter.wrong(self.lab.bin, self.counter.folder / "run")
-        check(not wrong, wrong)
-        told = self.log().count("it is started again")
-        check(summary["restarts"] == told, f"{summary['restarts']} restarts in the summary, {told} were told")
-        return {"restarts": summary["restarts"], "weights": f"all {self.counter.epochs}"}
 
 
 @case("kill-local", "local processes of `downpour train` are started again by it")
@@ -536,44 +443,7 @@ def hostile_peers(lab):
         return prove(lab, cluster, counter, {"attacks": attack.count, "rss_mb_max": peak})
 
 
-def resident_mb(pid):
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")), 0.0)
-
-
 # ---- full disks (R4) --------------------------------------------------------------------------------------------------------
-
-class SmallDisk:
-    """A tmpfs of its own."""
-
-    def __init__(self, path, megabytes):
-        self.path, self.megabytes = path, megabytes
-        self.libc = ctypes.CDLL(None, use_errno=True)
-
-    def __enter__(self):
-        self.path.mkdir()
-        if self.libc.mount(b"tmpfs", bytes(self.path), b"tmpfs", 0, f"size={self.megabytes}m".encode()) != 0:
-            raise Skipped(f"can't mount a small disk: {os.strerror(ctypes.get_errno())}")
-        return self
-
-    def __exit__(self, *_):
-        self.libc.umount2(bytes(self.path), 2)
-
-    def fill(self):
-        """Leaves not one page."""
-        with open(self.path / "filler", "wb", buffering=0) as file:
-            try:
-                while True:
-                    file.write(b"\0" * 4096)
-            except OSError:
-                pass
-
-    def free(self):
-        (self.path / "filler").unlink()
-
 
 @case("disk-full", "a full disk: the training goes on, and so do checkpoints when there is room again")
 def disk_full(lab):
