@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 #include <set>
 
 #include "shared/base/rng.h"
@@ -273,6 +275,66 @@ TEST_CASE("npy: rows taken in runs give what rows taken one by one give, bad one
       }
     }
   }
+}
+
+TEST_CASE("npy: rows of every numeric type taken in runs give what rows taken one by one give",
+          "[data]") {
+  const ScratchDir dir;
+  constexpr int kRows = 700, kWidth = 5;
+  Rng rng(11);
+  const auto compare = [&](const std::string& type, const std::string& elements) {
+    INFO(type);
+    dir.write("x.npy", npy(str("'", type, "'"), str("(", kRows, ", ", kWidth, ")"), elements));
+    for (const std::vector<TransformSpec>& ops : std::vector<std::vector<TransformSpec>>{
+             {},
+             {{.op = TransformOp::kClip, .min = 3, .max = 90}},
+             {{.op = TransformOp::kLog1p}},
+             {{.op = TransformOp::kStandardize, .mean = 4.5, .scale = 0.3}},
+             {{.op = TransformOp::kMinMax, .min = -20, .max = 300},
+              {.op = TransformOp::kClip, .min = 0.1, .max = 0.9}}}) {
+      const auto plan = [&](const std::string& filter) {
+        auto made = array_plan(
+            dir.path(),
+            {{.name = "x", .shape = {kWidth}, .transform = ops},
+             {.name = "id", .type = FieldType::kInt64, .transform = {{.op = TransformOp::kClip}}}});
+        made->layout = {.floats = {{"x", kWidth}}};
+        made->data.filter = filter;
+        made->data.shuffle = "shard";
+        made->data.bad_records = BadRecords::kSkip;
+        made->batch_size = 64;
+        return made;
+      };
+      const auto runs = plan(""), singles = plan("id >= 0");
+      const ShardRead a = read_file(runs).value(), b = read_file(singles).value();
+      CHECK(a.floats == b.floats);
+      CHECK(a.floats.size() + a.totals.counts.skipped == kRows);
+      CHECK(a.floats.size() > kRows / 2);
+      CHECK(a.totals.counts.skipped == b.totals.counts.skipped);
+    }
+  };
+  std::vector<int64_t> ids(kRows);
+  std::iota(ids.begin(), ids.end(), 0);
+  dir.write("id.npy", npy("'<i8'", str("(", kRows, ",)"), bytes_of(ids)));
+  const auto check = [&]<typename T>(const std::string& code, T rare) {
+    std::vector<T> values(kRows * kWidth);
+    for (T& value : values) value = rng.below(50 * kWidth) == 0 ? rare : T(rng.below(120));
+    for (const bool swap : {false, true}) {
+      if (sizeof(T) == 1 && swap) continue;
+      compare((sizeof(T) == 1 ? "|" : swap ? ">" : "<") + code, bytes_of(values, swap));
+    }
+  };
+  check("i1", int8_t{-100});
+  check("i2", int16_t{-30'000});
+  check("i4", int32_t{-2'000'000'000});
+  check("i8", std::numeric_limits<int64_t>::min());
+  check("u1", uint8_t{255});
+  check("u2", uint16_t{65'535});
+  check("u4", uint32_t{4'294'967'295});
+  check("u8", std::numeric_limits<uint64_t>::max());
+  check("f4", std::nanf(""));
+  check("f8", 1e300);
+  check("f2", uint16_t{0x7c00});  // infinity; the others are small
+  check("b1", uint8_t{1});
 }
 
 TEST_CASE("npy: values that are no numbers are bad records that name the row", "[data]") {
