@@ -67,19 +67,6 @@ uint64_t RecordParser::hash(const char* begin, const char* end) const {
   return xxh3(begin, std::min<size_t>(size_t(end - begin), kHashedBytesMax));
 }
 
-bool is_chosen(const SourceSpec& source, const plan::ShardRange& range, uint64_t number) {
-  const uint64_t place = number - source.skip;  // huge below `skip`
-  if (place >= (source.take > 0 ? source.take : UINT64_MAX - source.skip)) return false;
-  if (place % source.shard_count != source.shard_index) return false;
-  return place / source.shard_count % range.modulus == range.stream % range.modulus;
-}
-
-void choose_by_number(const SourceSpec& source, const plan::ShardRange& range, uint64_t number,
-                      std::vector<RecordRef>& records) {
-  if (source.takes_all() && range.modulus == 1) return;
-  std::erase_if(records, [&](const RecordRef&) { return !is_chosen(source, range, number++); });
-}
-
 BatchReader::BatchReader(std::shared_ptr<const ReadPlan> plan, Part part, ShardId shard,
                          std::vector<OpenRange> ranges, std::unique_ptr<Scratch> scratch,
                          uint32_t first_batch, std::vector<uint32_t> given_up)

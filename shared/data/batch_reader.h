@@ -25,13 +25,6 @@ void shuffle_window(std::vector<Record>& records, uint64_t seed, ShardId shard, 
   Rng rng(hash_combine(hash_combine(hash_combine(seed, shard.epoch), shard.shard), window));
   for (size_t i = records.size(); i > 1; --i) std::swap(records[i - 1], records[rng.below(i)]);
 }
-/// Whether the number-th record over all files belongs to the source and, in it, to the range's
-/// stream.
-bool is_chosen(const SourceSpec& source, const plan::ShardRange& range, uint64_t number);
-/// Leaves those of a window's records that are chosen; `number` is the first one's. Others are not
-/// read in the account's sense: they are somebody else's, or nobody's.
-void choose_by_number(const SourceSpec& source, const plan::ShardRange& range, uint64_t number,
-                      std::vector<RecordRef>& records);
 /// Whether the record at `offset` of the plan's file-th file is kept out of training.
 bool is_held_out(double holdout, uint32_t file, uint64_t offset);
 /// The bytes of text or pixels that the window of one of a shard's ranges has.

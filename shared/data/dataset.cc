@@ -7,6 +7,7 @@
 #include "shared/data/arrays.h"
 #include "shared/data/batch_reader.h"
 #include "shared/data/byte_source.h"
+#include "shared/data/chosen_windows.h"
 #include "shared/data/line_windows.h"
 #include "shared/data/mnist.h"
 #include "shared/data/parser.h"
@@ -277,6 +278,25 @@ bool reads_arrays(const DataSpec& data) {
   return data.format == DataFormat::kNpy || data.format == DataFormat::kNpz;
 }
 
+/// All records of a range as they are in the files; rows of arrays come with what takes them apart.
+Result<ShardRecords> open_whole_range(const ReadPlan& plan, uint32_t epoch,
+                                      const plan::ShardRange& range, size_t window_bytes,
+                                      Scratch::Text& text) {
+  const plan::FileInfo& info = plan.files[range.file];
+  if (is_program(info))
+    return open_program(plan, epoch, range, window_bytes, text.bytes, text.records);
+  if (reads_arrays(plan.data))
+    return open_array_rows(plan, info, range, window_bytes, text.bytes, text.records);
+  ShardRecords out;
+  if (info.is_streamed()) {
+    DP_TRY(out.source, open_piece(plan, epoch, range, text.records));
+  } else {
+    DP_TRY(out.source,
+           open_windows(plan.data, info, range, window_bytes, text.bytes, text.records));
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
@@ -290,9 +310,6 @@ Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
                  "say data.format = \"csv\", or whatever it is"};
   }
   const size_t window_bytes = window_bytes_of(data, ranges);
-  ShardRecords out;
-  if (reads_arrays(data) && !is_program(info))
-    return open_array_rows(plan, info, range, window_bytes, text.bytes, text.records);
   const bool transformed = !data.program.empty();
   std::unique_ptr<RecordProgram> program;
   if (transformed) {
@@ -302,14 +319,9 @@ Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
   }
   Scratch::Text& read = transformed ? program->input_text() : text;
   const size_t read_bytes = transformed ? kPlainWindowBytes : window_bytes;
-  if (is_program(info)) {
-    DP_TRY(out, open_program(plan, epoch, range, read_bytes, read.bytes, read.records));
-    if (out.parser != nullptr) return out;
-  } else if (info.is_streamed()) {
-    DP_TRY(out.source, open_piece(plan, epoch, range, read.records));
-  } else {
-    DP_TRY(out.source, open_windows(data, info, range, read_bytes, read.bytes, read.records));
-  }
+  DP_TRY(ShardRecords out, open_whole_range(plan, epoch, range, read_bytes, read));
+  out.source = choose_by_number(plan.source, range, std::move(out.source));
+  if (out.parser != nullptr) return out;
   if (transformed) {
     program->set_input(std::move(out.source));
     out.source = std::move(program);
@@ -381,6 +393,7 @@ Result<void> count_pieces(const ReadPlan& plan, uint64_t shard_bytes,
   uint64_t records = 0;
   Scratch::Text text;
   ReadPlan as_read = plan;
+  as_read.source = {};           // nothing is left out
   as_read.data.program.clear();  // it gives as many as it reads
   for (const plan::ShardRange& range : plan::cut_shards(plan.files, shard_bytes)) {
     files[range.file].records_before.push_back(records);

@@ -22,14 +22,13 @@ RecordFlow::RecordFlow(const ReadPlan& plan, ShardId shard, std::vector<OpenRang
       left_(mixes_ ? 0 : plan.data.interleave.block) {
   DP_CHECK(!ranges.empty());
   for (OpenRange& range : ranges) {
-    const uint64_t number = range.range.records_before;
     uint64_t share = 0;
     if (mixes_) {
       const SourcePart& part = plan.source.parts[plan.source.part_of(range.range.file)];
       const uint64_t bytes = range.range.end - range.range.begin;
       share = std::max<uint64_t>(bytes / std::max<uint64_t>(part.record_bytes, 1), 1);
     }
-    ranges_.push_back({.open = std::move(range), .number = number, .share = share});
+    ranges_.push_back({.open = std::move(range), .share = share});
   }
 }
 
@@ -113,17 +112,10 @@ void RecordFlow::rest(Range& range) {
   shares_ -= range.share;
 }
 
-/// The range's next window, of which those records stay that are its stream's and the source's.
 Result<void> RecordFlow::load(Range& range) {
   range.taken = 0;
   DP_TRY(const bool more, range.open.source->next(range.window));
-  if (!more) {
-    range.ended = true;
-    return {};
-  }
-  const uint64_t first = range.number;
-  range.number += range.window.records->size();
-  choose_by_number(plan_.source, range.open.range, first, *range.window.records);
+  range.ended = !more;
   return {};
 }
 

@@ -80,7 +80,6 @@ class RecordFlow {
   struct Range {
     OpenRange open;
     Window window;
-    uint64_t number = 0;   // of the next window's first record, over all files of the source
     size_t taken = 0;      // of the window's records
     uint64_t share = 0;    // of a mix: how many records it has, about
     bool in_use = false;   // the window's text is wanted by what is taken

@@ -32,9 +32,14 @@ RecordProgram::RecordProgram(ProgramCall call, std::shared_ptr<ProgramPool> pool
       name_(name_of(call_)),
       text_(text) {}
 
+/// Not for a range without a record.
 Result<void> RecordProgram::start() {
-  DP_TRY(std::unique_ptr<ByteSource> source,
-         start_program(call_, pool_, [this] { return more_input(); }));
+  DP_TRY(const std::string_view begin, more_input());
+  if (begin.empty()) return {};
+  const auto input = [this, begun = false]() mutable -> Result<std::string_view> {
+    return std::exchange(begun, true) ? more_input() : Result<std::string_view>(chunk_);
+  };
+  DP_TRY(std::unique_ptr<ByteSource> source, start_program(call_, pool_, input));
   if (format_ == DataFormat::kTfrecord) {
     output_ = frames_of(std::move(source), name_, window_bytes_, text_.bytes, output_records_);
   } else {
@@ -137,7 +142,10 @@ Result<bool> RecordProgram::next(Window& window) {
   unsent_places_.clear();
   output_records_.clear();
   window.begin_progress = window.end_progress;
-  DP_TRY(const bool more, output_->next(output_window_));
+  bool more = false;
+  if (output_ != nullptr) {
+    DP_TRY(more, output_->next(output_window_));
+  }
   if (more) {
     DP_TRY_VOID(take_written());
   } else {

@@ -111,6 +111,30 @@ TEST_CASE("head and stats show what a job's program makes of the records", "[int
         3);
 }
 
+TEST_CASE("a part of a source is chosen before a program reads it", "[integration]") {
+  const ScratchDir dir;
+  dir.write("a.csv", "1,0\n2,1\n3,0\n");
+  dir.write("b.csv", "4,0\n5,1\n6,0\n7,1\n8,0\n");
+  dir.write("job.toml",
+            "[data]\nsource = { path = [\"a.csv\", \"b.csv\"], skip = 1, take = 6,"
+            " shard = { count = 2, index = 0 } }\nformat = \"csv\"\n"
+            "columns = [\"x\", \"label\"]\nprogram = [\"tee\", \"-a\", \"seen\"]\n"
+            "fields = { x = {}, label = {} }\n"
+            "[model]\npreset = \"logistic_regression\"\ntarget = \"label\"\n"
+            "[train]\nepochs = 2\n");
+  const Ended head = downpour(dir, {"data", "head", dir / "job.toml"});
+  INFO(head.err);
+  CHECK(head.out == "  x  label\n  2      1\n  4      0\n  6      0\n");
+  CHECK(read_text(dir / "seen") == "2,1\n4,0\n6,0\n");
+  const Ended trained =
+      downpour(dir, {"train", dir / "job.toml", "--workers", "1", "--log-format", "json"});
+  INFO(trained.err);
+  REQUIRE(trained.status == 0);
+  CHECK(Json::parse(trained.out)["accounts"][1]["read"] == 3);
+  const std::string seen = read_text(dir / "seen");
+  CHECK(std::count(seen.begin(), seen.end(), '\n') == 9);
+}
+
 TEST_CASE("shards can be trained on as they were named", "[integration]") {
   const ScratchDir dir;
   REQUIRE(downpour(dir, {"synth", dir / "a.csv", "--rows", "4000"}).status == 0);

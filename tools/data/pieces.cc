@@ -4,6 +4,7 @@
 
 #include "chief/runtime/run_setup.h"
 #include "shared/data/batch_reader.h"
+#include "shared/data/chosen_windows.h"
 #include "shared/data/dataset.h"
 
 namespace downpour::tools {
@@ -98,16 +99,21 @@ Result<bool> RecordWalk::next(RawRecord& record) {
       if (next_ == pieces_.size()) return false;
       piece_ = &pieces_[next_++];
       if (options_.shuffle) options_.shuffle->shard = piece_->shard;
+      options_.first_number = number_;
       DP_TRY(cursor_, open_cursor(data_, file(), piece_->range, options_));
     }
     DP_TRY(const bool more, cursor_->next(record));
     if (!more) {
+      number_ += cursor_->left_out();
       done_bytes_ += piece_->range.end - piece_->range.begin;
       cursor_.reset();
       continue;
     }
     // Without a worker the files are read from end to end, and so a record's number is its place.
-    if (!data::is_chosen(data_.source, piece_->range, number_++) && !options_.shuffle) continue;
+    const bool chosen = job_ != nullptr || options_.shuffle ||
+                        data::is_chosen(data_.source, piece_->range, number_);
+    ++number_;
+    if (!chosen) continue;
     if (record.dropped) continue;
     if (!data::is_held_out(holdout_, piece_->range.file, record.offset)) return true;
   }

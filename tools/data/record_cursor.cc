@@ -5,6 +5,7 @@
 
 #include "shared/base/units.h"
 #include "shared/data/batch_reader.h"
+#include "shared/data/chosen_windows.h"
 #include "shared/data/program.h"
 #include "shared/data/record_program.h"
 #include "shared/data/record_stream.h"
@@ -23,7 +24,8 @@ class WindowCursor final : public RecordCursor {
       : checked_(data.format == DataFormat::kTfrecord && options.check),
         shuffle_(data.shuffle == "off" ? std::nullopt : options.shuffle),
         job_(options.through_program_of),
-        epoch_(options.epoch) {
+        epoch_(options.epoch),
+        first_number_(options.first_number) {
     plan_.streams = options.streams;
     plan_.programs = options.programs;
   }
@@ -47,7 +49,10 @@ class WindowCursor final : public RecordCursor {
         data::transform_call_of(plan_, epoch_, range_), plan_.programs, data.format,
         /*may_drop=*/true, bytes, text_);
     DP_TRY(auto input, open_input(data::kPlainWindowBytes, program->input_text()));
-    program->set_input(std::move(input));
+    auto chosen = std::make_unique<data::ChosenWindows>(job_->data.source, range_, first_number_,
+                                                        std::move(input));
+    chosen_ = chosen.get();
+    program->set_input(std::move(chosen));
     source_ = std::move(program);
     return {};
   }
@@ -76,6 +81,7 @@ class WindowCursor final : public RecordCursor {
   }
   std::string locate(uint64_t offset) override { return source_->locate(offset); }
   uint64_t progress() const override { return window_.end_progress; }
+  uint64_t left_out() const override { return chosen_ == nullptr ? 0 : chosen_->left_out(); }
 
  private:
   Result<std::unique_ptr<data::WindowSource>> open_input(size_t bytes, data::Scratch::Text& text) {
@@ -94,10 +100,12 @@ class WindowCursor final : public RecordCursor {
   const std::optional<CursorOptions::Shuffle> shuffle_;
   const Job* const job_;  // null: the files' own records
   const uint32_t epoch_;
+  const uint64_t first_number_;
   data::ReadPlan plan_;
   plan::ShardRange range_;
   data::Scratch::Text text_;
   std::unique_ptr<data::WindowSource> source_;
+  const data::ChosenWindows* chosen_ = nullptr;  // in what the program reads
   data::Window window_;
   size_t at_ = 0;
   uint32_t windows_ = 0;

@@ -35,9 +35,11 @@ struct CursorOptions {
     ShardId shard;
   };
   std::optional<Shuffle> shuffle;
-  /// Shows what data.program makes of the records, as in this epoch of the job.
+  /// Shows what data.program makes of the records that the job's source chooses by number, the
+  /// range's first one having this number, as in this epoch.
   const Job* through_program_of = nullptr;
   uint32_t epoch = 0;
+  uint64_t first_number = 0;
   /// Of whom pieces of a compressed file are had, which is read once for all of them.
   std::shared_ptr<data::RecordStreams> streams = data::make_record_streams();
   std::shared_ptr<data::ProgramPool> programs = data::make_program_pool();
@@ -53,6 +55,8 @@ class RecordCursor {
   virtual std::string locate(uint64_t offset) = 0;
   /// Bytes of the range that lie behind; where records are shuffled, about.
   virtual uint64_t progress() const = 0;
+  /// Records so far that were not chosen, and so not shown.
+  virtual uint64_t left_out() const { return 0; }
 };
 
 /// Opens a range of a file of the data set. Errors: as the readers'.

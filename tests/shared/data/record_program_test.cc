@@ -138,6 +138,27 @@ TEST_CASE("ranges of a shard each have their run, in turns and by number", "[dat
   CHECK(text_in(dir / "runs") == "run\nrun\nrun\n");
 }
 
+TEST_CASE("a program reads those records that are chosen by number, and no others", "[data]") {
+  const ScratchDir dir;
+  const std::string text = numbered_lines(100);
+  const auto plan = plan_through(dir, text, "tee -a seen");
+  plan->source = {.skip = 10, .take = 50, .shard_count = 2, .shard_index = 1};
+  plan::ShardRange range{0, 0, text.size()};
+  range.modulus = 5;
+  range.stream = 3;
+  const ShardRead read = read_shard(plan, range).value();
+  CHECK(ids_of(read) == std::vector<float>{17, 27, 37, 47, 57});
+  CHECK(text_in(dir / "seen") == "17,17.5\n27,27.5\n37,37.5\n47,47.5\n57,57.5\n");
+  check_same(read, read_shard(without_program(*plan), range).value());
+  // Where there is none, nothing is started, and what was read is told all the same.
+  range.records_before = 60;
+  plan->data.program = {"sh", "-c", "echo started > none; cat"};
+  const ShardRead none = read_shard(plan, range).value();
+  CHECK(none.floats.empty());
+  check_same(none, read_shard(without_program(*plan), range).value());
+  CHECK(!std::filesystem::exists(dir / "none"));
+}
+
 TEST_CASE("an empty line drops its record", "[data]") {
   const ScratchDir dir;
   const auto plan =

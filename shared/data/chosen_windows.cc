@@ -1,0 +1,27 @@
+#include "shared/data/chosen_windows.h"
+
+namespace downpour::data {
+
+bool is_chosen(const SourceSpec& source, const plan::ShardRange& range, uint64_t number) {
+  const uint64_t place = number - source.skip;  // huge below `skip`
+  if (place >= (source.take > 0 ? source.take : UINT64_MAX - source.skip)) return false;
+  if (place % source.shard_count != source.shard_index) return false;
+  return place / source.shard_count % range.modulus == range.stream % range.modulus;
+}
+
+Result<bool> ChosenWindows::next(Window& window) {
+  DP_TRY(const bool more, all_->next(window));
+  if (!more) return false;
+  left_out_ += std::erase_if(
+      *window.records, [&](const RecordRef&) { return !is_chosen(source_, range_, number_++); });
+  return true;
+}
+
+std::unique_ptr<WindowSource> choose_by_number(const SourceSpec& source,
+                                               const plan::ShardRange& range,
+                                               std::unique_ptr<WindowSource> all) {
+  if (source.takes_all() && range.modulus == 1) return all;
+  return std::make_unique<ChosenWindows>(source, range, range.records_before, std::move(all));
+}
+
+}  // namespace downpour::data
