@@ -85,7 +85,7 @@ Environment process_environment() {
 Result<void> complete_from_data(Job& job, std::string& sniffed) {
   if (needs_a_look(job.data) && !job.data.source.is_program() && job.data.program.empty()) {
     DP_TRY(const auto files, data::list_files(job.data, job.data.source, job.base_dir));
-    DP_TRY(const FileFacts found, data::sniff(files.front().path));
+    DP_TRY(const FileFacts found, data::sniff(files.front().path, job.data));
     sniffed = found.reason;
     fill_from(found, job.data);
   }

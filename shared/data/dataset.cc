@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <mutex>
+#include <tuple>
 
 #include "shared/base/hash.h"
+#include "shared/base/names.h"
 #include "shared/data/arrays.h"
 #include "shared/data/batch_reader.h"
 #include "shared/data/byte_source.h"
@@ -35,14 +39,76 @@ Result<std::vector<std::string>> first_cells(const DataSpec& data, const std::st
   if (!split_line(line, delimiter, data.format == DataFormat::kCsv, cells, count, store)) {
     return Error{ErrorCode::kBadData,
                  str("bad ", data.header ? "header" : "first line", ": \"", shown(line), "\""),
-                 str(path, ":", data.skip_lines + 1)};
+                 str(path, ":", data.skip_lines + 1), "close its quotes"};
   }
   std::vector<std::string> texts;
   for (size_t i = 0; i < count; ++i) texts.emplace_back(trimmed(cells[i]));
   return texts;
 }
 
-/// `names` without the targets' columns where the file has the others and not these.
+/// Preambles of files that shards were opened of lately: each shard opens its file anew, and its
+/// fingerprint tells that it is the same.
+class KnownPreambles {
+ public:
+  Result<Preamble> get(const DataSpec& data, const plan::FileInfo& info) {
+    const Key key{info.path, info.fingerprint, data.skip_lines, data.header};
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = known_.find(key); found != known_.end()) return found->second;
+    }
+    DP_TRY(Preamble preamble, read_preamble(info.path, data.skip_lines, data.header));
+    constexpr size_t kBytesMax = size_t{1} << 16, kFilesMax = 1 << 10;
+    const std::lock_guard lock(mutex_);
+    if (known_.size() == kFilesMax) known_.clear();
+    if (preamble.header.size() <= kBytesMax) known_.emplace(key, preamble);
+    return preamble;
+  }
+
+ private:
+  using Key = std::tuple<std::string, uint64_t, uint32_t, bool>;
+  std::mutex mutex_;
+  std::map<Key, Preamble> known_;
+};
+KnownPreambles known_preambles;
+
+/// The names in a header. Columns without one are called by their place.
+Result<std::vector<std::string>> header_names(const DataSpec& data, const std::string& header,
+                                              const std::string& path) {
+  DP_TRY(std::vector<std::string> names, first_cells(data, header, path));
+  for (size_t i = 0; i < names.size(); ++i)
+    if (names[i].empty()) names[i] = unnamed_column(i);
+  const std::string* const repeated = first_repeated(names);
+  if (repeated == nullptr) return names;
+  return Error{ErrorCode::kBadData, str("the header has the column `", shown(*repeated), "` twice"),
+               str(path, ":", data.skip_lines + 1),
+               "each name once; or list names in data.columns, with data.header = false and one "
+               "more of data.skip_lines"};
+}
+
+Result<std::vector<std::string>> declared_columns(const DataSpec& data) {
+  if (!data.columns.empty()) return data.columns;
+  if (std::vector<std::string> names = default_columns(data.format); !names.empty()) return names;
+  return Error{
+      ErrorCode::kConfig, "the names of the columns are not known", "data.columns",
+      "list them in data.columns, or set data.header = true if the file's first line does"};
+}
+
+/// Of a file with that preamble.
+Result<std::vector<std::string>> columns_behind(const DataSpec& data, const Preamble& preamble,
+                                                const std::string& path) {
+  if (!data.header) return declared_columns(data);
+  if (!trimmed(preamble.header).empty()) return header_names(data, preamble.header, path);
+  constexpr uint64_t kMarkBytes = 3;  // of the byte order mark
+  const bool nothing =
+      data.skip_lines == 0 && (preamble.bytes == 0 || preamble.bytes == kMarkBytes);
+  if (nothing && !data.columns.empty()) return data.columns;  // of no record
+  return Error{
+      ErrorCode::kBadData, "the header names no column", str(path, ":", data.skip_lines + 1),
+      "its first line names them; or list names in data.columns, with data.header = false"};
+}
+
+/// `names` without the targets' columns where the first record of the file, which has no header,
+/// has the others and not these.
 Result<std::vector<std::string>> present_columns(const ReadPlan& plan,
                                                  std::vector<std::string> names,
                                                  const std::string& path) {
@@ -51,20 +117,21 @@ Result<std::vector<std::string>> present_columns(const ReadPlan& plan,
     DP_TRY(const FieldSpec field, resolve_field(plan, rule.field));
     std::erase(others, field.column.empty() ? field.name : field.column);
   }
-  // In a file without header the first record tells.
   DP_TRY(const Preamble first, read_preamble(path, plan.data.skip_lines, /*header=*/true));
   DP_TRY(const std::vector<std::string> cells, first_cells(plan.data, first.header, path));
-  const bool absent = plan.data.header ? cells == others : cells.size() == others.size();
-  return absent ? std::move(others) : std::move(names);
+  return cells.size() == others.size() ? std::move(others) : std::move(names);
 }
 
-Result<std::vector<std::string>> present_columns_of(const ReadPlan& plan, const std::string& path) {
-  if (plan.targets_optional) {
-    std::vector<std::string> names = plan.data.columns;
-    if (names.empty()) names = default_columns(plan.data.format);
-    if (!names.empty()) return present_columns(plan, std::move(names), path);
+/// Of one of the plan's files; of what comes from a program, those that were declared.
+Result<std::vector<std::string>> columns_for(const ReadPlan& plan, const plan::FileInfo& info) {
+  const DataSpec& data = plan.data;
+  if (is_program(info) || !data.program.empty()) return declared_columns(data);
+  if (!data.header && plan.targets_optional) {
+    DP_TRY(std::vector<std::string> names, declared_columns(data));
+    return present_columns(plan, std::move(names), info.path);
   }
-  return columns_of(plan.data, path);
+  DP_TRY(const Preamble preamble, known_preambles.get(data, info));
+  return columns_behind(data, preamble, info.path);
 }
 
 /// What came after the first ops: only where it is there, so that older plans keep their hash.
@@ -149,15 +216,9 @@ std::vector<FieldSpec> default_fields(DataFormat format) {
 }
 
 Result<std::vector<std::string>> columns_of(const DataSpec& data, const std::string& path) {
-  if (!data.columns.empty()) return data.columns;
-  if (std::vector<std::string> names = default_columns(data.format); !names.empty()) return names;
-  if (!data.header) {
-    return Error{
-        ErrorCode::kConfig, "the names of the columns are not known", "data.columns",
-        "list them in data.columns, or set data.header = true if the file's first line does"};
-  }
+  if (!data.header) return declared_columns(data);
   DP_TRY(const Preamble preamble, read_preamble(path, data.skip_lines, /*header=*/true));
-  return first_cells(data, preamble.header, path);
+  return columns_behind(data, preamble, path);
 }
 
 std::vector<std::string> default_columns(DataFormat format) {
@@ -233,6 +294,8 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
   hash_fields(hash, data.fields);
   if (!data.filter.empty()) hash.add("filter", data.filter);
   for (const std::string& word : data.program) hash.add("program", word);
+  if (!data.program.empty() && chooses_by_number(plan.source, stream_spec(data)))
+    hash.add("program_reads", "chosen");  // not all, as it once did
   // Not bad_records: a run that met a bad record goes on with "skip", and no batch behind the
   // record was applied. What is not read can't be bad, so the layout decides then.
   for (const FloatInput& input : plan.layout.floats)
@@ -267,7 +330,7 @@ Result<std::unique_ptr<WindowSource>> open_windows(const DataSpec& data, const p
   if (data.format == DataFormat::kTfrecord)
     return open_tfrecord(info, range, window_bytes, buffer, records);
   DP_CHECK(data.format != DataFormat::kNpy && data.format != DataFormat::kNpz);
-  DP_TRY(const Preamble preamble, read_preamble(info.path, data.skip_lines, data.header));
+  DP_TRY(const Preamble preamble, known_preambles.get(data, info));
   return open_lines(info, range, preamble.bytes, rules_of(data.format), window_bytes, buffer,
                     records);
 }
@@ -336,9 +399,7 @@ Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
   } else if (data.format == DataFormat::kJsonl) {
     DP_TRY(out.parser, make_json_parser(plan));
   } else {
-    DP_TRY(const std::vector<std::string> columns, is_program(info) || transformed
-                                                       ? columns_of(data, info.path)
-                                                       : present_columns_of(plan, info.path));
+    DP_TRY(const std::vector<std::string> columns, columns_for(plan, info));
     DP_TRY(out.parser, make_csv_parser(plan, columns, info.path));
   }
   return out;

@@ -153,6 +153,7 @@ struct ShardTotals {
   // a program that is read as a stream: a hash of all that it gave before, and with it.
   uint64_t first_offset = 0, end_offset = 0;
   uint64_t records_hash = 0;
+  uint64_t bytes = 0;  // of the shard, read here: Batch::end_offset at its end
 };
 
 /// Yields the batches of one shard in order. Always starts reading at the shard's begin; batches
@@ -221,9 +222,10 @@ bool chooses_by_number(const SourceSpec& source, const plan::StreamSpec& streams
 Result<void> count_pieces(const ReadPlan& plan, uint64_t shard_bytes,
                           std::vector<plan::FileInfo>& files);
 
-/// Looks at the first lines of a file: its format, and what a job for it must say.
+/// Looks at the first lines of a file: its format, and what a job for it must say. Of what the job
+/// says already it takes delimiter, header and skip_lines.
 /// `records_estimated` is left to the caller (0) unless it is known. Errors: kBadData where it is
 /// nothing known.
-Result<FileFacts> sniff(const std::string& path);
+Result<FileFacts> sniff(const std::string& path, const DataSpec& declared = {});
 
 }  // namespace downpour::data

@@ -69,6 +69,7 @@ Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,
   field.positive_ = spec.positive;
   field.integer_ = spec.type == FieldType::kInt64;
   if (rule != nullptr) {
+    field.is_target_ = true;
     field.target_ = rule->kind;
     field.classes_ = rule->classes;
   }
@@ -198,7 +199,7 @@ bool FloatField::convert_any_value(double value, float* to, Fault& fault) const 
 }
 
 bool FloatField::convert_missing(float* to, Fault& fault) const {
-  if (!fallback_) return refuse("is missing", "", kGiveDefault, fault);
+  if (!fallback_) return refuse("is missing", "", is_target_ ? kFixRecord : kGiveDefault, fault);
   std::fill_n(to, width_, *fallback_);
   return true;
 }
@@ -220,12 +221,15 @@ bool FloatField::convert(std::string_view text, float* to, Fault& fault) const {
   for (uint32_t i = 0; i < width_; ++i) {
     while (i > 0 && p < end && is_blank(*p)) ++p;
     float value = 0;
+    const char* const begin = p;
     p = p < end ? parse_float(p, value) : nullptr;
     if (p == nullptr || p > end || (p < end && !(width_ > 1 && is_blank(*p)))) {
       return refuse(
           width_ == 1 ? "is not a finite number" : "is not the list of numbers that its shape says",
           text, kFixLine, fault);
     }
+    if (integer_ && !is_int64({begin, size_t(p - begin)}))  // before it is rounded
+      return refuse("is not an integer of 64 bits", text, kFixLine, fault);
     if (!convert_number(value, text, to + i, fault)) return false;
   }
   if (p != end && !trimmed({p, size_t(end - p)}).empty())

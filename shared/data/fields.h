@@ -117,6 +117,7 @@ class FloatField {
   NumberOps ops_;
   // For a transform with a logarithm: its results for 0, 1, 2 ... (counts are mostly small).
   std::shared_ptr<const std::vector<float>> small_;
+  bool is_target_ = false;
   TargetKind target_ = TargetKind::kAny;
   uint32_t classes_ = 0;
   std::optional<float> fallback_;

@@ -190,7 +190,8 @@ bool KeyField::find_integer(std::string_view text, uint64_t& key, Fault& fault) 
   const bool any_sign = how_ != How::kIdentity || otherwise_.has_value();
   uint64_t number = 0;
   const char* const end = text.empty() ? nullptr : parse_uint(text.data() + negative, number);
-  if (end != text.data() + text.size() || (negative && !any_sign)) {
+  if (end != text.data() + text.size() || (negative && !any_sign) ||
+      (negative && number > uint64_t{1} << 63)) {
     return refuse(any_sign ? "is not an integer" : "is not an integer of 0 or more", text,
                   "type = \"string\" takes any text; { op = \"hash\" } also negative integers",
                   fault);

@@ -51,6 +51,42 @@ const char* parse_float_slow(const char* text, float& value) {
   return end;
 }
 
+bool is_int64(std::string_view text) {
+  const bool negative = text.starts_with('-');
+  if (negative || text.starts_with('+')) text.remove_prefix(1);
+  // Its digits from the first to the last that is no zero, and how many stand before the point.
+  std::string digits;
+  int64_t point = -1;
+  size_t i = 0;
+  for (; i < text.size() && (is_digit(text[i]) || text[i] == '.'); ++i) {
+    if (text[i] == '.') {
+      point = int64_t(digits.size());
+    } else {
+      digits += text[i];
+    }
+  }
+  if (point < 0) point = int64_t(digits.size());
+  if (i < text.size()) {
+    if ((text[i] | 0x20) != 'e') return false;
+    i += text.substr(i).starts_with("e+") || text.substr(i).starts_with("E+") ? 2 : 1;
+    int exponent = 0;
+    const auto [end, error] = std::from_chars(text.data() + i, text.data() + text.size(), exponent);
+    if (error != std::errc()) return false;
+    point += exponent;
+  }
+  const size_t zeros = std::min(digits.find_first_not_of('0'), digits.size());
+  digits.erase(0, zeros);
+  point -= int64_t(zeros);
+  digits.resize(digits.find_last_not_of('0') + 1);
+  if (digits.empty()) return true;
+  constexpr int64_t kDigitsMax = 19;
+  if (point < int64_t(digits.size()) || point > kDigitsMax) return false;
+  digits.resize(size_t(point), '0');
+  uint64_t magnitude = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), magnitude);
+  return magnitude <= uint64_t(INT64_MAX) + (negative ? 1 : 0);
+}
+
 const char* parse_uint_slow(const char* text, uint64_t& value) {
   const char* last = text;
   while (is_digit(*last)) ++last;

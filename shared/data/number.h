@@ -133,6 +133,9 @@ inline bool parse_short_float(const char* text, size_t size, float& value) {
 /// The same of many texts: values[i] where good[i] becomes true; where it becomes false, anything.
 void parse_short_floats(std::span<const std::string_view> texts, float* values, bool* good);
 
+/// Whether a decimal number ("-3", "3.0", "1e3") is an int64.
+bool is_int64(std::string_view text);
+
 const char* parse_uint_slow(const char* text, uint64_t& value);
 
 /// Reads a decimal uint64 at `text`. Returns the first byte behind it, or null: no digit, or too

@@ -118,6 +118,8 @@ Result<std::unique_ptr<RecordParser>> make_json_parser(const ReadPlan& plan);
 
 /// The columns of a table's file: as declared, the format's own, or those of its header.
 Result<std::vector<std::string>> columns_of(const DataSpec& data, const std::string& path);
+/// What a column is called that a header, or nothing, names; `index` counts from 0.
+inline std::string unnamed_column(size_t index) { return str("c", index + 1); }
 /// The delimiter of a CSV, TSV or criteo file. Error kConfig if the job's is none.
 Result<char> delimiter_of(const DataSpec& data);
 /// Cuts a line at `delimiter`; with `quotes` RFC 4180's rules hold, and texts with doubled quotes

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "shared/base/names.h"
 #include "shared/base/units.h"
 #include "shared/data/arrays.h"
 #include "shared/data/byte_source.h"
@@ -29,7 +30,7 @@ struct Sample {
   std::vector<std::string_view> lines;  // not blank, without line break
 };
 
-Result<Sample> read_sample(const std::string& path) {
+Result<Sample> read_sample(const std::string& path, uint32_t skip_lines) {
   DP_TRY(File file, File::open(path));
   if (file.bytes() == 0) return Error{ErrorCode::kBadData, str("the file is empty: ", path), path};
   DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
@@ -39,6 +40,8 @@ Result<Sample> read_sample(const std::string& path) {
   sample.text.resize(n);
   std::string_view rest = sample.text;
   if (rest.substr(0, 3) == "\xef\xbb\xbf") rest.remove_prefix(3);
+  for (uint32_t i = 0; i < skip_lines && !rest.empty(); ++i)
+    rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
   while (!rest.empty() && sample.lines.size() < kSampleLines) {
     const size_t end = rest.find('\n');
     if (end == std::string_view::npos && n == kSampleBytes && !sample.lines.empty())
@@ -180,11 +183,17 @@ Column look_at(const Rows& rows, size_t index, size_t first_row) {
   return column;
 }
 
-Result<FileFacts> delimited(const Sample& sample, const std::string& path) {
+Result<FileFacts> delimited(const Sample& sample, const std::string& path,
+                            const DataSpec& declared) {
   char delimiter = 0;
   size_t width = 0;
   double best = 0;
-  for (const char candidate : {'\t', ',', ';', '|'}) {
+  std::string candidates = "\t,;|";
+  if (!declared.delimiter.empty()) {
+    DP_TRY(const char known, delimiter_of(declared));
+    candidates = known;
+  }
+  for (const char candidate : candidates) {
     const Rows rows = split_all(sample, candidate, candidate != '\t', 200);
     size_t with_it = 0;
     const size_t columns = usual_width(rows, with_it);
@@ -199,7 +208,7 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path) {
     return Error{
         ErrorCode::kBadData,
         str("can't tell what this is; its first line reads \"", shown(sample.lines[0]), "\""),
-        str(path, ":1"),
+        str(path, ":", declared.skip_lines + 1),
         "known are TFRecord, npy, npz, libsvm, libffm, JSON lines, CSV, TSV, criteo and mnist "
         "(idx), each also "
         "compressed (gzip, "
@@ -230,6 +239,7 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path) {
   facts.trim = padded > 0;
 
   // A header: names where all the rest of some column is numbers.
+  facts.header = declared.header;
   std::vector<Column> columns;
   for (size_t i = 0; i < width; ++i) {
     columns.push_back(look_at(rows, i, 1));
@@ -238,13 +248,27 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path) {
     facts.header |= columns[i].is_numeric() && !first.empty() && !kMissingMarks.contains(first) &&
                     !number_of(first, value);
   }
-  const std::set<std::string> distinct(rows[0].begin(), rows[0].end());
-  facts.header &= distinct.size() == width && !distinct.contains("");
+  // A first record may have one odd value; one with a number in it is a header only if it names
+  // all.
+  const bool names_only = std::none_of(rows[0].begin(), rows[0].end(), [](const std::string& cell) {
+    double value = 0;
+    return number_of(cell, value);
+  });
+  if (!names_only && !declared.header) {
+    const bool unnamed = std::count(rows[0].begin(), rows[0].end(), "") > 0;
+    facts.header &= !unnamed && first_repeated(rows[0]) == nullptr;
+  }
   if (!facts.header) {
     for (size_t i = 0; i < width; ++i) columns[i] = look_at(rows, i, 0);
   }
   for (size_t i = 0; i < width; ++i)
-    facts.columns.push_back(facts.header ? rows[0][i] : str("c", i + 1));
+    facts.columns.push_back(facts.header && !rows[0][i].empty() ? rows[0][i] : unnamed_column(i));
+  if (const std::string* name = first_repeated(facts.columns)) {
+    return Error{
+        ErrorCode::kBadData,
+        str("the first line looks like a header, and has the column `", shown(*name), "` twice"),
+        path, "give each column a name of its own"};
+  }
   std::string why, note;
   const size_t target = choose_target(facts.columns, columns, facts.header, why);
   if (!facts.header) facts.columns[target] = "label";
@@ -268,9 +292,9 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path) {
 }
 
 /// What the file says of itself, whatever its names are.
-Result<FileFacts> look_at(const std::string& path) {
+Result<FileFacts> look_at(const std::string& path, const DataSpec& declared) {
   if (names_arrays(DataSpec{}, path)) return sniff_arrays(path);
-  DP_TRY(const Sample sample, read_sample(path));
+  DP_TRY(const Sample sample, read_sample(path, declared.skip_lines));
   if (is_tfrecord(sample.text)) return sniff_tfrecord(path);
   if (is_idx_images(sample.text)) {
     DP_TRY(File file, File::open(path));
@@ -302,13 +326,13 @@ Result<FileFacts> look_at(const std::string& path) {
     if (looks_like_libsvm(sample, ffm, labels, features))
       return libsvm(sample, ffm, labels, features);
   }
-  return delimited(sample, path);
+  return delimited(sample, path, declared);
 }
 
 }  // namespace
 
-Result<FileFacts> sniff(const std::string& path) {
-  DP_TRY(FileFacts facts, look_at(path));
+Result<FileFacts> sniff(const std::string& path, const DataSpec& declared) {
+  DP_TRY(FileFacts facts, look_at(path, declared));
   std::vector<std::string> texts = facts.columns;
   for (const FieldSpec& field : facts.fields) {
     texts.push_back(field.source_name());

@@ -4,6 +4,7 @@
 #include <bit>
 #include <set>
 
+#include "shared/base/names.h"
 #include "shared/job/field_output.h"
 #include "shared/job/nearest_name.h"
 #include "shared/job/toml_tree.h"
@@ -38,14 +39,6 @@ Error unknown_name(const char* kind, const std::string& name, std::string where,
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-const std::string* first_repeated(const std::vector<std::string>& names) {
-  std::set<std::string> seen;
-  for (const std::string& name : names) {
-    if (!seen.insert(name).second) return &name;
-  }
-  return nullptr;
 }
 
 bool is_plain_name(const std::string& name) {

@@ -8,6 +8,7 @@ namespace downpour::data {
 namespace {
 
 using Catch::Contains;
+using Catch::EndsWith;
 
 uint64_t hashed(const std::string& field, const std::string& text) {
   return hash_combine(hash_string(field), hash_string(text));
@@ -110,6 +111,58 @@ TEST_CASE("CSV: lines of more than 64 bytes, and the columns by a header in any 
   const ShardRead read = read_file(plan).value();
   CHECK(read.floats == std::vector<std::vector<float>>{{1, 1}});
   CHECK(read.keys[0][0][0] == hashed("job", filler));
+}
+
+TEST_CASE("CSV: each file's own header says where its columns are", "[data]") {
+  const ScratchDir dir;
+  auto plan = csv_plan(dir.write("a.csv", "age,job,income\n1,x,>50K\n"));
+  const auto read = [&](const std::string& second) {
+    dir.write("b.csv", second);
+    plan->files = list_files(plan->data, {.paths = {dir.path() + "/*.csv"}}, "/").value();
+    return read_shard(plan, {1, 0, plan->files[1].bytes});
+  };
+  plan->data.header = true;
+  // In another order, with a column more, and one that has no name.
+  const ShardRead found = read("job,,income,more,age\ny,0,no,7,2\n").value();
+  CHECK(found.floats == std::vector<std::vector<float>>{{2, 0}});
+  CHECK(found.keys[0][0][0] == hashed("job", "y"));
+  CHECK(read("\xef\xbb\xbf").value().floats.empty());
+  const Error blank = read("\nx,2,no\n").error();
+  CHECK_THAT(blank.what, Contains("names no column"));
+  CHECK_THAT(blank.where, EndsWith("b.csv:1"));
+  const Error lacking = read("job,age\ny,2\n").error();
+  CHECK_THAT(lacking.what, Contains("field income: there is no column \"income\""));
+  CHECK_THAT(lacking.where, Contains("b.csv"));
+  CHECK_THAT(lacking.hint, Contains("job, age"));
+  const Error twice = read("job,age,income,job\ny,2,no,z\n").error();
+  CHECK_THAT(twice.what, Contains("`job` twice"));
+  CHECK_THAT(twice.where, EndsWith("b.csv:1"));
+  // To predict, a label's column may be absent.
+  plan = std::make_shared<ReadPlan>(*plan);
+  plan->targets = {{"income", TargetKind::kBinary}};
+  auto predicting = std::make_shared<ReadPlan>(*for_prediction(*plan));
+  predicting->files = plan->files;
+  dir.write("b.csv", "job,age\ny,2\n");
+  predicting->files = list_files(plan->data, {.paths = {dir.path() + "/*.csv"}}, "/").value();
+  CHECK(read_shard(predicting, {1, 0, predicting->files[1].bytes}).value().floats[0][0] == 2);
+}
+
+TEST_CASE("CSV: an int64 is one by its digits, a target that is missing is no case for a default",
+          "[data]") {
+  const ScratchDir dir;
+  auto plan = csv_plan(dir.write("f", "1,x,>50K\n"));
+  plan->data.fields[0].type = FieldType::kInt64;
+  const auto fault = [&](const std::string& line) {
+    plan->files = list_files(plan->data, {.paths = {dir.write("f", line)}}, "/").value();
+    return read_file(plan).error();
+  };
+  for (const char* wrong : {"1.00000001", "16777217.5", "9223372036854775808", "1e30"})
+    CHECK_THAT(fault(str(wrong, ",x,>50K\n")).what,
+               Contains(str("field age \"", wrong, "\" is not an integer")));
+  plan = csv_plan(dir.write("f", "1,x,>50K\n"));
+  plan->data.fields[2] = {.name = "income"};
+  plan->targets = {{"income", TargetKind::kBinary}};
+  CHECK_THAT(fault("1,x,\n").hint, Contains("mend the record") && !Contains("default"));
 }
 
 TEST_CASE("TSV has no quotes; another delimiter is a delimiter", "[data]") {

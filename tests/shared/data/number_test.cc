@@ -139,6 +139,17 @@ TEST_CASE("what is no finite number is refused", "[data]") {
   CHECK(*parse_float("1.5.2", value) == '.');
 }
 
+TEST_CASE("a decimal number is an int64 by its digits, not by what it is rounded to", "[data]") {
+  for (const char* text : {"0", "-0", "7", "+7", "3.", "3.000", ".0", "1e3", "1.5e1", "1500E-2",
+                           "000123", "-9223372036854775808", "9223372036854775807",
+                           "9.223372036854775807e18", "0e99", "0.00e-5", "12.50e+1"})
+    CHECK(is_int64(text));
+  for (const char* text : {"0.5", "1.00000001", "16777217.5", "9223372036854775808", "1e19", "1e-1",
+                           "-9223372036854775809", "99999999999999999999", "15e-2", "1e999999999999",
+                           "9007199254740993.5", "1e400"})
+    CHECK_FALSE(is_int64(text));
+}
+
 TEST_CASE("whole numbers read up to the last uint64 and not beyond", "[data]") {
   uint64_t value = 0;
   REQUIRE(parse_uint("18446744073709551615:", value) != nullptr);

@@ -116,6 +116,28 @@ TEST_CASE("sniff: a header gives the names, and the target by its name", "[data]
   CHECK(records_as_proposed(path, sniffed) == 3);
 }
 
+TEST_CASE("sniff: a header with a column that has no name, or twice the same", "[data]") {
+  const ScratchDir dir;
+  const std::string index = dir.write("i.csv", ",x,label\n0,1,0\n1,4,1\n2,3,0\n");  // pandas'
+  const FileFacts sniffed = sniff(index).value();
+  CHECK(sniffed.header);
+  CHECK(sniffed.columns == std::vector<std::string>{"c1", "x", "label"});
+  CHECK(records_as_proposed(index, sniffed) == 3);
+  const Error error = sniff(dir.write("t.csv", "x,label,x\n0,1,0\n1,4,1\n")).error();
+  CHECK_THAT(error.what, Contains("has the column `x` twice"));
+  CHECK_THAT(error.where, Contains("t.csv"));
+  // A first record with an odd value is none.
+  CHECK_FALSE(sniff(dir.write("n.csv", "oops,0,0\n0,1,0\n1,4,1\n")).value().header);
+}
+
+TEST_CASE("sniff: what the job says of a table is not found out again", "[data]") {
+  const ScratchDir dir;
+  const std::string texts = dir.write("t.csv", "# made by hand\ncolor;label\nred;no\nblue;yes\n");
+  const FileFacts facts = sniff(texts, {.header = true, .skip_lines = 1, .delimiter = ";"}).value();
+  CHECK(facts.header);
+  CHECK(facts.columns == std::vector<std::string>{"color", "label"});
+}
+
 TEST_CASE("sniff: numbers are standardized, long tails through a logarithm first", "[data]") {
   const ScratchDir dir;
   std::string text;
