@@ -184,15 +184,35 @@ constexpr std::string_view general_id(ErrorCode code) {
   return "DP-9000";
 }
 
+/// How many bytes the UTF-8 character has that `text` begins with; 0: it is none, or a control.
+size_t utf8_bytes(std::string_view text) {
+  const auto lead = uint8_t(text[0]);
+  if (lead < 0x80) return lead >= 0x20 && lead != 0x7f ? 1 : 0;
+  const size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return 0;
+  uint32_t code = lead & (0x7f >> bytes);
+  for (size_t i = 1; i < bytes; ++i) {
+    if ((uint8_t(text[i]) & 0xc0) != 0x80) return 0;
+    code = code << 6 | (uint8_t(text[i]) & 0x3f);
+  }
+  constexpr uint32_t kLeast[] = {0, 0, 0xa0, 0x800, 0x10000};
+  const bool surrogate = code >= 0xd800 && code < 0xe000;
+  return code < kLeast[bytes] || code > 0x10ffff || surrogate ? 0 : bytes;
+}
+
 /// No byte of a data file may steer the terminal; a line break keeps its line.
 std::string printable(std::string_view text) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string shown;
-  for (const char c : text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     const uint8_t byte = uint8_t(c);
-    if (c == '\n') {
+    if (const size_t bytes = utf8_bytes(text.substr(i)); bytes > 0) {
+      shown += text.substr(i, bytes);
+      i += bytes - 1;
+    } else if (c == '\n') {
       shown += "\n       ";  // beneath the text after "error: "
-    } else if (c == '\t' || (byte >= 0x20 && byte != 0x7f)) {
+    } else if (c == '\t') {
       shown += c;
     } else {
       shown += str("\\x", kHex[byte >> 4], kHex[byte & 15]);

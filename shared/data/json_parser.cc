@@ -126,7 +126,7 @@ class JsonFields {
   }
 
   json::ErrorCode mismatch(const TypedField& field, const char* found, Fault& fault) {
-    fault = {.reason = "is what stands there, and the field is a value",
+    fault = {.reason = "is no value, and the field wants one",
              .field = &field.name(),
              .made = found,
              .hint = kHint};

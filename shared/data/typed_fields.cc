@@ -8,14 +8,18 @@ namespace {
 constexpr const char* kFixField =
     "mend the field's type or shape, or set data.bad_records = \"skip\"";
 
-const char* type_name(FieldType type) {
+/// Why an integer, a string, or else a float is no value of a field of that type.
+const char* mismatch(FieldType type, bool integer, bool string) {
   switch (type) {
     case FieldType::kFloat32:
-      return "float32";
+      return string ? "is a string, and the field is declared float32"
+                    : "is a number that a float32 field does not take";
     case FieldType::kInt64:
-      return "int64";
+      return string ? "is a string, and the field is declared int64"
+                    : "is not an integer, and the field is declared int64";
     case FieldType::kString:
-      return "string";
+      return integer ? "is an integer, and the field is declared string"
+                     : "is a float, and the field is declared string";
   }
   return "";
 }
@@ -112,11 +116,11 @@ bool TypedField::read_missing(Columns& columns, Fault& fault) const {
   return false;
 }
 
-bool FieldWriter::refuse(const char* found, Fault& fault) const {
+bool FieldWriter::refuse(Found found, std::string value, Fault& fault) const {
   if (count_ >= field_.width_) return wrong_count(fault);
-  fault = {.reason = "is what stands there, and the field is of another type",
+  fault = {.reason = mismatch(field_.spec_.type, found == Found::kInteger, found == Found::kString),
            .field = &field_.name(),
-           .made = str(found, " for ", type_name(field_.spec_.type)),
+           .made = std::move(value),
            .hint = kFixField};
   return false;
 }

@@ -96,7 +96,7 @@ class FieldWriter {
  public:
   bool take(int64_t value, Fault& fault) {
     if (!may_take(field_.spec_.type != FieldType::kString)) [[unlikely]]
-      return refuse("integers", fault);
+      return refuse(Found::kInteger, str(value), fault);
     switch (field_.kind_) {
       case Kind::kFloat:
         return field_.floats_->convert_value(value, to_ + count_++, fault);
@@ -105,7 +105,7 @@ class FieldWriter {
       case Kind::kKey:
       case Kind::kBag:
         if (field_.spec_.type != FieldType::kInt64 && !field_.keys_->takes_numbers())
-          return refuse("integers", fault);
+          return refuse(Found::kInteger, str(value), fault);
         return take_key(value, fault);
       case Kind::kFilter:
         ++count_;
@@ -118,7 +118,7 @@ class FieldWriter {
   bool take(double value, Fault& fault) { return take_real(value, fault); }
   bool take(std::string_view value, Fault& fault) {
     if (!may_take(field_.spec_.type == FieldType::kString)) [[unlikely]]
-      return refuse("strings", fault);
+      return refuse(Found::kString, std::string(value), fault);
     if (field_.kind_ == Kind::kFloat) return field_.floats_->convert(value, to_ + count_++, fault);
     if (field_.kind_ == Kind::kFilter) {
       ++count_;
@@ -161,7 +161,7 @@ class FieldWriter {
   template <typename T>
   bool take_real(T value, Fault& fault) {
     if (!may_take(field_.spec_.type == FieldType::kFloat32)) [[unlikely]]
-      return refuse("floats", fault);
+      return refuse(Found::kFloat, str(value), fault);
     if (field_.kind_ == Kind::kFloat)
       return field_.floats_->convert_value(value, to_ + count_++, fault);
     if (field_.kind_ == Kind::kFilter) {
@@ -186,7 +186,9 @@ class FieldWriter {
     keys_->all_one &= number == 1.0F;
     return true;
   }
-  bool refuse(const char* found, Fault& fault) const;
+  enum class Found : uint8_t { kFloat, kInteger, kString };
+  /// No room, or no value of the field's type.
+  bool refuse(Found found, std::string value, Fault& fault) const;
   bool wrong_count(Fault& fault) const;
 
   const TypedField& field_;

@@ -32,6 +32,15 @@ TEST_CASE("colour is ANSI only where asked for, and text from outside can't add 
   CHECK(colored.starts_with("\x1b[1;31merror:\x1b[0m label \\x1b[31m"));
 }
 
+TEST_CASE("letters of any script are shown, bytes that are none by their numbers", "[cli]") {
+  const std::string text = "gr\u00f6\u00dfe \u4e16 \U0001f4a7";
+  CHECK(format_error(Error{ErrorCode::kBadData, text}, false) == "error: " + text + " [DP-3000]\n");
+  // A letter of latin-1, an overlong slash, half a surrogate, a control, one cut short.
+  CHECK(format_error(Error{ErrorCode::kBadData, "\xf6 \xc0\xaf \xed\xa0\x80 \xc2\x9b \xe4\xb8"},
+                     false) ==
+        "error: \\xf6 \\xc0\\xaf \\xed\\xa0\\x80 \\xc2\\x9b \\xe4\\xb8 [DP-3000]\n");
+}
+
 TEST_CASE("every code has a general id with a text", "[cli]") {
   for (int code = 0; code <= int(ErrorCode::kPeersLost); ++code) {
     const std::string id = error_id(Error{ErrorCode(code), "x", {}, {}, {}});

@@ -203,11 +203,11 @@ TEST_CASE("Example: values of another type or number are bad records that say so
   const std::string strings = example(entry("v", 1, lengthed('\x0a', "7")));
   const std::string integers = example(entry("v", 3, lengthed('\x0a', varint(7) + varint(8))));
   const std::string reals = example(entry("v", 2, lengthed('\x0a', floats({7}))));
-  CHECK_THAT(fault_of(strings, {.name = "v"}), Contains("strings for float32"));
+  CHECK_THAT(fault_of(strings, {.name = "v"}), Contains("\"7\" is a string, and the field is declared float32"));
   CHECK_THAT(fault_of(reals, {.name = "v", .type = FieldType::kInt64}),
-             Contains("floats for int64"));
+             Contains("\"7\" is not an integer, and the field is declared int64"));
   CHECK_THAT(fault_of(integers, {.name = "v", .type = FieldType::kString}, true),
-             Contains("integers for string"));
+             Contains("\"7\" is an integer, and the field is declared string"));
   CHECK_THAT(fault_of(integers, {.name = "v"}), Contains("more values"));
   CHECK_THAT(fault_of(integers, {.name = "v", .shape = {3}}), Contains("fewer values"));
   const float infinite = std::numeric_limits<float>::infinity();
