@@ -68,7 +68,6 @@ class RecordWalk {
   std::vector<Piece> pieces_;
   std::shared_ptr<const Job> job_;  // where its records go through a program
   CursorOptions options_;
-  uint64_t seed_ = 1;
   double holdout_ = 0;
   uint64_t number_ = 0;  // of the next record over all files
   const Piece* piece_ = nullptr;

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "shared/data/chosen_windows.h"
 #include "shared/env/storage.h"
 #include "tools/data/external_shuffle.h"
 #include "tools/data/look.h"
@@ -159,6 +160,7 @@ class Sharding {
              count_records(data, info, request_.stopped, [](uint64_t, uint64_t) {}));
       size.records += records;
     }
+    size.records = data::chosen_of(set_.data().source, size.records);
     return size;
   }
 

@@ -30,21 +30,24 @@ Result<std::vector<ArrayForm>> forms_of(const DataSpec& data, const std::string&
   return forms;
 }
 
-/// What must stand before the lines of each file: the header, which all files must share.
-Result<std::string> preamble_of(const DataSet& set) {
-  if (!set.data().header) return std::string();
-  std::string header;
+/// The header that stands before the lines of each file, and the first file that has another one.
+struct SharedHeader {
+  std::string preamble;
+  const plan::FileInfo* other = nullptr;
+};
+Result<SharedHeader> header_of(const DataSet& set) {
+  SharedHeader shared;
+  if (!set.data().header || !is_lines(set.data())) return shared;
   for (const plan::FileInfo& info : set.files) {
     DP_TRY(const data::Preamble found,
            data::read_preamble(info.path, set.data().skip_lines, /*header=*/true));
-    if (&info == &set.files.front()) header = found.header;
-    if (found.header == header) continue;
-    return Error{ErrorCode::kBadData,
-                 str("the files' headers differ, so their lines don't belong together: ",
-                     set.files.front().path, ", ", info.path),
-                 info.path, "convert them, which goes by names: --to csv writes one order"};
+    const std::string preamble = found.header + "\n";
+    if (&info == &set.files.front()) shared.preamble = preamble;
+    if (preamble == shared.preamble) continue;
+    shared.other = &info;
+    break;
   }
-  return header + "\n";
+  return shared;
 }
 
 /// Formats of one way to say the same thing.
@@ -69,10 +72,25 @@ Result<Transcription> plan_transcription(const DataSet& set, DataFormat to,
     return Error{ErrorCode::kUsage, "images can't be written as an idx file", "--to",
                  "choose what to make of them: --to npy, or --to tfrecord"};
   }
-  how.converted = how.to != written_as(data.format);
+  DP_TRY(const SharedHeader header, header_of(set));
+  if (header.other != nullptr && to == DataFormat::kAuto) {
+    return Error{ErrorCode::kBadData,
+                 str("the files' headers differ, so their lines don't belong together: ",
+                     set.files.front().path, ", ", header.other->path),
+                 header.other->path,
+                 str("convert them, which goes by names: --to ", format_name(data.format),
+                     " writes the first file's order")};
+  }
+  how.converted = how.to != written_as(data.format) || header.other != nullptr;
+  if (how.converted && !data.program.empty()) {
+    return Error{ErrorCode::kUnsupported,
+                 "the job's columns are those that data.program writes, and files are converted "
+                 "without it",
+                 "--to", "leave it out, or name the files instead of the job"};
+  }
   if (!how.converted) {
     if (is_lines(data)) {
-      DP_TRY(how.preamble, preamble_of(set));
+      how.preamble = header.preamble;
     } else if (is_arrays(data)) {
       DP_TRY(how.arrays, forms_of(data, set.files.front().path));
     }
@@ -92,7 +110,9 @@ Result<Transcription> plan_transcription(const DataSet& set, DataFormat to,
 }
 
 Result<Transcriber> Transcriber::open(const DataSet& set, const Transcription& how, bool skip_bad) {
-  DP_TRY(RecordWalk walk, RecordWalk::open(set, {}, 0));
+  DataSet files = set;  // their own records
+  files.job.data.program.clear();
+  DP_TRY(RecordWalk walk, RecordWalk::open(files, {}, 0));
   Transcriber out(set, how, skip_bad, std::move(walk));
   if (how.converted) {
     DP_TRY(out.encoder_, make_encoder(how.to, how.fields, how.target));

@@ -142,6 +142,7 @@ Result<void> validate_source(ReadPlan& plan, const DataSet& set, const SourceSpe
   const bool parsed = !plan.data.fields.empty();
   const DataSpec readable = for_source(readable_data(set), source);
   plan.data = for_source(plan.data, source);
+  plan.source = {};  // all records, whichever of them it takes
   DP_TRY(plan.files, data::list_files(parsed ? plan.data : readable, source, set.job.base_dir));
   for (uint32_t i = 0; i < plan.files.size(); ++i) {
     const auto read = parsed ? parse_records(plan, i, options, findings)

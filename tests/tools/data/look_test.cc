@@ -248,6 +248,13 @@ TEST_CASE("every bad record is named by its place, and good and bad make up all"
   CHECK_THAT(said["first"][1]["what"].get<std::string>(), Contains("label"));  // 7 is none of 0, 1
   CHECK(validated(open_set({job}), 1)["first"].size() == 1);
   CHECK(validated(open_set({job}), 0)["first"].size() == 3);
+  // Whatever part of its source the job trains on.
+  const std::string part = dir.write(
+      "part.toml",
+      "data = { source = { path = \"a.svm\", skip = 50, take = 9 }, format = \"libsvm\" }\n"
+      "model = { preset = \"logistic_regression\" }\n");
+  CHECK(validated(open_set({part}))["records"] == 197);
+  CHECK(validated(open_set({part}))["bad"] == 3);
 }
 
 TEST_CASE("flipped bytes, cut files and damaged archives are found in TFRecords", "[tools][data]") {

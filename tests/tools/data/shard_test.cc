@@ -112,6 +112,30 @@ TEST_CASE("a table's header stands in every shard, and files are merged under on
   CHECK(fs::path(merged.files[0].path).filename() == "a-00000-of-00001.csv");
   const DataSet odd = open_set({dir / "a.csv", dir.write("b.csv", "y,x,t\n1,2,a\n")});
   CHECK_THAT(refused(odd, {.out = dir / "never"}).what, Contains("headers differ"));
+  const ShardSummary alike = made(odd, {.out = dir / "alike", .to = DataFormat::kCsv});
+  CHECK(text_of(alike.files[0].path) == csv_lines(rows_of(10)) + "2,1,a\n");
+}
+
+TEST_CASE("a job's part of its source is cut in shards, without its program", "[tools][shard]") {
+  const ScratchDir dir;
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += str(i, ",", i % 2, "\n");
+  dir.write("a.csv", text);
+  const std::string job =
+      dir.write("job.toml",
+                "[data]\nsource = { path = \"a.csv\", skip = 3, take = 30, shard = { count = 4, "
+                "index = 1 } }\n"
+                "format = \"csv\"\ncolumns = [\"x\", \"label\"]\nprogram = [\"sed\", \"s,^,9,\"]\n"
+                "fields = { x = {}, label = {} }\n[model]\npreset = \"logistic_regression\"\n");
+  const DataSet set = open_set({job});
+  std::string wanted, all;
+  for (int i = 4; i < 33; i += 4) wanted += str(i, ",", i % 2, "\n");
+  const ShardSummary summary = made(set, {.out = dir / "out", .shards = 3});
+  for (const std::string& path : paths_of(summary)) all += text_of(path);
+  CHECK(all == wanted);
+  CHECK(summary.records == 8);
+  CHECK_THAT(refused(set, {.out = dir / "never", .to = DataFormat::kJsonl}).what,
+             Contains("data.program writes"));
 }
 
 TEST_CASE("line ends, a byte order mark and a missing last line break are no part of a record",
