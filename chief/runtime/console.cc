@@ -473,6 +473,7 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
     std::fprintf(out, "account %s; balanced, the same at every partition (beside it: %llu parts repeated, %llu gaps, %u leases repeated)\n",
                  account_text(total).c_str(), static_cast<unsigned long long>(s.had_it), static_cast<unsigned long long>(s.gaps), s.attempts_repeated);
   }
+  if (!s.epochs.empty() && !sharding_.empty()) std::fprintf(out, "reading %s\n", sharding_.c_str());
   if (s.steps_wanted > 0 && finish.code == 0) {
     const uint64_t beyond = s.steps - std::min(s.steps, s.steps_wanted);
     std::fprintf(out, "steps   %llu of %llu", static_cast<unsigned long long>(s.steps), static_cast<unsigned long long>(s.steps_wanted));

@@ -16,6 +16,7 @@
 #include "shared/data/program.h"
 #include "shared/data/synth.h"
 #include "shared/env/process.h"
+#include "shared/env/signals.h"
 #include "shared/env/storage.h"
 #include "shared/job/range_source.h"
 #include "shared/job/synth_source.h"
@@ -25,13 +26,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Nothing of what was kept is left, and no run has begun.
+Error stopped(const char* what) {
+  return Error{ErrorCode::kInterrupted, str("stopped while ", what, " was kept for the run"),
+               "data.source", "the run has not begun: the same command begins anew", ""};
+}
+
 Result<void> write_stdin(OutputFile& to) {
   if (::isatty(STDIN_FILENO) != 0)
     return Error{ErrorCode::kUsage, "the source is \"-\", and stdin is a terminal", "data.source",
                  "pipe the data in: zcat rows.gz | downpour train job.toml", ""};
   std::vector<char> block(kMiB);
   uint64_t bytes = 0;
+  const SignalWatcher signals([] {});
   for (;;) {
+    constexpr int kLookMs = 200;
+    pollfd ready{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+    const bool waits = ::poll(&ready, 1, kLookMs) == 0;
+    if (signals.signal() != 0) return stopped("what came on stdin");
+    if (waits) continue;
     const ssize_t n = ::read(STDIN_FILENO, block.data(), block.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return Error{ErrorCode::kIo, "stdin can't be read", "data.source"};
@@ -64,14 +77,17 @@ Result<void> write_program(OutputFile& to, const SourceSpec& source, const Job& 
   plan.batch_size = job.train.batch_size;
   plan.base_dir = job.base_dir;
   plan.training = &source == &job.data.source;
+  const SignalWatcher signals([&] { data::stop_programs(*plan.programs); });
   DP_TRY(const auto output, data::start_program(data::call_of(plan, 0, {}), plan.programs));
   std::vector<char> block(kMiB);
   uint64_t bytes = 0;
   for (;;) {
-    DP_TRY(const size_t n, output->read(block.data(), block.size()));
-    if (n == 0) break;
-    bytes += n;
-    DP_TRY_VOID(to.append(as_bytes({block.data(), n})));
+    const auto n = output->read(block.data(), block.size());
+    if (signals.signal() != 0) return stopped("what the program writes");
+    if (!n) return n.error();
+    if (*n == 0) break;
+    bytes += *n;
+    DP_TRY_VOID(to.append(as_bytes({block.data(), *n})));
   }
   if (bytes > 0) return {};
   return Error{ErrorCode::kBadData, "the program wrote nothing", data::program_info(source).path,

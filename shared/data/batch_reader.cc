@@ -249,6 +249,7 @@ Result<void> BatchReader::skip_or_fail(const Fault& fault, const FlowRecord& rec
 void BatchReader::end() {
   ended_ = true;
   flow_.extent(totals_.first_offset, totals_.end_offset);
+  totals_.bytes = flow_.progress();
 }
 
 void BatchReader::finish_batch(Batch& batch) {
@@ -298,7 +299,8 @@ Result<bool> BatchReader::next(Batch& batch) {
       return std::move(filled).error();
     }
     const bool full = batch.records == plan_->batch_size;
-    const bool given = batch.records > 0 && (full || !plan_->drop_remainder);
+    const bool drops = plan_->drop_remainder && part_ != Part::kHeldOut;
+    const bool given = batch.records > 0 && (full || !drops);
     if (!given) {
       batch.counts.dropped = batch.records;
     } else if (given_up) {

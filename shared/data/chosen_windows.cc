@@ -1,5 +1,7 @@
 #include "shared/data/chosen_windows.h"
 
+#include <algorithm>
+
 namespace downpour::data {
 
 bool is_chosen(const SourceSpec& source, const plan::ShardRange& range, uint64_t number) {
@@ -7,6 +9,12 @@ bool is_chosen(const SourceSpec& source, const plan::ShardRange& range, uint64_t
   if (place >= (source.take > 0 ? source.take : UINT64_MAX - source.skip)) return false;
   if (place % source.shard_count != source.shard_index) return false;
   return place / source.shard_count % range.modulus == range.stream % range.modulus;
+}
+
+uint64_t chosen_of(const SourceSpec& source, uint64_t records) {
+  records -= std::min(records, source.skip);
+  if (source.take > 0) records = std::min(records, source.take);
+  return (records + source.shard_count - 1 - source.shard_index) / source.shard_count;
 }
 
 Result<bool> ChosenWindows::next(Window& window) {

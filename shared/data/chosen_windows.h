@@ -16,6 +16,9 @@ namespace downpour::data {
 /// stream.
 bool is_chosen(const SourceSpec& source, const plan::ShardRange& range, uint64_t number);
 
+/// How many of a source's records belong to it, of all its files' `records`.
+uint64_t chosen_of(const SourceSpec& source, uint64_t records);
+
 /// The windows of another source without the records that are not chosen: those are not read in the
 /// account's sense, since they are somebody else's, or nobody's. Windows may be empty.
 class ChosenWindows final : public WindowSource {

@@ -40,6 +40,7 @@ std::shared_ptr<const ReadPlan> for_evaluation(const ReadPlan& plan, const Sourc
   out->files = std::move(files);
   out->holdout = 0;
   out->batches_max = 0;
+  out->drop_remainder = false;
   out->training = false;
   out->cache.reset();  // other files
   return out;

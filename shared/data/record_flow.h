@@ -70,6 +70,8 @@ class RecordFlow {
 
   /// Bytes of the shard that the first `count` records of the window bring it to.
   uint64_t progress(size_t count) const;
+  /// The same of all that was taken so far; at the end, of all that was read.
+  uint64_t progress() const;
   /// At the end: where the shard's first record starts and its last one ends; where shards join
   /// ranges, the sums of plan::place_mark() over those of each in a file that was cut.
   void extent(uint64_t& first_offset, uint64_t& end_offset) const;
@@ -92,7 +94,6 @@ class RecordFlow {
   void rest(Range& range);
   void pass_turn();
   void draw_turn();
-  uint64_t progress() const;
 
   const ReadPlan& plan_;
   const ShardId shard_;

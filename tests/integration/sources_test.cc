@@ -156,6 +156,21 @@ TEST_CASE(
   CHECK(std::filesystem::is_empty(empty / "run/sources"));
 }
 
+TEST_CASE("one Ctrl-C while a source is kept ends the run before it begins", "[integration]") {
+  const ScratchDir dir;
+  make_rows(dir, "a.svm", 0, 500);
+  const auto check_stopped = [&](int status) {
+    CHECK(status == 130);
+    CHECK(read_text(dir / "err").find("the run has not begun") != std::string::npos);
+    CHECK(std::filesystem::is_empty(dir / "run/sources"));
+  };
+  const std::string after_a_second = "timeout --preserve-status -s INT 1 ";
+  make_job(dir, "\"-\"", 1);
+  check_stopped(train(dir, "(cat a.svm; sleep 3) | " + after_a_second));
+  make_job(dir, "{ exec = [\"sh\", \"-c\", \"cat a.svm; sleep 1000\"], replay = \"none\" }", 1);
+  check_stopped(train(dir, after_a_second));
+}
+
 TEST_CASE("only a run takes what is on stdin, only the first one, and only under its lock",
           "[integration]") {
   const ScratchDir dir;

@@ -107,6 +107,22 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("what is read and not chosen counts as bytes read", "[integration]") {
+  const ScratchDir dir;
+  make_rows(dir, 1, 2);
+  const Ended trained =
+      downpour(dir, {"train", dir / "job.toml", "--set", "data.sharding=\"data\"", "--set",
+                     "data.source={ path = \"f*.svm\", take = 4 }", "--log-format", "json"});
+  INFO(trained.err);
+  REQUIRE(trained.status == 0);
+  const auto done = nlohmann::json::parse(trained.out);
+  CHECK(done["accounts"][0]["applied"] == 4);
+  uint64_t bytes = 0;
+  for (const auto& file : std::filesystem::directory_iterator(dir.path()))
+    if (file.path().extension() == ".svm") bytes += file.file_size();
+  CHECK(done["read_bytes"].get<uint64_t>() >= 2 * bytes * done["accounts"].size());
+}
+
 TEST_CASE(
     "a worker reads the stream of its index, and of a part of a source only that part is trained",
     "[integration]") {
@@ -118,6 +134,7 @@ TEST_CASE(
                      "index = 1 } }"});
   INFO(trained.err);
   REQUIRE(trained.status == 0);
+  CHECK(trained.out.find("\nreading sharding = \"file\": 3 streams") != std::string::npos);
   CHECK(counted(dir, 7) == std::map<int, int>{{0, 400}, {kEpochs, 300}});
   std::ifstream events(dir / "run/events.jsonl");
   int leases = 0;

@@ -50,8 +50,9 @@ ReadItem ShardReading::next(PreparedBatchPtr fresh, std::shared_ptr<const Placem
   return {.reading = task_.reading, .batch = std::move(fresh), .last = last};
 }
 
-ReadItem ShardReading::end() const {
+ReadItem ShardReading::end() {
   const data::ShardTotals& totals = reader_->totals();
+  offset_ = std::max(offset_, totals.bytes);  // behind the last batch, too
   return {.reading = task_.reading,
           .batch = {},
           .end = ShardEnd{.reading = task_.reading,

@@ -55,7 +55,7 @@ class ShardReading {
  private:
   Result<void> open();
   ReadItem failed(Error error) const;
-  ReadItem end() const;
+  ReadItem end();
 
   const ReaderOptions& options_;
   ReadTask task_;

@@ -224,6 +224,12 @@ TEST_CASE("a short last batch is given or counted as dropped", "[data]") {
   CHECK(full.batches.size() == 2);
   CHECK(full.totals.counts == ReadCounts{.read = 10, .dropped = 2});
   CHECK(full.totals.records_hash == full.batches[0].records_hash + full.batches[1].records_hash);
+  // What is evaluated is not dropped: a shard often holds out less than a batch.
+  CHECK(read_file(for_evaluation(*plan, plan->source, plan->files)).value().batches.size() == 3);
+  plan->holdout = 0.999999;
+  const ShardRead held_out =
+      read_shard(plan, {0, 0, plan->files[0].bytes}, {}, Part::kHeldOut).value();
+  CHECK(held_out.totals.counts == ReadCounts{.read = 10});
 }
 
 TEST_CASE("counts of the batches and what is behind the last add up to the totals", "[data]") {
