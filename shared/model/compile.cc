@@ -411,7 +411,8 @@ class Compiler final {
                      did_you_mean(metric, known));
       }
       if (metric == "auc" && width != 1) {
-        return error(str("auc ranks one column, and '", spec.input, "' has ", width));
+        return error(str("auc ranks one column, and '", spec.input, "' has ", width),
+                     "say metrics = [\"logloss\"], or give each column an output of its own");
       }
     }
     return {};

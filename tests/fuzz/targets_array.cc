@@ -1,6 +1,9 @@
 // Arrays: .npy beside each other, one cut in parts, .npz, and idx images with their labels.
+#include <cmath>
+#include <optional>
 #include <sys/stat.h>
 
+#include "shared/data/array_stream.h"
 #include "tests/fuzz/reading.h"
 #include "tests/fuzz/seeds.h"
 #include "tests/fuzz/target.h"
@@ -88,6 +91,92 @@ Target parts_target(const std::string& folder) {
               }};
 }
 
+// ---- arrays one behind the other, as a program writes them
+
+/// What rows_of() makes of a file: the number of its rows, and a sum over what they hold.
+struct StreamRead {
+  uint64_t rows = 0, taken = 0, hash = 0;
+  std::optional<Error> error;
+};
+StreamRead read_stream(const data::ReadPlan& plan, const std::string& path, size_t window_bytes) {
+  StreamRead out;
+  const auto failed = [&](Error error) {
+    out.error = std::move(error);
+    return out;
+  };
+  auto file = data::File::open(path);
+  if (!file) return failed(file.error());
+  auto bytes = data::open_bytes(std::move(*file), 0);
+  if (!bytes) return failed(bytes.error());
+  data::Buffer buffer;
+  std::vector<data::RecordRef> records;
+  auto rows = data::rows_of(std::move(*bytes), plan, path, window_bytes, buffer, records);
+  if (!rows) return failed(rows.error());
+  std::vector<FloatColumn> floats;
+  for (const FloatInput& input : plan.layout.floats)
+    floats.push_back({.width = input.width, .values = std::vector<float>(input.width)});
+  std::vector<data::KeyBuffer> keys;
+  data::RecordParser& parser = *rows->records.parser;
+  for (data::Window window;;) {
+    const auto more = rows->records.source->next(window);
+    if (!more) return failed(more.error());
+    if (!*more) return out;
+    for (const data::RecordRef& ref : *window.records) {
+      const char* const begin = window.text + ref.begin;
+      data::Columns columns{.floats = &floats, .keys = &keys};
+      data::Fault fault;
+      ++out.rows;
+      out.hash += parser.hash(begin, begin + ref.size);
+      if (!parser.parse(begin, begin + ref.size, window.offset_of(ref), columns, fault)) continue;
+      ++out.taken;
+      for (const FloatColumn& column : floats) {
+        for (const float value : column.values)
+          if (!std::isfinite(value)) return failed({ErrorCode::kBug, "a number is not finite"});
+      }
+    }
+  }
+}
+
+std::string check_stream(const data::ReadPlan& plan, const std::string& path) {
+  constexpr size_t kSmall = 64 << 10, kLarge = 1 << 20;
+  const StreamRead read = read_stream(plan, path, kLarge), again = read_stream(plan, path, kLarge),
+                   small = read_stream(plan, path, kSmall);
+  if (read.error && read.error->code == ErrorCode::kBug) return read.error->what;
+  if (read.rows != again.rows || read.taken != again.taken || read.hash != again.hash ||
+      read.error.has_value() != again.error.has_value())
+    return "read again it gives something else";
+  if (!read.error && !small.error && (read.rows != small.rows || read.hash != small.hash))
+    return "in other windows it has other rows";
+  if (read.error.has_value() != small.error.has_value())
+    return "in other windows it ends otherwise";
+  return read.error ? check_error(*read.error, path) : "";
+}
+
+Target stream_target(const std::string& folder) {
+  auto plan = std::make_shared<data::ReadPlan>();
+  plan->data.format = DataFormat::kNpy;
+  plan->data.fields = {{.name = "x", .shape = {3}}, {.name = "y", .fallback = "0"}};
+  plan->layout.floats = {{"x", 3}, {"y", 1}};
+  const std::string path = folder + "/back-to-back";
+  return {.name = "npy-stream",
+          .make =
+              [](Rng& rng) {
+                std::string bytes;
+                for (uint64_t chunks = 1 + rng.below(4); chunks > 0; --chunks) {
+                  std::vector<std::string> arrays = two_arrays(rng);
+                  if (one_in(rng, 3)) mutate_one(arrays, rng);
+                  bytes += arrays[0] + arrays[1];
+                }
+                if (one_in(rng, 3)) mutate(bytes, bytes, kNpyTokens, rng);
+                return Input{.files = {std::move(bytes)}};
+              },
+          .run =
+              [=](const Input& input) {
+                write_file(path, input.files[0]);
+                return check_stream(*plan, path);
+              }};
+}
+
 Target npz_target(const std::string& folder) {
   const auto reading = std::make_shared<Reading>(str("data.format = \"npz\"\n", kFields));
   const std::string path = folder + "/arrays.npz";
@@ -148,6 +237,7 @@ Target images_target(const std::string& folder) {
 void add_array_targets(const std::string& folder, std::vector<Target>& out) {
   out.push_back(npy_target(folder));
   out.push_back(parts_target(folder));
+  out.push_back(stream_target(folder));
   out.push_back(npz_target(folder));
   out.push_back(images_target(folder));
 }

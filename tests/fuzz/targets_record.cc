@@ -1,4 +1,6 @@
-// TFRecord: Examples and tensors, plain and compressed.
+// TFRecord: Examples and tensors, plain, compressed, and with an index.
+#include <cstring>
+
 #include "tests/fuzz/reading.h"
 #include "tests/fuzz/seeds.h"
 #include "tests/fuzz/target.h"
@@ -60,6 +62,39 @@ Target target_of(const std::string& folder, const std::string& name, std::string
   });
 }
 
+/// The index of the frames, as far as they go: a line "offset size" each.
+std::string index_of(const std::string& bytes) {
+  std::string index;
+  for (size_t at = 0; at + 12 <= bytes.size();) {
+    uint64_t length = 0;
+    std::memcpy(&length, bytes.data() + at, sizeof length);
+    if (length > bytes.size()) break;
+    index += str(at, " ", length + 16, "\n");
+    at += length + 16;
+  }
+  return index;
+}
+
+/// A file and what says where it may be cut.
+Target index_target(const std::string& folder) {
+  const auto reading = std::make_shared<Reading>(kPlainExamples);
+  const std::string path = folder + "/indexed.tfrecord";
+  return {.name = "example-index",
+          .make =
+              [](Rng& rng) {
+                std::string bytes = one_in(rng, 3) ? mutated(example_seed, rng) : example_seed(rng);
+                std::string index = index_of(bytes);
+                if (!one_in(rng, 10)) mutate(index, "", kNumberTokens, rng);
+                return Input{.files = {std::move(bytes), std::move(index)}};
+              },
+          .run =
+              [=](const Input& input) {
+                write_file(path, input.files[0]);
+                write_file(path + ".idx", input.files[1]);
+                return reading->check(path, input.knobs);
+              }};
+}
+
 std::string gzip_of(const std::string& text) { return testing::gzipped(text); }
 
 }  // namespace
@@ -68,6 +103,7 @@ void add_record_targets(const std::string& folder, std::vector<Target>& out) {
   out.push_back(target_of(folder, "example", kPlainExamples, example_seed, nullptr));
   out.push_back(target_of(folder, "example-filtered", kExamples, example_seed, nullptr));
   out.push_back(target_of(folder, "tensor", kTensors, tensor_seed, nullptr));
+  out.push_back(index_target(folder));
   out.push_back(target_of(folder, "example-gzip", kPlainExamples, example_seed, gzip_of));
   out.push_back(
       target_of(folder, "example-zlib", kExamples, example_seed, testing::zlib_compressed));

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "shared/data/tfrecord_writer.h"
 #include "tests/support/program.h"
 
 namespace downpour::testing {
@@ -40,6 +41,54 @@ std::string make_clicks(const ScratchDir& dir) {
   downpour(dir, {"synth", dir / "clicks.tsv", "--rows", std::to_string(kRows)});
   downpour(dir, {"shard", dir / "clicks.tsv", "-o", dir / "parts", "-n", "4"});
   return dir / "parts/*.tsv";
+}
+
+TEST_CASE("the example of JSON lines reads members of members, and those that its filter leaves",
+          "[integration]") {
+  const ScratchDir dir;
+  std::string text;
+  int wanted = 0;
+  for (int i = 0; i < kRows; ++i) {
+    const bool here = i % 5 != 0, adult = i % 3 != 0;
+    wanted += here && adult;
+    text += "{\"label\": " + std::to_string(i % 2) +
+            ", \"user\": {\"age\": " + (adult ? "30" : "17") + ", \"country\": \"" +
+            (here ? "DE" : "XX") + "\"}, \"tags\": [\"a\", \"t" + std::to_string(i % 50) + "\"]}\n";
+  }
+  dir.write("clicks.jsonl", text);
+  const Json summary =
+      trained(dir, "json-lines", {"--set", "data.source=" + (dir / "clicks.jsonl")});
+  const Json& account = summary["accounts"][0];
+  CHECK(account["applied"] == wanted);
+  CHECK(account["filtered"] == kRows - wanted);
+}
+
+TEST_CASE("the example of TFRecord takes Examples with a tensor inside and a bag of words",
+          "[integration]") {
+  const ScratchDir dir;
+  std::string file;
+  data::ExampleBuilder example;
+  const int64_t dims[] = {128};
+  for (int64_t i = 0; i < kRows; ++i) {
+    std::vector<float> image(128, 0.0F);
+    image[size_t(i % 10)] = 1;
+    const std::string tensor = data::serialized_tensor(
+        data::TensorType::kFloat, dims,
+        {reinterpret_cast<const char*>(image.data()), image.size() * sizeof(float)});
+    const std::string_view bytes[] = {tensor}, tags[] = {"even", "odd"};
+    example.clear();
+    example.add("image", bytes);
+    example.add("item/tags", std::span(tags).subspan(size_t(i % 2), 1));
+    const int64_t label[] = {i % 10};
+    example.add("label", label);
+    data::append_frame(file, example.bytes());
+  }
+  dir.write("train-0.tfrecord", file);
+  const Json summary =
+      trained(dir, "tfrecord",
+              {"--set", "data.source=" + (dir / "train-0.tfrecord"), "--set", "eval.holdout=0.1"});
+  for (const Json& account : summary["accounts"]) CHECK(account["skipped"] == 0);
+  CHECK(summary["evaluations"].back()["outputs"]["class"]["accuracy"] > 0.9);
 }
 
 TEST_CASE("the examples of sharding count every record as often as they say", "[integration]") {

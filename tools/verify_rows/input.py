@@ -3,9 +3,10 @@ import hashlib
 import os
 import shutil
 import sys
+import time
 
-from .frame import NotRun, at_least, at_most, figure, is_true, row
-from .lab import CHECKOUT
+from .frame import NotRun, at_least, at_most, below, figure, is_true, row
+from .lab import CHECKOUT, descendants
 from .peers import venv_python, warm
 
 TENSORFLOW = {"tensorflow": "tensorflow-cpu", "numpy": "numpy"}
@@ -46,6 +47,62 @@ def tfrecord_interop(lab):
 @row("npy", ".npy and .npz of every type, version and shape, against NumPy")
 def npy(lab):
     yield from _equal(_interop(lab), ["npy", "npz"])
+
+
+ARRAYS_GB, ARRAYS_FULL_GB = 1, 8
+ARRAYS = {"user": 128, "item": 128, "context": 16, "rating": 1, "genre": 10}  # floats of a row
+ARRAYS_JOB = """
+data.source = "."
+data.format = "npy"
+data.fields = { user = { shape = [128] }, item = { shape = [128] }, context = { shape = [16] }, rating = {}, genre = { shape = [10] } }
+model.layers = [{ name = "trunk", type = "dense", inputs = ["user", "item", "context"], units = [16], last = "relu" },
+  { name = "stars", type = "dense", inputs = ["trunk"], units = [1] }, { name = "kinds", type = "dense", inputs = ["trunk"], units = [10] }]
+model.outputs = [{ name = "a", input = "stars", loss = "squared", target = "rating" }, { name = "b", input = "kinds", loss = "logistic", target = "genre", metrics = ["logloss"] }]
+optimizer = { type = "sgd", learning_rate = 0.001 }
+train = { epochs = 1, batch_size = 256 }
+"""
+# Writes them with NumPy, a stretch of rows at a time.
+WRITE_ARRAYS = """
+import sys
+import numpy as np
+rows, rng = int(sys.argv[1]), np.random.default_rng(1)
+for name, width in zip(sys.argv[2::2], map(int, sys.argv[3::2])):
+    out = np.lib.format.open_memmap(name + ".npy", "w+", np.float32, (rows,) if width == 1 else (rows, width))
+    for begin in range(0, rows, 65536):
+        part = out[begin:begin + 65536]
+        part[...] = rng.random(part.shape, np.float32) if name != "genre" else rng.integers(0, 2, part.shape)
+"""
+
+
+def _memory_of_its_own_mb(pid):
+    """Resident memory that is no page of a file."""
+    try:
+        with open(f"/proc/{pid}/status") as lines:
+            return sum(int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
+    except (OSError, ProcessLookupError):
+        return 0
+
+
+@row("npy-train", "a model with 3 inputs and 2 outputs trained on arrays that NumPy wrote, larger than the memory it may take")
+def npy_train(lab):
+    gigabytes = ARRAYS_FULL_GB if lab.full else ARRAYS_GB
+    rows = gigabytes * 10 ** 9 // (4 * sum(ARRAYS.values()))
+    folder = lab.row_folder("npy-train")
+    written = [str(part) for array in ARRAYS.items() for part in array]
+    lab.run("npy-train", [venv_python(lab, TENSORFLOW), "-c", WRITE_ARRAYS, rows, *written], 900, cwd=folder).expect()
+    (folder / "job.toml").write_text(ARRAYS_JOB)
+    largest = 0
+    with lab.start("npy-train", lab.train_command(folder / "job.toml", folder / "run"), 1800) as running:
+        while running.is_running():
+            largest = max(largest, sum(map(_memory_of_its_own_mb, [running.pid, *descendants(running.pid)])))
+            time.sleep(0.02)
+        summary = running.wait().expect().summary()
+    applied = summary["accounts"][0]["applied"]
+    yield is_true(f"one epoch of {gigabytes} GB in five arrays", applied == rows, f"{rows:,} rows", f"{applied:,} rows",
+                  f"{figure(rows / summary['train_seconds'])} rows/s")
+    yield below("resident memory beyond page cache, of all processes", largest, 500, " MB")
+    for path in folder.glob("*.npy"):
+        path.unlink()
 
 
 EXAMPLE_JOB = """

@@ -1,5 +1,6 @@
 """Who reads what: rows counted by id, ours beside TensorFlow's."""
 import os
+import re
 import signal
 import time
 from collections import Counter
@@ -146,3 +147,11 @@ def _cut_by_hand(lab, folder, beside, theirs):
         total = [a + b for a, b in zip(total, _weights(lab, folder, run, 3))]
     note = f"shuffle().shard() without a seed: {beside(theirs['shuffle_shard'])}; shuffled list_files() under DATA: {_told(theirs['list_files'])}" if theirs else ""
     yield is_true("shard = { count = 2, index = i }, other seeds", Counter(total) == {1: ROWS}, "each once", _in_words(Counter(total)), note)
+
+
+@row("order", "the order of records: the same for any number of workers, uniform, another each epoch")
+def order(lab):
+    """The cases of data_test that are about it: batches by id for 1, 2 and 8 workers; chi-squared tests of shuffles over seeds and places."""
+    ended = lab.run("order", [lab.program("data_test"), "[order]", "--reporter", "compact"], 600)
+    cases = re.search(r"Passed (?:all |both )?(\d+) test cases?", ended.out)
+    yield is_true("cases", ended.code == 0 and cases is not None and int(cases[1]) >= 3, "all pass", ended.out.strip().splitlines()[-1][:100] if ended.out.strip() else "no output")
