@@ -185,6 +185,20 @@ def tensorflow_checks():
         good &= tensor.shape == (2, 1) and tensor.numpy().ravel().tolist() == [i * 0.25, -i * 0.25]
         seen += 1
     check("tfrecord of ours read by TensorFlow", good and seen == count, f"{seen} records")
+    # The same of what `downpour shard` makes of JSON lines.
+    lines = FOLDER / "rows.jsonl"
+    lines.write_text("".join(json.dumps({"id": int(longs[i, 0]), "x": [float(v) for v in x[i]], "word": f"w{i % 7}", "price": i * 0.25 + 0.125}) + "\n" for i in range(count)))
+    spec = {"id": tf.io.FixedLenFeature([], tf.int64), "x": tf.io.FixedLenFeature([4], tf.float32),
+            "word": tf.io.FixedLenFeature([], tf.string), "price": tf.io.FixedLenFeature([], tf.float32)}
+    for compression in ("", "GZIP"):
+        out = FOLDER / f"shards{compression}"
+        packed = ["--compress", compression.lower()] if compression else []
+        subprocess.run([Path(PROGRAM).parent / "downpour", "shard", lines, "-o", out, "-n", "3", "--to", "tfrecord", "--quiet", *packed], check=True, stdout=subprocess.DEVNULL)
+        rows = [tf.io.parse_single_example(record, spec) for record in tf.data.TFRecordDataset([str(path) for path in sorted(out.iterdir())], compression or None)]
+        good = len(rows) == count and all(
+            int(row["id"]) == longs[i, 0] and np.array_equal(row["x"].numpy(), x[i]) and row["word"].numpy() == f"w{i % 7}".encode()
+            and float(row["price"]) == i * 0.25 + 0.125 for i, row in enumerate(rows))
+        check("tfrecord of ours read by TensorFlow", good, f"shards {compression or 'plain'}: {len(rows)} records")
 
 
 numpy_checks()

@@ -1,4 +1,5 @@
 """Who reads what: rows counted by id, ours beside TensorFlow's."""
+import itertools
 import os
 import re
 import signal
@@ -82,9 +83,9 @@ def _ours(lab, folder, policy, files):
     return {"workers": [records for _, records in by_worker], "times": Counter(_weights(lab, folder, run, 1 if files == GENERATOR else files))}
 
 
-def _killed(lab, folder, policy):
+def _killed(lab, folder, policy, files):
     """How often rows counted in a run whose workers were killed in turn, and how many were."""
-    run, command = _train(lab, folder, 3, "--epochs", EPOCHS_WITH_KILLS, "--set", f"data.sharding={policy}")
+    run, command = _train(lab, folder, files, "--epochs", EPOCHS_WITH_KILLS, "--set", f"data.sharding={policy}")
     kills = 0
     with lab.start("sharding-counts", command, 300) as running:
         while kills < KILLS and running.is_running():
@@ -98,7 +99,7 @@ def _killed(lab, folder, policy):
             except ProcessLookupError:
                 pass
         lost = running.wait().expect().summary()["workers_lost"]
-    return Counter(_weights(lab, folder, run, 3)), lost
+    return Counter(_weights(lab, folder, run, 1 if files == GENERATOR else files)), lost
 
 
 @row("sharding-counts", "rows by id: 2 workers, 1, 2, 3, 7 files, each sharding policy, beside TensorFlow's auto-sharding")
@@ -123,12 +124,15 @@ def sharding_counts(lab):
 
 
 def _with_kills(lab, folder):
-    for policy in ("auto", "file", "data", "off"):
-        times, lost = _killed(lab, folder, policy)
+    for policy, files in itertools.product(("auto", "file", "data", "off"), (*FILES, GENERATOR)):
+        if policy == "file" and files in (1, GENERATOR):
+            continue  # refused
+        times, lost = _killed(lab, folder, policy, files)
         if lost == 0:
-            raise Broken(f"{policy}: the run ended before a worker could be killed")
+            raise Broken(f"{policy}, {files}: the run ended before a worker could be killed")
         wanted = EPOCHS_WITH_KILLS * (WORKERS if policy == "off" else 1)
-        yield is_true(f"{policy}, 3 files, {EPOCHS_WITH_KILLS} epochs, workers killed", times == {wanted: ROWS}, f"each {wanted} times",
+        of = "a generator" if files == GENERATOR else f"{files} file{'s' if files > 1 else ''}"
+        yield is_true(f"{policy}, {of}, {EPOCHS_WITH_KILLS} epochs, workers killed", times == {wanted: ROWS}, f"each {wanted} times",
                       _in_words(times), f"{lost} workers lost")
 
 
