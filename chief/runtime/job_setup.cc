@@ -11,6 +11,7 @@
 #include "shared/base/object_scheme.h"
 #include "shared/data/byte_source.h"
 #include "shared/data/dataset.h"
+#include "shared/data/parser.h"
 #include "shared/env/storage.h"
 #include "shared/job/preset.h"
 
@@ -38,9 +39,11 @@ void fill_from(const FileFacts& found, DataSpec& data) {
   }
 }
 
+bool is_table(const DataSpec& data) { return data.format == DataFormat::kCsv || data.format == DataFormat::kTsv; }
+
 bool needs_a_look(const DataSpec& data) {
   if (data.format == DataFormat::kAuto) return true;
-  const bool table = data.format == DataFormat::kCsv || data.format == DataFormat::kTsv;
+  const bool table = is_table(data);
   const bool typed = data.format == DataFormat::kTfrecord || data.format == DataFormat::kNpy ||
                      data.format == DataFormat::kNpz || data.format == DataFormat::kJsonl;
   return (table && (data.columns.empty() || data.fields.empty())) || (typed && data.fields.empty());
@@ -85,9 +88,16 @@ Environment process_environment() {
 Result<void> complete_from_data(Job& job, std::string& sniffed) {
   if (needs_a_look(job.data) && !job.data.source.is_program() && job.data.program.empty()) {
     DP_TRY(const auto files, data::list_files(job.data, job.data.source, job.base_dir));
-    DP_TRY(const FileFacts found, data::sniff(files.front().path, job.data));
-    sniffed = found.reason;
-    fill_from(found, job.data);
+    auto found = data::sniff(files.front().path, job.data);
+    if (found) {
+      sniffed = found->reason;
+      fill_from(*found, job.data);
+    } else if (is_table(job.data) && job.data.header && !job.data.fields.empty()) {
+      // Its lines may tell nothing: the job does.
+      DP_TRY(job.data.columns, data::columns_of(job.data, files.front().path));
+    } else {
+      return std::move(found).error();
+    }
   }
   return complete_job(job);
 }

@@ -200,7 +200,8 @@ size_t utf8_bytes(std::string_view text) {
   return code < kLeast[bytes] || code > 0x10ffff || surrogate ? 0 : bytes;
 }
 
-/// No byte of a data file may steer the terminal; a line break keeps its line.
+}  // namespace
+
 std::string printable(std::string_view text) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string shown;
@@ -220,8 +221,6 @@ std::string printable(std::string_view text) {
   }
   return shown;
 }
-
-}  // namespace
 
 std::span<const ErrorText> error_texts() { return kErrorTexts; }
 

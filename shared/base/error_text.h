@@ -26,9 +26,12 @@ const ErrorText* find_error_text(std::string_view id);
 /// The error's own id, or the general one of its code: every error has an id.
 std::string error_id(const Error& error);
 
+/// Text from outside as a terminal may have it: control characters, and bytes that are no UTF-8, as
+/// "\x1b"; a line break keeps its line.
+std::string printable(std::string_view text);
+
 /// "error: what [DP-2104]", then "where: ..." and "hint: ..." where they are known; each line ends
-/// in a newline. Control characters in them (they may come from a file or a peer) are shown as
-/// "\x1b". `color`: ANSI.
+/// in a newline. They are printable(), since they may come from a file or a peer. `color`: ANSI.
 std::string format_error(const Error& error, bool color);
 
 /// Shows it on stderr, plain; returns the exit code that stands for it: how a program ends.

@@ -135,6 +135,22 @@ TEST_CASE("a part of a source is chosen before a program reads it", "[integratio
   CHECK(std::count(seen.begin(), seen.end(), '\n') == 9);
 }
 
+TEST_CASE("a table that tells nothing of itself is read as its job says, and named line by line",
+          "[integration]") {
+  const ScratchDir dir;
+  dir.write("odd.csv", "x,label\n1,0\n\"a\nb\xff\",1\n");
+  dir.write("job.toml",
+            "data = { source = \"odd.csv\", format = \"csv\", header = true, "
+            "fields = { x = {}, label = {} } }\n"
+            "[model]\npreset = \"logistic_regression\"\ntarget = \"label\"\n");
+  const Ended looked = downpour(dir, {"data", "validate", dir / "job.toml"});
+  INFO(looked.err);
+  CHECK(looked.status == 65);
+  CHECK_THAT(looked.out, Contains("odd.csv:3: bad record: ") &&
+                             Contains("a line break inside quotes is not supported") &&
+                             Contains("odd.csv:4: ") && Contains("b\\xff"));
+}
+
 TEST_CASE("shards can be trained on as they were named", "[integration]") {
   const ScratchDir dir;
   REQUIRE(downpour(dir, {"synth", dir / "a.csv", "--rows", "4000"}).status == 0);

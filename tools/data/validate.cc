@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "chief/runtime/run_setup.h"
+#include "shared/base/error_text.h"
 #include "shared/base/human.h"
 #include "shared/data/batch_reader.h"
 #include "shared/job/field_output.h"
@@ -175,7 +176,8 @@ void print_json(const Findings& findings, const DataSet& set, std::ostream& out)
 }
 
 void print_text(const Findings& findings, std::ostream& out) {
-  for (const Error& error : findings.bad.first) out << error.where << ": " << error.what << "\n";
+  for (const Error& error : findings.bad.first)
+    out << printable(error.where) << ": " << printable(error.what) << "\n";
   const uint64_t told = findings.bad.first.size() - findings.unreadable;
   if (findings.bad.count > told)
     out << "... and " << grouped(findings.bad.count - told)
