@@ -265,7 +265,12 @@ Result<void> expand_preset(Job& job) {
   return {};
 }
 
-std::vector<std::string> default_metrics(const std::string& loss) {
+/// Of an output with this loss and target; null: it names no field, and will be refused.
+std::vector<std::string> default_metrics(const std::string& loss, const FieldSpec* target) {
+  const bool one_column =
+      target == nullptr ||
+      std::ranges::all_of(number_shape(*target), [](int64_t n) { return n == 1; });
+  if (loss == "logistic" && !one_column) return {"logloss", "calibration"};
   if (loss == "logistic") return {"auc", "logloss", "calibration"};
   if (loss == "softmax_cross_entropy") return {"accuracy", "logloss"};
   return {"rmse"};
@@ -283,7 +288,8 @@ Result<void> complete_job(Job& job) {
     }
   }
   for (OutputSpec& output : job.model.outputs) {
-    if (output.metrics.empty()) output.metrics = default_metrics(output.loss);
+    if (output.metrics.empty())
+      output.metrics = default_metrics(output.loss, job.data.find_field(output.target));
   }
   job.model.options = {};
   // Said once and for all: another number of workers must not mean other streams.

@@ -68,6 +68,19 @@ TEST_CASE("the other presets expand over all fields but the target", "[job][pres
   CHECK(regression.model.outputs[0].loss == "squared");
   CHECK(regression.model.outputs[0].metrics == std::vector<std::string>{"rmse"});
 
+  // auc ranks one column.
+  const char* const two =
+      "data.source = \"a\"\ndata.format = \"npy\"\n"
+      "data.fields = { x = { shape = [3] }, y = { shape = [2] }, z = { shape = [1] } }\n"
+      "model.layers = [{ name = \"h\", type = \"dense\", inputs = [\"x\"], units = [2] },\n"
+      "  { name = \"g\", type = \"dense\", inputs = [\"x\"], units = [1] }]\n"
+      "model.outputs = [{ name = \"o\", input = \"h\", loss = \"logistic\", target = \"y\" },\n"
+      "  { name = \"p\", input = \"g\", loss = \"logistic\", target = \"z\" }]\n";
+  const Job columns = completed(two);
+  CHECK(columns.model.outputs[0].metrics == std::vector<std::string>{"logloss", "calibration"});
+  CHECK(columns.model.outputs[1].metrics ==
+        std::vector<std::string>{"auc", "logloss", "calibration"});
+
   const Job mnist = completed(
       "data = { source = \"i\", format = \"mnist\" }\n"
       "model = { preset = \"softmax_mlp\", units = [128, 10] }\n");
