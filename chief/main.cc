@@ -41,7 +41,10 @@ Result<int> run(const Flags& flags) {
          transport::normalize_bind_endpoint(flags.bind, flags.insecure));
   DP_TRY(auto given,
          chief::load_given_job(flags.job, overrides,
-                               {.begins = true, .fresh = flags.fresh, .takeover = flags.takeover}));
+                               {.begins = true,
+                                .fresh = flags.fresh,
+                                .takeover = flags.takeover,
+                                .progress = chief::print_spooling}));
   const Job& job = given.loaded.job;
   DP_TRY(auto plan, chief::plan_run(job, wire::Purpose::kTrain));
   DP_TRY_VOID(chief::learn_statistics(plan, flags.fresh));

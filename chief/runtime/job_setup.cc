@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "chief/runtime/run_lock.h"
-#include "chief/runtime/spool.h"
 #include "shared/base/object_scheme.h"
 #include "shared/data/byte_source.h"
 #include "shared/data/dataset.h"
@@ -57,7 +56,7 @@ Result<void> take_sources(Job& job, const JobUse& use, GivenJob& given) {
   if (!use.begins) return spool_sources(job, Spooling::kUse, given.notes);
   PosixStorage storage;
   DP_TRY(given.lock, lock_run(storage, job.run_dir, use.takeover));
-  return spool_sources(job, use.fresh ? Spooling::kAnew : Spooling::kMake, given.notes);
+  return spool_sources(job, use.fresh ? Spooling::kAnew : Spooling::kMake, given.notes, use.progress);
 }
 
 bool is_job_file(const std::string& path) { return path.ends_with(".toml"); }

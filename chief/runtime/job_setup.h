@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "chief/runtime/spool.h"
 #include "shared/base/result.h"
 #include "shared/env/file_lock.h"
 #include "shared/job/job_file.h"
@@ -24,6 +25,7 @@ struct JobUse {
   bool begins = false;    // a run of it begins or goes on, in this process: sources that are no files are made such
   bool fresh = false;     // anew
   bool takeover = false;  // of a run folder whose chief hangs
+  SpoolProgress progress = {};  // of sources that are kept for the run
 };
 
 /// Reads a job file, or makes a job for a data file (anything that does not end in .toml), looks at the data for what

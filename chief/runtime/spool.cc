@@ -1,16 +1,24 @@
 #include "chief/runtime/spool.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <poll.h>
 #include <set>
+#include <stop_token>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
+#include "shared/base/human.h"
 #include "shared/base/units.h"
 #include "shared/checkpoint/paths.h"
 #include "shared/data/program.h"
@@ -32,13 +40,48 @@ Error stopped(const char* what) {
                "data.source", "the run has not begun: the same command begins anew", ""};
 }
 
-Result<void> write_stdin(OutputFile& to) {
+/// What comes from elsewhere, for as long as it likes, and may pause.
+class Keeping {
+ public:
+  /// Begun once stop signals are blocked: it has a thread that tells.
+  Keeping(OutputFile& to, const char* what, const SpoolProgress& progress)
+      : to_(to), what_(what), progress_(progress) {
+    if (progress_) teller_ = std::jthread([this](const std::stop_token& stop) { tell(stop); });
+  }
+
+  Result<void> append(const char* bytes, size_t count) {
+    DP_TRY_VOID(to_.append(as_bytes({bytes, count})));
+    kept_ += count;
+    return {};
+  }
+  uint64_t kept() const { return kept_; }
+
+ private:
+  void tell(const std::stop_token& stop) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any never;
+    for (auto wait = std::chrono::seconds(2);; wait = std::chrono::seconds(10)) {
+      never.wait_for(lock, stop, wait, [] { return false; });
+      if (stop.stop_requested()) return;
+      progress_(str(human_bytes(kept_), " ", what_, " so far; the run begins when it ends"));
+    }
+  }
+
+  OutputFile& to_;
+  const char* const what_;
+  const SpoolProgress& progress_;
+  std::atomic<uint64_t> kept_{0};
+  std::jthread teller_;
+};
+
+Result<void> write_stdin(OutputFile& to, const SpoolProgress& progress) {
   if (::isatty(STDIN_FILENO) != 0)
     return Error{ErrorCode::kUsage, "the source is \"-\", and stdin is a terminal", "data.source",
                  "pipe the data in: zcat rows.gz | downpour train job.toml", ""};
   std::vector<char> block(kMiB);
-  uint64_t bytes = 0;
   const SignalWatcher signals([] {});
+  Keeping keeping(to, "came on stdin", progress);
   for (;;) {
     constexpr int kLookMs = 200;
     pollfd ready{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
@@ -49,10 +92,9 @@ Result<void> write_stdin(OutputFile& to) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return Error{ErrorCode::kIo, "stdin can't be read", "data.source"};
     if (n == 0) break;
-    bytes += uint64_t(n);
-    DP_TRY_VOID(to.append(as_bytes({block.data(), size_t(n)})));
+    DP_TRY_VOID(keeping.append(block.data(), size_t(n)));
   }
-  if (bytes > 0) return {};
+  if (keeping.kept() > 0) return {};
   return Error{ErrorCode::kBadData, "nothing came on stdin", "data.source",
                "the source is \"-\": pipe the data in"};
 }
@@ -69,7 +111,8 @@ Result<void> write_range(OutputFile& to, uint64_t records) {
 }
 
 /// What the program writes, which runs once for all epochs, evaluations and runs that go on.
-Result<void> write_program(OutputFile& to, const SourceSpec& source, const Job& job) {
+Result<void> write_program(OutputFile& to, const SourceSpec& source, const Job& job,
+                           const SpoolProgress& progress) {
   data::ReadPlan plan;
   plan.data = job.data;
   plan.source = source;
@@ -80,16 +123,15 @@ Result<void> write_program(OutputFile& to, const SourceSpec& source, const Job& 
   const SignalWatcher signals([&] { data::stop_programs(*plan.programs); });
   DP_TRY(const auto output, data::start_program(data::call_of(plan, 0, {}), plan.programs));
   std::vector<char> block(kMiB);
-  uint64_t bytes = 0;
+  Keeping keeping(to, "were written by the program", progress);
   for (;;) {
     const auto n = output->read(block.data(), block.size());
     if (signals.signal() != 0) return stopped("what the program writes");
     if (!n) return n.error();
     if (*n == 0) break;
-    bytes += *n;
-    DP_TRY_VOID(to.append(as_bytes({block.data(), *n})));
+    DP_TRY_VOID(keeping.append(block.data(), *n));
   }
-  if (bytes > 0) return {};
+  if (keeping.kept() > 0) return {};
   return Error{ErrorCode::kBadData, "the program wrote nothing", data::program_info(source).path,
                "it writes its records to stdout"};
 }
@@ -139,7 +181,7 @@ Error not_there(const std::string& path) {
 
 /// The file that stands for a path of the job that is none.
 Result<std::string> spooled(const std::string& path, const Job& job, Spooling spooling,
-                            std::vector<std::string>& notes) {
+                            std::vector<std::string>& notes, const SpoolProgress& progress) {
   const std::string file = str(folder_of(job), '/', name_of(path));
   std::error_code ignored;
   const bool there = fs::exists(file, ignored);
@@ -160,14 +202,14 @@ Result<std::string> spooled(const std::string& path, const Job& job, Spooling sp
   }
   const std::optional<uint64_t> range = range_records(path);
   DP_TRY(const std::unique_ptr<OutputFile> made, storage.create(file));
-  DP_TRY_VOID(range ? write_range(*made, *range) : write_stdin(*made));
+  DP_TRY_VOID(range ? write_range(*made, *range) : write_stdin(*made, progress));
   DP_TRY_VOID(made->commit());
   return file;
 }
 
 /// The file that stands for a program that runs once.
 Result<std::string> kept_output(const SourceSpec& source, const Job& job, Spooling spooling,
-                                std::vector<std::string>& notes) {
+                                std::vector<std::string>& notes, const SpoolProgress& progress) {
   const plan::FileInfo info = data::program_info(source);
   const bool training = &source == &job.data.source;
   const std::string file =
@@ -191,7 +233,7 @@ Result<std::string> kept_output(const SourceSpec& source, const Job& job, Spooli
   PosixStorage storage;
   DP_TRY_VOID(storage.make_dirs(folder_of(job)));
   DP_TRY(const std::unique_ptr<OutputFile> kept, storage.create(file));
-  DP_TRY_VOID(write_program(*kept, source, job));
+  DP_TRY_VOID(write_program(*kept, source, job, progress));
   DP_TRY_VOID(kept->commit());
   return file;
 }
@@ -207,6 +249,10 @@ void remove_others(const Job& job, const std::set<std::string>& own) {
 
 }  // namespace
 
+void print_spooling(const std::string& sentence) {
+  std::fprintf(stderr, "source: %s\n", sentence.c_str());
+}
+
 bool has_spooled_sources(const Job& job) {
   const auto is_kept = [](const SourceSpec& source) {
     return runs_once(source) || std::ranges::any_of(source.paths, is_spooled);
@@ -214,7 +260,8 @@ bool has_spooled_sources(const Job& job) {
   return is_kept(job.data.source) || is_kept(job.eval.source);
 }
 
-Result<void> spool_sources(Job& job, Spooling spooling, std::vector<std::string>& notes) {
+Result<void> spool_sources(Job& job, Spooling spooling, std::vector<std::string>& notes,
+                           const SpoolProgress& progress) {
   SourceSpec* const sources[] = {&job.data.source, &job.eval.source};
   size_t stdins = 0;
   for (const SourceSpec* source : sources) stdins += std::ranges::count(source->paths, "-");
@@ -233,7 +280,7 @@ Result<void> spool_sources(Job& job, Spooling spooling, std::vector<std::string>
   std::set<std::string> own;
   for (SourceSpec* source : sources) {
     if (runs_once(*source)) {
-      DP_TRY(std::string file, kept_output(*source, job, spooling, notes));
+      DP_TRY(std::string file, kept_output(*source, job, spooling, notes, progress));
       own.insert(file);
       source->exec.clear();
       source->replay = Replay::kEpoch;
@@ -241,7 +288,7 @@ Result<void> spool_sources(Job& job, Spooling spooling, std::vector<std::string>
     }
     for (std::string& path : source->paths) {
       if (!is_spooled(path)) continue;
-      DP_TRY(path, spooled(path, job, spooling, notes));
+      DP_TRY(path, spooled(path, job, spooling, notes, progress));
       own.insert(path);
     }
   }

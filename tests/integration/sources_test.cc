@@ -104,6 +104,14 @@ TEST_CASE(
   CHECK(trained(dir, "< /dev/null ").at("accounts").size() == 3);
   CHECK(rows_by_count(dir, {"a.svm"}) == std::map<int, int>{{3, 500}});
 
+  // Who waits is told for what.
+  make_job(dir, "\"-\"", 1);
+  const std::string slowly = "cd " + dir.path() + " && (cat a.svm; sleep 3) | " + DP_BIN_DIR +
+                             "/downpour train job.toml --fresh > out 2> err";
+  REQUIRE(std::system(slowly.c_str()) == 0);
+  CHECK(read_text(dir / "err").find("came on stdin so far; the run begins when it ends") !=
+        std::string::npos);
+
   const ScratchDir empty;
   make_job(empty, "\"-\"", 1);
   CHECK(train(empty, "< /dev/null ") == 65);

@@ -20,9 +20,10 @@ int train(const TrainFlags& flags) {
   request.console = console_options(flags.common);
   const auto overrides = overrides_of(flags.common);
   if (!overrides) return report(overrides.error(), request.console);
-  auto given = chief::load_given_job(
-      flags.job, *overrides,
-      {.begins = !flags.dry_run, .fresh = flags.fresh, .takeover = flags.takeover});
+  chief::JobUse use{
+      .begins = !flags.dry_run, .fresh = flags.fresh, .takeover = flags.takeover};
+  if (!request.console.quiet) use.progress = chief::print_spooling;
+  auto given = chief::load_given_job(flags.job, *overrides, use);
   if (!given) return report(given.error(), request.console);
   if (!given->sniffed.empty() && !request.console.quiet)
     std::fprintf(stderr, "data: %s\n", given->sniffed.c_str());
