@@ -29,7 +29,7 @@ struct FileInfo {
   fingerprint @2 :UInt64;       # hash of size and of the first and last 64 KiB
   splittable @3 :Bool = true;   # absent: may be cut into shards; false: is read from its start only
   cuts @4 :List(UInt64);        # where alone it may be cut: bytes, strictly ascending, within (0, bytes); empty: anywhere if it is splittable, else nowhere
-  recordsBefore @5 :List(UInt64);  # records of the data set before each piece that the file is cut in, ascending; empty: not counted
+  recordsBefore @5 :List(UInt64);  # records of the data set before each piece that the file is cut in, ascending, or all ones: none of its records is chosen; empty: not counted
 }
 
 struct OutputSums {

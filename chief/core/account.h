@@ -21,8 +21,8 @@ Result<wire::ShardCounts> check_account(const std::vector<wire::PartitionStatus>
 /// The byte ranges that the shards' records cover follow each other in every file that was cut: no
 /// record is read twice, none left out. `counts[i]` belongs to the i-th shard of the epoch; null
 /// where no worker of this run reported it. Error kBug, naming file and offsets. Of shards that
-/// join ranges only the sum over all of them is known, so all must have been reported; of a mix
-/// nothing is, since unread ranges lie between.
+/// join ranges only the sum over all of them is known, so all must have been reported; of a mix, or
+/// where pieces are left out of the files, nothing is, since unread ranges lie between.
 Result<void> check_tiles(const std::vector<plan::FileInfo>& files, const plan::ShardMap& shards,
                          uint32_t epoch, const std::vector<const wire::ShardCounts*>& counts);
 

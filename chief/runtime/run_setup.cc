@@ -90,11 +90,17 @@ Result<void> check_streams(const plan::StreamSpec& streams, const std::vector<pl
 }
 
 /// An epoch that ends at a number of batches is one shard, which nobody else reads a part of.
-Result<void> check_steps_per_epoch(const Job& job, const std::vector<plan::FileInfo>& files, size_t ranges) {
+Result<void> check_steps_per_epoch(const Job& job, const std::vector<plan::FileInfo>& files, const std::vector<plan::ShardRange>& ranges) {
   if (job.train.steps_per_epoch == 0 || files.empty()) return {};
-  if (ranges == 1 && !files.front().is_cut()) return {};
-  return Error{ErrorCode::kConfig, str("`steps_per_epoch` over a source that is cut would need a count first (", ranges, ranges == 1 ? " range)" : " ranges)"),
+  if (ranges.size() == 1 && !files[ranges.front().file].is_cut()) return {};
+  return Error{ErrorCode::kConfig, str("`steps_per_epoch` over a source that is cut would need a count first (", ranges.size(), ranges.size() == 1 ? " range)" : " ranges)"),
                "train.steps_per_epoch", "leave it out: an epoch is all of the source, train.steps ends the job earlier, a source's take makes it smaller", ""};
+}
+
+/// Files of which skip and take leave nothing are a mistake.
+Result<void> check_chosen(const std::vector<plan::FileInfo>& files, const std::vector<plan::ShardRange>& ranges, const char* where) {
+  if (files.empty() || !ranges.empty()) return {};
+  return Error{ErrorCode::kNoInput, "`skip` leaves none of the records", where, "count them: downpour data count", ""};
 }
 
 /// Each source of a mix has its part in an epoch.
@@ -222,9 +228,12 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
     DP_TRY_VOID(data::count_pieces(*reading(job.eval.source, out.eval_files), eval_bytes, out.eval_files));
   }
   const auto ranges = plan::cut_streams(out.train_files, out.shard_bytes, out.streams);
-  if (mode == wire::Purpose::kTrain) DP_TRY_VOID(check_steps_per_epoch(job, out.train_files, ranges.size()));
+  const auto eval_ranges = plan::cut_shards(out.eval_files, eval_bytes);
+  DP_TRY_VOID(check_chosen(out.train_files, ranges, "data.source.skip"));
+  DP_TRY_VOID(check_chosen(out.eval_files, eval_ranges, "eval.source.skip"));
+  if (mode == wire::Purpose::kTrain) DP_TRY_VOID(check_steps_per_epoch(job, out.train_files, ranges));
   if (out.train_files.empty()) {
-    out.shards = uint32_t(plan::cut_shards(out.eval_files, eval_bytes).size());
+    out.shards = uint32_t(eval_ranges.size());
   } else {
     const plan::ShardMap shards = data::map_shards(out.job, out.train_files, ranges);
     DP_TRY_VOID(check_mix(shards));

@@ -6,7 +6,7 @@ namespace downpour::data {
 
 bool is_chosen(const SourceSpec& source, const plan::ShardRange& range, uint64_t number) {
   const uint64_t place = number - source.skip;  // huge below `skip`
-  if (place >= (source.take > 0 ? source.take : UINT64_MAX - source.skip)) return false;
+  if (place >= chosen_end(source) - source.skip) return false;
   if (place % source.shard_count != source.shard_index) return false;
   return place / source.shard_count % range.modulus == range.stream % range.modulus;
 }
@@ -17,7 +17,17 @@ uint64_t chosen_of(const SourceSpec& source, uint64_t records) {
   return (records + source.shard_count - 1 - source.shard_index) / source.shard_count;
 }
 
+uint64_t chosen_end(const SourceSpec& source) {
+  return source.take > 0 ? source.skip + source.take : UINT64_MAX;
+}
+
+uint64_t number_of_piece(const SourceSpec& source, uint64_t begin, uint64_t end) {
+  const bool skipped = source.skip > 0 && end <= source.skip;
+  return skipped || begin >= chosen_end(source) ? plan::kNotChosen : begin;
+}
+
 Result<bool> ChosenWindows::next(Window& window) {
+  if (number_ >= end_) return false;
   DP_TRY(const bool more, all_->next(window));
   if (!more) return false;
   left_out_ += std::erase_if(
@@ -26,10 +36,10 @@ Result<bool> ChosenWindows::next(Window& window) {
 }
 
 std::unique_ptr<WindowSource> choose_by_number(const SourceSpec& source,
-                                               const plan::ShardRange& range,
+                                               const plan::ShardRange& range, bool whole,
                                                std::unique_ptr<WindowSource> all) {
   if (source.takes_all() && range.modulus == 1) return all;
-  return std::make_unique<ChosenWindows>(source, range, range.records_before, std::move(all));
+  return std::make_unique<ChosenWindows>(source, range, whole, std::move(all));
 }
 
 }  // namespace downpour::data

@@ -383,7 +383,8 @@ Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
   Scratch::Text& read = transformed ? program->input_text() : text;
   const size_t read_bytes = transformed ? kPlainWindowBytes : window_bytes;
   DP_TRY(ShardRecords out, open_whole_range(plan, epoch, range, read_bytes, read));
-  out.source = choose_by_number(plan.source, range, std::move(out.source));
+  if (!info.is_open())  // which is cut behind the choice
+    out.source = choose_by_number(plan.source, range, !info.is_cut(), std::move(out.source));
   if (out.parser != nullptr) return out;
   if (transformed) {
     program->set_input(std::move(out.source));
@@ -452,19 +453,30 @@ Result<std::unique_ptr<BatchReader>> open_batch_reader(std::shared_ptr<const Rea
 Result<void> count_pieces(const ReadPlan& plan, uint64_t shard_bytes,
                           std::vector<plan::FileInfo>& files) {
   uint64_t records = 0;
+  const uint64_t wanted = chosen_end(plan.source);
   Scratch::Text text;
   ReadPlan as_read = plan;
   as_read.source = {};           // nothing is left out
   as_read.data.program.clear();  // it gives as many as it reads
   for (const plan::ShardRange& range : plan::cut_shards(plan.files, shard_bytes)) {
-    files[range.file].records_before.push_back(records);
-    DP_TRY(const ShardRecords reading, open_records(as_read, 0, range, text));
-    Window window;
-    for (;;) {
-      DP_TRY(const bool more, reading.source->next(window));
-      if (!more) break;
-      records += window.records->size();
+    const uint64_t before = records;
+    if (before < wanted) {
+      DP_TRY(const ShardRecords reading, open_records(as_read, 0, range, text));
+      Window window;
+      while (records < wanted) {
+        DP_TRY(const bool more, reading.source->next(window));
+        if (!more) break;
+        records += window.records->size();
+        if (plan.programs->stopped())
+          return Error{ErrorCode::kUnavailable, "the reading was stopped", files[range.file].path};
+      }
     }
+    std::vector<uint64_t>& all_before = files[range.file].records_before;
+    const uint64_t number = number_of_piece(plan.source, before, records);
+    if (number == plan::kNotChosen && before >= wanted && !all_before.empty() &&
+        all_before.back() == plan::kNotChosen)
+      continue;
+    all_before.push_back(number);
   }
   return {};
 }

@@ -195,7 +195,8 @@ Result<std::vector<plan::FileInfo>> list_files(const DataSpec& data, const Sourc
 
 /// Says where files of `source` are to be cut, where that isn't about every `shard_bytes` of them,
 /// which cut_shards() does by itself: those whose records do not show where they begin (TFRecord),
-/// of which it reads the headers, all of them, or an index beside the file; and those of a mix
+/// of which it reads the headers, as far as the source takes records, or an index beside the file;
+/// and those of a mix
 /// whose records are longer or shorter than the first part's, so that all ranges have about as many
 /// of them (after note_parts()). Errors: kIo, kBadData.
 Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t shard_bytes,
@@ -218,7 +219,8 @@ std::string sharding_text(const DataSpec& data, const std::vector<plan::FileInfo
 /// Whether records are chosen by their number, so that they must be counted first.
 bool chooses_by_number(const SourceSpec& source, const plan::StreamSpec& streams);
 /// Counts the records of every piece that cut_shards() makes of the plan's files, into the
-/// records_before of `files`, which are the same: reads all of them. Errors: as of reading.
+/// records_before of `files`, which are the same: reads all of them, or as far as the source takes
+/// records. Errors: as of reading.
 Result<void> count_pieces(const ReadPlan& plan, uint64_t shard_bytes,
                           std::vector<plan::FileInfo>& files);
 

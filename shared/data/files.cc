@@ -8,6 +8,7 @@
 #include "shared/base/object_scheme.h"
 #include "shared/data/arrays.h"
 #include "shared/data/byte_source.h"
+#include "shared/data/chosen_windows.h"
 #include "shared/data/dataset.h"
 #include "shared/data/mnist.h"
 #include "shared/data/parser.h"
@@ -201,6 +202,7 @@ Result<std::optional<double>> compression_ratio(const std::string& path) {
 Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t shard_bytes,
                        std::vector<plan::FileInfo>& files) {
   std::map<std::string, const plan::FileInfo*> found;  // one may be there several times
+  uint64_t wanted = chosen_end(source);                // behind so many records no cut is needed
   for (plan::FileInfo& info : files) {
     if (is_program(info)) continue;
     const uint64_t bytes = bytes_in_part(source, info.part, shard_bytes);
@@ -208,13 +210,15 @@ Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t 
       if (info.splittable && bytes != shard_bytes) info.cuts = even_cuts(info, bytes);
       continue;
     }
-    if (info.bytes <= bytes) continue;
+    if (info.bytes <= bytes || wanted == 0) continue;
     const auto [known, first] = found.try_emplace(str(info.path, '\n', bytes), &info);
     if (first) {
       DP_TRY(const File file, File::open(info.path));
       DP_TRY(const bool compressed, file.is_compressed());
       if (!compressed) {
-        DP_TRY(info.cuts, find_frame_cuts(info.path, bytes));
+        DP_TRY(FrameCuts frames, find_frame_cuts(info.path, bytes, wanted));
+        info.cuts = std::move(frames.cuts);
+        wanted -= frames.records;
       }
     } else {
       info.cuts = known->second->cuts;

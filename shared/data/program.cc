@@ -15,6 +15,7 @@
 #include "shared/base/hash.h"
 #include "shared/base/units.h"
 #include "shared/data/array_stream.h"
+#include "shared/data/chosen_windows.h"
 #include "shared/data/line_windows.h"
 #include "shared/data/tfrecord.h"
 
@@ -372,9 +373,14 @@ void cut_program(const SourceSpec& source, uint64_t records_a_range, plan::FileI
     info.cuts = {records_a_range};
     return;
   }
-  for (uint64_t cut = records_a_range; cut < info.bytes; cut += records_a_range) {
-    info.cuts.push_back(cut);
-    info.records_before.push_back(cut);
+  info.records_before.clear();
+  for (uint64_t begin = 0; begin < info.bytes;) {
+    const uint64_t end = begin + std::min(records_a_range, info.bytes - begin);
+    // What a stream passes over ends as shards, which tell that it goes on.
+    const bool passed = is_stream(source) && end <= source.skip;
+    info.records_before.push_back(passed ? begin : number_of_piece(source, begin, end));
+    if (begin > 0) info.cuts.push_back(begin);
+    begin = end;
   }
   info.splittable = !info.cuts.empty() && source.replay != Replay::kEpoch;
 }
@@ -513,10 +519,16 @@ Result<void> start_stream(const ReadPlan& plan, uint32_t epoch, const plan::Shar
                                    reading.buffer, reading.records));
     reading.source = std::move(rows.records.source);
     reading.arrays = std::move(rows.arrays);
-    return {};
+  } else {
+    reading.source = windows_of(plan, std::move(source), info.path, kProgramWindowBytes,
+                                reading.buffer, reading.records);
   }
-  reading.source = windows_of(plan, std::move(source), info.path, kProgramWindowBytes,
-                              reading.buffer, reading.records);
+  // The pieces of an epoch without an end are of what is chosen: before that they have no numbers.
+  if (info.is_open()) {
+    whole.records_before = 0;
+    reading.source =
+        choose_by_number(plan.source, whole, /*whole=*/true, std::move(reading.source));
+  }
   return {};
 }
 
@@ -542,7 +554,9 @@ Result<ShardRecords> open_program(const ReadPlan& plan, uint32_t epoch,
   } else {
     DP_TRY(std::unique_ptr<ByteSource> source,
            start_program(call_of(plan, epoch, range), plan.programs));
-    const size_t window = plan.data.shuffle == "off" ? kProgramWindowBytes : window_bytes;
+    // Nobody waits for a shuffle of what is only evaluated.
+    const bool waits = plan.training && plan.data.shuffle != "off";
+    const size_t window = waits ? window_bytes : kProgramWindowBytes;
     if (plan.data.format == DataFormat::kNpy) {
       DP_TRY(RowStream rows, rows_of(std::move(source), plan, info.path, window, buffer, records));
       take_rows(std::move(rows));

@@ -77,7 +77,7 @@ Result<void> check_parts(const DataSpec& data, const std::vector<plan::FileInfo>
     return Error{ErrorCode::kMalformed, "the job's data has no stream without an end"};
   if (!data.source.is_mix() || files.empty()) return {};
   uint64_t noted = 0;
-  bool each = true;
+  bool each = std::ranges::none_of(files, &plan::FileInfo::leaves_out);  // all are ranges
   for (const SourcePart& part : data.source.parts) {
     noted += part.files;
     each = each && part.files > 0 && part.weight > 0;

@@ -308,12 +308,14 @@ Result<bool> FrameScanner::next(uint64_t& offset) {
   return true;
 }
 
-Result<std::vector<uint64_t>> find_frame_cuts(const std::string& path, uint64_t target_bytes) {
+Result<FrameCuts> find_frame_cuts(const std::string& path, uint64_t target_bytes,
+                                  uint64_t records_max) {
   DP_TRY(File file, File::open(path));
   const uint64_t bytes = file.bytes();
   const uint64_t pieces = std::max<uint64_t>((bytes + target_bytes - 1) / target_bytes, 1);
   const uint64_t size = std::max<uint64_t>(bytes / pieces, 1);
-  std::vector<uint64_t> cuts;
+  FrameCuts found;
+  std::vector<uint64_t>& cuts = found.cuts;
   for (const char* ending : {".idx", ".index"}) {
     if (!cuts.empty()) break;
     DP_TRY(cuts, cuts_of_index(file, read_index(path + ending, bytes), size));
@@ -326,11 +328,16 @@ Result<std::vector<uint64_t>> find_frame_cuts(const std::string& path, uint64_t 
       DP_TRY(const bool more, scanner.next(place));
       if (!more) break;
       while (place >= (cuts.size() + 1) * size) cuts.push_back(place);
+      if (found.records == records_max) {
+        if (place > 0) cuts.push_back(place);
+        break;
+      }
+      ++found.records;
     }
   }
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   while (cuts.size() >= pieces) cuts.pop_back();
-  return cuts;
+  return found;
 }
 
 Result<std::unique_ptr<WindowSource>> open_tfrecord(const plan::FileInfo& info,

@@ -17,8 +17,8 @@ bool gives_pieces(const Job& job) {
   if (job.data.sharding != Sharding::kAuto || job.data.interleave.cycle > 1 ||
       job.train.steps_per_epoch > 0)
     return false;
-  // Where only reading tells the end, a piece's first record has no number, and a piece no length.
-  return source.records > 0 || (source.takes_all() && job.data.cache == Cache::kOff);
+  // Where only reading tells the end, a piece has no length, by which a cache would know it.
+  return source.records > 0 || job.data.cache == Cache::kOff;
 }
 namespace {
 

@@ -101,8 +101,10 @@ std::vector<ShardRange> cut_shards(const std::vector<FileInfo>& files, uint64_t 
   for (size_t i = 0, piece = 0; i < ranges.size(); ++i) {
     piece = i > 0 && ranges[i].file == ranges[i - 1].file ? piece + 1 : 0;
     const std::vector<uint64_t>& before = files[ranges[i].file].records_before;
-    if (piece < before.size()) ranges[i].records_before = before[piece];
+    if (!before.empty() && !files[ranges[i].file].is_open())
+      ranges[i].records_before = before[std::min(piece, before.size() - 1)];
   }
+  std::erase_if(ranges, [](const ShardRange& range) { return range.records_before == kNotChosen; });
   return ranges;
 }
 

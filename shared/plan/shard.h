@@ -2,6 +2,7 @@
 // every worker compute the same from the same job and file list.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +18,10 @@ constexpr uint64_t kOpenEnd = uint64_t{1} << 62;
 /// Pieces of such a stream in an epoch, at the most.
 constexpr uint32_t kOpenShardsMax = uint32_t{1} << 20;
 
+/// In the place of how many records begin before a piece: none of its own is chosen, and it is no
+/// range.
+constexpr uint64_t kNotChosen = UINT64_MAX;
+
 /// One file of a data set as the chief saw it when the job began.
 struct FileInfo {
   std::string path;          // absolute
@@ -26,8 +31,9 @@ struct FileInfo {
   // Where alone it may be cut, ascending, without 0; empty: at every byte, since a record's end
   // shows itself.
   std::vector<uint64_t> cuts;
-  // Where records are chosen by number: for each piece that cut_shards() makes of the file, how
-  // many records of the data set begin before it. Else empty.
+  // Where records are chosen by number: for each piece that cut_shards() would make of all of the
+  // file, how many records of the data set begin before it, or kNotChosen; the last one is also of
+  // those behind. Else empty.
   std::vector<uint64_t> records_before;
   uint32_t part = 0;  // of its source, where the files were listed; travels nowhere
   bool operator==(const FileInfo&) const = default;
@@ -36,9 +42,13 @@ struct FileInfo {
   /// Whether its ranges are the pieces of a stream: read in order, from its start, for whoever
   /// wants them.
   bool is_streamed() const { return !splittable && !cuts.empty(); }
-  /// Whether only reading tells where it ends (kOpenEnd): the pieces are as long as the first, as far
-  /// as its records are not too large for that.
+  /// Whether only reading tells where it ends (kOpenEnd): the pieces are as long as the first, as
+  /// far as its records are not too large for that.
   bool is_open() const { return bytes == kOpenEnd; }
+  /// Whether its ranges are not all of it.
+  bool leaves_out() const {
+    return !is_open() && std::ranges::find(records_before, kNotChosen) != records_before.end();
+  }
 };
 
 /// A byte range of one file: the records that *begin* in [begin, end); of a compressed one, those
@@ -70,7 +80,8 @@ struct StreamSpec {
 };
 
 /// Cuts files into ranges of about `target_bytes`, evenly within a file, or at its `cuts`; the
-/// ranges tile every file but an open one, of which there is the first piece only.
+/// ranges tile every file but one that leaves_out() pieces, and an open one, of which there is the
+/// first piece only.
 std::vector<ShardRange> cut_shards(const std::vector<FileInfo>& files, uint64_t target_bytes);
 /// The same in streams: each range once (one stream, files), or once for every stream, stream by
 /// stream (records, copies).

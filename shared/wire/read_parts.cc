@@ -20,9 +20,10 @@ void read(schema::FileInfo::Reader in, plan::FileInfo& out, Checks& checks) {
   checks.require(!out.is_open() || (out.cuts.size() == 1 && !out.splittable),
                  "open stream without its piece");
   out.records_before.clear();
+  before = 0;
   for (const uint64_t records : in.getRecordsBefore()) {
-    checks.require(out.records_before.empty() || out.records_before.back() <= records,
-                   "records that are not counted up");
+    checks.require(before <= records, "records that are not counted up");
+    if (records != plan::kNotChosen) before = records;
     out.records_before.push_back(records);
   }
 }

@@ -97,6 +97,24 @@ TEST_CASE("an input process feeds a program's epoch to all workers at once, run 
   CHECK(workers_of(dir) == std::set<int>{0, 1, 2, 3});
 }
 
+TEST_CASE("of a program that never ends an epoch is what is taken, for all workers, run once",
+          "[integration]") {
+  const int input_workers = GENERATE(0, 1);
+  const ScratchDir dir;
+  make_job(dir,
+           "echo run >> runs\nsh rows.sh 0 5000\nsleep 1\nsh rows.sh 5000 10000\n"
+           "while :; do echo 0 7:1; done\n",
+           "skip = 1000, take = 9000, shard = { count = 2, index = 0 }", input_workers);
+  const Ended trained = Program("downpour", train(dir), dir.path()).wait(120);
+  INFO(trained.err);
+  REQUIRE(trained.status == 0);
+  CHECK(rows_by_count(dir, {"all.svm"}) == std::map<int, int>{{0, 5500}, {kEpochs, 4500}});
+  CHECK(lines_of(dir / "runs").size() == kEpochs);
+  const auto done = nlohmann::json::parse(trained.out);
+  for (const auto& account : done["accounts"]) CHECK(account["applied"] == 4500);
+  if (input_workers > 0) CHECK(workers_of(dir) == std::set<int>{0, 1, 2, 3});
+}
+
 TEST_CASE("arrays that a program writes feed all workers through an input process",
           "[integration]") {
   const ScratchDir dir;
@@ -120,7 +138,7 @@ TEST_CASE("arrays that a program writes feed all workers through an input proces
   dir.write("make.sh", script);
   dir.write("job.toml",
             "run_dir = \"run\"\npartitions = 16\n"
-            "data.format = \"npy\"\ndata.source = { exec = [\"sh\", \"make.sh\"] }\n"
+            "data.format = \"npy\"\ndata.source = { exec = [\"sh\", \"make.sh\"], take = 9900 }\n"
             "data.fields = { label = {}, features = { type = \"int64\", transform = "
             "[\"identity\"] } }\n" +
                 counter_model() + "train = { epochs = " + std::to_string(kEpochs) +
@@ -129,7 +147,7 @@ TEST_CASE("arrays that a program writes feed all workers through an input proces
   const Ended trained = Program("downpour", train(dir), dir.path()).wait(120);
   INFO(trained.err);
   REQUIRE(trained.status == 0);
-  CHECK(rows_by_count(dir, {"arrays"}) == std::map<int, int>{{kEpochs, kRows}});
+  CHECK(rows_by_count(dir, {"arrays"}) == std::map<int, int>{{0, 100}, {kEpochs, 9900}});
   CHECK(lines_of(dir / "runs").size() == kEpochs);
   CHECK(workers_of(dir) == std::set<int>{0, 1, 2, 3});
 }

@@ -107,12 +107,37 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("of a source's first records the rest is not read, whoever shards", "[integration]") {
+  for (const char* sharding : {"auto", "data"}) {
+    const ScratchDir dir;
+    make_rows(dir, 3, 2);
+    const Ended trained = downpour(
+        dir, {"train", dir / "job.toml", "--set", "data.source={ path = \"f*.svm\", take = 100 }",
+              "--set", std::string("data.sharding=") + sharding, "--log-format", "json"});
+    INFO(trained.err);
+    REQUIRE(trained.status == 0);
+    CHECK(counted(dir, 3) == std::map<int, int>{{0, kRows - 100}, {kEpochs, 100}});
+    const auto done = nlohmann::json::parse(trained.out);
+    for (const auto& account : done["accounts"]) {
+      CHECK(account["applied"] == 100);
+      CHECK(account["shards"] <= 8);  // of 18 an epoch, or 36
+    }
+    const auto explained = [&](const char* record) {
+      return downpour(dir, {"explain", dir / record, "--run", dir / "run"}).out;
+    };
+    CHECK(explained("f0.svm:50").find("applied once") != std::string::npos);
+    CHECK(explained("f0.svm:150").find("not among the records") != std::string::npos);
+    CHECK(explained("f2.svm:150").find("not among the records") != std::string::npos);
+  }
+}
+
 TEST_CASE("what is read and not chosen counts as bytes read", "[integration]") {
   const ScratchDir dir;
   make_rows(dir, 1, 2);
   const Ended trained =
       downpour(dir, {"train", dir / "job.toml", "--set", "data.sharding=\"data\"", "--set",
-                     "data.source={ path = \"f*.svm\", take = 4 }", "--log-format", "json"});
+                     "data.source={ path = \"f*.svm\", shard = { count = 175, index = 3 } }",
+                     "--log-format", "json"});
   INFO(trained.err);
   REQUIRE(trained.status == 0);
   const auto done = nlohmann::json::parse(trained.out);

@@ -53,7 +53,7 @@ Result<ReadTiming> read_epoch(const chief::RunPlan& plan, const std::shared_ptr<
     timing.cpu_s += more.cpu_s;
   }
   timing.wall_s = wall_seconds() - wall;
-  timing.bytes = plan.train_bytes();
+  timing.bytes = shards.open_piece() > 0 ? 0 : plan::bytes_of(shards.ranges());
   return timing;
 }
 

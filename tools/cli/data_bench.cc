@@ -23,7 +23,7 @@ struct Stage {
 /// Every record found, none parsed.
 Result<ReadTiming> time_finding(const DataSet& set, const LookOptions& options) {
   DP_TRY(RecordWalk walk, RecordWalk::open(set, {}, 0));
-  ReadTiming timing{.bytes = walk.total_bytes()};
+  ReadTiming timing;
   const std::clock_t cpu = std::clock();
   const double begin = wall_seconds();
   RawRecord record;
@@ -33,6 +33,7 @@ Result<ReadTiming> time_finding(const DataSet& set, const LookOptions& options) 
     if (++timing.records % kRecordsPerLook == 0 && options.stopped()) return interrupted_error();
   }
   timing.wall_s = wall_seconds() - begin;
+  timing.bytes = walk.progress_bytes();
   timing.cpu_s = double(std::clock() - cpu) / CLOCKS_PER_SEC;
   return timing;
 }

@@ -322,7 +322,7 @@ std::string epoch_text(const Run& run, const std::shared_ptr<const data::ReadPla
     text += shard_text(run, reading, epoch, range, offset, story);
     if (in_pieces && !text.empty()) break;
   }
-  if (text.empty() && in_pieces) {
+  if (text.empty() && in_pieces && run.plan.job.data.source.takes_all()) {
     text = str("\nepoch ", epoch + 1, ": its batch can't be told: the file can't be read so far\n");
   } else if (text.empty()) {
     text = str("\nepoch ", epoch + 1,
@@ -380,7 +380,7 @@ Result<std::string> explain_in(const Run& run, const NamedRecord& named, data::R
     ranges.resize(pieces);
     std::iota(ranges.begin(), ranges.end(), 0);
   }
-  if (ranges.empty()) {
+  if (ranges.empty() && !plan.train_files[*file].leaves_out()) {
     return Error{ErrorCode::kBug, str("byte ", place.offset, " is in no shard"), named.file};
   }
   std::string text = str(place.where, ": record ", place.number, ", bytes [", place.offset, ", ",

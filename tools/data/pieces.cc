@@ -28,6 +28,14 @@ Result<CutData> cut_data(const DataSet& set) {
   DP_TRY_VOID(data::note_parts(noted, cut.files));
   DP_TRY_VOID(data::find_cuts(noted, noted.source, cut.shard_bytes, cut.files));
   DP_TRY_VOID(chief::cut_compressed(set.job, cut.files));
+  if (const SourceSpec& source = noted.source; source.skip > 0 || source.take > 0) {
+    data::ReadPlan reading;
+    reading.data = noted;
+    reading.source = source;
+    reading.files = cut.files;
+    reading.programs = set.programs;
+    DP_TRY_VOID(data::count_pieces(reading, cut.shard_bytes, cut.files));
+  }
   cut.streams = data::stream_spec(noted);
   cut.joining = data::joining_of(noted, cut.files);
   cut.ranges = plan::cut_streams(cut.files, cut.shard_bytes, cut.streams);
@@ -95,6 +103,7 @@ Result<RecordWalk> RecordWalk::open(const DataSet& set, WorkerPlace worker, uint
 
 Result<bool> RecordWalk::next(RawRecord& record) {
   for (;;) {
+    if (!options_.shuffle && number_ >= data::chosen_end(data_.source)) return false;
     if (cursor_ == nullptr) {
       if (next_ == pieces_.size()) return false;
       piece_ = &pieces_[next_++];

@@ -27,9 +27,11 @@ void print_text(const CutData& cut, const std::vector<Piece>& pieces, uint64_t l
   for (const plan::FileInfo& file : cut.files) bytes += file.bytes;
   const bool streamed = !cut.files.empty() && cut.files.front().is_streamed();
   const size_t shards = pieces.empty() ? 0 : pieces.back().shard.shard + size_t{1};
-  const char* const unit = shards == pieces.size() ? " shards" : " ranges";
+  const auto unit = [&](size_t count) {
+    return str(shards == pieces.size() ? " shard" : " range", count == 1 ? "" : "s");
+  };
   out << cut.files.size() << (cut.files.size() == 1 ? " file, " : " files, ") << human_bytes(bytes)
-      << ", in " << grouped(pieces.size()) << unit << " of about "
+      << ", in " << grouped(pieces.size()) << unit(pieces.size()) << " of about "
       << human_bytes(streamed ? bytes / pieces.size() : cut.shard_bytes);
   if (shards != pieces.size()) out << ", joined to " << grouped(shards) << " shards";
   out << "; epoch " << epoch << "\n";
@@ -44,7 +46,7 @@ void print_text(const CutData& cut, const std::vector<Piece>& pieces, uint64_t l
   }
   out << table_text(rows, /*left_columns=*/1);
   if (shown < pieces.size())
-    out << "... and " << grouped(pieces.size() - shown) << " more" << unit
+    out << "... and " << grouped(pieces.size() - shown) << " more" << unit(pieces.size() - shown)
         << " (--limit 0 shows all)\n";
   rows = {{"worker", "shards", "bytes", "of all"}};
   for (size_t w = 0; w < shares.size(); ++w)

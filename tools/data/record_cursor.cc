@@ -49,7 +49,9 @@ class WindowCursor final : public RecordCursor {
         data::transform_call_of(plan_, epoch_, range_), plan_.programs, data.format,
         /*may_drop=*/true, bytes, text_);
     DP_TRY(auto input, open_input(data::kPlainWindowBytes, program->input_text()));
-    auto chosen = std::make_unique<data::ChosenWindows>(job_->data.source, range_, first_number_,
+    const bool whole = range_.begin == 0 && range_.end == info.bytes;
+    range_.records_before = first_number_;
+    auto chosen = std::make_unique<data::ChosenWindows>(job_->data.source, range_, whole,
                                                         std::move(input));
     chosen_ = chosen.get();
     program->set_input(std::move(chosen));

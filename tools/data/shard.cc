@@ -156,6 +156,7 @@ class Sharding {
     Size size;
     const DataSpec data = readable_data(set_);
     for (const plan::FileInfo& info : set_.files) {
+      if (size.records >= data::chosen_end(set_.data().source)) break;
       DP_TRY(const uint64_t records,
              count_records(data, info, request_.stopped, [](uint64_t, uint64_t) {}));
       size.records += records;

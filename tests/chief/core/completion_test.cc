@@ -183,6 +183,31 @@ TEST_CASE("byte ranges tile the file or the job fails", "[chief][core]") {
   CHECK(tiles({&a, &none, &c, &gz}));
 }
 
+TEST_CASE("of a file that leaves out pieces the others follow each other to the end of the last",
+          "[chief][core]") {
+  const std::vector<plan::FileInfo> files{
+      {.path = "a",
+       .bytes = 50,
+       .records_before = {plan::kNotChosen, 3, 6, plan::kNotChosen, plan::kNotChosen}}};
+  const plan::ShardMap shards(plan::cut_shards(files, 10), 7);
+  REQUIRE(shards.count() == 2);
+  const auto tiles = [&](const wire::ShardCounts& first, const wire::ShardCounts& second) {
+    std::vector<const wire::ShardCounts*> counts(2);
+    counts[shards.place_of(3, 0)] = &first;
+    counts[shards.place_of(3, 1)] = &second;
+    return check_tiles(files, shards, 3, counts).has_value();
+  };
+  const wire::ShardCounts a{.read = 3, .first_offset = 12, .end_offset = 22},
+      b{.read = 1, .first_offset = 22, .end_offset = 31};
+  CHECK(tiles(a, b));
+  wire::ShardCounts other = b;
+  other.first_offset = 23;
+  CHECK_FALSE(tiles(a, other));
+  other = b;
+  other.end_offset = 29;  // a record that begins in the range was left
+  CHECK_FALSE(tiles(a, other));
+}
+
 TEST_CASE("the pieces of a stream follow each other by their marks, or the job fails",
           "[chief][core]") {
   const std::vector<plan::FileInfo> files{

@@ -9,13 +9,13 @@ namespace {
 
 using testing::gzipped;
 
+constexpr const char* kRegression =
+    "data.format = \"csv\"\ndata.columns = [\"x\", \"y\"]\ndata.fields = { x = {}, y = {} }\n"
+    "model.preset = \"linear_regression\"\nmodel.target = \"y\"\n";
+
 RunPlan plan_in(const ScratchDir& dir, const std::string& more,
                 wire::Purpose purpose = wire::Purpose::kTrain) {
-  const std::string text =
-      "data.format = \"csv\"\ndata.columns = [\"x\", \"y\"]\ndata.fields = { x = {}, y = {} }\n"
-      "model.preset = \"linear_regression\"\nmodel.target = \"y\"\n" +
-      more;
-  return plan_of(dir, text, purpose);
+  return plan_of(dir, kRegression + more, purpose);
 }
 
 std::string rows(int count) {
@@ -75,6 +75,33 @@ TEST_CASE("a compressed file stays whole where its pieces would be of no use", "
         "train.steps_per_epoch = 10\n", "data.interleave.cycle = 2\n"})
     CHECK_FALSE(is_streamed(str(kOneFile, more)));
   CHECK_FALSE(is_streamed("data.source = { path = \"d.gz\", take = 1000 }\n"));
+}
+
+TEST_CASE("a part of the source has the shards that its records lie in", "[chief]") {
+  const ScratchDir dir;
+  dir.write("a.csv", rows(100'000));
+  dir.write("b.csv", rows(100'000));
+  const std::string shards = "data.shard_records = 1000\n";
+  const uint32_t all = plan_in(dir, "data.source = \"*.csv\"\n" + shards).shards;
+  REQUIRE(all >= 180);
+  const auto source = [&](const std::string& part) {
+    return str("data.source = { path = \"*.csv\", ", part, " }\n", shards);
+  };
+  CHECK(plan_in(dir, source("take = 10")).shards == 1);
+  CHECK(plan_in(dir, source("take = 3000")).shards <= 5);
+  CHECK(plan_in(dir, source("skip = 199_990")).shards == 1);
+  CHECK(plan_in(dir, source("skip = 99_990, take = 20")).shards == 2);
+  CHECK(plan_in(dir, source("take = 1_000_000")).shards == all);
+  CHECK(plan_in(dir, source("take = 10") + "eval.source = { path = \"b.csv\", take = 5 }\n")
+            .eval_files[0]
+            .leaves_out());
+  const auto none = try_plan(dir, kRegression + source("skip = 200_000"));
+  REQUIRE_FALSE(none);
+  CHECK(none.error().where == "data.source.skip");
+  const auto of_eval = try_plan(dir, kRegression + source("take = 10") +
+                                         "eval.source = { path = \"b.csv\", skip = 100_000 }\n");
+  REQUIRE_FALSE(of_eval);
+  CHECK(of_eval.error().where == "eval.source.skip");
 }
 
 TEST_CASE("an evaluation reads a compressed file whole", "[chief]") {

@@ -15,14 +15,19 @@ namespace downpour::chief {
 
 using testing::ScratchDir;
 
-inline RunPlan plan_of(const ScratchDir& dir, const std::string& text,
-                       wire::Purpose purpose = wire::Purpose::kTrain) {
+inline Result<RunPlan> try_plan(const ScratchDir& dir, const std::string& text,
+                                wire::Purpose purpose = wire::Purpose::kTrain) {
   auto loaded = load_job(JobSource{dir / "job.toml", text}, {},
                          [](const std::string&) { return std::optional<std::string>(); });
   if (!loaded) FAIL(loaded.error().what);
   const auto done = complete_job(loaded->job);
   if (!done) FAIL(done.error().what);
-  auto plan = plan_run(loaded->job, purpose);
+  return plan_run(loaded->job, purpose);
+}
+
+inline RunPlan plan_of(const ScratchDir& dir, const std::string& text,
+                       wire::Purpose purpose = wire::Purpose::kTrain) {
+  auto plan = try_plan(dir, text, purpose);
   if (!plan) FAIL(plan.error().what);
   return *plan;
 }

@@ -106,6 +106,32 @@ TEST_CASE("skip, take and streams choose a program's records by number, without 
   CHECK(ids == std::vector<float>{3, 4, 5, 6, 7});
 }
 
+TEST_CASE("of a program that never ends so many records are taken, and it is stopped", "[data]") {
+  const ScratchDir dir;
+  const auto plan = plan_of_script(dir, "i=0; while :; do echo $i,0; i=$((i + 1)); done");
+  plan->source.skip = 2;
+  plan->source.take = 1000;
+  cut_program(plan->source, 0, plan->files[0]);
+  const Told told = read_range(plan, whole(*plan)).value();
+  REQUIRE(told.ids.size() == 1000);
+  CHECK(told.ids.front() == 2);
+  CHECK(told.ids.back() == 1001);
+  CHECK(told.totals.counts.read == 1000);
+}
+
+TEST_CASE("a program is not asked for ranges of which no record is chosen", "[data]") {
+  const ScratchDir dir;
+  const auto plan = plan_of_script(dir, "exit 1", 100, Replay::kShard);
+  plan->source.skip = 25;
+  plan->source.take = 40;
+  cut_program(plan->source, 10, plan->files[0]);
+  const auto ranges = plan::cut_shards(plan->files, 1);
+  REQUIRE(ranges.size() == 5);
+  CHECK(ranges.front().begin == 20);
+  CHECK(ranges.front().records_before == 20);
+  CHECK(ranges.back().end == 70);
+}
+
 TEST_CASE("a program that gives another number of records than it was asked for is an error",
           "[data]") {
   const ScratchDir dir;

@@ -224,6 +224,36 @@ TEST_CASE("a stream of an unknown number of records ends in the piece that says 
   CHECK_THAT(failed.error().what, Contains("ended with status 7: gone"));
 }
 
+TEST_CASE("pieces of a program that never ends are of the records that are chosen of it",
+          "[data]") {
+  const ScratchDir dir;
+  const auto ids_of = [&](SourceSpec part) {
+    const auto plan =
+        plan_of_stream(dir, "i=0; while :; do echo $i,0; i=$((i + 1)); done", 0, 640, "shard");
+    plan->source.skip = part.skip;
+    plan->source.take = part.take;
+    plan->source.shard_count = part.shard_count;
+    plan->source.shard_index = part.shard_index;
+    std::vector<float> ids;
+    for (uint32_t i = 0;; ++i) {
+      REQUIRE(i < 20);
+      const Piece piece = read_open(plan, i).value();
+      CHECK(piece.totals.counts.read == piece.ids.size());
+      ids.insert(ids.end(), piece.ids.begin(), piece.ids.end());
+      if (piece.totals.end_offset == plan::kOpenEnd) break;
+      CHECK(piece.ids.size() == 640);
+    }
+    std::ranges::sort(ids);
+    return ids;
+  };
+  CHECK(ids_of({.take = 1000}) == from_to(0, 1000));
+  CHECK(ids_of({.skip = 700, .take = 640}) == from_to(700, 1340));
+  const std::vector<float> third =
+      ids_of({.skip = 5, .take = 3000, .shard_count = 3, .shard_index = 1});
+  REQUIRE(third.size() == 1000);
+  for (size_t i = 0; i < third.size(); ++i) CHECK(third[i] == float(6 + 3 * i));
+}
+
 TEST_CASE(
     "a piece of long records ends before it takes too much memory, everywhere at the same one",
     "[data]") {

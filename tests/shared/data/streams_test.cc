@@ -83,6 +83,61 @@ TEST_CASE("a part of a source may be empty or reach past its end", "[data]") {
         std::vector<uint32_t>{3, 4});
 }
 
+TEST_CASE("what lies before skip and behind take is no shard, and behind take not looked at",
+          "[data]") {
+  const ScratchDir dir;
+  // Pieces of about 20 bytes: 3 to 4 records each.
+  const auto plan = counted(dir, {40, 40, 40}, 20, {.paths = {}, .skip = 30, .take = 20});
+  const auto ranges = plan::cut_shards(plan->files, 20);
+  CHECK(ranges.size() <= 10);
+  CHECK(labels(plan, 20, {}, 0).size() == 20);
+  CHECK(ranges.front().file == 0);
+  CHECK(ranges.front().begin > 0);
+  CHECK(ranges.back().file == 1);
+  CHECK(ranges.back().end < plan->files[1].bytes);
+  CHECK(plan->files[2].leaves_out());
+  CHECK(ranges.front().records_before > 24);
+}
+
+TEST_CASE("pieces behind the last taken record are noted as one", "[data]") {
+  const ScratchDir dir;
+  const auto plan = counted(dir, {400, 400, 400}, 20, {.paths = {}, .take = 10});
+  for (size_t file : {1, 2})
+    CHECK(plan->files[file].records_before == std::vector<uint64_t>{plan::kNotChosen});
+  CHECK(plan->files[0].records_before.size() < 8);
+  CHECK(plan->files[0].records_before.back() == plan::kNotChosen);
+  CHECK(labels(plan, 20, {}, 0).size() == 10);
+}
+
+TEST_CASE("a piece without a record counts as any other where nothing is skipped", "[data]") {
+  const ScratchDir dir;
+  // The notes before the first record are longer than a piece.
+  const auto plan = counted(dir, {9}, 2, {.paths = {}, .shard_count = 2});
+  CHECK(plan->files[0].records_before.front() == 0);
+  CHECK_FALSE(plan->files[0].leaves_out());
+}
+
+TEST_CASE("a compressed file is read as far as records are taken of it", "[data]") {
+  const ScratchDir dir;
+  std::string text;
+  Rng rng(5);
+  for (int i = 0; i < 600'000; ++i) text += str(i, " ", 1 + rng.below(1'000'000), ":1\n");
+  std::string packed = gzipped(text);
+  packed.resize(packed.size() / 2);  // whoever reads on finds it cut off
+  auto plan = plan_of(dir.write("a.svm.gz", packed));
+  plan->data.source = plan->source = {.paths = {dir / "a.svm.gz"}, .skip = 5, .take = 100};
+  reads_libsvm(*plan);
+  std::vector<plan::FileInfo> files = plan->files;
+  REQUIRE(count_pieces(*plan, 1 << 20, files));
+  plan->files = files;
+  const ShardRead read = read_shard(plan, plan::cut_shards(files, 1 << 20).front()).value();
+  REQUIRE(read.floats.size() == 100);
+  CHECK(read.floats.front()[0] == 5);
+  CHECK(read.floats.back()[0] == 104);
+  plan->source.take = 500'000;
+  CHECK_FALSE(read_shard(plan, plan::cut_shards(files, 1 << 20).front()));
+}
+
 TEST_CASE("shuffle, then shard: with no seed given the shards of a source hold each record once",
           "[data]") {
   const ScratchDir dir;

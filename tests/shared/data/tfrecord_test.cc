@@ -77,21 +77,58 @@ TEST_CASE("an index beside the file saves reading its headers; one that does not
     index += str(begin, " ", text.size() - begin, "\n");
   }
   const std::string path = dir.write("f", text);
-  const auto cuts = find_frame_cuts(path, 4000).value();
+  const auto cuts = find_frame_cuts(path, 4000).value().cuts;
   CHECK(cuts.size() > 5);
   dir.write("f.idx", index);
-  CHECK(find_frame_cuts(path, 4000).value() == cuts);
+  CHECK(find_frame_cuts(path, 4000).value().cuts == cuts);
   // Where no header stands at a place that it names, the file itself is asked.
   std::string damaged = text;
   damaged[cuts[2] + 1] = char(damaged[cuts[2] + 1] ^ 1);
   dir.write("f", damaged);
-  CHECK(find_frame_cuts(path, 4000).value() == cuts);
+  CHECK(find_frame_cuts(path, 4000).value().cuts == cuts);
   dir.write("f", text);
   for (const std::string& bad : {std::string("0 10\n"), index.substr(0, index.size() / 2),
                                  "7 " + index, std::string("x\n")}) {
     dir.write("f.idx", bad);
-    CHECK(find_frame_cuts(path, 4000).value() == cuts);
+    CHECK(find_frame_cuts(path, 4000).value().cuts == cuts);
   }
+}
+
+TEST_CASE("where few records are taken the headers behind them are not looked at", "[data]") {
+  const ScratchDir dir;
+  std::string text;
+  std::vector<uint64_t> places;
+  for (int64_t id = 0; id < 5000; ++id) {
+    places.push_back(text.size());
+    append_frame(text, numbered_example(id));
+  }
+  const std::string path = dir.write("a.tfrecord", text);
+  const FrameCuts all = find_frame_cuts(path, 4000).value();
+  CHECK(all.records == 5000);
+  const FrameCuts few = find_frame_cuts(path, 4000, 200).value();
+  CHECK(few.records == 200);
+  REQUIRE(few.cuts.size() >= 2);
+  CHECK(few.cuts.back() == places[200]);
+  CHECK(std::equal(few.cuts.begin(), few.cuts.end() - 1, all.cuts.begin()));
+  CHECK(find_frame_cuts(path, 4000, 5000).value().cuts == all.cuts);
+
+  // Of two files the second is read as far as it is needed, the third not.
+  const auto plan = std::make_shared<ReadPlan>();
+  plan->data.format = DataFormat::kTfrecord;
+  plan->data.shuffle = "off";
+  plan->data.source.paths = {path, dir.write("b.tfrecord", text), dir.write("c.tfrecord", text)};
+  plan->data.source.take = 6000;
+  plan->source = plan->data.source;
+  plan->files = list_files(plan->data, plan->source, "/").value();
+  REQUIRE(find_cuts(plan->data, plan->source, 4000, plan->files));
+  std::vector<plan::FileInfo> files = plan->files;
+  REQUIRE(count_pieces(*plan, 4000, files));
+  CHECK(files[0].cuts == all.cuts);
+  CHECK(files[1].cuts.back() == places[1000]);
+  CHECK(files[2].cuts.empty());
+  const auto ranges = plan::cut_shards(files, 4000);
+  CHECK(ranges.back().file == 1);
+  CHECK(ranges.back().end == places[1000]);
 }
 
 TEST_CASE("records of a few bytes and of many mebibytes are found alike", "[data]") {

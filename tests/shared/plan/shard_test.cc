@@ -146,6 +146,25 @@ TEST_CASE("a file that may be cut in some places only is cut there, whatever the
   }
 }
 
+TEST_CASE("a piece without a chosen record is no range, in any stream", "[plan]") {
+  const std::vector<FileInfo> files = {
+      {.path = "a", .bytes = 20, .records_before = {kNotChosen, 4}},
+      {.path = "b", .bytes = 30, .records_before = {9, 12, kNotChosen}},
+      {.path = "c", .bytes = 90, .records_before = {kNotChosen}}};
+  const std::vector<ShardRange> left = {{0, 10, 20, 4}, {1, 0, 10, 9}, {1, 10, 20, 12}};
+  CHECK(cut_shards(files, 10) == left);
+  CHECK(cut_streams(files, 10, {}) == left);
+  CHECK(cut_streams(files, 10, {StreamPolicy::kRecords, 3}).size() == 9);
+  for (const FileInfo& file : files) CHECK(file.leaves_out());
+  const FileInfo open = {.path = "exec: x",
+                         .bytes = kOpenEnd,
+                         .splittable = false,
+                         .cuts = {8},
+                         .records_before = {kNotChosen}};
+  CHECK_FALSE(open.leaves_out());
+  CHECK(cut_shards({open}, 10).size() == 1);
+}
+
 TEST_CASE("streams are files, numbered records or copies; one stream is the ranges as they are",
           "[plan]") {
   const std::vector<FileInfo> files = {{.path = "a", .bytes = 20, .records_before = {0, 4}},
