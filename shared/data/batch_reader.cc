@@ -153,13 +153,13 @@ void BatchReader::leave_own_part(Batch& batch) {
   batch.counts.filtered += std::erase_if(run_, is_others);
 }
 
-Result<std::optional<BatchReader::Place>> BatchReader::next_place() {
+Result<std::optional<BatchReader::Found>> BatchReader::next_record() {
   Batch counts;
   DP_TRY(const bool more, next_run(counts, 1));
-  if (!more) return std::optional<Place>();
+  if (!more) return std::optional<Found>();
   const FlowRecord& record = run_.front();
-  const uint64_t bytes = record.ref.is_whole() ? record.ref.size : 0;
-  return std::optional(Place{record.offset, bytes});
+  return std::optional(
+      Found{flow_.range_of(record).file, record.ref, record.offset, flow_.text_of(record)});
 }
 
 Result<void> BatchReader::pass_over(Batch& batch) {

@@ -61,12 +61,19 @@ class BatchReader final : public ShardReader {
     watched_ = offset;
   }
   const std::optional<RecordFate>& fate() const { return fate_; }
-  /// The next record's place, without parsing it; instead of next(). None at the end.
-  struct Place {
-    uint64_t offset = 0, bytes = 0;
+  /// The next record as it lies in its window, not parsed; instead of next(). None at the end.
+  /// Valid until the next call.
+  struct Found {
+    uint32_t file = 0;
+    RecordRef ref;
+    uint64_t offset = 0;         // in the file; of arrays the row
+    const char* text = nullptr;  // of ref.size bytes if it is whole and no row
   };
-  Result<std::optional<Place>> next_place();
-  std::string locate(uint64_t offset) { return flow_.locate(offset); }
+  Result<std::optional<Found>> next_record();
+  /// "file:line" of the one that next_record() gave. Only for errors.
+  std::string where() { return flow_.locate(run_.front()); }
+  /// Bytes of the shard that lie behind.
+  uint64_t progress() const { return flow_.progress(); }
 
  private:
   void begin_batch(Batch& batch);

@@ -62,8 +62,6 @@ class RecordFlow {
   std::string locate(const FlowRecord& record) {
     return ranges_[record.range].open.source->locate(record.offset);
   }
-  /// The same of a place in the first range.
-  std::string locate(uint64_t offset) { return ranges_[0].open.source->locate(offset); }
   /// The first range's: all are made for the same columns.
   RecordParser& parser() { return *ranges_[0].open.parser; }
   Scratch& scratch() { return *scratch_; }

@@ -73,15 +73,15 @@ Result<RecordPlace> find_record(std::shared_ptr<const ReadPlan> plan, uint32_t f
                            {{.file = file, .end = in_order->files[file].bytes}}, 0, {}));
   RecordPlace place;
   for (;;) {
-    DP_TRY(const auto next, reader->next_place());
+    DP_TRY(const auto next, reader->next_record());
     if (!next) break;
-    place = {place.number + 1, next->offset, next->bytes, {}};
+    place = {place.number + 1, next->offset, next->ref.is_whole() ? next->ref.size : 0, {}};
     const bool found = unit == RecordUnit::kRecord ? place.number == n
                        : unit == RecordUnit::kLine
                            ? place.offset >= wanted.begin && place.offset < wanted.end
                            : n >= place.offset && n < place.offset + place.bytes;
     if (!found) continue;
-    place.where = reader->locate(place.offset);
+    place.where = reader->where();
     return place;
   }
   switch (unit) {

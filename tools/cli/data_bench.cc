@@ -10,6 +10,7 @@
 #include "shared/job/preset.h"
 #include "tools/bench/input.h"
 #include "tools/bench/measure.h"
+#include "tools/data/record_walk.h"
 
 namespace downpour::tools {
 namespace {

@@ -6,6 +6,7 @@
 #include "shared/base/human.h"
 #include "shared/data/batch_reader.h"
 #include "tools/data/look.h"
+#include "tools/data/record_walk.h"
 
 namespace downpour::tools {
 namespace {

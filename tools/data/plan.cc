@@ -90,8 +90,8 @@ Json plan_json(const CutData& cut, const std::vector<Piece>& pieces, uint32_t wo
 Result<void> show_plan(const DataSet& set, uint32_t workers, uint64_t limit,
                        const LookOptions& options, std::ostream& out) {
   if (workers == 0) workers = std::max(set.job.cluster.workers, 1U);
-  DP_TRY(const CutData cut, cut_data(set));
-  const std::vector<Piece> pieces = pieces_of(cut, set.job.seed, options.epoch, {});
+  DP_TRY(const CutData cut, cut_data(set, Numbers::kToLeaveOut));
+  const std::vector<Piece> pieces = pieces_of(cut, set.job.seed, options.epoch);
   std::vector<Share> shares(workers);
   for (size_t i = 0; i < pieces.size(); ++i) {
     Share& share = shares[worker_of(cut, pieces[i], workers)];

@@ -22,24 +22,18 @@ class WindowCursor final : public RecordCursor {
  public:
   WindowCursor(const DataSpec& data, const CursorOptions& options)
       : checked_(data.format == DataFormat::kTfrecord && options.check),
-        shuffle_(data.shuffle == "off" ? std::nullopt : options.shuffle),
         job_(options.through_program_of),
         epoch_(options.epoch),
         first_number_(options.first_number) {
-    plan_.streams = options.streams;
     plan_.programs = options.programs;
   }
 
-  Result<void> open(const DataSpec& data, const plan::FileInfo& info,
-                    const plan::ShardRange& range) {
-    // A worker shuffles within windows, so their size decides what it sees.
-    const size_t bytes = shuffle_ ? data::window_bytes_of(data) : data::kPlainWindowBytes;
+  Result<void> open(const DataSpec& data, const plan::FileInfo& info) {
     plan_.data = data;
     plan_.files = {info};
-    range_ = range;
-    range_.file = 0;
+    range_ = {.file = 0, .end = info.bytes, .records_before = first_number_};
     if (job_ == nullptr) {
-      DP_TRY(source_, open_input(bytes, text_));
+      DP_TRY(source_, open_input(text_));
       return {};
     }
     plan_.data = job_->data;
@@ -47,11 +41,9 @@ class WindowCursor final : public RecordCursor {
     plan_.base_dir = job_->base_dir;
     auto program = std::make_unique<data::RecordProgram>(
         data::transform_call_of(plan_, epoch_, range_), plan_.programs, data.format,
-        /*may_drop=*/true, bytes, text_);
-    DP_TRY(auto input, open_input(data::kPlainWindowBytes, program->input_text()));
-    const bool whole = range_.begin == 0 && range_.end == info.bytes;
-    range_.records_before = first_number_;
-    auto chosen = std::make_unique<data::ChosenWindows>(job_->data.source, range_, whole,
+        /*may_drop=*/true, data::kPlainWindowBytes, text_);
+    DP_TRY(auto input, open_input(program->input_text()));
+    auto chosen = std::make_unique<data::ChosenWindows>(job_->data.source, range_, /*whole=*/true,
                                                         std::move(input));
     chosen_ = chosen.get();
     program->set_input(std::move(chosen));
@@ -64,9 +56,6 @@ class WindowCursor final : public RecordCursor {
       DP_TRY(const bool more, source_->next(window_));
       if (!more) return false;
       at_ = 0;
-      if (shuffle_)
-        data::shuffle_window(*window_.records, shuffle_->seed, shuffle_->shard, windows_);
-      ++windows_;
     }
     const data::RecordRef ref = (*window_.records)[at_++];
     record.offset = window_.offset_of(ref);
@@ -78,7 +67,7 @@ class WindowCursor final : public RecordCursor {
       return true;
     }
     record.bytes = {window_.text + ref.begin, ref.size};
-    if (checked_) check(record);
+    if (checked_) check_frame(record);
     return true;
   }
   std::string locate(uint64_t offset) override { return source_->locate(offset); }
@@ -86,20 +75,12 @@ class WindowCursor final : public RecordCursor {
   uint64_t left_out() const override { return chosen_ == nullptr ? 0 : chosen_->left_out(); }
 
  private:
-  Result<std::unique_ptr<data::WindowSource>> open_input(size_t bytes, data::Scratch::Text& text) {
-    if (plan_.files[0].is_streamed()) return data::open_piece(plan_, epoch_, range_, text.records);
-    return data::open_windows(plan_.data, plan_.files[0], range_, bytes, text.bytes, text.records);
-  }
-  static void check(RawRecord& record) {
-    uint32_t crc;
-    std::memcpy(&crc, record.bytes.data() + record.bytes.size(), sizeof crc);
-    if (crc == data::masked_crc32c(record.bytes.data(), record.bytes.size())) return;
-    record.fault = {.reason = "fails its checksum",
-                    .hint = "copy or download the file again, or leave bad records out"};
+  Result<std::unique_ptr<data::WindowSource>> open_input(data::Scratch::Text& text) {
+    return data::open_windows(plan_.data, plan_.files[0], range_, data::kPlainWindowBytes,
+                              text.bytes, text.records);
   }
 
   const bool checked_;
-  const std::optional<CursorOptions::Shuffle> shuffle_;
   const Job* const job_;  // null: the files' own records
   const uint32_t epoch_;
   const uint64_t first_number_;
@@ -110,17 +91,13 @@ class WindowCursor final : public RecordCursor {
   const data::ChosenWindows* chosen_ = nullptr;  // in what the program reads
   data::Window window_;
   size_t at_ = 0;
-  uint32_t windows_ = 0;
 };
 
 /// Rows of arrays, gathered.
 class RowCursor final : public RecordCursor {
  public:
-  RowCursor(std::string path, std::vector<data::SourceArray> arrays, const DataSpec& data,
-            const CursorOptions& options)
-      : path_(std::move(path)),
-        arrays_(std::move(arrays)),
-        shuffle_(data.shuffle == "off" ? std::nullopt : options.shuffle) {
+  RowCursor(std::string path, std::vector<data::SourceArray> arrays)
+      : path_(std::move(path)), arrays_(std::move(arrays)), end_(arrays_.front().array.rows) {
     for (const data::SourceArray& array : arrays_) {
       row_bytes_ += array.array.row_bytes();
       inflated_.push_back(array.member.deflated
@@ -128,15 +105,11 @@ class RowCursor final : public RecordCursor {
                               : nullptr);
     }
     row_bytes_ = std::max<uint64_t>(row_bytes_, 1);
-    const size_t bytes = shuffle_ ? data::window_bytes_of(data) : kRowWindowBytes;
-    rows_per_window_ = std::clamp<uint64_t>(bytes / row_bytes_, 1, uint64_t{1} << 22);
+    rows_per_window_ = std::max<uint64_t>(kRowWindowBytes / row_bytes_, 1);
     row_.resize(row_bytes_ + data::kPadBytes);
   }
 
-  Result<void> open(const plan::FileInfo& info, const plan::ShardRange& range) {
-    const uint64_t unit = std::max<uint64_t>(info.bytes / arrays_.front().array.rows, 1);
-    begin_ = next_ = (range.begin + unit - 1) / unit;
-    end_ = std::min((range.end + unit - 1) / unit, arrays_.front().array.rows);
+  Result<void> open() {
     for (size_t i = 0; i < arrays_.size(); ++i) {
       if (inflated_[i] == nullptr) continue;
       std::string head(size_t(arrays_[i].array.data_offset), '\0');
@@ -146,18 +119,18 @@ class RowCursor final : public RecordCursor {
   }
 
   Result<bool> next(RawRecord& record) override {
-    if (at_ == order_.size()) {
+    if (at_ == filled_) {
       if (next_ >= end_) return false;
       DP_TRY_VOID(fill());
     }
-    const uint32_t row = order_[at_++].begin;
+    const uint64_t row = at_++;
     char* to = row_.data();
     const char* block = blocks_.data();
     for (const data::SourceArray& array : arrays_) {
       const size_t bytes = size_t(array.array.row_bytes());
       std::memcpy(to, block + size_t(row) * bytes, bytes);
       to += bytes;
-      block += bytes * order_.size();
+      block += bytes * filled_;
     }
     record.bytes = {row_.data(), size_t(to - row_.data())};
     record.offset = window_begin_ + row;
@@ -165,7 +138,7 @@ class RowCursor final : public RecordCursor {
     return true;
   }
   std::string locate(uint64_t offset) override { return str(path_, ":row ", offset); }
-  uint64_t progress() const override { return (next_ - begin_) * row_bytes_; }
+  uint64_t progress() const override { return next_ * row_bytes_; }
 
  private:
   Result<void> fill() {
@@ -187,10 +160,7 @@ class RowCursor final : public RecordCursor {
       }
       to += bytes;
     }
-    order_.resize(size_t(rows));
-    for (uint32_t i = 0; i < rows; ++i) order_[i] = {.begin = i, .size = 1};
-    if (shuffle_) data::shuffle_window(order_, shuffle_->seed, shuffle_->shard, windows_);
-    ++windows_;
+    filled_ = size_t(rows);
     at_ = 0;
     window_begin_ = next_;
     next_ += rows;
@@ -199,35 +169,35 @@ class RowCursor final : public RecordCursor {
 
   const std::string path_;
   std::vector<data::SourceArray> arrays_;
-  const std::optional<CursorOptions::Shuffle> shuffle_;
   std::vector<std::unique_ptr<data::InflatedMember>> inflated_;
   uint64_t row_bytes_ = 0, rows_per_window_ = 1;
   std::vector<char> blocks_, row_;
-  std::vector<data::RecordRef> order_;
-  size_t at_ = 0;
-  uint32_t windows_ = 0;
-  uint64_t begin_ = 0, next_ = 0, end_ = 0, window_begin_ = 0;
+  size_t at_ = 0, filled_ = 0;  // rows of the blocks
+  const uint64_t end_;
+  uint64_t next_ = 0, window_begin_ = 0;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<RecordCursor>> open_cursor(const DataSpec& data, const plan::FileInfo& info,
-                                                  const plan::ShardRange& range,
-                                                  const CursorOptions& options) {
-  if (is_arrays(data)) {
-    DP_TRY(std::vector<data::SourceArray> arrays, data::open_arrays(data, info.path));
-    auto rows = std::make_unique<RowCursor>(info.path, std::move(arrays), data, options);
-    DP_TRY_VOID(rows->open(info, range));
-    return std::unique_ptr<RecordCursor>(std::move(rows));
-  }
-  auto windows = std::make_unique<WindowCursor>(data, options);
-  DP_TRY_VOID(windows->open(data, info, range));
-  return std::unique_ptr<RecordCursor>(std::move(windows));
+void check_frame(RawRecord& record) {
+  uint32_t crc;
+  std::memcpy(&crc, record.bytes.data() + record.bytes.size(), sizeof crc);
+  if (crc == data::masked_crc32c(record.bytes.data(), record.bytes.size())) return;
+  record.fault = {.reason = "fails its checksum",
+                  .hint = "copy or download the file again, or leave bad records out"};
 }
 
 Result<std::unique_ptr<RecordCursor>> open_cursor(const DataSpec& data, const plan::FileInfo& info,
                                                   const CursorOptions& options) {
-  return open_cursor(data, info, {.file = 0, .begin = 0, .end = info.bytes}, options);
+  if (is_arrays(data)) {
+    DP_TRY(std::vector<data::SourceArray> arrays, data::open_arrays(data, info.path));
+    auto rows = std::make_unique<RowCursor>(info.path, std::move(arrays));
+    DP_TRY_VOID(rows->open());
+    return std::unique_ptr<RecordCursor>(std::move(rows));
+  }
+  auto windows = std::make_unique<WindowCursor>(data, options);
+  DP_TRY_VOID(windows->open(data, info));
+  return std::unique_ptr<RecordCursor>(std::move(windows));
 }
 
 }  // namespace downpour::tools

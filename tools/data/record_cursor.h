@@ -1,4 +1,4 @@
-// RecordCursor: the records of a range of a file one by one, as the bytes that they are.
+// RecordCursor: the records of a file one by one, as the bytes that they are.
 #pragma once
 
 #include <cstdint>
@@ -29,19 +29,11 @@ struct RawRecord {
 
 struct CursorOptions {
   bool check = true;  // TFRecord: the checksums of the records' bytes
-  /// As a worker meets them: shuffled by this seed as the records of this shard of the epoch.
-  struct Shuffle {
-    uint64_t seed = 1;
-    ShardId shard;
-  };
-  std::optional<Shuffle> shuffle;
   /// Shows what data.program makes of the records that the job's source chooses by number, the
-  /// range's first one having this number, as in this epoch.
+  /// file's first one having this number, as in this epoch.
   const Job* through_program_of = nullptr;
   uint32_t epoch = 0;
   uint64_t first_number = 0;
-  /// Of whom pieces of a compressed file are had, which is read once for all of them.
-  std::shared_ptr<data::RecordStreams> streams = data::make_record_streams();
   std::shared_ptr<data::ProgramPool> programs = data::make_program_pool();
 };
 
@@ -53,17 +45,16 @@ class RecordCursor {
   virtual Result<bool> next(RawRecord& record) = 0;
   /// "file:line", "file:record N (byte B)", "file:row N". Reads the file anew: for errors only.
   virtual std::string locate(uint64_t offset) = 0;
-  /// Bytes of the range that lie behind; where records are shuffled, about.
+  /// Bytes of the file that lie behind.
   virtual uint64_t progress() const = 0;
   /// Records so far that were not chosen, and so not shown.
   virtual uint64_t left_out() const { return 0; }
 };
 
-/// Opens a range of a file of the data set. Errors: as the readers'.
-Result<std::unique_ptr<RecordCursor>> open_cursor(const DataSpec& data, const plan::FileInfo& info,
-                                                  const plan::ShardRange& range,
-                                                  const CursorOptions& options);
-/// All of a file.
+/// Whether the bytes of a TFRecord, which stand before their checksum, have it; else its fault.
+void check_frame(RawRecord& record);
+
+/// Opens a file of the data set. Errors: as the readers'.
 Result<std::unique_ptr<RecordCursor>> open_cursor(const DataSpec& data, const plan::FileInfo& info,
                                                   const CursorOptions& options);
 

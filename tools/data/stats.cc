@@ -9,6 +9,7 @@
 #include "shared/data/batch_reader.h"
 #include "tools/data/column_stats.h"
 #include "tools/data/look.h"
+#include "tools/data/record_walk.h"
 
 namespace downpour::tools {
 namespace {

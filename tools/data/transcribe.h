@@ -10,7 +10,7 @@
 
 #include "tools/data/data_set.h"
 #include "tools/data/encoder.h"
-#include "tools/data/pieces.h"
+#include "tools/data/record_walk.h"
 
 namespace downpour::tools {
 
