@@ -172,11 +172,11 @@ TEST_CASE("one Ctrl-C while a source is kept ends the run before it begins", "[i
     CHECK(read_text(dir / "err").find("the run has not begun") != std::string::npos);
     CHECK(std::filesystem::is_empty(dir / "run/sources"));
   };
-  const std::string after_a_second = "timeout --preserve-status -s INT 1 ";
+  const std::string interrupted = "timeout --preserve-status -s INT 3 ";  // begun by then
   make_job(dir, "\"-\"", 1);
-  check_stopped(train(dir, "(cat a.svm; sleep 3) | " + after_a_second));
+  check_stopped(train(dir, "(cat a.svm; sleep 8) | " + interrupted));
   make_job(dir, "{ exec = [\"sh\", \"-c\", \"cat a.svm; sleep 1000\"], replay = \"none\" }", 1);
-  check_stopped(train(dir, after_a_second));
+  check_stopped(train(dir, interrupted));
 }
 
 TEST_CASE("only a run takes what is on stdin, only the first one, and only under its lock",
