@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <utility>
 
 namespace downpour {
@@ -21,6 +22,8 @@ sigset_t stop_signals() {
   return set;
 }
 
+constexpr auto kSameStop = std::chrono::milliseconds(200);
+
 }  // namespace
 
 void block_stop_signals() {
@@ -32,12 +35,19 @@ SignalWatcher::SignalWatcher(std::function<void()> wake) : wake_(std::move(wake)
   block_stop_signals();
   thread_ = std::thread([this] {
     const sigset_t set = stop_signals();
+    std::chrono::steady_clock::time_point first;
     for (;;) {
       const timespec period{.tv_sec = 0, .tv_nsec = 100'000'000};
       const int signal = sigtimedwait(&set, nullptr, &period);
       if (closing_.load()) return;
       if (signal < 0) continue;
-      if (signal_.exchange(signal) != 0) _exit(128 + signal);
+      const auto now = std::chrono::steady_clock::now();
+      if (signal_.load() != 0) {
+        if (now - first < kSameStop) continue;
+        _exit(128 + signal);
+      }
+      first = now;
+      signal_ = signal;
       wake_();
     }
   });

@@ -8,7 +8,8 @@
 namespace downpour {
 
 /// Blocks both signals in this thread and all that it begins (so construct it first), and waits for them in a thread
-/// of its own. The first one is stored and `wake` called; the second ends the process at once (130 or 143).
+/// of its own. The first one is stored and `wake` called; the second ends the process at once (130 or 143). What comes
+/// within 200 ms of the first is the first once more: timeout(1) and others send theirs to the process and its group.
 class SignalWatcher {
  public:
   explicit SignalWatcher(std::function<void()> wake);

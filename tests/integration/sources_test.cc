@@ -106,7 +106,7 @@ TEST_CASE(
 
   // Who waits is told for what.
   make_job(dir, "\"-\"", 1);
-  const std::string slowly = "cd " + dir.path() + " && (cat a.svm; sleep 3) | " + DP_BIN_DIR +
+  const std::string slowly = "cd " + dir.path() + " && (cat a.svm; sleep 6) | " + DP_BIN_DIR +
                              "/downpour train job.toml --fresh > out 2> err";
   REQUIRE(std::system(slowly.c_str()) == 0);
   CHECK(read_text(dir / "err").find("came on stdin so far; the run begins when it ends") !=
