@@ -27,8 +27,6 @@ void shuffle_window(std::vector<Record>& records, uint64_t seed, ShardId shard, 
 }
 /// Whether the record at `offset` of the plan's file-th file is kept out of training.
 bool is_held_out(double holdout, uint32_t file, uint64_t offset);
-/// The bytes of text or pixels that the window of one of a shard's ranges has.
-size_t window_bytes_of(const DataSpec& data, size_t ranges = 1);
 
 /// Opens one of the `ranges` of a shard without the steps behind its records. `text` outlives
 /// both. Errors: as open_shard().

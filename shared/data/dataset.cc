@@ -316,12 +316,6 @@ Result<void> check_filter(const DataSpec& data) {
   return {};
 }
 
-size_t window_bytes_of(const DataSpec& data, size_t ranges) {
-  constexpr size_t kLeast = size_t{64} << 10;
-  const size_t bytes = data.shuffle == "off" ? kPlainWindowBytes : kShuffleWindowBytes;
-  return std::max(bytes / ranges, kLeast);
-}
-
 Result<std::unique_ptr<WindowSource>> open_windows(const DataSpec& data, const plan::FileInfo& info,
                                                    const plan::ShardRange& range,
                                                    size_t window_bytes, Buffer& buffer,
@@ -336,6 +330,13 @@ Result<std::unique_ptr<WindowSource>> open_windows(const DataSpec& data, const p
 }
 
 namespace {
+
+/// The bytes of text or pixels that the window of one of a shard's ranges has.
+size_t window_bytes_of(const DataSpec& data, size_t ranges) {
+  constexpr size_t kLeast = size_t{64} << 10;
+  const size_t bytes = data.shuffle == "off" ? kPlainWindowBytes : kShuffleWindowBytes;
+  return std::max(bytes / ranges, kLeast);
+}
 
 bool reads_arrays(const DataSpec& data) {
   return data.format == DataFormat::kNpy || data.format == DataFormat::kNpz;

@@ -196,9 +196,8 @@ Result<std::vector<plan::FileInfo>> list_files(const DataSpec& data, const Sourc
 /// Says where files of `source` are to be cut, where that isn't about every `shard_bytes` of them,
 /// which cut_shards() does by itself: those whose records do not show where they begin (TFRecord),
 /// of which it reads the headers, as far as the source takes records, or an index beside the file;
-/// and those of a mix
-/// whose records are longer or shorter than the first part's, so that all ranges have about as many
-/// of them (after note_parts()). Errors: kIo, kBadData.
+/// and those of a mix whose records are longer or shorter than the first part's, so that all ranges
+/// have about as many of them (after note_parts()). Errors: kIo, kBadData.
 Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t shard_bytes,
                        std::vector<plan::FileInfo>& files);
 

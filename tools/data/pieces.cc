@@ -3,7 +3,6 @@
 #include <charconv>
 
 #include "chief/runtime/run_setup.h"
-#include "shared/data/chosen_windows.h"
 #include "shared/data/dataset.h"
 
 namespace downpour::tools {
