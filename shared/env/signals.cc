@@ -1,10 +1,9 @@
 #include "shared/env/signals.h"
 
+#include <chrono>
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
-
-#include <chrono>
 #include <utility>
 
 namespace downpour {
