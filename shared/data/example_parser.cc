@@ -1,5 +1,10 @@
 // Records that are a tf.train.Example or a tensor, into columns.
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <utility>
 
@@ -16,6 +21,23 @@ constexpr const char* kFixFile =
     "copy or download the file again, or set data.bad_records = \"skip\"";
 constexpr char kNoName[8] = {};  // may be read like any name
 constexpr const char* kFixType = "mend the field's type or shape, or data.record";
+constexpr uint32_t kNoField = UINT32_MAX;
+
+/// The list that holds the value which take_only() takes; 0: none.
+uint32_t list_of(TypedField::Only only) {
+  switch (only) {
+    case TypedField::Only::kNothing:
+      return 0;
+    case TypedField::Only::kFloat:
+      return kFloatList;
+    case TypedField::Only::kText:
+      return kBytesList;
+    case TypedField::Only::kInteger:
+    case TypedField::Only::kKey:
+      return kInt64List;
+  }
+  return 0;
+}
 
 bool bad(const char* reason, const char* hint, Fault& fault) {
   fault = {.reason = reason, .hint = hint};
@@ -33,8 +55,6 @@ bool check_crc(const char* begin, const char* end, Fault& fault) {
 /// Names to numbers: features come in any order.
 class NameIndex {
  public:
-  static constexpr uint32_t kNone = UINT32_MAX;
-
   void add(const std::string& name, uint32_t number) {
     names_.emplace_back(name, number);
     slots_.assign(std::bit_ceil(names_.size() * 8), {});
@@ -44,17 +64,20 @@ class NameIndex {
       slot.number = names_[i].second;
       slot.name = i;
       size_t at = place_of(slot);
-      while (slots_[at].number != kNone) at = (at + 1) & (slots_.size() - 1);
+      while (slots_[at].number != kNoField) at = (at + 1) & (slots_.size() - 1);
       slots_[at] = slot;
     }
   }
+  uint32_t find(const std::string& name) const {
+    return find((name + std::string(8, '\0')).data(), name.size());
+  }
   /// 8 bytes from `name` on are readable.
   uint32_t find(const char* name, size_t size) const {
-    if (slots_.empty()) return kNone;
+    if (slots_.empty()) return kNoField;
     const Slot wanted = ends_of(name, size);
     for (size_t at = place_of(wanted);; at = (at + 1) & (slots_.size() - 1)) {
       const Slot& slot = slots_[at];
-      if (slot.number == kNone) return kNone;
+      if (slot.number == kNoField) return kNoField;
       if (((slot.first ^ wanted.first) | (slot.last ^ wanted.last) | (slot.size ^ size)) != 0)
         continue;
       if (size <= 16 || std::memcmp(names_[slot.name].first.data(), name, size) == 0) [[likely]]
@@ -67,7 +90,7 @@ class NameIndex {
   struct Slot {
     uint64_t first = 0, last = 0;
     uint64_t size = 0;
-    uint32_t number = kNone;
+    uint32_t number = kNoField;
     uint32_t name = 0;
   };
   static Slot ends_of(const char* name, size_t size) {
@@ -87,6 +110,66 @@ class NameIndex {
   }
   std::vector<std::pair<std::string, uint32_t>> names_;
   std::vector<Slot> slots_;
+};
+
+/// The bytes of an entry of an Example in front of its value, where that is a field's only one, of
+/// at most kValueMax bytes: all that differs among records is the value's size, in four lengths.
+class EntryHead {
+ public:
+  static constexpr uint32_t kBytesMax = 32;
+  static constexpr uint32_t kValueMax = 0x60;  // all lengths are one byte
+
+  EntryHead() = default;  // of no entry
+  EntryHead(const std::string& name, uint32_t list) {
+    constexpr size_t kOthers = 10;  // tags and lengths
+    if (list == 0 || name.size() + kOthers > kBytesMax) return;
+    const auto put = [&](uint32_t byte, bool is_length) {
+      of_lengths_[bytes_] = is_length ? 0xff : 0;
+      compared_[bytes_] = 0xff;
+      head_[bytes_++] = uint8_t(byte);
+    };
+    const auto message = [&](uint32_t tag, size_t before_value) {
+      put(tag, false);
+      put(uint32_t(before_value), true);
+    };
+    message(kEntry, name.size() + 8);
+    put(kEntryKey, false);
+    put(uint32_t(name.size()), false);
+    for (const char letter : name) put(uint8_t(letter), false);
+    message(kEntryFeature, 4);
+    message(list, 2);
+    message(kListed, 0);
+  }
+
+  bool is_any() const { return bytes_ > 0; }
+  uint32_t bytes() const { return bytes_; }
+  /// The size of the value of the entry at `p`, of which kBytesMax bytes are readable, if this is
+  /// its head; else 0.
+  size_t value_bytes(const char* p) const {
+    const auto size = uint8_t(p[bytes_ - 1]);
+    Lanes at;
+    std::memcpy(&at, p, sizeof at);
+    const Lanes differ = at ^ (head_ + (of_lengths_ & size));
+#if defined(__AVX__)
+    const bool same = _mm256_testz_si256(__m256i(differ), __m256i(compared_)) != 0;
+#else
+    std::array<uint64_t, 4> words;
+    const Lanes compared = differ & compared_;
+    std::memcpy(words.data(), &compared, sizeof compared);
+    const bool same = ((words[0] | words[1]) | (words[2] | words[3])) == 0;
+#endif
+    if (!same) [[unlikely]]
+      return 0;
+    return size <= kValueMax ? size : 0;
+  }
+
+ private:
+  using Lanes = uint8_t __attribute__((vector_size(kBytesMax)));
+
+  Lanes head_ = {};        // with the lengths of a value of no bytes
+  Lanes of_lengths_ = {};  // all bits of these
+  Lanes compared_ = {};
+  uint32_t bytes_ = 0;
 };
 
 /// Checks a tensor against what the field declares, then gives its elements to the field.
@@ -132,18 +215,25 @@ bool read_tensor(std::string_view bytes, const TypedField& field, FieldWriter& w
 class ExampleFields {
  public:
   ExampleFields() = default;
+  ExampleFields(ExampleFields&&) = default;
+  ExampleFields& operator=(ExampleFields&&) = default;
   explicit ExampleFields(std::vector<TypedField> fields) : fields_(std::move(fields)) {
-    next_.assign(fields_.size(), NameIndex::kNone);
+    next_.assign(fields_.size(), kNoField);
     seen_.assign(fields_.size(), 0);
+    entries_.resize(fields_.size() + 1);
     for (uint32_t i = 0; i < fields_.size(); ++i) {
       const std::string& feature = fields_[i].source_name();
-      const std::string padded = feature + std::string(8, '\0');
-      const uint32_t before = index_.find(padded.data(), feature.size());
-      if (before == NameIndex::kNone) {
+      const uint32_t before = index_.find(feature);
+      if (before == kNoField) {
         index_.add(feature, i);
       } else {  // one feature for several fields
         next_[i] = std::exchange(next_[before], i);
       }
+    }
+    for (uint32_t i = 0; i < fields_.size(); ++i) {
+      if (index_.find(fields_[i].source_name()) != i || next_[i] != kNoField) continue;
+      const uint32_t list = list_of(fields_[i].only());
+      entries_[i] = {.head = EntryHead(fields_[i].source_name(), list), .list = list, .field = i};
     }
   }
 
@@ -167,19 +257,51 @@ class ExampleFields {
   }
 
  private:
+  struct Entry {
+    EntryHead head;     // none where it can't be told
+    uint32_t list = 0;  // of its value
+    uint32_t field = 0;
+    Entry* next = nullptr;  // that came behind it the last time
+  };
+
   bool parse_features(std::string_view bytes, Columns& columns, Fault& fault) {
     const char* p = bytes.data();
     const char* const end = p + bytes.size();
+    Entry* last = &entries_.back();
     while (p < end) {
+      if (read_expected(p, end, last, columns)) [[likely]]
+        continue;
       std::string_view key, feature;
       if (!parse_short_entry(p, end, key, feature) && !parse_entry(p, end, key, feature))
           [[unlikely]] {
         return bad("is no tf.train.Example", kFixType, fault);
       }
-      if (!read_feature(key, feature, columns, fault)) [[unlikely]]
+      if (!read_feature(key, feature, last, columns, fault)) [[unlikely]]
         return false;
     }
     return true;
+  }
+
+  /// The entry that came behind the last one in the record before, as mostly it does again. False:
+  /// it is another, and `p` stays where it is.
+  bool read_expected(const char*& p, const char* end, Entry*& last, Columns& columns) {
+    Entry* const entry = last->next;
+    if (entry == nullptr) return false;
+    const size_t size = entry->head.value_bytes(p);
+    const char* const value = p + entry->head.bytes();
+    if (size == 0 || value + size > end ||
+        !read_value(fields_[entry->field], entry->list, value, size, columns)) [[unlikely]] {
+      return false;
+    }
+    note_found(entry->field);
+    last = entry;
+    p = value + size;
+    return true;
+  }
+
+  void note_found(uint32_t at) {
+    found_ += seen_[at] != record_;
+    seen_[at] = record_;
   }
 
   /// An entry as every writer leaves it: short, its key first. False: `p` stays where it is.
@@ -220,17 +342,17 @@ class ExampleFields {
     return true;
   }
 
-  bool read_feature(std::string_view key, std::string_view feature, Columns& columns,
+  bool read_feature(std::string_view key, std::string_view feature, Entry*& last, Columns& columns,
                     Fault& fault) {
     // A key may stand at the very end of the record; behind that lie the checksum and the padding.
     uint32_t at = index_.find(key.data(), key.size());
-    for (; at != NameIndex::kNone; at = next_[at]) {
+    if (at != kNoField && entries_[at].head.is_any()) last = last->next = &entries_[at];
+    for (; at != kNoField; at = next_[at]) {
       bool any = read_only(fields_[at], feature, columns);
       if (!any && !read_field(fields_[at], feature, columns, any, fault)) [[unlikely]]
         return false;
       if (!any) continue;  // without a value, and so missing
-      found_ += seen_[at] != record_;
-      seen_[at] = record_;
+      note_found(at);
     }
     return true;
   }
@@ -248,17 +370,24 @@ class ExampleFields {
     const auto head_of = [&](uint32_t list) {
       return list | uint32_t(size + 2) << 8 | kListed << 16 | uint32_t(size) << 24;
     };
-    if (head == head_of(kInt64List)) {
+    const uint32_t list = head & 0xff;
+    return head == head_of(list) && read_value(field, list, value, size, columns);
+  }
+
+  /// The only value of a list. False: the field takes another.
+  static bool read_value(const TypedField& field, uint32_t list, const char* value, size_t size,
+                         Columns& columns) {
+    if (list == kInt64List) {
       uint64_t number = 0;
       return parse_whole_varint(value, size, number) && field.take_only(int64_t(number), columns);
     }
-    if (head == head_of(kFloatList)) {
+    if (list == kFloatList) {
       float number;
       if (size != sizeof number) return false;
       std::memcpy(&number, value, sizeof number);
       return field.take_only(number, columns);
     }
-    return head == head_of(kBytesList) && field.take_only({value, size}, columns);
+    return list == kBytesList && field.take_only({value, size}, columns);
   }
 
   /// A feature's list into a field. Of several lists the last one counts, as in any protobuf.
@@ -318,6 +447,7 @@ class ExampleFields {
   NameIndex index_;
   uint64_t record_ = 0;
   size_t found_ = 0;
+  std::vector<Entry> entries_;  // by field; behind them the one before a record's first
 };
 
 class ExampleParser final : public RecordParser {

@@ -10,6 +10,9 @@
 
 namespace downpour::data {
 
+constexpr uint32_t kEntry = tag_of(1, WireType::kBytes);  // of the map, in Features
+constexpr uint32_t kEntryKey = tag_of(1, WireType::kBytes),
+                   kEntryFeature = tag_of(2, WireType::kBytes);
 constexpr uint32_t kBytesList = tag_of(1, WireType::kBytes);
 constexpr uint32_t kFloatList = tag_of(2, WireType::kBytes);
 constexpr uint32_t kInt64List = tag_of(3, WireType::kBytes);

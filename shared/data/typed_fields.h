@@ -38,6 +38,11 @@ class TypedField {
   const FloatField* floats() const { return floats_ ? &*floats_ : nullptr; }
   uint32_t column() const { return column_; }
 
+  /// What take_only() takes: integers as numbers; these and floats; integers as keys; texts by
+  /// hash.
+  enum class Only : uint8_t { kNothing, kInteger, kFloat, kKey, kText };
+  Only only() const;
+
   /// Takes the record's only value where the field is one value of this type that is taken as it
   /// is. False: it has to go through begin().
   bool take_only(int64_t value, Columns& columns) const {
@@ -70,11 +75,6 @@ class TypedField {
   friend class FieldWriter;
   enum class Kind : uint8_t { kFloat, kKey, kNumberKey, kBag, kFilter };
 
-  /// What take_only() takes: integers as numbers; these and floats; integers as keys; texts by
-  /// hash.
-  enum class Only : uint8_t { kNothing, kInteger, kFloat, kKey, kText };
-
-  Only only() const;
   void put_key(uint64_t key, Columns& columns) const {
     KeyBuffer& keys = (*columns.keys)[column_];
     keys.keys[columns.record] = key;

@@ -156,6 +156,116 @@ TEST_CASE("Example: features are told apart by every byte of their names", "[dat
   CHECK(read_file(plan).value().floats == Floats{wanted});
 }
 
+TEST_CASE("Example: records give the same values, whatever came in the ones before", "[data]") {
+  // As long as an expected name may be, and longer.
+  const std::string fits(22, 'f'), longer(23, 'l');
+  const std::vector<std::string> names = {"i", "k10", "x", fits, longer, "text"};
+  Rng rng(5);
+  std::vector<std::string> records;
+  Floats floats_wanted;
+  Keys keys_wanted;
+  std::vector<size_t> order = {0, 1, 2, 3, 4, 5};
+  for (int record = 0; record < 600; ++record) {
+    // Mostly as before; sometimes in another order, one twice, one missing, one that no field
+    // reads.
+    const uint64_t chance = rng.below(10);
+    if (chance == 0) std::swap(order[rng.below(6)], order[rng.below(6)]);
+    std::string entries;
+    std::vector<float> numbers = {0, 9, 0, 0};
+    std::vector<std::vector<uint64_t>> keys(2);
+    for (size_t place = 0; place < 6; ++place) {
+      if (chance == 1 && place == 3) entries += entry("other", 3, lengthed('\x0a', varint(record)));
+      const size_t field = order[place];
+      if (chance == 2 && field == 2) continue;  // 9 stands for it
+      for (int time = 0; time < (chance == 3 && place == 1 ? 2 : 1); ++time) {
+        const uint64_t number = rng.next() >> (1 + rng.below(63));
+        const bool bare = rng.below(20) == 0;  // not packed
+        if (field == 2) {
+          const auto value = float(number % 1000) / 8;
+          entries += entry(names[2], 2, (bare ? "\x0d" : "\x0a\x04") + floats({value}));
+          numbers[1] = value;
+        } else if (field == 5) {
+          const std::string text(1 + (rng.below(4) == 0 ? 90 + rng.below(20) : rng.below(20)), 't');
+          entries += entry(names[5], 1, lengthed('\x0a', text));
+          keys[1] = {hash_combine(hash_string("text"), hash_string(text))};
+        } else {
+          entries += entry(names[field], 3,
+                           bare ? "\x08" + varint(number) : lengthed('\x0a', varint(number)));
+          if (field == 1) {
+            keys[0] = {number};
+          } else {
+            numbers[field == 0 ? 0 : field - 1] = float(int64_t(number));
+          }
+        }
+      }
+    }
+    records.push_back(example(entries));
+    floats_wanted.push_back(numbers);
+    keys_wanted.push_back(keys);
+  }
+  const ScratchDir dir;
+  auto plan = example_plan(dir.write("f", framed(records)));
+  plan->data.shuffle = "off";
+  plan->data.fields = {
+      {.name = names[0], .type = FieldType::kInt64},
+      {.name = names[1], .type = FieldType::kInt64, .transform = {{.op = TransformOp::kIdentity}}},
+      {.name = names[2], .fallback = "9"},
+      {.name = names[3], .type = FieldType::kInt64},
+      {.name = names[4], .type = FieldType::kInt64},
+      {.name = names[5], .type = FieldType::kString}};
+  plan->layout = {.floats = {{names[0], 1}, {names[2], 1}, {names[3], 1}, {names[4], 1}},
+                  .bags = {{names[1], 0}, {names[5], 0}},
+                  .tables = {TableId(0)}};
+  const ShardRead read = read_file(plan).value();
+  CHECK(read.floats == floats_wanted);
+  CHECK(read.keys == keys_wanted);
+}
+
+TEST_CASE("Example: a record is good or bad, whatever came in the one before", "[data]") {
+  const ScratchDir dir;
+  const auto outcome_of_last = [&](const std::vector<std::string>& records) {
+    auto plan = example_plan(dir.write("f", framed(records)));
+    plan->data.shuffle = "off";
+    plan->data.fields = {{.name = "text", .type = FieldType::kString, .fallback = "none"},
+                         {.name = "x", .fallback = "9"}};
+    plan->layout = {.floats = {{"x", 1}}, .bags = {{"text", 0}}, .tables = {TableId(0)}};
+    const auto read = read_file(plan);
+    if (!read) return read.error().what;
+    return str(read->floats.back().at(0), " ", read->keys.back().at(0).at(0));
+  };
+  const auto text_of = [](size_t size) {
+    return entry("text", 1, lengthed('\x0a', std::string(size, 't')));
+  };
+  const std::string x = entry("x", 2, lengthed('\x0a', floats({1.5F})));
+  const std::string good = example(text_of(20) + x);
+  std::vector<std::string> others;
+  for (size_t at = 0; at < good.size(); ++at) {
+    for (const int other : {good[at] + 1, good[at] - 1, good[at] ^ 0x80, 0, 0x7f}) {
+      others.push_back(good);
+      others.back()[at] = char(other);
+    }
+    others.push_back(good.substr(0, at));
+    others.push_back(lengthed('\x0a', good.substr(2, at)) +
+                     good.substr(std::min(2 + at, good.size())));
+  }
+  // Lengths of a byte that would be longer: what follows is no value.
+  for (const int size : {0x61, 0x72, 0x73, 0x74, 0x78, 0x7a, 0x7f, 0x80, 0x90, 0xff}) {
+    std::string lies = text_of(20).substr(0, 14) + std::string(size_t(size), 't');
+    for (const auto& [place, more] : {std::pair{1, 12}, {9, 4}, {11, 2}, {13, 0}})
+      lies[size_t(place)] = char(size + more);
+    others.push_back(example(lies));
+    others.push_back(example(lies) + good);
+  }
+  size_t bad = 0;
+  for (const std::string& other : others) {
+    const std::string alone = outcome_of_last({other});
+    CAPTURE(other);
+    CHECK(outcome_of_last({good, other}) == alone);
+    bad += alone.find("1.5 ") != 0 && alone.find("9 ") != 0;
+  }
+  CHECK(bad > 100);
+}
+
 TEST_CASE("a value gives the same key from an Example as from a table", "[data]") {
   const ScratchDir dir;
   auto csv = plan_of(dir.write("f.csv", "red,-17\n"), DataFormat::kCsv);
@@ -203,7 +313,8 @@ TEST_CASE("Example: values of another type or number are bad records that say so
   const std::string strings = example(entry("v", 1, lengthed('\x0a', "7")));
   const std::string integers = example(entry("v", 3, lengthed('\x0a', varint(7) + varint(8))));
   const std::string reals = example(entry("v", 2, lengthed('\x0a', floats({7}))));
-  CHECK_THAT(fault_of(strings, {.name = "v"}), Contains("\"7\" is a string, and the field is declared float32"));
+  CHECK_THAT(fault_of(strings, {.name = "v"}),
+             Contains("\"7\" is a string, and the field is declared float32"));
   CHECK_THAT(fault_of(reals, {.name = "v", .type = FieldType::kInt64}),
              Contains("\"7\" is not an integer, and the field is declared int64"));
   CHECK_THAT(fault_of(integers, {.name = "v", .type = FieldType::kString}, true),
