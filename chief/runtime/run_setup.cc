@@ -97,12 +97,6 @@ Result<void> check_steps_per_epoch(const Job& job, const std::vector<plan::FileI
                "train.steps_per_epoch", "leave it out: an epoch is all of the source, train.steps ends the job earlier, a source's take makes it smaller", ""};
 }
 
-/// Files of which skip and take leave nothing are a mistake.
-Result<void> check_chosen(const std::vector<plan::FileInfo>& files, const std::vector<plan::ShardRange>& ranges, const char* where) {
-  if (files.empty() || !ranges.empty()) return {};
-  return Error{ErrorCode::kNoInput, "`skip` leaves none of the records", where, "count them: downpour data count", ""};
-}
-
 /// Each source of a mix has its part in an epoch.
 Result<void> check_mix(const plan::ShardMap& shards) {
   const std::optional<size_t> unread = shards.part_unread();
@@ -161,6 +155,11 @@ Result<void> cut_programs(const Job& job, wire::Purpose mode, RunPlan& plan) {
 }
 
 }  // namespace
+
+Result<void> check_chosen(const std::vector<plan::FileInfo>& files, const std::vector<plan::ShardRange>& ranges, const char* where) {
+  if (files.empty() || !ranges.empty()) return {};
+  return Error{ErrorCode::kNoInput, "`skip` leaves none of the records", where, "count them: downpour data count", ""};
+}
 
 Result<void> cut_compressed(const Job& job, std::vector<plan::FileInfo>& files) {
   if (!gives_pieces_of(job, files)) return {};

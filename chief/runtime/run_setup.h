@@ -66,4 +66,7 @@ Result<uint64_t> choose_shard_bytes(const Job& job, const DataSpec& data, const 
 /// data.shard_records. One whose pieces would hold more than 128 MiB stays whole.
 Result<void> cut_compressed(const Job& job, std::vector<plan::FileInfo>& files);
 
+/// Files of which skip and take leave no range are a mistake. Error kNoInput; `where` is the setting to mend.
+Result<void> check_chosen(const std::vector<plan::FileInfo>& files, const std::vector<plan::ShardRange>& ranges, const char* where);
+
 }  // namespace downpour::chief

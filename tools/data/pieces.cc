@@ -38,6 +38,7 @@ Result<CutData> cut_data(const DataSet& set, Numbers numbers) {
     DP_TRY_VOID(data::count_pieces(reading, cut.shard_bytes, cut.files));
   }
   cut.ranges = plan::cut_streams(cut.files, cut.shard_bytes, cut.streams);
+  DP_TRY_VOID(chief::check_chosen(cut.files, cut.ranges, "data.source.skip"));
   return cut;
 }
 

@@ -151,6 +151,14 @@ TEST_CASE("a job's streams and its part of the source are what its data show", "
   REQUIRE(shown.size() == 50);
   CHECK(shown[0]["features"].dump().find("1051") != std::string::npos);
   CHECK(shown[49]["features"].dump().find("2049") != std::string::npos);
+
+  // What no training begins with has no plan either.
+  std::ostringstream out;
+  const auto none = show_plan(set_of("data.source = { path = \"f*.svm\", skip = 400 }\n"), 0, 0,
+                              {.json = true}, out);
+  REQUIRE_FALSE(none);
+  CHECK(none.error().where == "data.source.skip");
+  CHECK(out.str().empty());
 }
 
 TEST_CASE("a worker's view is what its reader gives, however records are chosen and ordered",
