@@ -248,6 +248,12 @@ def descendants(pid):
     return found
 
 
+def workers_below(pid):
+    """The worker processes below `pid`, ascending: without what they start, which is called as they are until it is another program."""
+    workers = {child for child, program in descendants(pid).items() if program == "downpour-worker"}
+    return sorted(workers - {started for worker in workers for started in descendants(worker)})
+
+
 def two_cores():
     """A `taskset` prefix for two of the cores that this process may use."""
     cores = sorted(os.sched_getaffinity(0))[:2]

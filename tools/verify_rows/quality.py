@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from .frame import Broken, at_least, at_most, is_true, not_run, row
-from .lab import CHECKOUT, balanced, descendants, outputs, suite_check, two_cores
+from .lab import CHECKOUT, balanced, outputs, suite_check, two_cores, workers_below
 
 
 @row("quickstart", "the README's two commands")
@@ -183,7 +183,7 @@ def _kill_when_begun(running, events):
         text = events.read_text() if events.exists() else ""
         shards = re.search(r'"train_shards":(\d+)', text)
         ended = text.count('"event":"ended"')
-        workers = [pid for pid, program in descendants(running.pid).items() if program.startswith("downpour-worker")]
+        workers = workers_below(running.pid)
         if shards and ended >= int(shards[1]) / 5 and len(workers) == 2:
             if ended >= int(shards[1]) * 0.9:
                 raise Broken(f"{ended} of {shards[1]} shards had ended before a worker could be killed")

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 from .frame import Broken, NotRun, is_true, row
-from .lab import CHECKOUT, descendants
+from .lab import CHECKOUT, workers_below
 from .peers import venv_python
 
 TENSORFLOW = {"tensorflow": "tensorflow-cpu"}
@@ -90,7 +90,7 @@ def _killed(lab, folder, policy, files):
     with lab.start("sharding-counts", command, 300) as running:
         while kills < KILLS and running.is_running():
             time.sleep(0.7)
-            workers = sorted(pid for pid, program in descendants(running.pid).items() if program == "downpour-worker")
+            workers = workers_below(running.pid)
             if len(workers) < WORKERS:
                 continue
             try:
