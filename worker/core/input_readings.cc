@@ -55,7 +55,7 @@ void InputReadings::on_read_more(int64_t now_ns, InputPeer peer, const wire::Rea
   const Name name{peer, more.reading};
   const auto id = ids_.find(name);
   if (id == ids_.end()) {
-    if (!more.stop) refuse(name, ErrorCode::kUnavailable, "a reading that is not known here", fx);
+    if (!more.stop) refuse(name, ErrorCode::kPeersLost, "a reading that is not known here", fx);
     return;
   }
   const auto at = readings_.find(id->second);
@@ -122,7 +122,7 @@ void InputReadings::on_item(InputItem&& item, InputEffects& fx) {
 InputReadings::Readings::iterator InputReadings::drop(Readings::iterator at, bool tell,
                                                       InputEffects& fx) {
   Reading& reading = at->second;
-  if (tell) refuse(reading.name, ErrorCode::kUnavailable, "the reading was dropped", fx);
+  if (tell) refuse(reading.name, ErrorCode::kPeersLost, "the reading was dropped", fx);
   bytes_ -= reading.bytes;
   if (reading.open) {
     --open_;

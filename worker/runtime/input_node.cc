@@ -53,7 +53,16 @@ void InputNode::on_message(int64_t now_ns, transport::PortId port, transport::Pe
     core_->on_message(now_ns, Incarnation{0}, std::move(message), fx);
     return run(now_ns, fx);
   }
-  if (finished_ || !readings_ || message.envelope.run != core_->run()) return;
+  if (finished_) return;
+  if (readings_) return serve(now_ns, peer, message);
+  // The chief lists who said Hello, so a worker may ask before the job is here.
+  if (early_.size() == InputConfig{}.readings_max) return;
+  message.values = {};
+  early_.emplace_back(peer, std::move(message));
+}
+
+void InputNode::serve(int64_t now_ns, transport::PeerId peer, const wire::Message& message) {
+  if (message.envelope.run != core_->run()) return;
   InputEffects fx;
   if (const auto* request = std::get_if<wire::ReadShard>(&message.body)) {
     readings_->on_read_shard(now_ns, peer_of(peer), *request, fx);
@@ -162,6 +171,7 @@ void InputNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   pool_ = std::make_unique<InputPool>(std::move(given->readers), std::max(2U, threads),
                                       [this] { transport_.wake(); });
   core_->configure(now_ns, {}, 1, job_.cluster.chief_silence_ns, fx);
+  for (const auto& [peer, message] : std::exchange(early_, {})) serve(now_ns, peer, message);
 }
 
 }  // namespace downpour::worker

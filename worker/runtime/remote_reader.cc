@@ -244,15 +244,18 @@ RemoteReader::Got RemoteReader::take_end(const wire::ReadEnd& end) {
   return Got::kEnd;
 }
 
-/// Of a record it is believed: whoever reads it says the same. Anything else may be the other's own
-/// trouble (a file that only it does not see, memory, a plan): so somebody else tries, and what
-/// this process meets itself counts.
+/// Of a record it is believed: whoever reads it says the same. A reading that it does not know or
+/// dropped may be asked for again. Anything else may be the other's own trouble (a file that only
+/// it does not see, memory, a plan): so somebody else tries, and what this process meets itself
+/// counts.
 RemoteReader::Got RemoteReader::take_failure(wire::ReadFailed&& failed) {
   Error error{failed.code, std::move(failed.what), std::move(failed.where), std::move(failed.hint),
               std::move(failed.id)};
-  if (!came_) without_.push_back(at_->incarnation);
+  const bool again = failed.code == ErrorCode::kPeersLost;
+  if (!came_ && !again) without_.push_back(at_->incarnation);
   at_.reset();
   drop_pieces();
+  if (again) return Got::kElsewhere;
   if (failed.of_record) {
     error_ = std::move(error);
     failed_batch_ = failed.batch;

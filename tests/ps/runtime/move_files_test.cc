@@ -9,15 +9,17 @@
 #include "ps/runtime/ps_node.h"
 #include "shared/base/hash.h"
 #include "shared/base/rng.h"
+#include "tests/support/kept_sends.h"
 #include "tests/support/scratch_dir.h"
 
 namespace downpour::ps {
 namespace {
 
+using Wire = testing::KeptSends;
+
 constexpr uint64_t kRun = 7;
 constexpr uint32_t kPartitions = 16;
-constexpr transport::PeerId kChief{1}, kWorker{2};
-constexpr transport::PortId kData{1}, kControl{2};
+constexpr transport::PeerId kWorker{2};
 
 // Adam keeps two slots beside each weight.
 constexpr const char* kJob = R"(
@@ -46,27 +48,6 @@ type = "adam"
 learning_rate = 0.01
 )";
 
-/// Keeps what is sent.
-class Wire final : public transport::Transport {
- public:
-  Result<transport::PortId> bind(const std::string&) override { return kData; }
-  std::string endpoint(transport::PortId) const override { return "inproc://ps"; }
-  Result<transport::PeerId> connect(const std::string&) override { return kChief; }
-  transport::PortId port_of(transport::PeerId) const override { return kControl; }
-  transport::SendStatus send(transport::PeerId, wire::Message&& message) override {
-    sent.push_back(std::move(message));
-    return transport::SendStatus::kSent;
-  }
-  void close(transport::PeerId) override {}
-  void close(transport::PortId) override {}
-  size_t poll(int64_t, size_t, const transport::Receiver&) override { return 0; }
-  void wake() override {}
-  transport::TransportStats stats() const override { return {}; }
-  void shutdown(int64_t) override {}
-
-  std::vector<wire::Message> sent;
-};
-
 struct Shell {
   Shell(uint32_t i, Storage& storage, uint64_t inline_bytes_max) : index(i) {
     PsOptions options;
@@ -81,7 +62,8 @@ struct Shell {
   }
   Incarnation incarnation() const { return Incarnation{100 + index}; }
   void tell(wire::Body body, Bytes values = {}) {
-    node->on_message(0, kControl, kChief, message_of(std::move(body), {}, std::move(values)));
+    node->on_message(0, Wire::kConnected, Wire::kChief,
+                     message_of(std::move(body), {}, std::move(values)));
   }
   wire::Message message_of(wire::Body body, Bytes keys, Bytes values) const {
     return {.envelope = {.run = kRun, .view = view, .request = RequestId{5}},
@@ -94,7 +76,7 @@ struct Shell {
   wire::Message answer() {
     for (int turn = 0; turn < 5000; ++turn) {
       node->pump(0);
-      for (const wire::Message& message : wire.sent) {
+      for (const auto& [to, message] : wire.sent) {
         if (!std::holds_alternative<Body>(message.body)) continue;
         const wire::Message found = message;
         wire.sent.clear();
@@ -158,7 +140,7 @@ class Cluster {
         keys.insert(keys.end(), own.begin(), own.end());
       }
       shell->node->on_message(
-          0, kData, kWorker,
+          0, Wire::kBound, kWorker,
           shell->message_of(push, Bytes::of(std::move(keys)), Bytes::of(std::move(values))));
       const auto reply = std::get<wire::PushReply>(shell->answer<wire::PushReply>().body);
       REQUIRE(reply.others.empty());

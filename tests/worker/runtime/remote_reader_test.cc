@@ -84,12 +84,14 @@ struct FakeInput {
 struct FakeLink final : InputLink {
   std::map<std::string, std::unique_ptr<FakeInput>> inputs;
   std::function<bool(wire::Message&)> on_way;  // what happens to an answer; false: it is lost
+  std::function<bool(const wire::Message&)> on_sent;  // the same of what is said
   int64_t time_ns = 0;
   std::vector<std::string> closed;
 
   void send(const std::string& endpoint, wire::Message&& message) override {
     const auto at = inputs.find(endpoint);
-    if (at != inputs.end()) at->second->on_message(time_ns, message);
+    if (at == inputs.end() || (on_sent && !on_sent(message))) return;
+    at->second->on_message(time_ns, message);
   }
   std::optional<wire::Message> receive(int64_t timeout_ns) override {
     for (auto& [name, input] : inputs) {
@@ -264,6 +266,22 @@ TEST_CASE("a lost message, a dropped reading: the reading goes on from the batch
     room.link.inputs["a"]->out.clear();
   });
   CHECK_FALSE(remote.reads_here());
+}
+
+TEST_CASE("a request that was lost is made again, of the same input process", "[worker][input]") {
+  Room room;
+  room.start("a");
+  const int lost = GENERATE(1, 3, 4);
+  int requests = 0;
+  room.link.on_sent = [&](const wire::Message& message) {
+    return !std::holds_alternative<wire::ReadShard>(message.body) || ++requests > lost;
+  };
+  RemoteReader remote = room.reader();
+  room.check_same(remote, *room.local());
+  // Whatever loses them all must not be waited for for ever.
+  CHECK(remote.reads_here() == (lost == 4));
+  CHECK(room.link.time_ns <= (lost + 1) * kSecond);
+  CHECK(room.said.size() == (lost == 4 ? 1 : 0));
 }
 
 TEST_CASE("what is no batch of the job ends no process: the shard is read elsewhere",

@@ -1,0 +1,40 @@
+// A transport that keeps what is sent: for shells whose messages a test hands them.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "shared/transport/transport.h"
+
+namespace downpour::testing {
+
+/// What is bound is one port, what is connected one peer (the chief).
+class KeptSends final : public transport::Transport {
+ public:
+  static constexpr transport::PortId kBound{1}, kConnected{2};
+  static constexpr transport::PeerId kChief{1};
+
+  Result<transport::PortId> bind(const std::string&) override { return kBound; }
+  std::string endpoint(transport::PortId) const override { return "inproc://here"; }
+  Result<transport::PeerId> connect(const std::string&) override { return kChief; }
+  transport::PortId port_of(transport::PeerId) const override { return kConnected; }
+  transport::SendStatus send(transport::PeerId peer, wire::Message&& message) override {
+    sent.push_back({peer, std::move(message)});
+    return transport::SendStatus::kSent;
+  }
+  void close(transport::PeerId) override {}
+  void close(transport::PortId) override {}
+  size_t poll(int64_t, size_t, const transport::Receiver&) override { return 0; }
+  void wake() override {}
+  transport::TransportStats stats() const override { return {}; }
+  void shutdown(int64_t) override {}
+
+  struct Sent {
+    transport::PeerId to;
+    wire::Message message;
+  };
+  std::vector<Sent> sent;
+};
+
+}  // namespace downpour::testing

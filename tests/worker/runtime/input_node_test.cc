@@ -1,0 +1,130 @@
+#include "worker/runtime/input_node.h"
+
+#include <chrono>
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "shared/base/str.h"
+#include "shared/data/dataset.h"
+#include "shared/job/job_file.h"
+#include "tests/support/kept_sends.h"
+#include "tests/support/scratch_dir.h"
+
+namespace downpour::worker {
+namespace {
+
+using Wire = testing::KeptSends;
+
+constexpr uint64_t kRun = 7, kPlan = 5;
+constexpr transport::PeerId kAnn{2}, kBob{3};  // workers
+
+constexpr const char* kJob = R"(
+[data]
+source = "a.svm"
+format = "libsvm"
+[[model.layers]]
+name = "w"
+type = "linear"
+inputs = ["features"]
+[[model.outputs]]
+name = "y"
+input = "w"
+loss = "squared"
+target = "label"
+[optimizer]
+type = "sgd"
+learning_rate = 0.1
+)";
+
+/// An input process whose chief and workers are the test.
+struct Desk {
+  Desk() {
+    dir.write("a.svm", "1 2:1\n0 3:1\n");
+    REQUIRE(node.start(0));
+  }
+  void from_chief(wire::Body body) {
+    node.on_message(0, Wire::kConnected, Wire::kChief,
+                    {.envelope = {.run = kRun}, .body = std::move(body)});
+  }
+  void welcome() {
+    const auto job = job_from_toml(kJob, dir.path());
+    REQUIRE(job);
+    from_chief(wire::Welcome{
+        .index = 0,
+        .job = kJob,
+        .base_dir = dir.path(),
+        .plan_hash = kPlan,
+        .shard_bytes = 1 << 20,
+        .train_files = data::list_files(job->data, job->data.source, dir.path()).value(),
+        .heartbeat_ns = kSecond});
+  }
+  void from_worker(transport::PeerId worker, wire::Body body, uint64_t run = kRun) {
+    node.on_message(0, Wire::kBound, worker, {.envelope = {.run = run}, .body = std::move(body)});
+  }
+  static wire::ReadShard request(uint64_t reading) {
+    return {.reading = reading, .lease = {.plan_hash = kPlan}, .window = 4};
+  }
+  /// What this worker was sent: batches read, "end", or why it failed.
+  std::vector<std::string> answers(transport::PeerId worker) const {
+    std::vector<std::string> all;
+    for (const auto& [to, message] : wire.sent) {
+      if (to != worker) continue;
+      if (const auto* batch = std::get_if<wire::ReadBatch>(&message.body))
+        all.push_back(str("batch ", batch->batch, " of ", batch->reading));
+      if (const auto* end = std::get_if<wire::ReadEnd>(&message.body))
+        all.push_back(str("end of ", end->reading));
+      if (const auto* failed = std::get_if<wire::ReadFailed>(&message.body))
+        all.push_back(failed->what);
+    }
+    return all;
+  }
+  /// Until so many messages are sent to each worker.
+  void wait(size_t count) {
+    for (int turn = 0; turn < 10'000; ++turn) {
+      node.pump(0);
+      if (answers(kAnn).size() >= count && answers(kBob).size() >= count) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  testing::ScratchDir dir;
+  Wire wire;
+  InputNode node{wire, {.chief = "inproc://chief", .endpoint = "inproc://here"}};
+};
+
+}  // namespace
+
+TEST_CASE("what workers ask of an input process before it has the job is answered with the job",
+          "[worker][input]") {
+  // Workers hear of it as soon as it said Hello, and its own Welcome comes by another connection.
+  Desk desk;
+  desk.from_worker(kAnn, Desk::request(1));
+  desk.from_worker(kBob, Desk::request(1));
+  desk.from_worker(kAnn, Desk::request(2), kRun + 1);  // of another run
+  desk.from_worker(kAnn, wire::ReadMore{.reading = 1, .next = 0});
+  desk.node.pump(0);
+  CHECK(desk.answers(kAnn).empty());
+  desk.welcome();
+  desk.wait(2);
+  const std::vector<std::string> read = {"batch 0 of 1", "end of 1"};
+  CHECK(desk.answers(kAnn) == read);
+  CHECK(desk.answers(kBob) == read);
+}
+
+TEST_CASE("an input process that waits for its job keeps no more requests than it reads",
+          "[worker][input]") {
+  Desk desk;
+  const uint64_t most = InputConfig{}.readings_max;
+  for (uint64_t i = 0; i < most; ++i) desk.from_worker(kAnn, wire::ReadMore{.reading = i + 1});
+  desk.from_worker(kBob, Desk::request(1));
+  desk.welcome();
+  CHECK(desk.answers(kAnn).size() == most);
+  CHECK(desk.answers(kAnn).front() == "a reading that is not known here");
+  desk.node.pump(0);
+  CHECK(desk.answers(kBob).empty());
+  desk.from_worker(kBob, wire::ReadMore{.reading = 1});  // it asks once more
+  CHECK(desk.answers(kBob) == std::vector<std::string>{"a reading that is not known here"});
+}
+
+}  // namespace downpour::worker
