@@ -168,9 +168,12 @@ class Cluster:
         self.start(self.members[(role, index)])
 
     def leave(self, role, index):
-        """Asks it to leave in order; the turn in which it has left forgets it."""
-        self.member(role, index).leaving = True
-        self.member(role, index).process.send_signal(signal.SIGTERM)
+        """Asks it to leave in order, once it is in the job: a process that has only begun knows no signals yet. The turn in which it has left forgets it."""
+        member = self.member(role, index)
+        here = lambda: any(event.get("event") == "hello" and event.get("pid") == member.process.pid for _, event in self.events.seen)  # noqa: E731
+        self.wait_until(here, f"{member.name} is in the job")
+        member.leaving = True
+        member.process.send_signal(signal.SIGTERM)
 
     def member(self, role, index=0):
         return self.members[(role, index)]
