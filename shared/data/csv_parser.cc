@@ -62,6 +62,7 @@ class CsvParser final : public RecordParser {
     auto parser = std::make_unique<CsvParser>();
     DP_TRY(parser->delimiter_, delimiter_of(plan.data));
     parser->quotes_ = plan.data.format == DataFormat::kCsv;
+    parser->quoted_newlines_ = plan.data.quoted_newlines;
     parser->trim_ = plan.data.trim;
     parser->cells_.resize(names.size());
     DP_TRY(FieldSet set, FieldSet::make(plan));
@@ -94,10 +95,11 @@ class CsvParser final : public RecordParser {
     size_t count = 0;
     if (!split_plain(begin, end, delimiter_, quotes_, cells_, count) &&
         !split_line({begin, size_t(end - begin)}, delimiter_, true, cells_, count, store_)) {
-      return bad(
-          "has a quote that is not closed, or text behind one (a line break inside quotes is not "
-          "supported)",
-          begin, end, fault);
+      return bad(quoted_newlines_
+                     ? "has a quote that is not closed, or text behind one"
+                     : "has a quote that is not closed, or text behind one (a line break inside "
+                       "quotes wants data.quoted_newlines = true)",
+                 begin, end, fault);
     }
     if (count != cells_.size()) {
       return bad(count < cells_.size() ? "has fewer columns than were declared"
@@ -193,7 +195,7 @@ class CsvParser final : public RecordParser {
   }
 
   char delimiter_ = ',';
-  bool quotes_ = false, trim_ = false;
+  bool quotes_ = false, quoted_newlines_ = false, trim_ = false;
   std::vector<std::string_view> cells_;
   std::string store_;
   std::vector<Wanted<FloatField>> floats_;

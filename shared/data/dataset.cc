@@ -51,12 +51,13 @@ Result<std::vector<std::string>> first_cells(const DataSpec& data, const std::st
 class KnownPreambles {
  public:
   Result<Preamble> get(const DataSpec& data, const plan::FileInfo& info) {
-    const Key key{info.path, info.fingerprint, data.skip_lines, data.header};
+    const Key key{info.path,   info.fingerprint,     data.skip_lines,
+                  data.header, data.quoted_newlines, data.delimiter};
     {
       const std::lock_guard lock(mutex_);
       if (const auto found = known_.find(key); found != known_.end()) return found->second;
     }
-    DP_TRY(Preamble preamble, read_preamble(info.path, data.skip_lines, data.header));
+    DP_TRY(Preamble preamble, read_preamble(info.path, data, data.header));
     constexpr size_t kBytesMax = size_t{1} << 16, kFilesMax = 1 << 10;
     const std::lock_guard lock(mutex_);
     if (known_.size() == kFilesMax) known_.clear();
@@ -65,7 +66,7 @@ class KnownPreambles {
   }
 
  private:
-  using Key = std::tuple<std::string, uint64_t, uint32_t, bool>;
+  using Key = std::tuple<std::string, uint64_t, uint32_t, bool, bool, std::string>;
   std::mutex mutex_;
   std::map<Key, Preamble> known_;
 };
@@ -117,7 +118,7 @@ Result<std::vector<std::string>> present_columns(const ReadPlan& plan,
     DP_TRY(const FieldSpec field, resolve_field(plan, rule.field));
     std::erase(others, field.column.empty() ? field.name : field.column);
   }
-  DP_TRY(const Preamble first, read_preamble(path, plan.data.skip_lines, /*header=*/true));
+  DP_TRY(const Preamble first, read_preamble(path, plan.data, /*header=*/true));
   DP_TRY(const std::vector<std::string> cells, first_cells(plan.data, first.header, path));
   return cells.size() == others.size() ? std::move(others) : std::move(names);
 }
@@ -217,7 +218,7 @@ std::vector<FieldSpec> default_fields(DataFormat format) {
 
 Result<std::vector<std::string>> columns_of(const DataSpec& data, const std::string& path) {
   if (!data.header) return declared_columns(data);
-  DP_TRY(const Preamble preamble, read_preamble(path, data.skip_lines, /*header=*/true));
+  DP_TRY(const Preamble preamble, read_preamble(path, data, /*header=*/true));
   return columns_behind(data, preamble, path);
 }
 
@@ -285,6 +286,7 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
       .add("header", data.header)
       .add("skip_lines", data.skip_lines);
   if (!data.record.empty()) hash.add("record", data.record);
+  if (data.quoted_newlines) hash.add("quoted_newlines", true);
   if (data.interleave.cycle > 1)
     hash.add("cycle", data.interleave.cycle).add("block", data.interleave.block);
   if (plan.batches_max > 0) hash.add("batches_max", plan.batches_max);
@@ -325,8 +327,8 @@ Result<std::unique_ptr<WindowSource>> open_windows(const DataSpec& data, const p
     return open_tfrecord(info, range, window_bytes, buffer, records);
   DP_CHECK(data.format != DataFormat::kNpy && data.format != DataFormat::kNpz);
   DP_TRY(const Preamble preamble, known_preambles.get(data, info));
-  return open_lines(info, range, preamble.bytes, rules_of(data.format), window_bytes, buffer,
-                    records);
+  DP_TRY(const LineRules rules, rules_of(data));
+  return open_lines(info, range, preamble.bytes, rules, window_bytes, buffer, records);
 }
 
 namespace {
@@ -378,8 +380,10 @@ Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
   std::unique_ptr<RecordProgram> program;
   if (transformed) {
     const size_t bytes = data.shuffle == "off" ? kProgramWindowBytes : window_bytes;
+    DP_TRY(const LineRules rules, rules_of(data));
     program = std::make_unique<RecordProgram>(transform_call_of(plan, epoch, range), plan.programs,
-                                              data.format, !plan.targets_optional, bytes, text);
+                                              data.format, rules.quoting, !plan.targets_optional,
+                                              bytes, text);
   }
   Scratch::Text& read = transformed ? program->input_text() : text;
   const size_t read_bytes = transformed ? kPlainWindowBytes : window_bytes;
@@ -513,7 +517,11 @@ Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path
   }
   std::string text(256 * 1024, '\0');
   DP_TRY(const size_t n, source->read(text.data(), text.size()));
-  const uint64_t lines = uint64_t(std::count(text.begin(), text.begin() + ptrdiff_t(n), '\n'));
+  uint64_t lines = uint64_t(std::count(text.begin(), text.begin() + ptrdiff_t(n), '\n'));
+  if (data.hides_ends()) {
+    DP_TRY(const LineRules rules, rules_of(data));
+    lines = records_in({text.data(), n}, rules, n < text.size()).size();
+  }
   // Where it is compressed, bytes of the file count, not those in it.
   const uint64_t used =
       n < text.size() ? file_bytes : std::min<uint64_t>(source->consumed(), file_bytes);

@@ -10,6 +10,7 @@
 #include "shared/data/byte_source.h"
 #include "shared/data/chosen_windows.h"
 #include "shared/data/dataset.h"
+#include "shared/data/line_windows.h"
 #include "shared/data/mnist.h"
 #include "shared/data/parser.h"
 #include "shared/data/program.h"
@@ -77,11 +78,11 @@ Result<plan::FileInfo> look_at(const DataSpec& data, const std::string& path) {
   char head[4] = {};
   DP_TRY(const size_t n, file.read_at(0, head, sizeof head));
   DP_TRY(const bool compressed, file.is_compressed());
-  return plan::FileInfo{.path = path,
-                        .bytes = file.bytes(),
-                        .fingerprint = fingerprint,
-                        .splittable = !compressed && !is_idx_images({head, n}) &&
-                                      data.format != DataFormat::kTfrecord};
+  return plan::FileInfo{
+      .path = path,
+      .bytes = file.bytes(),
+      .fingerprint = fingerprint,
+      .splittable = !compressed && !is_idx_images({head, n}) && !data.hides_ends()};
 }
 
 /// The files or objects that an absolute path or glob names. One whose very name looks like a glob
@@ -206,7 +207,7 @@ Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t 
   for (plan::FileInfo& info : files) {
     if (is_program(info)) continue;
     const uint64_t bytes = bytes_in_part(source, info.part, shard_bytes);
-    if (data.format != DataFormat::kTfrecord) {
+    if (!data.hides_ends()) {
       if (info.splittable && bytes != shard_bytes) info.cuts = even_cuts(info, bytes);
       continue;
     }
@@ -216,9 +217,11 @@ Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t 
       DP_TRY(const File file, File::open(info.path));
       DP_TRY(const bool compressed, file.is_compressed());
       if (!compressed) {
-        DP_TRY(FrameCuts frames, find_frame_cuts(info.path, bytes, wanted));
-        info.cuts = std::move(frames.cuts);
-        wanted -= frames.records;
+        DP_TRY(RecordCuts found_cuts, data.format == DataFormat::kTfrecord
+                                          ? find_frame_cuts(info.path, bytes, wanted)
+                                          : find_line_cuts(data, info, bytes, wanted));
+        info.cuts = std::move(found_cuts.cuts);
+        wanted -= found_cuts.records;
       }
     } else {
       info.cuts = known->second->cuts;

@@ -3,13 +3,62 @@
 #include <algorithm>
 #include <cstring>
 
+#include "shared/base/str.h"
 #include "shared/base/units.h"
+#include "shared/data/parser.h"
 
 namespace downpour::data {
 namespace {
 
 constexpr size_t kTailBytes = 16 * kKiB;  // read at once to find the end of the last line
 constexpr size_t kScanBytes = 64 * kKiB;
+
+/// The line break that ends the record at `begin`, by the rules of split_line(): one in quotes is
+/// none. `end` where the record ends there; null where it goes on behind it. `whole`: nothing
+/// stands behind `end`.
+const char* end_of_quoting(const char* begin, const char* end, char delimiter, bool whole) {
+  for (const char* at = begin;;) {
+    while (at < end && *at == ' ' && delimiter != ' ') ++at;
+    if (at < end && *at == '"') {
+      for (++at;; at += 2) {
+        at = static_cast<const char*>(std::memchr(at, '"', size_t(end - at)));
+        if (at == nullptr || (at + 1 == end && !whole)) return nullptr;
+        if (at + 1 == end || at[1] != '"') break;
+      }
+      ++at;
+    }
+    while (at < end && *at != delimiter && *at != '\n') ++at;
+    if (at == end) return whole ? end : nullptr;
+    if (*at++ == '\n') return at - 1;
+  }
+}
+
+bool is_blank(std::string_view line, LineRules rules) {
+  if (rules.every) return false;
+  if (line.empty()) return true;
+  if (!rules.comments || uint8_t(line[0]) > '#') return false;
+  const size_t text = line.find_first_not_of(" \t");
+  return text == std::string_view::npos || line[text] == '#';
+}
+
+enum class Found : uint8_t { kEnd, kNoBreak, kMore };
+
+/// Where the record at `begin` ends: kEnd a line break, or `end` where that is the text's and
+/// `whole`; kNoBreak: there is no line break before `end`; kMore: it may go on behind `end`.
+/// Quotes that are not closed within what a record may have end with their line, however much of
+/// the text was read: so all readers see the same records.
+Found find_end(const char* begin, const char* end, char quoting, bool whole, const char*& found) {
+  found = static_cast<const char*>(std::memchr(begin, '\n', size_t(end - begin)));
+  if (found == nullptr) return Found::kNoBreak;
+  if (quoting == 0 || std::memchr(begin, '"', size_t(found - begin)) == nullptr) return Found::kEnd;
+  const char* const behind = end_of_quoting(begin, end, quoting, whole);
+  if (behind != nullptr && size_t(behind - begin) <= kLineBytesMax) {
+    found = behind;
+  } else if (!whole && size_t(end - begin) <= kLineBytesMax) {
+    return Found::kMore;
+  }
+  return Found::kEnd;
+}
 
 class LineWindows final : public WindowSource {
  public:
@@ -110,30 +159,21 @@ class LineWindows final : public WindowSource {
     const char* const text = buffer_.data();
     while (used_ < filled_ && base_ + used_ < limit_ && records_.size() < kWindowRecordsMax) {
       const char* const begin = text + used_;
-      const char* end = static_cast<const char*>(std::memchr(begin, '\n', filled_ - used_));
-      size_t next = size_t(end - text) + 1;
-      if (end == nullptr) {
-        if (!eof_) return;
+      const char* end = nullptr;
+      const Found found = find_end(begin, text + filled_, rules_.quoting, eof_, end);
+      if (found == Found::kMore || (found == Found::kNoBreak && !eof_)) return;
+      if (found == Found::kNoBreak) end = text + filled_;
+      if (end == text + filled_)
         buffer_.data()[filled_] = '\n';  // in the padding: parsers stop at a line break
-        end = text + filled_;
-        next = filled_;
-      }
+      const size_t next = std::min(size_t(end - text) + 1, filled_);
       const size_t size = size_t(end - begin) - (end > begin && end[-1] == '\r' ? 1 : 0);
       if (size > kLineBytesMax) {
         records_.push_back({.begin = uint32_t(used_), .size = RecordRef::kTooLong});
-      } else if (!is_blank(begin, size)) {
+      } else if (!is_blank({begin, size}, rules_)) {
         records_.push_back({.begin = uint32_t(used_), .size = uint32_t(size)});
       }
       used_ = next;
     }
-  }
-  bool is_blank(const char* line, size_t size) const {
-    if (rules_.every) return false;
-    if (size == 0) return true;
-    if (!rules_.comments || uint8_t(line[0]) > '#') return false;
-    size_t i = 0;
-    while (i < size && (line[i] == ' ' || line[i] == '\t')) ++i;
-    return i == size || line[i] == '#';
   }
 
   /// Drops the bytes up to and with the next line break.
@@ -172,11 +212,56 @@ class LineWindows final : public WindowSource {
 
 }  // namespace
 
-LineRules rules_of(DataFormat format) {
-  return {.comments = format == DataFormat::kLibsvm || format == DataFormat::kLibffm};
+Result<LineRules> rules_of(const DataSpec& data) {
+  LineRules rules{.comments =
+                      data.format == DataFormat::kLibsvm || data.format == DataFormat::kLibffm};
+  if (data.format == DataFormat::kCsv && data.quoted_newlines) {
+    DP_TRY(rules.quoting, delimiter_of(data));
+  }
+  return rules;
 }
 
-Result<Preamble> read_preamble(const std::string& path, uint32_t skip_lines, bool header) {
+std::vector<std::string_view> records_in(std::string_view text, LineRules rules, bool whole,
+                                         size_t records_max) {
+  std::vector<std::string_view> records;
+  while (!text.empty() && records.size() < records_max) {
+    const char* const begin = text.data();
+    const char* end = nullptr;
+    const Found found = find_end(begin, begin + text.size(), rules.quoting, whole, end);
+    if (found != Found::kEnd && !whole) break;
+    if (found == Found::kNoBreak) end = begin + text.size();
+    const size_t size = size_t(end - begin);
+    const size_t kept = size - (size > 0 && begin[size - 1] == '\r' ? 1 : 0);
+    if (!is_blank(text.substr(0, kept), rules)) records.push_back(text.substr(0, kept));
+    text.remove_prefix(std::min(size + 1, text.size()));
+  }
+  return records;
+}
+
+Result<RecordCuts> find_line_cuts(const DataSpec& data, const plan::FileInfo& info,
+                                  uint64_t target_bytes, uint64_t records_max) {
+  plan::FileInfo all = info;
+  all.splittable = false;
+  all.cuts.clear();
+  DP_TRY(const LineRules rules, rules_of(data));
+  DP_TRY(const Preamble preamble, read_preamble(info.path, data, data.header));
+  Buffer buffer;
+  std::vector<RecordRef> records;
+  DP_TRY(const auto source, open_lines(all, {.end = info.bytes}, preamble.bytes, rules,
+                                       kPlainWindowBytes, buffer, records));
+  CutFinder finder(info.bytes, target_bytes, records_max);
+  Window window;
+  for (;;) {
+    DP_TRY(const bool more, source->next(window));
+    if (!more) return std::move(finder).finish();
+    for (const RecordRef& ref : records) {
+      if (!finder.add(window.offset_of(ref))) return std::move(finder).finish();
+    }
+  }
+}
+
+Result<Preamble> read_preamble(const std::string& path, const DataSpec& data, bool header) {
+  DP_TRY(const LineRules rules, rules_of(data));
   DP_TRY(File file, File::open(path));
   DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
   Preamble preamble;
@@ -187,10 +272,16 @@ Result<Preamble> read_preamble(const std::string& path, uint32_t skip_lines, boo
     preamble.bytes = 3;
     text.clear();
   }
-  const uint32_t lines = skip_lines + (header ? 1 : 0);
+  const uint32_t lines = data.skip_lines + (header ? 1 : 0);
   for (uint32_t line = 0; line < lines; ++line) {
-    size_t end;
-    while ((end = text.find('\n')) == std::string::npos) {
+    const char quoting = header && line + 1 == lines ? rules.quoting : 0;
+    size_t end = std::string::npos;
+    for (bool whole = false;;) {
+      const char* found = nullptr;
+      if (find_end(text.data(), text.data() + text.size(), quoting, whole, found) == Found::kEnd &&
+          found != text.data() + text.size())
+        end = size_t(found - text.data());
+      if (end != std::string::npos || whole) break;
       const size_t have = text.size();
       if (have > kLineBytesMax)
         return Error{ErrorCode::kBadData, "a header line of more than 16 MiB",
@@ -199,7 +290,7 @@ Result<Preamble> read_preamble(const std::string& path, uint32_t skip_lines, boo
       text.resize(have + step);
       DP_TRY(const size_t n, source->read(text.data() + have, step));
       text.resize(have + n);
-      if (n == 0) break;
+      whole = n == 0;
     }
     if (end == std::string::npos && line + 1 < lines) {
       return Error{ErrorCode::kBadData,
@@ -227,11 +318,7 @@ Result<std::unique_ptr<WindowSource>> open_lines(const plan::FileInfo& info,
   DP_TRY(
       std::unique_ptr<ByteSource> source,
       open_bytes(std::move(file), start, info.is_streamed() ? info.cuts : std::vector<uint64_t>()));
-  if (!info.splittable) {
-    std::vector<char> skipped(preamble_bytes);
-    DP_TRY(const size_t n, source->read(skipped.data(), skipped.size()));
-    DP_CHECK(n <= preamble_bytes);
-  }
+  if (!info.splittable) DP_TRY_VOID(source->skip(preamble_bytes));
   auto lines =
       std::make_unique<LineWindows>(info, range, rules, window_bytes, buffer, records,
                                     std::move(source), info.splittable ? start : preamble_bytes);

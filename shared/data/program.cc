@@ -491,13 +491,14 @@ class ProgramWindows final : public WindowSource {
 };
 
 /// The lines or TFRecords that it writes.
-std::unique_ptr<WindowSource> windows_of(const ReadPlan& plan, std::unique_ptr<ByteSource> source,
-                                         const std::string& name, size_t window_bytes,
-                                         Buffer& buffer, std::vector<RecordRef>& records) {
+Result<std::unique_ptr<WindowSource>> windows_of(const ReadPlan& plan,
+                                                 std::unique_ptr<ByteSource> source,
+                                                 const std::string& name, size_t window_bytes,
+                                                 Buffer& buffer, std::vector<RecordRef>& records) {
   if (plan.data.format == DataFormat::kTfrecord)
     return frames_of(std::move(source), name, window_bytes, buffer, records);
-  return lines_of(std::move(source), name, rules_of(plan.data.format), window_bytes, buffer,
-                  records);
+  DP_TRY(const LineRules rules, rules_of(plan.data));
+  return lines_of(std::move(source), name, rules, window_bytes, buffer, records);
 }
 
 }  // namespace
@@ -520,8 +521,8 @@ Result<void> start_stream(const ReadPlan& plan, uint32_t epoch, const plan::Shar
     reading.source = std::move(rows.records.source);
     reading.arrays = std::move(rows.arrays);
   } else {
-    reading.source = windows_of(plan, std::move(source), info.path, kProgramWindowBytes,
-                                reading.buffer, reading.records);
+    DP_TRY(reading.source, windows_of(plan, std::move(source), info.path, kProgramWindowBytes,
+                                      reading.buffer, reading.records));
   }
   // The pieces of an epoch without an end are of what is chosen: before that they have no numbers.
   if (info.is_open()) {
@@ -561,7 +562,7 @@ Result<ShardRecords> open_program(const ReadPlan& plan, uint32_t epoch,
       DP_TRY(RowStream rows, rows_of(std::move(source), plan, info.path, window, buffer, records));
       take_rows(std::move(rows));
     } else {
-      out.source = windows_of(plan, std::move(source), info.path, window, buffer, records);
+      DP_TRY(out.source, windows_of(plan, std::move(source), info.path, window, buffer, records));
     }
   }
   out.source = std::make_unique<ProgramWindows>(std::move(out.source), info.path, row_bytes, epoch,

@@ -23,10 +23,11 @@ std::string name_of(const ProgramCall& call) {
 }  // namespace
 
 RecordProgram::RecordProgram(ProgramCall call, std::shared_ptr<ProgramPool> pool, DataFormat format,
-                             bool may_drop, size_t window_bytes, Scratch::Text& text)
+                             char quoting, bool may_drop, size_t window_bytes, Scratch::Text& text)
     : call_(std::move(call)),
       pool_(std::move(pool)),
       format_(format),
+      quoting_(quoting),
       may_drop_(may_drop),
       window_bytes_(window_bytes),
       name_(name_of(call_)),
@@ -43,8 +44,8 @@ Result<void> RecordProgram::start() {
   if (format_ == DataFormat::kTfrecord) {
     output_ = frames_of(std::move(source), name_, window_bytes_, text_.bytes, output_records_);
   } else {
-    output_ = lines_of(std::move(source), name_, {.every = true}, window_bytes_, text_.bytes,
-                       output_records_);
+    output_ = lines_of(std::move(source), name_, {.every = true, .quoting = quoting_},
+                       window_bytes_, text_.bytes, output_records_);
   }
   return {};
 }

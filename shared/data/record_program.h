@@ -21,9 +21,9 @@ namespace downpour::data {
 class RecordProgram final : public WindowSource {
  public:
   /// Windows of about `window_bytes` in `text`, which outlives it.
-  /// `may_drop`: else an empty record is an error.
+  /// `quoting`: as of LineRules. `may_drop`: else an empty record is an error.
   RecordProgram(ProgramCall call, std::shared_ptr<ProgramPool> pool, DataFormat format,
-                bool may_drop, size_t window_bytes, Scratch::Text& text);
+                char quoting, bool may_drop, size_t window_bytes, Scratch::Text& text);
   /// Where `input` may read to.
   Scratch::Text& input_text() { return input_text_; }
   void set_input(std::unique_ptr<WindowSource> input) { input_ = std::move(input); }
@@ -50,6 +50,7 @@ class RecordProgram final : public WindowSource {
   const ProgramCall call_;
   const std::shared_ptr<ProgramPool> pool_;
   const DataFormat format_;
+  const char quoting_;
   const bool may_drop_;
   const size_t window_bytes_;
   const std::string name_;

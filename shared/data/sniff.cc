@@ -12,6 +12,7 @@
 #include "shared/data/dataset.h"
 #include "shared/data/fields.h"
 #include "shared/data/json_scan.h"
+#include "shared/data/line_windows.h"
 #include "shared/data/mnist.h"
 #include "shared/data/number.h"
 #include "shared/data/parser.h"
@@ -30,7 +31,7 @@ struct Sample {
   std::vector<std::string_view> lines;  // not blank, without line break
 };
 
-Result<Sample> read_sample(const std::string& path, uint32_t skip_lines) {
+Result<Sample> read_sample(const std::string& path, const DataSpec& declared) {
   DP_TRY(File file, File::open(path));
   if (file.bytes() == 0) return Error{ErrorCode::kBadData, str("the file is empty: ", path), path};
   DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
@@ -40,17 +41,13 @@ Result<Sample> read_sample(const std::string& path, uint32_t skip_lines) {
   sample.text.resize(n);
   std::string_view rest = sample.text;
   if (rest.substr(0, 3) == "\xef\xbb\xbf") rest.remove_prefix(3);
-  for (uint32_t i = 0; i < skip_lines && !rest.empty(); ++i)
+  for (uint32_t i = 0; i < declared.skip_lines && !rest.empty(); ++i)
     rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
-  while (!rest.empty() && sample.lines.size() < kSampleLines) {
-    const size_t end = rest.find('\n');
-    if (end == std::string_view::npos && n == kSampleBytes && !sample.lines.empty())
-      break;  // cut off by us
-    std::string_view line = rest.substr(0, end);
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    if (!trimmed(line).empty()) sample.lines.push_back(line);
-    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-  }
+  DP_TRY(const LineRules rules, rules_of(declared));
+  const bool whole = n < kSampleBytes;
+  sample.lines = records_in(rest, rules, whole, kSampleLines);
+  if (sample.lines.empty() && !whole) sample.lines = {rest};  // of one line
+  std::erase_if(sample.lines, [](std::string_view line) { return trimmed(line).empty(); });
   return sample;
 }
 
@@ -294,7 +291,7 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path,
 /// What the file says of itself, whatever its names are.
 Result<FileFacts> look_at(const std::string& path, const DataSpec& declared) {
   if (names_arrays(DataSpec{}, path)) return sniff_arrays(path);
-  DP_TRY(const Sample sample, read_sample(path, declared.skip_lines));
+  DP_TRY(const Sample sample, read_sample(path, declared));
   if (is_tfrecord(sample.text)) return sniff_tfrecord(path);
   if (is_idx_images(sample.text)) {
     DP_TRY(File file, File::open(path));

@@ -308,36 +308,25 @@ Result<bool> FrameScanner::next(uint64_t& offset) {
   return true;
 }
 
-Result<FrameCuts> find_frame_cuts(const std::string& path, uint64_t target_bytes,
-                                  uint64_t records_max) {
+Result<RecordCuts> find_frame_cuts(const std::string& path, uint64_t target_bytes,
+                                   uint64_t records_max) {
   DP_TRY(File file, File::open(path));
   const uint64_t bytes = file.bytes();
-  const uint64_t pieces = std::max<uint64_t>((bytes + target_bytes - 1) / target_bytes, 1);
-  const uint64_t size = std::max<uint64_t>(bytes / pieces, 1);
-  FrameCuts found;
-  std::vector<uint64_t>& cuts = found.cuts;
+  CutFinder finder(bytes, target_bytes, records_max);
   for (const char* ending : {".idx", ".index"}) {
-    if (!cuts.empty()) break;
-    DP_TRY(cuts, cuts_of_index(file, read_index(path + ending, bytes), size));
+    DP_TRY(std::vector<uint64_t> cuts,
+           cuts_of_index(file, read_index(path + ending, bytes), finder.size()));
+    if (cuts.empty()) continue;
+    finder.set(std::move(cuts));
+    return std::move(finder).finish();
   }
-  if (cuts.empty()) {
-    DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
-    FrameScanner scanner(std::move(source));
-    uint64_t place = 0;
-    for (;;) {
-      DP_TRY(const bool more, scanner.next(place));
-      if (!more) break;
-      while (place >= (cuts.size() + 1) * size) cuts.push_back(place);
-      if (found.records == records_max) {
-        if (place > 0) cuts.push_back(place);
-        break;
-      }
-      ++found.records;
-    }
+  DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
+  FrameScanner scanner(std::move(source));
+  for (uint64_t place = 0;;) {
+    DP_TRY(const bool more, scanner.next(place));
+    if (!more || !finder.add(place)) break;
   }
-  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  while (cuts.size() >= pieces) cuts.pop_back();
-  return found;
+  return std::move(finder).finish();
 }
 
 Result<std::unique_ptr<WindowSource>> open_tfrecord(const plan::FileInfo& info,

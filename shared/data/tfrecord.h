@@ -10,6 +10,7 @@
 
 #include "shared/base/crc32c.h"
 #include "shared/data/byte_source.h"
+#include "shared/data/record_cuts.h"
 #include "shared/data/window.h"
 
 namespace downpour::data {
@@ -60,16 +61,12 @@ class FrameScanner {
   bool far_ = false;  // the last header lay far behind the one before: read little at once
 };
 
-struct FrameCuts {
-  std::vector<uint64_t> cuts;  // ascending places of headers, without 0
-  uint64_t records = 0;        // whose headers were looked at
-};
 /// Where a plain file may be cut so that each piece has about `target_bytes`. From the index beside
 /// it ("FILE.idx" or "FILE.index", a line "offset size" a record, as DALI's tfrecord2idx writes it)
 /// where there is one that fits; else by a look at every header, but no more than `records_max`:
 /// what lies behind them is a piece.
-Result<FrameCuts> find_frame_cuts(const std::string& path, uint64_t target_bytes,
-                                  uint64_t records_max = UINT64_MAX);
+Result<RecordCuts> find_frame_cuts(const std::string& path, uint64_t target_bytes,
+                                   uint64_t records_max = UINT64_MAX);
 
 /// Windows of the records that begin in a range; a range begins at a header. The checksum of a
 /// record's bytes stands behind them and is left to the parser.

@@ -180,6 +180,7 @@ struct DataSpec {
   bool header = false;
   uint32_t skip_lines = 0;           // at the start of each file, before the header
   std::string delimiter;             // CSV/TSV: one character; empty: by format
+  bool quoted_newlines = false;      // CSV: a line break in quotes is a part of its cell
   bool trim = false;                 // blanks around a value are no part of it
   std::vector<std::string> missing;  // texts that mean "missing", besides the empty one
   std::vector<FieldSpec> fields;     // runs expanded
@@ -197,6 +198,10 @@ struct DataSpec {
   BadRecords bad_records = BadRecords::kFail;
   uint64_t bad_records_max = 0;  // with skip: more than this fails the job; 0: no limit
   bool operator==(const DataSpec&) const = default;
+  /// Whether where a record ends shows only to who comes from the record before.
+  bool hides_ends() const {
+    return format == DataFormat::kTfrecord || (format == DataFormat::kCsv && quoted_newlines);
+  }
   /// Records of a shuffle's window; 0: not limited by their number.
   uint64_t shuffle_records() const {
     return shuffle == "shard" || shuffle == "off" ? 0 : std::stoull(shuffle);

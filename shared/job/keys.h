@@ -220,6 +220,7 @@ void visit_data(V& v, T& t) {
   v.flag("header", t.header);
   v.number("skip_lines", t.skip_lines, 0, 1e6);
   v.text("delimiter", t.delimiter);
+  if (V::kReads || t.quoted_newlines) v.flag("quoted_newlines", t.quoted_newlines);
   v.flag("trim", t.trim);
   v.strings("missing", t.missing);
   v.shuffle("shuffle", t.shuffle);

@@ -246,6 +246,10 @@ Result<void> check_data_given(const DataSpec& data) {
       data.format != DataFormat::kTfrecord) {
     return wrong("only tfrecord data has `record`", "data.record", "leave it out");
   }
+  if (data.quoted_newlines && data.format != DataFormat::kCsv) {
+    return wrong("only csv data have line breaks in quotes", "data.quoted_newlines",
+                 "say data.format = \"csv\", or leave it out");
+  }
   const bool table = data.format == DataFormat::kAuto || reads_columns(data.format);
   const bool arrays = data.format == DataFormat::kNpy && data.source.is_program();
   if (arrays && !delimiter.empty()) {

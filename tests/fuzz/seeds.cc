@@ -259,9 +259,10 @@ std::string libffm_seed(Rng& rng) {
   return out;
 }
 
-std::string table_seed(Rng& rng, char delimiter, bool header) {
+std::string table_seed(Rng& rng, char delimiter, bool header, bool breaks) {
   const std::string d(1, delimiter);
   const auto text = [&](std::string value) {
+    if (breaks && one_in(rng, 3)) return "\"" + value + line_end(rng) + value + "\"";
     return delimiter == ',' && one_in(rng, 4) ? "\"" + value + (one_in(rng, 3) ? "\"\"x\"" : "\"")
                                               : value;
   };

@@ -11,8 +11,9 @@ namespace downpour::fuzz {
 
 std::string libsvm_seed(Rng& rng);
 std::string libffm_seed(Rng& rng);
-/// Of the columns label,age,color,title,list; with a header where `header`.
-std::string table_seed(Rng& rng, char delimiter, bool header);
+/// Of the columns label,age,color,title,list; with a header where `header`, and line breaks in
+/// quotes where `breaks`.
+std::string table_seed(Rng& rng, char delimiter, bool header, bool breaks = false);
 std::string criteo_seed(Rng& rng);
 std::string jsonl_seed(Rng& rng);
 /// Frames of Examples with id, x, words, vec and a serialized tensor.

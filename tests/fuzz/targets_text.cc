@@ -84,8 +84,8 @@ std::string gzip_of(const std::string& text) { return testing::gzipped(text); }
 }  // namespace
 
 void add_text_targets(const std::string& folder, std::vector<Target>& out) {
-  const auto table = [](char delimiter, bool header) {
-    return [=](Rng& rng) { return table_seed(rng, delimiter, header); };
+  const auto table = [](char delimiter, bool header, bool breaks = false) {
+    return [=](Rng& rng) { return table_seed(rng, delimiter, header, breaks); };
   };
   const std::string fields(kFields);
   const std::string columns =
@@ -101,6 +101,9 @@ void add_text_targets(const std::string& folder, std::vector<Target>& out) {
        "\"?\"]\n" +
            columns + fields,
        table(',', false), kLineTokens},
+      {"csv-quoted",
+       "data.format = \"csv\"\ndata.header = true\ndata.quoted_newlines = true\n" + fields,
+       table(',', true, true), kLineTokens},
       {"tsv", "data.format = \"tsv\"\n" + columns + fields, table('\t', false), kLineTokens},
       {"criteo", "data.format = \"criteo\"\n", criteo_seed, kLineTokens},
       {"jsonl", std::string(kJsonl), jsonl_seed, kJsonTokens},

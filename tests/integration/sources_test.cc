@@ -71,6 +71,31 @@ TEST_CASE(
   CHECK(account["unread_bytes"][1] == 0);
 }
 
+TEST_CASE("CSV records of several lines count once each, wherever their file is cut",
+          "[integration]") {
+  const ScratchDir dir;
+  std::string text = "id,\"a\nnote\",label\n";
+  for (int i = 0; i < 2000; ++i) {
+    const std::string number = std::to_string(1'000'000 + i);
+    text += number + ",\"" + std::string(size_t(i % 5), '\n') + number + ",0,0\n\",1073741824\n";
+  }
+  dir.write("rows.csv", text);
+  dir.write("job.toml",
+            "run_dir = \"run\"\npartitions = 16\n"
+            "data = { source = \"rows.csv\", format = \"csv\", header = true, quoted_newlines = "
+            "true, shard_records = 64, fields = { label = {}, features = { column = \"id\", type = "
+            "\"int64\", transform = [\"identity\"] } } }\n" +
+                counter_model() +
+                "train = { epochs = 3, batch_size = 16, reduction = \"sum\" }\n"
+                "cluster = { ps = 2, workers = 3 }\n");
+  const Json done = trained(dir);
+  CHECK(done["accounts"][0]["applied"] == 2000);
+  CHECK(rows_by_count(dir, {"rows.csv"}) == std::map<int, int>{{3, 2000}});
+  const Ended plan = Program("downpour", {"data", "plan", dir / "job.toml"}, dir.path()).wait(20);
+  CHECK_THAT(plan.out,
+             Catch::Matchers::Contains("1 file, ") && Catch::Matchers::Contains(", in 33 shards"));
+}
+
 TEST_CASE("a source of which an epoch would read nothing can't be mixed in", "[integration]") {
   const ScratchDir dir;
   make_rows(dir, "a.svm", 0, 100);

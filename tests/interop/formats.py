@@ -2,6 +2,7 @@
 
 formats.py PROGRAM FOLDER; PROGRAM is interop-records. Prints a line a check, and JSON last. Exit status 1 where one failed.
 """
+import csv
 import itertools
 import json
 import os
@@ -199,6 +200,23 @@ def tensorflow_checks():
             int(row["id"]) == longs[i, 0] and np.array_equal(row["x"].numpy(), x[i]) and row["word"].numpy() == f"w{i % 7}".encode()
             and float(row["price"]) == i * 0.25 + 0.125 for i, row in enumerate(rows))
         check("tfrecord of ours read by TensorFlow", good, f"shards {compression or 'plain'}: {len(rows)} records")
+    # A table whose cells hold line breaks, as Python writes it.
+    path = FOLDER / "quoted.csv"
+    texts = ["plain", "two\nlines", 'a "quote"', "break at its end\n", "\n", "\r\n", 'comma, "and"\n\nbreaks', ""]
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "text", "price"])
+        writer.writerows([i, texts[i % len(texts)] * (1 + i % 3), i * 0.25] for i in range(count))
+    wanted = [(int(i), text.numpy().decode(), float(price)) for i, text, price
+              in tf.data.experimental.CsvDataset(str(path), [tf.int64, tf.constant([""], tf.string), tf.float32], header=True)]
+    job = FOLDER / "quoted.toml"
+    job.write_text('data = { source = "quoted.csv", format = "csv", header = true, quoted_newlines = true, shard_records = 20 }\nmodel = { preset = "linear_regression", target = "price" }\n')
+    for parts in (1, 3):
+        out = FOLDER / f"quoted{parts}"
+        subprocess.run([Path(PROGRAM).parent / "downpour", "shard", job, "-o", out, "-n", str(parts), "--to", "jsonl", "--quiet"], check=True, stdout=subprocess.DEVNULL)
+        rows = [json.loads(line) for part in sorted(out.iterdir()) for line in part.read_text().splitlines()]
+        got = [(row["id"], row.get("text", ""), row["price"]) for row in rows]
+        check("csv with line breaks in quotes, as TensorFlow reads it", got == wanted and len(got) == count, f"{parts} shards: {len(got)} of {len(wanted)} rows")
 
 
 numpy_checks()

@@ -133,10 +133,12 @@ class JsonEncoder final : public RecordEncoder {
 class TableEncoder final : public RecordEncoder {
  public:
   static Result<std::unique_ptr<RecordEncoder>> make(DataFormat format,
-                                                     const std::vector<ValueField>& fields) {
+                                                     const std::vector<ValueField>& fields,
+                                                     bool breaks) {
     auto out = std::make_unique<TableEncoder>();
     out->delimiter_ = format == DataFormat::kCsv ? ',' : '\t';
     out->quotes_ = format == DataFormat::kCsv;
+    out->breaks_ = out->quotes_ && breaks;
     out->fields_ = fields;
     for (const ValueField& field : fields) {
       if (field.kind == ValueKind::kPairs || !field.shape.empty()) {
@@ -175,9 +177,9 @@ class TableEncoder final : public RecordEncoder {
  private:
   bool append_text(std::string_view text, const ValueField& field, std::string& out,
                    data::Fault& fault) const {
-    if (text.find_first_of("\n\r") != std::string_view::npos)
-      return refuse("holds a line break, which a cell can't", field, fault);
-    const bool apart = text.find(delimiter_) != std::string_view::npos;
+    const bool broken = text.find_first_of("\n\r") != std::string_view::npos;
+    if (broken && !breaks_) return refuse("holds a line break, which a cell can't", field, fault);
+    const bool apart = broken || text.find(delimiter_) != std::string_view::npos;
     if (!quotes_) {
       if (apart) return refuse("holds a tab, which a cell can't", field, fault);
       out += text;
@@ -198,7 +200,7 @@ class TableEncoder final : public RecordEncoder {
   }
 
   char delimiter_ = ',';
-  bool quotes_ = true;
+  bool quotes_ = true, breaks_ = false;
   std::vector<ValueField> fields_;
 };
 
@@ -381,7 +383,7 @@ std::string npy_header(const ArrayForm& form, uint64_t rows) {
 
 Result<std::unique_ptr<RecordEncoder>> make_encoder(DataFormat format,
                                                     const std::vector<ValueField>& fields,
-                                                    const std::string& target) {
+                                                    const std::string& target, bool breaks) {
   if (fields.empty()) {
     return Error{ErrorCode::kConfig,
                  "the fields of these data are not known, so they can't be converted",
@@ -394,7 +396,7 @@ Result<std::unique_ptr<RecordEncoder>> make_encoder(DataFormat format,
       return std::unique_ptr<RecordEncoder>(std::make_unique<JsonEncoder>(fields));
     case DataFormat::kCsv:
     case DataFormat::kTsv:
-      return TableEncoder::make(format, fields);
+      return TableEncoder::make(format, fields, breaks);
     case DataFormat::kLibsvm:
       return LibsvmEncoder::make(format, fields, target);
     case DataFormat::kNpy:

@@ -6,6 +6,7 @@
 #include "shared/base/units.h"
 #include "shared/data/batch_reader.h"
 #include "shared/data/chosen_windows.h"
+#include "shared/data/line_windows.h"
 #include "shared/data/program.h"
 #include "shared/data/record_program.h"
 #include "shared/data/record_stream.h"
@@ -39,8 +40,9 @@ class WindowCursor final : public RecordCursor {
     plan_.data = job_->data;
     plan_.seed = job_->seed;
     plan_.base_dir = job_->base_dir;
+    DP_TRY(const data::LineRules rules, data::rules_of(data));
     auto program = std::make_unique<data::RecordProgram>(
-        data::transform_call_of(plan_, epoch_, range_), plan_.programs, data.format,
+        data::transform_call_of(plan_, epoch_, range_), plan_.programs, data.format, rules.quoting,
         /*may_drop=*/true, data::kPlainWindowBytes, text_);
     DP_TRY(auto input, open_input(program->input_text()));
     auto chosen = std::make_unique<data::ChosenWindows>(job_->data.source, range_, /*whole=*/true,

@@ -39,8 +39,7 @@ Result<SharedHeader> header_of(const DataSet& set) {
   SharedHeader shared;
   if (!set.data().header || !is_lines(set.data())) return shared;
   for (const plan::FileInfo& info : set.files) {
-    DP_TRY(const data::Preamble found,
-           data::read_preamble(info.path, set.data().skip_lines, /*header=*/true));
+    DP_TRY(const data::Preamble found, data::read_preamble(info.path, set.data(), /*header=*/true));
     const std::string preamble = found.header + "\n";
     if (&info == &set.files.front()) shared.preamble = preamble;
     if (preamble == shared.preamble) continue;
@@ -103,7 +102,8 @@ Result<Transcription> plan_transcription(const DataSet& set, DataFormat to,
   const std::string& path = set.files.front().path;
   DP_TRY(const auto decoder, make_decoder(data, path, how.fields, Unnamed::kIgnore));
   how.fields = decoder->fields();
-  DP_TRY(const auto encoder, make_encoder(how.to, how.fields, how.target));
+  DP_TRY(const auto encoder,
+         make_encoder(how.to, how.fields, how.target, set.data().quoted_newlines));
   how.preamble = encoder->preamble();
   how.arrays = encoder->arrays();
   return how;
@@ -115,7 +115,7 @@ Result<Transcriber> Transcriber::open(const DataSet& set, const Transcription& h
   DP_TRY(RecordWalk walk, RecordWalk::open(files, {}, 0));
   Transcriber out(set, how, skip_bad, std::move(walk));
   if (how.converted) {
-    DP_TRY(out.encoder_, make_encoder(how.to, how.fields, how.target));
+    DP_TRY(out.encoder_, make_encoder(how.to, how.fields, how.target, set.data().quoted_newlines));
   }
   return out;
 }

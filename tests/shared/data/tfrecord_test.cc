@@ -103,9 +103,9 @@ TEST_CASE("where few records are taken the headers behind them are not looked at
     append_frame(text, numbered_example(id));
   }
   const std::string path = dir.write("a.tfrecord", text);
-  const FrameCuts all = find_frame_cuts(path, 4000).value();
+  const RecordCuts all = find_frame_cuts(path, 4000).value();
   CHECK(all.records == 5000);
-  const FrameCuts few = find_frame_cuts(path, 4000, 200).value();
+  const RecordCuts few = find_frame_cuts(path, 4000, 200).value();
   CHECK(few.records == 200);
   REQUIRE(few.cuts.size() >= 2);
   CHECK(few.cuts.back() == places[200]);

@@ -116,6 +116,34 @@ TEST_CASE("a table's header stands in every shard, and files are merged under on
   CHECK(text_of(alike.files[0].path) == csv_lines(rows_of(10)) + "2,1,a\n");
 }
 
+TEST_CASE("records of several lines stay whole, and cells keep their line breaks",
+          "[tools][shard]") {
+  const ScratchDir dir;
+  dir.write("a.csv", "x,t\n1,\"a\nb\"\n2,c\n3,\"\n\"\n");
+  dir.write("b.csv", "t,x\n\"d\r\ne\",4\n");
+  const auto set_of = [&](const std::string& source) {
+    const std::string name = str("job", source.size(), ".toml");
+    return open_set(
+        {dir.write(name, str("[data]\nsource = ", source,
+                             "\nformat = \"csv\"\nheader = true\nquoted_newlines = true\n"
+                             "fields = { x = {}, t = { type = \"string\" } }\n"
+                             "[model]\npreset = \"logistic_regression\"\ntarget = \"x\"\n"))});
+  };
+  const ShardSummary cut = made(set_of("\"a.csv\""), {.out = dir / "cut", .shards = 3});
+  std::vector<std::string> texts;
+  for (const std::string& path : paths_of(cut)) texts.push_back(text_of(path));
+  CHECK(texts == std::vector<std::string>{"x,t\n1,\"a\nb\"\n", "x,t\n2,c\n", "x,t\n3,\"\n\"\n"});
+  const ShardSummary alike =
+      made(set_of("[\"a.csv\", \"b.csv\"]"), {.out = dir / "alike", .to = DataFormat::kCsv});
+  CHECK(text_of(alike.files[0].path) == "x,t\n1,\"a\nb\"\n2,c\n3,\"\n\"\n4,\"d\r\ne\"\n");
+  const ShardSummary lines =
+      made(set_of("\"a.csv\""), {.out = dir / "l", .to = DataFormat::kJsonl});
+  CHECK_THAT(text_of(lines.files[0].path), Contains("\"t\": \"a\\u000ab\""));
+  CHECK_THAT(
+      refused(open_set(paths_of(lines)), {.out = dir / "never", .to = DataFormat::kCsv}).what,
+      Contains("holds a line break, which a cell can't"));
+}
+
 TEST_CASE("a job's part of its source is cut in shards, without its program", "[tools][shard]") {
   const ScratchDir dir;
   std::string text;

@@ -1,0 +1,236 @@
+// data.quoted_newlines: records of several lines, wherever the file is cut and however it is read.
+#include "shared/base/hash.h"
+#include "shared/base/rng.h"
+#include "shared/data/line_windows.h"
+#include "shared/data/parser.h"
+#include "shared/data/program.h"
+#include "tests/shared/data/support.h"
+
+namespace downpour::data {
+namespace {
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
+
+/// A plan of a CSV file with the columns `id` and `text`.
+std::shared_ptr<ReadPlan> plan_of_text(const std::string& path) {
+  auto plan = plan_of(path, DataFormat::kCsv);
+  plan->data.columns = {"id", "text"};
+  plan->data.quoted_newlines = true;
+  plan->data.fields = {{.name = "id"},
+                       {.name = "text", .type = FieldType::kString, .fallback = ""}};
+  plan->files = list_files(plan->data, plan->data.source, "/").value();
+  plan->layout = {.floats = {{"id", 1}}, .bags = {{"text", 0}}, .tables = {TableId(0)}};
+  return plan;
+}
+uint64_t key_of(const std::string& text) {
+  return hash_combine(hash_string("text"), hash_string(text));
+}
+
+struct Row {
+  float id = 0;
+  uint64_t text = 0;
+  bool operator==(const Row&) const = default;
+};
+void add_rows(const ShardRead& read, std::vector<Row>& rows) {
+  for (size_t i = 0; i < read.floats.size(); ++i)
+    rows.push_back({read.floats[i][0], read.keys[i][0][0]});
+}
+std::vector<Row> rows_of(std::shared_ptr<const ReadPlan> plan) {
+  std::vector<Row> rows;
+  add_rows(read_file(plan).value(), rows);
+  return rows;
+}
+std::vector<Row> rows_by_shards(const std::shared_ptr<ReadPlan>& plan, uint64_t target,
+                                size_t& shards) {
+  REQUIRE(find_cuts(plan->data, plan->source, target, plan->files));
+  std::vector<Row> rows;
+  const auto ranges = plan::cut_shards(plan->files, target);
+  for (const plan::ShardRange& range : ranges) add_rows(read_shard(plan, range).value(), rows);
+  shards = ranges.size();
+  return rows;
+}
+
+/// A cell as a writer of RFC 4180 writes it.
+std::string in_quotes(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
+  return out + "\"";
+}
+
+struct Table {
+  std::string text;
+  std::vector<Row> rows;
+};
+/// Cells of all that a quoted one may hold, and lines of all ends.
+Table random_table(Rng& rng, int count) {
+  Table table;
+  for (int i = 0; i < count; ++i) {
+    std::string cell;
+    for (uint64_t length = rng.below(12); length > 0; --length) cell += "ab,\"\n\r1 "[rng.below(8)];
+    table.text += str(i, rng.below(4) == 0 ? ", " : ",", in_quotes(cell));
+    table.text += rng.below(3) == 0 ? "\r\n" : "\n";
+    if (rng.below(5) == 0) table.text += "\n";  // a blank line is no record
+    table.rows.push_back({float(i), key_of(cell)});
+  }
+  return table;
+}
+
+}  // namespace
+
+TEST_CASE("CSV: a line break in quotes is a part of its cell", "[data]") {
+  const ScratchDir dir;
+  const std::string text =
+      "1,plain\n"
+      "2,\"two\nlines\"\n"
+      "3,\"a \"\"quote\"\"\r\nand, more\"\r\n"
+      "4, \"\n\" \n"
+      "\n"
+      "5,5\" disk\n"  // no quote where a cell does not begin with it
+      "6,\"last\n\n\"";
+  const std::vector<Row> rows = {
+      {1, key_of("plain")}, {2, key_of("two\nlines")}, {3, key_of("a \"quote\"\r\nand, more")},
+      {4, key_of("\n")},    {5, key_of("5\" disk")},   {6, key_of("last\n\n")}};
+  auto plan = plan_of_text(dir.write("f.csv", text));
+  CHECK(rows_of(plan) == rows);
+  // Also through a program, from one, and compressed.
+  plan->data.program = {"cat"};
+  plan->base_dir = dir.path();
+  CHECK(rows_of(plan) == rows);
+  CHECK(rows_of(plan_of_text(dir.write("f.csv.gz", gzipped(text)))) == rows);
+  auto program = plan_of_text(dir / "f.csv");
+  program->data.source = program->source = {.exec = {"cat", dir / "f.csv"}, .records = 6};
+  program->base_dir = dir.path();
+  program->files = {program_info(program->source)};
+  CHECK(rows_of(program) == rows);
+  // Without the key the lines are records, and bad.
+  auto lines = plan_of_text(dir / "f.csv");
+  lines->data.quoted_newlines = false;
+  const Error error = error_of(lines);
+  CHECK_THAT(error.what, Contains("wants data.quoted_newlines = true"));
+  CHECK_THAT(error.where, EndsWith("f.csv:2"));
+}
+
+TEST_CASE("CSV: a header of several lines, and an error's line behind records of several",
+          "[data]") {
+  const ScratchDir dir;
+  auto plan = plan_of_text(
+      dir.write("f.csv", "a note\n\"the\nid\",\"text\"\n1,\"a\nb\"\n2,\"\n\n\"\nx,\"c\nd\"\n"));
+  plan->data.columns.clear();
+  plan->data.header = true;
+  plan->data.skip_lines = 1;
+  plan->data.fields[0].column = "the\nid";
+  CHECK(columns_of(plan->data, dir / "f.csv").value() ==
+        std::vector<std::string>{"the\nid", "text"});
+  const Error error = error_of(plan);
+  CHECK_THAT(error.where, EndsWith("f.csv:9"));  // where the record begins
+  plan->data.bad_records = BadRecords::kSkip;
+  CHECK(rows_of(plan) == std::vector<Row>{{1, key_of("a\nb")}, {2, key_of("\n\n")}});
+}
+
+TEST_CASE("CSV: wherever a file of records of several lines is cut, each is read once", "[data]") {
+  Rng rng(7);
+  for (int turn = 0; turn < 40; ++turn) {
+    const ScratchDir dir(/*in_memory=*/true);
+    const Table table = random_table(rng, 1 + int(rng.below(60)));
+    const auto plan = plan_of_text(dir.write("f.csv", table.text));
+    REQUIRE(rows_of(plan) == table.rows);
+    for (const uint64_t target : {uint64_t{1}, 1 + rng.below(40), 1 + rng.below(500)}) {
+      size_t shards = 0;
+      CHECK(rows_by_shards(plan, target, shards) == table.rows);
+      if (target == 1) CHECK(shards == table.rows.size());
+    }
+    // Of the records that are taken no more are looked for.
+    plan->source.take = plan->data.source.take = 1 + rng.below(table.rows.size());
+    REQUIRE(find_cuts(plan->data, plan->source, 1, plan->files));
+    CHECK(plan->files[0].cuts.size() == std::min<size_t>(plan->source.take, table.rows.size() - 1));
+  }
+}
+
+TEST_CASE("CSV: records of several lines are the same, whatever a window holds", "[data]") {
+  Rng rng(8);
+  const ScratchDir dir(/*in_memory=*/true);
+  Table table = random_table(rng, 3000);
+  table.text += "3000,\"" + std::string(300'000, '\n') + "\"\n3001,x\n";  // longer than a window
+  const std::string path = dir.write("f.csv", table.text);
+  const auto plan = plan_of_text(path);
+  const LineRules rules = rules_of(plan->data).value();
+  const auto records_at = [&](size_t window_bytes) {
+    Buffer buffer;
+    std::vector<RecordRef> refs;
+    const auto source = open_lines(plan->files[0], {.end = plan->files[0].bytes}, 0, rules,
+                                   window_bytes, buffer, refs)
+                            .value();
+    std::vector<std::pair<uint64_t, uint32_t>> records;
+    for (Window window; source->next(window).value();)
+      for (const RecordRef& ref : refs) records.emplace_back(window.offset_of(ref), ref.size);
+    return records;
+  };
+  const auto records = records_at(1 << 20);
+  CHECK(records.size() == 3002);
+  for (const size_t window_bytes : {1, 100, 5000, 70'000})
+    CHECK(records_at(window_bytes) == records);
+  // And as texts.
+  const auto texts = records_in(table.text, rules, /*whole=*/true);
+  REQUIRE(texts.size() == records.size());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    CHECK(size_t(texts[i].data() - table.text.data()) == records[i].first);
+    CHECK(texts[i].size() == records[i].second);
+  }
+  // Of a text that goes on the record that may not be through is left out.
+  for (const size_t size : {table.text.size() / 2, table.text.size() / 3, size_t{100}}) {
+    const auto first = records_in(std::string_view(table.text).substr(0, size), rules, false);
+    REQUIRE(first.size() < texts.size());
+    for (size_t i = 0; i < first.size(); ++i) REQUIRE(first[i] == texts[i]);
+    CHECK(records[first.size()].first + records[first.size()].second >= size - 1);
+  }
+}
+
+TEST_CASE("CSV: a quote that nothing closes costs its line, not the file", "[data]") {
+  const ScratchDir dir(/*in_memory=*/true);
+  const auto skipping = [&](const std::string& text) {
+    auto plan = plan_of_text(dir.write("f.csv", text));
+    plan->data.bad_records = BadRecords::kSkip;
+    return plan;
+  };
+  const std::vector<Row> rows = {{1, key_of("a")}, {3, key_of("c")}};
+  auto plan = skipping("1,a\n2,\"open\n3,c\n");
+  CHECK(rows_of(plan) == rows);
+  CHECK(read_file(plan).value().totals.counts.skipped == 1);
+  // Neither does one that is closed further away than a record may reach.
+  const std::string far(17 << 20, 'x');
+  plan = skipping("1,a\n2,\"open\n3,c\n" + far + "\n4,\"d\"\n");
+  std::vector<Row> more = rows;
+  more.push_back({4, key_of("d")});
+  CHECK(rows_of(plan) == more);
+  CHECK(read_file(plan).value().totals.counts.skipped == 2);
+  for (const uint64_t target : {uint64_t{5}, uint64_t{1} << 20}) {
+    size_t shards = 0;
+    CHECK(rows_by_shards(plan, target, shards) == more);
+    CHECK(shards > 1);
+  }
+  // One that another closes takes what lies between with it.
+  plan = skipping("1,a\n2,\"open\n3,\"c\"\n4,d\n");
+  CHECK(rows_of(plan) == std::vector<Row>{{1, key_of("a")}, {4, key_of("d")}});
+}
+
+TEST_CASE("what a table's records of several lines are like is seen", "[data]") {
+  const ScratchDir dir;
+  std::string text = "id,note,price\n";
+  for (int i = 0; i < 200; ++i) text += str(i, ",\"line ", i, "\nand, another\",", i, ".5\n");
+  const std::string path = dir.write("f.csv", text);
+  const DataSpec declared{.format = DataFormat::kCsv, .header = true, .quoted_newlines = true};
+  const FileFacts facts = sniff(path, declared).value();
+  CHECK(facts.columns == std::vector<std::string>{"id", "note", "price"});
+  CHECK_THAT(facts.reason, Contains("1 numeric, 1 categorical columns"));
+  const uint64_t mean = mean_record_bytes(declared, path).value();
+  CHECK(mean == text.size() / 201);
+  // The plan is another one.
+  auto plan = plan_of_text(path);
+  auto lines = std::make_shared<ReadPlan>(*plan);
+  lines->data.quoted_newlines = false;
+  const std::vector<plan::ShardRange> ranges = {{.end = plan->files[0].bytes}};
+  CHECK(plan_hash(*plan, ranges) != plan_hash(*lines, ranges));
+}
+
+}  // namespace downpour::data
