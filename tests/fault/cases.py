@@ -22,7 +22,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import hostile  # noqa: E402
-from cluster import Cluster, Failed, Scratch, balanced, check, free_port  # noqa: E402
+from cluster import Cluster, Failed, Scratch, balanced, check, free_port, stop  # noqa: E402
 from lab import Lab, LocalTrain, Skipped, SmallDisk, prove, resident_mb  # noqa: E402
 from proxied import Proxy  # noqa: E402
 
@@ -275,7 +275,7 @@ def replaced_by(cluster, role, index):
     member = cluster.member(role, index)
     event = "adopt" if role == "ps" else "hello"
     before = cluster.events.count(event, who=member.name)
-    member.process.send_signal(signal.SIGSTOP)
+    stop(member.process)
     cluster.extra.append(member.process)
     cluster.start(member)
     cluster.wait_until(lambda: cluster.events.count(event, who=member.name) > before, f"another {member.name} is taken in")
@@ -309,7 +309,7 @@ def stopped_chief(lab):
     with Proxy(near, plain.chief_port, counter.folder) as proxy, plain as cluster:
         cluster.wait_trained(10)
         old = cluster.member("chief").process
-        old.send_signal(signal.SIGSTOP)
+        stop(old)
         cluster.extra.append(old)
         first_summary = counter.folder / "summary"
         first_summary.rename(counter.folder / "summary-of-the-first")

@@ -44,6 +44,22 @@ def start_process(command, log, **options):
                                 stderr=out, preexec_fn=_die_with_parent, **options)
 
 
+def _stands(thread):
+    try:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0] in "TZX"
+    except OSError:
+        return True  # it has ended
+
+
+def stop(process, timeout_s=10):
+    """SIGSTOP; returns when it stands. Until the thread that takes the signal has run, which may be long where much else does, the others go on."""
+    process.send_signal(signal.SIGSTOP)
+    limit = time.monotonic() + timeout_s
+    while not all(_stands(thread) for thread in Path(f"/proc/{process.pid}/task").iterdir()):
+        check(time.monotonic() < limit, f"process {process.pid} did not stop in {timeout_s} s")
+        time.sleep(TURN_S / 10)
+
+
 class Scratch:
     """A folder that is removed at the end, or kept if something failed and `keep`."""
 
@@ -183,7 +199,10 @@ class Cluster:
         if number == signal.SIGKILL:
             member.killed = True
             self.kills += 1
-        member.process.send_signal(number)
+        if number == signal.SIGSTOP:
+            stop(member.process)
+        else:
+            member.process.send_signal(number)
         return member
 
     def kill(self, role, index=0):
