@@ -31,6 +31,9 @@ Fault fault_of(const RecordRef& record) {
     case RecordRef::kBadChecksum:
       return {.reason = "fails its checksum",
               .hint = "copy or download the file again, or set data.bad_records = \"skip\""};
+    case RecordRef::kUnclosed:
+      return {.reason = "has a quote that nothing closes within the 16 MiB that a record may have",
+              .hint = "mend the line, or set data.bad_records = \"skip\""};
     case RecordRef::kCutShort:
       return {.reason = "is cut short: the file ends inside it",
               .hint = "copy or download the file again, or set data.bad_records = \"skip\""};

@@ -517,15 +517,26 @@ Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path
   }
   std::string text(256 * 1024, '\0');
   DP_TRY(const size_t n, source->read(text.data(), text.size()));
-  uint64_t lines = uint64_t(std::count(text.begin(), text.begin() + ptrdiff_t(n), '\n'));
-  if (data.hides_ends()) {
-    DP_TRY(const LineRules rules, rules_of(data));
-    lines = records_in({text.data(), n}, rules, n < text.size()).size();
-  }
   // Where it is compressed, bytes of the file count, not those in it.
   const uint64_t used =
       n < text.size() ? file_bytes : std::min<uint64_t>(source->consumed(), file_bytes);
-  return std::max<uint64_t>(used / std::max<uint64_t>(lines, 1), 1);
+  const auto mean = [&](uint64_t bytes, uint64_t records) {
+    return std::max<uint64_t>(
+        uint64_t(double(used) * double(bytes) / double(std::max<size_t>(n, 1) * records)), 1);
+  };
+  if (data.hides_ends()) {
+    DP_TRY(const LineRules rules, rules_of(data));
+    DP_TRY(const Preamble preamble, read_preamble(path, data, data.header));
+    const std::string_view rest =
+        std::string_view(text.data(), n).substr(std::min<uint64_t>(preamble.bytes, n));
+    const auto records = records_in(rest, rules, n < text.size());
+    if (!records.empty()) {
+      const std::string_view last = records.back();
+      return mean(uint64_t(last.data() + last.size() + 1 - rest.data()), records.size());
+    }
+  }
+  const auto lines = uint64_t(std::count(text.begin(), text.begin() + ptrdiff_t(n), '\n'));
+  return mean(n, std::max<uint64_t>(lines, 1));
 }
 
 }  // namespace downpour::data

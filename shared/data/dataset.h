@@ -188,8 +188,8 @@ Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> 
 
 /// Resolves paths and globs to a sorted file list with fingerprints. Errors: kNoInput naming the
 /// path or glob; an empty file is an error too. Order: as the paths are written; the names that a
-/// glob gives are sorted. Not splittable are compressed files, idx files, and TFRecord files
-/// (these until find_cuts()).
+/// glob gives are sorted. Not splittable are compressed files, idx files, and those whose
+/// records hide their ends (DataSpec::hides_ends(); until find_cuts()).
 Result<std::vector<plan::FileInfo>> list_files(const DataSpec& data, const SourceSpec& source,
                                                const std::string& base_dir);
 

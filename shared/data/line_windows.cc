@@ -41,23 +41,28 @@ bool is_blank(std::string_view line, LineRules rules) {
   return text == std::string_view::npos || line[text] == '#';
 }
 
-enum class Found : uint8_t { kEnd, kNoBreak, kMore };
+enum class Found : uint8_t {
+  kEnd,   // a line break, or the end of the whole text
+  kOpen,  // the same, of the line: its quotes are not closed within what a record may have
+  kMore,  // it goes on behind the text, or may
+};
 
-/// Where the record at `begin` ends: kEnd a line break, or `end` where that is the text's and
-/// `whole`; kNoBreak: there is no line break before `end`; kMore: it may go on behind `end`.
-/// Quotes that are not closed within what a record may have end with their line, however much of
-/// the text was read: so all readers see the same records.
-Found find_end(const char* begin, const char* end, char quoting, bool whole, const char*& found) {
+/// Where the record at `begin` ends. `plain`: with its line. What is found depends on the record
+/// and what stands behind it, not on how much of that was read: so all readers see the same.
+Found find_end(const char* begin, const char* end, char quoting, bool plain, bool whole,
+               const char*& found) {
   found = static_cast<const char*>(std::memchr(begin, '\n', size_t(end - begin)));
-  if (found == nullptr) return Found::kNoBreak;
+  if (found == nullptr && !whole) return Found::kMore;
+  if (found == nullptr) found = end;
   if (quoting == 0 || std::memchr(begin, '"', size_t(found - begin)) == nullptr) return Found::kEnd;
+  if (plain)
+    return end_of_quoting(begin, found, quoting, true) != nullptr ? Found::kEnd : Found::kOpen;
   const char* const behind = end_of_quoting(begin, end, quoting, whole);
   if (behind != nullptr && size_t(behind - begin) <= kLineBytesMax) {
     found = behind;
-  } else if (!whole && size_t(end - begin) <= kLineBytesMax) {
-    return Found::kMore;
+    return Found::kEnd;
   }
-  return Found::kEnd;
+  return !whole && size_t(end - begin) <= kLineBytesMax ? Found::kMore : Found::kOpen;
 }
 
 class LineWindows final : public WindowSource {
@@ -116,6 +121,10 @@ class LineWindows final : public WindowSource {
   uint64_t end_offset() const override { return splittable_ ? position() : range_.end; }
   std::span<const uint64_t> marks() const override { return source_->marks(); }
   std::string locate(uint64_t offset) override { return line_of(path_, offset); }
+  /// Whether who begins at this record of the window reads on as this one does.
+  bool begins_anew(uint64_t place) const {
+    return place >= plain_until_ || place + kLineBytesMax == plain_until_;
+  }
 
  private:
   uint64_t position() const { return base_ + used_; }
@@ -153,22 +162,31 @@ class LineWindows final : public WindowSource {
     return true;
   }
 
-  /// Finds the whole lines that begin before the limit; used_ comes to stand behind the last of
-  /// them.
+  /// Finds the whole records that begin before the limit; used_ comes to stand behind the last of
+  /// them. Behind a quote that nothing closes lines are taken as they are, as far as it was looked
+  /// for: else each of them might be looked through as far again. A window has such or others.
   void index_lines() {
     const char* const text = buffer_.data();
     while (used_ < filled_ && base_ + used_ < limit_ && records_.size() < kWindowRecordsMax) {
       const char* const begin = text + used_;
       const char* end = nullptr;
-      const Found found = find_end(begin, text + filled_, rules_.quoting, eof_, end);
-      if (found == Found::kMore || (found == Found::kNoBreak && !eof_)) return;
-      if (found == Found::kNoBreak) end = text + filled_;
+      const bool plain = rules_.quoting != 0 && position() < plain_until_;
+      if (!records_.empty() && plain != plain_) return;
+      const Found found = find_end(begin, text + filled_, rules_.quoting, plain, eof_, end);
+      if (found == Found::kMore) return;
+      if (found == Found::kOpen && !plain) {
+        if (!records_.empty()) return;  // it begins a window
+        plain_until_ = position() + kLineBytesMax;
+      }
+      plain_ = rules_.quoting != 0 && position() < plain_until_;
       if (end == text + filled_)
         buffer_.data()[filled_] = '\n';  // in the padding: parsers stop at a line break
       const size_t next = std::min(size_t(end - text) + 1, filled_);
       const size_t size = size_t(end - begin) - (end > begin && end[-1] == '\r' ? 1 : 0);
       if (size > kLineBytesMax) {
         records_.push_back({.begin = uint32_t(used_), .size = RecordRef::kTooLong});
+      } else if (found == Found::kOpen) {
+        records_.push_back({.begin = uint32_t(used_), .size = RecordRef::kUnclosed});
       } else if (!is_blank({begin, size}, rules_)) {
         records_.push_back({.begin = uint32_t(used_), .size = uint32_t(size)});
       }
@@ -208,7 +226,31 @@ class LineWindows final : public WindowSource {
   size_t used_ = 0, filled_ = 0;
   uint64_t first_ = 0;
   bool eof_ = false;
+  uint64_t plain_until_ = 0;  // records that begin before it are lines
+  bool plain_ = false;        // those of the window
 };
+
+Result<std::unique_ptr<LineWindows>> open_line_windows(const plan::FileInfo& info,
+                                                       const plan::ShardRange& range,
+                                                       uint64_t preamble_bytes, LineRules rules,
+                                                       size_t window_bytes, Buffer& buffer,
+                                                       std::vector<RecordRef>& records) {
+  DP_TRY(File file, open_unchanged(info));
+  // A range behind the preamble starts one byte early: a line break there means that a line begins
+  // in the range.
+  const bool inside = info.splittable && range.begin > preamble_bytes;
+  const uint64_t start = inside ? range.begin - 1 : info.splittable ? preamble_bytes : 0;
+  DP_TRY(
+      std::unique_ptr<ByteSource> source,
+      open_bytes(std::move(file), start, info.is_streamed() ? info.cuts : std::vector<uint64_t>()));
+  if (!info.splittable) DP_TRY_VOID(source->skip(preamble_bytes));
+  auto lines =
+      std::make_unique<LineWindows>(info, range, rules, window_bytes, buffer, records,
+                                    std::move(source), info.splittable ? start : preamble_bytes);
+  if (inside) DP_TRY_VOID(lines->align());
+  lines->started();
+  return lines;
+}
 
 }  // namespace
 
@@ -224,15 +266,18 @@ Result<LineRules> rules_of(const DataSpec& data) {
 std::vector<std::string_view> records_in(std::string_view text, LineRules rules, bool whole,
                                          size_t records_max) {
   std::vector<std::string_view> records;
+  const char* plain_until = text.data();
   while (!text.empty() && records.size() < records_max) {
     const char* const begin = text.data();
     const char* end = nullptr;
-    const Found found = find_end(begin, begin + text.size(), rules.quoting, whole, end);
-    if (found != Found::kEnd && !whole) break;
-    if (found == Found::kNoBreak) end = begin + text.size();
+    const bool plain = begin < plain_until;
+    const Found found = find_end(begin, begin + text.size(), rules.quoting, plain, whole, end);
+    if (found == Found::kMore) break;
+    if (found == Found::kOpen && !plain) plain_until = begin + std::min(text.size(), kLineBytesMax);
     const size_t size = size_t(end - begin);
     const size_t kept = size - (size > 0 && begin[size - 1] == '\r' ? 1 : 0);
-    if (!is_blank(text.substr(0, kept), rules)) records.push_back(text.substr(0, kept));
+    if (found == Found::kEnd && !is_blank(text.substr(0, kept), rules))
+      records.push_back(text.substr(0, kept));
     text.remove_prefix(std::min(size + 1, text.size()));
   }
   return records;
@@ -247,15 +292,16 @@ Result<RecordCuts> find_line_cuts(const DataSpec& data, const plan::FileInfo& in
   DP_TRY(const Preamble preamble, read_preamble(info.path, data, data.header));
   Buffer buffer;
   std::vector<RecordRef> records;
-  DP_TRY(const auto source, open_lines(all, {.end = info.bytes}, preamble.bytes, rules,
-                                       kPlainWindowBytes, buffer, records));
+  DP_TRY(const auto source, open_line_windows(all, {.end = info.bytes}, preamble.bytes, rules,
+                                              kPlainWindowBytes, buffer, records));
   CutFinder finder(info.bytes, target_bytes, records_max);
   Window window;
   for (;;) {
     DP_TRY(const bool more, source->next(window));
     if (!more) return std::move(finder).finish();
     for (const RecordRef& ref : records) {
-      if (!finder.add(window.offset_of(ref))) return std::move(finder).finish();
+      const uint64_t place = window.offset_of(ref);
+      if (!finder.add(place, source->begins_anew(place))) return std::move(finder).finish();
     }
   }
 }
@@ -278,7 +324,8 @@ Result<Preamble> read_preamble(const std::string& path, const DataSpec& data, bo
     size_t end = std::string::npos;
     for (bool whole = false;;) {
       const char* found = nullptr;
-      if (find_end(text.data(), text.data() + text.size(), quoting, whole, found) == Found::kEnd &&
+      if (find_end(text.data(), text.data() + text.size(), quoting, false, whole, found) !=
+              Found::kMore &&
           found != text.data() + text.size())
         end = size_t(found - text.data());
       if (end != std::string::npos || whole) break;
@@ -310,20 +357,8 @@ Result<std::unique_ptr<WindowSource>> open_lines(const plan::FileInfo& info,
                                                  uint64_t preamble_bytes, LineRules rules,
                                                  size_t window_bytes, Buffer& buffer,
                                                  std::vector<RecordRef>& records) {
-  DP_TRY(File file, open_unchanged(info));
-  // A range behind the preamble starts one byte early: a line break there means that a line begins
-  // in the range.
-  const bool inside = info.splittable && range.begin > preamble_bytes;
-  const uint64_t start = inside ? range.begin - 1 : info.splittable ? preamble_bytes : 0;
-  DP_TRY(
-      std::unique_ptr<ByteSource> source,
-      open_bytes(std::move(file), start, info.is_streamed() ? info.cuts : std::vector<uint64_t>()));
-  if (!info.splittable) DP_TRY_VOID(source->skip(preamble_bytes));
-  auto lines =
-      std::make_unique<LineWindows>(info, range, rules, window_bytes, buffer, records,
-                                    std::move(source), info.splittable ? start : preamble_bytes);
-  if (inside) DP_TRY_VOID(lines->align());
-  lines->started();
+  DP_TRY(auto lines,
+         open_line_windows(info, range, preamble_bytes, rules, window_bytes, buffer, records));
   return std::unique_ptr<WindowSource>(std::move(lines));
 }
 

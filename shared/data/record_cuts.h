@@ -24,15 +24,16 @@ class CutFinder {
 
   /// Of a piece, at least.
   uint64_t size() const { return size_; }
-  /// False: it needs no more.
-  bool add(uint64_t place) {
+  /// `may_cut`: whether it may begin a piece. False: it needs no more.
+  bool add(uint64_t place, bool may_cut = true) {
     std::vector<uint64_t>& cuts = found_.cuts;
-    while (place >= (cuts.size() + 1) * size_) cuts.push_back(place);
-    if (found_.records == records_max_) {
+    while (may_cut && place >= (cuts.size() + 1) * size_) cuts.push_back(place);
+    if (found_.records < records_max_) {
+      ++found_.records;
+    } else if (may_cut) {
       if (place > 0) cuts.push_back(place);
       return false;
     }
-    ++found_.records;
     return true;
   }
   /// Found elsewhere: in an index.

@@ -78,7 +78,8 @@ Result<RecordPlace> find_record(std::shared_ptr<const ReadPlan> plan, uint32_t f
     place = {place.number + 1, next->offset, next->ref.is_whole() ? next->ref.size : 0, {}};
     const bool found = unit == RecordUnit::kRecord ? place.number == n
                        : unit == RecordUnit::kLine
-                           ? place.offset >= wanted.begin && place.offset < wanted.end
+                           ? place.offset < wanted.end && std::max(place.offset + place.bytes,
+                                                                   place.offset + 1) > wanted.begin
                            : n >= place.offset && n < place.offset + place.bytes;
     if (!found) continue;
     place.where = reader->where();

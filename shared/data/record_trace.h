@@ -13,7 +13,7 @@ namespace downpour::data {
 
 enum class RecordUnit : uint8_t {
   kRecord,  // the nth record of the file, from 1; headers, blank lines and comments are none
-  kLine,    // the record that starts in the nth line, from 1, as error messages name it
+  kLine,    // the record that has the nth line, or a part of it, from 1, as error messages name it
   kByte,    // the record that holds this byte
 };
 

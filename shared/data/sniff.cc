@@ -28,8 +28,16 @@ const std::set<std::string> kMissingMarks = {"?",    "NA",   "N/A",  "NaN", "nan
                                              "NULL", "null", "None", "\\N"};
 struct Sample {
   std::string text;
+  std::string_view rest;                // behind what is skipped, to the last line break
   std::vector<std::string_view> lines;  // not blank, without line break
 };
+
+/// Those of the rest that are not blank.
+std::vector<std::string_view> lines_of(std::string_view rest, LineRules rules) {
+  std::vector<std::string_view> lines = records_in(rest, rules, /*whole=*/true, kSampleLines);
+  std::erase_if(lines, [](std::string_view line) { return trimmed(line).empty(); });
+  return lines;
+}
 
 Result<Sample> read_sample(const std::string& path, const DataSpec& declared) {
   DP_TRY(File file, File::open(path));
@@ -43,11 +51,10 @@ Result<Sample> read_sample(const std::string& path, const DataSpec& declared) {
   if (rest.substr(0, 3) == "\xef\xbb\xbf") rest.remove_prefix(3);
   for (uint32_t i = 0; i < declared.skip_lines && !rest.empty(); ++i)
     rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
-  DP_TRY(const LineRules rules, rules_of(declared));
-  const bool whole = n < kSampleBytes;
-  sample.lines = records_in(rest, rules, whole, kSampleLines);
-  if (sample.lines.empty() && !whole) sample.lines = {rest};  // of one line
-  std::erase_if(sample.lines, [](std::string_view line) { return trimmed(line).empty(); });
+  if (n == kSampleBytes && rest.rfind('\n') != std::string_view::npos)
+    rest = rest.substr(0, rest.rfind('\n') + 1);  // the line behind it is cut off by us
+  sample.rest = rest;
+  sample.lines = lines_of(rest, {});
   return sample;
 }
 
@@ -128,11 +135,12 @@ FileFacts libsvm(const Sample& sample, bool ffm, const std::set<double>& labels,
 
 using Rows = std::vector<std::vector<std::string>>;
 
-Rows split_all(const Sample& sample, char delimiter, bool quotes, size_t rows_max) {
+Rows split_all(const std::vector<std::string_view>& lines, char delimiter, bool quotes,
+               size_t rows_max) {
   Rows rows;
   std::vector<std::string_view> cells(4096);
   std::string store;
-  for (const std::string_view line : sample.lines) {
+  for (const std::string_view line : lines) {
     if (rows.size() == rows_max) break;
     size_t count = 0;
     if (!split_line(line, delimiter, quotes, cells, count, store) || count > cells.size()) continue;
@@ -190,16 +198,22 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path,
     DP_TRY(const char known, delimiter_of(declared));
     candidates = known;
   }
+  std::vector<std::string_view> lines;
   for (const char candidate : candidates) {
-    const Rows rows = split_all(sample, candidate, candidate != '\t', 200);
+    // Where cells may hold line breaks the delimiter says where a record ends.
+    const bool quoting = declared.quoted_newlines && candidate != '\t';
+    std::vector<std::string_view> records =
+        quoting ? lines_of(sample.rest, {.quoting = candidate}) : sample.lines;
+    const Rows rows = split_all(records, candidate, candidate != '\t', 200);
     size_t with_it = 0;
     const size_t columns = usual_width(rows, with_it);
     const double share =
-        rows.empty() ? 0 : double(with_it) / double(std::min<size_t>(sample.lines.size(), 200));
+        rows.empty() ? 0 : double(with_it) / double(std::min<size_t>(records.size(), 200));
     if (columns < 2 || share < 0.9 || share <= best) continue;
     best = share;
     width = columns;
     delimiter = candidate;
+    lines = std::move(records);
   }
   if (delimiter == 0) {
     return Error{
@@ -215,7 +229,7 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path,
   }
   FileFacts facts{.format = delimiter == '\t' ? DataFormat::kTsv : DataFormat::kCsv};
   if (delimiter != ',' && delimiter != '\t') facts.delimiter = std::string(1, delimiter);
-  Rows rows = split_all(sample, delimiter, delimiter != '\t', kSampleLines);
+  Rows rows = split_all(lines, delimiter, delimiter != '\t', kSampleLines);
   std::erase_if(rows, [&](const auto& row) { return row.size() != width; });
   if (delimiter == '\t' && looks_like_criteo(rows)) {
     return FileFacts{

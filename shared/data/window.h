@@ -65,7 +65,8 @@ struct RecordRef {
   static constexpr uint32_t kCutShort = UINT32_MAX - 2;     // the file ends inside it
   static constexpr uint32_t kBadChecksum = UINT32_MAX - 3;  // so data.program did not get it
   static constexpr uint32_t kDropped = UINT32_MAX - 4;      // by data.program: no bad record
-  bool is_whole() const { return size < kDropped; }
+  static constexpr uint32_t kUnclosed = UINT32_MAX - 5;     // its quotes (LineRules::quoting)
+  bool is_whole() const { return size < kUnclosed; }
   uint32_t begin = 0;
   uint32_t size = 0;
 };

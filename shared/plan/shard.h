@@ -27,7 +27,7 @@ struct FileInfo {
   std::string path;          // absolute
   uint64_t bytes = 0;        // on disk
   uint64_t fingerprint = 0;  // hash of size and of the first and last 64 KiB
-  bool splittable = true;    // false: read from its start only (compressed)
+  bool splittable = true;    // false: read from its start only (compressed, say)
   // Where alone it may be cut, ascending, without 0; empty: at every byte, since a record's end
   // shows itself.
   std::vector<uint64_t> cuts;

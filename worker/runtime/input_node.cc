@@ -55,10 +55,20 @@ void InputNode::on_message(int64_t now_ns, transport::PortId port, transport::Pe
   }
   if (finished_) return;
   if (readings_) return serve(now_ns, peer, message);
-  // The chief lists who said Hello, so a worker may ask before the job is here.
-  if (early_.size() == InputConfig{}.readings_max) return;
-  message.values = {};
-  early_.emplace_back(peer, std::move(message));
+  keep_early(peer, message);
+}
+
+/// The chief lists who said Hello, so a worker may ask before the job is here.
+void InputNode::keep_early(transport::PeerId peer, const wire::Message& message) {
+  const auto* const request = std::get_if<wire::ReadShard>(&message.body);
+  const auto* const more = std::get_if<wire::ReadMore>(&message.body);
+  if (request == nullptr && (more == nullptr || !more->stop)) return;
+  const uint64_t reading = request != nullptr ? request->reading : more->reading;
+  std::erase_if(early_, [&](const auto& early) {
+    return early.first == peer && std::get<wire::ReadShard>(early.second.body).reading == reading;
+  });
+  if (request != nullptr && early_.size() < InputConfig{}.readings_max)
+    early_.push_back({peer, {.envelope = message.envelope, .body = *request}});
 }
 
 void InputNode::serve(int64_t now_ns, transport::PeerId peer, const wire::Message& message) {

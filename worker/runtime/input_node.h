@@ -54,6 +54,7 @@ class InputNode final : public transport::Node {
  private:
   void run(int64_t now_ns, WorkerEffects& fx);
   void run(InputEffects& fx);
+  void keep_early(transport::PeerId peer, const wire::Message& message);
   void serve(int64_t now_ns, transport::PeerId peer, const wire::Message& message);
   void set_up(int64_t now_ns, WorkerEffects& fx);
   void tell_stats(int64_t now_ns);
@@ -64,7 +65,7 @@ class InputNode final : public transport::Node {
   std::optional<WorkerCore> core_;         // its membership; with the endpoint
   std::optional<InputReadings> readings_;  // with the job
   std::unique_ptr<InputPool> pool_;
-  std::vector<std::pair<transport::PeerId, wire::Message>> early_;  // before the job
+  std::vector<std::pair<transport::PeerId, wire::Message>> early_;  // ReadShards before the job
   Job job_;
   transport::PeerId chief_{};
   transport::PortId control_{}, serving_{};

@@ -229,6 +229,7 @@ RemoteReader::Got RemoteReader::take_piece(const wire::ReadBatch& piece, Bytes&&
   ++next_;
   came_ = true;
   tries_ = 0;
+  forgot_.reset();
   ask();
   return Got::kBatch;
 }
@@ -251,11 +252,15 @@ RemoteReader::Got RemoteReader::take_end(const wire::ReadEnd& end) {
 RemoteReader::Got RemoteReader::take_failure(wire::ReadFailed&& failed) {
   Error error{failed.code, std::move(failed.what), std::move(failed.where), std::move(failed.hint),
               std::move(failed.id)};
-  const bool again = failed.code == ErrorCode::kPeersLost;
+  // Of one that forgets twice somebody else is asked.
+  const bool again = failed.code == ErrorCode::kPeersLost && forgot_ != at_->incarnation;
+  if (failed.code == ErrorCode::kPeersLost) {
+    forgot_ = at_->incarnation;
+    error.code = ErrorCode::kUnavailable;
+  }
   if (!came_ && !again) without_.push_back(at_->incarnation);
   at_.reset();
   drop_pieces();
-  if (again) return Got::kElsewhere;
   if (failed.of_record) {
     error_ = std::move(error);
     failed_batch_ = failed.batch;

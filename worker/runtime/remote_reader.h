@@ -65,6 +65,7 @@ class RemoteReader final : public data::ShardReader {
   bool came_ = false;   // some batch, from this one
   uint32_t tries_ = 0;  // begun since a batch came
   std::vector<Incarnation> without_;
+  std::optional<Incarnation> forgot_;  // the reading, before a batch came
   std::vector<Bytes> pieces_;     // of the next batch
   uint64_t piece_bytes_ = 0;      // their sum
   std::optional<Error> failure_;  // of an input process: told where nobody else may read

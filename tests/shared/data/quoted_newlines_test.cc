@@ -4,6 +4,7 @@
 #include "shared/data/line_windows.h"
 #include "shared/data/parser.h"
 #include "shared/data/program.h"
+#include "shared/data/record_trace.h"
 #include "tests/shared/data/support.h"
 
 namespace downpour::data {
@@ -124,6 +125,10 @@ TEST_CASE("CSV: a header of several lines, and an error's line behind records of
         std::vector<std::string>{"the\nid", "text"});
   const Error error = error_of(plan);
   CHECK_THAT(error.where, EndsWith("f.csv:9"));  // where the record begins
+  // Each of its lines tells which record it is in.
+  for (const auto& [line, number] : std::map<uint64_t, uint64_t>{{4, 1}, {5, 1}, {7, 2}, {10, 3}})
+    CHECK(find_record(plan, 0, line, RecordUnit::kLine).value().number == number);
+  CHECK_FALSE(find_record(plan, 0, 3, RecordUnit::kLine));
   plan->data.bad_records = BadRecords::kSkip;
   CHECK(rows_of(plan) == std::vector<Row>{{1, key_of("a\nb")}, {2, key_of("\n\n")}});
 }
@@ -214,6 +219,76 @@ TEST_CASE("CSV: a quote that nothing closes costs its line, not the file", "[dat
   CHECK(rows_of(plan) == std::vector<Row>{{1, key_of("a")}, {4, key_of("d")}});
 }
 
+TEST_CASE("CSV: who reads on behind a quote that nothing closes reads the same, from anywhere",
+          "[data]") {
+  Rng rng(9);
+  const ScratchDir dir(/*in_memory=*/true);
+  // Records of several lines, a stray quote, and more of both kinds behind its 16 MiB.
+  std::string text = random_table(rng, 50).text + "50,\"open\n";
+  for (int i = 51; text.size() < (size_t{17} << 20); ++i)
+    text += i % 1000 == 7 ? str(i, ",5\" disk\n") : str(i, ",", std::string(200, 'x'), "\n");
+  text += "1,\"a\nb\"\n2,\"open again\n3,c\n";
+  const auto plan = plan_of_text(dir.write("f.csv", text));
+  plan->data.bad_records = BadRecords::kSkip;
+  const std::vector<Row> rows = rows_of(plan);
+  CHECK(rows.back() == Row{3, key_of("c")});
+  CHECK(rows[rows.size() - 2] == Row{1, key_of("a\nb")});
+  for (const uint64_t target : {uint64_t{1} << 18, uint64_t{3} << 20}) {
+    size_t shards = 0;
+    CHECK(rows_by_shards(plan, target, shards) == rows);
+    CHECK(shards > 1);
+  }
+  const auto packed = plan_of_text(dir.write("f.csv.gz", gzipped(text)));
+  packed->data.bad_records = BadRecords::kSkip;
+  CHECK(rows_of(packed) == rows);
+  // A program is not shown what would swallow what it reads next.
+  const auto through = std::make_shared<ReadPlan>(*plan);
+  through->files[0].cuts.clear();
+  through->files[0].splittable = false;
+  through->data.program = {"cat"};
+  through->base_dir = dir.path();
+  CHECK(rows_of(through) == rows);
+  // A record may have 16 MiB, and not a byte more.
+  for (const size_t more : {0, 1}) {
+    const std::string record = "1,\"\n" + std::string((16 << 20) - 5 + more, 'y') + "\"";
+    const auto limit = plan_of_text(dir.write("l.csv", record + "\n2,b\n"));
+    limit->data.bad_records = BadRecords::kSkip;
+    const ShardRead read = read_file(limit).value();
+    CHECK(read.floats.size() == (more > 0 ? 1 : 2));
+    CHECK(read.totals.counts.skipped == (more > 0 ? 2 : 0));
+  }
+}
+
+TEST_CASE("CSV: quotes that each line leaves open are looked through once", "[data]") {
+  const ScratchDir dir(/*in_memory=*/true);
+  // Whichever state a line begins in, it ends in quotes: each would be looked through to the end.
+  std::string text;
+  while (text.size() < (size_t{8} << 20)) text += "a\",\"\n";
+  const auto plan = plan_of_text(dir.write("f.csv", text));
+  plan->data.bad_records = BadRecords::kSkip;
+  CHECK(read_file(plan).value().totals.counts.skipped == text.size() / 5);
+  size_t shards = 0;
+  CHECK(rows_by_shards(plan, 1 << 16, shards).empty());
+  CHECK(records_in(text, rules_of(plan->data).value(), true).empty());
+}
+
+TEST_CASE("a compressed table's records of several lines are read in pieces", "[data]") {
+  Rng rng(10);
+  const ScratchDir dir;
+  const Table table = random_table(rng, 20'000);
+  const auto plan = plan_of_text(dir.write("f.csv.gz", gzipped(table.text)));
+  plan::FileInfo& info = plan->files[0];
+  for (uint64_t piece = 1; piece < 9; ++piece) info.cuts.push_back(info.bytes * piece / 9);
+  plan->streams = make_record_streams();
+  std::vector<Row> rows;
+  for (const plan::ShardRange& range : plan::cut_shards(plan->files, info.bytes)) {
+    const size_t before = rows.size();
+    add_rows(read_shard(plan, range).value(), rows);
+    CHECK(rows.size() > before);
+  }
+  CHECK(rows == table.rows);
+}
+
 TEST_CASE("what a table's records of several lines are like is seen", "[data]") {
   const ScratchDir dir;
   std::string text = "id,note,price\n";
@@ -224,7 +299,23 @@ TEST_CASE("what a table's records of several lines are like is seen", "[data]") 
   CHECK(facts.columns == std::vector<std::string>{"id", "note", "price"});
   CHECK_THAT(facts.reason, Contains("1 numeric, 1 categorical columns"));
   const uint64_t mean = mean_record_bytes(declared, path).value();
-  CHECK(mean == text.size() / 201);
+  CHECK(mean == (text.size() - 14) / 200);
+  // A quote that nothing closes soon says nothing about the others; nor a line that is skipped.
+  const std::string stray = dir.write(
+      "stray.csv", "a \"note\nid,x\n1,2\n2,3\n3,\"open\n" + std::string(500'000, '1') + "\n");
+  DataSpec noted = declared;
+  noted.skip_lines = 1;
+  CHECK(mean_record_bytes(noted, stray).value() == 4);
+  // Which delimiter it is decides where a record ends.
+  std::string other = "id;note;price\n";
+  for (int i = 0; i < 200; ++i) other += str(i, ";\"line ", i, "\nand, another\";", i, ".5\n");
+  const FileFacts found = sniff(dir.write("g.csv", other), declared).value();
+  CHECK(found.columns == std::vector<std::string>{"id", "note", "price"});
+  CHECK(found.delimiter == ";");
+  // A stray quote hides nothing of a large file.
+  std::string large = "id,price\n1,\"open\n";
+  for (int i = 0; large.size() < (9 << 20); ++i) large += str(i, ",", i, ".5\n");
+  CHECK_THAT(sniff(dir.write("h.csv", large), declared).value().reason, Contains("csv with header: 1 numeric"));
   // The plan is another one.
   auto plan = plan_of_text(path);
   auto lines = std::make_shared<ReadPlan>(*plan);

@@ -268,10 +268,14 @@ TEST_CASE("a lost message, a dropped reading: the reading goes on from the batch
   CHECK_FALSE(remote.reads_here());
 }
 
-TEST_CASE("a request that was lost is made again, of the same input process", "[worker][input]") {
+TEST_CASE("a request that was lost is made again, of the same input process once",
+          "[worker][input]") {
+  const bool another = GENERATE(false, true);
+  const int lost = GENERATE(1, 2, 5);
+  CAPTURE(another, lost);
   Room room;
   room.start("a");
-  const int lost = GENERATE(1, 3, 4);
+  if (another) room.start("b");
   int requests = 0;
   room.link.on_sent = [&](const wire::Message& message) {
     return !std::holds_alternative<wire::ReadShard>(message.body) || ++requests > lost;
@@ -279,9 +283,26 @@ TEST_CASE("a request that was lost is made again, of the same input process", "[
   RemoteReader remote = room.reader();
   room.check_same(remote, *room.local());
   // Whatever loses them all must not be waited for for ever.
-  CHECK(remote.reads_here() == (lost == 4));
+  const bool here = lost > (another ? 3 : 1);
+  CHECK(remote.reads_here() == here);
   CHECK(room.link.time_ns <= (lost + 1) * kSecond);
-  CHECK(room.said.size() == (lost == 4 ? 1 : 0));
+  CHECK(room.said.size() == (here ? 1 : 0));
+}
+
+TEST_CASE("a worker that may not read says what it was told of a reading that is never known",
+          "[worker][input]") {
+  Room room({}, {.wanted = true, .reads_here = false});
+  room.start("a");
+  room.link.on_sent = [&](const wire::Message& message) {
+    return !std::holds_alternative<wire::ReadShard>(message.body);
+  };
+  RemoteReader remote = room.reader();
+  Batch batch;
+  const Result<bool> more = remote.next(batch);
+  REQUIRE_FALSE(more);
+  CHECK(more.error().code == ErrorCode::kUnavailable);
+  CHECK(more.error().what == "a reading that is not known here");
+  CHECK(room.link.time_ns >= 30 * kSecond);  // another one might have come
 }
 
 TEST_CASE("what is no batch of the job ends no process: the shard is read elsewhere",
