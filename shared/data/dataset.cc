@@ -521,8 +521,8 @@ Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path
   const uint64_t used =
       n < text.size() ? file_bytes : std::min<uint64_t>(source->consumed(), file_bytes);
   const auto mean = [&](uint64_t bytes, uint64_t records) {
-    return std::max<uint64_t>(
-        uint64_t(double(used) * double(bytes) / double(std::max<size_t>(n, 1) * records)), 1);
+    return std::max(uint64_t(__uint128_t{used} * bytes / (std::max<uint64_t>(n, 1) * records)),
+                    uint64_t{1});
   };
   if (data.hides_ends()) {
     DP_TRY(const LineRules rules, rules_of(data));
@@ -536,7 +536,7 @@ Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path
     }
   }
   const auto lines = uint64_t(std::count(text.begin(), text.begin() + ptrdiff_t(n), '\n'));
-  return mean(n, std::max<uint64_t>(lines, 1));
+  return mean(std::max<uint64_t>(n, 1), std::max<uint64_t>(lines, 1));
 }
 
 }  // namespace downpour::data

@@ -39,7 +39,7 @@ std::vector<std::string_view> lines_of(std::string_view rest, LineRules rules) {
   return lines;
 }
 
-Result<Sample> read_sample(const std::string& path, const DataSpec& declared) {
+Result<Sample> read_sample(const std::string& path, uint32_t skip_lines) {
   DP_TRY(File file, File::open(path));
   if (file.bytes() == 0) return Error{ErrorCode::kBadData, str("the file is empty: ", path), path};
   DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
@@ -49,7 +49,7 @@ Result<Sample> read_sample(const std::string& path, const DataSpec& declared) {
   sample.text.resize(n);
   std::string_view rest = sample.text;
   if (rest.substr(0, 3) == "\xef\xbb\xbf") rest.remove_prefix(3);
-  for (uint32_t i = 0; i < declared.skip_lines && !rest.empty(); ++i)
+  for (uint32_t i = 0; i < skip_lines && !rest.empty(); ++i)
     rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
   if (n == kSampleBytes && rest.rfind('\n') != std::string_view::npos)
     rest = rest.substr(0, rest.rfind('\n') + 1);  // the line behind it is cut off by us
@@ -305,7 +305,7 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path,
 /// What the file says of itself, whatever its names are.
 Result<FileFacts> look_at(const std::string& path, const DataSpec& declared) {
   if (names_arrays(DataSpec{}, path)) return sniff_arrays(path);
-  DP_TRY(const Sample sample, read_sample(path, declared));
+  DP_TRY(const Sample sample, read_sample(path, declared.skip_lines));
   if (is_tfrecord(sample.text)) return sniff_tfrecord(path);
   if (is_idx_images(sample.text)) {
     DP_TRY(File file, File::open(path));

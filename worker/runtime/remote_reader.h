@@ -66,10 +66,10 @@ class RemoteReader final : public data::ShardReader {
   uint32_t tries_ = 0;  // begun since a batch came
   std::vector<Incarnation> without_;
   std::optional<Incarnation> forgot_;  // the reading, before a batch came
-  std::vector<Bytes> pieces_;     // of the next batch
-  uint64_t piece_bytes_ = 0;      // their sum
-  std::optional<Error> failure_;  // of an input process: told where nobody else may read
-  std::optional<Error> error_;    // of a record
+  std::vector<Bytes> pieces_;          // of the next batch
+  uint64_t piece_bytes_ = 0;           // their sum
+  std::optional<Error> failure_;       // of an input process: told where nobody else may read
+  std::optional<Error> error_;         // of a record
   std::optional<uint32_t> failed_batch_;
   std::optional<data::ShardTotals> totals_;
   std::unique_ptr<data::ShardReader> here_;

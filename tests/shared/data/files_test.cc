@@ -94,6 +94,10 @@ TEST_CASE("the mean size of a record is that of the file's first lines", "[data]
   CHECK(mean_record_bytes({.format = DataFormat::kLibsvm}, dir.write("f", "1 1:1\n1 1:1\n"))
             .value() == 6);
   CHECK(mean_record_bytes({.format = DataFormat::kLibsvm}, dir.write("f", "1")).value() == 1);
+  std::string lines;  // of 7 bytes, 256 KiB of which are looked at
+  while (lines.size() < 300'000) lines += "1 1:10\n";
+  CHECK(mean_record_bytes({.format = DataFormat::kLibsvm}, dir.write("f", lines)).value() ==
+        (256 << 10) / (((256 << 10) - 1) / 7));
 }
 
 }  // namespace
