@@ -85,6 +85,11 @@ def row(name, what):
     return register
 
 
+def rows_named(name):
+    """The row of that name, or the family of rows whose names begin with it and a hyphen."""
+    return [row_ for row_ in ROWS.values() if row_.name == name] or [row_ for row_ in ROWS.values() if row_.name.startswith(name + "-")]
+
+
 def checks_of(row_, lab):
     """The row's checks as they come; a row that breaks off ends with the reason."""
     try:
