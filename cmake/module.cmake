@@ -39,6 +39,8 @@ function(dp_test name)
   endforeach()
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} dp_flags Catch2::Catch2WithMain)
+  # Catch2's macros take the optimizer long and gain nothing; the modules under test keep -O3.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1;-g1>)
   # One CTest entry per binary: 2 cores start few processes quickly, hundreds slowly.
   # From the build folder: a compiler cache may have made the paths in __FILE__ relative to it.
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
