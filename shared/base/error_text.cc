@@ -81,8 +81,35 @@ constexpr std::array kErrorTexts{
     ErrorText{
         "DP-2701", "an open port without protection",
         "The endpoint can be reached from other machines, and nothing encrypts or authenticates "
-        "what is sent there. Bind\n"
+        "what is sent there. Give the process keys (--keys FOLDER), bind\n"
         "127.0.0.1 for processes of one machine, or say --insecure where the network is trusted."},
+    ErrorText{
+        "DP-2711", "no keys",
+        "Processes that connect over tcp prove who they are by keys, and this process has none, or "
+        "has one that the other\n"
+        "side does not expect. `downpour keys FOLDER` makes keys; every process of the job takes "
+        "--keys FOLDER. A chief\n"
+        "without --keys makes them in RUN_DIR/keys, which its ps and workers take as --keys. "
+        "--insecure for all of them does\n"
+        "without keys, in a network that you trust."},
+    ErrorText{"DP-2712", "keys that other users can reach",
+              "A key folder has the mode 700 and a secret file the mode 600, both owned by the user "
+              "that runs the process: anyone\n"
+              "who can read a secret key can take its place. Change the mode as the hint says; if "
+              "others may have read the key,\n"
+              "make a new one (`downpour keys FOLDER --add`) and revoke the old one (`--revoke`)."},
+    ErrorText{"DP-2713", "a damaged key, list of keys or role",
+              "A key file holds one key of 64 hexadecimal digits, and the list `allowed` a line "
+              "ROLE NAME KEY for each key. The\n"
+              "role of a key is fixed: a worker's key can't start a ps. Copy the file again, or "
+              "make another key with\n"
+              "`downpour keys`."},
+    ErrorText{"DP-2714", "a port that does not protect itself",
+              "Each port is tested with a random key before it serves, and the test did not end "
+              "with a refusal. If the port did\n"
+              "not answer, something on this machine stands between the process and its own port "
+              "(a firewall, a network\n"
+              "namespace). If it accepted the key, the installed ZeroMQ is broken: report it."},
     ErrorText{"DP-3000", "bad data",
               "A file or a record is not what the job says. The message names file and line and "
               "shows the text. Correct the file\n"

@@ -14,13 +14,13 @@ Result<std::string> normalize_endpoint(const std::string& text) {
   return "tcp://" + text;
 }
 
-Result<std::string> normalize_bind_endpoint(const std::string& text, bool insecure) {
+Result<std::string> normalize_bind_endpoint(const std::string& text, bool allowed) {
   DP_TRY(std::string endpoint, normalize_endpoint(text));
-  if (insecure || !endpoint.starts_with("tcp://")) return endpoint;
+  if (allowed || !endpoint.starts_with("tcp://")) return endpoint;
   const std::string host = endpoint.substr(6, endpoint.rfind(':') - 6);
   if (host == "localhost" || host == "[::1]" || host.starts_with("127.")) return endpoint;
   return Error{ErrorCode::kPermission, str("`", endpoint, "` can be reached from other machines, without encryption or a password"), "",
-               "add --insecure if the network is trusted, or bind 127.0.0.1", "DP-2701"};
+               "add --keys FOLDER, or --insecure if the network is trusted, or bind 127.0.0.1", "DP-2701"};
 }
 
 std::string advertised_endpoint(const std::string& bound, const std::string& host) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shared/base/result.h"
+#include "shared/transport/keyring.h"
 #include "shared/wire/messages.h"
 
 namespace downpour::transport {
@@ -39,19 +40,29 @@ struct TransportStats {
   int64_t waited_ns = 0;      // in poll(), for something to do
 };
 
-/// Endpoints: "inproc://name", "ipc:///path", "tcp://host:port" ("tcp://127.0.0.1:*" chooses a port).
+/// Endpoints: "inproc://name", "ipc:///path", "tcp://host:port" ("tcp://127.0.0.1:*" chooses a port). Where the
+/// transport has keys, the endpoint of a tcp port carries the key of the process that listens there
+/// ("tcp://host:port?key=HEX"), and only such an endpoint can be connected to.
 /// Two ports of the same instance are joined by a queue; inproc passes pointers; ipc and tcp encode.
 class Transport {
  public:
   virtual ~Transport() = default;
 
-  /// Errors: kUnavailable "port in use", kCannotCreate (ipc path), kConfig (address).
+  /// Errors: kUnavailable "port in use", kCannotCreate (ipc path), kConfig (address), kPermission (a port with keys
+  /// that admits a random key).
   virtual Result<PortId> bind(const std::string& endpoint) = 0;
-  /// The address others connect to (wildcards resolved).
+  /// The address others connect to (wildcards resolved, with the key of this process where it has one).
   virtual std::string endpoint(PortId port) const = 0;
   /// Starts to connect; messages queue (bounded) until it stands. Reconnects by itself.
   virtual Result<PeerId> connect(const std::string& endpoint) = 0;
   virtual PortId port_of(PeerId peer) const = 0;
+  /// The key of the process at the other end, proven by the connection; a message says nothing about it. Valid until
+  /// the next call of poll().
+  virtual const PeerIdentity& identity(PeerId peer) const {
+    static const PeerIdentity none;
+    (void)peer;
+    return none;
+  }
   /// Never blocks. On kFull and kGone the message is left untouched in the caller's hands; after kFull a poll() ends
   /// when there is room again. A message that fits in no frame fails a DP_CHECK: where its size follows from what the
   /// user wrote (a Welcome with its file list), ask wire::Codec::encode first.
@@ -75,6 +86,7 @@ struct ZmqOptions {
   uint64_t receive_frame_bytes_max = wire::kFrameBytesMax;
   bool shared_memory = true;              // ipc: large values go through memory that both processes map
   int io_threads = 1;                     // of the process-wide context; the first caller decides
+  std::shared_ptr<Keyring> keyring;       // tcp is encrypted, and peers prove their keys; null: neither
 };
 
 /// Transport over ZeroMQ. All instances of a process share one context, so that inproc reaches every thread.

@@ -26,6 +26,7 @@ Bytes take_bytes(zmq::message_t&& frame) {
 /// asked to wake up.
 bool ZmqTransport::scan(int64_t timeout_ns) {
   polls_since_scan_ = 0;
+  drop_revoked();
   if (items_stale_) {
     items_.assign(1, {nullptr, waker_->fd(), ZMQ_POLLIN, 0});
     item_ports_.clear();
@@ -145,6 +146,10 @@ bool ZmqTransport::receive(const std::shared_ptr<Port>& port, const Receiver& re
     more = part.more();
   }
   const auto at = peers_.find(from);
+  if (port->bound && has_keys(*port) && at != peers_.end() && at->second.identity.key.empty()) {
+    const char* const key = zmq_msg_gets(header.handle(), "User-Id");
+    identify(at->second, key != nullptr ? key : "");
+  }
   if (!trusted_route || at == peers_.end() || at->second.dropped) {
     ++stats_.malformed;
     return true;

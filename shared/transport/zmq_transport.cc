@@ -27,13 +27,13 @@ constexpr int kLingerMs = 2000;
 constexpr int kSocketsMax = 8192;  // of a process
 
 /// One context for all transports that live at the same time; the last one ends it.
-std::shared_ptr<zmq::context_t> shared_context(int io_threads) {
+std::shared_ptr<SharedContext> shared_context(int io_threads) {
   static std::mutex mutex;
-  static std::weak_ptr<zmq::context_t> current;
+  static std::weak_ptr<SharedContext> current;
   const std::lock_guard lock(mutex);
-  std::shared_ptr<zmq::context_t> context = current.lock();
+  std::shared_ptr<SharedContext> context = current.lock();
   if (context == nullptr) {
-    context = std::make_shared<zmq::context_t>(io_threads, kSocketsMax);
+    context = std::make_shared<SharedContext>(io_threads, kSocketsMax);
     current = context;
   }
   return context;
@@ -71,7 +71,7 @@ ZmqTransport::~ZmqTransport() { close_all(0); }
 // ---- ports and peers
 
 zmq::socket_t ZmqTransport::make_socket(const Address& address, bool bound) {
-  zmq::socket_t socket(*context_, bound ? zmq::socket_type::router : zmq::socket_type::dealer);
+  zmq::socket_t socket(context_->zmq(), bound ? zmq::socket_type::router : zmq::socket_type::dealer);
   socket.set(zmq::sockopt::linger, kLingerMs);
   socket.set(zmq::sockopt::immediate, true);
   socket.set(zmq::sockopt::sndhwm, kSendMessagesMax);
@@ -122,9 +122,17 @@ Result<PortId> ZmqTransport::bind(const std::string& text) {
   if (address.scheme == Scheme::kIpc) DP_TRY_VOID(check_ipc_path(address.place));
   try {
     zmq::socket_t socket = make_socket(address, true);
+    const bool keys = address.scheme == Scheme::kTcp && options_.keyring != nullptr;
+    if (keys) DP_TRY_VOID(make_curve_server(*context_, socket, options_.keyring));
     socket.bind(text);
+    std::string endpoint = socket.get(zmq::sockopt::last_endpoint);
+    if (keys) {
+      const Key& own = options_.keyring->own().public_key;
+      DP_TRY_VOID(check_refuses_strangers(*context_, endpoint, own));
+      endpoint = with_key(endpoint, own);
+    }
     const std::shared_ptr<Port> port = add_port(address, text, true);
-    port->endpoint = socket.get(zmq::sockopt::last_endpoint);
+    port->endpoint = std::move(endpoint);
     port->socket = std::move(socket);
     return port->id;
   } catch (const zmq::error_t& error) {
@@ -133,24 +141,74 @@ Result<PortId> ZmqTransport::bind(const std::string& text) {
 }
 
 Result<PeerId> ZmqTransport::connect(const std::string& text) {
-  DP_TRY(const Address address, parse_address(text, false));
+  DP_TRY(const KeyedEndpoint to, split_key(text));
+  DP_TRY(const Address address, parse_address(to.endpoint, false));
   DP_CHECK(context_ != nullptr);
   for (const auto& [id, port] : ports_) {
     if (port->bound && (port->endpoint == text || port->given == text))
       return connect_loop(port, text);
   }
   try {
-    zmq::socket_t socket = make_socket(address, false);
-    socket.connect(text);
+    DP_TRY(zmq::socket_t socket, make_connecting_socket(address, to));
+    socket.connect(to.endpoint);
     const std::shared_ptr<Port> port = add_port(address, text, false);
     port->socket = std::move(socket);
     port->peer = add_peer(port);
+    if (to.key) identify(peers_[port->peer], hex_of(*to.key));
     return port->peer;
   } catch (const zmq::error_t& error) {
     return Error{.code = ErrorCode::kConfig,
                  .what = str("can't connect to ", text, ": ", error.what()),
                  .where = text};
   }
+}
+
+Result<zmq::socket_t> ZmqTransport::make_connecting_socket(const Address& address,
+                                                           const KeyedEndpoint& to) {
+  const bool has_keyring = options_.keyring != nullptr;
+  if (address.scheme == Scheme::kTcp && has_keyring != to.key.has_value()) {
+    return Error{ErrorCode::kPermission,
+                 has_keyring ? str("the key of the process at ", to.endpoint, " is not known")
+                             : str("the process at ", to.endpoint, " wants a key, and this one has none"),
+                 to.endpoint, "give all processes of a job --keys, or all of them --insecure", "DP-2711"};
+  }
+  zmq::socket_t socket = make_socket(address, false);
+  if (to.key) make_curve_client(socket, options_.keyring->own(), *to.key);
+  return socket;
+}
+
+bool ZmqTransport::has_keys(const Port& port) const {
+  return port.scheme == Scheme::kTcp && options_.keyring != nullptr;
+}
+
+/// A peer of a bound port whose key is not on the list (any more) is dropped. A connected one was
+/// chosen by its key, whether the list names it or not.
+void ZmqTransport::identify(Peer& peer, const std::string& key) {
+  const auto parsed = key_from_hex(key);
+  const auto allowed = options_.keyring->allowed();
+  const AllowedKey* known = parsed ? allowed->find(*parsed) : nullptr;
+  peer.identity.key = key;
+  if (known != nullptr) {
+    peer.identity.role = known->role;
+    peer.identity.name = known->name;
+  } else if (peer.port->bound) {
+    peer.dropped = true;
+  }
+}
+
+/// Compares all peers with the list of allowed keys, if that has changed.
+void ZmqTransport::drop_revoked() {
+  if (options_.keyring == nullptr || options_.keyring->version() == list_version_) return;
+  list_version_ = options_.keyring->version();
+  for (auto& [id, peer] : peers_) {
+    if (!peer.identity.key.empty()) identify(peer, peer.identity.key);
+  }
+}
+
+const PeerIdentity& ZmqTransport::identity(PeerId peer) const {
+  static const PeerIdentity none;
+  const auto at = peers_.find(peer);
+  return at == peers_.end() ? none : at->second.identity;
 }
 
 PeerId ZmqTransport::connect_loop(const std::shared_ptr<Port>& bound, const std::string& text) {

@@ -19,6 +19,7 @@
 #include "shared/transport/credit.h"
 #include "shared/transport/shared_memory.h"
 #include "shared/transport/transport.h"
+#include "shared/transport/zmq_curve.h"
 #include "shared/wire/codec.h"
 
 namespace downpour::transport {
@@ -73,7 +74,8 @@ struct Peer {
   std::shared_ptr<Credit> credit;
   uint32_t route = 0;    // bound: how ROUTER names it
   PeerId other{};        // both ends here: the other end
-  bool dropped = false;  // sent too much that was no message
+  bool dropped = false;  // sent too much that was no message, or its key is not allowed
+  PeerIdentity identity;
   uint32_t malformed = 0;
   uint64_t heard = 0;                // when, in messages of this transport
   std::deque<wire::Message> outbox;  // connected: waits for the connection
@@ -90,6 +92,7 @@ class ZmqTransport final : public Transport {
   Result<PeerId> connect(const std::string& text) override;
   std::string endpoint(PortId port) const override;
   PortId port_of(PeerId peer) const override;
+  const PeerIdentity& identity(PeerId peer) const override;
   SendStatus send(PeerId peer, wire::Message&& message) override;
   void close(PeerId peer) override;
   void close(PortId port) override;
@@ -107,6 +110,11 @@ class ZmqTransport final : public Transport {
   };
 
   zmq::socket_t make_socket(const Address& address, bool bound);
+  Result<zmq::socket_t> make_connecting_socket(const Address& address, const KeyedEndpoint& to);
+  /// Whether connections of this port prove keys.
+  bool has_keys(const Port& port) const;
+  void identify(Peer& peer, const std::string& key);
+  void drop_revoked();
   std::shared_ptr<Port> add_port(const Address& address, const std::string& text, bool bound);
   PeerId add_peer(const std::shared_ptr<Port>& port);
   PeerId connect_loop(const std::shared_ptr<Port>& bound, const std::string& text);
@@ -137,10 +145,11 @@ class ZmqTransport final : public Transport {
               const Receiver& receiver);
 
   ZmqOptions options_;
-  std::shared_ptr<zmq::context_t> context_;
+  std::shared_ptr<SharedContext> context_;
   std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
   wire::Codec codec_;
   TransportStats stats_;
+  uint64_t list_version_ = 0;  // of the allowed keys, when peers were compared with it
   uint32_t last_port_ = 0;
   uint64_t last_peer_ = 0;
   std::map<PortId, std::shared_ptr<Port>> ports_;

@@ -1,0 +1,333 @@
+// CURVE over real sockets: which peers a port with keys admits, and what travels on the wire.
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <zmq.h>
+
+#include "shared/base/units.h"
+#include "shared/transport/key_folder.h"
+#include "shared/transport/transport.h"
+#include "shared/transport/zmq_curve.h"
+#include "tests/support/scratch_dir.h"
+
+namespace downpour::transport {
+namespace {
+
+using downpour::testing::ScratchDir;
+using Clock = std::chrono::steady_clock;
+
+/// A list and the processes that it names.
+struct Cluster {
+  AllowList list;
+  std::shared_ptr<Keyring> make(wire::Role role, const std::string& name) {
+    const KeyPair pair = make_key_pair().value();
+    list.add({role, name, pair.public_key});
+    return std::make_shared<Keyring>(pair, AllowList{});
+  }
+  std::shared_ptr<Keyring> stranger() {
+    return std::make_shared<Keyring>(make_key_pair().value(), AllowList{});
+  }
+};
+
+wire::Message sealed(uint32_t epochs, std::string text = {}) {
+  wire::Message message{.body = wire::Sealed{epochs}};
+  if (!text.empty()) {
+    text.resize(64);
+    message.body = wire::Stop{.code = 1, .reason = std::move(text)};
+  }
+  return message;
+}
+
+struct Node {
+  explicit Node(std::shared_ptr<Keyring> keyring)
+      : transport(make_zmq_transport({.keyring = std::move(keyring)})) {}
+  void poll(int64_t timeout_ns = 10 * kMillisecond) {
+    transport->poll(timeout_ns, 1000,
+                    {.on_message =
+                         [&](PortId, PeerId peer, wire::Message&&) {
+                           ++received;
+                           from = peer;
+                         },
+                     .on_malformed = [&](PortId, PeerId, const Error&) { ++malformed; }});
+  }
+  std::unique_ptr<Transport> transport;
+  int received = 0;
+  int malformed = 0;
+  PeerId from{};
+};
+
+bool until(const std::function<bool()>& condition, int seconds = 10) {
+  const auto deadline = Clock::now() + std::chrono::seconds(seconds);
+  while (!condition()) {
+    if (Clock::now() > deadline) return false;
+  }
+  return true;
+}
+
+/// Whether a message of `client` arrives at `server`, which listens at `endpoint`. A refused peer is
+/// known by that: a later message of an admitted one, `witness`, has arrived, and its own has not.
+bool reaches(Node& client, Node& server, const std::string& endpoint, Node& witness) {
+  const auto peer = client.transport->connect(endpoint);
+  if (!peer) return false;
+  const int before = server.received;
+  REQUIRE(client.transport->send(*peer, sealed(1)) == SendStatus::kSent);
+  for (int i = 0; i < 30; ++i) {
+    client.poll();
+    server.poll();
+    if (server.received > before) return true;
+  }
+  const PeerId friendly = witness.transport->connect(endpoint).value();
+  REQUIRE(witness.transport->send(friendly, sealed(2)) == SendStatus::kSent);
+  REQUIRE(until([&] {
+    witness.poll();
+    client.poll();
+    server.poll();
+    return server.received > before;
+  }));
+  witness.transport->close(friendly);
+  return server.received > before + 1;
+}
+
+TEST_CASE("a port with keys reports the role and the name of a peer by its key", "[curve]") {
+  Cluster cluster;
+  const auto worker = cluster.make(wire::Role::kWorker, "worker-3");
+  const auto ps = cluster.make(wire::Role::kPs, "ps-0");
+  const auto own = cluster.make(wire::Role::kChief, "chief");
+  own->replace(cluster.list);
+  Node chief(own);
+  const PortId port = chief.transport->bind("tcp://127.0.0.1:*").value();
+  const std::string endpoint = chief.transport->endpoint(port);
+  CHECK_THAT(endpoint, Catch::EndsWith("?key=" + hex_of(own->own().public_key)));
+  Node first(worker);
+  Node second(ps);
+  const PeerId to = first.transport->connect(endpoint).value();
+  CHECK(first.transport->identity(to).key == hex_of(own->own().public_key));
+  REQUIRE(first.transport->send(to, sealed(1)) == SendStatus::kSent);
+  REQUIRE(until([&] { first.poll(); chief.poll(); return chief.received == 1; }));
+  CHECK(chief.transport->identity(chief.from).role == wire::Role::kWorker);
+  CHECK(chief.transport->identity(chief.from).name == "worker-3");
+  CHECK(chief.transport->identity(chief.from).key == hex_of(worker->own().public_key));
+  REQUIRE(second.transport->send(second.transport->connect(endpoint).value(), sealed(1)) ==
+          SendStatus::kSent);
+  REQUIRE(until([&] { second.poll(); chief.poll(); return chief.received == 2; }));
+  CHECK(chief.transport->identity(chief.from).role == wire::Role::kPs);
+}
+
+TEST_CASE("a port with keys refuses a random key, and a client refuses another listener's key",
+          "[curve]") {
+  Cluster cluster;
+  const auto worker = cluster.make(wire::Role::kWorker, "worker");
+  const auto own = cluster.make(wire::Role::kChief, "chief");
+  own->replace(cluster.list);
+  Node chief(own);
+  const std::string endpoint =
+      chief.transport->endpoint(chief.transport->bind("tcp://127.0.0.1:*").value());
+  Node witness(worker);
+  Node stranger(cluster.stranger());
+  CHECK(!reaches(stranger, chief, endpoint, witness));
+  Node mistaken(worker);
+  const std::string other =
+      with_key(split_key(endpoint)->endpoint, make_key_pair()->public_key);
+  CHECK(mistaken.transport->connect(other));
+  const PeerId peer = mistaken.transport->connect(other).value();
+  REQUIRE(mistaken.transport->send(peer, sealed(1)) == SendStatus::kSent);
+  const int before = chief.received;
+  CHECK(reaches(witness, chief, endpoint, witness));
+  CHECK(chief.received == before + 1);
+}
+
+TEST_CASE("a key that is taken off the list is refused, and its connections are dropped", "[curve]") {
+  const ScratchDir scratch;
+  const std::string folder = scratch / "keys";
+  REQUIRE(make_keys(folder, one_key_a_role()));
+  REQUIRE(make_keys(folder, {{wire::Role::kWorker, "worker-1"}}));
+  Node chief(Keyring::open(folder, wire::Role::kChief, UINT32_MAX).value());
+  const std::string endpoint =
+      chief.transport->endpoint(chief.transport->bind("tcp://127.0.0.1:*").value());
+  Node revoked(Keyring::open(folder, wire::Role::kWorker, 1).value());
+  Node again(Keyring::open(folder, wire::Role::kWorker, 1).value());
+  Node witness(Keyring::open(folder, wire::Role::kWorker, 0).value());
+  const PeerId to = revoked.transport->connect(endpoint).value();
+  REQUIRE(revoked.transport->send(to, sealed(1)) == SendStatus::kSent);
+  REQUIRE(until([&] { revoked.poll(); chief.poll(); return chief.received == 1; }));
+  const PeerId peer = chief.from;
+  REQUIRE(revoke_key(folder, "worker-1"));
+  // The next message to it finds it gone, without a restart of the chief.
+  REQUIRE(until([&] {
+    chief.poll();
+    return chief.transport->send(peer, sealed(1)) == SendStatus::kGone;
+  }));
+  const int before = chief.received;
+  REQUIRE(revoked.transport->send(to, sealed(1)) == SendStatus::kSent);
+  CHECK(!reaches(again, chief, endpoint, witness));
+  CHECK(chief.received == before + 1);  // the witness's
+}
+
+TEST_CASE("PLAIN and NULL peers are refused by a port with keys", "[curve]") {
+  Cluster cluster;
+  const auto worker = cluster.make(wire::Role::kWorker, "worker");
+  const auto own = cluster.make(wire::Role::kChief, "chief");
+  own->replace(cluster.list);
+  Node chief(own);
+  const std::string endpoint =
+      chief.transport->endpoint(chief.transport->bind("tcp://127.0.0.1:*").value());
+  const std::string bare = split_key(endpoint)->endpoint;
+  void* const context = zmq_ctx_new();
+  const bool plain = GENERATE(false, true);
+  void* const socket = zmq_socket(context, ZMQ_DEALER);
+  const int linger = 0;
+  zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof(linger));
+  if (plain) {
+    zmq_setsockopt(socket, ZMQ_PLAIN_USERNAME, "chief", 5);
+    zmq_setsockopt(socket, ZMQ_PLAIN_PASSWORD, "chief", 5);
+  }
+  REQUIRE(zmq_connect(socket, bare.c_str()) == 0);
+  zmq_send(socket, "anything", 8, ZMQ_DONTWAIT);
+  for (int i = 0; i < 30; ++i) chief.poll();
+  Node witness(worker);
+  REQUIRE(witness.transport->send(witness.transport->connect(endpoint).value(), sealed(1)) ==
+          SendStatus::kSent);
+  REQUIRE(until([&] { witness.poll(); chief.poll(); return chief.received == 1; }));
+  CHECK(chief.malformed == 0);  // not even a frame of it arrived
+  zmq_close(socket);
+  zmq_ctx_term(context);
+}
+
+TEST_CASE("a process with keys and one without do not connect, and the error says why", "[curve]") {
+  Cluster cluster;
+  Node with(cluster.stranger());
+  Node without(nullptr);
+  const auto no_key = with.transport->connect("tcp://127.0.0.1:7000");
+  REQUIRE(!no_key);
+  CHECK(no_key.error().id == "DP-2711");
+  const auto no_ring =
+      without.transport->connect(with_key("tcp://127.0.0.1:7000", make_key_pair()->public_key));
+  REQUIRE(!no_ring);
+  CHECK(no_ring.error().id == "DP-2711");
+}
+
+TEST_CASE("the test at the start finds a port that admits every key", "[curve]") {
+  SharedContext context(1, 64);
+  const KeyPair own = make_key_pair().value();
+  const auto bound = [&](zmq::socket_t& socket) {
+    socket.set(zmq::sockopt::linger, 0);
+    socket.bind("tcp://127.0.0.1:*");
+    return socket.get(zmq::sockopt::last_endpoint);
+  };
+  const auto keyring = std::make_shared<Keyring>(own, AllowList{});
+  zmq::socket_t safe(context.zmq(), zmq::socket_type::router);
+  REQUIRE(make_curve_server(context, safe, keyring));
+  CHECK(check_refuses_strangers(context, bound(safe), own.public_key));
+  // CURVE without a ZAP domain admits every peer that knows the server's key.
+  zmq::context_t bare;
+  zmq::socket_t open(bare, zmq::socket_type::router);
+  open.set(zmq::sockopt::curve_server, true);
+  std::array<char, 41> text{};
+  zmq_z85_encode(text.data(), own.secret_key.data(), own.secret_key.size());
+  open.set(zmq::sockopt::curve_secretkey, text.data());
+  const auto result =
+      check_refuses(bare, bound(open), own.public_key, make_key_pair().value());
+  REQUIRE(!result);
+  CHECK(result.error().code == ErrorCode::kPermission);
+}
+
+/// Forwards one connection and keeps the bytes of both directions.
+class Tap {
+ public:
+  explicit Tap(uint16_t to) : to_(to), listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in at = address(0);
+    REQUIRE(::bind(listener_, reinterpret_cast<sockaddr*>(&at), sizeof(at)) == 0);
+    REQUIRE(::listen(listener_, 1) == 0);
+    socklen_t size = sizeof(at);
+    REQUIRE(::getsockname(listener_, reinterpret_cast<sockaddr*>(&at), &size) == 0);
+    port_ = ntohs(at.sin_port);
+    thread_ = std::thread([this] { run(); });
+  }
+  ~Tap() { stop(); }
+  /// The bytes seen; the connection is cut.
+  std::string stop() {
+    if (!thread_.joinable()) return seen_;
+    ::shutdown(listener_, SHUT_RDWR);
+    ::shutdown(near_, SHUT_RDWR);
+    ::shutdown(far_, SHUT_RDWR);
+    thread_.join();
+    for (const int fd : {listener_, near_.load(), far_.load()}) ::close(fd);
+    return seen_;
+  }
+  uint16_t port() const { return port_; }
+
+ private:
+  static sockaddr_in address(uint16_t port) {
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    at.sin_port = htons(port);
+    return at;
+  }
+  void run() {
+    near_ = ::accept(listener_, nullptr, nullptr);
+    far_ = ::socket(AF_INET, SOCK_STREAM, 0);
+    const sockaddr_in at = address(to_);
+    if (near_ < 0 || ::connect(far_, reinterpret_cast<const sockaddr*>(&at), sizeof(at)) != 0) return;
+    std::string there;
+    std::thread back([&] { copy(far_, near_, there); });
+    copy(near_, far_, seen_);
+    back.join();
+    seen_ += there;
+  }
+  static void copy(int from, int to, std::string& seen) {
+    std::array<char, 4096> bytes{};
+    for (ssize_t got = 0; (got = ::read(from, bytes.data(), bytes.size())) > 0;) {
+      seen.append(bytes.data(), size_t(got));
+      if (::write(to, bytes.data(), size_t(got)) != got) return;
+    }
+  }
+  uint16_t to_ = 0;
+  uint16_t port_ = 0;
+  int listener_ = -1;
+  std::atomic<int> near_{-1}, far_{-1};
+  std::string seen_;
+  std::thread thread_;
+};
+
+TEST_CASE("what is sent between processes with keys is not visible on the wire", "[curve]") {
+  const std::string secret = "the-weights-of-the-model-0123456789-abcdefghijklmnopqrstuvwxyz!!";
+  const auto seen = [&](bool keys) {
+    Cluster cluster;
+    const auto worker = cluster.make(wire::Role::kWorker, "worker");
+    const auto own = cluster.make(wire::Role::kChief, "chief");
+    own->replace(cluster.list);
+    Node chief(keys ? own : nullptr);
+    const std::string endpoint =
+        chief.transport->endpoint(chief.transport->bind("tcp://127.0.0.1:*").value());
+    const std::string bare = split_key(endpoint)->endpoint;
+    Tap tap(uint16_t(std::stoi(bare.substr(bare.rfind(':') + 1))));
+    const std::string through = str("tcp://127.0.0.1:", tap.port());
+    Node client(keys ? worker : nullptr);
+    const auto peer = client.transport->connect(
+        keys ? with_key(through, own->own().public_key) : through);
+    REQUIRE(peer);
+    REQUIRE(client.transport->send(*peer, sealed(0, secret)) == SendStatus::kSent);
+    REQUIRE(until([&] { client.poll(); chief.poll(); return chief.received == 1; }));
+    REQUIRE(chief.transport->send(chief.from, sealed(0, secret)) == SendStatus::kSent);
+    REQUIRE(until([&] { client.poll(); return client.received == 1; }));
+    return tap.stop();
+  };
+  const std::string plain = seen(false);
+  CHECK(plain.find(secret.substr(0, 40)) != std::string::npos);  // the tap sees what is visible
+  const std::string hidden = seen(true);
+  CHECK(hidden.size() > 200);
+  CHECK(hidden.find(secret.substr(0, 8)) == std::string::npos);
+}
+
+}  // namespace
+}  // namespace downpour::transport
