@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
   tools::add_shard(app, status);
   tools::add_sim(app, status);
   tools::add_bench(app, status);
+  tools::add_keys(app, status);
   tools::add_explain(app, status);
   tools::add_version(app, status);
   try {
