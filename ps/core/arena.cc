@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <sys/mman.h>
 #include <utility>
 
 #include "shared/base/check.h"
+#include "shared/base/page_vector.h"
 #include "shared/base/units.h"
 
 namespace downpour::ps {
@@ -25,6 +27,8 @@ constexpr size_t kHugeFromBytes = 16 * kMiB;
 constexpr size_t kReserveFromBytes = kMiB;
 constexpr size_t kReserveBytes = 4 * kGiB;
 constexpr size_t kReserveTimes = 16;  // beyond
+// Where address space is limited an arena takes a share more than it needs at the moment.
+constexpr size_t kTightShare = 8;
 // How far ahead of the rows in use pages are asked for: what several full pushes can fill, and a
 // share of what is there, since a table that has grown fast is likely to go on. A machine that
 // finds fresh memory slowly needs all of it: 16 MiB may take it 40 ms.
@@ -46,6 +50,8 @@ size_t padded_floats(uint32_t row_floats) {
   return padded / sizeof(float);
 }
 
+size_t round_up(size_t bytes, size_t step) { return (bytes + step - 1) / step * step; }
+
 /// Address space of `bytes` that begins at a multiple of a huge page, or null. Not accounted:
 /// nothing is touched yet.
 void* map(size_t bytes) {
@@ -61,6 +67,18 @@ void* map(size_t bytes) {
   return aligned;
 }
 
+/// Moves pages to `to`, which is mapped, and unmaps `from`. mremap() moves one kernel mapping at a
+/// time, and advice to a part of an arena cuts it into several: where the kernel refuses the whole
+/// (EFAULT), the halves are moved one after the other.
+void move_pages(uint8_t* from, uint8_t* to, size_t bytes) {
+  if (::mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to) return;
+  DP_CHECK(errno == EFAULT && bytes > kPageBytes, "the kernel refused to move table rows", bytes,
+           std::strerror(errno));
+  const size_t half = round_up(bytes / 2, bytes > kHugePageBytes ? kHugePageBytes : kPageBytes);
+  move_pages(from, to, half);
+  move_pages(from + half, to + half, bytes - half);
+}
+
 }  // namespace
 
 Arena::Arena(uint32_t row_floats) : stride_(padded_floats(row_floats)) { DP_CHECK(row_floats > 0); }
@@ -72,11 +90,11 @@ Arena::Arena(Arena&& other) noexcept
       limit_rows_(std::exchange(other.limit_rows_, 0)),
       mapped_bytes_(std::exchange(other.mapped_bytes_, 0)),
       asked_bytes_(std::exchange(other.asked_bytes_, 0)),
-      prefault_(other.prefault_) {}
+      options_(other.options_) {}
 
 Arena::~Arena() {
   if (mapped_bytes_ > 0) {
-    if (asked_bytes_ > 0) prefault_->forget(base_, asked_bytes_);
+    if (asked_bytes_ > 0) options_.prefault->forget(base_, asked_bytes_);
     ::munmap(base_, mapped_bytes_);
   } else {
     std::free(base_);
@@ -84,9 +102,9 @@ Arena::~Arena() {
 }
 
 void Arena::ensure_slowly(uint64_t rows) {
-  if (rows > capacity_rows_) grow(rows);
+  DP_CHECK(reserve(rows), "out of memory for table rows", rows, stride_);
   limit_rows_ = capacity_rows_;
-  if (prefault_ != nullptr && mapped_bytes_ >= kReserveFromBytes) look_ahead(rows);
+  if (options_.prefault != nullptr && mapped_bytes_ >= kReserveFromBytes) look_ahead(rows);
 }
 
 // Asks for the next stretch when a quarter of the last one is used up: the rest is time to make it
@@ -102,53 +120,81 @@ void Arena::look_ahead(uint64_t rows) {
   // present waits for all of it.
   const size_t begin_bytes = std::max(asked_bytes_, (used_bytes / step + 2) * step);
   if (wanted_bytes > begin_bytes) {
-    prefault_->ask(reinterpret_cast<uint8_t*>(base_) + begin_bytes, wanted_bytes - begin_bytes,
-                   huge);
+    options_.prefault->ask(reinterpret_cast<uint8_t*>(base_) + begin_bytes,
+                           wanted_bytes - begin_bytes, huge && options_.reserves);
     asked_bytes_ = wanted_bytes;
   }
   limit_rows_ = std::min(capacity_rows_, (used_bytes + ahead / 4) / row_bytes + 1);
 }
 
-void Arena::grow(uint64_t rows) {
+bool Arena::grow(uint64_t rows) {
   const size_t row_bytes = stride_ * sizeof(float);
   const size_t used_bytes = capacity_rows_ * row_bytes;
-  const size_t wanted_bytes = std::max(rows * row_bytes, used_bytes + used_bytes / 2);
-  if (wanted_bytes < kMapFromBytes) {
-    const size_t bytes = (wanted_bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
-    auto* const grown = static_cast<float*>(std::aligned_alloc(kLineBytes, bytes));
-    DP_CHECK(grown != nullptr, "out of memory for table rows: bytes", bytes);
-    if (used_bytes > 0) std::memcpy(grown, base_, used_bytes);
-    std::free(base_);
-    base_ = grown;
-    capacity_rows_ = bytes / row_bytes;
-    return;
+  const size_t needed_bytes = rows * row_bytes;
+  const size_t wanted_bytes = std::max(needed_bytes, used_bytes + used_bytes / 2);
+  if (wanted_bytes < kMapFromBytes) return grow_on_heap(wanted_bytes);
+  // The largest size that the system grants.
+  if (options_.reserves) {
+    const size_t doubled = std::bit_ceil(wanted_bytes);
+    const size_t ahead = doubled < kReserveBytes ? kReserveBytes : doubled * kReserveTimes;
+    if (doubled >= kReserveFromBytes && move_to_mapping(ahead)) return true;
+    if (move_to_mapping(doubled)) return true;
   }
-  size_t bytes = std::bit_ceil(std::max(wanted_bytes, kMapFromBytes));
-  void* place = nullptr;
-  if (bytes >= kReserveFromBytes) {
-    const size_t ahead = bytes < kReserveBytes ? kReserveBytes : bytes * kReserveTimes;
-    place = map(ahead);  // null where the process may not: ulimit -v, strict overcommit
-    if (place != nullptr) bytes = ahead;
+  for (const size_t bytes : {needed_bytes + needed_bytes / kTightShare, needed_bytes}) {
+    const size_t rounded = round_up(bytes, kMapFromBytes);
+    if (resize_mapping(rounded) || move_to_mapping(rounded)) return true;
   }
-  if (place == nullptr) place = map(bytes);
-  DP_CHECK(place != nullptr, "out of memory for table rows: bytes", bytes);
-  if (mapped_bytes_ > 0) {
-    if (asked_bytes_ > 0) prefault_->forget(base_, asked_bytes_);
-    void* const moved = ::mremap(base_, mapped_bytes_, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place);
-    DP_CHECK(moved == place, "the kernel would not move a table's rows: bytes", bytes);
-  } else if (used_bytes > 0) {
-    std::memcpy(place, base_, used_bytes);
-    std::free(base_);
-  }
-  // Advice: may be refused. With somebody to make pages present it is his to ask for huge ones: a
-  // row that is there before him then waits for a small page.
-  base_ = static_cast<float*>(place);
-  if (bytes > kHugeFromBytes && prefault_ == nullptr) {
-    ::madvise(reinterpret_cast<uint8_t*>(base_) + kHugeFromBytes, bytes - kHugeFromBytes,
-              MADV_HUGEPAGE);
-  }
+  return false;
+}
+
+bool Arena::grow_on_heap(size_t wanted_bytes) {
+  const size_t bytes = round_up(wanted_bytes, kLineBytes);
+  auto* const grown = static_cast<float*>(std::aligned_alloc(kLineBytes, bytes));
+  if (grown == nullptr) return false;
+  const size_t row_bytes = stride_ * sizeof(float);
+  if (capacity_rows_ > 0) std::memcpy(grown, base_, capacity_rows_ * row_bytes);
+  std::free(base_);
+  base_ = grown;
   capacity_rows_ = bytes / row_bytes;
+  return true;
+}
+
+/// Needs address space for the old mapping and the new one.
+bool Arena::move_to_mapping(size_t bytes) {
+  void* const place = map(bytes);
+  if (place == nullptr) return false;
+  if (mapped_bytes_ > 0) {
+    if (asked_bytes_ > 0) options_.prefault->forget(base_, asked_bytes_);
+    move_pages(reinterpret_cast<uint8_t*>(base_), static_cast<uint8_t*>(place), mapped_bytes_);
+  } else if (capacity_rows_ > 0) {
+    std::memcpy(place, base_, capacity_rows_ * stride_ * sizeof(float));
+    std::free(base_);
+  }
+  use_mapping(place, bytes);
+  return true;
+}
+
+/// Needs address space for the new size only. Without reservations a mapping is advised as a whole,
+/// so that the kernel can resize it in one piece.
+bool Arena::resize_mapping(size_t bytes) {
+  if (mapped_bytes_ == 0 || options_.reserves) return false;
+  if (asked_bytes_ > 0) options_.prefault->forget(base_, asked_bytes_);
+  void* const place = ::mremap(base_, mapped_bytes_, bytes, MREMAP_MAYMOVE);
+  if (place == MAP_FAILED) return false;
+  use_mapping(place, bytes);
+  return true;
+}
+
+/// Advice may be refused. A reservation is advised from kHugeFromBytes on, and only where no
+/// prefault asks for huge pages: a row that is written before the prefault reaches it then waits
+/// for a small page.
+void Arena::use_mapping(void* place, size_t bytes) {
+  base_ = static_cast<float*>(place);
   mapped_bytes_ = bytes;
+  capacity_rows_ = bytes / (stride_ * sizeof(float));
+  if (bytes <= kHugeFromBytes || (options_.reserves && options_.prefault != nullptr)) return;
+  const size_t begin = options_.reserves ? kHugeFromBytes : 0;
+  ::madvise(reinterpret_cast<uint8_t*>(base_) + begin, bytes - begin, MADV_HUGEPAGE);
 }
 
 }  // namespace downpour::ps

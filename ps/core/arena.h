@@ -8,14 +8,19 @@
 namespace downpour::ps {
 
 /// Makes memory present that will be written soon. The first touch of a page may cost thousands of
-/// times a later one; whoever has a thread to spare takes it off the path of a push.
+/// times a later one; a thread of its own takes that cost off the path of a push.
 class Prefault {
  public:
   virtual ~Prefault() = default;
-  /// Of whole pages; what they hold stays as it is. Huge pages are wished for, not needed.
+  /// Touches whole pages; their contents stay. Huge pages are wished for, not needed.
   virtual void ask(void* begin, size_t bytes, bool huge_pages) = 0;
-  /// The range is about to be unmapped or moved: returns when nobody touches it any more.
+  /// The range is about to be unmapped or moved: returns once no thread touches it any more.
   virtual void forget(void* begin, size_t bytes) = 0;
+};
+
+struct ArenaOptions {
+  Prefault* prefault = nullptr;  // borrowed; may be null
+  bool reserves = true;          // takes address space ahead; false where that is limited
 };
 
 /// Rows of a fixed stride. Memory is touched only as rows are written; a row's address changes when
@@ -36,13 +41,17 @@ class Arena final {
   size_t stride() const { return stride_; }
   float* row(uint32_t row) const { return base_ + row * stride_; }
 
-  /// Makes room for rows [0, rows). The contents of a new row are undefined.
+  /// Makes room for rows [0, rows), without touching it. False: the system refuses, and nothing has
+  /// changed. The contents of a new row are undefined.
+  [[nodiscard]] bool reserve(uint64_t rows) { return rows <= capacity_rows_ || grow(rows); }
+  /// The same for rows that are written at once. Stops the process where the system refuses: call
+  /// reserve() first where it may.
   void ensure(uint64_t rows) {
     if (rows > limit_rows_) [[unlikely]]
       ensure_slowly(rows);
   }
-  /// `prefault` is borrowed and may be null.
-  void prefault_with(Prefault* prefault) { prefault_ = prefault; }
+  /// Before the first row.
+  void configure(const ArenaOptions& options) { options_ = options; }
   /// Memory in use once rows [0, rows) were written.
   uint64_t touched_bytes(uint64_t rows) const {
     return (mapped_bytes_ > 0 ? rows : capacity_rows_) * stride_ * sizeof(float);
@@ -50,7 +59,11 @@ class Arena final {
 
  private:
   void ensure_slowly(uint64_t rows);
-  void grow(uint64_t rows);
+  bool grow(uint64_t rows);
+  bool grow_on_heap(size_t wanted_bytes);
+  bool move_to_mapping(size_t bytes);
+  bool resize_mapping(size_t bytes);
+  void use_mapping(void* place, size_t bytes);
   void look_ahead(uint64_t rows);
 
   size_t stride_;
@@ -59,7 +72,7 @@ class Arena final {
   uint64_t limit_rows_ = 0;  // from here on ensure() has something to do
   size_t mapped_bytes_ = 0;  // 0: base_ is from the heap
   size_t asked_bytes_ = 0;   // of mapped_bytes_: asked to be made present
-  Prefault* prefault_ = nullptr;
+  ArenaOptions options_;
 };
 
 }  // namespace downpour::ps

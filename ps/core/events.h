@@ -60,7 +60,7 @@ struct PsConfig {
   int64_t chief_silence_ns_max = 0;  // the core exits with 180 beyond; 0: never
   PsLimits limits;
   bool incremental_saves = false;  // images may hold only what was touched since another
-  Prefault* prefault = nullptr;    // borrowed; may be null
+  ArenaOptions arenas;             // of all tables
 };
 
 struct Send {

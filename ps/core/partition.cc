@@ -24,7 +24,7 @@ Partitions::Partitions(const PsConfig& config)
   for (size_t i = 0; i < specs_.size(); ++i) {
     // The incarnation is drawn anew by each process, and no data file can know it.
     tables_.push_back(std::make_unique<Table>(TableId(uint32_t(i)), specs_[i], config.seed,
-                                              config.partition_bits, config.prefault,
+                                              config.partition_bits, config.arenas,
                                               raw(config.incarnation)));
     if (config.incremental_saves) tables_.back()->track_touched();
   }

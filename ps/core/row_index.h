@@ -71,8 +71,8 @@ class RowIndex final {
 
   /// `salt` makes the secret; the same one gives the same index, bit for bit.
   RowIndex(TableId table, uint64_t salt);
-  /// `prefault` is borrowed and may be null.
-  void prefault_with(Prefault* prefault) { arena_.prefault_with(prefault); }
+  /// Before the first key.
+  void configure(const ArenaOptions& options) { arena_.configure(options); }
 
   uint64_t hash(uint64_t key) const { return row_hash(table_, key); }
   /// Finds home buckets: a copy of what that takes, so that a loop keeps it in registers. Good

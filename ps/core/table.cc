@@ -70,7 +70,7 @@ void copy_rows(const Arena& arena, const VariableSpec& variable, uint64_t seed, 
 }  // namespace
 
 Table::Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partition_bits,
-             Prefault* prefault, uint64_t index_salt)
+             const ArenaOptions& arenas, uint64_t index_salt)
     : id_(id), spec_(spec), partition_bits_(partition_bits), index_(id, index_salt) {
   DP_CHECK(!spec.members.empty(), spec.name);
   DP_CHECK(partition_bits >= 1 && partition_bits <= 16, partition_bits);
@@ -78,8 +78,8 @@ Table::Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partitio
     dense_ = std::make_unique<DenseBlocks>(spec, optim::variable_seed(seed, spec.members[0].name));
     return;
   }
-  index_.prefault_with(prefault);
-  keys_.prefault_with(prefault);
+  index_.configure(arenas);
+  keys_.configure(arenas);
   members_.reserve(spec.members.size());
   for (const VariableSpec& variable : spec.members) {
     DP_CHECK(variable.dim > 0, variable.name);
@@ -92,7 +92,7 @@ Table::Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partitio
                         .update = optim::update_kernel(variable.optimizer, variable.dim),
                         .rates = optim::StepRates(variable.optimizer),
                         .arena = Arena(stored)});
-    members_.back().arena.prefault_with(prefault);
+    members_.back().arena.configure(arenas);
   }
 }
 

@@ -51,10 +51,9 @@ struct SnapshotMemory {
 /// thread. Nothing is allocated by a pull, nor by an apply that makes no row.
 class Table final {
  public:
-  /// `prefault` is borrowed and may be null. `index_salt`: see RowIndex; nothing that leaves the
-  /// table depends on it.
+  /// `index_salt`: see RowIndex; nothing that leaves the table depends on it.
   Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partition_bits,
-        Prefault* prefault = nullptr, uint64_t index_salt = 0);
+        const ArenaOptions& arenas = {}, uint64_t index_salt = 0);
 
   /// From now on it is known which rows were touched since they were copied, at a bit a row and a
   /// store a push of one. Before any row is made.

@@ -102,7 +102,8 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
                .heartbeat_ns = welcome.heartbeat_ns,
                .chief_silence_ns_max = job->cluster.chief_silence_ns,
                .incremental_saves = job->train.checkpoint.incremental,
-               .prefault = options_.touch_pages ? &toucher_ : nullptr});
+               .arenas = {.prefault = options_.touch_pages ? &toucher_ : nullptr,
+                          .reserves = !options_.process.address_space_limited}});
   tick_at_ns_ = now_ns;
 }
 

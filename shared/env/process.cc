@@ -38,6 +38,20 @@ std::optional<uint64_t> number_in(const char* path) {
   return file >> number ? std::optional(number) : std::nullopt;
 }
 
+/// What this process may still take of `resource`; `field`: the number in /proc/self/statm, in pages, that counts
+/// against it.
+std::optional<uint64_t> left_of(int resource, int field) {
+  rlimit limit{};
+  if (getrlimit(__rlimit_resource_t(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  std::ifstream file("/proc/self/statm");
+  uint64_t pages = 0;
+  for (int i = 0; i <= field; ++i) file >> pages;
+  const uint64_t used = pages * uint64_t(sysconf(_SC_PAGESIZE));
+  return limit.rlim_cur - std::min<uint64_t>(limit.rlim_cur, used);
+}
+std::optional<uint64_t> address_space_left() { return left_of(RLIMIT_AS, 0); }
+std::optional<uint64_t> data_left() { return left_of(RLIMIT_DATA, 5); }
+
 /// Of the whole machine, this one counted; 0 where the system does not say.
 int threads_running() {
   double load = 0;
@@ -72,7 +86,16 @@ uint64_t free_memory() {
     const auto limit = number_in(limit_path), used = number_in(used_path);
     if (limit && used) free = std::min(free, *limit - std::min(*limit, *used));
   }
+  for (const auto& left : {address_space_left(), data_left()}) {
+    if (left) free = std::min(free, *left);
+  }
   return free;
+}
+
+bool address_space_limited() {
+  constexpr uint64_t kNeverOvercommits = 2;
+  return address_space_left() || data_left() ||
+         number_in("/proc/sys/vm/overcommit_memory") == kNeverOvercommits;
 }
 
 ProcessUsage process_usage() {

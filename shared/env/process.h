@@ -11,8 +11,11 @@ namespace downpour {
 uint32_t allowed_cpus();
 
 /// Bytes of memory that this process might still take without hurting others: what the system calls available, cut
-/// down by a cgroup's limit (v2 or v1); 0 where neither is known.
+/// down by a cgroup's limit (v2 or v1) and by this process's own limits (RLIMIT_AS, RLIMIT_DATA); 0 where none is known.
 uint64_t free_memory();
+/// Whether reserved address space counts as used memory: RLIMIT_AS or RLIMIT_DATA is set, or the system never
+/// overcommits.
+bool address_space_limited();
 
 struct ProcessUsage {
   uint64_t cpu_ns = 0;         // user + system, all threads
@@ -38,6 +41,7 @@ struct ProcessInfo {
   uint32_t cpus = allowed_cpus();
   std::function<ProcessUsage()> usage = process_usage;
   std::function<uint64_t()> memory = free_memory;
+  bool address_space_limited = downpour::address_space_limited();
 };
 
 }  // namespace downpour

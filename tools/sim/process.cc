@@ -22,7 +22,7 @@ const char* role_name(wire::Role role) {
 }
 
 ProcessInfo process_info(ProcessNumber number) {
-  return {.host = "sim", .pid = number, .cpus = 2, .usage = [] { return ProcessUsage{}; }, .memory = [] { return kGiB; }};
+  return {.host = "sim", .pid = number, .cpus = 2, .usage = [] { return ProcessUsage{}; }, .memory = [] { return kGiB; }, .address_space_limited = false};
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ TEST_CASE(
     }
   } asked;
   {
-    Table table(TableId{1}, adagrad_16(), 1, 8, &asked);
+    Table table(TableId{1}, adagrad_16(), 1, 8, {.prefault = &asked});
     constexpr uint64_t kRows = 200'000, kCall = 1000;
     const std::vector<float> gradients(kCall * 16, 0.1F);
     size_t bytes = 0;

@@ -1,0 +1,116 @@
+// Arena: growth of sparsely touched rows far past the first reservation, and under a limit of
+// address space.
+#include "ps/core/arena.h"
+
+#include <cstring>
+#include <functional>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "shared/base/units.h"
+#include "tests/support/seeds.h"
+
+namespace downpour::ps {
+namespace {
+
+constexpr uint32_t kRowFloats = uint32_t(kMiB / sizeof(float));  // a row of 1 MiB: few are touched
+
+/// Advises huge pages for every second range asked, and so cuts the mapping into many.
+struct Advising final : Prefault {
+  size_t advised = 0, forgotten = 0;
+  void ask(void* begin, size_t bytes, bool huge_pages) override {
+    if (huge_pages && bytes > 4 * kMiB) {
+      ++advised;
+      ::madvise(static_cast<uint8_t*>(begin) + 2 * kMiB, bytes - 4 * kMiB, MADV_HUGEPAGE);
+    }
+  }
+  void forget(void*, size_t) override { ++forgotten; }
+};
+
+/// Writes one number into each of a few rows of [begin, end), and remembers which.
+struct Sparse {
+  Arena& arena;
+  std::vector<uint32_t> rows = {};
+  void write(uint64_t begin, uint64_t end) {
+    for (uint64_t row = begin; row < end; row += 197) {
+      arena.row(uint32_t(row))[row % kRowFloats] = float(row + 1);
+      rows.push_back(uint32_t(row));
+    }
+  }
+  bool all_there() const {
+    for (const uint32_t row : rows) {
+      if (arena.row(row)[row % kRowFloats] != float(row + 1)) return false;
+    }
+    return true;
+  }
+};
+
+/// Runs `body` in a child process; true if it returned true there.
+bool in_child(const std::function<bool()>& body) {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(body() ? 0 : 1);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/// Of this process, so far; `free_bytes` more may be taken.
+void limit_address_space(uint64_t free_bytes) {
+  uint64_t pages = 0;
+  if (FILE* file = std::fopen("/proc/self/statm", "r")) {
+    if (std::fscanf(file, "%lu", &pages) != 1) pages = 0;
+    std::fclose(file);
+  }
+  const uint64_t bytes = pages * uint64_t(::sysconf(_SC_PAGESIZE)) + free_bytes;
+  const rlimit limit{bytes, bytes};
+  ::setrlimit(RLIMIT_AS, &limit);
+}
+
+TEST_CASE("rows keep what was written while a table grows past 8 GiB", "[ps][arena]") {
+  Advising advising;
+  for (Prefault* const prefault : std::initializer_list<Prefault*>{&advising, nullptr}) {
+    Arena arena(kRowFloats);
+    arena.configure({.prefault = prefault});
+    Sparse sparse{arena};
+    uint64_t rows = 0;
+    // 4 GiB are reserved at first, 128 GiB after that, then 4 TiB.
+    for (const uint64_t end : {100, 1000, 3000, 4000, 5000, 9000, 12'000, 140'000}) {
+      arena.ensure(end);
+      if (end <= 12'000) sparse.write(rows, end);
+      rows = end;
+      REQUIRE(sparse.all_there());
+    }
+  }
+  CHECK(advising.advised > 4);
+  CHECK(advising.forgotten >= 2);
+}
+
+TEST_CASE("an arena that was refused more room keeps what it has", "[ps][arena]") {
+  if (testing::kSanitized) return;  // the sanitizer's own address space is beyond any limit
+  Advising advising;
+  for (const bool reserves : {false, true}) {
+    CHECK(in_child([&] {
+      Arena arena(kRowFloats);
+      arena.configure({.prefault = &advising, .reserves = reserves});
+      Sparse sparse{arena};
+      limit_address_space(kGiB);
+      // 7 in 8 of what the limit allows, however it is reached.
+      const uint64_t fits = reserves ? 300 : 890;
+      for (uint64_t rows = 1; rows <= fits; ++rows) {
+        if (!arena.reserve(rows)) return false;
+        arena.ensure(rows);
+      }
+      sparse.write(0, fits);
+      return !arena.reserve(1100) && !arena.reserve(100'000) && sparse.all_there() &&
+             arena.reserve(fits);
+    }));
+  }
+}
+
+}  // namespace
+}  // namespace downpour::ps
