@@ -172,6 +172,23 @@ bool looks_like_criteo(const Rows& rows) {
   return !rows.empty();
 }
 
+/// The fields of a file in Criteo's format. Criteo's numbers are counts, for which the format's
+/// default transform is log(1 + x) of what is above 0. A column with many negative numbers holds no
+/// counts: the transform would discard half of it, so its numbers stay as they are.
+std::vector<FieldSpec> criteo_fields(const Rows& rows) {
+  constexpr size_t kNegativeShare = 10;  // one in so many, or more
+  std::vector<FieldSpec> fields = default_fields(DataFormat::kCriteo);
+  for (size_t column = 1; column <= 13; ++column) {
+    size_t negative = 0, present = 0;
+    for (const auto& row : rows) {
+      present += row[column].empty() ? 0 : 1;
+      negative += row[column].starts_with('-') ? 1 : 0;
+    }
+    if (negative > 0 && negative * kNegativeShare >= present) fields[column].transform.clear();
+  }
+  return fields;
+}
+
 Column look_at(const Rows& rows, size_t index, size_t first_row) {
   Column column;
   for (size_t r = first_row; r < rows.size(); ++r) {
@@ -235,7 +252,7 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path,
     return FileFacts{
         .format = DataFormat::kCriteo,
         .columns = default_columns(DataFormat::kCriteo),
-        .fields = default_fields(DataFormat::kCriteo),
+        .fields = criteo_fields(rows),
         .target = "label",
         .classes = 2,
         .reason = "criteo: label, 13 numbers and 26 hashed categories, separated by tabs"};

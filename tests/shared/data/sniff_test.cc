@@ -160,6 +160,13 @@ TEST_CASE("sniff: criteo by its 40 columns, text as a bag of words, images by th
   for (int i = 1; i <= 13; ++i) line += "\t" + std::to_string(i);
   for (int i = 1; i <= 26; ++i) line += i % 5 == 0 ? "\t" : "\t68fd1e64";
   CHECK(sniff(dir.write("c", line + "\n" + line + "\n")).value().format == DataFormat::kCriteo);
+  // A column of numbers of both signs holds no counts: log(1 + x) would discard half of it.
+  std::string negative = line;
+  negative.replace(negative.find("\t2\t"), 3, "\t-2\t");
+  const FileFacts signs = sniff(dir.write("n", line + "\n" + negative + "\n")).value();
+  CHECK(signs.format == DataFormat::kCriteo);
+  CHECK(field_of(signs, "I1").transform.size() == 2);
+  CHECK(field_of(signs, "I2").transform.empty());
   std::string text;
   for (int i = 0; i < 40; ++i)
     text += str(i % 2, "\tthe rock number ", i, " is destined to be new\n");
