@@ -154,6 +154,8 @@ struct PlacedManifest {
   sinceNs @2 :List(UInt32);       # as long as sinceTerms
   givenTerm @3 :UInt32;           # no view above (givenTerm, givenN) had been given to any ps
   givenN @4 :UInt32;
+  bestTerm @5 :UInt32;            # (term, n) of the checkpoint with the lowest evaluation loss, at most this
+  bestN @6 :UInt32;               # manifest's own; (0, 0): no checkpoint is kept for that reason
 }
 
 struct BaseImage {

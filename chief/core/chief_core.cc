@@ -82,6 +82,7 @@ ChiefCore::ChiefCore(ChiefConfig config)
     published_images_ = config_.resume->images;
     published_checkpoint_ = config_.resume->checkpoint;
     published_folder_ = config_.resume->folder;
+    best_checkpoint_ = config_.resume->best;
     epochs_ = config_.resume->epochs;
     epochs_resumed_ = uint32_t(epochs_.size());
     part_ = !epochs_.empty() && epochs_.back().is_part();
@@ -460,6 +461,9 @@ JobSummary ChiefCore::summary() const {
   s.epochs = epochs_;
   s.epochs_resumed = epochs_resumed_;
   s.evaluations = evaluations_;
+  s.stopped_early = stops_early(config_.job, evaluations_);
+  s.best_epochs = best_epochs(config_.job, evaluations_);
+  s.best_checkpoint = best_checkpoint_;
   s.records = t.records;
   s.predictions = prediction_.records();
   s.had_it = t.had_it;

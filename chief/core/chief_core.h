@@ -21,6 +21,7 @@
 #include "chief/core/prediction.h"
 #include "chief/core/quarantine.h"
 #include "chief/core/saving.h"
+#include "chief/core/selection.h"
 #include "chief/core/stragglers.h"
 
 namespace downpour::chief {
@@ -216,7 +217,7 @@ class ChiefCore {
   bool trained() const {
     const uint64_t wanted = config_.job.train.steps;
     return epochs_complete_ >= config_.job.train.epochs ||
-           (wanted > 0 && steps_accounted() >= wanted);
+           (wanted > 0 && steps_accounted() >= wanted) || stops_early(config_.job, evaluations_);
   }
   /// Complete ones, and the part of one at the end of the job.
   uint32_t epochs_trained() const { return epochs_complete_ + (part_ ? 1 : 0); }
@@ -259,6 +260,11 @@ class ChiefCore {
   void save_failed(const std::string& why);
   void abandon_save(const std::string& why);
   void after_save(const std::string& error);
+  bool is_best() const;
+  bool waits_for_best() const {
+    return is_best() && best_epochs_saved_ != epochs_trained() &&
+           best_epochs_lost_ != epochs_trained();
+  }
 
   ChiefConfig config_;
   plan::ShardMap train_shards_;
@@ -367,6 +373,10 @@ class ChiefCore {
   std::string published_folder_;
   std::vector<std::vector<wire::ImageRef>>
       published_images_;         // by partition, as ResumeState has them; empty: none
+  ViewId best_checkpoint_;          // published at the lowest evaluation loss; {}: none
+  uint32_t best_epochs_saved_ = 0;  // epochs trained then, if this chief published it
+  uint32_t best_epochs_lost_ = 0;   // the best epochs whose checkpoint failed: training goes on
+  bool saving_best_ = false;        // the checkpoint under way holds the best variables exactly
   std::optional<Error> damage_;  // of that checkpoint, while an older one is looked for
 
   int stop_signal_ = 0;

@@ -55,6 +55,7 @@ void ChiefCore::on_older(int64_t now_ns, Result<ResumeState> older, Effects& eff
   published_checkpoint_ = older->checkpoint;
   published_folder_ = std::move(older->folder);
   published_images_ = std::move(older->images);
+  best_checkpoint_ = older->best;
   schedule_.want();  // the newest one should be whole
   if (move_) cancel_move("a checkpoint is damaged");
   outbox_.drop<wire::Adopt>();

@@ -38,6 +38,7 @@ void ChiefCore::begin_save() {
   DP_CHECK(!saving_.under_way());
   schedule_.begun(now_ns_, steps());
   saving_part_ = part_;
+  saving_best_ = phase_ == Phase::kSaving && is_best();
   saving_.begin(now_ns_, DP_MUTATE("manifest-number-forgets-the-term") ? 1 : config_.term,
                 config_.checkpoint_root, epochs_complete_, ownership_.view().owners.size(),
                 base_for_save());
@@ -56,6 +57,14 @@ void ChiefCore::begin_save() {
     saving_.outbox.put(now_ns_, member, save);
     send(member, save, RequestId{++last_request_});
   });
+}
+
+/// Whether the variables, as the partitions hold them now, are those of the lowest evaluation loss:
+/// the epochs trained so far are evaluated, and no shard of another one has begun.
+bool ChiefCore::is_best() const {
+  return config_.job.eval.keep_best && evaluates() && evaluated() &&
+         epochs_begun_ <= epochs_trained() &&
+         best_epochs(config_.job, evaluations_) == epochs_trained();
 }
 
 /// The newest published checkpoint where the next one may hold only what was touched since: chains
@@ -115,6 +124,7 @@ void ChiefCore::publish() {
                            .bases = {},
                            .sinces = {},
                            .given = ownership_.last_given(),
+                           .best = saving_best_ ? saving_.id : best_checkpoint_,
                            .sealed_epochs = saving_.sealed_epochs,
                            .rows = saving_.rows,
                            .epochs = epochs_,
@@ -140,6 +150,10 @@ void ChiefCore::on_published(int64_t now_ns, ViewId checkpoint, Result<void> res
   part_saved_ = saving_part_ && part_;
   published_checkpoint_ = saving_.id;
   published_folder_ = saving_.folder;
+  if (saving_best_) {
+    best_checkpoint_ = saving_.id;
+    best_epochs_saved_ = epochs_trained();
+  }
   const bool builds = std::any_of(saving_.chains.begin(), saving_.chains.end(),
                                   [](const auto& chain) { return chain.size() > 1; });
   published_images_ = std::move(saving_.chains);
@@ -194,6 +208,13 @@ void ChiefCore::abandon_save(const std::string& why) {
 void ChiefCore::after_save(const std::string& error) {
   if (schedule_.wanted()) return check_save();  // that one decides
   if (phase_ != Phase::kSaving) return;
+  if (!error.empty() && stop_signal_ == 0 && !trained() && waits_for_best()) {
+    best_epochs_lost_ = epochs_trained();
+    notice(NoticeLevel::kWarning, str("epoch ", epochs_trained(),
+                                      " has the lowest evaluation loss, but its checkpoint failed: "
+                                      "eval and predict will use another epoch"));
+    return next_epoch();
+  }
   if (!error.empty() && !saved_since_stop_) {
     return fail(Error{ErrorCode::kIo, str("the last checkpoint could not be written: ", error),
                       saving_.folder, "free the disk or mend the folder, then run the job again"});

@@ -331,8 +331,9 @@ void ChiefCore::end_epoch() {
 }
 
 void ChiefCore::next_epoch() {
-  if (trained() || epochs_complete_ - epochs_sealed_ >= config_.unsealed_epochs_max) {
-    return enter(Phase::kSaving);  // after_save() goes on
+  if (trained() || waits_for_best() ||
+      epochs_complete_ - epochs_sealed_ >= config_.unsealed_epochs_max) {
+    return enter(Phase::kSaving);  // after_save() continues
   }
   epoch_ = epochs_complete_;
   begin_epoch(claimed_ || epoch_ < epochs_begun_);

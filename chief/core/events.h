@@ -65,6 +65,7 @@ struct ResumeState {
   std::vector<std::vector<wire::ImageRef>> images;  // by partition: a whole one, then what builds on it
   std::vector<ViewId> sinces;  // by partition, and
   ViewId given;                // both as in the manifest; empty: not known
+  ViewId best;                 // of an earlier or this manifest; {0, 0}: no evaluation chose one
   uint32_t sealed_epochs = 0;
   std::vector<EpochAccount> epochs;  // of the runs before, for the summary
   std::vector<Evaluation> evaluations;
@@ -145,6 +146,7 @@ struct PublishManifest {
   std::vector<wire::ImageRef> bases;   // what these build on: by partition, the oldest first
   std::vector<ViewId> sinces;          // by partition: of the owner that wrote the image
   ViewId given;                        // no later one has been given to any ps
+  ViewId best;                         // the checkpoint of the best evaluation; {0, 0}: none
   uint32_t sealed_epochs =
       0;  // epochs whose every shard has ended at every partition in these images
   uint64_t rows = 0;
@@ -271,6 +273,9 @@ struct JobSummary {
   int64_t train_ns = 0;                // from the first lease to the end of the last complete epoch
   ViewId checkpoint;                   // newest published; {0, 0}: none
   std::string checkpoint_folder;
+  bool stopped_early = false;   // the evaluation loss stopped improving
+  uint32_t best_epochs = 0;     // epochs trained at the lowest evaluation loss; 0: not known
+  ViewId best_checkpoint;       // holds the variables as they were then; {0, 0}: none was kept
 };
 
 /// The job has ended; nothing follows.

@@ -179,6 +179,7 @@ Result<void> ChiefNode::publish(const PublishManifest& publish) {
   manifest.bases = publish.bases;
   manifest.sinces = publish.sinces;
   manifest.given = publish.given;
+  manifest.best = publish.best;
   manifest.completed_epochs = manifest.sealed_epochs = publish.sealed_epochs;
   manifest.epochs = to_records(publish.epochs, publish.evaluations);
   manifest.rows = publish.rows;

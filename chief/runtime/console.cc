@@ -10,6 +10,7 @@
 #include "shared/base/human.h"
 #include "shared/base/units.h"
 #include "shared/data/dataset.h"
+#include "shared/job/field_output.h"
 #include "shared/metrics/auc.h"
 #include "shared/metrics/metrics.h"
 
@@ -177,6 +178,56 @@ double first_auc(const std::vector<OutputMetrics>& outputs) {
   return outputs.empty() || outputs[0].auc.empty() ? NAN : auc_value(outputs[0].auc);
 }
 
+/// The loss of the best constant on the evaluated records; none where the sums do not give it.
+std::optional<double> constant_loss(const Job& job, size_t output, const Evaluation& evaluation) {
+  const OutputSpec& spec = job.model.outputs[output];
+  uint32_t width = 1;
+  if (const FieldSpec* target = job.data.find_field(spec.target)) {
+    for (const int64_t n : number_shape(*target)) width = n == 1 ? width : 2;
+  }
+  return best_constant_loss(spec.loss, width, evaluation.outputs[output]);
+}
+
+/// The evaluation of the model that eval and predict use: of the best epoch if its checkpoint is
+/// kept, else of the newest one. Null without evaluations.
+const Evaluation* kept_evaluation(const JobSummary& s) {
+  if (s.evaluations.empty()) return nullptr;
+  if (s.best_checkpoint == ViewId{}) return &s.evaluations.back();
+  for (const Evaluation& evaluation : s.evaluations) {
+    if (evaluation.epochs_trained == s.best_epochs) return &evaluation;
+  }
+  return &s.evaluations.back();
+}
+
+/// Indices of the outputs whose loss is above that of the best constant.
+std::vector<size_t> worse_than_constant(const Job& job, const JobSummary& s) {
+  std::vector<size_t> worse;
+  const Evaluation* kept = kept_evaluation(s);
+  for (size_t o = 0; kept != nullptr && o < std::min(kept->outputs.size(), job.model.outputs.size()); ++o) {
+    const auto constant = constant_loss(job, o, *kept);
+    if (constant && !(compute_metric("loss", kept->outputs[o]).value <= *constant)) worse.push_back(o);
+  }
+  return worse;
+}
+
+/// Which epoch is kept, why training ended before its last epoch, and whether the model is worse than a constant.
+void print_verdict(const Job& job, const JobSummary& s, std::FILE* out) {
+  if (s.stopped_early) {
+    std::fprintf(out, "stopped after epoch %zu: the evaluation loss has not improved for %u epochs (eval.early_stop.patience)\n",
+                 s.epochs.size(), job.eval.early_stop.patience);
+  }
+  if (s.best_checkpoint != ViewId{} && s.best_epochs > 0 && s.best_epochs != s.epochs.size()) {
+    std::fprintf(out, "best    epoch %u has the lowest evaluation loss: eval and predict use its checkpoint, %s\n", s.best_epochs,
+                 str(s.best_checkpoint).c_str());
+  }
+  for (const size_t o : worse_than_constant(job, s)) {
+    const Evaluation& kept = *kept_evaluation(s);
+    std::fprintf(out, "warning: output %s predicts worse than a constant: loss %s, the best constant's %s; try a lower optimizer.learning_rate, or look at the data with downpour data stats\n",
+                 job.model.outputs[o].name.c_str(), number(compute_metric("loss", kept.outputs[o]).value).c_str(),
+                 number(*constant_loss(job, o, kept)).c_str());
+  }
+}
+
 // "auc 0.9023 logloss 0.3241 (best constant 0.5512)" of every output.
 std::string describe(const Job& job, const Evaluation& evaluation) {
   std::string text;
@@ -191,7 +242,7 @@ std::string describe(const Job& job, const Evaluation& evaluation) {
       text += format("%s%s %s", first ? "" : "  ", name.c_str(), number(value).c_str());
       first = false;
     }
-    if (const auto best = best_constant_loss(output.loss, 1, evaluation.outputs[o])) {
+    if (const auto best = constant_loss(job, o, evaluation)) {
       text += format("  (loss %s, best constant %s)", number(compute_metric("loss", evaluation.outputs[o]).value).c_str(), number(*best).c_str());
     }
   }
@@ -310,7 +361,7 @@ void Console::start(const StartInfo& info) {
   if (options_.format == LogFormat::kJson) {
     return json(Json{{"event", "start"}, {"name", job_.name}, {"run_dir", info.run_dir}, {"cluster", info.cluster},
                      {"train_bytes", info.train_bytes}, {"train_files", info.train_files}, {"shards", info.shards},
-                     {"sharding", info.sharding}, {"evaluation", info.evaluation}, {"resumed", info.resumed}}
+                     {"sharding", info.sharding}, {"evaluation", info.evaluation}, {"resumed", info.resumed}, {"model", info.model}}
                     .dump(-1, ' ', false, Json::error_handler_t::replace));
   }
   if (info.train_files > 0) {
@@ -321,6 +372,7 @@ void Console::start(const StartInfo& info) {
   row("cluster   " + info.cluster);
   row("run       " + info.run_dir);
   if (!info.resumed.empty()) row("resume    " + info.resumed);
+  if (!info.model.empty()) row("model     " + info.model);
 }
 
 void Console::show(const ProgressSnapshot& p) {
@@ -437,6 +489,8 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
                              {"where", one.where},
                              {"why", one.why}});
     }
+    Json worse = Json::array();
+    for (const size_t o : worse_than_constant(job_, s)) worse.push_back(job_.model.outputs[o].name);
     const Json all = {{"event", "finish"}, {"code", finish.code}, {"already_finished", s.already_finished}, {"run_dir", run_dir},
                       {"epochs_sealed", s.epochs_sealed}, {"epochs_wanted", s.epochs_wanted}, {"steps", s.steps}, {"steps_wanted", s.steps_wanted}, {"records", s.records},
                       {"train_seconds", seconds_of(s.train_ns)}, {"wall_seconds", seconds_of(s.wall_ns)},
@@ -444,7 +498,8 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
                       {"workers_lost", s.workers_lost}, {"ps_lost", s.ps_lost}, {"restarts", s.restarts}, {"repeated_parts", s.had_it}, {"gaps", s.gaps},
                       {"repeated_leases", s.attempts_repeated}, {"second_leases", s.backups},
                       {"partitions_moved", s.partitions_moved}, {"partitions_moved_by_load", s.partitions_relieved}, {"move_pause_seconds_max", seconds_of(s.move_pause_ns_max)}, {"staleness", s.staleness}, {"checkpoint", s.checkpoint_folder},
-                      {"accounts", epochs}, {"quarantined", quarantined}, {"evaluations", evaluations}, {"processes", processes}};
+                      {"stopped_early", s.stopped_early}, {"best_epoch", s.best_epochs}, {"best_checkpoint", s.best_checkpoint == ViewId{} ? Json(nullptr) : Json(str(s.best_checkpoint))},
+                      {"worse_than_constant", worse}, {"accounts", epochs}, {"quarantined", quarantined}, {"evaluations", evaluations}, {"processes", processes}};
     std::fprintf(out, "%s\n", all.dump().c_str());
     std::fflush(out);
     return;
@@ -459,6 +514,7 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
       for (const Evaluation& evaluation : s.evaluations) {
         if (evaluation.epochs_trained == account.epoch + 1) evaluated = describe(job_, evaluation);
       }
+      if (s.best_checkpoint != ViewId{} && s.epochs.size() > 1 && s.best_epochs == account.epoch + 1) evaluated += "  best";
       std::fprintf(out, "%5u %10llu  %7s   %s\n", account.epoch + 1, static_cast<unsigned long long>(account.counts.applied),
                    number(mean_loss(trained_metrics(account), job_)).c_str(), evaluated.c_str());
     }
@@ -467,6 +523,7 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
       std::fprintf(out, "eval    %llu examples  %s\n", static_cast<unsigned long long>(evaluation.counts.applied), describe(job_, evaluation).c_str());
     }
   }
+  print_verdict(job_, s, out);
   wire::ShardCounts total;
   for (const EpochAccount& account : s.epochs) total += account.counts;
   if (!s.epochs.empty()) {
@@ -521,6 +578,9 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
   if (s.mode == wire::Purpose::kTrain && finish.code == 0 && s.epochs_wanted == kEpochsMax) {
     std::fprintf(out, "next    downpour eval %s --data FILE, or as many more steps: downpour train %s --steps %llu\n", run_dir.c_str(),
                  job_argument.c_str(), static_cast<unsigned long long>(s.steps_wanted * 2));
+  } else if (s.mode == wire::Purpose::kTrain && finish.code == 0 && s.stopped_early) {
+    std::fprintf(out, "next    downpour eval %s --data FILE, or train on: downpour train %s --set eval.early_stop.patience=%u\n", run_dir.c_str(),
+                 job_argument.c_str(), job_.eval.early_stop.patience + 3);
   } else if (s.mode == wire::Purpose::kTrain && finish.code == 0) {
     std::fprintf(out, "next    downpour eval %s --data FILE, or %u more epochs: downpour train %s --epochs %u\n", run_dir.c_str(), s.epochs_wanted,
                  job_argument.c_str(), s.epochs_wanted * 2);

@@ -33,7 +33,8 @@ struct StartInfo {
   uint32_t shards = 0;
   std::string sharding;  // who reads what
   std::string evaluation;  // "a9a.t", "5 % held out", "" = none
-  std::string resumed;     // "goes on after epoch 3 of 5", "" = a new run
+  std::string resumed;     // "continues from checkpoint 1-3, after epoch 3 of 5", "" = a new run
+  std::string model;       // eval, predict: "checkpoint 1-1, after epoch 1: the best of 3", "" = the newest
 };
 
 /// "12 shards"; of a number that only reading tells (0) "shards".

@@ -63,6 +63,7 @@ ResumeState resume_from(const std::string& run_dir, const checkpoint::Manifest& 
   resume.images = checkpoint::chains_of(manifest);
   resume.sinces = manifest.sinces;
   resume.given = manifest.given;
+  resume.best = manifest.best;
   resume.sealed_epochs = manifest.sealed_epochs;
   from_records(manifest.epochs, resume.epochs, resume.evaluations);
   return resume;
@@ -250,6 +251,22 @@ Result<Job> saved_job(Storage& storage, const std::string& run_dir) {
   return job_from_toml(run.job, run_dir);
 }
 
+namespace {
+
+/// Replaces the newest checkpoint by the run's best one, if it names one that is whole.
+void use_best(Storage& storage, const std::string& run_dir, checkpoint::Manifest& manifest,
+                      std::vector<std::string>* notes) {
+  auto best = checkpoint::load_best(storage, run_dir, manifest, kVerifyBytesMax);
+  if (best) {
+    manifest = *std::move(best);
+  } else if (notes != nullptr) {
+    notes->push_back(str("the best checkpoint, ", manifest.best, ", can't be read: ", best.error().what, " (", best.error().where,
+                         "); the newest one, ", manifest.id, ", is used instead"));
+  }
+}
+
+}  // namespace
+
 Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupOptions& options,
                             std::vector<std::string>* notes) {
   const std::string& run_dir = plan.job.run_dir;
@@ -310,6 +327,7 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
                      run_dir, "put the files back, or begin anew with --fresh", "DP-2110"};
       }
     }
+    if (manifest && !train) use_best(storage, run_dir, *manifest, notes);
     if (manifest) {
       config.resume = resume_from(run_dir, *manifest);
       if (!train) {  // a pass of its own: what training measured is not its result

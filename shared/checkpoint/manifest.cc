@@ -112,6 +112,14 @@ Result<Manifest> load_whole(Storage& storage, const std::string& run_dir, ViewId
   return manifest;
 }
 
+Result<Manifest> load_verified(Storage& storage, const std::string& run_dir, ViewId id,
+                               uint64_t verify_bytes_max) {
+  DP_TRY(Manifest manifest, load_whole(storage, run_dir, id));
+  if (image_bytes(manifest) <= verify_bytes_max)
+    DP_TRY_VOID(check_images(storage, checkpoint_folder(run_dir, id), manifest));
+  return manifest;
+}
+
 /// ".manifest-3-17.dpm.tmp-...": what a chief that died while publishing leaves behind.
 std::optional<ViewId> parse_temporary_name(std::string_view name) {
   const size_t end = name.find(".tmp-");
@@ -172,6 +180,9 @@ Result<void> validate_manifest(const Manifest& manifest) {
   for (const ViewId since : manifest.sinces) {
     if (since > manifest.given)
       return bad(str("view ", since, " was given after ", manifest.given));
+  }
+  if (manifest.best > manifest.id) {
+    return bad(str("names checkpoint ", manifest.best, " as the best, which is a later one"));
   }
   for (const TableSpec& table : manifest.tables) DP_TRY_VOID(validate_table(table));
   DP_TRY_VOID(validate_image_refs(manifest));
@@ -235,11 +246,7 @@ Result<Manifest> load_latest(Storage& storage, const std::string& run_dir,
   std::erase_if(found, [&](const Found& candidate) { return candidate.id >= below; });
   Error newest;
   for (const Found& candidate : found) {
-    auto manifest = load_whole(storage, run_dir, candidate.id);
-    if (manifest && image_bytes(*manifest) <= verify_bytes_max) {
-      auto good = check_images(storage, checkpoint_folder(run_dir, candidate.id), *manifest);
-      if (!good) manifest = std::move(good).error();
-    }
+    auto manifest = load_verified(storage, run_dir, candidate.id, verify_bytes_max);
     if (manifest) return manifest;
     if (&candidate == &found.front()) newest = manifest.error();
     if (skipped != nullptr) {
@@ -254,6 +261,17 @@ Result<Manifest> load_latest(Storage& storage, const std::string& run_dir,
   newest.hint =
       "none of the checkpoints can be used; train anew with --fresh, or restore the folder";
   return std::move(newest).with_context("no whole checkpoint among ", found.size(), ", the newest");
+}
+
+Result<Manifest> load_best(Storage& storage, const std::string& run_dir, const Manifest& newest,
+                           uint64_t verify_bytes_max) {
+  if (newest.best == ViewId{} || newest.best == newest.id) return newest;
+  DP_TRY(Manifest best, load_verified(storage, run_dir, newest.best, verify_bytes_max));
+  if (best.run != newest.run) {
+    return Error{ErrorCode::kBadData, "the best checkpoint belongs to another run",
+                 manifest_path(run_dir, best.id)};
+  }
+  return best;
 }
 
 Result<void> publish(Storage& storage, const std::string& run_dir, const Manifest& manifest) {
@@ -278,12 +296,14 @@ Result<void> remove_old(Storage& storage, const std::string& run_dir, uint32_t k
   DP_CHECK(keep > 0);
   DP_TRY(const std::vector<Found> found, find_manifests(storage, run_dir));
   std::set<ViewId> kept;  // with a manifest, whole or not, and what those that are whole build on
+  std::set<ViewId> best;  // what the whole ones that are kept name as the best
   uint32_t whole = 0;
   for (const Found& candidate : found) {
-    if (whole < keep) {
+    if (whole < keep || best.contains(candidate.id)) {
       kept.insert(candidate.id);
       const auto manifest = load_whole(storage, run_dir, candidate.id);
       if (!manifest) continue;
+      if (whole < keep) best.insert(manifest->best);
       ++whole;
       for (const wire::ImageRef& base : manifest->bases) kept.insert(base.checkpoint);
     } else {

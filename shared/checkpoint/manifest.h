@@ -45,6 +45,8 @@ struct Manifest {
   // Where `sinces` is known: the highest view that had been given to any ps when this was written.
   // What is held since a later one came from this checkpoint, or after it.
   ViewId given;
+  // The checkpoint of the run's best evaluation: this one or an earlier one. {0, 0}: none is kept.
+  ViewId best;
   uint32_t completed_epochs = 0;
   uint32_t sealed_epochs = 0;  // sealed by this manifest
   std::vector<EpochRecord> epochs;
@@ -78,11 +80,18 @@ Result<Manifest> load_latest(Storage& storage, const std::string& run_dir,
                              std::vector<std::string>* skipped, uint64_t verify_bytes_max = 0,
                              ViewId below = {UINT32_MAX, UINT32_MAX});
 
+/// The checkpoint that `newest` names as the best one, whole, its images verified as by
+/// load_latest(); `newest` itself where it names none. kBadData or kNoInput where the best one is
+/// damaged or gone.
+Result<Manifest> load_best(Storage& storage, const std::string& run_dir, const Manifest& newest,
+                           uint64_t verify_bytes_max = 0);
+
 /// Publishes a checkpoint, atomically and durably, after all its image files are. kCannotCreate
 /// where one of that (term, n) exists: manifests are never overwritten.
 Result<void> publish(Storage& storage, const std::string& run_dir, const Manifest& manifest);
 
-/// Keeps the newest `keep` (at least 1) whole checkpoints. Removes what is older, and what belongs
+/// Keeps the newest `keep` (at least 1) whole checkpoints, and those that they name as the best.
+/// Removes what is older, and what belongs
 /// to no manifest and is older than the newest: folders of checkpoints never published, files that
 /// were being written. Safe to stop anywhere; run by one chief at a time.
 Result<void> remove_old(Storage& storage, const std::string& run_dir, uint32_t keep);

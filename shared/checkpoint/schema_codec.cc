@@ -286,6 +286,7 @@ Result<Manifest> read_placed_manifest(schema::PlacedManifest::Reader in) {
   }
   for (uint32_t p = 0; p < terms.size(); ++p) manifest.sinces.push_back({terms[p], ns[p]});
   manifest.given = {in.getGivenTerm(), in.getGivenN()};
+  manifest.best = {in.getBestTerm(), in.getBestN()};
   return manifest;
 }
 
@@ -359,6 +360,8 @@ std::vector<uint8_t> encode_placed_manifest_body(const Manifest& manifest) {
   }
   out.setGivenTerm(manifest.given.term);
   out.setGivenN(manifest.given.n);
+  out.setBestTerm(manifest.best.term);
+  out.setBestN(manifest.best.n);
   return bytes_of(builder);
 }
 

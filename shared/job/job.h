@@ -312,11 +312,19 @@ struct TrainSpec {
   bool operator==(const TrainSpec&) const = default;
 };
 
+/// Ends training once the evaluation loss stops improving.
+struct EarlyStopSpec {
+  uint32_t patience = 0;  // evaluations in a row without a new lowest loss; 0: never stop early
+  bool operator==(const EarlyStopSpec&) const = default;
+};
+
 struct EvalSpec {
   SourceSpec source;   // empty: none
   double holdout = 0;  // share of the training records, by hash of file and offset
   std::string every = "epoch";
   std::vector<std::string> metrics;
+  EarlyStopSpec early_stop;
+  bool keep_best = false;  // the run's result is the epoch with the lowest loss, not the last one
   bool operator==(const EvalSpec&) const = default;
 };
 

@@ -365,7 +365,13 @@ void visit_eval(V& v, T& t) {
   v.real("holdout", t.holdout, kShareBelowOne);
   v.choice("every", t.every, {"epoch"}, {"*"});
   v.strings("metrics", t.metrics);
-  v.unavailable({"early_stop", "keep_best"});
+  v.flag("keep_best", t.keep_best);
+  if (V::kReads || t.early_stop.patience > 0) {
+    v.table("early_stop", [&](auto& inner) {
+      inner.number("patience", t.early_stop.patience, 0, 1000);
+      inner.unavailable({"metric", "min_delta"});
+    });
+  }
 }
 
 template <typename V, typename T>

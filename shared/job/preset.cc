@@ -345,6 +345,8 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
   }
   job.train.epochs = facts.records_estimated > kOnePassRecords ? 1 : 5;
   job.eval.holdout = 0.1;
+  job.eval.early_stop.patience = 2;
+  job.eval.keep_best = true;
   return job;
 }
 

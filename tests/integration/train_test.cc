@@ -138,6 +138,46 @@ TEST_CASE("a data file alone is enough, and the job chosen for it is kept", "[in
   CHECK(dry.out.find("Memory per ps") != std::string::npos);
 }
 
+TEST_CASE("a data file alone stops at its best epoch, and eval uses that epoch", "[integration]") {
+  const ScratchDir dir;
+  // 200,000 different ids in 3,000 rows: the model learns the rows by heart and gets worse.
+  REQUIRE(downpour(dir, {"synth", dir / "few.tsv", "--rows", "3000", "--ids", "10000"}).status == 0);
+  const std::vector<std::string> train = {"train", dir / "few.tsv", "--set", "train.epochs=12", "--set", "run_dir=" + (dir / "few")};
+  const Ended trained = downpour(dir, with(train, kJson));
+  REQUIRE(trained.status == 0);
+  const Json done = summary(trained);
+  const auto loss = [](const Json& evaluation) {
+    return evaluation["outputs"].items().begin().value()["loss"].get<double>();
+  };
+  const uint32_t best = done["best_epoch"];
+  const Json& evaluations = done["evaluations"];
+  CHECK(done["stopped_early"] == true);
+  CHECK(evaluations.size() == best + 2);
+  for (const Json& evaluation : evaluations) CHECK(loss(evaluation) >= loss(evaluations[best - 1]));
+  // The same records, evaluated with the checkpoint that was kept.
+  const Json again = summary(downpour(dir, with({"eval", dir / "few"}, kJson)));
+  CHECK(loss(again["evaluations"][0]) == Approx(loss(evaluations[best - 1])).epsilon(1e-6));
+  // The newest checkpoint holds the last epoch, and its loss is another one.
+  CHECK(loss(evaluations.back()) > 1.001 * loss(evaluations[best - 1]));
+  const Ended finished = downpour(dir, with(train, {"--quiet"}));
+  CHECK(finished.status == 0);
+  CHECK(finished.out.find("finished already") != std::string::npos);
+  CHECK(finished.out.find("has not improved for 2 epochs") != std::string::npos);
+}
+
+TEST_CASE("a model that predicts worse than a constant is reported as such", "[integration]") {
+  const ScratchDir dir;
+  REQUIRE(downpour(dir, {"synth", dir / "few.tsv", "--rows", "3000", "--ids", "10000"}).status == 0);
+  const std::vector<std::string> wild = {"train", dir / "few.tsv", "--set", "run_dir=" + (dir / "wild"), "--set", "optimizer.learning_rate=3"};
+  const Ended ended = downpour(dir, with(wild, {"--quiet"}));
+  INFO(ended.out << ended.err);
+  REQUIRE(ended.status == 0);
+  CHECK(ended.out.find("predicts worse than a constant: loss") != std::string::npos);
+  CHECK(summary(downpour(dir, with(wild, kJson)))["worse_than_constant"].size() == 1);
+  const std::vector<std::string> tame = {"train", dir / "few.tsv", "--set", "run_dir=" + (dir / "tame")};
+  CHECK(downpour(dir, with(tame, {"--quiet"})).out.find("worse than a constant") == std::string::npos);
+}
+
 TEST_CASE("eval and predict read the saved model and change nothing of it", "[integration]") {
   const ScratchDir dir;
   make_clicks(dir);

@@ -139,6 +139,10 @@ chief::StartInfo start_info(const chief::RunPlan& plan, const chief::ChiefConfig
                   config.resume->sealed_epochs,
                   plan.job.train.epochs == kEpochsMax ? "" : str(" of ", plan.job.train.epochs));
   }
+  if (config.resume && config.mode != wire::Purpose::kTrain && config.resume->best != ViewId{}) {
+    info.model = str("checkpoint ", config.resume->checkpoint, ", after epoch ",
+                     config.resume->sealed_epochs, ": the lowest evaluation loss of the run");
+  }
   return info;
 }
 

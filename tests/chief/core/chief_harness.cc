@@ -100,6 +100,7 @@ struct EffectText {
   std::string operator()(const PublishManifest& e) const {
     const std::string bases = e.bases.empty() ? "" : str(" bases=", e.bases.size());
     return str("publish ", e.checkpoint, " images=", e.images.size(), bases,
+               e.best == ViewId{} ? std::string() : str(" best=", e.best),
                " sealed=", e.sealed_epochs);
   }
   std::string operator()(const FindOlder& e) const { return str("find older than ", e.below); }

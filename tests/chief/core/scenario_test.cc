@@ -87,6 +87,8 @@ class Story {
     config_.job.train.epochs = uint32_t(c.number("epochs", 1));
     config_.job.train.steps = c.number("steps", 0);
     if (config_.job.train.steps > 0) config_.job.train.epochs = kEpochsMax;
+    config_.job.eval.early_stop.patience = uint32_t(c.number("patience", 0));
+    config_.job.eval.keep_best = c.has("keep_best");
     config_.job.train.quarantine = c.has("quarantine");
     if (c.has("skip_nan")) config_.job.train.on_nan = "skip";
     config_.job.data.bad_records_max = c.number("bad_records_max", 0);

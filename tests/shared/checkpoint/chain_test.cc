@@ -378,20 +378,31 @@ TEST_CASE("a power cut at any change of the disk leaves a whole chain, the old o
   CHECK(news > 3);
 }
 
-/// Whether the golden files read to both, and the manifest is written to the bytes of its own. Of
-/// images only today's format is written.
-void check_golden(const PartitionImage& image, const Manifest& manifest,
-                  const std::string& image_name, const std::string& manifest_name) {
-  const std::string golden = DP_GOLDEN_DIR;
+/// Checks that the golden file of this name reads to `manifest`.
+void check_reads(const Manifest& manifest, const std::string& name) {
   PosixStorage storage;
-  if (std::getenv("DP_WRITE_GOLDEN") != nullptr) {
-    REQUIRE(storage.write_file_atomic(golden + "/" + manifest_name, encode_manifest(manifest)));
-  }
-  const auto read = load_manifest(storage, golden + "/" + manifest_name);
+  const auto read = load_manifest(storage, std::string(DP_GOLDEN_DIR) + "/" + name);
   REQUIRE(read);
   CHECK(*read == manifest);
-  const Bytes bytes = *storage.read_file(golden + "/" + manifest_name, 1 << 20);
+}
+
+/// The same, and that `manifest` is written to the bytes of that file.
+void check_reads_and_writes(const Manifest& manifest, const std::string& name) {
+  const std::string path = std::string(DP_GOLDEN_DIR) + "/" + name;
+  PosixStorage storage;
+  if (std::getenv("DP_WRITE_GOLDEN") != nullptr) {
+    REQUIRE(storage.write_file_atomic(path, encode_manifest(manifest)));
+  }
+  check_reads(manifest, name);
+  const Bytes bytes = *storage.read_file(path, 1 << 20);
   CHECK(std::ranges::equal(bytes.span(), encode_manifest(manifest)));
+}
+
+/// Checks that the golden file of this name reads to `image`. Images of older formats are not
+/// written any more.
+void check_image_reads(const PartitionImage& image, const std::string& image_name) {
+  const std::string golden = DP_GOLDEN_DIR;
+  PosixStorage storage;
   const Bytes image_bytes = *storage.read_file(golden + "/" + image_name, 1 << 20);
   CHECK(*decode_image(image_bytes.span(), kTables, "f", 0) == image);
 }
@@ -411,7 +422,8 @@ TEST_CASE("golden image and manifest of format 2", "[checkpoint][golden]") {
   manifest.bases = {{PartitionId{0}, "ps-1-0-0000000000000002.ckpt", 64, 128, 8, 0, {2, 7}},
                     {PartitionId{0}, "ps-1-0-0000000000000002.ckpt", 0, 64, 9, 8, {3, 17}}};
   manifest.build = "0.1.0", manifest.created_unix_s = 1'700'000'000;
-  check_golden(image, manifest, "image-v2.bin", "manifest-3-18.dpm");
+  check_image_reads(image, "image-v2.bin");
+  check_reads_and_writes(manifest, "manifest-3-18.dpm");
 }
 
 TEST_CASE("golden image and manifest of format 3", "[checkpoint][golden]") {
@@ -429,7 +441,11 @@ TEST_CASE("golden image and manifest of format 3", "[checkpoint][golden]") {
   manifest.sinces = {{2, 7}, {3, 1}};
   manifest.given = {3, 4};
   manifest.build = "0.1.0", manifest.created_unix_s = 1'700'000'000;
-  check_golden(image, manifest, "image-v3.bin", "manifest-3-19.dpm");
+  check_image_reads(image, "image-v3.bin");
+  check_reads(manifest, "manifest-3-19.dpm");  // written before manifests named the best checkpoint
+  manifest.id = {3, 20};
+  manifest.best = {3, 17};
+  check_reads_and_writes(manifest, "manifest-3-20.dpm");
 }
 
 }  // namespace

@@ -141,6 +141,8 @@ TEST_CASE("a manifest that lacks a partition, or a file, is not published", "[ch
   CHECK_FALSE(publish(storage, folder.path, manifest));
   manifest = good, manifest.given = {};
   CHECK_FALSE(publish(storage, folder.path, manifest));
+  manifest = good, manifest.best = {1, 2};
+  CHECK_FALSE(publish(storage, folder.path, manifest));
   manifest = good, manifest.partitions = 3;
   CHECK_FALSE(publish(storage, folder.path, manifest));
   CHECK(publish(storage, folder.path, good));
@@ -192,6 +194,40 @@ TEST_CASE(
     if (complete) break;
     REQUIRE(crash_at < 100);
   }
+}
+
+TEST_CASE("the best checkpoint is kept as long as a kept manifest names it", "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  for (uint32_t n = 1; n <= 5; ++n) {
+    Manifest manifest = write_checkpoint(storage, folder.path, {1, n});
+    manifest.best = n == 5 ? ViewId{1, 4} : n >= 2 ? ViewId{1, 2} : ViewId{};
+    REQUIRE(publish(storage, folder.path, manifest));
+    if (n == 4) {
+      REQUIRE(remove_old(storage, folder.path, 1));
+      CHECK(*storage.list(checkpoints_dir(folder.path)) ==
+            std::vector<std::string>{"1-2", "1-4", "manifest-1-2.dpm", "manifest-1-4.dpm"});
+      const Manifest newest = *load_latest(storage, folder.path, nullptr);
+      CHECK(load_best(storage, folder.path, newest)->id == ViewId{1, 2});
+    }
+  }
+  REQUIRE(remove_old(storage, folder.path, 1));
+  CHECK(*storage.list(checkpoints_dir(folder.path)) ==
+        std::vector<std::string>{"1-4", "1-5", "manifest-1-4.dpm", "manifest-1-5.dpm"});
+}
+
+TEST_CASE("a best checkpoint that is damaged or missing is an error, not the newest one",
+          "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  published(storage, folder.path, {1, 1});
+  Manifest newest = write_checkpoint(storage, folder.path, {1, 2});
+  newest.best = {1, 1};
+  REQUIRE(publish(storage, folder.path, newest));
+  flip(manifest_path(folder.path, {1, 1}), 50);
+  CHECK(load_best(storage, folder.path, newest).error().code == ErrorCode::kBadData);
+  REQUIRE(storage.remove(manifest_path(folder.path, {1, 1})));
+  CHECK(load_best(storage, folder.path, newest).error().code == ErrorCode::kNoInput);
 }
 
 TEST_CASE("damaged checkpoints do not count among those that are kept", "[checkpoint]") {

@@ -108,7 +108,7 @@ TEST_CASE("what the design knows and this version has not is said so, never acce
        {"train.mode = \"sync\"", "train.global_batch_size = 64", "train.staleness = 3",
         "train.replicas = 2", "train.max_time = \"6h\"",
         "optimizer.schedule = { type = \"cosine\" }", "optimizer.clip = { norm = 1.0 }",
-        "data.fields.x = { encoding = \"jpeg\" }", "eval.early_stop = { patience = 2 }",
+        "data.fields.x = { encoding = \"jpeg\" }", "eval.early_stop = { metric = \"auc\" }",
         "eval.every = \"5m\"", "eval.every = 1000", "eval.source = \"gs://bucket/x\"",
         "cluster.discover = \"tf_config\"",
         "data.fields.x = { type = \"string\", transform = [\"one_hot\"] }"}) {
