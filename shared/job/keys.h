@@ -402,11 +402,15 @@ void visit_job(V& v, T& t) {
   v.number("partitions", t.partitions, 2, 4096);  // a ps answers for all of them in one message
   v.table("data", [&](auto& inner) { visit_data(inner, t.data); });
   v.table("model", [&](auto& inner) { visit_model(inner, t.model); });
-  v.table("optimizer", [&](auto& inner) {
-    visit_optimizer(inner, t.optimizer);
-    inner.tables("rules", t.optimizer_rules,
-                 [](auto& deeper, auto& rule) { visit_rule(deeper, rule); });
-  });
+  // A job that leaves the choice to its preset is printed without an optimizer: with one, reading
+  // it again would take the choice away.
+  if (V::kReads || !t.model.options.own_optimizer) {
+    v.table("optimizer", [&](auto& inner) {
+      visit_optimizer(inner, t.optimizer);
+      inner.tables("rules", t.optimizer_rules,
+                   [](auto& deeper, auto& rule) { visit_rule(deeper, rule); });
+    });
+  }
   v.table("train", [&](auto& inner) { visit_train(inner, t.train); });
   v.table("eval", [&](auto& inner) { visit_eval(inner, t.eval); });
   v.table("cluster", [&](auto& inner) { visit_cluster(inner, t.cluster); });

@@ -208,6 +208,14 @@ TEST_CASE("a file without a job gets a model by what it holds", "[job][preset]")
   FileFacts big = facts_of(DataFormat::kCriteo, 2);
   big.records_estimated = 2'000'000;
   Job criteo = job_for_file(big, "/home");
+  // The chosen job is printed and read back before it is used: the preset still chooses.
+  auto loaded = load_job(JobSource{"/home/clicks.toml", job_to_toml(criteo)}, {}, {});
+  REQUIRE(loaded);
+  Job& again = loaded->job;
+  REQUIRE(complete_job(again));
+  CHECK(again.optimizer.type == OptimizerType::kAdagrad);
+  REQUIRE(again.optimizer_rules.size() == 1);
+  CHECK(again.optimizer_rules[0].optimizer.type == OptimizerType::kFtrl);
   REQUIRE(complete_job(criteo));
   CHECK(criteo.model.preset == "wide_deep");
   CHECK(criteo.train.epochs == 1);
