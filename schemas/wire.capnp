@@ -167,6 +167,7 @@ struct Welcome {
   runDir @7 :Text;
   trainFiles @8 :List(FileInfo);
   evalFiles @9 :List(FileInfo);
+  trainShards @10 :UInt32;      # that a training pass has, or at most, where only reading tells; 0: not said
 }
 
 struct Refused {

@@ -227,26 +227,59 @@ size_t utf8_bytes(std::string_view text) {
   return code < kLeast[bytes] || code > 0x10ffff || surrogate ? 0 : bytes;
 }
 
+/// Takes one character off `text`, as it may be shown.
+std::string take_printable(std::string_view& text) {
+  constexpr char kHex[] = "0123456789abcdef";
+  const size_t bytes = utf8_bytes(text);
+  const auto byte = uint8_t(text[0]);
+  std::string shown = bytes > 0 ? std::string(text.substr(0, bytes))
+                                : str("\\x", kHex[byte >> 4], kHex[byte & 15]);
+  text.remove_prefix(std::max<size_t>(bytes, 1));
+  return shown;
+}
+
+/// The text as it may be shown, at most `bytes_max` bytes of it; characters in `kept` stay.
+std::string cut_printable(std::string_view text, std::string_view kept, size_t bytes_max) {
+  constexpr std::string_view kCut = "...";
+  std::string shown;
+  size_t fits = 0;  // of `shown`, with room for kCut
+  while (!text.empty() && shown.size() <= bytes_max) {
+    if (kept.find(text.front()) != kept.npos) {
+      shown += text.front();
+      text.remove_prefix(1);
+    } else {
+      shown += take_printable(text);
+    }
+    if (shown.size() + kCut.size() <= bytes_max) fits = shown.size();
+  }
+  if (shown.size() > bytes_max) shown.replace(fits, std::string::npos, kCut);
+  return shown;
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
-  constexpr char kHex[] = "0123456789abcdef";
   std::string shown;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    const uint8_t byte = uint8_t(c);
-    if (const size_t bytes = utf8_bytes(text.substr(i)); bytes > 0) {
-      shown += text.substr(i, bytes);
-      i += bytes - 1;
-    } else if (c == '\n') {
+  while (!text.empty()) {
+    if (text.front() == '\n') {
       shown += "\n       ";  // beneath the text after "error: "
-    } else if (c == '\t') {
-      shown += c;
+      text.remove_prefix(1);
+    } else if (text.front() == '\t') {
+      shown += '\t';
+      text.remove_prefix(1);
     } else {
-      shown += str("\\x", kHex[byte >> 4], kHex[byte & 15]);
+      shown += take_printable(text);
     }
   }
   return shown;
+}
+
+std::string printable_line(std::string_view text, size_t bytes_max) {
+  return cut_printable(text, "", bytes_max);
+}
+
+std::string printable_lines(std::string_view text, size_t bytes_max) {
+  return cut_printable(text, "\n\t", bytes_max);
 }
 
 std::span<const ErrorText> error_texts() { return kErrorTexts; }

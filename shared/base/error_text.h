@@ -30,6 +30,11 @@ std::string error_id(const Error& error);
 /// "\x1b"; a line break keeps its line.
 std::string printable(std::string_view text);
 
+/// The same cut to `bytes_max` bytes, as one line ("\x0a" for a line break) or with its lines and
+/// tabs as they are. Text that has come out of either comes out of it again unchanged.
+std::string printable_line(std::string_view text, size_t bytes_max = 4096);
+std::string printable_lines(std::string_view text, size_t bytes_max = 4096);
+
 /// "error: what [DP-2104]", then "where: ..." and "hint: ..." where they are known; each line ends
 /// in a newline. They are printable(), since they may come from a file or a peer. `color`: ANSI.
 std::string format_error(const Error& error, bool color);

@@ -18,6 +18,7 @@ constexpr uint32_t kPartitionsMax = 65536;
 constexpr uint32_t kSectionsMax = 65536;
 constexpr uint32_t kOwnersMax = 65536;
 constexpr uint32_t kFilesMax = 65536;
+constexpr uint32_t kShardsMax = 1U << 24;  // that the files of a Welcome are cut to
 constexpr uint32_t kLeasesMax = 4096;
 constexpr uint32_t kOutputsMax = 1024;
 constexpr uint32_t kBucketsMax = 65536;  // of an AUC histogram, of a staleness histogram

@@ -60,6 +60,7 @@ struct Welcome {
   std::vector<plan::FileInfo> eval_files;
   int64_t heartbeat_ns = 0;         // send a heartbeat this often
   int64_t lease_ns = 0;             // silence that ends a lease
+  uint32_t train_shards = 0;        // of a training pass, at most; 0: an older chief, which does not say
   bool operator==(const Welcome&) const = default;
 };
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "shared/base/units.h"
 #include "shared/wire/bodies.h"
 #include "shared/wire/read_parts.h"
 
@@ -18,8 +19,8 @@ void read(schema::Hello::Reader in, Hello& out, Checks& checks) {
   out.pid = in.getPid();
   out.threads = in.getThreads();
   out.incarnation = Incarnation(in.getIncarnation());
-  out.build = text(in.getBuild());
-  out.host = text(in.getHost());
+  out.build = name(in.getBuild());
+  out.host = name(in.getHost());
   out.endpoint = text(in.getEndpoint());
   read_list(in.getClaims(), kPartitionsMax, "too many claims", out.claims, checks,
             [&](auto from, PartitionClaim& to) {
@@ -36,20 +37,33 @@ void read(schema::Welcome::Reader in, Welcome& out, Checks& checks) {
   out.shard_bytes = in.getShardBytes();
   out.heartbeat_ns = in.getHeartbeatNs();
   out.lease_ns = in.getLeaseNs();
+  out.train_shards = in.getTrainShards();
   out.job = text(in.getJob());
   out.base_dir = text(in.getBaseDir());
   out.run_dir = text(in.getRunDir());
   const auto one = [&](auto from, plan::FileInfo& to) { read(from, to, checks); };
   read_list(in.getTrainFiles(), kFilesMax, "too many files", out.train_files, checks, one);
   read_list(in.getEvalFiles(), kFilesMax, "too many files", out.eval_files, checks, one);
+  constexpr int64_t kTimeMaxNs = 3600 * kSecond;
   checks.require(!out.job.empty(), "no job");
+  checks.require(out.shard_bytes > 0, "shards of 0 bytes");
   checks.require(out.heartbeat_ns > 0 && out.lease_ns > 0, "heartbeat or lease time not positive");
+  checks.require(out.heartbeat_ns <= kTimeMaxNs && out.lease_ns <= kTimeMaxNs,
+                 "heartbeat or lease time above an hour");
+  uint64_t shards = 0;  // each of which takes memory at the receiver
+  for (const auto* files : {&out.train_files, &out.eval_files}) {
+    for (const plan::FileInfo& file : *files) {
+      const bool cut = file.splittable && file.cuts.empty() && out.shard_bytes > 0;
+      shards += cut ? std::min(file.bytes / out.shard_bytes, uint64_t(kShardsMax) + 1) : 0;
+    }
+  }
+  checks.require(shards <= kShardsMax, "files of too many shards");
 }
 
 void read(schema::Refused::Reader in, Refused& out, Checks& checks) {
   out.code = read(in.getCode(), checks);
-  out.what = text(in.getWhat());
-  out.hint = text(in.getHint());
+  out.what = prose(in.getWhat());
+  out.hint = prose(in.getHint());
 }
 
 void read(schema::View::Reader in, View& out, Checks& checks) {
@@ -91,7 +105,7 @@ void read(schema::Adopted::Reader in, Adopted& out, Checks& checks) {
   out.ok = in.getOk();
   const bool told = uint16_t(in.getCode()) != 0;  // by builds that know it
   if (!out.ok && told) out.code = read(in.getCode(), checks);
-  out.error = text(in.getError());
+  out.error = prose(in.getError());
 }
 
 void read_loads(schema::Heartbeat::Reader in, std::vector<PartitionLoad>& out, Checks& checks) {
@@ -162,10 +176,10 @@ void read(schema::ShardFailed::Reader in, ShardFailed& out, Checks& checks) {
   read(in.getLease(), out.lease, checks);
   out.batch = in.getBatch();
   out.code = read(in.getCode(), checks);
-  out.what = text(in.getWhat());
-  out.where = text(in.getWhere());
-  out.hint = text(in.getHint());
-  out.id = text(in.getId());
+  out.what = prose(in.getWhat());
+  out.where = prose(in.getWhere());
+  out.hint = prose(in.getHint());
+  out.id = name(in.getId());
   const auto kind = uint16_t(in.getKind());
   checks.require(kind <= uint16_t(raw(FailureKind::kGivenUp)), "failure of an unknown kind");
   out.kind = FailureKind(kind);
@@ -222,7 +236,7 @@ void read(schema::StatusReply::Reader in, StatusReply& out, Checks& checks) {
               to = {from.getShard(), from.getWatermark()};
             });
   read(in.getMetrics(), out.metrics, checks);
-  out.failure = text(in.getFailure());
+  out.failure = prose(in.getFailure());
   read(in.getLines(), out.lines, checks);
   read_intervals(in.getBegun(), out.begun, checks);
 }
@@ -240,7 +254,7 @@ void read(schema::Saved::Reader in, Saved& out, Checks& checks) {
   out.checkpoint = {in.getTerm(), in.getN()};
   out.ok = in.getOk();
   out.rows = in.getRows();
-  out.error = text(in.getError());
+  out.error = prose(in.getError());
   if (in.hasImages()) read(in.getImages(), out.images, checks);
   out.beyond_part = in.getBeyondPart();
 }
@@ -260,7 +274,7 @@ void read(schema::Freeze::Reader in, Freeze& out, Checks& checks) {
 void read(schema::Frozen::Reader in, Frozen& out, Checks& checks) {
   out.since = {in.getSinceTerm(), in.getSinceN()};
   out.ok = in.getOk();
-  out.error = text(in.getError());
+  out.error = prose(in.getError());
   if (in.hasImages()) read(in.getImages(), out.images, checks);
 }
 
@@ -273,7 +287,7 @@ void read(schema::Sealed::Reader in, Sealed& out, Checks&) { out.epochs = in.get
 
 void read(schema::Stop::Reader in, Stop& out, Checks&) {
   out.code = in.getCode();
-  out.reason = text(in.getReason());
+  out.reason = prose(in.getReason());
 }
 
 void read(schema::Goodbye::Reader in, Goodbye& out, Checks& checks) {
@@ -385,17 +399,17 @@ void read(schema::ReadEnd::Reader in, ReadEnd& out, Checks& checks) {
 void read(schema::ReadFailed::Reader in, ReadFailed& out, Checks& checks) {
   read_reading(in.getReading(), out.reading, checks);
   out.code = read(in.getCode(), checks);
-  out.what = text(in.getWhat());
-  out.where = text(in.getWhere());
-  out.hint = text(in.getHint());
-  out.id = text(in.getId());
+  out.what = prose(in.getWhat());
+  out.where = prose(in.getWhere());
+  out.hint = prose(in.getHint());
+  out.id = name(in.getId());
   out.of_record = in.getOfRecord();
   out.batch = in.getBatch();
 }
 
 void read(schema::Reject::Reader in, Reject& out, Checks& checks) {
   out.code = read(in.getCode(), checks);
-  out.what = text(in.getWhat());
+  out.what = prose(in.getWhat());
 }
 
 template <typename Plain, typename Schema>

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "schemas/wire.capnp.h"
+#include "shared/base/error_text.h"
 #include "shared/wire/codec.h"
 #include "shared/wire/messages.h"
 
@@ -30,6 +31,16 @@ class Checks {
 };
 
 inline std::string text(capnp::Text::Reader value) { return {value.begin(), value.size()}; }
+
+/// Text that people read (an error, a reason) may enter a log, an event and a terminal as it comes
+/// out of here: of bounded length, without control characters but line breaks and tabs.
+inline std::string prose(capnp::Text::Reader value) {
+  return printable_lines({value.begin(), value.size()});
+}
+/// The same of a name: one line.
+inline std::string name(capnp::Text::Reader value) {
+  return printable_line({value.begin(), value.size()});
+}
 
 template <typename Plain, typename Schema>
 Plain enum_in(Schema value, Plain last, const char* what, Checks& checks) {

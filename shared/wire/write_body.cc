@@ -187,6 +187,7 @@ void write(const Welcome& in, schema::Welcome::Builder out) {
   out.setShardBytes(in.shard_bytes);
   out.setHeartbeatNs(in.heartbeat_ns);
   out.setLeaseNs(in.lease_ns);
+  out.setTrainShards(in.train_shards);
   out.setJob(text(in.job));
   out.setBaseDir(text(in.base_dir));
   out.setRunDir(text(in.run_dir));

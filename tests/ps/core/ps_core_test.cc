@@ -106,7 +106,7 @@ TEST_CASE("only the chief gives orders", "[ps][core]") {
 
 TEST_CASE("a second Welcome is the chief's answer to a second Hello, and no order", "[ps][core]") {
   Harness ps;
-  ps.step(kChiefPeer, wire::Welcome{.job = "job", .heartbeat_ns = 1, .lease_ns = 1});
+  ps.step(kChiefPeer, wire::Welcome{.job = "job", .shard_bytes = 1, .heartbeat_ns = 1, .lease_ns = 1});
   CHECK(ps.effects.sends.empty());
   CHECK(count(ps.core.partitions().owned()) == 4);
 }

@@ -102,7 +102,7 @@ TEST_CASE("a message larger than the scratch memory survives, one larger than a 
   REQUIRE(frame);
   CHECK(codec.decode(*frame, {})->body == large.body);
   const Message huge{
-      .body = Welcome{.job = std::string(kHeaderBytesMax, 'x'), .heartbeat_ns = 1, .lease_ns = 1}};
+      .body = Welcome{.job = std::string(kHeaderBytesMax, 'x'), .shard_bytes = 1, .heartbeat_ns = 1, .lease_ns = 1}};
   const auto refused = codec.encode(huge);
   REQUIRE_FALSE(refused);
   CHECK_THAT(refused.error().what, Catch::StartsWith("Welcome of 10"));
@@ -110,7 +110,7 @@ TEST_CASE("a message larger than the scratch memory survives, one larger than a 
 
 TEST_CASE("a stream without an end names its first piece, and no other", "[wire]") {
   const auto passes = [](std::vector<uint64_t> cuts, bool splittable) {
-    Welcome welcome{.job = "x", .heartbeat_ns = 1, .lease_ns = 1};
+    Welcome welcome{.job = "x", .shard_bytes = 1, .heartbeat_ns = 1, .lease_ns = 1};
     welcome.train_files = {{.path = "exec: x",
                             .bytes = plan::kOpenEnd,
                             .splittable = splittable,
@@ -121,6 +121,24 @@ TEST_CASE("a stream without an end names its first piece, and no other", "[wire]
   CHECK_FALSE(passes({}, false));
   CHECK_FALSE(passes({640, 1280}, false));
   CHECK_FALSE(passes({640}, true));
+}
+
+TEST_CASE("text that people read arrives with a bounded length and is safe to show", "[wire]") {
+  const auto arrives = [](std::string what) {
+    const Message sent{.body = Reject{.what = std::move(what)}};
+    return std::get<Reject>(decoded(encoded(sent), {})->body).what;
+  };
+  CHECK(arrives("plain, \xc3\xa4") == "plain, \xc3\xa4");
+  CHECK(arrives("a\x1b[2Jb\n\tc\xff\xc2\x9b") == "a\\x1b[2Jb\n\tc\\xff\\xc2\\x9b");
+  const std::string cut = arrives(std::string(900'000, '\x1b'));
+  CHECK(cut.size() <= 4096);
+  CHECK(cut.ends_with("\\x1b..."));
+  CHECK(arrives(cut) == cut);
+  Hello hello{.incarnation = Incarnation(1), .build = "1\r2", .host = "h\n\x1b[31m"};
+  const Result<Message> out = decoded(encoded({.body = hello}), {});
+  REQUIRE(out);
+  CHECK(std::get<Hello>(out->body).host == "h\\x0a\\x1b[31m");
+  CHECK(std::get<Hello>(out->body).build == "1\\x0d2");
 }
 
 TEST_CASE("payload frames must be those the header names", "[wire]") {
@@ -170,6 +188,21 @@ TEST_CASE("required fields and ranges are checked", "[wire]") {
   CHECK(push_with([](Push& push) { push.fragment = 1; }) == "Push: fragment out of range");
   CHECK(push_with([](Push& push) { push.fragments = 0; }) == "Push: fragment out of range");
   CHECK(push_with([](Push& push) { push.end = true; }) == "Push: end part with keys");
+  const auto welcome_with = [](auto&& change) {
+    Welcome welcome{.job = "x", .shard_bytes = 64, .heartbeat_ns = 1, .lease_ns = 1};
+    welcome.train_files = {{.path = "a.csv", .bytes = 1000}};
+    change(welcome);
+    const Result<Message> out = decoded(encoded({.body = welcome}), {});
+    return out ? std::string() : out.error().what;
+  };
+  CHECK(welcome_with([](Welcome&) {}).empty());
+  CHECK(welcome_with([](Welcome& w) { w.shard_bytes = 0; }) == "Welcome: shards of 0 bytes");
+  CHECK(welcome_with([](Welcome& w) { w.train_files[0].bytes = uint64_t{1} << 61; }) ==
+        "Welcome: files of too many shards");
+  CHECK(welcome_with([](Welcome& w) { w.lease_ns = -1; }) ==
+        "Welcome: heartbeat or lease time not positive");
+  CHECK(welcome_with([](Welcome& w) { w.heartbeat_ns = INT64_MAX; }) ==
+        "Welcome: heartbeat or lease time above an hour");
   CHECK(why_refused({.body = Hello{}}) == "Hello: no incarnation");
   CHECK(why_refused({.body = Hello{.role = Role(4), .incarnation = Incarnation(1)}}) ==
         "Hello: role is unset or unknown");

@@ -41,6 +41,12 @@ class RandomMessages {
     for (char& c : out) c = char(rng_.below(256));  // any byte, NUL and bad UTF-8 included
     return out;
   }
+  /// What people read travels as it may be shown: see printable_line().
+  std::string prose() {
+    std::string out = text();
+    for (char& c : out) c = char(' ' + uint8_t(c) % 95);
+    return out;
+  }
   template <typename Make>
   auto list(Make&& make, size_t least = 0) {
     std::vector<decltype(make())> out;
@@ -171,7 +177,7 @@ class RandomMessages {
     out.begun = intervals();
     out.open = list([&] { return ShardWatermark{number(), number()}; });
     out.metrics = list([&] { return sums(); });
-    out.failure = text();
+    out.failure = prose();
     out.lines = lines();
     return out;
   }
@@ -201,8 +207,8 @@ class RandomMessages {
                      number(),
                      number(),
                      incarnation(),
-                     text(),
-                     text(),
+                     prose(),
+                     prose(),
                      number(),
                      number(),
                      text(),
@@ -215,19 +221,20 @@ class RandomMessages {
                        text(),
                        text(),
                        word(),
-                       word(),
+                       uint64_t{1} << 62 | word(),
                        list([&] { return file(); }),
                        list([&] { return file(); }),
                        int64_t(1 + rng_.below(1'000'000'000)),
-                       int64_t(1 + rng_.below(1'000'000'000))};
+                       int64_t(1 + rng_.below(1'000'000'000)),
+                       number()};
       case Kind::kRefused:
-        return Refused{code(), text(), text()};
+        return Refused{code(), prose(), prose()};
       case Kind::kView:
         return whole_view();
       case Kind::kAdopt:
         return adopt();
       case Kind::kAdopted:
-        return coin() ? Adopted{view(), true, text()} : Adopted{view(), false, text(), code()};
+        return coin() ? Adopted{view(), true, prose()} : Adopted{view(), false, prose(), code()};
       case Kind::kHeartbeat:
         return heartbeat();
       case Kind::kLeaseRequest:
@@ -237,8 +244,8 @@ class RandomMessages {
       case Kind::kShardProgress:
         return ShardProgress{lease(), number(), coin(), counts(), word()};
       case Kind::kShardFailed:
-        return ShardFailed{lease(), number(), code(), text(),
-                           text(),  text(),   text(), FailureKind(rng_.below(4))};
+        return ShardFailed{lease(), number(), code(),  prose(),
+                           prose(), prose(),  prose(), FailureKind(rng_.below(4))};
       case Kind::kLeaseRevoked:
         return LeaseRevoked{lease()};
       case Kind::kEvalReport:
@@ -252,17 +259,17 @@ class RandomMessages {
       case Kind::kSave:
         return Save{view(), text(1), coin() ? view() : ViewId{}, number(), number()};
       case Kind::kSaved:
-        return Saved{view(), coin(), text(), list([&] { return image(); }), word(), coin()};
+        return Saved{view(), coin(), prose(), list([&] { return image(); }), word(), coin()};
       case Kind::kFreeze:
         return Freeze{view(), list([&] { return partition(); }, 1), text(1)};
       case Kind::kFrozen:
-        return Frozen{view(), coin(), text(), list([&] { return image(); })};
+        return Frozen{view(), coin(), prose(), list([&] { return image(); })};
       case Kind::kLeave:
         return Leave{incarnation()};
       case Kind::kSealed:
         return Sealed{number()};
       case Kind::kStop:
-        return Stop{int32_t(number()), text()};
+        return Stop{int32_t(number()), prose()};
       case Kind::kGoodbye:
         return Goodbye{heartbeat()};
       case Kind::kPull:
@@ -277,7 +284,7 @@ class RandomMessages {
                          }),
                          view()};
       case Kind::kReject:
-        return Reject{code(), text()};
+        return Reject{code(), prose()};
       case Kind::kInputList:
         return InputList{list([&] { return InputProcess{number(), incarnation(), text(1)}; })};
       case Kind::kReadShard:
@@ -291,7 +298,7 @@ class RandomMessages {
       case Kind::kReadEnd:
         return ReadEnd{word() | 1, counts(), word()};
       case Kind::kReadFailed:
-        return ReadFailed{word() | 1, code(), text(), text(), text(), text(), coin(), number()};
+        return ReadFailed{word() | 1, code(), prose(), prose(), prose(), prose(), coin(), number()};
     }
     return {};
   }

@@ -400,8 +400,11 @@ TEST_CASE("a lost grant is asked for again under the same request", "[worker]") 
   Harness h;
   h.core.start(0, h.fx);
   h.from(kChief,
-         wire::Welcome{
-             .job = "job", .plan_hash = 9, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond});
+         wire::Welcome{.job = "job",
+                       .plan_hash = 9,
+                       .shard_bytes = 1,
+                       .heartbeat_ns = kSecond,
+                       .lease_ns = 3 * kSecond});
   h.fx.clear();
   h.core.configure(0, h.tables, 2, 60 * kSecond, h.fx);
   h.from(kChief, h.view(2));

@@ -57,8 +57,11 @@ struct Harness {
     core.start(now_ns, fx);
     REQUIRE(std::holds_alternative<wire::Hello>(fx.sends.at(0).message.body));
     from(kChief,
-         wire::Welcome{
-             .job = "job", .plan_hash = 9, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond});
+         wire::Welcome{.job = "job",
+                       .plan_hash = 9,
+                       .shard_bytes = 1,
+                       .heartbeat_ns = kSecond,
+                       .lease_ns = 3 * kSecond});
     REQUIRE(fx.welcomed);
     fx.clear();
     core.configure(now_ns, tables, in_flight, 60 * kSecond, fx);
