@@ -14,6 +14,7 @@
 #include "shared/base/version.h"
 #include "shared/data/dataset.h"
 #include "shared/env/clock.h"
+#include "shared/env/descriptors.h"
 #include "shared/env/signals.h"
 #include "shared/transport/endpoint.h"
 
@@ -32,6 +33,7 @@ struct Flags {
 };
 
 Result<int> run(const Flags& flags) {
+  raise_descriptor_limit();
   std::vector<Override> overrides = chief::environment_overrides();
   for (const std::string& text : flags.set) {
     DP_TRY(Override override, chief::parse_set(text));

@@ -9,6 +9,7 @@
 #include "shared/base/error_text.h"
 #include "shared/base/version.h"
 #include "shared/env/clock.h"
+#include "shared/env/descriptors.h"
 #include "shared/env/process.h"
 #include "shared/env/signals.h"
 #include "shared/transport/endpoint.h"
@@ -44,6 +45,7 @@ Result<int> run(const Flags& flags) {
   options.connect_timeout_ns = flags.connect_s * kSecond;
   options.notice = [](const std::string& text) { std::fprintf(stderr, "note: %s\n", text.c_str()); };
   transport::tune_malloc_for_frames();
+  raise_descriptor_limit();
   prefer_throughput();
   block_stop_signals();  // before any thread
   const PosixClock clock;

@@ -8,6 +8,7 @@
 #include "shared/base/error_text.h"
 #include "shared/base/version.h"
 #include "shared/env/clock.h"
+#include "shared/env/descriptors.h"
 #include "shared/env/process.h"
 #include "shared/env/signals.h"
 #include "shared/transport/endpoint.h"
@@ -75,6 +76,7 @@ Result<int> run(Flags flags) {
   DP_TRY(flags.worker.chief, transport::normalize_endpoint(flags.worker.chief));
   if (flags.worker.threads == 0) flags.worker.threads = allowed_cpus();
   transport::tune_malloc_for_frames();
+  raise_descriptor_limit();
   prefer_throughput();
   block_stop_signals();  // before any thread
   return flags.reads_for_others ? run_input(flags) : run_worker(flags.worker);

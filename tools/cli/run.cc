@@ -19,6 +19,7 @@
 #include "ps/runtime/ps_node.h"
 #include "shared/base/error_text.h"
 #include "shared/env/clock.h"
+#include "shared/env/descriptors.h"
 #include "shared/env/process.h"
 #include "shared/env/signals.h"
 #include "shared/transport/reactor.h"
@@ -200,6 +201,7 @@ int run_job(RunRequest request) {
   // The order of construction is the order of need; destruction runs backwards.
   block_stop_signals();
   transport::tune_malloc_for_frames();
+  raise_descriptor_limit();
   prefer_throughput();
   chief::Console console(request.console, job);
   for (const std::string& notice : notices)
