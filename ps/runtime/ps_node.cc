@@ -44,7 +44,7 @@ PsNode::PsNode(transport::Transport& transport, Storage& storage, PsOptions opti
 
 Result<void> PsNode::start(int64_t now_ns) {
   DP_TRY(data_, transport_.bind(options_.endpoint));
-  advertised_ = transport::advertised_endpoint(transport_.endpoint(data_), options_.advertise_host);
+  DP_TRY(advertised_, transport::advertised_endpoint(transport_.endpoint(data_), options_.advertise_host));
   DP_TRY(chief_, transport_.connect(options_.chief));
   control_ = transport_.port_of(chief_);
   started_ns_ = now_ns;
@@ -149,8 +149,9 @@ void PsNode::on_message(int64_t now_ns, transport::PortId port, transport::PeerI
   run(effects_);
 }
 
-void PsNode::on_malformed(int64_t, transport::PortId, transport::PeerId, const Error&) {
-  // Counted and answered by the transport.
+// Counted, answered and limited by the transport.
+void PsNode::on_malformed(int64_t, transport::PortId, transport::PeerId, const Error& error) {
+  if (options_.notice) options_.notice(str("dropped at ", error.where, ": ", error.what));
 }
 
 void PsNode::run(Effects& effects) {

@@ -84,6 +84,14 @@ constexpr std::array kErrorTexts{
         "what is sent there. Give the process keys (--keys FOLDER), bind\n"
         "127.0.0.1 for processes of one machine, or say --insecure where the network is trusted."},
     ErrorText{
+        "DP-2702", "not an endpoint",
+        "An endpoint is tcp://HOST:PORT (or HOST:PORT), ipc:///PATH or inproc://NAME. HOST is a "
+        "name, an IPv4 address, an\n"
+        "IPv6 address in brackets, or, to bind, also an interface (eth0) or *. PORT is 1 to 65535, "
+        "or * to bind a free one.\n"
+        "One endpoint names one address: lists, source addresses (;) and abstract sockets (@) are "
+        "errors."},
+    ErrorText{
         "DP-2711", "no keys",
         "Processes that connect over tcp prove who they are by keys, and this process has none, or "
         "has one that the other\n"

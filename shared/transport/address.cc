@@ -1,8 +1,12 @@
 #include "shared/transport/address.h"
 
+#include <algorithm>
+#include <arpa/inet.h>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <net/if.h>
+#include <optional>
 #include <string_view>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -15,14 +19,61 @@ namespace {
 Error bad_endpoint(const std::string& endpoint, std::string_view why) {
   return {.code = ErrorCode::kConfig,
           .what = str('"', endpoint, "\" is no endpoint: ", why),
-          .hint = "write tcp://HOST:PORT, ipc:///PATH or inproc://NAME"};
+          .hint = "write tcp://HOST:PORT, ipc:///PATH or inproc://NAME",
+          .id = "DP-2702"};
 }
 
-bool is_port(std::string_view text, bool wildcard) {
-  if (text == "*") return wildcard;
+/// 0 for "*"; none where the text is no port.
+std::optional<uint16_t> port_of(std::string_view text, bool wildcard) {
+  if (text == "*") return wildcard ? std::optional<uint16_t>(0) : std::nullopt;
   uint16_t port = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  return error == std::errc{} && end == text.data() + text.size() && port > 0;
+  const bool whole = error == std::errc{} && end == text.data() + text.size() && port > 0;
+  return whole ? std::optional(port) : std::nullopt;
+}
+
+/// An IPv6 address, with or without the interface that a link-local one needs ("fe80::1%eth0").
+bool is_ipv6(const std::string& host) {
+  const size_t zone = host.find('%');
+  in6_addr address{};
+  if (::inet_pton(AF_INET6, host.substr(0, zone).c_str(), &address) != 1) return false;
+  if (zone == std::string::npos) return true;
+  return zone + 1 < host.size() && ::if_nametoindex(host.c_str() + zone + 1) != 0;
+}
+
+/// A host's, an interface's or an IPv4 address's characters: letters, digits, and . - _ inside.
+bool is_name(std::string_view host) {
+  constexpr size_t kNameBytesMax = 253;
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  return !host.empty() && host.size() <= kNameBytesMax && is_plain(host.front()) &&
+         std::all_of(host.begin(), host.end(),
+                     [&](char c) { return is_plain(c) || c == '.' || c == '-'; });
+}
+
+/// Fills host, port and ipv6 from the place of a tcp endpoint.
+Result<void> parse_tcp(const std::string& endpoint, bool wildcard, Address& out) {
+  const size_t last = out.place.rfind(':');
+  if (last == std::string::npos || last == 0 || last + 1 == out.place.size())
+    return bad_endpoint(endpoint, "it has no host or no port");
+  const std::optional<uint16_t> port =
+      port_of(std::string_view(out.place).substr(last + 1), wildcard);
+  if (!port) {
+    return bad_endpoint(
+        endpoint, wildcard ? "its port is not 1 to 65535 or *" : "its port is not 1 to 65535");
+  }
+  out.port = *port;
+  out.host = out.place.substr(0, last);
+  if (out.host.front() == '[' && out.host.back() == ']') {
+    out.host = out.host.substr(1, out.host.size() - 2);
+    out.ipv6 = true;
+    if (is_ipv6(out.host)) return {};
+    return bad_endpoint(endpoint, "the text in brackets is no IPv6 address");
+  }
+  if ((out.host == "*" && wildcard) || is_name(out.host)) return {};
+  if (is_ipv6(out.host)) return bad_endpoint(endpoint, "an IPv6 address needs brackets");
+  return bad_endpoint(endpoint, "its host is neither a name nor an address");
 }
 
 /// Whether a process accepts connections there.
@@ -59,23 +110,25 @@ Result<Address> parse_address(const std::string& endpoint, bool wildcard) {
       error.hint = "choose a shorter folder for sockets";
       return error;
     }
+    if (out.place.front() == '@' || out.place == "*")
+      return bad_endpoint(endpoint, "its path names no file, so no folder keeps other users out");
   } else if (scheme == "tcp") {
-    const size_t last = out.place.rfind(':');
-    if (last == std::string::npos || last == 0)
-      return bad_endpoint(endpoint, "it has no host or no port");
-    if (!is_port(std::string_view(out.place).substr(last + 1), wildcard)) {
-      return bad_endpoint(
-          endpoint, wildcard ? "its port is not 1 to 65535 or *" : "its port is not 1 to 65535");
-    }
+    DP_TRY_VOID(parse_tcp(endpoint, wildcard, out));
   } else {
     return bad_endpoint(endpoint, str("unknown scheme ", scheme));
   }
   return out;
 }
 
+Result<void> check_host(const std::string& host) {
+  if (is_name(host) || is_ipv6(host)) return {};
+  return Error{.code = ErrorCode::kConfig,
+               .what = str('"', host, "\" is neither a host name nor an address"),
+               .hint = "write a name or an address alone, without a port, e.g. 10.0.0.2",
+               .id = "DP-2702"};
+}
+
 Result<void> check_ipc_path(const std::string& path) {
-  if (path.front() == '@' || path == "*")
-    return {};  // abstract, or chosen by the library: no file to lose
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0)
     return {};  // nothing there, or the bind will say why not

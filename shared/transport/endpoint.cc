@@ -1,31 +1,79 @@
 #include "shared/transport/endpoint.h"
 
-#include <algorithm>
+#include "shared/transport/address.h"
+#include "shared/transport/keys.h"
+#include "shared/transport/listen.h"
 
 namespace downpour::transport {
+namespace {
+
+bool has_scheme(const std::string& text) { return text.find("://") != std::string::npos; }
+
+/// As parse_address, of a flag's value.
+Result<Address> parse_given(const std::string& endpoint, bool wildcard) {
+  Result<Address> address = parse_address(endpoint, wildcard);
+  if (address) return address;
+  Error error = std::move(address).error();
+  error.code = ErrorCode::kUsage;
+  return error;
+}
+
+std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
+
+}  // namespace
 
 Result<std::string> normalize_endpoint(const std::string& text) {
-  if (text.starts_with("tcp://") || text.starts_with("ipc://") || text.starts_with("inproc://")) return text;
-  const size_t colon = text.rfind(':');
-  const std::string port = colon == std::string::npos ? "" : text.substr(colon + 1);
-  if (colon == 0 || port.empty() || !std::all_of(port.begin(), port.end(), [](char c) { return (c >= '0' && c <= '9') || c == '*'; })) {
-    return Error{ErrorCode::kUsage, str("`", text, "` is no address"), "", "write HOST:PORT, for example 127.0.0.1:7000", ""};
-  }
-  return "tcp://" + text;
+  const std::string endpoint = has_scheme(text) ? text : "tcp://" + text;
+  DP_TRY(const KeyedEndpoint keyed, split_key(endpoint));
+  DP_TRY_VOID(parse_given(keyed.endpoint, false));
+  return endpoint;
 }
 
 Result<std::string> normalize_bind_endpoint(const std::string& text, bool allowed) {
-  DP_TRY(std::string endpoint, normalize_endpoint(text));
-  if (allowed || !endpoint.starts_with("tcp://")) return endpoint;
-  const std::string host = endpoint.substr(6, endpoint.rfind(':') - 6);
-  if (host == "localhost" || host == "[::1]" || host.starts_with("127.")) return endpoint;
-  return Error{ErrorCode::kPermission, str("`", endpoint, "` can be reached from other machines, without encryption or a password"), "",
-               "add --keys FOLDER, or --insecure if the network is trusted, or bind 127.0.0.1", "DP-2701"};
+  const std::string endpoint = has_scheme(text) ? text : "tcp://" + text;
+  DP_TRY(const Address address, parse_given(endpoint, true));
+  if (address.scheme != Scheme::kTcp) return endpoint;
+  DP_TRY(const ListenAddress listen, resolve_listen(endpoint, address));
+  if (allowed || listen.is_loopback()) return listen.text();
+  const std::string meant = listen.text() == endpoint ? "" : str(" (", listen.text(), ")");
+  return Error{ErrorCode::kPermission,
+               str("`", endpoint, "`", meant,
+                   " can be reached from other machines, without encryption or a password"),
+               "", "add --keys FOLDER, or --insecure if the network is trusted, or bind 127.0.0.1", "DP-2701"};
 }
 
-std::string advertised_endpoint(const std::string& bound, const std::string& host) {
+Result<std::string> advertised_endpoint(const std::string& bound, const std::string& host) {
   if (host.empty() || !bound.starts_with("tcp://")) return bound;
-  return str("tcp://", host, bound.substr(bound.rfind(':')));
+  const bool bracketed = host.front() == '[' && host.back() == ']';
+  const std::string bare = bracketed ? host.substr(1, host.size() - 2) : host;
+  if (auto checked = check_host(bare); !checked) {
+    Error error = std::move(checked).error();
+    error.code = ErrorCode::kUsage;
+    return error;
+  }
+  const bool v6 = bare.find(':') != std::string::npos;
+  return str("tcp://", v6 ? "[" : "", bare, v6 ? "]" : "", bound.substr(bound.rfind(':')));
+}
+
+Result<void> check_peer_endpoint(const std::string& endpoint, const std::string& chief) {
+  const auto refused = [&](const std::string& why) {
+    return Error{.code = ErrorCode::kMalformed,
+                 .what = str("a message names the endpoint \"", endpoint, "\": ", why)};
+  };
+  const Result<KeyedEndpoint> keyed = split_key(endpoint);
+  if (!keyed) return refused(keyed.error().what);
+  const Result<Address> address = parse_address(keyed->endpoint, false);
+  if (!address) return refused(address.error().what);
+  if (address->scheme == Scheme::kTcp) return {};
+  const Result<Address> own = parse_address(chief, false);
+  if (!own || own->scheme != address->scheme)
+    return refused("this process reaches its chief by another kind of connection");
+  if (address->scheme == Scheme::kInproc) return {};
+  const std::string folder = folder_of(own->place);
+  const bool inside = !folder.empty() && folder_of(address->place) == folder &&
+                      address->place.size() > folder.size();
+  if (inside) return {};
+  return refused(str("it is not in the chief's folder ", folder));
 }
 
 }  // namespace downpour::transport

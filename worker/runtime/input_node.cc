@@ -24,6 +24,8 @@ InputNode::~InputNode() = default;
 
 Result<void> InputNode::start(int64_t now_ns) {
   DP_TRY(serving_, transport_.bind(options_.endpoint));
+  DP_TRY(std::string advertised, transport::advertised_endpoint(transport_.endpoint(serving_),
+                                                                options_.advertise_host));
   DP_TRY(chief_, transport_.connect(options_.chief));
   control_ = transport_.port_of(chief_);
   core_.emplace(WorkerConfig{
@@ -35,8 +37,7 @@ Result<void> InputNode::start(int64_t now_ns) {
       .host = options_.process.host,
       .pid = options_.process.pid,
       .threads = options_.threads,
-      .endpoint =
-          transport::advertised_endpoint(transport_.endpoint(serving_), options_.advertise_host),
+      .endpoint = std::move(advertised),
       .leases_wanted = 0,
       .connect_timeout_ns = options_.connect_timeout_ns});
   WorkerEffects fx;

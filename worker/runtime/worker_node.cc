@@ -7,6 +7,7 @@
 #include "shared/base/units.h"
 #include "shared/base/version.h"
 #include "shared/env/process.h"
+#include "shared/transport/endpoint.h"
 #include "worker/runtime/compute_pool.h"
 #include "worker/runtime/given_job.h"
 #include "worker/runtime/input_memory.h"
@@ -206,7 +207,10 @@ void WorkerNode::run(int64_t now_ns, WorkerEffects& fx) {
     connect_owners(placements_->view);
     if (readers_) readers_->set_placements(placements_);
   }
-  if (fx.inputs && inputs_) inputs_->update(std::move(*fx.inputs));
+  if (fx.inputs && inputs_) {
+    std::erase_if(*fx.inputs, [this](const auto& input) { return !may_connect(input.endpoint); });
+    inputs_->update(std::move(*fx.inputs));
+  }
   for (const WorkerEffects::StopReading& stop : fx.stops) readers_->stop(stop.reading);
   for (const WorkerEffects::Read& read : fx.reads) readers_->read(read);
   for (WorkerEffects::Compute& compute : fx.computes) compute_->start(std::move(compute));
@@ -223,6 +227,15 @@ void WorkerNode::run(int64_t now_ns, WorkerEffects& fx) {
   }
 }
 
+/// Whether an endpoint from a message is one that its sender may choose. Reports one that is not.
+bool WorkerNode::may_connect(const std::string& endpoint) {
+  const Result<void> checked = transport::check_peer_endpoint(endpoint, options_.chief);
+  if (checked) return true;
+  if (options_.say && std::exchange(refused_endpoint_, endpoint) != endpoint)
+    options_.say(checked.error().what);
+  return false;
+}
+
 void WorkerNode::connect_owners(const wire::View& view) {
   for (auto peer = peers_.begin(); peer != peers_.end();) {  // whoever owns nothing any more
     const auto is_it = [&](const wire::Owner& o) { return raw(address_of(o)) == peer->first; };
@@ -237,7 +250,7 @@ void WorkerNode::connect_owners(const wire::View& view) {
   }
   for (const wire::Owner& owner : view.owners) {
     const Incarnation address = address_of(owner);
-    if (peers_.contains(raw(address))) continue;
+    if (peers_.contains(raw(address)) || !may_connect(owner.endpoint)) continue;
     auto peer = transport_.connect(owner.endpoint);
     if (!peer) continue;  // asked for again with the next view
     peers_[raw(address)] = *peer;

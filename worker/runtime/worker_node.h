@@ -62,6 +62,7 @@ class WorkerNode final : public transport::Node {
   void count_time(int64_t now_ns);
   void tune(int64_t now_ns, WorkerEffects& fx);
   void compare_jobs(const WorkerEffects::OtherJob& other, WorkerEffects& fx);
+  bool may_connect(const std::string& endpoint);
   void connect_owners(const wire::View& view);
 
   transport::Transport& transport_;
@@ -82,6 +83,7 @@ class WorkerNode final : public transport::Node {
   std::optional<ReaderTuner> tuner_;  // with the readers
   std::shared_ptr<data::CacheStore> cache_;  // null: none
   bool said_full_ = false;
+  std::string refused_endpoint_;  // the last one reported
   ReaderTotals reading_;
   bool starving_ = false;  // when it was looked at, as is the next
   Doing doing_ = Doing::kNothing;
