@@ -59,7 +59,7 @@ void ChiefNode::on_message(int64_t now_ns, transport::PortId, transport::PeerId 
 void ChiefNode::on_malformed(int64_t, transport::PortId, transport::PeerId, const Error& error) {
   if (console_ != nullptr)
     console_->show(
-        Notice{NoticeLevel::kWarning, str("a peer sent what is no message: ", error.what)});
+        Notice{NoticeLevel::kWarning, str("dropped at ", error.where, ": ", error.what)});
 }
 
 bool ChiefNode::pump(int64_t now_ns) {

@@ -19,36 +19,63 @@ class Outbox {
   /// Sends, or keeps (kFull). Messages to a peer that is gone are dropped (kGone): requests are repeated, replies asked
   /// for again.
   SendStatus send(PeerId peer, wire::Message&& message) {
-    const auto waiting = waiting_.find(peer);
-    if (waiting == waiting_.end()) {
+    if (!waiting_.contains(peer)) {
       const SendStatus status = transport_.send(peer, std::move(message));
-      if (status == SendStatus::kFull) waiting_[peer].push_back(std::move(message));
-      return status;
+      if (status != SendStatus::kFull) return status;
     }
-    if (waiting->second.size() < kWaitingMax) waiting->second.push_back(std::move(message));
+    keep(peer, std::move(message));
     return SendStatus::kFull;
   }
   /// Tries again. Called on every turn of the loop.
   void flush() {
     for (auto entry = waiting_.begin(); entry != waiting_.end();) {
-      auto& waiting = entry->second;
-      while (!waiting.empty() && transport_.send(entry->first, std::move(waiting.front())) != SendStatus::kFull) waiting.pop_front();
-      entry = waiting.empty() ? waiting_.erase(entry) : std::next(entry);
+      Waiting& waiting = entry->second;
+      while (!waiting.messages.empty()) {
+        const uint64_t bytes = bytes_of(waiting.messages.front());
+        if (transport_.send(entry->first, std::move(waiting.messages.front())) == SendStatus::kFull) break;
+        waiting.messages.pop_front();
+        waiting.bytes -= bytes;
+        bytes_ -= bytes;
+      }
+      entry = waiting.messages.empty() ? waiting_.erase(entry) : std::next(entry);
     }
   }
   bool empty() const { return waiting_.empty(); }
+  uint64_t bytes() const { return bytes_; }
   /// At the end, on every turn: what a peer has not taken within kDrainNs from the first call on is given up.
   void drain(int64_t now_ns) {
     flush();
     if (give_up_ns_ == 0) give_up_ns_ = now_ns + kDrainNs;
-    if (now_ns >= give_up_ns_) waiting_.clear();
+    if (now_ns < give_up_ns_) return;
+    waiting_.clear();
+    bytes_ = 0;
   }
+
+  // Beyond these, messages are dropped, as a network would: a peer may ask for much and take nothing.
+  static constexpr size_t kWaitingMax = 4096;       // of one peer
+  static constexpr uint64_t kBytesMax = 64 * kMiB;  // of one peer
+  static constexpr uint64_t kBytesOfAllMax = 256 * kMiB;
 
  private:
   static constexpr int64_t kDrainNs = 2 * kSecond;
-  static constexpr size_t kWaitingMax = 4096;  // beyond it messages are dropped, as a network would
+  struct Waiting {
+    std::deque<wire::Message> messages;
+    uint64_t bytes = 0;
+  };
+  static uint64_t bytes_of(const wire::Message& message) { return message.keys.size() + message.values.size(); }
+  void keep(PeerId peer, wire::Message&& message) {
+    Waiting& waiting = waiting_[peer];
+    const uint64_t bytes = bytes_of(message);
+    const bool fits = waiting.messages.size() < kWaitingMax && waiting.bytes + bytes <= kBytesMax && bytes_ + bytes <= kBytesOfAllMax;
+    if (!waiting.messages.empty() && !fits) return;
+    bytes_ += bytes;
+    waiting.bytes += bytes;
+    waiting.messages.push_back(std::move(message));
+  }
+
   Transport& transport_;
-  std::unordered_map<PeerId, std::deque<wire::Message>> waiting_;
+  std::unordered_map<PeerId, Waiting> waiting_;
+  uint64_t bytes_ = 0;  // of payloads, of all peers
   int64_t give_up_ns_ = 0;
 };
 

@@ -22,13 +22,17 @@ enum class SendStatus : uint8_t {
   kSent,
   kFull,  // over the byte or message limit of this peer; try again after the next poll
   kGone,  // no such peer (any more)
+  kTooLarge,  // it fits in no frame and never will: drop it; poll() reports the error
 };
 
 /// Called on the transport's thread.
 struct Receiver {
   /// A message arrived. `port` says on which socket, `peer` whom to answer.
   std::function<void(PortId, PeerId, wire::Message&&)> on_message;
-  /// A frame that was no valid message was dropped; the peer got a Reject where that was possible.
+  /// Something was dropped, or a connection was: a frame that was no valid message (the peer got a
+  /// Reject where that was possible), a message of ours that fits in no frame, or connections that
+  /// exceed a limit (then the peer is PeerId{}). Peers cause these at will, so that only some of many
+  /// are reported.
   std::function<void(PortId, PeerId, const Error&)> on_malformed;
 };
 
@@ -36,6 +40,8 @@ struct TransportStats {
   uint64_t sent_messages = 0, sent_bytes = 0;
   uint64_t received_messages = 0, received_bytes = 0;
   uint64_t malformed = 0;
+  uint64_t unsendable = 0;       // messages of ours that fit in no frame
+  uint64_t connections_cut = 0;  // of tcp, at bound ports: cut or refused, as limits say
   uint64_t shared_bytes = 0;  // of those sent: through memory shared with the peer
   int64_t waited_ns = 0;      // in poll(), for something to do
 };
@@ -64,8 +70,8 @@ class Transport {
     return none;
   }
   /// Never blocks. On kFull and kGone the message is left untouched in the caller's hands; after kFull a poll() ends
-  /// when there is room again. A message that fits in no frame fails a DP_CHECK: where its size follows from what the
-  /// user wrote (a Welcome with its file list), ask wire::Codec::encode first.
+  /// when there is room again. Where a message's size follows from what the user wrote (a Welcome with its file list),
+  /// ask wire::Codec::encode first, so that the error comes before the job begins.
   virtual SendStatus send(PeerId peer, wire::Message&& message) = 0;
   /// Closes a connected peer, or forgets one of a bound port.
   virtual void close(PeerId peer) = 0;

@@ -63,17 +63,21 @@ bool ZmqTransport::scan(int64_t timeout_ns) {
 size_t ZmqTransport::poll(int64_t timeout_ns, size_t messages_max, const Receiver& receiver) {
   DP_CHECK(!polling_);
   polling_ = true;
-  const int64_t deadline = timeout_ns > 0 ? steady_ns() + timeout_ns : 0;
+  now_ns_ = steady_ns();
+  const int64_t deadline = timeout_ns > 0 ? now_ns_ + timeout_ns : 0;
   size_t delivered = 0;
   int64_t left_ns = timeout_ns;
   for (bool looked = false;; looked = true) {
     const bool idle = ready_.empty() && loop_.empty();
     const bool woken = (idle || ++polls_since_scan_ >= kPollsPerScan) && scan(idle ? left_ns : 0);
+    now_ns_ = steady_ns();
     delivered = deliver(messages_max, receiver);
     if (delivered > 0 || woken) break;
-    if (timeout_ns > 0) left_ns = std::max<int64_t>(0, deadline - steady_ns());
+    if (timeout_ns > 0) left_ns = std::max<int64_t>(0, deadline - now_ns_);
     if (left_ns == 0 && (looked || idle)) break;
   }
+  report_losses(receiver);
+  report_unsendable(receiver);
   polling_ = false;
   return delivered;
 }
@@ -139,18 +143,22 @@ bool ZmqTransport::receive(const std::shared_ptr<Port>& port, const Receiver& re
   zmq::message_t header = std::move(frame);
   std::array<zmq::message_t, kPayloadsMax> parts;
   size_t part_count = 0;
+  uint64_t cost_bytes = kFrameOverheadBytes + header.size();
   for (bool more = header.more(); more; ++part_count) {
     zmq::message_t extra;
     zmq::message_t& part = part_count < kPayloadsMax ? parts[part_count] : extra;
     if (!take(part)) break;
     more = part.more();
+    cost_bytes += kFrameOverheadBytes + part.size();
   }
   const auto at = peers_.find(from);
   if (port->bound && has_keys(*port) && at != peers_.end() && at->second.identity.key.empty()) {
     const char* const key = zmq_msg_gets(header.handle(), "User-Id");
     identify(at->second, key != nullptr ? key : "");
   }
-  if (!trusted_route || at == peers_.end() || at->second.dropped) {
+  const bool refused = !trusted_route || at == peers_.end() || at->second.dropped;
+  if (port->gate != nullptr) account(refused ? nullptr : &at->second, header, cost_bytes);
+  if (refused) {
     ++stats_.malformed;
     return true;
   }
@@ -194,6 +202,7 @@ bool ZmqTransport::receive(const std::shared_ptr<Port>& port, const Receiver& re
     message = codec_.decode(header_bytes, std::span(payloads).first(payload_count));
   }
   if (message) {
+    if (at->second.connection != nullptr) at->second.connection->prove(now_ns_);
     accept(port, from, *std::move(message), receiver, delivered);
     return true;
   }
@@ -214,6 +223,19 @@ void ZmqTransport::accept(const std::shared_ptr<Port>& port, PeerId from, wire::
   if (receiver.on_message) receiver.on_message(port->id, from, std::move(message));
 }
 
+/// Credits the connection that sent a message. Without a peer (a routing id that the sender chose, a
+/// sender that was dropped) the connection is cut.
+void ZmqTransport::account(Peer* peer, zmq::message_t& header, uint64_t cost_bytes) {
+  std::shared_ptr<GateConnection> connection = peer != nullptr ? peer->connection : nullptr;
+  TcpGate& gate = TcpGate::instance();
+  if (connection == nullptr)
+    connection = gate.connection(zmq_msg_get(header.handle(), ZMQ_SRCFD), cost_bytes);
+  if (connection == nullptr) return;
+  connection->delivered(cost_bytes);
+  if (peer == nullptr) return gate.cut(*connection, "its messages are refused");
+  peer->connection = std::move(connection);
+}
+
 /// Answers at a bound port only: two peers that find each other's answers malformed must not answer
 /// for ever.
 void ZmqTransport::refuse(const std::shared_ptr<Port>& port, PeerId from, Error error,
@@ -222,14 +244,52 @@ void ZmqTransport::refuse(const std::shared_ptr<Port>& port, PeerId from, Error 
   Peer& peer = peers_.at(from);
   const bool drop = ++peer.malformed > kMalformedMax;
   if (port->bound) {
-    wire::Message reject{.envelope = {.request = request},
-                         .body = wire::Reject{error.code, error.what}};
-    (void)transmit(peer, reject);  // a courtesy: lost where there is no room
+    if (rejects_.pass(now_ns_)) {
+      wire::Message reject{.envelope = {.request = request},
+                           .body = wire::Reject{error.code, error.what}};
+      (void)transmit(peer, reject);  // a courtesy: lost where there is no room
+    }
     peer.dropped = drop;
+    if (drop && peer.connection != nullptr)
+      TcpGate::instance().cut(*peer.connection, "too many malformed messages");
   } else if (drop) {
     close(from);
   }
-  if (receiver.on_malformed) receiver.on_malformed(port->id, from, error);
+  report(port->id, from, std::move(error), receiver);
+}
+
+/// Peers decide how many errors there are, so that only some are reported.
+void ZmqTransport::report(PortId port, PeerId from, Error error, const Receiver& receiver) {
+  if (!receiver.on_malformed || !reports_.pass(now_ns_)) return;
+  if (const uint64_t more = reports_.take_suppressed(); more > 0)
+    error.what += str(" (and ", more, " more since the last report)");
+  receiver.on_malformed(port, from, error);
+}
+
+/// Connections that the gate has cut or refused, and those that are due.
+void ZmqTransport::report_losses(const Receiver& receiver) {
+  for (size_t i = 0; i < gated_.size(); ++i) {
+    const std::shared_ptr<Port> port = gated_[i];  // the receiver may close ports
+    TcpGate& gate = TcpGate::instance();
+    gate.sweep(now_ns_);
+    if (!port->ready) gate.on_drained(*port->gate);
+    const std::optional<GateListener::Losses> losses = gate.take_losses(*port->gate);
+    if (!losses) continue;
+    stats_.connections_cut += losses->connections;
+    Error error{.code = ErrorCode::kMalformed, .what = losses->last, .where = port->endpoint};
+    if (losses->connections > 1)
+      error.what += str(" (the last of ", losses->connections, " connections)");
+    report(port->id, PeerId{}, std::move(error), receiver);
+  }
+}
+
+void ZmqTransport::report_unsendable(const Receiver& receiver) {
+  while (!unsendable_.empty()) {
+    Unsendable one = std::move(unsendable_.front());
+    unsendable_.pop_front();
+    one.error.what = str("a message was not sent: ", one.error.what);
+    report(one.port, PeerId{}, std::move(one.error), receiver);
+  }
 }
 
 }  // namespace downpour::transport

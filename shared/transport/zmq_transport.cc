@@ -15,6 +15,7 @@
 #endif
 
 #include "shared/base/units.h"
+#include "shared/transport/listen.h"
 
 namespace downpour::transport {
 namespace {
@@ -75,11 +76,8 @@ zmq::socket_t ZmqTransport::make_socket(const Address& address, bool bound) {
   socket.set(zmq::sockopt::linger, kLingerMs);
   socket.set(zmq::sockopt::immediate, true);
   socket.set(zmq::sockopt::sndhwm, kSendMessagesMax);
-  const uint64_t frame_bytes_max =
-      std::max(options_.receive_frame_bytes_max, wire::kHeaderBytesMax);
-  socket.set(zmq::sockopt::maxmsgsize, int64_t(frame_bytes_max));
-  socket.set(zmq::sockopt::rcvhwm,
-             int(std::clamp<uint64_t>(options_.send_bytes_max / frame_bytes_max, 16, 1024)));
+  socket.set(zmq::sockopt::maxmsgsize, int64_t(frame_bytes_max()));
+  socket.set(zmq::sockopt::rcvhwm, int(receive_messages_max()));
   socket.set(zmq::sockopt::handshake_ivl, 5000);
   socket.set(zmq::sockopt::reconnect_ivl, 50);
   socket.set(zmq::sockopt::reconnect_ivl_max, 2000);
@@ -87,7 +85,7 @@ zmq::socket_t ZmqTransport::make_socket(const Address& address, bool bound) {
     socket.set(zmq::sockopt::heartbeat_ivl, 2000);
     socket.set(zmq::sockopt::heartbeat_timeout, 20000);
     socket.set(zmq::sockopt::connect_timeout, 5000);
-    socket.set(zmq::sockopt::ipv6, address.place.front() == '[');
+    socket.set(zmq::sockopt::ipv6, address.ipv6);
   }
   if (bound) {
     socket.set(zmq::sockopt::backlog, 4096);
@@ -124,6 +122,10 @@ Result<PortId> ZmqTransport::bind(const std::string& text) {
     zmq::socket_t socket = make_socket(address, true);
     const bool keys = address.scheme == Scheme::kTcp && options_.keyring != nullptr;
     if (keys) DP_TRY_VOID(make_curve_server(*context_, socket, options_.keyring));
+    std::shared_ptr<GateListener> gate;
+    if (address.scheme == Scheme::kTcp) {
+      DP_TRY(gate, listen(text, address, socket));
+    }
     socket.bind(text);
     std::string endpoint = socket.get(zmq::sockopt::last_endpoint);
     if (keys) {
@@ -133,11 +135,38 @@ Result<PortId> ZmqTransport::bind(const std::string& text) {
     }
     const std::shared_ptr<Port> port = add_port(address, text, true);
     port->endpoint = std::move(endpoint);
+    port->gate = std::move(gate);
+    if (port->gate != nullptr) gated_.push_back(port);
     port->socket = std::move(socket);
     return port->id;
   } catch (const zmq::error_t& error) {
     return bind_error(text, address, error.num());
   }
+}
+
+uint64_t ZmqTransport::frame_bytes_max() const {
+  return std::max(options_.receive_frame_bytes_max, wire::kHeaderBytesMax);
+}
+
+/// Of one connection, in libzmq's queue.
+uint64_t ZmqTransport::receive_messages_max() const {
+  return std::clamp<uint64_t>(options_.send_bytes_max / frame_bytes_max(), 16, 1024);
+}
+
+/// Gives the socket a listening descriptor of ours, so that it listens exactly where we resolved the
+/// endpoint to, and so that the gate knows its connections.
+Result<std::shared_ptr<GateListener>> ZmqTransport::listen(const std::string& text,
+                                                           const Address& address,
+                                                           zmq::socket_t& socket) {
+  DP_TRY(const ListenAddress where, resolve_listen(text, address));
+  DP_TRY(const int fd, listen_on(text, address, where));
+  constexpr uint64_t kFramesMax = 1 + kPayloadsMax;
+  // A full queue, the message that did not fit in it, and what libzmq has read and not decoded.
+  const uint64_t held_bytes_max = (receive_messages_max() + 2) * kFramesMax *
+                                  (frame_bytes_max() + kFrameOverheadBytes);
+  auto gate = TcpGate::instance().add_listener(fd, kFramesMax, held_bytes_max);
+  socket.set(zmq::sockopt::use_fd, fd);  // closes it from now on
+  return gate;
 }
 
 Result<PeerId> ZmqTransport::connect(const std::string& text) {
@@ -282,9 +311,10 @@ void ZmqTransport::close(PortId id) {
 void ZmqTransport::close_socket(Port& port, int linger_ms) {
   port.open = false;
   items_stale_ = true;
+  std::erase_if(gated_, [&](const auto& gated) { return gated.get() == &port; });
   if (port.socket.handle() == nullptr) return;
   constexpr std::string_view kIpc = "ipc://";
-  if (port.bound && port.scheme == Scheme::kIpc && !port.endpoint.starts_with("ipc://@")) {
+  if (port.bound && port.scheme == Scheme::kIpc) {
     ::unlink(port.endpoint.c_str() +
              kIpc.size());  // first: as long as we listen nobody else has taken the path
   }
@@ -336,6 +366,8 @@ SendStatus ZmqTransport::send(PeerId id, wire::Message&& message) {
              sent == Sent::kGone) {
     close(id);
     return SendStatus::kGone;
+  } else if (sent == Sent::kTooLarge) {
+    return SendStatus::kTooLarge;
   } else if (sent == Sent::kAgain) {
     const bool fits =
         peer.outbox_bytes == 0 || peer.outbox_bytes + bytes <= options_.send_bytes_max;
@@ -362,6 +394,13 @@ bool ZmqTransport::send_frame(Port& port, zmq::message_t& frame, bool more) {
 ZmqTransport::Sent ZmqTransport::transmit(Peer& peer, wire::Message& message) {
   Port& port = *peer.port;
   const auto failed = [] { return errno == EAGAIN || errno == EINTR ? Sent::kAgain : Sent::kGone; };
+  // First, before anything of it is sent or shared.
+  std::optional<std::span<const uint8_t>> encoded;
+  if (port.scheme != Scheme::kInproc) {
+    Result<std::span<const uint8_t>> frame = codec_.encode(message);
+    if (!frame) return drop_unsendable(peer, std::move(frame).error());
+    encoded = *frame;
+  }
   const std::optional<SharedNote> note = share(peer, message.values);
   const auto undo = [&] {
     const int error_number = errno;
@@ -371,8 +410,6 @@ ZmqTransport::Sent ZmqTransport::transmit(Peer& peer, wire::Message& message) {
   };
   if (!send_route(peer)) return undo();
   if (port.scheme == Scheme::kInproc) return transmit_pointer(peer, message);
-  const auto encoded = codec_.encode(message);
-  DP_CHECK(encoded.has_value(), encoded.error().what);
   std::array<zmq::message_t, 2 + kPayloadsMax> frames;
   size_t count = 0;
   if (note) {
@@ -388,6 +425,17 @@ ZmqTransport::Sent ZmqTransport::transmit(Peer& peer, wire::Message& message) {
   }
   if (note) stats_.shared_bytes += note->block.bytes;
   return Sent::kYes;
+}
+
+/// A core may want to send more than a frame holds, because a peer made its lists long.
+ZmqTransport::Sent ZmqTransport::drop_unsendable(const Peer& peer, Error error) {
+  constexpr size_t kKeptMax = 64;
+  ++stats_.unsendable;
+  error.where = peer.port->endpoint;
+  if (unsendable_.size() < kKeptMax)
+    unsendable_.push_back({.port = peer.port->id, .error = std::move(error)});
+  waker_->wake();
+  return Sent::kTooLarge;
 }
 
 /// ROUTER's first frame; nothing to do for a connected peer.

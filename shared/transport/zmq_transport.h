@@ -18,6 +18,8 @@
 #include "shared/transport/address.h"
 #include "shared/transport/credit.h"
 #include "shared/transport/shared_memory.h"
+#include "shared/transport/tcp_gate.h"
+#include "shared/transport/throttle.h"
 #include "shared/transport/transport.h"
 #include "shared/transport/zmq_curve.h"
 #include "shared/wire/codec.h"
@@ -58,6 +60,7 @@ struct Port {
   zmq::socket_t socket;    // none where both ends are ports of this instance
   PeerId peer{};           // connected
   std::unordered_map<uint32_t, PeerId> peer_of_route;  // bound: by routing id
+  std::shared_ptr<GateListener> gate;                  // bound to tcp
 };
 
 /// Memory shared with a peer on this machine: an arena for each direction, its sender's.
@@ -81,6 +84,7 @@ struct Peer {
   std::deque<wire::Message> outbox;  // connected: waits for the connection
   uint64_t outbox_bytes = 0;
   Sharing sharing;  // ipc
+  std::shared_ptr<GateConnection> connection;  // at a bound tcp port, once it sent a message
 };
 
 class ZmqTransport final : public Transport {
@@ -102,7 +106,7 @@ class ZmqTransport final : public Transport {
   void shutdown(int64_t linger_ns) override;
 
  private:
-  enum class Sent : uint8_t { kYes, kAgain, kGone };
+  enum class Sent : uint8_t { kYes, kAgain, kGone, kTooLarge };
   struct LoopItem {
     PeerId from{};  // as the receiving port sees it
     wire::Message message;
@@ -115,6 +119,10 @@ class ZmqTransport final : public Transport {
   bool has_keys(const Port& port) const;
   void identify(Peer& peer, const std::string& key);
   void drop_revoked();
+  uint64_t frame_bytes_max() const;
+  uint64_t receive_messages_max() const;
+  Result<std::shared_ptr<GateListener>> listen(const std::string& text, const Address& address,
+                                               zmq::socket_t& socket);
   std::shared_ptr<Port> add_port(const Address& address, const std::string& text, bool bound);
   PeerId add_peer(const std::shared_ptr<Port>& port);
   PeerId connect_loop(const std::shared_ptr<Port>& bound, const std::string& text);
@@ -126,6 +134,7 @@ class ZmqTransport final : public Transport {
   Sent transmit(Peer& peer, wire::Message& message);
   Sent transmit_pointer(Peer& peer, wire::Message& message);
   bool send_frame(Port& port, zmq::message_t& frame, bool more);
+  Sent drop_unsendable(const Peer& peer, Error error);
   bool send_route(Peer& peer);
   std::optional<SharedNote> share(Peer& peer, const Bytes& values);
   bool send_note(Peer& peer, const SharedNote& note);
@@ -144,6 +153,11 @@ class ZmqTransport final : public Transport {
   void refuse(const std::shared_ptr<Port>& port, PeerId from, Error error, RequestId request,
               const Receiver& receiver);
 
+  void account(Peer* peer, zmq::message_t& header, uint64_t cost_bytes);
+  void report(PortId port, PeerId from, Error error, const Receiver& receiver);
+  void report_losses(const Receiver& receiver);
+  void report_unsendable(const Receiver& receiver);
+
   ZmqOptions options_;
   std::shared_ptr<SharedContext> context_;
   std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
@@ -158,6 +172,15 @@ class ZmqTransport final : public Transport {
   std::deque<std::shared_ptr<Port>> ready_;
   std::vector<zmq_pollitem_t> items_;              // [0] is the waker
   std::vector<std::shared_ptr<Port>> item_ports_;  // of items_[1 + i]
+  std::vector<std::shared_ptr<Port>> gated_;  // bound to tcp
+  Throttle reports_{{.burst = 20, .per_second = 2}};
+  Throttle rejects_{{.burst = 100, .per_second = 50}};
+  int64_t now_ns_ = 0;  // of the poll under way
+  struct Unsendable {
+    PortId port{};
+    Error error;
+  };
+  std::deque<Unsendable> unsendable_;  // to be reported by the next poll
   bool items_stale_ = true;
   bool polling_ = false;
   int polls_since_scan_ = 0;

@@ -55,6 +55,18 @@ Result<void> check_payloads(const Message& message) {
   return {};
 }
 
+/// Sizes follow from what users and peers write, so that one that fits in no frame is an error.
+Result<void> check_payload_sizes(Kind kind, const Message& message) {
+  const auto check = [&](std::string_view name, uint64_t bytes, uint64_t element) -> Result<void> {
+    if (bytes <= kFrameBytesMax && bytes % element == 0) return {};
+    return Error{.code = ErrorCode::kUnsupported,
+                 .what = str(kind_name(kind), " with a ", name, " frame of ", bytes,
+                             " bytes; a frame has at most ", kFrameBytesMax, " and whole elements")};
+  };
+  DP_TRY_VOID(check("keys", message.keys.size(), 8));
+  return check("values", message.values.size(), 4);
+}
+
 }  // namespace
 
 struct Codec::Scratch {
@@ -74,6 +86,7 @@ Result<std::span<const uint8_t>> Codec::encode(const Message& message) try {
   capnp::MallocMessageBuilder builder(
       kj::arrayPtr(scratch_->segment.data(), scratch_->segment.size()));
   write_body(message.body, builder);
+  DP_TRY_VOID(check_payload_sizes(kind, message));
   const size_t body_bytes = capnp::computeSerializedSizeInWords(builder) * sizeof(capnp::word);
   if (body_bytes > kHeaderBytesMax - kEnvelopeBytes) {
     return Error{.code = ErrorCode::kUnsupported,

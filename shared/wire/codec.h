@@ -39,8 +39,8 @@ class Codec {
   Codec& operator=(Codec&&) noexcept;
 
   /// The header frame, valid until the next call. The payload frames are message.keys and
-  /// message.values, each left out where it is empty. Errors: kUnsupported where it would pass
-  /// kHeaderBytesMax; that names the kind.
+  /// message.values, each left out where it is empty. Errors: kUnsupported where the header would
+  /// pass kHeaderBytesMax or a payload kFrameBytesMax; that names the kind.
   Result<std::span<const uint8_t>> encode(const Message& message);
 
   /// A message from its frames; `payloads` are those that followed the header, in order, moved from

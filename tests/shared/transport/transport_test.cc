@@ -1,6 +1,5 @@
 #include "shared/transport/transport.h"
 
-#include <arpa/inet.h>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -13,7 +12,9 @@
 
 #include "shared/base/rng.h"
 #include "shared/base/units.h"
+#include "shared/transport/outbox.h"
 #include "shared/wire/codec.h"
+#include "tests/shared/transport/raw_peer.h"
 
 namespace downpour::transport {
 namespace {
@@ -386,53 +387,65 @@ TEST_CASE("shutdown lets what was sent arrive", "[transport]") {
   thread.join();
 }
 
+wire::Message list_of_inputs(size_t count) {
+  wire::InputList list;
+  for (uint32_t i = 0; i < count; ++i)
+    list.inputs.push_back({.index = i,
+                           .incarnation = Incarnation{i + 1},
+                           .endpoint = "tcp://" + std::string(1000, 'x') + ":1"});
+  return {.body = std::move(list)};
+}
+
+TEST_CASE("a message that fits in no frame is an error of send, and later ones pass",
+          "[transport]") {
+  const std::string wanted = GENERATE(as<std::string>(), "ipc", "tcp://127.0.0.1:*");
+  Node node;
+  Node client;
+  const std::string endpoint = bound(node, wanted == "ipc" ? ipc_endpoint("large") : wanted);
+  const PeerId peer = connected(client, endpoint);
+  REQUIRE(client.transport->send(peer, sealed(1)) == SendStatus::kSent);
+  REQUIRE(node.wait_until([&] {
+    client.poll(kMillisecond);  // connects, and sends what waited
+    return node.received.size() == 1;
+  }));
+  const PeerId back = node.received[0].peer;
+  // As many Hellos with long endpoints would make it.
+  CHECK(node.transport->send(back, list_of_inputs(1500)) == SendStatus::kTooLarge);
+  CHECK(client.transport->send(peer, predictions((1 << 18) + 1)) == SendStatus::kTooLarge);
+  CHECK(node.transport->send(back, sealed(2)) == SendStatus::kSent);
+  CHECK(client.transport->send(peer, sealed(3)) == SendStatus::kSent);
+  CHECK(client.wait(1));
+  CHECK(node.wait(2));
+  CHECK(epochs_of(client.received[0].message) == 2);
+  CHECK(epochs_of(node.received[1].message) == 3);
+  REQUIRE(node.errors.size() == 1);
+  CHECK_THAT(node.errors[0].what, Catch::StartsWith("a message was not sent: InputList of "));
+  REQUIRE(client.errors.size() == 1);
+  CHECK_THAT(client.errors[0].what, Catch::Contains("values frame of 1048580 bytes"));
+}
+
+TEST_CASE("an outbox keeps a bounded number of bytes for peers that take nothing", "[transport]") {
+  Node node({.send_bytes_max = 1 * kMiB});
+  Node client;
+  const PeerId peer = connected(client, bound(node, "tcp://127.0.0.1:*"));
+  REQUIRE(client.transport->send(peer, sealed(1)) == SendStatus::kSent);
+  REQUIRE(node.wait_until([&] {
+    client.poll(kMillisecond);  // connects, and sends what waited
+    return node.received.size() == 1;
+  }));
+  Outbox outbox(*node.transport);
+  for (uint32_t i = 0; i < 400; ++i) outbox.send(node.received[0].peer, predictions(200'000, i));
+  CHECK(outbox.bytes() > 32 * kMiB);
+  CHECK(outbox.bytes() <= Outbox::kBytesMax);
+  CHECK(client.wait_until([&] {
+    outbox.flush();
+    return outbox.empty();
+  }));
+  CHECK(outbox.bytes() == 0);
+}
+
 // ---- hostile peers
 
-int raw_connection(const std::string& endpoint) {
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(uint16_t(std::stoi(endpoint.substr(endpoint.rfind(':') + 1))));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  REQUIRE(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
-  return fd;
-}
-
-void raw_send(int fd, const std::string& bytes) {
-  (void)::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-}
-
-std::string raw_receive(int fd, size_t least) {
-  std::string out(4096, '\0');
-  size_t got = 0;
-  while (got < least) {
-    const ssize_t n = ::recv(fd, out.data() + got, out.size() - got, 0);
-    REQUIRE(n > 0);
-    got += size_t(n);
-  }
-  out.resize(got);
-  return out;
-}
-
-/// A connection after the handshake of ZMTP 3.0 without security, by hand; with a routing id of the
-/// peer's own choice if it is not empty.
-int zmtp_connection(const std::string& endpoint, const std::string& identity = {}) {
-  const int fd = raw_connection(endpoint);
-  std::string greeting("\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL", 16);
-  greeting.resize(64, '\0');
-  raw_send(fd, greeting);
-  std::string ready("\5READY\13Socket-Type\0\0\0\6DEALER", 28);
-  if (!identity.empty())
-    ready += std::string("\10Identity\0\0\0", 12) + char(identity.size()) + identity;
-  constexpr size_t kTheirReadyBytes = 2 + 28 + 13;
-  const size_t received = raw_receive(fd, 64).size();
-  raw_send(fd, std::string(1, '\4') + char(ready.size()) + ready);
-  if (received < 64 + kTheirReadyBytes) raw_receive(fd, 64 + kTheirReadyBytes - received);
-  return fd;
-}
-std::string zmtp_frame(const std::string& body, bool more) {
-  return std::string(1, char(more ? 1 : 0)) + char(body.size()) + body;
-}
 std::string header_frame() {
   wire::Codec codec;
   const auto frame = codec.encode(sealed(5));
@@ -450,7 +463,7 @@ TEST_CASE("a peer written by hand is understood, so that the tests below test wh
   ::close(fd);
 }
 
-TEST_CASE("malformed messages are counted, answered with Reject, and too many of them end the peer",
+TEST_CASE("malformed messages are counted, and too many of them end the connection",
           "[transport]") {
   Node node;
   const int fd = zmtp_connection(bound(node, "tcp://127.0.0.1:*"));
@@ -458,26 +471,38 @@ TEST_CASE("malformed messages are counted, answered with Reject, and too many of
   bad[60] = char(bad[60] ^ 1);
   for (int i = 0; i < 40; ++i) raw_send(fd, zmtp_frame(bad, false));
   raw_send(fd, zmtp_frame(header_frame(), false));  // good, but too late
-  CHECK(node.wait_until([&] { return node.transport->stats().malformed == 41; }));
+  CHECK(node.wait_until([&] { return is_closed(fd); }));
   CHECK(node.received.empty());
-  REQUIRE(node.errors.size() == 17);  // silence after the one that dropped it
+  CHECK(node.transport->stats().malformed >= 17);
+  REQUIRE(node.errors.size() == 18);  // silence after the one that ended it
   CHECK(node.errors[0].what == "header frame fails its checksum");
   CHECK_THAT(node.errors[0].where, Catch::EndsWith(" from 127.0.0.1"));
+  CHECK_THAT(node.errors[17].what, Catch::EndsWith("closed: too many malformed messages"));
+  ::close(fd);
+}
+
+TEST_CASE("a malformed message is answered with Reject", "[transport]") {
+  Node node;
+  const int fd = zmtp_connection(bound(node, "tcp://127.0.0.1:*"));
+  std::string bad = header_frame();
+  bad[60] = char(bad[60] ^ 1);
+  raw_send(fd, zmtp_frame(bad, false));
+  CHECK(node.wait_until([&] { return node.transport->stats().malformed == 1; }));
   const std::string answer = raw_receive(fd, 100);
   CHECK(answer.find("header frame fails its checksum") != std::string::npos);
   ::close(fd);
 }
 
-TEST_CASE("a message of too many frames ends the peer at once", "[transport]") {
+TEST_CASE("a message of too many frames ends the connection", "[transport]") {
   Node node;
   const int fd = zmtp_connection(bound(node, "tcp://127.0.0.1:*"));
   for (int i = 0; i < 3; ++i) raw_send(fd, zmtp_frame(i == 0 ? header_frame() : "12345678", true));
   raw_send(fd, zmtp_frame("12345678", false));
   raw_send(fd, zmtp_frame(header_frame(), false));
-  CHECK(node.wait_until([&] { return node.transport->stats().malformed == 2; }));
+  CHECK(node.wait_until([&] { return is_closed(fd) && !node.errors.empty(); }));
   CHECK(node.received.empty());
   REQUIRE(node.errors.size() == 1);
-  CHECK(node.errors[0].what == "message of 4 frames, at most 3");
+  CHECK_THAT(node.errors[0].what, Catch::EndsWith("a message has more than 3 frames"));
   ::close(fd);
 }
 
@@ -487,6 +512,7 @@ TEST_CASE("a routing id that the peer chose is refused", "[transport]") {
   raw_send(fd, zmtp_frame(header_frame(), false));
   CHECK(node.wait_until([&] { return node.transport->stats().malformed == 1; }));
   CHECK(node.received.empty());
+  CHECK(node.wait_until([&] { return is_closed(fd); }));
   ::close(fd);
 }
 
