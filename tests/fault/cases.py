@@ -22,7 +22,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import hostile  # noqa: E402
-from cluster import Cluster, Failed, Scratch, balanced, check, free_port, stop  # noqa: E402
+from cluster import Cluster, Counter, Failed, Scratch, balanced, check, free_port, stop  # noqa: E402
 from lab import Lab, LocalTrain, Skipped, SmallDisk, prove, resident_mb  # noqa: E402
 from proxied import Proxy  # noqa: E402
 
@@ -427,10 +427,8 @@ def hostile_peers(lab):
     counter = lab.counter(lab.pick(4, 30))
     with Cluster(lab.bin, counter.folder, counter.job) as cluster:
         cluster.wait_trained(5)
-        hosts = [event["endpoint"].rsplit(":", 1)[1] for _, event in cluster.events.seen if event.get("event") == "hello" and event["endpoint"]]
-        ports = [cluster.chief_port, *map(int, hosts)]
         before = cluster.events.times("ended")
-        attack = hostile.Attack(ports, idle=lab.pick(300, 3000))
+        attack = hostile.Attack(ports_of(cluster), idle=lab.pick(300, 3000))
         limit = time.monotonic() + lab.pick(3, 25)
         while time.monotonic() < limit and not cluster.finished:
             attack.turn()
@@ -438,9 +436,74 @@ def hostile_peers(lab):
         attack.close()
         trained = len(cluster.events.times("ended")) - len(before)
         check(trained > 0, "nothing was trained beside hostile peers")
-        peak = max(resident_mb(cluster.member(role, index).process.pid) for role, index in (("chief", 0), ("ps", 0), ("ps", 1)))
+        peak = max(resident_mb(cluster.member(role, index).process.pid) for role, index in PORT_OWNERS)
         check(peak < 512, f"a process grew to {peak:.0f} MB")
         return prove(lab, cluster, counter, {"attacks": attack.count, "rss_mb_max": peak})
+
+
+PORT_OWNERS = (("chief", 0), ("ps", 0), ("ps", 1))
+
+
+def ports_of(cluster):
+    """Of the chief and of every ps."""
+    hosts = [event["endpoint"].partition("?")[0].rsplit(":", 1)[1] for _, event in cluster.events.seen if event.get("event") == "hello" and event["endpoint"]]
+    return [cluster.chief_port, *map(int, hosts)]
+
+
+@case("descriptors", "3,000 idle connections where 1,024 descriptors are allowed: checkpoints are still written")
+def descriptors(lab):
+    counter = lab.counter(lab.pick(6, 20))
+    flags = ["--set", 'train.checkpoint={ every = "500ms" }']
+    with Cluster(lab.bin, counter.folder, counter.job, flags=flags, prefix=("prlimit", "--nofile=1024:1024")) as cluster:
+        cluster.wait_trained(5)
+        attack = hostile.Attack(ports_of(cluster), idle=3000)
+        check(attack.count["idle"] == 3000, f"only {attack.count['idle']} connections were made")
+        used = {f"{role} {index}": len(list(Path(f"/proc/{cluster.member(role, index).process.pid}/fd").iterdir())) for role, index in PORT_OWNERS}
+        published = cluster.events.count("published")
+        cluster.wait_until(lambda: cluster.events.count("published") > published + 1, "two checkpoints beside the connections")
+        failed = [line for line in cluster.log("chief").read_text().splitlines() if "checkpoint" in line and "fail" in line.lower()]
+        check(not failed, f"a checkpoint failed: {failed[:1]}")
+        attack.close()
+        return prove(lab, cluster, counter, {"idle": 3000, "descriptors_used": used, "published": cluster.events.count("published")})
+
+
+def log_bytes(cluster):
+    return sum(path.stat().st_size for path in (*cluster.folder.glob("*.log"), cluster.run_dir / "events.jsonl"))
+
+
+@case("hostile-rate", "two equal jobs at once, one under attack at all ports: its rate, memory and logs beside the other's")
+def hostile_rate(lab):
+    seconds = lab.seconds or lab.pick(6, 60)
+    counters = [lab.counter(seconds * 0.9 + 4)]
+    folder = lab.new_folder("beside")
+    counters.append(Counter(folder, counters[0].records, counters[0].epochs))
+    attacked, plain = (Cluster(lab.bin, one.folder, one.job, workers=1) for one in counters)
+    with attacked, plain:
+        both = (attacked, plain)
+        for cluster in both:
+            cluster.wait_trained(5)
+        ports = ports_of(attacked)
+        before_bytes = [log_bytes(cluster) for cluster in both]
+        trained = [cluster.events.count("ended") for cluster in both]
+        begun = time.monotonic()
+        command = [sys.executable, hostile.__file__, int(seconds), 300, *ports]
+        with subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, text=True) as attack:
+            while attack.poll() is None and not any(cluster.finished for cluster in both):
+                for cluster in both:
+                    cluster.turn()
+            took = time.monotonic() - begun
+            if attack.poll() is None:
+                attack.kill()
+            said = attack.communicate()[0]
+        check(took >= 0.6 * seconds, f"a job ended {took:.0f} s after the attack began, which was to last {seconds:.0f} s")
+        shards = [cluster.events.count("ended") - count for cluster, count in zip(both, trained)]
+        peaks = [[resident_mb(cluster.member(*owner).process.pid) for owner in PORT_OWNERS] for cluster in both]
+        logged = [log_bytes(cluster) - count for cluster, count in zip(both, before_bytes)]
+        figures = {"seconds_attacked": took, "attacks": json.loads(said) if said else {}, "rate_share": shards[0] / max(1, shards[1]),
+                   "rss_mb_more": max(a - b for a, b in zip(*peaks)), "log_mb_per_minute": (logged[0] - logged[1]) / 1e6 / took * 60}
+        figures |= prove(lab, attacked, counters[0], timeout_s=4 * seconds + 180)
+        prove(lab, plain, counters[1], timeout_s=4 * seconds + 180)
+        return figures
 
 
 # ---- full disks (R4) --------------------------------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ class Member:
 class Cluster:
     """A chief, ps, workers and input processes on loopback. `chief_at`: where others look for the chief, if not where it is."""
 
-    def __init__(self, bin_dir, folder, job, ps=2, workers=3, inputs=0, flags=(), chief_at=None, ps_hosts=None, restarts=True, environment=None):
+    def __init__(self, bin_dir, folder, job, ps=2, workers=3, inputs=0, flags=(), chief_at=None, ps_hosts=None, restarts=True, environment=None, prefix=()):
         self.bin, self.folder, self.job = Path(bin_dir), Path(folder), Path(job)
         self.run_dir = self.folder / "run"
         self.flags = ["--set", f"run_dir={self.run_dir}", "--set", f"cluster.ps={ps}", "--set", f"cluster.workers={workers}",
@@ -135,6 +135,7 @@ class Cluster:
         self.ps_hosts = ps_hosts or {}  # index: (port, advertised host)
         self.restarts = restarts
         self.environment = environment
+        self.prefix = prefix  # of every command, such as prlimit
         self.events = Events(self.run_dir / "events.jsonl")
         self.members = {("chief", 0): Member("chief", 0)}
         self.members |= {("ps", i): Member("ps", i) for i in range(ps)}
@@ -174,7 +175,7 @@ class Cluster:
         options = {"env": self.environment} if self.environment else {}
         if member.role == "chief":
             options["stdout"] = open(self.folder / "summary", "wb")
-        member.process = start_process(self.command(member.role, member.index), self.log(member.name), **options)
+        member.process = start_process([*self.prefix, *self.command(member.role, member.index)], self.log(member.name), **options)
         member.starts += 1
         member.killed = False
 

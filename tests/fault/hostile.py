@@ -1,7 +1,11 @@
 """Peers that mean no good: what they send is no message, or not yet, or far too much."""
+import json
 import random
+import resource
 import socket
 import struct
+import sys
+import time
 
 GREETING = b"\xff" + b"\0" * 8 + b"\x7f\x03\x00NULL" + b"\0" * 16 + b"\0" + b"\0" * 31
 READY = b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x06DEALER"
@@ -47,11 +51,77 @@ def broken_header(link, rng):
     link.sendall(b"\0" + bytes([len(body)]) + body)
 
 
-KINDS = (random_bytes, half_greeting, huge_claim, endless_parts, no_message, broken_header)
+def endless_message(link, rng):
+    """Large frames of a message that never ends."""
+    _greet(link)
+    for _ in range(8):
+        link.sendall(b"\x03" + struct.pack(">Q", 1_000_000) + bytes(1_000_000))
+
+
+def empty_frames(link, rng):
+    """Frames of two bytes on the wire, of a message that never ends."""
+    _greet(link)
+    for _ in range(32):
+        link.sendall(b"\x01\0" * 32768)
+
+
+def envelope(kind, body, rng):
+    """A header frame that is valid up to its body."""
+    after = struct.pack("<HHIQQIIII", kind, 0, 1, rng.randrange(1, 1 << 64), rng.randrange(1, 1 << 64), 1, 0, 0, 0) + body
+    return b"DPWF" + struct.pack("<HHII", 1, 56, 16 + len(after), crc32c(after)) + after
+
+
+def mutated_body(link, rng):
+    """Valid envelopes of all kinds; their bodies are a Cap'n Proto segment of random words."""
+    _greet(link)
+    for _ in range(24):
+        words = rng.randrange(2, 24)
+        pointer = struct.pack("<IHH", 0, rng.randrange(1, 8), rng.randrange(0, 6))
+        body = struct.pack("<II", 0, words) + pointer + rng.randbytes(8 * (words - 1))
+        frame = envelope(rng.randrange(1, 36), body, rng)
+        link.sendall(b"\x02" + struct.pack(">Q", len(frame)) + frame)
+
+
+def valid_then_endless(link, rng):
+    """Begins with what looks like a message of ours."""
+    _greet(link)
+    frame = envelope(rng.randrange(1, 36), struct.pack("<II", 0, 1) + bytes(8), rng)
+    link.sendall(b"\0" + bytes([len(frame)]) + frame)
+    for _ in range(16):
+        link.sendall(b"\x01\0" * 32768)
+
+
+def _crc_table():
+    table = []
+    for number in range(256):
+        for _ in range(8):
+            number = number >> 1 ^ (0x82F63B78 if number & 1 else 0)
+        table.append(number)
+    return table
+
+
+CRC_TABLE = _crc_table()
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = CRC_TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+KINDS = (random_bytes, half_greeting, huge_claim, endless_parts, no_message, broken_header, endless_message, empty_frames, mutated_body,
+         valid_then_endless)
+
+
+def raise_descriptor_limit():
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class Attack:
     def __init__(self, ports, idle, seed=1):
+        raise_descriptor_limit()
         self.ports, self.rng = ports, random.Random(seed)
         self.open = []
         self.count = {kind.__name__: 0 for kind in KINDS} | {"idle": 0}
@@ -68,14 +138,33 @@ class Attack:
         for kind in KINDS:
             try:
                 link = socket.create_connection(("127.0.0.1", port), timeout=0.2)
-                kind(link, self.rng)
-                self.open.append(link)
-                self.count[kind.__name__] += 1
             except OSError:
                 continue
+            self.count[kind.__name__] += 1
+            self.open.append(link)
+            try:
+                kind(link, self.rng)
+            except OSError:
+                continue  # the other side has had enough
         while len(self.open) > self.count["idle"] + 100:
             self.open.pop(self.count["idle"]).close()
 
     def close(self):
         for link in self.open:
             link.close()
+
+
+def main():
+    """hostile.py SECONDS IDLE PORT...: attacks with a pause after each turn, prints what it did."""
+    seconds, idle, *ports = map(int, sys.argv[1:])
+    begun = time.monotonic()
+    attack = Attack(ports, idle)
+    while time.monotonic() < begun + seconds:
+        attack.turn()
+        time.sleep(0.05)
+    attack.close()
+    print(json.dumps(attack.count))
+
+
+if __name__ == "__main__":
+    main()
