@@ -30,7 +30,10 @@ constexpr std::array kErrorTexts{
               "without quotes, a backslash in\n"
               "double quotes (use 'single quotes'), a table written twice, or a dotted key that "
               "adds to an inline table\n"
-              "(`data = { ... }` and later `data.fields = ...`: write all of it one way)."},
+              "(`data = { ... }` and later `data.fields = ...`: write all of it one way). A text "
+              "with more than 64 levels\n"
+              "around a value, or more than 262,144 keys and values, is rejected before it is "
+              "parsed."},
     ErrorText{
         "DP-2103", "unknown key",
         "No such key in this table, so that a typing error can't be taken for a default. The hint "

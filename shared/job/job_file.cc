@@ -9,6 +9,7 @@
 #include "shared/base/object_scheme.h"
 #include "shared/job/job_tree.h"
 #include "shared/job/preset.h"
+#include "shared/job/toml_limits.h"
 #include "shared/job/validate.h"
 
 namespace downpour {
@@ -16,6 +17,7 @@ namespace {
 
 constexpr size_t kJobBytesMax = 16U << 20;
 constexpr size_t kListItemsMax = 1024;  // an override's index beyond it is a mistake
+constexpr size_t kShownKeyBytesMax = 200;  // of a key that is too deep: the rest is left out
 
 Error config_error(std::string what, std::string where, std::string hint, const char* id) {
   return Error{ErrorCode::kConfig, std::move(what), std::move(where), std::move(hint), id};
@@ -137,6 +139,10 @@ Result<void> apply_override(TomlNode& root, const Override& override) {
   if (!steps) {
     return config_error(str("`", override.key, "` is no key"), where,
                         "keys are dotted, as in --set optimizer.learning_rate=0.1", "DP-2111");
+  }
+  if (steps->size() > kTomlDepthMax) {
+    return config_error(str("a key of ", steps->size(), " levels, ", kTomlDepthMax, " are allowed"),
+                        where.substr(0, kShownKeyBytesMax), "shorten the key", "DP-2111");
   }
   TomlNode like;  // a new, empty table
   like.where = like.key_where = where;

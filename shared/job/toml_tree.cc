@@ -6,6 +6,7 @@
 #include <toml++/toml.h>
 
 #include "shared/base/str.h"
+#include "shared/job/toml_limits.h"
 
 namespace downpour {
 namespace {
@@ -84,6 +85,7 @@ const char* TomlNode::kind_name() const {
 }
 
 Result<TomlNode> parse_toml(std::string_view text, const std::string& path) {
+  DP_TRY_VOID(check_toml_limits(text, path));
   try {
     const toml::table table = toml::parse(text, std::string_view(path));
     return convert(table, path);

@@ -32,7 +32,7 @@ struct TomlNode {
   const char* kind_name() const;
 };
 
-/// Errors: kConfig with file:line:column.
+/// Errors: kConfig with file:line:column, also for text beyond the limits of toml_limits.h.
 Result<TomlNode> parse_toml(std::string_view text, const std::string& path);
 
 /// One value as TOML writes it; text that is no TOML value is a string. Always loose.
