@@ -17,8 +17,6 @@ namespace downpour::objects {
 namespace {
 
 constexpr long kConnectSeconds = 10;
-constexpr long kStallSeconds = 15;  // with fewer bytes a second than kStallBytes: given up
-constexpr long kStallBytes = 1024;
 constexpr long kExchangeSeconds = 120;  // whatever comes; what came is not asked for again
 constexpr long kBufferBytes = 512L << 10;
 constexpr size_t kIdleConnectionsMax = 32;  // more are closed
@@ -160,8 +158,8 @@ HttpReply HttpConnection::get(const HttpGet& request) {
   curl_easy_setopt(handle, CURLOPT_TCP_KEEPALIVE, 1L);
   curl_easy_setopt(handle, CURLOPT_BUFFERSIZE, kBufferBytes);
   curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
-  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, kStallBytes);
-  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, kStallSeconds);
+  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, long{kStallBytes});
+  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, long{request.stall_s});
   curl_easy_setopt(handle, CURLOPT_TIMEOUT, kExchangeSeconds);
   curl_easy_setopt(handle, CURLOPT_OPENSOCKETFUNCTION, &open_socket);
   curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, &on_header);

@@ -10,6 +10,7 @@
 
 #include "shared/base/edit_distance.h"
 #include "shared/base/hash.h"
+#include "shared/base/human.h"
 #include "shared/base/rng.h"
 
 namespace downpour::objects {
@@ -17,11 +18,14 @@ namespace {
 
 constexpr uint32_t kFirstAttemptsMax = 4;      // of a store that never answered: a wrong address?
 constexpr uint32_t kAttemptsMax = 10;          // of one read or page; then kIo
-constexpr int64_t kPatienceNs = 60 * kSecond;  // without a byte; then kIo as well
-constexpr int64_t kWaitNsMax = 10 * kSecond;   // between two attempts
+// An attempt that brings fewer bytes is no progress: StoreSettings::patience_ns goes on running. So
+// a store that trickles fails a read as one that is silent does.
+constexpr size_t kProgressBytes = size_t(kStallSeconds * kStallBytes);
+constexpr int64_t kWaitNsMax = 10 * kSecond;  // between two attempts
 constexpr size_t kPageBytesMax = size_t{16} << 20;  // a page has 1,000 keys; a larger one is none
 constexpr size_t kPagesMax = 10'000;                // of one glob: 10 million keys; then kConfig
 constexpr size_t kMatchesMax = 1'000'000;           // of one glob; then kConfig
+constexpr size_t kMatchBytesMax = size_t{64} << 20;  // of their names; then kConfig
 constexpr size_t kComparedBytesMax = 255;           // of keys that are compared for a hint
 constexpr std::string_view kGlobMarks = "*?[\\";
 
@@ -34,15 +38,15 @@ int64_t now_ns() {
 /// How often a request was made, and whether once more.
 class Attempts {
  public:
-  explicit Attempts(int64_t first_wait_ns) : first_wait_ns_(first_wait_ns) {}
-  /// Waits for the next one. False: enough.
-  bool again(bool progressed) {
+  explicit Attempts(const StoreSettings& settings) : settings_(settings) {}
+  /// Waits for the next one, after one that brought so many bytes. False: enough.
+  bool again(size_t bytes) {
     const int64_t now = now_ns();
-    if (progressed) since_ns_ = now;
+    if (bytes >= kProgressBytes) since_ns_ = now;
     if (count_ == (HttpConnection::was_ever_answered() ? kAttemptsMax : kFirstAttemptsMax))
       return false;
-    const int64_t wait = wait_before_ns(count_, first_wait_ns_, uint64_t(now));
-    if (now + wait - since_ns_ > kPatienceNs) return false;
+    const int64_t wait = wait_before_ns(count_, settings_.first_wait_ns, uint64_t(now));
+    if (now + wait - since_ns_ > settings_.patience_ns) return false;
     std::this_thread::sleep_for(std::chrono::nanoseconds(wait));
     ++count_;
     return true;
@@ -50,7 +54,7 @@ class Attempts {
   uint32_t count() const { return count_; }
 
  private:
-  const int64_t first_wait_ns_;
+  const StoreSettings& settings_;
   int64_t since_ns_ = now_ns();
   uint32_t count_ = 1;
 };
@@ -155,6 +159,7 @@ HttpReply ObjectStore::send(const std::string& bucket, const std::string& key,
   HttpGet get{.url = str(address.scheme, "://", address.host, request.path),
               .headers = headers,
               .ca_bundle = settings_.ca_bundle,
+              .stall_s = settings_.stall_s,
               .body_status = body_status,
               .body = body};
   if (!query.empty()) get.url += "?" + query_text(query);
@@ -199,7 +204,7 @@ Result<ObjectPiece> ObjectStore::read(const ObjectName& object, uint64_t offset,
   DP_CHECK(size > 0);
   const std::string path = object.path();
   ObjectPiece piece{.etag = etag};
-  Attempts attempts(settings_.first_wait_ns);
+  Attempts attempts(settings_);
   for (;;) {
     const uint64_t begin = offset + piece.bytes;
     const size_t wanted = size - piece.bytes;
@@ -223,6 +228,12 @@ Result<ObjectPiece> ObjectStore::read(const ObjectName& object, uint64_t offset,
         return Error{ErrorCode::kMalformed,
                      str("the store answers another range than was asked for: ", path), path};
       }
+      if (range->total > kObjectBytesMax) {
+        return Error{ErrorCode::kMalformed,
+                     str("the store says that the object has ", grouped(range->total), " bytes, ",
+                         grouped(kObjectBytesMax), " are allowed: ", path),
+                     path, "is AWS_ENDPOINT_URL the address of the store?"};
+      }
       if (reply.etag.empty()) {
         return Error{ErrorCode::kUnsupported,
                      str("the store gives no ETag, so no change could be seen: ", path), path};
@@ -244,7 +255,7 @@ Result<ObjectPiece> ObjectStore::read(const ObjectName& object, uint64_t offset,
       }
     }
     if (!may_pass(reply)) return refused(path, reply);
-    if (!attempts.again(came > 0))
+    if (!attempts.again(came))
       return refused(path, reply).with_context("after ", attempts.count(), " attempts");
   }
 }
@@ -255,7 +266,7 @@ Result<ListingPage> ObjectStore::list(const std::string& bucket, const std::stri
   if (flat) query.emplace_back("delimiter", "/");
   if (!next.empty()) query.emplace_back("continuation-token", next);
   const std::string path = str(kObjectScheme, bucket, "/", prefix);
-  Attempts attempts(settings_.first_wait_ns);
+  Attempts attempts(settings_);
   for (;;) {
     std::string xml;
     bool is_too_much = false;
@@ -273,7 +284,7 @@ Result<ListingPage> ObjectStore::list(const std::string& bucket, const std::stri
     if (is_too_much)
       return Error{ErrorCode::kMalformed, "the store's list of objects has no end", path};
     if (!may_pass(reply)) return refused(path, reply);
-    if (!attempts.again(/*progressed=*/false))
+    if (!attempts.again(/*bytes=*/0))
       return refused(path, reply).with_context("after ", attempts.count(), " attempts");
   }
 }
@@ -307,16 +318,18 @@ Result<std::vector<std::string>> expand_object_path(ObjectStore& store, const st
   const std::string prefix = name.key.substr(0, mark);
   const bool flat = name.key.find('/', mark) == std::string::npos;
   std::vector<std::string> found;
+  size_t found_bytes = 0;
   bool is_meant_itself = false;
   std::string next;
   for (size_t pages = 0;; ++pages) {
     DP_TRY(ListingPage page, store.list(name.bucket, prefix, flat, next));
     for (std::string& key : page.keys) {
       is_meant_itself = is_meant_itself || key == name.key;
-      if (::fnmatch(name.key.c_str(), key.c_str(), FNM_PATHNAME | FNM_PERIOD) == 0)
-        found.push_back(ObjectName{name.bucket, std::move(key)}.path());
+      if (::fnmatch(name.key.c_str(), key.c_str(), FNM_PATHNAME | FNM_PERIOD) != 0) continue;
+      found.push_back(ObjectName{name.bucket, std::move(key)}.path());
+      found_bytes += found.back().size();
     }
-    if (found.size() > kMatchesMax || pages == kPagesMax) {
+    if (found.size() > kMatchesMax || found_bytes > kMatchBytesMax || pages == kPagesMax) {
       return Error{ErrorCode::kConfig, str("the glob names or goes over too many objects: ", path),
                    path, "a longer prefix before the first *, or fewer and larger objects"};
     }

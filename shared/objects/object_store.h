@@ -14,6 +14,9 @@
 
 namespace downpour::objects {
 
+/// No object is larger: S3 allows 50 TiB. A store that claims more is an error (kMalformed).
+constexpr uint64_t kObjectBytesMax = uint64_t{1} << 50;
+
 /// What a range of an object was.
 struct ObjectPiece {
   size_t bytes = 0;           // of it

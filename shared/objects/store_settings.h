@@ -7,6 +7,7 @@
 
 #include "shared/base/result.h"
 #include "shared/base/units.h"
+#include "shared/objects/http.h"
 #include "shared/objects/sigv4.h"
 
 namespace downpour::objects {
@@ -18,6 +19,8 @@ struct StoreSettings {
   std::string ca_bundle;                   // empty: the system's certificates
   int64_t first_wait_ns =
       200 * kMillisecond;  // before a request is made again; twice as long each time
+  int64_t stall_s = kStallSeconds;       // see HttpGet
+  int64_t patience_ns = 45 * kSecond;  // without progress: a read or a page then fails (kIo)
 };
 
 /// The value of an environment variable, or nullptr.

@@ -35,6 +35,7 @@ struct StubReply {
   std::vector<std::string> headers;
   std::string body;
   size_t cut_at = std::string::npos;  // closes the connection behind so many bytes of the body
+  bool trickles = false;              // sends a byte of the body about each 20 ms
 };
 
 class StubStore {
@@ -108,11 +109,16 @@ class StubStore {
 
   void run() {
     std::vector<int> connections;
-    std::map<int, std::string> inputs;
+    std::map<int, std::string> inputs, trickles;  // by connection; what is still to be sent
     while (!stop_) {
       std::vector<pollfd> polled = {{listener_, POLLIN, 0}};
       for (const int fd : connections) polled.push_back({fd, POLLIN, 0});
       ::poll(polled.data(), polled.size(), 20);
+      for (auto& [fd, rest] : trickles) {
+        if (rest.empty()) continue;
+        (void)::send(fd, rest.data(), 1, MSG_NOSIGNAL);  // a closed connection shows below
+        rest.erase(0, 1);
+      }
       for (const pollfd& one : polled) {
         if (one.revents == 0) continue;
         if (one.fd == listener_) {
@@ -128,11 +134,14 @@ class StubStore {
         for (size_t end; open && (end = input.find("\r\n\r\n")) != std::string::npos;) {
           const StubRequest request = parse(input.substr(0, end));
           input.erase(0, end + 4);
-          open = send_reply(one.fd, answer(request));
+          const StubReply reply = answer(request);
+          open = send_reply(one.fd, reply);
+          if (reply.trickles) trickles[one.fd] = reply.body;
         }
         if (open) continue;
         ::close(one.fd);
         inputs.erase(one.fd);
+        trickles.erase(one.fd);
         std::erase(connections, one.fd);
       }
     }
@@ -214,7 +223,7 @@ class StubStore {
     std::string text = "HTTP/1.1 " + std::to_string(reply.status) + " X\r\n";
     for (const std::string& header : reply.headers) text += header + "\r\n";
     text += "Content-Length: " + std::to_string(reply.body.size()) + "\r\n\r\n";
-    text += reply.body.substr(0, reply.cut_at);
+    if (!reply.trickles) text += reply.body.substr(0, reply.cut_at);
     for (size_t done = 0; done < text.size();) {
       const ssize_t n = ::send(fd, text.data() + done, text.size() - done, MSG_NOSIGNAL);
       if (n <= 0) return false;

@@ -174,6 +174,58 @@ TEST_CASE("an answer that is no range is an error", "[objects]") {
   CHECK(code({.status = 403, .body = std::string(10'000'000, '<')}) == ErrorCode::kPermission);
 }
 
+TEST_CASE("an object of an impossible size is an error", "[objects]") {
+  StubStore stub;
+  uint64_t claimed = 0;
+  stub.script([&](const StubRequest&) {
+    return StubReply{206,
+                     {"ETag: \"t\"", "Content-Range: bytes 0-9/" + std::to_string(claimed)},
+                     "0123456789"};
+  });
+  ObjectStore store(settings_for(stub));
+  std::string bytes(10, '\0');
+  claimed = kObjectBytesMax;
+  CHECK(store.read({"b", "k"}, 0, bytes.data(), 10, "")->object_bytes == kObjectBytesMax);
+  for (const uint64_t bad : {kObjectBytesMax + 1, uint64_t{1} << 63, UINT64_MAX}) {
+    claimed = bad;
+    const auto piece = store.read({"b", "k"}, 0, bytes.data(), 10, "");
+    REQUIRE_FALSE(piece);
+    CHECK(piece.error().code == ErrorCode::kMalformed);
+    CHECK_THAT(piece.error().what, Contains("1,125,899,906,842,624 are allowed: s3://b/k"));
+  }
+}
+
+TEST_CASE("a store that trickles fails a read and a page as a silent one does", "[objects]") {
+  StubStore stub;
+  std::atomic<size_t> asked = 0;
+  stub.script([&](const StubRequest& request) -> std::optional<StubReply> {
+    ++asked;
+    if (StubStore::parameter(request, "list-type") == "2")
+      return StubReply{.body = std::string(1 << 16, 'x'), .trickles = true};
+    const std::string range = request.header("range");  // "bytes=17-99999"
+    StubReply reply{206,
+                    {"ETag: \"t\"", "Content-Range: bytes " + range.substr(6) + "/100000"},
+                    std::string(100'000, 'x')};
+    reply.body.resize(100'000 - std::strtoull(range.c_str() + 6, nullptr, 10));
+    reply.trickles = true;
+    return reply;
+  });
+  StoreSettings settings = settings_for(stub);
+  settings.stall_s = 1;
+  settings.patience_ns = kSecond;
+  ObjectStore store(settings);
+  std::string bytes(100'000, '\0');
+  const auto piece = store.read({"b", "k"}, 0, bytes.data(), bytes.size(), "");
+  REQUIRE_FALSE(piece);
+  CHECK(piece.error().code == ErrorCode::kIo);
+  CHECK_THAT(piece.error().what, Contains("after 1 attempts"));
+  CHECK(asked == 1);  // what it brought is no progress
+  const auto page = store.list("b", "", false, "");
+  REQUIRE_FALSE(page);
+  CHECK(page.error().code == ErrorCode::kIo);
+  CHECK(asked == 2);
+}
+
 TEST_CASE("a glob is that of files: sorted, over pages, without folders and hidden names",
           "[objects]") {
   StubStore stub;
