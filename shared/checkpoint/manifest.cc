@@ -5,7 +5,9 @@
 #include <map>
 #include <set>
 
+#include "shared/base/sizes.h"
 #include "shared/checkpoint/framed_file.h"
+#include "shared/checkpoint/image_check.h"
 #include "shared/checkpoint/image_layout.h"
 #include "shared/checkpoint/partition_reader.h"
 #include "shared/checkpoint/paths.h"
@@ -50,8 +52,8 @@ Result<void> validate_bases(const Manifest& manifest) {
   return {};
 }
 
-/// The image files must be there and reach as far as the manifest says; their checksums are the
-/// loader's.
+/// The image files must be there, reach as far as the manifest says, and hold nothing but images
+/// behind that; their checksums are the loader's.
 Result<void> check_files(Storage& storage, const std::string& folder, const Manifest& manifest) {
   std::map<std::string, uint64_t> ends;
   for (const auto* refs : {&manifest.bases, &manifest.images}) {
@@ -65,23 +67,25 @@ Result<void> check_files(Storage& storage, const std::string& folder, const Mani
     if (bytes < end) {
       return Error{ErrorCode::kBadData, str("cut off: ", bytes, " of ", end, " bytes"), path};
     }
+    DP_TRY_VOID(check_rest(storage, path, end, bytes));
   }
   return {};
 }
 
 uint64_t image_bytes(const Manifest& manifest) {
   uint64_t bytes = 0;
-  for (const wire::ImageRef& ref : manifest.bases) bytes += ref.bytes;
-  for (const wire::ImageRef& ref : manifest.images) bytes += ref.bytes;
+  for (const wire::ImageRef& ref : manifest.bases) bytes = saturating_add(bytes, ref.bytes);
+  for (const wire::ImageRef& ref : manifest.images) bytes = saturating_add(bytes, ref.bytes);
   return bytes;
 }
 
-/// Every byte of every image is as it was when the manifest was made.
-Result<void> check_images(Storage& storage, const std::string& folder, const Manifest& manifest) {
+/// Every byte of every image is as it was when the manifest was made; of images of more than
+/// `bytes_max` in all, of their heads.
+Result<void> check_images(Storage& storage, const std::string& folder, const Manifest& manifest,
+                          uint64_t bytes_max) {
+  const auto verify = image_bytes(manifest) <= bytes_max ? verify_image : verify_image_head;
   for (const auto* refs : {&manifest.bases, &manifest.images}) {
-    for (const wire::ImageRef& ref : *refs) {
-      DP_TRY_VOID(verify_image(storage, folder, ref));
-    }
+    for (const wire::ImageRef& ref : *refs) DP_TRY_VOID(verify(storage, folder, ref));
   }
   return {};
 }
@@ -115,8 +119,10 @@ Result<Manifest> load_whole(Storage& storage, const std::string& run_dir, ViewId
 Result<Manifest> load_verified(Storage& storage, const std::string& run_dir, ViewId id,
                                uint64_t verify_bytes_max) {
   DP_TRY(Manifest manifest, load_whole(storage, run_dir, id));
-  if (image_bytes(manifest) <= verify_bytes_max)
-    DP_TRY_VOID(check_images(storage, checkpoint_folder(run_dir, id), manifest));
+  if (verify_bytes_max > 0) {
+    const std::string folder = checkpoint_folder(run_dir, id);
+    DP_TRY_VOID(check_images(storage, folder, manifest, verify_bytes_max));
+  }
   return manifest;
 }
 

@@ -74,8 +74,9 @@ Result<Manifest> load_manifest(Storage& storage, const std::string& path);
 
 /// The highest whole manifest of a run whose image files are there and long enough; why higher ones
 /// were passed over goes to `skipped` (may be null). Images of at most `verify_bytes_max` bytes in
-/// all are read, and must be as they were written. kNoInput where there is no manifest at all,
-/// kBadData where none is whole. Only those below `below` are looked at.
+/// all are read, and must be as they were written; of more than that, if it is not 0, their heads.
+/// kNoInput where there is no manifest at all, kBadData where none is whole. Only those below
+/// `below` are looked at.
 Result<Manifest> load_latest(Storage& storage, const std::string& run_dir,
                              std::vector<std::string>* skipped, uint64_t verify_bytes_max = 0,
                              ViewId below = {UINT32_MAX, UINT32_MAX});

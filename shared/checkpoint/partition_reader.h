@@ -35,6 +35,9 @@ Result<PartitionImage> read_image(Storage& storage, const std::string& folder,
 
 /// Whether that image is there, all its bytes as they were written; what they say is not looked at.
 Result<void> verify_image(Storage& storage, const std::string& folder, const wire::ImageRef& ref);
+/// The same of its header and section table only, in one or two small reads.
+Result<void> verify_image_head(Storage& storage, const std::string& folder,
+                               const wire::ImageRef& ref);
 
 /// All of a partition: a whole image and those that build on it, one after the other. An error
 /// where any of them is not as written, or does not build on the one before it.

@@ -43,6 +43,10 @@ auto with_message(std::span<const uint8_t> bytes, Decode&& decode)
   options.nestingLimit = kNestingMax;
   try {
     capnp::FlatArrayMessageReader reader(aligned, options);
+    if (reader.getEnd() != aligned.end()) {
+      return Error{ErrorCode::kBadData, str((aligned.end() - reader.getEnd()) * sizeof(capnp::word),
+                                            " bytes behind the message")};
+    }
     return decode(reader.getRoot<Root>());
   } catch (const kj::Exception& exception) {
     return Error{ErrorCode::kBadData,

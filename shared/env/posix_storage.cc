@@ -7,6 +7,7 @@
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
+#include <new>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
@@ -82,7 +83,10 @@ std::string name_of(const std::string& path) { return path.substr(path.find_last
 
 /// Reads exactly [offset, offset + bytes); the file was that long a moment ago.
 Result<Bytes> read_exactly(int fd, const std::string& path, uint64_t offset, uint64_t bytes) {
-  std::shared_ptr<uint8_t[]> memory(new uint8_t[bytes == 0 ? 1 : bytes]);
+  std::shared_ptr<uint8_t[]> memory(new (std::nothrow) uint8_t[bytes == 0 ? 1 : bytes]);
+  if (memory == nullptr)
+    return Error{ErrorCode::kIo, str("no memory for ", bytes, " bytes of the file"), path,
+                 "give the process more memory, or spread the job over more ps"};
   uint64_t done = 0;
   while (done < bytes) {
     const ssize_t n = ::pread(fd, memory.get() + done, std::min(bytes - done, kTransferBytesMax),

@@ -8,7 +8,9 @@
 #include "shared/checkpoint/checksum.h"
 #include "shared/checkpoint/image_layout.h"
 #include "shared/checkpoint/partition_reader.h"
+#include "shared/checkpoint/schema_codec.h"
 #include "tests/shared/checkpoint/support.h"
+#include "tests/support/memory_limit.h"
 
 namespace downpour::checkpoint {
 namespace {
@@ -272,6 +274,80 @@ TEST_CASE("an image must be the one that the manifest names", "[checkpoint]") {
   CHECK(code() == ErrorCode::kBadData);
   ref = (*refs)[0], ref.file = "gone";
   CHECK(code() == ErrorCode::kNoInput);
+}
+
+/// The longest read that was asked for.
+class MeteredStorage final : public PosixStorage {
+ public:
+  Result<Bytes> read_range(const std::string& path, uint64_t offset, uint64_t bytes) override {
+    longest = std::max(longest, bytes);
+    if (bytes > 64 * kMiB) return Error{ErrorCode::kIo, "too much is read at once", path};
+    return PosixStorage::read_range(path, offset, bytes);
+  }
+  uint64_t longest = 0;
+};
+
+TEST_CASE("no memory is taken for an image that is not there", "[checkpoint]") {
+  const Folder folder;
+  MeteredStorage storage;
+  const PartitionImage image = random_image(1, 20, 1);
+  wire::ImageRef ref =
+      write_images(storage, folder.path, "f", std::span(&image, 1), kTables)->front();
+  REQUIRE(testing::write_sparse(folder.path + "/hole", "", 8 * kGiB));
+  const std::string head =
+      [&] {
+        const std::vector<uint8_t> bytes = bytes_of_file(folder.path + "/f");
+        return std::string(bytes.begin(), bytes.end());
+      }();
+  REQUIRE(testing::write_sparse(folder.path + "/grown", head, 8 * kGiB));
+  for (const char* const name : {"hole", "grown"}) {
+    INFO(name);
+    ref.file = name;
+    ref.bytes = 8 * kGiB;
+    CHECK(read_image(storage, folder.path, ref, kTables).error().code == ErrorCode::kBadData);
+    CHECK(verify_image(storage, folder.path, ref).error().code == ErrorCode::kBadData);
+  }
+  CHECK(storage.longest <= 4 * kKiB);
+}
+
+TEST_CASE("a large image is verified piece by piece, each byte of it", "[checkpoint]") {
+  const Folder folder;
+  MeteredStorage storage;
+  const PartitionImage image = random_image(1, 500'000, 1);
+  const wire::ImageRef ref =
+      write_images(storage, folder.path, "f", std::span(&image, 1), kTables)->front();
+  REQUIRE(ref.bytes > 12 * kMiB);
+  CHECK(verify_image(storage, folder.path, ref));
+  CHECK(storage.longest <= 4 * kMiB);
+  std::vector<uint8_t> bytes = bytes_of_file(folder.path + "/f");
+  Rng rng(5);
+  for (int i = 0; i < 20; ++i) {
+    const size_t at = i == 0 ? bytes.size() - 1 : size_t(rng.below(bytes.size()));
+    bytes[at] ^= 1;
+    REQUIRE(storage.write_file_atomic(folder.path + "/f", bytes));
+    CHECK_FALSE(verify_image(storage, folder.path, ref));
+    bytes[at] ^= 1;
+  }
+}
+
+TEST_CASE("an image whose header says another length is refused", "[checkpoint]") {
+  std::vector<uint8_t> bytes = encoded(random_image(1, 8, 1));
+  for (const size_t more : {1, 64, 4096}) {
+    std::vector<uint8_t> longer = bytes;
+    longer.resize(bytes.size() + more);
+    CHECK_FALSE(decode_image(longer, kTables, "f", 0));
+    poke(longer, 48, uint64_t(longer.size()));  // and the header agrees
+    reseal(longer);
+    CHECK_FALSE(decode_image(longer, kTables, "f", 0));
+  }
+}
+
+TEST_CASE("bytes behind the message of a section are refused", "[checkpoint]") {
+  const PartitionImage image = random_image(1, 0, 1);
+  std::vector<uint8_t> state = encode_state(image);
+  REQUIRE(decode_state(state));
+  state.resize(state.size() + 8);
+  CHECK_FALSE(decode_state(state));
 }
 
 TEST_CASE("a checkpoint file that can't be made is an error with its path", "[checkpoint]") {

@@ -43,6 +43,47 @@ TEST_CASE("the highest manifest counts, terms before numbers", "[checkpoint]") {
   CHECK(load_latest(storage, folder.path, nullptr)->id == ViewId{10, 1});
 }
 
+TEST_CASE("an image file that goes on behind its last image is not used", "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  published(storage, folder.path, {1, 1});
+  const Manifest newest = published(storage, folder.path, {1, 2});
+  const std::string file = checkpoint_folder(folder.path, {1, 2}) + "/" + newest.images[0].file;
+  const Bytes whole = *storage.read_file(file, 1 << 20);
+  const auto latest_with = [&](std::span<const uint8_t> more) {
+    std::vector<uint8_t> bytes(whole.data(), whole.data() + whole.size());
+    bytes.insert(bytes.end(), more.begin(), more.end());
+    REQUIRE(storage.write_file_atomic(file, bytes));
+    return load_latest(storage, folder.path, nullptr)->id;
+  };
+  CHECK(latest_with({}) == ViewId{1, 2});
+  for (const size_t zeros : {1, 64, 4096})
+    CHECK(latest_with(std::vector<uint8_t>(zeros)) == ViewId{1, 1});
+  // An image that the manifest does not name may follow: of a partition that moved meanwhile.
+  const auto image = whole.span().subspan(newest.images[1].offset, newest.images[1].bytes);
+  CHECK(latest_with(image) == ViewId{1, 2});
+  CHECK(latest_with(image.first(image.size() - 64)) == ViewId{1, 1});
+}
+
+TEST_CASE("of images too large to be read at the start the heads are checked", "[checkpoint]") {
+  const Folder folder;
+  PosixStorage storage;
+  published(storage, folder.path, {1, 1});
+  const Manifest newest = published(storage, folder.path, {1, 2});
+  const auto latest = [&](uint64_t verified) {
+    return load_latest(storage, folder.path, nullptr, verified)->id;
+  };
+  CHECK(latest(1) == ViewId{1, 2});
+  const std::string file = checkpoint_folder(folder.path, {1, 2}) + "/" + newest.images[0].file;
+  const wire::ImageRef& second = newest.images[1];
+  flip(file, second.offset + second.bytes - 100);  // in a section
+  CHECK(latest(1) == ViewId{1, 2});
+  CHECK(latest(1 << 30) == ViewId{1, 1});
+  flip(file, second.offset + 60);
+  CHECK(latest(0) == ViewId{1, 2});
+  CHECK(latest(1) == ViewId{1, 1});
+}
+
 TEST_CASE("a torn newest manifest is skipped, by name and reason", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;

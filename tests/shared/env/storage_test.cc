@@ -8,8 +8,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "shared/base/units.h"
 #include "shared/env/clock.h"
 #include "tests/support/crashing_storage.h"
+#include "tests/support/memory_limit.h"
 #include "tests/support/scratch_dir.h"
 
 namespace downpour {
@@ -147,6 +149,17 @@ TEST_CASE("reads are bounded before anything is allocated", "[env]") {
   CHECK(beyond.error().what.find("ends at byte 10") != std::string::npos);
   CHECK(disk.read_range(folder / "f", UINT64_MAX, 1).error().code == ErrorCode::kBadData);
   CHECK(*disk.file_bytes(folder / "f") == 10);
+}
+
+TEST_CASE("a read for which there is no memory is an error", "[env]") {
+  if (!testing::kMemoryIsLimited) return;
+  const ScratchDir folder;
+  REQUIRE(testing::write_sparse(folder / "f", "", 4 * kGiB));
+  CHECK(testing::fits_in_memory(kGiB, [&] {
+    const auto read = PosixStorage().read_range(folder / "f", 0, 4 * kGiB);
+    return !read && read.error().code == ErrorCode::kIo &&
+           read.error().what == "no memory for 4294967296 bytes of the file";
+  }));
 }
 
 TEST_CASE("storage errors are typed and name the path", "[env]") {
