@@ -7,6 +7,7 @@
 
 #include "chief/runtime/history.h"
 #include "chief/runtime/warm_start.h"
+#include "shared/base/sizes.h"
 #include "shared/base/version.h"
 #include "shared/checkpoint/paths.h"
 #include "shared/checkpoint/run_file.h"
@@ -16,6 +17,7 @@
 #include "shared/job/resume.h"
 #include "shared/model/graph.h"
 #include "shared/plan/plan_hash.h"
+#include "shared/plan/range_limits.h"
 #include "shared/wire/codec.h"
 
 namespace downpour::chief {
@@ -30,6 +32,9 @@ constexpr uint64_t kPiecesMax = 32'768;  // of a stream: each is named to every 
 constexpr uint64_t kWholeFileMax = 64 * kMiB;
 constexpr uint64_t kFilePiece = 16 * kMiB;
 constexpr uint64_t kFilePieceMax = 128 * kMiB;  // half of what may wait in memory, where it compresses better further on
+// Shards of very large data have more than kBatchesPerShardMax batches, up to so many bytes, so that there are at most
+// plan::kRangesMax of them. Data for which that is not enough need data.shard_records, or they are an error.
+constexpr uint64_t kLargeRangeMax = 256 * kMiB;
 constexpr uint64_t kVerifyBytesMax = 4 * kGiB;  // of a checkpoint to go on from: a few seconds
 
 uint64_t fingerprint_of(const std::vector<plan::FileInfo>& files) {
@@ -71,15 +76,17 @@ ResumeState resume_from(const std::string& run_dir, const checkpoint::Manifest& 
 
 Result<uint64_t> choose_shard_bytes(const Job& job, const DataSpec& data, const std::vector<plan::FileInfo>& files) {
   uint64_t total = 0;
-  for (const plan::FileInfo& file : files) total += file.bytes;
+  for (const plan::FileInfo& file : files) total = saturating_add(total, file.bytes);
   if (files.empty() || data::is_program(files.front())) return kMiB;
   DP_TRY(const uint64_t record, data::mean_record_bytes(data, files.front().path));
-  const uint64_t batch = record * job.train.batch_size;
+  const uint32_t joined = plan::ranges_of(data::joining_of(job.data, {}));
+  if (job.data.shard_records > 0) return std::max<uint64_t>(saturating_multiply(job.data.shard_records, record) / joined, 1);
+  const auto batches = [&](uint64_t count) { return saturating_multiply(saturating_multiply(record, job.train.batch_size), count); };
   const uint64_t wanted = job.data.program.empty() ? kShardsWanted : kProgramShardsWanted;
-  const uint64_t shard = job.data.shard_records > 0
-                             ? job.data.shard_records * record
-                             : std::clamp(total / wanted, kBatchesPerShardMin * batch, kBatchesPerShardMax * batch);
-  return std::max<uint64_t>(shard / plan::ranges_of(data::joining_of(job.data, {})), 1);
+  const uint64_t shard = std::clamp(total / wanted, batches(kBatchesPerShardMin), batches(kBatchesPerShardMax));
+  // Each file ends with a range that may be short.
+  const uint64_t whole = files.size() < plan::kRangesMax ? plan::kRangesMax - files.size() : 1;
+  return std::max<uint64_t>({shard / joined, std::min(divide_up(total, whole), kLargeRangeMax), 1});
 }
 
 namespace {
@@ -218,6 +225,8 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   if (mode == wire::Purpose::kTrain) DP_TRY_VOID(cut_compressed(job, out.train_files));
   out.streams = data::stream_spec(job.data);
   DP_TRY_VOID(check_streams(out.streams, out.train_files));
+  DP_TRY_VOID(plan::check_ranges(out.train_files, out.shard_bytes, out.streams));
+  DP_TRY_VOID(plan::check_ranges(out.eval_files, eval_bytes, {}));
   const auto reading = [&](const SourceSpec& source, const std::vector<plan::FileInfo>& of) {
     return data::make_read_plan(out.job, graph->inputs(), graph->output_widths(), source, of, job.eval.holdout);
   };

@@ -502,7 +502,7 @@ Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path
     return std::max<uint64_t>(file_bytes / std::max<uint32_t>(images.count, 1), 1);
   }
   if (data.format == DataFormat::kTfrecord) {
-    FrameScanner scanner(std::move(source));
+    FrameScanner scanner(std::move(source), path);
     uint64_t records = 0, at = 0;
     while (records <= kSampleRecords) {
       DP_TRY(const bool more, scanner.next(at));

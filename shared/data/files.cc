@@ -16,6 +16,7 @@
 #include "shared/data/program.h"
 #include "shared/data/tfrecord.h"
 #include "shared/objects/object_store.h"
+#include "shared/plan/range_limits.h"
 
 namespace downpour::data {
 namespace {
@@ -202,13 +203,22 @@ Result<std::optional<double>> compression_ratio(const std::string& path) {
 
 Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t shard_bytes,
                        std::vector<plan::FileInfo>& files) {
+  DP_TRY_VOID(plan::check_ranges(files, shard_bytes, {}));
   std::map<std::string, const plan::FileInfo*> found;  // one may be there several times
   uint64_t wanted = chosen_end(source);                // behind so many records no cut is needed
+  uint64_t cuts = 0;
   for (plan::FileInfo& info : files) {
     if (is_program(info)) continue;
+    if (cuts > plan::kRangesMax) break;  // the check below rejects them
     const uint64_t bytes = bytes_in_part(source, info.part, shard_bytes);
+    const auto check = [&] {
+      return plan::check_ranges({{.path = info.path, .bytes = info.bytes}}, bytes, {});
+    };
     if (!data.hides_ends()) {
-      if (info.splittable && bytes != shard_bytes) info.cuts = even_cuts(info, bytes);
+      if (!info.splittable || bytes == shard_bytes) continue;
+      DP_TRY_VOID(check());
+      info.cuts = even_cuts(info, bytes);
+      cuts += info.cuts.size();
       continue;
     }
     if (info.bytes <= bytes || wanted == 0) continue;
@@ -217,6 +227,7 @@ Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t 
       DP_TRY(const File file, File::open(info.path));
       DP_TRY(const bool compressed, file.is_compressed());
       if (!compressed) {
+        DP_TRY_VOID(check());
         DP_TRY(RecordCuts found_cuts, data.format == DataFormat::kTfrecord
                                           ? find_frame_cuts(info.path, bytes, wanted)
                                           : find_line_cuts(data, info, bytes, wanted));
@@ -227,8 +238,9 @@ Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t 
       info.cuts = known->second->cuts;
     }
     info.splittable = !info.cuts.empty();
+    cuts += info.cuts.size();
   }
-  return {};
+  return plan::check_ranges(files, shard_bytes, {});
 }
 
 }  // namespace downpour::data

@@ -12,6 +12,9 @@ namespace {
 
 constexpr size_t kTailBytes = 16 * kKiB;  // read at once to find the end of the last line
 constexpr size_t kScanBytes = 64 * kKiB;
+// A line of more than kLineBytesMax is a bad record, whose end is looked for. One of more than this
+// is an error even where bad records are skipped: the hole of a sparse file is read for days.
+constexpr uint64_t kSkippedBytesMax = 256 * kMiB;
 
 /// The line break that ends the record at `begin`, by the rules of split_line(): one in quotes is
 /// none. `end` where the record ends there; null where it goes on behind it. `whole`: nothing
@@ -196,6 +199,7 @@ class LineWindows final : public WindowSource {
 
   /// Drops the bytes up to and with the next line break.
   Result<void> skip_line() {
+    const uint64_t begin = position();
     for (;;) {
       if (used_ < filled_) {
         const void* end = std::memchr(buffer_.data() + used_, '\n', filled_ - used_);
@@ -207,6 +211,10 @@ class LineWindows final : public WindowSource {
       base_ += filled_;
       used_ = filled_ = 0;
       if (eof_) return {};
+      if (base_ - begin > kSkippedBytesMax) {
+        return Error{ErrorCode::kBadData, str("a line of more than 256 MiB: ", path_),
+                     str(path_, ": byte ", begin), "is it text? say what it is in data.format"};
+      }
       buffer_.reserve(kScanBytes, 0);
       DP_TRY(filled_, source_->read(buffer_.data(), kScanBytes));
       eof_ = filled_ < kScanBytes;

@@ -8,7 +8,7 @@ namespace downpour::data {
 namespace {
 
 constexpr size_t kHeaderBytesMax = 10'000;
-constexpr uint64_t kRowBytesMax = uint64_t{256} << 20;
+constexpr uint64_t kRowBytesMax = uint64_t{64} << 20;  // as of a TFRecord; a window holds one
 
 Error bad(const std::string& what, const std::string& where, const std::string& hint) {
   return Error{ErrorCode::kBadData, str(what, ": ", where), where, hint};
@@ -173,12 +173,12 @@ Result<NpyArray> parse_npy(std::string_view head, uint64_t file_bytes, const std
   array.shape = std::move(header.shape);
   for (size_t i = 1; i < array.shape.size(); ++i) {
     if (array.shape[i] != 0 && array.row_elements > kRowBytesMax / array.shape[i])
-      return bad("has rows of more than 256 MiB", where, "cut them into several arrays");
+      return bad("has rows of more than 64 MiB", where, "cut them into several arrays");
     array.row_elements *= array.shape[i];
   }
   if (array.row_elements == 0) return bad("has rows without elements", where, "");
   if (array.row_bytes() > kRowBytesMax)
-    return bad("has rows of more than 256 MiB", where, "cut them into several arrays");
+    return bad("has rows of more than 64 MiB", where, "cut them into several arrays");
   const uint64_t there = file_bytes - std::min(file_bytes, array.data_offset);
   if (array.rows > there / array.row_bytes()) {
     return bad(str("its header says ", array.rows, " rows, it holds ", there / array.row_bytes()),

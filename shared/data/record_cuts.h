@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "shared/base/sizes.h"
+
 namespace downpour::data {
 
 struct RecordCuts {
@@ -18,7 +20,7 @@ struct RecordCuts {
 class CutFinder {
  public:
   CutFinder(uint64_t bytes, uint64_t target_bytes, uint64_t records_max)
-      : pieces_(std::max<uint64_t>((bytes + target_bytes - 1) / target_bytes, 1)),
+      : pieces_(std::max<uint64_t>(divide_up(bytes, target_bytes), 1)),
         size_(std::max<uint64_t>(bytes / pieces_, 1)),
         records_max_(records_max) {}
 

@@ -1,6 +1,7 @@
 // sniff of NumPy arrays: what fields to make of each, and which is the target.
 #include <algorithm>
 
+#include "shared/base/human.h"
 #include "shared/base/units.h"
 #include "shared/data/arrays.h"
 #include "shared/data/sniff_columns.h"
@@ -14,8 +15,14 @@ constexpr uint64_t kSampleBytes = 8 * kMiB;
 /// One element of each of the first rows.
 Result<Column> look_at(const SourceArray& source, uint64_t element) {
   const NpyArray& array = source.array;
+  if (array.row_bytes() > kSampleBytes) {
+    return Error{ErrorCode::kBadData,
+                 str("rows of ", human_bytes(array.row_bytes()),
+                     " are too long to find out what they are: ", source.where),
+                 source.where, "say data.fields in a job"};
+  }
   const uint64_t rows =
-      std::min({array.rows, kSampleRows, std::max<uint64_t>(kSampleBytes / array.row_bytes(), 1)});
+      std::min({array.rows, kSampleRows, kSampleBytes / array.row_bytes()});
   std::string bytes(size_t(rows * array.row_bytes()), '\0');
   if (source.member.deflated) {
     InflatedMember inflated(source.file, source.member);

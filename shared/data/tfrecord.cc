@@ -10,7 +10,16 @@ namespace {
 
 constexpr size_t kNearBytes = 256 * kKiB;  // headers closer than this: read all that lies between
 constexpr size_t kFarBytes = 4 * kKiB;     // of a header that lies alone
-constexpr size_t kIndexBytesMax = size_t{1} << 30;
+constexpr size_t kIndexLineBytesMax = 64;
+// After a damaged header the next one is looked for so far; then the file is an error, also where
+// bad records are skipped.
+constexpr uint64_t kSoughtBytesMax = 256 * kMiB;
+
+Error no_header_error(const std::string& path, uint64_t offset) {
+  return Error{ErrorCode::kBadData,
+               str("no record begins in 256 MiB behind a damaged one: ", path),
+               str(path, ": byte ", offset), "is it a whole TFRecord file?"};
+}
 
 class FrameWindows final : public WindowSource {
  public:
@@ -36,6 +45,8 @@ class FrameWindows final : public WindowSource {
       index_frames();
       if (!records_.empty()) break;
       if (at_end()) return false;
+      if (seeking_ && position() - sought_from_ > kSoughtBytesMax)
+        return no_header_error(path_, sought_from_);
       DP_TRY_VOID(fill());
     }
     window.text = buffer_.data();
@@ -58,7 +69,7 @@ class FrameWindows final : public WindowSource {
     if (!file) return said("record ?");
     auto source = open_bytes(std::move(*file), 0);
     if (!source) return said("record ?");
-    FrameScanner scanner(std::move(*source));
+    FrameScanner scanner(std::move(*source), path_);
     uint64_t record = 0, at = 0, last = 0;
     for (;; ++record) {
       const auto more = scanner.next(at);
@@ -107,6 +118,7 @@ class FrameWindows final : public WindowSource {
       }
       uint64_t length = 0;
       if (!read_frame_header(text + used_, length)) {
+        sought_from_ = position();
         push(used_++, RecordRef::kDamaged);
         seeking_ = true;
         continue;
@@ -205,42 +217,71 @@ class FrameWindows final : public WindowSource {
   size_t wanted_ = kFrameHeaderBytes;
   uint64_t skip_ = 0;     // bytes of a record that is too long
   bool seeking_ = false;  // behind a damaged header
+  uint64_t sought_from_ = 0;
   bool eof_ = false;
 };
 
-/// The places of an index file that fits a file of `bytes`; empty: there is none.
-std::vector<uint64_t> read_index(const std::string& path, uint64_t bytes) {
-  auto file = File::open(path);
-  if (!file || file->bytes() == 0 || file->bytes() > kIndexBytesMax) return {};
-  std::string text(size_t(file->bytes()) + 1, '\n');
-  if (const auto n = file->read_at(0, text.data(), text.size() - 1); !n || *n + 1 != text.size())
-    return {};
-  std::vector<uint64_t> places;
-  uint64_t end = 0;
-  const char *p = text.data(), *const stop = p + text.size();
-  while (p < stop) {
-    if (*p == '\n') {
-      ++p;
-      continue;
+/// The lines "offset size" of an index file, a block at a time.
+class IndexLines {
+ public:
+  explicit IndexLines(const File& file) : file_(file), block_(kNearBytes) {}
+  /// False: the index ends here, can't be read, or the next line is none of an index.
+  bool next(uint64_t& place, uint64_t& size) {
+    for (;;) {
+      const char* const begin = block_.data() + used_;
+      const char* const stop = block_.data() + filled_;
+      const char* const end = std::find(begin, stop, '\n');
+      if (end == stop) {
+        if (!fill()) return is_whole_ = false;
+        if (used_ == filled_) return false;
+        continue;
+      }
+      used_ += size_t(end - begin) + 1;
+      if (end == begin) continue;
+      const auto first = std::from_chars(begin, end, place);
+      if (first.ec != std::errc{} || *first.ptr != ' ') return is_whole_ = false;
+      const auto second = std::from_chars(first.ptr + 1, end, size);
+      if (second.ec != std::errc{} || second.ptr != end) return is_whole_ = false;
+      return true;
     }
-    uint64_t place = 0, size = 0;
-    const auto first = std::from_chars(p, stop, place);
-    if (first.ec != std::errc{} || *first.ptr != ' ') return {};
-    const auto second = std::from_chars(first.ptr + 1, stop, size);
-    if (second.ec != std::errc{} || *second.ptr != '\n') return {};
-    if (place != end || size > bytes - end) return {};
-    places.push_back(place);
-    end += size;
-    p = second.ptr;
   }
-  return end == bytes ? places : std::vector<uint64_t>{};
-}
+  /// Whether next() has ended with the file.
+  bool is_whole() const { return is_whole_; }
 
-/// The places that an index gives, if a header stands at each of them.
-Result<std::vector<uint64_t>> cuts_of_index(const File& file, const std::vector<uint64_t>& places,
+ private:
+  /// Reads on. At the file's end a last line without its line break gets one.
+  bool fill() {
+    if (filled_ - used_ > kIndexLineBytesMax) return false;
+    std::copy(block_.data() + used_, block_.data() + filled_, block_.data());
+    filled_ -= used_;
+    used_ = 0;
+    const auto n = file_.read_at(offset_, block_.data() + filled_, block_.size() - filled_);
+    if (!n) return false;
+    offset_ += *n;
+    filled_ += *n;
+    if (*n == 0 && filled_ > 0) block_[filled_++] = '\n';
+    return true;
+  }
+
+  const File& file_;
+  std::vector<char> block_;
+  size_t used_ = 0, filled_ = 0;
+  uint64_t offset_ = 0;
+  bool is_whole_ = true;
+};
+
+/// The cuts that an index gives, if it fits the file and a header stands at each of them; empty
+/// otherwise.
+Result<std::vector<uint64_t>> cuts_of_index(const File& file, const std::string& index_path,
                                             uint64_t size) {
+  const auto index = File::open(index_path);
+  if (!index || index->bytes() == 0) return std::vector<uint64_t>{};
   std::vector<uint64_t> cuts;
-  for (const uint64_t place : places) {
+  IndexLines lines(*index);
+  uint64_t end = 0, place = 0, bytes = 0;
+  while (lines.next(place, bytes)) {
+    if (place != end || bytes > file.bytes() - end) return std::vector<uint64_t>{};
+    end += bytes;
     if (place < (cuts.size() + 1) * size) continue;
     char header[kFrameHeaderBytes];
     uint64_t length = 0;
@@ -248,7 +289,7 @@ Result<std::vector<uint64_t>> cuts_of_index(const File& file, const std::vector<
     if (n < sizeof header || !read_frame_header(header, length)) return std::vector<uint64_t>{};
     while (place >= (cuts.size() + 1) * size) cuts.push_back(place);
   }
-  return cuts;
+  return lines.is_whole() && end == file.bytes() ? cuts : std::vector<uint64_t>{};
 }
 
 }  // namespace
@@ -278,9 +319,11 @@ Result<void> FrameScanner::skip(uint64_t bytes) {
 }
 
 Result<void> FrameScanner::seek_header() {
+  const uint64_t from = base_ + used_;
   uint64_t length = 0;
   far_ = false;
   for (++used_;; ++used_) {
+    if (base_ + used_ - from > kSoughtBytesMax) return no_header_error(path_, from);
     DP_TRY(const bool more, have(kFrameHeaderBytes));
     if (!more) {
       used_ = filled_;
@@ -314,14 +357,13 @@ Result<RecordCuts> find_frame_cuts(const std::string& path, uint64_t target_byte
   const uint64_t bytes = file.bytes();
   CutFinder finder(bytes, target_bytes, records_max);
   for (const char* ending : {".idx", ".index"}) {
-    DP_TRY(std::vector<uint64_t> cuts,
-           cuts_of_index(file, read_index(path + ending, bytes), finder.size()));
+    DP_TRY(std::vector<uint64_t> cuts, cuts_of_index(file, path + ending, finder.size()));
     if (cuts.empty()) continue;
     finder.set(std::move(cuts));
     return std::move(finder).finish();
   }
   DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
-  FrameScanner scanner(std::move(source));
+  FrameScanner scanner(std::move(source), path);
   for (uint64_t place = 0;;) {
     DP_TRY(const bool more, scanner.next(place));
     if (!more || !finder.add(place)) break;

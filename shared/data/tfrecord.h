@@ -44,8 +44,11 @@ inline bool is_tfrecord(std::string_view head) {
 /// checksum is one record, which goes on to the next place where a header stands.
 class FrameScanner {
  public:
-  explicit FrameScanner(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {}
-  /// The place of the next record's header, decompressed. False at the end of the file.
+  /// `path` is for messages.
+  FrameScanner(std::unique_ptr<ByteSource> source, std::string path)
+      : source_(std::move(source)), path_(std::move(path)) {}
+  /// The place of the next record's header, decompressed. False at the end of the file. Error
+  /// kBadData where none follows a damaged one.
   Result<bool> next(uint64_t& offset);
   uint64_t consumed() const { return source_->consumed(); }
 
@@ -55,6 +58,7 @@ class FrameScanner {
   Result<void> seek_header();
 
   std::unique_ptr<ByteSource> source_;
+  const std::string path_;
   std::vector<char> block_;
   uint64_t base_ = 0;  // offset of block_[0]
   size_t used_ = 0, filled_ = 0;

@@ -14,7 +14,7 @@ constexpr uint32_t kDirectoryMagic = 0x02014b50, kLocalMagic = 0x04034b50;
 constexpr size_t kEndBytes = 22, kLocator64Bytes = 20, kEnd64Bytes = 56;
 constexpr size_t kEntryBytes = 46, kLocalBytes = 30;
 constexpr size_t kCommentBytesMax = 65535;
-constexpr uint64_t kDirectoryBytesMax = 64 * kMiB;
+constexpr uint64_t kDirectoryBytesMax = 8 * kMiB;  // of some 100,000 arrays
 constexpr size_t kInputBytes = 128 * kKiB;
 
 template <typename T>

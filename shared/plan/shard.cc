@@ -6,6 +6,7 @@
 
 #include "shared/base/check.h"
 #include "shared/base/hash.h"
+#include "shared/base/sizes.h"
 #include "shared/base/str.h"
 
 namespace downpour::plan {
@@ -87,9 +88,8 @@ std::vector<ShardRange> cut_shards(const std::vector<FileInfo>& files, uint64_t 
       }
       continue;
     }
-    const uint64_t pieces = files[file].splittable
-                                ? std::max<uint64_t>((bytes + target_bytes - 1) / target_bytes, 1)
-                                : 1;
+    const uint64_t pieces =
+        files[file].splittable ? std::max<uint64_t>(divide_up(bytes, target_bytes), 1) : 1;
     const uint64_t size = bytes / pieces,
                    longer = bytes % pieces;  // the first `longer` pieces have one byte more
     for (uint64_t i = 0, begin = 0; i < pieces; ++i) {

@@ -28,7 +28,7 @@ Result<uint64_t> count_records(const DataSpec& data, const plan::FileInfo& info,
   DP_TRY(const bool compressed, file.is_compressed());
   if (data.format == DataFormat::kTfrecord && !compressed) {
     DP_TRY(auto source, data::open_bytes(std::move(file), 0));
-    data::FrameScanner scanner(std::move(source));
+    data::FrameScanner scanner(std::move(source), info.path);
     uint64_t records = 0, at = 0;
     for (;;) {
       DP_TRY(const bool more, scanner.next(at));

@@ -6,6 +6,7 @@
 #include "shared/data/dataset.h"
 #include "shared/job/job_file.h"
 #include "shared/job/resume.h"
+#include "shared/plan/range_limits.h"
 #include "shared/plan/shard.h"
 
 namespace downpour::worker {
@@ -15,14 +16,19 @@ Result<GivenJob> take_job(const wire::Welcome& welcome) {
   DP_TRY(given.job, job_from_toml(welcome.job, welcome.base_dir));
   const Job& job = given.job;
   DP_TRY(given.graph, model::Graph::build(job));
+  const plan::StreamSpec streams = data::stream_spec(job.data);
+  const uint64_t eval_bytes =
+      plan::eval_shard_bytes(data::joining_of(job.data, {}), welcome.shard_bytes);
+  DP_TRY_VOID(plan::check_ranges(welcome.train_files, welcome.shard_bytes, streams));
+  DP_TRY_VOID(plan::check_ranges(welcome.eval_files, eval_bytes, {}));
   DP_TRY_VOID(data::check_parts(job.data, welcome.train_files));
   ReaderOptions& readers = given.readers;
   readers.tables = given.graph->tables();
   readers.train = data::make_read_plan(job, given.graph->inputs(), given.graph->output_widths(),
                                        job.data.source, welcome.train_files, job.eval.holdout);
-  readers.train_shards = data::map_shards(
-      job, welcome.train_files,
-      plan::cut_streams(welcome.train_files, welcome.shard_bytes, data::stream_spec(job.data)));
+  readers.train_shards =
+      data::map_shards(job, welcome.train_files,
+                       plan::cut_streams(welcome.train_files, welcome.shard_bytes, streams));
   readers.eval_held_out = welcome.eval_files.empty() && job.eval.holdout > 0;
   if (readers.eval_held_out || welcome.eval_files.empty()) {
     auto all = std::make_shared<data::ReadPlan>(*readers.train);
@@ -32,9 +38,7 @@ Result<GivenJob> take_job(const wire::Welcome& welcome) {
     readers.eval_ranges = plan::cut_shards(welcome.train_files, welcome.shard_bytes);
   } else {
     readers.eval = data::for_evaluation(*readers.train, job.eval.source, welcome.eval_files);
-    readers.eval_ranges = plan::cut_shards(
-        welcome.eval_files,
-        plan::eval_shard_bytes(data::joining_of(job.data, {}), welcome.shard_bytes));
+    readers.eval_ranges = plan::cut_shards(welcome.eval_files, eval_bytes);
   }
   readers.predict = data::for_prediction(*readers.eval);
   return given;

@@ -1,8 +1,10 @@
 // How a run's data are cut.
 #include <algorithm>
 
+#include "shared/plan/range_limits.h"
 #include "tests/chief/runtime/support.h"
 #include "tests/support/compressed.h"
+#include "tests/support/memory_limit.h"
 
 namespace downpour::chief {
 namespace {
@@ -113,6 +115,31 @@ TEST_CASE("an evaluation reads a compressed file whole", "[chief]") {
   CHECK_FALSE(plan.eval_files[0].is_cut());
   const RunPlan alone = plan_in(dir, wanted, wire::Purpose::kPredict);
   CHECK_FALSE(alone.train_files[0].is_cut());
+}
+
+TEST_CASE("shards of very large files are longer, so that there are not too many", "[chief]") {
+  const ScratchDir dir(/*in_memory=*/true);
+  const std::string head = rows(100'000);
+  constexpr uint64_t kTiB = 1024 * kGiB;
+  if (!testing::write_sparse(dir / "d.csv", head, 100 * kTiB)) {
+    WARN("SKIPPED: no file system here knows files of 100 TiB");
+    return;
+  }
+  const std::string job = "data.source = \"d.csv\"\n";
+  const RunPlan large = plan_in(dir, job);
+  CHECK(large.shards <= plan::kRangesMax);
+  CHECK(large.shards > plan::kRangesMax / 2);
+  REQUIRE(testing::write_sparse(dir / "d.csv", head, 1024 * kTiB));
+  const auto too_large = try_plan(dir, str(kRegression, job));
+  REQUIRE_FALSE(too_large);
+  CHECK(too_large.error().code == ErrorCode::kConfig);
+  CHECK(too_large.error().where == "data.shard_records");
+  CHECK(plan_in(dir, job + "data.shard_records = 200_000_000\n").shards <= plan::kRangesMax);
+  // The product of records and their length does not fit 64 bits.
+  CHECK(plan_in(dir, job + "data.shard_records = 1_000_000_000_000\n").shards < 1000);
+  const auto too_small = try_plan(dir, str(kRegression, job, "data.shard_records = 1\n"));
+  REQUIRE_FALSE(too_small);
+  CHECK(too_small.error().where == "data.shard_records");
 }
 
 }  // namespace

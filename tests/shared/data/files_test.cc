@@ -3,7 +3,10 @@
 #include <set>
 #include <thread>
 
+#include "shared/base/units.h"
 #include "tests/shared/data/support.h"
+#include "tests/support/arrays.h"
+#include "tests/support/memory_limit.h"
 
 namespace downpour::data {
 namespace {
@@ -98,6 +101,59 @@ TEST_CASE("the mean size of a record is that of the file's first lines", "[data]
   while (lines.size() < 300'000) lines += "1 1:10\n";
   CHECK(mean_record_bytes({.format = DataFormat::kLibsvm}, dir.write("f", lines)).value() ==
         (256 << 10) / (((256 << 10) - 1) / 7));
+}
+
+TEST_CASE("files of huge claimed sizes are no work and no memory to list and to reject", "[data]") {
+  const ScratchDir dir(/*in_memory=*/true);
+  if (!testing::write_sparse(dir / "f.tsv", "1\t2\n", uint64_t{1} << 50)) {
+    WARN("SKIPPED: no file system here knows files of 1 PiB");
+    return;
+  }
+  std::string head = testing::npy("'|u1'", "(288230376151711744,)", "");
+  REQUIRE(testing::write_sparse(dir / "f.npy", head, head.size() + (uint64_t{1} << 58)));
+  std::vector<plan::FileInfo> files;
+  for (const auto& [name, format] :
+       {std::pair("f.tsv", DataFormat::kTsv), std::pair("f.npy", DataFormat::kNpy)}) {
+    INFO(name);
+    DataSpec data{.source = {.paths = {name}}, .format = format};
+    files = list_files(data, data.source, dir.path()).value();
+    REQUIRE(files.size() == 1);
+    CHECK(testing::fits_in_memory(64 * kMiB, [&] {
+      const auto cut = find_cuts(data, data.source, kMiB, files);
+      return !cut && cut.error().code == ErrorCode::kConfig &&
+             cut.error().where == "data.shard_records";
+    }));
+    // In pieces that are large enough it is cut.
+    CHECK(find_cuts(data, data.source, files[0].bytes >> 20, files));
+  }
+}
+
+TEST_CASE("records that hide their ends are not looked for where they make too many shards",
+          "[data]") {
+  const ScratchDir dir(/*in_memory=*/true);
+  if (!testing::write_sparse(dir / "f", "", uint64_t{1} << 50)) return;
+  DataSpec data{.source = {.paths = {"f"}}, .format = DataFormat::kTfrecord};
+  std::vector<plan::FileInfo> files = list_files(data, data.source, dir.path()).value();
+  const auto cut = find_cuts(data, data.source, kMiB, files);
+  REQUIRE_FALSE(cut);
+  CHECK(cut.error().code == ErrorCode::kConfig);
+}
+
+TEST_CASE("a line that never ends is an error, not a wait", "[data]") {
+  const ScratchDir dir(/*in_memory=*/true);
+  const std::string path = dir / "f.tsv";
+  constexpr uint64_t kHole = uint64_t{1} << 42;
+  if (!testing::write_sparse(path, "1 1:1\n2 2:2\n", kHole)) return;
+  auto plan = plan_of(path);
+  reads_libsvm(*plan);
+  plan->data.bad_records = BadRecords::kSkip;
+  for (const plan::ShardRange& range :
+       {plan::ShardRange{0, 0, kMiB}, plan::ShardRange{0, kHole / 2, kHole / 2 + kMiB}}) {
+    const auto read = read_shard(plan, range);
+    REQUIRE_FALSE(read);
+    CHECK(read.error().code == ErrorCode::kBadData);
+    CHECK_THAT(read.error().what, Contains("a line of more than 256 MiB"));
+  }
 }
 
 }  // namespace

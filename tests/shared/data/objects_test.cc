@@ -1,6 +1,8 @@
 // Objects of a store, read by the readers of files: the same records from the same bytes.
+#include "shared/base/units.h"
 #include "tests/shared/data/tfrecord_support.h"
 #include "tests/support/arrays.h"
+#include "tests/support/memory_limit.h"
 #include "tests/support/stub_store.h"
 
 namespace downpour::data {
@@ -166,6 +168,33 @@ TEST_CASE("an object that changes under a job is an error that names it", "[data
   while (more && *more) more = reader->next(batch);
   REQUIRE_FALSE(more);
   CHECK_THAT(more.error().what, Contains("changed since the job began"));
+}
+
+TEST_CASE("objects that claim huge sizes cost no memory, and end where they are none",
+          "[data][objects]") {
+  StubStore stub;
+  const StoreEnvironment environment(stub.endpoint());
+  std::atomic<uint64_t> claimed = uint64_t{1} << 50;
+  stub.script([&](const StubRequest& request) -> std::optional<StubReply> {
+    const std::string range = request.header("range").substr(6);
+    const size_t begin = std::strtoull(range.c_str(), nullptr, 10);
+    const size_t last = std::strtoull(range.c_str() + range.find('-') + 1, nullptr, 10);
+    return StubReply{206,
+                     {"ETag: \"t\"", str("Content-Range: bytes ", begin, "-", last, "/", claimed)},
+                     std::string(last - begin + 1, begin == 0 ? '\n' : '1')};
+  });
+  std::vector<std::string> paths;
+  for (int i = 0; i < 50; ++i) paths.push_back(str("s3://bucket/part-", i));
+  DataSpec data{.source = {.paths = paths}, .format = DataFormat::kLibsvm};
+  std::vector<plan::FileInfo> files = list_files(data, data.source, "/").value();
+  CHECK(testing::fits_in_memory(64 * kMiB, [&] {
+    const auto cut = find_cuts(data, data.source, kMiB, files);
+    return !cut && cut.error().where == "data.shard_records";
+  }));
+  claimed = UINT64_MAX;
+  const Error error = list_files(data, data.source, "/").error();
+  CHECK(error.code == ErrorCode::kMalformed);
+  CHECK_THAT(error.what, Contains("18,446,744,073,709,551,615 bytes"));
 }
 
 TEST_CASE("a store that does not answer is no changed file", "[data][objects]") {

@@ -9,6 +9,7 @@
 
 #include "shared/base/rng.h"
 #include "shared/plan/plan_hash.h"
+#include "shared/plan/range_limits.h"
 
 namespace downpour::plan {
 namespace {
@@ -29,6 +30,49 @@ TEST_CASE("an open stream has a piece for every place, in its order", "[plan]") 
                               .end = uint64_t{640} * place + 640,
                               .records_before = uint64_t{640} * place});
   }
+}
+
+TEST_CASE("files that make too many ranges are an error before any range is made", "[plan]") {
+  const auto file = [](uint64_t bytes) { return FileInfo{.path = "f", .bytes = bytes}; };
+  const auto fits = [](const std::vector<FileInfo>& files, uint64_t target,
+                       const StreamSpec& streams = {}) {
+    return check_ranges(files, target, streams).has_value();
+  };
+  CHECK(fits({file(uint64_t{kRangesMax} * 10)}, 10));
+  CHECK_FALSE(fits({file(uint64_t{kRangesMax} * 10 + 1)}, 10));
+  CHECK(fits({file(UINT64_MAX)}, UINT64_MAX));
+  CHECK(fits({file(0), file(1)}, UINT64_MAX));
+  CHECK_FALSE(fits({file(UINT64_MAX)}, 1));
+  CHECK_FALSE(fits({file(5)}, 0));
+  // Fifty claims whose sum does not fit 64 bits.
+  CHECK_FALSE(fits(std::vector(50, file(uint64_t{1} << 62)), 64 << 20));
+  CHECK_FALSE(fits(std::vector<FileInfo>(kRangesMax + size_t{1}), 1));
+  const StreamSpec copies{StreamPolicy::kCopies, 3}, by_file{StreamPolicy::kFiles, 3};
+  CHECK(fits({file(kRangesMax)}, 4, copies));
+  CHECK_FALSE(fits({file(kRangesMax)}, 1, copies));
+  CHECK(fits({file(kRangesMax)}, 1, by_file));
+  const Error error = check_ranges({file(uint64_t{1} << 50)}, 1 << 20, {}).error();
+  CHECK(error.code == ErrorCode::kConfig);
+  CHECK(error.where == "data.shard_records");
+  CHECK(error.what ==
+        "1.0 PiB in 1 file make 1,073,741,824 shards of 1.0 MiB, 1,048,576 are allowed");
+  CHECK(error.hint ==
+        "raise data.shard_records until a shard has more than 1.0 GiB, or name fewer and larger "
+        "files");
+}
+
+TEST_CASE("cuts that do not lie in their file are an error", "[plan]") {
+  const auto fits = [](uint64_t bytes, std::vector<uint64_t> cuts) {
+    return check_ranges({{.path = "f", .bytes = bytes, .cuts = std::move(cuts)}}, 1 << 20, {})
+        .has_value();
+  };
+  CHECK(fits(10, {1, 5, 9}));
+  CHECK_FALSE(fits(10, {0, 5}));
+  CHECK_FALSE(fits(10, {5, 10}));
+  CHECK_FALSE(fits(10, {5, 5}));
+  CHECK_FALSE(fits(10, {6, 5}));
+  CHECK(fits(kOpenEnd, {64}));
+  CHECK_FALSE(fits(kOpenEnd, {}));
 }
 
 TEST_CASE("the order of shards is a permutation and its inverse undoes it", "[plan]") {

@@ -1,0 +1,19 @@
+// Sums and products of sizes that files, stores or peers claim.
+#pragma once
+
+#include <cstdint>
+
+namespace downpour {
+
+/// The sum, or UINT64_MAX where it does not fit.
+constexpr uint64_t saturating_add(uint64_t a, uint64_t b) {
+  return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+/// The product, or UINT64_MAX where it does not fit.
+constexpr uint64_t saturating_multiply(uint64_t a, uint64_t b) {
+  return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+/// The quotient, rounded up; `b` > 0.
+constexpr uint64_t divide_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
+}  // namespace downpour

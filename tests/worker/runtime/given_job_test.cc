@@ -1,0 +1,49 @@
+// What a worker makes of a Welcome, whose sender it has not checked.
+#include "worker/runtime/given_job.h"
+
+#include <catch2/catch.hpp>
+
+#include "shared/base/units.h"
+#include "shared/plan/range_limits.h"
+
+namespace downpour::worker {
+namespace {
+
+wire::Welcome welcome_of(plan::FileInfo file) {
+  return {.job = "data = { source = \"/f\", format = \"libsvm\" }\n"
+                 "model.preset = \"logistic_regression\"\n",
+          .base_dir = "/",
+          .shard_bytes = kMiB,
+          .train_files = {std::move(file)}};
+}
+
+TEST_CASE("a Welcome whose files can't be cut is an error", "[worker]") {
+  const plan::FileInfo file{.path = "/f", .bytes = 10 * kMiB};
+  CHECK(take_job(welcome_of(file))->readers.train_shards.count() == 10);
+  wire::Welcome welcome = welcome_of(file);
+  welcome.shard_bytes = 0;
+  CHECK_FALSE(take_job(welcome));
+  for (const plan::FileInfo& bad :
+       {plan::FileInfo{.path = "/f", .bytes = UINT64_MAX},
+        plan::FileInfo{.path = "/f", .bytes = (plan::kRangesMax + uint64_t{1}) * kMiB},
+        plan::FileInfo{.path = "/f", .bytes = 10, .cuts = {5, 5}},
+        plan::FileInfo{.path = "/f", .bytes = 10, .cuts = {10}},
+        plan::FileInfo{.path = "/f", .bytes = plan::kOpenEnd, .splittable = false}}) {
+    CHECK_FALSE(take_job(welcome_of(bad)));
+    wire::Welcome evaluated = welcome_of(file);
+    evaluated.eval_files = {bad};
+    CHECK_FALSE(take_job(evaluated));
+  }
+}
+
+TEST_CASE("a Welcome whose job nests too deep is an error", "[worker]") {
+  wire::Welcome welcome = welcome_of({.path = "/f", .bytes = kMiB});
+  for (int i = 0; i < 100'000; ++i) welcome.job += "a.";
+  welcome.job += "a = 1\n";
+  const auto given = take_job(welcome);
+  REQUIRE_FALSE(given);
+  CHECK(given.error().code == ErrorCode::kConfig);
+}
+
+}  // namespace
+}  // namespace downpour::worker
