@@ -1,5 +1,6 @@
 // JSON lines: each line an object; a field is a member of it, or of an object inside ("a.b").
 #include <cmath>
+#include <span>
 
 #include "shared/data/json_scan.h"
 #include "shared/data/parser.h"
@@ -108,17 +109,22 @@ class JsonFields {
       return value.is_null().get(is_null);
     }
     const std::vector<uint32_t>& wanted = nodes_[node].fields;
+    if (wanted.empty()) return json::kSuccess;
+    if (wanted.size() == 1) {
+      FieldWriter writer = fields_[wanted[0]].begin(columns);
+      return fill({&writer, 1}, value, wanted, fault);
+    }
+    writers_.clear();
+    for (const uint32_t field : wanted) writers_.push_back(fields_[field].begin(columns));
+    return fill(writers_, value, wanted, fault);
+  }
+
+  /// Gives the member to all fields that read it, value by value: simdjson shows each once.
+  json::ErrorCode fill(std::span<FieldWriter> writers, json::Value& value,
+                       const std::vector<uint32_t>& wanted, Fault& fault) {
+    if (const json::ErrorCode error = read_values(value, writers, 0, fault)) return error;
     for (size_t i = 0; i < wanted.size(); ++i) {
-      const TypedField& field = fields_[wanted[i]];
-      FieldWriter writer = field.begin(columns);
-      if (i > 0) {  // several fields read one member: simdjson gives it once, so it is kept
-        if (!replay(writer, fault)) return json::kOther;
-      } else {
-        kept_.clear();
-        if (const json::ErrorCode error = read_values(value, writer, wanted.size() > 1, 0, fault))
-          return error;
-      }
-      if (!writer.finish(fault)) return json::kOther;
+      if (!writers[i].finish(fault)) return json::kOther;
       found_ += seen_[wanted[i]] != record_;
       seen_[wanted[i]] = record_;
     }
@@ -133,47 +139,41 @@ class JsonFields {
     return json::kOther;
   }
 
-  /// A value that more than one field reads.
-  struct Kept {
-    enum class Kind : uint8_t { kInteger, kReal, kText } kind;
-    int64_t integer = 0;
-    double real = 0;
-    std::string_view text;  // in the parser's memory, until the next document
-  };
-
-  static bool give(const Kept& value, FieldWriter& writer, Fault& fault) {
-    switch (value.kind) {
-      case Kept::Kind::kInteger:
-        return writer.take(value.integer, fault);
-      case Kept::Kind::kReal:
-        return writer.take(value.real, fault);
-      case Kept::Kind::kText:
-        return writer.take(value.text, fault);
+  template <typename Value>
+  static json::ErrorCode give(Value value, std::span<FieldWriter> writers, Fault& fault) {
+    for (FieldWriter& writer : writers) {
+      if (!writer.take(value, fault)) return json::kOther;
     }
-    return false;
+    return json::kSuccess;
   }
-  bool replay(FieldWriter& writer, Fault& fault) const {
-    for (const Kept& value : kept_)
-      if (!give(value, writer, fault)) return false;
-    return true;
+  static json::ErrorCode give_integer_or_real(double value, std::span<FieldWriter> writers,
+                                              Fault& fault) {
+    // 3.0 is an integer where one is wanted.
+    const bool whole = std::abs(value) < 9e18 && value == std::floor(value);
+    for (FieldWriter& writer : writers) {
+      const bool integer = whole && writer.field().type() == FieldType::kInt64;
+      if (!(integer ? writer.take(int64_t(value), fault) : writer.take(value, fault)))
+        return json::kOther;
+    }
+    return json::kSuccess;
   }
 
-  json::ErrorCode read_values(json::Value& value, FieldWriter& writer, bool keep, int depth,
+  json::ErrorCode read_values(json::Value& value, std::span<FieldWriter> writers, int depth,
                               Fault& fault) {
     json::Type type;
     if (const json::ErrorCode error = value.type().get(type)) return error;
-    Kept one{};
+    const TypedField& field = writers[0].field();
     if (type == json::Type::array) {
       json::Array array;
       if (const json::ErrorCode error = value.get_array().get(array)) return error;
       if (depth == kNestedMax) {
-        fault = {.reason = "is nested too deep", .field = &writer.field().name(), .hint = kHint};
+        fault = {.reason = "is nested too deep", .field = &field.name(), .hint = kHint};
         return json::kOther;
       }
       for (auto element : array) {
         json::Value inner;
         if (const json::ErrorCode error = element.get(inner)) return error;
-        if (const json::ErrorCode error = read_values(inner, writer, keep, depth + 1, fault))
+        if (const json::ErrorCode error = read_values(inner, writers, depth + 1, fault))
           return error;
       }
       return json::kSuccess;
@@ -181,36 +181,27 @@ class JsonFields {
     if (type == json::Type::number) {
       json::Number number;
       if (const json::ErrorCode error = value.get_number().get(number)) return error;
-      const double real = number.is_double() ? number.get_double() : 0;
-      if (number.is_int64()) {
-        one = {.kind = Kept::Kind::kInteger, .integer = number.get_int64()};
-      } else if (number.is_double()) {
-        one = {.kind = Kept::Kind::kReal, .real = real};
-        // 3.0 is an integer where one is wanted.
-        if (writer.field().type() == FieldType::kInt64 && std::abs(real) < 9e18 &&
-            real == std::floor(real))
-          one = {.kind = Kept::Kind::kInteger, .integer = int64_t(real)};
-      } else {
-        one = {.kind = Kept::Kind::kReal, .real = double(number.get_uint64())};
-      }
-    } else if (type == json::Type::string) {
-      one.kind = Kept::Kind::kText;
-      if (const json::ErrorCode error = value.get_string().get(one.text)) return error;
-    } else if (type == json::Type::boolean) {
+      if (number.is_int64()) return give(int64_t{number.get_int64()}, writers, fault);
+      if (number.is_double()) return give_integer_or_real(number.get_double(), writers, fault);
+      return give(double(number.get_uint64()), writers, fault);
+    }
+    if (type == json::Type::string) {
+      std::string_view text;
+      if (const json::ErrorCode error = value.get_string().get(text)) return error;
+      return give(text, writers, fault);
+    }
+    if (type == json::Type::boolean) {
       bool flag = false;
       if (const json::ErrorCode error = value.get_bool().get(flag)) return error;
-      one = {.kind = Kept::Kind::kInteger, .integer = flag ? 1 : 0};
-    } else {
-      return mismatch(writer.field(), type == json::Type::null ? "null" : "an object", fault);
+      return give(int64_t{flag}, writers, fault);
     }
-    if (keep) kept_.push_back(one);
-    return give(one, writer, fault) ? json::kSuccess : json::kOther;
+    return mismatch(field, type == json::Type::null ? "null" : "an object", fault);
   }
 
   std::vector<TypedField> fields_;
   std::vector<Node> nodes_;  // the first is the line's object
   std::vector<uint64_t> seen_;
-  std::vector<Kept> kept_;
+  std::vector<FieldWriter> writers_;  // of a member that several fields read
   uint64_t record_ = 0;
   size_t found_ = 0;
 };

@@ -4,12 +4,16 @@
 
 #include <nlohmann/json.hpp>
 
+#include "shared/base/units.h"
 #include "shared/data/sniff_columns.h"
 
 namespace downpour::data {
 namespace {
 
 using Json = nlohmann::json;
+
+/// A longer line is not looked at: a tree of it takes up to a hundred times its bytes.
+constexpr size_t kLookedAtBytesMax = kMiB;
 
 /// What the lines show of one member.
 struct Member {
@@ -90,11 +94,20 @@ std::optional<FieldSpec> field_of_member(const std::string& path, const Member& 
 Result<FileFacts> sniff_json(const std::vector<std::string_view>& lines, const std::string& path) {
   std::map<std::string, Member> members;
   size_t objects = 0;
+  bool has_long_lines = false;
   for (const std::string_view line : lines) {
+    has_long_lines = has_long_lines || line.size() > kLookedAtBytesMax;
+    if (line.size() > kLookedAtBytesMax) continue;
     const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!object.is_object()) continue;
     ++objects;
     walk(object, "", members);
+  }
+  if (objects == 0 && has_long_lines) {
+    return Error{ErrorCode::kBadData,
+                 str("looks like JSON, but its lines have more than 1 MiB: ", path), path,
+                 "say data.format = \"jsonl\" and data.fields in a job: only shorter lines are "
+                 "looked at to find them"};
   }
   if (objects == 0 || members.empty()) {
     return Error{ErrorCode::kBadData, str("looks like JSON, but no line is an object: ", path),

@@ -3,7 +3,9 @@
 
 #include "shared/base/hash.h"
 #include "shared/base/rng.h"
+#include "shared/base/units.h"
 #include "tests/shared/data/support.h"
+#include "tests/support/memory_limit.h"
 
 namespace downpour::data {
 namespace {
@@ -165,6 +167,59 @@ TEST_CASE("sniff: JSON lines by their braces, fields by their values", "[data]")
                   .bags = {{"country", 0}, {"tags", 0}},
                   .tables = {TableId(0)}};
   CHECK(read_file(plan).value().totals.counts == ReadCounts{.read = 100});
+}
+
+TEST_CASE("fields that read one member get each of its values", "[data]") {
+  const ScratchDir dir;
+  auto plan = plan_of(dir.write("f.jsonl",
+                                "{\"y\": 1, \"v\": [1, 2.0, [3]]}\n{\"v\": [4, 5, 6], \"y\": 0}\n"
+                                "{\"y\": 1, \"v\": [1, 2]}\n{\"y\": 1, \"v\": [1, 2, 2.5]}\n"),
+                      DataFormat::kJsonl);
+  plan->data.fields = {{.name = "y"},
+                       {.name = "numbers", .path = "v", .shape = {3}},
+                       {.name = "keys",
+                        .path = "v",
+                        .type = FieldType::kInt64,
+                        .shape = {-1},
+                        .transform = {{.op = TransformOp::kIdentity}}}};
+  plan->layout = {.floats = {{"y", 1}, {"numbers", 3}},
+                  .bags = {{"keys", 0}},
+                  .tables = {TableId(0)}};
+  plan->data.bad_records = BadRecords::kSkip;
+  const ShardRead read = read_file(plan).value();
+  CHECK(read.floats == std::vector<std::vector<float>>{{1, 1, 2, 3}, {0, 4, 5, 6}});
+  using Keys = std::vector<std::vector<uint64_t>>;
+  CHECK(read.keys[0] == Keys{{1, 2, 3}});
+  CHECK(read.keys[1] == Keys{{4, 5, 6}});
+  CHECK(read.totals.counts.skipped == 2);  // too few for one, no integer for the other
+}
+
+TEST_CASE("a JSON line of 15 MB takes a bounded amount of memory, whatever it holds", "[data]") {
+  const auto line = [](std::string_view piece) {
+    std::string text = "{\"y\": 1, \"v\": [";
+    while (text.size() < 15'000'000) text += piece;
+    return text.substr(0, text.size() - 1) + "]}\n";
+  };
+  const ScratchDir dir;
+  const auto reads = [&](const std::string& path) {
+    auto plan = plan_of(path, DataFormat::kJsonl);
+    plan->data.fields = {{.name = "y"},
+                         {.name = "a", .path = "v", .shape = {3}},
+                         {.name = "b", .path = "v", .shape = {4}}};
+    plan->layout = {.floats = {{"y", 1}, {"a", 3}, {"b", 4}}};
+    plan->data.bad_records = BadRecords::kSkip;
+    const auto read = read_file(plan);
+    return read && read->totals.counts.skipped == 1;
+  };
+  for (const std::string_view piece : {"1,", "[],", "[1],", "[", "{},", "\"\","}) {
+    INFO(piece);
+    const std::string path = dir.write("f.jsonl", line(piece));
+    CHECK(testing::fits_in_memory(256 * kMiB, [&] { return reads(path); }));
+    CHECK(testing::fits_in_memory(256 * kMiB, [&] {
+      const auto facts = sniff(path);
+      return !facts && facts.error().code == ErrorCode::kBadData;
+    }));
+  }
 }
 
 }  // namespace
