@@ -1,5 +1,6 @@
 // Bombs: small files that stand for large ones. Few inputs, each of some hundred milliseconds.
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "shared/data/tfrecord_writer.h"
 #include "shared/data/vocabulary.h"
@@ -88,6 +89,84 @@ data.fields = { keys = { type = "int64", shape = [-1], encoding = "tensor" } }
           .cpu_seconds_max = 30};
 }
 
+/// One long line of JSON, of which two fields read the same member.
+Target json_line_target(const std::string& folder) {
+  const auto reading = std::make_shared<Reading>(R"(
+data.format = "jsonl"
+data.fields = { y = { default = 0 }, a = { path = "v", type = "int64", shape = [-1], default = "" }, b = { path = "v", shape = [3], default = 0 } }
+)"sv);
+  const std::string path = folder + "/bomb-json-line";
+  return {
+      .name = "bomb-json-line",
+      .make =
+          [](Rng& rng) {
+            static constexpr std::string_view kOpenings[] = {
+                "{\"y\": 1, \"v\": [", "{\"v\": ", "{\"v\": [1, 2, [", "{\"u\": [", "[", "{"};
+            static constexpr std::string_view kPieces[] = {
+                "1,", "[],", "[1],", "[", "{},", "\"\",", "{\"v\":", "\"v\":1,", "\\u0000", " "};
+            std::string text(one_of(std::span<const std::string_view>(kOpenings), rng));
+            const auto piece = one_of(std::span<const std::string_view>(kPieces), rng);
+            const size_t bytes = rng.below(17'000'000);
+            while (text.size() < bytes) text += piece;
+            return Input{.files = {text + (one_in(rng, 2) ? "1]}\n" : "\n")}};
+          },
+      .run =
+          [=](const Input& input) {
+            write_file(path, input.files[0]);
+            const auto facts = data::sniff(path);
+            const std::string wrong = facts ? "" : check_error(facts.error(), path);
+            return wrong.empty() ? reading->check_once(path, (input.knobs & 1) != 0) : wrong;
+          },
+      .cpu_seconds_max = 30};
+}
+
+struct SparseKind {
+  DataFormat format;
+  std::string (*seed)(Rng&);
+};
+constexpr SparseKind kSparseKinds[] = {
+    {DataFormat::kTsv, [](Rng& rng) { return table_seed(rng, '\t', true); }},
+    {DataFormat::kLibsvm, libsvm_seed},
+    {DataFormat::kJsonl, jsonl_seed},
+    {DataFormat::kTfrecord, example_seed},
+    {DataFormat::kNpy, [](Rng& rng) { return npy_seed(rng, "<f4", 3, 2); }}};
+
+/// What a job does with a file before it reads records, as each format.
+std::string check_planned(const std::string& path, uint64_t shard_bytes) {
+  for (const SparseKind& kind : kSparseKinds) {
+    DataSpec data{.source = {.paths = {path}}, .format = kind.format};
+    const auto length = data::mean_record_bytes(data, path);
+    std::string wrong = length ? "" : check_error(length.error(), path);
+    auto files = data::list_files(data, data.source, "/");
+    if (!files) {
+      wrong += check_error(files.error(), path);
+    } else if (const auto cut = data::find_cuts(data, data.source, shard_bytes, *files); !cut) {
+      const bool too_many = cut.error().where == "data.shard_records";
+      wrong += too_many ? "" : check_error(cut.error(), path);
+    }
+    if (!wrong.empty()) return wrong;
+  }
+  const auto facts = data::sniff(path);
+  return facts ? "" : check_error(facts.error(), path);
+}
+
+/// Files with a hole, which claim terabytes.
+Target sparse_target(const std::string& folder) {
+  const std::string path = folder + "/sparse";
+  return {.name = "sparse",
+          .make =
+              [](Rng& rng) {
+                return Input{.files = {kSparseKinds[rng.below(std::size(kSparseKinds))].seed(rng)}};
+              },
+          .run = [=](const Input& input) -> std::string {
+            write_file(path, input.files[0]);
+            const uint64_t bytes = uint64_t{1} << (20 + input.knobs % 24);
+            if (::truncate(path.c_str(), off_t(bytes)) != 0) return "";  // no such file system
+            return check_planned(path, (input.knobs >> 8) % kMiB + 1);
+          },
+          .cpu_seconds_max = 30};
+}
+
 }  // namespace
 
 void add_bomb_targets(const std::string& folder, std::vector<Target>& out) {
@@ -113,6 +192,8 @@ void add_bomb_targets(const std::string& folder, std::vector<Target>& out) {
   };
   for (const Bomb& bomb : bombs) out.push_back(target_of(folder, bomb));
   out.push_back(tensor_target(folder));
+  out.push_back(json_line_target(folder));
+  out.push_back(sparse_target(folder));
 }
 
 }  // namespace downpour::fuzz

@@ -221,6 +221,28 @@ Target job_target() {
           .run = [](const Input& input) { return check_job(input.files[0]); }};
 }
 
+/// Long and deep texts, up to more than a job may have.
+Target job_bomb_target() {
+  static constexpr std::string_view kOpenings[] = {
+      "",      "x = ",     "x = [",       "x = {",       "[",      "[[",
+      "# ",    "x = \"",   "x = '",       "x = \"\"\"",  "\"a\"",  "model.layers = [{"};
+  static constexpr std::string_view kPieces[] = {
+      "a.", "a",  "\"a\".", "[",    "{a = ", "{a.a = ", "1,", "[],", "{},", "[[a]]\n", "#",
+      "\\", "\"", "'",      "''' ", "\n",    ".",       " ",  "a=",  "]",   "}",       "\xff"};
+  return {.name = "bomb-job",
+          .make =
+              [](Rng& rng) {
+                std::string text(one_of(Dictionary(kOpenings), rng));
+                const std::string_view piece = one_of(Dictionary(kPieces), rng);
+                const size_t bytes = size_t{1} << (4 + rng.below(21));
+                while (text.size() < bytes) text += piece;
+                if (one_in(rng, 2)) text += one_of(Dictionary(kPieces), rng);
+                return Input{.files = {std::move(text)}};
+              },
+          .run = [](const Input& input) { return check_job(input.files[0]); },
+          .cpu_seconds_max = 30};
+}
+
 // ---- formats
 
 /// What `downpour train FILE` does before it trains.
@@ -281,6 +303,7 @@ void add_setting_targets(const std::string& folder, std::vector<Target>& out) {
   out.push_back(vocabulary_target(folder));
   out.push_back(condition_target());
   out.push_back(job_target());
+  out.push_back(job_bomb_target());
   out.push_back(sniff_target(folder));
 }
 

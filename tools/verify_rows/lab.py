@@ -25,6 +25,7 @@ class Ended:
     err: str
     wall_s: float
     cpu_s: float
+    peak_bytes: int  # resident memory of the largest of these processes
 
     def expect(self, code=0):
         if self.code != code:
@@ -86,7 +87,8 @@ class Running:
             self._timer.cancel()
             self._child.returncode = os.waitstatus_to_exitcode(status)
             out, err = (path.read_text(errors="replace") for path in self._paths)
-            self._ended = Ended(self.command, self._child.returncode, out, err, wall_s, usage.ru_utime + usage.ru_stime)
+            self._ended = Ended(self.command, self._child.returncode, out, err, wall_s, usage.ru_utime + usage.ru_stime,
+                                usage.ru_maxrss * 1024)
         if self._timed_out:
             raise Broken(f"`{' '.join(self.command)}` had not ended after {self._timeout_s:.0f} s")
         return self._ended
