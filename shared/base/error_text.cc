@@ -177,6 +177,13 @@ constexpr std::array kErrorTexts{
               "whole."},
     ErrorText{"DP-5002", "no permission",
               "The user that runs Downpour may not read or write the path named."},
+    ErrorText{"DP-5003", "no folder for sockets",
+              "`downpour train` with several local processes connects them by Unix sockets in a "
+              "private folder. It is made in\n"
+              "$TMPDIR, or in /tmp where TMPDIR is not set or can't be used. The message gives the "
+              "reason for each. A socket's path\n"
+              "has at most 107 bytes, so a long TMPDIR can't be used. `--transport tcp` needs no "
+              "such folder."},
     ErrorText{"DP-6000", "not in this version",
               "A file or a peer asks for a version or a feature that this build has not. Use the "
               "version that wrote it, or a newer\n"
