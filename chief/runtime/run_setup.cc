@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <filesystem>
+#include <sstream>
 #include <utility>
 
 #include "chief/runtime/history.h"
 #include "chief/runtime/warm_start.h"
+#include "shared/base/error_text.h"
 #include "shared/base/sizes.h"
 #include "shared/base/version.h"
 #include "shared/checkpoint/paths.h"
@@ -55,6 +57,19 @@ Result<void> remove_run(const std::string& run_dir) {
   for (const fs::path& path : doomed) {
     fs::remove_all(path, error);
     if (error) return Error{ErrorCode::kIo, str("can't remove the old run: ", error.message()), path.string()};
+  }
+  return {};
+}
+
+/// Every process gets the job as TOML, which is UTF-8: other bytes in a path reach none of them.
+Result<void> check_utf8(const std::string& job_text) {
+  std::istringstream lines(job_text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string shown = printable(line);
+    if (shown == line) continue;
+    return Error{ErrorCode::kConfig, str("the job is not UTF-8: ", shown),
+                 line.substr(0, line.find(" =")),
+                 "rename the folder or file, or give it a name in UTF-8 by a link", "DP-2106"};
   }
   return {};
 }
@@ -215,6 +230,7 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   }
   if (!out.train_files.empty()) DP_TRY_VOID(data::note_parts(out.job.data, out.train_files));
   out.job_text = job_to_toml(out.job);
+  DP_TRY_VOID(check_utf8(out.job_text));
   const bool no_files = out.train_files.empty() || job.data.source.is_program();
   const auto& files = no_files ? out.eval_files : out.train_files;
   DP_TRY(out.shard_bytes, choose_shard_bytes(job, no_files ? for_source(job.data, job.eval.source) : job.data, files));

@@ -42,6 +42,22 @@ TEST_CASE("one compressed file is cut in pieces of about the records that the jo
   CHECK(plan_in(dir, str(wanted, "cluster.input_workers = 1\n")).plan_hash == plan.plan_hash);
 }
 
+TEST_CASE("a path that is not UTF-8 is an error of the job", "[chief]") {
+  const ScratchDir dir;
+  dir.write("d.csv", rows(10));
+  auto loaded = load_job(JobSource{dir / "job.toml", str(kRegression, "data.source = \"d.csv\"\n")},
+                         {}, [](const std::string&) { return std::optional<std::string>(); });
+  REQUIRE(loaded);
+  REQUIRE(complete_job(loaded->job));
+  REQUIRE(plan_run(loaded->job, wire::Purpose::kTrain));
+  loaded->job.run_dir = "/runs/caf\xe9";
+  const auto plan = plan_run(loaded->job, wire::Purpose::kTrain);
+  REQUIRE(!plan);
+  CHECK(plan.error().code == ErrorCode::kConfig);
+  CHECK(plan.error().where == "run_dir");
+  CHECK(plan.error().what.find("/runs/caf\\xe9") != std::string::npos);
+}
+
 TEST_CASE("a large compressed file is cut in pieces of 16 MiB, or of four batches", "[chief]") {
   const ScratchDir dir;
   const std::string few = rows(1'000'000);  // 8 MB
