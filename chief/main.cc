@@ -77,7 +77,7 @@ Result<int> run(const Flags& flags) {
     console.show(chief::Notice{chief::NoticeLevel::kWarning, note});
   console.start(info);
   auto transport = transport::make_zmq_transport();
-  const SignalWatcher signals([&] { transport->wake(); });
+  const SignalWatcher signals([&](int) { transport->wake(); });
   chief::ChiefNode node(*transport, storage, std::move(config), plan.tables,
                         {.endpoint = endpoint,
                          .run_dir = job.run_dir,
@@ -99,6 +99,7 @@ Result<int> run(const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  exit_on_stop_signals();
   CLI::App app{
       "Runs a job whose ps and workers are started by hand, on any machines, with --chief "
       "HOST:PORT."};

@@ -34,6 +34,7 @@ struct Flags {
   uint32_t threads = 1;
   int64_t connect_s = 10;
   bool insecure = false;
+  bool local = false;
 };
 
 Result<int> run(const Flags& flags) {
@@ -43,11 +44,10 @@ Result<int> run(const Flags& flags) {
   options.advertise_host = flags.advertise_host;
   options.index = flags.index;
   options.connect_timeout_ns = flags.connect_s * kSecond;
-  options.notice = [](const std::string& text) { std::fprintf(stderr, "note: %s\n", text.c_str()); };
+  options.local = flags.local;
   transport::tune_malloc_for_frames();
   raise_descriptor_limit();
   prefer_throughput();
-  block_stop_signals();  // before any thread
   const PosixClock clock;
   PosixStorage storage;
   const std::string base = options.endpoint;
@@ -59,10 +59,10 @@ Result<int> run(const Flags& flags) {
     cores[t].node = std::make_unique<ps::PsNode>(*cores[t].transport, storage, options);
     DP_TRY_VOID(cores[t].node->start(clock.now_ns()));
   }
-  // The first signal asks the chief to move the partitions away; the second ends the process at once.
-  const SignalWatcher signals([&cores] {
+  // The first signal is reported to the chief; the second ends the process at once.
+  const SignalWatcher signals([&cores](int signal) {
     for (const Core& core : cores) {
-      core.node->leave();
+      core.node->leave(signal);
       core.transport->wake();
     }
   });
@@ -87,6 +87,7 @@ Result<int> run(const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  block_stop_signals();  // before any thread; the watcher receives what comes until it is there
   CLI::App app{"Holds hash-partitioned variables, answers pulls and applies pushes. Ends by itself when the job ends."};
   app.option_defaults()->always_capture_default();
   Flags flags;
@@ -96,6 +97,7 @@ int main(int argc, char** argv) {
   app.add_option("--index", flags.index, "Index of this ps; the chief gives one otherwise")->default_str("")->group("Cluster");
   app.add_option("--connect-timeout", flags.connect_s, "Seconds to wait for the chief")->group("Cluster");
   app.add_flag("--insecure", flags.insecure, "Allow an address beyond this machine, in plain text")->group("Cluster");
+  app.add_flag("--local", flags.local, "Set by downpour train: a signal to this process stops the whole job")->group("Cluster");
   app.add_option("--threads", flags.threads, "Cores: threads that each hold partitions of their own")->check(CLI::Range(1, 256))->group("Resources");
   app.set_version_flag("--version", kBuildVersion);
   app.footer("Example:\n  downpour-ps --chief 10.0.0.1:7000 --bind 'tcp://0.0.0.0:*' --advertise 10.0.0.2 --insecure");

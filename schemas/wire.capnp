@@ -322,7 +322,10 @@ struct Frozen {                 # kind 28
   error @3 :Text;
   images @4 :Images;
 }
-struct Leave { incarnation @0 :UInt64; }  # kind 29; required
+struct Leave {                  # kind 29
+  incarnation @0 :UInt64;       # required
+  signal @1 :UInt32;            # number of the stop signal that the sender received; 0: not reported
+}
 struct Stop {
   code @0 :Int32 = 70;          # exit code; 0: done. Absent: a bug, so that zeros never say "done"
   reason @1 :Text;

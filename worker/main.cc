@@ -28,13 +28,13 @@ struct Flags {
   bool insecure = false;
 };
 
-// The first signal leaves in order (a worker gives its shards back); the second ends at once.
+// The first signal is reported to the chief; the second ends the process at once.
 template <typename Node>
 Result<int> run_node(transport::Transport& transport, Node& node) {
   const PosixClock clock;
   DP_TRY_VOID(node.start(clock.now_ns()));
-  const SignalWatcher signals([&] {
-    node.leave();
+  const SignalWatcher signals([&](int signal) {
+    node.leave(signal);
     transport.wake();
   });
   transport::Reactor reactor(transport, clock);
@@ -66,6 +66,7 @@ Result<int> run_input(const Flags& flags) {
                                       .advertise_host = flags.advertise_host,
                                       .index = flags.worker.index,
                                       .threads = flags.worker.threads,
+                                      .local = flags.worker.local,
                                       .allow_exec = flags.worker.allow_exec,
                                       .connect_timeout_ns = flags.worker.connect_timeout_ns});
   tell_threads("input", flags.worker.threads, "reading");
@@ -78,13 +79,13 @@ Result<int> run(Flags flags) {
   transport::tune_malloc_for_frames();
   raise_descriptor_limit();
   prefer_throughput();
-  block_stop_signals();  // before any thread
   return flags.reads_for_others ? run_input(flags) : run_worker(flags.worker);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  block_stop_signals();  // before any thread; the watcher receives what comes until it is there
   CLI::App app{
       "Takes data shards from the chief, computes gradients, and pushes them to the ps. Ends by "
       "itself when the job ends."};
@@ -113,6 +114,9 @@ int main(int argc, char** argv) {
       ->group("Cluster");
   app.add_flag("--insecure", flags.insecure,
                "input: allow an address beyond this machine, in plain text")
+      ->group("Cluster");
+  app.add_flag("--local", options.local,
+               "Set by downpour train: a signal to this process stops the whole job")
       ->group("Cluster");
   app.add_option("--threads", options.threads,
                  "Compute threads; input: reading threads (0: all cores that affinity and cgroup "

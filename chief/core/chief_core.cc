@@ -164,6 +164,7 @@ void ChiefCore::handle(Member& member, wire::Message&& message) {
   if (auto* goodbye = std::get_if<wire::Goodbye>(&body))
     return on_goodbye(member, std::move(*goodbye));
   if (ending()) return;
+  if (const auto* leave = std::get_if<wire::Leave>(&body)) return on_leave(member, *leave);
   if (member.is_worker()) {
     if (auto* lease = std::get_if<wire::LeaseRequest>(&body))
       return on_lease_request(member, *lease, request);
@@ -182,7 +183,6 @@ void ChiefCore::handle(Member& member, wire::Message&& message) {
       return on_status(member, std::move(*status));
     if (auto* frozen = std::get_if<wire::Frozen>(&body))
       return on_frozen(member, std::move(*frozen), std::move(message.values));
-    if (std::holds_alternative<wire::Leave>(body)) return on_leave(member);
     if (auto* saved = std::get_if<wire::Saved>(&body)) return on_saved(member, std::move(*saved));
   }
   if (std::holds_alternative<wire::Reject>(body)) {
@@ -237,40 +237,6 @@ void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
   outbox_.tick(now_ns_, again);
   saving_.outbox.tick(now_ns_, again);
   if (!finished() && now_ns_ >= progress_at_ns_) show_progress();
-}
-
-void ChiefCore::request_stop(int64_t now_ns, int signal, Effects& effects) {
-  if (finished()) return;
-  const Turn turn(*this, now_ns, effects);
-  if (stop_signal_ != 0 ||
-      ending()) {  // the second time, or at the end already: do not wait for anyone
-    if (!error_) {
-      code_ = 128 + signal;
-      error_ = interrupted(signal, false);
-    }
-    if (phase_ != Phase::kStopping) begin_stop(code_, error_->what);
-    if (!finished()) finish();
-    return;
-  }
-  stop_signal_ = signal;
-  stop_ns_ = now_ns_;
-  log(event("stop_requested").add("signal", signal));
-  for (const uint32_t shard : table_.leased()) revoke_all(shard);
-  if (config_.mode != wire::Purpose::kTrain || !ownership_.published()) {
-    error_ = interrupted(signal, false);
-    return begin_stop(128 + signal, error_->what);
-  }
-  // Parts in flight are simply not covered by the images; their batches are read again when the job
-  // goes on.
-  if (phase_ == Phase::kSurveying) {  // first it must be known which epochs are complete
-    surveyed_phase_ = Phase::kSaving;
-    return;
-  }
-  outbox_.drop<wire::StatusRequest>();
-  round_at_ns_ = 0;
-  const bool waits_already = phase_ == Phase::kSaving && saving_.under_way();
-  enter(Phase::kSaving);
-  if (!waits_already) want_save();
 }
 
 void ChiefCore::on_fatal(int64_t now_ns, Error error, Effects& effects) {
@@ -339,6 +305,7 @@ void ChiefCore::check_limits() {
   const int64_t in_phase_ns = now_ns_ - phase_ns_;
   switch (phase_) {
     case Phase::kGathering:
+      if (stop_overdue()) return end_unsaved();
       if (in_phase_ns > config_.start_timeout_ns) {
         const bool none = members_.ps_live() == 0;
         fail(Error{none ? ErrorCode::kUnavailable : ErrorCode::kPeersLost,
@@ -347,11 +314,9 @@ void ChiefCore::check_limits() {
                    "start the missing ps, or set cluster.ps to what there is"});
       }
       return;
+    case Phase::kAdopting:
     case Phase::kSurveying:
-      if (stop_signal_ != 0 && now_ns_ - stop_ns_ > config_.stop_save_ns) {
-        error_ = interrupted(stop_signal_, false);
-        begin_stop(128 + stop_signal_, error_->what);
-      }
+      if (stop_overdue()) end_unsaved();
       return;
     case Phase::kStopping:
       if (in_phase_ns > config_.goodbye_wait_ns) finish();
@@ -373,6 +338,8 @@ void ChiefCore::check_workers() {
   if (!leasing()) return;  // nothing for a worker to do now
   const int64_t wait_ns = had_worker_ ? config_.workers_wait_ns : config_.start_timeout_ns;
   if (now_ns_ - no_worker_ns_ <= wait_ns) return;
+  if (const int signal = signal_of_departed_workers(); signal != 0)
+    return stop(signal, "the last worker");
   fail(had_worker_ ? Error{ErrorCode::kPeersLost,
                            str("no worker came back within ", wait_ns / kSecond, " s"),
                            {},
@@ -585,14 +552,6 @@ void ChiefCore::finish() {
   effect.summary.already_finished = config_.mode == wire::Purpose::kTrain && code_ == 0 && !begun_;
   log(event("finish").add("code", code_).add("sealed_epochs", epochs_sealed_));
   emit(std::move(effect));
-}
-
-Error interrupted(int signal, bool saved) {
-  Error error{ErrorCode::kInterrupted, signal == 15  ? "stopped by SIGTERM"
-                                       : signal == 2 ? "stopped by SIGINT"
-                                                     : str("stopped by signal ", signal)};
-  if (saved) error.hint = "run the same command again: it goes on from here";
-  return error;
 }
 
 }  // namespace downpour::chief

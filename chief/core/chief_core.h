@@ -46,13 +46,14 @@ class ChiefCore {
   /// A message could not be sent: this connection is broken. Whoever was there may come again
   /// through another one.
   void on_peer_gone(int64_t now_ns, PeerKey peer, Effects& effects);
-  /// SIGINT (2) or SIGTERM (15): stop leasing, save, end with 128 + signal. The second time: end at
-  /// once.
+  /// SIGINT (2) or SIGTERM (15): stops leasing, saves, and ends the job with 128 + signal. Has no
+  /// effect once a stop was requested, by this call or by a member, and on a job that is ending.
   void request_stop(int64_t now_ns, int signal, Effects& effects);
   /// The shell can not go on (the event file can't be written, a local ps did not start): the job
   /// fails with `error`.
   void on_fatal(int64_t now_ns, Error error, Effects& effects);
-  /// Whoever started a ps or worker process says that it has ended: nobody waits for its silence.
+  /// The launcher of a ps or worker process reports that it has ended: the core does not wait for
+  /// its silence. One that a stop signal ended stops the job.
   void on_process_ended(int64_t now_ns, const EndedProcess& ended, Effects& effects);
   /// A newer chief has taken a term of this run: this one ends, and leaves ps and workers to it.
   void on_newer_term(int64_t now_ns, uint32_t term, Effects& effects);
@@ -158,10 +159,20 @@ class ChiefCore {
   Bytes values_of(const wire::Body& body) const;
   void cancel_move(const std::string& why);
   void settle_move();
-  void on_leave(Member& member);
   void let_go();
   /// Every partition has its owner, and none is on its way to another.
   bool settled() const { return ownership_.whole() && !move_; }
+
+  // chief_core_stop.cc: stop signals to this process and to members
+  void stop(int signal, const std::string& receiver);
+  void end_unsaved();
+  bool members_hold_state() const;
+  bool stop_overdue() const {
+    return stop_signal_ != 0 && now_ns_ - stop_ns_ > config_.stop_save_ns;
+  }
+  void on_leave(Member& member, const wire::Leave& leave);
+  void leave_ps(Member& member);
+  int signal_of_departed_workers() const;
 
   // chief_core_work.cc: epochs, rounds, evaluation, prediction
   void begin_work();

@@ -284,6 +284,8 @@ void ChiefCore::on_process_ended(int64_t now_ns, const EndedProcess& ended, Effe
       lose(member, "its process ended");
     }
   }
+  if (ended.stop_signal != 0)
+    stop(ended.stop_signal, str("process ", ended.pid));
   if (phase_ == Phase::kStopping) finish_if_alone();
 }
 

@@ -221,25 +221,6 @@ void ChiefCore::settle_move() {
   move_at_ns_ = now_ns_ + 4 * pause_ns;  // most of the time all partitions are served
 }
 
-void ChiefCore::on_leave(Member& member) {
-  const bool others = members_.find_if([&](const Member& m) {
-    return m.is_ps() && m.live() && !m.leaving && m.incarnation() != member.incarnation();
-  }) != nullptr;
-  if (!others || config_.moves_folder.empty()) {
-    const std::string why =
-        str(member.full_name(), " can not leave: no other ps is there to take its partitions");
-    if (!std::exchange(member.leave_refused, true)) notice(NoticeLevel::kWarning, why);
-    return send(member, wire::Reject{ErrorCode::kUsage, why});
-  }
-  for (Member& m : members_) {
-    if (!m.is_ps() || m.incarnation() != member.incarnation() || m.leaving) continue;
-    m.leaving = true;
-    log(event("leaving").add("who", m.name()));
-    notice(NoticeLevel::kInfo, str(m.full_name(), " leaves: its ", ownership_.load(ps_key(m)),
-                                   " partitions move to others"));
-  }
-}
-
 /// Tells those that leave and hold nothing any more that they may go.
 void ChiefCore::let_go() {
   for (Member& m : members_) {

@@ -34,7 +34,6 @@ std::vector<Member*> ChiefCore::ps_cores() {
 /// Once enough ps are here every partition gets an owner: whoever holds it for an earlier chief,
 /// else by the newest checkpoint.
 void ChiefCore::place() {
-  if (stop_signal_ != 0) return;
   const std::vector<Member*> cores = ps_cores();
   const std::vector<Claim> claims = best_claims(cores);
   const auto claimed = size_t(

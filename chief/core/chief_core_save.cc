@@ -21,7 +21,7 @@ void ChiefCore::check_save() {
   } else if (save_due()) {
     begin_save();
   }
-  if (stop_signal_ != 0 && phase_ == Phase::kSaving && now_ns_ - stop_ns_ > config_.stop_save_ns) {
+  if (phase_ == Phase::kSaving && stop_overdue()) {
     schedule_.begun(now_ns_, steps());  // no other one is tried
     save_failed("it took too long");
   }

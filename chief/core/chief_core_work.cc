@@ -15,6 +15,10 @@ void ChiefCore::begin_work() {
   schedule_.start(now_ns_, steps());
   if (config_.mode == wire::Purpose::kEval) return begin_evaluation();
   if (config_.mode == wire::Purpose::kPredict) return begin_prediction();
+  if (stop_signal_ != 0) {  // the partitions hold what an earlier chief had leased
+    enter(Phase::kSaving);
+    return want_save();
+  }
   if (trained()) return begin_evaluation();
   // Partitions that come from a checkpoint or an earlier chief may hold part of the epoch: they are
   // asked first.

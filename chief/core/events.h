@@ -91,6 +91,7 @@ struct ChiefConfig {
   plan::Joining joining;     // the same: how its ranges make shards
   uint32_t ps_cores_expected = 1;  // placing waits for this many
   uint32_t workers_expected = 1;   // only for messages: training begins with the first
+  bool local = false;  // members are processes of `downpour train`: a stop signal to one stops the job
   std::string checkpoint_root;     // absolute; a checkpoint lies in root/TERM-N
   std::optional<ResumeState> resume;
 
@@ -160,11 +161,12 @@ struct FindOlder {
   ViewId below;
 };
 
-/// A process of this machine that has ended, as whoever started it knows.
+/// A process of this machine that has ended, as its launcher reports.
 struct EndedProcess {
   wire::Role role = wire::Role::kPs;
   uint32_t index = 0;
   uint32_t pid = 0;
+  int stop_signal = 0;  // the stop signal that ended it; 0: it ended for another reason
 };
 
 /// One line, without newline, for the run's append-only event file.

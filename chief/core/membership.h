@@ -23,7 +23,7 @@ struct Member {
   RequestId granted{};  // worker: the request that `grant` answered
   wire::LeaseGrant grant;
   bool cut_off = false;  // its connection is broken, and it has not spoken through another since
-  bool leave_refused = false;  // ps: and told so
+  int stop_signal = 0;         // that it received and reported; 0: none
   bool leaving = false;        // ps: asked to hold nothing any more
   Incarnation contender{};     // asks for this member's index, since then
   int64_t contended_ns = 0;

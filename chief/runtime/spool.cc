@@ -80,7 +80,7 @@ Result<void> write_stdin(OutputFile& to, const SpoolProgress& progress) {
     return Error{ErrorCode::kUsage, "the source is \"-\", and stdin is a terminal", "data.source",
                  "pipe the data in: zcat rows.gz | downpour train job.toml", ""};
   std::vector<char> block(kMiB);
-  const SignalWatcher signals([] {});
+  const SignalWatcher signals([](int) {});
   Keeping keeping(to, "came on stdin", progress);
   for (;;) {
     constexpr int kLookMs = 200;
@@ -120,7 +120,7 @@ Result<void> write_program(OutputFile& to, const SourceSpec& source, const Job& 
   plan.batch_size = job.train.batch_size;
   plan.base_dir = job.base_dir;
   plan.training = &source == &job.data.source;
-  const SignalWatcher signals([&] { data::stop_programs(*plan.programs); });
+  const SignalWatcher signals([&](int) { data::stop_programs(*plan.programs); });
   DP_TRY(const auto output, data::start_program(data::call_of(plan, 0, {}), plan.programs));
   std::vector<char> block(kMiB);
   Keeping keeping(to, "were written by the program", progress);

@@ -92,9 +92,10 @@ void PsCore::settle_frozen(const wire::View& view, Bits& lost, Effects& effects)
   std::erase_if(freezing_, [&](const Freezing& f) { return f.since <= view.id; });
 }
 
-void PsCore::leave(Effects& effects) {
-  leaving_ = true;
-  send(kChiefPeer, RequestId{}, wire::Leave{.incarnation = config_.incarnation}, {}, effects);
+void PsCore::leave(int signal, Effects& effects) {
+  leave_signal_ = signal;
+  send(kChiefPeer, RequestId{},
+       wire::Leave{.incarnation = config_.incarnation, .signal = uint32_t(signal)}, {}, effects);
 }
 
 }  // namespace downpour::ps

@@ -361,7 +361,7 @@ void PsCore::on_tick(int64_t now_ns, Effects& effects) {
     load_since_ns_ = now_ns;
   }
   send(kChiefPeer, RequestId{}, std::move(beat), {}, effects);
-  if (leaving_) leave(effects);  // the first word of it may have been lost
+  if (leave_signal_ != 0) leave(leave_signal_, effects);  // the first Leave may have been lost
 }
 
 std::vector<wire::PartitionClaim> PsCore::claims() const {

@@ -46,7 +46,7 @@ class PsCore {
   void on_exported(ViewId since, Result<std::vector<wire::ImageRef>> images, Bytes inlined,
                    Effects& effects);
   /// Asks the chief to move away what this core holds, and to stop it then.
-  void leave(Effects& effects);
+  void leave(int signal, Effects& effects);
   /// Some time has passed: heartbeats, ages, the chief's silence. Call it every 100 ms or so.
   void on_tick(int64_t now_ns, Effects& effects);
 
@@ -189,7 +189,7 @@ class PsCore {
   std::vector<checkpoint::PartitionImage> spare_images_;  // memory for the next copies
   std::optional<wire::Saved> saved_;                      // the last one, for a repeated Save
   std::string failure_;
-  bool leaving_ = false;
+  int leave_signal_ = 0;  // reported with every heartbeat; 0: none received
   bool stopped_ = false;
   std::optional<int64_t> chief_heard_ns_;
   std::optional<int64_t> heartbeat_sent_ns_;

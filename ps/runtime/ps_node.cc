@@ -137,11 +137,7 @@ void PsNode::on_message(int64_t now_ns, transport::PortId port, transport::PeerI
   // The chief does not know this connection (any more): it must hear who we are again.
   if (const auto* reject = std::get_if<wire::Reject>(&message.body);
       port == control_ && reject != nullptr) {
-    if (reject->code == ErrorCode::kUnavailable) {
-      if (now_ns >= hello_at_ns_) hello(now_ns);
-    } else if (leave_sent_ && options_.notice) {
-      options_.notice(str(reject->what, "; a second signal ends this process at once"));
-    }
+    if (reject->code == ErrorCode::kUnavailable && now_ns >= hello_at_ns_) hello(now_ns);
   }
   pushed_bytes_ += message.values.size();
   if (port != control_) save_pace_.served(now_ns);
@@ -309,7 +305,9 @@ bool PsNode::pump(int64_t now_ns) {
   }
   outbox_.flush();
   if (!core_) {
-    if (leave_asked_) return exit(0, {}), false;  // it holds nothing
+    if (leave_signal_ != 0) {  // it holds nothing
+      return exit(options_.local ? 128 + leave_signal_ : 0, "stopped by a signal"), false;
+    }
     if (now_ns - started_ns_ > options_.connect_timeout_ns) {
       exit(downpour::exit_code(ErrorCode::kUnavailable),
            str("the chief at ", options_.chief, " does not answer"));
@@ -318,9 +316,9 @@ bool PsNode::pump(int64_t now_ns) {
     }
     return false;
   }
-  if (leave_asked_ && !leave_sent_) {
+  if (leave_signal_ != 0 && !leave_sent_) {
     leave_sent_ = true;
-    core_->leave(effects_);
+    core_->leave(leave_signal_, effects_);
     run(effects_);
   }
   bool busy = background_->run_completions();

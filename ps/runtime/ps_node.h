@@ -32,6 +32,7 @@ struct PsOptions {
   uint64_t inline_bytes_max = wire::kFrameBytesMax;  // larger images of a move go through files
   bool touch_pages = true;  // a thread makes pages present ahead of the tables' growth
   std::function<void(const std::string&)> notice;  // what the user should read; may be empty
+  bool local = false;  // started by `downpour train`: a signal stops the job, not only this ps
   ProcessInfo process;
 };
 
@@ -52,8 +53,9 @@ class PsNode final : public transport::Node {
   int64_t next_deadline_ns() const override;
   bool finished() const override { return finished_ && outbox_.empty(); }
 
-  /// Moves its partitions away, then ends. From any thread; the loop must be woken.
-  void leave() { leave_asked_ = true; }
+  /// Reports a stop signal to the chief, which moves the partitions away or stops the job, and then
+  /// ends this node. From any thread; the loop must be woken.
+  void leave(int signal) { leave_signal_ = signal; }
   /// Null until the chief has welcomed it.
   const PsCore* core() const { return core_.get(); }
   int32_t exit_code() const { return exit_code_; }
@@ -107,7 +109,7 @@ class PsNode final : public transport::Node {
   std::string advertised_;  // endpoint
   int64_t waited_ns_ = 0;   // by the transport, when the load was told last
   Effects effects_;
-  std::atomic<bool> leave_asked_{false};
+  std::atomic<int> leave_signal_{0};
   bool leave_sent_ = false;
   bool finished_ = false;
   int32_t exit_code_ = 0;

@@ -14,7 +14,7 @@ sigset_t stop_signals() {
   sigemptyset(&set);
   for (const int signal : {SIGINT, SIGTERM}) {
     struct sigaction now {};
-    // One that whoever began this process has set to be ignored stays so.
+    // A signal that the parent process set to be ignored stays ignored.
     if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN) continue;
     sigaddset(&set, signal);
   }
@@ -23,6 +23,8 @@ sigset_t stop_signals() {
 
 constexpr auto kSameStop = std::chrono::milliseconds(200);
 
+void exit_now(int signal) { _exit(128 + signal); }
+
 }  // namespace
 
 void block_stop_signals() {
@@ -30,7 +32,18 @@ void block_stop_signals() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
-SignalWatcher::SignalWatcher(std::function<void()> wake) : wake_(std::move(wake)) {
+void exit_on_stop_signals() {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    struct sigaction action {};
+    if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = exit_now;
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+SignalWatcher::SignalWatcher(std::function<void(int)> on_signal)
+    : on_signal_(std::move(on_signal)) {
   block_stop_signals();
   thread_ = std::thread([this] {
     const sigset_t set = stop_signals();
@@ -47,7 +60,7 @@ SignalWatcher::SignalWatcher(std::function<void()> wake) : wake_(std::move(wake)
       }
       first = now;
       signal_ = signal;
-      wake_();
+      on_signal_(signal);
     }
   });
 }

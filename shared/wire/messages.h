@@ -351,9 +351,11 @@ struct Frozen {
   std::vector<ImageRef> images;     // in files of the folder; with a values frame in that, whatever they call the file
   bool operator==(const Frozen&) const = default;
 };
-/// ps core -> chief: move what I hold to others, then stop me. Repeated until then.
+/// Any member -> chief: this process received a stop signal. With processes of `downpour train` the chief stops the
+/// job. Otherwise it moves the partitions of a ps to other ps and then stops that ps. Repeated with each heartbeat.
 struct Leave {
   Incarnation incarnation{};
+  uint32_t signal = 0;              // number of the signal (2: SIGINT, 15: SIGTERM); 0: from a build that did not report it
   bool operator==(const Leave&) const = default;
 };
 /// Chief -> all: the job has ended. code 0: done. Answered by Goodbye.

@@ -281,6 +281,7 @@ void read(schema::Frozen::Reader in, Frozen& out, Checks& checks) {
 void read(schema::Leave::Reader in, Leave& out, Checks& checks) {
   out.incarnation = Incarnation(in.getIncarnation());
   checks.require(out.incarnation != Incarnation{}, "no incarnation");
+  out.signal = in.getSignal();
 }
 
 void read(schema::Sealed::Reader in, Sealed& out, Checks&) { out.epochs = in.getEpochs(); }

@@ -403,7 +403,10 @@ void write(const Frozen& in, schema::Frozen::Builder out) {
   if (!in.images.empty()) write(in.images, out.initImages());
 }
 
-void write(const Leave& in, schema::Leave::Builder out) { out.setIncarnation(raw(in.incarnation)); }
+void write(const Leave& in, schema::Leave::Builder out) {
+  out.setIncarnation(raw(in.incarnation));
+  out.setSignal(in.signal);
+}
 
 void write(const Sealed& in, schema::Sealed::Builder out) { out.setEpochs(in.epochs); }
 

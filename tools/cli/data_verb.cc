@@ -60,7 +60,7 @@ int look(const DataFlags& flags, bool tell, const Look& body) {
   const chief::ConsoleOptions console = console_options(flags.common);
   const auto programs = data::make_program_pool();
   // One that says nothing would be waited for.
-  const SignalWatcher watcher([&] { data::stop_programs(*programs); });
+  const SignalWatcher watcher([&](int) { data::stop_programs(*programs); });
   auto rejected = look_at_set(flags, console, programs, watcher, body);
   if (!rejected) {
     const bool interrupted =

@@ -33,6 +33,12 @@ std::string how_it_ended(int status) {
   return str("ended with status ", WEXITSTATUS(status));
 }
 
+/// SIGINT or SIGTERM if one of them ended the process, in its own way or by the default action.
+int stop_signal_of(int status) {
+  const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - 128;
+  return signal == SIGINT || signal == SIGTERM ? signal : 0;
+}
+
 }  // namespace
 
 std::string program_dir() {
@@ -44,18 +50,21 @@ std::string LocalCluster::Process::role_name() const {
   return is_ps() ? "ps" : role == wire::Role::kInput ? "input" : "worker";
 }
 
-LocalCluster::~LocalCluster() {
-  // The first signal asks to leave in order, which needs a chief; the second ends.
-  for (const int64_t patience_ns : {200 * kMillisecond, 2 * kSecond}) {
-    for (Process& process : processes_) {
-      if (process.pid > 0) kill(process.pid, SIGTERM);
-    }
-    wait(patience_ns);
+LocalCluster::~LocalCluster() { end(); }
+
+void LocalCluster::end() {
+  ending_ = true;
+  // Processes that the chief has welcomed end by its Stop. The others end by this signal.
+  for (const Process& process : processes_) {
+    if (process.pid > 0) kill(process.pid, SIGTERM);
   }
+  constexpr int64_t kPatienceNs = 5 * kSecond;
+  wait(kPatienceNs);
   for (Process& process : processes_) {
     if (process.pid <= 0) continue;
     kill(process.pid, SIGKILL);
     waitpid(process.pid, nullptr, 0);
+    process.pid = -1;
   }
 }
 
@@ -83,7 +92,7 @@ std::vector<std::string> LocalCluster::command(const Process& process) const {
   const std::string index = std::to_string(process.index);
   const std::string path =
       str(program_dir(), process.is_ps() ? "/downpour-ps" : "/downpour-worker");
-  std::vector<std::string> command = {path, "--chief", options_.chief, "--index", index};
+  std::vector<std::string> command = {path, "--chief", options_.chief, "--index", index, "--local"};
   if (!process.is_ps() && options_.allow_exec) command.emplace_back("--allow-exec");
   if (process.role == wire::Role::kWorker) {
     command.insert(command.end(), {"--threads", std::to_string(options_.worker_threads)});
@@ -127,10 +136,12 @@ Result<void> LocalCluster::spawn(Process& process) {
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // never an orphan
     if (getppid() != parent) _exit(1);
-    signal(SIGINT, SIG_IGN);  // Ctrl-C is for the chief, which ends us in order
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
+    // Stop signals wait until the program's SignalWatcher takes them: none is lost, none kills.
+    sigset_t stop_signals;
+    sigemptyset(&stop_signals);
+    sigaddset(&stop_signals, SIGINT);
+    sigaddset(&stop_signals, SIGTERM);
+    sigprocmask(SIG_SETMASK, &stop_signals, nullptr);
     dup2(log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
     execv(path.c_str(), argv.data());
@@ -148,7 +159,10 @@ Result<void> LocalCluster::watch(int64_t now_ns, std::vector<std::string>& notic
   for (Process& process : processes_) {
     int status = 0;
     if (process.pid > 0 && waitpid(process.pid, &status, WNOHANG) == process.pid) {
-      ended.push_back({.role = process.role, .index = process.index, .pid = uint32_t(process.pid)});
+      ended.push_back({.role = process.role,
+                       .index = process.index,
+                       .pid = uint32_t(process.pid),
+                       .stop_signal = ending_ ? 0 : stop_signal_of(status)});
       process.pid = -1;
       if (!ending_) on_ended(now_ns, status, process, notices);
     }
@@ -164,10 +178,18 @@ Result<void> LocalCluster::watch(int64_t now_ns, std::vector<std::string>& notic
 void LocalCluster::on_ended(int64_t now_ns, int status, Process& process,
                             std::vector<std::string>& notices) {
   const std::string line = last_line(process.log);
+  process.last_status = status;
   process.last_words =
       str(process.name(), " ", how_it_ended(status), line.empty() ? "" : ": ", line);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
     notices.push_back(str(process.name(), " left, as it was asked to"));
+    return;
+  }
+  if (stop_signal_of(status) != 0) {
+    // The chief stops the job. To save it may need this process again: a ps restores its partitions.
+    constexpr int64_t kStopPauseNs = 250 * kMillisecond;
+    process.start_at_ns = now_ns + kStopPauseNs;
+    notices.push_back(str(process.last_words, "; the job stops"));
     return;
   }
   if (!restart_mends(status)) {
@@ -184,7 +206,8 @@ void LocalCluster::on_ended(int64_t now_ns, int status, Process& process,
   notices.push_back(str(process.last_words, "; it is started again"));
 }
 
-/// An error where all ps, or all workers, are given up.
+/// An error where all ps, or all workers, are given up. It has the status of the last one where no
+/// restart mends that.
 Result<void> LocalCluster::check_left() const {
   for (const wire::Role role : {wire::Role::kPs, wire::Role::kWorker}) {
     const Process* last = nullptr;
@@ -196,7 +219,7 @@ Result<void> LocalCluster::check_left() const {
     }
     if (last == nullptr || left) continue;
     return Error{
-        ErrorCode::kPeersLost,
+        permanent_error(last->last_status).value_or(ErrorCode::kPeersLost),
         str("no ", role == wire::Role::kPs ? "ps" : "worker", " is left: ", last->last_words),
         last->log, "the same command goes on from the last checkpoint"};
   }

@@ -34,8 +34,7 @@ class LocalCluster {
   LocalCluster() = default;
   LocalCluster(const LocalCluster&) = delete;
   LocalCluster& operator=(const LocalCluster&) = delete;
-  /// Ends whatever still runs: SIGTERM, a moment later SIGKILL.
-  ~LocalCluster();
+  ~LocalCluster();  // end()
 
   /// Starts downpour-ps and downpour-worker, found beside this program. Errors: kUnavailable naming
   /// the program.
@@ -48,8 +47,8 @@ class LocalCluster {
                      std::vector<chief::EndedProcess>& ended);
   /// The job is ending: from now on processes may end, and none is started.
   void expect_end() { ending_ = true; }
-  /// Waits for all to end by themselves, at most this long.
-  void wait(int64_t timeout_ns);
+  /// Ends all processes: SIGTERM, after 5 s SIGKILL. Call it when the chief has stopped the job.
+  void end();
   uint32_t restarts() const { return restarts_; }
 
  private:
@@ -61,7 +60,8 @@ class LocalCluster {
     uint32_t starts = 0;
     pid_t pid = -1;            // -1: does not run
     int64_t start_at_ns = -1;  // -1: will not be started
-    std::string last_words;    // how it ended
+    int last_status = 0;       // how it ended, as waitpid() reports it
+    std::string last_words;    // the same for the user, with its last line
 
     bool is_ps() const { return role == wire::Role::kPs; }
     bool given_up() const { return pid < 0 && start_at_ns < 0; }
@@ -73,6 +73,7 @@ class LocalCluster {
   std::vector<std::string> command(const Process& process) const;
   void on_ended(int64_t now_ns, int status, Process& process, std::vector<std::string>& notices);
   Result<void> check_left() const;
+  void wait(int64_t timeout_ns);
 
   LocalClusterOptions options_;
   std::vector<Process> processes_;

@@ -25,15 +25,22 @@ std::optional<int64_t> RestartPolicy::on_ended(int64_t now_ns) {
   return now_ns + std::min(kPauseMaxNs, kPauseNs << std::min<size_t>(before - 1, 16));
 }
 
-bool restart_mends(int wait_status) {
-  if (!WIFEXITED(wait_status)) return true;
+std::optional<ErrorCode> permanent_error(int wait_status) {
+  if (!WIFEXITED(wait_status)) return std::nullopt;
   constexpr std::array kPermanent = {
       ErrorCode::kUsage, ErrorCode::kBadData,    ErrorCode::kNoInput, ErrorCode::kCannotCreate,
       ErrorCode::kIo,    ErrorCode::kPermission, ErrorCode::kConfig};
+  const auto found = std::find_if(kPermanent.begin(), kPermanent.end(), [&](ErrorCode code) {
+    return exit_code(code) == WEXITSTATUS(wait_status);
+  });
+  return found == kPermanent.end() ? std::nullopt : std::optional(*found);
+}
+
+bool restart_mends(int wait_status) {
+  if (!WIFEXITED(wait_status)) return true;
   const int status = WEXITSTATUS(wait_status);
   if (status == 0 || status == kExecFailed) return false;  // 0: it was asked to leave
-  return std::none_of(kPermanent.begin(), kPermanent.end(),
-                      [&](ErrorCode code) { return exit_code(code) == status; });
+  return !permanent_error(wait_status);
 }
 
 }  // namespace downpour::tools

@@ -1,9 +1,7 @@
 #include "tools/cli/run.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
-#include <stdlib.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -25,6 +23,7 @@
 #include "shared/transport/reactor.h"
 #include "tools/cli/dry_run.h"
 #include "tools/cli/local_cluster.h"
+#include "tools/cli/socket_dir.h"
 #include "worker/runtime/worker_node.h"
 
 namespace downpour::tools {
@@ -58,26 +57,6 @@ class PsThread {
   ps::PsNode node_;
   const Clock& clock_;
   std::thread thread_;
-};
-
-// A folder for the sockets of one run, only ours, gone with the run. Short: a socket's path has at
-// most 107 bytes.
-class SocketDir {
- public:
-  SocketDir() {
-    char path[] = "/tmp/downpour-XXXXXX";
-    if (mkdtemp(path) != nullptr) path_ = path;
-  }
-  SocketDir(const SocketDir&) = delete;
-  SocketDir& operator=(const SocketDir&) = delete;
-  ~SocketDir() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
 };
 
 struct Layout {
@@ -167,6 +146,7 @@ int report(const Error& error, const chief::ConsoleOptions& console) {
 }
 
 int run_job(RunRequest request) {
+  exit_on_stop_signals();
   const auto fail = [&](const Error& error) {
     return report(located(error, request.origins), request.console);
   };
@@ -197,6 +177,7 @@ int run_job(RunRequest request) {
                                  .workers = job.cluster.workers},
                                 &notices);
   if (!config) return fail(config.error());
+  config->local = !layout.one_process;
 
   // The order of construction is the order of need; destruction runs backwards.
   block_stop_signals();
@@ -209,8 +190,14 @@ int run_job(RunRequest request) {
   notices.clear();
   console.start(start_info(*plan, *config, layout));
   SocketDir sockets;
+  const bool over_ipc = !layout.one_process && job.cluster.transport != "tcp";
+  if (over_ipc) {
+    auto made = SocketDir::create(socket_dir_parents());
+    if (!made) return fail(made.error());
+    sockets = std::move(*made);
+  }
   auto transport = transport::make_zmq_transport();
-  const SignalWatcher signals([&] { transport->wake(); });
+  const SignalWatcher signals([&](int) { transport->wake(); });
   LocalCluster cluster;
 
   const std::string name = str(std::hex, config->run, "-", getpid());
@@ -219,9 +206,9 @@ int run_job(RunRequest request) {
   if (request.mode == wire::Purpose::kTrain) options.events_path = job.run_dir + "/events.jsonl";
   options.stop_signal = &signals.signal();
   options.on_prediction = request.on_prediction;
-  options.endpoint = layout.one_process               ? "inproc://chief-" + name
-                     : job.cluster.transport == "tcp" ? std::string("tcp://127.0.0.1:*")
-                                                      : "ipc://" + sockets.path() + "/chief";
+  options.endpoint = layout.one_process ? "inproc://chief-" + name
+                     : over_ipc         ? "ipc://" + sockets.path() + "/chief"
+                                        : "tcp://127.0.0.1:*";
   const chief::ChiefCore* core = nullptr;  // once it is there
   std::vector<chief::EndedProcess> ended;
   if (!layout.one_process) {
@@ -294,7 +281,7 @@ int run_job(RunRequest request) {
   if (finish.error) report(located(*finish.error, request.origins), request.console);
   const int code = finish.code;
   transport->shutdown(kLingerNs);
-  cluster.wait(5 * kSecond);
+  cluster.end();
   return code;
 }
 

@@ -87,7 +87,7 @@ void print_text(const ShardSummary& summary) {
 
 int shard_verb(const ShardFlags& flags) {
   const chief::ConsoleOptions console = console_options(flags.common);
-  const SignalWatcher watcher([] {});
+  const SignalWatcher watcher([](int) {});
   const auto summary = run_shard(flags, console, watcher);
   if (!summary) {
     const int status = report(summary.error(), console);

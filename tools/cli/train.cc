@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "chief/runtime/job_setup.h"
+#include "shared/env/signals.h"
 #include "tools/cli/run.h"
 #include "tools/cli/verbs.h"
 
@@ -16,6 +17,7 @@ struct TrainFlags {
 };
 
 int train(const TrainFlags& flags) {
+  exit_on_stop_signals();
   RunRequest request;
   request.console = console_options(flags.common);
   const auto overrides = overrides_of(flags.common);

@@ -5,6 +5,7 @@
 namespace downpour::sim {
 namespace {
 
+constexpr int kTerminate = 15;
 constexpr int64_t kMessageNs = 3 * kMicrosecond;  // an event loop's time for one message
 
 const char* role_name(wire::Role role) {
@@ -91,8 +92,8 @@ void Process::mute() {
 }
 
 void Process::leave() {
-  if (ps_) ps_->leave();
-  if (worker_) worker_->leave();
+  if (ps_) ps_->leave(kTerminate);
+  if (worker_) worker_->leave(kTerminate);
   wake();
 }
 

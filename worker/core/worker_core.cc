@@ -295,8 +295,15 @@ void WorkerCore::on_fatal(const Error& error, WorkerEffects& fx) {
   exit(exit_code(error.code), error.what, fx);
 }
 
-void WorkerCore::leave(int64_t now_ns, WorkerEffects& fx) {
+void WorkerCore::leave(int64_t now_ns, int signal, WorkerEffects& fx) {
   if (stopping_) return;
+  leave_signal_ = signal;
+  if (welcomed_) report_signal(fx);
+  if (config_.local && welcomed_) return;  // the chief stops the job, and this worker with it
+  if (config_.local) {                     // its launcher reads the exit status
+    stopping_ = true;
+    return exit(128 + signal, "stopped by a signal", fx);
+  }
   while (!shards_.empty()) {
     const Shard& shard = *shards_.front();
     fail_shard(shard.lease, shard.done, Error{ErrorCode::kInterrupted, "the worker leaves"}, fx);
@@ -308,6 +315,11 @@ void WorkerCore::leave(int64_t now_ns, WorkerEffects& fx) {
     fx.sends.back().message.body = std::move(goodbye);
   }
   exit(0, "asked to leave", fx);
+}
+
+void WorkerCore::report_signal(WorkerEffects& fx) {
+  send(kChief, wire::Leave{.incarnation = config_.incarnation, .signal = uint32_t(leave_signal_)},
+       next_request(), fx);
 }
 
 void WorkerCore::on_shard_end(int64_t now_ns, const ShardEnd& end, WorkerEffects& fx) {
@@ -393,7 +405,10 @@ void WorkerCore::on_tick(int64_t now_ns, WorkerEffects& fx) {
                     " s; run the job again: it goes on from the newest checkpoint"),
                 fx);
   }
-  if (now_ns >= heartbeat_at_ns_) heartbeat(now_ns, fx);
+  if (now_ns >= heartbeat_at_ns_) {
+    heartbeat(now_ns, fx);
+    if (leave_signal_ != 0) report_signal(fx);  // the first report may have been lost
+  }
   if (lease_request_ != RequestId{} &&
       now_ns >= lease_deadline_ns_) {  // the same id: the chief repeats its grant
     lease_deadline_ns_ = now_ns + backoff_ns(1);

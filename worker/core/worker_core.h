@@ -28,6 +28,7 @@ struct WorkerConfig {
   uint32_t threads = 1;                       // compute threads, for the chief to show
   std::string endpoint;                       // input: where it reads for workers
   uint32_t leases_wanted = 2;                 // shards read at once
+  bool local = false;                         // started by `downpour train`: a signal stops the job
   int64_t connect_timeout_ns = 10 * kSecond;  // without a Welcome: exit 69
   int64_t chief_silence_ns = 60 * kSecond;    // without any word of the chief: exit 180
   int64_t request_timeout_ns =
@@ -83,8 +84,10 @@ class WorkerCore {
   void on_fatal(const Error& error, WorkerEffects& fx);
   /// The answer to `other_job` where this worker can not go on under it: ends with 78.
   void on_other_job(const std::string& what, WorkerEffects& fx);
-  /// Gives its shards back and ends.
-  void leave(int64_t now_ns, WorkerEffects& fx);
+  /// A stop signal: reports it to the chief, gives all shards back and ends. A local worker
+  /// reports it and goes on until the chief ends it, or ends with 128 + signal if no chief has
+  /// welcomed it yet.
+  void leave(int64_t now_ns, int signal, WorkerEffects& fx);
   void on_tick(int64_t now_ns, WorkerEffects& fx);
   /// When on_tick() has something to do next.
   int64_t next_deadline_ns() const;
@@ -151,6 +154,7 @@ class WorkerCore {
   void hello(int64_t now_ns, WorkerEffects& fx);
   void on_welcome(int64_t now_ns, uint64_t run, wire::Welcome&& welcome, WorkerEffects& fx);
   void heartbeat(int64_t now_ns, WorkerEffects& fx);
+  void report_signal(WorkerEffects& fx);
   uint32_t shards_read() const;
   void request_leases(int64_t now_ns, WorkerEffects& fx);
   void on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerEffects& fx);
@@ -200,6 +204,7 @@ class WorkerCore {
   bool welcomed_ = false;
   bool configured_ = false;
   bool stopping_ = false;
+  int leave_signal_ = 0;  // reported with every heartbeat; 0: none received
   uint64_t run_ = 0;
   uint32_t term_ = 0;  // newest that a chief has shown
   std::vector<TableSpec> tables_;

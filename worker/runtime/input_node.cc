@@ -39,6 +39,7 @@ Result<void> InputNode::start(int64_t now_ns) {
       .threads = options_.threads,
       .endpoint = std::move(advertised),
       .leases_wanted = 0,
+      .local = options_.local,
       .connect_timeout_ns = options_.connect_timeout_ns});
   WorkerEffects fx;
   core_->start(now_ns, fx);
@@ -95,10 +96,11 @@ bool InputNode::pump(int64_t now_ns) {
   outbox_.flush();
   WorkerEffects fx;
   if (now_ns >= stats_at_ns_) tell_stats(now_ns);
-  if (leave_asked_) {
-    core_->leave(now_ns, fx);
+  if (const int signal = leave_signal_.exchange(0); signal != 0) {
+    core_->leave(now_ns, signal, fx);
     run(now_ns, fx);
-    return false;
+    fx.clear();
+    if (finished_) return false;
   }
   bool busy = false;
   if (readings_) {

@@ -25,6 +25,7 @@ struct InputOptions {
   std::string advertise_host;  // by which workers know it; empty: as it is bound
   uint32_t index = UINT32_MAX;
   uint32_t threads = 1;
+  bool local = false;  // started by `downpour train`: a signal stops the whole job
   bool allow_exec = false;  // a job may start programs here
   int64_t connect_timeout_ns = 10 * kSecond;
   Incarnation incarnation{};  // {}: a random one
@@ -46,8 +47,8 @@ class InputNode final : public transport::Node {
   int64_t next_deadline_ns() const override;
   bool finished() const override { return finished_ && outbox_.empty(); }
 
-  /// Ends; workers read elsewhere. From any thread; the loop must be woken.
-  void leave() { leave_asked_ = true; }
+  /// A stop signal: WorkerCore::leave(). Workers read elsewhere. From any thread; the loop must be woken.
+  void leave(int signal) { leave_signal_ = signal; }
   int32_t exit_code() const { return exit_code_; }
   const std::string& exit_reason() const { return exit_reason_; }
 
@@ -72,7 +73,7 @@ class InputNode final : public transport::Node {
   ProcessStats stats_;
   int64_t stats_at_ns_ = 0;
   int64_t tick_at_ns_ = 0;
-  std::atomic<bool> leave_asked_{false};
+  std::atomic<int> leave_signal_{0};
   bool finished_ = false;
   int32_t exit_code_ = 0;
   std::string exit_reason_;

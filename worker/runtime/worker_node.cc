@@ -24,6 +24,7 @@ WorkerConfig make_config(const WorkerOptions& options) {
           .host = options.process.host,
           .pid = options.process.pid,
           .threads = options.threads,
+          .local = options.local,
           .connect_timeout_ns = options.connect_timeout_ns};
 }
 
@@ -101,10 +102,11 @@ bool WorkerNode::pump(int64_t now_ns) {
   if (now_ns >= stats_at_ns_) tell_stats(now_ns);
   WorkerEffects fx;
   if (tunes) tune(now_ns, fx);
-  if (leave_asked_) {
-    core_.leave(now_ns, fx);
+  if (const int signal = leave_signal_.exchange(0); signal != 0) {
+    core_.leave(now_ns, signal, fx);
     run(now_ns, fx);
-    return false;
+    fx.clear();
+    if (finished_) return false;
   }
   bool busy = false;
   if (compute_) {

@@ -24,6 +24,7 @@ struct WorkerOptions {
   uint32_t index = UINT32_MAX;
   uint32_t threads = 1;         // compute threads
   uint32_t reader_threads = 0;  // 0: by the job, else as many as compute threads
+  bool local = false;  // started by `downpour train`: a signal stops the whole job
   bool allow_exec = false;      // a job may start programs here
   int64_t connect_timeout_ns = 10 * kSecond;
   Incarnation incarnation{};  // {}: a random one
@@ -48,8 +49,8 @@ class WorkerNode final : public transport::Node {
   int64_t next_deadline_ns() const override;
   bool finished() const override { return finished_ && outbox_.empty(); }
 
-  /// Gives its shards back, then ends. From any thread; the loop must be woken.
-  void leave() { leave_asked_ = true; }
+  /// A stop signal: WorkerCore::leave(). From any thread; the loop must be woken.
+  void leave(int signal) { leave_signal_ = signal; }
   const WorkerCore& core() const { return core_; }
   int32_t exit_code() const { return exit_code_; }
   const std::string& exit_reason() const { return exit_reason_; }
@@ -90,7 +91,7 @@ class WorkerNode final : public transport::Node {
   int64_t looked_ns_ = 0;
   ProcessStats stats_;
   int64_t stats_at_ns_ = 0;
-  std::atomic<bool> leave_asked_{false};
+  std::atomic<int> leave_signal_{0};
   bool finished_ = false;
   int32_t exit_code_ = 0;
   std::string exit_reason_;

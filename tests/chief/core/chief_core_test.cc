@@ -90,8 +90,8 @@ TEST_CASE("what a dead worker did stays in the summary", "[chief][core]") {
   t.say(worker_peer(1),
         wire::Heartbeat{.incarnation = Incarnation{99}, .rss_bytes_max = 5, .records = 1});
   t.effects.clear();
-  t.core.request_stop(t.now, 2, t.effects);
-  t.core.request_stop(t.now, 2, t.effects);
+  t.core.on_fatal(t.now, Error{ErrorCode::kInterrupted, "ended"}, t.effects);
+  t.tick(10 * kSecond);
   const auto finish = all_of<Finish>(t.effects);
   REQUIRE(finish.size() == 1);
   CHECK(finish[0].code == 130);

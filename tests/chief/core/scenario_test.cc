@@ -111,6 +111,7 @@ class Story {
     config_.job.train.checkpoint.fall_back = !c.has("no_fall_back");
     if (c.has("moves")) config_.moves_folder = "/run/moves";
     config_.job.cluster.rebalance = !c.has("even");
+    config_.local = c.has("local");
     with_events_ = c.has("events");
   }
 
@@ -144,7 +145,7 @@ class Story {
                                      {ps      ? wire::Role::kPs
                                       : input ? wire::Role::kInput
                                               : wire::Role::kWorker,
-                                      i, uint32_t(c.number("pid"))},
+                                      i, uint32_t(c.number("pid")), int(c.number("signal"))},
                                      effects);
     }
     const PeerKey peer = c.values.contains("peer") ? PeerKey(c.number("peer"))
@@ -222,7 +223,7 @@ class Story {
       return saved;
     }
     if (verb == "goodbye") return wire::Goodbye{};
-    if (verb == "leaves") return wire::Leave{ps_incarnation(i)};
+    if (verb == "leaves") return leave(ps_incarnation(i), c);
     if (verb == "frozen") {
       wire::Frozen frozen{
           .since = freeze_.since, .ok = c.text("error").empty(), .error = c.text("error")};
@@ -280,10 +281,15 @@ class Story {
     return reply;
   }
 
+  static wire::Body leave(Incarnation incarnation, const Command& c) {
+    return wire::Leave{incarnation, uint32_t(c.number("signal"))};
+  }
+
   static wire::Body input_body(uint32_t i, const Command& c) {
     const std::string& verb = c.word(2);
     if (verb == "hello") return changed(input_hello(i), c);
     if (verb == "goodbye") return wire::Goodbye{};
+    if (verb == "leaves") return leave(input_incarnation(i), c);
     if (verb == "wants") return wire::LeaseRequest{.wanted = 1};
     if (verb == "adopted") return wire::Adopted{};
     REQUIRE(verb == "heartbeat");
@@ -295,6 +301,7 @@ class Story {
     if (verb == "hello") return changed(worker_hello(i), c);
     if (verb == "wants") return wire::LeaseRequest{.wanted = uint32_t(std::stoul(c.word(3)))};
     if (verb == "goodbye") return wire::Goodbye{};
+    if (verb == "leaves") return leave(worker_incarnation(i), c);
     if (verb == "heartbeat") return wire::Heartbeat{.incarnation = worker_incarnation(i)};
     wire::Lease lease{.shard = {uint32_t(c.number("epoch")), uint32_t(c.number("shard"))},
                       .attempt = uint32_t(c.number("attempt", 1)),

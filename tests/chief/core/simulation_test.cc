@@ -55,7 +55,7 @@ TEST_CASE("the account balances whatever ps and chief die or hang, too", "[chief
 TEST_CASE("the account balances whatever joins, leaves, and dies in the middle of a move",
           "[chief][core][sim]") {
   constexpr uint64_t kSeeds = 1500;
-  uint64_t moved = 0, cancelled = 0, claims = 0;
+  uint64_t moved = 0, cancelled = 0, claims = 0, stopped = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     INFO("seed " << seed);
     World world(seed, Faults::kMoves);
@@ -64,7 +64,9 @@ TEST_CASE("the account balances whatever joins, leaves, and dies in the middle o
     moved += world.saw_moved();
     cancelled += world.saw_cancelled();
     claims += world.saw_claims();
+    stopped += world.stopped();
   }
+  CHECK(stopped < kSeeds / 20);
   CHECK(moved > kSeeds / 4);
   CHECK(cancelled > kSeeds / 50);
   CHECK(claims > kSeeds / 20);

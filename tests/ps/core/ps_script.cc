@@ -229,6 +229,8 @@ std::string PsScript::run(const std::string& line) {
   } else if (verb == "stop") {
     message(kChiefPeer, command,
             wire::Stop{.code = int32_t(std::stol(word(1))), .reason = word(2)});
+  } else if (verb == "leave") {
+    core_->leave(int(command.number("signal")), effects_);
   } else if (verb == "tick") {
     now_ns_ += int64_t(std::stoll(word(1))) * kMillisecond;
     core_->on_tick(now_ns_, effects_);
@@ -506,6 +508,7 @@ std::string PsScript::print(const Send& send) const {
                saved->ok ? ": " + join(parts) : " failed: " + saved->error, " rows=", saved->rows,
                saved->beyond_part ? " beyond the part" : "");
   }
+  if (const auto* leave = std::get_if<wire::Leave>(&body)) return str("leave signal=", leave->signal);
   const wire::Heartbeat* beat = std::get_if<wire::Heartbeat>(&body);
   const wire::Goodbye* goodbye = std::get_if<wire::Goodbye>(&body);
   if (goodbye != nullptr) beat = &goodbye->last;

@@ -1,5 +1,6 @@
 #include "shared/env/signals.h"
 
+#include <atomic>
 #include <chrono>
 #include <signal.h>
 #include <sys/wait.h>
@@ -19,7 +20,7 @@ constexpr int kWentOn = 7;
 int interrupted_twice(milliseconds pause) {
   const pid_t child = ::fork();
   if (child == 0) {
-    const SignalWatcher signals([] {});
+    const SignalWatcher signals([](int) {});
     ::kill(::getpid(), SIGINT);
     while (signals.signal() == 0) std::this_thread::yield();
     std::this_thread::sleep_for(pause);
@@ -31,6 +32,61 @@ int interrupted_twice(milliseconds pause) {
   REQUIRE(::waitpid(child, &status, 0) == child);
   REQUIRE(WIFEXITED(status));
   return WEXITSTATUS(status);
+}
+
+/// The exit status of a child process that runs `act`.
+template <typename Act>
+int status_of(Act&& act) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    act();
+    ::_exit(1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+void exit_when_seen(const SignalWatcher& signals, int wanted) {
+  for (int i = 0; i < 1000 && signals.signal() == 0; ++i)
+    std::this_thread::sleep_for(milliseconds(10));
+  ::_exit(signals.signal() == wanted ? kWentOn : 1);
+}
+
+TEST_CASE("the watcher gets a signal that came while it was blocked", "[env]") {
+  CHECK(status_of([] {
+          block_stop_signals();
+          ::kill(::getpid(), SIGTERM);
+          std::atomic<int> passed{0};
+          const SignalWatcher signals([&](int signal) { passed = signal; });
+          exit_when_seen(signals, SIGTERM);
+        }) == kWentOn);
+}
+
+TEST_CASE("until a watcher takes over, a stop signal ends the process with 128 and its number",
+          "[env]") {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    CHECK(status_of([&] {
+            exit_on_stop_signals();
+            ::kill(::getpid(), signal);
+          }) == 128 + signal);
+    CHECK(status_of([&] {
+            exit_on_stop_signals();
+            const SignalWatcher signals([](int) {});
+            ::kill(::getpid(), signal);
+            exit_when_seen(signals, signal);
+          }) == kWentOn);
+  }
+}
+
+TEST_CASE("a signal that the parent process ignores stays ignored", "[env]") {
+  CHECK(status_of([] {
+          ::signal(SIGINT, SIG_IGN);
+          exit_on_stop_signals();
+          ::kill(::getpid(), SIGINT);
+          ::_exit(kWentOn);
+        }) == kWentOn);
 }
 
 TEST_CASE("a second signal ends the process, one sent twice is the first", "[env]") {

@@ -265,7 +265,7 @@ class RandomMessages {
       case Kind::kFrozen:
         return Frozen{view(), coin(), prose(), list([&] { return image(); })};
       case Kind::kLeave:
-        return Leave{incarnation()};
+        return Leave{incarnation(), number()};
       case Kind::kSealed:
         return Sealed{number()};
       case Kind::kStop:

@@ -43,5 +43,12 @@ TEST_CASE(
     CHECK(!restart_mends(exited(status)));
 }
 
+TEST_CASE("an error that no restart mends is known by its exit status", "[cli]") {
+  CHECK(permanent_error(exited(78)) == ErrorCode::kConfig);
+  CHECK(permanent_error(exited(73)) == ErrorCode::kCannotCreate);
+  for (const int status : {exited(0), exited(70), exited(127), exited(180), SIGKILL})
+    CHECK(!permanent_error(status));
+}
+
 }  // namespace
 }  // namespace downpour::tools

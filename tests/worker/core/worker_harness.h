@@ -17,7 +17,9 @@ inline constexpr Incarnation kChief{0};
 
 // A worker core with a chief and ps that do what the test says.
 struct Harness {
-  WorkerCore core{{.incarnation = Incarnation{77}, .leases_wanted = 1}};
+  explicit Harness(WorkerConfig config = {.incarnation = Incarnation{77}, .leases_wanted = 1})
+      : core(std::move(config)) {}
+  WorkerCore core;
   WorkerEffects fx;
   int64_t now_ns = 0;
   wire::Lease lease{.purpose = wire::Purpose::kTrain, .shard = {0, 3}, .plan_hash = 9};

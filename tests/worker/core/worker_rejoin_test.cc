@@ -55,7 +55,10 @@ TEST_CASE(
   for (const auto& push : h.push(0)) h.applied(push);
   h.push(1);  // is still on its way
   h.fx.clear();
-  h.core.leave(h.now_ns, h.fx);
+  h.core.leave(h.now_ns, 15, h.fx);
+  const auto reported = h.sends_of<wire::Leave>();
+  REQUIRE(reported.size() == 1);
+  CHECK(std::get<wire::Leave>(reported[0].message.body).signal == 15);
   const auto failed = h.sends_of<wire::ShardFailed>();
   REQUIRE(failed.size() == 1);
   const auto& back = std::get<wire::ShardFailed>(failed[0].message.body);
@@ -71,16 +74,48 @@ TEST_CASE(
   CHECK(h.fx.exits[0].code == 0);
   CHECK(h.core.next_deadline_ns() == INT64_MAX);
   h.fx.clear();
-  h.core.leave(h.now_ns, h.fx);  // once
+  h.core.leave(h.now_ns, 15, h.fx);  // once
   h.tick(10 * kSecond);
   CHECK(h.fx.sends.empty());
   // One that was never welcomed has nobody to say it to.
   Harness alone;
   alone.core.start(0, alone.fx);
   alone.fx.clear();
-  alone.core.leave(0, alone.fx);
+  alone.core.leave(0, 15, alone.fx);
   CHECK(alone.fx.sends.empty());
   CHECK(alone.fx.exits.size() == 1);
+}
+
+TEST_CASE("a local worker reports a stop signal until the chief ends it, and works on meanwhile",
+          "[worker]") {
+  Harness h(WorkerConfig{.incarnation = Incarnation{77}, .leases_wanted = 1, .local = true});
+  h.begin();
+  h.fx.clear();
+  h.core.leave(h.now_ns, 2, h.fx);
+  const auto reported = h.sends_of<wire::Leave>();
+  REQUIRE(reported.size() == 1);
+  CHECK(std::get<wire::Leave>(reported[0].message.body) == wire::Leave{Incarnation{77}, 2});
+  CHECK(h.fx.exits.empty());
+  CHECK(h.fx.stops.empty());
+  CHECK(h.sends_of<wire::Goodbye>().empty());
+  h.fx.clear();
+  h.tick(2 * kSecond);
+  CHECK(h.sends_of<wire::Heartbeat>().size() == 1);
+  CHECK(h.sends_of<wire::Leave>().size() == 1);  // the first one may have been lost
+  h.from(kChief, wire::Stop{130, "stopped by SIGINT"});
+  REQUIRE(h.fx.exits.size() == 1);
+  CHECK(h.fx.exits[0].code == 130);
+}
+
+TEST_CASE("a local worker that no chief has welcomed reports a stop signal by its exit status",
+          "[worker]") {
+  Harness h(WorkerConfig{.incarnation = Incarnation{77}, .local = true});
+  h.core.start(0, h.fx);
+  h.fx.clear();
+  h.core.leave(0, 15, h.fx);
+  CHECK(h.fx.sends.empty());
+  REQUIRE(h.fx.exits.size() == 1);
+  CHECK(h.fx.exits[0].code == 143);
 }
 
 TEST_CASE("the backup of a straggler begins where all partitions are, and overtakes it",
