@@ -12,6 +12,7 @@ run of it. Exit status 1 where something does not hold, 77 where the machine can
 import argparse
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ import hostile  # noqa: E402
 from cluster import Cluster, Counter, Failed, Scratch, balanced, check, free_port, stop  # noqa: E402
 from lab import Lab, LocalTrain, Skipped, SmallDisk, prove, resident_mb  # noqa: E402
 from proxied import Proxy  # noqa: E402
+from stops import stop_at_random, stop_by_hand  # noqa: E402
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 CASES = {}
@@ -394,6 +396,18 @@ def move_chief(lab):
     return {**figures, "moved": moved(), "cut": len(sides)}
 
 
+# ---- stop signals ------------------------------------------------------------------------------------------------------------
+
+@case("stops", "SIGTERM and SIGINT to the group, single processes and subsets at random moments: a checkpoint each time")
+def stops(lab):
+    return stop_at_random(lab, lab.moments or lab.pick(10, 200), lab.seed)
+
+
+@case("stops-by-hand", "SIGTERM to all ps, all workers, the chief, or all: the chief saves and ends with 143")
+def stops_by_hand(lab):
+    return stop_by_hand(lab)
+
+
 # ---- the network (a proxy before the chief and before a ps) ------------------------------------------------------------------
 
 NETWORK = [("hold up", 0.8), ("hold down", 0.8), ("delay 100", 0.8), ("half", 0.2), ("trickle 20000", 0.8), ("reset", 0.2), ("hold both", 1.0)]
@@ -558,6 +572,8 @@ def main():
     parser.add_argument("--long", action="store_true", help="the long form")
     parser.add_argument("--seconds", type=float, help="how long to kill")
     parser.add_argument("--job", type=Path, help="kill-auc: this job instead of made clicks")
+    parser.add_argument("--moments", type=int, help="stops: how many signals")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="stops: of the random moments")
     parser.add_argument("--megabytes", type=int, help="ps-restart: state of each ps")
     parser.add_argument("--bin", default=CHECKOUT / "build/release/bin", help="folder of the programs")
     parser.add_argument("--keep", action="store_true", help="keep the folder of a case that fails")

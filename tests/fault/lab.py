@@ -18,6 +18,7 @@ class Lab:
         self.folder, self.bin = folder, Path(asked.bin).resolve()
         self.long = asked.long or bool(os.environ.get("DP_FAULT_LONG"))
         self.seconds, self.job, self.megabytes = asked.seconds, asked.job, asked.megabytes
+        self.moments, self.seed = asked.moments, asked.seed
 
     def pick(self, short, long):
         return long if self.long else short

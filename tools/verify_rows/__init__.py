@@ -1,4 +1,8 @@
 """The rows of `tools/verify`: importing this package registers all of them, in the order of the table."""
+import importlib
+from pathlib import Path
+
 from . import quality, behaviour, rivals, limits, recovery, simulation, input, autotune, sharding, generators, from_tensorflow  # noqa: F401
-from . import hardening_hostile  # noqa: F401
-from . import hardening_input  # noqa: F401
+
+for _file in sorted(Path(__file__).parent.glob("hardening_*.py")):
+    importlib.import_module(f"{__name__}.{_file.stem}")

@@ -13,7 +13,7 @@ from .lab import CHECKOUT, balanced, named, outputs
 CASES = CHECKOUT / "tests/fault/cases.py"
 
 
-def _case(lab, row_name, case, *flags, timeout_s=900):
+def fault_case(lab, row_name, case, *flags, timeout_s=900):
     """What a fault test on real processes measured."""
     ended = lab.run(row_name, [sys.executable, CASES, "--json", "--bin", lab.bin, *flags, case], timeout_s)
     found = ended.summary()
@@ -28,28 +28,28 @@ def _case(lab, row_name, case, *flags, timeout_s=900):
 
 @row("kill-r1", "kill -9 of worker, ps, chief in turn every 2 s, 2 ps + 3 workers over tcp")
 def kill_r1(lab):
-    found = _case(lab, "kill-r1", "kill-counter", "--seconds", 60)
+    found = fault_case(lab, "kill-r1", "kill-counter", "--seconds", 60)
     yield at_least("kills", found["kills"], 28, note="the chief included")
     yield is_true("every weight of the counter model", True, f"all {found['epochs']}", found["weights"],
                   f"{found['records']:,} weights; {found['repeated_parts']:,} parts repeated; account balances")
     yield at_most("90 % of the rate after the last kill", found["seconds_to_90_percent"], 5, " s",
                   f"shards/s before the first kill {found['shards_per_second']:.1f}, from 5 s after the last one on {found['shards_per_second_after'] or 0:.1f}")
     adult = lab.data("adult/adult.data") and CHECKOUT / "docs/examples/adult.toml"
-    found = _case(lab, "kill-r1", "kill-auc", "--seconds", 60, "--job", adult)
+    found = fault_case(lab, "kill-r1", "kill-auc", "--seconds", 60, "--job", adult)
     yield at_most("adult: AUC's difference to a run without faults", abs(found["auc_killed"] - found["auc_plain"]), 0.002,
                   note=f"{found['auc_killed']:.4f} with {found['kills']} kills, {found['auc_plain']:.4f} without; account balances")
 
 
 @row("kill-local", "local processes of `downpour train` die and are started again by it")
 def kill_local(lab):
-    found = _case(lab, "kill-local", "kill-local", "--long")
+    found = fault_case(lab, "kill-local", "kill-local", "--long")
     yield is_true("restarts", found["restarts"] == found["kills"], f"{found['kills']}, as killed", str(found["restarts"]), "account balances")
     yield is_true("every weight of the counter model", True, "exact", found["weights"])
 
 
 @row("ps-restart", "one of 2 ps is killed, 1 GB of state each")
 def ps_restart(lab):
-    found = _case(lab, "ps-restart", "ps-restart", "--megabytes", 1000)
+    found = fault_case(lab, "ps-restart", "ps-restart", "--megabytes", 1000)
     yield at_most("serving again after its restart", found["seconds_to_serve"], 5, " s",
                   f"the chief took it in after {found['seconds_to_adopt']:.2f} s; {found['image_mb']:.0f} MB read from the checkpoint; "
                   f"a shard had ended after {found['seconds_to_shard']:.2f} s")
@@ -192,6 +192,6 @@ def exactly_once_cost(lab):
 
 @row("reshard", "3 -> 5 -> 3 ps while training, with kills during moves")
 def reshard(lab):
-    found = _case(lab, "reshard", "reshard", "--long")
+    found = fault_case(lab, "reshard", "reshard", "--long")
     yield is_true("every weight of the counter model", True, f"all {found['epochs']}", found["weights"], f"{found['moved']} partitions moved, {found['kills']} kills")
     yield at_most("longest pause of a partition", found["pause_ms_max"], 50, " ms")
