@@ -442,7 +442,7 @@ TEST_CASE("a chief that was started anew finds the worker at its work, and hears
   CHECK(hello.incarnation == Incarnation{77});
   h.fx.clear();
   const wire::Welcome same{
-      .job = "job", .plan_hash = 9, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond};
+      .job = "job", .plan_hash = 9, .shard_bytes = 1, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond};
   h.from(kChief, same);
   CHECK_FALSE(h.fx.welcomed);
   CHECK(h.fx.exits.empty());

@@ -6,7 +6,7 @@ namespace {
 
 TEST_CASE("of a chief that was started anew only other data end the worker", "[worker]") {
   const wire::Welcome same{
-      .job = "job", .plan_hash = 9, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond};
+      .job = "job", .plan_hash = 9, .shard_bytes = 1, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond};
   Harness h;
   h.begin();
   wire::Welcome other = same;
@@ -42,7 +42,7 @@ TEST_CASE("of a chief that was started anew only other data end the worker", "[w
     CHECK(fresh.fx.exits[0].code == 78);
   };
   ends_by([](wire::Welcome& w) { w.plan_hash = 10; });
-  ends_by([](wire::Welcome& w) { w.shard_bytes = 1; });
+  ends_by([](wire::Welcome& w) { w.shard_bytes = 2; });
   ends_by([](wire::Welcome& w) { w.train_files = {{.path = "b.csv", .bytes = 1}}; });
   ends_by([](wire::Welcome& w) { w.eval_files = {{.path = "b.csv", .bytes = 1}}; });
 }
