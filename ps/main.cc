@@ -45,6 +45,7 @@ Result<int> run(const Flags& flags) {
   options.index = flags.index;
   options.connect_timeout_ns = flags.connect_s * kSecond;
   options.local = flags.local;
+  options.notice = [](const std::string& text) { std::fprintf(stderr, "note: %s\n", printable(text).c_str()); };
   transport::tune_malloc_for_frames();
   raise_descriptor_limit();
   prefer_throughput();
@@ -79,7 +80,7 @@ Result<int> run(const Flags& flags) {
     core.thread.join();
     if (code != 0 || core.node->exit_code() == 0) continue;
     code = core.node->exit_code();
-    std::fprintf(stderr, "error: %s\n", core.node->exit_reason().c_str());
+    std::fprintf(stderr, "error: %s\n", printable(core.node->exit_reason()).c_str());
   }
   return code;
 }

@@ -35,6 +35,8 @@ struct PsLimits {
   uint32_t replies_max = 256;               // pulled values not yet sent; beyond: kOverloaded
   uint32_t epochs_open_max = 16;            // unsealed epochs with a part; beyond: rejected
   uint32_t shards_open_max = 65536;         // begun and not ended; beyond: rejected
+  uint64_t shards_open_bytes_max = 512 * kMiB;  // of what is kept of them; beyond: rejected
+  uint32_t shards_open_per_peer_max = 1024;  // begun by one peer, 64 of them leased; beyond: rejected
   uint32_t intervals_max = 32768;  // of ended shards, a partition and epoch; beyond: rejected
   // Of a StatusReply, which with 4096 partitions fits a header so; intervals_max, and some more.
   uint32_t ended_told_max = 36864;  // intervals; beyond: the later ones count as not ended
@@ -48,6 +50,13 @@ struct PsLimits {
   uint64_t save_copy_bytes = 256 * kKiB;  // copied at a time, rounded up to whole partitions
 };
 
+/// What of training there is at all, as the chief's Welcome says it. A push of anything else is
+/// rejected.
+struct PlanExtent {
+  uint32_t epochs = UINT32_MAX;
+  uint32_t shards = UINT32_MAX;  // of each
+};
+
 struct PsConfig {
   uint32_t index = 0;
   uint32_t thread = 0;
@@ -56,6 +65,7 @@ struct PsConfig {
   std::vector<TableSpec> tables;
   uint64_t seed = 0;
   uint32_t partition_bits = 8;
+  PlanExtent plan;
   int64_t heartbeat_ns = kSecond;
   int64_t chief_silence_ns_max = 0;  // the core exits with 180 beyond; 0: never
   PsLimits limits;

@@ -33,6 +33,13 @@ void PsCore::on_message(int64_t now_ns, PeerKey from, const wire::Message& messa
                         Effects& effects) {
   if (stopped_ || std::holds_alternative<wire::Reject>(message.body)) return;
   const wire::Envelope& envelope = message.envelope;
+  if (envelope.run != config_.run) {  // only a peer that names the run hears of it
+    effects.sends.push_back({from,
+                             {.envelope = {.request = envelope.request},
+                              .body = wire::Reject{ErrorCode::kUnavailable,
+                                                   "this ps serves another run"}}});
+    return;
+  }
   if (std::optional<Error> error = fence(from, envelope)) {
     return reject(from, envelope.request, *std::move(error), effects);
   }
@@ -61,10 +68,6 @@ void PsCore::on_message(int64_t now_ns, PeerKey from, const wire::Message& messa
 }
 
 std::optional<Error> PsCore::fence(PeerKey from, const wire::Envelope& envelope) const {
-  if (envelope.run != config_.run) {
-    return Error{ErrorCode::kUnavailable,
-                 str("this ps serves run ", config_.run, ", not run ", envelope.run)};
-  }
   if (from == kChiefPeer && envelope.view.term < term_ && !DP_MUTATE("old-chief-obeyed")) {
     return Error{ErrorCode::kUnavailable,
                  str("a chief of term ", term_, " has taken over from term ", envelope.view.term)};

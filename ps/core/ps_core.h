@@ -47,6 +47,8 @@ class PsCore {
                    Effects& effects);
   /// Asks the chief to move away what this core holds, and to stop it then.
   void leave(int signal, Effects& effects);
+  /// A chief that was started anew may want more epochs, of other data.
+  void set_plan(const PlanExtent& plan) { config_.plan = plan; }
   /// Some time has passed: heartbeats, ages, the chief's silence. Call it every 100 ms or so.
   void on_tick(int64_t now_ns, Effects& effects);
 
@@ -107,6 +109,7 @@ class PsCore {
   };
   /// What becomes of each part of one push.
   struct Admission {
+    PeerKey from = kChiefPeer;
     Bits covered;
     Bits apply;  // watermark == batch
     uint32_t gaps = 0;
@@ -157,6 +160,7 @@ class PsCore {
   bool keys_in(const std::vector<wire::Section>& sections, const uint8_t* keys,
                const uint8_t* mask) const;
   Result<void> check_push(const wire::Push& push, const Bytes& keys, const Bytes& values);
+  Result<void> check_planned(BatchId batch) const;
   void admit(ViewId worker_view, const wire::Push& push);
   void admit_one_by_one(ViewId worker_view, const wire::Push& push);
   bool agrees(const wire::Push& push, PartitionId p) const;

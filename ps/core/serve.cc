@@ -156,6 +156,7 @@ void PsCore::count_load(const wire::Pull& pull, const Bytes& keys) {
 void PsCore::on_push(int64_t now_ns, PeerKey from, const wire::Message& message,
                      const wire::Push& push, Effects& effects) {
   pushed_bytes_ += message.keys.size() + message.values.size();
+  admission_.from = from;
   Result<void> done = check_push(push, message.keys, message.values);
   if (done) {
     admit(message.envelope.view, push);
@@ -189,6 +190,23 @@ void PsCore::on_push(int64_t now_ns, PeerKey from, const wire::Message& message,
        {}, effects);
 }
 
+/// Whether the job has such a batch, in an epoch that may be open: so many epochs are never unsealed
+/// at once, and a peer can not take the room of those that are.
+Result<void> PsCore::check_planned(BatchId batch) const {
+  const PlanExtent& plan = config_.plan;
+  if (batch.shard >= plan.shards || batch.epoch >= plan.epochs) {
+    return malformed(str("the job has ", plan.epochs, " epochs of ", plan.shards, " shards"));
+  }
+  if (none(partitions_.owned())) return {};  // it does not know what is sealed
+  const uint32_t sealed = partitions_.sealed_max();
+  if (batch.epoch >= sealed && batch.epoch - sealed >= config_.limits.epochs_open_max) {
+    return Error{ErrorCode::kUnavailable,
+                 str("more than ", config_.limits.epochs_open_max,
+                     " epochs not yet sealed: only those below ", sealed, " are")};
+  }
+  return {};
+}
+
 Result<void> PsCore::check_push(const wire::Push& push, const Bytes& keys, const Bytes& values) {
   Bits& covered = admission_.covered;
   covered.assign(partitions_.owned().size(), 0);
@@ -205,6 +223,7 @@ Result<void> PsCore::check_push(const wire::Push& push, const Bytes& keys, const
   if (!within_range || none(covered))
     return malformed("covers no partition, or one beyond the last");
   if (push.batch.batch >= wire::kShardEnded - 1) return malformed("a batch number out of range");
+  DP_TRY_VOID(check_planned(push.batch));
   if (push.fragments == 0 || push.fragments > config_.limits.fragments_max ||
       push.fragment >= push.fragments) {
     return malformed(str("fragment ", push.fragment, " of ", push.fragments));
@@ -392,7 +411,7 @@ Result<void> PsCore::apply_whole(const wire::Push& push, const std::vector<Piece
   const Bits& parts = admission_.apply;
   Watermarks& watermarks = partitions_.watermarks();
   if (kWatermarks || push.end) {
-    DP_TRY_VOID(watermarks.room_for(push.batch.shard_id(), parts, push.end));
+    DP_TRY_VOID(watermarks.room_for(push.batch.shard_id(), parts, push.end, admission_.from));
   }
   if (push.end) {
     check_sums(push);
@@ -405,7 +424,7 @@ Result<void> PsCore::apply_whole(const wire::Push& push, const std::vector<Piece
     for (const Piece& piece : pieces) apply_piece(piece, admitted);
     count_staleness(pieces[0]);
     if constexpr (kWatermarks) {
-      watermarks.advance(push.batch, parts, push.records, push.records_hash);
+      watermarks.advance(push.batch, parts, push.records, push.records_hash, admission_.from);
     }
     partitions_.step(parts);
   }

@@ -35,7 +35,8 @@ uint32_t Watermarks::watermark(ShardId shard, PartitionId p) const {
   return epoch->second.sums[raw(p)].ended.contains(shard.shard) ? wire::kShardEnded : 0;
 }
 
-Result<void> Watermarks::room_for(ShardId shard, const Bits& parts, bool end) const {
+Result<void> Watermarks::room_for(ShardId shard, const Bits& parts, bool end,
+                                  PeerKey from) const {
   const auto full = [](const char* what, uint64_t limit) {
     return Error{ErrorCode::kUnavailable, str("more than ", limit, ' ', what)};
   };
@@ -43,8 +44,16 @@ Result<void> Watermarks::room_for(ShardId shard, const Bits& parts, bool end) co
   if (epoch == epochs_.end() && epochs_.size() >= limits_.epochs_open_max) {
     return full("epochs not yet sealed", limits_.epochs_open_max);
   }
-  if (!end && row_count_ >= limits_.shards_open_max && find(shard) == nullptr) {
-    return full("shards begun and not ended", limits_.shards_open_max);
+  if (!end && find(shard) == nullptr) {
+    constexpr uint64_t kPartBytes = sizeof(uint32_t) + 2 * sizeof(uint64_t);
+    const uint64_t most =
+        std::min<uint64_t>(limits_.shards_open_max,
+                           limits_.shards_open_bytes_max / (kPartBytes * partition_count_));
+    if (row_count_ >= most) return full("shards begun and not ended", most);
+    const auto own = begun_by_.find(from);
+    if (own != begun_by_.end() && own->second >= limits_.shards_open_per_peer_max) {
+      return full("shards begun by one worker and not ended", limits_.shards_open_per_peer_max);
+    }
   }
   if (end && epoch != epochs_.end()) {
     bool fits = true;
@@ -56,9 +65,9 @@ Result<void> Watermarks::room_for(ShardId shard, const Bits& parts, bool end) co
   return {};
 }
 
-void Watermarks::advance(BatchId batch, const Bits& parts, uint64_t records,
-                         uint64_t records_hash) {
-  ShardRow& row = open_row(open_epoch(batch.epoch), batch.shard);
+void Watermarks::advance(BatchId batch, const Bits& parts, uint64_t records, uint64_t records_hash,
+                         PeerKey from) {
+  ShardRow& row = open_row(open_epoch(batch.epoch), batch.shard, from);
   uint32_t* const watermarks = row.watermarks.data();
   uint64_t* const sums = row.records.data();
   uint64_t* const hashes = row.hashes.data();
@@ -191,7 +200,7 @@ void Watermarks::import_from(const checkpoint::PartitionImage& image, uint32_t f
   }
   for (const checkpoint::ShardImage& from : image.shards) {
     if (from.shard.epoch < first_epoch) continue;
-    ShardRow& row = open_row(open_epoch(from.shard.epoch), from.shard.shard);
+    ShardRow& row = open_row(open_epoch(from.shard.epoch), from.shard.shard, kChiefPeer);
     row.watermarks[p] = from.watermark;
     row.records[p] = from.records;
     row.hashes[p] = from.records_hash;
@@ -221,10 +230,11 @@ Watermarks::Epoch& Watermarks::open_epoch(uint32_t number) {
   return epoch;
 }
 
-ShardRow& Watermarks::open_row(Epoch& epoch, uint32_t shard) {
+ShardRow& Watermarks::open_row(Epoch& epoch, uint32_t shard, PeerKey from) {
   std::unique_ptr<ShardRow>& row = epoch.rows[shard];
   if (row != nullptr) return *row;
   ++row_count_;
+  if (from != kChiefPeer) ++begun_by_[from];
   if (spare_.empty()) {
     row = std::make_unique<ShardRow>();
     row->watermarks.resize(partition_count_);
@@ -234,6 +244,7 @@ ShardRow& Watermarks::open_row(Epoch& epoch, uint32_t shard) {
     row = std::move(spare_.back());
     spare_.pop_back();
   }
+  row->begun_by = from;
   for (uint32_t p = 0; p < partition_count_; ++p) {
     if (epoch.sums[p].ended.contains(shard)) row->watermarks[p] = wire::kShardEnded;
   }
@@ -242,6 +253,9 @@ ShardRow& Watermarks::open_row(Epoch& epoch, uint32_t shard) {
 
 Watermarks::Row Watermarks::erase_row(Epoch& epoch, Row row) {
   --row_count_;
+  if (const auto own = begun_by_.find(row->second->begun_by); own != begun_by_.end()) {
+    if (--own->second == 0) begun_by_.erase(own);
+  }
   if (spare_.size() < kSpareMax) {
     std::fill(row->second->watermarks.begin(), row->second->watermarks.end(), 0U);
     std::fill(row->second->records.begin(), row->second->records.end(), 0U);

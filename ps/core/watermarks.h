@@ -21,6 +21,7 @@ struct ShardRow {
   std::vector<uint32_t> watermarks;  // wire::kShardEnded where ended
   std::vector<uint64_t> records;     // sum over the batches applied
   std::vector<uint64_t> hashes;      // wrapping sum of their records' hashes
+  PeerKey begun_by = kChiefPeer;     // kChiefPeer: it came with an image
 };
 
 /// Watermarks of all partitions of one core. A partition that the core does not own reads 0
@@ -34,10 +35,12 @@ class Watermarks {
   /// wire::kShardEnded where the shard has ended there.
   uint32_t watermark(ShardId shard, PartitionId p) const;
 
-  /// Whether the limits allow this batch's (or end's) part; the error says which limit.
-  Result<void> room_for(ShardId shard, const Bits& parts, bool end) const;
+  /// Whether the limits allow this batch's (or end's) part from this peer; the error says which
+  /// limit.
+  Result<void> room_for(ShardId shard, const Bits& parts, bool end, PeerKey from) const;
   /// Moves the parts' watermarks, which stand at `batch`, to batch + 1 and adds to their sums.
-  void advance(BatchId batch, const Bits& parts, uint64_t records, uint64_t records_hash);
+  void advance(BatchId batch, const Bits& parts, uint64_t records, uint64_t records_hash,
+               PeerKey from);
   /// Marks the shard ended at the parts and adds its counts to theirs.
   void end(ShardId shard, const Bits& parts, const wire::ShardCounts& counts);
   /// Adds a batch's metrics to one partition of an epoch that has been advanced.
@@ -71,7 +74,7 @@ class Watermarks {
     std::vector<Sums> sums;  // one for each partition
   };
   Epoch& open_epoch(uint32_t epoch);
-  ShardRow& open_row(Epoch& epoch, uint32_t shard);
+  ShardRow& open_row(Epoch& epoch, uint32_t shard, PeerKey from);
   using Row = std::map<uint32_t, std::unique_ptr<ShardRow>>::iterator;
   Row erase_row(Epoch& epoch, Row row);
 
@@ -80,6 +83,7 @@ class Watermarks {
   std::map<uint32_t, Epoch> epochs_;
   std::vector<std::unique_ptr<ShardRow>> spare_;  // all zero
   size_t row_count_ = 0;
+  std::map<PeerKey, uint32_t> begun_by_;  // rows, by the peer that began the shard
 };
 
 }  // namespace downpour::ps

@@ -27,6 +27,11 @@ constexpr uint32_t kReadAheadMax =
 PeerKey key_of(transport::PeerId peer) { return raw(peer) + 1; }
 transport::PeerId peer_of(PeerKey key) { return transport::PeerId{key - 1}; }
 
+PlanExtent extent_of(const Job& job, const wire::Welcome& welcome) {
+  return {.epochs = job.train.epochs,
+          .shards = welcome.train_shards > 0 ? welcome.train_shards : UINT32_MAX};
+}
+
 }  // namespace
 
 PsNode::PsNode(transport::Transport& transport, Storage& storage, PsOptions options,
@@ -99,6 +104,7 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
                .tables = tables_,
                .seed = job->seed,
                .partition_bits = uint32_t(std::countr_zero(job->partitions)),
+               .plan = extent_of(*job, welcome),
                .heartbeat_ns = welcome.heartbeat_ns,
                .chief_silence_ns_max = job->cluster.chief_silence_ns,
                .incremental_saves = job->train.checkpoint.incremental,
@@ -114,7 +120,7 @@ void PsNode::on_welcome_again(const wire::Welcome& welcome) {
   const auto job = job_from_toml(welcome.job, welcome.base_dir);
   if (job) {
     const auto graph = model::Graph::build(*job);
-    if (graph && (*graph)->tables() == tables_) return;
+    if (graph && (*graph)->tables() == tables_) return core_->set_plan(extent_of(*job, welcome));
   }
   exit(downpour::exit_code(ErrorCode::kConfig),
        "the chief came back with another model or optimizer: start this ps again");
@@ -163,7 +169,13 @@ void PsNode::run(Effects& effects) {
       heartbeat->pushed_bytes = pushed_bytes_;
       if (heartbeat->load_ns > 0) tell_busy(*heartbeat);
     }
-    outbox_.send(send.to == kChiefPeer ? chief_ : peer_of(send.to), std::move(send.message));
+    const transport::PeerId to = send.to == kChiefPeer ? chief_ : peer_of(send.to);
+    if (std::holds_alternative<wire::Reject>(send.message.body)) {
+      // Any peer can cause it as often as it likes: not kept for one that does not take it.
+      (void)transport_.send(to, std::move(send.message));
+    } else {
+      outbox_.send(to, std::move(send.message));
+    }
   }
   for (Store& store : effects.stores) {
     background_->start(

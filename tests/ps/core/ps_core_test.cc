@@ -6,6 +6,7 @@
 
 #include "shared/base/rng.h"
 #include "shared/wire/codec.h"
+#include "tests/shared/wire/random_message.h"
 #include "tests/support/travel.h"
 
 namespace downpour::ps {
@@ -172,12 +173,95 @@ TEST_CASE("epochs and shards that a peer opens are bounded", "[ps][core]") {
     const auto reply = ps.step(9, ps.push({epoch, shard, 0}));
     return std::holds_alternative<wire::PushReply>(reply.body);
   };
-  CHECK(applies(5, 0));
-  CHECK(applies(900, 0));
-  CHECK_FALSE(applies(6, 0));
-  CHECK(applies(5, 77));
-  CHECK_FALSE(applies(5, 78));
-  CHECK(applies(5, 0));  // had it
+  CHECK(applies(1, 0));
+  CHECK(applies(0, 0));
+  CHECK_FALSE(applies(900, 0));  // and takes no room of an epoch that may be open
+  CHECK_FALSE(applies(2, 0));
+  CHECK(applies(1, 77));
+  CHECK_FALSE(applies(1, 78));
+  CHECK(applies(1, 0));  // had it
+}
+
+TEST_CASE("a push of an epoch or a shard that the job does not have is refused", "[ps][core]") {
+  PsConfig config = small_config();
+  config.plan = {.epochs = 3, .shards = 10};
+  Harness ps(config);
+  const auto answer = [&](wire::Push push) {
+    const auto reply = ps.step(9, std::move(push));
+    const auto* reject = std::get_if<wire::Reject>(&reply.body);
+    return reject != nullptr ? reject->what : std::string();
+  };
+  CHECK(answer(ps.push({2, 9, 0})).empty());
+  CHECK_THAT(answer(ps.push({3, 0, 0})), Catch::Contains("the job has 3 epochs of 10 shards"));
+  CHECK_THAT(answer(ps.push({0, 10, 0})), Catch::Contains("the job has 3 epochs of 10 shards"));
+  CHECK_THAT(answer(ps.end({0, 10, 0})), Catch::Contains("the job has 3 epochs of 10 shards"));
+  CHECK(ps.core.partitions().watermarks().rows() == 1);
+  ps.core.set_plan({.epochs = 4, .shards = 10});  // the run goes on for one more
+  CHECK(answer(ps.push({3, 0, 0})).empty());
+}
+
+TEST_CASE("what one peer begins leaves room for what others begin", "[ps][core]") {
+  PsConfig config = small_config();
+  config.limits.shards_open_per_peer_max = 5;
+  Harness ps(config);
+  const auto applies = [&](PeerKey peer, BatchId batch) {
+    return std::holds_alternative<wire::PushReply>(ps.step(peer, ps.push(batch)).body);
+  };
+  for (uint32_t shard = 0; shard < 20; ++shard) CHECK(applies(66, {0, shard, 0}) == shard < 5);
+  CHECK(applies(9, {0, 100, 0}));
+  CHECK(applies(9, {0, 0, 1}));  // of a shard that another has begun
+  wire::Push end = ps.end({0, 0, 2});
+  end.counts = {.batches = 2, .read = 2, .applied = 2};
+  ps.step(9, end);  // one that ends makes room
+  CHECK(applies(66, {0, 10, 0}));
+  CHECK_FALSE(applies(66, {0, 11, 0}));
+}
+
+TEST_CASE("only a peer that names the run hears of the run", "[ps][core]") {
+  Harness ps;
+  wire::RandomMessages random(1);
+  for (uint16_t kind = 1; kind <= wire::kKindMax; ++kind) {
+    for (const uint64_t run : {0, 8}) {
+      wire::Message message = random.next(wire::Kind(kind));
+      message.envelope.run = run;
+      ps.effects.clear();
+      ps.core.on_message(0, 9, message, ps.effects);
+      for (const Send& send : ps.effects.sends) {
+        CHECK(send.message.envelope.run == 0);
+        CHECK(send.message.envelope.view == ViewId{});
+        CHECK(std::get<wire::Reject>(send.message.body).what == "this ps serves another run");
+      }
+    }
+  }
+}
+
+TEST_CASE("no message of any kind from a worker's connection stops a ps or what others do there",
+          "[ps][core]") {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    PsConfig config = small_config();
+    config.plan = {.epochs = 1, .shards = 10};
+    Harness ps(config);
+    wire::RandomMessages random(seed);
+    Rng rng(seed);
+    for (uint32_t batch = 0; batch < 50; ++batch) {
+      for (int i = 0; i < 60; ++i) {
+        wire::Message message = random.next(wire::Kind(1 + rng.below(wire::kKindMax)));
+        if (rng.below(4) > 0) message.envelope.run = 7;
+        if (auto* push = std::get_if<wire::Push>(&message.body); push != nullptr && i % 2 == 0) {
+          push->covered = ps.all;
+          push->batch = {uint32_t(rng.below(2)), uint32_t(3 + rng.below(9)), uint32_t(rng.below(3))};
+        }
+        ps.effects.clear();
+        ps.core.on_message(batch, 66 + rng.below(3), message, ps.effects);
+        CHECK_FALSE(ps.effects.exit);
+        for (const Send& send : ps.effects.sends)
+          REQUIRE(testing::travel_fault(send.message).empty());
+      }
+      const auto reply = ps.step(9, ps.push({0, 0, batch}));
+      REQUIRE(std::get<wire::PushReply>(reply.body).applied.size() == 4);
+    }
+    CHECK(ps.core.partitions().watermarks().rows() <= 10);
+  }
 }
 
 TEST_CASE("a status tells no more of shards than fits, and calls too many begun, not too few",

@@ -70,7 +70,7 @@ TEST_CASE("an interval set holds what was put in, in as few intervals as can be"
 TEST_CASE("a shard's columns are given back when every partition has ended it", "[ps][core]") {
   const Bits all = all_of(8);
   Watermarks watermarks(8, {});
-  watermarks.advance({0, 4, 0}, all, 10, 100);
+  watermarks.advance({0, 4, 0}, all, 10, 100, 1);
   Bits half = bits_for(8);
   for (uint32_t p = 0; p < 4; ++p) insert(half, PartitionId(p));
   watermarks.end({0, 4}, half, {.batches = 1});
@@ -95,7 +95,7 @@ TEST_CASE("a shard's columns are given back when every partition has ended it", 
   Bits last = bits_for(8);
   insert(last, PartitionId{7});
   watermarks.drop(last);
-  watermarks.advance({0, 4, 0}, last, 1, 1);
+  watermarks.advance({0, 4, 0}, last, 1, 1, 1);
   CHECK(watermarks.watermark({0, 4}, PartitionId{7}) == 1);
   CHECK(watermarks.watermark({0, 4}, PartitionId{0}) == wire::kShardEnded);
   CHECK(watermarks.find({0, 4})->records[7] == 1);
