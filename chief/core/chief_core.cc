@@ -7,48 +7,6 @@
 
 namespace downpour::chief {
 
-namespace {
-
-constexpr size_t kStalenessBucketsMax = 4096;  // a peer's buckets above it are ignored
-
-void add_histogram(std::vector<uint64_t>& into, const std::vector<uint64_t>& from) {
-  const size_t size = std::min(from.size(), kStalenessBucketsMax);
-  if (into.size() < size) into.resize(size);
-  for (size_t i = 0; i < size; ++i) into[i] += from[i];
-}
-
-ProcessPeak peak_of(const Member& m) {
-  return {.role = m.hello.role,
-          .index = m.hello.index,
-          .rss_bytes_max = m.last.rss_bytes_max,
-          .cpu_ns = m.last.cpu_ns,
-          .rows = m.last.rows,
-          .table_bytes = m.last.table_bytes,
-          .records = m.last.records,
-          .read_bytes = m.last.read_bytes,
-          .pushed_bytes = m.is_input() ? m.last.pushed_bytes : 0,
-          .work = m.last.work};
-}
-
-/// Cores of one process report the same process: its memory and time count once, its rows add up.
-void add_peak(std::vector<ProcessPeak>& peaks, const ProcessPeak& peak) {
-  for (ProcessPeak& known : peaks) {
-    if (known.role != peak.role || known.index != peak.index) continue;
-    known.rss_bytes_max = std::max(known.rss_bytes_max, peak.rss_bytes_max);
-    known.cpu_ns = std::max(known.cpu_ns, peak.cpu_ns);
-    known.rows += peak.rows;
-    known.table_bytes += peak.table_bytes;
-    known.records += peak.records;
-    known.read_bytes += peak.read_bytes;
-    known.pushed_bytes += peak.pushed_bytes;
-    known.work += peak.work;
-    return;
-  }
-  peaks.push_back(peak);
-}
-
-}  // namespace
-
 ChiefCore::Turn::Turn(ChiefCore& core, int64_t now_ns, Effects& effects) : core_(core) {
   DP_CHECK(core.effects_ == nullptr);
   core_.now_ns_ = std::max(core_.now_ns_, now_ns);
@@ -57,6 +15,7 @@ ChiefCore::Turn::Turn(ChiefCore& core, int64_t now_ns, Effects& effects) : core_
 
 ChiefCore::ChiefCore(ChiefConfig config)
     : config_(std::move(config)),
+      log_budget_({.burst = 1024}),
       outbox_(config_.resend_ns),
       ownership_(config_.term, config_.partition_bits),
       saving_(config_.resend_ns),
@@ -123,18 +82,19 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
                       "this chief runs another job",
                       {},
                       "stop this process, or give it the address of its own chief"};
-    if (hello != nullptr) return refuse(peer, error, envelope.request);
-    return send(peer, wire::Reject{error.code, error.what}, envelope.request);
+    if (hello != nullptr) return refuse(peer, error, envelope);
+    return reply(peer, envelope, wire::Reject{error.code, error.what});
   }
+  // Any process can claim a term. That a newer chief exists shows in the run folder alone, which
+  // the shell watches (on_newer_term).
   if (envelope.view.term > config_.term && !DP_MUTATE("old-chief-obeyed"))
-    return supersede(envelope.view.term);
-  if (hello != nullptr) return on_hello(peer, *hello, envelope.request);
+    return log_of(peer, event("newer_term_claimed").add("term", envelope.view.term));
+  if (hello != nullptr) return on_hello(peer, *hello, envelope);
   Member* member = members_.find(peer);
   if (member == nullptr) member = rebind_by_heartbeat(peer, message.body);
   if (member == nullptr) {
-    return send(peer,
-                wire::Reject{ErrorCode::kUnavailable, "the chief does not know you: say Hello"},
-                envelope.request);
+    return reply(peer, envelope,
+                 wire::Reject{ErrorCode::kUnavailable, "the chief does not know you: say Hello"});
   }
   if (member->left) return;  // a late message of one that said Goodbye
   member->heard_ns = now_ns_;
@@ -142,8 +102,8 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
   if (member->silent) {
     member->silent = false;
     if (member->is_worker()) no_worker_ns_ = -1;
-    log(event("back").add("who", member->name()));
-    notice(NoticeLevel::kInfo, str(member->full_name(), " is back"));
+    log_of(peer, event("back").add("who", member->name()));
+    notice_of(peer, NoticeLevel::kInfo, str(member->full_name(), " is back"));
     if (member->is_ps()) regain(*member);
     if (member->is_input()) tell_inputs();
   }
@@ -154,7 +114,8 @@ void ChiefCore::handle(Member& member, wire::Message&& message) {
   // What a member knows stands in its envelope: a view that was lost on the way is sent again.
   if (ownership_.published() && !ending() && !member.is_input() &&
       std::holds_alternative<wire::Heartbeat>(message.body) &&
-      (message.envelope.view < ownership_.view().id || DP_MUTATE("old-chief-obeyed"))) {
+      (message.envelope.view < ownership_.view().id || DP_MUTATE("old-chief-obeyed")) &&
+      member.views.allows(now_ns_)) {
     send(member, ownership_.view());
   }
   wire::Body& body = message.body;
@@ -187,7 +148,10 @@ void ChiefCore::handle(Member& member, wire::Message&& message) {
   }
   if (std::holds_alternative<wire::Reject>(body)) {
     const auto& reject = std::get<wire::Reject>(body);
-    return log(event("rejected").add("who", member.name()).add("what", reject.what));
+    return log_of(member.peer,
+                  event("rejected")
+                      .add("who", member.name())
+                      .add("what", std::string_view(reject.what).substr(0, 256)));
   }
   send(member,
        wire::Reject{ErrorCode::kMalformed, str("not a message for the chief from ", member.name())},
@@ -195,19 +159,23 @@ void ChiefCore::handle(Member& member, wire::Message&& message) {
 }
 
 void ChiefCore::on_heartbeat(Member& member, wire::Heartbeat&& heartbeat) {
-  merge_metrics(recent_, heartbeat.recent);
-  if (phase_ == Phase::kTraining) merge_metrics(observed_, heartbeat.recent);
-  heartbeat.recent.clear();
+  if (heartbeat.recent.size() <= config_.job.model.outputs.size()) {  // else of another model
+    merge_metrics(recent_, heartbeat.recent);
+    if (phase_ == Phase::kTraining) merge_metrics(observed_, heartbeat.recent);
+  }
+  heartbeat.recent = {};
+  if (heartbeat.staleness.size() > kStalenessBucketsMax) heartbeat.staleness = {};
   if (member.is_ps() && ownership_.published() && config_.job.cluster.rebalance)
     work_.take(ps_key(member), heartbeat);
-  heartbeat.loads.clear();
+  heartbeat.loads = {};
   member.last = std::move(heartbeat);
   if (ending()) return;
   // A sign of life (no frame carries a Heartbeat of nobody); to a ps one that also makes good a
   // Sealed that was lost.
   if (!member.is_ps()) {
     send(member, wire::Heartbeat{.incarnation = member.incarnation()});
-    if (member.is_worker() && had_input_) send(member, input_list());
+    if (member.is_worker() && had_input_ && member.input_lists.allows(now_ns_))
+      send(member, input_list());
   } else if (ownership_.published()) {
     send(member,
          wire::Sealed{DP_MUTATE("sealed-before-published") ? epochs_complete_ : epochs_sealed_});
@@ -237,6 +205,8 @@ void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
   outbox_.tick(now_ns_, again);
   saving_.outbox.tick(now_ns_, again);
   if (!finished() && now_ns_ >= progress_at_ns_) show_progress();
+  if (const auto withheld = log_budget_.report(now_ns_))
+    log(event("lines_withheld").add("lines", *withheld));
 }
 
 void ChiefCore::on_fatal(int64_t now_ns, Error error, Effects& effects) {
@@ -263,19 +233,21 @@ void ChiefCore::check_silence() {
       member.silent = true;
       if (ending()) continue;
       ++workers_lost_;
-      log(event("silent").add("who", member.name()).add("incarnation", raw(member.incarnation())));
-      notice(NoticeLevel::kWarning, str(member.full_name(), " is silent: its shards go to others"));
+      log_silent(member);
+      notice_of(member.peer, NoticeLevel::kWarning,
+                str(member.full_name(), " is silent: its shards go to others"));
       take_back_leases(member, true);
     } else if (member.is_ps() && !member.silent && silence_ns > ps_silence_max_ns(member)) {
       member.silent = true;
       if (ending()) continue;
-      log(event("silent").add("who", member.name()).add("incarnation", raw(member.incarnation())));
+      log_silent(member);
       lose(member, str("silent for ", silence_ns / kSecond, " s"));
     } else if (member.is_input() && !member.silent && silence_ns > config_.lease_ns) {
       member.silent = true;
       if (ending()) continue;
-      log(event("silent").add("who", member.name()).add("incarnation", raw(member.incarnation())));
-      notice(NoticeLevel::kWarning, str(member.full_name(), " is silent: others read instead"));
+      log_silent(member);
+      notice_of(member.peer, NoticeLevel::kWarning,
+                str(member.full_name(), " is silent: others read instead"));
       tell_inputs();
     }
     if (ending()) return;
@@ -351,117 +323,15 @@ void ChiefCore::check_workers() {
                            "start workers with the chief's address"});
 }
 
-// ---- what is shown
-// --------------------------------------------------------------------------------------------
-
-ChiefCore::Totals ChiefCore::totals() const {
-  Totals t;
-  const auto add = [&t](const wire::Heartbeat& h, bool worker) {
-    t.records += h.records;
-    t.read += h.read_bytes;
-    t.work += h.work;
-    t.had_it += h.had_it;
-    t.gaps += h.gaps;
-    t.rows += h.rows;
-    t.table_bytes += h.table_bytes;
-    if (worker) {  // a ps counts the same bytes at its end
-      t.pulled += h.pulled_bytes;
-      t.pushed += h.pushed_bytes;
-    }
-    add_histogram(t.staleness, h.staleness);
-  };
-  add(departed_, true);
-  for (const Member& member : members_) add(member.last, member.is_worker());
-  return t;
-}
-
-void ChiefCore::show_progress() {
-  progress_at_ns_ = now_ns_ + config_.progress_ns;
-  Totals t = totals();
-  uint64_t bytes_done = bytes_ended_;
-  for (const uint32_t shard : table_.leased()) {
-    bytes_done += std::min(table_.entry(shard).bytes_done, bytes_of(shard));
-  }
-  uint64_t bytes_total = bytes_total_;
-  if (endless_ && !epochs_.empty())  // about as many as in the epoch before
-    bytes_total = std::max(epochs_.back().input_bytes, bytes_done);
-  emit(ProgressSnapshot{.phase = phase_,
-                        .elapsed_ns = now_ns_ - start_ns_,
-                        .epoch = epoch_,
-                        .epochs = config_.job.train.epochs,
-                        .steps = steps_done(),
-                        .steps_wanted = config_.job.train.steps,
-                        .bytes_done = bytes_done,
-                        .bytes_total = bytes_total,
-                        .shards_done = table_.ended_count(),
-                        .shards_total = table_.shard_count(),
-                        .shards_in_flight = table_.leased_count(),
-                        .records = t.records,
-                        .recent = std::exchange(recent_, {}),
-                        .staleness = std::move(t.staleness),
-                        .pulled_bytes = t.pulled,
-                        .pushed_bytes = t.pushed,
-                        .read_bytes = t.read,
-                        .work = t.work,
-                        .had_it = t.had_it,
-                        .gaps = t.gaps,
-                        .rows = t.rows,
-                        .table_bytes = t.table_bytes,
-                        .workers_live = members_.workers_live(),
-                        .ps_live = members_.ps_live(),
-                        .inputs_live = members_.inputs_live()});
-}
-
-void ChiefCore::notice(NoticeLevel level, std::string text) {
-  log(event("notice").add("text", text));
-  emit(Notice{level, std::move(text)});
-}
-
-JobSummary ChiefCore::summary() const {
-  Totals t = totals();
-  JobSummary s;
-  s.mode = config_.mode;
-  s.epochs_sealed = epochs_sealed_;
-  s.epochs_wanted = config_.job.train.epochs;
-  s.steps = steps_accounted();
-  s.steps_wanted = config_.job.train.steps;
-  s.epochs = epochs_;
-  s.epochs_resumed = epochs_resumed_;
-  s.evaluations = evaluations_;
-  s.stopped_early = stops_early(config_.job, evaluations_);
-  s.best_epochs = best_epochs(config_.job, evaluations_);
-  s.best_checkpoint = best_checkpoint_;
-  s.records = t.records;
-  s.predictions = prediction_.records();
-  s.had_it = t.had_it;
-  s.gaps = t.gaps;
-  s.attempts_repeated = attempts_repeated_ + table_.attempts_repeated();
-  s.backups = backups_ + table_.backups();
-  s.quarantined = quarantined_;
-  s.workers_lost = workers_lost_;
-  s.ps_lost = ps_lost_;
-  s.partitions_moved = partitions_moved_;
-  s.partitions_relieved = partitions_relieved_;
-  s.move_pause_ns_max = move_pause_ns_max_;
-  s.pulled_bytes = t.pulled;
-  s.pushed_bytes = t.pushed;
-  s.read_bytes = t.read;
-  s.staleness = std::move(t.staleness);
-  s.processes = departed_peaks_;
-  for (const Member& member : members_) add_peak(s.processes, peak_of(member));
-  std::sort(s.processes.begin(), s.processes.end(), [](const ProcessPeak& a, const ProcessPeak& b) {
-    return std::pair(a.role, a.index) < std::pair(b.role, b.index);
-  });
-  s.wall_ns = now_ns_ - start_ns_;
-  if (train_begin_ns_ >= 0)
-    s.train_ns = (train_end_ns_ >= 0 ? train_end_ns_ : now_ns_) - train_begin_ns_;
-  s.checkpoint = published_checkpoint_;
-  s.checkpoint_folder = published_folder_;
-  return s;
-}
-
 // ---- sending, the end
 // -----------------------------------------------------------------------------------------
+
+/// An answer to a peer that may be no member. Only a peer that names the run hears of the run.
+void ChiefCore::reply(PeerKey peer, const wire::Envelope& to, wire::Body body) {
+  if (to.run == config_.run) return send(peer, std::move(body), to.request);
+  emit(Send{.peer = peer,
+            .message = {.envelope = {.request = to.request}, .body = std::move(body)}});
+}
 
 void ChiefCore::send(PeerKey peer, wire::Body body, RequestId request) {
   Send effect{.peer = peer, .message = {}};
@@ -477,18 +347,8 @@ void ChiefCore::ask(const Member& member, wire::Body body) {
 }
 
 void ChiefCore::replace(Member& member) {
-  add_peak(departed_peaks_, peak_of(member));
-  departed_.records += member.last.records;
-  departed_.read_bytes += member.last.read_bytes;
-  departed_.work += member.last.work;
-  departed_.had_it += member.last.had_it;
-  departed_.gaps += member.last.gaps;
-  add_histogram(departed_.staleness, member.last.staleness);
-  if (member.is_worker()) {
-    departed_.pulled_bytes += member.last.pulled_bytes;
-    departed_.pushed_bytes += member.last.pushed_bytes;
-    take_back_leases(member, true);
-  }
+  keep_figures(member);
+  if (member.is_worker()) take_back_leases(member, true);
   outbox_.answered(member);
   saving_.outbox.answered(member);
   members_.remove(member);
@@ -527,7 +387,7 @@ void ChiefCore::finish_if_alone() {
   if (!waiting && !finished()) finish();
 }
 
-/// A newer chief runs this job. It has the ps and the workers: they are told nothing.
+/// A newer chief runs this job and has the ps and the workers: this one sends them nothing.
 void ChiefCore::supersede(uint32_t term) {
   if (finished()) return;
   log(event("superseded").add("by_term", term));

@@ -15,6 +15,7 @@
 #include "chief/core/events.h"
 #include "chief/core/json_line.h"
 #include "chief/core/leases.h"
+#include "chief/core/log_budget.h"
 #include "chief/core/membership.h"
 #include "chief/core/outbox.h"
 #include "chief/core/ownership.h"
@@ -71,14 +72,13 @@ class ChiefCore {
   void check_idle_leases();
   void check_limits();
   void check_workers();
-  void show_progress();
   void send(PeerKey peer, wire::Body body, RequestId request = {});
+  void reply(PeerKey peer, const wire::Envelope& to, wire::Body body);
   void send(const Member& member, wire::Body body, RequestId request = {}) {
     send(member.peer, std::move(body), request);
   }
   /// To a ps core or a stopping member, again and again until outbox_.answered().
   void ask(const Member& member, wire::Body body);
-  void notice(NoticeLevel level, std::string text);
   JsonLine event(std::string_view name) const { return JsonLine(now_ns_ - start_ns_, name); }
   void log(const JsonLine& line) { effects_->push_back(AppendEvent{line.str()}); }
   void emit(Effect effect) { effects_->push_back(std::move(effect)); }
@@ -87,11 +87,20 @@ class ChiefCore {
   void finish();
   void finish_if_alone();
   void supersede(uint32_t term);
-  JobSummary summary() const;
   bool ending() const { return phase_ == Phase::kStopping || phase_ == Phase::kFinished; }
 
+  // chief_core_summary.cc: what is shown and logged
+  void show_progress();
+  void notice(NoticeLevel level, std::string text);
+  /// The same for what a peer can cause as often as it likes: within log_budget_.
+  void log_of(PeerKey peer, const JsonLine& line);
+  void notice_of(PeerKey peer, NoticeLevel level, std::string text);
+  void log_silent(const Member& member);
+  void keep_figures(const Member& member);
+  JobSummary summary() const;
+
   // chief_core_members.cc: joining, leaving, placing
-  void on_hello(PeerKey peer, const wire::Hello& hello, RequestId request);
+  void on_hello(PeerKey peer, const wire::Hello& hello, const wire::Envelope& envelope);
   Result<Member*> admit(PeerKey peer, wire::Hello hello);
   Result<Member*> admit_ps(PeerKey peer, wire::Hello hello);
   Result<Member*> admit_worker(PeerKey peer, wire::Hello hello);
@@ -99,7 +108,8 @@ class ChiefCore {
   void tell_inputs();
   void share_stream();
   void welcome(Member& member, RequestId request);
-  void refuse(PeerKey peer, const Error& error, RequestId request);
+  void refuse(PeerKey peer, const Error& error, const wire::Envelope& envelope);
+  bool make_room(wire::Role role);
   enum class Clash : uint8_t { kWait, kRefused, kReplaced };
   Clash clash(Member& old, const wire::Hello& hello);
   void replace(Member& member);
@@ -158,6 +168,12 @@ class ChiefCore {
   /// The images that travel with the Adopt of the move under way.
   Bytes values_of(const wire::Body& body) const;
   void cancel_move(const std::string& why);
+  void blame_target();
+  int64_t move_timeout_ns();
+  bool takes_partitions(const Member& member) const {
+    return member.answers && !member.leaving && now_ns_ >= member.move_at_ns;
+  }
+  void probe_ps();
   void settle_move();
   void let_go();
   /// Every partition has its owner, and none is on its way to another.
@@ -305,6 +321,7 @@ class ChiefCore {
   }
 
   Membership members_;
+  LogBudget log_budget_;
   Outbox outbox_;
   uint64_t last_request_ = 0;
   Ownership ownership_;
@@ -331,6 +348,7 @@ class ChiefCore {
   std::map<PsKey, Move> unsettled_;  // called off while the source was silent: it may stand still
   uint32_t move_size_ = 4;
   int64_t move_at_ns_ = 0;  // no sooner
+  uint32_t moves_failed_ = 0;  // in a row, as it were: one that succeeds halves it
   uint32_t partitions_moved_ = 0;
   bool evening_ = false;  // some core holds few, or is to hold none: counts are made even
   WorkReports work_;

@@ -274,7 +274,8 @@ void ChiefCore::on_shard_failed(Member& member, const wire::ShardFailed& failed)
     return fail(std::move(error));
   }
   if (of_worker)
-    return notice(NoticeLevel::kWarning, str(member.full_name(), " gives up: ", failed.what));
+    return notice_of(member.peer, NoticeLevel::kWarning,
+                     str(member.full_name(), " gives up: ", failed.what));
   const uint32_t shard = failed.lease.shard.shard;
   // A lease that an earlier chief gave, perhaps, before a batch of the shard was given up.
   const bool outdated = table_.purpose() == wire::Purpose::kTrain &&

@@ -8,9 +8,10 @@ namespace downpour::chief {
 
 namespace {
 
-constexpr uint32_t kIndexMax = 1U << 16;  // an index asked for above it is refused
-constexpr uint32_t kThreadsMax = 1024;    // the same for a ps core's number
-constexpr size_t kTextBytesMax = 1024;    // of host, build and endpoint
+constexpr uint32_t kIndexMax = 1U << 16;   // an index asked for above it is refused
+constexpr uint32_t kThreadsMax = 1024;     // the same for a ps core's number
+constexpr size_t kHostBytesMax = 255;      // of a host's name
+constexpr size_t kEndpointBytesMax = 288;  // "tcp://", a name of 253 bytes and a port have 265
 
 Error index_taken(const char* role, const Member& by) {
   return {ErrorCode::kUnavailable,
@@ -19,18 +20,23 @@ Error index_taken(const char* role, const Member& by) {
           "choose another --index, or leave it out"};
 }
 
+Error no_room(const char* members, uint32_t most) {
+  return {ErrorCode::kUnavailable, str("the chief has ", most, " ", members, ", and no more fit")};
+}
+
 }  // namespace
 
-void ChiefCore::on_hello(PeerKey peer, const wire::Hello& hello, RequestId request) {
+void ChiefCore::on_hello(PeerKey peer, const wire::Hello& hello, const wire::Envelope& envelope) {
   if (ending()) {
-    return refuse(peer, Error{ErrorCode::kUnavailable, "the job has ended"}, request);
+    return refuse(peer, Error{ErrorCode::kUnavailable, "the job has ended"}, envelope);
   }
   Result<Member*> admitted = admit(peer, hello);
-  if (!admitted) return refuse(peer, admitted.error(), request);
+  if (!admitted) return refuse(peer, admitted.error(), envelope);
   if (*admitted == nullptr)
     return;  // it asks again, and is answered once the other has shown itself
   Member& member = **admitted;
-  welcome(member, request);
+  if (!member.welcomes.allows(now_ns_)) return;
+  welcome(member, envelope.request);
   for (const Outbox* outbox : {&outbox_, &saving_.outbox}) {
     if (const wire::Body* waiting = outbox->find(member)) {
       send(member, *waiting, RequestId{++last_request_});
@@ -47,16 +53,23 @@ Result<Member*> ChiefCore::admit(PeerKey peer, wire::Hello hello) {
   }
   if (hello.build != config_.build) {
     return Error{ErrorCode::kUnavailable,
-                 str("this process is version ", hello.build.substr(0, kTextBytesMax),
+                 str("this process is version ", hello.build.substr(0, kHostBytesMax),
                      ", the chief is version ", config_.build),
                  {},
                  "install the same version everywhere"};
   }
   if ((hello.index >= kIndexMax && hello.index != UINT32_MAX) || hello.thread >= kThreadsMax ||
-      hello.host.size() > kTextBytesMax || hello.endpoint.size() > kTextBytesMax) {
-    return Error{ErrorCode::kMalformed, "a Hello beyond the limits of index, core number or text"};
+      hello.host.size() > kHostBytesMax || hello.endpoint.size() > kEndpointBytesMax ||
+      hello.claims.size() > ownership_.partition_count()) {
+    return Error{ErrorCode::kMalformed,
+                 str("a Hello beyond the limits: index ", hello.index, " (at most ", kIndexMax - 1,
+                     "), core ", hello.thread, " (", kThreadsMax - 1, "), host name of ",
+                     hello.host.size(), " bytes (", kHostBytesMax, "), endpoint of ",
+                     hello.endpoint.size(), " bytes (", kEndpointBytesMax, "), ",
+                     hello.claims.size(), " claims (", ownership_.partition_count(), ")")};
   }
   if (hello.role != wire::Role::kPs) hello.thread = 0;
+  if (phase_ != Phase::kGathering) hello.claims = {};  // every partition has its owner
   if (hello.role == wire::Role::kInput && hello.endpoint.empty()) {
     return Error{ErrorCode::kMalformed, "an input process said Hello without its endpoint"};
   }
@@ -74,12 +87,25 @@ Result<Member*> ChiefCore::admit(PeerKey peer, wire::Hello hello) {
   if (members_.find(peer) != nullptr) {
     return Error{ErrorCode::kMalformed, "another process said Hello on this connection"};
   }
-  if (members_.size() >= config_.members_max) {
-    return Error{ErrorCode::kUnavailable,
-                 str("the chief has ", config_.members_max, " members already")};
-  }
   return hello.role == wire::Role::kPs ? admit_ps(peer, std::move(hello))
                                        : admit_worker(peer, std::move(hello));
+}
+
+/// Whether one more member of the role fits. Where all places are taken, the member that has been
+/// gone for longest and holds nothing loses its place.
+bool ChiefCore::make_room(wire::Role role) {
+  const uint32_t most = role == wire::Role::kPs      ? config_.ps_cores_max
+                        : role == wire::Role::kInput ? config_.inputs_max
+                                                     : config_.workers_max;
+  if (members_.count([&](const Member& m) { return m.hello.role == role; }) < most) return true;
+  Member* oldest = nullptr;
+  for (Member& m : members_) {
+    const bool holds = m.is_ps() && ownership_.concerns(ps_key(m));
+    if (m.hello.role != role || m.live() || holds) continue;
+    if (oldest == nullptr || m.heard_ns < oldest->heard_ns) oldest = &m;
+  }
+  if (oldest != nullptr) replace(*oldest);
+  return oldest != nullptr;
 }
 
 /// Another process asks for a member's index. A member that lives speaks within two heartbeats; one
@@ -139,11 +165,12 @@ Result<Member*> ChiefCore::admit_ps(PeerKey peer, wire::Hello hello) {
     lose(*other, "it was started anew");
     replace(*other);
   }
+  if (!make_room(hello.role)) return no_room("ps cores", config_.ps_cores_max);
   const bool placed = phase_ != Phase::kGathering;
   Member& member =
       members_.add(Member{.hello = std::move(hello), .peer = peer, .heard_ns = now_ns_});
   if (placed && ownership_.whole()) {
-    notice(NoticeLevel::kInfo, str(member.name(), " joins: partitions move to it"));
+    notice_of(peer, NoticeLevel::kInfo, str(member.name(), " joins: partitions move to it"));
   }
   regain(member);  // it may have been replaced in vain, by one that is gone in its turn
   return &member;
@@ -157,10 +184,11 @@ Result<Member*> ChiefCore::admit_worker(PeerKey peer, wire::Hello hello) {
     const auto is_gone = [&](const Member& m) {
       return m.left || now_ns_ - m.heard_ns > config_.member_silence_ns;
     };
-    for (hello.index = 0;; ++hello.index) {
-      const Member* old = members_.find(hello.role, hello.index, 0);
-      if (old == nullptr || is_gone(*old)) break;
+    std::set<uint32_t> taken;
+    for (const Member& m : members_) {
+      if (m.hello.role == hello.role && !is_gone(m)) taken.insert(m.hello.index);
     }
+    for (hello.index = 0; taken.contains(hello.index);) ++hello.index;
   }
   if (Member* old = members_.find(hello.role, hello.index, 0)) {
     const Clash result = clash(*old, hello);
@@ -168,7 +196,12 @@ Result<Member*> ChiefCore::admit_worker(PeerKey peer, wire::Hello hello) {
     if (result == Clash::kRefused) return index_taken(old->role_name(), *old);
     replace(*old);
   }
-  if (hello.role == wire::Role::kInput) {
+  const bool input = hello.role == wire::Role::kInput;
+  if (!make_room(hello.role)) {
+    return no_room(input ? "input processes" : "workers",
+                   input ? config_.inputs_max : config_.workers_max);
+  }
+  if (input) {
     had_input_ = true;
   } else {
     had_worker_ = true;
@@ -178,12 +211,12 @@ Result<Member*> ChiefCore::admit_worker(PeerKey peer, wire::Hello hello) {
 }
 
 void ChiefCore::welcome(Member& member, RequestId request) {
-  log(event("hello")
-          .add("who", member.name())
-          .add("incarnation", raw(member.incarnation()))
-          .add("host", member.hello.host)
-          .add("pid", member.hello.pid)
-          .add("endpoint", member.hello.endpoint));
+  log_of(member.peer, event("hello")
+                          .add("who", member.name())
+                          .add("incarnation", raw(member.incarnation()))
+                          .add("host", member.hello.host)
+                          .add("pid", member.hello.pid)
+                          .add("endpoint", member.hello.endpoint));
   send(member,
        wire::Welcome{.index = member.hello.index,
                      .job = config_.job_text,
@@ -194,7 +227,8 @@ void ChiefCore::welcome(Member& member, RequestId request) {
                      .train_files = config_.train_files,
                      .eval_files = config_.eval_files,
                      .heartbeat_ns = config_.heartbeat_ns,
-                     .lease_ns = config_.lease_ns},
+                     .lease_ns = config_.lease_ns,
+                     .train_shards = train_shards_.count()},
        request);
   if (ownership_.published() && !member.is_input()) send(member, ownership_.view());
   if (member.is_worker() && had_input_) send(member, input_list());
@@ -209,18 +243,21 @@ wire::InputList ChiefCore::input_list() const {
   return list;
 }
 
-/// Who reads for workers has changed. One that does not hear of it does with its next heartbeat.
+/// The list of input processes has changed. A worker that misses it hears it with its next
+/// heartbeat.
 void ChiefCore::tell_inputs() {
   if (ending()) return;
   share_stream();
-  for (const Member& m : members_) {
-    if (m.is_worker() && m.live()) send(m, input_list());
+  const wire::InputList list = input_list();
+  for (Member& m : members_) {
+    if (m.is_worker() && m.live() && m.input_lists.allows(now_ns_)) send(m, list);
   }
 }
 
-void ChiefCore::refuse(PeerKey peer, const Error& error, RequestId request) {
-  log(event("refused").add("what", error.what));
-  send(peer, wire::Refused{.code = error.code, .what = error.what, .hint = error.hint}, request);
+void ChiefCore::refuse(PeerKey peer, const Error& error, const wire::Envelope& envelope) {
+  log_of(peer, event("refused").add("peer", raw(peer)).add("what", error.what));
+  reply(peer, envelope,
+        wire::Refused{.code = error.code, .what = error.what, .hint = error.hint});
 }
 
 /// A known process on a new connection (its transport reconnected); its heartbeat tells who it is.
@@ -239,18 +276,20 @@ Member* ChiefCore::rebind_by_heartbeat(PeerKey peer, const wire::Body& body) {
 }
 
 void ChiefCore::on_goodbye(Member& member, wire::Goodbye&& goodbye) {
-  goodbye.last.recent.clear();
+  goodbye.last.recent = {};
+  goodbye.last.loads = {};
+  if (goodbye.last.staleness.size() > kStalenessBucketsMax) goodbye.last.staleness = {};
   member.last = std::move(goodbye.last);
   member.left = true;
   outbox_.answered(member);
   saving_.outbox.answered(member);
-  log(event("goodbye").add("who", member.name()));
+  log_of(member.peer, event("goodbye").add("who", member.name()));
   if (ending()) return finish_if_alone();
   if (member.is_worker()) {
-    notice(NoticeLevel::kInfo, str(member.full_name(), " left"));
+    notice_of(member.peer, NoticeLevel::kInfo, str(member.full_name(), " left"));
     take_back_leases(member, false);
   } else if (member.is_input()) {
-    notice(NoticeLevel::kInfo, str(member.full_name(), " left"));
+    notice_of(member.peer, NoticeLevel::kInfo, str(member.full_name(), " left"));
     tell_inputs();
   } else {
     lose(member, "it ended");

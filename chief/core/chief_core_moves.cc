@@ -12,7 +12,8 @@ void ChiefCore::check_moves() {
   if (members_.find_if(stays) == nullptr) {  // those that stayed are gone: nobody may leave now
     for (Member& m : members_) m.leaving = false;
   }
-  if (move_ && now_ns_ - move_->begun_ns > config_.move_timeout_ns) {
+  if (move_ && now_ns_ - move_->begun_ns > move_timeout_ns()) {
+    blame_target();
     cancel_move("it took too long");
   }
   let_go();
@@ -35,8 +36,11 @@ bool ChiefCore::even_out() {
   std::vector<CoreLoad> loads;
   for (Member& m : members_) {
     if (!m.is_ps() || !m.live()) continue;
+    const uint32_t holds = ownership_.load(ps_key(m));
+    const bool takes = takes_partitions(m);
+    if (holds == 0 && !takes) continue;  // as if it were not there
     cores.push_back(&m);
-    loads.push_back({ownership_.load(ps_key(m)), m.leaving});
+    loads.push_back({holds, m.leaving, takes});
   }
   evening_ = evening_ || !config_.job.cluster.rebalance || is_lopsided(loads);
   if (!evening_) return false;
@@ -57,6 +61,9 @@ bool ChiefCore::even_out() {
 void ChiefCore::relieve() {
   if (now_ns_ < relief_at_ns_ || !work_.changed()) return;
   std::vector<Member*> cores = ps_cores();
+  std::erase_if(cores, [&](const Member* m) {
+    return !takes_partitions(*m) && ownership_.load(ps_key(*m)) == 0;
+  });
   std::vector<CoreWork> works;
   for (const Member* m : cores) {
     std::optional<CoreWork> work = work_.work(ps_key(*m));
@@ -75,7 +82,7 @@ void ChiefCore::relieve() {
     works.push_back(std::move(*work));
   }
   const auto relief = choose_relief(works);
-  if (!relief) return;
+  if (!relief || !takes_partitions(*cores[relief->target])) return;
   const Member &source = *cores[relief->source], &target = *cores[relief->target];
   const auto percent = [&](size_t core) { return uint32_t(100 * works[core].busy); };
   log(event("relief")
@@ -119,6 +126,7 @@ bool ChiefCore::go_on_relieving() {
 
 void ChiefCore::begin_move(Member& source, Member& target, std::vector<PartitionId> partitions) {
   if (partitions.empty()) return;
+  if (!target.received) partitions.erase(partitions.begin() + 1, partitions.end());
   move_ = Move{.source = ps_key(source),
                .target = ps_key(target),
                .since = ownership_.next_since(),
@@ -144,6 +152,8 @@ void ChiefCore::on_frozen(Member& member, wire::Frozen&& frozen, Bytes&& inlined
   if (!frozen.ok) return cancel_move(frozen.error);
   if (target == nullptr || !target->live())
     return cancel_move("the ps that should get them is gone");
+  if (ownership_.adopting(ps_key(*target)))
+    return cancel_move(str(target->full_name(), " restores other partitions first"));
   std::sort(frozen.images.begin(), frozen.images.end(),
             [](const auto& a, const auto& b) { return a.partition < b.partition; });
   const bool all =
@@ -172,6 +182,35 @@ Bytes ChiefCore::values_of(const wire::Body& body) const {
                                                                                    : Bytes();
 }
 
+/// A move that its target did not take, though it was given: the next one to it waits for twice as
+/// long.
+void ChiefCore::blame_target() {
+  if (!move_ || !move_->given) return;
+  Member* target = members_.find(wire::Role::kPs, move_->target.incarnation, move_->target.thread);
+  if (target == nullptr) return;
+  constexpr int64_t kPauseNs = 30 * kSecond;
+  target->move_at_ns = now_ns_ + (kPauseNs << std::min(target->move_failures++, 7U));
+}
+
+/// What a target has never shown to take is called off sooner: training waits for it.
+int64_t ChiefCore::move_timeout_ns() {
+  const Member* target =
+      members_.find(wire::Role::kPs, move_->target.incarnation, move_->target.thread);
+  if (target == nullptr || target->received) return config_.move_timeout_ns;
+  return std::min(config_.move_timeout_ns, (2 * kSecond) << std::min(target->move_failures, 7U));
+}
+
+/// Asks ps cores that have not shown it yet whether they answer: an Adopt of nothing changes
+/// nothing.
+void ChiefCore::probe_ps() {
+  for (Member& m : members_) {
+    if (!m.is_ps() || !m.live() || m.answers || now_ns_ < m.probe_at_ns) continue;
+    if (ownership_.adopting(ps_key(m))) continue;
+    m.probe_at_ns = now_ns_ + (kSecond << std::min(m.probes++, 6U));
+    send(m, wire::Adopt{.since = {config_.term, 0}}, RequestId{++last_request_});
+  }
+}
+
 /// The partitions stay where they are, by a view that says so: only that lets the source go on.
 void ChiefCore::cancel_move(const std::string& why) {
   const Move move = *std::exchange(move_, std::nullopt);
@@ -186,7 +225,7 @@ void ChiefCore::cancel_move(const std::string& why) {
     }
   }
   constexpr int64_t kPauseAfterFailureNs = 2 * kSecond;
-  move_at_ns_ = now_ns_ + kPauseAfterFailureNs;
+  move_at_ns_ = now_ns_ + (kPauseAfterFailureNs << std::min(moves_failed_++, 8U));
   move_size_ = 1;
   relieving_.reset();
   // A source that has not said that it froze may not have: it must not be told of another since.
@@ -205,6 +244,11 @@ void ChiefCore::settle_move() {
   if (!move.given) return outbox_.drop<wire::Freeze>();  // the source goes on under this view
   const int64_t pause_ns = now_ns_ - move.begun_ns;
   partitions_moved_ += uint32_t(move.partitions.size());
+  moves_failed_ /= 2;
+  if (Member* target =
+          members_.find(wire::Role::kPs, move.target.incarnation, move.target.thread)) {
+    target->move_failures = 0;
+  }
   if (move.relieves) partitions_relieved_ += uint32_t(move.partitions.size());
   move_pause_ns_max_ = std::max(move_pause_ns_max_, pause_ns);
   log(event("moved")

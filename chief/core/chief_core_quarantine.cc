@@ -54,6 +54,13 @@ void ChiefCore::survey_lines() {
 
 /// A valid round has ended, in which every partition was told the lines.
 void ChiefCore::decide_lines(const RoundOutcome& outcome) {
+  if (outcome.lines.size() > config_.lines_max) {  // they would not fit an Adopt with its images
+    return fail(Error{ErrorCode::kMalformed,
+                      str("the ps report ", outcome.lines.size(),
+                          " batches that were given up, at most ", config_.lines_max, " may be"),
+                      {},
+                      "run the job again: it goes on from the newest checkpoint"});
+  }
   for (const wire::QuarantineLine& answer : outcome.lines) {
     const Quarantine::Line* line = quarantine_.find(answer.batch);
     const bool given_up =

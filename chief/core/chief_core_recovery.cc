@@ -140,11 +140,15 @@ void ChiefCore::spread(const std::vector<PartitionId>& partitions,
 }
 
 void ChiefCore::on_adopted(Member& member, const wire::Adopted& adopted) {
-  if (!member.is_ps() || !ownership_.adopting(ps_key(member), adopted.since)) return;
+  const bool probed = adopted.since == ViewId{config_.term, 0};
+  if (probed && adopted.ok) member.answers = true;
+  if (probed || !ownership_.adopting(ps_key(member), adopted.since)) return;
   if (!adopted.ok && move_ && move_->since == adopted.since) {
+    blame_target();
     return cancel_move(str(member.full_name(), ": ", adopted.error));
   }
   if (!adopted.ok) return on_damage(member, adopted);
+  member.answers = member.received = true;
   ownership_.adopted(ps_key(member));
   outbox_.answered(member);
   if (ownership_.ready()) publish_view();
@@ -248,6 +252,9 @@ void ChiefCore::restore() {
     if (had_owner && now_ns_ - lost.lost_ns < config_.ps_wait_ns) continue;
     std::vector<Member*> cores = ps_cores();
     std::erase_if(cores, [&](const Member* m) { return ownership_.adopting(ps_key(*m)); });
+    const auto answers = [](const Member* m) { return m->answers; };
+    if (std::any_of(cores.begin(), cores.end(), answers))
+      std::erase_if(cores, [&](const Member* m) { return !answers(m); });
     if (cores.empty()) continue;
     notice(NoticeLevel::kWarning, str("ps ", lost.was.index, " did not come back: its ",
                                       partitions_text(lost.partitions.size()), " go to other ps"));
@@ -266,7 +273,17 @@ Member* ChiefCore::heir_of(const wire::Owner& was) {
 void ChiefCore::check_ps() {
   restore();
   if (ending() || phase_ == Phase::kGathering) return;
+  probe_ps();
   if (const auto slow = ownership_.adopting_since(now_ns_ - config_.adopt_timeout_ns)) {
+    Member* member = members_.find(wire::Role::kPs, slow->incarnation, slow->thread);
+    const bool others = members_.count([&](const Member& m) {
+      return m.is_ps() && m.live() && m.answers && &m != member;
+    }) > 0;
+    if (member != nullptr && others) {
+      lose(*member, str("it did not take up its partitions within ",
+                        config_.adopt_timeout_ns / kSecond, " s"));
+      return replace(*member);
+    }
     return fail(Error{ErrorCode::kPeersLost,
                       str("ps ", slow->index, " did not take up its partitions within ",
                           config_.adopt_timeout_ns / kSecond, " s"),

@@ -122,10 +122,13 @@ struct ChiefConfig {
   uint32_t attempts_max =
       3;  // failed attempts at a shard in a row without progress; then the job fails
   uint32_t leases_per_worker_max = 64;  // a worker with so many gets no more
-  uint32_t members_max = 4096;          // more are refused
+  // Members of each role; more are refused. Lists of all ps cores (View) and of all input processes
+  // (InputList), each with the longest endpoint, fit a frame.
+  uint32_t workers_max = 4096, ps_cores_max = 2048, inputs_max = 1024;
   // One chain of images longer, and the list of all of them would not fit a message: whole ones then.
   uint32_t images_listed_max = 12'288;
   uint32_t quarantined_max = 256;       // batches of unsealed epochs; more fail the job
+  uint32_t lines_max = 4096;            // the same with those that were withdrawn; PsLimits has it, too
   uint32_t unsealed_epochs_max = 8;     // more complete ones wait for a checkpoint
   uint32_t void_rounds_max = 100;       // completion rounds void in a row; then the job fails
   uint32_t predict_window = 64;  // shards that predictions may run ahead of the first missing one

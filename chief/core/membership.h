@@ -10,6 +10,24 @@
 
 namespace downpour::chief {
 
+constexpr size_t kStalenessBucketsMax = 256;  // a histogram with more does not count
+
+/// How often one member gets an answer that may be large: 16 at once, then four a second. A member
+/// that asks more often gets the next answer.
+class AnswerPace {
+ public:
+  bool allows(int64_t now_ns) {
+    constexpr int64_t kEachNs = kSecond / 4, kBurst = 16;
+    const int64_t paid_ns = std::max(paid_ns_, now_ns) + kEachNs;
+    if (paid_ns - now_ns > kBurst * kEachNs) return false;
+    paid_ns_ = paid_ns;
+    return true;
+  }
+
+ private:
+  int64_t paid_ns_ = 0;
+};
+
 /// A ps core, a worker or an input process that was welcomed. Its last heartbeat outlives it, for
 /// the summary.
 struct Member {
@@ -25,8 +43,18 @@ struct Member {
   bool cut_off = false;  // its connection is broken, and it has not spoken through another since
   int stop_signal = 0;         // that it received and reported; 0: none
   bool leaving = false;        // ps: asked to hold nothing any more
+  // ps: partitions go where they are answered. A core that joins a running job first answers an
+  // Adopt of nothing, then gets one partition; each move that it fails keeps the next one away for
+  // twice as long.
+  bool answers = false;        // an Adopt of this chief
+  bool received = false;       // a partition, and said so
+  uint32_t move_failures = 0;
+  int64_t move_at_ns = 0;      // nothing is moved to it before
+  uint32_t probes = 0;         // sent
+  int64_t probe_at_ns = 0;
   Incarnation contender{};     // asks for this member's index, since then
   int64_t contended_ns = 0;
+  AnswerPace welcomes, views, input_lists;
 
   bool is_worker() const { return hello.role == wire::Role::kWorker; }
   bool is_ps() const { return hello.role == wire::Role::kPs; }
@@ -98,7 +126,6 @@ class Membership {
   uint32_t inputs_live() const {
     return count([](const Member& m) { return m.is_input() && m.live(); });
   }
-  size_t size() const { return members_.size(); }
   auto begin() { return members_.begin(); }
   auto end() { return members_.end(); }
   auto begin() const { return members_.begin(); }

@@ -11,7 +11,8 @@ bool is_lopsided(const std::vector<CoreLoad>& loads) {
     stay += load.leaving ? 0 : 1;
   }
   return std::any_of(loads.begin(), loads.end(), [&](const CoreLoad& load) {
-    return load.leaving ? load.partitions > 0 : 2 * load.partitions * stay < partitions;
+    if (load.leaving) return load.partitions > 0;
+    return load.takes && 2 * load.partitions * stay < partitions;
   });
 }
 
@@ -23,13 +24,14 @@ std::optional<MoveStep> next_move(const std::vector<CoreLoad>& loads) {
       continue;
     }
     if (!most || loads[i].partitions > loads[*most].partitions) most = i;
+    if (!loads[i].takes) continue;
     if (!least || loads[i].partitions < loads[*least].partitions) least = i;
   }
   if (!least) return std::nullopt;
   if (leaving) {
     // Not all to one: what stays even now need not be evened out afterwards.
-    const auto stay = uint32_t(
-        std::count_if(loads.begin(), loads.end(), [](const CoreLoad& l) { return !l.leaving; }));
+    const auto stay = uint32_t(std::count_if(
+        loads.begin(), loads.end(), [](const CoreLoad& l) { return !l.leaving && l.takes; }));
     return MoveStep{*leaving, *least, (loads[*leaving].partitions + stay - 1) / stay};
   }
   const uint32_t apart = loads[*most].partitions - loads[*least].partitions;

@@ -14,6 +14,7 @@ namespace downpour::chief {
 struct CoreLoad {
   uint32_t partitions = 0;
   bool leaving = false;  // it is to hold none
+  bool takes = true;     // it may be given more now
 };
 /// The next step towards an even spread: so many partitions from one core to another.
 struct MoveStep {

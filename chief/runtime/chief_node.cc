@@ -16,6 +16,12 @@ constexpr int64_t kTickNs = 50 * kMillisecond;
 constexpr int64_t kLookForNewerNs = kSecond;
 constexpr int64_t kEventsAgainNs = kSecond;  // after a failed write of the event file
 
+/// Any process can cause it as often as it likes, and asks again where it is lost: it is not kept
+/// for a peer that does not take it.
+bool is_courtesy(const wire::Body& body) {
+  return std::holds_alternative<wire::Reject>(body) || std::holds_alternative<wire::Refused>(body);
+}
+
 template <typename... Visitors>
 struct Overloaded : Visitors... {
   using Visitors::operator()...;
@@ -97,8 +103,10 @@ void ChiefNode::run(int64_t now_ns, Effects&& effects) {
   for (Effect& effect : effects) {
     std::visit(Overloaded{
                    [&](Send& send) {
-                     const auto sent =
-                         outbox_.send(transport::PeerId{raw(send.peer)}, std::move(send.message));
+                     const transport::PeerId peer{raw(send.peer)};
+                     const auto sent = is_courtesy(send.message.body)
+                                           ? transport_.send(peer, std::move(send.message))
+                                           : outbox_.send(peer, std::move(send.message));
                      if (sent == transport::SendStatus::kGone)
                        core_.on_peer_gone(now_ns, send.peer, more);
                    },
@@ -123,7 +131,8 @@ void ChiefNode::run(int64_t now_ns, Effects&& effects) {
   if (!more.empty()) run(now_ns, std::move(more));
 }
 
-// Whoever takes a term of this run leaves a file.
+// A chief that takes a term of this run creates a file. No message stands for it: any process can
+// claim a term.
 void ChiefNode::look_for_newer_chief(int64_t now_ns, Effects& effects) {
   if (term_ == 0 || now_ns < look_for_newer_ns_) return;
   look_for_newer_ns_ = now_ns + kLookForNewerNs;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "shared/base/error_text.h"
 #include "shared/base/human.h"
 #include "shared/base/units.h"
 #include "shared/data/dataset.h"
@@ -462,7 +463,7 @@ void Console::show(const Notice& notice) {
   if (options_.format == LogFormat::kJson) {
     return json(Json{{"event", "notice"}, {"level", level}, {"text", notice.text}}.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
-  row(format("%s: ", level) + notice.text);
+  row(format("%s: ", level) + printable(notice.text));
 }
 
 void Console::finish(const Finish& finish, const std::string& run_dir, const std::string& job_argument) {

@@ -70,6 +70,8 @@ class Story {
       core_->request_stop(now, int(c.number("signal", 2)), effects);
     else if (actor == "published")
       core_->on_published(now, checkpoint_, publish_result(c), effects);
+    else if (actor == "newer")
+      core_->on_newer_term(now, uint32_t(c.number("term")), effects);
     else if (actor == "older")
       core_->on_older(now, older(c), effects);
     else if (actor == "gone")
@@ -160,7 +162,7 @@ class Story {
     m.envelope.view.term = uint32_t(c.number("term"));
     // Heartbeats come from members that know the newest view, unless a story says view=N.
     if (std::holds_alternative<wire::Heartbeat>(m.body))
-      m.envelope.view = {1, uint32_t(c.number("view", UINT32_MAX))};
+      m.envelope.view = {uint32_t(c.number("term", 1)), uint32_t(c.number("view", UINT32_MAX))};
     if (c.word(2) == "predict") m.values = Bytes::of(std::vector<float>(c.number("records")));
     core_->on_message(now, peer, std::move(m), effects);
   }
