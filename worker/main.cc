@@ -41,7 +41,7 @@ Result<int> run_node(transport::Transport& transport, Node& node) {
   reactor.add(node);
   reactor.run();
   transport.shutdown(node.exit_code() == 0 ? 2 * kSecond : 0);
-  if (node.exit_code() != 0) std::fprintf(stderr, "error: %s\n", node.exit_reason().c_str());
+  if (node.exit_code() != 0) std::fprintf(stderr, "error: %s\n", printable(node.exit_reason()).c_str());
   return node.exit_code();
 }
 
@@ -51,7 +51,7 @@ void tell_threads(const char* role, uint32_t threads, const char* kind) {
 
 Result<int> run_worker(worker::WorkerOptions options) {
   auto transport = transport::make_zmq_transport();
-  options.say = [](const std::string& line) { std::fprintf(stderr, "worker: %s\n", line.c_str()); };
+  options.say = [](const std::string& line) { std::fprintf(stderr, "worker: %s\n", printable(line).c_str()); };
   worker::WorkerNode node(*transport, options);
   tell_threads("worker", options.threads, "compute");
   return run_node(*transport, node);

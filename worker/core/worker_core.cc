@@ -10,6 +10,12 @@ namespace downpour::worker {
 namespace {
 
 constexpr Incarnation kChief{0};
+constexpr int64_t kRetryMaxNs = 10 * kSecond;  // whatever a LeaseGrant says
+
+bool is_unavailable(const wire::Body& body) {
+  const auto* reject = std::get_if<wire::Reject>(&body);
+  return reject != nullptr && reject->code == ErrorCode::kUnavailable;
+}
 
 }  // namespace
 
@@ -69,6 +75,8 @@ void WorkerCore::on_message(int64_t now_ns, Incarnation from, wire::Message&& me
   if (stopping_) return;
   if (run_ != 0 && message.envelope.run != run_ && message.envelope.run != 0) return;
   if (from != kChief) {
+    // A ps of another run, on a port that was ours: the request is repeated under a newer view.
+    if (message.envelope.run != run_ && is_unavailable(message.body)) return;
     if (std::holds_alternative<wire::PullReply>(message.body))
       return on_pull_reply(now_ns, std::move(message), fx);
     if (std::holds_alternative<wire::PushReply>(message.body))
@@ -91,7 +99,7 @@ void WorkerCore::on_message(int64_t now_ns, Incarnation from, wire::Message&& me
     if (message.envelope.request != lease_request_) return;
     lease_request_ = RequestId{};
     lease_deadline_ns_ =
-        now_ns + (grant->leases.empty() ? std::max<int64_t>(grant->retry_ns, kMillisecond) : 0);
+        now_ns + (grant->leases.empty() ? std::clamp(grant->retry_ns, kMillisecond, kRetryMaxNs) : 0);
     on_grant(now_ns, *grant, fx);
   } else if (auto* list = std::get_if<wire::InputList>(&message.body)) {
     fx.inputs = std::move(list->inputs);

@@ -127,6 +127,7 @@ void RemoteReader::ask(bool stop) {
 void RemoteReader::leave(bool for_good) {
   if (!at_) return;
   ask(/*stop=*/true);
+  remote_.inputs->left(at_->incarnation);
   if (for_good) without_.push_back(at_->incarnation);
   at_.reset();
   drop_pieces();
@@ -227,7 +228,7 @@ RemoteReader::Got RemoteReader::take_piece(const wire::ReadBatch& piece, Bytes&&
   if (!decoded)
     return suspect(str("sent what is no batch of the job (", decoded.error().what, ")"));
   ++next_;
-  came_ = true;
+  if (!std::exchange(came_, true)) remote_.inputs->delivered(at_->incarnation, false);
   tries_ = 0;
   forgot_.reset();
   ask();
@@ -241,6 +242,7 @@ RemoteReader::Got RemoteReader::take_end(const wire::ReadEnd& end) {
     return Got::kElsewhere;
   }
   totals_ = totals_of(end.counts, end.records_hash);
+  remote_.inputs->delivered(at_->incarnation, true);
   at_.reset();
   return Got::kEnd;
 }
@@ -259,6 +261,7 @@ RemoteReader::Got RemoteReader::take_failure(wire::ReadFailed&& failed) {
     error.code = ErrorCode::kUnavailable;
   }
   if (!came_ && !again) without_.push_back(at_->incarnation);
+  remote_.inputs->left(at_->incarnation);
   at_.reset();
   drop_pieces();
   if (failed.of_record) {

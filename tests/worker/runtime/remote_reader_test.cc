@@ -496,6 +496,33 @@ TEST_CASE("a reading that nobody wants ends while it waits, and where it is read
   CHECK(room.link.inputs["a"]->core.size() == 0);
 }
 
+TEST_CASE("dead input processes cost a worker little, however many are listed", "[worker][input]") {
+  Room room;
+  for (uint32_t i = 0; i < 20; ++i) {  // listed by the chief, and nobody is there
+    room.listed.push_back({i, Incarnation(500 + i), str("dead", i)});
+  }
+  room.inputs->update(room.listed);
+  int64_t waited_ns = 0;
+  const auto read = [&](uint32_t epoch) {
+    const int64_t before_ns = room.link.time_ns;
+    RemoteReader remote = room.reader(0, {.shard = {epoch, 0}});
+    Batch batch;
+    while (remote.next(batch).value()) {
+    }
+    CHECK(remote.totals().counts.read == kRecords);
+    waited_ns += room.link.time_ns - before_ns;
+    room.link.time_ns += kSecond;  // what a shard takes to read
+    return remote.reads_here();
+  };
+  for (uint32_t shard = 0; shard < 300; ++shard) read(shard);
+  CHECK(waited_ns < 40 * kSecond);
+  // One that delivers is found among them, and gets shards from then on.
+  room.start("good");
+  uint32_t there = 0;
+  for (uint32_t shard = 300; shard < 3000; ++shard) there += read(shard) ? 0 : 1;
+  CHECK(there > 1000);
+}
+
 TEST_CASE("shards are shared evenly, and keep their input process when another comes or goes",
           "[worker][input]") {
   InputDirectory inputs({});
