@@ -185,6 +185,7 @@ void ChiefCore::on_heartbeat(Member& member, wire::Heartbeat&& heartbeat) {
 void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
   if (finished()) return;
   const Turn turn(*this, now_ns, effects);
+  steps_max_ = std::max(steps_max_, steps_done());
   check_silence();
   if (phase_ == Phase::kGathering) place();
   if (!ending()) check_idle_leases();

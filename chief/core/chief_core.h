@@ -61,6 +61,10 @@ class ChiefCore {
 
   Phase phase() const { return phase_; }
   bool finished() const { return phase_ == Phase::kFinished; }
+  /// Grows whenever the job gets further than ever before: more batches that all partitions have
+  /// applied, or another shard of an evaluation or a prediction. Batches that are trained again
+  /// after a ps was lost do not count.
+  uint64_t progress() const { return steps_max_ + pass_shards_ended_; }
   /// How many shards one pass has, of an open stream at the most; for --dry-run and messages.
   uint32_t train_shards() const { return train_shards_.count(); }
 
@@ -382,6 +386,8 @@ class ChiefCore {
   // Of the running epoch: batches that all partitions had when a round last asked, and where the
   // table's count stood then.
   uint64_t epoch_steps_ = 0, epoch_acked_ = 0;
+  uint64_t steps_max_ = 0;      // most that steps_done() has been
+  uint64_t pass_shards_ended_ = 0;  // ended shards of evaluations and predictions
   uint32_t shard_batches_longest_ = 0;  // of the training shards whose end a worker told; 0: none
   bool part_ = false;         // the newest account is of a part of an epoch, where the job ends
   bool part_saved_ = false;   // the newest checkpoint holds all of it

@@ -200,8 +200,11 @@ void ChiefCore::end_shard(const Member& member, uint32_t shard, const wire::Shar
     if (holder.worker != member.incarnation()) revoke(shard, holder.worker);
   }
   table_.end(shard, counts);
-  if (table_.purpose() == wire::Purpose::kTrain)
+  if (table_.purpose() == wire::Purpose::kTrain) {
     shard_batches_longest_ = std::max(shard_batches_longest_, counts.batches);
+  } else {
+    ++pass_shards_ended_;
+  }
   for (const Holder& holder : holders) note_idle(holder.worker);
   bytes_ended_ += bytes_of(shard);
   log(event("ended")

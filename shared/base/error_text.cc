@@ -168,6 +168,14 @@ constexpr std::array kErrorTexts{
               "it: the lock goes with the process. Where it hangs and can't be ended, --takeover "
               "takes its place; if it ever wakes,\n"
               "it finds the newer chief and stops. Two jobs need two folders (run_dir)."},
+    ErrorText{"DP-4004", "a process ends again and again",
+              "A ps, worker or input process of this machine was started again cluster.restarts "
+              "times in a row, and each time it\n"
+              "ended before the job got further than it had been. The message has its last line, "
+              "the log named has the rest. Where a\n"
+              "signal 9 ended it the machine was probably out of memory: "
+              "use more machines. The run folder\n"
+              "holds the last checkpoint; the same command resumes from there."},
     ErrorText{"DP-5000", "an output can't be made",
               "A file or folder can't be created: the folder is not there, or something else has "
               "its name."},

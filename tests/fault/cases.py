@@ -179,21 +179,36 @@ def kill_input(lab):
         return figures
 
 
-@case("give-up", "a local worker that dies again and again is given up, and the others go on")
-def give_up(lab):
-    limit = 2
-    with LocalTrain(lab, lab.counter(5), restarts=limit) as train:
-        given_up = time.monotonic() + 30
-        while "not started again" not in train.log():
-            check(time.monotonic() < given_up and train.process.poll() is None, f"the worker was not given up: {train.log()[-300:]}")
-            for pid, line in train.of("downpour-worker").items():
-                if "--index 1" in line:
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.05)
-        check(len(train.of("downpour-worker")) == 2, "the other two do not run any more")
+@case("again-and-again", "a local worker that dies again and again is started again while the others make progress")
+def again_and_again(lab):
+    limit, kills = 2, 5
+    with LocalTrain(lab, lab.counter(8), restarts=limit) as train:
+        for done in range(kills):
+            deadline = time.monotonic() + 30
+            while not (found := [pid for pid, line in train.of("downpour-worker").items() if "--index 1" in line]):
+                check(time.monotonic() < deadline and train.process.poll() is None, f"not started again after {done} kills: {train.log()[-300:]}")
+                time.sleep(0.05)
+            time.sleep(0.5)  # the others make progress
+            os.kill(found[0], signal.SIGKILL)
         figures = train.prove()
-        check(figures["restarts"] == limit, f"{figures['restarts']} restarts where {limit} a minute are allowed")
+        check(figures["restarts"] == kills, f"{figures['restarts']} restarts after {kills} kills")
         return figures
+
+
+@case("crash-loop", "a local ps that dies before any progress ends the job after three restarts, with its reason")
+def crash_loop(lab):
+    with LocalTrain(lab, lab.counter(3), restarts=3, workers=1) as train:
+        killed = set()
+        deadline = time.monotonic() + 60
+        while train.process.poll() is None:
+            check(time.monotonic() < deadline, f"still running after {len(killed)} kills: {train.log()[-300:]}")
+            for pid in set(train.of("downpour-ps")) - killed:  # no batch is ever applied without both ps
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
+            time.sleep(0.02)
+        check(train.process.returncode == 69, f"ended with {train.process.returncode}: {train.log()[-300:]}")
+        check("DP-4004" in train.log(), f"no DP-4004: {train.log()[-300:]}")
+        return {"kills": len(killed)}
 
 
 @case("kill-all", "everything is killed at once, and the same commands go on")

@@ -154,7 +154,8 @@ Result<void> LocalCluster::spawn(Process& process) {
   return {};
 }
 
-Result<void> LocalCluster::watch(int64_t now_ns, std::vector<std::string>& notices,
+Result<void> LocalCluster::watch(int64_t now_ns, uint64_t progress,
+                                 std::vector<std::string>& notices,
                                  std::vector<chief::EndedProcess>& ended) {
   for (Process& process : processes_) {
     int status = 0;
@@ -164,7 +165,9 @@ Result<void> LocalCluster::watch(int64_t now_ns, std::vector<std::string>& notic
                        .pid = uint32_t(process.pid),
                        .stop_signal = ending_ ? 0 : stop_signal_of(status)});
       process.pid = -1;
-      if (!ending_) on_ended(now_ns, status, process, notices);
+      if (!ending_) {
+        DP_TRY_VOID(on_ended(now_ns, progress, status, process, notices));
+      }
     }
     if (ending_ || process.pid > 0 || process.start_at_ns < 0 || now_ns < process.start_at_ns) {
       continue;
@@ -175,35 +178,40 @@ Result<void> LocalCluster::watch(int64_t now_ns, std::vector<std::string>& notic
   return ending_ ? Result<void>() : check_left();
 }
 
-void LocalCluster::on_ended(int64_t now_ns, int status, Process& process,
-                            std::vector<std::string>& notices) {
+Result<void> LocalCluster::on_ended(int64_t now_ns, uint64_t progress, int status, Process& process,
+                                    std::vector<std::string>& notices) {
   const std::string line = last_line(process.log);
   process.last_status = status;
   process.last_words =
       str(process.name(), " ", how_it_ended(status), line.empty() ? "" : ": ", line);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
     notices.push_back(str(process.name(), " left, as it was asked to"));
-    return;
+    return {};
   }
   if (stop_signal_of(status) != 0) {
     // The chief stops the job. To save it may need this process again: a ps restores its partitions.
     constexpr int64_t kStopPauseNs = 250 * kMillisecond;
     process.start_at_ns = now_ns + kStopPauseNs;
     notices.push_back(str(process.last_words, "; the job stops"));
-    return;
+    return {};
   }
-  if (!restart_mends(status)) {
+  if (options_.restarts == 0 || !restart_mends(status)) {
     notices.push_back(str(process.last_words, "; it is not started again"));
-    return;
+    return {};
   }
-  const auto start_at_ns = process.policy.on_ended(now_ns);
+  const auto start_at_ns = process.policy.on_ended(now_ns, progress);
   if (!start_at_ns) {
-    notices.push_back(str(process.last_words, "; it has ended too often within a minute (",
-                          options_.restarts + 1, " times) and is not started again"));
-    return;
+    return Error{ErrorCode::kUnavailable,
+                 str(process.name(), " ended ", options_.restarts + 1,
+                     " times in a row, and the job made no progress in between: ",
+                     process.last_words),
+                 process.log,
+                 "the log has the reason; the same command resumes from the newest checkpoint",
+                 "DP-4004"};
   }
   process.start_at_ns = *start_at_ns;
   notices.push_back(str(process.last_words, "; it is started again"));
+  return {};
 }
 
 /// An error where all ps, or all workers, are given up. It has the status of the last one where no

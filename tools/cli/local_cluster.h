@@ -26,7 +26,7 @@ struct LocalClusterOptions {
   uint32_t inputs = 0;
   uint32_t input_threads = 1;
   bool allow_exec = false;  // workers and input processes may start the programs that the job names
-  uint32_t restarts = 5;    // of one process, a minute; then it is given up
+  uint32_t restarts = 3;    // of one process without progress; then the job ends. 0: none
 };
 
 class LocalCluster {
@@ -39,11 +39,12 @@ class LocalCluster {
   /// Starts downpour-ps and downpour-worker, found beside this program. Errors: kUnavailable naming
   /// the program.
   Result<void> start(const LocalClusterOptions& options);
-  /// Looks after the processes: those that ended are started again under their index when their
-  /// time has come. `notices` gets what the user should know, `ended` who has ended since the last
-  /// call. An error when no ps or no worker is left and none will come back
-  /// (without input processes workers read for themselves).
-  Result<void> watch(int64_t now_ns, std::vector<std::string>& notices,
+  /// Starts processes that ended again under their index, each when its time has come. `progress`
+  /// as in RestartPolicy. `notices` gets what the user should know, `ended` the processes that have
+  /// ended since the last call. Errors: a process ends again and again without progress of the job;
+  /// no ps or no worker is left and none will be started (without input processes workers read for
+  /// themselves).
+  Result<void> watch(int64_t now_ns, uint64_t progress, std::vector<std::string>& notices,
                      std::vector<chief::EndedProcess>& ended);
   /// The job is ending: from now on processes may end, and none is started.
   void expect_end() { ending_ = true; }
@@ -71,7 +72,8 @@ class LocalCluster {
   };
   Result<void> spawn(Process& process);
   std::vector<std::string> command(const Process& process) const;
-  void on_ended(int64_t now_ns, int status, Process& process, std::vector<std::string>& notices);
+  Result<void> on_ended(int64_t now_ns, uint64_t progress, int status, Process& process,
+                        std::vector<std::string>& notices);
   Result<void> check_left() const;
   void wait(int64_t timeout_ns);
 

@@ -10,17 +10,21 @@
 namespace downpour::tools {
 namespace {
 
+constexpr int64_t kMinuteNs = 60 * kSecond;
 constexpr int64_t kPauseNs = 250 * kMillisecond;  // before the second restart of a minute; doubles
 constexpr int64_t kPauseMaxNs = 8 * kSecond;
 constexpr int kExecFailed = 127;
 
 }  // namespace
 
-std::optional<int64_t> RestartPolicy::on_ended(int64_t now_ns) {
-  while (!recent_.empty() && now_ns - recent_.front() >= 60 * kSecond) recent_.pop_front();
-  if (recent_.size() >= per_minute_max_) return std::nullopt;
-  const auto before = recent_.size();
-  recent_.push_back(now_ns);
+std::optional<int64_t> RestartPolicy::on_ended(int64_t now_ns, uint64_t progress) {
+  if (progress > progress_) in_a_row_ = 0;
+  progress_ = progress;
+  if (in_a_row_ >= in_a_row_max_) return std::nullopt;
+  ++in_a_row_;
+  while (!ends_.empty() && now_ns - ends_.front() >= kMinuteNs) ends_.pop_front();
+  const size_t before = ends_.size();
+  ends_.push_back(now_ns);
   if (before == 0) return now_ns;
   return now_ns + std::min(kPauseMaxNs, kPauseNs << std::min<size_t>(before - 1, 16));
 }

@@ -214,7 +214,7 @@ int run_job(RunRequest request) {
   if (!layout.one_process) {
     options.watch = [&]() -> Result<void> {
       if (core->phase() >= chief::Phase::kStopping) cluster.expect_end();
-      auto watched = cluster.watch(clock.now_ns(), notices, ended);
+      auto watched = cluster.watch(clock.now_ns(), core->progress(), notices, ended);
       for (const std::string& notice : notices)
         console.show(chief::Notice{chief::NoticeLevel::kWarning, notice});
       notices.clear();

@@ -196,5 +196,38 @@ TEST_CASE("an event line is JSON whatever a peer calls itself", "[chief][core]")
             .str() == R"({"ms":12,"event":"hello","host":"a\"b\\c\u000a\u001b","n":3,"ok":true})");
 }
 
+TEST_CASE("progress counts batches once, and those trained again after a loss not at all",
+          "[chief][core]") {
+  Training t(small_config(2));
+  const auto acked = [&](uint32_t batches) {
+    t.say(worker_peer(0), wire::ShardProgress{.lease = {.attempt = 1}, .batches_acked = batches});
+    t.tick(kMillisecond);
+    return t.core.progress();
+  };
+  t.say(worker_peer(0), wire::LeaseRequest{1}, 1);
+  CHECK(acked(0) == 0);
+  CHECK(acked(3) == 3);
+  // The ps is started again, empty: the survey finds that nothing of the epoch is left.
+  wire::Hello again = ps_hello(0);
+  again.incarnation = Incarnation(1100);
+  t.effects.clear();
+  t.core.on_process_ended(t.now, {.role = wire::Role::kPs, .index = 0, .pid = 10}, t.effects);
+  t.say(ps_peer(1), again);
+  const auto adopts = sent<wire::Adopt>(t.effects);
+  REQUIRE(adopts.size() == 1);
+  t.say(ps_peer(1), wire::Adopted{.since = adopts[0].second.since});
+  const auto asked = sent<wire::StatusRequest>(t.effects);
+  REQUIRE(asked.size() == 1);
+  wire::StatusReply reply{.round = asked[0].second.round, .view = adopts[0].second.since};
+  for (uint32_t p = 0; p < 4; ++p) {
+    reply.partitions.push_back({.partition = PartitionId(p), .since = adopts[0].second.since});
+  }
+  t.say(ps_peer(1), reply);
+  REQUIRE(t.core.phase() == Phase::kTraining);
+  CHECK(acked(0) == 3);
+  CHECK(acked(3) == 3);
+  CHECK(acked(4) == 4);
+}
+
 }  // namespace
 }  // namespace downpour::chief
