@@ -43,6 +43,7 @@ Result<int> run(const Flags& flags) {
   DP_TRY(options.endpoint, transport::normalize_bind_endpoint(flags.bind, flags.insecure));
   options.advertise_host = flags.advertise_host;
   options.index = flags.index;
+  options.cores = flags.threads;
   options.connect_timeout_ns = flags.connect_s * kSecond;
   options.local = flags.local;
   options.notice = [](const std::string& text) { std::fprintf(stderr, "note: %s\n", printable(text).c_str()); };

@@ -228,6 +228,10 @@ struct Heartbeat {
   inputNs @20 :UInt64;
   queuedNs @21 :UInt64;         # of a worker: batches ready times nanoseconds, and the room for them
   queueNs @22 :UInt64;
+  failure @23 :Text;            # of a ps: why the job must end; absent: it need not
+  failureHint @24 :Text;
+  failureId @25 :Text;
+  failureCode @26 :ErrorCode;   # absent: bug
 }
 
 # ---- leases (kinds 8 to 14)

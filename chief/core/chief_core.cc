@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "chief/core/metrics_merge.h"
 #include "shared/base/mutate.h"
 
 namespace downpour::chief {
@@ -156,30 +155,6 @@ void ChiefCore::handle(Member& member, wire::Message&& message) {
   send(member,
        wire::Reject{ErrorCode::kMalformed, str("not a message for the chief from ", member.name())},
        request);
-}
-
-void ChiefCore::on_heartbeat(Member& member, wire::Heartbeat&& heartbeat) {
-  if (heartbeat.recent.size() <= config_.job.model.outputs.size()) {  // else of another model
-    merge_metrics(recent_, heartbeat.recent);
-    if (phase_ == Phase::kTraining) merge_metrics(observed_, heartbeat.recent);
-  }
-  heartbeat.recent = {};
-  if (heartbeat.staleness.size() > kStalenessBucketsMax) heartbeat.staleness = {};
-  if (member.is_ps() && ownership_.published() && config_.job.cluster.rebalance)
-    work_.take(ps_key(member), heartbeat);
-  heartbeat.loads = {};
-  member.last = std::move(heartbeat);
-  if (ending()) return;
-  // A sign of life (no frame carries a Heartbeat of nobody); to a ps one that also makes good a
-  // Sealed that was lost.
-  if (!member.is_ps()) {
-    send(member, wire::Heartbeat{.incarnation = member.incarnation()});
-    if (member.is_worker() && had_input_ && member.input_lists.allows(now_ns_))
-      send(member, input_list());
-  } else if (ownership_.published()) {
-    send(member,
-         wire::Sealed{DP_MUTATE("sealed-before-published") ? epochs_complete_ : epochs_sealed_});
-  }
 }
 
 void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {

@@ -71,7 +71,6 @@ class ChiefCore {
  private:
   // chief_core.cc: events, time, sending, the end
   void handle(Member& member, wire::Message&& message);
-  void on_heartbeat(Member& member, wire::Heartbeat&& heartbeat);
   void check_silence();
   void check_idle_leases();
   void check_limits();
@@ -118,6 +117,7 @@ class ChiefCore {
   Clash clash(Member& old, const wire::Hello& hello);
   void replace(Member& member);
   Member* rebind_by_heartbeat(PeerKey peer, const wire::Body& body);
+  void on_heartbeat(Member& member, wire::Heartbeat&& heartbeat);
   void on_goodbye(Member& member, wire::Goodbye&& goodbye);
   std::optional<uint32_t> owner_of(const Member& member) const {
     return member.is_ps() ? ownership_.owner_number(ps_key(member)) : std::nullopt;

@@ -3,6 +3,8 @@
 #include <set>
 
 #include "chief/core/chief_core.h"
+#include "chief/core/metrics_merge.h"
+#include "shared/base/mutate.h"
 
 namespace downpour::chief {
 
@@ -273,6 +275,34 @@ Member* ChiefCore::rebind_by_heartbeat(PeerKey peer, const wire::Body& body) {
   Member* member = members_.find_if(same);
   members_.rebind(*member, peer);
   return member;
+}
+
+void ChiefCore::on_heartbeat(Member& member, wire::Heartbeat&& heartbeat) {
+  if (heartbeat.recent.size() <= config_.job.model.outputs.size()) {  // else of another model
+    merge_metrics(recent_, heartbeat.recent);
+    if (phase_ == Phase::kTraining) merge_metrics(observed_, heartbeat.recent);
+  }
+  heartbeat.recent = {};
+  if (heartbeat.staleness.size() > kStalenessBucketsMax) heartbeat.staleness = {};
+  if (member.is_ps() && ownership_.published() && config_.job.cluster.rebalance)
+    work_.take(ps_key(member), heartbeat);
+  heartbeat.loads = {};
+  wire::Failure failure = std::exchange(heartbeat.failure, {});
+  member.last = std::move(heartbeat);
+  if (ending()) return;
+  if (member.is_ps() && !failure.what.empty()) {
+    return fail(Error{failure.code, str(member.full_name(), ": ", failure.what), {},
+                      std::move(failure.hint), std::move(failure.id)});
+  }
+  // A sign of life; to a ps one that also replaces a Sealed that was lost.
+  if (!member.is_ps()) {
+    send(member, wire::Heartbeat{.incarnation = member.incarnation()});
+    if (member.is_worker() && had_input_ && member.input_lists.allows(now_ns_))
+      send(member, input_list());
+  } else if (ownership_.published()) {
+    send(member,
+         wire::Sealed{DP_MUTATE("sealed-before-published") ? epochs_complete_ : epochs_sealed_});
+  }
 }
 
 void ChiefCore::on_goodbye(Member& member, wire::Goodbye&& goodbye) {

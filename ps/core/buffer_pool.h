@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include "shared/base/bytes.h"
@@ -25,7 +27,8 @@ class BufferPool {
     }
   };
 
-  /// Room for `size` bytes, aligned to 16; without memory where all buffers are in flight.
+  /// Room for `size` bytes, aligned to 16; without memory where all buffers are in flight or the
+  /// system has none.
   Buffer take(size_t size) {
     for (size_t tried = 0; tried < buffers_.size(); ++tried) {
       next_ = next_ + 1 < buffers_.size() ? next_ + 1 : 0;
@@ -34,21 +37,27 @@ class BufferPool {
       // The copy's increment reads the last owner's decrement, so that its reads come before our
       // writes.
       { const std::shared_ptr<uint8_t[]> acquire = buffer.memory; }
-      if (buffer.capacity < size) grow(buffer, size);
+      if (buffer.capacity < size && !grow(buffer, size)) return {};
       return buffer;
     }
     if (buffers_.size() >= buffers_max_) return {};
-    buffers_.emplace_back();
-    grow(buffers_.back(), size);
+    Buffer made;
+    if (!grow(made, size)) return {};
+    buffers_.push_back(std::move(made));
     next_ = buffers_.size() - 1;
     return buffers_.back();
   }
 
  private:
-  static void grow(Buffer& buffer, size_t size) {
+  /// False: there is no memory, and the buffer stays as it was.
+  static bool grow(Buffer& buffer, size_t size) {
     constexpr size_t kSmallest = 4096;
-    buffer.capacity = std::bit_ceil(size < kSmallest ? kSmallest : size);
-    buffer.memory.reset(new uint8_t[buffer.capacity]);
+    const size_t capacity = std::bit_ceil(size < kSmallest ? kSmallest : size);
+    auto* const memory = new (std::nothrow) uint8_t[capacity];
+    if (memory == nullptr) return false;
+    buffer.memory.reset(memory);
+    buffer.capacity = capacity;
+    return true;
   }
 
   uint32_t buffers_max_;

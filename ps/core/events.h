@@ -71,6 +71,7 @@ struct PsConfig {
   PsLimits limits;
   bool incremental_saves = false;  // images may hold only what was touched since another
   ArenaOptions arenas;             // of all tables
+  uint64_t table_bytes_max = 0;    // of all tables; 0: what PsCore::on_free_memory() says
 };
 
 struct Send {

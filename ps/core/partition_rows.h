@@ -20,6 +20,8 @@ struct RowRun {
 /// partition will need, so that they lie together. 16 bytes a run, and nothing is ever moved.
 class PartitionRows {
  public:
+  static constexpr uint64_t kRowBytesMax = 16;  // a run, if it has a single row
+
   /// No row is listed yet. `partitions`: their number.
   void begin(uint32_t partitions) { heads_.assign(partitions, kNone); }
   bool begun() const { return !heads_.empty(); }
@@ -57,6 +59,7 @@ class PartitionRows {
     uint32_t first, count, room;
     uint32_t next;  // in runs_
   };
+  static_assert(sizeof(Run) == kRowBytesMax);
   uint32_t make(const Run& run);
 
   std::vector<uint32_t> heads_;  // by partition; the first run alone may have room

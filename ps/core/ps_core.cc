@@ -23,6 +23,7 @@ PsCore::PsCore(PsConfig config)
       handles_(config_.limits),
       load_meter_(partitions_.count()),
       staging_(config_.limits),
+      budget_(config_.table_bytes_max),
       buffers_(config_.limits.replies_max),
       bases_(partitions_.count()),
       staleness_(kStalenessBuckets) {
@@ -206,6 +207,7 @@ Result<void> PsCore::take_images(Loading& loading,
     if (contains(loading.taken, p)) {
       return Error{ErrorCode::kBadData, str("partition ", p, " came twice")};
     }
+    DP_TRY_VOID(make_room(image));
     DP_TRY_VOID(partitions_.adopt(image, loading.since, loading.sealed_epochs));
     insert(loading.taken, p);
   }
@@ -288,7 +290,7 @@ void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest
                           .ended = {},
                           .open = {},
                           .metrics = {},
-                          .failure = failure_};
+                          .failure = failure_ ? failure_->what : std::string()};
   const Watermarks& watermarks = partitions_.watermarks();
   std::optional<IntervalSet> ended;
   IntervalSet begun;  // at one of them
@@ -328,7 +330,7 @@ void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest
 void PsCore::take_lines(const Bits& parts, const std::vector<wire::QuarantineLine>& lines,
                         bool known) {
   const Result<void> taken = partitions_.take_lines(parts, lines, known);
-  if (!taken && failure_.empty()) failure_ = taken.error().what;
+  if (!taken && !failure_) failure_ = taken.error();
 }
 
 void PsCore::on_stop(const wire::Envelope& envelope, const wire::Stop& stop, Effects& effects) {
@@ -385,6 +387,7 @@ wire::Heartbeat PsCore::heartbeat() const {
   beat.staleness = staleness_;
   beat.had_it = had_it_;
   beat.gaps = gaps_;
+  if (failure_) beat.failure = {failure_->code, failure_->what, failure_->hint, failure_->id};
   return beat;
 }
 

@@ -11,6 +11,7 @@
 #include "ps/core/events.h"
 #include "ps/core/handles.h"
 #include "ps/core/load_meter.h"
+#include "ps/core/memory_budget.h"
 #include "ps/core/partition.h"
 #include "ps/core/staging.h"
 #include "shared/base/result.h"
@@ -45,6 +46,8 @@ class PsCore {
   /// `inlined` they lie there, and no file was made.
   void on_exported(ViewId since, Result<std::vector<wire::ImageRef>> images, Bytes inlined,
                    Effects& effects);
+  /// The machine has `free_bytes` for this core's tables beyond what they hold.
+  void on_free_memory(uint64_t free_bytes);
   /// Asks the chief to move away what this core holds, and to stop it then.
   void leave(int signal, Effects& effects);
   /// A chief that was started anew may want more epochs, of other data.
@@ -150,6 +153,13 @@ class PsCore {
   void settle_frozen(const wire::View& view, Bits& lost, Effects& effects);
   bool names_me(const wire::View& view, PartitionId p) const;
 
+  // memory.cc: room for rows to come
+  Result<void> make_room(const std::vector<Piece>& pieces);
+  Result<void> make_room(const checkpoint::PartitionImage& image);
+  Result<void> make_room(const std::vector<uint64_t>& rows);
+  Error out_of_memory(uint64_t held_bytes, uint64_t bytes) const;
+  Error no_address_space(const Table& table, uint64_t rows) const;
+
   // serve.cc: pulls and pushes
   void on_pull(int64_t now_ns, PeerKey from, const wire::Message& message, const wire::Pull& pull,
                Effects& effects);
@@ -181,6 +191,7 @@ class PsCore {
   Handles handles_;
   LoadMeter load_meter_;
   Staging staging_;
+  MemoryBudget budget_;
   BufferPool buffers_;
   wire::View view_;
   uint32_t term_ = 0;  // newest a chief has shown
@@ -192,7 +203,8 @@ class PsCore {
   std::optional<Unsettled> unsettled_;
   std::vector<checkpoint::PartitionImage> spare_images_;  // memory for the next copies
   std::optional<wire::Saved> saved_;                      // the last one, for a repeated Save
-  std::string failure_;
+  std::optional<Error> failure_;  // the job must end
+  bool is_full_ = false;          // for want of memory: no part is applied any more
   int leave_signal_ = 0;  // reported with every heartbeat; 0: none received
   bool stopped_ = false;
   std::optional<int64_t> chief_heard_ns_;

@@ -80,6 +80,14 @@ uint64_t RowIndex::bytes() const {
          scratch_.capacity() * sizeof(Entry) + sizeof(RowIndex);
 }
 
+/// Segments that grow take new buckets before the holes that others left fit them: a quarter of all
+/// buckets is more than those that grow at a time. A few keys may split the largest segment.
+bool RowIndex::reserve(uint64_t keys) {
+  const uint64_t end = uint64_t{buckets_end_} + buckets_end_ / 4 + 2 * keys +
+                       std::min<uint64_t>(buckets_end_, 2 * kSegmentBucketsMax);
+  return end <= UINT32_MAX && arena_.reserve(end);
+}
+
 /// First fit, so that holes near the beginning fill up and the end stays low. Rare: once in
 /// thousands of inserts.
 uint32_t RowIndex::take_buckets(uint32_t count) {

@@ -69,6 +69,9 @@ class RowIndex final {
  public:
   static constexpr uint32_t kSegmentBucketsMax = 4096;  // 256 KiB, about 18,000 keys
 
+  /// Memory of a key: a segment that has just grown is half full, and as large a hole may lie idle.
+  static constexpr uint64_t kKeyBytesMax = 2 * sizeof(Bucket) * 2 / Bucket::kSlots;
+
   /// `salt` makes the secret; the same one gives the same index, bit for bit.
   RowIndex(TableId table, uint64_t salt);
   /// Before the first key.
@@ -134,6 +137,9 @@ class RowIndex final {
                   std::vector<Entry>& entries) const;
   /// Removes them.
   void erase_partition(PartitionId partition, uint32_t partition_bits);
+
+  /// Makes room for so many more keys, without touching it. False: the system refuses.
+  [[nodiscard]] bool reserve(uint64_t keys);
 
   uint64_t size() const { return size_; }
   /// Memory of buckets (free ones included) and directory.

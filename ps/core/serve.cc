@@ -155,6 +155,7 @@ void PsCore::count_load(const wire::Pull& pull, const Bytes& keys) {
 
 void PsCore::on_push(int64_t now_ns, PeerKey from, const wire::Message& message,
                      const wire::Push& push, Effects& effects) {
+  if (is_full_) return;
   pushed_bytes_ += message.keys.size() + message.values.size();
   admission_.from = from;
   Result<void> done = check_push(push, message.keys, message.values);
@@ -177,6 +178,9 @@ void PsCore::on_push(int64_t now_ns, PeerKey from, const wire::Message& message,
         if (done && admission_.gaps == 0) handles_.erase(push.worker, push.handle);
       }
     }
+  }
+  if (is_full_) {  // no answer: the chief ends the job, and the shard has not failed
+    return send(kChiefPeer, RequestId{}, heartbeat(), {}, effects);
   }
   if (!done) {
     return reject(from, message.envelope.request,
@@ -417,6 +421,11 @@ Result<void> PsCore::apply_whole(const wire::Push& push, const std::vector<Piece
     check_sums(push);
     watermarks.end(push.batch.shard_id(), parts, push.counts);
   } else {
+    if (Result<void> room = make_room(pieces); !room) {
+      is_full_ = true;
+      failure_ = room.error();
+      return room;
+    }
     const uint8_t* const admitted =
         parts == admission_.covered || DP_MUTATE("admission-ignored-by-values")
             ? nullptr
@@ -453,13 +462,15 @@ void PsCore::check_sums(const wire::Push& push) {
   for_each(admission_.apply, [&](PartitionId p) {
     const uint64_t records = row == nullptr ? 0 : row->records[raw(p)];
     const uint64_t hash = row == nullptr ? 0 : row->hashes[raw(p)];
-    if (!failure_.empty()) return;
+    if (failure_) return;
     if (records == push.counts.applied && hash == push.records_hash) return;
     if (DP_MUTATE("watermark-jumps-over-a-gap") || DP_MUTATE("no-watermark-check")) return;
-    failure_ = str("the input is not replayable: shard ", push.batch.shard_id(), " ended with ",
-                   push.counts.applied, " records (hash ", push.records_hash, "), but partition ",
-                   p, " applied ", records, " (hash ", hash,
-                   "); reading it again gave other records than the first time");
+    failure_ = Error{.code = ErrorCode::kBadData,
+                     .what = str("the input is not replayable: shard ", push.batch.shard_id(),
+                                 " ended with ", push.counts.applied, " records (hash ",
+                                 push.records_hash, "), but partition ", p, " applied ", records,
+                                 " (hash ", hash,
+                                 "); reading it again gave other records than the first time")};
   });
 }
 

@@ -76,6 +76,7 @@ Table::Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partitio
   DP_CHECK(partition_bits >= 1 && partition_bits <= 16, partition_bits);
   if (spec.kind == TableKind::kDense) {
     dense_ = std::make_unique<DenseBlocks>(spec, optim::variable_seed(seed, spec.members[0].name));
+    row_bytes_max_ = dense_->stored_floats(0) * sizeof(float);  // the last block may be shorter
     return;
   }
   index_.configure(arenas);
@@ -93,7 +94,9 @@ Table::Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partitio
                         .rates = optim::StepRates(variable.optimizer),
                         .arena = Arena(stored)});
     members_.back().arena.configure(arenas);
+    row_bytes_max_ += members_.back().arena.stride() * sizeof(float);
   }
+  row_bytes_max_ += sizeof(uint64_t) + RowIndex::kKeyBytesMax + PartitionRows::kRowBytesMax;
 }
 
 void Table::track_touched() {
@@ -302,11 +305,41 @@ uint32_t Table::take_row(uint64_t key, PartitionId partition) {
   return row;
 }
 
-/// Runs grow with the table, so that what lies idle in them is a thirtieth of it. Rows are listed
-/// by partition from the first run on, or from so many rows on that it takes half a millisecond.
+/// Length of the next run of a table with so many rows. Runs grow with the table, so that a
+/// thirtieth of it lies idle in them.
+uint32_t Table::run_rows_at(uint64_t rows) const {
+  constexpr uint64_t kRunRowsMax = 256, kRunShare = 16;
+  return uint32_t(std::min(kRunRowsMax, rows / kRunShare >> partition_bits_));
+}
+
+uint64_t Table::rows_to_make(const void* keys, size_t n, const uint32_t* rows) const {
+  uint64_t absent = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const uint64_t key = key_at(keys, i);
+    if (dense_ != nullptr) {
+      absent += dense_->stored(key) ? 0 : 1;
+    } else if (rows == nullptr || rows[i] == kNoRow) {
+      absent += index_.find(key, index_.hash(key)) == kNoRow ? 1 : 0;
+    }
+  }
+  return absent;
+}
+
+bool Table::reserve(uint64_t rows) {
+  if (dense_ != nullptr || rows == 0) return true;
+  // Each partition may begin a run, and runs are longer once there are more rows.
+  const uint64_t runs = std::min<uint64_t>(rows, uint64_t{1} << partition_bits_);
+  const uint64_t end = rows_end_ + rows + runs * run_rows_at(2 * (rows_end_ + rows));
+  if (end >= kNoRow || !keys_.reserve(end) || !index_.reserve(rows)) return false;
+  return std::all_of(members_.begin(), members_.end(),
+                     [&](Member& member) { return member.arena.reserve(end); });
+}
+
+/// Rows are listed by partition from the first run on, or from so many rows on that it takes half a
+/// millisecond.
 uint32_t Table::find_row(PartitionId partition) {
-  constexpr uint32_t kRunRowsMax = 256, kRunShare = 16, kRowsUnlistedMax = 1 << 16;
-  const uint32_t run_rows = std::min(kRunRowsMax, rows_end_ / kRunShare >> partition_bits_);
+  constexpr uint32_t kRowsUnlistedMax = 1 << 16;
+  const uint32_t run_rows = run_rows_at(rows_end_);
   if (!partition_rows_.begun() && (run_rows > 1 || rows_end_ >= kRowsUnlistedMax)) list_rows();
   if (!free_rows_.empty()) {
     const uint32_t row = free_rows_.back();

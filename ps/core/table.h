@@ -92,6 +92,14 @@ class Table final {
   Result<void> import_partition(PartitionId partition, const checkpoint::TableImage& image);
   void drop_partition(PartitionId partition);
 
+  /// How many rows (blocks) an apply of these keys may make at most. rows: as in apply().
+  uint64_t rows_to_make(const void* keys, size_t n, const uint32_t* rows) const;
+  /// Memory that a row (a block) takes in arenas and index, at most.
+  uint64_t row_bytes_max() const { return row_bytes_max_; }
+  /// Makes room for so many more rows, without touching it, so that an apply that makes them does
+  /// not fail. False: the system refuses address space, or row numbers are used up.
+  [[nodiscard]] bool reserve(uint64_t rows);
+
   /// Rows (blocks) stored.
   uint64_t rows() const;
   TableMemory memory() const;
@@ -121,6 +129,7 @@ class Table final {
   uint32_t take_row(uint64_t key, PartitionId partition);
   uint32_t find_row(PartitionId partition);
   uint32_t add_rows(uint32_t rows);
+  uint32_t run_rows_at(uint64_t rows) const;
   void list_rows();
   /// The partition's rows, or its blocks that are stored. Returns their number.
   size_t rows_of(PartitionId partition, std::vector<RowRun>& runs) const;
@@ -131,6 +140,7 @@ class Table final {
   TableId id_;
   TableSpec spec_;
   uint32_t partition_bits_;
+  uint64_t row_bytes_max_ = 0;
   RowIndex index_;
   std::vector<Member> members_;
   std::vector<uint32_t> free_rows_;

@@ -109,7 +109,8 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
                .chief_silence_ns_max = job->cluster.chief_silence_ns,
                .incremental_saves = job->train.checkpoint.incremental,
                .arenas = {.prefault = options_.touch_pages ? &toucher_ : nullptr,
-                          .reserves = !options_.process.address_space_limited}});
+                          .reserves = !options_.process.address_space_limited},
+               .table_bytes_max = job->cluster.ps_memory / std::max(options_.cores, 1U)});
   tick_at_ns_ = now_ns;
 }
 
@@ -208,6 +209,15 @@ void PsNode::run(Effects& effects) {
     run(effects_);
   }
   for (const Export& move : exports) hand_out(move);
+}
+
+// Where tables have grown: their core's share of what the machine has free.
+void PsNode::look_at_memory() {
+  const uint64_t held_bytes = core_->partitions().memory_bytes();
+  if (std::exchange(measured_bytes_, held_bytes) == held_bytes) return;
+  const uint64_t free_bytes = options_.process.memory();
+  if (free_bytes == 0) return;  // not known
+  core_->on_free_memory(free_bytes / std::max(cores_beside(core_->view(), advertised_), 1U));
 }
 
 // Busy is whoever does not wait for messages: a machine that is slow, or has others to serve, shows
@@ -340,6 +350,7 @@ bool PsNode::pump(int64_t now_ns) {
   }
   if (now_ns >= tick_at_ns_) {
     tick_at_ns_ = now_ns + kTickNs;
+    look_at_memory();
     core_->on_tick(now_ns, effects_);
     run(effects_);
   }

@@ -27,6 +27,7 @@ struct PsOptions {
   std::string advertise_host;  // the host others reach a wildcard tcp endpoint by; empty: as bound
   uint32_t index = UINT32_MAX;                       // UINT32_MAX: the chief gives one
   uint32_t thread = 0;                               // core of the process
+  uint32_t cores = 1;                                // of the process: they share cluster.ps_memory
   Incarnation incarnation{};                         // of the process: its cores share it
   int64_t connect_timeout_ns = 10 * kSecond;         // without a Welcome: exit 69
   uint64_t inline_bytes_max = wire::kFrameBytesMax;  // larger images of a move go through files
@@ -66,6 +67,7 @@ class PsNode final : public transport::Node {
   void on_welcome(int64_t now_ns, const wire::Message& message);
   void on_welcome_again(const wire::Welcome& welcome);
   void run(Effects& effects);
+  void look_at_memory();
   void tell_busy(wire::Heartbeat& heartbeat);
   void hand_out(const Export& move);
   void remove_file(const Discard& discard);
@@ -105,6 +107,7 @@ class PsNode final : public transport::Node {
   int64_t tick_at_ns_ = 0;
   uint64_t last_hello_ = 0;
   uint64_t pulled_bytes_ = 0, pushed_bytes_ = 0;
+  uint64_t measured_bytes_ = UINT64_MAX;  // of the tables, when free memory was looked at last
   SavePace save_pace_;
   std::string advertised_;  // endpoint
   int64_t waited_ns_ = 0;   // by the transport, when the load was told last

@@ -81,6 +81,15 @@ constexpr std::array kErrorTexts{
               "optimizer.learning_rate,\n"
               "model.layers[1].units, data.fields.\"a name\".type. A list may be extended by one "
               "entry at its end only."},
+    ErrorText{"DP-2401", "a ps has no memory left for its tables",
+              "The tables of a ps (rows, optimizer state, index) have reached cluster.ps_memory; "
+              "without that key, what cgroup,\n"
+              "ulimit and machine leave to it. Nothing of the batch that needed more was applied. "
+              "Give the ps more, use more ps on\n"
+              "other machines, or make the largest table smaller: a lower dim, fewer hash buckets, "
+              "an optimizer with fewer slots.\n"
+              "The same command then resumes from the newest checkpoint; cluster.* may change at "
+              "any time."},
     ErrorText{
         "DP-2701", "an open port without protection",
         "The endpoint can be reached from other machines, and nothing encrypts or authenticates "
@@ -173,7 +182,7 @@ constexpr std::array kErrorTexts{
               "times in a row, and each time it\n"
               "ended before the job got further than it had been. The message has its last line, "
               "the log named has the rest. Where a\n"
-              "signal 9 ended it the machine was probably out of memory: "
+              "signal 9 ended it the machine was probably out of memory: set cluster.ps_memory, or "
               "use more machines. The run folder\n"
               "holds the last checkpoint; the same command resumes from there."},
     ErrorText{"DP-5000", "an output can't be made",

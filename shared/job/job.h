@@ -336,6 +336,7 @@ struct ClusterSpec {
       "ipc";                // between local processes: "ipc" or "tcp"; one process is always inproc
   uint32_t threads = 0;     // 0: what affinity and cgroup allow
   uint32_t ps_threads = 1;  // cores of a ps process
+  uint64_t ps_memory = 0;   // bytes for the tables of one ps; 0: what its machine allows
   uint32_t restarts = 3;    // of one local process, in a row without progress of the job
   bool rebalance = true;    // a hot ps gives partitions away
   // How long is waited, in nanoseconds.

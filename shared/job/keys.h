@@ -382,6 +382,7 @@ void visit_cluster(V& v, T& t) {
   v.choice("transport", t.transport, {"ipc", "tcp"}, {"rdma"});
   v.automatic("threads", t.threads, 4096);
   v.number("ps_threads", t.ps_threads, 1, 256);
+  v.bytes("ps_memory", t.ps_memory);
   v.number("restarts", t.restarts, 0, 1000);
   v.flag("rebalance", t.rebalance);
   v.duration("start_wait", t.start_wait_ns);

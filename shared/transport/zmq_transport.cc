@@ -15,6 +15,7 @@
 #endif
 
 #include "shared/base/units.h"
+#include "shared/env/process.h"
 #include "shared/transport/listen.h"
 
 namespace downpour::transport {
@@ -553,6 +554,10 @@ std::unique_ptr<Transport> make_zmq_transport(const ZmqOptions& options) {
 }
 
 void tune_malloc_for_frames() {
+  if (address_space_limited()) {  // an arena a thread would take 64 MiB of it each
+    mallopt(M_ARENA_MAX, 2);
+    return;
+  }
   mallopt(M_MMAP_THRESHOLD, 32 << 20);   // the largest that glibc takes; frames are at most 1 MiB
   mallopt(M_TRIM_THRESHOLD, 512 << 20);  // kept for the next frames
   mallopt(M_TOP_PAD, 16 << 20);

@@ -164,6 +164,13 @@ struct WorkTime {
   bool operator==(const WorkTime&) const = default;
 };
 
+/// Why a process can't go on and the job must end.
+struct Failure {
+  ErrorCode code = ErrorCode::kBug;
+  std::string what;                 // empty: there is none
+  std::string hint, id;
+  bool operator==(const Failure&) const = default;
+};
 struct Heartbeat {
   Incarnation incarnation{};
   uint64_t rss_bytes_max = 0;
@@ -181,6 +188,7 @@ struct Heartbeat {
   uint64_t busy_ns = 0;                  // of it, not waiting for a message
   std::vector<PartitionLoad> loads;      // estimates; what it owns and was asked for, ascending
   WorkTime work;                         // worker
+  Failure failure = {};                  // ps
   bool operator==(const Heartbeat&) const = default;
 };
 

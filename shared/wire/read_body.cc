@@ -149,6 +149,11 @@ void read(schema::Heartbeat::Reader in, Heartbeat& out, Checks& checks) {
               .input_ns = in.getInputNs(),
               .queued_ns = in.getQueuedNs(),
               .queue_ns = in.getQueueNs()};
+  if (!in.hasFailure()) return;
+  out.failure = {.what = prose(in.getFailure()),
+                 .hint = prose(in.getFailureHint()),
+                 .id = name(in.getFailureId())};
+  if (uint16_t(in.getFailureCode()) != 0) out.failure.code = read(in.getFailureCode(), checks);
 }
 
 // ---- leases

@@ -264,6 +264,12 @@ void write(const Heartbeat& in, schema::Heartbeat::Builder out) {
   out.setInputNs(in.work.input_ns);
   out.setQueuedNs(in.work.queued_ns);
   out.setQueueNs(in.work.queue_ns);
+  if (!in.failure.what.empty()) {
+    out.setFailure(text(in.failure.what));
+    out.setFailureHint(text(in.failure.hint));
+    out.setFailureId(text(in.failure.id));
+    out.setFailureCode(enum_out<schema::ErrorCode>(in.failure.code));
+  }
   if (in.loads.empty()) return;
   const auto count = uint32_t(in.loads.size());
   auto partitions = out.initLoadPartitions(count);

@@ -241,6 +241,7 @@ int run_job(RunRequest request) {
                            .endpoint = str("inproc://ps-", name, "-", thread),
                            .index = 0,
                            .thread = thread,
+                           .cores = layout.ps_cores,
                            .incarnation = incarnation};
     };
     first_ps = std::make_unique<ps::PsNode>(*transport, storage, ps_options(0));

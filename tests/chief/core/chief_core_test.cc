@@ -196,6 +196,29 @@ TEST_CASE("an event line is JSON whatever a peer calls itself", "[chief][core]")
             .str() == R"({"ms":12,"event":"hello","host":"a\"b\\c\u000a\u001b","n":3,"ok":true})");
 }
 
+TEST_CASE("a ps that can not go on ends the job with its own error", "[chief][core]") {
+  Training t(small_config(2));
+  t.say(worker_peer(0), wire::Heartbeat{.incarnation = worker_incarnation(0),
+                                        .failure = {ErrorCode::kConfig, "not a ps", "", ""}});
+  CHECK(t.core.phase() == Phase::kTraining);
+  t.say(ps_peer(0),
+        wire::Heartbeat{
+            .incarnation = ps_incarnation(0),
+            .failure = {ErrorCode::kConfig, "table clicks is full", "add ps", "DP-2401"}});
+  const auto stops = sent<wire::Stop>(t.effects);
+  REQUIRE(stops.size() == 2);
+  CHECK(stops[0].second.code == exit_code(ErrorCode::kConfig));
+  CHECK(stops[0].second.reason.find("ps 0") == 0);
+  CHECK(stops[0].second.reason.find("table clicks is full") != std::string::npos);
+  t.say(ps_peer(0), wire::Goodbye{.last = {.incarnation = ps_incarnation(0)}});
+  t.say(worker_peer(0), wire::Goodbye{.last = {.incarnation = worker_incarnation(0)}});
+  const auto finish = all_of<Finish>(t.effects);
+  REQUIRE(finish.size() == 1);
+  REQUIRE(finish[0].error);
+  CHECK(finish[0].error->id == "DP-2401");
+  CHECK(finish[0].error->hint == "add ps");
+}
+
 TEST_CASE("progress counts batches once, and those trained again after a loss not at all",
           "[chief][core]") {
   Training t(small_config(2));

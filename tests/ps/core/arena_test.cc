@@ -12,6 +12,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "ps/core/table.h"
+#include "shared/base/hash.h"
 #include "shared/base/units.h"
 #include "tests/support/seeds.h"
 
@@ -110,6 +112,27 @@ TEST_CASE("an arena that was refused more room keeps what it has", "[ps][arena]"
              arena.reserve(fits);
     }));
   }
+}
+
+TEST_CASE("within a limit of address space a table grows until it says that it can not",
+          "[ps][arena]") {
+  if (testing::kSanitized) return;
+  CHECK(in_child([] {
+    VariableSpec variable{.name = "v", .dim = 16};
+    variable.optimizer.type = OptimizerType::kAdagrad;
+    Table table(TableId{1}, {.name = "t", .members = {variable}}, 1, 8, {.reserves = false});
+    constexpr uint64_t kKeys = 10'000;
+    const std::vector<float> gradients(kKeys * 16, 1.0F);
+    std::vector<uint64_t> keys(kKeys);
+    limit_address_space(256 * kMiB);
+    uint64_t key = 0;
+    while (table.reserve(kKeys) && key < 100'000'000) {
+      for (uint64_t& k : keys) k = mix64(key++);
+      table.apply(keys.data(), kKeys, nullptr, gradients.data(), {});
+    }
+    const TableMemory memory = table.memory();
+    return table.rows() == key && memory.row_bytes + memory.index_bytes > 160 * kMiB;
+  }));
 }
 
 }  // namespace

@@ -132,6 +132,7 @@ class RandomMessages {
     out.busy_ns = rng_.below(uint64_t(out.load_ns) + 1);
     for (uint32_t p = 0; p < 3; ++p) out.loads.push_back({PartitionId(7 * p + 1), word(), word()});
     out.work = {word(), word(), word()};
+    if (coin()) out.failure = {ErrorCode::kConfig, "full", prose(), prose()};
     return out;
   }
   View whole_view() {
