@@ -72,6 +72,7 @@ struct PartitionState {
   sealedEpochs @2 :UInt32;  # epochs below this are sealed
   epochs @3 :List(EpochState);  # ascending
   shards @4 :List(ShardState);  # ascending
+  planHash @5 :UInt64;      # under which the unsealed epochs were trained; absent: not known, or nothing of them is held
 }
 
 # ---- the manifest ----
@@ -166,11 +167,18 @@ struct BaseImage {
 
 # ---- the file `run` ----
 
+struct DataFile {           # as the plan saw it
+  path @0 :Text;
+  bytes @1 :UInt64;         # on disk
+  fingerprint @2 :UInt64;   # hash of size and of the first and last 64 KiB
+}
+
 struct Run {
   id @0 :UInt64;            # random; not 0
-  planHash @1 :UInt64;
+  planHash @1 :UInt64;      # of the epochs that no manifest holds
   fingerprint @2 :UInt64;   # of the data set
   job @3 :Text;             # the effective job as the run began, TOML
   build @4 :Text;
   createdUnixSeconds @5 :Int64;
+  files @6 :List(DataFile); # at most 4096, for messages; absent: not known
 }

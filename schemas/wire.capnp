@@ -147,6 +147,8 @@ struct Hello {
   host @7 :Text;
   endpoint @8 :Text;            # ps: where this core answers; input: where it reads for workers; others: absent
   claims @9 :List(PartitionClaim);  # ps: what it holds already, ascending; absent: nothing
+  planHash @10 :UInt64;         # ps: of the chief whose view it serves under; absent: none yet
+  holdsUnsealed @11 :Bool;      # ps: what it claims holds batches of unsealed epochs
 }
 
 struct PartitionClaim {
@@ -183,6 +185,7 @@ struct View {
   placementOwners @3 :List(UInt32);  # by partition: index into owners, 0xffffffff: nobody; required
   placementTerms @4 :List(UInt32);   # by partition: since.term; as long as placementOwners
   placementNs @5 :List(UInt32);      # by partition: since.n; as long as placementOwners
+  planHash @6 :UInt64;               # of the chief that published it; absent: not known
 }
 
 struct Adopt {
@@ -194,6 +197,7 @@ struct Adopt {
   images @5 :Images;
   lines @6 :List(QuarantineLine);
   linesKnown @7 :Bool = true;   # absent: the lines are all there are
+  planHash @8 :UInt64;          # an image with batches of unsealed epochs must be of this plan; absent: of any
 }
 
 struct Adopted {
@@ -311,6 +315,7 @@ struct Saved {
   error @4 :Text;
   images @5 :Images;
   beyondPart @6 :Bool;          # some image holds more or less of partEpoch than its partShards
+  sealedEpochs @7 :UInt32;      # the most that an image of them has sealed
 }
 struct Sealed { epochs @0 :UInt32; }
 struct Freeze {                 # kind 27

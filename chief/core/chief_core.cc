@@ -16,7 +16,7 @@ ChiefCore::ChiefCore(ChiefConfig config)
     : config_(std::move(config)),
       log_budget_({.burst = 1024}),
       outbox_(config_.resend_ns),
-      ownership_(config_.term, config_.partition_bits),
+      ownership_(config_.term, config_.partition_bits, config_.plan_hash),
       saving_(config_.resend_ns),
       schedule_(config_.job.train.checkpoint.every, config_.save_retry_ns) {
   DP_CHECK(config_.run != 0);
@@ -88,7 +88,13 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
   // the shell watches (on_newer_term).
   if (envelope.view.term > config_.term && !DP_MUTATE("old-chief-obeyed"))
     return log_of(peer, event("newer_term_claimed").add("term", envelope.view.term));
-  if (hello != nullptr) return on_hello(peer, *hello, envelope);
+  if (hello != nullptr) {
+    // A worker that knows the run ends where its data are not this chief's. It asks again, and is
+    // answered once the claims of the ps have shown that this chief may continue.
+    const bool waits = config_.new_plan && phase_ == Phase::kGathering && envelope.run != 0 &&
+                       hello->role != wire::Role::kPs;
+    return waits ? void() : on_hello(peer, *hello, envelope);
+  }
   Member* member = members_.find(peer);
   if (member == nullptr) member = rebind_by_heartbeat(peer, message.body);
   if (member == nullptr) {

@@ -139,6 +139,8 @@ class ChiefCore {
   }
   void place();
   std::vector<Claim> best_claims(const std::vector<Member*>& cores) const;
+  const Member* drop_claims_of_other_plans(std::vector<Claim>& claims) const;
+  void refuse_data(const Member& holder);
   void adopt(Member& member, std::vector<PartitionId> partitions, ViewId since);
   void spread(const std::vector<PartitionId>& partitions, const std::vector<Member*>& cores,
               ViewId since);
@@ -147,7 +149,7 @@ class ChiefCore {
   void lose(Member& member, const std::string& why);
   void regain(Member& member);
   void restore();
-  Member* heir_of(const wire::Owner& was);
+  Member* successor_of(const wire::Owner& was);
   void give_ranges(const std::vector<Member*>& cores);
   // chief_core_damage.cc: a checkpoint that can not be read
   void on_damage(const Member& member, const wire::Adopted& adopted);

@@ -173,7 +173,8 @@ void ChiefCore::on_frozen(Member& member, wire::Frozen&& frozen, Bytes&& inlined
                            .folder = config_.moves_folder,
                            .images = std::move(frozen.images),
                            .lines = quarantine_.lines(),
-                           .lines_known = quarantine_.known()});
+                           .lines_known = quarantine_.known(),
+                           .plan_hash = config_.plan_hash});
 }
 
 Bytes ChiefCore::values_of(const wire::Body& body) const {

@@ -35,15 +35,20 @@ std::vector<Member*> ChiefCore::ps_cores() {
 /// else by the newest checkpoint.
 void ChiefCore::place() {
   const std::vector<Member*> cores = ps_cores();
-  const std::vector<Claim> claims = best_claims(cores);
-  const auto claimed = size_t(
-      std::count_if(claims.begin(), claims.end(), [](const Claim& c) { return c.by != nullptr; }));
+  std::vector<Claim> claims = best_claims(cores);
+  const auto count = [&] {
+    return size_t(std::ranges::count_if(claims, [](const Claim& c) { return c.by != nullptr; }));
+  };
+  size_t claimed = count();
   const bool all_came = cores.size() >= config_.ps_cores_expected;
   if (claimed == 0 && !all_came) return;
   if (claimed > 0 && claimed < claims.size()) {  // those that hold the rest may be on their way
     if (claims_ns_ < 0) claims_ns_ = now_ns_;
     if (now_ns_ - claims_ns_ < (all_came ? config_.claims_wait_ns : config_.ps_wait_ns)) return;
   }
+  if (const Member* holder = drop_claims_of_other_plans(claims)) return refuse_data(*holder);
+  claimed = count();
+  if (claimed == 0 && !all_came) return;
   if (auto valid = check_images(published_images_, ownership_.partition_count()); !valid) {
     valid.error().where = published_folder_;
     return fail(std::move(valid).error());
@@ -98,6 +103,37 @@ std::vector<ChiefCore::Claim> ChiefCore::best_claims(const std::vector<Member*>&
   return best;
 }
 
+/// A claim is good only under the plan whose batches the partition holds. Returns a core that holds
+/// batches of unsealed epochs of other data; null: none does. Other claims of another plan are
+/// dropped: their partitions are given anew, since workers of that plan may still push to them.
+const Member* ChiefCore::drop_claims_of_other_plans(std::vector<Claim>& claims) const {
+  for (Claim& claim : claims) {
+    if (claim.by == nullptr || claim.by->hello.plan_hash == 0 ||
+        claim.by->hello.plan_hash == config_.plan_hash) {
+      continue;
+    }
+    if (claim.by->hello.holds_unsealed) return claim.by;
+    claim = {};
+  }
+  return nullptr;
+}
+
+/// The data have changed within an epoch. This chief ends and stops neither ps nor workers: a chief
+/// with the right data continues with what they hold.
+void ChiefCore::refuse_data(const Member& holder) {
+  error_ = Error{ErrorCode::kConfig,
+                 str("the training data have changed since epoch ", epochs_sealed_,
+                     " of this run began: ", holder.full_name(),
+                     " holds batches that were made of other data"),
+                 config_.job.run_dir,
+                 "restore the data files and run the job again; or end the ps, which drops what was "
+                 "trained since the newest checkpoint, and run it again",
+                 "DP-2112"};
+  code_ = exit_code(error_->code);
+  log(event("failed").add("code", code_).add("what", error_->what).add("where", error_->where));
+  finish();
+}
+
 /// Tells the core to hold these partitions, as the newest checkpoint has them.
 void ChiefCore::adopt(Member& member, std::vector<PartitionId> partitions, ViewId since) {
   wire::Adopt adopt{.since = since,
@@ -106,7 +142,8 @@ void ChiefCore::adopt(Member& member, std::vector<PartitionId> partitions, ViewI
                     .folder = published_images_.empty() ? std::string() : published_folder_,
                     .images = {},
                     .lines = quarantine_.lines(),
-                    .lines_known = quarantine_.known()};
+                    .lines_known = quarantine_.known(),
+                    .plan_hash = config_.plan_hash};
   for (const PartitionId p : adopt.partitions) {
     if (published_images_.empty()) continue;
     const auto& chain = published_images_[raw(p)];
@@ -233,8 +270,8 @@ void ChiefCore::regain(Member& member) {
   if (ownership_.whole()) go_on();
 }
 
-/// Gives partitions without an owner to whoever may have them now: the ps that came back under the
-/// same index, or after a while all others.
+/// Gives partitions without an owner to the ps that came back under the same index, or after
+/// `ps_wait_ns` to all others.
 void ChiefCore::restore() {
   // A checkpoint whose manifest is being written decides what they are restored from.
   if (ending() || phase_ == Phase::kGathering || publishing()) return;
@@ -245,8 +282,8 @@ void ChiefCore::restore() {
   };
   for (const Ownership::Lost& lost : ownership_.lost()) {
     const bool had_owner = lost.was.incarnation != Incarnation{};
-    if (Member* heir = had_owner ? heir_of(lost.was) : nullptr) {
-      if (!ownership_.adopting(ps_key(*heir))) adopt(*heir, lost.partitions, number());
+    if (Member* successor = had_owner ? successor_of(lost.was) : nullptr) {
+      if (!ownership_.adopting(ps_key(*successor))) adopt(*successor, lost.partitions, number());
       continue;
     }
     if (had_owner && now_ns_ - lost.lost_ns < config_.ps_wait_ns) continue;
@@ -262,11 +299,11 @@ void ChiefCore::restore() {
   }
 }
 
-/// A living ps core in the place of one that is gone.
-Member* ChiefCore::heir_of(const wire::Owner& was) {
+/// The living ps core in the place of a former owner: another process, or the owner itself where its
+/// copy is stale.
+Member* ChiefCore::successor_of(const wire::Owner& was) {
   return members_.find_if([&](const Member& m) {
-    return m.is_ps() && m.live() && m.hello.index == was.index && m.hello.thread == was.thread &&
-           m.incarnation() != was.incarnation;
+    return m.is_ps() && m.live() && m.hello.index == was.index && m.hello.thread == was.thread;
   });
 }
 

@@ -108,6 +108,10 @@ void ChiefCore::on_saved(Member& member, wire::Saved&& saved) {
   saving_.outbox.answered(member);
   if (saved.beyond_part && saving_part_) return reopen_part(member);
   if (!saved.ok) return save_failed(str(member.full_name(), ": ", saved.error));
+  if (saved.sealed_epochs > saving_.sealed_epochs) {  // no chief could restore from these images
+    return save_failed(str(member.full_name(), " has sealed ", saved.sealed_epochs,
+                           " epochs, and this checkpoint holds ", saving_.sealed_epochs));
+  }
   saving_.images[*owner] = std::move(saved.images);
   saving_.rows += saved.rows;
   if (saving_.outbox.empty()) publish();

@@ -84,6 +84,7 @@ struct ChiefConfig {
   uint32_t term = 1;
   std::string build;  // version of this build; peers must have the same
   uint64_t plan_hash = 0;
+  bool new_plan = false;  // the run, or its newest checkpoint, was of another plan so far
   uint32_t partition_bits = 8;
   std::vector<plan::FileInfo> train_files, eval_files;
   uint64_t shard_bytes = 64 * kMiB;

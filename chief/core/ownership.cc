@@ -18,8 +18,10 @@ auto place_of(const wire::Owner& owner) {
 
 }  // namespace
 
-Ownership::Ownership(uint32_t term, uint32_t partition_bits) : parts_(size_t{1} << partition_bits) {
+Ownership::Ownership(uint32_t term, uint32_t partition_bits, uint64_t plan_hash)
+    : parts_(size_t{1} << partition_bits) {
   view_.id = {term, 0};
+  view_.plan_hash = plan_hash;
 }
 
 bool Ownership::whole() const {
@@ -89,7 +91,7 @@ uint32_t Ownership::find(PsKey key) {
   if (core == kNobody || !cores_[core].gone) return 0;
   cores_[core].gone = false;
   return uint32_t(std::count_if(parts_.begin(), parts_.end(), [&](const Part& part) {
-    return part.owner == core && part.heir == kNobody;
+    return part.owner == core && part.heir == kNobody && !part.stale;
   }));
 }
 
@@ -135,21 +137,19 @@ void Ownership::forget_claims() {
 
 void Ownership::take_back() {
   for (Part& part : parts_) {
-    const bool given = std::any_of(adoptions_.begin(), adoptions_.end(), [&](const Adoption& a) {
-      return a.core == part.heir && a.since == part.heir_since;
-    });
-    if (given) part.heir = kNobody;
+    // What keep() says is no gift: the owner holds it all along.
+    if (part.heir != part.owner || part.stale) part.heir = kNobody;
   }
   adoptions_.clear();
 }
 
-std::vector<PartitionId> Ownership::held(PsKey key) const {
-  std::vector<PartitionId> held;
-  const uint32_t core = number_of(key);
-  for (uint32_t p = 0; core != kNobody && p < parts_.size(); ++p) {
-    if (parts_[p].owner == core) held.push_back(PartitionId(p));
+void Ownership::invalidate() {
+  for (Part& part : parts_) {
+    part.heir = kNobody;
+    part.stale = part.owner != kNobody;
   }
-  return held;
+  adoptions_.clear();
+  kept_ = false;
 }
 
 bool Ownership::adopting(PsKey key, std::optional<ViewId> since) const {
@@ -180,7 +180,7 @@ void Ownership::keep(const std::vector<PartitionId>& partitions, std::optional<V
       });
       part.heir = kNobody;
     }
-    if (part.owner == kNobody || cores_[part.owner].gone) continue;
+    if (part.owner == kNobody || part.stale || cores_[part.owner].gone) continue;
     part.heir = part.owner;
     part.heir_since = since.value_or(part.since);
     kept_ = true;
@@ -191,7 +191,8 @@ std::vector<PartitionId> Ownership::owned(PsKey key) const {
   std::vector<PartitionId> owned;
   const uint32_t core = number_of(key);
   for (uint32_t p = 0; core != kNobody && p < parts_.size(); ++p) {
-    if (parts_[p].owner == core && parts_[p].heir == kNobody) owned.push_back(PartitionId(p));
+    const Part& part = parts_[p];
+    if (part.owner == core && part.heir == kNobody && !part.stale) owned.push_back(PartitionId(p));
   }
   return owned;
 }
@@ -214,6 +215,7 @@ const wire::View& Ownership::publish() {
     part.owner = part.heir;
     part.since = part.heir_since;
     part.heir = kNobody;
+    part.stale = false;
   }
   std::vector<uint32_t> named;
   for (const Part& part : parts_) named.push_back(part.owner);
@@ -229,7 +231,10 @@ const wire::View& Ownership::publish() {
   }
   cores_ = std::move(cores);
   last_n_ = std::max(last_n_, view_.id.n + 1);
-  view_ = {.id = {view_.id.term, last_n_}, .owners = {}, .partitions = {}};
+  view_ = {.id = {view_.id.term, last_n_},
+           .owners = {},
+           .partitions = {},
+           .plan_hash = view_.plan_hash};
   for (const Core& core : cores_) view_.owners.push_back(core.owner);
   for (Part& part : parts_) {
     part.owner = number[part.owner];

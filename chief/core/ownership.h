@@ -25,7 +25,8 @@ inline PsKey key_of(const wire::Owner& owner) { return {owner.incarnation, owner
 /// was given. Until then it is the old owner's, if that one lives.
 class Ownership {
  public:
-  Ownership(uint32_t term, uint32_t partition_bits);
+  /// `plan_hash` is what every view says.
+  Ownership(uint32_t term, uint32_t partition_bits, uint64_t plan_hash = 0);
 
   /// The newest published view; {term, 0} and empty before the first.
   const wire::View& view() const { return view_; }
@@ -47,11 +48,11 @@ class Ownership {
   /// The core is gone: what it owns waits for another, and what it was given goes to another.
   /// Returns how many partitions that are; 0 where it was known to be gone.
   uint32_t lose(PsKey key, int64_t now_ns);
-  /// It was not gone after all: what was not given to others meanwhile is its own again. Returns
-  /// how many partitions that are.
+  /// It was not gone after all: what was not given to others meanwhile, and is not stale, is its own
+  /// again. Returns how many partitions that are.
   uint32_t find(PsKey key);
 
-  /// Partitions without a living owner that were not given to anyone.
+  /// Partitions without a living owner, or whose copies are stale, that were not given to anyone.
   struct Lost {
     wire::Owner was;  // incarnation 0: nobody's ever
     int64_t lost_ns = 0;
@@ -62,11 +63,12 @@ class Ownership {
 
   /// Before the first view: all claims are void, and whatever was given goes to nobody.
   void forget_claims();
-  /// Whatever was given, and is not published yet, goes to nobody: it stays its owner's, if that
-  /// one lives, else it is lost again.
+  /// Withdraws every gift that is not published yet: the partition stays its owner's, if that one
+  /// lives, else it is lost again.
   void take_back();
-  /// Partitions that the core owns in the published view, be they on their way or not, ascending.
-  std::vector<PartitionId> held(PsKey key) const;
+  /// Every copy of every partition is stale, wherever it is: a partition is lost until it is given
+  /// anew, also where its owner lives, is silent, or is about to leave.
+  void invalidate();
 
   /// A number for giving: never used before in any view, and above all that are published.
   ViewId next_since() { return {view_.id.term, ++last_n_}; }
@@ -103,6 +105,7 @@ class Ownership {
     ViewId since;
     uint32_t heir = UINT32_MAX;  // given to
     ViewId heir_since;
+    bool stale = false;  // the owner's copy counts no more
   };
   struct Adoption {
     uint32_t core = 0;
@@ -113,7 +116,8 @@ class Ownership {
   uint32_t number_of(PsKey key) const;
   uint32_t enlist(const wire::Owner& owner);
   bool is_lost(const Part& part) const {
-    return part.heir == UINT32_MAX && (part.owner == UINT32_MAX || cores_[part.owner].gone);
+    return part.heir == UINT32_MAX &&
+           (part.owner == UINT32_MAX || part.stale || cores_[part.owner].gone);
   }
 
   wire::View view_;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "chief/runtime/history.h"
+#include "chief/runtime/publish.h"
 #include "chief/runtime/run_setup.h"
 #include "shared/base/mutate.h"
 #include "shared/base/version.h"
@@ -172,11 +173,6 @@ void ChiefNode::record(int64_t now_ns, std::string line) {
 }
 
 Result<void> ChiefNode::publish(const PublishManifest& publish) {
-  DP_TRY(const uint32_t highest, checkpoint::highest_term(storage_, options_.run_dir));
-  if (highest > publish.checkpoint.term && !DP_MUTATE("zombie-publishes")) {
-    return Error{ErrorCode::kUnavailable, "another chief has taken over this run", options_.run_dir,
-                 "let the newer one finish; give this job a run_dir of its own", ""};
-  }
   checkpoint::Manifest manifest;
   manifest.id = publish.checkpoint;
   manifest.run = run_;
@@ -194,9 +190,9 @@ Result<void> ChiefNode::publish(const PublishManifest& publish) {
   manifest.rows = publish.rows;
   manifest.build = kBuildVersion;
   manifest.created_unix_s = options_.unix_time_s();
-  DP_TRY_VOID(checkpoint::publish(storage_, options_.run_dir, manifest));
-  if (auto removed = checkpoint::remove_old(storage_, options_.run_dir, keep_);
-      !removed && console_ != nullptr) {
+  Result<void> removed;
+  DP_TRY_VOID(publish_checkpoint(storage_, options_.run_dir, manifest, keep_, removed));
+  if (!removed && console_ != nullptr) {
     console_->show(Notice{NoticeLevel::kWarning,
                           str("an old checkpoint could not be removed: ", removed.error().what)});
   }
@@ -204,14 +200,19 @@ Result<void> ChiefNode::publish(const PublishManifest& publish) {
 }
 
 Result<ResumeState> ChiefNode::find_older(ViewId below) {
-  std::vector<std::string> skipped;
-  DP_TRY(const checkpoint::Manifest manifest,
-         checkpoint::load_latest(storage_, options_.run_dir, &skipped, 0, below));
-  if (manifest.run != run_) {
-    return Error{ErrorCode::kBadData, "an older checkpoint in this folder belongs to another run",
-                 options_.run_dir};
+  for (;;) {
+    std::vector<std::string> skipped;
+    DP_TRY(const checkpoint::Manifest manifest,
+           checkpoint::load_latest(storage_, options_.run_dir, &skipped, 0, below));
+    if (manifest.run != run_) {
+      return Error{ErrorCode::kBadData, "an older checkpoint in this folder belongs to another run",
+                   options_.run_dir};
+    }
+    if (fits_plan(manifest, plan_hash_, options_.run_dir)) {
+      return resume_from(options_.run_dir, manifest);
+    }
+    below = manifest.id;  // it holds part of an epoch over other data
   }
-  return resume_from(options_.run_dir, manifest);
 }
 
 }  // namespace downpour::chief

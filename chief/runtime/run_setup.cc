@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <filesystem>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -278,24 +279,178 @@ Result<Job> saved_job(Storage& storage, const std::string& run_dir) {
 
 namespace {
 
+/// What `run` says of the data: the plan and its first files.
+checkpoint::RunFile describe(checkpoint::RunFile run, const RunPlan& plan) {
+  run.plan_hash = plan.plan_hash;
+  run.fingerprint = plan.fingerprint;
+  run.files.clear();
+  for (const plan::FileInfo& file : plan.train_files) {
+    if (run.files.size() == checkpoint::kRunDataFilesMax) break;
+    run.files.push_back({file.path, file.bytes, file.fingerprint});
+  }
+  return run;
+}
+
+/// Names the first data file that is not what it was; `run` may list only the first files, or none.
+std::string changed_file(const checkpoint::RunFile& run, const RunPlan& plan) {
+  if (run.files.empty()) return {};
+  for (size_t i = 0; i < run.files.size(); ++i) {
+    const checkpoint::RunDataFile& was = run.files[i];
+    if (i == plan.train_files.size()) return str(was.path, " is missing");
+    const plan::FileInfo& is = plan.train_files[i];
+    if (is.path != was.path) return str(is.path, " is listed where ", was.path, " was");
+    if (is.bytes != was.bytes) return str(was.path, " has ", is.bytes, " bytes, and had ", was.bytes);
+    if (is.fingerprint != was.fingerprint) return str("the content of ", was.path, " has changed");
+  }
+  const bool all_known = run.files.size() < checkpoint::kRunDataFilesMax;
+  if (all_known && plan.train_files.size() > run.files.size())
+    return str(plan.train_files[run.files.size()].path, " is new");
+  return all_known ? "the files are the same, but this build or job reads them differently" : "";
+}
+
+/// `epoch`: the first one that is not sealed.
+Error changed_data(const checkpoint::RunFile& run, uint64_t plan_hash, const RunPlan& plan, uint32_t epoch) {
+  const std::string file = run.plan_hash == plan_hash ? changed_file(run, plan) : "";
+  return Error{ErrorCode::kConfig, str("the training data have changed since epoch ", epoch, " of this run began", file.empty() ? "" : ": ", file),
+               plan.job.run_dir, "restore the data files and run the job again, choose another run_dir, or start anew with --fresh", "DP-2112"};
+}
+
+/// Whether every epoch that the job of the time asked for is sealed: then the images hold no batch
+/// of any other epoch, and whatever follows may have another plan.
+Result<bool> is_boundary(const checkpoint::Manifest& manifest, const std::string& run_dir) {
+  DP_TRY(const Job was, job_from_toml(manifest.job, run_dir));
+  return manifest.sealed_epochs >= was.train.epochs;
+}
+
+/// A run as it stands on the disk, and the checkpoint from which it continues.
+struct FoundRun {
+  checkpoint::RunFile run;
+  std::optional<checkpoint::Manifest> manifest;
+};
+
+/// The data and the job must be those under which the open epoch began. An epoch is open from the
+/// first chief on, also before the first manifest, until every epoch that its job wants is sealed.
+Result<void> check_continues(const FoundRun& found, const RunPlan& plan) {
+  const std::string& run_dir = plan.job.run_dir;
+  const checkpoint::Manifest* manifest = found.manifest ? &*found.manifest : nullptr;
+  DP_TRY(const Job was, job_from_toml(manifest != nullptr ? manifest->job : found.run.job, run_dir));
+  const uint32_t epochs_sealed = manifest != nullptr ? manifest->sealed_epochs : 0;
+  const bool sealed = manifest != nullptr && epochs_sealed >= was.train.epochs;
+  const bool epoch_open = !(sealed && plan.job.train.epochs > epochs_sealed);
+  const auto differences = frozen_differences(was, plan.job, epoch_open);
+  if (!differences.empty()) return frozen_error(differences, run_dir);
+  const uint64_t plan_hash = manifest != nullptr ? manifest->plan_hash : found.run.plan_hash;
+  if (sealed || plan_hash == plan.plan_hash) return {};
+  return changed_data(found.run, plan_hash, plan, epochs_sealed);
+}
+
+Result<FoundRun> find_run(Storage& storage, const RunPlan& plan, bool train, std::vector<std::string>& damaged) {
+  const std::string& run_dir = plan.job.run_dir;
+  FoundRun found;
+  damaged.clear();
+  DP_TRY(found.run, checkpoint::read_run(storage, run_dir));
+  auto manifest = checkpoint::load_latest(storage, run_dir, &damaged, kVerifyBytesMax);
+  if (!damaged.empty() && !plan.job.train.checkpoint.fall_back) {
+    return Error{ErrorCode::kBadData, str("the newest checkpoint is damaged: ", damaged.front()), run_dir,
+                 "train.checkpoint.fall_back = true goes on from an older one that is whole", ""};
+  }
+  if (manifest && manifest->run != found.run.id) {
+    return Error{ErrorCode::kBadData, "the newest checkpoint in this folder belongs to another run", run_dir,
+                 "put the folder back as it was, or begin anew with --fresh", ""};
+  }
+  if (!manifest && manifest.error().code != ErrorCode::kNoInput) return std::move(manifest).error();
+  if (manifest) found.manifest = std::move(*manifest);
+  if (train) DP_TRY_VOID(check_continues(found, plan));
+  if (!train && !found.manifest) {
+    return Error{ErrorCode::kNoInput, "the run has no checkpoint yet", run_dir, "train it first: downpour train", ""};
+  }
+  return found;
+}
+
+/// Takes a term of a run that has begun. A chief that hangs may have published a checkpoint, and
+/// removed older ones, between find_run() and this; after this it removes nothing more.
+Result<void> take_over(Storage& storage, const RunPlan& plan, ViewId newest, FoundRun& found, std::vector<std::string>& damaged,
+                       ChiefConfig& config) {
+  const std::string& run_dir = plan.job.run_dir;
+  DP_TRY(config.term, checkpoint::take_term(storage, run_dir));
+  DP_TRY(const ViewId newest_now, checkpoint::newest_manifest(storage, run_dir));
+  if (newest_now != newest) {
+    DP_TRY(found, find_run(storage, plan, true, damaged));
+  }
+  return {};
+}
+
+Result<FoundRun> begin_run(Storage& storage, const RunPlan& plan, const SetupOptions& options, std::vector<std::string>& notes) {
+  const std::string& run_dir = plan.job.run_dir;
+  FoundRun begun;
+  begun.run = describe({.id = options.run_id != 0 ? options.run_id : random_id(),
+                        .job = plan.job_text,
+                        .build = kBuildVersion,
+                        .created_unix_s = options.unix_time_s()},
+                       plan);
+  // Before the run's file: where this stops half-way, nothing has begun.
+  if (const WarmStartSpec& warm = plan.job.train.warm_start; !warm.run.empty()) {
+    DP_TRY(begun.manifest, make_warm_start(storage, warm,
+                                           {.run_dir = run_dir,
+                                            .run = begun.run.id,
+                                            .plan_hash = begun.run.plan_hash,
+                                            .job = begun.run.job,
+                                            .build = begun.run.build,
+                                            .created_unix_s = begun.run.created_unix_s},
+                                           plan.tables, plan.job.partitions, &notes)
+                               .context("warm start from ", warm.run));
+  }
+  DP_TRY_VOID(checkpoint::write_run(storage, run_dir, begun.run));
+  return begun;
+}
+
 /// Replaces the newest checkpoint by the run's best one, if it names one that is whole.
 void use_best(Storage& storage, const std::string& run_dir, checkpoint::Manifest& manifest,
-                      std::vector<std::string>* notes) {
+              std::vector<std::string>& notes) {
   auto best = checkpoint::load_best(storage, run_dir, manifest, kVerifyBytesMax);
   if (best) {
     manifest = *std::move(best);
-  } else if (notes != nullptr) {
-    notes->push_back(str("the best checkpoint, ", manifest.best, ", can't be read: ", best.error().what, " (", best.error().where,
-                         "); the newest one, ", manifest.id, ", is used instead"));
+  } else {
+    notes.push_back(str("the best checkpoint, ", manifest.best, ", can't be read: ", best.error().what, " (", best.error().where,
+                        "); the newest one, ", manifest.id, ", is used instead"));
   }
 }
 
-}  // namespace
-
-Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupOptions& options,
-                            std::vector<std::string>* notes) {
+/// What people read, and what only costs room: training does not need it, so a full disk is no
+/// reason to stop.
+void tidy_up(Storage& storage, const RunPlan& plan, const checkpoint::RunFile& run, std::vector<std::string>& notes) {
   const std::string& run_dir = plan.job.run_dir;
-  const bool train = options.mode == wire::Purpose::kTrain;
+  const auto note = [&](const char* what, const Result<void>& done) {
+    if (!done) notes.push_back(str(what, ": ", done.error().what, " (", done.error().where, ")"));
+  };
+  note("images of former moves could not be removed", checkpoint::remove_moves(storage, run_dir));
+  note("the job could not be written for people to read", storage.write_file_atomic(checkpoint::job_path(run_dir), as_bytes(plan.job_text)));
+  if (run.plan_hash == plan.plan_hash) return;
+  note("the run's new data files could not be recorded", checkpoint::replace_run(storage, run_dir, describe(run, plan)));
+}
+
+/// Every member gets this in one message; better to say here that it is too large than to fail at the first Hello.
+Result<void> check_welcome(const ChiefConfig& config) {
+  wire::Message welcome;
+  welcome.body = wire::Welcome{.job = config.job_text,
+                               .base_dir = config.job.base_dir,
+                               .run_dir = config.job.run_dir,
+                               .plan_hash = config.plan_hash,
+                               .shard_bytes = config.shard_bytes,
+                               .train_files = config.train_files,
+                               .eval_files = config.eval_files,
+                               .heartbeat_ns = config.heartbeat_ns,
+                               .lease_ns = config.lease_ns};
+  if (auto encoded = wire::Codec().encode(welcome); !encoded) {
+    return Error{ErrorCode::kConfig, str("the job and its list of files do not fit a message: ", encoded.error().what), "data.source",
+                 "name fewer, larger files", ""};
+  }
+  return {};
+}
+
+/// All that the plan and the options say; not the run.
+ChiefConfig config_of(const RunPlan& plan, const SetupOptions& options) {
+  const std::string& run_dir = plan.job.run_dir;
   ChiefConfig config;
   config.mode = options.mode;
   config.job = plan.job;
@@ -320,92 +475,48 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
   config.adopt_timeout_ns = cluster.adopt_timeout_ns;
   config.checkpoint_root = checkpoint::checkpoints_dir(run_dir);
   config.moves_folder = checkpoint::moves_dir(run_dir);
+  return config;
+}
 
+}  // namespace
+
+bool fits_plan(const checkpoint::Manifest& manifest, uint64_t plan_hash, const std::string& run_dir) {
+  if (manifest.plan_hash == plan_hash) return true;
+  const auto boundary = is_boundary(manifest, run_dir);
+  return boundary && *boundary;
+}
+
+Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupOptions& options,
+                            std::vector<std::string>* notes) {
+  const std::string& run_dir = plan.job.run_dir;
+  const bool train = options.mode == wire::Purpose::kTrain;
+  ChiefConfig config = config_of(plan, options);
+  DP_TRY_VOID(check_welcome(config));
   if (train && options.fresh) DP_TRY_VOID(remove_run(run_dir));
   DP_TRY(const bool begun, storage.exists(checkpoint::run_path(run_dir)));
+  if (!begun && !train) return Error{ErrorCode::kNoInput, "there is no run here", run_dir, "train the job first: downpour train", ""};
+  FoundRun found;
+  std::vector<std::string> said, damaged;
   if (begun) {
-    DP_TRY(const checkpoint::RunFile run, checkpoint::read_run(storage, run_dir));
-    config.run = run.id;
-    std::vector<std::string> damaged;
-    auto manifest = checkpoint::load_latest(storage, run_dir, &damaged, kVerifyBytesMax);
-    if (!damaged.empty() && !plan.job.train.checkpoint.fall_back) {
-      return Error{ErrorCode::kBadData, str("the newest checkpoint is damaged: ", damaged.front()), run_dir,
-                   "train.checkpoint.fall_back = true goes on from an older one that is whole", ""};
-    }
-    if (notes != nullptr) notes->insert(notes->end(), damaged.begin(), damaged.end());
-    if (manifest && manifest->run != run.id) {
-      return Error{ErrorCode::kBadData, "the newest checkpoint in this folder belongs to another run", run_dir,
-                   "put the folder back as it was, or begin anew with --fresh", ""};
-    }
-    if (!manifest && manifest.error().code != ErrorCode::kNoInput) return std::move(manifest).error();
-    if (!manifest && !train) {
-      return Error{ErrorCode::kNoInput, "the run has no checkpoint yet", run_dir, "train it first: downpour train", ""};
-    }
-    if (train) {
-      DP_TRY(const Job was, job_from_toml(manifest ? manifest->job : run.job, run_dir));
-      const bool sealed = manifest && manifest->sealed_epochs >= was.train.epochs;
-      const bool epoch_open = !(sealed && plan.job.train.epochs > manifest->sealed_epochs);
-      const auto differences = frozen_differences(was, plan.job, epoch_open);
-      if (!differences.empty()) return frozen_error(differences, run_dir);
-      if (manifest && epoch_open && !sealed && manifest->plan_hash != plan.plan_hash) {
-        return Error{ErrorCode::kConfig, "the data files have changed since this run began, and an epoch over them is under way",
-                     run_dir, "put the files back, or begin anew with --fresh", "DP-2110"};
-      }
-    }
-    if (manifest && !train) use_best(storage, run_dir, *manifest, notes);
-    if (manifest) {
-      config.resume = resume_from(run_dir, *manifest);
-      if (!train) {  // a pass of its own: what training measured is not its result
-        config.resume->epochs.clear();
-        config.resume->evaluations.clear();
-      }
-    }
+    DP_TRY(const ViewId newest, checkpoint::newest_manifest(storage, run_dir));
+    DP_TRY(found, find_run(storage, plan, train, damaged));
+    if (train) DP_TRY_VOID(take_over(storage, plan, newest, found, damaged, config));
   } else {
-    if (!train) return Error{ErrorCode::kNoInput, "there is no run here", run_dir, "train the job first: downpour train", ""};
-    const checkpoint::RunFile run{.id = options.run_id != 0 ? options.run_id : random_id(),
-                                  .plan_hash = plan.plan_hash,
-                                  .fingerprint = plan.fingerprint,
-                                  .job = plan.job_text,
-                                  .build = kBuildVersion,
-                                  .created_unix_s = options.unix_time_s()};
-    // Before the run's file: where this stops half-way, nothing has begun.
-    if (const WarmStartSpec& warm = plan.job.train.warm_start; !warm.run.empty()) {
-      DP_TRY(const checkpoint::Manifest start,
-             make_warm_start(storage, warm,
-                             {.run_dir = run_dir,
-                              .run = run.id,
-                              .plan_hash = run.plan_hash,
-                              .job = run.job,
-                              .build = run.build,
-                              .created_unix_s = run.created_unix_s},
-                             plan.tables, plan.job.partitions, notes)
-                 .context("warm start from ", warm.run));
-      config.resume = resume_from(run_dir, start);
-    }
-    DP_TRY_VOID(checkpoint::write_run(storage, run_dir, run));
-    config.run = run.id;
-  }
-  // Every member gets this in one message; better to say here that it is too large than to fail at the first Hello.
-  wire::Message welcome;
-  welcome.body = wire::Welcome{.job = config.job_text,
-                               .base_dir = plan.job.base_dir,
-                               .run_dir = run_dir,
-                               .plan_hash = config.plan_hash,
-                               .shard_bytes = config.shard_bytes,
-                               .train_files = config.train_files,
-                               .eval_files = config.eval_files,
-                               .heartbeat_ns = config.heartbeat_ns,
-                               .lease_ns = config.lease_ns};
-  if (auto encoded = wire::Codec().encode(welcome); !encoded) {
-    return Error{ErrorCode::kConfig, str("the job and its list of files do not fit a message: ", encoded.error().what), "data.source",
-                 "name fewer, larger files", ""};
-  }
-  if (train) {
+    DP_TRY(found, begin_run(storage, plan, options, said));
     DP_TRY(config.term, checkpoint::take_term(storage, run_dir));
-    if (auto removed = checkpoint::remove_moves(storage, run_dir); !removed && notes != nullptr) {
-      notes->push_back(str("images of former moves could not be removed: ", removed.error().what, " (", removed.error().where, ")"));
-    }
-    DP_TRY_VOID(storage.write_file_atomic(checkpoint::job_path(run_dir), as_bytes(plan.job_text)));
+  }
+  config.run = found.run.id;
+  if (found.manifest && !train) use_best(storage, run_dir, *found.manifest, said);
+  config.new_plan = found.run.plan_hash != plan.plan_hash || (found.manifest && found.manifest->plan_hash != plan.plan_hash);
+  if (found.manifest) config.resume = resume_from(run_dir, *found.manifest);
+  if (!train && config.resume) {  // a pass of its own: what training measured is not its result
+    config.resume->epochs.clear();
+    config.resume->evaluations.clear();
+  }
+  if (train) tidy_up(storage, plan, found.run, said);
+  if (notes != nullptr) {
+    notes->insert(notes->end(), damaged.begin(), damaged.end());
+    notes->insert(notes->end(), said.begin(), said.end());
   }
   return config;
 }

@@ -46,10 +46,15 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode);
 /// What tells the plan from others: data, shards and how records are read. Error: as Graph::build().
 Result<uint64_t> hash_of(const RunPlan& plan);
 
-/// Opens or begins the run and takes a term. `notes` gets why newer checkpoints were passed over. Errors: kConfig naming each frozen key that differs with both values;
-/// kCannotCreate, kIo, kPermission; eval and predict: kNoInput where there is no checkpoint.
+/// Opens or begins the run and takes a term. `notes` gets why newer checkpoints were passed over, and which files that training does not
+/// need could not be written. Errors: kConfig naming each frozen key that differs with both values, or the data file that has changed within an
+/// epoch; kCannotCreate, kIo, kPermission; eval and predict: kNoInput where there is no checkpoint.
 Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupOptions& options,
                             std::vector<std::string>* notes = nullptr);
+
+/// Whether a chief with this plan may restore from that checkpoint: the checkpoint is of the same
+/// plan, or every epoch that its job wanted is sealed in it.
+bool fits_plan(const checkpoint::Manifest& manifest, uint64_t plan_hash, const std::string& run_dir);
 
 /// Where a job goes on from that checkpoint of the run.
 ResumeState resume_from(const std::string& run_dir, const checkpoint::Manifest& manifest);

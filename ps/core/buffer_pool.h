@@ -1,6 +1,7 @@
 // BufferPool: memory for pulled values, used again once the reply has been sent.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <memory>
@@ -21,15 +22,19 @@ class BufferPool {
   struct Buffer {
     std::shared_ptr<uint8_t[]> memory;
     size_t capacity = 0;
+    uint64_t taker = 0;  // the last one
     Bytes bytes(size_t size) const {
       const void* begin = memory.get();
       return Bytes(std::shared_ptr<const void>(memory, begin), begin, size);
     }
   };
 
-  /// Room for `size` bytes, aligned to 16; without memory where all buffers are in flight or the
-  /// system has none.
-  Buffer take(size_t size) {
+  /// Room for `size` bytes for this taker, aligned to 16. Without memory where all buffers are in
+  /// flight, the system has none, or the taker holds more than are left: a worker that is stopped keeps what it has
+  /// asked for, and must not keep the others from being answered.
+  Buffer take(size_t size, uint64_t taker) {
+    const bool counted = ++taken_by(taker) <= buffers_max_ / 4 && taken_.size() <= buffers_max_;
+    if (!counted && !may_take(taker)) return {};
     for (size_t tried = 0; tried < buffers_.size(); ++tried) {
       next_ = next_ + 1 < buffers_.size() ? next_ + 1 : 0;
       Buffer& buffer = buffers_[next_];
@@ -38,10 +43,12 @@ class BufferPool {
       // writes.
       { const std::shared_ptr<uint8_t[]> acquire = buffer.memory; }
       if (buffer.capacity < size && !grow(buffer, size)) return {};
+      buffer.taker = taker;
       return buffer;
     }
     if (buffers_.size() >= buffers_max_) return {};
     Buffer made;
+    made.taker = taker;
     if (!grow(made, size)) return {};
     buffers_.push_back(std::move(made));
     next_ = buffers_.size() - 1;
@@ -49,6 +56,24 @@ class BufferPool {
   }
 
  private:
+  uint32_t& taken_by(uint64_t taker) {
+    const auto same = [&](const auto& known) { return known.first == taker; };
+    const auto known = std::find_if(taken_.begin(), taken_.end(), same);
+    return known != taken_.end() ? known->second : taken_.emplace_back(taker, 0).second;
+  }
+
+  /// Counts what is in flight, which `taken_` only estimates from above.
+  bool may_take(uint64_t taker) {
+    taken_.clear();
+    uint32_t in_flight = 0;
+    for (const Buffer& buffer : buffers_) {
+      if (buffer.memory.use_count() == 1) continue;
+      ++taken_by(buffer.taker);
+      ++in_flight;
+    }
+    return taken_by(taker)++ <= buffers_max_ - in_flight;
+  }
+
   /// False: there is no memory, and the buffer stays as it was.
   static bool grow(Buffer& buffer, size_t size) {
     constexpr size_t kSmallest = 4096;
@@ -63,6 +88,7 @@ class BufferPool {
   uint32_t buffers_max_;
   size_t next_ = 0;
   std::vector<Buffer> buffers_;
+  std::vector<std::pair<uint64_t, uint32_t>> taken_;  // by taker: at least what it holds
 };
 
 }  // namespace downpour::ps

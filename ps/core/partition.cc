@@ -70,10 +70,21 @@ void Partitions::adopt(PartitionId p, ViewId since, uint32_t sealed_epochs) {
 }
 
 Result<void> Partitions::adopt(const checkpoint::PartitionImage& image, ViewId since,
-                               uint32_t sealed_epochs) {
+                               uint32_t sealed_epochs, uint64_t plan_hash) {
   const PartitionId p = image.partition;
   DP_CHECK(raw(p) < count_ && !owns(p), p);
-  const uint32_t sealed = std::max(sealed_epochs, image.sealed_epochs);
+  if (image.sealed_epochs > sealed_epochs) {  // it has dropped watermarks that the others need
+    return Error{ErrorCode::kBadData,
+                 str("the image of partition ", p, " has sealed ", image.sealed_epochs,
+                     " epochs, and its checkpoint ", sealed_epochs)};
+  }
+  const bool other_plan =
+      plan_hash != 0 && image.plan_hash != 0 && image.plan_hash != plan_hash;
+  if (other_plan && image.holds_from(sealed_epochs)) {
+    return Error{ErrorCode::kBadData, str("the image of partition ", p,
+                                          " holds batches that were made of other data")};
+  }
+  const uint32_t sealed = sealed_epochs;
   DP_TRY_VOID(watermarks_.check(image, sealed));
   if (image.version >= std::numeric_limits<uint64_t>::max() / 2) {
     return Error{ErrorCode::kBadData, str("image of partition ", p, ": version ", image.version)};
@@ -122,6 +133,17 @@ bool Partitions::has_applied(BatchId batch, PartitionId p) const {
   return batch.epoch < sealed(p) || watermarks_.watermark(batch.shard_id(), p) > batch.batch;
 }
 
+bool Partitions::hold_unsealed() const {
+  bool holds = false;
+  for_each(owned_, [&](PartitionId p) {
+    if (holds) return;
+    checkpoint::PartitionImage state{.partition = p};
+    export_state(p, state);
+    holds = state.holds_from(sealed(p));
+  });
+  return holds;
+}
+
 void Partitions::drop(const Bits& parts) {
   for_each(parts, [&](PartitionId p) {
     for (const std::unique_ptr<Table>& table : tables_) table->drop_partition(p);
@@ -165,6 +187,7 @@ void Partitions::export_state(PartitionId p, checkpoint::PartitionImage& image) 
   image = {.partition = p, .version = version(p), .sealed_epochs = sealed(p)};
   if (!DP_MUTATE("snapshot-without-watermarks")) watermarks_.export_to(p, sealed(p), image);
   image.lines = lines_.of(p, sealed(p));
+  image.plan_hash = image.holds_from(sealed(p)) ? plan_hash_ : 0;
   if (DP_MUTATE("watermarks-newer-than-values") && !image.shards.empty())
     ++image.shards[0].watermark;
   if (DP_MUTATE("values-newer-than-watermarks") && !image.shards.empty())

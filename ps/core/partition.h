@@ -54,8 +54,16 @@ class Partitions {
 
   /// Takes a partition that is not owned: empty.
   void adopt(PartitionId p, ViewId since, uint32_t sealed_epochs);
-  /// The same, as the image says. On an error the partition stays not owned and empty.
-  Result<void> adopt(const checkpoint::PartitionImage& image, ViewId since, uint32_t sealed_epochs);
+  /// The same, as the image says, which must not have sealed more epochs, nor hold batches of
+  /// unsealed ones of another plan (0: any plan will do). On an error the partition stays not owned
+  /// and empty.
+  Result<void> adopt(const checkpoint::PartitionImage& image, ViewId since, uint32_t sealed_epochs,
+                     uint64_t plan_hash = 0);
+  /// The plan under which pushes are taken, of the newest view; 0: none yet.
+  uint64_t plan_hash() const { return plan_hash_; }
+  void set_plan(uint64_t plan_hash) { plan_hash_ = plan_hash; }
+  /// Whether an owned partition holds anything of an epoch that is not sealed there.
+  bool hold_unsealed() const;
   /// The partitions hear of batches that are given up. Until they have heard of every one there
   /// may be (`known`) they take no push. Error kBug: a partition has done what contradicts a line.
   Result<void> take_lines(const Bits& parts, const std::vector<wire::QuarantineLine>& lines,
@@ -108,6 +116,7 @@ class Partitions {
   std::vector<uint64_t> next_steps_;
   std::vector<uint32_t> sealed_;
   uint32_t sealed_max_ = 0;
+  uint64_t plan_hash_ = 0;
   Watermarks watermarks_;
   Lines lines_;
   Bits untold_;

@@ -113,6 +113,7 @@ void PsCore::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt,
                   .sealed_epochs = adopt.sealed_epochs,
                   .lines = adopt.lines,
                   .lines_known = adopt.lines_known,
+                  .plan_hash = adopt.plan_hash,
                   .parts = bits_for(partitions_.count()),
                   .wanted = {},
                   .has_image = bits_for(partitions_.count()),
@@ -208,7 +209,8 @@ Result<void> PsCore::take_images(Loading& loading,
       return Error{ErrorCode::kBadData, str("partition ", p, " came twice")};
     }
     DP_TRY_VOID(make_room(image));
-    DP_TRY_VOID(partitions_.adopt(image, loading.since, loading.sealed_epochs));
+    DP_TRY_VOID(partitions_.adopt(image, loading.since, loading.sealed_epochs,
+                                   loading.plan_hash));
     insert(loading.taken, p);
   }
   if (more) return {};
@@ -236,6 +238,7 @@ void PsCore::on_view(const wire::Envelope& envelope, const wire::View& view, Eff
   }
   term_ = std::max(term_, view.id.term);
   view_ = view;
+  if (view.plan_hash != 0) partitions_.set_plan(view.plan_hash);
   Bits lost = bits_for(partitions_.count());
   settle_frozen(view, lost, effects);
   for_each(partitions_.owned(), [&](PartitionId p) {

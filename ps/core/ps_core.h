@@ -72,6 +72,7 @@ class PsCore {
     uint32_t sealed_epochs = 0;
     std::vector<wire::QuarantineLine> lines;
     bool lines_known = true;
+    uint64_t plan_hash = 0;
     Bits parts;   // asked for
     Bits wanted;  // not given to others meanwhile
     Bits has_image;
@@ -89,6 +90,7 @@ class PsCore {
     uint64_t rows = 0;
     uint64_t unwritten_bytes = 0;  // copied
     bool beyond_part = false;
+    uint32_t sealed_epochs = 0;  // of the images, the most
   };
   /// An image in a checkpoint that is published. What was touched since is marked in the tables.
   struct Base {

@@ -83,6 +83,7 @@ void PsCore::continue_save(Effects& effects) {
         config_.incremental_saves && saving.base != ViewId{} && base.checkpoint == saving.base;
     saving.rows += partitions_.snapshot(p, may_build ? base.checksum : 0, store.image);
     insert(unsettled_->parts, p);
+    saving.sealed_epochs = std::max(saving.sealed_epochs, store.image.sealed_epochs);
     if (saving.part_shards > 0 && !DP_MUTATE("part-not-proved"))
       saving.beyond_part |= !is_part(store.image, saving.part_epoch, saving.part_shards);
     store.last = none(saving.waiting);
@@ -115,7 +116,8 @@ void PsCore::answer_save(Result<std::vector<wire::ImageRef>> images, Effects& ef
                     .error = {},
                     .images = {},
                     .rows = saving_->rows,
-                    .beyond_part = saving_->beyond_part};
+                    .beyond_part = saving_->beyond_part,
+                    .sealed_epochs = saving_->sealed_epochs};
   const RequestId request = saving_->request;
   saving_.reset();
   spare_images_.clear();

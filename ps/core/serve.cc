@@ -102,7 +102,7 @@ void PsCore::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
   if (!keys_in(pull.sections, message.keys.data(), served)) {
     reply.status = wire::PullStatus::kWrongView;
     reply.view = view_to_reach();
-  } else if (buffer = buffers_.take(*bytes); buffer.memory == nullptr) {
+  } else if (buffer = buffers_.take(*bytes, from); buffer.memory == nullptr) {
     reply.status = wire::PullStatus::kOverloaded;
   }
   if (reply.status != wire::PullStatus::kOk) {

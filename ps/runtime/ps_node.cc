@@ -75,7 +75,9 @@ void PsNode::hello(int64_t now_ns) {
                   .pid = options_.process.pid,
                   .threads = 1,
                   .endpoint = advertised_,
-                  .claims = core_ ? core_->claims() : std::vector<wire::PartitionClaim>()};
+                  .claims = core_ ? core_->claims() : std::vector<wire::PartitionClaim>(),
+                  .plan_hash = core_ ? core_->partitions().plan_hash() : 0,
+                  .holds_unsealed = core_ && core_->partitions().hold_unsealed()};
   outbox_.send(chief_, std::move(message));
 }
 

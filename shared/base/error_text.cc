@@ -81,6 +81,16 @@ constexpr std::array kErrorTexts{
               "optimizer.learning_rate,\n"
               "model.layers[1].units, data.fields.\"a name\".type. A list may be extended by one "
               "entry at its end only."},
+    ErrorText{"DP-2112", "the training data have changed within an epoch",
+              "An epoch trains every record of one set of files exactly once, and this run is inside "
+              "an epoch: it has begun and not\n"
+              "all epochs that it was asked for are in a checkpoint. Other files, or files with other "
+              "content, would be records that\n"
+              "count twice or never. Restore the files and run the job again, or start anew with "
+              "--fresh. Where only the processes of\n"
+              "a dead chief hold part of the epoch, ending them drops that part. Data may change "
+              "between epochs: let all epochs end,\n"
+              "then raise train.epochs."},
     ErrorText{"DP-2401", "a ps has no memory left for its tables",
               "The tables of a ps (rows, optimizer state, index) have reached cluster.ps_memory; "
               "without that key, what cgroup,\n"

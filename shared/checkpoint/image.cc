@@ -8,6 +8,13 @@
 
 namespace downpour::checkpoint {
 
+bool PartitionImage::holds_from(uint32_t epoch) const {
+  const auto from = [&](uint32_t of) { return of >= epoch; };
+  return std::ranges::any_of(epochs, from, &EpochImage::epoch) ||
+         std::ranges::any_of(shards, from, [](const ShardImage& s) { return s.shard.epoch; }) ||
+         std::ranges::any_of(lines, from, [](const auto& line) { return line.batch.epoch; });
+}
+
 uint64_t bulk_bytes(const PartitionImage& image) {
   uint64_t bytes = 0;
   for (const TableImage& table : image.tables) {

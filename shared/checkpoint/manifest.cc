@@ -245,6 +245,11 @@ Result<Manifest> load_manifest(Storage& storage, const std::string& path) {
   return manifest;
 }
 
+Result<ViewId> newest_manifest(Storage& storage, const std::string& run_dir) {
+  DP_TRY(const std::vector<Found> found, find_manifests(storage, run_dir));
+  return found.empty() ? ViewId{} : found.front().id;
+}
+
 Result<Manifest> load_latest(Storage& storage, const std::string& run_dir,
                              std::vector<std::string>* skipped, uint64_t verify_bytes_max,
                              ViewId below) {

@@ -72,6 +72,9 @@ Result<Manifest> decode_manifest(std::span<const uint8_t> bytes, const std::stri
 /// One manifest file; its name must agree with its content.
 Result<Manifest> load_manifest(Storage& storage, const std::string& path);
 
+/// The highest manifest of a run by its name, whole or not; {0, 0}: there is none.
+Result<ViewId> newest_manifest(Storage& storage, const std::string& run_dir);
+
 /// The highest whole manifest of a run whose image files are there and long enough; why higher ones
 /// were passed over goes to `skipped` (may be null). Images of at most `verify_bytes_max` bytes in
 /// all are read, and must be as they were written; of more than that, if it is not 0, their heads.

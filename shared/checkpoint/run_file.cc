@@ -39,6 +39,11 @@ Result<void> write_run(Storage& storage, const std::string& run_dir, const RunFi
                "go on with it, or choose another folder"};
 }
 
+Result<void> replace_run(Storage& storage, const std::string& run_dir, const RunFile& run) {
+  DP_CHECK(run.id != 0);
+  return storage.write_file_atomic(run_path(run_dir), encode_run(run));
+}
+
 Result<RunFile> read_run(Storage& storage, const std::string& run_dir) {
   auto bytes = storage.read_file(run_path(run_dir), kRunBytesMax);
   if (bytes) return decode_run(bytes->span(), run_path(run_dir));

@@ -1,9 +1,10 @@
-// The chief's durable state: the file `run`, written once, and the files `term-N`, each created by
-// one chief only.
+// The chief's durable state: the file `run`, which says what the run trains, and the files `term-N`,
+// each created by one chief only.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "shared/base/result.h"
 #include "shared/env/storage.h"
@@ -12,6 +13,16 @@ namespace downpour::checkpoint {
 
 constexpr uint32_t kRunFormat = 1;
 
+/// A data file as the plan saw it.
+struct RunDataFile {
+  std::string path;
+  uint64_t bytes = 0;
+  uint64_t fingerprint = 0;
+  bool operator==(const RunDataFile&) const = default;
+};
+
+constexpr size_t kRunDataFilesMax = 4096;  // the first ones; an error names no other one
+
 struct RunFile {
   uint64_t id = 0;  // random, not 0
   uint64_t plan_hash = 0;
@@ -19,6 +30,7 @@ struct RunFile {
   std::string job;           // effective as the run began, TOML
   std::string build;         // information only, as is the next
   int64_t created_unix_s = 0;
+  std::vector<RunDataFile> files = {};  // of the plan; empty in runs of earlier builds
   bool operator==(const RunFile&) const = default;
 };
 
@@ -27,6 +39,8 @@ Result<RunFile> decode_run(std::span<const uint8_t> bytes, const std::string& pa
 
 /// Makes the run folder and writes `run`. kCannotCreate where there is one: a run is begun once.
 Result<void> write_run(Storage& storage, const std::string& run_dir, const RunFile& run);
+/// Replaces `run`, atomically: a run whose epochs are all sealed continues with other data.
+Result<void> replace_run(Storage& storage, const std::string& run_dir, const RunFile& run);
 /// kNoInput where `run_dir` is no run folder.
 Result<RunFile> read_run(Storage& storage, const std::string& run_dir);
 

@@ -1,5 +1,6 @@
 #include "shared/checkpoint/schema_codec.h"
 
+#include <algorithm>
 #include <capnp/message.h>
 #include <capnp/serialize.h>
 #include <cstring>
@@ -219,6 +220,7 @@ Result<PartitionImage> read_state(schema::PartitionState::Reader in) {
   image.partition = PartitionId(in.getPartition());
   image.version = in.getVersion();
   image.sealed_epochs = in.getSealedEpochs();
+  image.plan_hash = in.getPlanHash();
   for (const auto state : in.getEpochs()) {
     EpochImage epoch;
     epoch.epoch = state.getEpoch();
@@ -256,12 +258,19 @@ Result<std::vector<wire::QuarantineLine>> read_lines(schema::QuarantineLines::Re
 }
 
 Result<RunFile> read_run_body(schema::Run::Reader in) {
-  return RunFile{.id = in.getId(),
-                 .plan_hash = in.getPlanHash(),
-                 .fingerprint = in.getFingerprint(),
-                 .job = text_of(in.getJob()),
-                 .build = text_of(in.getBuild()),
-                 .created_unix_s = in.getCreatedUnixSeconds()};
+  RunFile run{.id = in.getId(),
+              .plan_hash = in.getPlanHash(),
+              .fingerprint = in.getFingerprint(),
+              .job = text_of(in.getJob()),
+              .build = text_of(in.getBuild()),
+              .created_unix_s = in.getCreatedUnixSeconds()};
+  if (in.getFiles().size() > kRunDataFilesMax) {
+    return Error{ErrorCode::kBadData, str(in.getFiles().size(), " data files")};
+  }
+  for (const auto file : in.getFiles()) {
+    run.files.push_back({text_of(file.getPath()), file.getBytes(), file.getFingerprint()});
+  }
+  return run;
 }
 
 /// What each base builds on is the one before it; a partition's image builds on its last base.
@@ -390,6 +399,12 @@ std::vector<uint8_t> encode_run_body(const RunFile& run) {
   out.setJob(text(run.job));
   out.setBuild(text(run.build));
   out.setCreatedUnixSeconds(run.created_unix_s);
+  auto files = out.initFiles(unsigned(std::min(run.files.size(), kRunDataFilesMax)));
+  for (unsigned i = 0; i < files.size(); ++i) {
+    files[i].setPath(text(run.files[i].path));
+    files[i].setBytes(run.files[i].bytes);
+    files[i].setFingerprint(run.files[i].fingerprint);
+  }
   return bytes_of(builder);
 }
 
@@ -403,6 +418,7 @@ std::vector<uint8_t> encode_state(const PartitionImage& image) {
   out.setPartition(raw(image.partition));
   out.setVersion(image.version);
   out.setSealedEpochs(image.sealed_epochs);
+  out.setPlanHash(image.plan_hash);
   auto epochs = out.initEpochs(unsigned(image.epochs.size()));
   for (unsigned e = 0; e < epochs.size(); ++e) {
     const EpochImage& epoch = image.epochs[e];

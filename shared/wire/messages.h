@@ -45,6 +45,8 @@ struct Hello {
   uint32_t threads = 0;             // compute threads (worker)
   std::string endpoint;             // ps: where this core answers pulls and pushes; input: where it reads for workers
   std::vector<PartitionClaim> claims;  // ps: what it holds, ascending; a new chief goes on with it
+  uint64_t plan_hash = 0;           // ps: of the chief whose view it serves under; 0: none yet
+  bool holds_unsealed = false;      // ps: what it claims holds batches of unsealed epochs
   bool operator==(const Hello&) const = default;
 };
 
@@ -90,6 +92,7 @@ struct View {
   ViewId id;
   std::vector<Owner> owners;
   std::vector<Placement> partitions; // P entries
+  uint64_t plan_hash = 0;           // of the chief that published it; 0: not known
   bool operator==(const View&) const = default;
 };
 
@@ -126,6 +129,7 @@ struct Adopt {
                                     // A move's small images travel along as Frozen brought them
   std::vector<QuarantineLine> lines = {};  // every one that the chief knows
   bool lines_known = true;          // false: there may be more; take no push before a StatusRequest says that these are all
+  uint64_t plan_hash = 0;           // an image with batches of unsealed epochs must be of this plan; 0: of any
   bool operator==(const Adopt&) const = default;
 };
 struct Adopted {
@@ -336,6 +340,7 @@ struct Saved {
   std::vector<ImageRef> images;
   uint64_t rows = 0;
   bool beyond_part = false;         // some image does not hold exactly part_shards of part_epoch
+  uint32_t sealed_epochs = 0;       // the most that an image of them has sealed
   bool operator==(const Saved&) const = default;
 };
 /// Chief -> ps core: every epoch below this is sealed; drop its watermarks, answer "had it" from now on.

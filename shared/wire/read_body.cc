@@ -28,6 +28,8 @@ void read(schema::Hello::Reader in, Hello& out, Checks& checks) {
                     {from.getSinceTerm(), from.getSinceN()},
                     from.getSealedEpochs()};
             });
+  out.plan_hash = in.getPlanHash();
+  out.holds_unsealed = in.getHoldsUnsealed();
   checks.require(out.incarnation != Incarnation{}, "no incarnation");
 }
 
@@ -70,6 +72,7 @@ void read(schema::View::Reader in, View& out, Checks& checks) {
   out.id = {in.getTerm(), in.getN()};
   read_list(in.getOwners(), kOwnersMax, "too many owners", out.owners, checks,
             [&](auto from, Owner& to) { read(from, to, checks); });
+  out.plan_hash = in.getPlanHash();
   const auto owners = in.getPlacementOwners();
   const auto terms = in.getPlacementTerms();
   const auto ns = in.getPlacementNs();
@@ -98,6 +101,7 @@ void read(schema::Adopt::Reader in, Adopt& out, Checks& checks) {
   if (in.hasImages()) read(in.getImages(), out.images, checks);
   read(in.getLines(), out.lines, checks);
   out.lines_known = in.getLinesKnown();
+  out.plan_hash = in.getPlanHash();
 }
 
 void read(schema::Adopted::Reader in, Adopted& out, Checks& checks) {
@@ -262,6 +266,7 @@ void read(schema::Saved::Reader in, Saved& out, Checks& checks) {
   out.error = prose(in.getError());
   if (in.hasImages()) read(in.getImages(), out.images, checks);
   out.beyond_part = in.getBeyondPart();
+  out.sealed_epochs = in.getSealedEpochs();
 }
 
 void read(schema::Freeze::Reader in, Freeze& out, Checks& checks) {

@@ -179,6 +179,8 @@ void write(const Hello& in, schema::Hello::Builder out) {
         to.setSinceN(claim.since.n);
         to.setSealedEpochs(claim.sealed_epochs);
       });
+  out.setPlanHash(in.plan_hash);
+  out.setHoldsUnsealed(in.holds_unsealed);
 }
 
 void write(const Welcome& in, schema::Welcome::Builder out) {
@@ -219,6 +221,7 @@ void write(const View& in, schema::View::Builder out) {
     terms.set(p, in.partitions[p].since.term);
     ns.set(p, in.partitions[p].since.n);
   }
+  out.setPlanHash(in.plan_hash);
 }
 
 void write(const Adopt& in, schema::Adopt::Builder out) {
@@ -231,6 +234,7 @@ void write(const Adopt& in, schema::Adopt::Builder out) {
   if (!in.images.empty()) write(in.images, out.initImages());
   write_lines(in.lines, out);
   out.setLinesKnown(in.lines_known);
+  out.setPlanHash(in.plan_hash);
 }
 
 void write(const Adopted& in, schema::Adopted::Builder out) {
@@ -391,6 +395,7 @@ void write(const Saved& in, schema::Saved::Builder out) {
   out.setError(text(in.error));
   if (!in.images.empty()) write(in.images, out.initImages());
   out.setBeyondPart(in.beyond_part);
+  out.setSealedEpochs(in.sealed_epochs);
 }
 
 void write(const Freeze& in, schema::Freeze::Builder out) {

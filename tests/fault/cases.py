@@ -556,6 +556,110 @@ def disk_full(lab):
     return figures
 
 
+# ---- a chief that comes back to other data, to a damaged checkpoint, to a full disk ------------------------------------------
+
+def refused(cluster, counter, what):
+    """The chief is started on changed data and ends with 78, and its error names the file; ps and workers are left alone."""
+    cluster.events.read()
+    shards, leases = cluster.events.count("ended"), cluster.events.count("lease")
+    said = len(cluster.log("chief").read_bytes())
+    chief = cluster.member("chief")
+    cluster.start(chief)
+    try:
+        status = chief.process.wait(timeout=60)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"the chief runs on changed data ({what})") from None
+    words = cluster.log("chief").read_bytes()[said:].decode(errors="replace")
+    check(status == 78, f"on changed data ({what}) the chief ended with {status}, not 78: {words[-300:]}")
+    check("training data have changed" in words, f"the error does not say what has changed: {words[-300:]}")
+    cluster.events.read()
+    check(cluster.events.count("lease") == leases, f"shards were leased over changed data ({what})")
+    check(cluster.events.count("ended") == shards, f"shards were trained over changed data ({what})")
+    others = [m.name for m in cluster.members.values() if m.role != "chief" and m.process.poll() is not None]
+    check(not others, f"ended with the refused chief ({what}): {', '.join(others)}")
+    return words
+
+
+def changed_data_once(lab, name, records, epochs_before):
+    """Kills the chief before the first checkpoint of an epoch, changes the data, and restores them."""
+    counter = Counter(lab.new_folder(name), records, epochs_before + 2)
+    if epochs_before:  # all of them are sealed, and the next ones are wanted now
+        with Cluster(lab.bin, counter.folder, counter.job, workers=2, flags=["--set", f"train.epochs={epochs_before}"]) as cluster:
+            cluster.finish(120)
+    with Cluster(lab.bin, counter.folder, counter.job, workers=2, restarts=False) as cluster:
+        cluster.events.read()
+        published = cluster.events.count("published")
+        cluster.wait_trained(5)
+        cluster.kill("chief")
+        check(cluster.events.count("published") == published, "a checkpoint was published before the chief was killed")
+        good = counter.data.read_text()
+        counter.data.write_text(good.replace(" 1", " 2", 1))  # as many bytes
+        words = refused(cluster, counter, name)
+        counter.data.write_text(good)
+        cluster.start(cluster.member("chief"))
+        figures = prove(lab, cluster, counter)
+    return {**figures, "names_the_file": str(counter.data) in words}
+
+
+@case("changed-data", "the chief is killed and its data file replaced: refused, and nothing is lost once the file is back")
+def changed_data(lab):
+    trial = lab.counter(lab.pick(5, 12))
+    records = trial.records * trial.epochs // 2
+    first = changed_data_once(lab, "first-epoch", records, 0)
+    check(first["names_the_file"], "the error does not name the changed file")
+    later = changed_data_once(lab, "later-epoch", records, 1)
+    return {"records": first["records"], "weights": first["weights"], "refused": 2, "weights_later": later["weights"]}
+
+
+def flip_bit(path):
+    with open(path, "r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(size // 2)
+        byte = file.read(1)[0]
+        file.seek(size // 2)
+        file.write(bytes([byte ^ 1]))
+
+
+@case("damaged", "a ps hangs while a damaged checkpoint takes everything back an epoch, and wakes up: every weight is exact")
+def damaged(lab):
+    counter = lab.counter(lab.pick(20, 40), shard=5000)
+    with Cluster(lab.bin, counter.folder, counter.job, workers=2) as cluster:
+        cluster.wait_until(lambda: cluster.events.count("published") >= 3, "three checkpoints")
+        stuck = cluster.signal("ps", 1, signal.SIGSTOP).process
+        cluster.wait_until(lambda: cluster.events.count("ps_lost", who="ps 1"), "the ps that hangs is lost", 30)
+        newest = max((cluster.run_dir / "checkpoints").glob("manifest-*"), key=lambda path: [int(n) for n in path.stem.split("-")[1:]])
+        folder = newest.parent / newest.stem.removeprefix("manifest-")
+        flip_bit(next(folder.glob("ps-0-*.ckpt")))
+        cluster.kill("ps", 0)
+        cluster.wait_until(lambda: cluster.events.count("damaged"), "the damage is found", 30)
+        stuck.send_signal(signal.SIGCONT)
+        figures = prove(lab, cluster, counter)
+        sealed = [event["sealed_epochs"] for _, event in cluster.events.seen if event.get("event") == "published"]
+    return {**figures, "damaged": 1, "went_back_epochs": max(a - b for a, b in zip(sealed, sealed[1:]))}
+
+
+@case("chief-full-disk", "the chief is killed and started again on a full disk: training goes on, and so do checkpoints when there is room")
+def chief_full_disk(lab):
+    trial = lab.counter(lab.pick(12, 30))
+    counter = Counter(lab.new_folder("long-epochs"), trial.records * trial.epochs // 4, 4)  # eight that no checkpoint holds would end the job
+    with SmallDisk(counter.folder / "disk", 64) as disk:
+        plain = Cluster(lab.bin, counter.folder, counter.job, flags=["--set", f"run_dir={disk.path / 'run'}"])
+        plain.run_dir = disk.path / "run"
+        plain.events._path = plain.run_dir / "events.jsonl"
+        with plain as cluster:
+            cluster.wait_trained(10)
+            disk.fill()
+            cluster.kill("chief")
+            cluster.pause(lab.pick(3, 6))
+            check(not cluster.finished, f"the chief did not start on a full disk: {cluster.last_words()}")
+            disk.free()
+            shards = cluster.events.count("ended")
+            figures = prove(lab, cluster, counter)
+            check(cluster.events.count("ended") > shards, "no event was recorded after there was room again")
+            said = cluster.log("chief").read_text().count("could not be written for people to read")
+    return {**figures, "warnings": said}
+
+
 # ---- running them -------------------------------------------------------------------------------------------------------------
 
 def run_case(name, asked):

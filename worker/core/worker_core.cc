@@ -158,6 +158,10 @@ void WorkerCore::configure(int64_t now_ns, std::vector<TableSpec> tables, uint32
 
 void WorkerCore::on_view(int64_t now_ns, wire::View&& view, WorkerEffects& fx) {
   if (placements_ && view.id <= placements_->view.id) return;
+  // The Welcome of a chief with other data may have been lost on its way; its view must not be used
+  // for batches of these.
+  if (view.plan_hash != 0 && view.plan_hash != welcome_.plan_hash)
+    return on_other_job("other data", fx);
   auto placements = Placements::of(std::move(view));
   if (!placements) return;
   placements_ = std::move(placements);
@@ -239,9 +243,12 @@ void WorkerCore::read(Shard& shard, uint32_t first_batch, WorkerEffects& fx) {
 /// which one this worker died.
 void WorkerCore::read_on(int64_t now_ns, Shard& shard, WorkerEffects& fx) {
   if (!shard.lease.careful || shard.end) return;
-  shard.done = shard.next_push = std::max(shard.done, shard.floor);
+  // Where every partition has the shard's end, only reading tells how many batches that are.
+  if (shard.floor != wire::kShardEnded) {
+    shard.done = shard.next_push = std::max(shard.done, shard.floor);
+  }
   progress(now_ns, shard, false, fx);
-  read(shard, shard.done, fx);
+  read(shard, std::max(shard.done, shard.floor), fx);
 }
 
 WorkerCore::Shard* WorkerCore::find_shard(const wire::Lease& lease) {
@@ -264,8 +271,7 @@ void WorkerCore::abandon(wire::Lease lease, WorkerEffects& fx) {
   if (held == shards_.end()) return;
   fx.stops.push_back({(*held)->reading});
   std::erase_if(shards_, same);
-  std::erase_if(slots_, same);
-  std::erase_if(end_slots_, same);
+  erase_slots([&](const Slot& slot) { return same_work(slot.lease, lease); });
 }
 
 void WorkerCore::fail_shard(wire::Lease lease, uint32_t batch, const Error& error,
@@ -334,6 +340,7 @@ void WorkerCore::on_shard_end(int64_t now_ns, const ShardEnd& end, WorkerEffects
   Shard* shard = find_reading(end.reading);
   if (shard == nullptr) return;
   shard->end = end;
+  if (shard->floor >= end.counts.batches) shard->done = std::max(shard->done, end.counts.batches);
   finish_shard_if_done(now_ns, shard->lease.shard, shard->lease.purpose, fx);
   request_leases(now_ns, fx);
 }

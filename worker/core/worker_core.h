@@ -99,6 +99,8 @@ class WorkerCore {
   /// The newest view it knows; {0, 0}: none yet.
   ViewId view() const { return placements_ ? placements_->view.id : ViewId{}; }
   const std::vector<TableSpec>& tables() const { return tables_; }
+  /// Pulls and pushes whose answers are still expected.
+  size_t requests_outstanding() const { return requests_.size(); }
 
  private:
   enum class State : uint8_t { kPulling, kComputing, kComputed, kPushing };
@@ -178,7 +180,23 @@ class WorkerCore {
 
   // batches in flight (worker_steps.cc)
   Slot* find_slot(uint64_t id);
-  void erase_slot(uint64_t id);
+  void forget_requests(const Slot& slot);
+  /// Erases the slots for which wanted(slot) holds, and expects no more answers to them. Returns how
+  /// many of them were of batches.
+  template <typename Wanted>
+  size_t erase_slots(Wanted&& wanted) {
+    for (auto* slots : {&slots_, &end_slots_}) {
+      for (const auto& slot : *slots) {
+        if (wanted(*slot)) forget_requests(*slot);
+      }
+    }
+    const auto erased = [&](const auto& slot) { return wanted(*slot); };
+    std::erase_if(end_slots_, erased);
+    return std::erase_if(slots_, erased);
+  }
+  void erase_slot(uint64_t id) {
+    erase_slots([id](const Slot& slot) { return slot.id == id; });
+  }
   void plan_and_pull(int64_t now_ns, Slot& slot, WorkerEffects& fx);
   void send_pull(int64_t now_ns, Slot& slot, size_t index, WorkerEffects& fx);
   void on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEffects& fx);

@@ -100,9 +100,9 @@ WorkerCore::Slot* WorkerCore::find_slot(uint64_t id) {
   return nullptr;
 }
 
-void WorkerCore::erase_slot(uint64_t id) {
-  std::erase_if(slots_, [&](const auto& slot) { return slot->id == id; });
-  std::erase_if(end_slots_, [&](const auto& slot) { return slot->id == id; });
+void WorkerCore::forget_requests(const Slot& slot) {
+  for (const PullPart& part : slot.pulls) requests_.erase(raw(part.request));
+  for (const PushPart& part : slot.pushes) requests_.erase(raw(part.request));
 }
 
 void WorkerCore::on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects& fx) {
@@ -134,6 +134,7 @@ void WorkerCore::plan_and_pull(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
     batch.plan = make_pull_plan(tables_, placements_, wire::kFrameBytesMax, batch.batch);
   }
   slot.state = State::kPulling;
+  forget_requests(slot);
   slot.pulls.assign(batch.plan.messages.size(), {});
   for (size_t m = 0; m < slot.pulls.size(); ++m) {
     if (batch.plan.messages[m].sections.empty()) {
@@ -495,11 +496,9 @@ bool WorkerCore::handle_gap(int64_t, Slot& slot, uint32_t watermark, WorkerEffec
   const wire::Lease lease = slot.lease;
   Shard* shard = find_shard(lease);
   DP_CHECK(shard != nullptr);
-  const auto same = [&](const auto& other) {
-    return other->lease.purpose == lease.purpose && other->lease.shard == lease.shard;
-  };
-  std::erase_if(slots_, same);
-  std::erase_if(end_slots_, same);
+  erase_slots([&](const Slot& other) {
+    return other.lease.purpose == lease.purpose && other.lease.shard == lease.shard;
+  });
   shard->next_push = shard->done = shard->floor = watermark;
   shard->end.reset();
   shard->end_sent = false;
@@ -512,7 +511,6 @@ void WorkerCore::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& 
   Slot* slot = find_slot(slot_id);
   Shard* shard = find_shard(slot->lease);
   DP_CHECK(shard != nullptr);
-  for (const PushPart& part : slot->pushes) requests_.erase(raw(part.request));
   if (slot->is_end()) {
     progress(now_ns, *shard, true, fx);
     erase_slot(slot_id);
@@ -524,9 +522,9 @@ void WorkerCore::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& 
   const bool jumps = slot->all_had_it && slot->watermark_min > shard->floor;
   if (jumps) {
     shard->floor = slot->watermark_min;
-    shard->done += uint32_t(std::erase_if(slots_, [&](const auto& other) {
-      return other->id != slot_id && same_work(other->lease, shard->lease) &&
-             other->batch_id.batch < shard->floor;
+    shard->done += uint32_t(erase_slots([&](const Slot& other) {
+      return other.id != slot_id && !other.is_end() && same_work(other.lease, shard->lease) &&
+             other.batch_id.batch < shard->floor;
     }));
     shard->next_push = std::max(shard->next_push, shard->floor);
   }
@@ -541,12 +539,15 @@ void WorkerCore::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& 
 }
 
 void WorkerCore::on_reject(int64_t now_ns, const wire::Message& message, WorkerEffects& fx) {
+  const auto& reject = std::get<wire::Reject>(message.body);
+  // A process of another build may have got the port of a ps that is gone. Its answer says nothing of
+  // the batch, which is sent again until a view says where it belongs.
+  if (message.envelope.run != run_ && reject.code != ErrorCode::kMalformed) return;
   const auto asked = requests_.find(raw(message.envelope.request));
   if (asked == requests_.end()) return;
   Slot* slot = find_slot(asked->second.slot);
   requests_.erase(asked);
   if (slot == nullptr) return;
-  const auto& reject = std::get<wire::Reject>(message.body);
   fail_shard(slot->lease, slot->batch_id.batch,
              Error{reject.code, str("a ps refused the batch: ", reject.what)}, fx);
   request_leases(now_ns, fx);

@@ -197,7 +197,7 @@ int64_t pass_time(Attacked& chief, int64_t ns, Seventh&& seventh) {
     chief.core.on_tick(chief.now, chief.effects);
     heard.push_back(chief.effects);
     for (size_t i = 0; i < heard.size(); ++i) {
-      for (const auto& [peer, view] : sent<wire::View>(heard[i])) moving = false;
+      if (!sent<wire::View>(heard[i]).empty()) moving = false;
       for (const auto& [peer, freeze] : sent<wire::Freeze>(heard[i])) {
         moving = true;
         wire::Frozen frozen{.since = freeze.since};

@@ -111,6 +111,7 @@ class Story {
     config_.job.train.checkpoint.incremental = c.has("incremental");
     config_.job.train.checkpoint.full_every = uint32_t(c.number("full_every", 10));
     config_.job.train.checkpoint.fall_back = !c.has("no_fall_back");
+    config_.new_plan = c.has("new_plan");
     if (c.has("moves")) config_.moves_folder = "/run/moves";
     config_.job.cluster.rebalance = !c.has("even");
     config_.local = c.has("local");
@@ -171,6 +172,8 @@ class Story {
     hello.index = uint32_t(c.number("index", hello.index));
     hello.incarnation = Incarnation(c.number("inc", raw(hello.incarnation)));
     hello.build = c.text("build", hello.build);
+    hello.plan_hash = c.number("plan");
+    hello.holds_unsealed = c.has("unsealed");
     std::istringstream claims(c.text("claims"));  // "0-2@1.7": partitions [0, 2) since 1.7
     for (std::string range; std::getline(claims, range, ',');) {
       const auto end = uint32_t(std::stoul(range.substr(range.find('-') + 1)));
@@ -216,7 +219,8 @@ class Story {
                         .ok = c.text("error").empty(),
                         .error = c.text("error"),
                         .rows = 7,
-                        .beyond_part = c.has("beyond")};
+                        .beyond_part = c.has("beyond"),
+                        .sealed_epochs = uint32_t(c.number("sealed"))};
       for (uint32_t p = 0; p < view_.partitions.size(); ++p) {
         if (view_.owners[view_.partitions[p].owner].index != i) continue;
         saved.images.push_back({PartitionId(p), c.text("file", str("ps-", i)), 0, 10,

@@ -1,5 +1,6 @@
 #include "ps/core/ps_core.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include <catch2/catch.hpp>
@@ -93,6 +94,93 @@ TEST_CASE("replies not yet sent are bounded, and their memory is used again", "[
   first = {};
   const wire::Message third = pull();
   CHECK(third.values.data() == memory);
+}
+
+/// What a core answers to Adopt of one partition of a checkpoint of plan 5 that seals one epoch.
+wire::Adopted adopted(const checkpoint::PartitionImage& image) {
+  PsCore core(small_config());
+  Effects effects;
+  wire::Message message{.envelope = {.run = 7, .view = {1, 0}}};
+  message.body = wire::Adopt{.since = {1, 2},
+                             .sealed_epochs = 1,
+                             .partitions = {image.partition},
+                             .folder = "checkpoint",
+                             .images = {{.partition = image.partition, .file = "a"}},
+                             .plan_hash = 5};
+  core.on_message(0, kChiefPeer, message, effects);
+  REQUIRE(effects.loads.size() == 1);
+  std::vector<checkpoint::PartitionImage> images;
+  images.push_back(image);
+  core.on_loaded(effects.loads[0].id, std::move(images), effects);
+  REQUIRE(effects.sends.size() == 1);
+  const auto answer = std::get<wire::Adopted>(effects.sends[0].message.body);
+  CHECK(core.partitions().owns(image.partition) == answer.ok);
+  return answer;
+}
+
+TEST_CASE("an image is refused that has sealed more than its checkpoint, or holds batches of other data",
+          "[ps][core]") {
+  const checkpoint::PartitionImage good{.partition = PartitionId{1},
+                                        .sealed_epochs = 1,
+                                        .shards = {{.shard = {1, 0}, .watermark = 2}},
+                                        .plan_hash = 5};
+  CHECK(adopted(good).ok);
+  checkpoint::PartitionImage image = good;
+  image.sealed_epochs = 2;
+  CHECK_FALSE(adopted(image).ok);
+  CHECK(adopted(image).code == ErrorCode::kBadData);  // an older checkpoint is looked for
+  image.sealed_epochs = 0;
+  CHECK(adopted(image).ok);
+  image.plan_hash = 6;
+  CHECK(adopted(image).code == ErrorCode::kBadData);
+  CHECK(adopted(image).error.find("other data") != std::string::npos);
+  image.shards[0].shard.epoch = 0;  // sealed
+  CHECK(adopted(image).ok);
+  image = good;
+  image.plan_hash = 0;  // of an earlier build
+  CHECK(adopted(image).ok);
+}
+
+TEST_CASE("a core knows the plan of its view, and whether it holds batches of unsealed epochs",
+          "[ps][core]") {
+  Harness ps;
+  CHECK(ps.core.partitions().plan_hash() == 0);
+  wire::View view{.id = {1, 1},
+                  .owners = {{.incarnation = Incarnation{1}, .endpoint = "inproc://ps"}},
+                  .partitions = std::vector<wire::Placement>(4, {.owner = 0, .since = {1, 1}}),
+                  .plan_hash = 5};
+  ps.step(kChiefPeer, view);
+  CHECK(ps.core.partitions().plan_hash() == 5);
+  CHECK_FALSE(ps.core.partitions().hold_unsealed());
+  ps.step(9, ps.push({0, 0, 0}));
+  CHECK(ps.core.partitions().hold_unsealed());
+  ps.step(kChiefPeer, wire::Sealed{1});
+  CHECK_FALSE(ps.core.partitions().hold_unsealed());
+  ps.step(9, ps.end({1, 3, 0}));
+  CHECK(ps.core.partitions().hold_unsealed());
+}
+
+TEST_CASE("a worker that takes no replies leaves buffers to the others", "[ps][core]") {
+  PsConfig config = small_config();
+  config.limits.replies_max = 16;
+  Harness ps(config);
+  const auto pull = [&](PeerKey from) {
+    return ps.step(from,
+                   wire::Pull{.worker = Incarnation{from}, .sections = {{TableId{0}, 8}}},
+                   keys_to(8));
+  };
+  const auto is_ok = [](const wire::Message& reply) {
+    return std::get<wire::PullReply>(reply.body).status == wire::PullStatus::kOk;
+  };
+  std::vector<wire::Message> held;  // by a worker that was stopped with many pulls under way
+  for (int i = 0; i < 40; ++i) held.push_back(pull(9));
+  const auto answered = std::count_if(held.begin(), held.end(), is_ok);
+  CHECK(answered >= 8);
+  CHECK(answered < 16);
+  for (int i = 0; i < 40; ++i) CHECK(is_ok(pull(10)));  // whose replies are sent
+  held.clear();
+  for (int i = 0; i < 8; ++i) held.push_back(pull(9));
+  CHECK(std::all_of(held.begin(), held.end(), is_ok));
 }
 
 TEST_CASE("only the chief gives orders", "[ps][core]") {

@@ -13,7 +13,8 @@ const RunFile kRun{.id = 0x1234,
                    .fingerprint = 6,
                    .job = "name = \"x\"\n",
                    .build = "b",
-                   .created_unix_s = 7};
+                   .created_unix_s = 7,
+                   .files = {{"/data/a.svm", 100, 8}, {"/data/b.svm", 0, 9}}};
 
 TEST_CASE("a run is begun once and read back as it was", "[checkpoint]") {
   const Folder folder;
@@ -28,6 +29,26 @@ TEST_CASE("a run is begun once and read back as it was", "[checkpoint]") {
   other.id = 9;
   CHECK(write_run(storage, run_dir, other).error().code == ErrorCode::kCannotCreate);
   CHECK(read_run(storage, run_dir)->id == kRun.id);
+}
+
+TEST_CASE("the file run of the first release stays readable, and is replaced whole",
+          "[checkpoint][golden]") {
+  const Folder folder;
+  PosixStorage storage;
+  const std::string golden = str(DP_GOLDEN_DIR, "/run-v1.bin");
+  RunFile first = kRun;
+  first.files.clear();
+  const auto bytes = storage.read_file(golden, 1024);
+  REQUIRE(bytes);
+  CHECK(*decode_run(bytes->span(), golden) == first);
+  REQUIRE(write_run(storage, folder.path + "/r", first));
+  RunFile next = kRun;
+  next.plan_hash = 6;
+  REQUIRE(replace_run(storage, folder.path + "/r", next));
+  CHECK(*read_run(storage, folder.path + "/r") == next);
+  RunFile many = kRun;
+  many.files.resize(kRunDataFilesMax + 1);
+  CHECK(decode_run(encode_run(many), "run")->files.size() == kRunDataFilesMax);
 }
 
 TEST_CASE("a folder without the file `run` is said to be no run folder", "[checkpoint]") {

@@ -147,6 +147,7 @@ class RandomMessages {
           return Placement{coin() ? UINT32_MAX : uint32_t(rng_.below(out.owners.size())), view()};
         },
         1);
+    out.plan_hash = word();
     return out;
   }
   Adopt adopt() {
@@ -158,6 +159,7 @@ class RandomMessages {
     if (out.images.size() > 1) out.images[1].file = out.images[0].file;
     out.lines = lines();
     out.lines_known = coin();
+    out.plan_hash = word();
     return out;
   }
   std::vector<Interval> intervals() {
@@ -215,7 +217,9 @@ class RandomMessages {
                      text(),
                      list([&] {
                        return PartitionClaim{partition(), view(), number()};
-                     })};
+                     }),
+                     word(),
+                     coin()};
       case Kind::kWelcome:
         return Welcome{number(),
                        text(1),
@@ -260,7 +264,7 @@ class RandomMessages {
       case Kind::kSave:
         return Save{view(), text(1), coin() ? view() : ViewId{}, number(), number()};
       case Kind::kSaved:
-        return Saved{view(), coin(), prose(), list([&] { return image(); }), word(), coin()};
+        return Saved{view(), coin(), prose(), list([&] { return image(); }), word(), coin(), number()};
       case Kind::kFreeze:
         return Freeze{view(), list([&] { return partition(); }, 1), text(1)};
       case Kind::kFrozen:

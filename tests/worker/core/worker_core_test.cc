@@ -335,6 +335,108 @@ TEST_CASE("a careful lease jumps to where all partitions are", "[worker]") {
   CHECK(std::get<wire::ShardProgress>(progress.back().message.body).batches_acked == 3);
 }
 
+TEST_CASE("a careful lease of a shard that has ended everywhere counts its real batches", "[worker]") {
+  Harness h;
+  h.lease.careful = true;
+  h.begin();
+  const auto pushes = h.push(0);
+  h.answer_all(pushes[0], wire::PartStatus::kHadIt, wire::kShardEnded);
+  h.answer_all(pushes[1], wire::PartStatus::kHadIt, wire::kShardEnded);
+  const auto progress = h.sends_of<wire::ShardProgress>();
+  REQUIRE(!progress.empty());
+  CHECK(std::get<wire::ShardProgress>(progress.back().message.body).batches_acked == 1);
+  // Nothing is left to train: it is read to its end, for the end part.
+  REQUIRE(h.fx.reads.size() == 1);
+  CHECK(h.fx.reads[0].first_batch == wire::kShardEnded);
+  const uint64_t reading = h.fx.reads[0].reading;
+  h.fx.clear();
+  h.core.on_shard_end(
+      0, {.reading = reading, .counts = {.batches = 4, .read = 40, .applied = 40}}, h.fx);
+  const auto ends = h.sends_of<wire::Push>();
+  REQUIRE(ends.size() == 2);
+  CHECK(push_in(ends[0]).end);
+  for (const auto& end : ends) h.answer_all(end, wire::PartStatus::kHadIt, wire::kShardEnded);
+  const auto ended = h.sends_of<wire::ShardProgress>();
+  REQUIRE(!ended.empty());
+  CHECK(std::get<wire::ShardProgress>(ended.back().message.body).ended);
+  CHECK(std::get<wire::ShardProgress>(ended.back().message.body).batches_acked == 4);
+}
+
+TEST_CASE("no answer is expected any more to requests of batches that are dropped", "[worker]") {
+  Harness h;
+  h.begin();
+  SECTION("because the lease was revoked") {
+    h.push(0);
+    h.fx.clear();
+    h.core.on_batch(0, h.batch(1), h.fx);  // pulls
+    CHECK(h.core.requests_outstanding() == 4);
+    h.from(kChief, wire::LeaseRevoked{h.lease});
+  }
+  SECTION("because a partition wants an earlier batch") {
+    h.fx.clear();
+    h.core.on_batch(0, h.batch(0), h.fx);
+    const auto pulls = h.sends_of<wire::Pull>();
+    h.fx.clear();
+    h.core.on_batch(0, h.batch(1), h.fx);  // its pulls stay unanswered
+    h.answer_pulls(pulls);
+    REQUIRE(h.fx.computes.size() == 1);
+    const auto task = h.fx.computes[0];
+    h.compute(task.slot, task.batch->plan);
+    const auto pushes = h.sends_of<wire::Push>();
+    REQUIRE(pushes.size() == 2);
+    // It stands at a batch that is not under way here: everything of the shard begins anew.
+    h.answer_all(pushes[0], wire::PartStatus::kGap, 7);
+    CHECK(h.fx.reads.size() == 1);
+  }
+  CHECK(h.core.requests_outstanding() == 0);
+}
+
+TEST_CASE("pulls that a new view regroups leave no request behind", "[worker]") {
+  Harness h;
+  h.begin();
+  h.fx.clear();
+  h.core.on_batch(0, h.batch(0), h.fx);
+  const size_t before = h.core.requests_outstanding();
+  CHECK(before == h.sends_of<wire::Pull>().size());
+  h.from(kChief, h.view(2, 2));
+  CHECK(h.core.requests_outstanding() == h.sends_of<wire::Pull>().size());
+  CHECK(h.core.requests_outstanding() == before);
+}
+
+TEST_CASE("a reject of a process that is no ps of this run does not fail the shard", "[worker]") {
+  Harness h;
+  h.begin();
+  const auto pushes = h.push(0);
+  REQUIRE(pushes.size() == 2);
+  const auto rejected = [&](uint64_t run, ErrorCode code) {
+    h.fx.clear();
+    wire::Message message;
+    message.envelope = {.run = run, .request = pushes[0].message.envelope.request};
+    message.body = wire::Reject{code, "not for me"};
+    h.core.on_message(0, pushes[0].to, std::move(message), h.fx);
+    return h.sends_of<wire::ShardFailed>().size();
+  };
+  CHECK(rejected(6, ErrorCode::kUnavailable) == 0);  // a ps of another run
+  CHECK(rejected(0, ErrorCode::kUnsupported) == 0);  // a process of another build
+  CHECK(h.core.requests_outstanding() == 2);
+  CHECK(rejected(5, ErrorCode::kUnavailable) == 1);
+}
+
+TEST_CASE("a view of a chief with other data ends the worker", "[worker]") {
+  Harness h;
+  h.begin();
+  wire::View same = h.view(2, 2);
+  same.plan_hash = 9;
+  h.from(kChief, same);
+  CHECK(h.fx.exits.empty());
+  wire::View other = h.view(2, 3);
+  other.plan_hash = 8;
+  h.from(kChief, other);
+  REQUIRE(h.fx.exits.size() == 1);
+  CHECK(h.fx.exits[0].code == 78);
+  CHECK(h.core.view() == ViewId{1, 2});
+}
+
 TEST_CASE("a read error is reported with its shard, and the shard is let go", "[worker]") {
   Harness h;
   h.begin();

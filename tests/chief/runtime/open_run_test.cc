@@ -1,0 +1,214 @@
+// Which data a run continues with, and which checkpoint a new chief takes.
+#include <algorithm>
+#include <cerrno>
+#include <functional>
+
+#include "chief/runtime/publish.h"
+#include "shared/checkpoint/manifest.h"
+#include "shared/checkpoint/partition_writer.h"
+#include "shared/checkpoint/paths.h"
+#include "shared/checkpoint/run_file.h"
+#include "tests/chief/runtime/support.h"
+
+namespace downpour::chief {
+namespace {
+
+/// A run over one file of 200 lines.
+struct Run {
+  Run() { write("1"); }
+  /// The data file; `label` is in all its lines.
+  void write(const std::string& label) {
+    std::string text;
+    for (int i = 0; i < 200; ++i) text += str(label, ' ', 1000 + i, ":1\n");
+    dir.write("d.svm", text);
+  }
+  RunPlan plan(uint32_t epochs = 1, const std::string& more = "") const {
+    return plan_of(dir, str("partitions = 2\nrun_dir = \"", run_dir,
+                            "\"\ndata = { source = \"d.svm\", format = \"libsvm\" }\n"
+                            "model.preset = \"logistic_regression\"\ntrain.epochs = ",
+                            epochs, "\n", more));
+  }
+  Result<ChiefConfig> open(const RunPlan& with, std::vector<std::string>* notes = nullptr) {
+    return open_run(storage, with, {.run_id = 7}, notes);
+  }
+  /// A whole checkpoint of empty partitions.
+  checkpoint::Manifest checkpoint_of(const RunPlan& of, ViewId id, uint32_t sealed) {
+    std::vector<checkpoint::PartitionImage> images(2);
+    images[1].partition = PartitionId{1};
+    for (auto& image : images) image.sealed_epochs = sealed;
+    const std::string folder = checkpoint::checkpoint_folder(run_dir, id);
+    REQUIRE(storage.make_dirs(folder));
+    auto refs = checkpoint::write_images(storage, folder, "ps-0.ckpt", images, of.tables);
+    REQUIRE(refs);
+    return {.id = id,
+            .run = 7,
+            .plan_hash = of.plan_hash,
+            .job = of.job_text,
+            .partitions = 2,
+            .tables = of.tables,
+            .images = std::move(*refs),
+            .completed_epochs = sealed,
+            .sealed_epochs = sealed};
+  }
+  void publish(const RunPlan& of, ViewId id, uint32_t sealed) {
+    const auto published = checkpoint::publish(storage, run_dir, checkpoint_of(of, id, sealed));
+    INFO((published ? "" : published.error().what));
+    REQUIRE(published);
+  }
+
+  ScratchDir dir;
+  std::string run_dir = dir / "run";
+  PosixStorage storage;
+};
+
+TEST_CASE("a run without a checkpoint is refused on changed data, by the name of the file",
+          "[chief]") {
+  Run run;
+  REQUIRE(run.open(run.plan()));
+  run.write("0");
+  const auto refused = run.open(run.plan());
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::kConfig);
+  CHECK(refused.error().id == "DP-2112");
+  INFO(refused.error().what);
+  CHECK(refused.error().what.find(str("the content of ", run.dir / "d.svm", " has changed")) !=
+        std::string::npos);
+  CHECK(refused.error().hint.find("--fresh") != std::string::npos);
+  // A refused chief takes no term: a chief that runs is not superseded by it.
+  CHECK(*checkpoint::highest_term(run.storage, run.run_dir) == 1);
+  run.dir.write("d.svm", "1 1000:1\n");
+  CHECK(run.open(run.plan()).error().what.find("has 9 bytes") != std::string::npos);
+  run.write("1");
+  const auto again = run.open(run.plan());
+  REQUIRE(again);
+  CHECK(again->term == 2);
+  run.write("0");
+  CHECK(open_run(run.storage, run.plan(), {.fresh = true, .run_id = 8}));
+}
+
+TEST_CASE("data may change between epochs that are all sealed, and not within one", "[chief]") {
+  Run run;
+  const RunPlan first = run.plan(1);
+  REQUIRE(run.open(first));
+  run.publish(first, {1, 1}, 1);
+  run.write("0");
+  CHECK(run.open(run.plan(1)));  // nothing is left to train
+  const RunPlan second = run.plan(3);
+  const auto next = run.open(second);
+  REQUIRE(next);
+  CHECK(next->resume->sealed_epochs == 1);
+  CHECK(checkpoint::read_run(run.storage, run.run_dir)->plan_hash == second.plan_hash);
+  // Nothing of those epochs is in a checkpoint yet. What ps hold of them is compared when they come.
+  run.write("2");
+  CHECK(run.open(run.plan(3)));
+  run.write("0");
+  REQUIRE(run.open(second));
+  run.publish(second, {2, 1}, 2);
+  run.write("2");
+  const auto refused = run.open(run.plan(3));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().id == "DP-2112");
+  INFO(refused.error().what);
+  CHECK(refused.error().what.find("since epoch 2 of this run began: the content of") !=
+        std::string::npos);
+  CHECK(refused.error().what.find("d.svm") != std::string::npos);
+}
+
+TEST_CASE("an older checkpoint of other data is restored from only where its epochs are all sealed",
+          "[chief]") {
+  Run run;
+  const RunPlan two = run.plan(2);
+  const uint64_t other = two.plan_hash + 1;
+  CHECK(fits_plan(run.checkpoint_of(two, {1, 1}, 0), two.plan_hash, run.run_dir));
+  CHECK_FALSE(fits_plan(run.checkpoint_of(two, {1, 2}, 1), other, run.run_dir));
+  CHECK(fits_plan(run.checkpoint_of(two, {1, 3}, 2), other, run.run_dir));
+}
+
+/// Fails with ENOSPC where `fails` says so of a path.
+struct FullDisk final : PosixStorage {
+  int fault(const char* operation, const std::string& path) override {
+    return std::string_view(operation) != "remove" && path.find(fails) != std::string::npos ? ENOSPC
+                                                                                           : 0;
+  }
+  std::string fails;
+};
+
+TEST_CASE("a chief whose disk has no room for files that only people read starts all the same",
+          "[chief]") {
+  Run run;
+  REQUIRE(run.open(run.plan()));
+  FullDisk full;
+  full.fails = "job.toml";
+  std::vector<std::string> notes;
+  const auto opened = open_run(full, run.plan(), {}, &notes);
+  INFO((opened ? "" : opened.error().what));
+  REQUIRE(opened);
+  CHECK(opened->term == 2);
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0].find("the job could not be written") != std::string::npos);
+  CHECK(notes[0].find("job.toml") != std::string::npos);
+  // Two chiefs without terms of their own could both publish.
+  full.fails = "term-";
+  CHECK(open_run(full, run.plan(), {}).error().code == ErrorCode::kIo);
+}
+
+/// Another chief acts just before, or just after, this one creates a file of that name.
+struct Meanwhile final : PosixStorage {
+  Result<bool> create_exclusive(const std::string& path, std::span<const uint8_t> bytes) override {
+    const bool now = path.ends_with(name) && act;
+    if (now && before) std::exchange(act, {})();
+    auto created = PosixStorage::create_exclusive(path, bytes);
+    if (now && !before) std::exchange(act, {})();
+    return created;
+  }
+  std::string name;
+  bool before = true;
+  std::function<void()> act;
+};
+
+TEST_CASE("a chief that hangs removes no checkpoint once another has taken over", "[chief]") {
+  Run run;
+  const RunPlan plan = run.plan(3);
+  REQUIRE(run.open(plan));
+  run.publish(plan, {1, 1}, 1);
+  Meanwhile disk;
+  disk.name = "manifest-1-2.dpm";
+  disk.before = GENERATE(true, false);
+  INFO((disk.before ? "before" : "after") << " the manifest of the first chief");
+  std::optional<ChiefConfig> second;
+  disk.act = [&] {
+    auto opened = run.open(plan);
+    REQUIRE(opened);
+    second = std::move(*opened);
+  };
+  Result<void> removed;
+  REQUIRE(publish_checkpoint(disk, run.run_dir, run.checkpoint_of(plan, {1, 2}, 2), 1, removed));
+  CHECK(removed);
+  REQUIRE(second);
+  CHECK(second->term == 2);
+  const ViewId from = second->resume->checkpoint;
+  CHECK(from == (disk.before ? ViewId{1, 1} : ViewId{1, 2}));
+  CHECK(run.storage.file_bytes(checkpoint::checkpoint_folder(run.run_dir, from) + "/ps-0.ckpt"));
+}
+
+TEST_CASE("a chief continues with what another has published before it had its term", "[chief]") {
+  Run run;
+  const RunPlan plan = run.plan(3);
+  REQUIRE(run.open(plan));
+  run.publish(plan, {1, 1}, 1);
+  Meanwhile disk;
+  disk.name = "term-2";
+  disk.act = [&] {
+    Result<void> removed;
+    REQUIRE(publish_checkpoint(run.storage, run.run_dir, run.checkpoint_of(plan, {1, 2}, 2), 1,
+                               removed));
+    REQUIRE(removed);
+  };
+  const auto second = open_run(disk, plan, {});
+  REQUIRE(second);
+  CHECK(second->resume->checkpoint == ViewId{1, 2});
+  CHECK(second->resume->sealed_epochs == 2);
+}
+
+}  // namespace
+}  // namespace downpour::chief
