@@ -290,7 +290,8 @@ void ChiefCore::on_heartbeat(Member& member, wire::Heartbeat&& heartbeat) {
   wire::Failure failure = std::exchange(heartbeat.failure, {});
   member.last = std::move(heartbeat);
   if (ending()) return;
-  if (member.is_ps() && !failure.what.empty()) {
+  // A ps that holds nothing can't end the job.
+  if (!failure.what.empty() && member.is_ps() && ownership_.concerns(ps_key(member))) {
     return fail(Error{failure.code, str(member.full_name(), ": ", failure.what), {},
                       std::move(failure.hint), std::move(failure.id)});
   }
