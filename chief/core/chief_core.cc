@@ -16,7 +16,9 @@ ChiefCore::ChiefCore(ChiefConfig config)
     : config_(std::move(config)),
       log_budget_({.burst = 1024}),
       outbox_(config_.resend_ns),
-      ownership_(config_.term, config_.partition_bits, config_.plan_hash),
+      // An evaluation reads a model, whatever data it was trained on.
+      ownership_(config_.term, config_.partition_bits,
+                 config_.mode == wire::Purpose::kTrain ? config_.plan_hash : 0),
       saving_(config_.resend_ns),
       schedule_(config_.job.train.checkpoint.every, config_.save_retry_ns) {
   DP_CHECK(config_.run != 0);

@@ -174,7 +174,7 @@ void ChiefCore::on_frozen(Member& member, wire::Frozen&& frozen, Bytes&& inlined
                            .images = std::move(frozen.images),
                            .lines = quarantine_.lines(),
                            .lines_known = quarantine_.known(),
-                           .plan_hash = config_.plan_hash});
+                           .plan_hash = ownership_.view().plan_hash});
 }
 
 Bytes ChiefCore::values_of(const wire::Body& body) const {

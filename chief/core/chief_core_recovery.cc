@@ -143,7 +143,7 @@ void ChiefCore::adopt(Member& member, std::vector<PartitionId> partitions, ViewI
                     .images = {},
                     .lines = quarantine_.lines(),
                     .lines_known = quarantine_.known(),
-                    .plan_hash = config_.plan_hash};
+                    .plan_hash = ownership_.view().plan_hash};
   for (const PartitionId p : adopt.partitions) {
     if (published_images_.empty()) continue;
     const auto& chain = published_images_[raw(p)];

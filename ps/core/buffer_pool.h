@@ -29,9 +29,9 @@ class BufferPool {
     }
   };
 
-  /// Room for `size` bytes for this taker, aligned to 16. Without memory where all buffers are in
-  /// flight, the system has none, or the taker holds more than are left: a worker that is stopped keeps what it has
-  /// asked for, and must not keep the others from being answered.
+  /// Room for `size` bytes for this taker, aligned to 16. Without memory if all buffers are in
+  /// flight, if the system has none, or if the taker holds more than are left: a worker that is
+  /// stopped keeps what it has asked for, and must not keep the others from being answered.
   Buffer take(size_t size, uint64_t taker) {
     const bool counted = ++taken_by(taker) <= buffers_max_ / 4 && taken_.size() <= buffers_max_;
     if (!counted && !may_take(taker)) return {};
