@@ -515,7 +515,8 @@ TEST_CASE("dead input processes cost a worker little, however many are listed", 
     return remote.reads_here();
   };
   for (uint32_t shard = 0; shard < 300; ++shard) read(shard);
-  CHECK(waited_ns < 40 * kSecond);
+  // A tenth of the 300 s that the shards take, and the first trials.
+  CHECK(waited_ns < 45 * kSecond);
   // One that delivers is found among them, and gets shards from then on.
   room.start("good");
   uint32_t there = 0;
