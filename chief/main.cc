@@ -17,6 +17,7 @@
 #include "shared/env/descriptors.h"
 #include "shared/env/signals.h"
 #include "shared/transport/endpoint.h"
+#include "shared/transport/member_keys.h"
 
 namespace {
 
@@ -28,7 +29,7 @@ struct Flags {
   std::vector<std::string> set;
   bool fresh = false;
   bool takeover = false;
-  bool insecure = false;
+  transport::KeyFlags keys;
   bool json = false;
 };
 
@@ -39,8 +40,8 @@ Result<int> run(const Flags& flags) {
     DP_TRY(Override override, chief::parse_set(text));
     overrides.push_back(std::move(override));
   }
-  DP_TRY(const std::string endpoint,
-         transport::normalize_bind_endpoint(flags.bind, flags.insecure));
+  // Without --insecure a tcp port always has keys.
+  DP_TRY(const std::string endpoint, transport::normalize_bind_endpoint(flags.bind, true));
   DP_TRY(auto given,
          chief::load_given_job(flags.job, overrides,
                                {.begins = true,
@@ -61,6 +62,9 @@ Result<int> run(const Flags& flags) {
                          {.fresh = flags.fresh, .ps_cores = cores, .workers = job.cluster.workers},
                          &notes));
 
+  DP_TRY(const std::shared_ptr<transport::Keyring> keyring,
+         transport::chief_keyring(flags.keys, endpoint, job.run_dir));
+
   block_stop_signals();
   const PosixClock clock;
   chief::Console console({.format = flags.json ? chief::LogFormat::kJson : chief::LogFormat::kText},
@@ -72,11 +76,13 @@ Result<int> run(const Flags& flags) {
   info.train_bytes = plan.train_bytes();
   info.data = data::text_of(plan.train_files);
   info.cluster = str("waits at ", endpoint, " for ", job.cluster.ps, " ps and ",
-                     job.cluster.workers, " workers");
+                     job.cluster.workers, " workers",
+                     keyring == nullptr ? "" : str(", with --keys ", keyring->folder()));
+  if (flags.keys.insecure) notes.emplace_back(transport::kInsecureNote);
   for (const std::string& note : notes)
     console.show(chief::Notice{chief::NoticeLevel::kWarning, note});
   console.start(info);
-  auto transport = transport::make_zmq_transport();
+  auto transport = transport::make_zmq_transport({.keyring = keyring});
   const SignalWatcher signals([&](int) { transport->wake(); });
   chief::ChiefNode node(*transport, storage, std::move(config), plan.tables,
                         {.endpoint = endpoint,
@@ -107,7 +113,12 @@ int main(int argc, char** argv) {
   Flags flags;
   app.add_option("job", flags.job, "Job file (.toml)")->required();
   app.add_option("--bind", flags.bind, "Where ps and workers find this chief")->group("Cluster");
-  app.add_flag("--insecure", flags.insecure, "Allow an address beyond this machine, in plain text")
+  app.add_option("--keys", flags.keys.keys,
+                 "Folder with the keys of the job, as `downpour keys` makes it; otherwise RUN_DIR/keys, which "
+                 "is made")
+      ->group("Cluster");
+  app.add_flag("--insecure", flags.keys.insecure,
+               "No keys: in plain text, and any process may join. The same for all processes of the job")
       ->group("Cluster");
   app.add_option("--set", flags.set, "Override any key of the job, e.g. cluster.workers=4")
       ->type_name("KEY=VALUE")
@@ -119,7 +130,7 @@ int main(int argc, char** argv) {
       ->group("Output");
   app.set_version_flag("--version", kBuildVersion);
   app.footer(
-      "Example:\n  downpour-chief job.toml --bind 0.0.0.0:7000 --insecure --set cluster.ps=2 --set "
+      "Example:\n  downpour-chief job.toml --bind 0.0.0.0:7000 --set cluster.ps=2 --set "
       "cluster.workers=4");
   try {
     app.parse(argc, argv);

@@ -13,6 +13,7 @@
 #include "shared/env/process.h"
 #include "shared/env/signals.h"
 #include "shared/transport/endpoint.h"
+#include "shared/transport/member_keys.h"
 #include "shared/transport/reactor.h"
 
 namespace {
@@ -21,7 +22,7 @@ using namespace downpour;  // NOLINT: main only
 
 // One core: a thread, a transport, an endpoint.
 struct Core {
-  std::unique_ptr<transport::Transport> transport = transport::make_zmq_transport();
+  std::unique_ptr<transport::Transport> transport;
   std::unique_ptr<ps::PsNode> node;
   std::thread thread;
 };
@@ -33,14 +34,16 @@ struct Flags {
   uint32_t index = UINT32_MAX;
   uint32_t threads = 1;
   int64_t connect_s = 10;
-  bool insecure = false;
+  transport::KeyFlags keys;
   bool local = false;
 };
 
 Result<int> run(const Flags& flags) {
   ps::PsOptions options;
   DP_TRY(options.chief, transport::normalize_endpoint(flags.chief));
-  DP_TRY(options.endpoint, transport::normalize_bind_endpoint(flags.bind, flags.insecure));
+  DP_TRY(const std::shared_ptr<transport::Keyring> keyring,
+         transport::member_keyring(flags.keys, wire::Role::kPs, flags.index, flags.connect_s * kSecond, options.chief));
+  DP_TRY(options.endpoint, transport::normalize_bind_endpoint(flags.bind, flags.keys.insecure || keyring != nullptr));
   options.advertise_host = flags.advertise_host;
   options.index = flags.index;
   options.cores = flags.threads;
@@ -58,6 +61,7 @@ Result<int> run(const Flags& flags) {
   for (uint32_t t = 0; t < flags.threads; ++t) {
     options.thread = t;
     if (t > 0 && base.starts_with("ipc://")) options.endpoint = str(base, "-", t);
+    cores[t].transport = transport::make_zmq_transport({.keyring = keyring});
     cores[t].node = std::make_unique<ps::PsNode>(*cores[t].transport, storage, options);
     DP_TRY_VOID(cores[t].node->start(clock.now_ns()));
   }
@@ -98,11 +102,15 @@ int main(int argc, char** argv) {
   app.add_option("--advertise", flags.advertise_host, "Host by which workers reach this ps, where --bind is 0.0.0.0")->group("Cluster");
   app.add_option("--index", flags.index, "Index of this ps; the chief gives one otherwise")->default_str("")->group("Cluster");
   app.add_option("--connect-timeout", flags.connect_s, "Seconds to wait for the chief")->group("Cluster");
-  app.add_flag("--insecure", flags.insecure, "Allow an address beyond this machine, in plain text")->group("Cluster");
+  app.add_option("--keys", flags.keys.keys,
+                 "Folder with the keys of the job, or the file of one key: the chief makes them in RUN_DIR/keys, `downpour keys` anywhere")
+      ->group("Cluster");
+  app.add_flag("--insecure", flags.keys.insecure, "No keys: in plain text, and any process may join. The same for all processes of the job")
+      ->group("Cluster");
   app.add_flag("--local", flags.local, "Set by downpour train: a signal to this process stops the whole job")->group("Cluster");
   app.add_option("--threads", flags.threads, "Cores: threads that each hold partitions of their own")->check(CLI::Range(1, 256))->group("Resources");
   app.set_version_flag("--version", kBuildVersion);
-  app.footer("Example:\n  downpour-ps --chief 10.0.0.1:7000 --bind 'tcp://0.0.0.0:*' --advertise 10.0.0.2 --insecure");
+  app.footer("Example:\n  downpour-ps --chief 10.0.0.1:7000 --keys keys --bind 'tcp://0.0.0.0:*' --advertise 10.0.0.2");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

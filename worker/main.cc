@@ -12,6 +12,7 @@
 #include "shared/env/process.h"
 #include "shared/env/signals.h"
 #include "shared/transport/endpoint.h"
+#include "shared/transport/member_keys.h"
 #include "shared/transport/reactor.h"
 #include "worker/runtime/input_node.h"
 #include "worker/runtime/worker_node.h"
@@ -25,7 +26,7 @@ struct Flags {
   bool reads_for_others = false;  // --role input
   std::string bind = "tcp://127.0.0.1:*";
   std::string advertise_host;
-  bool insecure = false;
+  transport::KeyFlags keys;
 };
 
 // The first signal is reported to the chief; the second ends the process at once.
@@ -50,7 +51,7 @@ void tell_threads(const char* role, uint32_t threads, const char* kind) {
 }
 
 Result<int> run_worker(worker::WorkerOptions options) {
-  auto transport = transport::make_zmq_transport();
+  auto transport = transport::make_zmq_transport({.keyring = options.keyring});
   options.say = [](const std::string& line) { std::fprintf(stderr, "worker: %s\n", printable(line).c_str()); };
   worker::WorkerNode node(*transport, options);
   tell_threads("worker", options.threads, "compute");
@@ -59,8 +60,9 @@ Result<int> run_worker(worker::WorkerOptions options) {
 
 Result<int> run_input(const Flags& flags) {
   DP_TRY(const std::string endpoint,
-         transport::normalize_bind_endpoint(flags.bind, flags.insecure));
-  auto transport = transport::make_zmq_transport();
+         transport::normalize_bind_endpoint(
+             flags.bind, flags.keys.insecure || flags.worker.keyring != nullptr));
+  auto transport = transport::make_zmq_transport({.keyring = flags.worker.keyring});
   worker::InputNode node(*transport, {.chief = flags.worker.chief,
                                       .endpoint = endpoint,
                                       .advertise_host = flags.advertise_host,
@@ -75,6 +77,10 @@ Result<int> run_input(const Flags& flags) {
 
 Result<int> run(Flags flags) {
   DP_TRY(flags.worker.chief, transport::normalize_endpoint(flags.worker.chief));
+  const wire::Role role = flags.reads_for_others ? wire::Role::kInput : wire::Role::kWorker;
+  DP_TRY(flags.worker.keyring,
+         transport::member_keyring(flags.keys, role, flags.worker.index,
+                                   flags.worker.connect_timeout_ns, flags.worker.chief));
   if (flags.worker.threads == 0) flags.worker.threads = allowed_cpus();
   transport::tune_malloc_for_frames();
   raise_descriptor_limit();
@@ -112,8 +118,12 @@ int main(int argc, char** argv) {
   app.add_option("--advertise", flags.advertise_host,
                  "input: host by which workers reach it, where --bind is 0.0.0.0")
       ->group("Cluster");
-  app.add_flag("--insecure", flags.insecure,
-               "input: allow an address beyond this machine, in plain text")
+  app.add_option("--keys", flags.keys.keys,
+                 "Folder with the keys of the job, or the file of one key: the chief makes them in "
+                 "RUN_DIR/keys, `downpour keys` anywhere")
+      ->group("Cluster");
+  app.add_flag("--insecure", flags.keys.insecure,
+               "No keys: in plain text, and any process may join. The same for all processes of the job")
       ->group("Cluster");
   app.add_flag("--local", options.local,
                "Set by downpour train: a signal to this process stops the whole job")
@@ -132,9 +142,9 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", kBuildVersion);
   app.footer(
       "Examples:\n"
-      "  downpour-worker --chief 10.0.0.1:7000 --threads 4\n"
-      "  downpour-worker --role input --chief 10.0.0.1:7000 --bind 'tcp://0.0.0.0:*' --advertise "
-      "10.0.0.3 --insecure");
+      "  downpour-worker --chief 10.0.0.1:7000 --keys keys --threads 4\n"
+      "  downpour-worker --role input --chief 10.0.0.1:7000 --keys keys --bind 'tcp://0.0.0.0:*' "
+      "--advertise 10.0.0.3");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -13,7 +13,8 @@ namespace {
 constexpr uint32_t kIndexMax = 1U << 16;   // an index asked for above it is refused
 constexpr uint32_t kThreadsMax = 1024;     // the same for a ps core's number
 constexpr size_t kHostBytesMax = 255;      // of a host's name
-constexpr size_t kEndpointBytesMax = 288;  // "tcp://", a name of 253 bytes and a port have 265
+// "tcp://", a name of 253 bytes, a port and "?key=" with 64 digits have 334.
+constexpr size_t kEndpointBytesMax = 360;
 
 Error index_taken(const char* role, const Member& by) {
   return {ErrorCode::kUnavailable,

@@ -454,7 +454,8 @@ def network(lab):
 @case("hostile", "random bytes, half greetings, huge claims and idle connections beside a training job (R7)")
 def hostile_peers(lab):
     counter = lab.counter(lab.pick(4, 30))
-    with Cluster(lab.bin, counter.folder, counter.job) as cluster:
+    # Without keys, so that what is sent reaches the parsers.
+    with Cluster(lab.bin, counter.folder, counter.job, insecure=True) as cluster:
         cluster.wait_trained(5)
         before = cluster.events.times("ended")
         attack = hostile.Attack(ports_of(cluster), idle=lab.pick(300, 3000))

@@ -123,9 +123,12 @@ class Member:
 
 
 class Cluster:
-    """A chief, ps, workers and input processes on loopback. `chief_at`: where others look for the chief, if not where it is."""
+    """A chief, ps, workers and input processes on loopback. `chief_at`: where others look for the chief, if not where it is.
 
-    def __init__(self, bin_dir, folder, job, ps=2, workers=3, inputs=0, flags=(), chief_at=None, ps_hosts=None, restarts=True, environment=None, prefix=()):
+    They have the keys that the chief makes in the run folder; with `insecure` none.
+    """
+
+    def __init__(self, bin_dir, folder, job, ps=2, workers=3, inputs=0, flags=(), chief_at=None, ps_hosts=None, restarts=True, environment=None, prefix=(), insecure=False):
         self.bin, self.folder, self.job = Path(bin_dir), Path(folder), Path(job)
         self.run_dir = self.folder / "run"
         self.flags = ["--set", f"run_dir={self.run_dir}", "--set", f"cluster.ps={ps}", "--set", f"cluster.workers={workers}",
@@ -136,6 +139,7 @@ class Cluster:
         self.restarts = restarts
         self.environment = environment
         self.prefix = prefix  # of every command, such as prlimit
+        self.insecure = insecure
         self.events = Events(self.run_dir / "events.jsonl")
         self.members = {("chief", 0): Member("chief", 0)}
         self.members |= {("ps", i): Member("ps", i) for i in range(ps)}
@@ -158,15 +162,19 @@ class Cluster:
             process.kill()
             process.wait()
 
+    def keys(self):
+        """The flags that give a member its key."""
+        return ["--insecure"] if self.insecure else ["--keys", self.run_dir / "keys"]
+
     def command(self, role, index=0):
         program = self.bin / ("downpour-worker" if role == "input" else f"downpour-{role}")
         if role == "chief":
-            return [program, self.job, "--bind", f"tcp://127.0.0.1:{self.chief_port}", "--json", *self.flags]
+            return [program, self.job, "--bind", f"tcp://127.0.0.1:{self.chief_port}", "--json", *self.flags, *(["--insecure"] if self.insecure else [])]
         more = ["--threads", 1, "--role", "input"] if role == "input" else ["--threads", 1]
         if role == "ps" and index in self.ps_hosts:
             port, host = self.ps_hosts[index]
             more += ["--bind", f"tcp://127.0.0.1:{port}", "--advertise", host]
-        return [program, "--chief", self.chief_at, "--index", index, *more]
+        return [program, "--chief", self.chief_at, "--index", index, *self.keys(), *more]
 
     def log(self, name):
         return self.folder / (name.replace(" ", "-") + ".log")

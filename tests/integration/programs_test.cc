@@ -278,8 +278,8 @@ TEST_CASE("a worker that was started by hand runs a program only if it is allowe
                   {dir / "job.toml", "--bind", address, "--set", "cluster.ps=1", "--set",
                    "cluster.workers=1"},
                   dir.path());
-    Program ps("downpour-ps", {"--chief", address}, dir.path());
-    std::vector<std::string> arguments = {"--chief", address};
+    Program ps("downpour-ps", {"--chief", address, "--keys", dir / "run/keys"}, dir.path());
+    std::vector<std::string> arguments = {"--chief", address, "--keys", dir / "run/keys"};
     if (allowed) arguments.emplace_back("--allow-exec");
     Program worker("downpour-worker", arguments, dir.path());
     const Ended refused = worker.wait(60);

@@ -54,6 +54,8 @@ struct Cluster {
     for (int i = 0; i < 2; ++i) start_ps(i);
     for (int i = 0; i < 2; ++i) start_worker(i);
   }
+  /// The chief makes them.
+  std::string keys() const { return dir / "runs/job/keys"; }
   void start_chief(const std::vector<std::string>& more = {}) {
     std::vector<std::string> arguments = {dir / "job.toml", "--bind", chief_at, "--json"};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -61,14 +63,16 @@ struct Cluster {
   }
   void start_ps(int i) {
     ps[i] = std::make_unique<Program>(
-        "downpour-ps", std::vector<std::string>{"--chief", chief_at, "--index", std::to_string(i)},
+        "downpour-ps", std::vector<std::string>{"--chief", chief_at, "--index", std::to_string(i),
+                                 "--keys", keys()},
         dir.path());
   }
   void start_worker(int i) {
     workers[i] =
         std::make_unique<Program>("downpour-worker",
                                   std::vector<std::string>{"--chief", chief_at, "--index",
-                                                           std::to_string(i), "--threads", "1"},
+                                                           std::to_string(i), "--threads", "1", "--keys",
+                                                           keys()},
                                   dir.path());
   }
   void kill9(std::unique_ptr<Program>& program) {

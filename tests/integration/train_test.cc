@@ -255,10 +255,14 @@ TEST_CASE("a ps joins and another leaves while training goes on, and every recor
   CHECK(third.wait(10).status == 0);
 }
 
-TEST_CASE("whoever finds no chief says so and ends", "[integration]") {
+TEST_CASE("a process that finds no chief reports it and ends", "[integration]") {
   const ScratchDir dir;
   for (const char* program : {"downpour-ps", "downpour-worker"}) {
-    const Ended ended = Program(program, {"--chief", "127.0.0.1:1", "--connect-timeout", "1"}, dir.path()).wait(20);
+    const std::vector<std::string> flags = {"--chief", "127.0.0.1:1", "--connect-timeout", "1"};
+    const Ended without_keys = Program(program, flags, dir.path()).wait(20);
+    CHECK(without_keys.status == 77);
+    CHECK(without_keys.err.find("DP-2711") != std::string::npos);
+    const Ended ended = Program(program, with(flags, {"--insecure"}), dir.path()).wait(20);
     CHECK(!ended.timed_out);
     CHECK(ended.status == 69);
     CHECK(ended.err.find("does not answer") != std::string::npos);

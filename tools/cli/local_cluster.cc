@@ -93,6 +93,7 @@ std::vector<std::string> LocalCluster::command(const Process& process) const {
   const std::string path =
       str(program_dir(), process.is_ps() ? "/downpour-ps" : "/downpour-worker");
   std::vector<std::string> command = {path, "--chief", options_.chief, "--index", index, "--local"};
+  if (!options_.keys.empty()) command.insert(command.end(), {"--keys", options_.keys});
   if (!process.is_ps() && options_.allow_exec) command.emplace_back("--allow-exec");
   if (process.role == wire::Role::kWorker) {
     command.insert(command.end(), {"--threads", std::to_string(options_.worker_threads)});

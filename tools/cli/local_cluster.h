@@ -17,6 +17,7 @@ namespace downpour::tools {
 struct LocalClusterOptions {
   std::string chief;       // endpoint
   std::string transport;   // "ipc" or "tcp"
+  std::string keys;        // tcp: folder with a key for each role
   std::string socket_dir;  // ipc: where ps and input processes bind; 0700
   std::string log_dir;     // one file a process; a restart goes on with the same
   uint32_t ps = 1;

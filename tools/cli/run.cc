@@ -20,6 +20,7 @@
 #include "shared/env/descriptors.h"
 #include "shared/env/process.h"
 #include "shared/env/signals.h"
+#include "shared/transport/member_keys.h"
 #include "shared/transport/reactor.h"
 #include "tools/cli/dry_run.h"
 #include "tools/cli/local_cluster.h"
@@ -191,24 +192,29 @@ int run_job(RunRequest request) {
   console.start(start_info(*plan, *config, layout));
   SocketDir sockets;
   const bool over_ipc = !layout.one_process && job.cluster.transport != "tcp";
-  if (over_ipc) {
+  // Evaluation and prediction change nothing in a run folder, so their keys lie here, too.
+  const bool trains = request.mode == wire::Purpose::kTrain;
+  if (over_ipc || (!layout.one_process && !trains)) {
     auto made = SocketDir::create(socket_dir_parents());
     if (!made) return fail(made.error());
     sockets = std::move(*made);
   }
-  auto transport = transport::make_zmq_transport();
+  const std::string name = str(std::hex, config->run, "-", getpid());
+  const std::string endpoint = layout.one_process ? "inproc://chief-" + name
+                               : over_ipc         ? "ipc://" + sockets.path() + "/chief"
+                                                  : "tcp://127.0.0.1:*";
+  auto keyring = transport::chief_keyring({}, endpoint, trains ? job.run_dir : sockets.path());
+  if (!keyring) return fail(keyring.error());
+  auto transport = transport::make_zmq_transport({.keyring = *keyring});
   const SignalWatcher signals([&](int) { transport->wake(); });
   LocalCluster cluster;
 
-  const std::string name = str(std::hex, config->run, "-", getpid());
   chief::ChiefOptions options;
   options.run_dir = job.run_dir;
   if (request.mode == wire::Purpose::kTrain) options.events_path = job.run_dir + "/events.jsonl";
   options.stop_signal = &signals.signal();
   options.on_prediction = request.on_prediction;
-  options.endpoint = layout.one_process ? "inproc://chief-" + name
-                     : over_ipc         ? "ipc://" + sockets.path() + "/chief"
-                                        : "tcp://127.0.0.1:*";
+  options.endpoint = endpoint;
   const chief::ChiefCore* core = nullptr;  // once it is there
   std::vector<chief::EndedProcess> ended;
   if (!layout.one_process) {
@@ -260,8 +266,10 @@ int run_job(RunRequest request) {
     if (auto started = worker->start(clock.now_ns()); !started) return fail(started.error());
     reactor.add(*worker);
   } else {
-    auto started = cluster.start({.chief = chief.endpoint(),
+    // The keys of the folder name the chief's, too.
+    auto started = cluster.start({.chief = transport::split_key(chief.endpoint())->endpoint,
                                   .transport = job.cluster.transport,
+                                  .keys = *keyring == nullptr ? "" : (*keyring)->folder(),
                                   .socket_dir = sockets.path(),
                                   .log_dir = job.run_dir + "/logs",
                                   .ps = job.cluster.ps,

@@ -32,7 +32,8 @@ def _waiting_cluster(lab, job):
     """By hand over tcp; the chief waits for a third ps, so all five idle."""
     chief = f"127.0.0.1:{free_port()}"
     commands = [[lab.program("downpour-chief"), job, "--bind", f"tcp://{chief}", "--fresh", "--set", "cluster.ps=3", "--set", "cluster.workers=2"]]
-    commands += [[lab.program(f"downpour-{role}"), "--chief", chief, "--index", index, "--threads", 1] for role in ("ps", "worker") for index in (0, 1)]
+    commands += [[lab.program(f"downpour-{role}"), "--chief", chief, "--index", index, "--threads", 1,
+                  "--keys", job.parent / "run/keys"] for role in ("ps", "worker") for index in (0, 1)]
     processes = []
     try:
         for command in commands:

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "shared/base/units.h"
+#include "shared/transport/keyring.h"
 #include "shared/wire/messages.h"
 
 namespace downpour::worker {
@@ -29,6 +30,7 @@ struct InputDirectoryOptions {
   // input processes that have not delivered.
   int64_t trial_share = 10;
   std::function<void(const std::string& line)> say;  // from any thread; may be empty
+  std::shared_ptr<transport::Keyring> keyring;  // of this worker; null: it has none
 };
 
 class InputDirectory {

@@ -15,6 +15,8 @@ constexpr size_t kAtOnce = 8;  // messages taken in a poll
 
 class TransportLink final : public InputLink {
  public:
+  explicit TransportLink(std::shared_ptr<transport::Keyring> keyring)
+      : transport_(transport::make_zmq_transport({.keyring = std::move(keyring)})) {}
   void send(const std::string& endpoint, wire::Message&& message) override {
     auto peer = peers_.find(endpoint);
     if (peer == peers_.end()) {
@@ -48,7 +50,7 @@ class TransportLink final : public InputLink {
 
  private:
   PosixClock clock_;
-  std::unique_ptr<transport::Transport> transport_ = transport::make_zmq_transport();
+  std::unique_ptr<transport::Transport> transport_;
   std::map<std::string, transport::PeerId> peers_;
   std::deque<wire::Message> inbox_;
   transport::Receiver receiver_{
@@ -59,6 +61,8 @@ class TransportLink final : public InputLink {
 
 }  // namespace
 
-std::unique_ptr<InputLink> make_input_link() { return std::make_unique<TransportLink>(); }
+std::unique_ptr<InputLink> make_input_link(std::shared_ptr<transport::Keyring> keyring) {
+  return std::make_unique<TransportLink>(std::move(keyring));
+}
 
 }  // namespace downpour::worker

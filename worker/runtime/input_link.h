@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "shared/transport/keyring.h"
 #include "shared/wire/messages.h"
 
 namespace downpour::worker {
@@ -30,7 +31,7 @@ class InputLink {
   uint64_t last_reading_ = 0;
 };
 
-/// Over a transport of its own.
-std::unique_ptr<InputLink> make_input_link();
+/// Over a transport of its own. `keyring`: the worker's; null: it has none.
+std::unique_ptr<InputLink> make_input_link(std::shared_ptr<transport::Keyring> keyring);
 
 }  // namespace downpour::worker

@@ -187,7 +187,7 @@ void ReaderPool::run() {
 void ReaderPool::read_shard(const ReadTask& task, std::unique_ptr<InputLink>& link, Meter& meter) {
   RemoteReading remote;
   if (options_.inputs != nullptr && options_.inputs->in_use()) {
-    if (link == nullptr) link = make_input_link();
+    if (link == nullptr) link = make_input_link(options_.inputs->options().keyring);
     remote = {.inputs = options_.inputs.get(), .link = link.get(), .stopped = [this, &task] {
                 return stopped(task.reading);
               }};

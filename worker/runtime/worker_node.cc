@@ -282,7 +282,8 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
                                                                    .reads_here = reads_here,
                                                                    .run = core_.run(),
                                                                    .plan_hash = welcome.plan_hash,
-                                                                   .say = options_.say});
+                                                                   .say = options_.say,
+                                                                   .keyring = options_.keyring});
   readers.inputs = inputs_;
   const InputMemory memory = share_memory(job_, options_.process);
   cache_ = add_cache(job_, memory, readers, options_.say);

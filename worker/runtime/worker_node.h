@@ -26,6 +26,7 @@ struct WorkerOptions {
   uint32_t reader_threads = 0;  // 0: by the job, else as many as compute threads
   bool local = false;  // started by `downpour train`: a signal stops the whole job
   bool allow_exec = false;      // a job may start programs here
+  std::shared_ptr<transport::Keyring> keyring;  // for connections to input processes; null: no keys
   int64_t connect_timeout_ns = 10 * kSecond;
   Incarnation incarnation{};  // {}: a random one
   ProcessInfo process;

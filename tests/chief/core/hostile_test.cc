@@ -54,7 +54,7 @@ wire::Hello stranger(uint64_t number, wire::Role role) {
           .incarnation = Incarnation(100'000 + number),
           .build = "1.0",
           .host = std::string(255, 'h'),
-          .endpoint = std::string(288, 'e')};
+          .endpoint = std::string(360, 'e')};
 }
 
 TEST_CASE("however many processes say Hello, every message of the chief fits a frame",
@@ -75,7 +75,7 @@ TEST_CASE("however many processes say Hello, every message of the chief fits a f
   // As many owners as ever there may be, each with the longest endpoint, of the most partitions.
   wire::View view{.id = {1, 1}};
   for (uint32_t i = 0; i < ChiefConfig{}.ps_cores_max; ++i)
-    view.owners.push_back({i, 0, Incarnation(1 + i), std::string(288, 'e')});
+    view.owners.push_back({i, 0, Incarnation(1 + i), std::string(360, 'e')});
   view.partitions.resize(4096, {0, {1, 1}});
   CHECK(testing::travel_fault(message_of(view)).empty());
 }
