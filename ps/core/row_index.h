@@ -138,7 +138,7 @@ class RowIndex final {
   /// Removes them.
   void erase_partition(PartitionId partition, uint32_t partition_bits);
 
-  /// Makes room for so many more keys, without touching it. False: the system refuses.
+  /// Reserves memory for `keys` further keys without touching it. False: the system refuses.
   [[nodiscard]] bool reserve(uint64_t keys);
 
   uint64_t size() const { return size_; }

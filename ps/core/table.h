@@ -96,8 +96,8 @@ class Table final {
   uint64_t rows_to_make(const void* keys, size_t n, const uint32_t* rows) const;
   /// Memory that a row (a block) takes in arenas and index, at most.
   uint64_t row_bytes_max() const { return row_bytes_max_; }
-  /// Makes room for so many more rows, without touching it, so that an apply that makes them does
-  /// not fail. False: the system refuses address space, or row numbers are used up.
+  /// Reserves memory for `rows` further rows without touching it, so that an apply that adds them
+  /// does not fail. False: the system refuses address space, or row numbers are used up.
   [[nodiscard]] bool reserve(uint64_t rows);
 
   /// Rows (blocks) stored.

@@ -25,7 +25,7 @@ Result<ZapRequest> parse_zap_request(std::span<const std::string_view> frames);
 /// User-Id; any other is refused. `allowed` null: every key is refused.
 std::vector<std::string> answer_zap(const ZapRequest& request, const AllowList* allowed);
 
-/// The answer to what is no such request: refused.
+/// The answer to a malformed request: refused.
 std::vector<std::string> refuse_zap(std::span<const std::string_view> frames);
 
 bool is_admitted(const std::vector<std::string>& answer);
