@@ -334,6 +334,17 @@ TEST_CASE("what a program makes of the records is trained, each once, in as many
   CHECK(rows_by_count(dir, {"kept.svm"}) == std::map<int, int>{{kEpochs, rows}});
   CHECK(lines_of(dir / "runs").size() >= kEpochs * 9);
 
+  // A run folder may come from others: its programs start only where the user says so.
+  dir.write("counters.sh", "touch started\nexec cat\n");
+  for (const char* verb : {"predict", "eval"}) {
+    const Ended refused =
+        Program("downpour", {verb, dir / "run", "--data", dir / "kept.svm"}, dir.path()).wait(60);
+    CHECK(refused.status == 77);
+    CHECK_THAT(refused.err, Catch::Matchers::Contains("starts a program on this machine: sh"));
+    CHECK_THAT(refused.err, Catch::Matchers::Contains("--allow-exec"));
+  }
+  CHECK_FALSE(std::filesystem::exists(dir / "started"));
+
   dir.write("counters.sh", "sed 3d\n");
   std::vector<std::string> again = train(dir);
   again.push_back("--fresh");

@@ -5,6 +5,7 @@
 
 #include "chief/runtime/job_setup.h"
 #include "chief/runtime/run_setup.h"
+#include "shared/base/error_text.h"
 #include "shared/base/object_scheme.h"
 #include "shared/env/storage.h"
 #include "shared/model/graph.h"
@@ -21,6 +22,7 @@ struct EvalFlags {
   std::string run;
   std::vector<std::string> data;
   std::string out = "-";
+  bool allow_exec = false;
 };
 
 // The run folder behind what the user named: itself, or the one of a job file.
@@ -35,6 +37,14 @@ Result<std::string> find_run(const EvalFlags& flags) {
   DP_TRY(const auto overrides, overrides_of(flags.common));
   DP_TRY(const auto given, chief::load_given_job(flags.run, overrides));
   return given.loaded.job.run_dir;
+}
+
+// The program that the pass would start, as the run folder names it; empty: it starts none.
+std::string program_of(const Job& job) {
+  if (!job.data.program.empty()) return job.data.program.front();
+  const bool held_out = job.eval.source.empty() && job.eval.holdout > 0;
+  const SourceSpec& source = held_out ? job.data.source : job.eval.source;
+  return source.is_program() ? "the program of its data source" : "";
 }
 
 // The saved job, reading `data` (or what it evaluates on) in one process.
@@ -57,6 +67,11 @@ Result<Job> eval_job(const EvalFlags& flags) {
     if (!text.empty()) into = uint32_t(std::strtoul(text.c_str(), nullptr, 10));
   };
   number(flags.common.threads, job.cluster.threads);
+  if (const std::string program = program_of(job); !program.empty() && !flags.allow_exec) {
+    return Error{ErrorCode::kPermission,
+                 str("the job of this run starts a program on this machine: ", printable(program)), run_dir,
+                 "add --allow-exec if you trust the run folder", ""};
+  }
   return job;
 }
 
@@ -121,6 +136,7 @@ void add_eval(CLI::App& app, int& status) {
   verb->add_option("run", flags->run, "Run folder, or the job file whose run it is")->required();
   verb->add_option("--data", flags->data, "Files or globs; otherwise what the job evaluates on");
   verb->add_option("--threads", flags->common.threads, "Cores to use")->default_str("");
+  verb->add_flag("--allow-exec", flags->allow_exec, "Start the programs that the run's job names");
   add_output_flags(*verb, flags->common);
   verb->footer("Example:\n  downpour eval runs/a9a --data a9a.t");
   verb->callback([flags, &status] { status = run_pass(*flags, wire::Purpose::kEval); });
@@ -136,6 +152,7 @@ void add_predict(CLI::App& app, int& status) {
                    "Files or globs, in the format that the model was trained on");
   verb->add_option("--out", flags->out, "Where to write; - is stdout");
   verb->add_option("--threads", flags->common.threads, "Cores to use")->default_str("");
+  verb->add_flag("--allow-exec", flags->allow_exec, "Start the programs that the run's job names");
   add_output_flags(*verb, flags->common);
   verb->footer("Example:\n  downpour predict runs/a9a --data new.libsvm --out predictions.txt");
   verb->callback([flags, &status] { status = run_pass(*flags, wire::Purpose::kPredict); });
