@@ -498,7 +498,7 @@ TEST_CASE("a reading that nobody wants ends while it waits, and where it is read
 
 TEST_CASE("dead input processes cost a worker little, however many are listed", "[worker][input]") {
   Room room;
-  for (uint32_t i = 0; i < 20; ++i) {  // listed by the chief, and nobody is there
+  for (uint32_t i = 0; i < 20; ++i) {  // the chief lists them, and none of them runs
     room.listed.push_back({i, Incarnation(500 + i), str("dead", i)});
   }
   room.inputs->update(room.listed);
