@@ -57,8 +57,24 @@ Result<void> remove_run(const std::string& run_dir) {
   }
   for (const fs::path& path : doomed) {
     fs::remove_all(path, error);
-    if (error) return Error{ErrorCode::kIo, str("can't remove the old run: ", error.message()), path.string()};
+    if (error) {
+      return Error{ErrorCode::kIo, str("can't remove the old run: ", error.message()),
+                   path.string()};
+    }
   }
+  return {};
+}
+
+/// Says at once, and not when the first checkpoint is written, that a part of the run is a link.
+Result<void> check_no_links(Storage& storage, const std::string& run_dir) {
+  const std::string parts[] = {checkpoint::run_path(run_dir),
+                               checkpoint::job_path(run_dir),
+                               checkpoint::checkpoints_dir(run_dir),
+                               checkpoint::moves_dir(run_dir),
+                               run_dir + "/events.jsonl",
+                               run_dir + "/logs",
+                               run_dir + "/sources"};
+  for (const std::string& part : parts) DP_TRY_VOID(storage.exists(part));
   return {};
 }
 
@@ -271,6 +287,7 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
 }
 
 Result<Job> saved_job(Storage& storage, const std::string& run_dir) {
+  storage.guard(run_dir);
   auto manifest = checkpoint::load_latest(storage, run_dir, nullptr);
   if (manifest) return job_from_toml(manifest->job, run_dir);
   DP_TRY(const checkpoint::RunFile run, checkpoint::read_run(storage, run_dir));
@@ -348,6 +365,9 @@ Result<FoundRun> find_run(Storage& storage, const RunPlan& plan, bool train, std
   const std::string& run_dir = plan.job.run_dir;
   FoundRun found;
   damaged.clear();
+  // A network file system may list folders as they were, without the newest checkpoints.
+  storage.refresh(run_dir);
+  storage.refresh(checkpoint::checkpoints_dir(run_dir));
   DP_TRY(found.run, checkpoint::read_run(storage, run_dir));
   auto manifest = checkpoint::load_latest(storage, run_dir, &damaged, kVerifyBytesMax);
   if (!damaged.empty() && !plan.job.train.checkpoint.fall_back) {
@@ -373,6 +393,7 @@ Result<void> take_over(Storage& storage, const RunPlan& plan, ViewId newest, Fou
                        ChiefConfig& config) {
   const std::string& run_dir = plan.job.run_dir;
   DP_TRY(config.term, checkpoint::take_term(storage, run_dir));
+  storage.refresh(checkpoint::checkpoints_dir(run_dir));
   DP_TRY(const ViewId newest_now, checkpoint::newest_manifest(storage, run_dir));
   if (newest_now != newest) {
     DP_TRY(found, find_run(storage, plan, true, damaged));
@@ -492,7 +513,9 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
   const bool train = options.mode == wire::Purpose::kTrain;
   ChiefConfig config = config_of(plan, options);
   DP_TRY_VOID(check_welcome(config));
+  storage.guard(run_dir);
   if (train && options.fresh) DP_TRY_VOID(remove_run(run_dir));
+  if (train) DP_TRY_VOID(check_no_links(storage, run_dir));
   DP_TRY(const bool begun, storage.exists(checkpoint::run_path(run_dir)));
   if (!begun && !train) return Error{ErrorCode::kNoInput, "there is no run here", run_dir, "train the job first: downpour train", ""};
   FoundRun found;

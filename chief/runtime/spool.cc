@@ -194,6 +194,7 @@ Result<std::string> spooled(const std::string& path, const Job& job, Spooling sp
   }
   if (spooling == Spooling::kUse) return not_there(path);
   PosixStorage storage;
+  storage.guard(job.run_dir);
   DP_TRY_VOID(storage.make_dirs(folder_of(job)));
   if (const auto clicks = synth_source(path)) {
     constexpr uint32_t kThreadsMax = 8;  // some 50 MB each at most
@@ -231,6 +232,7 @@ Result<std::string> kept_output(const SourceSpec& source, const Job& job, Spooli
                  info.path, "it is when the run begins: downpour train job.toml", ""};
   }
   PosixStorage storage;
+  storage.guard(job.run_dir);
   DP_TRY_VOID(storage.make_dirs(folder_of(job)));
   DP_TRY(const std::unique_ptr<OutputFile> kept, storage.create(file));
   DP_TRY_VOID(write_program(*kept, source, job, progress));
@@ -240,11 +242,14 @@ Result<std::string> kept_output(const SourceSpec& source, const Job& job, Spooli
 
 /// Removes whatever is not the job's: of a run before it, or half written by a process that died.
 void remove_others(const Job& job, const std::set<std::string>& own) {
-  std::error_code ignored;
-  std::vector<fs::path> others;
-  for (const auto& entry : fs::directory_iterator(folder_of(job), ignored))
-    if (!own.contains(entry.path().string())) others.push_back(entry.path());
-  for (const fs::path& path : others) fs::remove_all(path, ignored);
+  PosixStorage storage;
+  storage.guard(job.run_dir);
+  const auto names = storage.list(folder_of(job));
+  if (!names) return;
+  for (const std::string& name : *names) {
+    const std::string path = str(folder_of(job), "/", name);
+    if (!own.contains(path)) (void)storage.remove(path);
+  }
 }
 
 }  // namespace

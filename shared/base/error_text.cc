@@ -140,6 +140,27 @@ constexpr std::array kErrorTexts{
               "not answer, something on this machine stands between the process and its own port "
               "(a firewall, a network\n"
               "namespace). If it accepted the key, the installed ZeroMQ is broken: report it."},
+    ErrorText{"DP-2715", "a key of another role",
+              "The list of keys gives each key one role: chief, ps, worker or input. A process acts "
+              "only in the role of the key that\n"
+              "its connection proved, whatever its messages say. Start it with a key of its role; "
+              "`downpour keys FOLDER --list` shows\n"
+              "the names and roles, and `downpour keys FOLDER --add ROLE:NAME` makes another key. If "
+              "you did not start such a process,\n"
+              "someone holds a key of this job: `downpour keys FOLDER --revoke NAME`."},
+    ErrorText{"DP-2721", "a symbolic link in a run folder",
+              "Downpour follows no symbolic link below a run folder. Through a link, another user who "
+              "can write to the run folder could\n"
+              "make Downpour overwrite or remove any file of yours. Remove the link that the message "
+              "names. The run folder itself may be\n"
+              "a link, and a disk may be mounted in it."},
+    ErrorText{"DP-2722", "a folder that is not below the run folder",
+              "A ps writes and reads images only below the run folder, which holds a file `run` with "
+              "the id of the chief's run. Mount\n"
+              "the run folder under the same path on the machines of the chief and of all ps. If the "
+              "folder is another one than you\n"
+              "expect, another process may act as the chief: use keys, and revoke those that others "
+              "hold."},
     ErrorText{"DP-3000", "bad data",
               "A file or a record is not what the job says. The message names file and line and "
               "shows the text. Correct the file\n"

@@ -79,15 +79,4 @@ std::optional<ViewId> parse_manifest_name(std::string_view name) {
   return parse_checkpoint_name(name);
 }
 
-bool is_plain_name(std::string_view name) {
-  const auto is_word = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  };
-  if (name.empty() || name.size() > 128 || !is_word(name[0])) return false;
-  for (const char c : name) {
-    if (!is_word(c) && c != '.' && c != '-') return false;
-  }
-  return true;
-}
-
 }  // namespace downpour::checkpoint

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "shared/base/ids.h"
+#include "shared/base/plain_name.h"
 #include "shared/wire/messages.h"
 
 namespace downpour::checkpoint {
@@ -32,9 +33,5 @@ std::string move_file_name(ViewId since, uint32_t index, uint32_t thread, Incarn
 std::optional<uint32_t> parse_term_name(std::string_view name);      // "term-3"
 std::optional<ViewId> parse_manifest_name(std::string_view name);    // "manifest-3-17.dpm"
 std::optional<ViewId> parse_checkpoint_name(std::string_view name);  // "3-17"
-
-/// [A-Za-z0-9_][A-Za-z0-9_.-]{0,127}: what a name that comes from a peer or a file must be to
-/// become a path.
-bool is_plain_name(std::string_view name);
 
 }  // namespace downpour::checkpoint

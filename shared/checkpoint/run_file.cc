@@ -63,12 +63,16 @@ Result<uint32_t> highest_term(Storage& storage, const std::string& run_dir) {
 }
 
 Result<uint32_t> take_term(Storage& storage, const std::string& run_dir) {
+  uint32_t tried = 0;
   for (int attempt = 0; attempt < kTermAttemptsMax; ++attempt) {
     DP_TRY(const uint32_t highest, highest_term(storage, run_dir));
-    if (highest == UINT32_MAX) break;
-    const uint32_t term = highest + 1;
-    DP_TRY(const bool taken, storage.create_exclusive(term_path(run_dir, term), {}));
-    if (taken) return term;  // else another chief was faster: look again
+    // A network file system may list the folder as it was some time ago, without the term that
+    // another chief has taken.
+    const uint32_t known = std::max(highest, tried);
+    if (known == UINT32_MAX) break;
+    tried = known + 1;
+    DP_TRY(const bool taken, storage.create_exclusive(term_path(run_dir, tried), {}));
+    if (taken) return tried;  // else another chief was faster: look again
   }
   return Error{ErrorCode::kCannotCreate, "no free term", term_path(run_dir, UINT32_MAX)};
 }

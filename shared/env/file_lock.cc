@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "shared/base/str.h"
+#include "shared/env/beneath.h"
 
 namespace downpour {
 namespace {
@@ -32,7 +33,9 @@ FileLock::~FileLock() {
 
 Result<FileLock> FileLock::take(const std::string& path, const std::string& text) {
   for (;;) {
-    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    // No link is followed: the file that it names would be emptied.
+    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0 && errno == ELOOP) return link_error(path);
     if (fd < 0) {
       return Error{ErrorCode::kCannotCreate, str("open: ", std::strerror(errno)), path};
     }
@@ -45,7 +48,7 @@ Result<FileLock> FileLock::take(const std::string& path, const std::string& text
     struct stat named {};
     struct stat locked {};
     if (fstat(fd, &locked) != 0) return failed("fstat", path);
-    if (stat(path.c_str(), &named) != 0 || named.st_ino != locked.st_ino ||
+    if (lstat(path.c_str(), &named) != 0 || named.st_ino != locked.st_ino ||
         named.st_dev != locked.st_dev) {
       continue;
     }

@@ -58,21 +58,6 @@ Error io_error(const char* operation, const std::string& path, int error, Intent
   return result;
 }
 
-/// A descriptor that is closed when it goes.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 std::string folder_of(const std::string& path) {
   const size_t slash = path.find_last_of('/');
   if (slash == std::string::npos) return ".";
@@ -109,6 +94,20 @@ Result<uint64_t> regular_bytes(int fd, const std::string& path) {
   return uint64_t(status.st_size);
 }
 
+int open_at(const Place& place, int flags) {
+  constexpr mode_t kMode = 0666;
+  return ::openat(place.fd(), place.name.c_str(), flags | place.no_follow(), kMode);
+}
+
+bool is_guarded_link(const Place& place) { return place.no_follow() != 0 && is_link(place); }
+
+/// Of a file that could not be opened: a link is named as one.
+Error at_error(const char* operation, const Place& place, const std::string& path, int error,
+               Intent intent) {
+  if (is_guarded_link(place)) return link_error(path);
+  return io_error(operation, path, error, intent);
+}
+
 // O_NONBLOCK: a fifo in the way must not hang us; it has no effect on regular files.
 constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
 
@@ -124,8 +123,13 @@ Result<void> Storage::write_file_atomic(const std::string& path, std::span<const
 /// the descriptor may be one past the page cache (O_DIRECT).
 class PosixOutputFile final : public OutputFile {
  public:
-  PosixOutputFile(PosixStorage& storage, int fd, std::string path, std::string temporary)
-      : storage_(storage), fd_(fd), path_(std::move(path)), temporary_(std::move(temporary)) {}
+  PosixOutputFile(PosixStorage& storage, int fd, Place place, std::string path,
+                  std::string temporary)
+      : storage_(storage),
+        fd_(fd),
+        place_(std::move(place)),
+        path_(std::move(path)),
+        temporary_(std::move(temporary)) {}
 
   /// From now on bytes are gathered in aligned memory and written in large pieces.
   void gather(bool direct) {
@@ -135,8 +139,9 @@ class PosixOutputFile final : public OutputFile {
   }
 
   ~PosixOutputFile() override {
-    if (!temporary_.empty() && storage_.fault("remove", temporary_) == 0) {
-      ::unlink(temporary_.c_str());
+    if (!temporary_.empty() && storage_.fault("remove", str(folder_of(path_), "/", temporary_)) == 0) {
+      const Place named = place_.sibling(temporary_);
+      ::unlinkat(named.fd(), named.name.c_str(), 0);
     }
   }
 
@@ -165,7 +170,7 @@ class PosixOutputFile final : public OutputFile {
     DP_TRY_VOID(sync());
     if (temporary_.empty()) return {};
     DP_TRY_VOID(take_name());
-    return storage_.sync_folder(folder_of(path_));
+    return storage_.sync_folder_of(place_, path_);
   }
 
   Result<void> commit_volatile() override {
@@ -177,7 +182,10 @@ class PosixOutputFile final : public OutputFile {
   /// Once; the file takes no more then.
   Result<void> take_name() {
     int error = storage_.fault("rename", path_);
-    if (error == 0 && ::rename(temporary_.c_str(), path_.c_str()) != 0) error = errno;
+    const Place from = place_.sibling(temporary_);
+    if (error == 0 &&
+        ::renameat(from.fd(), from.name.c_str(), place_.fd(), place_.name.c_str()) != 0)
+      error = errno;
     if (error != 0) return fail("rename", error);
     temporary_.clear();
     failed_ = true;  // takes no more
@@ -190,10 +198,13 @@ class PosixOutputFile final : public OutputFile {
     DP_TRY_VOID(sync());
     failed_ = true;  // takes no more, whatever follows
     int error = storage_.fault("link", path_);
-    if (error == 0 && ::link(temporary_.c_str(), path_.c_str()) != 0) error = errno;
+    const Place from = place_.sibling(temporary_);
+    if (error == 0 &&
+        ::linkat(from.fd(), from.name.c_str(), place_.fd(), place_.name.c_str(), 0) != 0)
+      error = errno;
     if (error == EEXIST) return false;
     if (error != 0) return io_error("link", path_, error, Intent::kCreate);
-    DP_TRY_VOID(storage_.sync_folder(folder_of(path_)));
+    DP_TRY_VOID(storage_.sync_folder_of(place_, path_));
     return true;  // the destructor unlinks the other name
   }
 
@@ -276,14 +287,16 @@ class PosixOutputFile final : public OutputFile {
   std::unique_ptr<uint8_t[], Free> gathered_;
   size_t gathered_bytes_ = 0;
   bool direct_ = false;
-  std::string path_;
-  std::string temporary_;
+  Place place_;
+  std::string path_;       // for messages
+  std::string temporary_;  // name in the same folder; empty: the file has its name
   bool failed_ = false;
 };
 
 Result<Bytes> PosixStorage::read_file(const std::string& path, uint64_t bytes_max) {
-  const Descriptor fd(::open(path.c_str(), kReadFlags));
-  if (fd.get() < 0) return io_error("open", path, errno, Intent::kRead);
+  DP_TRY(const Place at, place(path, ErrorCode::kNoInput));
+  const Descriptor fd(open_at(at, kReadFlags));
+  if (fd.get() < 0) return at_error("open", at, path, errno, Intent::kRead);
   DP_TRY(const uint64_t bytes, regular_bytes(fd.get(), path));
   if (bytes > bytes_max) {
     return Error{ErrorCode::kBadData, str(bytes, " bytes, more than the ", bytes_max, " allowed"),
@@ -293,8 +306,9 @@ Result<Bytes> PosixStorage::read_file(const std::string& path, uint64_t bytes_ma
 }
 
 Result<Bytes> PosixStorage::read_range(const std::string& path, uint64_t offset, uint64_t bytes) {
-  const Descriptor fd(::open(path.c_str(), kReadFlags));
-  if (fd.get() < 0) return io_error("open", path, errno, Intent::kRead);
+  DP_TRY(const Place at, place(path, ErrorCode::kNoInput));
+  const Descriptor fd(open_at(at, kReadFlags));
+  if (fd.get() < 0) return at_error("open", at, path, errno, Intent::kRead);
   DP_TRY(const uint64_t size, regular_bytes(fd.get(), path));
   if (offset > size || bytes > size - offset) {
     return Error{
@@ -305,22 +319,38 @@ Result<Bytes> PosixStorage::read_range(const std::string& path, uint64_t offset,
 }
 
 Result<uint64_t> PosixStorage::file_bytes(const std::string& path) {
-  const Descriptor fd(::open(path.c_str(), kReadFlags));
-  if (fd.get() < 0) return io_error("open", path, errno, Intent::kRead);
+  DP_TRY(const Place at, place(path, ErrorCode::kNoInput));
+  const Descriptor fd(open_at(at, kReadFlags));
+  if (fd.get() < 0) return at_error("open", at, path, errno, Intent::kRead);
   return regular_bytes(fd.get(), path);
 }
 
 Result<bool> PosixStorage::exists(const std::string& path) {
   struct stat status {};
-  if (::stat(path.c_str(), &status) == 0) return true;
+  return look(path, &status);
+}
+
+Result<bool> PosixStorage::look(const std::string& path, struct ::stat* status) const {
+  auto at = place(path, ErrorCode::kNoInput);
+  if (!at && at.error().code == ErrorCode::kNoInput) return false;
+  if (!at) return std::move(at).error();
+  const int flags = at->no_follow() != 0 ? AT_SYMLINK_NOFOLLOW : 0;
+  if (::fstatat(at->fd(), at->name.c_str(), status, flags) == 0) {
+    if (S_ISLNK(status->st_mode)) return link_error(path);
+    return true;
+  }
   if (errno == ENOENT || errno == ENOTDIR) return false;
   return io_error("stat", path, errno, Intent::kRead);
 }
 
 Result<std::vector<std::string>> PosixStorage::list(const std::string& folder) {
+  DP_TRY(const Place at, place(folder, ErrorCode::kNoInput));
+  Descriptor fd(open_at(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() < 0) return at_error("open folder", at, folder, errno, Intent::kRead);
   const auto close = [](DIR* d) { ::closedir(d); };
-  const std::unique_ptr<DIR, decltype(close)> directory(::opendir(folder.c_str()), close);
+  const std::unique_ptr<DIR, decltype(close)> directory(::fdopendir(fd.get()), close);
   if (directory == nullptr) return io_error("open folder", folder, errno, Intent::kRead);
+  (void)fd.release();  // the directory's
   std::vector<std::string> names;
   while (true) {
     errno = 0;
@@ -334,20 +364,31 @@ Result<std::vector<std::string>> PosixStorage::list(const std::string& folder) {
   return names;
 }
 
-Result<int> PosixStorage::open_new(const std::string& path, int* more_flags,
+// A client of NFS keeps what it knows of a folder until the folder's times change. Setting them asks
+// the server, and works on a full disk too.
+void PosixStorage::refresh(const std::string& folder) {
+  const auto at = place(folder, ErrorCode::kNoInput);
+  if (!at) return;
+  const Descriptor fd(open_at(*at, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.get() >= 0) (void)::futimens(fd.get(), nullptr);
+}
+
+Result<int> PosixStorage::open_new(const Place& place, const std::string& path, int* more_flags,
                                    std::string* temporary) {
   static std::atomic<uint64_t> counter{0};  // NOLINT: only makes names differ
   if (const int error = fault("open", path); error != 0) {
     return io_error("create", path, error, Intent::kCreate);
   }
+  if (is_guarded_link(place)) return link_error(path);
   for (int attempt = 0; attempt < kTemporaryNamesMax; ++attempt) {
-    *temporary = str(folder_of(path), "/.", name_of(path), ".tmp-", ::getpid(), "-", ++counter);
+    *temporary = str(".", name_of(path), ".tmp-", ::getpid(), "-", ++counter);
+    const Place named = place.sibling(*temporary);
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
     const int more = more_flags == nullptr ? 0 : *more_flags;
-    const int fd = ::open(temporary->c_str(), flags | more, 0666);
+    const int fd = open_at(named, flags | more);
     if (fd >= 0) return fd;
     if (errno == EINVAL && more != 0) {  // not on this file system, which may have made the file
-      ::unlink(temporary->c_str());
+      ::unlinkat(named.fd(), named.name.c_str(), 0);
       *more_flags = 0;
       continue;
     }
@@ -358,15 +399,19 @@ Result<int> PosixStorage::open_new(const std::string& path, int* more_flags,
 
 Result<std::unique_ptr<OutputFile>> PosixStorage::create(const std::string& path) {
   std::string temporary;
-  DP_TRY(const int fd, open_new(path, nullptr, &temporary));
-  return std::unique_ptr<OutputFile>(new PosixOutputFile(*this, fd, path, std::move(temporary)));
+  DP_TRY(Place at, place(path));
+  DP_TRY(const int fd, open_new(at, path, nullptr, &temporary));
+  return std::unique_ptr<OutputFile>(
+      new PosixOutputFile(*this, fd, std::move(at), path, std::move(temporary)));
 }
 
 Result<std::unique_ptr<OutputFile>> PosixStorage::create_large(const std::string& path) {
   std::string temporary;
   int flags = O_DIRECT;
-  DP_TRY(const int fd, open_new(path, &flags, &temporary));
-  auto file = std::make_unique<PosixOutputFile>(*this, fd, path, std::move(temporary));
+  DP_TRY(Place at, place(path));
+  DP_TRY(const int fd, open_new(at, path, &flags, &temporary));
+  auto file =
+      std::make_unique<PosixOutputFile>(*this, fd, std::move(at), path, std::move(temporary));
   file->gather(flags != 0);
   return std::unique_ptr<OutputFile>(std::move(file));
 }
@@ -376,50 +421,94 @@ Result<bool> PosixStorage::create_exclusive(const std::string& path,
   DP_TRY(const bool taken, exists(path));
   if (taken) return false;
   std::string temporary;
-  DP_TRY(const int fd, open_new(path, nullptr, &temporary));
-  PosixOutputFile file(*this, fd, path, std::move(temporary));
+  DP_TRY(Place at, place(path));
+  DP_TRY(const int fd, open_new(at, path, nullptr, &temporary));
+  PosixOutputFile file(*this, fd, std::move(at), path, std::move(temporary));
   DP_TRY_VOID(file.append(bytes));
   return file.commit_exclusive();
 }
 
 Result<std::unique_ptr<OutputFile>> PosixStorage::open_append(const std::string& path) {
   DP_TRY(const bool existed, exists(path));
-  int error = fault("open", path);
-  const int fd =
-      error != 0 ? -1 : ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd < 0) return io_error("open", path, error != 0 ? error : errno, Intent::kCreate);
-  auto file = std::make_unique<PosixOutputFile>(*this, fd, path, std::string());
-  if (!existed) DP_TRY_VOID(sync_folder(folder_of(path)));
+  if (const int error = fault("open", path); error != 0)
+    return io_error("open", path, error, Intent::kCreate);
+  DP_TRY(Place at, place(path));
+  const int fd = open_at(at, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC);
+  if (fd < 0) return at_error("open", at, path, errno, Intent::kCreate);
+  auto file = std::make_unique<PosixOutputFile>(*this, fd, at, path, std::string());
+  if (!existed) DP_TRY_VOID(sync_folder_of(at, path));
   return std::unique_ptr<OutputFile>(std::move(file));
 }
 
 Result<void> PosixStorage::make_dirs(const std::string& folder) {
+  const std::string trimmed = folder.substr(0, folder.find_last_not_of('/') + 1);
   struct stat status {};
-  if (::stat(folder.c_str(), &status) == 0) {
+  DP_TRY(const bool there, look(trimmed.empty() ? folder : trimmed, &status));
+  if (there) {
     if (S_ISDIR(status.st_mode)) return {};
     return io_error("make folder", folder, ENOTDIR, Intent::kCreate);
   }
-  const std::string trimmed = folder.substr(0, folder.find_last_not_of('/') + 1);
   const std::string parent = folder_of(trimmed);
-  if (errno == ENOENT && parent != trimmed) DP_TRY_VOID(make_dirs(parent));
+  if (parent != trimmed) {
+    DP_TRY(const bool has_parent, look(parent, &status));
+    if (!has_parent) DP_TRY_VOID(make_dirs(parent));
+    if (has_parent && !S_ISDIR(status.st_mode))
+      return io_error("make folder", folder, ENOTDIR, Intent::kCreate);
+  }
   int error = fault("mkdir", folder);
-  if (error == 0 && ::mkdir(trimmed.c_str(), 0777) != 0) error = errno;
-  if (error == EEXIST) return {};  // somebody else was faster
   if (error != 0) return io_error("make folder", folder, error, Intent::kCreate);
-  return sync_folder(parent);
+  DP_TRY(const Place at, place(trimmed));
+  if (::mkdirat(at.fd(), at.name.c_str(), 0777) != 0) error = errno;
+  if (error == EEXIST) return is_guarded_link(at) ? link_error(trimmed) : Result<void>{};  // made meanwhile
+  if (error != 0) return io_error("make folder", folder, error, Intent::kCreate);
+  return sync_folder_of(at, trimmed);
 }
 
 Result<void> PosixStorage::remove(const std::string& path) {
-  int error = fault("remove", path);
-  if (error == 0 && ::remove(path.c_str()) != 0) error = errno;
+  if (const int error = fault("remove", path); error != 0)
+    return io_error("remove", path, error, Intent::kCreate);
+  auto at = place(path, ErrorCode::kNoInput);
+  if (!at && at.error().code == ErrorCode::kNoInput) return {};
+  if (!at) return std::move(at).error();
+  int error = ::unlinkat(at->fd(), at->name.c_str(), 0) == 0 ? 0 : errno;
+  if (error == EISDIR)
+    error = ::unlinkat(at->fd(), at->name.c_str(), AT_REMOVEDIR) == 0 ? 0 : errno;
   if (error == 0 || error == ENOENT || error == ENOTDIR) return {};
   return io_error("remove", path, error, Intent::kCreate);
 }
 
-Result<void> PosixStorage::sync_folder(const std::string& folder) {
+void PosixStorage::guard(const std::string& folder) {
+  std::string trimmed = folder.substr(0, folder.find_last_not_of('/') + 1);
+  const std::lock_guard lock(guard_mutex_);
+  if (std::find(guarded_.begin(), guarded_.end(), trimmed) == guarded_.end())
+    guarded_.push_back(std::move(trimmed));
+}
+
+Result<Place> PosixStorage::place(const std::string& path, ErrorCode missing) const {
+  std::string root;
+  bool found = false;
+  {
+    const std::lock_guard lock(guard_mutex_);
+    for (const std::string& folder : guarded_) {
+      const bool below = path.size() > folder.size() + 1 && path.starts_with(folder) &&
+                         path[folder.size()] == '/';
+      if (!below || (found && folder.size() >= root.size())) continue;
+      found = true;
+      root = folder;
+    }
+  }
+  if (!found) return Place{nullptr, path};
+  auto at = place_beneath(root, path);
+  if (!at && at.error().code == ErrorCode::kNoInput) at.error().code = missing;
+  return at;
+}
+
+Result<void> PosixStorage::sync_folder_of(const Place& file, const std::string& path) {
+  const std::string folder = folder_of(path);
   int error = fault("fsync", folder);
   if (error != 0) return io_error("fsync", folder, error, Intent::kCreate);
-  const Descriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::string name = file.folder != nullptr ? "." : folder;
+  const Descriptor fd(::openat(file.fd(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd.get() < 0) return io_error("open folder", folder, errno, Intent::kCreate);
   // EINVAL: a file system that has no fsync of folders (some network ones) makes names durable
   // itself.

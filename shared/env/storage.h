@@ -4,13 +4,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
+#include <sys/stat.h>
 #include <vector>
 
 #include "shared/base/bytes.h"
 #include "shared/base/result.h"
+#include "shared/env/beneath.h"
 
 namespace downpour {
 
@@ -49,6 +52,9 @@ class Storage {
   virtual Result<bool> exists(const std::string& path) = 0;
   /// Names in a folder, ascending; not "." and "..".
   virtual Result<std::vector<std::string>> list(const std::string& folder) = 0;
+  /// Makes the next list() show what other machines have changed in the folder. Without it a network
+  /// file system may list the folder as it was some seconds ago. Does nothing where that fails.
+  virtual void refresh(const std::string&) {}
 
   /// Replaces or creates a file: after a crash it is the old or the new one, whole.
   virtual Result<void> write_file_atomic(const std::string& path, std::span<const uint8_t> bytes);
@@ -71,6 +77,12 @@ class Storage {
   virtual Result<void> make_dirs(const std::string& folder) = 0;
   /// Removes a file or an empty folder; fine where there is none.
   virtual Result<void> remove(const std::string& path) = 0;
+
+  /// From now on no operation follows a symbolic link below `folder`: a link in the way of a path is
+  /// an error (kPermission) that names the link, and remove() removes the link itself. `folder`
+  /// itself may be reached through links. Protects run folders: through a link, another user with
+  /// write access to the folder could redirect writes to any file.
+  virtual void guard(const std::string& folder) { (void)folder; }
 };
 
 /// The machine's file system.
@@ -81,12 +93,14 @@ class PosixStorage : public Storage {
   Result<uint64_t> file_bytes(const std::string& path) override;
   Result<bool> exists(const std::string& path) override;
   Result<std::vector<std::string>> list(const std::string& folder) override;
+  void refresh(const std::string& folder) override;
   Result<std::unique_ptr<OutputFile>> create(const std::string& path) override;
   Result<std::unique_ptr<OutputFile>> create_large(const std::string& path) override;
   Result<bool> create_exclusive(const std::string& path, std::span<const uint8_t> bytes) override;
   Result<std::unique_ptr<OutputFile>> open_append(const std::string& path) override;
   Result<void> make_dirs(const std::string& folder) override;
   Result<void> remove(const std::string& path) override;
+  void guard(const std::string& folder) override;
 
   /// Asked before each operation that changes the disk ("open", "write", "fsync", "rename", "link",
   /// "mkdir", "remove"); an errno other than 0 is reported in its place. The seam for tests of disk
@@ -97,10 +111,19 @@ class PosixStorage : public Storage {
   }
 
  private:
-  Result<void> sync_folder(const std::string& folder);
+  /// Where a path lies. `intent` decides what a missing folder is.
+  Result<Place> place(const std::string& path, ErrorCode missing = ErrorCode::kCannotCreate) const;
+  /// What `path` is: no link is followed in a guarded folder. False: it is not there.
+  Result<bool> look(const std::string& path, struct ::stat* status) const;
+  /// Makes the folder that holds `file` durable; `path` for messages.
+  Result<void> sync_folder_of(const Place& file, const std::string& path);
   /// `more_flags` may be null; those that the file system does not know are taken out.
-  Result<int> open_new(const std::string& path, int* more_flags, std::string* temporary);
+  Result<int> open_new(const Place& place, const std::string& path, int* more_flags,
+                       std::string* temporary);
   friend class PosixOutputFile;
+
+  mutable std::mutex guard_mutex_;
+  std::vector<std::string> guarded_;  // without a slash at the end
 };
 
 }  // namespace downpour

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "shared/base/units.h"
+#include "shared/env/beneath.h"
+#include "shared/env/storage.h"
 
 namespace downpour::tools {
 namespace {
@@ -70,16 +72,14 @@ void LocalCluster::end() {
 
 Result<void> LocalCluster::start(const LocalClusterOptions& options) {
   options_ = options;
-  std::error_code error;
-  std::filesystem::create_directories(options.log_dir, error);
-  if (error)
-    return Error{ErrorCode::kCannotCreate, str("can't make the folder for logs: ", error.message()),
-                 options.log_dir};
+  PosixStorage storage;
+  storage.guard(options.run_dir);
+  DP_TRY_VOID(storage.make_dirs(options.run_dir + "/logs"));
   const auto add = [&](wire::Role role, uint32_t index) {
     processes_.push_back(
         {.role = role, .index = index, .log = {}, .policy = RestartPolicy(options.restarts)});
     Process& process = processes_.back();
-    process.log = str(options.log_dir, "/", process.role_name(), "-", index, ".log");
+    process.log = str(options.run_dir, "/logs/", process.role_name(), "-", index, ".log");
     return spawn(process);
   };
   for (uint32_t i = 0; i < options.ps; ++i) DP_TRY_VOID(add(wire::Role::kPs, i));
@@ -120,10 +120,8 @@ Result<void> LocalCluster::spawn(Process& process) {
         "build or install all of Downpour's programs in one folder"};
   }
   const int disposition = process.starts == 0 ? O_TRUNC : O_APPEND;
-  const int log = open(process.log.c_str(), O_WRONLY | O_CREAT | disposition | O_CLOEXEC, 0644);
-  if (log < 0)
-    return Error{ErrorCode::kCannotCreate, str("can't write a log: ", std::strerror(errno)),
-                 process.log};
+  DP_TRY(const int log, open_beneath(options_.run_dir, process.log,
+                                     O_WRONLY | O_CREAT | disposition, 0644));
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);

@@ -19,7 +19,7 @@ struct LocalClusterOptions {
   std::string transport;   // "ipc" or "tcp"
   std::string keys;        // tcp: folder with a key for each role
   std::string socket_dir;  // ipc: where ps and input processes bind; 0700
-  std::string log_dir;     // one file a process; a restart goes on with the same
+  std::string run_dir;     // each process appends to its own file in logs/, also after a restart
   uint32_t ps = 1;
   uint32_t ps_threads = 1;
   uint32_t workers = 1;

@@ -1,0 +1,97 @@
+#include "shared/env/beneath.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <string_view>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+#include "shared/base/check.h"
+#include "shared/base/str.h"
+
+namespace downpour {
+namespace {
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+Error open_error(const std::string& path, int error) {
+  ErrorCode code = ErrorCode::kIo;
+  if (error == ENOENT || error == ENOTDIR) code = ErrorCode::kNoInput;
+  if (error == EACCES || error == EPERM || error == EROFS) code = ErrorCode::kPermission;
+  return {code, str("open failed: ", std::generic_category().message(error)), path};
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+int Place::fd() const { return folder == nullptr ? AT_FDCWD : folder->get(); }
+
+int Place::no_follow() const { return folder == nullptr ? 0 : O_NOFOLLOW; }
+
+Place Place::sibling(const std::string& other) const {
+  return {folder, folder != nullptr ? other : str(folder_of(name), "/", other)};
+}
+
+bool is_link(const Place& place) {
+  struct stat status {};
+  return ::fstatat(place.fd(), place.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISLNK(status.st_mode);
+}
+
+Error link_error(const std::string& path) {
+  return {ErrorCode::kPermission, "it is a symbolic link, and links in a run folder are not followed",
+          path,
+          "remove the link; to keep a run on another disk, make run_dir itself a link, or mount the "
+          "disk there",
+          "DP-2721"};
+}
+
+Result<Place> place_beneath(const std::string& root, const std::string& path) {
+  DP_CHECK(path.size() > root.size() && path.starts_with(root) && path[root.size()] == '/', path);
+  constexpr int kFolderFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+  auto folder = std::make_shared<Descriptor>(::open(root.empty() ? "/" : root.c_str(), kFolderFlags));
+  if (folder->get() < 0) return open_error(root, errno);
+  std::string_view rest = std::string_view(path).substr(root.size() + 1);
+  for (;;) {
+    const size_t slash = std::min(rest.find('/'), rest.size());
+    const std::string name(rest.substr(0, slash));
+    const bool last = slash >= rest.size();
+    rest.remove_prefix(last ? rest.size() : slash + 1);
+    if (name == "..") {
+      return Error{ErrorCode::kPermission, "the path leaves its run folder by \"..\"", path,
+                   "name a path without \"..\"", "DP-2721"};
+    }
+    if (last) return Place{folder, name.empty() ? "." : name};
+    if (name.empty() || name == ".") continue;
+    auto next = std::make_shared<Descriptor>(
+        ::openat(folder->get(), name.c_str(), kFolderFlags | O_NOFOLLOW));
+    if (next->get() < 0) {
+      const int error = errno;
+      const std::string here = path.substr(0, path.size() - rest.size() - (last ? 0 : 1));
+      return is_link({folder, name}) ? link_error(here) : open_error(here, error);
+    }
+    folder = std::move(next);
+  }
+}
+
+Result<int> open_beneath(const std::string& root, const std::string& path, int flags, mode_t mode) {
+  DP_TRY(const Place place, place_beneath(root, path));
+  const int fd = ::openat(place.fd(), place.name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, mode);
+  if (fd >= 0) return fd;
+  const int error = errno;
+  if (is_link(place)) return link_error(path);
+  Error failed = open_error(path, error);
+  if ((flags & O_CREAT) != 0 && failed.code != ErrorCode::kPermission)
+    failed.code = ErrorCode::kCannotCreate;
+  return failed;
+}
+
+}  // namespace downpour
