@@ -72,6 +72,7 @@ Result<int> run(const Flags& flags) {
   chief::StartInfo info{.run_dir = job.run_dir,
                         .train_files = uint32_t(plan.train_files.size()),
                         .shards = plan.shards,
+                        .insecure = flags.keys.insecure,
                         .sharding = data::sharding_text(job.data, plan.train_files)};
   info.train_bytes = plan.train_bytes();
   info.data = data::text_of(plan.train_files);

@@ -41,6 +41,7 @@ struct EpochState {         # an unsealed epoch's sums at this partition
   counts @2 :Counts;
   metrics @3 :List(Sums);   # one for each model output
   ended @4 :List(Interval); # ended shards, ascending
+  recordsHash @5 :UInt64;   # sum of the hashes of all records of ended shards; 0: not known
 }
 
 struct ShardState {         # a shard begun and not ended at this partition

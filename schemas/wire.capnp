@@ -121,6 +121,7 @@ struct PartitionStatus {
   shardsEnded @3 :UInt32;
   version @4 :UInt64;           # steps
   counts @5 :ShardCounts;       # absent: zeros
+  recordsHash @6 :UInt64;       # sum of the hashes of all records of ended shards; 0: not known
 }
 
 struct Section {

@@ -170,6 +170,7 @@ Findings check_directions(std::string_view path, std::string_view text) {
       findings.push_back(at(path, include.line, "a core must not include its shell"));
     const bool for_cores =
         own_role || include.path == "shared/wire/messages.h" ||
+        include.path == "shared/wire/peer_identity.h" ||
         include.path == "shared/job/job.h" || include.path == "shared/checkpoint/image.h" ||
         starts_with_any(include.path, {"shared/base/", "shared/plan/", "shared/tensor/",
                                        "shared/model/", "shared/optim/", "shared/metrics/"});
@@ -393,6 +394,7 @@ TEST_CASE("a core that includes what does input or output is found", "[tidy]") {
   CHECK(including("shared/checkpoint/manifest.h") == 1);
   CHECK(including("worker/runtime/worker_node.h") == 1);
   CHECK(including("shared/wire/messages.h") == 0);
+  CHECK(including("shared/wire/peer_identity.h") == 0);
   CHECK(including("shared/job/job.h") == 0);
   CHECK(including("shared/checkpoint/image.h") == 0);
   CHECK(including("worker/core/events.h") == 0);

@@ -1,5 +1,7 @@
 #include "chief/core/account.h"
 
+#include "shared/base/defence.h"
+
 namespace downpour::chief {
 
 namespace {
@@ -29,6 +31,22 @@ Result<wire::ShardCounts> check_account(const std::vector<wire::PartitionStatus>
                        status.partition, " has ", account_text(status.counts), " in ",
                        status.counts.batches, " batches")};
     }
+  }
+  // Where a partition lost its part of a shard, that shard was read again.
+  const wire::PartitionStatus* hashed = nullptr;
+  for (const wire::PartitionStatus& status : partitions) {
+    if (status.records_hash == 0) continue;
+    if (hashed == nullptr) hashed = &status;
+    if (status.records_hash == hashed->records_hash) continue;
+    defended(Defence::kChiefRecordsDiffer);
+    return Error{ErrorCode::kBadData,
+                 str("the input is not replayable: partitions ", hashed->partition, " and ",
+                     status.partition,
+                     " have applied different records of the same shards, because reading a shard "
+                     "again gave other records than the first time"),
+                 {},
+                 "leave the data files as they are while the job runs; a program must give the same "
+                 "records for the same DOWNPOUR_SEED and DOWNPOUR_EPOCH"};
   }
   const wire::ShardCounts& c = first.counts;
   if (c.read != c.applied + c.filtered + c.skipped + c.dropped + c.quarantined) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "shared/base/defence.h"
 #include "shared/base/mutate.h"
 
 namespace downpour::chief {
@@ -73,12 +74,13 @@ void ChiefCore::on_start(int64_t now_ns, Effects& effects) {
 }
 
 void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message,
-                           Effects& effects) {
+                           Effects& effects, const wire::PeerIdentity& identity) {
   if (finished()) return;
   const Turn turn(*this, now_ns, effects);
   const wire::Envelope& envelope = message.envelope;
   const auto* hello = std::get_if<wire::Hello>(&message.body);
   if (envelope.run != config_.run && (envelope.run != 0 || hello == nullptr)) {
+    defended(Defence::kChiefOtherRun);
     const Error error{ErrorCode::kUnavailable,
                       "this chief runs another job",
                       {},
@@ -88,18 +90,25 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
   }
   // Any process can claim a term. That a newer chief exists shows in the run folder alone, which
   // the shell watches (on_newer_term).
-  if (envelope.view.term > config_.term && !DP_MUTATE("old-chief-obeyed"))
+  if (envelope.view.term > config_.term && !DP_MUTATE("old-chief-obeyed")) {
+    defended(Defence::kChiefNewerTermClaimed);
     return log_of(peer, event("newer_term_claimed").add("term", envelope.view.term));
+  }
   if (hello != nullptr) {
     // A worker that knows the run ends where its data are not this chief's. It asks again, and is
     // answered once the claims of the ps have shown that this chief may continue.
     const bool waits = config_.new_plan && phase_ == Phase::kGathering && envelope.run != 0 &&
                        hello->role != wire::Role::kPs;
-    return waits ? void() : on_hello(peer, *hello, envelope);
+    return waits ? void() : on_hello(peer, *hello, envelope, identity);
   }
   Member* member = members_.find(peer);
-  if (member == nullptr) member = rebind_by_heartbeat(peer, message.body);
   if (member == nullptr) {
+    member = rebind_by_heartbeat(peer, message.body, identity);
+  } else if (!identity.may_be(member->hello.role)) {  // the list has changed
+    return refuse(peer, wire::wrong_role(identity, member->hello.role), envelope);
+  }
+  if (member == nullptr) {
+    defended(Defence::kChiefUnknownPeer);
     return reply(peer, envelope,
                  wire::Reject{ErrorCode::kUnavailable, "the chief does not know you: say Hello"});
   }
@@ -107,6 +116,7 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
   member->heard_ns = now_ns_;
   member->cut_off = false;
   if (member->silent) {
+    defended(Defence::kChiefMemberBack);
     member->silent = false;
     if (member->is_worker()) no_worker_ns_ = -1;
     log_of(peer, event("back").add("who", member->name()));
@@ -216,6 +226,7 @@ void ChiefCore::check_silence() {
         !DP_MUTATE("no-lease-expiry")) {
       member.silent = true;
       if (ending()) continue;
+      defended(Defence::kChiefLeaseExpired);
       ++workers_lost_;
       log_silent(member);
       notice_of(member.peer, NoticeLevel::kWarning,
@@ -249,6 +260,7 @@ void ChiefCore::check_idle_leases() {
     if (worker != nullptr && worker->live() && now_ns_ - worker->heard_ns > config_.heartbeat_ns) {
       continue;
     }
+    defended(Defence::kChiefLeaseIdle);
     log(event("idle")
             .add("epoch", table_.epoch())
             .add("shard", held.shard)
@@ -374,6 +386,7 @@ void ChiefCore::finish_if_alone() {
 /// A newer chief runs this job and has the ps and the workers: this one sends them nothing.
 void ChiefCore::supersede(uint32_t term) {
   if (finished()) return;
+  defended(Defence::kChiefSuperseded);
   log(event("superseded").add("by_term", term));
   error_ =
       Error{ErrorCode::kUnavailable,

@@ -24,6 +24,7 @@
 #include "chief/core/saving.h"
 #include "chief/core/selection.h"
 #include "chief/core/stragglers.h"
+#include "shared/wire/peer_identity.h"
 
 namespace downpour::chief {
 
@@ -37,8 +38,10 @@ class ChiefCore {
   /// Finishes at once where there is nothing to do (`already_finished`): call it before starting
   /// processes.
   void on_start(int64_t now_ns, Effects& effects);
-  /// A message from a control socket. Whatever it says, it can not crash the core.
-  void on_message(int64_t now_ns, PeerKey peer, wire::Message&& message, Effects& effects);
+  /// A message from a control socket, and what the connection proves about its sender. Whatever the
+  /// message says, it can not crash the core, and its sender acts only in the role of its key.
+  void on_message(int64_t now_ns, PeerKey peer, wire::Message&& message, Effects& effects,
+                  const wire::PeerIdentity& identity = {});
   void on_tick(int64_t now_ns, Effects& effects);
   /// The answer to PublishManifest.
   void on_published(int64_t now_ns, ViewId checkpoint, Result<void> result, Effects& effects);
@@ -103,8 +106,9 @@ class ChiefCore {
   JobSummary summary() const;
 
   // chief_core_members.cc: joining, leaving, placing
-  void on_hello(PeerKey peer, const wire::Hello& hello, const wire::Envelope& envelope);
-  Result<Member*> admit(PeerKey peer, wire::Hello hello);
+  void on_hello(PeerKey peer, const wire::Hello& hello, const wire::Envelope& envelope,
+                const wire::PeerIdentity& identity);
+  Result<Member*> admit(PeerKey peer, wire::Hello hello, const wire::PeerIdentity& identity);
   Result<Member*> admit_ps(PeerKey peer, wire::Hello hello);
   Result<Member*> admit_worker(PeerKey peer, wire::Hello hello);
   wire::InputList input_list() const;
@@ -116,7 +120,8 @@ class ChiefCore {
   enum class Clash : uint8_t { kWait, kRefused, kReplaced };
   Clash clash(Member& old, const wire::Hello& hello);
   void replace(Member& member);
-  Member* rebind_by_heartbeat(PeerKey peer, const wire::Body& body);
+  Member* rebind_by_heartbeat(PeerKey peer, const wire::Body& body,
+                              const wire::PeerIdentity& identity);
   void on_heartbeat(Member& member, wire::Heartbeat&& heartbeat);
   void on_goodbye(Member& member, wire::Goodbye&& goodbye);
   std::optional<uint32_t> owner_of(const Member& member) const {

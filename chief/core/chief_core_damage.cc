@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "chief/core/chief_core.h"
+#include "shared/base/defence.h"
 
 namespace downpour::chief {
 
@@ -17,7 +18,9 @@ bool is_damage(ErrorCode code) {
 }  // namespace
 
 void ChiefCore::on_damage(const Member& member, const wire::Adopted& adopted) {
-  Error error{is_damage(adopted.code) ? ErrorCode::kBadData : adopted.code,
+  // A disk that fails to read says nothing about the files: the job can be run again.
+  const bool files_are_bad = is_damage(adopted.code) && adopted.code != ErrorCode::kIo;
+  Error error{files_are_bad ? ErrorCode::kBadData : adopted.code,
               str(member.full_name(), " could not take up its partitions: ", adopted.error),
               published_folder_};
   if (published_images_.empty() || !is_damage(adopted.code)) return fail(std::move(error));
@@ -33,6 +36,7 @@ void ChiefCore::on_damage(const Member& member, const wire::Adopted& adopted) {
           .add("n", published_checkpoint_.n)
           .add("who", member.name())
           .add("why", adopted.error));
+  defended(Defence::kChiefDamage);
   damage_ = std::move(error);
   emit(FindOlder{published_checkpoint_});
 }
@@ -49,6 +53,7 @@ void ChiefCore::on_older(int64_t now_ns, Result<ResumeState> older, Effects& eff
   if (!older) return fail(std::move(damage));
   const ViewId from = published_checkpoint_;
   const bool some = begun_ && older->sealed_epochs == epochs_sealed_;
+  defended(some ? Defence::kChiefDamageSome : Defence::kChiefDamageAll);
   notice(NoticeLevel::kWarning, str("checkpoint ", from, " is damaged: ", damage.what, "; ",
                                     some ? "these partitions come back from" : "all go back to",
                                     " checkpoint ", older->checkpoint));

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "chief/core/chief_core.h"
+#include "shared/base/defence.h"
 #include "shared/base/mutate.h"
 
 namespace downpour::chief {
@@ -43,7 +44,10 @@ void ChiefCore::on_lease_request(Member& member, const wire::LeaseRequest& reque
     std::erase_if(member.grant.leases, [&](const wire::Lease& lease) {
       return !table_.holds(member.incarnation(), lease);
     });
-    if (!member.grant.leases.empty()) return send(member, member.grant, id);
+    if (!member.grant.leases.empty()) {
+      defended(Defence::kChiefGrantRepeated);
+      return send(member, member.grant, id);
+    }
   }
   wire::LeaseGrant grant;
   if (leasing() && stop_signal_ == 0) {
@@ -107,6 +111,7 @@ void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseG
       !DP_MUTATE("no-lease-expiry")) {
     const auto shard = choose_backup(pass, who);
     if (shard && !(careful() && is_suspect(*shard))) {
+      defended(Defence::kChiefBackupLease);
       hand_over(table_.back_up(now_ns_, *shard, who), true);
     }
   }
@@ -139,21 +144,28 @@ void ChiefCore::on_shard_progress(Member& member, const wire::ShardProgress& pro
   if (phase_ == Phase::kGathering || phase_ == Phase::kAdopting) return;  // not known yet
   take_in(progress.lease);
   if (!working() || !table_.covers(progress.lease)) {
-    if (!progress.ended) send(member, wire::LeaseRevoked{progress.lease});
+    if (!progress.ended) {
+      defended(Defence::kChiefLeaseNotHeld);
+      send(member, wire::LeaseRevoked{progress.lease});
+    }
     return;
   }
   // A lease that a chief before this one gave: its worker goes on with it.
   if (claimed_ && stop_signal_ == 0 &&
       (progress.lease.purpose != wire::Purpose::kTrain ||
        progress.lease.given_up == quarantine_.given_up(progress.lease.shard))) {
-    table_.take_up(now_ns_, member.incarnation(), progress.lease);
+    if (table_.take_up(now_ns_, member.incarnation(), progress.lease))
+      defended(Defence::kChiefLeaseTakenUp);
   }
   const bool holds = table_.holds(member.incarnation(), progress.lease);
   if (progress.ended && progress.lease.purpose == wire::Purpose::kTrain) {
     // True whoever says it: every partition has the end part. (The round asks them anyway.)
     return end_shard(member, shard, progress.counts);
   }
-  if (!holds) return send(member, wire::LeaseRevoked{progress.lease});
+  if (!holds) {
+    defended(Defence::kChiefLeaseNotHeld);
+    return send(member, wire::LeaseRevoked{progress.lease});
+  }
   advance(member, shard, progress.bytes_done);
   table_.renew(now_ns_, shard, member.incarnation(), progress.batches_acked, progress.bytes_done);
 }
@@ -239,6 +251,7 @@ Result<void> ChiefCore::check_stream(uint32_t shard) const {
         before.counts.end_offset == after.counts.first_offset) {
       continue;
     }
+    defended(Defence::kChiefNotReplayable);
     return Error{
         ErrorCode::kBadData,
         str("the input is not replayable: read again, the source gave other records before shard ",
@@ -287,6 +300,7 @@ void ChiefCore::on_shard_failed(Member& member, const wire::ShardFailed& failed)
     table_.release(shard, member.incarnation());
     note_idle(member.incarnation());
     if (outdated || failed.kind != wire::FailureKind::kGivenUp) return;
+    defended(Defence::kChiefMarkersAsked);
     quarantine_.ask_again();  // a partition knows of a line that this chief does not
     return survey_lines();
   }

@@ -4,6 +4,7 @@
 
 #include "chief/core/chief_core.h"
 #include "chief/core/metrics_merge.h"
+#include "shared/base/defence.h"
 #include "shared/base/mutate.h"
 
 namespace downpour::chief {
@@ -29,15 +30,17 @@ Error no_room(const char* members, uint32_t most) {
 
 }  // namespace
 
-void ChiefCore::on_hello(PeerKey peer, const wire::Hello& hello, const wire::Envelope& envelope) {
+void ChiefCore::on_hello(PeerKey peer, const wire::Hello& hello, const wire::Envelope& envelope,
+                         const wire::PeerIdentity& identity) {
   if (ending()) {
     return refuse(peer, Error{ErrorCode::kUnavailable, "the job has ended"}, envelope);
   }
-  Result<Member*> admitted = admit(peer, hello);
+  Result<Member*> admitted = admit(peer, hello, identity);
   if (!admitted) return refuse(peer, admitted.error(), envelope);
   if (*admitted == nullptr)
     return;  // it asks again, and is answered once the other has shown itself
   Member& member = **admitted;
+  member.key = identity.key;
   if (!member.welcomes.allows(now_ns_)) return;
   welcome(member, envelope.request);
   for (const Outbox* outbox : {&outbox_, &saving_.outbox}) {
@@ -50,7 +53,10 @@ void ChiefCore::on_hello(PeerKey peer, const wire::Hello& hello, const wire::Env
   if (member.is_input()) tell_inputs();
 }
 
-Result<Member*> ChiefCore::admit(PeerKey peer, wire::Hello hello) {
+Result<Member*> ChiefCore::admit(PeerKey peer, wire::Hello hello,
+                                 const wire::PeerIdentity& identity) {
+  if (!identity.may_be(hello.role))
+    return wire::wrong_role(identity, hello.role);
   if (hello.role == wire::Role::kChief || hello.incarnation == Incarnation{}) {
     return Error{ErrorCode::kMalformed, "a Hello without a role or an incarnation"};
   }
@@ -78,11 +84,19 @@ Result<Member*> ChiefCore::admit(PeerKey peer, wire::Hello hello) {
   }
   if (Member* known =
           members_.find(hello.role, hello.incarnation, hello.thread)) {  // again: the same answer
+    // Incarnations are no secret: workers read those of the ps in the view.
+    if (known->key != identity.key) {
+      return Error{ErrorCode::kPermission,
+                   str(known->full_name(), " joined with another key than `", identity.name, "`"),
+                   {},
+                   "start this process again with its own key"};
+    }
     if (known->peer != peer) members_.rebind(*known, peer);
     known->heard_ns = now_ns_;
     known->cut_off = false;
     known->hello.claims = std::move(hello.claims);
     const bool was_away = known->silent || known->left;
+    defended(Defence::kChiefHelloAgain);
     known->silent = known->left = false;
     if (was_away && known->is_ps()) regain(*known);
     return known;
@@ -118,6 +132,7 @@ bool ChiefCore::make_room(wire::Role role) {
 /// harm: its partitions are under another since.)
 ChiefCore::Clash ChiefCore::clash(Member& old, const wire::Hello& hello) {
   if (old.left || old.cut_off || now_ns_ - old.heard_ns > config_.lease_ns) {
+    defended(Defence::kChiefClashReplaced);
     return Clash::kReplaced;
   }
   if (old.contender != hello.incarnation) {
@@ -129,9 +144,13 @@ ChiefCore::Clash ChiefCore::clash(Member& old, const wire::Hello& hello) {
     }
     old.contender = hello.incarnation;
     old.contended_ns = now_ns_;
+    defended(Defence::kChiefClashWaits);
     return Clash::kWait;
   }
-  if (old.heard_ns > old.contended_ns + config_.heartbeat_ns) return Clash::kRefused;
+  if (old.heard_ns > old.contended_ns + config_.heartbeat_ns) {
+    defended(Defence::kChiefClashRefused);
+    return Clash::kRefused;
+  }
   const int64_t patience_ns = std::min(config_.lease_ns, 4 * config_.heartbeat_ns);
   const int64_t quiet_ns = now_ns_ - std::max(old.heard_ns, old.contended_ns);
   return quiet_ns > patience_ns ? Clash::kReplaced : Clash::kWait;
@@ -260,21 +279,30 @@ void ChiefCore::tell_inputs() {
 void ChiefCore::refuse(PeerKey peer, const Error& error, const wire::Envelope& envelope) {
   log_of(peer, event("refused").add("peer", raw(peer)).add("what", error.what));
   reply(peer, envelope,
-        wire::Refused{.code = error.code, .what = error.what, .hint = error.hint});
+        wire::Refused{.code = error.code,
+                      .what = error.id.empty() ? error.what : str(error.what, " (", error.id, ")"),
+                      .hint = error.hint});
 }
 
-/// A known process on a new connection (its transport reconnected); its heartbeat tells who it is.
-Member* ChiefCore::rebind_by_heartbeat(PeerKey peer, const wire::Body& body) {
+/// Finds a known worker or input process on a new connection (its transport reconnected) by the
+/// incarnation in its heartbeat. Its key must be the one it said Hello with. A ps must say Hello,
+/// because its cores share an incarnation: a chief that knows one core only would take another
+/// core's connection for that one's.
+Member* ChiefCore::rebind_by_heartbeat(PeerKey peer, const wire::Body& body,
+                                       const wire::PeerIdentity& identity) {
   Incarnation incarnation{};
   if (const auto* heartbeat = std::get_if<wire::Heartbeat>(&body))
     incarnation = heartbeat->incarnation;
   if (const auto* goodbye = std::get_if<wire::Goodbye>(&body))
     incarnation = goodbye->last.incarnation;
-  const auto same = [&](const Member& m) { return m.incarnation() == incarnation; };
-  if (incarnation == Incarnation{} || members_.count(same) != 1)
-    return nullptr;  // of several cores: say Hello
-  Member* member = members_.find_if(same);
-  members_.rebind(*member, peer);
+  if (incarnation == Incarnation{}) return nullptr;
+  Member* member = members_.find_if([&](const Member& m) {
+    return !m.is_ps() && m.incarnation() == incarnation && m.key == identity.key;
+  });
+  if (member != nullptr) {
+    defended(Defence::kChiefRebound);
+    members_.rebind(*member, peer);
+  }
   return member;
 }
 

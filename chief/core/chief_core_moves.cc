@@ -3,6 +3,8 @@
 
 #include "chief/core/chief_core.h"
 #include "chief/core/placement.h"
+#include "shared/base/defence.h"
+#include "shared/base/plain_name.h"
 
 namespace downpour::chief {
 
@@ -145,7 +147,7 @@ void ChiefCore::begin_move(Member& source, Member& target, std::vector<Partition
 
 void ChiefCore::on_frozen(Member& member, wire::Frozen&& frozen, Bytes&& inlined) {
   if (!move_ || move_->given || move_->since != frozen.since || ps_key(member) != move_->source) {
-    return;
+    return defended(Defence::kChiefFrozenLate);
   }
   outbox_.answered(member);
   Member* target = members_.find(wire::Role::kPs, move_->target.incarnation, move_->target.thread);
@@ -215,6 +217,7 @@ void ChiefCore::probe_ps() {
 /// The partitions stay where they are, by a view that says so: only that lets the source go on.
 void ChiefCore::cancel_move(const std::string& why) {
   const Move move = *std::exchange(move_, std::nullopt);
+  defended(Defence::kChiefMoveCancelled);
   log(event("move_cancelled").add("since_n", move.since.n).add("why", why));
   notice(NoticeLevel::kWarning,
          str("a move of ", move.partitions.size(), " partitions was called off: ", why));
@@ -234,7 +237,9 @@ void ChiefCore::cancel_move(const std::string& why) {
   ownership_.keep(move.partitions, since);
   const Member* source =
       members_.find(wire::Role::kPs, move.source.incarnation, move.source.thread);
-  if (source == nullptr || !source->live()) unsettled_[move.source] = move;
+  // A source that another process replaces is still a member here, and its partitions are lost.
+  if (source == nullptr || !source->live() || ownership_.is_gone(move.source))
+    unsettled_[move.source] = move;
   if (ownership_.ready()) publish_view();
 }
 

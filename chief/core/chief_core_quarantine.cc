@@ -1,5 +1,6 @@
 // ChiefCore: batches that the job does without, where it may.
 #include "chief/core/chief_core.h"
+#include "shared/base/defence.h"
 
 namespace downpour::chief {
 
@@ -77,6 +78,7 @@ void ChiefCore::decide_lines(const RoundOutcome& outcome) {
   for (const Quarantine::Decision& decision : quarantine_.end_round(outcome.lines)) {
     const BatchId batch = decision.batch;
     const bool given_up = decision.state == Quarantine::State::kGivenUp;
+    defended(given_up ? Defence::kChiefQuarantined : Defence::kChiefWithdrawn);
     log(event(given_up ? "quarantined" : "quarantine_withdrawn")
             .add("epoch", batch.epoch)
             .add("shard", batch.shard)

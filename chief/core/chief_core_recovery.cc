@@ -4,6 +4,7 @@
 
 #include "chief/core/chief_core.h"
 #include "chief/core/placement.h"
+#include "shared/base/defence.h"
 #include "shared/base/mutate.h"
 
 namespace downpour::chief {
@@ -90,13 +91,21 @@ std::vector<ChiefCore::Claim> ChiefCore::best_claims(const std::vector<Member*>&
   for (const Member* core : cores) {
     for (const wire::PartitionClaim& claim : core->hello.claims) {
       const uint32_t p = raw(claim.partition);
-      if (p >= best.size() || claim.sealed_epochs > epochs_sealed_) continue;
+      if (p >= best.size()) continue;
+      if (claim.sealed_epochs > epochs_sealed_) {
+        defended(Defence::kChiefClaimSealedAhead);
+        continue;
+      }
       const bool known = config_.resume && p < config_.resume->sinces.size();
       const bool wrote = known && claim.since == config_.resume->sinces[p];
       const bool later =
           claim.sealed_epochs == epochs_sealed_ && (!known || claim.since > config_.resume->given);
-      if (!wrote && !later) continue;
+      if (!wrote && !later) {
+        defended(Defence::kChiefClaimStale);
+        continue;
+      }
       if (claim.since == ViewId{} || claim.since.term >= config_.term) continue;
+      if (best[p].by != nullptr && best[p].by != core) defended(Defence::kChiefClaimOutdone);
       if (best[p].by == nullptr || claim.since > best[p].since) best[p] = {core, claim.since};
     }
   }
@@ -113,6 +122,7 @@ const Member* ChiefCore::drop_claims_of_other_plans(std::vector<Claim>& claims) 
       continue;
     }
     if (claim.by->hello.holds_unsealed) return claim.by;
+    defended(Defence::kChiefClaimOtherData);
     claim = {};
   }
   return nullptr;
@@ -121,6 +131,7 @@ const Member* ChiefCore::drop_claims_of_other_plans(std::vector<Claim>& claims) 
 /// The data have changed within an epoch. This chief ends and stops neither ps nor workers: a chief
 /// with the right data continues with what they hold.
 void ChiefCore::refuse_data(const Member& holder) {
+  defended(Defence::kChiefOtherData);
   error_ = Error{ErrorCode::kConfig,
                  str("the training data have changed since epoch ", epochs_sealed_,
                      " of this run began: ", holder.full_name(),
@@ -179,7 +190,10 @@ void ChiefCore::spread(const std::vector<PartitionId>& partitions,
 void ChiefCore::on_adopted(Member& member, const wire::Adopted& adopted) {
   const bool probed = adopted.since == ViewId{config_.term, 0};
   if (probed && adopted.ok) member.answers = true;
-  if (probed || !ownership_.adopting(ps_key(member), adopted.since)) return;
+  if (probed) return;
+  if (!ownership_.adopting(ps_key(member), adopted.since)) {
+    return defended(Defence::kChiefAdoptedLate);
+  }
   if (!adopted.ok && move_ && move_->since == adopted.since) {
     blame_target();
     return cancel_move(str(member.full_name(), ": ", adopted.error));
@@ -258,7 +272,9 @@ void ChiefCore::regain(Member& member) {
   const uint32_t found = ownership_.find(ps_key(member));
   const auto frozen = unsettled_.extract(ps_key(member));
   if (found == 0) return;
+  defended(Defence::kChiefPsReturns);
   if (!frozen.empty()) {
+    defended(Defence::kChiefFrozenReturns);
     std::vector<PartitionId> own = ownership_.owned(ps_key(member));
     const Move& move = frozen.mapped();
     std::erase_if(own, [&](PartitionId p) {
@@ -317,6 +333,7 @@ void ChiefCore::check_ps() {
       return m.is_ps() && m.live() && m.answers && &m != member;
     }) > 0;
     if (member != nullptr && others) {
+      defended(Defence::kChiefAdoptTimeout);
       lose(*member, str("it did not take up its partitions within ",
                         config_.adopt_timeout_ns / kSecond, " s"));
       return replace(*member);
@@ -345,6 +362,7 @@ void ChiefCore::check_ps() {
 void ChiefCore::interrupt(const std::string& why) {
   if ((phase_ == Phase::kSurveying || phase_ == Phase::kCompleting) &&
       !DP_MUTATE("round-survives-a-change-of-ownership")) {
+    defended(Defence::kChiefRoundInterrupted);
     round_ = CompletionRound();
     round_at_ns_ = 0;
     outbox_.drop<wire::StatusRequest>();
@@ -413,6 +431,7 @@ void ChiefCore::end_survey(const RoundOutcome& outcome) {
 
 /// This epoch was complete, and is no more: its account, evaluation and whatever followed are void.
 void ChiefCore::roll_back_to(uint32_t epoch) {
+  defended(Defence::kChiefRollsBack);
   notice(NoticeLevel::kWarning,
          str("epoch ", epoch, " is not whole any more at every partition: its training goes on"));
   for (const uint32_t shard : table_.leased()) revoke_all(shard);
@@ -450,6 +469,7 @@ void ChiefCore::take_lacking(const RoundOutcome& outcome) {
   for (const LackingShard& shard : outcome.lacking) epoch_steps_ += shard.first_batch;
   epoch_acked_ = table_.batches_acked();
   look_further();
+  defended(Defence::kChiefLacking);
   log(event("round_lacking")
           .add("round", round_.round())
           .add("shards", outcome.lacking.size())

@@ -4,6 +4,7 @@
 
 #include "chief/core/chief_core.h"
 #include "chief/core/placement.h"
+#include "shared/base/defence.h"
 #include "shared/base/mutate.h"
 
 namespace downpour::chief {
@@ -17,7 +18,10 @@ void ChiefCore::want_save() {
 /// Begins what is due, and gives up what takes too long.
 void ChiefCore::check_save() {
   if (saving_.under_way()) {
-    if (now_ns_ - saving_.begun_ns > config_.save_timeout_ns) save_failed("it took too long");
+    // A manifest that is being written may still appear, so nothing may build on its absence.
+    const bool waits = saving_.state == Saving::State::kWriting;
+    if (waits && now_ns_ - saving_.begun_ns > config_.save_timeout_ns)
+      save_failed("it took too long");
   } else if (save_due()) {
     begin_save();
   }
@@ -103,8 +107,10 @@ Result<void> ChiefCore::chain(const std::vector<wire::ImageRef>& images) {
 
 void ChiefCore::on_saved(Member& member, wire::Saved&& saved) {
   const auto owner = owner_of(member);
-  if (saving_.state != Saving::State::kWriting || !owner || saved.checkpoint != saving_.id) return;
-  if (!saving_.outbox.waits_for(member)) return;  // again
+  if (saving_.state != Saving::State::kWriting || !owner || saved.checkpoint != saving_.id ||
+      !saving_.outbox.waits_for(member)) {
+    return defended(Defence::kChiefSavedLate);
+  }
   saving_.outbox.answered(member);
   if (saved.beyond_part && saving_part_) return reopen_part(member);
   if (!saved.ok) return save_failed(str(member.full_name(), ": ", saved.error));
@@ -190,6 +196,7 @@ void ChiefCore::on_published(int64_t now_ns, ViewId checkpoint, Result<void> res
 void ChiefCore::save_failed(const std::string& why) {
   const std::string what = why.empty() ? "no reason given" : why;
   if (saving_.under_way()) {
+    defended(Defence::kChiefSaveFailed);
     log(event("save_failed").add("n", saving_.id.n).add("why", what));
     emit(Notice{NoticeLevel::kError, str("checkpoint ", saving_.id, " failed: ", what)});
     schedule_.failed(now_ns_);
@@ -203,6 +210,7 @@ void ChiefCore::save_failed(const std::string& why) {
 /// is lost then comes back from this checkpoint.
 void ChiefCore::abandon_save(const std::string& why) {
   if (saving_.state != Saving::State::kWriting) return;
+  defended(Defence::kChiefSaveAbandoned);
   log(event("save_abandoned").add("n", saving_.id.n).add("why", why));
   saving_.end();
   schedule_.want();

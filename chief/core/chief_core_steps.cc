@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "chief/core/chief_core.h"
+#include "shared/base/defence.h"
 
 namespace downpour::chief {
 
@@ -62,6 +63,7 @@ bool ChiefCore::ends_here(const RoundOutcome& outcome) const {
 /// knew (a former chief's, that lay still) has gone on with a shard. That is brought to its end,
 /// too.
 void ChiefCore::reopen_part(const Member& member) {
+  defended(Defence::kChiefPartReopened);
   log(event("part_reopened").add("n", saving_.id.n).add("who", member.name()));
   saving_.end();
   survey();

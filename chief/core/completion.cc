@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "shared/base/defence.h"
 #include "shared/base/mutate.h"
 #include "shared/plan/shard.h"
 
@@ -14,14 +15,21 @@ CompletionRound::CompletionRound(uint64_t round, uint32_t epoch, const EpochExte
 
 CompletionRound::Verdict CompletionRound::take(uint32_t owner, wire::StatusReply&& reply,
                                                std::string& why) {
-  if (owner >= replies_.size()) return Verdict::kIgnored;  // no round is under way
-  if (reply.round != round_ || reply.epoch != epoch_ || replies_[owner]) return Verdict::kIgnored;
+  const bool late = owner >= replies_.size() ||  // no round is under way
+                    reply.round != round_ || reply.epoch != epoch_ || replies_[owner];
+  if (late) {
+    defended(Defence::kChiefRoundLate);
+    return Verdict::kIgnored;
+  }
   if (!reply.failure.empty()) {
     why = reply.failure;
     return Verdict::kFailed;
   }
   why = fault(owner, reply);
-  if (!why.empty()) return Verdict::kVoid;
+  if (!why.empty()) {
+    defended(Defence::kChiefRoundVoid);
+    return Verdict::kVoid;
+  }
   replies_[owner] = std::move(reply);
   ++answered_;
   return Verdict::kTaken;

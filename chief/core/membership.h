@@ -40,6 +40,7 @@ struct Member {
   wire::Heartbeat last;
   RequestId granted{};  // worker: the request that `grant` answered
   wire::LeaseGrant grant;
+  std::string key;       // public key that its connection proved; empty: none
   bool cut_off = false;  // its connection is broken, and it has not spoken through another since
   int stop_signal = 0;         // that it received and reported; 0: none
   bool leaving = false;        // ps: asked to hold nothing any more

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "shared/base/check.h"
+#include "shared/base/defence.h"
 #include "shared/base/mutate.h"
 
 namespace downpour::chief {
@@ -90,9 +91,18 @@ uint32_t Ownership::find(PsKey key) {
   const uint32_t core = number_of(key);
   if (core == kNobody || !cores_[core].gone) return 0;
   cores_[core].gone = false;
+  const bool stale = std::any_of(parts_.begin(), parts_.end(), [&](const Part& part) {
+    return part.owner == core && (part.stale || part.heir != kNobody);
+  });
+  if (stale) defended(Defence::kChiefStaleCopy);
   return uint32_t(std::count_if(parts_.begin(), parts_.end(), [&](const Part& part) {
     return part.owner == core && part.heir == kNobody && !part.stale;
   }));
+}
+
+bool Ownership::is_gone(PsKey key) const {
+  const uint32_t core = number_of(key);
+  return core != kNobody && cores_[core].gone;
 }
 
 std::vector<Ownership::Lost> Ownership::lost() const {

@@ -51,6 +51,8 @@ class Ownership {
   /// It was not gone after all: what was not given to others meanwhile, and is not stale, is its own
   /// again. Returns how many partitions that are.
   uint32_t find(PsKey key);
+  /// Whether lose() was called for the core, and find() not since then.
+  bool is_gone(PsKey key) const;
 
   /// Partitions without a living owner, or whose copies are stale, that were not given to anyone.
   struct Lost {

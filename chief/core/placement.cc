@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "shared/base/plain_name.h"
+
 namespace downpour::chief {
 
 bool is_lopsided(const std::vector<CoreLoad>& loads) {
@@ -66,15 +68,6 @@ Result<void> check_images(const std::vector<std::vector<wire::ImageRef>>& images
     }
   }
   return {};
-}
-
-bool is_plain_name(const std::string& name) {
-  constexpr size_t kNameBytesMax = 128;
-  if (name.empty() || name.size() > kNameBytesMax || name[0] == '.' || name[0] == '-') return false;
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '-';
-  });
 }
 
 Result<std::vector<wire::ImageRef>> join_images(

@@ -37,9 +37,6 @@ std::vector<std::vector<PartitionId>> even_ranges(uint32_t partitions, uint32_t 
 Result<void> check_images(const std::vector<std::vector<wire::ImageRef>>& images,
                           uint32_t partitions);
 
-/// [A-Za-z0-9_][A-Za-z0-9_.-]{0,127}: what a peer may call a file.
-bool is_plain_name(const std::string& name);
-
 /// Puts the images that all owners saved in order; those of partitions that are not their sender's
 /// do not count. Error kMalformed: a partition missing or twice, or a file name that is no plain
 /// name.

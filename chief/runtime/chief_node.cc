@@ -31,7 +31,8 @@ struct Overloaded : Visitors... {
 }  // namespace
 
 ChiefNode::ChiefNode(transport::Transport& transport, Storage& storage, ChiefConfig config,
-                     std::vector<TableSpec> tables, ChiefOptions options, Console* console)
+                     std::vector<TableSpec> tables, ChiefOptions options, Console* console,
+                     std::unique_ptr<Background> background)
     : transport_(transport),
       outbox_(transport),
       storage_(storage),
@@ -43,7 +44,10 @@ ChiefNode::ChiefNode(transport::Transport& transport, Storage& storage, ChiefCon
       keep_(config.job.train.checkpoint.keep),
       tables_(std::move(tables)),
       core_(std::move(config)),
-      console_(console) {}
+      console_(console),
+      background_(background != nullptr
+                      ? std::move(background)
+                      : std::make_unique<BackgroundThread>([this] { transport_.wake(); })) {}
 
 Result<void> ChiefNode::start(int64_t now_ns) {
   DP_TRY(port_, transport_.bind(options_.endpoint));
@@ -59,7 +63,8 @@ Result<void> ChiefNode::start(int64_t now_ns) {
 void ChiefNode::on_message(int64_t now_ns, transport::PortId, transport::PeerId peer,
                            wire::Message&& message) {
   Effects effects;
-  core_.on_message(now_ns, PeerKey{raw(peer)}, std::move(message), effects);
+  core_.on_message(now_ns, PeerKey{raw(peer)}, std::move(message), effects,
+                   transport_.identity(peer));
   run(now_ns, std::move(effects));
 }
 
@@ -70,6 +75,8 @@ void ChiefNode::on_malformed(int64_t, transport::PortId, transport::PeerId, cons
 }
 
 bool ChiefNode::pump(int64_t now_ns) {
+  now_ns_ = now_ns;
+  const bool published = background_->run_completions();
   if (finish_) {
     outbox_.drain(now_ns);
     return false;
@@ -94,7 +101,7 @@ bool ChiefNode::pump(int64_t now_ns) {
   core_.on_tick(now_ns, effects);
   next_tick_ns_ = now_ns + kTickNs;
   run(now_ns, std::move(effects));
-  return false;
+  return published;
 }
 
 int64_t ChiefNode::next_deadline_ns() const { return next_tick_ns_; }
@@ -112,9 +119,7 @@ void ChiefNode::run(int64_t now_ns, Effects&& effects) {
                        core_.on_peer_gone(now_ns, send.peer, more);
                    },
                    [&](FindOlder& find) { core_.on_older(now_ns, find_older(find.below), more); },
-                   [&](PublishManifest& manifest) {
-                     core_.on_published(now_ns, manifest.checkpoint, publish(manifest), more);
-                   },
+                   [&](PublishManifest& manifest) { publish(std::move(manifest)); },
                    [&](AppendEvent& event) { record(now_ns, std::move(event.line)); },
                    [&](PredictionBatch& batch) {
                      if (options_.on_prediction) options_.on_prediction(batch);
@@ -172,31 +177,40 @@ void ChiefNode::record(int64_t now_ns, std::string line) {
   events_again_ns_ = now_ns + kEventsAgainNs;
 }
 
-Result<void> ChiefNode::publish(const PublishManifest& publish) {
-  checkpoint::Manifest manifest;
-  manifest.id = publish.checkpoint;
-  manifest.run = run_;
-  manifest.plan_hash = plan_hash_;
-  manifest.job = job_text_;
-  manifest.partitions = uint32_t(publish.images.size());
-  manifest.tables = tables_;
-  manifest.images = publish.images;
-  manifest.bases = publish.bases;
-  manifest.sinces = publish.sinces;
-  manifest.given = publish.given;
-  manifest.best = publish.best;
-  manifest.completed_epochs = manifest.sealed_epochs = publish.sealed_epochs;
-  manifest.epochs = to_records(publish.epochs, publish.evaluations);
-  manifest.rows = publish.rows;
-  manifest.build = kBuildVersion;
-  manifest.created_unix_s = options_.unix_time_s();
-  Result<void> removed;
-  DP_TRY_VOID(publish_checkpoint(storage_, options_.run_dir, manifest, keep_, removed));
-  if (!removed && console_ != nullptr) {
-    console_->show(Notice{NoticeLevel::kWarning,
-                          str("an old checkpoint could not be removed: ", removed.error().what)});
-  }
-  return {};
+void ChiefNode::publish(PublishManifest&& publish) {
+  auto manifest = std::make_shared<checkpoint::Manifest>();
+  manifest->id = publish.checkpoint;
+  manifest->run = run_;
+  manifest->plan_hash = plan_hash_;
+  manifest->job = job_text_;
+  manifest->partitions = uint32_t(publish.images.size());
+  manifest->tables = tables_;
+  manifest->images = std::move(publish.images);
+  manifest->bases = std::move(publish.bases);
+  manifest->sinces = std::move(publish.sinces);
+  manifest->given = publish.given;
+  manifest->best = publish.best;
+  manifest->completed_epochs = manifest->sealed_epochs = publish.sealed_epochs;
+  manifest->epochs = to_records(publish.epochs, publish.evaluations);
+  manifest->rows = publish.rows;
+  manifest->build = kBuildVersion;
+  manifest->created_unix_s = options_.unix_time_s();
+  background_->start([this, manifest]() -> Background::Completion {
+    Result<void> removed;
+    Result<void> published =
+        publish_checkpoint(storage_, options_.run_dir, *manifest, keep_, removed);
+    return [this, id = manifest->id, published = std::move(published),
+            removed = std::move(removed)]() mutable {
+      if (!removed && console_ != nullptr) {
+        console_->show(
+            Notice{NoticeLevel::kWarning,
+                   str("an old checkpoint could not be removed: ", removed.error().what)});
+      }
+      Effects effects;
+      core_.on_published(now_ns_, id, std::move(published), effects);
+      run(now_ns_, std::move(effects));
+    };
+  });
 }
 
 Result<ResumeState> ChiefNode::find_older(ViewId below) {

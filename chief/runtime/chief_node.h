@@ -9,6 +9,7 @@
 
 #include "chief/core/chief_core.h"
 #include "chief/runtime/console.h"
+#include "shared/env/background.h"
 #include "shared/env/storage.h"
 #include "shared/transport/outbox.h"
 #include "shared/transport/reactor.h"
@@ -32,9 +33,10 @@ struct ChiefOptions {
 
 class ChiefNode final : public transport::Node {
  public:
-  /// `console` may be null. All are borrowed.
+  /// `console` may be null. All are borrowed. Manifests are published by `background`, so that a slow disk does not
+  /// silence the chief; null: a thread of its own.
   ChiefNode(transport::Transport& transport, Storage& storage, ChiefConfig config, std::vector<TableSpec> tables,
-            ChiefOptions options, Console* console);
+            ChiefOptions options, Console* console, std::unique_ptr<Background> background = nullptr);
 
   Result<void> start(int64_t now_ns);
   /// The endpoint as others reach it; valid after start().
@@ -53,7 +55,7 @@ class ChiefNode final : public transport::Node {
   void run(int64_t now_ns, Effects&& effects);
   void look_for_newer_chief(int64_t now_ns, Effects& effects);
   void record(int64_t now_ns, std::string line);
-  Result<void> publish(const PublishManifest& publish);
+  void publish(PublishManifest&& publish);
   Result<ResumeState> find_older(ViewId below);
 
   transport::Transport& transport_;
@@ -75,7 +77,9 @@ class ChiefNode final : public transport::Node {
   bool stop_asked_ = false;
   int64_t next_tick_ns_ = 0;
   int64_t look_for_newer_ns_ = 0;
+  int64_t now_ns_ = 0;  // of the newest turn
   std::optional<Finish> finish_;
+  std::unique_ptr<Background> background_;  // last: its tasks use what stands above
 };
 
 }  // namespace downpour::chief

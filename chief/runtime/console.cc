@@ -358,11 +358,12 @@ std::string shards_text(uint32_t shards) {
 void Console::start(const StartInfo& info) {
   train_bytes_ = info.train_bytes;
   sharding_ = info.sharding;
+  insecure_ = info.insecure;
   if (options_.quiet) return;
   if (options_.format == LogFormat::kJson) {
     return json(Json{{"event", "start"}, {"name", job_.name}, {"run_dir", info.run_dir}, {"cluster", info.cluster},
                      {"train_bytes", info.train_bytes}, {"train_files", info.train_files}, {"shards", info.shards},
-                     {"sharding", info.sharding}, {"evaluation", info.evaluation}, {"resumed", info.resumed}, {"model", info.model}}
+                     {"sharding", info.sharding}, {"insecure", info.insecure}, {"evaluation", info.evaluation}, {"resumed", info.resumed}, {"model", info.model}}
                     .dump(-1, ' ', false, Json::error_handler_t::replace));
   }
   if (info.train_files > 0) {
@@ -371,6 +372,7 @@ void Console::start(const StartInfo& info) {
   }
   if (!info.evaluation.empty()) row("eval      " + info.evaluation);
   row("cluster   " + info.cluster);
+  if (info.insecure) row("keys      none (--insecure): any process that reaches the ports can read and change the variables");
   row("run       " + info.run_dir);
   if (!info.resumed.empty()) row("resume    " + info.resumed);
   if (!info.model.empty()) row("model     " + info.model);
@@ -493,7 +495,7 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
     Json worse = Json::array();
     for (const size_t o : worse_than_constant(job_, s)) worse.push_back(job_.model.outputs[o].name);
     const Json all = {{"event", "finish"}, {"code", finish.code}, {"already_finished", s.already_finished}, {"run_dir", run_dir},
-                      {"epochs_sealed", s.epochs_sealed}, {"epochs_wanted", s.epochs_wanted}, {"steps", s.steps}, {"steps_wanted", s.steps_wanted}, {"records", s.records},
+                      {"insecure", insecure_}, {"epochs_sealed", s.epochs_sealed}, {"epochs_wanted", s.epochs_wanted}, {"steps", s.steps}, {"steps_wanted", s.steps_wanted}, {"records", s.records},
                       {"train_seconds", seconds_of(s.train_ns)}, {"wall_seconds", seconds_of(s.wall_ns)},
                       {"pulled_bytes", s.pulled_bytes}, {"pushed_bytes", s.pushed_bytes}, {"read_bytes", s.read_bytes}, {"sharding", sharding_},
                       {"workers_lost", s.workers_lost}, {"ps_lost", s.ps_lost}, {"restarts", s.restarts}, {"repeated_parts", s.had_it}, {"gaps", s.gaps},
@@ -574,6 +576,9 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
   if (!s.processes.empty() && s.mode == wire::Purpose::kTrain) {
     std::fprintf(out, "memory  ps %s (tables %s, %s rows), worker %s, at most\n", human_bytes(ps_rss).c_str(), human_bytes(ps_bytes).c_str(),
                  human_count(double(rows)).c_str(), human_bytes(worker_rss).c_str());
+  }
+  if (insecure_) {
+    std::fprintf(out, "keys    none (--insecure): any process that reached the ports could read and change the variables\n");
   }
   if (s.mode == wire::Purpose::kTrain && !s.checkpoint_folder.empty()) std::fprintf(out, "model   %s\n", run_dir.c_str());
   if (s.mode == wire::Purpose::kTrain && finish.code == 0 && s.epochs_wanted == kEpochsMax) {

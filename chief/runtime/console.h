@@ -31,6 +31,7 @@ struct StartInfo {
   uint64_t train_bytes = 0;
   uint32_t train_files = 0;
   uint32_t shards = 0;
+  bool insecure = false;  // --insecure: no keys
   std::string sharding;  // who reads what
   std::string evaluation;  // "a9a.t", "5 % held out", "" = none
   std::string resumed;     // "continues from checkpoint 1-3, after epoch 3 of 5", "" = a new run
@@ -52,6 +53,7 @@ class Console {
   void show(const Notice& notice);
   /// The closing summary: metrics per epoch beside the best constant's, account, throughput, bytes, memory per role,
   /// where the model lies, and the next command to type (`job_argument` as the user named the job).
+  /// A job that ran without keys (StartInfo::insecure) is marked.
   void finish(const Finish& finish, const std::string& run_dir, const std::string& job_argument);
 
  private:
@@ -74,6 +76,7 @@ class Console {
   Rate records_, read_bytes_;
   wire::WorkTime last_work_;           // of the last row or line
   uint64_t train_bytes_ = 0;           // of the data, read once
+  bool insecure_ = false;
   std::string sharding_;               // who reads what
   std::vector<OutputMetrics> window_;  // since the last row or line
 };

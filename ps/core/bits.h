@@ -41,6 +41,13 @@ inline uint32_t count(const Bits& bits) {
   for (const uint64_t word : bits) n += uint32_t(std::popcount(word));
   return n;
 }
+/// Whether a member of `a` is one of `b`.
+inline bool intersects(const Bits& a, const Bits& b) {
+  for (size_t w = 0; w < a.size(); ++w) {
+    if ((a[w] & b[w]) != 0) return true;
+  }
+  return false;
+}
 /// Whether every member of `a` is one of `b`.
 inline bool within(const Bits& a, const Bits& b) {
   for (size_t w = 0; w < a.size(); ++w) {

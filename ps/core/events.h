@@ -66,6 +66,9 @@ struct PsConfig {
   uint64_t seed = 0;
   uint32_t partition_bits = 8;
   PlanExtent plan;
+  /// Images are written and read only below it, whatever a message says. None: anywhere (tests and
+  /// benchmarks of a core).
+  std::optional<std::string> run_dir;
   int64_t heartbeat_ns = kSecond;
   int64_t chief_silence_ns_max = 0;  // the core exits with 180 beyond; 0: never
   PsLimits limits;
@@ -121,6 +124,7 @@ struct Effects {
   std::vector<Load> loads;
   std::vector<Export> exports;
   std::vector<Discard> discards;
+  std::vector<std::string> notices;  // for the process's log; few, whatever peers do
   std::optional<Exit> exit;
   void clear() {
     sends.clear();
@@ -128,6 +132,7 @@ struct Effects {
     loads.clear();
     exports.clear();
     discards.clear();
+    notices.clear();
     exit.reset();
   }
 };

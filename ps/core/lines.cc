@@ -1,5 +1,7 @@
 #include "ps/core/lines.h"
 
+#include "shared/base/defence.h"
+
 namespace downpour::ps {
 namespace {
 
@@ -39,7 +41,10 @@ bool Lines::take(const wire::QuarantineLine& line, PartitionId p, bool applied) 
   const bool passed_without_gradient = gives_up(known, p) && applied;
   if (!contains(known.held, p)) {
     insert(known.held, p);
-    if (applied) insert(known.had, p);
+    if (applied) {
+      defended(Defence::kPsMarkerLate);
+      insert(known.had, p);
+    }
   }
   if (!line.withdrawn) return true;
   if (passed_without_gradient) return false;

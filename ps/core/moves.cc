@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ps/core/ps_core.h"
+#include "shared/base/defence.h"
 #include "shared/base/mutate.h"
 
 namespace downpour::ps {
@@ -17,6 +18,7 @@ void PsCore::on_freeze(const wire::Envelope& envelope, const wire::Freeze& freez
   for (Freezing& known : freezing_) {
     if (known.since != freeze.since) continue;
     known.request = envelope.request;  // asked again
+    defended(Defence::kPsFreezeRepeated);
     if (known.done) send(kChiefPeer, envelope.request, *known.done, known.inlined, effects);
     return;
   }
@@ -26,9 +28,11 @@ void PsCore::on_freeze(const wire::Envelope& envelope, const wire::Freeze& freez
          {}, effects);
   };
   if (freeze.since <= view_.id || freeze.since.term < term_) {
+    defended(Defence::kPsFreezeOld);
     return refuse(str("superseded: view ", view_.id, " of term ", term_, " is known here"));
   }
   if (freezing_.size() >= config_.limits.freezes_max) return refuse("too many moves at once");
+  if (const auto outside = check_folder(freeze.folder)) return refuse(outside->what);
   Freezing freezing{.since = freeze.since,
                     .request = envelope.request,
                     .folder = freeze.folder,
@@ -37,6 +41,7 @@ void PsCore::on_freeze(const wire::Envelope& envelope, const wire::Freeze& freez
                     .inlined = {}};
   for (const PartitionId p : freeze.partitions) {
     if (raw(p) >= partitions_.count() || !partitions_.serves(p)) {
+      defended(Defence::kPsFreezeNotServed);
       return refuse(str("partition ", p, " is not served here"));
     }
     insert(freezing.parts, p);
@@ -66,6 +71,7 @@ void PsCore::on_exported(ViewId since, Result<std::vector<wire::ImageRef>> image
   const wire::Frozen answer = *found->done;
   const RequestId request = found->request;
   if (!answer.ok) {  // nobody can have taken anything: all is as it was
+    defended(Defence::kPsExportFailed);
     for_each(found->parts, [&](PartitionId p) {
       if (partitions_.frozen(p)) partitions_.thaw(p, partitions_.since(p));
     });
@@ -82,6 +88,7 @@ void PsCore::settle_frozen(const wire::View& view, Bits& lost, Effects& effects)
     for_each(freezing.parts, [&](PartitionId p) {
       if (!partitions_.frozen(p)) return;  // dropped meanwhile
       if (names_me(view, p)) {
+        defended(Defence::kPsFrozenReturns);
         partitions_.thaw(p, view.partitions[raw(p)].since);
       } else {
         insert(lost, p);

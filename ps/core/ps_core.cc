@@ -3,12 +3,20 @@
 #include <algorithm>
 #include <utility>
 
+#include "shared/base/defence.h"
 #include "shared/base/mutate.h"
+#include "shared/base/plain_name.h"
 
 namespace downpour::ps {
 namespace {
 
 constexpr size_t kStalenessBuckets = 64;
+constexpr int64_t kRoleNoticeNs = 10 * kSecond;
+
+/// What the process must be that speaks on this connection.
+wire::Role role_of(PeerKey from) {
+  return from == kChiefPeer ? wire::Role::kChief : wire::Role::kWorker;
+}
 
 template <typename... Bodies>
 bool is_any_of(const wire::Body& body) {
@@ -31,16 +39,19 @@ PsCore::PsCore(PsConfig config)
 }
 
 void PsCore::on_message(int64_t now_ns, PeerKey from, const wire::Message& message,
-                        Effects& effects) {
+                        Effects& effects, const wire::PeerIdentity& identity) {
   if (stopped_ || std::holds_alternative<wire::Reject>(message.body)) return;
   const wire::Envelope& envelope = message.envelope;
   if (envelope.run != config_.run) {  // only a peer that names the run hears of it
+    defended(Defence::kPsOtherRun);
     effects.sends.push_back({from,
                              {.envelope = {.request = envelope.request},
                               .body = wire::Reject{ErrorCode::kUnavailable,
                                                    "this ps serves another run"}}});
     return;
   }
+  if (!identity.may_be(role_of(from)))
+    return refuse_role(now_ns, from, envelope, identity, effects);
   if (std::optional<Error> error = fence(from, envelope)) {
     return reject(from, envelope.request, *std::move(error), effects);
   }
@@ -68,8 +79,33 @@ void PsCore::on_message(int64_t now_ns, PeerKey from, const wire::Message& messa
   from_chief(message, effects);
 }
 
+/// A peer that may not act as it does is rejected. Any such peer can cause it as often as it likes, so
+/// that the notice comes at most once in kRoleNoticeNs.
+void PsCore::refuse_role(int64_t now_ns, PeerKey from, const wire::Envelope& envelope,
+                         const wire::PeerIdentity& identity, Effects& effects) {
+  Error error = wire::wrong_role(identity, role_of(from));
+  ++roles_refused_;
+  if (now_ns >= role_notice_at_ns_) {
+    role_notice_at_ns_ = now_ns + kRoleNoticeNs;
+    effects.notices.push_back(str("refused a message: ", error.what, " (", error.id, "); ",
+                                  roles_refused_, " refused since the start"));
+  }
+  error.what += str(" (", error.id, ")");
+  reject(from, envelope.request, std::move(error), effects);
+}
+
+/// Why no image is written to, or read from, a folder that a message names.
+std::optional<Error> PsCore::check_folder(const std::string& folder) const {
+  if (!config_.run_dir || is_plain_path_beneath(*config_.run_dir, folder)) return std::nullopt;
+  constexpr size_t kShownBytesMax = 256;
+  return Error{ErrorCode::kPermission,
+               str("the chief names the folder \"", folder.substr(0, kShownBytesMax),
+                   "\", which is not below the run folder \"", *config_.run_dir, "\" (DP-2722)")};
+}
+
 std::optional<Error> PsCore::fence(PeerKey from, const wire::Envelope& envelope) const {
   if (from == kChiefPeer && envelope.view.term < term_ && !DP_MUTATE("old-chief-obeyed")) {
+    defended(Defence::kPsOldTerm);
     return Error{ErrorCode::kUnavailable,
                  str("a chief of term ", term_, " has taken over from term ", envelope.view.term)};
   }
@@ -91,7 +127,11 @@ void PsCore::from_chief(const wire::Message& message, Effects& effects) {
     on_status(envelope, *status, effects);
   } else if (const auto* sealed = std::get_if<wire::Sealed>(&body)) {
     // Who has missed a view may hold what lacks some of those epochs, and is another's by now.
-    if (envelope.view <= view_.id) partitions_.seal(sealed->epochs);
+    if (envelope.view <= view_.id) {
+      partitions_.seal(sealed->epochs);
+    } else {
+      defended(Defence::kPsSealedAhead);
+    }
   } else if (const auto* stop = std::get_if<wire::Stop>(&body)) {
     on_stop(envelope, *stop, effects);
   } else if (const auto* refused = std::get_if<wire::Refused>(&body)) {
@@ -136,20 +176,29 @@ void PsCore::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt,
   for (Loading& other : loading_) {
     if (other.since != adopt.since || other.parts != loading.parts) continue;
     other.request = envelope.request;  // asked again: the answer comes when the images are there
+    defended(Defence::kPsAdoptRepeated);
     return;
   }
   loading.wanted = loading.parts;
   for_each(loading.parts, [&](PartitionId p) {
     if (partitions_.owns(p) && partitions_.since(p) == adopt.since) erase(loading.wanted, p);
   });
-  if (none(loading.wanted)) return answer("");
+  if (none(loading.wanted)) {
+    if (!none(loading.parts)) defended(Defence::kPsAdoptHeld);
+    return answer("");
+  }
   if ((adopt.since <= view_.id && !DP_MUTATE("restored-under-the-old-since")) ||
       adopt.since.term < term_) {
+    defended(Defence::kPsAdoptOld);
     return answer(str("superseded: view ", view_.id, " of term ", term_, " is known here"));
   }
   if (loading_.size() >= config_.limits.loads_max) return answer("too many loads at once");
+  if (!adopt.images.empty() && inlined.empty()) {
+    if (const auto outside = check_folder(adopt.folder)) return answer(outside->what);
+  }
 
   for (Loading& other : loading_) {
+    if (intersects(other.wanted, loading.wanted)) defended(Defence::kPsAdoptTakesOver);
     for_each(loading.wanted, [&](PartitionId p) { erase(other.wanted, p); });
   }
   release(loading.wanted);
@@ -182,6 +231,7 @@ void PsCore::on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImag
   }
   const Loading loading = std::move(*found);
   loading_.erase(found);
+  if (!taken) defended(Defence::kPsLoadFailed);
   if (!taken) release(loading.wanted);  // what has come so far, too: all or nothing
   if (taken) take_lines(loading.wanted, loading.lines, loading.lines_known);
   if (!DP_MUTATE("handles-survive-a-move")) handles_.clear();
@@ -197,6 +247,7 @@ void PsCore::on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImag
 Result<void> PsCore::take_images(Loading& loading,
                                  const std::vector<checkpoint::PartitionImage>& images, bool more) {
   if (none(loading.wanted)) {
+    defended(Defence::kPsLoadSuperseded);
     return Error{ErrorCode::kUnavailable, "superseded while the images were read"};
   }
   for (const checkpoint::PartitionImage& image : images) {
@@ -229,7 +280,9 @@ Result<void> PsCore::take_images(Loading& loading,
 
 void PsCore::on_view(const wire::Envelope& envelope, const wire::View& view, Effects& effects) {
   const bool obeyed = DP_MUTATE("old-chief-obeyed") && view.id.term < term_;
-  if ((view.id <= view_.id || view.id.term < term_) && !obeyed) return;  // repeated or late
+  if ((view.id <= view_.id || view.id.term < term_) && !obeyed) {  // repeated or late
+    return defended(Defence::kPsViewOld);
+  }
   if (view.partitions.size() != partitions_.count()) {
     return reject(kChiefPeer, envelope.request,
                   {ErrorCode::kMalformed, str("view ", view.id, " has ", view.partitions.size(),
@@ -242,16 +295,23 @@ void PsCore::on_view(const wire::Envelope& envelope, const wire::View& view, Eff
   Bits lost = bits_for(partitions_.count());
   settle_frozen(view, lost, effects);
   for_each(partitions_.owned(), [&](PartitionId p) {
-    if (view.id < partitions_.since(p)) return;  // adopted for a view to come
+    if (view.id < partitions_.since(p)) {  // adopted for a view to come
+      return defended(Defence::kPsViewKeepsComing);
+    }
     const bool same_since = view.partitions[raw(p)].since == partitions_.since(p);
     if (DP_MUTATE("old-owner-keeps-its-partitions")) return;
     if (!names_me(view, p) || !same_since) insert(lost, p);
   });
-  if (!none(lost)) release(lost);
+  if (!none(lost)) {
+    defended(Defence::kPsViewDrops);
+    release(lost);
+  }
   for (Loading& loading : loading_) {
     if (view.id < loading.since) continue;
     for (uint32_t p = 0; p < partitions_.count(); ++p) {
-      if (!names_me(view, PartitionId(p))) erase(loading.wanted, PartitionId(p));
+      if (!contains(loading.wanted, PartitionId(p)) || names_me(view, PartitionId(p))) continue;
+      defended(Defence::kPsViewEndsLoad);
+      erase(loading.wanted, PartitionId(p));
     }
   }
 }
@@ -307,6 +367,7 @@ void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest
     } else if (const Watermarks::Sums* sums = watermarks.sums(status.epoch, p)) {
       partition.shards_ended = uint32_t(sums->ended.size());
       partition.counts = sums->counts;
+      partition.records_hash = sums->known_hash();
       here = sums->ended;
       if (reply.metrics.size() < sums->metrics.size()) reply.metrics.resize(sums->metrics.size());
       for (size_t i = 0; i < sums->metrics.size(); ++i) reply.metrics[i] += sums->metrics[i];
@@ -349,6 +410,7 @@ void PsCore::on_tick(int64_t now_ns, Effects& effects) {
   if (!chief_heard_ns_) chief_heard_ns_ = now_ns;
   const int64_t silence_ns = now_ns - *chief_heard_ns_;
   if (config_.chief_silence_ns_max > 0 && silence_ns > config_.chief_silence_ns_max) {
+    defended(Defence::kPsChiefSilent);
     stopped_ = true;
     effects.exit = Exit{exit_code(ErrorCode::kPeersLost),
                         str("nothing heard of the chief for ", silence_ns / kSecond,

@@ -16,6 +16,7 @@
 #include "ps/core/staging.h"
 #include "shared/base/result.h"
 #include "shared/wire/messages.h"
+#include "shared/wire/peer_identity.h"
 
 namespace downpour::ps {
 
@@ -27,8 +28,10 @@ class PsCore {
   /// `config` comes from this process's own job: 1 <= partition_bits <= 16 is checked here.
   explicit PsCore(PsConfig config);
 
-  /// A message from a peer. Replies echo its request id and carry the run and the newest view.
-  void on_message(int64_t now_ns, PeerKey from, const wire::Message& message, Effects& effects);
+  /// A message from a peer, and what its connection proves: only a chief directs a ps, and only a
+  /// worker pulls and pushes. Replies echo its request id and carry the run and the newest view.
+  void on_message(int64_t now_ns, PeerKey from, const wire::Message& message, Effects& effects,
+                  const wire::PeerIdentity& identity = {});
   /// The images of Load effect `id`, or why they could not be read. They may come in several calls;
   /// `more`: others follow.
   void on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImage>> images,
@@ -52,6 +55,8 @@ class PsCore {
   void leave(int signal, Effects& effects);
   /// A chief that was started anew may want more epochs, of other data.
   void set_plan(const PlanExtent& plan) { config_.plan = plan; }
+  /// And may have the run folder under another path.
+  void set_run_dir(std::string run_dir) { config_.run_dir = std::move(run_dir); }
   /// Some time has passed: heartbeats, ages, the chief's silence. Call it every 100 ms or so.
   void on_tick(int64_t now_ns, Effects& effects);
 
@@ -132,7 +137,10 @@ class PsCore {
   };
 
   // ps_core.cc: membership, checkpoints, completion
+  std::optional<Error> check_folder(const std::string& folder) const;
   std::optional<Error> fence(PeerKey from, const wire::Envelope& envelope) const;
+  void refuse_role(int64_t now_ns, PeerKey from, const wire::Envelope& envelope,
+                   const wire::PeerIdentity& identity, Effects& effects);
   void from_chief(const wire::Message& message, Effects& effects);
   void on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt, const Bytes& inlined,
                 Effects& effects);
@@ -208,6 +216,8 @@ class PsCore {
   std::optional<Error> failure_;  // the job must end
   bool is_full_ = false;          // for want of memory: no part is applied any more
   int leave_signal_ = 0;  // reported with every heartbeat; 0: none received
+  uint64_t roles_refused_ = 0;
+  int64_t role_notice_at_ns_ = INT64_MIN;
   bool stopped_ = false;
   std::optional<int64_t> chief_heard_ns_;
   std::optional<int64_t> heartbeat_sent_ns_;

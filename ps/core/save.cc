@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ps/core/ps_core.h"
+#include "shared/base/defence.h"
 #include "shared/base/mutate.h"
 
 namespace downpour::ps {
@@ -21,15 +22,24 @@ bool is_part(const checkpoint::PartitionImage& image, uint32_t epoch, uint32_t s
 
 void PsCore::on_save(const wire::Envelope& envelope, const wire::Save& save, Effects& effects) {
   if (saved_ && saved_->checkpoint == save.checkpoint) {
+    defended(Defence::kPsSaveAnswered);
     return send(kChiefPeer, envelope.request, *saved_, {}, effects);
   }
   if (saving_ && saving_->checkpoint == save.checkpoint) {
     saving_->request = envelope.request;  // asked again while it is written
+    defended(Defence::kPsSaveRepeated);
     return;
   }
   // Late: given up long since, or published, and then its file must stay as it is.
-  if (saving_ && save.checkpoint < saving_->checkpoint) return;
-  if (saved_ && save.checkpoint < saved_->checkpoint) return;
+  if ((saving_ && save.checkpoint < saving_->checkpoint) ||
+      (saved_ && save.checkpoint < saved_->checkpoint)) {
+    return defended(Defence::kPsSaveLate);
+  }
+  if (const auto outside = check_folder(save.folder)) {
+    return send(kChiefPeer, envelope.request,
+                wire::Saved{.checkpoint = save.checkpoint, .ok = false, .error = outside->what}, {},
+                effects);
+  }
   settle_snapshots(save.base);
   unsettled_ = Unsettled{
       .checkpoint = save.checkpoint, .parts = bits_for(partitions_.count()), .images = {}};
@@ -50,6 +60,7 @@ void PsCore::settle_snapshots(ViewId published) {
   if (!unsettled_) return;
   const bool written = !unsettled_->images.empty();
   const bool became = written && unsettled_->checkpoint == published;
+  if (!became && !none(unsettled_->parts)) defended(Defence::kPsSnapshotLost);
   partitions_.settle_snapshots(became);
   for (const wire::ImageRef& image : unsettled_->images) {
     const PartitionId p = image.partition;
@@ -68,6 +79,7 @@ void PsCore::continue_save(Effects& effects) {
     Saving& saving = *saving_;
     const PartitionId p = first(saving.waiting);
     if (!partitions_.owns(p)) {
+      defended(Defence::kPsSaveGone);
       return answer_save(Error{ErrorCode::kUnavailable,
                                str("partition ", p, " was given away before it was copied")},
                          effects);
@@ -118,6 +130,7 @@ void PsCore::answer_save(Result<std::vector<wire::ImageRef>> images, Effects& ef
                     .rows = saving_->rows,
                     .beyond_part = saving_->beyond_part,
                     .sealed_epochs = saving_->sealed_epochs};
+  if (saving_->beyond_part) defended(Defence::kPsPartBeyond);
   const RequestId request = saving_->request;
   saving_.reset();
   spare_images_.clear();

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ps/core/ps_core.h"
+#include "shared/base/defence.h"
 #include "shared/base/mutate.h"
 
 namespace downpour::ps {
@@ -100,9 +101,11 @@ void PsCore::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
   }
   BufferPool::Buffer buffer;
   if (!keys_in(pull.sections, message.keys.data(), served)) {
+    defended(Defence::kPsPullRefused);
     reply.status = wire::PullStatus::kWrongView;
     reply.view = view_to_reach();
   } else if (buffer = buffers_.take(*bytes, from); buffer.memory == nullptr) {
+    defended(Defence::kPsPullOverloaded);
     reply.status = wire::PullStatus::kOverloaded;
   }
   if (reply.status != wire::PullStatus::kOk) {
@@ -296,6 +299,9 @@ void PsCore::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
     if (!partitions_.serves(p) || contains(partitions_.untold(), p) ||
         (worker_view < partitions_.since(p) && !DP_MUTATE("old-view-served"))) {
       a.refused = true;
+      defended(!partitions_.serves(p)                  ? Defence::kPsPartNotServed
+               : contains(partitions_.untold(), p) ? Defence::kPsPartUntold
+                                                   : Defence::kPsPartOldView);
       a.others.push_back({p, wire::PartStatus::kNotMine, 0});
       return;
     }
@@ -314,12 +320,15 @@ void PsCore::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
         (DP_MUTATE("watermarks-dropped-when-the-shard-is-done") && ended && push.batch.batch == 0 &&
          !push.end)) {
       if (agrees(push, p)) return insert(a.apply, p);
+      defended(Defence::kPsPartQuarantine);
       a.others.push_back({p, wire::PartStatus::kQuarantined, watermark});
     } else if (watermark > push.batch.batch) {
       ++had_it_;
+      defended(sealed ? Defence::kPsPartSealed : Defence::kPsPartHadIt);
       a.others.push_back({p, wire::PartStatus::kHadIt, watermark});
     } else {
       ++gaps_;
+      defended(Defence::kPsPartGap);
       ++a.gaps;
       a.others.push_back({p, wire::PartStatus::kGap, watermark});
     }
@@ -419,7 +428,7 @@ Result<void> PsCore::apply_whole(const wire::Push& push, const std::vector<Piece
   }
   if (push.end) {
     check_sums(push);
-    watermarks.end(push.batch.shard_id(), parts, push.counts);
+    watermarks.end(push.batch.shard_id(), parts, push.counts, push.records_hash);
   } else {
     if (Result<void> room = make_room(pieces); !room) {
       is_full_ = true;
@@ -465,6 +474,7 @@ void PsCore::check_sums(const wire::Push& push) {
     if (failure_) return;
     if (records == push.counts.applied && hash == push.records_hash) return;
     if (DP_MUTATE("watermark-jumps-over-a-gap") || DP_MUTATE("no-watermark-check")) return;
+    defended(Defence::kPsSumsDiffer);
     failure_ = Error{.code = ErrorCode::kBadData,
                      .what = str("the input is not replayable: shard ", push.batch.shard_id(),
                                  " ended with ", push.counts.applied, " records (hash ",
@@ -497,6 +507,8 @@ void PsCore::count_staleness(const Piece& piece) {
 
 void PsCore::answer_others(wire::PartStatus status, uint32_t watermark) {
   Admission& a = admission_;
+  defended(status == wire::PartStatus::kStaged ? Defence::kPsFragmentStaged
+                                               : Defence::kPsPullUnknown);
   for_each(a.apply, [&](PartitionId p) { a.others.push_back({p, status, watermark}); });
   std::sort(
       a.others.begin(), a.others.end(),

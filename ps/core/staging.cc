@@ -1,5 +1,7 @@
 #include "ps/core/staging.h"
 
+#include "shared/base/defence.h"
+
 #include <iterator>
 
 namespace downpour::ps {
@@ -26,8 +28,12 @@ Staging::Added Staging::add(const wire::Push& push, const Bits& covered, const B
     const Fragment* there =
         stage->fragments.size() == push.fragments ? &stage->fragments[push.fragment] : nullptr;
     const bool absent = there != nullptr && there->push.fragments == 0;
-    if (there != nullptr && !absent && same_cut(*there, push, keys, values)) return {};
+    if (there != nullptr && !absent && same_cut(*there, push, keys, values)) {
+      defended(Defence::kPsFragmentRepeated);
+      return {};
+    }
     if (!absent) {
+      defended(Defence::kPsStageReplaced);
       erase_at(stage);
       stage = stages_.end();
     }
@@ -46,7 +52,10 @@ Staging::Added Staging::add(const wire::Push& push, const Bits& covered, const B
 }
 
 Staging::Position Staging::begin(const wire::Push& push, const Bits& covered, int64_t now_ns) {
-  while (!stages_.empty() && stages_.size() >= limits_.stages_max) erase_at(stages_.begin());
+  while (!stages_.empty() && stages_.size() >= limits_.stages_max) {
+    defended(Defence::kPsStageDropped);
+    erase_at(stages_.begin());
+  }
   Stage stage{.worker = push.worker,
               .batch = push.batch,
               .covered = covered,
@@ -66,6 +75,7 @@ void Staging::erase(Incarnation worker, BatchId batch, const Bits& covered) {
 
 void Staging::expire(int64_t now_ns) {
   while (!stages_.empty() && now_ns - stages_.front().born_ns > limits_.stage_age_ns_max) {
+    defended(Defence::kPsStageDropped);
     erase_at(stages_.begin());
   }
 }
@@ -103,6 +113,7 @@ bool Staging::make_room(const Stage& keep, uint64_t bytes) {
       continue;
     }
     if (stage->worker == keep.worker) of_worker -= stage->bytes;
+    defended(Defence::kPsStageDropped);
     stage = erase_at(stage);
   }
   return bytes_ + bytes <= limits_.staged_bytes_max &&

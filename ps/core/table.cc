@@ -533,7 +533,10 @@ Result<void> Table::import_partition(PartitionId partition, const checkpoint::Ta
       if (dense_ != nullptr) {
         dense_->set_block(key, from);
       } else {
-        std::copy_n(from, floats, members_[m].arena.row(row));
+        float* const to = members_[m].arena.row(row);
+        std::copy_n(from, floats, to);
+        const size_t weights = spec_.row_floats(m, key);
+        if (DP_MUTATE("restore-drops-slots")) std::fill(to + weights, to + floats, 0.0F);
       }
     }
     if (dense_ == nullptr) index_.insert(key, index_.hash(key), row);

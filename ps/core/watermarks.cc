@@ -78,11 +78,13 @@ void Watermarks::advance(BatchId batch, const Bits& parts, uint64_t records, uin
   });
 }
 
-void Watermarks::end(ShardId shard, const Bits& parts, const wire::ShardCounts& counts) {
+void Watermarks::end(ShardId shard, const Bits& parts, const wire::ShardCounts& counts,
+                     uint64_t records_hash) {
   Epoch& epoch = open_epoch(shard.epoch);
   for_each(parts, [&](PartitionId p) {
     epoch.sums[raw(p)].ended.insert(shard.shard);
     epoch.sums[raw(p)].counts += counts;
+    epoch.sums[raw(p)].records_hash += records_hash;
   });
   const Row row = epoch.rows.find(shard.shard);
   if (row == epoch.rows.end()) return;
@@ -129,7 +131,8 @@ void Watermarks::export_to(PartitionId p, uint32_t first_epoch,
                               .shards_ended = uint32_t(sums.ended.size()),
                               .counts = sums.counts,
                               .metrics = sums.metrics,
-                              .ended = sums.ended.intervals()});
+                              .ended = sums.ended.intervals(),
+                              .records_hash = sums.known_hash()});
     }
     for (const auto& [shard, row] : epoch.rows) {
       const uint32_t watermark = row->watermarks[raw(p)];
@@ -194,6 +197,8 @@ void Watermarks::import_from(const checkpoint::PartitionImage& image, uint32_t f
     DP_CHECK(sums.ended.assign(from.ended), image.partition, from.epoch);
     sums.counts = from.counts;
     sums.metrics = from.metrics;
+    sums.records_hash = from.records_hash;
+    sums.hash_known = from.records_hash != 0 || from.counts.applied == 0;
     for (auto& [shard, row] : epoch.rows) {
       if (sums.ended.contains(shard)) row->watermarks[p] = wire::kShardEnded;
     }

@@ -42,7 +42,8 @@ class Watermarks {
   void advance(BatchId batch, const Bits& parts, uint64_t records, uint64_t records_hash,
                PeerKey from);
   /// Marks the shard ended at the parts and adds its counts to theirs.
-  void end(ShardId shard, const Bits& parts, const wire::ShardCounts& counts);
+  void end(ShardId shard, const Bits& parts, const wire::ShardCounts& counts,
+           uint64_t records_hash);
   /// Adds a batch's metrics to one partition of an epoch that has been advanced.
   void add_metrics(uint32_t epoch, PartitionId p, const std::vector<OutputSums>& metrics);
 
@@ -62,6 +63,9 @@ class Watermarks {
     IntervalSet ended;
     wire::ShardCounts counts;
     std::vector<OutputSums> metrics;
+    uint64_t records_hash = 0;  // of the records of ended shards
+    bool hash_known = true;     // false: an image of an older build holds some of those shards
+    uint64_t known_hash() const { return hash_known ? records_hash : 0; }
   };
   const Sums* sums(uint32_t epoch, PartitionId p) const;
   /// Shards begun at one of `parts` and not ended at all of them, with their smallest watermark.

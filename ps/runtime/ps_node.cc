@@ -11,6 +11,7 @@
 #include "shared/checkpoint/partition_reader.h"
 #include "shared/checkpoint/partition_writer.h"
 #include "shared/checkpoint/paths.h"
+#include "shared/checkpoint/run_file.h"
 #include "shared/job/job_file.h"
 #include "shared/model/graph.h"
 #include "shared/transport/endpoint.h"
@@ -93,9 +94,14 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
   if (!job) return exit(downpour::exit_code(job.error().code), job.error().what);
   const auto graph = model::Graph::build(*job);
   if (!graph) return exit(downpour::exit_code(graph.error().code), graph.error().what);
+  if (const auto checked = check_run_folder(welcome.run_dir, message.envelope.run); !checked) {
+    const Error& error = checked.error();
+    return exit(downpour::exit_code(error.code), str(error.where, ": ", error.what, " (", error.hint, ")"));
+  }
   tables_ = (*graph)->tables();
   index_ = welcome.index;
   run_ = message.envelope.run;
+  run_dir_ = welcome.run_dir;
   image_store_ = std::make_unique<ImageStore>(
       storage_, tables_, checkpoint::image_file_name(index_, options_.thread, incarnation_));
   core_ = std::make_unique<PsCore>(
@@ -107,6 +113,7 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
                .seed = job->seed,
                .partition_bits = uint32_t(std::countr_zero(job->partitions)),
                .plan = extent_of(*job, welcome),
+               .run_dir = welcome.run_dir,
                .heartbeat_ns = welcome.heartbeat_ns,
                .chief_silence_ns_max = job->cluster.chief_silence_ns,
                .incremental_saves = job->train.checkpoint.incremental,
@@ -116,8 +123,33 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
   tick_at_ns_ = now_ns;
 }
 
+/// A message names the run folder, and this ps writes below it. Messages alone can't make a run
+/// folder: it holds a file with the id of its run.
+Result<void> PsNode::check_run_folder(const std::string& run_dir, uint64_t run) {
+  const char* const hint = "the ps needs the run folder under the same path as the chief";
+  if (run_dir.empty() || run_dir[0] != '/')
+    return Error{ErrorCode::kConfig, "the chief names no run folder", run_dir, hint, "DP-2722"};
+  storage_.guard(run_dir);
+  auto file = checkpoint::read_run(storage_, run_dir);
+  if (!file) {
+    if (file.error().code == ErrorCode::kNoInput) file.error().hint = hint;
+    return std::move(file).error();
+  }
+  if (file->id == run) return {};
+  return Error{ErrorCode::kConfig, "the folder holds another run than the chief's", run_dir, hint,
+               "DP-2722"};
+}
+
 // The chief was started anew and goes on with what this core holds, if it means the same to both.
 void PsNode::on_welcome_again(const wire::Welcome& welcome) {
+  if (welcome.run_dir != run_dir_) {
+    if (const auto checked = check_run_folder(welcome.run_dir, run_); !checked) {
+      const Error& error = checked.error();
+      return exit(downpour::exit_code(error.code), str(error.where, ": ", error.what));
+    }
+    run_dir_ = welcome.run_dir;
+    core_->set_run_dir(run_dir_);
+  }
   index_ = welcome.index;
   leave_sent_ = false;  // a new chief must hear that, too
   const auto job = job_from_toml(welcome.job, welcome.base_dir);
@@ -150,7 +182,8 @@ void PsNode::on_message(int64_t now_ns, transport::PortId port, transport::PeerI
   }
   pushed_bytes_ += message.values.size();
   if (port != control_) save_pace_.served(now_ns);
-  core_->on_message(now_ns, port == control_ ? kChiefPeer : key_of(peer), message, effects_);
+  core_->on_message(now_ns, port == control_ ? kChiefPeer : key_of(peer), message, effects_,
+                    transport_.identity(peer));
   run(effects_);
 }
 
@@ -202,6 +235,9 @@ void PsNode::run(Effects& effects) {
   }
   read_on();
   for (const Discard& discard : effects.discards) remove_file(discard);
+  for (const std::string& notice : effects.notices) {
+    if (options_.notice) options_.notice(notice);
+  }
   if (effects.exit) exit(effects.exit->code, effects.exit->reason);
   const std::vector<Export> exports = std::exchange(effects.exports, {});
   effects.clear();

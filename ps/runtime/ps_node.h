@@ -65,6 +65,7 @@ class PsNode final : public transport::Node {
  private:
   void hello(int64_t now_ns);
   void on_welcome(int64_t now_ns, const wire::Message& message);
+  Result<void> check_run_folder(const std::string& run_dir, uint64_t run);
   void on_welcome_again(const wire::Welcome& welcome);
   void run(Effects& effects);
   void look_at_memory();
@@ -89,6 +90,7 @@ class PsNode final : public transport::Node {
   std::vector<TableSpec> tables_;
   uint32_t index_ = 0;
   uint64_t run_ = 0;
+  std::string run_dir_;
   PageToucher toucher_;
   std::unique_ptr<ImageStore> image_store_;  // the background's, from the Welcome on
   std::unique_ptr<PsCore> core_;             // from the Welcome on

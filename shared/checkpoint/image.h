@@ -43,6 +43,7 @@ struct EpochImage {
   wire::ShardCounts counts;
   std::vector<OutputSums> metrics;
   std::vector<wire::Interval> ended;  // ended shards, compacted
+  uint64_t records_hash = 0;          // sum over their records; 0: not known
   bool operator==(const EpochImage&) const = default;
 };
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "shared/base/defence.h"
 #include "shared/base/sizes.h"
 #include "shared/checkpoint/framed_file.h"
 #include "shared/checkpoint/image_check.h"
@@ -259,6 +260,7 @@ Result<Manifest> load_latest(Storage& storage, const std::string& run_dir,
   for (const Found& candidate : found) {
     auto manifest = load_verified(storage, run_dir, candidate.id, verify_bytes_max);
     if (manifest) return manifest;
+    defended(Defence::kFileManifestSkipped);
     if (&candidate == &found.front()) newest = manifest.error();
     if (skipped != nullptr) {
       skipped->push_back(

@@ -226,6 +226,7 @@ Result<PartitionImage> read_state(schema::PartitionState::Reader in) {
     epoch.epoch = state.getEpoch();
     epoch.shards_ended = state.getShardsEnded();
     epoch.counts = read_counts(state.getCounts());
+    epoch.records_hash = state.getRecordsHash();
     for (const auto sums : state.getMetrics()) epoch.metrics.push_back(read_sums(sums));
     for (const auto ended : state.getEnded())
       epoch.ended.push_back({ended.getBegin(), ended.getEnd()});
@@ -425,6 +426,7 @@ std::vector<uint8_t> encode_state(const PartitionImage& image) {
     epochs[e].setEpoch(epoch.epoch);
     epochs[e].setShardsEnded(epoch.shards_ended);
     write_counts(epoch.counts, epochs[e].initCounts());
+    epochs[e].setRecordsHash(epoch.records_hash);
     auto metrics = epochs[e].initMetrics(unsigned(epoch.metrics.size()));
     for (unsigned i = 0; i < metrics.size(); ++i) write_sums(epoch.metrics[i], metrics[i]);
     auto ended = epochs[e].initEnded(unsigned(epoch.ended.size()));

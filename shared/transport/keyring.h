@@ -8,6 +8,7 @@
 #include <string>
 
 #include "shared/transport/keys.h"
+#include "shared/wire/peer_identity.h"
 
 namespace downpour::transport {
 
@@ -47,11 +48,6 @@ class Keyring {
   std::atomic<uint64_t> version_{1};
 };
 
-/// What a transport knows about the process at the other end of a connection.
-struct PeerIdentity {
-  std::optional<wire::Role> role;  // of its key; none: the connection has no keys
-  std::string name;                // of its key
-  std::string key;                 // public, 64 hexadecimal digits; empty: the connection has none
-};
+using wire::PeerIdentity;
 
 }  // namespace downpour::transport

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "shared/base/plain_name.h"
 #include "shared/base/str.h"
 
 namespace downpour::transport {
@@ -58,20 +59,6 @@ std::optional<Key> key_from_hex(std::string_view text) {
   return key;
 }
 
-const char* role_text(wire::Role role) {
-  switch (role) {
-    case wire::Role::kChief:
-      return "chief";
-    case wire::Role::kPs:
-      return "ps";
-    case wire::Role::kWorker:
-      return "worker";
-    case wire::Role::kInput:
-      return "input";
-  }
-  return "unknown";
-}
-
 std::optional<wire::Role> role_from_text(std::string_view text) {
   for (const wire::Role role :
        {wire::Role::kChief, wire::Role::kPs, wire::Role::kWorker, wire::Role::kInput}) {
@@ -80,14 +67,7 @@ std::optional<wire::Role> role_from_text(std::string_view text) {
   return std::nullopt;
 }
 
-bool is_key_name(std::string_view name) {
-  const auto is_plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  };
-  return !name.empty() && name.size() <= 128 && is_plain(name[0]) &&
-         std::all_of(name.begin(), name.end(),
-                     [&](char c) { return is_plain(c) || c == '.' || c == '-'; });
-}
+bool is_key_name(std::string_view name) { return is_plain_name(name); }
 
 Result<AllowList> AllowList::parse(std::string_view text, const std::string& where) {
   AllowList list;

@@ -11,6 +11,7 @@
 
 #include "shared/base/result.h"
 #include "shared/wire/messages.h"
+#include "shared/wire/peer_identity.h"
 
 namespace downpour::transport {
 
@@ -31,8 +32,7 @@ Result<KeyPair> make_key_pair();
 /// The public key that belongs to a secret one.
 Result<Key> public_key_of(const Key& secret_key);
 
-/// "chief", "ps", "worker", "input".
-const char* role_text(wire::Role role);
+using wire::role_text;
 std::optional<wire::Role> role_from_text(std::string_view text);
 
 /// One line of an allow-list: a process that holds the secret key may connect, in this role.

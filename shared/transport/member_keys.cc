@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <thread>
 
 #include "shared/base/units.h"
@@ -55,6 +56,14 @@ Result<std::shared_ptr<Keyring>> member_keyring(const KeyFlags& flags, wire::Rol
     if (!to.key) {
       DP_TRY(const Key key, (*keyring)->allowed()->only_key_of(wire::Role::kChief, flags.keys));
       chief = with_key(chief, key);
+    } else if (const auto allowed = (*keyring)->allowed(); const AllowedKey* named = allowed->find(*to.key)) {
+      const wire::PeerIdentity identity{named->role, named->name, hex_of(*to.key)};
+      if (!identity.may_be(wire::Role::kChief)) {
+        Error error = wire::wrong_role(identity, wire::Role::kChief);
+        error.hint = str("give --chief the key that `downpour keys ", flags.keys, " --list` names for the chief");
+        error.where = chief;
+        return error;
+      }
     }
   }
   return keyring;
@@ -67,6 +76,12 @@ Result<std::shared_ptr<Keyring>> chief_keyring(const KeyFlags& flags, const std:
   std::string folder = flags.keys;
   if (folder.empty()) {
     folder = run_keys_folder(run_dir);
+    std::error_code ignored;
+    if (std::filesystem::is_symlink(folder, ignored)) {
+      return Error{ErrorCode::kPermission,
+                   "it is a symbolic link, and links in a run folder are not followed", folder,
+                   "remove the link, or name the folder: --keys FOLDER", "DP-2721"};
+    }
     if (auto made = make_keys(folder, one_key_a_role()); !made) return std::move(made).error();
   }
   DP_TRY(auto keyring, Keyring::open(folder, wire::Role::kChief, UINT32_MAX));

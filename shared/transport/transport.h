@@ -62,8 +62,9 @@ class Transport {
   /// Starts to connect; messages queue (bounded) until it stands. Reconnects by itself.
   virtual Result<PeerId> connect(const std::string& endpoint) = 0;
   virtual PortId port_of(PeerId peer) const = 0;
-  /// The key of the process at the other end, proven by the connection; a message says nothing about it. Valid until
-  /// the next call of poll().
+  /// The key of the process at the other end, proven by the connection; a message says nothing about it. Without a role
+  /// where the connection proves no key, or where this process connected to a key that its own list does not name. Valid
+  /// until the next call of poll().
   virtual const PeerIdentity& identity(PeerId peer) const {
     static const PeerIdentity none;
     (void)peer;

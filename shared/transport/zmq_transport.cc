@@ -26,6 +26,8 @@ constexpr size_t kOutboxMessagesMax = 1024;  // a peer's queue before its connec
 constexpr size_t kPeersMax =
     16384;  // of one bound port; then those silent for longest are forgotten
 constexpr int kLingerMs = 2000;
+// What CURVE adds to a frame: the command's name (8), a nonce (8), flags (1), an authenticator (16).
+constexpr uint64_t kCurveFrameBytes = 33;
 constexpr int kSocketsMax = 8192;  // of a process
 
 /// One context for all transports that live at the same time; the last one ends it.
@@ -77,7 +79,10 @@ zmq::socket_t ZmqTransport::make_socket(const Address& address, bool bound) {
   socket.set(zmq::sockopt::linger, kLingerMs);
   socket.set(zmq::sockopt::immediate, true);
   socket.set(zmq::sockopt::sndhwm, kSendMessagesMax);
-  socket.set(zmq::sockopt::maxmsgsize, int64_t(frame_bytes_max()));
+  // libzmq compares the bytes on the wire, and never connects again after one that is too large.
+  const bool encrypted = address.scheme == Scheme::kTcp && options_.keyring != nullptr;
+  socket.set(zmq::sockopt::maxmsgsize,
+             int64_t(frame_bytes_max() + (encrypted ? kCurveFrameBytes : 0)));
   socket.set(zmq::sockopt::rcvhwm, int(receive_messages_max()));
   socket.set(zmq::sockopt::handshake_ivl, 5000);
   socket.set(zmq::sockopt::reconnect_ivl, 50);
@@ -217,7 +222,7 @@ void ZmqTransport::identify(Peer& peer, const std::string& key) {
   const auto parsed = key_from_hex(key);
   const auto allowed = options_.keyring->allowed();
   const AllowedKey* known = parsed ? allowed->find(*parsed) : nullptr;
-  peer.identity.key = key;
+  peer.identity = {.role = {}, .name = {}, .key = key};
   if (known != nullptr) {
     peer.identity.role = known->role;
     peer.identity.name = known->name;

@@ -307,6 +307,7 @@ struct PartitionStatus {
   uint64_t version = 0;
   uint32_t shards_ended = 0;        // of the epoch asked for
   ShardCounts counts;               // sums over its ended shards
+  uint64_t records_hash = 0;        // sum over their records; 0: not known
   bool operator==(const PartitionStatus&) const = default;
 };
 struct StatusReply {

@@ -147,6 +147,7 @@ void read(schema::PartitionStatus::Reader in, PartitionStatus& out, Checks& chec
   out.since = {in.getSinceTerm(), in.getSinceN()};
   out.shards_ended = in.getShardsEnded();
   out.version = in.getVersion();
+  out.records_hash = in.getRecordsHash();
   if (in.hasCounts()) read(in.getCounts(), out.counts);
 }
 

@@ -146,6 +146,7 @@ void write(const PartitionStatus& in, schema::PartitionStatus::Builder out) {
   out.setSinceN(in.since.n);
   out.setShardsEnded(in.shards_ended);
   out.setVersion(in.version);
+  out.setRecordsHash(in.records_hash);
   if (in.counts != ShardCounts{}) write(in.counts, out.initCounts());
 }
 

@@ -271,7 +271,7 @@ int run_job(RunRequest request) {
                                   .transport = job.cluster.transport,
                                   .keys = *keyring == nullptr ? "" : (*keyring)->folder(),
                                   .socket_dir = sockets.path(),
-                                  .log_dir = job.run_dir + "/logs",
+                                  .run_dir = job.run_dir,
                                   .ps = job.cluster.ps,
                                   .ps_threads = std::max(1U, job.cluster.ps_threads),
                                   .workers = job.cluster.workers,

@@ -18,8 +18,12 @@ void InputReadings::refuse(const Name& name, ErrorCode code, std::string what,
 }
 
 void InputReadings::on_read_shard(int64_t now_ns, InputPeer peer, const wire::ReadShard& request,
-                                  InputEffects& fx) {
+                                  InputEffects& fx, const wire::PeerIdentity& identity) {
   const Name name{peer, request.reading};
+  if (!identity.may_be(wire::Role::kWorker)) {
+    const Error error = wire::wrong_role(identity, wire::Role::kWorker);
+    return refuse(name, error.code, str(error.what, " (", error.id, ")"), fx);
+  }
   if (ids_.contains(name)) return;  // asked for again: it is under way
   if (request.lease.plan_hash != config_.plan_hash) {
     return refuse(name, ErrorCode::kConfig,

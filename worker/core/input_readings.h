@@ -13,6 +13,7 @@
 
 #include "shared/base/units.h"
 #include "shared/wire/messages.h"
+#include "shared/wire/peer_identity.h"
 
 namespace downpour::worker {
 
@@ -60,8 +61,9 @@ class InputReadings {
  public:
   explicit InputReadings(InputConfig config) : config_(config) {}
 
+  /// `identity`: what the connection proves. Only workers have shards read.
   void on_read_shard(int64_t now_ns, InputPeer peer, const wire::ReadShard& request,
-                     InputEffects& fx);
+                     InputEffects& fx, const wire::PeerIdentity& identity = {});
   void on_read_more(int64_t now_ns, InputPeer peer, const wire::ReadMore& more, InputEffects& fx);
   void on_item(InputItem&& item, InputEffects& fx);
   void on_peer_gone(InputPeer peer, InputEffects& fx);

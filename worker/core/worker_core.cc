@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "shared/base/defence.h"
 #include "shared/metrics/auc.h"
 #include "shared/metrics/metrics.h"
 
@@ -73,7 +74,9 @@ void WorkerCore::hello(int64_t now_ns, WorkerEffects& fx) {
 void WorkerCore::on_message(int64_t now_ns, Incarnation from, wire::Message&& message,
                             WorkerEffects& fx) {
   if (stopping_) return;
-  if (run_ != 0 && message.envelope.run != run_ && message.envelope.run != 0) return;
+  if (run_ != 0 && message.envelope.run != run_ && message.envelope.run != 0) {
+    return defended(Defence::kWorkerOtherRun);
+  }
   if (from != kChief) {
     // A ps of another run, on a port that was ours: the request is repeated under a newer view.
     if (message.envelope.run != run_ && is_unavailable(message.body)) return;
@@ -84,7 +87,9 @@ void WorkerCore::on_message(int64_t now_ns, Incarnation from, wire::Message&& me
     if (std::holds_alternative<wire::Reject>(message.body)) return on_reject(now_ns, message, fx);
     return;
   }
-  if (message.envelope.view.term < term_) return;  // of a chief that another has taken over from
+  if (message.envelope.view.term < term_) {  // of a chief that another has taken over from
+    return defended(Defence::kWorkerOldTerm);
+  }
   term_ = message.envelope.view.term;
   chief_heard_ns_ = now_ns;
   if (auto* welcome = std::get_if<wire::Welcome>(&message.body)) {
@@ -96,7 +101,7 @@ void WorkerCore::on_message(int64_t now_ns, Incarnation from, wire::Message&& me
   } else if (auto* view = std::get_if<wire::View>(&message.body)) {
     on_view(now_ns, std::move(*view), fx);
   } else if (auto* grant = std::get_if<wire::LeaseGrant>(&message.body)) {
-    if (message.envelope.request != lease_request_) return;
+    if (message.envelope.request != lease_request_) return defended(Defence::kWorkerGrantLate);
     lease_request_ = RequestId{};
     lease_deadline_ns_ =
         now_ns + (grant->leases.empty() ? std::clamp(grant->retry_ns, kMillisecond, kRetryMaxNs) : 0);
@@ -141,6 +146,7 @@ void WorkerCore::on_welcome(int64_t now_ns, uint64_t run, wire::Welcome&& welcom
 }
 
 void WorkerCore::on_other_job(const std::string& what, WorkerEffects& fx) {
+  defended(Defence::kWorkerOtherData);
   stopping_ = true;
   exit(exit_code(ErrorCode::kConfig),
        str("the chief came back with ", what, ": start this process again"), fx);
@@ -157,7 +163,9 @@ void WorkerCore::configure(int64_t now_ns, std::vector<TableSpec> tables, uint32
 }
 
 void WorkerCore::on_view(int64_t now_ns, wire::View&& view, WorkerEffects& fx) {
-  if (placements_ && view.id <= placements_->view.id) return;
+  // The Welcome before it was lost. The chief answers the next Hello with both.
+  if (!welcomed_) return defended(Defence::kWorkerViewEarly);
+  if (placements_ && view.id <= placements_->view.id) return defended(Defence::kWorkerViewOld);
   // The Welcome of a chief with other data may have been lost on its way; its view must not be used
   // for batches of these.
   if (view.plan_hash != 0 && view.plan_hash != welcome_.plan_hash)
@@ -169,7 +177,10 @@ void WorkerCore::on_view(int64_t now_ns, wire::View&& view, WorkerEffects& fx) {
   // Whatever waits for an answer is grouped anew: its owner may be gone.
   for (auto& slot : slots_) {
     if (slot->state == State::kPulling) plan_and_pull(now_ns, *slot, fx);
-    if (slot->state == State::kPushing) rebuild_pushes(now_ns, *slot, fx);
+    if (slot->state == State::kPushing) {
+      defended(Defence::kWorkerRegroups);
+      rebuild_pushes(now_ns, *slot, fx);
+    }
   }
   for (auto& slot : end_slots_) rebuild_pushes(now_ns, *slot, fx);
   request_leases(now_ns, fx);
@@ -213,6 +224,7 @@ void WorkerCore::on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerE
     if (held != nullptr && held->lease.given_up == lease.given_up &&
         held->lease.careful == lease.careful) {
       // The same work again: a later attempt takes over the name.
+      defended(Defence::kWorkerGrantSame);
       held->lease.attempt = std::max(held->lease.attempt, lease.attempt);
       continue;
     }

@@ -34,6 +34,8 @@ struct WorkerConfig {
   int64_t request_timeout_ns =
       2 * kSecond;  // first retry of a pull, push or lease request; doubles with jitter
   int64_t retry_max_ns = 8 * kSecond;
+  // Rows of a pull or push; a partition with more is cut in fragments.
+  uint64_t message_bytes_max = wire::kFrameBytesMax;
 };
 
 /// What the shell knows of its process; sent along with heartbeats.

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "shared/base/defence.h"
 #include "shared/base/hash.h"
 #include "shared/base/mutate.h"
 #include "worker/core/worker_core.h"
@@ -131,7 +132,7 @@ void WorkerCore::on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects&
 void WorkerCore::plan_and_pull(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
   PreparedBatch& batch = *slot.batch;
   if (!batch.plan.placements || batch.plan.placements->view.id != placements_->view.id) {
-    batch.plan = make_pull_plan(tables_, placements_, wire::kFrameBytesMax, batch.batch);
+    batch.plan = make_pull_plan(tables_, placements_, config_.message_bytes_max, batch.batch);
   }
   slot.state = State::kPulling;
   forget_requests(slot);
@@ -163,7 +164,7 @@ void WorkerCore::send_pull(int64_t now_ns, Slot& slot, size_t index, WorkerEffec
 
 void WorkerCore::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEffects& fx) {
   const auto asked = requests_.find(raw(message.envelope.request));
-  if (asked == requests_.end() || asked->second.push) return;
+  if (asked == requests_.end() || asked->second.push) return defended(Defence::kWorkerReplyLate);
   Slot* slot = find_slot(asked->second.slot);
   const RequestId request = message.envelope.request;
   if (slot == nullptr || slot->state != State::kPulling) {
@@ -345,14 +346,14 @@ void WorkerCore::rebuild_pushes(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
     base.push.records_hash = slot.batch->batch.records_hash;
     base.push.metrics = slot.sums;
     Regrouped all = regroup(tables_, slot.batch->plan, slot.gradients, covered);
-    if (std::max(all.values.size() * 4, all.keys.size() * 8) <= wire::kFrameBytesMax) {
+    if (std::max(all.values.size() * 4, all.keys.size() * 8) <= config_.message_bytes_max) {
       base.push.sections = std::move(all.sections);
       base.keys = Bytes::of(std::move(all.keys));
       base.values = Bytes::of(std::move(all.values));
       slot.pushes.push_back(std::move(base));
       continue;
     }
-    // Too much for a frame: partitions with keys one by one (a larger one in its fragments), the
+    // Too much for a message: partitions with keys one by one (a larger one in its fragments), the
     // empty ones together.
     wire::PartitionSet bare;
     bare.words.resize(covered.words.size());
@@ -365,7 +366,7 @@ void WorkerCore::rebuild_pushes(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
       PushPart part = base;
       part.push.covered = one;
       const uint64_t bytes = std::max(rows.values.size() * 4, rows.keys.size() * 8);
-      if (bytes > wire::kFrameBytesMax) {  // as the plan cut it: every fragment again
+      if (bytes > config_.message_bytes_max) {  // as the plan cut it: every fragment again
         for (size_t m = 0; m < slot.batch->plan.messages.size(); ++m) {
           const PartMessage& message = slot.batch->plan.messages[m];
           if (message.fragments < 2 || !message.covered.contains(p)) continue;
@@ -406,7 +407,7 @@ void WorkerCore::send_push(int64_t now_ns, Slot& slot, PushPart& part, WorkerEff
 
 void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEffects& fx) {
   const auto asked = requests_.find(raw(message.envelope.request));
-  if (asked == requests_.end() || !asked->second.push) return;
+  if (asked == requests_.end() || !asked->second.push) return defended(Defence::kWorkerReplyLate);
   const uint64_t slot_id = asked->second.slot;
   requests_.erase(asked);
   Slot* slot = find_slot(slot_id);
@@ -468,6 +469,7 @@ void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEf
   if (empty(slot->unresolved)) return slot_resolved(now_ns, slot_id, fx);
   if (slot->pushes.empty() &&
       !slot->rebuild) {  // all fragments staged, yet not applied: send them again
+    defended(Defence::kWorkerFragmentsAgain);
     slot->rebuild = true;
     slot->rebuild_at_ns = now_ns + kRegroupDelayNs;
   }
@@ -478,6 +480,7 @@ void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEf
 // A partition knows of another set of batches that are given up than this lease: the chief has to
 // lease the shard anew.
 void WorkerCore::give_back_shard(int64_t now_ns, const Slot& slot, WorkerEffects& fx) {
+  defended(Defence::kWorkerShardReturned);
   fail_shard(
       slot.lease, slot.batch_id.batch,
       Error{ErrorCode::kInterrupted, "the lease does not know what is given up of the shard"}, fx,
@@ -492,6 +495,7 @@ bool WorkerCore::handle_gap(int64_t, Slot& slot, uint32_t watermark, WorkerEffec
     return other->lease.purpose == wire::Purpose::kTrain &&
            other->batch_id == BatchId{slot.batch_id.epoch, slot.batch_id.shard, watermark};
   });
+  defended(under_way ? Defence::kWorkerGapWaits : Defence::kWorkerGapReturns);
   if (under_way) return false;
   const wire::Lease lease = slot.lease;
   Shard* shard = find_shard(lease);
@@ -521,6 +525,7 @@ void WorkerCore::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& 
   // well.
   const bool jumps = slot->all_had_it && slot->watermark_min > shard->floor;
   if (jumps) {
+    defended(Defence::kWorkerJumps);
     shard->floor = slot->watermark_min;
     shard->done += uint32_t(erase_slots([&](const Slot& other) {
       return other.id != slot_id && !other.is_end() && same_work(other.lease, shard->lease) &&

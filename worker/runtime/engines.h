@@ -1,5 +1,5 @@
-// What a worker does beside its core: reading shards and computing batches. Threads of the process
-// do it (ReaderPool, ComputePool); the simulator has its own.
+// What a worker or an input process does outside its core: reading shards and computing batches.
+// Threads of the process do it (ReaderPool, ComputePool, InputPool); the simulator has its own.
 #pragma once
 
 #include <functional>
@@ -7,6 +7,7 @@
 
 #include "shared/model/graph.h"
 #include "worker/core/events.h"
+#include "worker/core/input_readings.h"
 #include "worker/core/reader_tuner.h"
 #include "worker/runtime/shard_reading.h"
 
@@ -61,5 +62,29 @@ class Engines {
 
 /// Threads of this process.
 std::unique_ptr<Engines> make_thread_engines();
+
+/// Reads for workers what an input process's core asks for. Called on the process's thread only.
+class InputReaders {
+ public:
+  virtual ~InputReaders() = default;
+  virtual void read(InputEffects::Read&& read) = 0;
+  virtual void close(uint64_t id) = 0;
+  virtual bool try_pop(InputItem& item) = 0;
+  /// Of files, so far.
+  virtual uint64_t bytes_read() const = 0;
+};
+
+/// Makes the readers of an input process when the job has come. `wake` may be called from any
+/// thread: something can be popped.
+class InputEngines {
+ public:
+  virtual ~InputEngines() = default;
+  /// Reads `threads` batches at once.
+  virtual std::unique_ptr<InputReaders> make_readers(ReaderOptions options, uint32_t threads,
+                                                     std::function<void()> wake) = 0;
+};
+
+/// Threads of this process.
+std::unique_ptr<InputEngines> make_thread_input_engines();
 
 }  // namespace downpour::worker

@@ -56,7 +56,7 @@ class InputDirectory {
   void left(Incarnation input);
   /// True while the first one may still come: for a moment from the first question on.
   bool is_early(int64_t now_ns);
-  /// It did not answer, or sent what is no batch.
+  /// The input process did not answer, or sent an invalid batch.
   void suspect(int64_t now_ns, Incarnation input, const std::string& why);
   /// A reading is done here, because there is no input process. Said once.
   void note_reads_here();

@@ -5,9 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "shared/env/clock.h"
-#include "shared/transport/transport.h"
-
 namespace downpour::worker {
 namespace {
 
@@ -15,8 +12,8 @@ constexpr size_t kAtOnce = 8;  // messages taken in a poll
 
 class TransportLink final : public InputLink {
  public:
-  explicit TransportLink(std::shared_ptr<transport::Keyring> keyring)
-      : transport_(transport::make_zmq_transport({.keyring = std::move(keyring)})) {}
+  TransportLink(std::unique_ptr<transport::Transport> transport, const Clock& clock)
+      : clock_(clock), transport_(std::move(transport)) {}
   void send(const std::string& endpoint, wire::Message&& message) override {
     auto peer = peers_.find(endpoint);
     if (peer == peers_.end()) {
@@ -49,7 +46,7 @@ class TransportLink final : public InputLink {
   int64_t now_ns() const override { return clock_.now_ns(); }
 
  private:
-  PosixClock clock_;
+  const Clock& clock_;
   std::unique_ptr<transport::Transport> transport_;
   std::map<std::string, transport::PeerId> peers_;
   std::deque<wire::Message> inbox_;
@@ -62,7 +59,13 @@ class TransportLink final : public InputLink {
 }  // namespace
 
 std::unique_ptr<InputLink> make_input_link(std::shared_ptr<transport::Keyring> keyring) {
-  return std::make_unique<TransportLink>(std::move(keyring));
+  static const PosixClock clock;
+  return make_input_link(transport::make_zmq_transport({.keyring = std::move(keyring)}), clock);
+}
+
+std::unique_ptr<InputLink> make_input_link(std::unique_ptr<transport::Transport> transport,
+                                           const Clock& clock) {
+  return std::make_unique<TransportLink>(std::move(transport), clock);
 }
 
 }  // namespace downpour::worker

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "shared/env/clock.h"
 #include "shared/transport/keyring.h"
+#include "shared/transport/transport.h"
 #include "shared/wire/messages.h"
 
 namespace downpour::worker {
@@ -33,5 +35,8 @@ class InputLink {
 
 /// Over a transport of its own. `keyring`: the worker's; null: it has none.
 std::unique_ptr<InputLink> make_input_link(std::shared_ptr<transport::Keyring> keyring);
+/// Over this transport, with the time of `clock`, which must outlive the link.
+std::unique_ptr<InputLink> make_input_link(std::unique_ptr<transport::Transport> transport,
+                                           const Clock& clock);
 
 }  // namespace downpour::worker

@@ -7,6 +7,7 @@
 #include "shared/transport/endpoint.h"
 #include "worker/runtime/given_job.h"
 #include "worker/runtime/input_memory.h"
+#include "worker/runtime/input_pool.h"
 
 namespace downpour::worker {
 namespace {
@@ -15,10 +16,26 @@ constexpr int64_t kTickNs = kSecond;
 
 InputPeer peer_of(transport::PeerId peer) { return InputPeer{raw(peer)}; }
 
+class ThreadInputEngines final : public InputEngines {
+ public:
+  std::unique_ptr<InputReaders> make_readers(ReaderOptions options, uint32_t threads,
+                                             std::function<void()> wake) override {
+    return std::make_unique<InputPool>(std::move(options), threads, std::move(wake));
+  }
+};
+
 }  // namespace
 
-InputNode::InputNode(transport::Transport& transport, InputOptions options)
-    : transport_(transport), outbox_(transport), options_(std::move(options)) {}
+std::unique_ptr<InputEngines> make_thread_input_engines() {
+  return std::make_unique<ThreadInputEngines>();
+}
+
+InputNode::InputNode(transport::Transport& transport, InputOptions options,
+                     std::unique_ptr<InputEngines> engines)
+    : transport_(transport),
+      outbox_(transport),
+      options_(std::move(options)),
+      engines_(engines != nullptr ? std::move(engines) : make_thread_input_engines()) {}
 
 InputNode::~InputNode() = default;
 
@@ -77,7 +94,7 @@ void InputNode::serve(int64_t now_ns, transport::PeerId peer, const wire::Messag
   if (message.envelope.run != core_->run()) return;
   InputEffects fx;
   if (const auto* request = std::get_if<wire::ReadShard>(&message.body)) {
-    readings_->on_read_shard(now_ns, peer_of(peer), *request, fx);
+    readings_->on_read_shard(now_ns, peer_of(peer), *request, fx, transport_.identity(peer));
   } else if (const auto* more = std::get_if<wire::ReadMore>(&message.body)) {
     readings_->on_read_more(now_ns, peer_of(peer), *more, fx);
   }
@@ -106,7 +123,7 @@ bool InputNode::pump(int64_t now_ns) {
   if (readings_) {
     InputEffects inputs;
     InputItem item;
-    while (pool_->try_pop(item)) {
+    while (readers_->try_pop(item)) {
       stats_.pushed_bytes += item.bytes;
       readings_->on_item(std::move(item), inputs);
       item = {};
@@ -133,7 +150,7 @@ void InputNode::tell_stats(int64_t now_ns) {
   const ProcessUsage usage = options_.process.usage();
   stats_.rss_bytes_max = usage.rss_bytes_max;
   stats_.cpu_ns = usage.cpu_ns;
-  if (pool_) stats_.read_bytes = pool_->bytes_read();
+  if (readers_) stats_.read_bytes = readers_->bytes_read();
   core_->set_stats(stats_);
 }
 
@@ -162,8 +179,8 @@ void InputNode::run(InputEffects& fx) {
     if (outbox_.send(peer, std::move(send.message)) != transport::SendStatus::kSent)
       gone.push_back(send.to);
   }
-  for (const uint64_t id : fx.closes) pool_->close(id);
-  for (InputEffects::Read& read : fx.reads) pool_->read(std::move(read));
+  for (const uint64_t id : fx.closes) readers_->close(id);
+  for (InputEffects::Read& read : fx.reads) readers_->read(std::move(read));
   fx.clear();
   for (const InputPeer peer : gone) readings_->on_peer_gone(peer, fx);
   if (!gone.empty()) run(fx);
@@ -181,8 +198,8 @@ void InputNode::set_up(int64_t now_ns, WorkerEffects& fx) {
       .run = core_->run(), .plan_hash = core_->welcome().plan_hash, .open_max = 4 + 4 * threads});
   add_cache(job_, share_memory(job_, options_.process), given->readers, {});
   // One may wait for a slow file or program: there is a second then.
-  pool_ = std::make_unique<InputPool>(std::move(given->readers), std::max(2U, threads),
-                                      [this] { transport_.wake(); });
+  readers_ = engines_->make_readers(std::move(given->readers), std::max(2U, threads),
+                                    [this] { transport_.wake(); });
   core_->configure(now_ns, {}, 1, job_.cluster.chief_silence_ns, fx);
   for (const auto& [peer, message] : std::exchange(early_, {})) serve(now_ns, peer, message);
 }

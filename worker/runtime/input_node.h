@@ -15,7 +15,7 @@
 #include "shared/transport/reactor.h"
 #include "worker/core/input_readings.h"
 #include "worker/core/worker_core.h"
-#include "worker/runtime/input_pool.h"
+#include "worker/runtime/engines.h"
 
 namespace downpour::worker {
 
@@ -34,7 +34,9 @@ struct InputOptions {
 
 class InputNode final : public transport::Node {
  public:
-  InputNode(transport::Transport& transport, InputOptions options);
+  /// Reads with `engines`; null: threads of this process.
+  InputNode(transport::Transport& transport, InputOptions options,
+            std::unique_ptr<InputEngines> engines = nullptr);
   ~InputNode() override;
 
   Result<void> start(int64_t now_ns);
@@ -65,7 +67,8 @@ class InputNode final : public transport::Node {
   InputOptions options_;
   std::optional<WorkerCore> core_;         // its membership; with the endpoint
   std::optional<InputReadings> readings_;  // with the job
-  std::unique_ptr<InputPool> pool_;
+  std::unique_ptr<InputEngines> engines_;
+  std::unique_ptr<InputReaders> readers_;
   std::vector<std::pair<transport::PeerId, wire::Message>> early_;  // ReadShards before the job
   Job job_;
   transport::PeerId chief_{};

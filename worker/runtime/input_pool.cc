@@ -5,18 +5,8 @@
 #include <utility>
 
 #include "shared/data/program.h"
-#include "shared/wire/batch_codec.h"
 
 namespace downpour::worker {
-namespace {
-
-wire::Message message_of(wire::Body body) {
-  wire::Message message;
-  message.body = std::move(body);
-  return message;
-}
-
-}  // namespace
 
 InputPool::InputPool(ReaderOptions options, uint32_t threads, std::function<void()> wake)
     : options_(std::move(options)),
@@ -45,10 +35,8 @@ void InputPool::read(InputEffects::Read&& read) {
   {
     const std::lock_guard lock(mutex_);
     if (read.open) {
-      auto reading = std::make_shared<Reading>();
-      reading->request = std::move(*read.open);
-      reading->waits = waits;
-      readings_[read.id] = std::move(reading);
+      readings_[read.id] = std::make_shared<Reading>(
+          Reading{.reading = {options_, std::move(*read.open)}, .waits = waits});
     }
     tasks_.push_back(read.id);
   }
@@ -83,7 +71,7 @@ std::deque<uint64_t>::iterator InputPool::next_task() {
   const auto task = std::find_if_not(tasks_.begin(), tasks_.end(), waits);
   if (task != tasks_.end() || waiting_ >= waiting_max_) return task;
   const auto place = [&](uint64_t id) {
-    const wire::Lease& lease = readings_.at(id)->request.lease;
+    const wire::Lease& lease = readings_.at(id)->reading.request().lease;
     return std::tuple(lease.shard.epoch, lease.shard.shard);
   };
   return std::min_element(tasks_.begin(), tasks_.end(),
@@ -104,7 +92,9 @@ void InputPool::run() {
     const bool waits = std::exchange(reading->waits, false);
     waiting_ += waits;
     lock.unlock();
-    InputItem item = read_one(id, *reading);
+    const uint64_t before = reading->reading.bytes();
+    InputItem item = reading->reading.next(id);
+    bytes_read_.fetch_add(reading->reading.bytes() - before, std::memory_order_relaxed);
     reading.reset();
     lock.lock();
     waiting_ -= waits;
@@ -113,61 +103,6 @@ void InputPool::run() {
     done_.push_back(std::move(item));
     if (was_empty) wake_();
   }
-}
-
-InputItem InputPool::read_one(uint64_t id, Reading& reading) {
-  InputItem item{.id = id};
-  auto messages = next_batch(reading, item.last);
-  if (!messages) {
-    item.last = true;
-    Error error = std::move(messages).error();
-    std::optional<uint32_t> batch;
-    if (reading.reader != nullptr) batch = reading.reader->failed_batch();
-    item.messages.push_back(message_of(wire::ReadFailed{.reading = reading.request.reading,
-                                                        .code = error.code,
-                                                        .what = std::move(error.what),
-                                                        .where = std::move(error.where),
-                                                        .hint = std::move(error.hint),
-                                                        .id = std::move(error.id),
-                                                        .of_record = batch.has_value(),
-                                                        .batch = batch.value_or(0)}));
-    return item;
-  }
-  item.messages = std::move(*messages);
-  for (const wire::Message& message : item.messages) item.bytes += message.values.size();
-  return item;
-}
-
-Result<std::vector<wire::Message>> InputPool::next_batch(Reading& reading, bool& last) {
-  const wire::ReadShard& request = reading.request;
-  std::vector<wire::Message> messages;
-  if (reading.reader == nullptr) {
-    DP_TRY(const LeasedShard shard, find_leased(options_, request.lease));
-    DP_TRY(reading.reader, open_leased(shard, request.lease, request.first_batch));
-  }
-  DP_TRY(const bool more, reading.reader->next(reading.batch));
-  if (!more) {
-    last = true;
-    const data::ShardTotals& totals = reading.reader->totals();
-    messages.push_back(message_of(wire::ReadEnd{.reading = request.reading,
-                                                .counts = counts_of(totals),
-                                                .records_hash = totals.records_hash}));
-    return messages;
-  }
-  const uint64_t before =
-      std::exchange(reading.offset, std::max(reading.offset, reading.batch.end_offset));
-  if (!reading.reader->is_kept())
-    bytes_read_.fetch_add(reading.offset - before, std::memory_order_relaxed);
-  DP_TRY(const Bytes bytes, wire::encode_batch(reading.batch));
-  const std::vector<Bytes> pieces = wire::cut_batch(bytes);
-  for (uint32_t i = 0; i < pieces.size(); ++i) {
-    messages.push_back(message_of(wire::ReadBatch{.reading = request.reading,
-                                                  .batch = reading.batch.id.batch,
-                                                  .piece = i,
-                                                  .pieces = uint32_t(pieces.size())}));
-    messages.back().values = pieces[i];
-  }
-  return messages;
 }
 
 }  // namespace downpour::worker

@@ -14,39 +14,34 @@
 #include <vector>
 
 #include "worker/core/input_readings.h"
-#include "worker/runtime/shard_reading.h"
+#include "worker/runtime/engines.h"
+#include "worker/runtime/input_reading.h"
 
 namespace downpour::worker {
 
-class InputPool {
+class InputPool final : public InputReaders {
  public:
   /// `wake` is called from the pool's threads: something can be popped.
   InputPool(ReaderOptions options, uint32_t threads, std::function<void()> wake);
-  ~InputPool();
+  ~InputPool() override;
   InputPool(const InputPool&) = delete;
   InputPool& operator=(const InputPool&) = delete;
 
-  void read(InputEffects::Read&& read);
-  void close(uint64_t id);
-  bool try_pop(InputItem& item);
-  /// Of files, so far.
-  uint64_t bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }
+  void read(InputEffects::Read&& read) override;
+  void close(uint64_t id) override;
+  bool try_pop(InputItem& item) override;
+  uint64_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }
 
  private:
   // One thread at a time has it: the core asks for one batch after the other.
   struct Reading {
-    wire::ReadShard request;
-    std::unique_ptr<data::ShardReader> reader;
+    InputReading reading;
     bool waits = false;  // it is to be opened, and has to wait for a program
-    Batch batch;
-    uint64_t offset = 0;
   };
 
   void run();
   /// The task that is to be done next; the end of tasks_: none that this thread may.
   std::deque<uint64_t>::iterator next_task();
-  InputItem read_one(uint64_t id, Reading& reading);
-  Result<std::vector<wire::Message>> next_batch(Reading& reading, bool& last);
 
   ReaderOptions options_;
   std::function<void()> wake_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "shared/base/hash.h"
+#include "shared/base/mutate.h"
 #include "shared/base/str.h"
 #include "shared/data/batch_check.h"
 #include "shared/data/program.h"
@@ -17,7 +18,7 @@ constexpr uint32_t kWindow = 16;                 // batches under way, if they a
 constexpr int64_t kSliceNs = 50 * kMillisecond;  // how long a stop may go unseen
 constexpr int64_t kAskNs = kSecond;              // silence after which it is asked
 constexpr int64_t kSilenceNs = 5 * kSecond;      // silence after which it is given up
-constexpr int64_t kNobodyNs = 30 * kSecond;      // for an input process, where none may be missed
+constexpr int64_t kNoInputNs = 30 * kSecond;      // for an input process, where none may be missed
 constexpr uint32_t kTriesMax = 4;                // elsewhere, without a batch: then it is read here
 
 /// What is read by the same process: a shard; all of an epoch, where they are pieces of one stream.
@@ -50,52 +51,94 @@ std::optional<uint32_t> RemoteReader::failed_batch() const {
 }
 
 Result<bool> RemoteReader::next(Batch& batch) {
-  if (at_) {
-    // Time in which nobody waited is not its silence.
-    heard_ns_ = remote_.link->now_ns();
+  for (;;) {
+    DP_TRY(const std::optional<bool> more, poll(batch, kSliceNs));
+    if (more) return *more;
   }
-  while (here_ == nullptr) {
-    if (!at_) {
-      DP_TRY(const bool begun, begin());
-      if (!begun) break;
-    }
-    bool elsewhere = false;
-    Result<bool> got = wait(batch, elsewhere);
-    if (!elsewhere) return got;
-  }
-  return here_->next(batch);
 }
 
-/// Finds somebody to read. False: it is read here from now on.
-Result<bool> RemoteReader::begin() {
+Result<std::optional<bool>> RemoteReader::poll(Batch& batch, int64_t timeout_ns) {
+  if (!waiting_ && at_) {
+    // Time in which the caller did not wait is not the input process's silence.
+    heard_ns_ = remote_.link->now_ns();
+  }
+  Result<std::optional<bool>> more = advance(batch, timeout_ns);
+  waiting_ = more && !*more;
+  return more;
+}
+
+Result<std::optional<bool>> RemoteReader::advance(Batch& batch, int64_t timeout_ns) {
+  while (here_ == nullptr) {
+    if (remote_.stopped()) return Error{ErrorCode::kInterrupted, "the reading was stopped"};
+    if (!at_) {
+      DP_TRY_VOID(begin());
+      if (at_ || here_ != nullptr) continue;
+      // What comes now belongs to a reading that has ended.
+      if (!remote_.link->receive(timeout_ns)) return std::optional<bool>();
+      continue;
+    }
+    if (lost_its_reader()) continue;
+    if (remote_.link->now_ns() - asked_ns_ > kAskNs) ask();
+    auto message = remote_.link->receive(timeout_ns);
+    if (!message) return std::optional<bool>();
+    switch (take(std::move(*message), batch)) {
+      case Got::kNothing:
+      case Got::kElsewhere:
+        break;
+      case Got::kBatch:
+        return std::optional(true);
+      case Got::kEnd:
+        return std::optional(false);
+      case Got::kFailed:
+        return *error_;
+    }
+  }
+  DP_TRY(const bool more, here_->next(batch));
+  return std::optional(more);
+}
+
+/// Leaves an input process that is gone or silent.
+bool RemoteReader::lost_its_reader() {
+  if (!remote_.inputs->lives(at_->incarnation) && !DP_MUTATE("silent-input-awaited")) {
+    const std::string endpoint = at_->endpoint;
+    leave(false);
+    remote_.link->close(endpoint);
+    return true;
+  }
+  if (remote_.link->now_ns() - heard_ns_ <= kSilenceNs || DP_MUTATE("silent-input-awaited"))
+    return false;
+  (void)suspect("does not answer");
+  return true;
+}
+
+/// Asks an input process, or reads here where none may be missed any more. Neither: not yet.
+Result<void> RemoteReader::begin() {
   InputDirectory& inputs = *remote_.inputs;
-  remote_.link->keep_only(inputs.endpoints());  // nothing is left of those that went meanwhile
-  const int64_t since_ns = remote_.link->now_ns();
-  for (;;) {
-    if (remote_.stopped()) return Error{ErrorCode::kInterrupted, "nobody wants the reading"};
-    const int64_t now_ns = remote_.link->now_ns();
-    // Whatever ends those that read this shard must not end them for ever.
-    if (tries_ < kTriesMax) at_ = inputs.choose(now_ns, hash_of(lease_, shard_), without_);
-    if (at_) break;
+  const int64_t now_ns = remote_.link->now_ns();
+  if (!searching_ns_) {
+    searching_ns_ = now_ns;
+    remote_.link->keep_only(inputs.endpoints());  // nothing is left of those that went meanwhile
+  }
+  // Whatever ends those that read this shard must not end them for ever.
+  if (tries_ < kTriesMax) at_ = inputs.choose(now_ns, hash_of(lease_, shard_), without_);
+  if (!at_) {
     const bool told = failure_ && failure_->code != ErrorCode::kUnavailable;
     const bool patient = !inputs.options().reads_here && tries_ < kTriesMax && !told &&
-                         now_ns - since_ns < kNobodyNs;
-    if (!patient && !inputs.is_early(now_ns)) {
-      DP_TRY_VOID(read_here());
-      return false;
-    }
-    (void)remote_.link->receive(kSliceNs);
+                         now_ns - *searching_ns_ < kNoInputNs;
+    if (!patient && !inputs.is_early(now_ns)) return read_here();
+    return {};
   }
   ++tries_;
+  searching_ns_.reset();
   reading_ = remote_.link->next_reading();
-  heard_ns_ = asked_ns_ = remote_.link->now_ns();
+  heard_ns_ = asked_ns_ = now_ns;
   came_ = false;
   wire::ReadShard request{
       .reading = reading_, .lease = lease_, .first_batch = next_, .window = window_};
   // Its own plan, in evaluation too: both must stand under the same.
   request.lease.plan_hash = inputs.options().plan_hash;
   send(std::move(request));
-  return true;
+  return {};
 }
 
 Result<void> RemoteReader::read_here() {
@@ -146,42 +189,10 @@ RemoteReader::Got RemoteReader::suspect(const std::string& why) {
   return Got::kElsewhere;
 }
 
-Result<bool> RemoteReader::wait(Batch& batch, bool& elsewhere) {
-  for (Got got = Got::kNothing;;) {
-    const int64_t now_ns = remote_.link->now_ns();
-    if (remote_.stopped()) return Error{ErrorCode::kInterrupted, "nobody wants the reading"};
-    if (!remote_.inputs->lives(at_->incarnation)) {
-      const std::string endpoint = at_->endpoint;
-      leave(false);
-      remote_.link->close(endpoint);
-      got = Got::kElsewhere;
-    } else if (now_ns - heard_ns_ > kSilenceNs) {
-      got = suspect("does not answer");
-    } else {
-      if (now_ns - asked_ns_ > kAskNs) ask();
-      auto message = remote_.link->receive(kSliceNs);
-      got = message ? take(std::move(*message), batch) : Got::kNothing;
-    }
-    switch (got) {
-      case Got::kNothing:
-        continue;
-      case Got::kBatch:
-        return true;
-      case Got::kEnd:
-        return false;
-      case Got::kFailed:
-        return *error_;
-      case Got::kElsewhere:
-        elsewhere = true;
-        return false;
-    }
-  }
-}
-
 RemoteReader::Got RemoteReader::take(wire::Message&& message, Batch& batch) {
   if (message.envelope.run != remote_.inputs->options().run) return Got::kNothing;
   const auto is_ours = [&](uint64_t reading) {
-    if (reading != reading_) return false;  // of one before
+    if (reading != reading_ && !DP_MUTATE("ended-reading-accepted")) return false;  // of one before
     heard_ns_ = remote_.link->now_ns();
     return true;
   };
@@ -198,7 +209,8 @@ RemoteReader::Got RemoteReader::take(wire::Message&& message, Batch& batch) {
 
 RemoteReader::Got RemoteReader::take_piece(const wire::ReadBatch& piece, Bytes&& bytes,
                                            Batch& batch) {
-  if (piece.batch != next_ || piece.piece != pieces_.size()) {
+  const bool follows = piece.batch == next_ || DP_MUTATE("lost-remote-batch-ignored");
+  if (!follows || piece.piece != pieces_.size()) {
     // Something between was lost, with a connection.
     leave(!came_);
     return Got::kElsewhere;
@@ -218,6 +230,7 @@ RemoteReader::Got RemoteReader::take_piece(const wire::ReadBatch& piece, Bytes&&
   }
   drop_pieces();
   if (decoded) {
+    if (DP_MUTATE("lost-remote-batch-ignored")) next_ = batch.id.batch;
     decoded =
         data::check_batch(*shard_.plan, {lease_.shard.epoch, lease_.shard.shard, next_}, batch);
   }
@@ -226,7 +239,7 @@ RemoteReader::Got RemoteReader::take_piece(const wire::ReadBatch& piece, Bytes&&
     decoded = Error{ErrorCode::kMalformed, "a batch given up that is not, or the other way round"};
   }
   if (!decoded)
-    return suspect(str("sent what is no batch of the job (", decoded.error().what, ")"));
+    return suspect(str("sent an invalid batch (", decoded.error().what, ")"));
   ++next_;
   if (!std::exchange(came_, true)) remote_.inputs->delivered(at_->incarnation, false);
   tries_ = 0;
@@ -237,7 +250,8 @@ RemoteReader::Got RemoteReader::take_piece(const wire::ReadBatch& piece, Bytes&&
 
 RemoteReader::Got RemoteReader::take_end(const wire::ReadEnd& end) {
   // Taken up beyond its end a shard has fewer batches than were asked for, but then none came.
-  if (end.counts.batches > next_ || (next_ > first_ && end.counts.batches != next_)) {
+  const bool lacks = end.counts.batches > next_ && !DP_MUTATE("remote-end-believed");
+  if (lacks || (next_ > first_ && end.counts.batches < next_)) {
     leave(!came_);
     return Got::kElsewhere;
   }

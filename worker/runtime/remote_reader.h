@@ -22,7 +22,7 @@ namespace downpour::worker {
 struct RemoteReading {
   InputDirectory* inputs = nullptr;  // null: it reads for itself
   InputLink* link = nullptr;
-  std::function<bool()> stopped;  // whether nobody wants the reading any more
+  std::function<bool()> stopped;  // true once the worker has no use for the reading
 };
 
 class RemoteReader final : public data::ShardReader {
@@ -33,6 +33,9 @@ class RemoteReader final : public data::ShardReader {
   ~RemoteReader() override;
 
   Result<bool> next(Batch& batch) override;
+  /// Does what next() does, but waits at most `timeout_ns` for a message. Returns nothing where no
+  /// batch and no end has come by then; call it again with the same batch.
+  Result<std::optional<bool>> poll(Batch& batch, int64_t timeout_ns);
   const data::ShardTotals& totals() const override;
   std::optional<uint32_t> failed_batch() const override;
   /// The files are read by this process (now).
@@ -41,9 +44,10 @@ class RemoteReader final : public data::ShardReader {
  private:
   enum class Got : uint8_t { kNothing, kBatch, kEnd, kFailed, kElsewhere };
 
-  Result<bool> begin();
+  Result<std::optional<bool>> advance(Batch& batch, int64_t timeout_ns);
+  bool lost_its_reader();
+  Result<void> begin();
   Result<void> read_here();
-  Result<bool> wait(Batch& batch, bool& elsewhere);
   Got take(wire::Message&& message, Batch& batch);
   Got take_piece(const wire::ReadBatch& piece, Bytes&& bytes, Batch& batch);
   Got take_end(const wire::ReadEnd& end);
@@ -62,6 +66,8 @@ class RemoteReader final : public data::ShardReader {
   std::optional<wire::InputProcess> at_;  // who reads
   uint64_t reading_ = 0;                  // what it is called there
   int64_t heard_ns_ = 0, asked_ns_ = 0;
+  bool waiting_ = false;                // a caller of poll() wants a batch
+  std::optional<int64_t> searching_ns_;  // since when it looks for an input process
   bool came_ = false;   // some batch, from this one
   uint32_t tries_ = 0;  // begun since a batch came
   std::vector<Incarnation> without_;

@@ -33,6 +33,23 @@ ReadItem ShardReading::next(PreparedBatchPtr fresh, std::shared_ptr<const Placem
     if (auto opened = open(); !opened) return failed(std::move(opened).error());
   }
   auto more = reader_->next(fresh->batch);
+  return item_of(std::move(more), std::move(fresh), std::move(placements));
+}
+
+std::optional<ReadItem> ShardReading::poll(const PreparedBatchPtr& fresh,
+                                           std::shared_ptr<const Placements> placements) {
+  if (reader_ == nullptr) {
+    if (auto opened = open(); !opened) return failed(std::move(opened).error());
+  }
+  if (elsewhere_ == nullptr) return next(fresh, std::move(placements));
+  const Result<std::optional<bool>> more = elsewhere_->poll(fresh->batch, 0);
+  if (!more) return failed(more.error());
+  if (!*more) return std::nullopt;
+  return item_of(**more, fresh, std::move(placements));
+}
+
+ReadItem ShardReading::item_of(Result<bool> more, PreparedBatchPtr fresh,
+                               std::shared_ptr<const Placements> placements) {
   if (!more) return failed(std::move(more).error());
   if (!*more) return end();
   fresh->lease = task_.lease;
@@ -44,7 +61,7 @@ ReadItem ShardReading::next(PreparedBatchPtr fresh, std::shared_ptr<const Placem
     offset_ = std::max(offset_, fresh->batch.end_offset);
   if (placements && !fresh->batch.given_up) {
     fresh->plan =
-        make_pull_plan(options_.tables, std::move(placements), wire::kFrameBytesMax, fresh->batch);
+        make_pull_plan(options_.tables, std::move(placements), options_.message_bytes_max, fresh->batch);
   }
   const bool last = ++given_ == task_.batches_max;
   return {.reading = task_.reading, .batch = std::move(fresh), .last = last};

@@ -25,6 +25,7 @@ struct ReaderOptions {
   bool eval_held_out = false;  // eval reads the held-out side of the training files
   std::vector<TableSpec> tables;
   ReaderLimits limits;
+  uint64_t message_bytes_max = wire::kFrameBytesMax;  // as WorkerConfig's
   std::shared_ptr<InputDirectory> inputs;  // who may read instead; null: nobody
 };
 
@@ -49,11 +50,17 @@ class ShardReading {
   /// Reads into `fresh`, whose memory is used again, and plans for `placements` where there are
   /// some. After an end or an error nothing follows.
   ReadItem next(PreparedBatchPtr fresh, std::shared_ptr<const Placements> placements);
+  /// Does what next() does, but does not wait for input processes. Returns nothing where none has
+  /// sent a batch yet; call it again with the same `fresh`.
+  std::optional<ReadItem> poll(const PreparedBatchPtr& fresh,
+                               std::shared_ptr<const Placements> placements);
   /// Bytes of the file that next() has got through so far, in this process; 0 from a cache.
   uint64_t bytes() const { return reader_ != nullptr && reader_->is_kept() ? 0 : offset_; }
 
  private:
   Result<void> open();
+  ReadItem item_of(Result<bool> more, PreparedBatchPtr fresh,
+                   std::shared_ptr<const Placements> placements);
   ReadItem failed(Error error) const;
   ReadItem end();
 
@@ -61,7 +68,7 @@ class ShardReading {
   ReadTask task_;
   RemoteReading remote_;
   std::unique_ptr<data::ShardReader> reader_;
-  const RemoteReader* elsewhere_ = nullptr;  // reader_, where an input process may read
+  RemoteReader* elsewhere_ = nullptr;  // reader_, where an input process may read
   std::string place_;                        // where the shard lies
   bool joined_ = false;
   uint64_t offset_ = 0;

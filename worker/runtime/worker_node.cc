@@ -25,7 +25,8 @@ WorkerConfig make_config(const WorkerOptions& options) {
           .pid = options.process.pid,
           .threads = options.threads,
           .local = options.local,
-          .connect_timeout_ns = options.connect_timeout_ns};
+          .connect_timeout_ns = options.connect_timeout_ns,
+          .message_bytes_max = options.message_bytes_max};
 }
 
 class ThreadEngines final : public Engines {
@@ -285,6 +286,7 @@ void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
                                                                    .say = options_.say,
                                                                    .keyring = options_.keyring});
   readers.inputs = inputs_;
+  readers.message_bytes_max = options_.message_bytes_max;
   const InputMemory memory = share_memory(job_, options_.process);
   cache_ = add_cache(job_, memory, readers, options_.say);
   if (options_.say && !welcome.train_files.empty())

@@ -29,6 +29,7 @@ struct WorkerOptions {
   std::shared_ptr<transport::Keyring> keyring;  // for connections to input processes; null: no keys
   int64_t connect_timeout_ns = 10 * kSecond;
   Incarnation incarnation{};  // {}: a random one
+  uint64_t message_bytes_max = wire::kFrameBytesMax;  // of a pull or push; tests make it small
   ProcessInfo process;
   std::function<void(const std::string& line)> say;  // what its log should tell; may be empty
 };

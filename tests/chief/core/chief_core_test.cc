@@ -136,6 +136,29 @@ TEST_CASE("cores of one ps process get one index", "[chief][core]") {
   CHECK(sent<wire::Adopt>(effects).size() == 2);
 }
 
+TEST_CASE("a heartbeat of a ps core that said no Hello is not taken for another core's", "[chief][core]") {
+  // A chief was started anew, and knows one core of the ps again.
+  ChiefCore core(small_config(2, 2));
+  Effects effects;
+  core.on_start(0, effects);
+  core.on_message(1, ps_peer(0), message_of(ps_hello(0)), effects);
+  effects.clear();
+  core.on_message(2, ps_peer(1), message_of(wire::Heartbeat{.incarnation = ps_incarnation(0)}),
+                  effects);
+  const auto rejects = sent<wire::Reject>(effects);
+  REQUIRE(rejects.size() == 1);
+  CHECK(rejects[0].first == ps_peer(1));
+  CHECK(rejects[0].second.code == ErrorCode::kUnavailable);
+  // That core says Hello, and both get partitions.
+  wire::Hello hello = ps_hello(0);
+  hello.thread = 1;
+  effects.clear();
+  core.on_message(3, ps_peer(1), message_of(hello), effects);
+  const auto adopts = sent<wire::Adopt>(effects);
+  REQUIRE(adopts.size() == 2);
+  CHECK(adopts[0].first != adopts[1].first);
+}
+
 TEST_CASE("no message whatever crashes the core or passes for another's", "[chief][core]") {
   Training t(small_config(2));
   const uint32_t huge = UINT32_MAX;

@@ -136,6 +136,24 @@ TEST_CASE("an account that differs names both partitions", "[chief][core]") {
   CHECK_FALSE(check_account(partitions));
 }
 
+TEST_CASE("partitions that applied different records of the same shards have no account",
+          "[chief][core]") {
+  std::vector<wire::PartitionStatus> partitions(3);
+  for (uint32_t p = 0; p < 3; ++p) {
+    partitions[p].partition = PartitionId(p);
+    partitions[p].counts = {.batches = 1, .read = 3, .applied = 3};
+    partitions[p].records_hash = 17;
+  }
+  CHECK(check_account(partitions));
+  partitions[1].records_hash = 0;  // restored from an image of an older build: not known
+  CHECK(check_account(partitions));
+  partitions[2].records_hash = 18;
+  const auto account = check_account(partitions);
+  REQUIRE_FALSE(account);
+  CHECK(account.error().code == ErrorCode::kBadData);
+  CHECK(account.error().what.find("partitions 0 and 2") != std::string::npos);
+}
+
 TEST_CASE("the pieces of an open stream follow each other to its end and behind it",
           "[chief][core]") {
   const std::vector<plan::FileInfo> files{

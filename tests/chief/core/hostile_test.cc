@@ -22,9 +22,9 @@ struct Attacked {
     say(ps_peer(0), wire::Adopted{.since = {1, 1}});
     say(worker_peer(0), worker_hello(0));
   }
-  Effects& hear(PeerKey peer, wire::Message message) {
+  Effects& hear(PeerKey peer, wire::Message message, const wire::PeerIdentity& identity = {}) {
     effects.clear();
-    core.on_message(now, peer, std::move(message), effects);
+    core.on_message(now, peer, std::move(message), effects, identity);
     count();
     return effects;
   }
@@ -89,6 +89,102 @@ TEST_CASE("an endpoint or a host's name beyond all that is real is refused",
   hello = stranger(1, wire::Role::kPs);
   hello.claims.resize(5);  // of 4 partitions
   CHECK(sent<wire::Refused>(chief.say(PeerKey(9), hello)).size() == 1);
+}
+
+wire::PeerIdentity key_of(wire::Role role, uint32_t i = 0) {
+  return {role, str(wire::role_text(role), "-", i), str(wire::role_text(role), " key ", i)};
+}
+
+TEST_CASE("a process joins only in the role of its key", "[chief][core][hostile][roles]") {
+  Attacked chief(small_config(2));
+  const wire::Role roles[] = {wire::Role::kChief, wire::Role::kPs, wire::Role::kWorker,
+                              wire::Role::kInput};
+  uint32_t number = 0;
+  for (const wire::Role listed : roles) {
+    for (const wire::Role claimed : roles) {
+      CAPTURE(wire::role_text(listed), wire::role_text(claimed));
+      const PeerKey peer{5000 + ++number};
+      chief.now += kMillisecond;
+      const Effects effects =
+          chief.hear(peer, message_of(stranger(number, claimed)), key_of(listed));
+      const bool fits = listed == claimed && claimed != wire::Role::kChief;
+      CHECK(sent<wire::Welcome>(effects).size() == (fits ? 1 : 0));
+      const auto refused = sent<wire::Refused>(effects);
+      REQUIRE(refused.size() == (fits ? 0 : 1));
+      if (fits || listed == claimed) continue;
+      CHECK(refused[0].second.code == ErrorCode::kPermission);
+      CHECK_THAT(refused[0].second.what,
+                 Catch::Contains(str("`", wire::role_text(listed), "-0`")) &&
+                     Catch::Contains(str("acts as a ", wire::role_text(claimed))) &&
+                     Catch::Contains("DP-2715"));
+      CHECK_THAT(refused[0].second.hint, Catch::Contains("downpour keys"));
+    }
+  }
+}
+
+TEST_CASE("a heartbeat with the incarnation of another process does not take its place",
+          "[chief][core][hostile][roles]") {
+  Attacked chief(small_config(2));
+  const PeerKey peer{5000}, thief{5001};
+  REQUIRE(sent<wire::Welcome>(chief.hear(peer, message_of(ps_hello(1)), key_of(wire::Role::kPs)))
+              .size() == 1);
+  const wire::Message heartbeat = message_of(wire::Heartbeat{.incarnation = ps_incarnation(1)});
+  const wire::Message goodbye = message_of(wire::Goodbye{{.incarnation = ps_incarnation(1)}});
+  const wire::PeerIdentity thieves[] = {key_of(wire::Role::kWorker), key_of(wire::Role::kPs, 1), {}};
+  for (const wire::PeerIdentity& key : thieves) {
+    for (const wire::Message& message : {heartbeat, goodbye}) {
+      CHECK(sent<wire::Reject>(chief.hear(thief, message, key)).size() == 1);
+    }
+    CHECK(sent<wire::Refused>(chief.hear(thief, message_of(ps_hello(1)), key)).size() == 1);
+  }
+  // The process itself may come back on another connection, and says which of its cores it is.
+  const PeerKey again{5002};
+  CHECK(sent<wire::Reject>(chief.hear(again, heartbeat, key_of(wire::Role::kPs))).size() == 1);
+  CHECK(sent<wire::Welcome>(chief.hear(again, message_of(ps_hello(1)), key_of(wire::Role::kPs)))
+            .size() == 1);
+  CHECK(sent<wire::Reject>(chief.hear(again, heartbeat, key_of(wire::Role::kPs))).empty());
+}
+
+TEST_CASE("a member whose key gets another role in the list is not heard any more",
+          "[chief][core][hostile][roles]") {
+  Attacked chief(small_config(2));
+  const PeerKey peer{5000};
+  REQUIRE(
+      sent<wire::Welcome>(chief.hear(peer, message_of(worker_hello(1)), key_of(wire::Role::kWorker)))
+          .size() == 1);
+  const wire::Message request = message_of(wire::LeaseRequest{1}, 1);
+  const Effects effects = chief.hear(peer, request, key_of(wire::Role::kInput));
+  CHECK(sent<wire::LeaseGrant>(effects).empty());
+  CHECK(sent<wire::Refused>(effects).size() == 1);
+}
+
+TEST_CASE("only a worker is leased shards, and only a member of the job stops it",
+          "[chief][core][hostile][roles]") {
+  ChiefConfig config = small_config(2);
+  config.local = true;
+  Attacked chief(std::move(config));
+  const PeerKey peer{5000};
+  REQUIRE(sent<wire::Welcome>(
+              chief.hear(peer, message_of(input_hello(1)), key_of(wire::Role::kInput)))
+              .size() == 1);
+  CHECK(sent<wire::LeaseGrant>(
+            chief.hear(peer, message_of(wire::LeaseRequest{1}, 1), key_of(wire::Role::kInput)))
+            .empty());
+  const wire::Message leave = message_of(wire::Leave{input_incarnation(1), 15});
+  chief.hear(PeerKey(6000), leave, key_of(wire::Role::kWorker));  // no member
+  chief.hear(peer, leave, key_of(wire::Role::kWorker));           // its key has another role now
+  CHECK(chief.core.phase() == Phase::kTraining);
+  chief.hear(peer, leave, key_of(wire::Role::kInput));
+  CHECK(chief.core.phase() != Phase::kTraining);
+}
+
+TEST_CASE("lines about keys of another role are limited", "[chief][core][hostile][roles]") {
+  Attacked chief(small_config(2));
+  const uint64_t before = chief.logged_lines;
+  for (int i = 0; i < 10'000; ++i) {
+    chief.hear(PeerKey(5000), message_of(stranger(1, wire::Role::kPs)), key_of(wire::Role::kWorker));
+  }
+  CHECK(chief.logged_lines - before < 100);
 }
 
 TEST_CASE("members that are gone make room for others, those that live do not",

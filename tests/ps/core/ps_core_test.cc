@@ -1,5 +1,3 @@
-#include "ps/core/ps_core.h"
-
 #include <algorithm>
 #include <numeric>
 
@@ -7,57 +5,12 @@
 
 #include "shared/base/rng.h"
 #include "shared/wire/codec.h"
+#include "tests/ps/core/ps_harness.h"
 #include "tests/shared/wire/random_message.h"
 #include "tests/support/travel.h"
 
 namespace downpour::ps {
 namespace {
-
-PsConfig small_config() {
-  const OptimizerSpec sgd{.type = OptimizerType::kSgd, .learning_rate = 1.0F};
-  PsConfig config;
-  config.run = 7;
-  config.incarnation = Incarnation{1};
-  config.partition_bits = 2;
-  config.tables = {{.name = "t", .members = {{.name = "v", .dim = 4, .optimizer = sgd}}}};
-  return config;
-}
-
-struct Harness {
-  explicit Harness(const PsConfig& config = small_config()) : core(config) {
-    wire::Adopt adopt{.since = {1, 1}};
-    for (uint32_t p = 0; p < uint32_t{1} << config.partition_bits; ++p) {
-      adopt.partitions.push_back(PartitionId(p));
-      all.insert(PartitionId(p));
-    }
-    step(kChiefPeer, adopt);
-  }
-  /// Sends one message; the reply to it.
-  wire::Message step(PeerKey from, wire::Body body, Bytes keys = {}, Bytes values = {}) {
-    wire::Message message{.envelope = {.run = 7, .view = {1, 1}, .request = RequestId{++requests}},
-                          .body = std::move(body),
-                          .keys = std::move(keys),
-                          .values = std::move(values)};
-    auto arrived = testing::travel(message);
-    INFO((arrived ? "" : arrived.error().what));
-    REQUIRE(arrived);
-    effects.clear();
-    core.on_message(0, from, *arrived, effects);
-    for (const Send& send : effects.sends) CHECK(testing::travel_fault(send.message).empty());
-    return effects.sends.empty() ? wire::Message{} : effects.sends.back().message;
-  }
-  wire::Push push(BatchId batch) {
-    return {.worker = Incarnation{9}, .batch = batch, .records = 1, .covered = all};
-  }
-  wire::Push end(BatchId batch) {
-    return {.worker = Incarnation{9}, .batch = batch, .end = true, .covered = all};
-  }
-
-  PsCore core;
-  Effects effects;
-  wire::PartitionSet all;
-  uint64_t requests = 0;
-};
 
 Bytes keys_to(uint64_t n) {
   std::vector<uint64_t> keys(n);
@@ -66,7 +19,7 @@ Bytes keys_to(uint64_t n) {
 }
 
 TEST_CASE("a pull that would not fit a frame is refused", "[ps][core]") {
-  Harness ps;
+  PsHarness ps;
   const uint32_t most = wire::kFrameBytesMax / 16;
   const auto fits = ps.step(
       9, wire::Pull{.worker = Incarnation{9}, .sections = {{TableId{0}, most}}}, keys_to(most));
@@ -81,7 +34,7 @@ TEST_CASE("a pull that would not fit a frame is refused", "[ps][core]") {
 TEST_CASE("replies not yet sent are bounded, and their memory is used again", "[ps][core]") {
   PsConfig config = small_config();
   config.limits.replies_max = 2;
-  Harness ps(config);
+  PsHarness ps(config);
   const auto pull = [&] {
     return ps.step(9, wire::Pull{.worker = Incarnation{9}, .sections = {{TableId{0}, 8}}},
                    keys_to(8));
@@ -143,7 +96,7 @@ TEST_CASE("an image is refused that has sealed more than its checkpoint, or hold
 
 TEST_CASE("a core knows the plan of its view, and whether it holds batches of unsealed epochs",
           "[ps][core]") {
-  Harness ps;
+  PsHarness ps;
   CHECK(ps.core.partitions().plan_hash() == 0);
   wire::View view{.id = {1, 1},
                   .owners = {{.incarnation = Incarnation{1}, .endpoint = "inproc://ps"}},
@@ -163,7 +116,7 @@ TEST_CASE("a core knows the plan of its view, and whether it holds batches of un
 TEST_CASE("a worker that takes no replies leaves buffers to the others", "[ps][core]") {
   PsConfig config = small_config();
   config.limits.replies_max = 16;
-  Harness ps(config);
+  PsHarness ps(config);
   const auto pull = [&](PeerKey from) {
     return ps.step(from,
                    wire::Pull{.worker = Incarnation{from}, .sections = {{TableId{0}, 8}}},
@@ -184,7 +137,7 @@ TEST_CASE("a worker that takes no replies leaves buffers to the others", "[ps][c
 }
 
 TEST_CASE("only the chief gives orders", "[ps][core]") {
-  Harness ps;
+  PsHarness ps;
   const auto reply = ps.step(9, wire::Stop{});
   CHECK(std::get<wire::Reject>(reply.body).code == ErrorCode::kPermission);
   CHECK_FALSE(ps.effects.exit);
@@ -194,14 +147,14 @@ TEST_CASE("only the chief gives orders", "[ps][core]") {
 }
 
 TEST_CASE("a second Welcome is the chief's answer to a second Hello, and no order", "[ps][core]") {
-  Harness ps;
+  PsHarness ps;
   ps.step(kChiefPeer, wire::Welcome{.job = "job", .shard_bytes = 1, .heartbeat_ns = 1, .lease_ns = 1});
   CHECK(ps.effects.sends.empty());
   CHECK(count(ps.core.partitions().owned()) == 4);
 }
 
 TEST_CASE("a core refused by the chief ends with the chief's reason", "[ps][core]") {
-  Harness ps;
+  PsHarness ps;
   ps.step(kChiefPeer, wire::Refused{.code = ErrorCode::kUnavailable, .what = "the job has ended"});
   REQUIRE(ps.effects.exit);
   CHECK(ps.effects.exit->code == 69);
@@ -209,7 +162,7 @@ TEST_CASE("a core refused by the chief ends with the chief's reason", "[ps][core
 
 TEST_CASE("every fourth heartbeat tells what each partition was asked for since the one before",
           "[ps][core]") {
-  Harness ps;
+  PsHarness ps;
   constexpr uint32_t kKeys = 400;
   const auto pull = [&](wire::Purpose purpose, uint32_t times) {
     for (uint32_t n = 0; n < times; ++n) {
@@ -256,7 +209,7 @@ TEST_CASE("epochs and shards that a peer opens are bounded", "[ps][core]") {
   PsConfig config = small_config();
   config.limits.epochs_open_max = 2;
   config.limits.shards_open_max = 3;
-  Harness ps(config);
+  PsHarness ps(config);
   const auto applies = [&](uint32_t epoch, uint32_t shard) {
     const auto reply = ps.step(9, ps.push({epoch, shard, 0}));
     return std::holds_alternative<wire::PushReply>(reply.body);
@@ -273,7 +226,7 @@ TEST_CASE("epochs and shards that a peer opens are bounded", "[ps][core]") {
 TEST_CASE("a push of an epoch or a shard that the job does not have is refused", "[ps][core]") {
   PsConfig config = small_config();
   config.plan = {.epochs = 3, .shards = 10};
-  Harness ps(config);
+  PsHarness ps(config);
   const auto answer = [&](wire::Push push) {
     const auto reply = ps.step(9, std::move(push));
     const auto* reject = std::get_if<wire::Reject>(&reply.body);
@@ -291,7 +244,7 @@ TEST_CASE("a push of an epoch or a shard that the job does not have is refused",
 TEST_CASE("what one peer begins leaves room for what others begin", "[ps][core]") {
   PsConfig config = small_config();
   config.limits.shards_open_per_peer_max = 5;
-  Harness ps(config);
+  PsHarness ps(config);
   const auto applies = [&](PeerKey peer, BatchId batch) {
     return std::holds_alternative<wire::PushReply>(ps.step(peer, ps.push(batch)).body);
   };
@@ -306,7 +259,7 @@ TEST_CASE("what one peer begins leaves room for what others begin", "[ps][core]"
 }
 
 TEST_CASE("only a peer that names the run hears of the run", "[ps][core]") {
-  Harness ps;
+  PsHarness ps;
   wire::RandomMessages random(1);
   for (uint16_t kind = 1; kind <= wire::kKindMax; ++kind) {
     for (const uint64_t run : {0, 8}) {
@@ -328,7 +281,7 @@ TEST_CASE("no message of any kind from a worker's connection stops a ps or what 
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     PsConfig config = small_config();
     config.plan = {.epochs = 1, .shards = 10};
-    Harness ps(config);
+    PsHarness ps(config);
     wire::RandomMessages random(seed);
     Rng rng(seed);
     for (uint32_t batch = 0; batch < 50; ++batch) {
@@ -358,7 +311,7 @@ TEST_CASE("a status tells no more of shards than fits, and calls too many begun,
   config.limits.ended_told_max = 2;
   config.limits.begun_told_max = 3;
   config.limits.open_told_max = 1;
-  Harness ps(config);
+  PsHarness ps(config);
   for (const uint32_t shard : {0, 2, 4, 6}) ps.step(9, ps.end({0, shard, 0}));
   for (const uint32_t shard : {8, 10}) ps.step(9, ps.push({0, shard, 0}));
   const auto answer = ps.step(kChiefPeer, wire::StatusRequest{.round = 1, .shards = 20});
@@ -397,7 +350,7 @@ TEST_CASE("staged fragments are bounded for each worker and in all", "[ps][core]
   PsConfig config = small_config();
   config.limits.staged_bytes_per_worker_max = 8 * kKiB;
   config.limits.staged_bytes_max = 16 * kKiB;
-  Harness ps(config);
+  PsHarness ps(config);
   for (uint64_t worker = 1; worker <= 50; ++worker) {
     for (uint32_t shard = 0; shard < 50; ++shard) {
       wire::Push push = ps.push({0, shard, 0});
@@ -420,7 +373,7 @@ TEST_CASE("handles are bounded by bytes of one worker and of all", "[ps][core]")
   PsConfig config = small_config();
   config.limits.handle_bytes_per_worker_max = 4 * kKiB;
   config.limits.handle_bytes_max = 10 * kKiB;
-  Harness ps(config);
+  PsHarness ps(config);
   for (uint64_t worker = 1; worker <= 20; ++worker) {
     for (int i = 0; i < 20; ++i) {
       ps.step(
@@ -522,7 +475,7 @@ TEST_CASE("nothing that a peer sends stops the core", "[ps][core]") {
         {.name = "d",
          .kind = TableKind::kDense,
          .members = {{.name = "d", .shape = {5000}, .optimizer = {.type = OptimizerType::kSgd}}}});
-    Harness ps(config);
+    PsHarness ps(config);
     Rng rng(seed);
     for (int i = 0; i < 2000; ++i) {
       const wire::Message message = random_message(rng, uint32_t(i) + 4);

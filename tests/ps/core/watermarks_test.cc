@@ -73,14 +73,14 @@ TEST_CASE("a shard's columns are given back when every partition has ended it", 
   watermarks.advance({0, 4, 0}, all, 10, 100, 1);
   Bits half = bits_for(8);
   for (uint32_t p = 0; p < 4; ++p) insert(half, PartitionId(p));
-  watermarks.end({0, 4}, half, {.batches = 1});
+  watermarks.end({0, 4}, half, {.batches = 1}, 0);
   CHECK(watermarks.rows() == 1);
   CHECK(watermarks.watermark({0, 4}, PartitionId{3}) == wire::kShardEnded);
   CHECK(watermarks.watermark({0, 4}, PartitionId{4}) == 1);
   SECTION("because the rest ended it too") {
     Bits rest = all;
     for_each(half, [&](PartitionId p) { erase(rest, p); });
-    watermarks.end({0, 4}, rest, {.batches = 1});
+    watermarks.end({0, 4}, rest, {.batches = 1}, 0);
   }
   SECTION("because the rest went away") {
     Bits rest = all;

@@ -9,6 +9,7 @@
 #include "ps/runtime/ps_node.h"
 #include "shared/base/hash.h"
 #include "shared/base/rng.h"
+#include "shared/checkpoint/run_file.h"
 #include "tests/support/kept_sends.h"
 #include "tests/support/scratch_dir.h"
 
@@ -49,7 +50,8 @@ learning_rate = 0.01
 )";
 
 struct Shell {
-  Shell(uint32_t i, Storage& storage, uint64_t inline_bytes_max) : index(i) {
+  Shell(uint32_t i, Storage& storage, const std::string& run_dir, uint64_t inline_bytes_max)
+      : index(i) {
     PsOptions options;
     options.chief = options.endpoint = "inproc://x";
     options.incarnation = incarnation();
@@ -57,7 +59,7 @@ struct Shell {
     options.inline_bytes_max = inline_bytes_max;
     node = std::make_unique<PsNode>(wire, storage, std::move(options));
     REQUIRE(node->start(0));
-    tell(wire::Welcome{.index = index, .job = kJob, .base_dir = "/", .heartbeat_ns = kSecond});
+    tell(wire::Welcome{.index = index, .job = kJob, .base_dir = "/", .run_dir = run_dir, .heartbeat_ns = kSecond});
     REQUIRE(node->core() != nullptr);
   }
   Incarnation incarnation() const { return Incarnation{100 + index}; }
@@ -98,8 +100,9 @@ struct Shell {
 class Cluster {
  public:
   explicit Cluster(uint64_t inline_bytes_max) {
+    REQUIRE(checkpoint::write_run(storage_, dir_.path(), {.id = kRun}));
     for (uint32_t i = 0; i < 5; ++i) {
-      shells_.push_back(std::make_unique<Shell>(i, storage_, inline_bytes_max));
+      shells_.push_back(std::make_unique<Shell>(i, storage_, dir_.path(), inline_bytes_max));
     }
     for (uint32_t p = 0; p < kPartitions; ++p) placements_.push_back({p % 3, {1, 1}});
     for (uint32_t i = 0; i < 3; ++i) {
@@ -246,6 +249,38 @@ TEST_CASE(
     CHECK(cluster.folder_is_empty());
     cluster.push(4);
   }
+}
+
+TEST_CASE("a ps joins only a chief whose run lies in the folder that it names", "[ps][links]") {
+  const testing::ScratchDir dir;
+  PosixStorage storage;
+  REQUIRE(checkpoint::write_run(storage, dir / "mine", {.id = kRun}));
+  REQUIRE(checkpoint::write_run(storage, dir / "other", {.id = kRun + 1}));
+  std::filesystem::create_directory(dir / "linked");
+  std::filesystem::create_symlink(dir / "mine/run", dir / "linked/run");
+  const auto welcomed = [&](const std::string& run_dir) {
+    PsOptions options;
+    options.chief = options.endpoint = "inproc://x";
+    options.incarnation = Incarnation{1};
+    options.touch_pages = false;
+    Wire wire;
+    PosixStorage own;
+    PsNode node(wire, own, std::move(options));
+    REQUIRE(node.start(0));
+    node.on_message(
+        0, Wire::kConnected, Wire::kChief,
+        {.envelope = {.run = kRun},
+         .body = wire::Welcome{
+             .job = kJob, .base_dir = "/", .run_dir = run_dir, .heartbeat_ns = kSecond}});
+    if (node.core() == nullptr) CHECK(node.exit_code() != 0);
+    return node.core() != nullptr ? std::string() : node.exit_reason();
+  };
+  CHECK(welcomed(dir / "mine").empty());
+  CHECK_THAT(welcomed(dir / "other"), Catch::Contains("another run"));
+  CHECK_THAT(welcomed(dir / "none"), Catch::Contains(dir / "none"));
+  CHECK_THAT(welcomed(""), Catch::Contains("no run folder"));
+  CHECK_THAT(welcomed("mine"), Catch::Contains("no run folder"));
+  CHECK_THAT(welcomed(dir / "linked"), Catch::Contains("symbolic link"));
 }
 
 }  // namespace

@@ -329,5 +329,32 @@ TEST_CASE("what is sent between processes with keys is not visible on the wire",
   CHECK(hidden.find(secret.substr(0, 8)) == std::string::npos);
 }
 
+TEST_CASE("the largest frames pass between processes with keys, in both directions", "[curve]") {
+  Cluster cluster;
+  const auto worker = cluster.make(wire::Role::kWorker, "worker");
+  const auto own = cluster.make(wire::Role::kPs, "ps");
+  own->replace(cluster.list);
+  Node ps(own);
+  Node client(worker);
+  const PeerId to =
+      client.transport
+          ->connect(ps.transport->endpoint(ps.transport->bind("tcp://127.0.0.1:*").value()))
+          .value();
+  const auto message_of = [](uint64_t bytes) {
+    return wire::Message{.body = wire::PullReply{},
+                         .values = Bytes::of(std::vector<uint8_t>(bytes, uint8_t(bytes)))};
+  };
+  // Around the size at which the wire frame exceeds 1 MiB, because CURVE adds 33 bytes.
+  for (const uint64_t less : {64, 36, 32, 4, 0}) {
+    CAPTURE(less);
+    const uint64_t bytes = wire::kFrameBytesMax - less;
+    const int before = ps.received;
+    REQUIRE(client.transport->send(to, message_of(bytes)) == SendStatus::kSent);
+    REQUIRE(until([&] { client.poll(); ps.poll(); return ps.received == before + 1; }));
+    REQUIRE(ps.transport->send(ps.from, message_of(bytes)) == SendStatus::kSent);
+    REQUIRE(until([&] { client.poll(); ps.poll(); return client.received == before + 1; }));
+  }
+}
+
 }  // namespace
 }  // namespace downpour::transport

@@ -54,6 +54,24 @@ struct Desk {
   }
 };
 
+std::string refusal(const InputEffects& fx);
+
+TEST_CASE("only a worker's key has shards read", "[worker][core][roles]") {
+  for (const wire::Role role : {wire::Role::kPs, wire::Role::kInput, wire::Role::kChief}) {
+    Desk desk;
+    wire::ReadShard request{.reading = 1, .window = 4};
+    request.lease.plan_hash = kPlan;
+    desk.readings.on_read_shard(0, kAnn, request, desk.fx, {role, "k", "00"});
+    CHECK(desk.fx.reads.empty());
+    CHECK_THAT(refusal(desk.fx), Catch::Contains("DP-2715"));
+  }
+  Desk desk;
+  wire::ReadShard request{.reading = 1, .window = 4};
+  request.lease.plan_hash = kPlan;
+  desk.readings.on_read_shard(0, kAnn, request, desk.fx, {wire::Role::kWorker, "k", "00"});
+  CHECK(desk.fx.reads.size() == 1);
+}
+
 std::string refusal(const InputEffects& fx) {
   for (const InputEffects::Send& send : fx.sends) {
     const auto* failed = std::get_if<wire::ReadFailed>(&send.message.body);

@@ -437,6 +437,16 @@ TEST_CASE("a view of a chief with other data ends the worker", "[worker]") {
   CHECK(h.core.view() == ViewId{1, 2});
 }
 
+TEST_CASE("a view that comes before the Welcome neither ends the worker nor is used", "[worker]") {
+  Harness h;
+  h.core.start(0, h.fx);
+  wire::View early = h.view(2);
+  early.plan_hash = 9;
+  h.from(kChief, early);  // its Welcome was lost
+  CHECK(h.fx.exits.empty());
+  CHECK(h.core.view() == ViewId{});
+}
+
 TEST_CASE("a read error is reported with its shard, and the shard is let go", "[worker]") {
   Harness h;
   h.begin();

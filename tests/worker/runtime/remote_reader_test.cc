@@ -250,6 +250,50 @@ TEST_CASE("an input process that stands still is left after some seconds, and av
   CHECK(room.link.time_ns == before_ns);
 }
 
+TEST_CASE("poll() does not wait: it returns nothing until a batch has come", "[worker][input]") {
+  Room room;
+  room.start("a");
+  room.start("b");
+  bool answers = false;
+  room.link.on_way = [&](wire::Message&) { return answers; };
+  RemoteReader remote = room.reader();
+  const auto here = room.local();
+  Batch got, wanted;
+  for (int i = 0; i < 3; ++i) {
+    const auto more = remote.poll(got, 0);
+    REQUIRE(more);
+    CHECK_FALSE(more->has_value());
+  }
+  CHECK(room.link.time_ns == 0);
+  answers = true;
+  room.link.time_ns = 6 * kSecond;  // the one that was asked has said nothing: the other reads
+  for (uint32_t n = 0;; ++n) {
+    const auto more = remote.poll(got, 0);
+    REQUIRE(more);
+    REQUIRE(more->has_value());
+    REQUIRE(**more == here->next(wanted).value());
+    if (!**more) break;
+    REQUIRE(wire::same_batch(got, wanted));
+  }
+  CHECK_FALSE(remote.reads_here());
+  REQUIRE(room.said.size() == 1);
+  CHECK(room.said[0].find("does not answer") != std::string::npos);
+}
+
+TEST_CASE("an end that arrives without the last batch is not believed", "[worker][input]") {
+  Room room;
+  room.start("a");
+  bool lost = false;
+  room.link.on_way = [&](wire::Message& message) {
+    const auto* piece = std::get_if<wire::ReadBatch>(&message.body);
+    return piece == nullptr || piece->batch != kRecords / kBatch - 1 || std::exchange(lost, true);
+  };
+  RemoteReader remote = room.reader();
+  room.check_same(remote, *room.local());
+  CHECK(lost);
+  CHECK_FALSE(remote.reads_here());
+}
+
 TEST_CASE("a lost message, a dropped reading: the reading goes on from the batch that is needed",
           "[worker][input]") {
   Room room;

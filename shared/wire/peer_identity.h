@@ -1,0 +1,51 @@
+// Peer identity: what a connection proves about the process at its other end. Comes from the
+// transport, never from a message.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "shared/base/result.h"
+#include "shared/base/str.h"
+#include "shared/wire/messages.h"
+
+namespace downpour::wire {
+
+/// The key that a process proved when it connected, as the receiver's list of keys names it.
+struct PeerIdentity {
+  std::optional<Role> role;  // that the list gives the key; none: the connection proves no key
+  std::string name;          // of the key
+  std::string key;           // public, 64 hexadecimal digits; empty: the connection proves none
+
+  /// Whether the process may act in this role. A process without a key may act in any: --insecure,
+  /// Unix sockets, one process.
+  bool may_be(Role claimed) const { return !role || *role == claimed; }
+};
+
+/// "chief", "ps", "worker", "input".
+constexpr const char* role_text(Role role) {
+  switch (role) {
+    case Role::kChief:
+      return "chief";
+    case Role::kPs:
+      return "ps";
+    case Role::kWorker:
+      return "worker";
+    case Role::kInput:
+      return "input";
+  }
+  return "unknown";
+}
+
+/// Why a process that may not be `claimed` is refused. Precondition: its key has a role.
+inline Error wrong_role(const PeerIdentity& peer, Role claimed) {
+  return {ErrorCode::kPermission,
+          str("key `", peer.name, "` has the role ", role_text(*peer.role),
+              " in the list of keys, but the process acts as a ", role_text(claimed)),
+          {},
+          str("start the process with a key of the role ", role_text(claimed),
+              "; `downpour keys FOLDER --add ", role_text(claimed), ":NAME` makes one"),
+          "DP-2715"};
+}
+
+}  // namespace downpour::wire
