@@ -3,12 +3,15 @@
 #include <chrono>
 #include <fstream>
 #include <memory>
+#include <optional>
 
 #include "chief/runtime/job_setup.h"
 #include "shared/base/error_text.h"
 #include "shared/env/process.h"
 #include "tools/cli/run.h"
 #include "tools/cli/verbs.h"
+#include "tools/sim/model_job.h"
+#include "tools/sim/profiles.h"
 #include "tools/sim/simulator.h"
 
 namespace downpour::tools {
@@ -17,19 +20,25 @@ namespace {
 struct SimFlags {
   CommonFlags common;
   std::string job;
-  bool counter = false;
+  bool counter = false, model = false;
   uint64_t seed = 1;
   std::string seeds;
+  std::string profile;
   std::string faults = "none";
   std::string trace;
   std::string without;
   std::string moments;
   uint32_t ps = 0, workers = 0;
+  std::optional<uint32_t> inputs;
+  uint32_t ps_cores = 0;
+  uint64_t message_bytes = 0;
+  sim::JobSize size;  // of a built-in job
   double batch_ms = 0;
   double limit_s = 0;
   bool fresh = false;
   bool no_shrink = false;
   uint64_t failures = 3;
+  bool built_in() const { return counter || model; }
 };
 
 constexpr uint32_t kShrinkRuns = 200;
@@ -82,12 +91,33 @@ Result<sim::Selection> selection_of(const SimFlags& flags) {
   return selection;
 }
 
+/// The flags that give a built-in job this size.
+std::string size_flags(const sim::JobSize& size) {
+  const sim::JobSize usual;
+  std::string flags;
+  if (size.sharding != usual.sharding) flags += " --sharding " + size.sharding;
+  if (size.files != usual.files) flags += str(" --files ", size.files);
+  if (size.mix) flags += " --mix";
+  if (size.program) flags += " --program";
+  if (size.cycle != usual.cycle) flags += str(" --cycle ", size.cycle);
+  if (size.window != usual.window) flags += str(" --window ", size.window);
+  if (size.steps != usual.steps) flags += str(" --steps ", size.steps);
+  return flags;
+}
+
 std::string replay_command(const SimFlags& flags, uint64_t seed, const sim::Selection& selection) {
-  std::string command = "downpour sim";
-  if (!flags.job.empty()) command += " " + flags.job;
-  if (flags.counter) command += " --counter";
-  command += str(" --seed ", seed, " --faults ", flags.faults, " --ps ", flags.ps, " --workers ",
-                 flags.workers);
+  std::string command = str("downpour sim --seed ", seed);
+  if (!flags.profile.empty()) {
+    command += " --profile " + flags.profile;
+  } else {
+    if (!flags.job.empty()) command += " " + flags.job;
+    if (flags.built_in()) command += flags.counter ? " --counter" : " --model";
+    if (flags.built_in()) command += size_flags(flags.size);
+    command += str(" --faults ", flags.faults, " --ps ", flags.ps, " --workers ", flags.workers,
+                   " --ps-cores ", flags.ps_cores);
+    if (flags.inputs.value_or(0) > 0) command += str(" --inputs ", *flags.inputs);
+    if (flags.message_bytes > 0) command += str(" --message-bytes ", flags.message_bytes);
+  }
   std::string names;
   for (const sim::FaultKind kind : selection.without)
     names += str(names.empty() ? "" : ",", sim::fault_name(kind));
@@ -124,52 +154,104 @@ std::vector<std::string> wanted_counts(const sim::FaultSpec& faults) {
   return wanted;
 }
 
-int run_many(const sim::Simulator& simulator, const SimFlags& flags, const sim::FaultSpec& faults,
-             uint64_t first, uint64_t last, const sim::Selection& selection) {
-  std::map<std::string, uint64_t> seeds_with;
+/// What the seeds of a run have met, by the number of seeds.
+struct Met {
+  uint64_t seeds = 0, failed = 0;
+  std::map<std::string, uint64_t> with;
+  DefenceCounts defences{};
+};
+
+Met run_seeds(const sim::Simulator& simulator, const SimFlags& flags, uint64_t first, uint64_t last,
+              const sim::Selection& selection) {
+  Met met;
   const auto begin = std::chrono::steady_clock::now();
-  uint64_t failed = 0;
   double virtual_s = 0;
   uint64_t steps = 0;
-  uint64_t ran = 0;
   for (uint64_t seed = first; seed <= last; ++seed) {
-    ++ran;
+    ++met.seeds;
     const sim::Outcome outcome = simulator.run(seed, {.selection = selection});
     virtual_s += double(outcome.virtual_ns) / 1e9;
     steps += outcome.steps;
-    for (const auto& [name, n] : outcome.counts) ++seeds_with[name];
+    for (const auto& [name, n] : outcome.counts) ++met.with[name];
+    for (size_t d = 0; d < kDefences; ++d) met.defences[d] += outcome.defences[d] > 0 ? 1 : 0;
     if (!outcome.violation.empty()) {
-      ++failed;
+      ++met.failed;
       explain_failure(simulator, flags, seed, outcome, selection);
-      if (failed >= flags.failures) break;
+      if (met.failed >= flags.failures) break;
       continue;
     }
     if (seed % kHashEvery == 0 &&
         simulator.run(seed, {.selection = selection}).hash != outcome.hash) {
       std::fprintf(stderr, "seed %llu: two runs of it differ\n",
                    static_cast<unsigned long long>(seed));
-      ++failed;
+      ++met.failed;
     }
   }
   const double wall_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  const double seeds = double(ran);
+  const double seeds = double(met.seeds);
   std::printf(
       "%.0f seeds, %llu with a violation; %.1f seeds/s; %.1f virtual s and %.0f events a seed\n",
-      seeds, static_cast<unsigned long long>(failed), seeds / wall_s, virtual_s / seeds,
+      seeds, static_cast<unsigned long long>(met.failed), seeds / wall_s, virtual_s / seeds,
       double(steps) / seeds);
-  for (const auto& [name, n] : seeds_with)
-    std::printf("  %-36s in %5.1f %% of seeds\n", name.c_str(), 100.0 * double(n) / seeds);
+  return met;
+}
+
+void print_met(const Met& met) {
+  const auto print = [&](std::string_view name, uint64_t n) {
+    std::printf("  %-70.*s in %5.1f %% of seeds\n", int(name.size()), name.data(),
+                100.0 * double(n) / double(met.seeds));
+  };
+  for (const auto& [name, n] : met.with) print(name, n);
+  for (size_t d = 0; d < kDefences; ++d) {
+    if (met.defences[d] > 0) print(kDefenceTexts[d], met.defences[d]);
+  }
+}
+
+int run_many(const sim::Simulator& simulator, const SimFlags& flags, const sim::FaultSpec& faults,
+             uint64_t first, uint64_t last, const sim::Selection& selection) {
+  Met met = run_seeds(simulator, flags, first, last, selection);
+  print_met(met);
   bool vacuous = false;
-  if (faults.swarm && seeds >= 100 && failed == 0) {
+  if (faults.swarm && met.seeds >= 100 && met.failed == 0) {
     for (const std::string& name : wanted_counts(faults)) {
-      if (double(seeds_with[name]) >= seeds / 100) continue;
+      if (100 * met.with[name] >= met.seeds) continue;
       vacuous = true;
-      std::fprintf(stderr, "vacuous: `%s` happened in %llu of %.0f seeds\n", name.c_str(),
-                   static_cast<unsigned long long>(seeds_with[name]), seeds);
+      std::fprintf(stderr, "vacuous: `%s` happened in %llu of %llu seeds\n", name.c_str(),
+                   static_cast<unsigned long long>(met.with[name]),
+                   static_cast<unsigned long long>(met.seeds));
     }
   }
-  return failed > 0 || vacuous ? exit_code(ErrorCode::kBug) : 0;
+  return met.failed > 0 || vacuous ? exit_code(ErrorCode::kBug) : 0;
+}
+
+/// One profile, or all of them. Fails if a fence that a profile lists acted in less than one of a
+/// hundred of its seeds.
+int run_profiles(SimFlags flags, uint64_t first, uint64_t last, const sim::Selection& selection) {
+  const bool all = flags.profile == "all";
+  bool failed = false;
+  for (const sim::Profile& profile : sim::profiles()) {
+    if (!all && profile.name != flags.profile) continue;
+    flags.profile = profile.name;
+    const auto simulator = sim::make_simulator(profile);
+    if (!simulator) return report(simulator.error(), console_options(flags.common));
+    std::printf("%.*s (%.*s): ", int(profile.name.size()), profile.name.data(),
+                int(profile.says.size()), profile.says.data());
+    std::fflush(stdout);
+    const Met met = run_seeds(*simulator, flags, first, last, selection);
+    print_met(met);
+    failed = failed || met.failed > 0;
+    if (met.seeds < 100) continue;
+    for (const Defence defence : sim::too_rare(profile, met.defences, met.seeds)) {
+      failed = true;
+      const std::string_view text = kDefenceTexts[size_t(defence)];
+      std::fprintf(stderr, "vacuous: profile %s: `%.*s` in %llu of %llu seeds\n",
+                   flags.profile.c_str(), int(text.size()), text.data(),
+                   static_cast<unsigned long long>(met.defences[size_t(defence)]),
+                   static_cast<unsigned long long>(met.seeds));
+    }
+  }
+  return failed ? exit_code(ErrorCode::kBug) : 0;
 }
 
 /// The smallest number of versions that this share of the parts lags by at most.
@@ -217,8 +299,8 @@ int run_one(const sim::Simulator& simulator, const SimFlags& flags, const sim::F
   sim::Simulator::RunOptions options{.selection = selection,
                                      .trace = flags.trace.empty() ? nullptr : &trace,
                                      .fresh = flags.fresh};
-  if (faults.empty() && !flags.counter) options.storage = &posix;
-  if (!flags.counter) {
+  if (faults.empty() && !flags.built_in()) options.storage = &posix;
+  if (!flags.built_in()) {
     options.console = &console;
     chief::StartInfo info;
     info.run_dir = simulator.plan().job.run_dir;
@@ -246,39 +328,61 @@ int run_one(const sim::Simulator& simulator, const SimFlags& flags, const sim::F
   return 0;
 }
 
+Result<sim::SimulatorOptions> built_in_options(const SimFlags& flags) {
+  return sim::options_of({.model = flags.model, .size = flags.size, .faults = flags.faults});
+}
+
+/// Of the user's job, whose values are not checked.
+Result<sim::SimulatorOptions> job_options(const SimFlags& flags) {
+  if (flags.job.empty()) {
+    return Error{ErrorCode::kUsage, "a job, --counter or --model is needed", "",
+                 "downpour sim --help", ""};
+  }
+  DP_TRY(const auto overrides, overrides_of(flags.common));
+  DP_TRY(auto given, chief::load_given_job(flags.job, overrides));
+  sim::SimulatorOptions options;
+  options.job = std::move(given.loaded.job);
+  options.ps = options.job.cluster.ps;
+  options.workers = options.job.cluster.workers;
+  return options;
+}
+
 int simulate(SimFlags flags) {
   const chief::ConsoleOptions console = console_options(flags.common);
-  const auto faults = sim::parse_faults(flags.faults);
+  auto faults = sim::parse_faults(flags.faults);
   if (!faults) return report(faults.error(), console);
   const auto range = seed_range(flags);
   if (!range) return report(range.error(), console);
   const auto selection = selection_of(flags);
   if (!selection) return report(selection.error(), console);
-  sim::SimulatorOptions options;
-  options.faults = *faults;
-  options.counter = flags.counter;
-  if (flags.counter) {
-    auto job = sim::make_counter_job({});
-    if (!job) return report(job.error(), console);
-    options.job = std::move(*job);
-  } else {
-    const auto overrides = overrides_of(flags.common);
-    if (!overrides) return report(overrides.error(), console);
-    if (flags.job.empty())
-      return report(
-          Error{ErrorCode::kUsage, "a job or --counter is needed", "", "downpour sim --help", ""},
-          console);
-    auto given = chief::load_given_job(flags.job, *overrides);
-    if (!given) return report(given.error(), console);
-    options.job = std::move(given->loaded.job);
+  if (!flags.profile.empty()) {
+    if (flags.profile != "all" && sim::find_profile(flags.profile) == nullptr) {
+      std::string known;
+      for (const sim::Profile& profile : sim::profiles()) known += str(profile.name, ", ");
+      return report(Error{ErrorCode::kUsage, str("--profile: there is no `", flags.profile, "`"), "",
+                          str(known, "or all"), ""},
+                    console);
+    }
+    return run_profiles(flags, range->first, range->second, *selection);
   }
-  if (flags.ps == 0) flags.ps = flags.counter ? 4 : options.job.cluster.ps;
-  if (flags.workers == 0) flags.workers = flags.counter ? 8 : options.job.cluster.workers;
-  options.ps = flags.ps;
-  options.workers = flags.workers;
-  if (flags.batch_ms > 0) options.batch_ns = int64_t(flags.batch_ms * 1e6);
-  if (flags.limit_s > 0) options.limit_ns = int64_t(flags.limit_s * 1e9);
-  auto simulator = sim::Simulator::make(std::move(options));
+  auto options = flags.built_in() ? built_in_options(flags) : job_options(flags);
+  if (!options) return report(options.error(), console);
+  // The flags of the replay command name what they left open.
+  const auto settle = [](auto& flag, auto& option) {
+    if (flag == 0) flag = option;
+    option = flag;
+  };
+  settle(flags.ps, options->ps);
+  settle(flags.workers, options->workers);
+  settle(flags.ps_cores, options->ps_cores);
+  if (flags.message_bytes > 0) options->message_bytes_max = flags.message_bytes;
+  if (!flags.inputs) flags.inputs = options->job.cluster.input_workers;
+  if (*flags.inputs == 0) sim::leave_out_inputs(*faults);
+  options->inputs = *flags.inputs;
+  options->faults = *faults;
+  if (flags.batch_ms > 0) options->batch_ns = int64_t(flags.batch_ms * 1e6);
+  if (flags.limit_s > 0) options->limit_ns = int64_t(flags.limit_s * 1e9);
+  auto simulator = sim::Simulator::make(std::move(*options));
   if (!simulator) return report(simulator.error(), console);
   if (range->first != range->second)
     return run_many(*simulator, flags, *faults, range->first, range->second, *selection);
@@ -297,6 +401,28 @@ void add_sim(CLI::App& app, int& status) {
   verb->add_flag("--counter", flags->counter,
                  "The built-in counter model, whose weights must be the number of epochs")
       ->group("Simulation");
+  verb->add_flag("--model", flags->model,
+                 "The built-in model job: Adam, two tables and dense variables, values and optimizer "
+                 "state checked")
+      ->group("Simulation");
+  verb->add_option("--sharding", flags->size.sharding,
+                   "Of a built-in job: auto, file, data, off")
+      ->check(CLI::IsMember({"auto", "file", "data", "off"}))
+      ->group("Built-in job");
+  verb->add_option("--files", flags->size.files, "Of a built-in job's data")
+      ->check(CLI::Range(1, 16))
+      ->group("Built-in job");
+  verb->add_flag("--mix", flags->size.mix, "The files are sources of equal weight")
+      ->group("Built-in job");
+  verb->add_flag("--program", flags->size.program, "A program writes the data")
+      ->group("Built-in job");
+  verb->add_option("--cycle", flags->size.cycle, "Ranges of the data that a shard joins")
+      ->check(CLI::Range(1, 16))
+      ->group("Built-in job");
+  verb->add_option("--window", flags->size.window, "Records of the shuffle's window (0: the shard)")
+      ->group("Built-in job");
+  verb->add_option("--steps", flags->size.steps, "Batches after which the job ends (0: no limit)")
+      ->group("Built-in job");
   verb->add_option("--seed", flags->seed, "Decides everything; the same seed is the same run")
       ->group("Simulation");
   verb->add_option("--seeds", flags->seeds,
@@ -306,9 +432,23 @@ void add_sim(CLI::App& app, int& status) {
   verb->add_option("--faults", flags->faults,
                    "none, light, chaos, or a list: kill-ps=10m,drop=1%,power=1h,tiny-queues")
       ->group("Simulation");
-  verb->add_option("--ps", flags->ps, "Parameter servers (0: as the job says; counter: 4)")
+  verb->add_option("--profile", flags->profile,
+                   "A built-in job with its faults, or all of them: chaos, moves, damage, ...")
+      ->default_str("")
       ->group("Simulation");
-  verb->add_option("--workers", flags->workers, "Workers (0: as the job says; counter: 8)")
+  verb->add_option("--ps", flags->ps, "Parameter servers (0: as the job says; counter: 4; model: 2)")
+      ->group("Simulation");
+  verb->add_option("--workers", flags->workers,
+                   "Workers (0: as the job says; counter: 8; model: 6)")
+      ->group("Simulation");
+  verb->add_option("--ps-cores", flags->ps_cores, "Cores of each ps (0: 1; model: 2)")
+      ->group("Simulation");
+  verb->add_option("--message-bytes", flags->message_bytes,
+                   "Rows of a worker's pull or push; larger ones are cut (0: 1 MiB; model: 96)")
+      ->group("Simulation");
+  verb->add_option("--inputs", flags->inputs,
+                   "Input processes (default: cluster.input_workers of the job; counter: 0)")
+      ->default_str("")
       ->group("Simulation");
   verb->add_option("--batch-ms", flags->batch_ms,
                    "Milliseconds in which a worker computes a batch (0: chosen)")
@@ -346,7 +486,10 @@ void add_sim(CLI::App& app, int& status) {
       "ten minutes\n"
       "  downpour sim job.toml --seed 7 --faults chaos --trace out.json   what can go wrong does\n"
       "  downpour sim --counter --seeds 1..1000 --faults chaos            is anything lost or "
-      "doubled");
+      "doubled\n"
+      "  downpour sim --model --seeds 1..100 --faults chaos               is any optimizer state wrong\n"
+      "  downpour sim --profile all --seeds 1..1000                       under each kind of "
+      "trouble, and do all fences act");
   verb->callback([flags, &status] { status = simulate(*flags); });
 }
 

@@ -9,6 +9,7 @@ namespace downpour::sim {
 namespace {
 
 constexpr uint64_t kSectorBytes = 512;
+constexpr int64_t kRememberNs = kSecond;
 
 std::string folder_of(const std::string& path) {
   const size_t slash = path.find_last_of('/');
@@ -40,6 +41,15 @@ void SimDisk::put(const std::string& path, InodePtr inode) {
 
 void SimDisk::sync_folder(const std::string& folder) {
   std::erase_if(renamings_, [&](const Renaming& r) { return folder_of(r.path) == folder; });
+  std::erase_if(folders_unsynced_,
+                [&](const std::string& made) { return folder_of(made) == folder; });
+}
+
+/// The folder was never durable, and nothing in it is reached any more.
+void SimDisk::lose_folder(const std::string& folder) {
+  const std::string inside = folder + "/";
+  std::erase_if(names_, [&](const auto& name) { return name.first.starts_with(inside); });
+  std::erase_if(folders_, [&](const std::string& f) { return f == folder || f.starts_with(inside); });
 }
 
 void SimDisk::lose_power(bool flip) {
@@ -57,6 +67,13 @@ void SimDisk::lose_power(bool flip) {
     }
   }
   renamings_.clear();
+  for (const std::string& folder : folders_unsynced_) {
+    if (rng_.below(2) == 0) continue;
+    ++counts_.lost_writes;
+    lose_folder(folder);
+  }
+  folders_unsynced_.clear();
+  remembered_.clear();
   std::set<Inode*> seen;
   for (auto& [path, inode] : names_) {
     if (!seen.insert(inode.get()).second || inode->synced_bytes >= inode->bytes.size()) continue;
@@ -87,12 +104,19 @@ std::string SimDisk::flip_bit(const std::function<bool(const std::string&)>& fil
   }
   if (candidates.empty()) return {};
   const std::string path = *candidates[rng_.below(candidates.size())];
-  // Another inode: a reader may hold the old bytes, and they are shared.
-  auto inode = std::make_shared<Inode>(*names_[path]);
-  inode->bytes[rng_.below(inode->synced_bytes)] ^= uint8_t(1U << rng_.below(8));
-  names_[path] = std::move(inode);
-  ++counts_.flipped_bits;
+  flip_bit_of(path);
   return path;
+}
+
+bool SimDisk::flip_bit_of(const std::string& path) {
+  const auto at = names_.find(path);
+  if (at == names_.end() || at->second->synced_bytes == 0) return false;
+  // Another inode: a reader may hold the old bytes, and they are shared.
+  auto inode = std::make_shared<Inode>(*at->second);
+  inode->bytes[rng_.below(inode->synced_bytes)] ^= uint8_t(1U << rng_.below(8));
+  at->second = std::move(inode);
+  ++counts_.flipped_bits;
+  return true;
 }
 
 void SimDisk::spoil(Inode& inode) {
@@ -139,6 +163,10 @@ Result<void> SimStorage::fsync(const char* operation, const std::string& path,
     ++disk_.counts_.eio;
     return disk_error(operation, path, EIO);  // what was dirty stays unsynced for ever
   }
+  if (disk_.faults.lying_fsync && disk_.rng_.below(4) == 0) {
+    ++disk_.counts_.lies;
+    return {};
+  }
   if (inode != nullptr) {
     inode->synced_bytes = inode->bytes.size();
   } else {
@@ -147,11 +175,46 @@ Result<void> SimStorage::fsync(const char* operation, const std::string& path,
   return {};
 }
 
-Result<SimDisk::InodePtr> SimStorage::find(const std::string& path) {
+Result<void> SimStorage::reading(const char* operation, const std::string& path) {
   pay(0);
+  if (!disk_.faults.read_fails) return {};
+  ++disk_.counts_.eio;
+  return disk_error(operation, path, EIO);
+}
+
+SimDisk::Remembered* SimStorage::remembered() {
+  const bool remembers = disk_.faults.stale_names && disk_.now_ns && !machine_.empty();
+  return remembers ? &disk_.remembered_[machine_] : nullptr;
+}
+
+bool SimStorage::is_remembered(int64_t since_ns) const {
+  return disk_.now_ns() - since_ns < kRememberNs;
+}
+
+/// This machine has changed the name itself: it looks again.
+void SimStorage::forget(const std::string& path) {
+  SimDisk::Remembered* const known = remembered();
+  if (known == nullptr) return;
+  known->folders.erase(folder_of(path));
+  known->absent.erase(path);
+  if (!path.ends_with('/')) return;
+  std::erase_if(known->absent, [&](const auto& name) { return name.first.starts_with(path); });
+}
+
+Result<SimDisk::InodePtr> SimStorage::find(const std::string& path) {
+  DP_TRY_VOID(reading("open", path));
+  SimDisk::Remembered* const known = remembered();
+  if (known != nullptr) {
+    const auto absent = known->absent.find(path);
+    if (absent != known->absent.end() && is_remembered(absent->second)) {
+      disk_.counts_.stale += disk_.names_.contains(path) ? 1 : 0;
+      return disk_error("open", path, ENOENT);
+    }
+  }
   const auto at = disk_.names_.find(path);
-  if (at == disk_.names_.end()) return disk_error("open", path, ENOENT);
-  return at->second;
+  if (at != disk_.names_.end()) return at->second;
+  if (known != nullptr) known->absent[path] = disk_.now_ns();
+  return disk_error("open", path, ENOENT);
 }
 
 class SimOutputFile final : public OutputFile {
@@ -183,6 +246,7 @@ class SimOutputFile final : public OutputFile {
     DP_TRY_VOID(storage_.change("rename", path_, 0));
     storage_.disk_.put(temporary_, nullptr);
     storage_.disk_.put(path_, inode_);
+    storage_.forget(path_);
     temporary_.clear();
     return storage_.fsync("fsync", folder_of(path_), nullptr);
   }
@@ -192,6 +256,7 @@ class SimOutputFile final : public OutputFile {
     DP_TRY_VOID(storage_.change("rename", path_, 0));
     storage_.disk_.put(temporary_, nullptr);
     storage_.disk_.put(path_, inode_);
+    storage_.forget(path_);
     temporary_.clear();
     storage_.disk_.spoil(*inode_);
     return {};
@@ -202,6 +267,7 @@ class SimOutputFile final : public OutputFile {
     DP_TRY_VOID(storage_.change("link", path_, 0));
     if (storage_.disk_.names_.contains(path_)) return false;
     storage_.disk_.put(path_, inode_);
+    storage_.forget(path_);
     DP_TRY_VOID(storage_.fsync("fsync", folder_of(path_), nullptr));
     return true;
   }
@@ -253,12 +319,22 @@ Result<uint64_t> SimStorage::file_bytes(const std::string& path) {
 }
 
 Result<bool> SimStorage::exists(const std::string& path) {
-  pay(0);
-  return disk_.names_.contains(path) || disk_.folders_.contains(path);
+  if (disk_.folders_.contains(path)) return true;
+  const auto found = find(path);
+  if (!found && found.error().code != ErrorCode::kNoInput) return found.error();
+  return found.has_value();
 }
 
 Result<std::vector<std::string>> SimStorage::list(const std::string& folder) {
-  pay(0);
+  DP_TRY_VOID(reading("open folder", folder));
+  SimDisk::Remembered* const known = remembered();
+  if (known != nullptr) {
+    const auto at = known->folders.find(folder);
+    if (at != known->folders.end() && is_remembered(at->second.first)) {
+      ++disk_.counts_.stale;
+      return at->second.second;
+    }
+  }
   if (!disk_.folders_.contains(folder)) return disk_error("open folder", folder, ENOENT);
   std::set<std::string> names;
   for (auto at = disk_.names_.lower_bound(folder + "/");
@@ -269,7 +345,9 @@ Result<std::vector<std::string>> SimStorage::list(const std::string& folder) {
        at != disk_.folders_.end() && at->starts_with(folder + "/"); ++at) {
     if (folder_of(*at) == folder) names.insert(name_of(*at));
   }
-  return std::vector<std::string>(names.begin(), names.end());
+  std::vector<std::string> all(names.begin(), names.end());
+  if (known != nullptr) known->folders[folder] = {disk_.now_ns(), all};
+  return all;
 }
 
 Result<std::unique_ptr<OutputFile>> SimStorage::create(const std::string& path) {
@@ -301,6 +379,7 @@ Result<std::unique_ptr<OutputFile>> SimStorage::open_append(const std::string& p
   auto inode = existed ? at->second : std::make_shared<SimDisk::Inode>();
   if (!existed) {
     disk_.put(path, inode);
+    forget(path);
     DP_TRY_VOID(fsync("fsync", folder_of(path), nullptr));
   }
   return std::unique_ptr<OutputFile>(new SimOutputFile(*this, std::move(inode), path, {}));
@@ -308,19 +387,29 @@ Result<std::unique_ptr<OutputFile>> SimStorage::open_append(const std::string& p
 
 Result<void> SimStorage::make_dirs(const std::string& folder) {
   if (disk_.folders_.contains(folder)) return {};
+  const std::string parent = folder_of(folder);
+  if (folder == "/") {
+    disk_.folders_.insert(folder);
+    return {};
+  }
+  DP_TRY_VOID(make_dirs(parent));
   DP_TRY_VOID(change("mkdir", folder, 0));
-  for (std::string at = folder; disk_.folders_.insert(at).second && at != "/";) at = folder_of(at);
-  return {};
+  disk_.folders_.insert(folder);
+  disk_.folders_unsynced_.push_back(folder);
+  forget(folder);
+  return fsync("fsync", parent, nullptr);
 }
 
 Result<void> SimStorage::remove(const std::string& path) {
   DP_TRY_VOID(change("remove", path, 0));
   if (disk_.names_.contains(path)) {
     disk_.put(path, nullptr);
+    forget(path);
   } else if (disk_.folders_.contains(path)) {
     DP_TRY(const std::vector<std::string> names, list(path));
     if (!names.empty()) return disk_error("remove", path, ENOTEMPTY);
     disk_.folders_.erase(path);
+    forget(path);
   }
   return {};
 }

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <map>
 #include <optional>
 #include <utility>
 
 #include "worker/runtime/compute_pool.h"
+#include "worker/runtime/input_link.h"
+#include "worker/runtime/input_reading.h"
 
 namespace downpour::sim {
 namespace {
@@ -22,7 +25,8 @@ class SimBackground final : public Background {
     (void)storage_.take_cost_ns();  // what the event loop did is not the task's
     Completion completion = task();
     free_ns_ =
-        std::max(free_ns_, scheduler_.now_ns()) + storage_.take_cost_ns() + 10 * kMicrosecond;
+        std::max(free_ns_, scheduler_.now_ns()) + storage_.take_cost_ns() + 10 * kMicrosecond +
+        storage_.draw_task_delay_ns();
     scheduler_.at(free_ns_,
                   [state = std::weak_ptr(state_), done = std::move(completion)]() mutable {
                     const auto alive = state.lock();
@@ -50,22 +54,19 @@ class SimBackground final : public Background {
   int64_t free_ns_ = 0;
 };
 
+constexpr int64_t kReadNs = 10 * kMicrosecond;  // for any item, before its records
+constexpr int64_t kLookNs = 50 * kMillisecond;  // a reading that waits looks at the time so often
+
+/// Threads of a worker that read: each a lane with at most one shard.
 class SimReaders final : public worker::Readers {
  public:
-  SimReaders(Scheduler& scheduler, const WorkerSpeed& speed, worker::ReaderOptions options,
-             std::function<void()> wake)
-      : state_(std::make_shared<State>(State{scheduler,
-                                             speed,
-                                             std::move(options),
-                                             std::move(wake),
-                                             {},
-                                             {},
-                                             {},
-                                             {},
-                                             0,
-                                             0,
-                                             0,
-                                             false})) {}
+  SimReaders(EngineHost host, worker::ReaderOptions options, std::function<void()> wake)
+      : state_(std::make_shared<State>(std::move(host), std::move(options), std::move(wake))) {
+    const auto& inputs = state_->options.inputs;
+    const bool remote = inputs != nullptr && inputs->in_use();
+    const uint32_t lanes = remote ? state_->options.limits.shards : 1;
+    for (uint32_t i = 0; i < lanes; ++i) state_->lanes.emplace_back();
+  }
 
   void read(const worker::ReadTask& task) override {
     state_->tasks.push_back(task);
@@ -80,7 +81,9 @@ class SimReaders final : public worker::Readers {
       if (item.batch) --state.ready_batches;
       return true;
     });
-    if (state.current == reading) state.now.reset();
+    for (Lane& lane : state.lanes) {
+      if (lane.reading == reading) lane.now.reset();
+    }
     advance(state_);
   }
   void set_placements(std::shared_ptr<const worker::Placements> placements) override {
@@ -98,51 +101,184 @@ class SimReaders final : public worker::Readers {
   uint64_t bytes_read() const override { return state_->bytes; }
 
  private:
+  struct Lane {
+    std::unique_ptr<worker::InputLink> link;  // once some input process may read
+    std::optional<worker::ShardReading> now;
+    uint64_t reading = 0;  // of `now`
+    bool other_records = false;  // `now` gives
+    worker::PreparedBatchPtr fresh;
+    bool busy = false;     // an item of it takes its time
+    bool waits = false;    // a look at it is due
+    bool called = false;   // a message has come: a look at it is due at once
+  };
   struct State {
-    Scheduler& scheduler;
-    const WorkerSpeed& speed;
+    State(EngineHost h, worker::ReaderOptions o, std::function<void()> w)
+        : host(std::move(h)), options(std::move(o)), wake(std::move(w)) {}
+    EngineHost host;
     worker::ReaderOptions options;
     std::function<void()> wake;
     std::shared_ptr<const worker::Placements> placements;
     std::deque<worker::ReadTask> tasks;
     std::deque<worker::ReadItem> ready;
-    std::optional<worker::ShardReading> now;
-    uint64_t current = 0;  // reading of `now`
+    std::deque<Lane> lanes;  // after `options`, which their readings borrow
     uint32_t ready_batches = 0;
     uint64_t bytes = 0;
-    bool busy = false;
   };
-  /// Begins the next read, if there is something to read and room for it.
-  static void advance(const std::shared_ptr<State>& state) {
-    if (state->busy || state->ready_batches >= state->options.limits.batches) return;
-    if (!state->now) {
-      if (state->tasks.empty()) return;
-      state->now.emplace(state->options, state->tasks.front());
-      state->current = state->tasks.front().reading;
-      state->tasks.pop_front();
+  using StatePtr = std::shared_ptr<State>;
+
+  static void advance(const StatePtr& state) {
+    for (size_t i = 0; i < state->lanes.size(); ++i) advance(state, i);
+  }
+
+  /// The source gives another record than the first time, as the last one of the first batch.
+  static void change_records(worker::ReadItem& item) {
+    constexpr uint64_t kHash = 0x9e3779b97f4a7c15;
+    if (item.end) item.end->records_hash += kHash;
+    if (!item.batch || item.batch->batch.id.batch != 0) return;
+    item.batch->batch.tables[0].keys.back() += kOtherRecord;
+    item.batch->batch.records_hash += kHash;
+    item.batch->plan = {};  // of the keys before
+  }
+
+  static void open(const StatePtr& state, size_t index) {
+    Lane& lane = state->lanes[index];
+    worker::RemoteReading remote;
+    if (state->options.inputs != nullptr && state->options.inputs->in_use()) {
+      if (lane.link == nullptr) {
+        lane.link = worker::make_input_link(
+            state->host.make_transport([weak = std::weak_ptr(state), index] { call(weak, index); }),
+            state->host.clock);
+      }
+      remote = {.inputs = state->options.inputs.get(),
+                .link = lane.link.get(),
+                .stopped = [] { return false; }};  // stop() ends it
     }
-    state->busy = true;
-    const uint64_t before = state->now->bytes();
-    worker::ReadItem item =
-        state->now->next(std::make_shared<worker::PreparedBatch>(), state->placements);
-    state->bytes += state->now->bytes() - before;
+    lane.now.emplace(state->options, state->tasks.front(), std::move(remote));
+    lane.reading = state->tasks.front().reading;
+    const auto& other = state->host.speed.gives_other_records;
+    lane.other_records = other && other(state->tasks.front().lease.shard);
+    state->tasks.pop_front();
+  }
+
+  /// Begins the lane's next read, if there is something to read and room for it.
+  static void advance(const StatePtr& state, size_t index) {
+    Lane& lane = state->lanes[index];
+    if (lane.busy || state->ready_batches >= state->options.limits.batches) return;
+    if (!lane.now && state->tasks.empty()) return;
+    if (state->host.stands_still()) return look_later(state, index);
+    if (!lane.now) open(state, index);
+    if (lane.fresh == nullptr) lane.fresh = std::make_shared<worker::PreparedBatch>();
+    const uint64_t before = lane.now->bytes();
+    auto item = lane.now->poll(lane.fresh, state->placements);
+    if (!item) return look_later(state, index);
+    lane.fresh.reset();
+    lane.busy = true;
+    if (lane.other_records) change_records(*item);
+    state->bytes += lane.now->bytes() - before;
+    const WorkerSpeed& speed = state->host.speed;
     const int64_t cost_ns =
-        10 * kMicrosecond +
-        (item.batch ? int64_t(item.batch->batch.records) * state->speed.read_record_ns : 0);
-    state->scheduler.after(cost_ns * state->speed.slow,
-                           [weak = std::weak_ptr(state), read = std::move(item)]() mutable {
-                             const auto alive = weak.lock();
-                             if (!alive) return;
-                             alive->busy = false;
-                             const bool wanted = alive->now && alive->current == read.reading;
-                             if (read.last && wanted) alive->now.reset();
-                             if (wanted) {
-                               if (read.batch) ++alive->ready_batches;
-                               alive->ready.push_back(std::move(read));
-                               alive->wake();
-                             }
-                             advance(alive);
-                           });
+        kReadNs + (item->batch ? int64_t(item->batch->batch.records) * speed.read_record_ns : 0);
+    state->host.scheduler.after(
+        cost_ns * speed.slow,
+        [weak = std::weak_ptr(state), index, read = std::move(*item)]() mutable {
+          if (const auto alive = weak.lock()) done(alive, index, std::move(read));
+        });
+  }
+
+  static void done(const StatePtr& state, size_t index, worker::ReadItem&& item) {
+    Lane& lane = state->lanes[index];
+    lane.busy = false;
+    const bool wanted = lane.now && lane.reading == item.reading;
+    if (item.last && wanted) lane.now.reset();
+    if (wanted) {
+      if (item.batch) ++state->ready_batches;
+      state->ready.push_back(std::move(item));
+      state->wake();
+    }
+    advance(state);
+  }
+
+  static void look_later(const StatePtr& state, size_t index) {
+    if (std::exchange(state->lanes[index].waits, true)) return;
+    state->host.scheduler.after(kLookNs, [weak = std::weak_ptr(state), index] {
+      const auto alive = weak.lock();
+      if (!alive) return;
+      alive->lanes[index].waits = false;
+      advance(alive, index);
+    });
+  }
+
+  /// Something has come for the lane.
+  static void call(const std::weak_ptr<State>& weak, size_t index) {
+    const auto state = weak.lock();
+    if (!state || std::exchange(state->lanes[index].called, true)) return;
+    state->host.scheduler.after(0, [weak, index] {
+      const auto alive = weak.lock();
+      if (!alive) return;
+      alive->lanes[index].called = false;
+      advance(alive, index);
+    });
+  }
+  StatePtr state_;
+};
+
+/// Threads of an input process: each reads one batch at a time, in the order in which the core asks.
+class SimInputReaders final : public worker::InputReaders {
+ public:
+  SimInputReaders(EngineHost host, worker::ReaderOptions options, uint32_t threads,
+                  std::function<void()> wake)
+      : state_(std::make_shared<State>(std::move(host), std::move(options), threads,
+                                       std::move(wake))) {}
+
+  void read(worker::InputEffects::Read&& read) override {
+    if (read.open)
+      state_->readings.try_emplace(read.id, state_->options, std::move(*read.open));
+    state_->tasks.push_back(read.id);
+    advance(state_);
+  }
+  void close(uint64_t id) override { state_->readings.erase(id); }
+  bool try_pop(worker::InputItem& item) override {
+    if (state_->done.empty()) return false;
+    item = std::move(state_->done.front());
+    state_->done.pop_front();
+    return true;
+  }
+  uint64_t bytes_read() const override { return state_->bytes; }
+
+ private:
+  struct State {
+    State(EngineHost h, worker::ReaderOptions o, uint32_t threads, std::function<void()> w)
+        : host(std::move(h)), options(std::move(o)), idle(threads), wake(std::move(w)) {}
+    EngineHost host;
+    worker::ReaderOptions options;
+    uint32_t idle;  // threads
+    std::function<void()> wake;
+    std::map<uint64_t, worker::InputReading> readings;
+    std::deque<uint64_t> tasks;
+    std::deque<worker::InputItem> done;
+    uint64_t bytes = 0;
+  };
+  static void advance(const std::shared_ptr<State>& state) {
+    while (state->idle > 0 && !state->tasks.empty()) {
+      const auto reading = state->readings.find(state->tasks.front());
+      state->tasks.pop_front();
+      if (reading == state->readings.end()) continue;
+      --state->idle;
+      const uint64_t before = reading->second.bytes();
+      worker::InputItem item = reading->second.next(reading->first);
+      state->bytes += reading->second.bytes() - before;
+      const WorkerSpeed& speed = state->host.speed;
+      const auto cost_ns = int64_t(double(item.bytes) * speed.read_byte_ns) + kReadNs;
+      state->host.scheduler.after(
+          cost_ns * speed.slow, [weak = std::weak_ptr(state), read = std::move(item)]() mutable {
+            const auto alive = weak.lock();
+            if (!alive) return;
+            ++alive->idle;
+            alive->done.push_back(std::move(read));
+            alive->wake();
+            advance(alive);
+          });
+    }
   }
   std::shared_ptr<State> state_;
 };
@@ -202,20 +338,32 @@ class SimComputers final : public worker::Computers {
 
 class SimEngines final : public worker::Engines {
  public:
-  SimEngines(Scheduler& scheduler, const WorkerSpeed& speed)
-      : scheduler_(scheduler), speed_(speed) {}
+  explicit SimEngines(EngineHost host) : host_(std::move(host)) {}
   std::unique_ptr<worker::Readers> make_readers(worker::ReaderOptions options,
                                                 std::function<void()> wake) override {
-    return std::make_unique<SimReaders>(scheduler_, speed_, std::move(options), std::move(wake));
+    return std::make_unique<SimReaders>(host_, std::move(options), std::move(wake));
   }
   std::unique_ptr<worker::Computers> make_computers(const model::Graph& graph, uint32_t threads,
                                                     uint32_t, std::function<void()> wake) override {
-    return std::make_unique<SimComputers>(scheduler_, speed_, graph, threads, std::move(wake));
+    return std::make_unique<SimComputers>(host_.scheduler, host_.speed, graph, threads,
+                                          std::move(wake));
   }
 
  private:
-  Scheduler& scheduler_;
-  const WorkerSpeed& speed_;
+  EngineHost host_;
+};
+
+class SimInputEngines final : public worker::InputEngines {
+ public:
+  explicit SimInputEngines(EngineHost host) : host_(std::move(host)) {}
+  std::unique_ptr<worker::InputReaders> make_readers(worker::ReaderOptions options,
+                                                     uint32_t threads,
+                                                     std::function<void()> wake) override {
+    return std::make_unique<SimInputReaders>(host_, std::move(options), threads, std::move(wake));
+  }
+
+ private:
+  EngineHost host_;
 };
 
 }  // namespace
@@ -225,8 +373,12 @@ std::unique_ptr<Background> make_sim_background(Scheduler& scheduler, SimStorage
   return std::make_unique<SimBackground>(scheduler, storage, std::move(wake));
 }
 
-std::unique_ptr<worker::Engines> make_sim_engines(Scheduler& scheduler, const WorkerSpeed& speed) {
-  return std::make_unique<SimEngines>(scheduler, speed);
+std::unique_ptr<worker::Engines> make_sim_engines(EngineHost host) {
+  return std::make_unique<SimEngines>(std::move(host));
+}
+
+std::unique_ptr<worker::InputEngines> make_sim_input_engines(EngineHost host) {
+  return std::make_unique<SimInputEngines>(std::move(host));
 }
 
 }  // namespace downpour::sim

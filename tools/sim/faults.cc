@@ -10,15 +10,66 @@
 namespace downpour::sim {
 namespace {
 
-constexpr std::array<std::string_view, kFaultKinds> kNames = {
-    "drop",        "duplicate",      "delay",         "kill-worker", "kill-ps",
-    "kill-chief",  "pause-worker",   "pause-ps",      "pause-chief", "zombie-worker",
-    "zombie-ps",   "zombie-chief",   "partition",     "one-way",     "clog",
-    "reset",       "clock",          "straggler",     "slow-disk",   "full-disk",
-    "fsync",       "kill-in-write",  "kill-in-phase", "power",       "join-ps",
-    "flip",        "lose-worker",    "deaf",          "flap",        "slow-ps",
-    "tiny-queues", "early-timeouts", "lost-lease",    "lost-view",   "late-manifest",
-    "poison"};
+enum class Nature : uint8_t { kRate, kMoment, kWholeRun };
+
+struct Kind {
+  std::string_view name;
+  Nature nature;
+  bool chaos = true;
+};
+
+// In the order of FaultKind.
+constexpr std::array<Kind, kFaultKinds> kKinds = {{
+    {"drop", Nature::kRate},
+    {"duplicate", Nature::kRate},
+    {"delay", Nature::kRate},
+    {"kill-worker", Nature::kMoment},
+    {"kill-ps", Nature::kMoment},
+    {"kill-chief", Nature::kMoment},
+    {"pause-worker", Nature::kMoment},
+    {"pause-ps", Nature::kMoment},
+    {"pause-chief", Nature::kMoment},
+    {"zombie-worker", Nature::kMoment},
+    {"zombie-ps", Nature::kMoment},
+    {"zombie-chief", Nature::kMoment},
+    {"partition", Nature::kMoment},
+    {"one-way", Nature::kMoment},
+    {"clog", Nature::kMoment},
+    {"reset", Nature::kMoment},
+    {"clock", Nature::kMoment},
+    {"straggler", Nature::kMoment},
+    {"slow-disk", Nature::kMoment},
+    {"full-disk", Nature::kMoment},
+    {"fsync", Nature::kMoment},
+    {"kill-in-write", Nature::kMoment},
+    {"kill-in-phase", Nature::kMoment},
+    {"power", Nature::kMoment},
+    {"join-ps", Nature::kMoment},
+    {"flip", Nature::kMoment},
+    {"lose-worker", Nature::kMoment},
+    {"deaf", Nature::kMoment},
+    {"flap", Nature::kMoment},
+    {"slow-ps", Nature::kMoment},
+    {"tiny-queues", Nature::kWholeRun},
+    {"early-timeouts", Nature::kWholeRun},
+    {"lost-lease", Nature::kWholeRun},
+    {"lost-view", Nature::kWholeRun},
+    {"late-manifest", Nature::kWholeRun},
+    {"poison", Nature::kWholeRun},
+    {"kill-input", Nature::kMoment},
+    {"pause-input", Nature::kMoment},
+    {"zombie-input", Nature::kMoment},
+    {"slow-input", Nature::kMoment},
+    {"late-mail", Nature::kWholeRun},
+    {"damage", Nature::kMoment, false},
+    {"read-error", Nature::kMoment, false},
+    {"change-data", Nature::kMoment, false},
+    {"unreplayable", Nature::kWholeRun, false},
+    {"lying-fsync", Nature::kWholeRun, false},
+    {"slow-tasks", Nature::kWholeRun, false},
+    {"foreign", Nature::kWholeRun, false},
+    {"stale-names", Nature::kWholeRun, false},
+}};
 
 constexpr int64_t kHorizonNs = 3600 * kSecond * 24;  // a period's events are drawn for so long
 constexpr size_t kEventsMax = 20'000;
@@ -63,8 +114,9 @@ Result<FaultPoint> parse_point(std::string_view item) {
   if (const size_t dot = body.find('.'); dot != std::string_view::npos) {
     const std::string_view role = body.substr(0, dot);
     point.to = role == "chief" ? wire::Role::kChief
-               : role == "ps"  ? wire::Role::kPs
-                               : wire::Role::kWorker;
+               : role == "ps"    ? wire::Role::kPs
+               : role == "input" ? wire::Role::kInput
+                                 : wire::Role::kWorker;
     if (*point.to == wire::Role::kWorker && role != "worker") return wrong();
     body.remove_prefix(dot + 1);
   }
@@ -94,8 +146,8 @@ Result<void> add_item(std::string_view item, FaultSpec& spec) {
   const auto kind = parse_fault(name);
   if (!kind) {
     std::string all;
-    for (const std::string_view known : kNames)
-      all += (all.empty() ? "" : ", ") + std::string(known);
+    for (const Kind& known : kKinds)
+      all += (all.empty() ? "" : ", ") + std::string(known.name);
     return Error{ErrorCode::kUsage, str("--faults: there is no `", name, "`"), "",
                  str("none, light, chaos, or some of: ", all), ""};
   }
@@ -125,6 +177,8 @@ int64_t draw_duration(FaultKind kind, Rng& rng) {
     case FaultKind::kZombieWorker:
     case FaultKind::kZombiePs:
     case FaultKind::kZombieChief:
+    case FaultKind::kPauseInput:
+    case FaultKind::kZombieInput:
       return 100 * kMillisecond + up_to(rng.below(3) == 0 ? 12 * kSecond : 2 * kSecond);
     case FaultKind::kPartition:
     case FaultKind::kOneWay:
@@ -135,7 +189,10 @@ int64_t draw_duration(FaultKind kind, Rng& rng) {
     case FaultKind::kSlowDisk:
     case FaultKind::kFullDisk:
     case FaultKind::kFsync:
+    case FaultKind::kReadError:
       return 200 * kMillisecond + up_to(4 * kSecond);
+    case FaultKind::kChangeData:
+      return 2 * kSecond + up_to(6 * kSecond);
     case FaultKind::kClock:
       return up_to(20 * kSecond);
     default:  // until a killed process comes back
@@ -145,32 +202,47 @@ int64_t draw_duration(FaultKind kind, Rng& rng) {
 
 }  // namespace
 
-std::string_view fault_name(FaultKind kind) { return kNames[size_t(kind)]; }
+std::string_view fault_name(FaultKind kind) { return kKinds[size_t(kind)].name; }
 
 std::optional<FaultKind> parse_fault(std::string_view name) {
-  const auto* at = std::find(kNames.begin(), kNames.end(), name);
-  if (at == kNames.end()) return std::nullopt;
-  return FaultKind(at - kNames.begin());
+  const auto* at = std::find_if(kKinds.begin(), kKinds.end(),
+                                [&](const Kind& known) { return known.name == name; });
+  if (at == kKinds.end()) return std::nullopt;
+  return FaultKind(at - kKinds.begin());
 }
 
-bool is_rate(FaultKind kind) { return kind <= FaultKind::kDelay; }
-bool is_moment(FaultKind kind) { return !is_rate(kind) && kind < FaultKind::kTinyQueues; }
+bool is_rate(FaultKind kind) { return kKinds[size_t(kind)].nature == Nature::kRate; }
+bool is_moment(FaultKind kind) { return kKinds[size_t(kind)].nature == Nature::kMoment; }
+bool in_chaos(FaultKind kind) { return kKinds[size_t(kind)].chaos; }
+
+void leave_out_inputs(FaultSpec& spec) {
+  for (const FaultKind kind : {FaultKind::kKillInput, FaultKind::kPauseInput,
+                               FaultKind::kZombieInput, FaultKind::kSlowInput})
+    spec.kinds.erase(kind);
+}
 
 Result<FaultSpec> parse_faults(std::string_view text) {
   FaultSpec spec;
   if (text.empty() || text == "none") return spec;
-  if (text == "chaos") {
-    spec.swarm = true;
-    for (size_t k = 0; k < kFaultKinds; ++k) spec.kinds[FaultKind(k)] = {};
-    return spec;
-  }
-  if (text == "light")
-    text =
-        "drop=0.1%,duplicate=0.1%,delay=0.5%,reset=30s,kill-worker=60s,pause-worker=60s,kill-ps=3m";
   while (!text.empty()) {
     const size_t comma = text.find(',');
-    DP_TRY_VOID(add_item(text.substr(0, comma), spec));
+    const std::string_view item = text.substr(0, comma);
     text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
+    if (item == "chaos") {
+      spec.swarm = true;
+      for (size_t k = 0; k < kFaultKinds; ++k) {
+        if (in_chaos(FaultKind(k))) spec.kinds.insert({FaultKind(k), {.always = false}});
+      }
+    } else if (item == "ends") {
+      spec.ends = true;
+    } else if (item == "light") {
+      for (const std::string_view part :
+           {"drop=0.1%", "duplicate=0.1%", "delay=0.5%", "reset=30s", "kill-worker=60s",
+            "pause-worker=60s", "kill-ps=3m"})
+        DP_TRY_VOID(add_item(part, spec));
+    } else {
+      DP_TRY_VOID(add_item(item, spec));
+    }
   }
   return spec;
 }
@@ -185,15 +257,16 @@ FaultPlan make_plan(const FaultSpec& spec, uint64_t seed) {
   for (const auto& [kind, setting] : spec.kinds) {
     Rng own(hash_combine(seed, 1000 + uint64_t(kind)));  // so that kinds do not disturb each other
     const bool whole_run = !is_rate(kind) && !is_moment(kind);
-    const bool on = !spec.swarm || own.below(whole_run ? 4 : 2) == 0;
+    const bool on = setting.always || own.below(whole_run ? 4 : 2) == 0;
     if (!on) continue;
     plan.on[size_t(kind)] = true;
     if (is_rate(kind)) {
-      const double rate = spec.swarm ? 0.0005 * std::pow(100.0, own.uniform64()) : setting.rate;
+      const double rate =
+          setting.always ? setting.rate : 0.0005 * std::pow(100.0, own.uniform64());
       (kind == FaultKind::kDrop        ? plan.drop
        : kind == FaultKind::kDuplicate ? plan.duplicate
                                        : plan.delay) = rate;
-      for_ever = for_ever || !spec.swarm;
+      for_ever = for_ever || (setting.always && !spec.swarm);
     } else if (is_moment(kind)) {
       for_ever = for_ever || setting.period_ns > 0;
       const uint64_t few = 1 + own.below(3);
@@ -201,7 +274,7 @@ FaultPlan make_plan(const FaultSpec& spec, uint64_t seed) {
       for (uint64_t n = 0; plan.events.size() < kEventsMax; ++n) {
         if (setting.period_ns > 0) {
           at += int64_t(double(setting.period_ns) * -std::log(1.0 - own.uniform64()));
-          if (at > kHorizonNs) break;
+          if (at > (spec.ends ? until_ns : kHorizonNs)) break;
         } else {
           if (n == few) break;
           at = int64_t(own.below(uint64_t(until_ns)));
@@ -213,7 +286,7 @@ FaultPlan make_plan(const FaultSpec& spec, uint64_t seed) {
   }
   std::stable_sort(plan.events.begin(), plan.events.end(),
                    [](const FaultEvent& a, const FaultEvent& b) { return a.at_ns < b.at_ns; });
-  plan.heal_ns = for_ever ? INT64_MAX : until_ns + 2 * kSecond;
+  plan.heal_ns = for_ever && !spec.ends ? INT64_MAX : until_ns + 2 * kSecond;
   return plan;
 }
 

@@ -56,6 +56,21 @@ enum class FaultKind : uint8_t {
   kLostView,       // views get lost
   kLateManifest,   // manifests take a second to write
   kPoison,         // some records kill the worker that computes them, or give a loss of NaN
+  // moments of input processes; last, so that the kinds before keep what a seed draws for them
+  kKillInput,
+  kPauseInput,
+  kZombieInput,
+  kSlowInput,  // takes twenty thousand times as long for a batch from now on
+  kLateMail,       // what was under way in a connection that breaks may still arrive
+  // only where they are asked for by name
+  kDamage,        // a bit of the newest checkpoint flips, while an older one is whole
+  kReadError,     // reads of the disk answer EIO for a while
+  kChangeData,    // chiefs that start meet other data files for a while
+  kUnreplayable,  // for the whole run: some shards give other records when they are read again
+  kLyingFsync,    // for the whole run: some fsyncs answer before the bytes are durable
+  kSlowTasks,     // for the whole run: a background task of a process takes up to four seconds
+  kForeign,       // for the whole run: some messages come again under the id of another run
+  kStaleNames,    // for the whole run: a listed folder is up to a second old, as over NFS
   kCount
 };
 constexpr size_t kFaultKinds = size_t(FaultKind::kCount);
@@ -64,6 +79,7 @@ std::string_view fault_name(FaultKind kind);
 std::optional<FaultKind> parse_fault(std::string_view name);
 bool is_rate(FaultKind kind);    // a chance per message
 bool is_moment(FaultKind kind);  // happens at times; else: for the whole run
+bool in_chaos(FaultKind kind);   // one of those that `chaos` stands for
 
 /// What happens with some chance to each message of a kind as it arrives: "worker.View:lose=90%".
 struct FaultPoint {
@@ -80,15 +96,20 @@ struct FaultSpec {
     double rate = 0;  // rates
     int64_t period_ns =
         0;  // moments: mean time between two; 0: a few in the beginning, then never again
+    bool always = true;  // else each seed switches it on or off, and draws how often
   };
-  bool swarm = false;  // each seed switches each kind on or off, and draws how often
+  bool swarm = false;  // `chaos` is among them
+  bool ends = false;   // after a random time all is well again, whatever is in the list
   std::map<FaultKind, Setting> kinds;
   std::vector<FaultPoint> points;
   bool empty() const { return kinds.empty() && points.empty(); }
 };
-/// "none", "light", "chaos", or a list "kill-ps=10m,drop=1%,delay,worker.View:lose=90%". Errors:
-/// kUsage naming what is unknown.
+/// "none", or a list of kinds "kill-ps=10m,drop=1%,delay,worker.View:lose=90%", in which `light` and
+/// `chaos` stand for several; `ends` ends them all after some seconds. Errors: kUsage naming what is unknown.
 Result<FaultSpec> parse_faults(std::string_view text);
+
+/// Leaves out what happens to input processes only, for a cluster that has none.
+void leave_out_inputs(FaultSpec& spec);
 
 struct FaultEvent {
   int64_t at_ns = 0;

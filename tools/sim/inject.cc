@@ -4,6 +4,8 @@
 
 #include "shared/base/hash.h"
 #include "shared/base/rng.h"
+#include "shared/checkpoint/manifest.h"
+#include "shared/checkpoint/paths.h"
 #include "tools/sim/world.h"
 
 namespace downpour::sim {
@@ -23,13 +25,19 @@ Role role_of(FaultKind kind) {
     case FaultKind::kZombiePs:
     case FaultKind::kSlowPs:
       return Role::kPs;
+    case FaultKind::kKillInput:
+    case FaultKind::kPauseInput:
+    case FaultKind::kZombieInput:
+    case FaultKind::kSlowInput:
+      return Role::kInput;
     default:
       return Role::kChief;
   }
 }
 
 Process* choose(World& world, Role role, uint64_t pick) {
-  return world.current(role, uint32_t(pick % world.replicas(role)));
+  const uint32_t replicas = world.replicas(role);
+  return replicas == 0 ? nullptr : world.current(role, uint32_t(pick % replicas));
 }
 
 /// Two processes that are connected.
@@ -82,11 +90,12 @@ void hold(World& world, const FaultEvent& event) {
   });
 }
 
-/// A ps or worker does not hear the chief, which hears it.
+/// A ps, worker or input process does not hear the chief, which hears it.
 void deafen(World& world, const FaultEvent& event) {
   const Process* chief = world.current(Role::kChief, 0);
-  const Process* member =
-      choose(world, (event.pick >> 32 & 1) != 0 ? Role::kPs : Role::kWorker, event.pick);
+  Role role = (event.pick >> 32 & 1) != 0 ? Role::kPs : Role::kWorker;
+  if (world.replicas(Role::kInput) > 0 && (event.pick >> 34) % 3 == 0) role = Role::kInput;
+  const Process* member = choose(world, role, event.pick);
   if (chief == nullptr || member == nullptr) return;
   world.count("deaf");
   const ProcessNumber from = chief->number(), to = member->number();
@@ -137,18 +146,70 @@ void clog(World& world, const FaultEvent& event) {
   }
 }
 
+/// A bit of the newest checkpoint flips: of its manifest, or of an image that it wrote. Only where an
+/// older one is whole; before, a moment later.
+void damage(World& world, const FaultEvent& event) {
+  SimStorage storage(world.disk(), "fault");
+  const std::string& run_dir = world.spec().plan->job.run_dir;
+  const auto newest = checkpoint::newest_manifest(storage, run_dir);
+  const auto older = newest ? checkpoint::load_latest(storage, run_dir, nullptr, 0, *newest)
+                            : Result<checkpoint::Manifest>(newest.error());
+  if (!older || world.is_damaged(*newest) || !is_whole(storage, *world.spec().plan, *older)) {
+    return void(world.scheduler().after(100 * kMillisecond, [&world, event] {
+      if (!world.healed()) damage(world, event);
+    }));
+  }
+  std::string file = checkpoint::manifest_path(run_dir, *newest);
+  if ((event.pick & 1) != 0) {
+    const std::string folder = checkpoint::checkpoint_folder(run_dir, *newest) + "/";
+    std::vector<std::string> images = world.disk().files();
+    std::erase_if(images, [&](const std::string& f) { return !f.starts_with(folder); });
+    if (!images.empty()) file = images[(event.pick >> 1) % images.size()];
+  }
+  if (!world.disk().flip_bit_of(file)) return;
+  world.count("damage");
+  world.trace(0, "a bit flips in " + file);
+  world.damaged(*newest);
+  // A process must be lost before another one reads the damaged checkpoint.
+  const uint64_t fate = (event.pick >> 20) % 4;
+  world.scheduler().after(int64_t((event.pick >> 24) % uint64_t(300 * kMillisecond)),
+                          [&world, fate, event] {
+                            if (world.healed() || fate == 0) return;
+                            if (fate == 1) return world.restart_all(200 * kMillisecond);
+                            const Role role = fate == 2 ? Role::kPs : Role::kChief;
+                            if (const Process* process = choose(world, role, event.pick))
+                              world.kill(process->number(), 100 * kMillisecond);
+                            if (const Process* ps = choose(world, Role::kPs, event.pick >> 8))
+                              world.kill(ps->number(), 300 * kMillisecond);
+                          });
+}
+
+/// Other data files lie where the job's were, and a chief starts meanwhile.
+void change_data(World& world, const FaultEvent& event) {
+  const Process* chief = world.current(Role::kChief, 0);
+  if (world.spec().other_plan == nullptr || chief == nullptr) return;
+  world.count("change-data");
+  world.change_data(true);
+  world.kill(chief->number(), 200 * kMillisecond);
+  world.scheduler().after(event.duration_ns, [&world] {
+    if (!world.healed()) world.change_data(false);
+  });
+}
+
 void break_disk(World& world, const FaultEvent& event) {
   world.count(std::string(fault_name(event.kind)));
   DiskFaults& faults = world.disk().faults;
   if (event.kind == FaultKind::kSlowDisk) faults.slow = 200;
   if (event.kind == FaultKind::kFullDisk) faults.full = true;
   if (event.kind == FaultKind::kFsync) faults.fsync_fails = true;
+  if (event.kind == FaultKind::kReadError) faults.read_fails = true;
   world.trace(0, std::string(fault_name(event.kind)));
   world.scheduler().after(event.duration_ns, [&world, kind = event.kind] {
     DiskFaults& now = world.disk().faults;
     if (kind == FaultKind::kSlowDisk) now.slow = 1;
     if (kind == FaultKind::kFullDisk) now.full = false;
     if (kind == FaultKind::kFsync) now.fsync_fails = false;
+    if (kind == FaultKind::kReadError) now.read_fails = false;
   });
 }
 
@@ -224,6 +285,7 @@ void happen(World& world, const FaultEvent& event) {
     case FaultKind::kKillWorker:
     case FaultKind::kKillPs:
     case FaultKind::kKillChief:
+    case FaultKind::kKillInput:
       if (const Process* process = choose(world, role_of(event.kind), event.pick)) {
         world.count(std::string(fault_name(event.kind)));
         world.kill(process->number(), event.duration_ns);
@@ -232,10 +294,12 @@ void happen(World& world, const FaultEvent& event) {
     case FaultKind::kPauseWorker:
     case FaultKind::kPausePs:
     case FaultKind::kPauseChief:
+    case FaultKind::kPauseInput:
       return pause(world, event, false);
     case FaultKind::kZombieWorker:
     case FaultKind::kZombiePs:
     case FaultKind::kZombieChief:
+    case FaultKind::kZombieInput:
       return pause(world, event, true);
     case FaultKind::kPartition:
     case FaultKind::kOneWay:
@@ -249,7 +313,7 @@ void happen(World& world, const FaultEvent& event) {
       }
       return;
     case FaultKind::kClock:
-      for (uint32_t role = 0; role < 3; ++role) {
+      for (uint32_t role = 0; role < 4; ++role) {
         Process* process = choose(world, Role(role), event.pick >> (8 * role));
         if (process != nullptr && (event.pick >> (50 + role) & 1) != 0)
           process->jump_clock(event.duration_ns);
@@ -267,10 +331,21 @@ void happen(World& world, const FaultEvent& event) {
         process->slow_down(2000);
       }
       return;
+    case FaultKind::kSlowInput:
+      if (Process* process = choose(world, Role::kInput, event.pick)) {
+        world.count("slow-input");
+        process->slow_down(20'000);
+      }
+      return;
     case FaultKind::kSlowDisk:
     case FaultKind::kFullDisk:
     case FaultKind::kFsync:
+    case FaultKind::kReadError:
       return break_disk(world, event);
+    case FaultKind::kDamage:
+      return damage(world, event);
+    case FaultKind::kChangeData:
+      return change_data(world, event);
     case FaultKind::kKillInWrite:
       return kill_in_write(world, event);
     case FaultKind::kKillInPhase: {
@@ -278,8 +353,12 @@ void happen(World& world, const FaultEvent& event) {
       // StatusRequest ... Stop.
       constexpr std::array<size_t, 14> kBodies = {1,  3,  4,  5,  8,  12, 14,
                                                   15, 16, 17, 18, 19, 26, 27};
-      world.phase_kills.push_back(
-          {kBodies[event.pick % kBodies.size()], (event.pick >> 20 & 1) != 0, event.duration_ns});
+      // InputList, ReadShard, ReadMore, ReadBatch, ReadEnd, ReadFailed.
+      constexpr std::array<size_t, 6> kInputBodies = {29, 30, 31, 32, 33, 34};
+      const bool of_input = world.replicas(Role::kInput) > 0 && (event.pick >> 21) % 3 == 0;
+      world.phase_kills.push_back({of_input ? kInputBodies[(event.pick >> 24) % kInputBodies.size()]
+                                            : kBodies[event.pick % kBodies.size()],
+                                   (event.pick >> 20 & 1) != 0, event.duration_ns});
       return;
     }
     case FaultKind::kPower:
@@ -316,6 +395,11 @@ void inject(World& world) {
   };
   if (on(FaultKind::kTinyQueues)) network.queue_messages_max = 8;
   if (on(FaultKind::kLateManifest)) world.disk().faults.late_manifests = true;
+  network.late_mail = plan.on[size_t(FaultKind::kLateMail)];
+  world.disk().faults.lying_fsync = plan.on[size_t(FaultKind::kLyingFsync)];
+  world.disk().faults.slow_tasks = plan.on[size_t(FaultKind::kSlowTasks)];
+  if (plan.on[size_t(FaultKind::kForeign)]) network.foreign = 0.002;
+  world.disk().faults.stale_names = plan.on[size_t(FaultKind::kStaleNames)];
   (void)on(FaultKind::kEarlyTimeouts);
   (void)on(FaultKind::kPoison);
   world.lost_leases = plan.on[size_t(FaultKind::kLostLease)];

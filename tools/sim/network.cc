@@ -19,11 +19,22 @@ constexpr size_t kChecksumAt = 12;  // in the header frame, of all that follows
 constexpr int64_t kBackoffNs = 50 * kMillisecond;
 constexpr int64_t kBackoffNsMax = 2 * kSecond;
 
+/// What a process of another run may send to a port that was another's. It never gets so far as to
+/// join or to end a process.
+bool is_foreign_possible(const wire::Message& message) {
+  return message.envelope.run != 0 && !std::holds_alternative<wire::Hello>(message.body) &&
+         !std::holds_alternative<wire::Welcome>(message.body) &&
+         !std::holds_alternative<wire::Refused>(message.body) &&
+         !std::holds_alternative<wire::Stop>(message.body);
+}
+
 }  // namespace
 
 std::unique_ptr<SimTransport> SimNetwork::make_transport(ProcessNumber process,
                                                          std::function<void()> wake) {
-  return std::make_unique<SimTransport>(*this, process, std::move(wake));
+  auto transport = std::make_unique<SimTransport>(*this, process, std::move(wake));
+  transports_[transport->number()] = transport.get();
+  return transport;
 }
 
 // ---- connections
@@ -81,6 +92,7 @@ void SimNetwork::close(uint64_t id) {
 
 /// Its process is no more: whoever it served dials again, and again.
 void SimNetwork::gone(SimTransport& transport) {
+  transports_.erase(transport.number());
   for (auto& [endpoint, bindings] : bound_)
     std::erase_if(bindings, [&](const Binding& b) { return b.transport == &transport; });
   std::vector<uint64_t> doomed;
@@ -115,22 +127,52 @@ void SimNetwork::transmit(Connection& connection, bool to_server, Parcel&& parce
     ++counts_.duplicated;
     const int64_t late =
         rng_.below(4) == 0 ? int64_t(rng_.below(uint64_t(faults.delay_ns_max))) : 0;
-    arrive_at(connection.id, to_server, connection.life, when + late, Parcel(parcel), false);
+    arrive_at(connection, to_server, when + late, Parcel(parcel), false);
   }
   when = std::max(when, way.last_ns) + travel_ns;
   way.last_ns = when;
   way.queued_bytes += parcel.bytes();
   ++way.queued_messages;
-  arrive_at(connection.id, to_server, connection.life, when, std::move(parcel), true);
+  arrive_at(connection, to_server, when, std::move(parcel), true);
 }
 
-void SimNetwork::arrive_at(uint64_t id, bool to_server, uint32_t life, int64_t when_ns,
+void SimNetwork::arrive_at(const Connection& connection, bool to_server, int64_t when_ns,
                            Parcel&& parcel, bool counted) {
-  scheduler_.at(when_ns, [this, id, to_server, life, counted, moved = std::move(parcel)]() mutable {
+  const SimTransport& from = to_server ? *connection.client : *connection.server;
+  const SimTransport& to = to_server ? *connection.server : *connection.client;
+  const Destination destination{
+      .from = from.process(),
+      .to = to.number(),
+      .port = to_server ? connection.server_port : to.port_of(connection.client_peer),
+      .peer = to_server ? connection.server_peer : connection.client_peer};
+  scheduler_.at(when_ns, [this, id = connection.id, life = connection.life, to_server, counted,
+                          destination, moved = std::move(parcel)]() mutable {
     const auto at = connections_.find(id);
-    if (at == connections_.end() || at->second.life != life || at->second.server == nullptr) return;
-    arrive(at->second, to_server, std::move(moved), counted);
+    const bool stands =
+        at != connections_.end() && at->second.life == life && at->second.server != nullptr;
+    if (stands) return arrive(at->second, to_server, std::move(moved), counted);
+    if (!faults.late_mail || !chance(0.5)) return;
+    scheduler_.after(int64_t(rng_.below(uint64_t(faults.delay_ns_max))),
+                     [this, destination, late = std::move(moved)]() mutable {
+                       arrive_late(destination, std::move(late));
+                     });
   });
+}
+
+/// The sender's end of the connection is gone. The receiver's system had the bytes by then.
+void SimNetwork::arrive_late(const Destination& destination, Parcel&& parcel) {
+  const auto at = transports_.find(destination.to);
+  if (at == transports_.end()) return;
+  SimTransport& to = *at->second;
+  if (held_.contains({destination.from, to.process()})) return;
+  ++counts_.late;
+  to.inbox_.push_back({.from = destination.from,
+                                .port = destination.port,
+                                .peer = destination.peer,
+                                .connection = 0,
+                                .counted = false,
+                                .parcel = std::move(parcel)});
+  to.wake();
 }
 
 void SimNetwork::arrive(Connection& connection, bool to_server, Parcel&& parcel, bool counted) {
@@ -207,7 +249,10 @@ std::vector<std::pair<ProcessNumber, ProcessNumber>> SimNetwork::connected() con
 // ---- one process's end
 
 SimTransport::SimTransport(SimNetwork& network, ProcessNumber process, std::function<void()> wake)
-    : network_(network), process_(process), wake_(std::move(wake)) {}
+    : network_(network),
+      process_(process),
+      number_(++network.last_transport_),
+      wake_(std::move(wake)) {}
 
 SimTransport::~SimTransport() { network_.gone(*this); }
 
@@ -250,7 +295,7 @@ PortId SimTransport::port_of(PeerId peer) const {
 SendStatus SimTransport::send(PeerId id, wire::Message&& message) {
   const auto at = peers_.find(id);
   if (at == peers_.end()) return SendStatus::kGone;
-  if (muted_) return SendStatus::kSent;
+  if (network_.muted_.contains(process_)) return SendStatus::kSent;
   Peer& peer = at->second;
   SimNetwork::Connection& connection = network_.connections_.at(peer.connection);
   const SimNetwork::Way& way = peer.client ? connection.to_server : connection.to_client;
@@ -337,6 +382,11 @@ void SimTransport::receive(Mail& mail, const transport::Receiver& receiver) {
     std::memcpy(&checksum, mail.parcel.header.data() + kChecksumAt, sizeof checksum);
     if (network_.on_message && !network_.on_message(mail.from, process_, *message, checksum))
       return;
+    if (network_.chance(network_.faults.foreign) && is_foreign_possible(*message)) {
+      wire::Message other = *message;
+      other.envelope.run += 1;
+      receiver.on_message(mail.port, mail.peer, std::move(other));
+    }
     return receiver.on_message(mail.port, mail.peer, std::move(*message));
   }
   ++stats_.malformed;

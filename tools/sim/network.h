@@ -36,11 +36,14 @@ struct NetworkFaults {
   double delay = 0;
   int64_t delay_ns_max = 2 * kSecond;
   uint64_t queue_messages_max = 0;  // of a connection and direction; 0: as the real transport
+  double foreign = 0;  // it comes once more, under the id of another run
+  bool late_mail = false;  // half of what is under way when a connection breaks still arrives
 };
 
 struct NetworkCounts {
   uint64_t messages = 0, bytes = 0;
   uint64_t dropped = 0, duplicated = 0, delayed = 0, held = 0, lost_with_connection = 0, full = 0;
+  uint64_t late = 0;
 };
 
 /// A message on its way, as frames.
@@ -63,7 +66,7 @@ class SimNetwork {
   /// header. False: it is lost.
   std::function<bool(ProcessNumber, ProcessNumber, const wire::Message&, uint32_t)> on_message;
 
-  /// The transport of one process; `wake` is called when it has something to do. Must not outlive
+  /// A transport of one process; `wake` is called when it has something to do. Must not outlive
   /// the network.
   std::unique_ptr<SimTransport> make_transport(ProcessNumber process, std::function<void()> wake);
 
@@ -76,6 +79,8 @@ class SimNetwork {
   void reset(ProcessNumber a, ProcessNumber b);
   /// What this process has bound leads to it, and all that are connected there dial anew.
   void lead_to(ProcessNumber process);
+  /// The process has ended in the middle of what it does: nothing it sends from now on leaves.
+  void mute(ProcessNumber process) { muted_.insert(process); }
   /// Pairs (client, server) that are connected, ascending.
   std::vector<std::pair<ProcessNumber, ProcessNumber>> connected() const;
 
@@ -103,8 +108,16 @@ class SimNetwork {
   void try_connect(uint64_t id);
   void broken(Connection& connection, bool dial_again);
   void transmit(Connection& connection, bool to_server, Parcel&& parcel);
-  void arrive_at(uint64_t id, bool to_server, uint32_t life, int64_t when_ns, Parcel&& parcel,
+  /// Where a message goes even after its connection has broken.
+  struct Destination {
+    ProcessNumber from = 0;
+    uint64_t to = 0;  // number of a transport, which may be gone by then
+    transport::PortId port{};
+    transport::PeerId peer{};
+  };
+  void arrive_at(const Connection& connection, bool to_server, int64_t when_ns, Parcel&& parcel,
                  bool counted);
+  void arrive_late(const Destination& destination, Parcel&& parcel);
   void arrive(Connection& connection, bool to_server, Parcel&& parcel, bool counted);
   void close(uint64_t id);
   void gone(SimTransport& transport);
@@ -122,9 +135,12 @@ class SimNetwork {
   };
   std::map<std::string, std::vector<Binding>> bound_;  // the last one has the address
   std::set<std::pair<ProcessNumber, ProcessNumber>> held_;
+  std::set<ProcessNumber> muted_;
+  std::map<uint64_t, SimTransport*> transports_;  // by number
+  uint64_t last_transport_ = 0;
 };
 
-/// As transport.h says; one process's end of the network.
+/// As transport.h says; one process's end of the network. A process may have several.
 class SimTransport final : public transport::Transport {
  public:
   SimTransport(SimNetwork& network, ProcessNumber process, std::function<void()> wake);
@@ -144,13 +160,12 @@ class SimTransport final : public transport::Transport {
   void shutdown(int64_t linger_ns) override;
 
   ProcessNumber process() const { return process_; }
+  uint64_t number() const { return number_; }
   /// What the newest poll() was asked to wait.
   int64_t timeout_ns() const { return timeout_ns_; }
   bool has_mail() const { return !inbox_.empty(); }
   /// Its process had nothing to do for so long.
   void waited(int64_t ns) { stats_.waited_ns += std::max<int64_t>(0, ns); }
-  /// The process has ended in the middle of what it does: nothing it sends from now on leaves.
-  void mute() { muted_ = true; }
 
  private:
   friend class SimNetwork;
@@ -173,6 +188,7 @@ class SimTransport final : public transport::Transport {
 
   SimNetwork& network_;
   ProcessNumber process_;
+  uint64_t number_;
   std::function<void()> wake_;
   wire::Codec codec_;
   transport::TransportStats stats_;
@@ -182,7 +198,6 @@ class SimTransport final : public transport::Transport {
   std::map<transport::PeerId, Peer> peers_;
   std::deque<Mail> inbox_;
   int64_t timeout_ns_ = 0;
-  bool muted_ = false;
 };
 
 }  // namespace downpour::sim

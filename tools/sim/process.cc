@@ -36,7 +36,8 @@ Process::Process(Machinery& machinery, ProcessNumber number, wire::Role role, ui
       index_(index),
       incarnation_(incarnation),
       real_storage_(storage),
-      sim_storage_(machinery.disk, str(number)),
+      sim_storage_(machinery.disk, str(number),
+                   str(role_name(role), index, number % 2 == 0 ? "" : "b")),
       clock_(machinery.scheduler),
       self_(std::make_shared<Process*>(this)),
       transport_(machinery.network.make_transport(number, [this] { wake(); })),
@@ -64,36 +65,67 @@ Result<void> Process::begin(Node& node) {
 Result<void> Process::start_chief(chief::ChiefConfig config, std::vector<TableSpec> tables,
                                   chief::ChiefOptions options, chief::Console* console) {
   chief_ = std::make_unique<chief::ChiefNode>(*transport_, storage(), std::move(config),
-                                              std::move(tables), std::move(options), console);
+                                              std::move(tables), std::move(options), console,
+                                              make_sim_background(machinery_.scheduler, sim_storage_,
+                                                                  [this] { wake(); }));
   return begin(*chief_);
 }
 
-Result<void> Process::start_ps(ps::PsOptions options) {
+Result<void> Process::start_ps(ps::PsOptions options, uint32_t cores) {
   options.incarnation = incarnation_;
   options.process = process_info(number_);
   options.touch_pages = false;
-  ps_ = std::make_unique<ps::PsNode>(
-      *transport_, storage(), std::move(options),
-      make_sim_background(machinery_.scheduler, sim_storage_, [this] { wake(); }));
-  return begin(*ps_);
+  options.cores = cores;
+  const std::string endpoint = options.endpoint;
+  Result<void> started;
+  for (uint32_t core = 0; core < cores && started; ++core) {
+    options.thread = core;
+    // Its own host name: an endpoint ends with a number, as that of a port does.
+    if (core > 0) options.endpoint = str("tcp://core-", core, '-', endpoint.substr(6));
+    ps_.push_back(std::make_unique<ps::PsNode>(
+        *transport_, storage(), options,
+        make_sim_background(machinery_.scheduler, sim_storage_, [this] { wake(); })));
+    started = begin(*ps_.back());
+  }
+  return started;
 }
 
 Result<void> Process::start_worker(worker::WorkerOptions options) {
   options.incarnation = incarnation_;
   options.process = process_info(number_);
   worker_ = std::make_unique<worker::WorkerNode>(*transport_, std::move(options),
-                                                 make_sim_engines(machinery_.scheduler, speed));
+                                                 make_sim_engines(engine_host()));
   return begin(*worker_);
+}
+
+Result<void> Process::start_input(worker::InputOptions options) {
+  options.incarnation = incarnation_;
+  options.process = process_info(number_);
+  input_ = std::make_unique<worker::InputNode>(*transport_, std::move(options),
+                                               make_sim_input_engines(engine_host()));
+  return begin(*input_);
+}
+
+EngineHost Process::engine_host() {
+  return {.scheduler = machinery_.scheduler,
+          .speed = speed,
+          .clock = clock_,
+          .make_transport =
+              [this](std::function<void()> wake) {
+                return machinery_.network.make_transport(number_, std::move(wake));
+              },
+          .stands_still = [this] { return paused_ || muted_; }};
 }
 
 void Process::mute() {
   muted_ = true;
-  transport_->mute();
+  machinery_.network.mute(number_);
 }
 
 void Process::leave() {
-  if (ps_) ps_->leave(kTerminate);
+  for (const auto& core : ps_) core->leave(kTerminate);
   if (worker_) worker_->leave(kTerminate);
+  if (input_) input_->leave(kTerminate);
   wake();
 }
 
@@ -131,7 +163,7 @@ void Process::turn() {
   in_turn_ = false;
   const int64_t now = machinery_.scheduler.now_ns();
   busy_until_ns_ =
-      now + sim_storage_.take_cost_ns() + int64_t(delivered) * kMessageNs * (ps_ ? speed.slow : 1);
+      now + sim_storage_.take_cost_ns() + int64_t(delivered) * kMessageNs * (ps_.empty() ? 1 : speed.slow);
   if (on_turn) on_turn(*this);
   if (!more) {
     finished_ = true;  // what it sent still leaves: its end comes a moment later
@@ -144,13 +176,19 @@ void Process::turn() {
 
 int32_t Process::exit_code() const {
   if (chief_) return chief_->finished() ? chief_->finish().code : 0;
-  if (ps_) return ps_->exit_code();
+  for (const auto& core : ps_) {
+    if (core->exit_code() != 0) return core->exit_code();
+  }
+  if (input_) return input_->exit_code();
   return worker_ ? worker_->exit_code() : 0;
 }
 
 const std::string& Process::exit_reason() const {
   static const std::string none;
-  if (ps_) return ps_->exit_reason();
+  for (const auto& core : ps_) {
+    if (!core->exit_reason().empty()) return core->exit_reason();
+  }
+  if (input_) return input_->exit_reason();
   return worker_ ? worker_->exit_reason() : none;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "chief/runtime/chief_node.h"
 #include "ps/runtime/ps_node.h"
@@ -12,6 +13,7 @@
 #include "tools/sim/disk.h"
 #include "tools/sim/engines.h"
 #include "tools/sim/network.h"
+#include "worker/runtime/input_node.h"
 #include "worker/runtime/worker_node.h"
 
 namespace downpour::sim {
@@ -38,8 +40,10 @@ class Process {
 
   Result<void> start_chief(chief::ChiefConfig config, std::vector<TableSpec> tables,
                            chief::ChiefOptions options, chief::Console* console);
-  Result<void> start_ps(ps::PsOptions options);
+  /// A ps with so many cores, which take turns in one event loop.
+  Result<void> start_ps(ps::PsOptions options, uint32_t cores);
   Result<void> start_worker(worker::WorkerOptions options);
+  Result<void> start_input(worker::InputOptions options);
   /// The storage it sees: for what happens before start_chief().
   Storage& storage() { return real_storage_ != nullptr ? *real_storage_ : sim_storage_; }
   SimStorage& sim_storage() { return sim_storage_; }
@@ -55,7 +59,7 @@ class Process {
   /// Nothing leaves it any more: it is about to end.
   void mute();
   bool muted() const { return muted_; }
-  /// A ps or worker gives back what it holds, then ends.
+  /// A ps, worker or input process gives back what it holds, then ends.
   void leave();
   /// Its work takes this many times as long.
   void slow_down(uint32_t times) { speed.slow = times; }
@@ -66,7 +70,8 @@ class Process {
   int32_t exit_code() const;
   const std::string& exit_reason() const;
   const chief::ChiefNode* chief() const { return chief_.get(); }
-  const ps::PsNode* ps() const { return ps_.get(); }
+  uint32_t ps_cores() const { return uint32_t(ps_.size()); }  // 0: no ps
+  const ps::PsNode* ps(uint32_t core) const { return ps_[core].get(); }
   const worker::WorkerNode* worker() const { return worker_.get(); }
 
   std::function<void(Process&)> on_turn;      // after each turn
@@ -83,6 +88,7 @@ class Process {
   void schedule(int64_t at_ns);
   template <typename Node>
   Result<void> begin(Node& node);
+  EngineHost engine_host();
 
   Machinery& machinery_;
   ProcessNumber number_;
@@ -96,8 +102,9 @@ class Process {
   std::unique_ptr<SimTransport> transport_;
   transport::Reactor reactor_;
   std::unique_ptr<chief::ChiefNode> chief_;
-  std::unique_ptr<ps::PsNode> ps_;
+  std::vector<std::unique_ptr<ps::PsNode>> ps_;  // by core
   std::unique_ptr<worker::WorkerNode> worker_;
+  std::unique_ptr<worker::InputNode> input_;
   int64_t busy_until_ns_ = 0;
   int64_t next_turn_ns_ = INT64_MAX;
   bool in_turn_ = false;

@@ -13,15 +13,18 @@ namespace downpour::sim {
 
 namespace {
 
-/// One to four records of the counter model: a batch that holds one is poisonous, every second kind
+/// One to four keys that only one record has: a batch that holds one is poisonous, every second kind
 /// to the worker and the others to the model.
-std::function<Poison(const Batch&)> poison_of(const CounterOracle& oracle, uint64_t seed) {
+std::function<Poison(const Batch&)> poison_of(const Oracle& oracle, uint64_t seed) {
   Rng rng(hash_combine(seed, 0x9015));
   std::map<uint64_t, Poison> keys;
   for (uint64_t n = 1 + rng.below(4); n > 0; --n) {
     const auto& partition = oracle.by_partition()[rng.below(oracle.by_partition().size())];
-    if (partition.empty()) continue;
-    keys[partition[rng.below(partition.size())].key] =
+    std::vector<uint64_t> rare;
+    for (const Oracle::Row& row : partition)
+      if (row.uses.size() <= oracle.epochs()) rare.push_back(row.key);
+    if (rare.empty()) continue;
+    keys[rare[rng.below(rare.size())]] =
         rng.below(2) == 0 ? Poison::kDeath : Poison::kNan;
   }
   return [keys](const Batch& batch) {
@@ -42,12 +45,23 @@ std::string invariant_of(const std::string& violation) {
 
 Result<Simulator> Simulator::make(SimulatorOptions options) {
   Simulator simulator;
-  DP_TRY(chief::RunPlan plan, chief::plan_run(options.job, wire::Purpose::kTrain));
-  DP_TRY_VOID(chief::learn_statistics(plan, /*fresh=*/true));
-  simulator.plan_ = std::make_unique<chief::RunPlan>(std::move(plan));
-  if (options.counter) {
-    DP_TRY(CounterOracle oracle, CounterOracle::make(*simulator.plan_));
-    simulator.oracle_ = std::make_unique<CounterOracle>(std::move(oracle));
+  options.job.cluster.input_workers = options.inputs;
+  if (options.inputs == 0) leave_out_inputs(options.faults);
+  const auto plan_of = [](const Job& job) -> Result<std::unique_ptr<chief::RunPlan>> {
+    DP_TRY(chief::RunPlan plan, chief::plan_run(job, wire::Purpose::kTrain));
+    DP_TRY_VOID(chief::learn_statistics(plan, /*fresh=*/true));
+    return std::make_unique<chief::RunPlan>(std::move(plan));
+  };
+  DP_TRY(simulator.plan_, plan_of(options.job));
+  if (options.other_job) {
+    DP_TRY(simulator.other_plan_, plan_of(*options.other_job));
+    // The same job text: only the files that it names are others.
+    simulator.other_plan_->job = simulator.plan_->job;
+    simulator.other_plan_->job_text = simulator.plan_->job_text;
+  }
+  if (options.check_values) {
+    DP_TRY(Oracle oracle, Oracle::make(*simulator.plan_));
+    simulator.oracle_ = std::make_unique<Oracle>(std::move(oracle));
   }
   simulator.options_ = std::move(options);
   return simulator;
@@ -56,8 +70,12 @@ Result<Simulator> Simulator::make(SimulatorOptions options) {
 Outcome Simulator::run(uint64_t seed, const RunOptions& options) const {
   WorldSpec spec;
   spec.plan = plan_.get();
+  spec.other_plan = other_plan_.get();
   spec.ps = options_.ps;
   spec.workers = options_.workers;
+  spec.inputs = options_.inputs;
+  spec.ps_cores = options_.ps_cores;
+  spec.message_bytes_max = options_.message_bytes_max;
   spec.seed = seed;
   spec.faults = reduced(plan_of(seed), options.selection.without, options.selection.moments);
   spec.limit_ns = options_.limit_ns;

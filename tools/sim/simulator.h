@@ -13,8 +13,12 @@ namespace downpour::sim {
 
 struct SimulatorOptions {
   Job job;               // complete
-  bool counter = false;  // it is a counter model: values are checked
+  std::optional<Job> other_job;  // the same records in other files, for the fault `change-data`
+  bool check_values = false;  // against an Oracle
   uint32_t ps = 1, workers = 1;
+  uint32_t inputs = 0;  // input processes; the job's cluster.input_workers becomes this
+  uint32_t ps_cores = 1;                               // of each ps
+  uint64_t message_bytes_max = wire::kFrameBytesMax;  // of a worker's pull or push
   FaultSpec faults;
   std::optional<int64_t>
       batch_ns;  // a worker's time for a batch; none: by the seed under faults, else small
@@ -48,8 +52,8 @@ class Simulator {
 
  private:
   SimulatorOptions options_;
-  std::unique_ptr<chief::RunPlan> plan_;
-  std::unique_ptr<CounterOracle> oracle_;
+  std::unique_ptr<chief::RunPlan> plan_, other_plan_;
+  std::unique_ptr<Oracle> oracle_;
 };
 
 /// "I1: at ps 0 ..." -> "I1".

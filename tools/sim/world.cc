@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "shared/base/hash.h"
+#include "shared/checkpoint/manifest.h"
+#include "shared/checkpoint/partition_reader.h"
+#include "shared/checkpoint/paths.h"
 
 namespace downpour::sim {
 namespace {
@@ -17,12 +20,22 @@ constexpr int64_t kRestartNs =
 
 }  // namespace
 
+bool is_whole(Storage& storage, const chief::RunPlan& plan, const checkpoint::Manifest& manifest) {
+  const std::string folder = checkpoint::checkpoint_folder(plan.job.run_dir, manifest.id);
+  for (const auto& chain : checkpoint::chains_of(manifest)) {
+    if (!checkpoint::read_partition(storage, folder, chain, plan.tables)) return false;
+  }
+  return true;
+}
+
 World::World(WorldSpec spec)
     : spec_(std::move(spec)),
       network_(scheduler_, hash_combine(spec_.seed, 1)),
       disk_(hash_combine(spec_.seed, 2)),
       point_rng_(hash_combine(spec_.seed, 6)),
       machinery_{scheduler_, network_, disk_} {
+  disk_.now_ns = [this] { return scheduler_.now_ns(); };
+  defences_before_ = defence_counts();
   network_.on_message = [this](ProcessNumber from, ProcessNumber to, const wire::Message& message,
                                uint32_t checksum) { return deliver(from, to, message, checksum); };
 }
@@ -40,6 +53,7 @@ Outcome World::run() {
   start(wire::Role::kChief, 0);
   for (uint32_t i = 0; i < spec_.ps; ++i) start(wire::Role::kPs, i);
   for (uint32_t i = 0; i < spec_.workers; ++i) start(wire::Role::kWorker, i);
+  for (uint32_t i = 0; i < spec_.inputs; ++i) start(wire::Role::kInput, i);
   while (!ended_ && scheduler_.step()) {
     if (scheduler_.now_ns() > deadline_ns_) {
       violated(str("I12: the job has not ended ", spec_.liveness_ns / kSecond,
@@ -48,6 +62,11 @@ Outcome World::run() {
       violated(str("I12: the job has not ended after ", spec_.limit_ns / kSecond, " s"));
     }
   }
+  add_counts();
+  return std::move(outcome_);
+}
+
+void World::add_counts() {
   outcome_.virtual_ns = scheduler_.now_ns();
   outcome_.steps = scheduler_.steps();
   const NetworkCounts& net = network_.counts();
@@ -58,14 +77,18 @@ Outcome World::run() {
            {"delay", net.delayed},
            {"message held", net.held},
            {"message lost with its connection", net.lost_with_connection},
+           {"late-mail", net.late},
            {"send refused: queue full", net.full},
            {"write lost", disk.lost_writes},
            {"write torn", disk.torn_writes},
            {"ENOSPC", disk.enospc},
-           {"EIO on fsync", disk.eio}}) {
+           {"EIO", disk.eio},
+           {"lying-fsync", disk.lies},
+           {"stale-names", disk.stale}}) {
     if (value > 0) outcome_.counts[name] += value;
   }
-  return std::move(outcome_);
+  for (size_t d = 0; d < kDefences; ++d)
+    outcome_.defences[d] = defence_counts()[d] - defences_before_[d];
 }
 
 void World::violated(std::string what) {
@@ -90,7 +113,17 @@ Process* World::current(wire::Role role, uint32_t index) {
 }
 
 uint32_t World::replicas(wire::Role role) const {
-  return role == wire::Role::kChief ? 1 : role == wire::Role::kPs ? spec_.ps : spec_.workers;
+  switch (role) {
+    case wire::Role::kChief:
+      return 1;
+    case wire::Role::kPs:
+      return spec_.ps;
+    case wire::Role::kWorker:
+      return spec_.workers;
+    case wire::Role::kInput:
+      return spec_.inputs;
+  }
+  return 0;
 }
 
 // ---- processes
@@ -115,6 +148,17 @@ void World::start(wire::Role role, uint32_t index) {
       scheduler_.after(0, [this, number] { kill(number, kRestartNs); });
     };
   }
+  if (spec_.faults.on[size_t(FaultKind::kUnreplayable)]) {
+    process.speed.gives_other_records = [this](ShardId shard) {
+      const bool again = !read_before_.insert(shard).second;
+      const bool differs = again && hash_combine(spec_.seed, shard.shard) % 4 == 0;
+      if (differs) {
+        count("unreplayable");
+        trace(0, str("shard ", shard, " gives other records"));
+      }
+      return differs;
+    };
+  }
   process.on_turn = [this](Process& p) {
     if (on_turn) on_turn(p);
   };
@@ -132,13 +176,29 @@ void World::start(wire::Role role, uint32_t index) {
     options.index = index;
     // Images of a move are small here: under every other seed they go through files all the same.
     if (!spec_.faults.empty() && spec_.seed % 2 == 0) options.inline_bytes_max = 0;
-    started = process.start_ps(std::move(options));
+    started = process.start_ps(std::move(options), spec_.ps_cores);
+  } else if (role == wire::Role::kInput) {
+    started = process.start_input({.chief = kChiefEndpoint,
+                                   .endpoint = str("tcp://input-", index, ":", number),
+                                   .index = index,
+                                   .allow_exec = true});
   } else {
-    started = process.start_worker({.chief = kChiefEndpoint, .index = index, .allow_exec = true});
+    started = start_worker(process);
   }
   if (started) return;
   trace(number, "can't start: " + started.error().what);
   count("start failed");
+  if (started.error().id == "DP-2112" && data_changed_) {
+    count("changed data refused");
+    return kill(number, kSecond);
+  }
+  const bool lied_to = disk_.counts().lies > 0;
+  if (started.error().code == ErrorCode::kBadData &&
+      (lied_to || (has_damage() && no_checkpoint_is_whole()))) {
+    count(lied_to ? "refused what a lying disk has lost" : "ended because no checkpoint was whole");
+    ended_ = true;  // the job cannot continue
+    return;
+  }
   const bool disk_fault =
       started.error().code == ErrorCode::kIo && spec_.storage == nullptr && !healed_;
   if (!disk_fault && !process.muted()) {
@@ -148,17 +208,38 @@ void World::start(wire::Role role, uint32_t index) {
   kill(number, kSecond);
 }
 
+Result<void> World::start_worker(Process& process) {
+  worker::WorkerOptions options{.chief = kChiefEndpoint,
+                                .index = process.index(),
+                                .message_bytes_max = spec_.message_bytes_max};
+  // Under every other seed only input processes may start programs.
+  options.allow_exec = spec_.inputs == 0 || spec_.seed % 2 == 0;
+  if (spec_.inputs == 0) return process.start_worker(std::move(options));
+  options.say = [this, number = process.number()](const std::string& line) {
+    trace(number, line);
+    if (line.find("reads for itself") != std::string::npos ||
+        line.find("does so itself") != std::string::npos)
+      count("worker reads for itself");
+    if (line.find("does not answer") != std::string::npos) count("input does not answer");
+    if (line.find("sent an invalid batch") != std::string::npos)
+      violated(str("I2: a worker refused what an input process read: ", line));
+  };
+  return process.start_worker(std::move(options));
+}
+
 Result<void> World::start_chief(Process& process) {
   process.sim_storage().on_append = [this, &process](std::span<const uint8_t> bytes) {
-    if (on_event) on_event(process, std::string(bytes.begin(), bytes.end()));
+    on_chief_event(process, std::string(bytes.begin(), bytes.end()));
   };
+  if (other_data_) chiefs_of_other_data_.insert(process.number());
+  const chief::RunPlan& plan = other_data_ ? *spec_.other_plan : *spec_.plan;
   // Files on a real disk bear the real date; it decides nothing.
   const int64_t begin = spec_.storage != nullptr ? int64_t(std::time(nullptr)) : kUnixTime;
   const auto unix_time = [this, begin] { return begin + scheduler_.now_ns() / kSecond; };
   DP_TRY(chief::ChiefConfig config,
-         chief::open_run(process.storage(), *spec_.plan,
+         chief::open_run(process.storage(), plan,
                          {.fresh = spec_.fresh && process.number() == 1,
-                          .ps_cores = spec_.ps,
+                          .ps_cores = spec_.ps * spec_.ps_cores,
                           .workers = spec_.workers,
                           .run_id = spec_.storage != nullptr ? 0 : hash_combine(spec_.seed, 4) | 1,
                           .unix_time_s = unix_time}));
@@ -169,6 +250,7 @@ Result<void> World::start_chief(Process& process) {
     config.resend_ns = 100 * kMillisecond;
     config.member_silence_ns = 1500 * kMillisecond;
     config.ps_wait_ns = kSecond;
+    config.adopt_timeout_ns = 2 * kSecond;
     config.relief_pause_ns = kSecond;
   }
   // Deaths at a shard are not the data's fault here, unless it is poisoned.
@@ -178,14 +260,33 @@ Result<void> World::start_chief(Process& process) {
   } else if (!spec_.faults.empty()) {
     config.attempts_max = 1000;
   }
-  const std::string& run_dir = spec_.plan->job.run_dir;
+  const std::string& run_dir = plan.job.run_dir;
   chief::ChiefOptions options;
   options.endpoint = kChiefEndpoint;
   options.run_dir = run_dir;
   options.events_path = run_dir + "/events.jsonl";
   options.unix_time_s = unix_time;
-  return process.start_chief(std::move(config), spec_.plan->tables, std::move(options),
-                             spec_.console);
+  return process.start_chief(std::move(config), plan.tables, std::move(options), spec_.console);
+}
+
+void World::on_chief_event(const Process& process, const std::string& line) {
+  if (line.find("\"event\":\"view\"") != std::string::npos) {
+    accepted_other_ = chiefs_of_other_data_.contains(process.number());
+    if (accepted_other_) count("continued with changed data");
+  }
+  if (on_event) on_event(process, line);
+}
+
+void World::damaged(ViewId checkpoint) {
+  damaged_.insert(checkpoint);
+  if (on_damage) on_damage();
+}
+
+void World::change_data(bool other) {
+  if (spec_.other_plan == nullptr) return;
+  other_data_ = other;
+  data_changed_ = true;
+  trace(0, other ? "the data files change" : "the first data files are back");
 }
 
 void World::kill(ProcessNumber number, int64_t back_ns) {
@@ -215,6 +316,7 @@ void World::restart_all(int64_t back_ns) {
     start(wire::Role::kChief, 0);
     for (uint32_t i = 0; i < spec_.ps; ++i) start(wire::Role::kPs, i);
     for (uint32_t i = 0; i < spec_.workers; ++i) start(wire::Role::kWorker, i);
+    for (uint32_t i = 0; i < spec_.inputs; ++i) start(wire::Role::kInput, i);
   });
 }
 
@@ -240,19 +342,68 @@ void World::chief_finished(Process& process) {
   }
   const std::string why = finish.error ? str(finish.error->what, " (", finish.error->where, ")")
                                        : std::string("no reason given");
-  // 74: the disk failed, which is no end if the disk does so on purpose. 128 and above: may be
-  // tried again.
-  const bool again =
-      finish.code >= 128 || (finish.code == exit_code(ErrorCode::kIo) && spec_.storage == nullptr);
-  // Whatever a fault began has run into its time limit by then.
-  const bool late = healed_ && scheduler_.now_ns() > spec_.faults.heal_ns + kLongestLimitNs;
-  if (spec_.faults.empty() || !again || late) {
+  if (!excused(finish, why)) {
     outcome_.finish = finish;
     return violated(str("I12: the job ended with ", finish.code, ": ", why));
   }
-  count("job ended and was run again");
+  if (ended_) return;
+  count(str("job ended with ", finish.code, " and was run again"));
   trace(0, str("the job ended with ", finish.code, ": ", why));
+  disk_errors_seen_ = disk_.counts().enospc + disk_.counts().eio;
+  // A chief that refuses the data ends alone: ps and workers keep running.
+  const bool data_refused = finish.error && finish.error->id == "DP-2112";
+  if (data_refused) {
+    return void(scheduler_.after(0, [this, number = process.number()] {
+      kill(number, kSecond);
+    }));
+  }
   scheduler_.after(0, [this] { restart_all(kSecond); });
+}
+
+/// Whether the job may end with an error, and is run again: a fault must explain it, and the same
+/// reason does not hold for ever.
+bool World::excused(const chief::Finish& finish, const std::string& why) {
+  constexpr uint32_t kSameEndsMax = 8;
+  if (spec_.faults.empty()) return false;
+  std::string reason = why;
+  std::erase_if(reason, [](char c) { return c >= '0' && c <= '9'; });
+  if (++ends_[reason] > kSameEndsMax) return false;
+  const auto is_on = [&](FaultKind kind) { return spec_.faults.on[size_t(kind)]; };
+  if (finish.error && finish.error->id == "DP-2112") {
+    count("changed data refused");
+    return data_changed_ && !(healed_ && other_data_ == accepted_other_);
+  }
+  if (is_on(FaultKind::kUnreplayable) && why.find("not replayable") != std::string::npos) {
+    count("sources that are not replayable are refused");
+    ended_ = true;  // a run of such a source cannot be continued
+    return true;
+  }
+  // Whatever a fault began has run into its time limit by then.
+  const bool late = healed_ && scheduler_.now_ns() > spec_.faults.heal_ns + kLongestLimitNs;
+  if (finish.code == exit_code(ErrorCode::kBadData) && has_damage() && no_checkpoint_is_whole()) {
+    count("ended because no checkpoint was whole");
+    ended_ = true;
+    return true;
+  }
+  if (late) return false;
+  if (finish.code == exit_code(ErrorCode::kIo)) {
+    return spec_.storage == nullptr &&
+           disk_.counts().enospc + disk_.counts().eio > disk_errors_seen_;
+  }
+  return finish.code >= 128;
+}
+
+bool World::no_checkpoint_is_whole() {
+  SimStorage storage(disk_, "checker");
+  ViewId below{UINT32_MAX, UINT32_MAX};
+  for (;;) {
+    const auto manifest =
+        checkpoint::load_latest(storage, spec_.plan->job.run_dir, nullptr, 0, below);
+    if (!manifest) return true;
+    if (is_whole(storage, *spec_.plan, *manifest))
+      return false;
+    below = manifest->id;
+  }
 }
 
 void World::heal() {
@@ -260,6 +411,7 @@ void World::heal() {
   healed_ = true;
   network_.faults = {};
   disk_.faults = {};
+  if (data_changed_) change_data(accepted_other_);
   lost_leases = lost_views = false;
   phase_kills.clear();
   std::vector<ProcessNumber> numbers;
@@ -311,7 +463,7 @@ bool World::deliver(ProcessNumber from, ProcessNumber to, const wire::Message& m
   if (spec_.trace != nullptr)
     trace(to,
           str("<- ", sender != nullptr ? sender->name() : str('#', from), "  ", describe(message)));
-  if (on_message && sender != nullptr) on_message(*sender, *receiver, message);
+  if (on_message) on_message(*receiver, message);
   for (auto kill_at = phase_kills.begin(); kill_at != phase_kills.end(); ++kill_at) {
     if (kill_at->body != message.body.index()) continue;
     count("kill-in-phase");

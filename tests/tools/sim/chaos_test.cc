@@ -1,33 +1,21 @@
 // The counter model on a whole cluster, under everything that can go wrong.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <catch2/catch.hpp>
 
 #include "tests/support/seeds.h"
+#include "tests/tools/sim/simulator_of.h"
+#include "tools/sim/counter.h"
+#include "tools/sim/profiles.h"
 #include "tools/sim/simulator.h"
 
 namespace downpour::sim {
 namespace {
 
-Simulator make_simulator(const char* faults, const CounterSize& size = {}) {
-  SimulatorOptions options;
-  auto job = make_counter_job(size);
-  REQUIRE(job);
-  options.job = *job;
-  options.counter = true;
-  options.ps = 4;
-  options.workers = 8;
-  const auto spec = parse_faults(faults);
-  REQUIRE(spec);
-  options.faults = *spec;
-  auto simulator = Simulator::make(std::move(options));
-  REQUIRE(simulator);
-  return std::move(*simulator);
-}
-
 TEST_CASE("without faults every weight is the number of epochs and nothing is repeated", "[sim]") {
-  const Simulator simulator = make_simulator("none");
+  const Simulator simulator = simulator_of({.faults = "none"});
   const Outcome outcome = simulator.run(1, {});
   CHECK(outcome.violation.empty());
   REQUIRE(outcome.finish);
@@ -40,7 +28,7 @@ TEST_CASE(
     "nothing is lost or doubled in two hundred seeds of chaos, and they meet what they should",
     "[sim]") {
   constexpr uint64_t kSeeds = testing::seeds(200);
-  const Simulator simulator = make_simulator("chaos");
+  const Simulator simulator = simulator_of({.faults = "chaos"});
   std::map<std::string, uint64_t> seeds_with;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const Outcome outcome = simulator.run(seed, {});
@@ -55,11 +43,54 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("each fence acts in at least one of a hundred seeds of a profile that lists it", "[sim]") {
+  const uint64_t seeds = testing::seeds(100);
+  for (const Profile& profile : profiles()) {
+    INFO("downpour sim --profile " << profile.name);
+    const auto simulator = make_simulator(profile);
+    REQUIRE(simulator);
+    DefenceCounts runs_with{};
+    for (uint64_t seed = 1; seed <= seeds; ++seed) {
+      const Outcome outcome = simulator->run(seed, {});
+      INFO("seed " << seed << ": " << outcome.violation);
+      REQUIRE(outcome.violation.empty());
+      for (size_t d = 0; d < kDefences; ++d) runs_with[d] += outcome.defences[d] > 0 ? 1 : 0;
+    }
+    if (testing::kSanitized) continue;  // too few seeds
+    for (const Defence rare : too_rare(profile, runs_with, seeds)) {
+      INFO(kDefenceTexts[size_t(rare)]);
+      CHECK(runs_with[size_t(rare)] * 100 >= seeds);
+    }
+  }
+}
+
+TEST_CASE("the source of a cancelled move serves its partitions again after its successor fails",
+          "[sim]") {
+  const Profile* profile = find_profile("damage");
+  REQUIRE(profile != nullptr);
+  const auto simulator = make_simulator(*profile);
+  REQUIRE(simulator);
+  const Outcome outcome = simulator->run(913, {});  // hung: its frozen partition stayed frozen
+  INFO(outcome.violation);
+  CHECK(outcome.violation.empty());
+}
+
+TEST_CASE("every fence belongs to a profile, or is known to be reached seldom", "[sim]") {
+  std::multiset<Defence> listed(seldom_reached().begin(), seldom_reached().end());
+  for (const Profile& profile : profiles())
+    listed.insert(profile.defences.begin(), profile.defences.end());
+  for (size_t d = 0; d < kDefences; ++d) {
+    INFO(kDefenceTexts[d]);
+    CHECK(listed.count(Defence(d)) == 1);
+  }
+}
+
 TEST_CASE("whoever reads what, nothing is lost or doubled, and a stream has one worker at a time",
           "[sim]") {
   const uint64_t seeds = testing::seeds(40);
   for (const char* sharding : {"file", "data"}) {
-    const Simulator simulator = make_simulator("chaos", {.files = 4, .sharding = sharding});
+    const Simulator simulator =
+        simulator_of({.size = {.files = 4, .sharding = sharding}, .faults = "chaos"});
     for (uint64_t seed = 1; seed <= seeds; ++seed) {
       const Outcome outcome = simulator.run(seed, {});
       INFO(sharding << ", seed " << seed << ": " << outcome.violation);
@@ -70,11 +101,11 @@ TEST_CASE("whoever reads what, nothing is lost or doubled, and a stream has one 
 
 TEST_CASE("shards that join ranges lose and double nothing, whoever dies", "[sim]") {
   const uint64_t seeds = testing::seeds(40);
-  for (const CounterSize& size : {CounterSize{.files = 4, .cycle = 3, .window = 10},
-                                  CounterSize{.files = 4, .sharding = "file", .cycle = 3},
-                                  CounterSize{.files = 4, .mix = true},
-                                  CounterSize{.program = true}}) {
-    const Simulator simulator = make_simulator("chaos", size);
+  for (const JobSize& size : {JobSize{.files = 4, .cycle = 3, .window = 10},
+                                  JobSize{.files = 4, .sharding = "file", .cycle = 3},
+                                  JobSize{.files = 4, .mix = true},
+                                  JobSize{.program = true}}) {
+    const Simulator simulator = simulator_of({.size = size, .faults = "chaos"});
     for (uint64_t seed = 1; seed <= seeds; ++seed) {
       const Outcome outcome = simulator.run(seed, {});
       INFO(size.sharding << (size.mix ? ", a mix" : "") << ", seed " << seed << ": "
@@ -89,7 +120,7 @@ TEST_CASE("a job of steps ends with whole shards, the same at every partition, w
   const uint64_t seeds = testing::seeds(25);
   uint64_t parts = 0;
   for (const uint64_t steps : {7, 30, 48, 70}) {  // an epoch has 48, or a little more
-    const Simulator simulator = make_simulator("chaos", {.steps = steps});
+    const Simulator simulator = simulator_of({.size = {.steps = steps}, .faults = "chaos"});
     for (uint64_t seed = 1; seed <= seeds; ++seed) {
       const Outcome outcome = simulator.run(seed, {});
       INFO(steps << " steps, seed " << seed << ": " << outcome.violation);
@@ -101,7 +132,7 @@ TEST_CASE("a job of steps ends with whole shards, the same at every partition, w
     }
   }
   CHECK(parts > seeds);
-  const Outcome quiet = make_simulator("none", {.steps = 30}).run(1, {});
+  const Outcome quiet = simulator_of({.size = {.steps = 30}, .faults = "none"}).run(1, {});
   REQUIRE(quiet.finish);
   CHECK(quiet.finish->summary.steps <= 36);  // about the last shard's batches more
 }
@@ -112,7 +143,7 @@ TEST_CASE("a slow ps gives partitions to the others while training goes on, once
   auto job = make_counter_job({.shards = 200, .batches = 8, .epochs = 2, .partitions = 64});
   REQUIRE(job);
   options.job = *job;
-  options.counter = true;
+  options.check_values = true;
   options.ps = 4;
   options.workers = 8;
   options.batch_ns = 30 * kMillisecond;
@@ -141,7 +172,7 @@ TEST_CASE("a slow ps gives partitions to the others while training goes on, once
 
 TEST_CASE("without other faults exactly the poisonous batches are given up, in every epoch",
           "[sim]") {
-  const Simulator simulator = make_simulator("poison");
+  const Simulator simulator = simulator_of({.faults = "poison"});
   uint64_t deaths = 0, nans = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const Outcome outcome = simulator.run(seed, {});
@@ -163,10 +194,10 @@ TEST_CASE("without other faults exactly the poisonous batches are given up, in e
   CHECK(nans > 0);
 }
 
-TEST_CASE("what is given up is so at every partition, whoever dies meanwhile", "[sim]") {
-  const Simulator simulator = make_simulator(
-      "poison,kill-worker,kill-ps,kill-chief,zombie-worker,zombie-ps,kill-in-phase,early-timeouts,"
-      "duplicate=2%,delay=1%,drop=0.5%");
+TEST_CASE("all partitions leave out the same batches, whichever processes die", "[sim]") {
+  const Simulator simulator = simulator_of(
+      {.faults = "poison,kill-worker,kill-ps,kill-chief,zombie-worker,zombie-ps,kill-in-phase,"
+                 "early-timeouts,duplicate=2%,delay=1%,drop=0.5%"});
   uint64_t withdrawn = 0;
   for (uint64_t seed = 121; seed <= 120 + testing::seeds(60); ++seed) {
     const Outcome outcome = simulator.run(seed, {});
@@ -178,7 +209,7 @@ TEST_CASE("what is given up is so at every partition, whoever dies meanwhile", "
 }
 
 TEST_CASE("the same seed is the same run, event for event", "[sim]") {
-  const Simulator simulator = make_simulator("chaos");
+  const Simulator simulator = simulator_of({.faults = "chaos"});
   for (const uint64_t seed : {100, 200}) {
     const Outcome first = simulator.run(seed, {}), second = simulator.run(seed, {});
     CHECK(first.hash == second.hash);
@@ -187,25 +218,20 @@ TEST_CASE("the same seed is the same run, event for event", "[sim]") {
   }
 }
 
-TEST_CASE("a failing seed is told with fewer faults that still break the same invariant", "[sim]") {
-  SimulatorOptions options;
-  options.job = *make_counter_job({});
-  options.counter = true;
-  options.ps = 2;
-  options.workers = 2;
-  options.faults = *parse_faults("straggler,clock,drop=0.5%");
-  options.limit_ns = 100 * kMillisecond;  // nothing can end so soon
-  const auto simulator = Simulator::make(std::move(options));
-  REQUIRE(simulator);
-  const Outcome outcome = simulator->run(1, {});
+TEST_CASE("a failing seed is reported with fewer faults that still break the same invariant", "[sim]") {
+  const Profile profile{.faults = "straggler,clock,drop=0.5%"};
+  const Simulator simulator = simulator_of(profile, [](SimulatorOptions& options) {
+    options.limit_ns = 100 * kMillisecond;  // nothing can end so soon
+  });
+  const Outcome outcome = simulator.run(1, {});
   REQUIRE(invariant_of(outcome.violation) == "I12");
-  const Selection less = simulator->shrink(1, outcome.violation, 100);
+  const Selection less = simulator.shrink(1, outcome.violation, 100);
   CHECK(less.without.size() == 3);
-  CHECK(reduced(simulator->plan_of(1), less.without, less.moments).events.empty());
+  CHECK(reduced(simulator.plan_of(1), less.without, less.moments).events.empty());
 }
 
 TEST_CASE("a trace tells what happened, for people and for Perfetto", "[sim]") {
-  const Simulator simulator = make_simulator("none");
+  const Simulator simulator = simulator_of({.faults = "none"});
   Trace trace(true);
   (void)simulator.run(1, {.trace = &trace});
   REQUIRE_FALSE(trace.tail().empty());

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "shared/checkpoint/run_file.h"
+
 namespace downpour::sim {
 namespace {
 
@@ -116,6 +118,58 @@ TEST_CASE("of several that create a file exclusively one wins, and folders list 
   CHECK_FALSE(first.remove("/run"));
   CHECK(first.remove("/run/deep"));
   CHECK(first.remove("/run/deep"));
+}
+
+TEST_CASE("a machine sees stale folders for a second, unless it refreshes them", "[sim]") {
+  SimDisk disk(1);
+  int64_t now_ns = 0;
+  disk.now_ns = [&] { return now_ns; };
+  disk.faults.stale_names = true;
+  SimStorage here(disk, "1", "here"), there(disk, "2", "there");
+  REQUIRE(here.make_dirs("/run"));
+  REQUIRE(there.list("/run")->empty());
+  CHECK_FALSE(*there.exists("/run/a"));
+  REQUIRE(here.write_file_atomic("/run/a", as_bytes("x")));
+  CHECK(here.list("/run")->size() == 1);  // it made the change itself
+  CHECK(there.list("/run")->empty());
+  CHECK_FALSE(*there.exists("/run/a"));
+  there.refresh("/run");
+  CHECK(there.list("/run")->size() == 1);
+  CHECK(*there.exists("/run/a"));
+  REQUIRE(here.write_file_atomic("/run/b", as_bytes("x")));
+  CHECK(there.list("/run")->size() == 1);
+  now_ns += kSecond;
+  CHECK(there.list("/run")->size() == 2);
+}
+
+TEST_CASE("a chief takes a free term though its machine lists the folder as it was", "[sim]") {
+  SimDisk disk(1);
+  disk.now_ns = [] { return int64_t{0}; };
+  disk.faults.stale_names = true;
+  SimStorage here(disk, "1", "here"), there(disk, "2", "there");
+  REQUIRE(here.make_dirs("/run"));
+  REQUIRE(there.list("/run")->empty());
+  CHECK(*checkpoint::take_term(here, "/run") == 1);
+  CHECK(*checkpoint::take_term(here, "/run") == 2);
+  CHECK(*checkpoint::take_term(there, "/run") == 3);
+}
+
+TEST_CASE("a folder that was made and whose parent was not synced may be gone, with all in it",
+          "[sim]") {
+  int gone = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    SimDisk disk(seed);
+    SimStorage storage(disk, "1");
+    REQUIRE(storage.make_dirs("/run"));
+    storage.die_at(2, {});  // between mkdir and the sync of its parent
+    CHECK_FALSE(storage.make_dirs("/run/new"));
+    SimStorage other(disk, "2");
+    REQUIRE(other.make_dirs("/run/new"));  // it is there
+    disk.lose_power(false);
+    gone += *other.exists("/run/new") ? 0 : 1;
+  }
+  CHECK(gone > 5);
+  CHECK(gone < 35);
 }
 
 }  // namespace

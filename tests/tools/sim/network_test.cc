@@ -80,6 +80,23 @@ TEST_CASE("a connection that broke comes again as another peer; what was under w
   CHECK(pair.at_server[1].first != first);
 }
 
+TEST_CASE("with late mail half of what a broken connection carried arrives from the former peer",
+          "[sim]") {
+  Pair pair(5);
+  pair.network.faults.late_mail = true;
+  pair.run(kSecond);
+  for (uint32_t i = 0; i < 40; ++i)
+    REQUIRE(pair.client->send(pair.peer, message(i)) == transport::SendStatus::kSent);
+  pair.network.reset(1, 2);
+  REQUIRE(pair.client->send(pair.peer, message(99)) == transport::SendStatus::kSent);
+  pair.run(10 * kSecond);
+  CHECK(pair.at_server.size() > 10);
+  CHECK(pair.at_server.size() < 35);
+  transport::PeerId now{};
+  for (const auto& [from, number] : pair.at_server) now = number == 99 ? from : now;
+  for (const auto& [from, number] : pair.at_server) CHECK((from == now) == (number == 99));
+}
+
 TEST_CASE("what is held arrives when it is let go, in order, one way only", "[sim]") {
   Pair pair(3);
   pair.run(kSecond);

@@ -1,0 +1,27 @@
+// simulator_of: the simulator of a built-in job.
+#pragma once
+
+#include <functional>
+
+#include <catch2/catch.hpp>
+
+#include "tools/sim/profiles.h"
+#include "tools/sim/simulator.h"
+
+namespace downpour::sim {
+
+/// The built-in job of that size under these faults, on the cluster that it usually has. `change`
+/// alters its options first.
+inline Simulator simulator_of(const Profile& profile,
+                              const std::function<void(SimulatorOptions&)>& change = {}) {
+  auto options = options_of(profile);
+  INFO((options ? "" : options.error().what));
+  REQUIRE(options);
+  if (change) change(*options);
+  auto simulator = Simulator::make(std::move(*options));
+  INFO((simulator ? "" : simulator.error().what));
+  REQUIRE(simulator);
+  return std::move(*simulator);
+}
+
+}  // namespace downpour::sim

@@ -1,0 +1,356 @@
+#include "tools/sim/oracle.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "shared/base/hash.h"
+#include "shared/model/graph.h"
+#include "worker/runtime/shard_reading.h"
+
+namespace downpour::sim {
+namespace {
+
+constexpr double kTargetMin = 1 << 27;  // float32 rounds predictions below 4 away from it
+constexpr double kTolerance = 2e-5;     // a few hundred steps of float32
+
+Error wrong(std::string what) {
+  return Error{ErrorCode::kConfig, str("the simulator can't check this job's values: ", what)};
+}
+
+Result<worker::ReaderOptions> reader_options(const chief::RunPlan& plan,
+                                             const model::Graph& graph) {
+  const Job& job = plan.job;
+  worker::ReaderOptions options;
+  options.tables = graph.tables();
+  options.train = data::make_read_plan(job, graph.inputs(), graph.output_widths(), job.data.source,
+                                       plan.train_files, 0);
+  options.train_shards = data::map_shards(
+      job, plan.train_files, plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams));
+  if (job.eval.holdout > 0) return wrong("it holds records out for evaluation");
+  if (!plan.eval_files.empty()) {
+    options.eval = data::for_evaluation(*options.train, job.eval.source, plan.eval_files);
+    options.eval_ranges = plan::cut_shards(
+        plan.eval_files, plan::eval_shard_bytes(data::joining_of(job.data, {}), plan.shard_bytes));
+  }
+  return options;
+}
+
+/// Which output a layer's values are added into.
+class LayerOutputs {
+ public:
+  static Result<LayerOutputs> make(const Job& job) {
+    LayerOutputs outputs;
+    for (size_t o = 0; o < job.model.outputs.size(); ++o) {
+      const OutputSpec& output = job.model.outputs[o];
+      if (output.loss != "squared" || !output.weights.empty() || output.weight != 1.0F)
+        return wrong("an output is no plain squared loss");
+      DP_TRY_VOID(outputs.add(job, output.input, o));
+    }
+    return outputs;
+  }
+  /// Of the layer that declares a variable: "LAYER/...".
+  const LayerSpec* layer(const Job& job, const std::string& variable) const {
+    const std::string name = variable.substr(0, variable.find('/'));
+    for (const LayerSpec& layer : job.model.layers)
+      if (layer.name == name) return &layer;
+    return nullptr;
+  }
+  size_t output(const std::string& layer) const { return outputs_.at(layer); }
+
+ private:
+  Result<void> add(const Job& job, const std::string& name, size_t output) {
+    const LayerSpec* const layer = this->layer(job, name);
+    if (layer == nullptr) return {};  // a field
+    if (!outputs_.emplace(name, output).second) return wrong(str("layer ", name, " is used twice"));
+    if (layer->type == "add") {
+      for (const std::string& input : layer->inputs) DP_TRY_VOID(add(job, input, output));
+      return {};
+    }
+    if (layer->type == "linear" || (layer->type == "embedding" && layer->pool == "sum")) return {};
+    return wrong(str("layer ", name, " has type ", layer->type));
+  }
+  std::map<std::string, size_t> outputs_;
+};
+
+/// The gradients of one batch at the outputs, and what metrics count of it.
+struct Losses {
+  std::vector<std::vector<double>> gradients;  // by output: [records, width]
+  std::vector<OutputSums> sums;
+};
+
+Result<Losses> losses_of(const Job& job, const model::Graph& graph, const Batch& batch) {
+  Losses losses;
+  const InputLayout& layout = graph.inputs();
+  for (size_t o = 0; o < job.model.outputs.size(); ++o) {
+    const auto field = std::find_if(
+        layout.floats.begin(), layout.floats.end(),
+        [&](const FloatInput& input) { return input.field == job.model.outputs[o].target; });
+    const std::vector<float>& targets =
+        batch.floats[size_t(field - layout.floats.begin())].values;
+    const size_t width = graph.output_widths()[o];
+    OutputSums sums{.weight = double(batch.records)};
+    std::vector<double>& gradient = losses.gradients.emplace_back();
+    for (size_t i = 0; i < targets.size(); ++i) {
+      const double target = double(targets[i]);
+      if (target < kTargetMin) return wrong(str("a target of ", target, " is below 2^27"));
+      gradient.push_back(-2 * target / double(width));
+      sums.loss += target * target / double(width);
+      if (i % width == 0) sums.label += target;
+    }
+    sums.squared_error = sums.loss;
+    losses.sums.push_back(sums);
+  }
+  return losses;
+}
+
+/// Adds to the gradients of a batch's rows.
+class GradientSum {
+ public:
+  using Rows = std::map<std::pair<TableId, uint64_t>, std::vector<double>>;
+  GradientSum(const Job& job, const model::Graph& graph, const LayerOutputs& outputs,
+              const Batch& batch, const Losses& losses)
+      : job_(job), graph_(graph), outputs_(outputs), batch_(batch), losses_(losses) {}
+
+  Result<Rows> run() {
+    const std::vector<TableSpec>& tables = graph_.tables();
+    for (size_t t = 0; t < tables.size(); ++t) {
+      size_t at = 0, floats = 0;
+      for (size_t m = 0; m < tables[t].members.size(); ++m) floats += tables[t].row_floats(m, 0);
+      for (size_t m = 0; m < tables[t].members.size(); ++m) {
+        const VariableSpec& variable = tables[t].members[m];
+        const LayerSpec* const layer = outputs_.layer(job_, variable.name);
+        if (layer == nullptr) return wrong(str("no layer has variable ", variable.name));
+        width_ = graph_.output_widths()[outputs_.output(layer->name)];
+        gradient_ = &losses_.gradients[outputs_.output(layer->name)];
+        if (tables[t].kind == TableKind::kEmbedding) {
+          add_rows(TableId(uint32_t(t)), *layer, at, floats);
+        } else {
+          if (tables[t].block_count() != 1) return wrong("a dense variable of several blocks");
+          add_dense(TableId(uint32_t(t)), variable, *layer, floats);
+        }
+        at += tables[t].row_floats(m, 0);
+      }
+    }
+    return std::move(rows_);
+  }
+
+ private:
+  void add_rows(TableId table, const LayerSpec& layer, size_t at, size_t floats) {
+    const InputLayout& layout = graph_.inputs();
+    for (size_t b = 0; b < layout.bags.size(); ++b) {
+      const BagInput& input = layout.bags[b];
+      const bool of_layer = std::find(layer.inputs.begin(), layer.inputs.end(), input.field) !=
+                            layer.inputs.end();
+      if (!of_layer || layout.tables[input.table_index] != table) continue;
+      const BagColumn& bag = batch_.bags[b];
+      const std::vector<uint64_t>& keys = batch_.tables[bag.table_index].keys;
+      for (uint32_t r = 0; r < batch_.records; ++r) {
+        const uint32_t begin = bag.offsets.empty() ? r : bag.offsets[r];
+        const uint32_t end = bag.offsets.empty() ? r + 1 : bag.offsets[r + 1];
+        for (uint32_t k = begin; k < end; ++k) {
+          std::vector<double>& sum = row({table, keys[bag.keys[k]]}, floats);
+          const double value = bag.values.empty() ? 1.0 : double(bag.values[k]);
+          for (size_t j = 0; j < width_; ++j)
+            sum[at + j] += value * (*gradient_)[r * width_ + j];
+        }
+      }
+    }
+  }
+  void add_dense(TableId table, const VariableSpec& variable, const LayerSpec& layer,
+                 size_t floats) {
+    std::vector<double>& sum = row({table, 0}, floats);
+    if (variable.name.ends_with("/bias")) {
+      for (size_t i = 0; i < gradient_->size(); ++i) sum[i % width_] += (*gradient_)[i];
+      return;
+    }
+    size_t at = 0;  // of the kernel's rows, [inputs, width]
+    const InputLayout& layout = graph_.inputs();
+    for (const std::string& name : layer.inputs) {
+      for (size_t f = 0; f < layout.floats.size(); ++f) {
+        const FloatInput& input = layout.floats[f];
+        if (input.field != name) continue;
+        for (uint32_t r = 0; r < batch_.records; ++r) {
+          for (size_t i = 0; i < input.width; ++i) {
+            const double x = double(batch_.floats[f].values[r * input.width + i]);
+            for (size_t j = 0; j < width_; ++j)
+              sum[(at + i) * width_ + j] += x * (*gradient_)[r * width_ + j];
+          }
+        }
+        at += input.width;
+      }
+    }
+  }
+  std::vector<double>& row(std::pair<TableId, uint64_t> at, size_t floats) {
+    std::vector<double>& sum = rows_[at];
+    sum.resize(floats);
+    return sum;
+  }
+
+  const Job& job_;
+  const model::Graph& graph_;
+  const LayerOutputs& outputs_;
+  const Batch& batch_;
+  const Losses& losses_;
+  size_t width_ = 0;
+  const std::vector<double>* gradient_ = nullptr;
+  Rows rows_;
+};
+
+/// Calls visit(batch) for each batch of a shard. Returns whether the shard is the last one of an
+/// open stream.
+template <typename Visit>
+Result<bool> read_shard(const worker::ReaderOptions& options, const wire::Lease& lease,
+                        Visit&& visit) {
+  worker::ShardReading reading(options, {.lease = lease, .first_batch = 0, .reading = 1});
+  for (;;) {
+    worker::ReadItem item = reading.next(std::make_shared<worker::PreparedBatch>(), nullptr);
+    if (item.failure) return item.failure->error;
+    if (item.end) return item.end->counts.end_offset == plan::kOpenEnd;
+    DP_TRY_VOID(visit(item.batch->batch));
+  }
+}
+
+Result<std::vector<Oracle::Member>> members_of(const TableSpec& table) {
+  std::vector<Oracle::Member> members;
+  for (size_t m = 0; m < table.members.size(); ++m) {
+    const VariableSpec& variable = table.members[m];
+    const OptimizerType type = variable.optimizer.type;
+    const bool known = type == OptimizerType::kSgd || type == OptimizerType::kAdam;
+    if (!known) return wrong(str("variable ", variable.name, " has another optimizer"));
+    if (variable.init.type != InitType::kZero && variable.init.scale != 0)
+      return wrong(str("variable ", variable.name, " does not begin at 0"));
+    members.push_back({.optimizer = variable.optimizer,
+                       .dim = table.row_floats(m, 0),
+                       .slots = type == OptimizerType::kAdam ? 2U : 0U});
+  }
+  return members;
+}
+
+/// The learning rate of a partition's step, Adam's bias correction included.
+double rate_of(const Oracle::Member& member, uint64_t step) {
+  const OptimizerSpec& o = member.optimizer;
+  if (member.slots == 0) return double(o.learning_rate);
+  const double b1 = double(o.beta1), b2 = double(o.beta2), t = double(step);
+  return double(o.learning_rate) * std::sqrt(1 - std::pow(b2, t)) / (1 - std::pow(b1, t));
+}
+
+/// A step of one weight. `at` is its place among the member's weights in a stored row.
+void apply(const Oracle::Member& member, double rate, double gradient, double* stored, size_t at) {
+  const OptimizerSpec& o = member.optimizer;
+  double& w = stored[at];
+  if (member.slots == 0) {
+    w -= rate * gradient;
+    return;
+  }
+  double& m = stored[at + member.dim];
+  double& v = stored[at + 2 * size_t{member.dim}];
+  const double b1 = double(o.beta1), b2 = double(o.beta2);
+  m = b1 * m + (1 - b1) * gradient;
+  v = b2 * v + (1 - b2) * gradient * gradient;
+  w -= rate * m / (std::sqrt(v) + double(o.epsilon));
+}
+
+}  // namespace
+
+bool agrees(float stored, double expected) {
+  return std::abs(double(stored) - expected) <= kTolerance * std::abs(expected);
+}
+
+Result<Oracle> Oracle::make(const chief::RunPlan& plan) {
+  const Job& job = plan.job;
+  if (job.train.reduction != "sum") return wrong("gradients are means over a batch");
+  const auto bits = uint32_t(__builtin_ctz(job.partitions));
+  DP_TRY(const auto graph, model::Graph::build(job));
+  DP_TRY(const worker::ReaderOptions options, reader_options(plan, *graph));
+  DP_TRY(const LayerOutputs outputs, LayerOutputs::make(job));
+  Oracle oracle;
+  oracle.epochs_ = job.train.epochs;
+  for (const TableSpec& table : graph->tables()) {
+    DP_TRY(std::vector<Member> members, members_of(table));
+    for (const Member& m : members)
+      oracle.order_matters_ = oracle.order_matters_ || m.slots > 0;
+    oracle.members_.push_back(std::move(members));
+    oracle.names_.push_back(table.name);
+  }
+  std::map<std::pair<TableId, uint64_t>, Row> rows;
+  const auto add = [&](const downpour::Batch& batch) -> Result<void> {
+    const auto number = uint32_t(oracle.batches_.size());
+    DP_TRY(Losses losses, losses_of(job, *graph, batch));
+    DP_TRY(GradientSum::Rows gradients, GradientSum(job, *graph, outputs, batch, losses).run());
+    for (auto& [at, gradient] : gradients) {
+      Row& row = rows[at];
+      row.table = at.first;
+      row.key = at.second;
+      row.partition = partition_of(row_hash(row.table, row.key), bits);
+      row.uses.push_back({number, std::move(gradient)});
+    }
+    oracle.batches_.push_back({.id = batch.id, .records = batch.records, .sums = losses.sums});
+    oracle.numbers_.back().back().push_back(number);
+    if (batch.id.epoch == 0) oracle.records_ += batch.records;
+    return {};
+  };
+  const uint32_t shards = options.train_shards.count();
+  for (uint32_t epoch = 0; epoch < oracle.epochs_; ++epoch) {
+    oracle.numbers_.emplace_back();
+    bool ended = false;  // an open stream
+    for (uint32_t place = 0; place < shards && !ended; ++place) {
+      oracle.numbers_.back().emplace_back();
+      DP_TRY(ended, read_shard(options, {.shard = {epoch, place}}, add));
+    }
+  }
+  oracle.by_partition_.resize(job.partitions);
+  for (auto& [at, row] : rows) {
+    auto& partition = oracle.by_partition_[raw(row.partition)];
+    for (const Use& use : row.uses)
+      oracle.batches_[use.batch].rows.emplace_back(row.partition, uint32_t(partition.size()));
+    partition.push_back(std::move(row));
+  }
+  for (uint32_t place = 0; place < options.eval_ranges.size(); ++place) {
+    const auto count = [&](const downpour::Batch& batch) -> Result<void> {
+      DP_TRY(const Losses losses, losses_of(job, *graph, batch));
+      oracle.evaluation_.resize(losses.sums.size());
+      for (size_t o = 0; o < losses.sums.size(); ++o) oracle.evaluation_[o] += losses.sums[o];
+      return {};
+    };
+    DP_TRY_VOID(
+        read_shard(options, {.purpose = wire::Purpose::kEval, .shard = {0, place}}, count));
+  }
+  return oracle;
+}
+
+uint32_t Oracle::number_of(BatchId batch) const {
+  if (batch.epoch >= numbers_.size() || batch.shard >= numbers_[batch.epoch].size())
+    return UINT32_MAX;
+  const std::vector<uint32_t>& numbers = numbers_[batch.epoch][batch.shard];
+  return batch.batch < numbers.size() ? numbers[batch.batch] : UINT32_MAX;
+}
+
+bool Oracle::state(const Row& row, const StepOf& step_of, std::vector<double>& out) const {
+  struct Step {
+    uint64_t step;
+    const Use* use;
+  };
+  std::vector<Step> steps;
+  for (const Use& use : row.uses) {
+    if (const uint64_t step = step_of(use.batch); step > 0) steps.push_back({step, &use});
+  }
+  std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.step < b.step; });
+  size_t floats = 0;
+  for (const Member& m : members(row.table)) floats += size_t{m.dim} * (1 + m.slots);
+  out.assign(floats, 0.0);
+  for (const Step& step : steps) {
+    size_t stored = 0, gradient = 0;
+    for (const Member& m : members(row.table)) {
+      const double rate = rate_of(m, step.step);
+      for (size_t i = 0; i < m.dim; ++i)
+        apply(m, rate, step.use->gradient[gradient + i], &out[stored], i);
+      stored += size_t{m.dim} * (1 + m.slots);
+      gradient += m.dim;
+    }
+  }
+  return !steps.empty();
+}
+
+}  // namespace downpour::sim
