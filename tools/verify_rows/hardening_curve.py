@@ -1,0 +1,56 @@
+"""What keys cost: the rate of a job over tcp with keys (CURVE), of the same job with --insecure."""
+import contextlib
+import socket
+
+from .frame import Broken, at_least, figure, median, row
+from .lab import CHECKOUT
+
+ROW = "hardening-curve"
+SHARE = 0.65  # of the rate with --insecure
+JOBS = {512: "synthetic-wide-deep-512.toml", 4096: "synthetic-wide-deep-4096.toml"}
+
+
+def _free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _rate(lab, job, data, insecure):
+    """Examples/s of 2 ps and 2 workers, started by hand on loopback; and the CPU of all processes, an example."""
+    run_dir = lab.row_folder(ROW) / "run"
+    address = f"127.0.0.1:{_free_port()}"
+    flags = ["--insecure"] if insecure else []
+    members = flags or ["--keys", run_dir / "keys"]
+    env = {"DOWNPOUR_SYNTH": str(data)}
+    path = CHECKOUT / "docs/examples" / job
+    chief = [lab.program("downpour-chief"), path, "--bind", address, "--json", "--fresh", *flags]
+    for setting in (f"run_dir={run_dir}", "eval.source=[]", "cluster.ps=2", "cluster.workers=2"):
+        chief += ["--set", setting]
+    with contextlib.ExitStack() as stack:
+        running = stack.enter_context(lab.start(ROW, chief, 600, env))
+        for index in range(2):
+            stack.enter_context(lab.start(ROW, [lab.program("downpour-ps"), "--chief", address, "--index", index, "--bind", "tcp://127.0.0.1:*", *members], 600, env))
+        for index in range(2):
+            stack.enter_context(lab.start(ROW, [lab.program("downpour-worker"), "--chief", address, "--index", index, "--threads", 1, *members], 600, env))
+        summary = running.wait().expect().summary()
+    if summary["insecure"] != insecure:
+        raise Broken("the summary does not say whether the job had keys")
+    cpu_s = sum(process["cpu_seconds"] for process in summary["processes"])
+    return summary["records"] / summary["train_seconds"], cpu_s / summary["records"] * 1e6
+
+
+@row(ROW, "Wide & Deep over tcp, 2 ps + 2 workers: the rate with keys, of the rate with --insecure")
+def curve(lab):
+    """In turns, so that both meet the same load: the median of each turn's share."""
+    train, _ = lab.synth(ROW, "train.tsv", 4_000_000 if lab.full else 1_000_000)
+    for batch, job in JOBS.items():
+        turns = []
+        for _ in range(5):
+            plain = _rate(lab, job, train.parent, True)
+            turns.append((_rate(lab, job, train.parent, False), plain))
+        shares = sorted(keyed[0] / plain[0] for keyed, plain in turns)
+        rates, cpu = ([median([side[i] for side in sides]) for sides in zip(*turns)] for i in range(2))
+        yield at_least(f"batch {batch}: examples/s with keys, of --insecure", median(shares), SHARE, " x",
+                       f"{figure(rates[0])} of {figure(rates[1])}; {cpu[0]:.1f} and {cpu[1]:.1f} CPU us an example; medians of 5 turns, "
+                       f"shares {figure(shares[0])} to {figure(shares[-1])}")
