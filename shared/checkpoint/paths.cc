@@ -23,6 +23,8 @@ bool take(std::string_view* text, std::string_view prefix) {
   return true;
 }
 
+std::string manifest_name(ViewId id) { return str("manifest-", id.term, '-', id.n, ".dpm"); }
+
 }  // namespace
 
 std::string run_path(const std::string& run_dir) { return run_dir + "/run"; }
@@ -33,7 +35,11 @@ std::string term_path(const std::string& run_dir, uint32_t term) {
 }
 
 std::string manifest_path(const std::string& run_dir, ViewId id) {
-  return str(checkpoints_dir(run_dir), "/manifest-", id.term, '-', id.n, ".dpm");
+  return str(checkpoints_dir(run_dir), '/', manifest_name(id));
+}
+
+std::string sibling_manifest_path(const std::string& path, ViewId id) {
+  return path.substr(0, path.find_last_of('/') + 1) + manifest_name(id);
 }
 
 std::string checkpoint_folder(const std::string& run_dir, ViewId id) {

@@ -17,6 +17,8 @@ std::string job_path(const std::string& run_dir);                  // <run_dir>/
 std::string checkpoints_dir(const std::string& run_dir);           // <run_dir>/checkpoints
 std::string term_path(const std::string& run_dir, uint32_t term);  // <run_dir>/term-3
 std::string manifest_path(const std::string& run_dir, ViewId id);  // .../manifest-3-17.dpm
+/// The manifest of checkpoint `id` in the folder of the manifest at `path`.
+std::string sibling_manifest_path(const std::string& path, ViewId id);
 std::string checkpoint_folder(const std::string& run_dir,
                               ViewId id);  // .../3-17: wire::Save::folder
 /// Where an image lies: in `folder`, that of the checkpoint which names it, or in the folder beside

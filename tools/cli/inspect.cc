@@ -11,6 +11,7 @@
 #include "shared/base/error_text.h"
 #include "shared/base/human.h"
 #include "shared/base/str.h"
+#include "shared/checkpoint/paths.h"
 #include "shared/env/storage.h"
 
 namespace downpour::tools {
@@ -173,6 +174,17 @@ Json epoch_json(const checkpoint::EpochRecord& epoch) {
   return json;
 }
 
+/// Names the checkpoint of the best evaluation, which `eval` and `predict` use.
+std::string best_text(const Summary& summary) {
+  const ViewId best = summary.manifest.best;
+  if (best == ViewId{}) return {};
+  if (best == summary.manifest.id) {
+    return "  this checkpoint has the best evaluation of the run; eval and predict use it\n";
+  }
+  return str("  checkpoint ", best, " has the best evaluation of the run; eval and predict use it (",
+             checkpoint::sibling_manifest_path(summary.manifest_path, best), ")\n");
+}
+
 }  // namespace
 
 std::string summary_text(const Summary& summary) {
@@ -184,6 +196,7 @@ std::string summary_text(const Summary& summary) {
     text += "warning: skipped " + printable(reason) + "\n";
   text += str("  epochs: ", manifest.completed_epochs, " complete, ", manifest.sealed_epochs,
               " sealed\n");
+  text += best_text(summary);
   for (const checkpoint::OpenEpochSummary& epoch : summary.open_epochs) {
     if (epoch.epoch < manifest.sealed_epochs) continue;  // this manifest seals it
     text += str("  epoch ", epoch.epoch, ", not sealed: ", grouped(epoch.shards_ended_min), " to ",
@@ -228,6 +241,11 @@ std::string summary_json(const Summary& summary) {
                  {"rows_max", summary.rows_max},
                  {"version_min", summary.version_min},
                  {"version_max", summary.version_max}}}};
+  if (const ViewId best = manifest.best; best != ViewId{}) {
+    json["best"] = {{"term", best.term},
+                    {"n", best.n},
+                    {"manifest", checkpoint::sibling_manifest_path(summary.manifest_path, best)}};
+  }
   for (const ViewId id : summary.bases)
     json["builds_on"].push_back({{"term", id.term}, {"n", id.n}});
   json["variables"] = Json::array();

@@ -56,6 +56,28 @@ TEST_CASE("inspect --json is one document with exact figures", "[tools][inspect]
   CHECK(json["verified"] == true);
 }
 
+TEST_CASE("inspect names the checkpoint of the best evaluation", "[tools][inspect]") {
+  const Folder folder;
+  make_run(folder.path);
+  PosixStorage storage;
+  auto manifest = checkpoint::write_checkpoint(storage, folder.path, {3, 18}, 400);
+  manifest.best = {3, 17};
+  REQUIRE(checkpoint::publish(storage, folder.path, manifest));
+  const std::string path = checkpoint::manifest_path(folder.path, {3, 17});
+  std::ostringstream text, json;
+  REQUIRE(run_inspect(folder.path, {}, text) == 0);
+  CHECK_THAT(text.str(), Catch::Contains("checkpoint 3.17 has the best evaluation of the run; eval "
+                                         "and predict use it (" + path + ")"));
+  REQUIRE(run_inspect(folder.path, {.json = true}, json) == 0);
+  CHECK(nlohmann::json::parse(json.str())["best"]["manifest"] == path);
+  manifest = checkpoint::write_checkpoint(storage, folder.path, {3, 19}, 400);
+  manifest.best = {3, 19};
+  REQUIRE(checkpoint::publish(storage, folder.path, manifest));
+  std::ostringstream own;
+  REQUIRE(run_inspect(folder.path, {}, own) == 0);
+  CHECK_THAT(own.str(), Catch::Contains("this checkpoint has the best evaluation of the run"));
+}
+
 TEST_CASE("inspect says what it can't read by its exit status and prints no half result",
           "[tools][inspect]") {
   const Folder folder;
