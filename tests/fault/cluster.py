@@ -53,6 +53,7 @@ def _stands(thread):
 
 def stop(process, timeout_s=10):
     """SIGSTOP; returns when it stands. Until the thread that takes the signal has run, which may be long where much else does, the others go on."""
+    check(process.poll() is None, f"process {process.pid} had ended before SIGSTOP")
     process.send_signal(signal.SIGSTOP)
     limit = time.monotonic() + timeout_s
     while not all(_stands(thread) for thread in Path(f"/proc/{process.pid}/task").iterdir()):
@@ -205,6 +206,7 @@ class Cluster:
 
     def signal(self, role, index, number):
         member = self.member(role, index)
+        check(member.process.poll() is None, f"{member.name} had ended before {number.name}, after {self.kills} kills: {self.last_words()}")
         if number == signal.SIGKILL:
             member.killed = True
             self.kills += 1

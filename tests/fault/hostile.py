@@ -2,6 +2,7 @@
 import json
 import random
 import resource
+import signal
 import socket
 import struct
 import sys
@@ -155,11 +156,13 @@ class Attack:
 
 
 def main():
-    """hostile.py SECONDS IDLE PORT...: attacks with a pause after each turn, prints what it did."""
+    """hostile.py SECONDS IDLE PORT...: attacks with a pause after each turn, until the time is over or SIGTERM. Prints the number of connections by kind."""
     seconds, idle, *ports = map(int, sys.argv[1:])
+    terminated = []
+    signal.signal(signal.SIGTERM, lambda *_: terminated.append(True))
     begun = time.monotonic()
     attack = Attack(ports, idle)
-    while time.monotonic() < begun + seconds:
+    while time.monotonic() < begun + seconds and not terminated:
         attack.turn()
         time.sleep(0.05)
     attack.close()

@@ -1,12 +1,11 @@
-"""What a case works with: a folder, the programs, jobs of the right length, local processes, memory, and a disk that fills."""
+"""What a case works with: a folder, the programs, jobs of the right length, proofs, memory figures, and a small disk."""
 import ctypes
-import json
 import os
 import subprocess
 import time
 from pathlib import Path
 
-from cluster import Cluster, Counter, balanced, check, children, start_process
+from cluster import Cluster, Counter, balanced, check
 
 
 class Skipped(Exception):
@@ -60,47 +59,10 @@ def prove(lab, cluster, counter, figures=None, timeout_s=180):
     balanced(summary, counter.records, counter.epochs)
     wrong = counter.wrong(lab.bin, cluster.run_dir)
     check(not wrong, wrong)
-    check(not cluster.unasked, f"nobody needed to end, but {'; '.join(cluster.unasked)}")
+    check(not cluster.unasked, f"no process had a reason to end, but {'; '.join(cluster.unasked)}")
     return {"records": counter.records, "epochs": counter.epochs, "kills": cluster.kills, "weights": f"all {counter.epochs}",
             "repeated_parts": summary["repeated_parts"], "workers_lost": summary["workers_lost"], "ps_lost": summary.get("ps_lost"),
             **(figures or {})}
-
-
-class LocalTrain:
-    """`downpour train` of a counter model with local processes."""
-
-    def __init__(self, lab, counter, restarts, workers=3):
-        self.lab, self.counter, self.restarts = lab, counter, restarts
-        self.command = [lab.bin / "downpour", "train", counter.job, "--ps", 2, "--workers", workers, "--transport", "tcp", "--log-format", "json",
-                        "--set", f"run_dir={counter.folder / 'run'}", "--set", f"cluster.restarts={restarts}"]
-
-    def __enter__(self):
-        with open(self.counter.folder / "summary", "wb") as out:
-            self.process = start_process(self.command, self.counter.folder / "train.log", stdout=out)
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-
-    def of(self, program):
-        """Its processes of that program, by command line."""
-        return {pid: line for pid, line in children(self.process.pid).items() if program in line}
-
-    def log(self):
-        return (self.counter.folder / "train.log").read_text()
-
-    def prove(self):
-        status = self.process.wait(timeout=180)
-        check(status == 0, f"train ended with {status}: {self.log()[-500:]}")
-        summary = json.loads((self.counter.folder / "summary").read_text().splitlines()[-1])
-        balanced(summary, self.counter.records, self.counter.epochs)
-        wrong = self.counter.wrong(self.lab.bin, self.counter.folder / "run")
-        check(not wrong, wrong)
-        told = self.log().count("it is started again")
-        check(summary["restarts"] == told, f"{summary['restarts']} restarts in the summary, {told} were told")
-        return {"restarts": summary["restarts"], "weights": f"all {self.counter.epochs}"}
 
 
 def resident_mb(pid):

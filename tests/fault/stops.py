@@ -183,8 +183,9 @@ class Campaign:
         self.faults.append(f"{run_dir.name}: {text}")
 
 
-def stop_at_random(lab, moments, seed):
-    """Stops runs of both forms until so many signals were sent. Figures for a report."""
+def stop_at_random(lab):
+    """Stops runs of both forms until the wanted number of signals was sent. Returns figures for a report."""
+    moments, seed = lab.moments or lab.pick(10, 200), lab.seed
     campaign = Campaign(lab, seed)
     campaign.calibrate()
     number = 0
