@@ -105,7 +105,7 @@ Result<void> Partitions::adopt(const checkpoint::PartitionImage& image, ViewId s
   if (!DP_MUTATE("restore-drops-lines")) lines_.import_from(image.lines, p, sealed);
   if (!DP_MUTATE("restore-drops-watermarks")) watermarks_.import_from(image, sealed);
   adopt(p, since, DP_MUTATE("restore-forgets-sealed-epochs") ? 0 : sealed);
-  if (!DP_MUTATE("restore-forgets-the-version")) next_steps_[raw(p)] = image.version + 1;
+  next_steps_[raw(p)] = image.version + 1;
   return {};
 }
 
