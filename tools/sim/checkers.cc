@@ -143,6 +143,7 @@ void Checkers::on_core_turn(const Core& core) {
   const int64_t now = world_.scheduler().now_ns();
   if (!moved && now - checked < kFullCheckEveryNs) return;
   checked = now;
+  if (!moved) check_owners(core);  // a late Adopt takes partitions without a new view
   check_values(core);
   check_floor(core);
 }
