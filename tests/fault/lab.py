@@ -22,15 +22,14 @@ class Lab:
     def pick(self, short, long):
         return long if self.long else short
 
-    def counter(self, seconds, **more):
-        """A counter model that trains for about so long on this machine, by a run of a small one."""
+    def counter(self, seconds, epochs=Counter.EPOCHS_MAX, **more):
+        """Returns a counter model that trains for about that many seconds on this machine. A run of a small one measures the rate."""
         trial = Counter(self.new_folder("trial"), 20_000, 3, **more)
         with Cluster(self.bin, trial.folder, trial.job) as cluster:
             cluster.wait_until(lambda: cluster.events.times("view"), "a view")
             begun = time.monotonic()
             cluster.finish(120)
         rate = trial.records * trial.epochs / (time.monotonic() - begun)
-        epochs = Counter.EPOCHS_MAX
         return Counter(self.new_folder("counter"), int(max(10_000, rate * seconds / epochs)), epochs, **more)
 
     def new_folder(self, name):

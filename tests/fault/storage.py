@@ -7,13 +7,8 @@ from cluster import Cluster, Counter, Events, Failed, check
 from lab import SmallDisk, prove
 
 
-def few_epochs(lab, seconds, epochs):
-    """Returns a counter model that trains for about that long in few, long epochs.
-
-    A job fails when eight complete epochs wait for a checkpoint. With fewer epochs in all, a full disk can't fail the job before its last checkpoint.
-    """
-    trial = lab.counter(seconds)
-    return Counter(lab.new_folder("few-epochs"), trial.records * trial.epochs // epochs, epochs)
+# A job fails when eight complete epochs wait for a checkpoint. With fewer epochs in all, a full disk can't fail the job before its last checkpoint.
+FEW_EPOCHS = 7
 
 
 def cluster_on(disk, lab, counter):
@@ -25,7 +20,7 @@ def cluster_on(disk, lab, counter):
 
 
 def disk_full(lab):
-    counter = few_epochs(lab, lab.pick(6, 15), epochs=7)
+    counter = lab.counter(lab.pick(6, 15), epochs=FEW_EPOCHS)
     with SmallDisk(counter.folder / "disk", 64) as disk:
         with cluster_on(disk, lab, counter) as cluster:
             log = lambda: cluster.log("chief").read_text()  # noqa: E731
@@ -40,7 +35,7 @@ def disk_full(lab):
 
 
 def chief_full_disk(lab):
-    counter = few_epochs(lab, lab.pick(12, 30), epochs=4)
+    counter = lab.counter(lab.pick(12, 30), epochs=FEW_EPOCHS)
     with SmallDisk(counter.folder / "disk", 64) as disk:
         with cluster_on(disk, lab, counter) as cluster:
             cluster.wait_trained(10)
