@@ -116,6 +116,7 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
                .run_dir = welcome.run_dir,
                .heartbeat_ns = welcome.heartbeat_ns,
                .chief_silence_ns_max = job->cluster.chief_silence_ns,
+               .limits = options_.limits,
                .incremental_saves = job->train.checkpoint.incremental,
                .arenas = {.prefault = options_.touch_pages ? &toucher_ : nullptr,
                           .reserves = !options_.process.address_space_limited},

@@ -35,6 +35,7 @@ struct PsOptions {
   std::function<void(const std::string&)> notice;  // what the user should read; may be empty
   bool local = false;  // started by `downpour train`: a signal stops the job, not only this ps
   ProcessInfo process;
+  PsLimits limits;
 };
 
 class PsNode final : public transport::Node {
