@@ -54,6 +54,7 @@ class SimBackground final : public Background {
   int64_t free_ns_ = 0;
 };
 
+constexpr int64_t kLateDeathNs = 300 * kMicrosecond;
 constexpr int64_t kReadNs = 10 * kMicrosecond;  // for any item, before its records
 constexpr int64_t kLookNs = 50 * kMillisecond;  // a reading that waits looks at the time so often
 
@@ -131,9 +132,12 @@ class SimReaders final : public worker::Readers {
   }
 
   /// The source gives another record than the first time, as the last one of the first batch.
-  static void change_records(worker::ReadItem& item) {
+  static void change_records(worker::ReadItem& item, bool of_program) {
     constexpr uint64_t kHash = 0x9e3779b97f4a7c15;
-    if (item.end) item.end->records_hash += kHash;
+    if (item.end) {
+      item.end->records_hash += kHash;
+      if (of_program) ++item.end->counts.first_offset;  // and a longer one before the shard
+    }
     if (!item.batch || item.batch->batch.id.batch != 0) return;
     item.batch->batch.tables[0].keys.back() += kOtherRecord;
     item.batch->batch.records_hash += kHash;
@@ -173,7 +177,7 @@ class SimReaders final : public worker::Readers {
     if (!item) return look_later(state, index);
     lane.fresh.reset();
     lane.busy = true;
-    if (lane.other_records) change_records(*item);
+    if (lane.other_records) change_records(*item, state->options.train_shards.open_piece() > 0);
     state->bytes += lane.now->bytes() - before;
     const WorkerSpeed& speed = state->host.speed;
     const int64_t cost_ns =
@@ -305,13 +309,17 @@ class SimComputers final : public worker::Computers {
         values = Bytes::of(std::vector<float>(values.size() / sizeof(float), std::nanf("")));
       }
     }
+    // While its pushes arrive, and before the chief hears of the batch.
+    const int64_t late_ns = lane % kLateDeathNs;
     scheduler_.at(
-        lane, [state = std::weak_ptr(state_), task = std::move(compute), poison, die = speed_.die] {
+        lane, [state = std::weak_ptr(state_), task = std::move(compute), poison, late_ns,
+               die = speed_.die] {
           const auto alive = state.lock();
           if (!alive) return;
-          if (poison == Poison::kDeath) return die();
+          if (poison == Poison::kDeath) return die(0);
           alive->done.push_back(worker::run_step(alive->graph, task, alive->scratch, 1));
           alive->wake();
+          if (poison == Poison::kLateDeath) die(late_ns);
         });
   }
   bool try_pop(worker::Computed& computed) override {

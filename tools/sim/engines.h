@@ -19,7 +19,9 @@ namespace downpour::sim {
 /// What a source that is not replayable adds to the largest key of a shard's first batch.
 constexpr uint64_t kOtherRecord = 1'000'000'000;
 
-enum class Poison : uint8_t { kNone, kDeath, kNan };
+/// What a batch does to the worker that computes it: it dies before the batch's pushes leave, or
+/// right after; or the loss is NaN.
+enum class Poison : uint8_t { kNone, kDeath, kLateDeath, kNan };
 
 /// How a worker computes: how long it takes, and what kills it.
 struct WorkerSpeed {
@@ -30,7 +32,7 @@ struct WorkerSpeed {
   uint32_t slow = 1;                      // a straggler takes this many times as long
   /// What a batch does to whoever computes it; empty: nothing.
   std::function<Poison(const Batch&)> poison;
-  std::function<void()> die;  // ends the process
+  std::function<void(int64_t after_ns)> die;  // ends the process
   /// Asked when a shard begins to be read: whether its source gives other records than before. Empty:
   /// it never does.
   std::function<bool(ShardId)> gives_other_records;

@@ -69,6 +69,9 @@ constexpr std::array<Kind, kFaultKinds> kKinds = {{
     {"slow-tasks", Nature::kWholeRun, false},
     {"foreign", Nature::kWholeRun, false},
     {"stale-names", Nature::kWholeRun, false},
+    {"small-limits", Nature::kWholeRun, false},
+    {"extend-run", Nature::kWholeRun, false},
+    {"flaky", Nature::kWholeRun, false},
 }};
 
 constexpr int64_t kHorizonNs = 3600 * kSecond * 24;  // a period's events are drawn for so long
@@ -105,7 +108,7 @@ Result<FaultPoint> parse_point(std::string_view item) {
   const auto wrong = [&] {
     return Error{ErrorCode::kUsage, str("--faults: `", item, "` is not understood"), "",
                  "for example worker.View:lose=90%, StatusReply:kill-sender=10%, "
-                 "Save:kill-receiver=5%",
+                 "Save:kill-receiver=5%, ps.Freeze:repeat=20%",
                  ""};
   };
   FaultPoint point;
@@ -125,10 +128,12 @@ Result<FaultPoint> parse_point(std::string_view item) {
   const auto chance =
       equals == std::string_view::npos ? std::nullopt : parse_rate(item.substr(equals + 1));
   using Action = FaultPoint::Action;
-  const bool known = action == "lose" || action == "kill-sender" || action == "kill-receiver";
+  const bool known = action == "lose" || action == "kill-sender" || action == "kill-receiver" ||
+                     action == "repeat";
   if (!index || !known || !chance) return wrong();
   point.body = *index;
   point.action = action == "lose"          ? Action::kLose
+                 : action == "repeat"      ? Action::kRepeat
                  : action == "kill-sender" ? Action::kKillSender
                                            : Action::kKillReceiver;
   point.chance = *chance;

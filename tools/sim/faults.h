@@ -71,6 +71,9 @@ enum class FaultKind : uint8_t {
   kSlowTasks,     // for the whole run: a background task of a process takes up to four seconds
   kForeign,       // for the whole run: some messages come again under the id of another run
   kStaleNames,    // for the whole run: a listed folder is up to a second old, as over NFS
+  kSmallLimits,   // for the whole run: a ps keeps few replies and few fragments
+  kExtendRun,     // for the whole run: as all epochs are sealed, a chief with more and other data starts
+  kFlaky,         // for the whole run: some records kill the first workers that compute them
   kCount
 };
 constexpr size_t kFaultKinds = size_t(FaultKind::kCount);
@@ -83,7 +86,7 @@ bool in_chaos(FaultKind kind);   // one of those that `chaos` stands for
 
 /// What happens with some chance to each message of a kind as it arrives: "worker.View:lose=90%".
 struct FaultPoint {
-  enum class Action : uint8_t { kLose, kKillSender, kKillReceiver };
+  enum class Action : uint8_t { kLose, kKillSender, kKillReceiver, kRepeat };
   std::optional<wire::Role> to;  // only if it goes there
   size_t body = 0;               // an index into wire::Body
   Action action = Action::kLose;

@@ -152,11 +152,15 @@ void SimNetwork::arrive_at(const Connection& connection, bool to_server, int64_t
         at != connections_.end() && at->second.life == life && at->second.server != nullptr;
     if (stands) return arrive(at->second, to_server, std::move(moved), counted);
     if (!faults.late_mail || !chance(0.5)) return;
-    scheduler_.after(int64_t(rng_.below(uint64_t(faults.delay_ns_max))),
-                     [this, destination, late = std::move(moved)]() mutable {
-                       arrive_late(destination, std::move(late));
-                     });
+    send_again(destination, std::move(moved));
   });
+}
+
+void SimNetwork::send_again(const Destination& destination, Parcel&& parcel) {
+  scheduler_.after(int64_t(rng_.below(uint64_t(faults.delay_ns_max))),
+                   [this, destination, late = std::move(parcel)]() mutable {
+                     arrive_late(destination, std::move(late));
+                   });
 }
 
 /// The sender's end of the connection is gone. The receiver's system had the bytes by then.
@@ -374,6 +378,8 @@ void SimTransport::receive(Mail& mail, const transport::Receiver& receiver) {
   stats_.received_bytes += mail.parcel.bytes();
   std::array<Bytes, 2> payloads;
   size_t count = 0;
+  Parcel copy;
+  if (network_.comes_again && mail.connection != 0) copy = mail.parcel;
   if (!mail.parcel.keys.empty()) payloads[count++] = std::move(mail.parcel.keys);
   if (!mail.parcel.values.empty()) payloads[count++] = std::move(mail.parcel.values);
   auto message = codec_.decode(mail.parcel.header, std::span(payloads.data(), count));
@@ -382,6 +388,8 @@ void SimTransport::receive(Mail& mail, const transport::Receiver& receiver) {
     std::memcpy(&checksum, mail.parcel.header.data() + kChecksumAt, sizeof checksum);
     if (network_.on_message && !network_.on_message(mail.from, process_, *message, checksum))
       return;
+    if (!copy.header.empty() && network_.comes_again(process_, *message))
+      network_.send_again({mail.from, number_, mail.port, mail.peer}, std::move(copy));
     if (network_.chance(network_.faults.foreign) && is_foreign_possible(*message)) {
       wire::Message other = *message;
       other.envelope.run += 1;

@@ -66,6 +66,10 @@ class SimNetwork {
   /// header. False: it is lost.
   std::function<bool(ProcessNumber, ProcessNumber, const wire::Message&, uint32_t)> on_message;
 
+  /// Asked about each message that its receiver takes for the first time: whether a copy of it
+  /// arrives up to delay_ns_max later. Empty: none does.
+  std::function<bool(ProcessNumber to, const wire::Message&)> comes_again;
+
   /// A transport of one process; `wake` is called when it has something to do. Must not outlive
   /// the network.
   std::unique_ptr<SimTransport> make_transport(ProcessNumber process, std::function<void()> wake);
@@ -117,6 +121,7 @@ class SimNetwork {
   };
   void arrive_at(const Connection& connection, bool to_server, int64_t when_ns, Parcel&& parcel,
                  bool counted);
+  void send_again(const Destination& destination, Parcel&& parcel);
   void arrive_late(const Destination& destination, Parcel&& parcel);
   void arrive(Connection& connection, bool to_server, Parcel&& parcel, bool counted);
   void close(uint64_t id);

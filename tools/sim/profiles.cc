@@ -14,11 +14,13 @@ constexpr std::array<Defence, 0> kNone{};
 
 // Each fence stands with the profile that reaches it most often.
 constexpr std::array kModel = {
-    kPsFragmentStaged, kPsFragmentRepeated, kPsStageReplaced};
+    kPsFragmentStaged, kPsFragmentRepeated, kPsStageReplaced, kPsPullOverloaded,
+    kPsStageDropped, kWorkerFragmentsAgain};
 constexpr std::array kMoves = {
     kPsAdoptHeld, kPsViewOld, kPsViewDrops, kPsPullRefused, kPsPartNotServed,
     kPsPartOldView, kPsPartSealed, kPsPullUnknown, kPsSaveAnswered, kPsSnapshotLost,
-    kPsFreezeRepeated, kPsExportFailed, kPsFrozenReturns, kChiefMemberBack,
+    kPsFreezeRepeated, kPsExportFailed, kPsFrozenReturns, kPsAdoptOld, kPsFreezeOld,
+    kPsSaveLate, kChiefMemberBack,
     kChiefAdoptedLate, kChiefAdoptTimeout, kChiefPsReturns, kChiefStaleCopy,
     kChiefFrozenReturns, kChiefFrozenLate, kChiefMoveCancelled, kChiefGrantRepeated,
     kChiefLeaseExpired, kChiefLeaseIdle, kChiefLeaseNotHeld, kChiefBackupLease,
@@ -32,14 +34,20 @@ constexpr std::array kOldChiefs = {
 constexpr std::array kQuarantine = {
     kPsPartHadIt, kPsPartQuarantine, kChiefUnknownPeer, kChiefClashWaits,
     kChiefClashRefused, kChiefQuarantined, kWorkerJumps};
+constexpr std::array kFlaky = {
+    kPsMarkerLate, kChiefWithdrawn};
 constexpr std::array kDamage = {
     kPsAdoptRepeated, kPsLoadSuperseded, kPsLoadFailed, kPsSaveGone,
     kChiefClaimSealedAhead, kChiefDamage, kChiefDamageSome, kChiefRollsBack,
     kChiefSavedLate, kChiefSaveFailed, kWorkerGapWaits, kFileManifestSkipped};
+constexpr std::array kDamagedEpochs = {
+    kChiefDamageAll};
 constexpr std::array kChangingData = {
     kPsPartUntold, kPsPartGap, kChiefLacking, kChiefLeaseTakenUp, kWorkerGapReturns};
 constexpr std::array kUnreplayable = {
     kPsSumsDiffer, kChiefClashReplaced, kChiefRecordsDiffer};
+constexpr std::array kUnreplayableProgram = {
+    kChiefNotReplayable};
 constexpr std::array kInputProgram = {
     kWorkerViewEarly};
 constexpr std::array kDisk = {
@@ -47,11 +55,9 @@ constexpr std::array kDisk = {
 
 // No profile reaches these in three of a hundred seeds. Scenarios and unit tests of the cores do.
 constexpr std::array kSeldom = {
-    kPsAdoptOld, kPsAdoptTakesOver, kPsPullOverloaded, kPsStageDropped, kPsSaveLate,
-    kPsPartBeyond, kPsFreezeOld, kPsFreezeNotServed, kPsMarkerLate,
-    kChiefNewerTermClaimed, kChiefClaimStale, kChiefClaimOtherData, kChiefOtherData,
-    kChiefDamageAll, kChiefPartReopened, kChiefWithdrawn, kChiefMarkersAsked,
-    kChiefNotReplayable, kWorkerOtherData, kWorkerFragmentsAgain, kWorkerShardReturned};
+    kPsAdoptTakesOver, kPsPartBeyond, kPsFreezeNotServed, kChiefNewerTermClaimed,
+    kChiefClaimStale, kChiefClaimOtherData, kChiefOtherData, kChiefPartReopened,
+    kChiefMarkersAsked, kWorkerOtherData, kWorkerShardReturned};
 
 const std::array kProfiles = {
     Profile{.name = "chaos",
@@ -59,15 +65,16 @@ const std::array kProfiles = {
             .faults = "chaos",
             .defences = kNone},
     Profile{.name = "model",
-            .says = "Adam, two tables, dense variables, fragments, evaluation",
+            .says = "Adam, two tables, dense variables, fragments, evaluation, small limits",
             .model = true,
-            .faults = "chaos",
+            .faults = "chaos,small-limits",
             .defences = kModel},
     Profile{.name = "moves",
             .says = "ps join and leave, and sources vanish during a move",
             .size = {.shards = 24},
             .faults = "join-ps=2s,join-ps,pause-ps=700ms,deaf=1s,one-way=1s,early-timeouts,delay=2%,"
-                      "duplicate=2%,full-disk,ends",
+                      "duplicate=2%,full-disk,ps.Adopt:repeat=20%,ps.Freeze:repeat=20%,"
+                      "ps.Save:repeat=20%,ends",
             .defences = kMoves},
     Profile{.name = "slow-tasks",
             .says = "loading and storing take seconds while owners change",
@@ -92,12 +99,23 @@ const std::array kProfiles = {
             .faults = "poison,kill-worker,kill-ps,kill-chief=1s,zombie-worker=700ms,zombie-ps,"
                       "kill-in-phase,early-timeouts,duplicate=2%,delay=3%,drop=0.5%,ends",
             .defences = kQuarantine},
+    Profile{.name = "flaky",
+            .says = "batches that kill their first workers, mostly after their pushes left",
+            .faults = "flaky,poison,kill-worker,kill-ps,kill-chief=700ms,zombie-worker=500ms,"
+                      "early-timeouts,deaf=200ms,StatusReply:kill-receiver=3%,delay=3%,drop=0.5%,"
+                      "ends",
+            .defences = kFlaky},
     Profile{.name = "damage",
             .says = "bits of the newest checkpoint flip, and something is lost that needs it",
             .size = {.epochs = 4, .checkpoint_steps = 12},
             .faults = "damage=500ms,pause-ps=1s,zombie-ps,join-ps,read-error,full-disk,"
                       "early-timeouts,drop=0.5%,ends",
             .defences = kDamage},
+    Profile{.name = "damaged-epochs",
+            .says = "as damage, where each checkpoint seals an epoch",
+            .size = {.shards = 5, .epochs = 10},
+            .faults = "damage=300ms,kill-ps=700ms,join-ps,early-timeouts,drop=0.5%,ends",
+            .defences = kDamagedEpochs},
     Profile{.name = "changing-data",
             .says = "other data files under a running job",
             .size = {.shards = 24},
@@ -107,6 +125,11 @@ const std::array kProfiles = {
             .says = "sources that give other records when they are read again",
             .faults = "unreplayable,kill-worker,kill-ps,zombie-worker,drop=0.5%,ends",
             .defences = kUnreplayable},
+    Profile{.name = "unreplayable-program",
+            .says = "a program that gives other records before a shard when it runs again",
+            .size = {.program = true},
+            .faults = "unreplayable,kill-worker=500ms,kill-ps,zombie-worker=500ms,drop=0.5%,ends",
+            .defences = kUnreplayableProgram},
     Profile{.name = "inputs",
             .says = "input processes that die, stall and slow down",
             .faults = "chaos,kill-input,pause-input",
@@ -156,9 +179,11 @@ Result<SimulatorOptions> options_of(const Profile& profile) {
   }
   DP_TRY(options.job, make_job(profile.size));
   DP_TRY(options.faults, parse_faults(profile.faults));
-  if (options.faults.kinds.contains(FaultKind::kChangeData)) {
+  const bool extends = options.faults.kinds.contains(FaultKind::kExtendRun);
+  if (extends || options.faults.kinds.contains(FaultKind::kChangeData)) {
     JobSize other = profile.size;
     other.reversed = true;
+    other.epochs += extends ? 1 : 0;
     DP_TRY(options.other_job, make_job(other));
   }
   return options;

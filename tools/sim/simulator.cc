@@ -8,32 +8,51 @@
 #include "shared/base/rng.h"
 
 #include "chief/runtime/learn.h"
+#include "shared/job/job_file.h"
 
 namespace downpour::sim {
 
 namespace {
 
-/// One to four keys that only one record has: a batch that holds one is poisonous, every second kind
-/// to the worker and the others to the model.
-std::function<Poison(const Batch&)> poison_of(const Oracle& oracle, uint64_t seed) {
-  Rng rng(hash_combine(seed, 0x9015));
+/// A key that only one record has.
+std::optional<uint64_t> rare_key(const Oracle& oracle, Rng& rng) {
+  const auto& partition = oracle.by_partition()[rng.below(oracle.by_partition().size())];
+  std::vector<uint64_t> rare;
+  for (const Oracle::Row& row : partition)
+    if (row.uses.size() <= oracle.epochs()) rare.push_back(row.key);
+  if (rare.empty()) return std::nullopt;
+  return rare[rng.below(rare.size())];
+}
+
+/// `poison`: one to four keys of which every second kills each worker that computes its batch, and
+/// the others give NaN. `flaky`: one to four keys that kill the first three workers in each epoch.
+std::function<Poison(const Batch&)> poison_of(const Oracle& oracle, uint64_t seed,
+                                              const FaultPlan& plan) {
+  constexpr uint32_t kFlakyDeaths = 3;  // then the chief gives the batch up
   std::map<uint64_t, Poison> keys;
-  for (uint64_t n = 1 + rng.below(4); n > 0; --n) {
-    const auto& partition = oracle.by_partition()[rng.below(oracle.by_partition().size())];
-    std::vector<uint64_t> rare;
-    for (const Oracle::Row& row : partition)
-      if (row.uses.size() <= oracle.epochs()) rare.push_back(row.key);
-    if (rare.empty()) continue;
-    keys[rare[rng.below(rare.size())]] =
-        rng.below(2) == 0 ? Poison::kDeath : Poison::kNan;
+  Rng rng(hash_combine(seed, 0x9015));
+  const bool poison = plan.on[size_t(FaultKind::kPoison)];
+  for (uint64_t n = poison ? 1 + rng.below(4) : 0; n > 0; --n) {
+    if (const auto key = rare_key(oracle, rng))
+      keys[*key] = rng.below(2) == 0 ? Poison::kDeath : Poison::kNan;
   }
-  return [keys](const Batch& batch) {
+  Rng own(hash_combine(seed, 0xf1a4));
+  const bool flaky = plan.on[size_t(FaultKind::kFlaky)];
+  for (uint64_t n = flaky ? 1 + own.below(4) : 0; n > 0; --n) {
+    if (const auto key = rare_key(oracle, own)) keys.insert({*key, Poison::kLateDeath});
+  }
+  return [keys, deaths = std::map<BatchId, uint32_t>()](const Batch& batch) mutable {
+    Poison found = Poison::kNone;
     for (const TableKeys& table : batch.tables) {
       for (const uint64_t key : table.keys) {
-        if (const auto at = keys.find(key); at != keys.end()) return at->second;
+        const auto at = keys.find(key);
+        if (at == keys.end()) continue;
+        if (at->second != Poison::kLateDeath) return at->second;
+        found = Poison::kLateDeath;
       }
     }
-    return Poison::kNone;
+    const bool over = found == Poison::kLateDeath && deaths[batch.id]++ >= kFlakyDeaths;
+    return over ? Poison::kNone : found;
   };
 }
 
@@ -55,12 +74,18 @@ Result<Simulator> Simulator::make(SimulatorOptions options) {
   DP_TRY(simulator.plan_, plan_of(options.job));
   if (options.other_job) {
     DP_TRY(simulator.other_plan_, plan_of(*options.other_job));
-    // The same job text: only the files that it names are others.
-    simulator.other_plan_->job = simulator.plan_->job;
-    simulator.other_plan_->job_text = simulator.plan_->job_text;
+    // The same job, but for its epochs: only the files that it names are others.
+    chief::RunPlan& other = *simulator.other_plan_;
+    const uint32_t epochs = other.job.train.epochs;
+    other.job = simulator.plan_->job;
+    other.job.train.epochs = epochs;
+    other.job_text = job_to_toml(other.job);
   }
   if (options.check_values) {
-    DP_TRY(Oracle oracle, Oracle::make(*simulator.plan_));
+    chief::RunPlan plan = *simulator.plan_;
+    if (simulator.other_plan_ != nullptr)
+      plan.job.train.epochs = simulator.other_plan_->job.train.epochs;
+    DP_TRY(Oracle oracle, Oracle::make(plan));
     simulator.oracle_ = std::make_unique<Oracle>(std::move(oracle));
   }
   simulator.options_ = std::move(options);
@@ -88,9 +113,9 @@ Outcome Simulator::run(uint64_t seed, const RunOptions& options) const {
   const int64_t drawn_ns = int64_t(20 + rng.below(300)) * kMillisecond;
   spec.worker_speed.batch_ns =
       options_.batch_ns.value_or(options_.faults.swarm ? drawn_ns : spec.worker_speed.batch_ns);
-  if (spec.faults.on[size_t(FaultKind::kPoison)] && oracle_ != nullptr) {
-    spec.poison = poison_of(*oracle_, seed);
-  }
+  const bool poisoned =
+      spec.faults.on[size_t(FaultKind::kPoison)] || spec.faults.on[size_t(FaultKind::kFlaky)];
+  if (poisoned && oracle_ != nullptr) spec.poison = poison_of(*oracle_, seed, spec.faults);
   World world(std::move(spec));
   const Checkers checkers(world, oracle_.get());
   return world.run();

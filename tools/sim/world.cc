@@ -43,6 +43,11 @@ World::World(WorldSpec spec)
 World::~World() = default;
 
 Outcome World::run() {
+  if (!spec_.faults.points.empty()) {
+    network_.comes_again = [this](ProcessNumber to, const wire::Message& message) {
+      return comes_again(to, message);
+    };
+  }
   if (!spec_.faults.empty()) {
     inject(*this);
     if (spec_.faults.heal_ns != INT64_MAX) {
@@ -140,12 +145,12 @@ void World::start(wire::Role role, uint32_t index) {
     process.speed.poison = [this](const Batch& batch) {
       const Poison poison = spec_.poison(batch);
       if (poison != Poison::kNone && poisonous_.insert(batch.id).second) count("poisonous batch");
-      if (poison == Poison::kDeath) count("poison: a worker died");
+      if (poison == Poison::kDeath || poison == Poison::kLateDeath) count("poison: a worker died");
       if (poison == Poison::kNan) count("poison: a loss of NaN");
       return poison;
     };
-    process.speed.die = [this, number] {
-      scheduler_.after(0, [this, number] { kill(number, kRestartNs); });
+    process.speed.die = [this, number](int64_t after_ns) {
+      scheduler_.after(after_ns, [this, number] { kill(number, kRestartNs); });
     };
   }
   if (spec_.faults.on[size_t(FaultKind::kUnreplayable)]) {
@@ -176,6 +181,10 @@ void World::start(wire::Role role, uint32_t index) {
     options.index = index;
     // Images of a move are small here: under every other seed they go through files all the same.
     if (!spec_.faults.empty() && spec_.seed % 2 == 0) options.inline_bytes_max = 0;
+    if (spec_.faults.on[size_t(FaultKind::kSmallLimits)]) {
+      options.limits.replies_max = 32;
+      options.limits.stage_age_ns_max = 300 * kMillisecond;
+    }
     started = process.start_ps(std::move(options), spec_.ps_cores);
   } else if (role == wire::Role::kInput) {
     started = process.start_input({.chief = kChiefEndpoint,
@@ -275,6 +284,29 @@ void World::on_chief_event(const Process& process, const std::string& line) {
     if (accepted_other_) count("continued with changed data");
   }
   if (on_event) on_event(process, line);
+  const std::string sealed =
+      str("\"sealed_epochs\":", spec_.plan->job.train.epochs, ',');
+  if (spec_.faults.on[size_t(FaultKind::kExtendRun)] && !healed_ && !data_changed_ &&
+      line.find("\"event\":\"published\"") != std::string::npos &&
+      line.find(sealed) != std::string::npos) {
+    extend_run(process.number());
+  }
+}
+
+/// Every epoch is sealed. The chief dies, before any ps hears of that or a moment later, and while ps
+/// and workers still run another one is started with other data files and more epochs.
+void World::extend_run(ProcessNumber chief) {
+  constexpr int64_t kMomentNs = 2 * kMillisecond;
+  constexpr int64_t kPatienceNs = 3 * kSecond;  // until the first data files are put back
+  count("extend-run");
+  change_data(true);
+  const bool at_once = outcome_.hash % 2 == 0;
+  if (at_once) find(chief)->mute();
+  scheduler_.after(at_once ? 0 : int64_t(outcome_.hash % kMomentNs),
+                   [this, chief] { kill(chief, 100 * kMillisecond); });
+  scheduler_.after(kPatienceNs, [this] {
+    if (!accepted_other_ && !healed_) change_data(false);
+  });
 }
 
 void World::damaged(ViewId checkpoint) {
@@ -371,7 +403,8 @@ bool World::excused(const chief::Finish& finish, const std::string& why) {
   const auto is_on = [&](FaultKind kind) { return spec_.faults.on[size_t(kind)]; };
   if (finish.error && finish.error->id == "DP-2112") {
     count("changed data refused");
-    return data_changed_ && !(healed_ && other_data_ == accepted_other_);
+    const bool other = chiefs_of_other_data_.contains(current_[{wire::Role::kChief, 0}]);
+    return data_changed_ && !(healed_ && other == accepted_other_);
   }
   if (is_on(FaultKind::kUnreplayable) && why.find("not replayable") != std::string::npos) {
     count("sources that are not replayable are refused");
@@ -432,6 +465,7 @@ void World::heal() {
 bool World::lost_at_point(ProcessNumber from, const Process& to, const wire::Message& message) {
   for (const FaultPoint& point : spec_.faults.points) {
     if (point.body != message.body.index() || (point.to && *point.to != to.role())) continue;
+    if (point.action == FaultPoint::Action::kRepeat) continue;
     if (point_rng_.uniform64() >= point.chance) continue;
     count("fault point");
     if (point.action == FaultPoint::Action::kLose) return true;
@@ -439,6 +473,20 @@ bool World::lost_at_point(ProcessNumber from, const Process& to, const wire::Mes
     const int64_t back_ns = int64_t(point_rng_.below(uint64_t(kSecond)));
     scheduler_.after(
         0, [this, victim = sender ? from : to.number(), back_ns] { kill(victim, back_ns); });
+  }
+  return false;
+}
+
+/// Whether the plan's points let a copy of the message arrive later.
+bool World::comes_again(ProcessNumber to, const wire::Message& message) {
+  const Process* receiver = healed_ ? nullptr : find(to);
+  if (receiver == nullptr) return false;
+  for (const FaultPoint& point : spec_.faults.points) {
+    if (point.action != FaultPoint::Action::kRepeat || point.body != message.body.index() ||
+        (point.to && *point.to != receiver->role()) || point_rng_.uniform64() >= point.chance)
+      continue;
+    count("fault point");
+    return true;
   }
   return false;
 }

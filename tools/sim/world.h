@@ -21,7 +21,8 @@ namespace downpour::sim {
 /// One run. What is pointed at is borrowed.
 struct WorldSpec {
   const chief::RunPlan* plan = nullptr;
-  /// The same records in another order, for the fault `change-data`. Null: the data never change.
+  /// The same records in another order, for the faults `change-data` and `extend-run`. Null: the data
+  /// never change.
   const chief::RunPlan* other_plan = nullptr;
   uint32_t ps = 1, workers = 1, inputs = 0;
   uint32_t ps_cores = 1;                               // of each ps
@@ -112,6 +113,7 @@ class World {
  private:
   Result<void> start_chief(Process& process);
   Result<void> start_worker(Process& process);
+  void extend_run(ProcessNumber chief);
   void on_chief_event(const Process& process, const std::string& line);
   void finished(Process& process);
   void chief_finished(Process& process);
@@ -120,6 +122,7 @@ class World {
   void add_counts();
   bool deliver(ProcessNumber from, ProcessNumber to, const wire::Message& message,
                uint32_t checksum);
+  bool comes_again(ProcessNumber to, const wire::Message& message);
   bool lost_at_point(ProcessNumber from, const Process& to, const wire::Message& message);
   void heal();
   void hash(uint64_t value) { outcome_.hash = hash_combine(outcome_.hash, value); }

@@ -45,6 +45,9 @@ TEST_CASE("a chance may be given to messages of one kind, and to those that go t
   CHECK_FALSE(spec->points[1].to);
   CHECK(spec->points[1].action == FaultPoint::Action::kKillSender);
   CHECK(make_plan(*spec, 1).points.size() == 2);
+  const auto repeats = parse_faults("ps.Freeze:repeat=20%");
+  REQUIRE(repeats);
+  CHECK(repeats->points.at(0).action == FaultPoint::Action::kRepeat);
   for (const char* text : {"Viev:lose=90%", "boss.View:lose=90%", "View:love=90%", "View:lose",
                            "View:lose=900%", "View:=1%", ":lose=1%"}) {
     INFO(text);
