@@ -59,6 +59,7 @@ Result<void> PsNode::start(int64_t now_ns) {
 }
 
 void PsNode::hello(int64_t now_ns) {
+  awaits_welcome_ = true;
   hello_at_ns_ = now_ns + kHelloEveryNs;
   wire::Message message;
   message.envelope.request = RequestId{++last_hello_};
@@ -122,6 +123,7 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
                           .reserves = !options_.process.address_space_limited},
                .table_bytes_max = job->cluster.ps_memory / std::max(options_.cores, 1U)});
   tick_at_ns_ = now_ns;
+  awaits_welcome_ = false;
 }
 
 /// A message names the run folder, and this ps writes below it. Messages alone can't make a run
@@ -152,6 +154,7 @@ void PsNode::on_welcome_again(const wire::Welcome& welcome) {
     core_->set_run_dir(run_dir_);
   }
   index_ = welcome.index;
+  awaits_welcome_ = false;
   leave_sent_ = false;  // a new chief must hear that, too
   const auto job = job_from_toml(welcome.job, welcome.base_dir);
   if (job) {
@@ -389,6 +392,9 @@ bool PsNode::pump(int64_t now_ns) {
   }
   if (now_ns >= tick_at_ns_) {
     tick_at_ns_ = now_ns + kTickNs;
+    // A restarted chief may have other epochs or data. If its Welcome is lost, this ps would reject
+    // every batch that its old plan does not have.
+    if (awaits_welcome_ && now_ns >= hello_at_ns_) hello(now_ns);
     look_at_memory();
     core_->on_tick(now_ns, effects_);
     run(effects_);

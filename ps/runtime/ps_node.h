@@ -106,7 +106,8 @@ class PsNode final : public transport::Node {
   std::deque<Reading> readings_;
   uint32_t read_ahead_ = 0;  // partitions read, or being read, that the core has not taken in
   int64_t started_ns_ = 0;
-  int64_t hello_at_ns_ = 0;
+  bool awaits_welcome_ = false;
+  int64_t hello_at_ns_ = 0;  // the next one, while no Welcome has come
   int64_t tick_at_ns_ = 0;
   uint64_t last_hello_ = 0;
   uint64_t pulled_bytes_ = 0, pushed_bytes_ = 0;

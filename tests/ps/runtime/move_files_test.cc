@@ -283,5 +283,34 @@ TEST_CASE("a ps joins only a chief whose run lies in the folder that it names", 
   CHECK_THAT(welcomed(dir / "linked"), Catch::Contains("symbolic link"));
 }
 
+TEST_CASE("a ps repeats its Hello until a restarted chief welcomes it", "[ps]") {
+  const testing::ScratchDir dir;
+  PosixStorage storage;
+  REQUIRE(checkpoint::write_run(storage, dir.path(), {.id = kRun}));
+  Shell ps(0, storage, dir.path(), 0);
+  const auto hellos = [&ps] {
+    const auto count =
+        std::count_if(ps.wire.sent.begin(), ps.wire.sent.end(), [](const auto& sent) {
+          return std::holds_alternative<wire::Hello>(sent.message.body);
+        });
+    ps.wire.sent.clear();
+    return count;
+  };
+  const auto pump_until = [&ps](int64_t begin_ns, int64_t end_ns) {
+    for (int64_t now_ns = begin_ns; now_ns < end_ns; now_ns += 100 * kMillisecond)
+      ps.node->pump(now_ns);
+  };
+  pump_until(0, kSecond);
+  CHECK(hellos() == 1);  // the one that joined
+  ps.node->on_message(kSecond, Wire::kConnected, Wire::kChief,
+                      ps.message_of(wire::Reject{ErrorCode::kUnavailable, "say Hello"}, {}, {}));
+  CHECK(hellos() == 1);
+  pump_until(kSecond, 3 * kSecond);
+  CHECK(hellos() == 3);  // one each half second
+  ps.tell(wire::Welcome{.index = 0, .job = kJob, .base_dir = "/", .run_dir = dir.path(), .heartbeat_ns = kSecond});
+  pump_until(3 * kSecond, 5 * kSecond);
+  CHECK(hellos() == 0);
+}
+
 }  // namespace
 }  // namespace downpour::ps
