@@ -44,6 +44,8 @@ constexpr std::array kDamagedEpochs = {
     kChiefDamageAll};
 constexpr std::array kChangingData = {
     kPsPartUntold, kPsPartGap, kChiefLacking, kChiefLeaseTakenUp, kWorkerGapReturns};
+constexpr std::array kExtendedRun = {
+    kChiefClaimOtherData, kChiefOtherData, kWorkerOtherData};
 constexpr std::array kUnreplayable = {
     kPsSumsDiffer, kChiefClashReplaced, kChiefRecordsDiffer};
 constexpr std::array kUnreplayableProgram = {
@@ -56,8 +58,7 @@ constexpr std::array kDisk = {
 // No profile reaches these in three of a hundred seeds. Scenarios and unit tests of the cores do.
 constexpr std::array kSeldom = {
     kPsAdoptTakesOver, kPsPartBeyond, kPsFreezeNotServed, kChiefNewerTermClaimed,
-    kChiefClaimStale, kChiefClaimOtherData, kChiefOtherData, kChiefPartReopened,
-    kChiefMarkersAsked, kWorkerOtherData, kWorkerShardReturned};
+    kChiefClaimStale, kChiefPartReopened, kChiefMarkersAsked, kWorkerShardReturned};
 
 const std::array kProfiles = {
     Profile{.name = "chaos",
@@ -121,6 +122,12 @@ const std::array kProfiles = {
             .size = {.shards = 24},
             .faults = "change-data,kill-chief,kill-ps,kill-worker,pause-ps,zombie-chief,drop=0.5%,ends",
             .defences = kChangingData},
+    Profile{.name = "extended-run",
+            .says = "a chief that starts with more epochs and other data",
+            .size = {.shards = 6, .epochs = 1},
+            .faults = "extend-run,worker.Stop:lose=70%,ps.Stop:lose=70%,pause-ps,kill-ps,drop=0.5%,"
+                      "ends",
+            .defences = kExtendedRun},
     Profile{.name = "unreplayable",
             .says = "sources that give other records when they are read again",
             .faults = "unreplayable,kill-worker,kill-ps,zombie-worker,drop=0.5%,ends",
