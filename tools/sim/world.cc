@@ -182,7 +182,7 @@ void World::start(wire::Role role, uint32_t index) {
     // Images of a move are small here: under every other seed they go through files all the same.
     if (!spec_.faults.empty() && spec_.seed % 2 == 0) options.inline_bytes_max = 0;
     if (spec_.faults.on[size_t(FaultKind::kSmallLimits)]) {
-      options.limits.replies_max = 32;
+      options.limits.replies_max = 8;
       options.limits.stage_age_ns_max = 300 * kMillisecond;
     }
     started = process.start_ps(std::move(options), spec_.ps_cores);

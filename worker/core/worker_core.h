@@ -112,6 +112,7 @@ class WorkerCore {
     int64_t deadline_ns = 0;
     uint32_t attempt = 0;
     Bytes values;
+    bool copied = false;  // `values` hold no buffer of a ps
   };
   struct PushPart {
     RequestId request{};
@@ -203,6 +204,7 @@ class WorkerCore {
   void send_pull(int64_t now_ns, Slot& slot, size_t index, WorkerEffects& fx);
   void on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEffects& fx);
   void compute_if_pulled(Slot& slot, WorkerEffects& fx);
+  void copy_pulled_values();
   void push_ready(int64_t now_ns, Shard& shard, WorkerEffects& fx);
   void begin_push(int64_t now_ns, Slot& slot, WorkerEffects& fx);
   void cover_all(Slot& slot) const;

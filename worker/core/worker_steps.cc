@@ -178,6 +178,7 @@ void WorkerCore::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEf
   const auto& reply = std::get<wire::PullReply>(message.body);
   if (reply.status !=
       wire::PullStatus::kOk) {  // a newer view is on its way, or the ps is busy: ask again
+    if (reply.status == wire::PullStatus::kOverloaded) copy_pulled_values();
     part->deadline_ns = std::min(part->deadline_ns, now_ns + kRegroupDelayNs);
     return;
   }
@@ -191,12 +192,23 @@ void WorkerCore::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEf
         fx);
   }
   part->done = true;
-  // In one process the frame is the ps's own buffer, of which it has few: a batch of very many
-  // messages copies them, or two such batches could each wait for what the other holds.
-  const bool many = slot->pulls.size() * in_flight_ > kFramesHeldMax;
-  part->values = many ? Bytes::copy_of(message.values.data(), message.values.size())
-                      : std::move(message.values);
+  // In one process the frame is the ps's own buffer, of which it has few.
+  part->copied = slot->pulls.size() * in_flight_ > kFramesHeldMax;
+  part->values = part->copied ? Bytes::copy_of(message.values.data(), message.values.size())
+                              : std::move(message.values);
   compute_if_pulled(*slot, fx);
+}
+
+/// Returns all buffers that incomplete pulls hold to the ps. Workers that keep theirs while they
+/// wait for more could wait for each other for ever.
+void WorkerCore::copy_pulled_values() {
+  for (const std::unique_ptr<Slot>& slot : slots_) {
+    if (slot->state != State::kPulling) continue;
+    for (PullPart& part : slot->pulls) {
+      if (!part.done || std::exchange(part.copied, true)) continue;
+      part.values = Bytes::copy_of(part.values.data(), part.values.size());
+    }
+  }
 }
 
 void WorkerCore::compute_if_pulled(Slot& slot, WorkerEffects& fx) {
