@@ -32,7 +32,7 @@ constexpr std::array kOldChiefs = {
     kPsOtherRun, kPsOldTerm, kPsChiefSilent, kChiefOtherRun, kChiefRebound,
     kChiefHelloAgain, kChiefSuperseded, kWorkerOldTerm, kWorkerOtherRun, kFileTermTaken};
 constexpr std::array kQuarantine = {
-    kPsPartHadIt, kPsPartQuarantine, kChiefUnknownPeer, kChiefClashWaits,
+    kPsPartHadIt, kChiefUnknownPeer, kChiefClashWaits,
     kChiefClashRefused, kChiefQuarantined, kWorkerJumps};
 constexpr std::array kFlaky = {
     kPsMarkerLate, kChiefWithdrawn};
@@ -57,7 +57,7 @@ constexpr std::array kDisk = {
 
 // No profile reaches these in three of a hundred seeds. Scenarios and unit tests of the cores do.
 constexpr std::array kSeldom = {
-    kPsAdoptTakesOver, kPsPartBeyond, kPsFreezeNotServed, kChiefNewerTermClaimed,
+    kPsAdoptTakesOver, kPsPartQuarantine, kPsPartBeyond, kPsFreezeNotServed, kChiefNewerTermClaimed,
     kChiefClaimStale, kChiefPartReopened, kChiefMarkersAsked, kWorkerShardReturned};
 
 const std::array kProfiles = {
