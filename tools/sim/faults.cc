@@ -74,6 +74,19 @@ constexpr std::array<Kind, kFaultKinds> kKinds = {{
     {"flaky", Nature::kWholeRun, false},
 }};
 
+struct PointAction {
+  std::string_view name;
+  FaultPoint::Action action;
+};
+constexpr std::array kPointActions = {
+    PointAction{"lose", FaultPoint::Action::kLose},
+    PointAction{"kill-sender", FaultPoint::Action::kKillSender},
+    PointAction{"kill-receiver", FaultPoint::Action::kKillReceiver},
+    PointAction{"repeat", FaultPoint::Action::kRepeat},
+    PointAction{"pause", FaultPoint::Action::kPause},
+    PointAction{"stall", FaultPoint::Action::kStall},
+};
+
 constexpr int64_t kHorizonNs = 3600 * kSecond * 24;  // a period's events are drawn for so long
 constexpr size_t kEventsMax = 20'000;
 
@@ -108,7 +121,8 @@ Result<FaultPoint> parse_point(std::string_view item) {
   const auto wrong = [&] {
     return Error{ErrorCode::kUsage, str("--faults: `", item, "` is not understood"), "",
                  "for example worker.View:lose=90%, StatusReply:kill-sender=10%, "
-                 "Save:kill-receiver=5%, ps.Freeze:repeat=20%",
+                 "Save:kill-receiver=5%, ps.Freeze:repeat=20%, worker.LeaseGrant:pause=2%, "
+                 "chief.StatusReply:stall=10%",
                  ""};
   };
   FaultPoint point;
@@ -124,18 +138,13 @@ Result<FaultPoint> parse_point(std::string_view item) {
     body.remove_prefix(dot + 1);
   }
   const auto index = body_index(body);
-  const std::string_view action = item.substr(colon + 1, equals - colon - 1);
+  const auto* const action = std::ranges::find(
+      kPointActions, item.substr(colon + 1, equals - colon - 1), &PointAction::name);
   const auto chance =
       equals == std::string_view::npos ? std::nullopt : parse_rate(item.substr(equals + 1));
-  using Action = FaultPoint::Action;
-  const bool known = action == "lose" || action == "kill-sender" || action == "kill-receiver" ||
-                     action == "repeat";
-  if (!index || !known || !chance) return wrong();
+  if (!index || action == kPointActions.end() || !chance) return wrong();
   point.body = *index;
-  point.action = action == "lose"          ? Action::kLose
-                 : action == "repeat"      ? Action::kRepeat
-                 : action == "kill-sender" ? Action::kKillSender
-                                           : Action::kKillReceiver;
+  point.action = action->action;
   point.chance = *chance;
   return point;
 }
@@ -171,38 +180,6 @@ Result<void> add_item(std::string_view item, FaultSpec& spec) {
   }
   spec.kinds[*kind] = setting;
   return {};
-}
-
-int64_t draw_duration(FaultKind kind, Rng& rng) {
-  const auto up_to = [&](int64_t ns) { return int64_t(rng.below(uint64_t(ns))); };
-  switch (kind) {
-    case FaultKind::kPauseWorker:
-    case FaultKind::kPausePs:
-    case FaultKind::kPauseChief:
-    case FaultKind::kZombieWorker:
-    case FaultKind::kZombiePs:
-    case FaultKind::kZombieChief:
-    case FaultKind::kPauseInput:
-    case FaultKind::kZombieInput:
-      return 100 * kMillisecond + up_to(rng.below(3) == 0 ? 12 * kSecond : 2 * kSecond);
-    case FaultKind::kPartition:
-    case FaultKind::kOneWay:
-    case FaultKind::kClog:
-    case FaultKind::kDeaf:
-    case FaultKind::kFlap:
-      return 50 * kMillisecond + up_to(rng.below(3) == 0 ? 12 * kSecond : 2 * kSecond);
-    case FaultKind::kSlowDisk:
-    case FaultKind::kFullDisk:
-    case FaultKind::kFsync:
-    case FaultKind::kReadError:
-      return 200 * kMillisecond + up_to(4 * kSecond);
-    case FaultKind::kChangeData:
-      return 2 * kSecond + up_to(6 * kSecond);
-    case FaultKind::kClock:
-      return up_to(20 * kSecond);
-    default:  // until a killed process comes back
-      return rng.below(4) == 0 ? up_to(8 * kSecond) : up_to(kSecond);
-  }
 }
 
 }  // namespace
@@ -250,6 +227,38 @@ Result<FaultSpec> parse_faults(std::string_view text) {
     }
   }
   return spec;
+}
+
+int64_t draw_duration(FaultKind kind, Rng& rng) {
+  const auto up_to = [&](int64_t ns) { return int64_t(rng.below(uint64_t(ns))); };
+  switch (kind) {
+    case FaultKind::kPauseWorker:
+    case FaultKind::kPausePs:
+    case FaultKind::kPauseChief:
+    case FaultKind::kZombieWorker:
+    case FaultKind::kZombiePs:
+    case FaultKind::kZombieChief:
+    case FaultKind::kPauseInput:
+    case FaultKind::kZombieInput:
+      return 100 * kMillisecond + up_to(rng.below(3) == 0 ? 12 * kSecond : 2 * kSecond);
+    case FaultKind::kPartition:
+    case FaultKind::kOneWay:
+    case FaultKind::kClog:
+    case FaultKind::kDeaf:
+    case FaultKind::kFlap:
+      return 50 * kMillisecond + up_to(rng.below(3) == 0 ? 12 * kSecond : 2 * kSecond);
+    case FaultKind::kSlowDisk:
+    case FaultKind::kFullDisk:
+    case FaultKind::kFsync:
+    case FaultKind::kReadError:
+      return 200 * kMillisecond + up_to(4 * kSecond);
+    case FaultKind::kChangeData:
+      return 2 * kSecond + up_to(6 * kSecond);
+    case FaultKind::kClock:
+      return up_to(20 * kSecond);
+    default:  // until a killed process comes back
+      return rng.below(4) == 0 ? up_to(8 * kSecond) : up_to(kSecond);
+  }
 }
 
 FaultPlan make_plan(const FaultSpec& spec, uint64_t seed) {

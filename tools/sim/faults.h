@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "shared/base/result.h"
+#include "shared/base/rng.h"
 #include "shared/base/units.h"
 #include "shared/wire/messages.h"
 
@@ -86,7 +87,14 @@ bool in_chaos(FaultKind kind);   // one of those that `chaos` stands for
 
 /// What happens with some chance to each message of a kind as it arrives: "worker.View:lose=90%".
 struct FaultPoint {
-  enum class Action : uint8_t { kLose, kKillSender, kKillReceiver, kRepeat };
+  enum class Action : uint8_t {
+    kLose,
+    kKillSender,
+    kKillReceiver,
+    kRepeat,  // a copy arrives later
+    kPause,   // the receiver stands still for a while
+    kStall,   // what the receiver sends to the sender from now on waits for a while
+  };
   std::optional<wire::Role> to;  // only if it goes there
   size_t body = 0;               // an index into wire::Body
   Action action = Action::kLose;
@@ -110,6 +118,10 @@ struct FaultSpec {
 /// "none", or a list of kinds "kill-ps=10m,drop=1%,delay,worker.View:lose=90%", in which `light` and
 /// `chaos` stand for several; `ends` ends them all after some seconds. Errors: kUsage naming what is unknown.
 Result<FaultSpec> parse_faults(std::string_view text);
+
+/// How long a fault of the kind lasts that is not over at once; of a kill: until the process is
+/// started again.
+int64_t draw_duration(FaultKind kind, Rng& rng);
 
 /// Leaves out what happens to input processes only, for a cluster that has none.
 void leave_out_inputs(FaultSpec& spec);

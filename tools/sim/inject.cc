@@ -53,17 +53,10 @@ void pause(World& world, const FaultEvent& event, bool replaced) {
   Process* process = choose(world, role_of(event.kind), event.pick);
   if (process == nullptr || process->paused()) return;
   world.count(std::string(fault_name(event.kind)));
-  world.trace(process->number(), "stands still");
-  process->pause();
   const ProcessNumber number = process->number();
   const Role role = process->role();
   const uint32_t index = process->index();
-  world.scheduler().after(event.duration_ns, [&world, number] {
-    const auto at = world.processes().find(number);
-    if (at == world.processes().end() || !at->second->paused()) return;
-    world.trace(number, "goes on");
-    at->second->resume();
-  });
+  world.pause(number, event.duration_ns);
   if (!replaced) return;
   world.scheduler().after(event.duration_ns / 2, [&world, number, role, index] {
     const Process* old = world.current(role, index);
@@ -98,14 +91,8 @@ void deafen(World& world, const FaultEvent& event) {
   const Process* member = choose(world, role, event.pick);
   if (chief == nullptr || member == nullptr) return;
   world.count("deaf");
-  const ProcessNumber from = chief->number(), to = member->number();
-  world.trace(to, "does not hear the chief");
-  world.network().hold(from, to);
   const bool lose = (event.pick >> 33 & 1) != 0;
-  world.scheduler().after(event.duration_ns, [&world, from, to, lose] {
-    world.trace(to, "hears the chief again");
-    world.network().let_go(from, to, lose);
-  });
+  world.stall(chief->number(), member->number(), event.duration_ns, lose);
 }
 
 /// The chief's address leads to a former chief that has not ended, as where a name or an address

@@ -339,6 +339,28 @@ void World::kill(ProcessNumber number, int64_t back_ns) {
   });
 }
 
+void World::pause(ProcessNumber number, int64_t duration_ns) {
+  Process* process = find(number);
+  if (process == nullptr || process->paused()) return;
+  trace(number, "stands still");
+  process->pause();
+  scheduler_.after(duration_ns, [this, number] {
+    Process* paused = find(number);
+    if (paused == nullptr || !paused->paused()) return;
+    trace(number, "goes on");
+    paused->resume();
+  });
+}
+
+void World::stall(ProcessNumber from, ProcessNumber to, int64_t duration_ns, bool lose) {
+  trace(from, str("does not reach #", to));
+  network_.hold(from, to);
+  scheduler_.after(duration_ns, [this, from, to, lose] {
+    trace(from, str("reaches #", to, " again"));
+    network_.let_go(from, to, lose);
+  });
+}
+
 void World::restart_all(int64_t back_ns) {
   trace(0, "everything ends and starts again");
   ++run_;
@@ -469,12 +491,23 @@ bool World::lost_at_point(ProcessNumber from, const Process& to, const wire::Mes
     if (point_rng_.uniform64() >= point.chance) continue;
     count("fault point");
     if (point.action == FaultPoint::Action::kLose) return true;
-    const bool sender = point.action == FaultPoint::Action::kKillSender;
-    const int64_t back_ns = int64_t(point_rng_.below(uint64_t(kSecond)));
-    scheduler_.after(
-        0, [this, victim = sender ? from : to.number(), back_ns] { kill(victim, back_ns); });
+    apply_point(point.action, from, to.number());
   }
   return false;
+}
+
+void World::apply_point(FaultPoint::Action action, ProcessNumber from, ProcessNumber to) {
+  using Action = FaultPoint::Action;
+  if (action == Action::kPause) {
+    const int64_t duration_ns = draw_duration(FaultKind::kPauseWorker, point_rng_);
+    return void(scheduler_.after(0, [this, to, duration_ns] { pause(to, duration_ns); }));
+  }
+  if (action == Action::kStall) {
+    return stall(to, from, draw_duration(FaultKind::kOneWay, point_rng_), false);
+  }
+  const ProcessNumber victim = action == Action::kKillSender ? from : to;
+  const auto back_ns = int64_t(point_rng_.below(uint64_t(kSecond)));
+  scheduler_.after(0, [this, victim, back_ns] { kill(victim, back_ns); });
 }
 
 /// Whether the plan's points let a copy of the message arrive later.

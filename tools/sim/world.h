@@ -87,6 +87,10 @@ class World {
   /// The process is gone. With `back_ns` >= 0 another takes its place after that time.
   void kill(ProcessNumber number, int64_t back_ns);
   void start(wire::Role role, uint32_t index);
+  /// The process stands still, then goes on.
+  void pause(ProcessNumber number, int64_t duration_ns);
+  /// What one sends to the other waits for so long; with `lose` it is gone then.
+  void stall(ProcessNumber from, ProcessNumber to, int64_t duration_ns, bool lose);
   /// Everything ends at once and is started again.
   void restart_all(int64_t back_ns);
   bool healed() const { return healed_; }
@@ -124,6 +128,7 @@ class World {
                uint32_t checksum);
   bool comes_again(ProcessNumber to, const wire::Message& message);
   bool lost_at_point(ProcessNumber from, const Process& to, const wire::Message& message);
+  void apply_point(FaultPoint::Action action, ProcessNumber from, ProcessNumber to);
   void heal();
   void hash(uint64_t value) { outcome_.hash = hash_combine(outcome_.hash, value); }
   Process* find(ProcessNumber number);

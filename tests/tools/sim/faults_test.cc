@@ -48,6 +48,8 @@ TEST_CASE("a chance may be given to messages of one kind, and to those that go t
   const auto repeats = parse_faults("ps.Freeze:repeat=20%");
   REQUIRE(repeats);
   CHECK(repeats->points.at(0).action == FaultPoint::Action::kRepeat);
+  CHECK(parse_faults("LeaseGrant:pause=1%")->points.at(0).action == FaultPoint::Action::kPause);
+  CHECK(parse_faults("StatusReply:stall=1%")->points.at(0).action == FaultPoint::Action::kStall);
   for (const char* text : {"Viev:lose=90%", "boss.View:lose=90%", "View:love=90%", "View:lose",
                            "View:lose=900%", "View:=1%", ":lose=1%"}) {
     INFO(text);
