@@ -54,11 +54,15 @@ constexpr std::array kInputProgram = {
     kWorkerViewEarly};
 constexpr std::array kDisk = {
     kChiefSaveAbandoned};
+constexpr std::array kLateLines = {
+    kPsPartQuarantine};
+constexpr std::array kNfsChiefs = {
+    kChiefNewerTermClaimed};
 
 // No profile reaches these in three of a hundred seeds. Scenarios and unit tests of the cores do.
 constexpr std::array kSeldom = {
-    kPsAdoptTakesOver, kPsPartQuarantine, kPsPartBeyond, kPsFreezeNotServed, kChiefNewerTermClaimed,
-    kChiefClaimStale, kChiefPartReopened, kChiefMarkersAsked, kWorkerShardReturned};
+    kPsAdoptTakesOver, kPsPartBeyond, kPsFreezeNotServed, kChiefClaimStale, kChiefPartReopened,
+    kChiefMarkersAsked, kWorkerShardReturned};
 
 const std::array kProfiles = {
     Profile{.name = "chaos",
@@ -159,6 +163,16 @@ const std::array kProfiles = {
             .size = {.checkpoint_steps = 12},
             .faults = "lying-fsync,power,kill-in-write=500ms,kill-ps=1s,read-error,slow-disk,ends",
             .defences = kDisk},
+    Profile{.name = "late-lines",
+            .says = "as flaky, where a worker does not hear what was given up",
+            .faults = "flaky,poison,kill-chief=1s,kill-worker,lost-lease,worker.PullReply:stall=2%,"
+                      "early-timeouts,ends",
+            .defences = kLateLines},
+    Profile{.name = "nfs-chiefs",
+            .says = "former chiefs, and folders as they were some time ago",
+            .size = {.checkpoint_steps = 12, .chief_silence_s = 3},
+            .faults = "stale-names,zombie-chief=500ms,flap=200ms,ends",
+            .defences = kNfsChiefs},
 };
 
 }  // namespace
