@@ -5,7 +5,7 @@
 namespace downpour::ps {
 namespace {
 
-constexpr size_t kSpareMax = 64;
+constexpr size_t kSpareHandlesMax = 64;
 constexpr uint64_t kHandleOverheadBytes = 512;
 
 }  // namespace
@@ -88,7 +88,7 @@ void Handles::erase_at(Worker& worker, size_t index) {
   handle.keys = {};
   handle.sections.clear();
   handle.versions.clear();
-  if (spare_.size() < kSpareMax) spare_.push_back(std::move(handle));
+  if (spare_.size() < kSpareHandlesMax) spare_.push_back(std::move(handle));
   worker.handles.erase(worker.handles.begin() + std::ptrdiff_t(index));
 }
 

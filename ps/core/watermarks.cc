@@ -6,7 +6,7 @@
 namespace downpour::ps {
 namespace {
 
-constexpr size_t kSpareMax = 16;
+constexpr size_t kSpareRowsMax = 16;
 
 /// Whether a partition stands between its first batch and the shard's end: only then the row says
 /// more than the epoch's ended sets.
@@ -261,7 +261,7 @@ Watermarks::Row Watermarks::erase_row(Epoch& epoch, Row row) {
   if (const auto own = begun_by_.find(row->second->begun_by); own != begun_by_.end()) {
     if (--own->second == 0) begun_by_.erase(own);
   }
-  if (spare_.size() < kSpareMax) {
+  if (spare_.size() < kSpareRowsMax) {
     std::fill(row->second->watermarks.begin(), row->second->watermarks.end(), 0U);
     std::fill(row->second->records.begin(), row->second->records.end(), 0U);
     std::fill(row->second->hashes.begin(), row->second->hashes.end(), 0U);

@@ -13,8 +13,6 @@ constexpr uint32_t kDimMax = 1 << 20;
 constexpr uint64_t kElementsMax = uint64_t{1} << 40;
 constexpr uint64_t kFileBytesMax = uint64_t{1} << 62;
 
-Error bad(std::string what) { return Error{ErrorCode::kBadData, std::move(what)}; }
-
 Result<void> validate_dense(const VariableSpec& variable) {
   uint64_t elements = 1;
   for (const uint32_t d : variable.shape) {
@@ -26,6 +24,8 @@ Result<void> validate_dense(const VariableSpec& variable) {
 }
 
 }  // namespace
+
+Error bad(std::string what) { return Error{ErrorCode::kBadData, std::move(what)}; }
 
 Result<void> validate_table(const TableSpec& table) {
   if (table.members.empty()) return bad(str("table ", table.name, " has no variable"));

@@ -69,6 +69,9 @@ uint64_t image_checksum(std::span<const uint8_t> image);
 /// Of format 4, from the header and the section table that follows it.
 uint64_t image_checksum(const ImageHeader& header, std::span<const SectionEntry> entries);
 
+/// kBadData, of an image or a manifest.
+Error bad(std::string what);
+
 /// Sizes a table may have, so that nothing computed from them overflows.
 Result<void> validate_table(const TableSpec& table);
 

@@ -20,8 +20,6 @@ namespace {
 constexpr std::string_view kManifestMagic = "DPMANIF";
 constexpr uint32_t kPartitionsMax = 65536;
 
-Error bad(std::string what) { return Error{ErrorCode::kBadData, std::move(what)}; }
-
 Result<void> validate_image_refs(const Manifest& manifest) {
   if (manifest.images.size() != manifest.partitions) {
     return bad(str(manifest.images.size(), " images for ", manifest.partitions, " partitions"));

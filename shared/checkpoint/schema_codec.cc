@@ -20,7 +20,7 @@ constexpr int kNestingMax = 16;
 capnp::Text::Reader text(const std::string& value) { return {value.c_str(), value.size()}; }
 std::string text_of(capnp::Text::Reader text) { return std::string(text.begin(), text.size()); }
 
-std::vector<uint8_t> bytes_of(capnp::MessageBuilder& builder) {
+std::vector<uint8_t> flat_bytes(capnp::MessageBuilder& builder) {
   const kj::Array<capnp::word> words = capnp::messageToFlatArray(builder);
   const kj::ArrayPtr<const kj::byte> bytes = words.asBytes();
   return std::vector<uint8_t>(bytes.begin(), bytes.end());
@@ -353,13 +353,13 @@ void write_chained_manifest(const Manifest& manifest, schema::ChainedManifest::B
 std::vector<uint8_t> encode_manifest_body(const Manifest& manifest) {
   capnp::MallocMessageBuilder builder;
   write_manifest(manifest, builder.initRoot<schema::Manifest>());
-  return bytes_of(builder);
+  return flat_bytes(builder);
 }
 
 std::vector<uint8_t> encode_chained_manifest_body(const Manifest& manifest) {
   capnp::MallocMessageBuilder builder;
   write_chained_manifest(manifest, builder.initRoot<schema::ChainedManifest>());
-  return bytes_of(builder);
+  return flat_bytes(builder);
 }
 
 std::vector<uint8_t> encode_placed_manifest_body(const Manifest& manifest) {
@@ -376,7 +376,7 @@ std::vector<uint8_t> encode_placed_manifest_body(const Manifest& manifest) {
   out.setGivenN(manifest.given.n);
   out.setBestTerm(manifest.best.term);
   out.setBestN(manifest.best.n);
-  return bytes_of(builder);
+  return flat_bytes(builder);
 }
 
 Result<Manifest> decode_chained_manifest_body(std::span<const uint8_t> bytes) {
@@ -406,7 +406,7 @@ std::vector<uint8_t> encode_run_body(const RunFile& run) {
     files[i].setBytes(run.files[i].bytes);
     files[i].setFingerprint(run.files[i].fingerprint);
   }
-  return bytes_of(builder);
+  return flat_bytes(builder);
 }
 
 Result<RunFile> decode_run_body(std::span<const uint8_t> bytes) {
@@ -446,7 +446,7 @@ std::vector<uint8_t> encode_state(const PartitionImage& image) {
     shards[s].setRecordsHash(shard.records_hash);
     write_counts(shard.counts, shards[s].initCounts());
   }
-  return bytes_of(builder);
+  return flat_bytes(builder);
 }
 
 std::vector<uint8_t> encode_lines(const std::vector<wire::QuarantineLine>& lines) {
@@ -459,7 +459,7 @@ std::vector<uint8_t> encode_lines(const std::vector<wire::QuarantineLine>& lines
     out[i].setWithdrawn(lines[i].withdrawn);
     out[i].setHad(lines[i].had);
   }
-  return bytes_of(builder);
+  return flat_bytes(builder);
 }
 
 Result<std::vector<wire::QuarantineLine>> decode_lines(std::span<const uint8_t> bytes) {

@@ -4,13 +4,13 @@
 #include <optional>
 
 #include "shared/data/array_parser.h"
+#include "shared/data/arrays.h"
 #include "shared/job/field_output.h"
 
 namespace downpour::data {
 namespace {
 
 constexpr size_t kPieceBytes = size_t{1} << 20;  // memory grows with what comes, not with a header
-constexpr std::string_view kNpyEnding = ".npy";
 
 std::string array_of(const FieldSpec& field) {
   std::string name = field.path.empty() ? field.name : field.path;

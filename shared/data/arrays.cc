@@ -11,8 +11,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kNpyEnding = ".npy";
-
 /// Reads the header of an array that begins at `offset` and has `bytes`.
 Result<NpyArray> read_head(const File& file, uint64_t offset, uint64_t bytes,
                            const std::string& where) {

@@ -14,6 +14,8 @@
 
 namespace downpour::data {
 
+constexpr std::string_view kNpyEnding = ".npy";
+
 /// One array of a source.
 struct SourceArray {
   std::string name;   // of its file below the folder, or in the archive; of a single file ""

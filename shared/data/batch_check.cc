@@ -3,15 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shared/base/str.h"
+#include "shared/wire/malformed.h"
 
 namespace downpour::data {
 namespace {
-
-template <typename... Parts>
-Error malformed(const Parts&... parts) {
-  return {.code = ErrorCode::kMalformed, .what = str(parts...)};
-}
 
 bool is_allowed(const TargetRule& rule, float value) {
   switch (rule.kind) {
@@ -32,7 +27,7 @@ Result<void> check_targets(const ReadPlan& plan, const Batch& batch) {
       const std::vector<float>& values = batch.floats[i].values;
       const auto allowed = [&](float value) { return is_allowed(rule, value); };
       if (!std::all_of(values.begin(), values.end(), allowed))
-        return malformed("a batch with a value of target ", rule.field, " that can't be one");
+        return wire::malformed("a batch with a value of target ", rule.field, " that can't be one");
     }
   }
   return {};
@@ -41,10 +36,10 @@ Result<void> check_targets(const ReadPlan& plan, const Batch& batch) {
 }  // namespace
 
 Result<void> check_batch(const ReadPlan& plan, BatchId expected, const Batch& batch) {
-  if (batch.id != expected) return malformed("batch ", batch.id, " instead of ", expected);
+  if (batch.id != expected) return wire::malformed("batch ", batch.id, " instead of ", expected);
   if (batch.given_up) return {};
   if (batch.records == 0 || batch.records > plan.batch_size)
-    return malformed("a batch of ", batch.records, " records");
+    return wire::malformed("a batch of ", batch.records, " records");
   const InputLayout& layout = plan.layout;
   bool same = batch.floats.size() == layout.floats.size() &&
               batch.bags.size() == layout.bags.size() &&
@@ -55,7 +50,7 @@ Result<void> check_batch(const ReadPlan& plan, BatchId expected, const Batch& ba
     same = batch.bags[i].table_index == layout.bags[i].table_index;
   for (size_t i = 0; same && i < layout.tables.size(); ++i)
     same = batch.tables[i].table == layout.tables[i];
-  if (!same) return malformed("a batch with other columns than the job's");
+  if (!same) return wire::malformed("a batch with other columns than the job's");
   return check_targets(plan, batch);
 }
 

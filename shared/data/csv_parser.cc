@@ -13,7 +13,8 @@
 namespace downpour::data {
 namespace {
 
-constexpr const char* kHint = "mend the line or data.columns, or set data.bad_records = \"skip\"";
+constexpr const char* kCsvHint =
+    "mend the line or data.columns, or set data.bad_records = \"skip\"";
 
 /// Bit i: text[i] == c, for 64 bytes (which must be readable).
 inline uint64_t match64(const char* text, char c) {
@@ -144,7 +145,7 @@ class CsvParser final : public RecordParser {
 
   static bool bad(const char* reason, const char* begin, const char* end, Fault& fault) {
     fault = {
-        .reason = reason, .field = nullptr, .text = {begin, size_t(end - begin)}, .hint = kHint};
+        .reason = reason, .field = nullptr, .text = {begin, size_t(end - begin)}, .hint = kCsvHint};
     return false;
   }
 

@@ -12,8 +12,6 @@ namespace {
 
 constexpr size_t kSmallResults = 1024;
 constexpr size_t kShownBytes = 80;
-constexpr const char* kGiveDefault =
-    "give the field a `default`, or set data.bad_records = \"skip\"";
 constexpr const char* kFixRecord = "mend the record, or set data.bad_records = \"skip\"";
 constexpr const char* kFixLine = "mend the line, or set data.bad_records = \"skip\"";
 

@@ -20,6 +20,10 @@
 
 namespace downpour::data {
 
+/// The hint of an error about a record without the field's value.
+constexpr const char* kGiveDefault =
+    "give the field a `default`, or set data.bad_records = \"skip\"";
+
 /// Why a value was refused. `reason` is a constant text; null: it was taken.
 struct Fault {
   const char* reason = nullptr;

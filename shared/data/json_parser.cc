@@ -9,11 +9,11 @@
 namespace downpour::data {
 namespace {
 
-constexpr const char* kHint = "a line is one JSON object; or set data.bad_records = \"skip\"";
+constexpr const char* kJsonHint = "a line is one JSON object; or set data.bad_records = \"skip\"";
 constexpr int kNestedMax = 16;
 
 bool bad(const char* reason, std::string_view text, Fault& fault) {
-  fault = {.reason = reason, .text = text, .hint = kHint};
+  fault = {.reason = reason, .text = text, .hint = kJsonHint};
   return false;
 }
 
@@ -135,7 +135,7 @@ class JsonFields {
     fault = {.reason = "is no value, and the field wants one",
              .field = &field.name(),
              .made = found,
-             .hint = kHint};
+             .hint = kJsonHint};
     return json::kOther;
   }
 
@@ -167,7 +167,7 @@ class JsonFields {
       json::Array array;
       if (const json::ErrorCode error = value.get_array().get(array)) return error;
       if (depth == kNestedMax) {
-        fault = {.reason = "is nested too deep", .field = &field.name(), .hint = kHint};
+        fault = {.reason = "is nested too deep", .field = &field.name(), .hint = kJsonHint};
         return json::kOther;
       }
       for (auto element : array) {

@@ -7,13 +7,6 @@
 #include "shared/data/number.h"
 
 namespace downpour::data {
-namespace {
-
-constexpr const char* kGiveDefault =
-    "give the field a `default`, or set data.bad_records = \"skip\"";
-
-}  // namespace
-
 void KeyHash::apply_to_all(std::span<uint64_t> keys) const {
   const uint64_t name = name_hash;
   for (uint64_t& key : keys) key = hash_combine(name, mix64(key));

@@ -9,7 +9,7 @@
 namespace downpour::data {
 namespace {
 
-constexpr const char* kHint =
+constexpr const char* kLibsvmHint =
     "a line reads: label index:value index:value ...; or set data.bad_records = \"skip\"";
 
 class LibsvmParser final : public RecordParser {
@@ -178,8 +178,10 @@ class LibsvmParser final : public RecordParser {
   }
 
   static bool bad(const char* reason, const char* begin, const char* end, Fault& fault) {
-    fault = {
-        .reason = reason, .field = nullptr, .text = {begin, size_t(end - begin)}, .hint = kHint};
+    fault = {.reason = reason,
+             .field = nullptr,
+             .text = {begin, size_t(end - begin)},
+             .hint = kLibsvmHint};
     return false;
   }
 

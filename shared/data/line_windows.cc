@@ -10,7 +10,7 @@
 namespace downpour::data {
 namespace {
 
-constexpr size_t kTailBytes = 16 * kKiB;  // read at once to find the end of the last line
+constexpr size_t kLastLineBytes = 16 * kKiB;  // read at once to find the end of the last line
 constexpr size_t kScanBytes = 64 * kKiB;
 // A line of more than kLineBytesMax is a bad record, whose end is looked for. One of more than this
 // is an error even where bad records are skipped: the hole of a sparse file is read for days.
@@ -148,8 +148,8 @@ class LineWindows final : public WindowSource {
     // bit.
     const uint64_t rest = limit_ > base_ ? limit_ - base_ : 0;
     size_t target =
-        std::min(window_bytes_, size_t(std::min<uint64_t>(rest, window_bytes_)) + kTailBytes);
-    if (target <= left) target = left + std::max<size_t>(kTailBytes, left);
+        std::min(window_bytes_, size_t(std::min<uint64_t>(rest, window_bytes_)) + kLastLineBytes);
+    if (target <= left) target = left + std::max<size_t>(kLastLineBytes, left);
     // The size of what a compressed file holds is not known: let the buffer grow with it.
     while (filled_ < target) {
       const size_t step =

@@ -26,7 +26,7 @@ namespace {
 
 constexpr const char* kProgramMark = "exec: ";   // a file's path is absolute
 constexpr int kPipeBytes = 1 << 20;              // what the system gives anybody
-constexpr size_t kTailBytes = 4096;              // of stderr, for the error's text
+constexpr size_t kStderrBytes = 4096;            // of stderr, for the error's text
 constexpr int64_t kEndsWithinNs = 10 * kSecond;  // after its last byte
 constexpr int kEndLookMs = 5;
 
@@ -245,7 +245,7 @@ bool ProgramSource::take_stderr() {
     if (put <= 0) break;  // our own log is full or gone: the program goes on
   }
   tail_.append(text, size_t(n));
-  if (tail_.size() > kTailBytes) tail_.erase(0, tail_.size() - kTailBytes);
+  if (tail_.size() > kStderrBytes) tail_.erase(0, tail_.size() - kStderrBytes);
   return true;
 }
 

@@ -20,11 +20,11 @@ constexpr uint64_t kSpareBytes = 64 * kMiB;      // of memory that waits for oth
 constexpr uint64_t kBlockBytesMax = 256 * kMiB;  // what a block may take of memory
 constexpr uint64_t kOpenBlockBytes = 64 * kMiB;  // of text, where records are longer than thought
 constexpr uint64_t kGapBytesMax = kMiB;          // between records of a piece: blank lines
-constexpr size_t kTailBytes = 16;                // that a parser may look at behind a record
+constexpr size_t kLookaheadBytes = 16;           // that a parser may look at behind a record
 constexpr size_t kEpochsKept =
     2;  // of which runs are kept: the last pieces of one, the first of the next
 constexpr size_t kRunsMax = 3;  // of an epoch: more than one only after deaths
-static_assert(kTailBytes <= kPadBytes);
+static_assert(kLookaheadBytes <= kPadBytes);
 
 size_t bytes_of(const StreamBlock::Piece& piece) {
   return piece.text.capacity() + piece.records.capacity() * sizeof(RecordRef);
@@ -259,11 +259,11 @@ Result<void> RecordStream::append(StreamBlock& block, size_t count) {
   }
   StreamBlock::Piece& piece = block.pieces.back();
   const auto from = size_t(first - piece.offset);
-  const size_t used = from + bytes + kTailBytes, before = piece.used;
+  const size_t used = from + bytes + kLookaheadBytes, before = piece.used;
   if (used > piece.text.capacity())
     piece.text.reserve(std::max(used, piece.text.capacity() * 2), piece.used);
   // What lies behind a record is its line's end or its checksum, and readable.
-  std::memcpy(piece.text.data() + from, window_.text + refs[0].begin, bytes + kTailBytes);
+  std::memcpy(piece.text.data() + from, window_.text + refs[0].begin, bytes + kLookaheadBytes);
   piece.used = used;
   for (size_t i = 0; i < count; ++i) {
     const char* const text = window_.text + refs[i].begin;

@@ -22,7 +22,6 @@
 namespace downpour::data {
 namespace {
 
-constexpr size_t kSampleBytes = 8 * kMiB;
 constexpr size_t kSampleLines = 10'000;
 const std::set<std::string> kMissingMarks = {"?",    "NA",   "N/A",  "NaN", "nan",
                                              "NULL", "null", "None", "\\N"};

@@ -10,7 +10,6 @@ namespace downpour::data {
 namespace {
 
 constexpr uint64_t kSampleRows = 10'000;
-constexpr uint64_t kSampleBytes = 8 * kMiB;
 
 /// One element of each of the first rows.
 Result<Column> look_at(const SourceArray& source, uint64_t element) {

@@ -10,9 +10,12 @@
 #include <string_view>
 #include <vector>
 
+#include "shared/base/units.h"
 #include "shared/data/dataset.h"
 
 namespace downpour::data {
+
+constexpr size_t kSampleBytes = 8 * kMiB;  // of a file that is looked at
 
 constexpr size_t kDistinctMax = 2'000;  // distinct texts of a column that are told apart
 constexpr size_t kClassesMax = 1'000;

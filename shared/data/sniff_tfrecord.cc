@@ -12,9 +12,8 @@
 namespace downpour::data {
 namespace {
 
-constexpr size_t kSampleBytes = 8 * kMiB;
 constexpr size_t kSampleRecords = 10'000;
-constexpr size_t kTextBytesMax = 1024;  // a longer string is no category
+constexpr size_t kCategoryBytesMax = 1024;  // a longer string is no category
 
 /// What the Examples show of one feature.
 struct Feature {
@@ -26,7 +25,7 @@ struct Feature {
 };
 
 bool is_text(std::string_view bytes) {
-  return bytes.size() <= kTextBytesMax &&
+  return bytes.size() <= kCategoryBytesMax &&
          std::all_of(bytes.begin(), bytes.end(), [](char c) { return uint8_t(c) >= 0x20; });
 }
 

@@ -14,7 +14,7 @@ namespace downpour::data {
 namespace {
 
 constexpr uint32_t kFree = UINT32_MAX;
-constexpr uint64_t kTextBytesMax = uint64_t{4} * kGiB - 1;  // ends_ are 32 bits
+constexpr uint64_t kVocabularyBytesMax = uint64_t{4} * kGiB - 1;  // ends_ are 32 bits
 constexpr size_t kReadBytes = kMiB;
 constexpr size_t kSlotsAtFirst = 64;
 constexpr size_t kEmptyLinesMax = 1'000'000;  // they cost memory and are no words: then it is none
@@ -29,7 +29,7 @@ Result<std::string> read_all(const std::string& path) {
     DP_TRY(const size_t n, source->read(text.data() + have, kReadBytes));
     text.resize(have + n);
     if (n == 0) return text;
-    if (text.size() > kTextBytesMax)
+    if (text.size() > kVocabularyBytesMax)
       return Error{ErrorCode::kBadData, str("a vocabulary of more than 4 GiB: ", path), path, ""};
   }
 }

@@ -13,12 +13,6 @@
 namespace downpour {
 namespace {
 
-std::string folder_of(const std::string& path) {
-  const size_t slash = path.find_last_of('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 Error open_error(const std::string& path, int error) {
   ErrorCode code = ErrorCode::kIo;
   if (error == ENOENT || error == ENOTDIR) code = ErrorCode::kNoInput;
@@ -27,6 +21,12 @@ Error open_error(const std::string& path, int error) {
 }
 
 }  // namespace
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
 
 Descriptor::~Descriptor() {
   if (fd_ >= 0) ::close(fd_);

@@ -10,6 +10,9 @@
 
 namespace downpour {
 
+/// The folder that a path lies in: "." without one.
+std::string folder_of(const std::string& path);
+
 /// A descriptor that is closed when it goes.
 class Descriptor {
  public:

@@ -15,6 +15,7 @@
 
 #include "shared/base/check.h"
 #include "shared/base/page_vector.h"
+#include "shared/env/beneath.h"
 #include "shared/env/storage.h"
 
 namespace downpour {
@@ -56,12 +57,6 @@ Error io_error(const char* operation, const std::string& path, int error, Intent
   if (error == ENOSPC || error == EDQUOT) result.hint = "free some space on that file system";
   if (result.code == ErrorCode::kPermission) result.hint = "check the owner and mode of the folder";
   return result;
-}
-
-std::string folder_of(const std::string& path) {
-  const size_t slash = path.find_last_of('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
 }
 
 std::string name_of(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }

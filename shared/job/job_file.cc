@@ -118,15 +118,15 @@ std::optional<std::vector<Step>> split_key(std::string_view key) {
 
 /// What a step leads to, made where it is not there; null where it can't be.
 TomlNode* descend(TomlNode& node, const Step& step, const TomlNode& like) {
-  using Kind = TomlNode::Kind;
+  using enum TomlNode::Kind;
   if (step.index) {
-    if (node.kind == Kind::kTable && node.entries.empty()) node.kind = Kind::kArray;
-    if (node.kind != Kind::kArray || *step.index > node.items.size()) return nullptr;
+    if (node.kind == kTable && node.entries.empty()) node.kind = kArray;
+    if (node.kind != kArray || *step.index > node.items.size()) return nullptr;
     if (*step.index >= kListItemsMax) return nullptr;
     if (*step.index == node.items.size()) node.items.push_back(like);
     return &node.items[*step.index];
   }
-  if (node.kind != Kind::kTable) return nullptr;
+  if (node.kind != kTable) return nullptr;
   if (TomlNode* found = node.find(step.name)) return found;
   node.entries.emplace_back(step.name, like);
   return &node.entries.back().second;

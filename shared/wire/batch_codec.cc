@@ -11,14 +11,14 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr uint32_t kMagic = 0x31425044;  // "DPB1"
+constexpr uint32_t kBatchMagic = 0x31425044;  // "DPB1"
 constexpr uint32_t kGivenUp = 1;         // flag of a batch
-constexpr uint32_t kHasOffsets = 1;      // flags of a bag
-constexpr uint32_t kHasValues = 2;
+constexpr uint32_t kBagHasOffsets = 1;   // flags of a bag
+constexpr uint32_t kBagHasValues = 2;
 constexpr uint64_t kNarrowKeys = 65536;  // a table of so many is indexed by 16 bits
 
 struct Head {
-  uint32_t magic = kMagic;
+  uint32_t magic = kBatchMagic;
   uint32_t flags = 0;
   uint32_t epoch = 0, shard = 0, batch = 0, records = 0;
   uint64_t records_hash = 0;
@@ -35,7 +35,7 @@ struct TableHead {
   uint32_t table = 0, keys = 0;
 };
 
-Error malformed(const char* what) {
+Error malformed_batch(const char* what) {
   return {.code = ErrorCode::kMalformed, .what = str("batch: ", what)};
 }
 
@@ -129,26 +129,28 @@ struct Shape {
 Result<void> read_shape(Reader& in, const Head& head, Batch& batch, Shape& shape) {
   if (head.floats > kBatchColumnsMax || head.bags > kBatchColumnsMax ||
       head.tables > kBatchColumnsMax) {
-    return malformed("too many columns");
+    return malformed_batch("too many columns");
   }
   // Descriptions are taken one by one, so that a count alone makes no memory.
   batch.floats.resize(std::min<size_t>(batch.floats.size(), head.floats));
   for (uint32_t i = 0; i < head.floats; ++i) {
     uint32_t width = 0;
-    if (!in.take(width)) return malformed("ends in its columns");
+    if (!in.take(width)) return malformed_batch("ends in its columns");
     if (i == batch.floats.size()) batch.floats.emplace_back();
     batch.floats[i].width = width;
   }
   for (uint32_t i = 0; i < head.bags; ++i) {
-    if (!in.take(shape.bags.emplace_back())) return malformed("ends in its bags");
+    if (!in.take(shape.bags.emplace_back())) return malformed_batch("ends in its bags");
     const BagHead& bag = shape.bags.back();
-    if ((bag.flags & ~(kHasOffsets | kHasValues)) != 0) return malformed("unknown flags of a bag");
-    if (bag.table_index >= head.tables) return malformed("a bag of a table that is not there");
-    if ((bag.flags & kHasOffsets) == 0 && bag.keys != head.records)
-      return malformed("a bag without offsets has not a key a record");
+    if ((bag.flags & ~(kBagHasOffsets | kBagHasValues)) != 0)
+      return malformed_batch("unknown flags of a bag");
+    if (bag.table_index >= head.tables)
+      return malformed_batch("a bag of a table that is not there");
+    if ((bag.flags & kBagHasOffsets) == 0 && bag.keys != head.records)
+      return malformed_batch("a bag without offsets has not a key a record");
   }
   for (uint32_t i = 0; i < head.tables; ++i) {
-    if (!in.take(shape.tables.emplace_back())) return malformed("ends in its tables");
+    if (!in.take(shape.tables.emplace_back())) return malformed_batch("ends in its tables");
   }
   return {};
 }
@@ -158,29 +160,29 @@ Result<void> read_bag(Reader& in, const BagHead& head, const TableHead& table, u
   bag.table_index = head.table_index;
   bag.offsets.clear();
   bag.values.clear();
-  const bool has_offsets = (head.flags & kHasOffsets) != 0;
+  const bool has_offsets = (head.flags & kBagHasOffsets) != 0;
   if (has_offsets && !in.take_all(uint64_t{records} + 1, bag.offsets))
-    return malformed("ends in offsets");
+    return malformed_batch("ends in offsets");
   if (!(table.keys <= kNarrowKeys ? in.take_narrow(head.keys, bag.keys)
                                   : in.take_all(head.keys, bag.keys))) {
-    return malformed("ends in keys");
+    return malformed_batch("ends in keys");
   }
-  if ((head.flags & kHasValues) != 0 && !in.take_all(head.keys, bag.values))
-    return malformed("ends in values");
+  if ((head.flags & kBagHasValues) != 0 && !in.take_all(head.keys, bag.values))
+    return malformed_batch("ends in values");
   if (has_offsets && (bag.offsets.front() != 0 || bag.offsets.back() != head.keys ||
                       !std::is_sorted(bag.offsets.begin(), bag.offsets.end()))) {
-    return malformed("offsets out of order");
+    return malformed_batch("offsets out of order");
   }
   const auto outside = [&](uint32_t key) { return key >= table.keys; };
   if (std::any_of(bag.keys.begin(), bag.keys.end(), outside))
-    return malformed("a key outside its table");
+    return malformed_batch("a key outside its table");
   return {};
 }
 
 Result<void> read_columns(Reader& in, const Shape& shape, Batch& batch) {
   for (FloatColumn& column : batch.floats) {
     if (!in.take_all(uint64_t{column.width} * batch.records, column.values))
-      return malformed("ends in numbers");
+      return malformed_batch("ends in numbers");
   }
   batch.bags.resize(shape.bags.size());
   for (size_t i = 0; i < shape.bags.size(); ++i) {
@@ -191,7 +193,7 @@ Result<void> read_columns(Reader& in, const Shape& shape, Batch& batch) {
   for (size_t i = 0; i < shape.tables.size(); ++i) {
     batch.tables[i].table = TableId(shape.tables[i].table);
     if (!in.take_all(shape.tables[i].keys, batch.tables[i].keys))
-      return malformed("ends in a table's keys");
+      return malformed_batch("ends in a table's keys");
   }
   return {};
 }
@@ -241,10 +243,10 @@ Result<Bytes> encode_batch(const Batch& batch) {
     writer.put(column.width);
   }
   for (const BagColumn& bag : batch.bags) {
-    writer.put(
-        BagHead{bag.table_index,
-                (bag.offsets.empty() ? 0 : kHasOffsets) | (bag.values.empty() ? 0 : kHasValues),
-                uint32_t(bag.keys.size())});
+    writer.put(BagHead{
+        bag.table_index,
+        (bag.offsets.empty() ? 0 : kBagHasOffsets) | (bag.values.empty() ? 0 : kBagHasValues),
+        uint32_t(bag.keys.size())});
   }
   for (const TableKeys& table : batch.tables)
     writer.put(TableHead{raw(table.table), uint32_t(table.keys.size())});
@@ -271,14 +273,14 @@ std::vector<Bytes> cut_batch(const Bytes& batch) {
 }
 
 Result<void> decode_batch(std::span<const uint8_t> bytes, Batch& batch) {
-  if (bytes.size() > kBatchBytesMax) return malformed("too long");
+  if (bytes.size() > kBatchBytesMax) return malformed_batch("too long");
   Reader in(bytes);
   Head head;
-  if (!in.take(head)) return malformed("too short");
-  if (head.magic != kMagic) return malformed("not one");
-  if ((head.flags & ~kGivenUp) != 0 || head.zero != 0) return malformed("unknown flags");
+  if (!in.take(head)) return malformed_batch("too short");
+  if (head.magic != kBatchMagic) return malformed_batch("not one");
+  if ((head.flags & ~kGivenUp) != 0 || head.zero != 0) return malformed_batch("unknown flags");
   batch.given_up = (head.flags & kGivenUp) != 0;
-  if (batch.given_up && head.records != 0) return malformed("given up, with records");
+  if (batch.given_up && head.records != 0) return malformed_batch("given up, with records");
   batch.id = {head.epoch, head.shard, head.batch};
   batch.records = head.records;
   batch.records_hash = head.records_hash;
@@ -293,7 +295,7 @@ Result<void> decode_batch(std::span<const uint8_t> bytes, Batch& batch) {
   Shape shape;
   DP_TRY_VOID(read_shape(in, head, batch, shape));
   DP_TRY_VOID(read_columns(in, shape, batch));
-  if (!in.empty()) return malformed("bytes behind its end");
+  if (!in.empty()) return malformed_batch("bytes behind its end");
   return {};
 }
 

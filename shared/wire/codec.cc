@@ -5,16 +5,12 @@
 #include <kj/io.h>
 
 #include "shared/wire/bodies.h"
+#include "shared/wire/malformed.h"
 
 namespace downpour::wire {
 namespace {
 
 constexpr size_t kFirstSegmentWords = 4096;  // 32 KiB: a push of 256 partitions needs 5 KiB
-
-template <typename... Parts>
-Error malformed(const Parts&... parts) {
-  return {.code = ErrorCode::kMalformed, .what = str(parts...)};
-}
 
 uint64_t key_count(const std::vector<Section>& sections) {
   uint64_t keys = 0;

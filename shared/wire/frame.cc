@@ -5,19 +5,20 @@
 #include <cstring>
 
 #include "shared/base/crc32c.h"
+#include "shared/wire/malformed.h"
 
 namespace downpour::wire {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "frames and payloads are little-endian");
 
-constexpr uint32_t kMagic = 0x46575044;  // "DPWF"
+constexpr uint32_t kFrameMagic = 0x46575044;  // "DPWF"
 constexpr uint16_t kHasKeys = 1;
 constexpr uint16_t kHasValues = 2;
 constexpr size_t kCrcEnd = 16;
 
 struct RawEnvelope {
-  uint32_t magic = kMagic;
+  uint32_t magic = kFrameMagic;
   uint16_t version = kProtocolVersion;
   uint16_t envelope_bytes = kEnvelopeBytes;
   uint32_t frame_bytes = 0;
@@ -37,11 +38,6 @@ static_assert(sizeof(RawEnvelope) == kEnvelopeBytes &&
 
 uint32_t crc32c(std::span<const uint8_t> bytes) {
   return downpour::crc32c(bytes.data(), bytes.size());
-}
-
-template <typename... Parts>
-Error malformed(const Parts&... parts) {
-  return {.code = ErrorCode::kMalformed, .what = str(parts...)};
 }
 
 /// A payload frame: there where its flag says so, of a size that is a whole number of elements.
@@ -100,7 +96,7 @@ Result<FrameHeader> open_frame(std::span<const uint8_t> frame) {
     return malformed("header frame of ", frame.size(), " bytes is too long");
   RawEnvelope in;
   std::memcpy(&in, frame.data(), kEnvelopeBytes);
-  if (in.magic != kMagic)
+  if (in.magic != kFrameMagic)
     return malformed("not a Downpour message (magic ", std::hex, in.magic, ")");
   if (in.version != kProtocolVersion) {
     return Error{

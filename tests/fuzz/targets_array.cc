@@ -12,7 +12,7 @@
 namespace downpour::fuzz {
 namespace {
 
-constexpr std::string_view kFields = R"toml(
+constexpr std::string_view kArrayFields = R"toml(
 [data.fields]
 x = { path = "x", shape = [3] }
 y = { path = "y", default = 0, transform = [{ op = "clip", min = 0, max = 9 }] }
@@ -56,7 +56,7 @@ void mutate_one(std::vector<std::string>& arrays, Rng& rng) {
 }
 
 Target npy_target(const std::string& folder) {
-  const auto reading = std::make_shared<Reading>(str("data.format = \"npy\"\n", kFields));
+  const auto reading = std::make_shared<Reading>(str("data.format = \"npy\"\n", kArrayFields));
   const std::string path = folder + "/npy";
   ::mkdir(path.c_str(), 0700);
   return {.name = "npy",
@@ -178,7 +178,7 @@ Target stream_target(const std::string& folder) {
 }
 
 Target npz_target(const std::string& folder) {
-  const auto reading = std::make_shared<Reading>(str("data.format = \"npz\"\n", kFields));
+  const auto reading = std::make_shared<Reading>(str("data.format = \"npz\"\n", kArrayFields));
   const std::string path = folder + "/arrays.npz";
   return {
       .name = "npz",

@@ -95,8 +95,6 @@ Target index_target(const std::string& folder) {
               }};
 }
 
-std::string gzip_of(const std::string& text) { return testing::gzipped(text); }
-
 }  // namespace
 
 void add_record_targets(const std::string& folder, std::vector<Target>& out) {
@@ -104,7 +102,8 @@ void add_record_targets(const std::string& folder, std::vector<Target>& out) {
   out.push_back(target_of(folder, "example-filtered", kExamples, example_seed, nullptr));
   out.push_back(target_of(folder, "tensor", kTensors, tensor_seed, nullptr));
   out.push_back(index_target(folder));
-  out.push_back(target_of(folder, "example-gzip", kPlainExamples, example_seed, gzip_of));
+  out.push_back(target_of(folder, "example-gzip", kPlainExamples, example_seed,
+                          [](const std::string& text) { return testing::gzipped(text); }));
   out.push_back(
       target_of(folder, "example-zlib", kExamples, example_seed, testing::zlib_compressed));
   out.push_back(target_of(folder, "tensor-zstd", kTensors, tensor_seed, testing::zstd_compressed));

@@ -79,8 +79,6 @@ Target target_of(const std::string& folder, const std::string& name, const Forma
   });
 }
 
-std::string gzip_of(const std::string& text) { return testing::gzipped(text); }
-
 }  // namespace
 
 void add_text_targets(const std::string& folder, std::vector<Target>& out) {
@@ -111,7 +109,8 @@ void add_text_targets(const std::string& folder, std::vector<Target>& out) {
   for (const Format& format : formats)
     out.push_back(target_of(folder, format.name, format, nullptr));
   const Format &libsvm = formats[0], &csv = formats[3];
-  out.push_back(target_of(folder, "libsvm-gzip", libsvm, gzip_of));
+  out.push_back(target_of(folder, "libsvm-gzip", libsvm,
+                          [](const std::string& text) { return testing::gzipped(text); }));
   out.push_back(target_of(folder, "libsvm-zlib", libsvm, testing::zlib_compressed));
   out.push_back(target_of(folder, "csv-zstd", csv, testing::zstd_compressed));
 }

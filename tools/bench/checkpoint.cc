@@ -22,9 +22,9 @@
 namespace downpour::tools {
 namespace {
 
-constexpr uint64_t kRun = 1;
+constexpr uint64_t kSaveRun = 1;
 constexpr uint32_t kDim = 16;
-constexpr uint64_t kRowBytes = 8 + 2 * 4 * kDim;  // key, weights, one slot
+constexpr uint64_t kSaveRowBytes = 8 + 2 * 4 * kDim;  // key, weights, one slot
 constexpr uint32_t kKeysPerPush = 2000;
 constexpr uint32_t kPushesPerTurn = 4;  // between two copies
 
@@ -46,7 +46,7 @@ class Serving {
                                .dim = kDim,
                                .optimizer = {.type = OptimizerType::kAdagrad}}}}}),
         core_({.incarnation = Incarnation{1},
-               .run = kRun,
+               .run = kSaveRun,
                .tables = tables_,
                .incremental_saves = incremental}),
         store_(storage_, tables_, "ps.ckpt") {
@@ -97,7 +97,7 @@ class Serving {
  private:
   void from_chief(wire::Body body) {
     wire::Message message;
-    message.envelope = {.run = kRun, .view = {1, 1}};
+    message.envelope = {.run = kSaveRun, .view = {1, 1}};
     message.body = std::move(body);
     core_.on_message(0, ps::kChiefPeer, message, effects_);
     run();
@@ -108,7 +108,7 @@ class Serving {
       keys_[i] = first == UINT64_MAX ? rng_.below(rows_) : first + i;
     }
     wire::Message message;
-    message.envelope = {.run = kRun, .view = {1, 1}};
+    message.envelope = {.run = kSaveRun, .view = {1, 1}};
     message.body = wire::Push{.worker = Incarnation{2},
                               .batch = {0, 0, batch_++},
                               .records = kKeysPerPush,
@@ -170,7 +170,7 @@ class Serving {
 
 /// Pushes where the rows touched are marked, for incremental checkpoints, and where they are not.
 BenchResult marking(const BenchOptions& options, const ScratchDir& scratch) {
-  const uint64_t rows = (options.quick ? 32'000'000 : 300'000'000) / kRowBytes;
+  const uint64_t rows = (options.quick ? 32'000'000 : 300'000'000) / kSaveRowBytes;
   Serving plain(rows, options.seed, scratch.path() + "/plain-rows");
   Serving marked(rows, options.seed, scratch.path() + "/marked-rows", /*incremental=*/true);
   Repeated rate;
@@ -204,7 +204,7 @@ std::vector<BenchResult> bench_checkpoint(const BenchOptions& options) {
   const int repeats = options.quick ? 1 : 3;
   const double base_s = options.quick ? 0.2 : 2;
   const ScratchDir scratch;
-  Serving serving(state_bytes / kRowBytes, options.seed, scratch.path() + "/ckpt");
+  Serving serving(state_bytes / kSaveRowBytes, options.seed, scratch.path() + "/ckpt");
   Repeated speed, rate, copying;
   for (int i = 0; i < repeats; ++i) {
     const double begin_s = wall_seconds();

@@ -79,13 +79,6 @@ data.fields."I1..I13" = {}
 data.fields."C1..C26" = { type = "int64", transform = ["identity"] }
 )";
 
-/// The value, or the end of the benchmark with what went wrong.
-template <typename T>
-T must(Result<T> result) {
-  DP_CHECK(result.has_value(), result.error().what, result.error().where);
-  return std::move(*result);
-}
-
 /// Examples of 26 integers, 13 floats and a label, their features in an order that changes from
 /// record to record, as TensorFlow leaves it. 655 bytes each on average.
 void write_examples(const std::string& path, uint64_t rows, uint64_t seed) {

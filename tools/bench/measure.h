@@ -6,12 +6,21 @@
 #include <sys/types.h>
 #include <vector>
 
+#include "shared/base/check.h"
+#include "shared/base/result.h"
 #include "tools/bench/bench.h"
 
 namespace downpour::tools {
 
 /// Seconds of a clock that never goes back.
 double wall_seconds();
+
+/// The value, or the end of the benchmark with what went wrong.
+template <typename T>
+T must(Result<T> result) {
+  DP_CHECK(result.has_value(), result.error().what, result.error().where);
+  return std::move(*result);
+}
 
 /// Ours and its limit, measured in turn so that a neighbour's load falls on both: medians and the
 /// range of ours.

@@ -12,7 +12,7 @@
 namespace downpour {
 namespace {
 
-constexpr uint64_t kRun = 1;
+constexpr uint64_t kCoreRun = 1;
 constexpr uint32_t kDim = 16;
 constexpr uint64_t kRows = 500'000;
 constexpr uint32_t kKeysPerPush = 2000;
@@ -24,7 +24,7 @@ class Pushes {
  public:
   Pushes()
       : core_({.incarnation = Incarnation{1},
-               .run = kRun,
+               .run = kCoreRun,
                .tables = {{.name = "rows",
                            .members = {{.name = "w",
                                         .dim = kDim,
@@ -73,7 +73,7 @@ class Pushes {
   }
   void send(ps::PeerKey from, wire::Body body, Bytes keys = {}, Bytes values = {}) {
     wire::Message message;
-    message.envelope = {.run = kRun, .view = {1, 1}};
+    message.envelope = {.run = kCoreRun, .view = {1, 1}};
     message.body = std::move(body);
     message.keys = std::move(keys);
     message.values = std::move(values);

@@ -24,7 +24,7 @@ namespace downpour::tools {
 namespace {
 
 constexpr uint32_t kPartitionBits = 8;
-constexpr uint64_t kRun = 7;
+constexpr uint64_t kPairRun = 7;
 constexpr Incarnation kPsIncarnation{1};
 constexpr Incarnation kWorkerIncarnation{2};
 constexpr ViewId kView{1, 1};
@@ -76,14 +76,14 @@ class LonePs final : public transport::Node {
   static ps::PsConfig config_of(const std::vector<TableSpec>& tables) {
     ps::PsConfig config;
     config.incarnation = kPsIncarnation;
-    config.run = kRun;
+    config.run = kPairRun;
     config.tables = tables;
     config.partition_bits = kPartitionBits;
     return config;
   }
   void from_chief(wire::Body body) {
     wire::Message message;
-    message.envelope = {.run = kRun, .view = kView, .request = RequestId{1}};
+    message.envelope = {.run = kPairRun, .view = kView, .request = RequestId{1}};
     message.body = std::move(body);
     core_.on_message(0, ps::kChiefPeer, message, effects_);
     effects_.clear();
@@ -228,7 +228,7 @@ class Client {
 
   wire::Message open(const std::shared_ptr<InFlight>& batch, size_t m, uint64_t at) {
     wire::Message message;
-    message.envelope = {.run = kRun, .view = kView, .request = RequestId{++last_request_}};
+    message.envelope = {.run = kPairRun, .view = kView, .request = RequestId{++last_request_}};
     pending_.push_back({message.envelope.request, batch, m, at});
     return message;
   }

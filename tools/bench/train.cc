@@ -59,13 +59,6 @@ batch_size = 512
 in_flight  = 4
 )";
 
-/// The value, or the end of the benchmark with what went wrong.
-template <typename T>
-T must(Result<T> result) {
-  DP_CHECK(result.has_value(), result.error().what, result.error().where);
-  return std::move(*result);
-}
-
 Job job_of(const std::string& folder, const char* text) {
   const std::string path = folder + "/job.toml";
   std::ofstream(path) << "run_dir = \"run\"\n" << text;

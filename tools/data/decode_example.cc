@@ -9,7 +9,7 @@
 namespace downpour::tools {
 namespace {
 
-constexpr const char* kHint =
+constexpr const char* kExampleHint =
     "is data.record right? Otherwise mend the file, or leave bad records out";
 
 bool add_value(FieldValues& to, int64_t value) { return to.add(value); }
@@ -55,11 +55,11 @@ class ExampleDecoder final : public RecordDecoder {
           const char* const reason =
               read_feature(feature, fields_[place].spec.encoding == "tensor", values[place]);
           if (reason != nullptr)
-            fault = {.reason = reason, .field = &fields_[place].name, .hint = kHint};
+            fault = {.reason = reason, .field = &fields_[place].name, .hint = kExampleHint};
           return reason == nullptr;
         },
         malformed);
-    if (malformed) fault = {.reason = "is no tf.train.Example", .hint = kHint};
+    if (malformed) fault = {.reason = "is no tf.train.Example", .hint = kExampleHint};
     return good;
   }
 
@@ -122,7 +122,7 @@ class TensorDecoder final : public RecordDecoder {
       const auto [first, count] = stretches_[i];
       const char* const reason = read_tensor(record.bytes, first, count, values[i]);
       if (reason == nullptr) continue;
-      fault = {.reason = reason, .field = &fields_[i].name, .hint = kHint};
+      fault = {.reason = reason, .field = &fields_[i].name, .hint = kExampleHint};
       return false;
     }
     return true;

@@ -7,7 +7,7 @@ namespace {
 
 namespace json = data::json;
 
-constexpr const char* kHint = "a line is one JSON object; or leave bad records out";
+constexpr const char* kJsonHint = "a line is one JSON object; or leave bad records out";
 constexpr int kNestedMax = 16;
 
 class JsonDecoder final : public RecordDecoder {
@@ -27,12 +27,13 @@ class JsonDecoder final : public RecordDecoder {
     if (error == json::kSuccess) error = document.get_object().get(object);
     if (error == json::kSuccess) error = read_object(object, "", 0, values, fault);
     if (error == json::kSuccess && !document.current_location().error()) {
-      fault = {.reason = "has more behind its JSON object", .text = record.bytes, .hint = kHint};
+      fault = {
+          .reason = "has more behind its JSON object", .text = record.bytes, .hint = kJsonHint};
       return false;
     }
     if (error == json::kSuccess) return true;
     if (error != json::kOther)
-      fault = {.reason = json::message(error), .text = record.bytes, .hint = kHint};
+      fault = {.reason = json::message(error), .text = record.bytes, .hint = kJsonHint};
     return false;
   }
 
@@ -70,7 +71,7 @@ class JsonDecoder final : public RecordDecoder {
   }
 
   json::ErrorCode odd(const char* reason, data::Fault& fault) {
-    fault = {.reason = reason, .field = &name_, .hint = kHint};
+    fault = {.reason = reason, .field = &name_, .hint = kJsonHint};
     return json::kOther;
   }
 

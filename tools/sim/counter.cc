@@ -11,7 +11,7 @@ namespace downpour::sim {
 namespace {
 
 constexpr const char* kTarget = "1073741824";  // 2^30
-constexpr const char* kModel =
+constexpr const char* kCounterModel =
     "[[model.layers]]\nname = \"w\"\ntype = \"linear\"\ninputs = [\"features\"]\nbias = false\n"
     "[[model.outputs]]\nname = \"y\"\ninput = \"w\"\nloss = \"squared\"\ntarget = \"label\"\n"
     "[optimizer]\ntype = \"sgd\"\n";
@@ -77,7 +77,7 @@ Result<Job> make_counter_job(const JobSize& size) {
   };
   return make_built_in_job(size, {.name = "counter",
                                   .format = "libsvm",
-                                  .model = str(kModel, "learning_rate = ", kRate, '\n'),
+                                  .model = str(kCounterModel, "learning_rate = ", kRate, '\n'),
                                   .records = records});
 }
 

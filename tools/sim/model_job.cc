@@ -26,7 +26,7 @@ std::string records(uint64_t begin, uint64_t end, uint64_t salt) {
   return text;
 }
 
-constexpr const char* kModel = R"(
+constexpr const char* kSparseDenseModel = R"(
 [data.fields]
 user = { type = "int64", transform = [{ op = "identity" }] }
 item = { type = "int64", transform = [{ op = "identity" }] }
@@ -87,13 +87,12 @@ Result<Job> make_model_job(const JobSize& size) {
   DP_TRY(const std::string eval,
          write_data("model-eval", "jsonl", records(0, kEvalRecords, kEvalSalt)));
   return make_built_in_job(
-      size, {.name = "model",
-             .format = "jsonl",
-             .model = kModel + str("[eval]\nsource = \"", eval, "\"\nmetrics = [\"rmse\"]\n"),
-             .checkpoint_steps = 12,  // so that most losses of a ps restore rows and slots
-             .records = [](uint64_t begin, uint64_t end) {
-               return records(begin, end, kTrainSalt);
-             }});
+      size,
+      {.name = "model",
+       .format = "jsonl",
+       .model = kSparseDenseModel + str("[eval]\nsource = \"", eval, "\"\nmetrics = [\"rmse\"]\n"),
+       .checkpoint_steps = 12,  // so that most losses of a ps restore rows and slots
+       .records = [](uint64_t begin, uint64_t end) { return records(begin, end, kTrainSalt); }});
 }
 
 }  // namespace downpour::sim

@@ -10,7 +10,6 @@
 namespace downpour::worker {
 namespace {
 
-constexpr Incarnation kChief{0};
 constexpr int64_t kRetryMaxNs = 10 * kSecond;  // whatever a LeaseGrant says
 
 bool is_unavailable(const wire::Body& body) {

@@ -18,6 +18,8 @@
 
 namespace downpour::worker {
 
+constexpr Incarnation kChief{0};  // the node that requests to the chief go to
+
 struct WorkerConfig {
   wire::Role role = wire::Role::kWorker;  // kInput: a member that asks for no leases
   Incarnation incarnation{};

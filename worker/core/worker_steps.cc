@@ -11,7 +11,6 @@
 namespace downpour::worker {
 namespace {
 
-constexpr Incarnation kChief{0};
 constexpr size_t kFramesHeldMax = 128;
 constexpr int64_t kRegroupDelayNs = 50 * kMillisecond;
 

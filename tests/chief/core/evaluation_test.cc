@@ -45,14 +45,14 @@ TEST_CASE("predictions of a whole attempt come out in order, broken ones never",
                      .ended = ended},
                     Bytes::of(std::vector<float>{float(attempt), 0}));
   };
-  using Verdict = PredictionRun::Verdict;
-  CHECK(take(1, 1, 0, true) == Verdict::kWhole);
+  using enum PredictionRun::Verdict;
+  CHECK(take(1, 1, 0, true) == kWhole);
   CHECK(run.next_in_order().empty());
-  CHECK(take(0, 1, 0, false) == Verdict::kKept);
-  CHECK(take(0, 1, 0, false) == Verdict::kRepeated);
-  CHECK(take(0, 1, 2, false) == Verdict::kBroken);
-  CHECK(take(0, 2, 0, false) == Verdict::kKept);
-  CHECK(take(0, 2, 1, true) == Verdict::kWhole);
+  CHECK(take(0, 1, 0, false) == kKept);
+  CHECK(take(0, 1, 0, false) == kRepeated);
+  CHECK(take(0, 1, 2, false) == kBroken);
+  CHECK(take(0, 2, 0, false) == kKept);
+  CHECK(take(0, 2, 1, true) == kWhole);
   const auto batches = run.next_in_order();
   REQUIRE(batches.size() == 3);
   CHECK(batches[0].values.load<float>(0) == 2.0F);

@@ -7,59 +7,59 @@
 namespace downpour::chief {
 namespace {
 
-constexpr Incarnation kAnn{1}, kBob{2}, kCat{3};
+constexpr Incarnation kAda{1}, kBen{2}, kCal{3};
 
 TEST_CASE("what comes back is leased before what was never out", "[chief][core]") {
   LeaseTable table({.shard = {3, 0}, .plan_hash = 9}, 4);
-  const auto first = table.grant(0, kAnn);
-  table.grant(0, kAnn);
+  const auto first = table.grant(0, kAda);
+  table.grant(0, kAda);
   REQUIRE(first);
   CHECK(first->shard == ShardId{3, 0});
   CHECK(first->attempt == 1);
   CHECK(first->plan_hash == 9);
-  table.release(0, kAnn);
-  const auto again = table.grant(0, kBob);
+  table.release(0, kAda);
+  const auto again = table.grant(0, kBen);
   CHECK(again->shard.shard == 0);
   CHECK(again->attempt == 2);
-  CHECK(table.grant(0, kBob)->shard.shard == 2);
+  CHECK(table.grant(0, kBen)->shard.shard == 2);
   CHECK(table.attempts_repeated() == 1);
-  CHECK(table.held_by(kBob) == std::vector<uint32_t>{0, 2});
-  CHECK(table.held_count(kAnn) == 1);
+  CHECK(table.held_by(kBen) == std::vector<uint32_t>{0, 2});
+  CHECK(table.held_count(kAda) == 1);
 }
 
 TEST_CASE("a shard ends once, whoever holds it", "[chief][core]") {
   LeaseTable table({}, 2);
-  const auto lease = table.grant(0, kAnn);
+  const auto lease = table.grant(0, kAda);
   CHECK(table.end(0, {.batches = 3}));
   CHECK_FALSE(table.end(0, {.batches = 4}));
   CHECK(table.entry(0).counts.batches == 3);
-  CHECK_FALSE(table.holds(kAnn, *lease));
+  CHECK_FALSE(table.holds(kAda, *lease));
   CHECK(table.leased_count() == 0);
   CHECK(table.first_open() == 1);
   CHECK(table.end(1));
   CHECK(table.all_ended());
   table.reopen(0, 2);
   CHECK(table.first_open() == 0);
-  CHECK(table.grant(0, kBob)->first_batch == 2);
-  CHECK_FALSE(table.grant(0, kBob));
+  CHECK(table.grant(0, kBen)->first_batch == 2);
+  CHECK_FALSE(table.grant(0, kBen));
 }
 
 TEST_CASE("a table may grow while it is leased, and stays one worker's if it was",
           "[chief][core]") {
   LeaseTable table({}, 0);
-  CHECK_FALSE(table.grant(0, kAnn));
+  CHECK_FALSE(table.grant(0, kAda));
   table.grow(2);
   table.share(false);
-  CHECK(table.grant(0, kAnn)->shard.shard == 0);
-  CHECK_FALSE(table.grant(0, kBob));
+  CHECK(table.grant(0, kAda)->shard.shard == 0);
+  CHECK_FALSE(table.grant(0, kBen));
   table.grow(2);
   CHECK(table.shard_count() == 4);
   CHECK(table.free_count() == 3);
-  CHECK_FALSE(table.grant(0, kBob));
-  for (uint32_t shard = 1; shard < 4; ++shard) CHECK(table.grant(0, kAnn)->shard.shard == shard);
+  CHECK_FALSE(table.grant(0, kBen));
+  for (uint32_t shard = 1; shard < 4; ++shard) CHECK(table.grant(0, kAda)->shard.shard == shard);
   table.share(true);
   table.grow(1);
-  CHECK(table.grant(0, kBob)->shard.shard == 4);
+  CHECK(table.grant(0, kBen)->shard.shard == 4);
   for (uint32_t shard = 0; shard < 5; ++shard) table.end(shard);
   CHECK(table.all_ended());
   table.grow(1);
@@ -69,14 +69,14 @@ TEST_CASE("a table may grow while it is leased, and stays one worker's if it was
 
 TEST_CASE("failures in a row count until a batch more is acknowledged", "[chief][core]") {
   LeaseTable table({}, 1);
-  table.grant(0, kAnn);
-  CHECK(table.fail(0, kAnn, 5) == 1);
-  table.grant(0, kAnn);
-  table.renew(1, 0, kAnn, 5, 0);
-  CHECK(table.fail(0, kAnn, 5) == 1);
-  table.grant(0, kAnn);
-  table.renew(1, 0, kAnn, 5, 0);  // no further than before
-  CHECK(table.fail(0, kAnn, 5) == 2);
+  table.grant(0, kAda);
+  CHECK(table.fail(0, kAda, 5) == 1);
+  table.grant(0, kAda);
+  table.renew(1, 0, kAda, 5, 0);
+  CHECK(table.fail(0, kAda, 5) == 1);
+  table.grant(0, kAda);
+  table.renew(1, 0, kAda, 5, 0);  // no further than before
+  CHECK(table.fail(0, kAda, 5) == 2);
 }
 
 TEST_CASE("a lease of another pass or beyond its end is not covered", "[chief][core]") {
@@ -93,85 +93,85 @@ TEST_CASE("a lease of another pass or beyond its end is not covered", "[chief][c
 
 TEST_CASE("a limit keeps leases within a window, and an empty pass has none", "[chief][core]") {
   LeaseTable table({}, 10);
-  for (uint32_t n = 0; n < 4; ++n) CHECK(table.grant(0, kAnn, table.first_open() + 4));
-  CHECK_FALSE(table.grant(0, kAnn, table.first_open() + 4));
+  for (uint32_t n = 0; n < 4; ++n) CHECK(table.grant(0, kAda, table.first_open() + 4));
+  CHECK_FALSE(table.grant(0, kAda, table.first_open() + 4));
   table.end(1);
-  CHECK_FALSE(table.grant(0, kAnn, table.first_open() + 4));
+  CHECK_FALSE(table.grant(0, kAda, table.first_open() + 4));
   table.end(0);
-  CHECK(table.grant(0, kAnn, table.first_open() + 4)->shard.shard == 4);
+  CHECK(table.grant(0, kAda, table.first_open() + 4)->shard.shard == 4);
   LeaseTable empty({}, 0);
   CHECK(empty.all_ended());
-  CHECK_FALSE(empty.grant(0, kAnn));
+  CHECK_FALSE(empty.grant(0, kAda));
 }
 
 TEST_CASE("idle leases are those without a word since", "[chief][core]") {
   LeaseTable table({}, 3);
-  table.grant(10, kAnn);
-  table.grant(10, kBob);
-  table.renew(20, 1, kBob, 0, 0);
+  table.grant(10, kAda);
+  table.grant(10, kBen);
+  table.renew(20, 1, kBen, 0, 0);
   CHECK(table.idle(10, 0).empty());
-  CHECK(table.idle(20, 0) == std::vector<LeaseTable::Held>{{0, kAnn}});
-  CHECK(table.idle(21, 0) == std::vector<LeaseTable::Held>{{0, kAnn}, {1, kBob}});
+  CHECK(table.idle(20, 0) == std::vector<LeaseTable::Held>{{0, kAda}});
+  CHECK(table.idle(21, 0) == std::vector<LeaseTable::Held>{{0, kAda}, {1, kBen}});
 }
 
 TEST_CASE("a lease with words but no batch acknowledged is idle too", "[chief][core]") {
   LeaseTable table({}, 2);
-  table.grant(10, kAnn);
-  table.grant(10, kBob);
-  table.renew(20, 0, kAnn, 3, 0);
-  table.renew(20, 1, kBob, 0, 0);
+  table.grant(10, kAda);
+  table.grant(10, kBen);
+  table.renew(20, 0, kAda, 3, 0);
+  table.renew(20, 1, kBen, 0, 0);
   CHECK(table.idle(20, 10).empty());
-  CHECK(table.idle(20, 15) == std::vector<LeaseTable::Held>{{1, kBob}});
+  CHECK(table.idle(20, 15) == std::vector<LeaseTable::Held>{{1, kBen}});
 }
 
 TEST_CASE("two hold one shard: each has its own lease, and the shard is free when both are gone",
           "[chief][core]") {
   LeaseTable table({.shard = {3, 0}}, 1);
-  const wire::Lease first = *table.grant(0, kAnn);
-  table.renew(1, 0, kAnn, 4, 40);
-  const wire::Lease second = table.back_up(2, 0, kBob);
+  const wire::Lease first = *table.grant(0, kAda);
+  table.renew(1, 0, kAda, 4, 40);
+  const wire::Lease second = table.back_up(2, 0, kBen);
   CHECK(second.attempt == 2);
   CHECK(second.first_batch == 4);
-  CHECK(table.holds(kAnn, first));
-  CHECK(table.holds(kBob, second));
+  CHECK(table.holds(kAda, first));
+  CHECK(table.holds(kBen, second));
   CHECK(table.leased_count() == 1);
   CHECK(table.leased() == std::vector<uint32_t>{0});
-  table.release(0, kAnn);
-  CHECK_FALSE(table.holds(kAnn, first));
-  CHECK(table.holds(kBob, second));
+  table.release(0, kAda);
+  CHECK_FALSE(table.holds(kAda, first));
+  CHECK(table.holds(kBen, second));
   CHECK(table.entry(0).state == ShardState::kLeased);
-  CHECK_FALSE(table.grant(3, kAnn));
-  CHECK(table.fail(0, kBob, 4) == 1);
+  CHECK_FALSE(table.grant(3, kAda));
+  CHECK(table.fail(0, kBen, 4) == 1);
   CHECK(table.entry(0).state == ShardState::kFree);
   CHECK(table.leased_count() == 0);
-  CHECK(table.grant(3, kAnn)->attempt == 3);
+  CHECK(table.grant(3, kAda)->attempt == 3);
   CHECK(table.backups() == 1);
 }
 
 TEST_CASE("an end by either takes the shard from both", "[chief][core]") {
   LeaseTable table({}, 1);
-  table.grant(0, kAnn);
-  table.back_up(2, 0, kBob);
+  table.grant(0, kAda);
+  table.back_up(2, 0, kBen);
   CHECK(table.end(0));
-  CHECK(table.held_count(kAnn) == 0);
-  CHECK(table.held_count(kBob) == 0);
+  CHECK(table.held_count(kAda) == 0);
+  CHECK(table.held_count(kBen) == 0);
   CHECK(table.all_ended());
 }
 
 TEST_CASE("a training shard goes on where all have it, an evaluation from the start",
           "[chief][core]") {
   LeaseTable train({}, 1);
-  train.grant(0, kAnn);
-  train.renew(1, 0, kAnn, 5, 50);
-  train.release(0, kAnn);
-  CHECK(train.grant(2, kBob)->first_batch == 5);
+  train.grant(0, kAda);
+  train.renew(1, 0, kAda, 5, 50);
+  train.release(0, kAda);
+  CHECK(train.grant(2, kBen)->first_batch == 5);
   train.end(0);
   train.reopen(0, 2);  // a ps went back
-  CHECK(train.grant(3, kAnn)->first_batch == 2);
+  CHECK(train.grant(3, kAda)->first_batch == 2);
   LeaseTable eval({.purpose = wire::Purpose::kEval}, 1);
-  eval.grant(0, kAnn);
-  eval.renew(1, 0, kAnn, 5, 50);
-  CHECK(eval.back_up(2, 0, kBob).first_batch == 0);
+  eval.grant(0, kAda);
+  eval.renew(1, 0, kAda, 5, 50);
+  CHECK(eval.back_up(2, 0, kBen).first_batch == 0);
 }
 
 TEST_CASE("a stream is one worker's until he gives it back or is gone", "[chief][core]") {
@@ -182,25 +182,25 @@ TEST_CASE("a stream is one worker's until he gives it back or is gone", "[chief]
     const auto lease = table.grant(0, worker, UINT32_MAX, index);
     return lease ? int(lease->shard.shard) : -1;
   };
-  CHECK(shard_for(kBob, 1) == 1);  // the stream of his number
-  CHECK(shard_for(kAnn, 0) == 0);
-  CHECK(shard_for(kCat, 2) == -1);  // number 0 is Ann's, and so is nothing else left
-  CHECK(shard_for(kAnn, 0) == 2);
+  CHECK(shard_for(kBen, 1) == 1);  // the stream of his number
+  CHECK(shard_for(kAda, 0) == 0);
+  CHECK(shard_for(kCal, 2) == -1);  // number 0 is Ann's, and so is nothing else left
+  CHECK(shard_for(kAda, 0) == 2);
   table.end(0);
   table.end(2);
-  CHECK(shard_for(kCat, 2) == -1);  // Ann's still, though she holds none of it just now
-  CHECK(shard_for(kAnn, 0) == 4);
+  CHECK(shard_for(kCal, 2) == -1);  // Ann's still, though she holds none of it just now
+  CHECK(shard_for(kAda, 0) == 4);
   table.end(4);
-  CHECK(shard_for(kAnn, 0) == -1);  // her stream is through, and the other is Bob's
+  CHECK(shard_for(kAda, 0) == -1);  // her stream is through, and the other is Bob's
   CHECK(table.free_count() == 2);
-  table.leave(kBob);
-  table.release(1, kBob);
-  CHECK(shard_for(kCat, 2) == 1);  // whoever is first goes on with it
-  CHECK(shard_for(kAnn, 0) == -1);
+  table.leave(kBen);
+  table.release(1, kBen);
+  CHECK(shard_for(kCal, 2) == 1);  // whoever is first goes on with it
+  CHECK(shard_for(kAda, 0) == -1);
   table.end(1);
   table.reopen(0, 3);  // a partition lacked it: Ann's stream again, from there
-  CHECK(shard_for(kCat, 2) == 3);
-  const auto again = table.grant(0, kAnn, UINT32_MAX, 0);
+  CHECK(shard_for(kCal, 2) == 3);
+  const auto again = table.grant(0, kAda, UINT32_MAX, 0);
   REQUIRE(again);
   CHECK(again->shard.shard == 0);
   CHECK(again->first_batch == 3);
@@ -211,28 +211,28 @@ TEST_CASE("a table is for one worker at a time while it is not shared", "[chief]
   CHECK(table.shared());
   table.share(false);
   CHECK_FALSE(table.shared());
-  CHECK(table.grant(0, kAnn)->shard.shard == 0);
-  CHECK_FALSE(table.grant(0, kBob));
+  CHECK(table.grant(0, kAda)->shard.shard == 0);
+  CHECK_FALSE(table.grant(0, kBen));
   table.end(0);
-  CHECK_FALSE(table.grant(0, kBob));  // it stays his between two leases
-  CHECK(table.grant(0, kAnn)->shard.shard == 1);
+  CHECK_FALSE(table.grant(0, kBen));  // it stays his between two leases
+  CHECK(table.grant(0, kAda)->shard.shard == 1);
   table.share(true);
-  CHECK(table.grant(0, kBob)->shard.shard == 2);
+  CHECK(table.grant(0, kBen)->shard.shard == 2);
   table.share(false);  // what is out stays out, and whoever comes first has the rest
   table.end(2);
-  CHECK(table.grant(0, kBob)->shard.shard == 3);
+  CHECK(table.grant(0, kBen)->shard.shard == 3);
   table.end(1);
-  CHECK_FALSE(table.grant(0, kAnn));
-  table.release(3, kBob);
-  table.leave(kBob);
-  CHECK(table.grant(0, kAnn)->shard.shard == 3);
+  CHECK_FALSE(table.grant(0, kAda));
+  table.release(3, kBen);
+  table.leave(kBen);
+  CHECK(table.grant(0, kAda)->shard.shard == 3);
 }
 
 TEST_CASE("shards of a stream are stalled only all together", "[chief][core]") {
   LeaseTable table({}, 3);
-  for (const Incarnation worker : {kAnn, kBob, kCat}) table.grant(0, worker);
+  for (const Incarnation worker : {kAda, kBen, kCal}) table.grant(0, worker);
   for (const uint32_t shard : {0U, 1U, 2U})
-    table.renew(100, shard, std::array{kAnn, kBob, kCat}[shard], shard == 0 ? 1 : 0, 0);
+    table.renew(100, shard, std::array{kAda, kBen, kCal}[shard], shard == 0 ? 1 : 0, 0);
   // Heard of at 100, all of them; only the first has moved since the start.
   CHECK(table.idle(50, 50).size() == 2);
   CHECK(table.idle(50, 50, /*in_order=*/true).empty());
@@ -244,12 +244,12 @@ TEST_CASE("with empty hands a worker takes a stream that is nobody's, with full 
           "[chief][core]") {
   LeaseTable table({}, 4);
   table.split(2, {0, 0, 1, 1});
-  CHECK(table.grant(0, kAnn, UINT32_MAX, 1)->shard.shard == 2);
-  CHECK(table.grant(0, kAnn, UINT32_MAX, 1)->shard.shard == 3);
-  CHECK_FALSE(table.grant(0, kAnn, UINT32_MAX, 1));  // stream 0 is left to those who come
+  CHECK(table.grant(0, kAda, UINT32_MAX, 1)->shard.shard == 2);
+  CHECK(table.grant(0, kAda, UINT32_MAX, 1)->shard.shard == 3);
+  CHECK_FALSE(table.grant(0, kAda, UINT32_MAX, 1));  // stream 0 is left to those who come
   table.end(2);
   table.end(3);
-  CHECK(table.grant(0, kAnn, UINT32_MAX, 1)->shard.shard == 0);
+  CHECK(table.grant(0, kAda, UINT32_MAX, 1)->shard.shard == 0);
 }
 
 }  // namespace
@@ -259,23 +259,23 @@ TEST_CASE("where no fresh shard is to be begun, only those that were begun are l
     return table.grant(0, worker, UINT32_MAX, 0, true, /*fresh=*/false);
   };
   LeaseTable table(wire::Lease{}, 4);
-  CHECK_FALSE(only_begun(table, kAnn));
+  CHECK_FALSE(only_begun(table, kAda));
   CHECK_FALSE(table.begun_is_free());
-  table.grant(0, kAnn);
-  table.release(0, kAnn);  // a partition may have something of it
+  table.grant(0, kAda);
+  table.release(0, kAda);  // a partition may have something of it
   table.mark_begun(2);     // so a round has found
   CHECK(table.begun_is_free());
-  CHECK(only_begun(table, kBob)->shard.shard == 0);
-  CHECK(only_begun(table, kAnn)->shard.shard == 2);
-  CHECK_FALSE(only_begun(table, kAnn));
+  CHECK(only_begun(table, kBen)->shard.shard == 0);
+  CHECK(only_begun(table, kAda)->shard.shard == 2);
+  CHECK_FALSE(only_begun(table, kAda));
   CHECK_FALSE(table.begun_is_free());
-  CHECK(table.grant(0, kAnn)->shard.shard == 1);
+  CHECK(table.grant(0, kAda)->shard.shard == 1);
 
   LeaseTable streams(wire::Lease{}, 4);
   streams.split(2, {0, 1, 0, 1});
   streams.mark_begun(3);
-  CHECK(only_begun(streams, kAnn)->shard.shard == 3);
-  CHECK_FALSE(only_begun(streams, kBob));
+  CHECK(only_begun(streams, kAda)->shard.shard == 3);
+  CHECK_FALSE(only_begun(streams, kBen));
 }
 
 }  // namespace downpour::chief

@@ -12,7 +12,7 @@
 namespace downpour::chief {
 namespace {
 
-RunPlan plan_in(const ScratchDir& dir, const std::string& more) {
+RunPlan learning_plan(const ScratchDir& dir, const std::string& more) {
   const std::string text =
       "data.source = \"d.csv\"\ndata.format = \"csv\"\ndata.columns = [\"x\", \"y\"]\n"
       "data.fields.y = {}\nmodel.preset = \"linear_regression\"\nmodel.target = \"y\"\n" +
@@ -41,7 +41,7 @@ constexpr const char* kStandardize =
 TEST_CASE("mean and deviation are NumPy's, over what passes the filter", "[chief][transform]") {
   const ScratchDir dir;
   dir.write("d.csv", thousand());
-  const RunPlan open = plan_in(dir, kStandardize);
+  const RunPlan open = learning_plan(dir, kStandardize);
   CHECK_FALSE(ops(open)[0].mean);
   const RunPlan plan = learned(open);
   CHECK(ops(plan)[0].mean.value() == Approx(499.5).epsilon(1e-12));
@@ -56,7 +56,7 @@ TEST_CASE("each op learns from what comes to it; what is given is not learned",
           "[chief][transform]") {
   const ScratchDir dir;
   dir.write("d.csv", thousand());
-  const RunPlan plan = learned(plan_in(
+  const RunPlan plan = learned(learning_plan(
       dir,
       "data.filter = \"x < 5000\"\ndata.fields.x = { transform = [{ op = \"clip\", max = 899 }, "
       "\"min_max\", { op = \"standardize\", mean = 0.25, scale = 2.0 }, \"min_max\"] }\n"));
@@ -70,15 +70,16 @@ TEST_CASE("each op learns from what comes to it; what is given is not learned",
 TEST_CASE("what never varies is divided by 1", "[chief][transform]") {
   const ScratchDir dir;
   dir.write("d.csv", "5,1\n5,2\n");
-  CHECK(ops(learned(plan_in(dir, kStandardize)))[0].scale == 1.0);
-  CHECK(ops(learned(plan_in(dir, "data.fields.x = { transform = [\"min_max\"] }\n")))[0].max ==
-        10.0);
+  CHECK(ops(learned(learning_plan(dir, kStandardize)))[0].scale == 1.0);
+  CHECK(
+      ops(learned(learning_plan(dir, "data.fields.x = { transform = [\"min_max\"] }\n")))[0].max ==
+      10.0);
 }
 
 TEST_CASE("the result does not depend on how the data is cut", "[chief][transform]") {
   const ScratchDir dir;
   dir.write("d.csv", thousand());
-  RunPlan one = plan_in(dir, kStandardize), many = one;
+  RunPlan one = learning_plan(dir, kStandardize), many = one;
   many.shard_bytes = 100;
   one = learned(one);
   many = learned(many);
@@ -89,7 +90,8 @@ TEST_CASE("the result does not depend on how the data is cut", "[chief][transfor
 TEST_CASE("what is held out teaches nothing", "[chief][transform]") {
   const ScratchDir dir;
   dir.write("d.csv", thousand());
-  const RunPlan plan = learned(plan_in(dir, std::string(kStandardize) + "eval.holdout = 0.5\n"));
+  const RunPlan plan =
+      learned(learning_plan(dir, std::string(kStandardize) + "eval.holdout = 0.5\n"));
   const double mean = ops(plan)[0].mean.value();
   CHECK(mean != Approx(499.5).epsilon(1e-6));
   CHECK(mean == Approx(499.5).margin(5 * 289 / std::sqrt(500.0)));
@@ -99,22 +101,22 @@ TEST_CASE("a run that goes on keeps what it has learned, also from other data; -
           "[chief][transform]") {
   const ScratchDir dir;
   dir.write("d.csv", thousand());
-  const RunPlan first = learned(plan_in(dir, kStandardize));
+  const RunPlan first = learned(learning_plan(dir, kStandardize));
   PosixStorage storage;
   REQUIRE(open_run(storage, first, {}));
   dir.write("d.csv", "1,1\n3,2\n");
-  CHECK(ops(learned(plan_in(dir, kStandardize))) == ops(first));
-  CHECK(ops(learned(plan_in(dir, kStandardize), /*fresh=*/true))[0].mean == 2.0);
+  CHECK(ops(learned(learning_plan(dir, kStandardize))) == ops(first));
+  CHECK(ops(learned(learning_plan(dir, kStandardize), /*fresh=*/true))[0].mean == 2.0);
   // Another transform has learned nothing yet.
   const RunPlan other =
-      learned(plan_in(dir, "data.fields.x = { transform = [\"log1p\", \"standardize\"] }\n"));
+      learned(learning_plan(dir, "data.fields.x = { transform = [\"log1p\", \"standardize\"] }\n"));
   CHECK(ops(other)[1].mean.value() == Approx((std::log(2.0) + std::log(4.0)) / 2));
 }
 
 TEST_CASE("a bad record ends the pass with its place", "[chief][transform]") {
   const ScratchDir dir;
   dir.write("d.csv", "5,1\nsix,2\n");
-  RunPlan plan = plan_in(dir, "data.fields.x = { transform = [\"standardize\"] }\n");
+  RunPlan plan = learning_plan(dir, "data.fields.x = { transform = [\"standardize\"] }\n");
   const auto done = learn_statistics(plan, false);
   REQUIRE_FALSE(done);
   CHECK(done.error().code == ErrorCode::kBadData);

@@ -13,8 +13,8 @@
 namespace downpour::ps {
 namespace {
 
-constexpr uint32_t kPartitions = 8;
-constexpr uint64_t kKeys = 300;
+constexpr uint32_t kSavedPartitions = 8;
+constexpr uint64_t kSavedKeys = 300;
 
 using checkpoint::PartitionImage;
 
@@ -34,15 +34,15 @@ class Saving {
     config.incremental_saves = incremental;
     core_ = std::make_unique<PsCore>(config);
     std::vector<PartitionId> all;
-    for (uint32_t p = 0; p < kPartitions; ++p) all.push_back(PartitionId(p));
+    for (uint32_t p = 0; p < kSavedPartitions; ++p) all.push_back(PartitionId(p));
     adopt(all, {});
   }
 
   void train(uint64_t keys) {
     wire::Push push{.worker = Incarnation{2}, .batch = {0, 0, batch_++}, .records = 1};
-    for (uint32_t p = 0; p < kPartitions; ++p) push.covered.insert(PartitionId(p));
+    for (uint32_t p = 0; p < kSavedPartitions; ++p) push.covered.insert(PartitionId(p));
     std::vector<uint64_t> rows;
-    for (uint64_t k = 0; k < keys; ++k) rows.push_back(rng_.below(kKeys) * 0x9e3779b97f4a7c15);
+    for (uint64_t k = 0; k < keys; ++k) rows.push_back(rng_.below(kSavedKeys) * 0x9e3779b97f4a7c15);
     std::vector<uint64_t> blocks;
     if (rng_.below(3) == 0) blocks.push_back(rng_.below(3));
     push.sections = {{TableId{0}, uint32_t(rows.size())}, {TableId{1}, uint32_t(blocks.size())}};
@@ -63,7 +63,7 @@ class Saving {
     send(kChiefPeer, wire::Save{.checkpoint = {1, saves_}, .folder = "f", .base = base});
     std::vector<wire::ImageRef> refs;
     while (core_->saves()) {
-      if (in_part && refs.size() == kPartitions / 2) return false;
+      if (in_part && refs.size() == kSavedPartitions / 2) return false;
       effects_.clear();
       core_->continue_save(effects_);
       for (Store& store : effects_.stores) {
@@ -115,11 +115,11 @@ class Saving {
   }
   /// What is published reads as the core was then.
   void check() const {
-    for (uint32_t p = 0; p < kPartitions; ++p) CHECK(read(p) == published_.at(p));
+    for (uint32_t p = 0; p < kSavedPartitions; ++p) CHECK(read(p) == published_.at(p));
   }
   uint64_t stored_rows() const {
     uint64_t rows = 0;
-    for (uint32_t p = 0; p < kPartitions; ++p) {
+    for (uint32_t p = 0; p < kSavedPartitions; ++p) {
       for (const auto& table : stored_.at({saves_, p}).tables) rows += table.keys.size();
     }
     return rows;
@@ -188,7 +188,7 @@ TEST_CASE("whatever becomes of the checkpoints before, a chain reads as the core
       if (!stored || rng.below(4) == 0) continue;  // given up, or its manifest could not be written
       saving.publish();
       published = saving.id();
-      built += kPartitions - saving.whole_images();
+      built += kSavedPartitions - saving.whole_images();
       saving.check();
     }
     CHECK(built > 0);
@@ -201,7 +201,7 @@ TEST_CASE("an image holds what was touched since the published one, and no more"
   REQUIRE(saving.save({}));
   saving.publish();
   const ViewId first = saving.id();
-  CHECK(saving.whole_images() == kPartitions);
+  CHECK(saving.whole_images() == kSavedPartitions);
   CHECK(saving.rows_told() == saving.rows());
   saving.train(5);
   REQUIRE(saving.save(first));  // never published: its rows are saved again
@@ -254,7 +254,7 @@ TEST_CASE("a core that is not told to do so writes whole images, whatever the ch
   saving.publish();
   saving.train(3);
   REQUIRE(saving.save(saving.id()));
-  CHECK(saving.whole_images() == kPartitions);
+  CHECK(saving.whole_images() == kSavedPartitions);
 }
 
 }  // namespace

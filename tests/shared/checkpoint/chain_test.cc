@@ -14,7 +14,7 @@ namespace downpour::checkpoint {
 namespace {
 
 constexpr uint32_t kPartitions = 4;
-const std::vector<TableSpec> kTables = test_tables();
+const std::vector<TableSpec> kChainTables = test_tables();
 
 /// A run that saves all of it at first, then what is touched; what each checkpoint must read as is
 /// kept beside it.
@@ -67,7 +67,7 @@ class Saver {
     }
     Manifest manifest = write_checkpoint(storage_, run_dir_, id, 0);
     const auto refs =
-        write_images(storage_, checkpoint_folder(run_dir_, id), "ps.ckpt", images, kTables);
+        write_images(storage_, checkpoint_folder(run_dir_, id), "ps.ckpt", images, kChainTables);
     if (!refs) return false;
     manifest.images = *refs;
     for (uint32_t p = 0; p < kPartitions; ++p) {
@@ -86,7 +86,7 @@ class Saver {
  private:
   using Rows = std::map<uint64_t, std::vector<float>>;
   static void add_rows(const TableImage& from, size_t m, Rows& rows) {
-    const TableSpec& spec = kTables[raw(from.table)];
+    const TableSpec& spec = kChainTables[raw(from.table)];
     const uint32_t copies = *stored_copies(spec, m, from.keys, from.members[m].size());
     const float* at = from.members[m].data();
     for (const uint64_t key : from.keys) {
@@ -179,7 +179,7 @@ TEST_CASE("a flipped bit anywhere in a chain is refused, and never read in part"
   const std::vector<wire::ImageRef> chain = saver.chains()[1];
   REQUIRE(chain.size() == 2);
   const std::string images = checkpoint_folder(folder.path, {1, 2});
-  REQUIRE(read_partition(storage, images, chain, kTables));
+  REQUIRE(read_partition(storage, images, chain, kChainTables));
   for (const wire::ImageRef& ref : chain) {
     const std::string path = image_path(images, ref);
     const Bytes good = *storage.read_file(path, 1 << 20);
@@ -188,7 +188,7 @@ TEST_CASE("a flipped bit anywhere in a chain is refused, and never read in part"
       bytes[bit / 8] ^= uint8_t(1U << (bit % 8));
       REQUIRE(storage.write_file_atomic(path, bytes));
       bytes[bit / 8] ^= uint8_t(1U << (bit % 8));
-      const auto read = read_partition(storage, images, chain, kTables);
+      const auto read = read_partition(storage, images, chain, kChainTables);
       if (read) FAIL("bit " << bit << " of " << path);
       if (read.error().where.rfind(path, 0) != 0) FAIL(read.error().where);
     }
@@ -235,9 +235,9 @@ TEST_CASE("images are only read in the chain that the manifest says", "[checkpoi
   const std::string images = checkpoint_folder(folder.path, {1, 3});
   const std::vector<wire::ImageRef> chain = saver.chains()[2];
   REQUIRE(chain.size() == 3);
-  REQUIRE(read_partition(storage, images, chain, kTables));
+  REQUIRE(read_partition(storage, images, chain, kChainTables));
   const auto refused = [&](std::vector<wire::ImageRef> refs) {
-    const auto read = read_partition(storage, images, refs, kTables);
+    const auto read = read_partition(storage, images, refs, kChainTables);
     return !read && read.error().code == ErrorCode::kBadData && !read.error().where.empty();
   };
   CHECK(refused({}));
@@ -404,7 +404,7 @@ void check_image_reads(const PartitionImage& image, const std::string& image_nam
   const std::string golden = DP_GOLDEN_DIR;
   PosixStorage storage;
   const Bytes image_bytes = *storage.read_file(golden + "/" + image_name, 1 << 20);
-  CHECK(*decode_image(image_bytes.span(), kTables, "f", 0) == image);
+  CHECK(*decode_image(image_bytes.span(), kChainTables, "f", 0) == image);
 }
 
 TEST_CASE("golden image and manifest of format 2", "[checkpoint][golden]") {
@@ -416,7 +416,7 @@ TEST_CASE("golden image and manifest of format 2", "[checkpoint][golden]") {
                     .plan_hash = 42,
                     .job = "name = \"golden\"\n",
                     .partitions = 2};
-  manifest.tables = kTables;
+  manifest.tables = kChainTables;
   manifest.images = {{PartitionId{0}, "ps-0-0-0000000000000001.ckpt", 0, 4096, 11, 9},
                      {PartitionId{1}, "ps-0-0-0000000000000001.ckpt", 4096, 64, 12}};
   manifest.bases = {{PartitionId{0}, "ps-1-0-0000000000000002.ckpt", 64, 128, 8, 0, {2, 7}},
@@ -434,7 +434,7 @@ TEST_CASE("golden image and manifest of format 3", "[checkpoint][golden]") {
                     .plan_hash = 42,
                     .job = "name = \"golden\"\n",
                     .partitions = 2};
-  manifest.tables = kTables;
+  manifest.tables = kChainTables;
   manifest.images = {{PartitionId{0}, "ps-0-0-0000000000000001.ckpt", 0, 4096, 11, 9},
                      {PartitionId{1}, "ps-0-0-0000000000000001.ckpt", 4096, 64, 12}};
   manifest.bases = {{PartitionId{0}, "ps-1-0-0000000000000002.ckpt", 0, 64, 9, 0, {3, 17}}};

@@ -188,9 +188,9 @@ TEST_CASE("fields that read one member get each of its values", "[data]") {
   plan->data.bad_records = BadRecords::kSkip;
   const ShardRead read = read_file(plan).value();
   CHECK(read.floats == std::vector<std::vector<float>>{{1, 1, 2, 3}, {0, 4, 5, 6}});
-  using Keys = std::vector<std::vector<uint64_t>>;
-  CHECK(read.keys[0] == Keys{{1, 2, 3}});
-  CHECK(read.keys[1] == Keys{{4, 5, 6}});
+  using KeyLists = std::vector<std::vector<uint64_t>>;
+  CHECK(read.keys[0] == KeyLists{{1, 2, 3}});
+  CHECK(read.keys[1] == KeyLists{{4, 5, 6}});
   CHECK(read.totals.counts.skipped == 2);  // too few for one, no integer for the other
 }
 

@@ -15,11 +15,6 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-std::string text_in(const std::string& path) {
-  std::ifstream in(path);
-  return (std::ostringstream() << in.rdbuf()).str();
-}
-
 /// A plan of a CSV source with the columns `id` and `y`, both float32, that `script` writes.
 std::shared_ptr<ReadPlan> plan_of_script(const ScratchDir& dir, const std::string& script,
                                          uint64_t records = 0, Replay replay = Replay::kEpoch) {

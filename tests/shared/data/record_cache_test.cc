@@ -50,23 +50,23 @@ std::shared_ptr<ReadPlan> rich_plan(const ScratchDir& dir) {
   return plan;
 }
 
-struct Told {
+struct ReadBack {
   std::vector<Batch> batches;
   ShardTotals totals;
   bool kept = false;
 };
-Told read(const std::shared_ptr<const ReadPlan>& plan, uint32_t epoch, Part part = Part::kAll,
-          uint32_t first_batch = 0, size_t ranges = 1) {
+ReadBack read(const std::shared_ptr<const ReadPlan>& plan, uint32_t epoch, Part part = Part::kAll,
+              uint32_t first_batch = 0, size_t ranges = 1) {
   std::vector<plan::ShardRange> all = plan::cut_shards(plan->files, UINT64_MAX);
   all.resize(ranges);
   const auto reader = open_shard(plan, part, {epoch, 0}, all, first_batch).value();
-  Told told;
+  ReadBack told;
   for (Batch batch; reader->next(batch).value();) told.batches.push_back(batch);
   told.totals = reader->totals();
   told.kept = reader->is_kept();
   return told;
 }
-bool same(const Told& a, const Told& b) {
+bool same(const ReadBack& a, const ReadBack& b) {
   const auto same_batch = [](const Batch& x, const Batch& y) {
     const auto same_floats = [](const FloatColumn& p, const FloatColumn& q) {
       return p.values == q.values;
@@ -102,7 +102,7 @@ TEST_CASE("from the cache come the batches that reading gives, in every epoch an
       REQUIRE_FALSE(read(cached, 0, Part::kAll, 0, ranges).kept);
       for (uint32_t epoch = 0; epoch < 3; ++epoch) {
         INFO(ranges << " ranges, epoch " << epoch);
-        const Told told = read(cached, epoch, Part::kAll, 0, ranges);
+        const ReadBack told = read(cached, epoch, Part::kAll, 0, ranges);
         CHECK(told.kept);
         CHECK(told.batches.size() == (ranges * 630 + 63) / 64);
         CHECK(same(told, read(plain, epoch, Part::kAll, 0, ranges)));
@@ -143,7 +143,7 @@ TEST_CASE("the two sides of a holdout are kept apart", "[data]") {
   const auto cached = with_cache(*plain, memory());
   for (const Part part : {Part::kTrain, Part::kHeldOut}) read(cached, 0, part);
   for (const Part part : {Part::kTrain, Part::kHeldOut}) {
-    const Told told = read(cached, 1, part);
+    const ReadBack told = read(cached, 1, part);
     CHECK(told.kept);
     CHECK(same(told, read(plain, 1, part)));
   }
@@ -157,7 +157,7 @@ TEST_CASE("with bad records a range is read again each time, and they are counte
   plan->data.bad_records = BadRecords::kSkip;
   const auto cached = with_cache(*plan, memory());
   for (uint32_t epoch = 0; epoch < 2; ++epoch) {
-    const Told told = read(cached, epoch);
+    const ReadBack told = read(cached, epoch);
     CHECK_FALSE(told.kept);
     CHECK(told.totals.counts.skipped == 1);
     CHECK(told.totals.counts.read == 3);
@@ -200,7 +200,7 @@ TEST_CASE("readers of several threads fill and use one cache", "[data]") {
   const auto plain = rich_plan(dir);
   const auto store = memory();
   const auto cached = with_cache(*plain, store);
-  const Told wanted = read(plain, 0);
+  const ReadBack wanted = read(plain, 0);
   std::vector<std::thread> threads;
   std::atomic<int> right = 0;
   for (int t = 0; t < 4; ++t) {

@@ -60,11 +60,6 @@ void check_same(const ShardRead& a, const ShardRead& b) {
   CHECK(a.totals.end_offset == b.totals.end_offset);
 }
 
-std::string text_in(const std::string& path) {
-  std::ifstream in(path);
-  return (std::ostringstream() << in.rdbuf()).str();
-}
-
 }  // namespace
 
 TEST_CASE("records are what the program makes of them", "[data]") {

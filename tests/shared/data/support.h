@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <unistd.h>
 #include <vector>
@@ -99,6 +100,11 @@ inline std::string data_dir() {
   if (std::filesystem::is_directory(path)) return path;
   WARN("SKIPPED: no public data sets at " << path << "; set DOWNPOUR_DATA");
   return "";
+}
+
+inline std::string text_in(const std::string& path) {
+  std::ifstream in(path);
+  return (std::ostringstream() << in.rdbuf()).str();
 }
 
 }  // namespace downpour::data

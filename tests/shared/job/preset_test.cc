@@ -7,7 +7,7 @@ using test::completed;
 using test::error_of;
 using test::small_job;
 
-std::string csv_job(const std::string& model) {
+std::string csv_job_with(const std::string& model) {
   return "data = { source = \"x.csv\", format = \"csv\", header = true, fields = { age = {}, city "
          "= { type = \"string\" }, "
          "y = { type = \"string\", positive = [\"yes\"] } } }\n" +
@@ -63,7 +63,7 @@ TEST_CASE("the other presets expand over all fields but the target", "[job][pres
   CHECK(lr.data.find_field("features")->is_bag());
 
   const Job regression =
-      completed(csv_job("model = { preset = \"linear_regression\", target = \"y\" }\n"));
+      completed(csv_job_with("model = { preset = \"linear_regression\", target = \"y\" }\n"));
   CHECK(regression.model.layers[0].inputs == std::vector<std::string>{"city", "age"});
   CHECK(regression.model.outputs[0].loss == "squared");
   CHECK(regression.model.outputs[0].metrics == std::vector<std::string>{"rmse"});
@@ -93,7 +93,7 @@ TEST_CASE("the other presets expand over all fields but the target", "[job][pres
 
 TEST_CASE("a string field without a transform is hashed, a label with `positive` is not",
           "[job][preset]") {
-  const Job job = completed(csv_job("model = { preset = \"wide_deep\", target = \"y\" }\n"));
+  const Job job = completed(csv_job_with("model = { preset = \"wide_deep\", target = \"y\" }\n"));
   REQUIRE(job.data.find_field("city")->transform.size() == 1);
   CHECK(job.data.find_field("city")->transform[0].op == TransformOp::kHash);
   CHECK(job.data.find_field("y")->transform.empty());
@@ -110,12 +110,12 @@ TEST_CASE("a field of the job's own stands before the format's", "[job][preset]"
 }
 
 TEST_CASE("preset options that can't work are refused where they stand", "[job][preset]") {
-  CHECK(error_of(csv_job("model = { preset = \"wide_deep\" }\n")).what ==
+  CHECK(error_of(csv_job_with("model = { preset = \"wide_deep\" }\n")).what ==
         "the preset's target `label` is no field");
-  CHECK(error_of(csv_job("model = { preset = \"softmax_mlp\", target = \"y\" }\n")).hint ==
+  CHECK(error_of(csv_job_with("model = { preset = \"softmax_mlp\", target = \"y\" }\n")).hint ==
         "units = [128, 10]: the last one is the number of classes");
-  const Error input =
-      error_of(csv_job("[model]\npreset = \"wide_deep\"\ntarget = \"y\"\ninputs = [\"aeg\"]\n"));
+  const Error input = error_of(
+      csv_job_with("[model]\npreset = \"wide_deep\"\ntarget = \"y\"\ninputs = [\"aeg\"]\n"));
   CHECK(input.hint == "did you mean `age`?");
   CHECK(input.where == "/jobs/job.toml:5:10");
   CHECK(error_of(small_job("model.dim = 4\n")).what == "logistic_regression has no `dim`");

@@ -38,7 +38,7 @@ struct Cluster {
   }
 };
 
-wire::Message sealed(uint32_t epochs, std::string text = {}) {
+wire::Message sealed_with(uint32_t epochs, std::string text = {}) {
   wire::Message message{.body = wire::Sealed{epochs}};
   if (!text.empty()) {
     text.resize(64);
@@ -47,8 +47,8 @@ wire::Message sealed(uint32_t epochs, std::string text = {}) {
   return message;
 }
 
-struct Node {
-  explicit Node(std::shared_ptr<Keyring> keyring)
+struct CurveNode {
+  explicit CurveNode(std::shared_ptr<Keyring> keyring)
       : transport(make_zmq_transport({.keyring = std::move(keyring)})) {}
   void poll(int64_t timeout_ns = 10 * kMillisecond) {
     transport->poll(timeout_ns, 1000,
@@ -75,18 +75,19 @@ bool until(const std::function<bool()>& condition, int seconds = 10) {
 
 /// Whether a message of `client` arrives at `server`, which listens at `endpoint`. A refused peer is
 /// known by that: a later message of an admitted one, `witness`, has arrived, and its own has not.
-bool reaches(Node& client, Node& server, const std::string& endpoint, Node& witness) {
+bool reaches(CurveNode& client, CurveNode& server, const std::string& endpoint,
+             CurveNode& witness) {
   const auto peer = client.transport->connect(endpoint);
   if (!peer) return false;
   const int before = server.received;
-  REQUIRE(client.transport->send(*peer, sealed(1)) == SendStatus::kSent);
+  REQUIRE(client.transport->send(*peer, sealed_with(1)) == SendStatus::kSent);
   for (int i = 0; i < 30; ++i) {
     client.poll();
     server.poll();
     if (server.received > before) return true;
   }
   const PeerId friendly = witness.transport->connect(endpoint).value();
-  REQUIRE(witness.transport->send(friendly, sealed(2)) == SendStatus::kSent);
+  REQUIRE(witness.transport->send(friendly, sealed_with(2)) == SendStatus::kSent);
   REQUIRE(until([&] {
     witness.poll();
     client.poll();
@@ -103,20 +104,20 @@ TEST_CASE("a port with keys reports the role and the name of a peer by its key",
   const auto ps = cluster.make(wire::Role::kPs, "ps-0");
   const auto own = cluster.make(wire::Role::kChief, "chief");
   own->replace(cluster.list);
-  Node chief(own);
+  CurveNode chief(own);
   const PortId port = chief.transport->bind("tcp://127.0.0.1:*").value();
   const std::string endpoint = chief.transport->endpoint(port);
   CHECK_THAT(endpoint, Catch::EndsWith("?key=" + hex_of(own->own().public_key)));
-  Node first(worker);
-  Node second(ps);
+  CurveNode first(worker);
+  CurveNode second(ps);
   const PeerId to = first.transport->connect(endpoint).value();
   CHECK(first.transport->identity(to).key == hex_of(own->own().public_key));
-  REQUIRE(first.transport->send(to, sealed(1)) == SendStatus::kSent);
+  REQUIRE(first.transport->send(to, sealed_with(1)) == SendStatus::kSent);
   REQUIRE(until([&] { first.poll(); chief.poll(); return chief.received == 1; }));
   CHECK(chief.transport->identity(chief.from).role == wire::Role::kWorker);
   CHECK(chief.transport->identity(chief.from).name == "worker-3");
   CHECK(chief.transport->identity(chief.from).key == hex_of(worker->own().public_key));
-  REQUIRE(second.transport->send(second.transport->connect(endpoint).value(), sealed(1)) ==
+  REQUIRE(second.transport->send(second.transport->connect(endpoint).value(), sealed_with(1)) ==
           SendStatus::kSent);
   REQUIRE(until([&] { second.poll(); chief.poll(); return chief.received == 2; }));
   CHECK(chief.transport->identity(chief.from).role == wire::Role::kPs);
@@ -128,18 +129,18 @@ TEST_CASE("a port with keys refuses a random key, and a client refuses another l
   const auto worker = cluster.make(wire::Role::kWorker, "worker");
   const auto own = cluster.make(wire::Role::kChief, "chief");
   own->replace(cluster.list);
-  Node chief(own);
+  CurveNode chief(own);
   const std::string endpoint =
       chief.transport->endpoint(chief.transport->bind("tcp://127.0.0.1:*").value());
-  Node witness(worker);
-  Node stranger(cluster.stranger());
+  CurveNode witness(worker);
+  CurveNode stranger(cluster.stranger());
   CHECK(!reaches(stranger, chief, endpoint, witness));
-  Node mistaken(worker);
+  CurveNode mistaken(worker);
   const std::string other =
       with_key(split_key(endpoint)->endpoint, make_key_pair()->public_key);
   CHECK(mistaken.transport->connect(other));
   const PeerId peer = mistaken.transport->connect(other).value();
-  REQUIRE(mistaken.transport->send(peer, sealed(1)) == SendStatus::kSent);
+  REQUIRE(mistaken.transport->send(peer, sealed_with(1)) == SendStatus::kSent);
   const int before = chief.received;
   CHECK(reaches(witness, chief, endpoint, witness));
   CHECK(chief.received == before + 1);
@@ -150,24 +151,24 @@ TEST_CASE("a key that is taken off the list is refused, and its connections are 
   const std::string folder = scratch / "keys";
   REQUIRE(make_keys(folder, one_key_a_role()));
   REQUIRE(make_keys(folder, {{wire::Role::kWorker, "worker-1"}}));
-  Node chief(Keyring::open(folder, wire::Role::kChief, UINT32_MAX).value());
+  CurveNode chief(Keyring::open(folder, wire::Role::kChief, UINT32_MAX).value());
   const std::string endpoint =
       chief.transport->endpoint(chief.transport->bind("tcp://127.0.0.1:*").value());
-  Node revoked(Keyring::open(folder, wire::Role::kWorker, 1).value());
-  Node again(Keyring::open(folder, wire::Role::kWorker, 1).value());
-  Node witness(Keyring::open(folder, wire::Role::kWorker, 0).value());
+  CurveNode revoked(Keyring::open(folder, wire::Role::kWorker, 1).value());
+  CurveNode again(Keyring::open(folder, wire::Role::kWorker, 1).value());
+  CurveNode witness(Keyring::open(folder, wire::Role::kWorker, 0).value());
   const PeerId to = revoked.transport->connect(endpoint).value();
-  REQUIRE(revoked.transport->send(to, sealed(1)) == SendStatus::kSent);
+  REQUIRE(revoked.transport->send(to, sealed_with(1)) == SendStatus::kSent);
   REQUIRE(until([&] { revoked.poll(); chief.poll(); return chief.received == 1; }));
   const PeerId peer = chief.from;
   REQUIRE(revoke_key(folder, "worker-1"));
   // The next message to it finds it gone, without a restart of the chief.
   REQUIRE(until([&] {
     chief.poll();
-    return chief.transport->send(peer, sealed(1)) == SendStatus::kGone;
+    return chief.transport->send(peer, sealed_with(1)) == SendStatus::kGone;
   }));
   const int before = chief.received;
-  REQUIRE(revoked.transport->send(to, sealed(1)) == SendStatus::kSent);
+  REQUIRE(revoked.transport->send(to, sealed_with(1)) == SendStatus::kSent);
   CHECK(!reaches(again, chief, endpoint, witness));
   CHECK(chief.received == before + 1);  // the witness's
 }
@@ -177,7 +178,7 @@ TEST_CASE("PLAIN and NULL peers are refused by a port with keys", "[curve]") {
   const auto worker = cluster.make(wire::Role::kWorker, "worker");
   const auto own = cluster.make(wire::Role::kChief, "chief");
   own->replace(cluster.list);
-  Node chief(own);
+  CurveNode chief(own);
   const std::string endpoint =
       chief.transport->endpoint(chief.transport->bind("tcp://127.0.0.1:*").value());
   const std::string bare = split_key(endpoint)->endpoint;
@@ -193,8 +194,8 @@ TEST_CASE("PLAIN and NULL peers are refused by a port with keys", "[curve]") {
   REQUIRE(zmq_connect(socket, bare.c_str()) == 0);
   zmq_send(socket, "anything", 8, ZMQ_DONTWAIT);
   for (int i = 0; i < 30; ++i) chief.poll();
-  Node witness(worker);
-  REQUIRE(witness.transport->send(witness.transport->connect(endpoint).value(), sealed(1)) ==
+  CurveNode witness(worker);
+  REQUIRE(witness.transport->send(witness.transport->connect(endpoint).value(), sealed_with(1)) ==
           SendStatus::kSent);
   REQUIRE(until([&] { witness.poll(); chief.poll(); return chief.received == 1; }));
   CHECK(chief.malformed == 0);  // not even a frame of it arrived
@@ -204,8 +205,8 @@ TEST_CASE("PLAIN and NULL peers are refused by a port with keys", "[curve]") {
 
 TEST_CASE("a process with keys and one without do not connect, and the error says why", "[curve]") {
   Cluster cluster;
-  Node with(cluster.stranger());
-  Node without(nullptr);
+  CurveNode with(cluster.stranger());
+  CurveNode without(nullptr);
   const auto no_key = with.transport->connect("tcp://127.0.0.1:7000");
   REQUIRE(!no_key);
   CHECK(no_key.error().id == "DP-2711");
@@ -306,19 +307,19 @@ TEST_CASE("what is sent between processes with keys is not visible on the wire",
     const auto worker = cluster.make(wire::Role::kWorker, "worker");
     const auto own = cluster.make(wire::Role::kChief, "chief");
     own->replace(cluster.list);
-    Node chief(keys ? own : nullptr);
+    CurveNode chief(keys ? own : nullptr);
     const std::string endpoint =
         chief.transport->endpoint(chief.transport->bind("tcp://127.0.0.1:*").value());
     const std::string bare = split_key(endpoint)->endpoint;
     Tap tap(uint16_t(std::stoi(bare.substr(bare.rfind(':') + 1))));
     const std::string through = str("tcp://127.0.0.1:", tap.port());
-    Node client(keys ? worker : nullptr);
+    CurveNode client(keys ? worker : nullptr);
     const auto peer = client.transport->connect(
         keys ? with_key(through, own->own().public_key) : through);
     REQUIRE(peer);
-    REQUIRE(client.transport->send(*peer, sealed(0, secret)) == SendStatus::kSent);
+    REQUIRE(client.transport->send(*peer, sealed_with(0, secret)) == SendStatus::kSent);
     REQUIRE(until([&] { client.poll(); chief.poll(); return chief.received == 1; }));
-    REQUIRE(chief.transport->send(chief.from, sealed(0, secret)) == SendStatus::kSent);
+    REQUIRE(chief.transport->send(chief.from, sealed_with(0, secret)) == SendStatus::kSent);
     REQUIRE(until([&] { client.poll(); return client.received == 1; }));
     return tap.stop();
   };
@@ -334,8 +335,8 @@ TEST_CASE("the largest frames pass between processes with keys, in both directio
   const auto worker = cluster.make(wire::Role::kWorker, "worker");
   const auto own = cluster.make(wire::Role::kPs, "ps");
   own->replace(cluster.list);
-  Node ps(own);
-  Node client(worker);
+  CurveNode ps(own);
+  CurveNode client(worker);
   const PeerId to =
       client.transport
           ->connect(ps.transport->endpoint(ps.transport->bind("tcp://127.0.0.1:*").value()))

@@ -171,14 +171,14 @@ void check_values(const wire::Message& message) {
     REQUIRE(message.values.load<float>(i) == float(batch));
 }
 
-std::string ipc_endpoint(const char* name) {
+std::string memory_endpoint(const char* name) {
   return str("ipc:///tmp/downpour-test-", ::getpid(), "-", name);
 }
 
 TEST_CASE("large values go through shared memory over ipc, both ways, in order", "[transport]") {
   if (arena_or_skip() == nullptr) return;
   Side ps, worker;
-  const std::string endpoint = ipc_endpoint("shared");
+  const std::string endpoint = memory_endpoint("shared");
   REQUIRE(ps.transport->bind(endpoint).has_value());
   const PeerId peer = *worker.transport->connect(endpoint);
   constexpr uint32_t kCount = 200;
@@ -200,7 +200,7 @@ TEST_CASE("large values go through shared memory over ipc, both ways, in order",
 TEST_CASE("with all blocks in the receiver's hands the socket carries the rest", "[transport]") {
   if (arena_or_skip() == nullptr) return;
   Side ps, worker;
-  const std::string endpoint = ipc_endpoint("held");
+  const std::string endpoint = memory_endpoint("held");
   REQUIRE(ps.transport->bind(endpoint).has_value());
   const PeerId peer = *worker.transport->connect(endpoint);
   constexpr uint32_t kCount = 120;  // of 1 MB each: more than an arena holds
@@ -216,7 +216,7 @@ TEST_CASE("with all blocks in the receiver's hands the socket carries the rest",
 
 TEST_CASE("a peer that came back as another process is offered shared memory anew", "[transport]") {
   if (arena_or_skip() == nullptr) return;
-  const std::string endpoint = ipc_endpoint("back");
+  const std::string endpoint = memory_endpoint("back");
   Side worker;
   auto ps = std::make_unique<Side>();
   REQUIRE(ps->transport->bind(endpoint).has_value());
@@ -238,7 +238,7 @@ TEST_CASE("a peer that came back as another process is offered shared memory ane
 }
 
 TEST_CASE("one side alone can do without shared memory", "[transport]") {
-  const std::string endpoint = ipc_endpoint("without");
+  const std::string endpoint = memory_endpoint("without");
   Side ps(false), worker;
   REQUIRE(ps.transport->bind(endpoint).has_value());
   const PeerId peer = *worker.transport->connect(endpoint);

@@ -55,7 +55,7 @@ struct Bound {
   std::string last;
 };
 
-std::string header_frame(uint32_t padding = 0) {
+std::string padded_frame(uint32_t padding = 0) {
   wire::Codec codec;
   const auto frame = codec.encode({.body = wire::Sealed{padding}});
   REQUIRE(frame);
@@ -64,7 +64,7 @@ std::string header_frame(uint32_t padding = 0) {
 /// A connection that has sent a valid message.
 int proven(const std::string& endpoint) {
   const int fd = zmtp_connection(endpoint);
-  raw_send(fd, zmtp_frame(header_frame(), false));
+  raw_send(fd, zmtp_frame(padded_frame(), false));
   return fd;
 }
 size_t closed_of(const std::vector<int>& fds) {
@@ -105,7 +105,7 @@ TEST_CASE("idle connections beyond the limit are refused, and old ones make room
   std::this_thread::sleep_for(std::chrono::milliseconds(400));
   const int late = proven(node.endpoint);
   CHECK(node.wait_until([&] { return node.messages == 2; }));
-  raw_send(member, zmtp_frame(header_frame(), false));
+  raw_send(member, zmtp_frame(padded_frame(), false));
   CHECK(node.wait_until([&] { return node.messages == 3; }));
   CHECK_FALSE(is_closed(member));
   close_all(idle);
@@ -177,7 +177,7 @@ TEST_CASE("the sum of what connections hold is bounded, and the largest one pays
   std::string message(1, '\2');
   for (int shift = 56; shift >= 0; shift -= 8) message += char(uint64_t{1'000'000} >> shift);
   message += std::string(1'000'000, 'x');
-  raw_send(small, zmtp_frame(header_frame(), false));
+  raw_send(small, zmtp_frame(padded_frame(), false));
   for (int i = 0; i < 20; ++i) raw_send(large, message);
   CHECK(node.wait_until([&] { return is_closed(large); }));
   CHECK(node.wait_until([&] { return node.messages == 3; }));

@@ -13,7 +13,6 @@
 namespace downpour::worker {
 
 inline constexpr uint32_t kPartitions = 4;
-inline constexpr Incarnation kChief{0};
 
 // A worker core with a chief and ps that do what the test says.
 struct Harness {

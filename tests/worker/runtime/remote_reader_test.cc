@@ -18,13 +18,13 @@
 namespace downpour::worker {
 namespace {
 
-constexpr uint64_t kRun = 77, kPlan = 5;
+constexpr uint64_t kInputRun = 77, kInputPlan = 5;
 constexpr uint32_t kRecords = 200, kBatch = 4;
 
 /// An input process without threads or sockets: the core, and readers that are done at once.
 struct FakeInput {
   const ReaderOptions& options;
-  InputReadings core{InputConfig{.run = kRun, .plan_hash = kPlan}};
+  InputReadings core{InputConfig{.run = kInputRun, .plan_hash = kInputPlan}};
   std::map<uint64_t, std::pair<wire::ReadShard, std::unique_ptr<data::ShardReader>>> open;
   std::deque<wire::Message> out;
   uint32_t batches = 0;  // given out
@@ -133,8 +133,8 @@ struct Room {
     options.train = options.eval = options.predict = plan;
     options.train_shards =
         plan::ShardMap(plan::cut_shards(plan->files, 1 << 20), 1, plan::Joining{});
-    directory.run = kRun;
-    directory.plan_hash = kPlan;
+    directory.run = kInputRun;
+    directory.plan_hash = kInputPlan;
     directory.say = [this](const std::string& line) { said.push_back(line); };
     inputs = std::make_unique<InputDirectory>(directory);
   }
