@@ -15,7 +15,7 @@
 
 namespace downpour::data {
 
-constexpr size_t kSampleBytes = 8 * kMiB;  // of a file that is looked at
+constexpr size_t kSampleBytes = 8 * kMiB;  // read of a file to find its columns
 
 constexpr size_t kDistinctMax = 2'000;  // distinct texts of a column that are told apart
 constexpr size_t kClassesMax = 1'000;

@@ -184,21 +184,21 @@ TEST_CASE("a stream is one worker's until he gives it back or is gone", "[chief]
   };
   CHECK(shard_for(kBen, 1) == 1);  // the stream of his number
   CHECK(shard_for(kAda, 0) == 0);
-  CHECK(shard_for(kCal, 2) == -1);  // number 0 is Ann's, and so is nothing else left
+  CHECK(shard_for(kCal, 2) == -1);  // number 0 is Ada's, and so is nothing else left
   CHECK(shard_for(kAda, 0) == 2);
   table.end(0);
   table.end(2);
-  CHECK(shard_for(kCal, 2) == -1);  // Ann's still, though she holds none of it just now
+  CHECK(shard_for(kCal, 2) == -1);  // Ada's still, though she holds none of it just now
   CHECK(shard_for(kAda, 0) == 4);
   table.end(4);
-  CHECK(shard_for(kAda, 0) == -1);  // her stream is through, and the other is Bob's
+  CHECK(shard_for(kAda, 0) == -1);  // her stream is through, and the other is Ben's
   CHECK(table.free_count() == 2);
   table.leave(kBen);
   table.release(1, kBen);
-  CHECK(shard_for(kCal, 2) == 1);  // whoever is first goes on with it
+  CHECK(shard_for(kCal, 2) == 1);  // the first worker that asks continues the stream
   CHECK(shard_for(kAda, 0) == -1);
   table.end(1);
-  table.reopen(0, 3);  // a partition lacked it: Ann's stream again, from there
+  table.reopen(0, 3);  // a partition lacked it: Ada's stream again, from there
   CHECK(shard_for(kCal, 2) == 3);
   const auto again = table.grant(0, kAda, UINT32_MAX, 0);
   REQUIRE(again);
