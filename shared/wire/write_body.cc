@@ -8,7 +8,7 @@
 namespace downpour::wire {
 namespace {
 
-capnp::Text::Reader text(const std::string& value) { return {value.c_str(), value.size()}; }
+capnp::Text::Reader text_out(const std::string& value) { return {value.c_str(), value.size()}; }
 
 /// Schema enums begin with `unset`; the rest is in the order of the plain ones.
 template <typename Schema, typename Plain>
@@ -34,7 +34,7 @@ void write_list(const std::vector<T>& in, Init&& init, WriteOne&& write_one) {
 // ---- parts of messages
 
 void write(const plan::FileInfo& in, schema::FileInfo::Builder out) {
-  out.setPath(text(in.path));
+  out.setPath(text_out(in.path));
   out.setBytes(in.bytes);
   out.setFingerprint(in.fingerprint);
   out.setSplittable(in.splittable);
@@ -77,7 +77,7 @@ void write(const Owner& in, schema::Owner::Builder out) {
   out.setIndex(in.index);
   out.setThread(in.thread);
   out.setIncarnation(raw(in.incarnation));
-  out.setEndpoint(text(in.endpoint));
+  out.setEndpoint(text_out(in.endpoint));
 }
 
 /// A core's images lie in few files, so a file is named once.
@@ -99,7 +99,7 @@ void write(const std::vector<ImageRef>& in, schema::Images::Builder out) {
     ref.setN(in[i].checkpoint.n);
   }
   auto names = out.initFiles(uint32_t(files.size()));
-  for (uint32_t i = 0; i < files.size(); ++i) names.set(i, text(*files[i]));
+  for (uint32_t i = 0; i < files.size(); ++i) names.set(i, text_out(*files[i]));
 }
 
 void write(const Lease& in, schema::Lease::Builder out) {
@@ -169,9 +169,9 @@ void write(const Hello& in, schema::Hello::Builder out) {
   out.setPid(in.pid);
   out.setThreads(in.threads);
   out.setIncarnation(raw(in.incarnation));
-  out.setBuild(text(in.build));
-  out.setHost(text(in.host));
-  out.setEndpoint(text(in.endpoint));
+  out.setBuild(text_out(in.build));
+  out.setHost(text_out(in.host));
+  out.setEndpoint(text_out(in.endpoint));
   write_list(
       in.claims, [&](uint32_t n) { return out.initClaims(n); },
       [](const PartitionClaim& claim, auto to) {
@@ -191,9 +191,9 @@ void write(const Welcome& in, schema::Welcome::Builder out) {
   out.setHeartbeatNs(in.heartbeat_ns);
   out.setLeaseNs(in.lease_ns);
   out.setTrainShards(in.train_shards);
-  out.setJob(text(in.job));
-  out.setBaseDir(text(in.base_dir));
-  out.setRunDir(text(in.run_dir));
+  out.setJob(text_out(in.job));
+  out.setBaseDir(text_out(in.base_dir));
+  out.setRunDir(text_out(in.run_dir));
   const auto one = [](const plan::FileInfo& file, auto to) { write(file, to); };
   write_list(
       in.train_files, [&](uint32_t n) { return out.initTrainFiles(n); }, one);
@@ -203,8 +203,8 @@ void write(const Welcome& in, schema::Welcome::Builder out) {
 
 void write(const Refused& in, schema::Refused::Builder out) {
   out.setCode(enum_out<schema::ErrorCode>(in.code));
-  out.setWhat(text(in.what));
-  out.setHint(text(in.hint));
+  out.setWhat(text_out(in.what));
+  out.setHint(text_out(in.hint));
 }
 
 void write(const View& in, schema::View::Builder out) {
@@ -231,7 +231,7 @@ void write(const Adopt& in, schema::Adopt::Builder out) {
   out.setSealedEpochs(in.sealed_epochs);
   auto partitions = out.initPartitions(uint32_t(in.partitions.size()));
   for (uint32_t i = 0; i < in.partitions.size(); ++i) partitions.set(i, raw(in.partitions[i]));
-  out.setFolder(text(in.folder));
+  out.setFolder(text_out(in.folder));
   if (!in.images.empty()) write(in.images, out.initImages());
   write_lines(in.lines, out);
   out.setLinesKnown(in.lines_known);
@@ -243,7 +243,7 @@ void write(const Adopted& in, schema::Adopted::Builder out) {
   out.setSinceN(in.since.n);
   out.setOk(in.ok);
   if (!in.ok) out.setCode(enum_out<schema::ErrorCode>(in.code));
-  out.setError(text(in.error));
+  out.setError(text_out(in.error));
 }
 
 void write(const Heartbeat& in, schema::Heartbeat::Builder out) {
@@ -270,9 +270,9 @@ void write(const Heartbeat& in, schema::Heartbeat::Builder out) {
   out.setQueuedNs(in.work.queued_ns);
   out.setQueueNs(in.work.queue_ns);
   if (!in.failure.what.empty()) {
-    out.setFailure(text(in.failure.what));
-    out.setFailureHint(text(in.failure.hint));
-    out.setFailureId(text(in.failure.id));
+    out.setFailure(text_out(in.failure.what));
+    out.setFailureHint(text_out(in.failure.hint));
+    out.setFailureId(text_out(in.failure.id));
     out.setFailureCode(enum_out<schema::ErrorCode>(in.failure.code));
   }
   if (in.loads.empty()) return;
@@ -310,10 +310,10 @@ void write(const ShardFailed& in, schema::ShardFailed::Builder out) {
   write(in.lease, out.initLease());
   out.setBatch(in.batch);
   out.setCode(enum_out<schema::ErrorCode>(in.code));
-  out.setWhat(text(in.what));
-  out.setWhere(text(in.where));
-  out.setHint(text(in.hint));
-  out.setId(text(in.id));
+  out.setWhat(text_out(in.what));
+  out.setWhere(text_out(in.where));
+  out.setHint(text_out(in.hint));
+  out.setId(text_out(in.id));
   if (in.kind != FailureKind::kOther) out.setKind(schema::FailureKind(raw(in.kind)));
 }
 
@@ -373,7 +373,7 @@ void write(const StatusReply& in, schema::StatusReply::Builder out) {
   write_list(
       in.metrics, [&](uint32_t n) { return out.initMetrics(n); },
       [](const OutputSums& sums, auto to) { write(sums, to); });
-  out.setFailure(text(in.failure));
+  out.setFailure(text_out(in.failure));
   write_lines(in.lines, out);
   write_intervals(in.begun, [&](uint32_t n) { return out.initBegun(n); });
 }
@@ -381,7 +381,7 @@ void write(const StatusReply& in, schema::StatusReply::Builder out) {
 void write(const Save& in, schema::Save::Builder out) {
   out.setTerm(in.checkpoint.term);
   out.setN(in.checkpoint.n);
-  out.setFolder(text(in.folder));
+  out.setFolder(text_out(in.folder));
   out.setBaseTerm(in.base.term);
   out.setBaseN(in.base.n);
   out.setPartEpoch(in.part_epoch);
@@ -393,7 +393,7 @@ void write(const Saved& in, schema::Saved::Builder out) {
   out.setN(in.checkpoint.n);
   out.setOk(in.ok);
   out.setRows(in.rows);
-  out.setError(text(in.error));
+  out.setError(text_out(in.error));
   if (!in.images.empty()) write(in.images, out.initImages());
   out.setBeyondPart(in.beyond_part);
   out.setSealedEpochs(in.sealed_epochs);
@@ -404,14 +404,14 @@ void write(const Freeze& in, schema::Freeze::Builder out) {
   out.setSinceN(in.since.n);
   auto partitions = out.initPartitions(uint32_t(in.partitions.size()));
   for (uint32_t i = 0; i < in.partitions.size(); ++i) partitions.set(i, raw(in.partitions[i]));
-  out.setFolder(text(in.folder));
+  out.setFolder(text_out(in.folder));
 }
 
 void write(const Frozen& in, schema::Frozen::Builder out) {
   out.setSinceTerm(in.since.term);
   out.setSinceN(in.since.n);
   out.setOk(in.ok);
-  out.setError(text(in.error));
+  out.setError(text_out(in.error));
   if (!in.images.empty()) write(in.images, out.initImages());
 }
 
@@ -424,7 +424,7 @@ void write(const Sealed& in, schema::Sealed::Builder out) { out.setEpochs(in.epo
 
 void write(const Stop& in, schema::Stop::Builder out) {
   out.setCode(in.code);
-  out.setReason(text(in.reason));
+  out.setReason(text_out(in.reason));
 }
 
 void write(const Goodbye& in, schema::Goodbye::Builder out) { write(in.last, out.initLast()); }
@@ -491,7 +491,7 @@ void write(const InputList& in, schema::InputList::Builder out) {
       [](const InputProcess& input, auto to) {
         to.setIndex(input.index);
         to.setIncarnation(raw(input.incarnation));
-        to.setEndpoint(text(input.endpoint));
+        to.setEndpoint(text_out(input.endpoint));
       });
 }
 
@@ -524,17 +524,17 @@ void write(const ReadEnd& in, schema::ReadEnd::Builder out) {
 void write(const ReadFailed& in, schema::ReadFailed::Builder out) {
   out.setReading(in.reading);
   out.setCode(enum_out<schema::ErrorCode>(in.code));
-  out.setWhat(text(in.what));
-  out.setWhere(text(in.where));
-  out.setHint(text(in.hint));
-  out.setId(text(in.id));
+  out.setWhat(text_out(in.what));
+  out.setWhere(text_out(in.where));
+  out.setHint(text_out(in.hint));
+  out.setId(text_out(in.id));
   out.setOfRecord(in.of_record);
   out.setBatch(in.batch);
 }
 
 void write(const Reject& in, schema::Reject::Builder out) {
   out.setCode(enum_out<schema::ErrorCode>(in.code));
-  out.setWhat(text(in.what));
+  out.setWhat(text_out(in.what));
 }
 
 template <typename Plain>

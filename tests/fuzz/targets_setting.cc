@@ -266,8 +266,8 @@ Target sniff_target(const std::string& folder) {
   return {.name = "sniff",
           .make =
               [](Rng& rng) {
-                using Seed = std::function<std::string(Rng&)>;
-                const Seed seeds[] = {libsvm_seed,
+                using MakeSeed = std::function<std::string(Rng&)>;
+                const MakeSeed seeds[] = {libsvm_seed,
                                       libffm_seed,
                                       criteo_seed,
                                       jsonl_seed,
@@ -281,7 +281,7 @@ Target sniff_target(const std::string& folder) {
                                                              {"label", npy_seed(r, "<i4", 5, 1)}},
                                                             one_in(r, 2));
                                       }};
-                const Seed& seed = one_of(std::span<const Seed>(seeds), rng);
+                const MakeSeed& seed = one_of(std::span<const MakeSeed>(seeds), rng);
                 std::string bytes = seed(rng);
                 if (!one_in(rng, 10))
                   mutate(bytes, seed(rng), one_in(rng, 2) ? kLineTokens : kJsonTokens, rng);

@@ -31,7 +31,8 @@ Result<ShardSummary> run_shard(const ShardFlags& flags, const chief::ConsoleOpti
     if (!set.data().filter.empty())
       std::fprintf(stderr, "note: data.filter stays in the job; all records are written\n");
     if (!set.data().program.empty())
-      std::fprintf(stderr, "note: data.program stays in the job; the files' own records are written\n");
+      std::fprintf(stderr,
+                   "note: data.program stays in the job; the files' own records are written\n");
   }
   ShardRequest request = flags.request;
   request.by_bytes = flags.by == "bytes";
@@ -49,16 +50,16 @@ Result<ShardSummary> run_shard(const ShardFlags& flags, const chief::ConsoleOpti
 }
 
 void print_json(const ShardSummary& summary) {
-  using Json = nlohmann::ordered_json;
-  Json files = Json::array();
+  nlohmann::ordered_json files = nlohmann::ordered_json::array();
   for (const ShardSummary::File& file : summary.files)
     files.push_back({{"path", file.path}, {"records", file.records}, {"bytes", file.bytes}});
-  const Json json = {{"format", format_name(summary.format)},
-                     {"converted", summary.converted},
-                     {"records", summary.records},
-                     {"skipped", summary.skipped},
-                     {"files", std::move(files)}};
-  std::printf("%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace).c_str());
+  const nlohmann::ordered_json json = {{"format", format_name(summary.format)},
+                                       {"converted", summary.converted},
+                                       {"records", summary.records},
+                                       {"skipped", summary.skipped},
+                                       {"files", std::move(files)}};
+  std::printf("%s\n",
+              json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
 }
 
 void print_text(const ShardSummary& summary) {

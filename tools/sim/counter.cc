@@ -15,7 +15,7 @@ constexpr const char* kCounterModel =
     "[[model.layers]]\nname = \"w\"\ntype = \"linear\"\ninputs = [\"features\"]\nbias = false\n"
     "[[model.outputs]]\nname = \"y\"\ninput = \"w\"\nloss = \"squared\"\ntarget = \"label\"\n"
     "[optimizer]\ntype = \"sgd\"\n";
-constexpr const char* kRate =
+constexpr const char* kCounterRate =
     "4.656612873077392578125e-10";  // 2^-31: the loss is the square, not half of it
 
 std::string folder() { return str("/tmp/downpour-sim-", ::getuid()); }
@@ -77,7 +77,7 @@ Result<Job> make_counter_job(const JobSize& size) {
   };
   return make_built_in_job(size, {.name = "counter",
                                   .format = "libsvm",
-                                  .model = str(kCounterModel, "learning_rate = ", kRate, '\n'),
+                                  .model = str(kCounterModel, "learning_rate = ", kCounterRate, '\n'),
                                   .records = records});
 }
 
