@@ -42,12 +42,11 @@ Result<int> run(const Flags& flags) {
   }
   // Without --insecure a tcp port always has keys.
   DP_TRY(const std::string endpoint, transport::normalize_bind_endpoint(flags.bind, true));
-  DP_TRY(auto given,
-         chief::load_given_job(flags.job, overrides,
-                               {.begins = true,
-                                .fresh = flags.fresh,
-                                .takeover = flags.takeover,
-                                .progress = chief::print_spooling}));
+  DP_TRY(auto given, chief::load_given_job(flags.job, overrides,
+                                           {.begins = true,
+                                            .fresh = flags.fresh,
+                                            .takeover = flags.takeover,
+                                            .progress = chief::print_spooling}));
   const Job& job = given.loaded.job;
   DP_TRY(auto plan, chief::plan_run(job, wire::Purpose::kTrain));
   DP_TRY_VOID(chief::learn_statistics(plan, flags.fresh));
@@ -76,9 +75,9 @@ Result<int> run(const Flags& flags) {
                         .sharding = data::sharding_text(job.data, plan.train_files)};
   info.train_bytes = plan.train_bytes();
   info.data = data::text_of(plan.train_files);
-  info.cluster = str("waits at ", endpoint, " for ", job.cluster.ps, " ps and ",
-                     job.cluster.workers, " workers",
-                     keyring == nullptr ? "" : str(", with --keys ", keyring->folder()));
+  info.cluster =
+      str("waits at ", endpoint, " for ", job.cluster.ps, " ps and ", job.cluster.workers,
+          " workers", keyring == nullptr ? "" : str(", with --keys ", keyring->folder()));
   if (flags.keys.insecure) notes.emplace_back(transport::kInsecureNote);
   for (const std::string& note : notes)
     console.show(chief::Notice{chief::NoticeLevel::kWarning, note});
@@ -115,11 +114,13 @@ int main(int argc, char** argv) {
   app.add_option("job", flags.job, "Job file (.toml)")->required();
   app.add_option("--bind", flags.bind, "Where ps and workers find this chief")->group("Cluster");
   app.add_option("--keys", flags.keys.keys,
-                 "Folder with the keys of the job, as `downpour keys` makes it; otherwise RUN_DIR/keys, which "
+                 "Folder with the keys of the job, as `downpour keys` makes it; otherwise "
+                 "RUN_DIR/keys, which "
                  "is made")
       ->group("Cluster");
-  app.add_flag("--insecure", flags.keys.insecure,
-               "No keys: in plain text, and any process may join. The same for all processes of the job")
+  app.add_flag(
+         "--insecure", flags.keys.insecure,
+         "No keys: in plain text, and any process may join. The same for all processes of the job")
       ->group("Cluster");
   app.add_option("--set", flags.set, "Override any key of the job, e.g. cluster.workers=4")
       ->type_name("KEY=VALUE")

@@ -1,9 +1,11 @@
-// downpour-ps: holds partitions of the variables. Needs only the chief's address; everything else comes from there.
-#include <CLI/CLI.hpp>
+// downpour-ps: holds partitions of the variables. Needs only the chief's address; everything else
+// comes from there.
 #include <cstdio>
 #include <memory>
 #include <thread>
 #include <vector>
+
+#include <CLI/CLI.hpp>
 
 #include "ps/runtime/ps_node.h"
 #include "shared/base/error_text.h"
@@ -42,14 +44,18 @@ Result<int> run(const Flags& flags) {
   ps::PsOptions options;
   DP_TRY(options.chief, transport::normalize_endpoint(flags.chief));
   DP_TRY(const std::shared_ptr<transport::Keyring> keyring,
-         transport::member_keyring(flags.keys, wire::Role::kPs, flags.index, flags.connect_s * kSecond, options.chief));
-  DP_TRY(options.endpoint, transport::normalize_bind_endpoint(flags.bind, flags.keys.insecure || keyring != nullptr));
+         transport::member_keyring(flags.keys, wire::Role::kPs, flags.index,
+                                   flags.connect_s * kSecond, options.chief));
+  DP_TRY(options.endpoint,
+         transport::normalize_bind_endpoint(flags.bind, flags.keys.insecure || keyring != nullptr));
   options.advertise_host = flags.advertise_host;
   options.index = flags.index;
   options.cores = flags.threads;
   options.connect_timeout_ns = flags.connect_s * kSecond;
   options.local = flags.local;
-  options.notice = [](const std::string& text) { std::fprintf(stderr, "note: %s\n", printable(text).c_str()); };
+  options.notice = [](const std::string& text) {
+    std::fprintf(stderr, "note: %s\n", printable(text).c_str());
+  };
   transport::tune_malloc_for_frames();
   raise_descriptor_limit();
   prefer_throughput();
@@ -94,23 +100,44 @@ Result<int> run(const Flags& flags) {
 
 int main(int argc, char** argv) {
   block_stop_signals();  // before any thread; the watcher receives what comes until it is there
-  CLI::App app{"Holds hash-partitioned variables, answers pulls and applies pushes. Ends by itself when the job ends."};
+  CLI::App app{
+      "Holds hash-partitioned variables, answers pulls and applies pushes. Ends by itself when the "
+      "job ends."};
   app.option_defaults()->always_capture_default();
   Flags flags;
-  app.add_option("--chief", flags.chief, "The chief's address: HOST:PORT, or a transport endpoint")->required()->group("Cluster");
-  app.add_option("--bind", flags.bind, "Where to answer workers; a port * is chosen, each thread takes its own")->group("Cluster");
-  app.add_option("--advertise", flags.advertise_host, "Host by which workers reach this ps, where --bind is 0.0.0.0")->group("Cluster");
-  app.add_option("--index", flags.index, "Index of this ps; the chief gives one otherwise")->default_str("")->group("Cluster");
-  app.add_option("--connect-timeout", flags.connect_s, "Seconds to wait for the chief")->group("Cluster");
+  app.add_option("--chief", flags.chief, "The chief's address: HOST:PORT, or a transport endpoint")
+      ->required()
+      ->group("Cluster");
+  app.add_option("--bind", flags.bind,
+                 "Where to answer workers; a port * is chosen, each thread takes its own")
+      ->group("Cluster");
+  app.add_option("--advertise", flags.advertise_host,
+                 "Host by which workers reach this ps, where --bind is 0.0.0.0")
+      ->group("Cluster");
+  app.add_option("--index", flags.index, "Index of this ps; the chief gives one otherwise")
+      ->default_str("")
+      ->group("Cluster");
+  app.add_option("--connect-timeout", flags.connect_s, "Seconds to wait for the chief")
+      ->group("Cluster");
   app.add_option("--keys", flags.keys.keys,
-                 "Folder with the keys of the job, or the file of one key: the chief makes them in RUN_DIR/keys, `downpour keys` anywhere")
+                 "Folder with the keys of the job, or the file of one key: the chief makes them in "
+                 "RUN_DIR/keys, `downpour keys` anywhere")
       ->group("Cluster");
-  app.add_flag("--insecure", flags.keys.insecure, "No keys: in plain text, and any process may join. The same for all processes of the job")
+  app.add_flag(
+         "--insecure", flags.keys.insecure,
+         "No keys: in plain text, and any process may join. The same for all processes of the job")
       ->group("Cluster");
-  app.add_flag("--local", flags.local, "Set by downpour train: a signal to this process stops the whole job")->group("Cluster");
-  app.add_option("--threads", flags.threads, "Cores: threads that each hold partitions of their own")->check(CLI::Range(1, 256))->group("Resources");
+  app.add_flag("--local", flags.local,
+               "Set by downpour train: a signal to this process stops the whole job")
+      ->group("Cluster");
+  app.add_option("--threads", flags.threads,
+                 "Cores: threads that each hold partitions of their own")
+      ->check(CLI::Range(1, 256))
+      ->group("Resources");
   app.set_version_flag("--version", kBuildVersion);
-  app.footer("Example:\n  downpour-ps --chief 10.0.0.1:7000 --keys keys --bind 'tcp://0.0.0.0:*' --advertise 10.0.0.2");
+  app.footer(
+      "Example:\n  downpour-ps --chief 10.0.0.1:7000 --keys keys --bind 'tcp://0.0.0.0:*' "
+      "--advertise 10.0.0.2");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

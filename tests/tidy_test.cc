@@ -22,7 +22,6 @@ using Findings = std::vector<std::string>;
 constexpr size_t kLinesMax = 600;
 
 // ---- what a file says
-// ----------------------------------------------------------------------------------
 
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
@@ -119,7 +118,6 @@ std::string at(std::string_view path, size_t line, std::string_view what) {
 }
 
 // ---- who may include whom
-// ------------------------------------------------------------------------------
 
 // The height of a file of ours in the picture of docs/architecture.md; -1: not of ours. A file may
 // include what stands lower, and its own folder; roles include themselves (core <- runtime <-
@@ -170,8 +168,8 @@ Findings check_directions(std::string_view path, std::string_view text) {
       findings.push_back(at(path, include.line, "a core must not include its shell"));
     const bool for_cores =
         own_role || include.path == "shared/wire/messages.h" ||
-        include.path == "shared/wire/peer_identity.h" ||
-        include.path == "shared/job/job.h" || include.path == "shared/checkpoint/image.h" ||
+        include.path == "shared/wire/peer_identity.h" || include.path == "shared/job/job.h" ||
+        include.path == "shared/checkpoint/image.h" ||
         starts_with_any(include.path, {"shared/base/", "shared/plan/", "shared/tensor/",
                                        "shared/model/", "shared/optim/", "shared/metrics/"});
     if (is_core(path) && !for_cores)
@@ -181,7 +179,6 @@ Findings check_directions(std::string_view path, std::string_view text) {
 }
 
 // ---- what the deterministic folders must not name
-// ------------------------------------------------------
 
 Findings check_purity(std::string_view path, std::string_view text) {
   Findings findings;
@@ -260,7 +257,6 @@ Findings check_purity(std::string_view path, std::string_view text) {
 }
 
 // ---- third parties stay behind their one module
-// ---------------------------------------------------------
 
 Findings check_third_parties(std::string_view path, std::string_view text) {
   Findings findings;
@@ -295,7 +291,6 @@ Findings check_third_parties(std::string_view path, std::string_view text) {
 }
 
 // ---- form
-// -----------------------------------------------------------------------------------------------
 
 Findings check_form(std::string_view path, std::string_view text) {
   Findings findings;
@@ -362,7 +357,6 @@ Findings check_links(std::string_view path, std::string_view text,
 }
 
 // ---- the checks on small strings
-// -------------------------------------------------------------------------
 
 TEST_CASE("an include against the arrows is found", "[tidy]") {
   const auto including = [](std::string_view path, const std::string& header) {
@@ -472,7 +466,6 @@ TEST_CASE("a missing own header and a dead link are found", "[tidy]") {
 }
 
 // ---- the tree
-// ---------------------------------------------------------------------------------------------
 
 TEST_CASE("the tree is tidy", "[tidy]") {
   const fs::path root = DP_SOURCE_DIR;

@@ -42,7 +42,8 @@ Result<int> run_node(transport::Transport& transport, Node& node) {
   reactor.add(node);
   reactor.run();
   transport.shutdown(node.exit_code() == 0 ? 2 * kSecond : 0);
-  if (node.exit_code() != 0) std::fprintf(stderr, "error: %s\n", printable(node.exit_reason()).c_str());
+  if (node.exit_code() != 0)
+    std::fprintf(stderr, "error: %s\n", printable(node.exit_reason()).c_str());
   return node.exit_code();
 }
 
@@ -52,7 +53,9 @@ void tell_threads(const char* role, uint32_t threads, const char* kind) {
 
 Result<int> run_worker(worker::WorkerOptions options) {
   auto transport = transport::make_zmq_transport({.keyring = options.keyring});
-  options.say = [](const std::string& line) { std::fprintf(stderr, "worker: %s\n", printable(line).c_str()); };
+  options.say = [](const std::string& line) {
+    std::fprintf(stderr, "worker: %s\n", printable(line).c_str());
+  };
   worker::WorkerNode node(*transport, options);
   tell_threads("worker", options.threads, "compute");
   return run_node(*transport, node);
@@ -122,8 +125,9 @@ int main(int argc, char** argv) {
                  "Folder with the keys of the job, or the file of one key: the chief makes them in "
                  "RUN_DIR/keys, `downpour keys` anywhere")
       ->group("Cluster");
-  app.add_flag("--insecure", flags.keys.insecure,
-               "No keys: in plain text, and any process may join. The same for all processes of the job")
+  app.add_flag(
+         "--insecure", flags.keys.insecure,
+         "No keys: in plain text, and any process may join. The same for all processes of the job")
       ->group("Cluster");
   app.add_flag("--local", options.local,
                "Set by downpour train: a signal to this process stops the whole job")

@@ -39,14 +39,15 @@ Result<wire::ShardCounts> check_account(const std::vector<wire::PartitionStatus>
     if (hashed == nullptr) hashed = &status;
     if (status.records_hash == hashed->records_hash) continue;
     defended(Defence::kChiefRecordsDiffer);
-    return Error{ErrorCode::kBadData,
-                 str("the input is not replayable: partitions ", hashed->partition, " and ",
-                     status.partition,
-                     " have applied different records of the same shards, because reading a shard "
-                     "again gave other records than the first time"),
-                 {},
-                 "leave the data files as they are while the job runs; a program must give the same "
-                 "records for the same DOWNPOUR_SEED and DOWNPOUR_EPOCH"};
+    return Error{
+        ErrorCode::kBadData,
+        str("the input is not replayable: partitions ", hashed->partition, " and ",
+            status.partition,
+            " have applied different records of the same shards, because reading a shard "
+            "again gave other records than the first time"),
+        {},
+        "leave the data files as they are while the job runs; a program must give the same "
+        "records for the same DOWNPOUR_SEED and DOWNPOUR_EPOCH"};
   }
   const wire::ShardCounts& c = first.counts;
   if (c.read != c.applied + c.filtered + c.skipped + c.dropped + c.quarantined) {

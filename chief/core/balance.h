@@ -21,7 +21,7 @@ struct CoreWork {
     double work = 0;  // a second, in bytes: those that travel, and some for each row
     bool operator==(const Share&) const = default;
   };
-  double busy = 0;  // share of the time in which it worked
+  double busy = 0;                // share of the time in which it worked
   std::vector<Share> partitions;  // ascending
 };
 

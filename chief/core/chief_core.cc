@@ -54,7 +54,6 @@ ChiefCore::ChiefCore(ChiefConfig config)
 }
 
 // ---- events
-// ---------------------------------------------------------------------------------------------------
 
 void ChiefCore::on_start(int64_t now_ns, Effects& effects) {
   const Turn turn(*this, now_ns, effects);
@@ -73,8 +72,8 @@ void ChiefCore::on_start(int64_t now_ns, Effects& effects) {
   if (no_input) fail(Error{ErrorCode::kNoInput, "the data set has no bytes to read"});
 }
 
-void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message,
-                           Effects& effects, const wire::PeerIdentity& identity) {
+void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message, Effects& effects,
+                           const wire::PeerIdentity& identity) {
   if (finished()) return;
   const Turn turn(*this, now_ns, effects);
   const wire::Envelope& envelope = message.envelope;
@@ -165,10 +164,9 @@ void ChiefCore::handle(Member& member, wire::Message&& message) {
   }
   if (std::holds_alternative<wire::Reject>(body)) {
     const auto& reject = std::get<wire::Reject>(body);
-    return log_of(member.peer,
-                  event("rejected")
-                      .add("who", member.name())
-                      .add("what", std::string_view(reject.what).substr(0, 256)));
+    return log_of(member.peer, event("rejected")
+                                   .add("who", member.name())
+                                   .add("what", std::string_view(reject.what).substr(0, 256)));
   }
   send(member,
        wire::Reject{ErrorCode::kMalformed, str("not a message for the chief from ", member.name())},
@@ -210,7 +208,6 @@ void ChiefCore::on_fatal(int64_t now_ns, Error error, Effects& effects) {
 }
 
 // ---- time
-// -----------------------------------------------------------------------------------------------------
 
 void ChiefCore::check_silence() {
   // A core that takes in its partitions is busy, not dead.
@@ -320,7 +317,6 @@ void ChiefCore::check_workers() {
 }
 
 // ---- sending, the end
-// -----------------------------------------------------------------------------------------
 
 /// An answer to a peer that may be no member. Only a peer that names the run hears of the run.
 void ChiefCore::reply(PeerKey peer, const wire::Envelope& to, wire::Body body) {

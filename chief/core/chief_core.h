@@ -358,7 +358,7 @@ class ChiefCore {
   std::optional<Move> move_;
   std::map<PsKey, Move> unsettled_;  // called off while the source was silent: it may stand still
   uint32_t move_size_ = 4;
-  int64_t move_at_ns_ = 0;  // no sooner
+  int64_t move_at_ns_ = 0;     // no sooner
   uint32_t moves_failed_ = 0;  // in a row, as it were: one that succeeds halves it
   uint32_t partitions_moved_ = 0;
   bool evening_ = false;  // some core holds few, or is to hold none: counts are made even
@@ -393,8 +393,8 @@ class ChiefCore {
   // Of the running epoch: batches that all partitions had when a round last asked, and where the
   // table's count stood then.
   uint64_t epoch_steps_ = 0, epoch_acked_ = 0;
-  uint64_t steps_max_ = 0;      // most that steps_done() has been
-  uint64_t pass_shards_ended_ = 0;  // ended shards of evaluations and predictions
+  uint64_t steps_max_ = 0;              // most that steps_done() has been
+  uint64_t pass_shards_ended_ = 0;      // ended shards of evaluations and predictions
   uint32_t shard_batches_longest_ = 0;  // of the training shards whose end a worker told; 0: none
   bool part_ = false;         // the newest account is of a part of an epoch, where the job ends
   bool part_saved_ = false;   // the newest checkpoint holds all of it
@@ -414,12 +414,12 @@ class ChiefCore {
       published_checkpoint_;  // the newest that is published: what lost partitions come back from
   std::string published_folder_;
   std::vector<std::vector<wire::ImageRef>>
-      published_images_;         // by partition, as ResumeState has them; empty: none
+      published_images_;            // by partition, as ResumeState has them; empty: none
   ViewId best_checkpoint_;          // published at the lowest evaluation loss; {}: none
   uint32_t best_epochs_saved_ = 0;  // epochs trained then, if this chief published it
   uint32_t best_epochs_lost_ = 0;   // the best epochs whose checkpoint failed: training goes on
   bool saving_best_ = false;        // the checkpoint under way holds the best variables exactly
-  std::optional<Error> damage_;  // of that checkpoint, while an older one is looked for
+  std::optional<Error> damage_;     // of that checkpoint, while an older one is looked for
 
   int stop_signal_ = 0;
   int64_t stop_ns_ = 0;

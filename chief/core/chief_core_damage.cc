@@ -88,8 +88,8 @@ void ChiefCore::go_back_all(uint32_t sealed_epochs) {
   }
   // The older images may hold lines of epochs that had been sealed since.
   if (config_.mode == wire::Purpose::kTrain) quarantine_.forget_what_others_know();
-  // Also what a silent ps, or one that leaves, holds: its copy has dropped watermarks that the older
-  // checkpoint needs. The survey after the next view finds how far the epochs are then.
+  // Also what a silent ps, or one that leaves, holds: its copy has dropped watermarks that the
+  // older checkpoint needs. The survey after the next view finds how far the epochs are then.
   ownership_.invalidate();
   restore();
 }

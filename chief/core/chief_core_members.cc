@@ -11,9 +11,9 @@ namespace downpour::chief {
 
 namespace {
 
-constexpr uint32_t kIndexMax = 1U << 16;   // an index asked for above it is refused
-constexpr uint32_t kThreadsMax = 1024;     // the same for a ps core's number
-constexpr size_t kHostBytesMax = 255;      // of a host's name
+constexpr uint32_t kIndexMax = 1U << 16;  // an index asked for above it is refused
+constexpr uint32_t kThreadsMax = 1024;    // the same for a ps core's number
+constexpr size_t kHostBytesMax = 255;     // of a host's name
 // "tcp://", a name of 253 bytes, a port and "?key=" with 64 digits have 334.
 constexpr size_t kEndpointBytesMax = 360;
 
@@ -55,8 +55,7 @@ void ChiefCore::on_hello(PeerKey peer, const wire::Hello& hello, const wire::Env
 
 Result<Member*> ChiefCore::admit(PeerKey peer, wire::Hello hello,
                                  const wire::PeerIdentity& identity) {
-  if (!identity.may_be(hello.role))
-    return wire::wrong_role(identity, hello.role);
+  if (!identity.may_be(hello.role)) return wire::wrong_role(identity, hello.role);
   if (hello.role == wire::Role::kChief || hello.incarnation == Incarnation{}) {
     return Error{ErrorCode::kMalformed, "a Hello without a role or an incarnation"};
   }
@@ -321,8 +320,11 @@ void ChiefCore::on_heartbeat(Member& member, wire::Heartbeat&& heartbeat) {
   if (ending()) return;
   // A ps that holds nothing can't end the job.
   if (!failure.what.empty() && member.is_ps() && ownership_.concerns(ps_key(member))) {
-    return fail(Error{failure.code, str(member.full_name(), ": ", failure.what), {},
-                      std::move(failure.hint), std::move(failure.id)});
+    return fail(Error{failure.code,
+                      str(member.full_name(), ": ", failure.what),
+                      {},
+                      std::move(failure.hint),
+                      std::move(failure.id)});
   }
   // A sign of life; to a ps one that also replaces a Sealed that was lost.
   if (!member.is_ps()) {
@@ -383,8 +385,7 @@ void ChiefCore::on_process_ended(int64_t now_ns, const EndedProcess& ended, Effe
       lose(member, "its process ended");
     }
   }
-  if (ended.stop_signal != 0)
-    stop(ended.stop_signal, str("process ", ended.pid));
+  if (ended.stop_signal != 0) stop(ended.stop_signal, str("process ", ended.pid));
   if (phase_ == Phase::kStopping) finish_if_alone();
 }
 

@@ -30,7 +30,6 @@ std::vector<Member*> ChiefCore::ps_cores() {
 }
 
 // ---- placing
-// --------------------------------------------------------------------------------------------------
 
 /// Once enough ps are here every partition gets an owner: whoever holds it for an earlier chief,
 /// else by the newest checkpoint.
@@ -132,14 +131,15 @@ const Member* ChiefCore::drop_claims_of_other_plans(std::vector<Claim>& claims) 
 /// with the right data continues with what they hold.
 void ChiefCore::refuse_data(const Member& holder) {
   defended(Defence::kChiefOtherData);
-  error_ = Error{ErrorCode::kConfig,
-                 str("the training data have changed since epoch ", epochs_sealed_,
-                     " of this run began: ", holder.full_name(),
-                     " holds batches that were made of other data"),
-                 config_.job.run_dir,
-                 "restore the data files and run the job again; or end the ps, which drops what was "
-                 "trained since the newest checkpoint, and run it again",
-                 "DP-2112"};
+  error_ =
+      Error{ErrorCode::kConfig,
+            str("the training data have changed since epoch ", epochs_sealed_,
+                " of this run began: ", holder.full_name(),
+                " holds batches that were made of other data"),
+            config_.job.run_dir,
+            "restore the data files and run the job again; or end the ps, which drops what was "
+            "trained since the newest checkpoint, and run it again",
+            "DP-2112"};
   code_ = exit_code(error_->code);
   log(event("failed").add("code", code_).add("what", error_->what).add("where", error_->where));
   finish();
@@ -233,7 +233,6 @@ void ChiefCore::publish_view() {
 }
 
 // ---- losing a ps
-// ----------------------------------------------------------------------------------------------
 
 /// A ps core is gone. Its partitions wait for a ps of the same index; nobody else rolls back.
 void ChiefCore::lose(Member& member, const std::string& why) {
@@ -315,8 +314,8 @@ void ChiefCore::restore() {
   }
 }
 
-/// The living ps core in the place of a former owner: another process, or the owner itself where its
-/// copy is stale.
+/// The living ps core in the place of a former owner: another process, or the owner itself where
+/// its copy is stale.
 Member* ChiefCore::successor_of(const wire::Owner& was) {
   return members_.find_if([&](const Member& m) {
     return m.is_ps() && m.live() && m.hello.index == was.index && m.hello.thread == was.thread;
@@ -356,7 +355,6 @@ void ChiefCore::check_ps() {
 }
 
 // ---- going on, and how far back
-// -------------------------------------------------------------------------------
 
 /// Ownership has changed or is about to: what was asked of all owners together counts no more.
 void ChiefCore::interrupt(const std::string& why) {

@@ -15,9 +15,7 @@ int stop_signal_from(uint32_t reported) {
   return reported == uint32_t(kInterruptSignal) ? kInterruptSignal : kTerminateSignal;
 }
 
-const char* signal_name(int signal) {
-  return signal == kInterruptSignal ? "SIGINT" : "SIGTERM";
-}
+const char* signal_name(int signal) { return signal == kInterruptSignal ? "SIGINT" : "SIGTERM"; }
 
 }  // namespace
 
@@ -68,8 +66,7 @@ bool ChiefCore::members_hold_state() const {
 void ChiefCore::on_leave(Member& member, const wire::Leave& leave) {
   const bool first = std::exchange(member.stop_signal, stop_signal_from(leave.signal)) == 0;
   const std::string receiver = member.full_name();
-  if (first)
-    log(event("leave").add("who", member.name()).add("signal", member.stop_signal));
+  if (first) log(event("leave").add("who", member.name()).add("signal", member.stop_signal));
   if (config_.local) {
     if (first && stop_signal_ == 0) {
       notice(NoticeLevel::kInfo,

@@ -9,7 +9,6 @@
 namespace downpour::chief {
 
 // ---- passes
-// ---------------------------------------------------------------------------------------------------
 
 void ChiefCore::begin_work() {
   schedule_.start(now_ns_, steps());
@@ -144,7 +143,6 @@ std::string ChiefCore::range_text(uint32_t shard) const {
 }
 
 // ---- the end of a pass
-// --------------------------------------------------------------------------------------------
 
 void ChiefCore::check_pass_end() {
   if (!table_.all_ended() && !(phase_ == Phase::kTraining && part_is_read())) return;
@@ -159,7 +157,6 @@ void ChiefCore::check_pass_end() {
 }
 
 // ---- completion
-// -----------------------------------------------------------------------------------------------
 
 void ChiefCore::begin_round() {
   round_at_ns_ = 0;
@@ -344,7 +341,6 @@ void ChiefCore::next_epoch() {
 }
 
 // ---- evaluation and prediction
-// --------------------------------------------------------------------------------
 
 void ChiefCore::begin_evaluation() {
   const uint32_t id = ++last_evaluation_;

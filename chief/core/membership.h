@@ -42,18 +42,18 @@ struct Member {
   wire::LeaseGrant grant;
   std::string key;       // public key that its connection proved; empty: none
   bool cut_off = false;  // its connection is broken, and it has not spoken through another since
-  int stop_signal = 0;         // that it received and reported; 0: none
-  bool leaving = false;        // ps: asked to hold nothing any more
+  int stop_signal = 0;   // that it received and reported; 0: none
+  bool leaving = false;  // ps: asked to hold nothing any more
   // ps: partitions go where they are answered. A core that joins a running job first answers an
   // Adopt of nothing, then gets one partition; each move that it fails keeps the next one away for
   // twice as long.
-  bool answers = false;        // an Adopt of this chief
-  bool received = false;       // a partition, and said so
+  bool answers = false;   // an Adopt of this chief
+  bool received = false;  // a partition, and said so
   uint32_t move_failures = 0;
-  int64_t move_at_ns = 0;      // nothing is moved to it before
-  uint32_t probes = 0;         // sent
+  int64_t move_at_ns = 0;  // nothing is moved to it before
+  uint32_t probes = 0;     // sent
   int64_t probe_at_ns = 0;
-  Incarnation contender{};     // asks for this member's index, since then
+  Incarnation contender{};  // asks for this member's index, since then
   int64_t contended_ns = 0;
   AnswerPace welcomes, views, input_lists;
 

@@ -25,8 +25,9 @@ class Outbox {
   /// Forgets all requests of one kind.
   template <typename Body>
   void drop() {
-    std::erase_if(waiting_,
-                  [](const auto& entry) { return std::holds_alternative<Body>(entry.second.body); });
+    std::erase_if(waiting_, [](const auto& entry) {
+      return std::holds_alternative<Body>(entry.second.body);
+    });
   }
   /// Whether anyone still owes the answer to a request of this kind.
   template <typename Body>

@@ -241,10 +241,8 @@ const wire::View& Ownership::publish() {
   }
   cores_ = std::move(cores);
   last_n_ = std::max(last_n_, view_.id.n + 1);
-  view_ = {.id = {view_.id.term, last_n_},
-           .owners = {},
-           .partitions = {},
-           .plan_hash = view_.plan_hash};
+  view_ = {
+      .id = {view_.id.term, last_n_}, .owners = {}, .partitions = {}, .plan_hash = view_.plan_hash};
   for (const Core& core : cores_) view_.owners.push_back(core.owner);
   for (Part& part : parts_) {
     part.owner = number[part.owner];

@@ -48,8 +48,8 @@ class Ownership {
   /// The core is gone: what it owns waits for another, and what it was given goes to another.
   /// Returns how many partitions that are; 0 where it was known to be gone.
   uint32_t lose(PsKey key, int64_t now_ns);
-  /// It was not gone after all: what was not given to others meanwhile, and is not stale, is its own
-  /// again. Returns how many partitions that are.
+  /// It was not gone after all: what was not given to others meanwhile, and is not stale, is its
+  /// own again. Returns how many partitions that are.
   uint32_t find(PsKey key);
   /// Whether lose() was called for the core, and find() not since then.
   bool is_gone(PsKey key) const;

@@ -202,9 +202,8 @@ void ChiefNode::publish(PublishManifest&& publish) {
     return [this, id = manifest->id, published = std::move(published),
             removed = std::move(removed)]() mutable {
       if (!removed && console_ != nullptr) {
-        console_->show(
-            Notice{NoticeLevel::kWarning,
-                   str("an old checkpoint could not be removed: ", removed.error().what)});
+        console_->show(Notice{NoticeLevel::kWarning, str("an old checkpoint could not be removed: ",
+                                                         removed.error().what)});
       }
       Effects effects;
       core_.on_published(now_ns_, id, std::move(published), effects);

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdarg>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+
+#include <nlohmann/json.hpp>
 
 #include "shared/base/error_text.h"
 #include "shared/base/human.h"
@@ -42,8 +43,11 @@ std::string human_time(double seconds) {
   if (seconds < 1) return format("%.0f ms", seconds * 1e3);
   if (seconds < 60) return format("%.1f s", seconds);
   const auto whole = uint64_t(seconds);
-  if (whole < 3600) return format("%llu:%02llu", static_cast<unsigned long long>(whole / 60), static_cast<unsigned long long>(whole % 60));
-  return format("%llu:%02llu:%02llu", static_cast<unsigned long long>(whole / 3600), static_cast<unsigned long long>(whole / 60 % 60),
+  if (whole < 3600)
+    return format("%llu:%02llu", static_cast<unsigned long long>(whole / 60),
+                  static_cast<unsigned long long>(whole % 60));
+  return format("%llu:%02llu:%02llu", static_cast<unsigned long long>(whole / 3600),
+                static_cast<unsigned long long>(whole / 60 % 60),
                 static_cast<unsigned long long>(whole % 60));
 }
 
@@ -66,16 +70,26 @@ std::optional<size_t> staleness_p99(const std::vector<uint64_t>& histogram) {
 
 const char* phase_name(Phase phase) {
   switch (phase) {
-    case Phase::kGathering: return "waiting for ps";
-    case Phase::kAdopting: return "placing partitions";
-    case Phase::kSurveying: return "asking what is done";
-    case Phase::kTraining: return "training";
-    case Phase::kCompleting: return "completing";
-    case Phase::kEvaluating: return "evaluating";
-    case Phase::kPredicting: return "predicting";
-    case Phase::kSaving: return "saving";
-    case Phase::kStopping: return "stopping";
-    case Phase::kFinished: return "done";
+    case Phase::kGathering:
+      return "waiting for ps";
+    case Phase::kAdopting:
+      return "placing partitions";
+    case Phase::kSurveying:
+      return "asking what is done";
+    case Phase::kTraining:
+      return "training";
+    case Phase::kCompleting:
+      return "completing";
+    case Phase::kEvaluating:
+      return "evaluating";
+    case Phase::kPredicting:
+      return "predicting";
+    case Phase::kSaving:
+      return "saving";
+    case Phase::kStopping:
+      return "stopping";
+    case Phase::kFinished:
+      return "done";
   }
   return "";
 }
@@ -86,13 +100,18 @@ std::optional<double> queue_fill(const wire::WorkTime& work) {
   return std::min(1.0, double(work.queued_ns) / double(work.queue_ns));
 }
 
-/// What most of the workers' time went into, and how full the queues before it were: "input 63 %, queue 4 %".
+/// What most of the workers' time went into, and how full the queues before it were: "input 63 %,
+/// queue 4 %".
 std::string bound_text(const wire::WorkTime& work) {
   if (work.sum() == 0) return "-";
-  const std::pair<uint64_t, const char*> shares[] = {{work.compute_ns, "compute"}, {work.network_ns, "network"}, {work.input_ns, "input"}};
-  const auto& most = *std::max_element(std::begin(shares), std::end(shares), [](const auto& a, const auto& b) { return a.first < b.first; });
+  const std::pair<uint64_t, const char*> shares[] = {
+      {work.compute_ns, "compute"}, {work.network_ns, "network"}, {work.input_ns, "input"}};
+  const auto& most =
+      *std::max_element(std::begin(shares), std::end(shares),
+                        [](const auto& a, const auto& b) { return a.first < b.first; });
   const auto fill = queue_fill(work);
-  return format("%s %.0f %%", most.second, 100.0 * double(most.first) / double(work.sum())) + (fill ? format(", queue %.0f %%", *fill * 100) : "");
+  return format("%s %.0f %%", most.second, 100.0 * double(most.first) / double(work.sum())) +
+         (fill ? format(", queue %.0f %%", *fill * 100) : "");
 }
 
 wire::WorkTime since(const wire::WorkTime& before, const wire::WorkTime& now) {
@@ -107,12 +126,15 @@ wire::WorkTime since(const wire::WorkTime& before, const wire::WorkTime& now) {
 Json to_json(const wire::WorkTime& work) {
   const auto seconds = [](uint64_t ns) { return seconds_of(int64_t(ns)); };
   const auto fill = queue_fill(work);
-  return {{"compute_seconds", seconds(work.compute_ns)}, {"network_seconds", seconds(work.network_ns)}, {"input_seconds", seconds(work.input_ns)},
+  return {{"compute_seconds", seconds(work.compute_ns)},
+          {"network_seconds", seconds(work.network_ns)},
+          {"input_seconds", seconds(work.input_ns)},
           {"queue_fill", fill ? Json(*fill) : Json(nullptr)}};
 }
 
 std::string part_of_data(uint64_t read_bytes, uint64_t train_bytes) {
-  return train_bytes == 0 ? "" : format(" (%.2f of the data)", double(read_bytes) / double(train_bytes));
+  return train_bytes == 0 ? ""
+                          : format(" (%.2f of the data)", double(read_bytes) / double(train_bytes));
 }
 
 /// What input processes read for the workers.
@@ -120,11 +142,14 @@ void print_inputs(const JobSummary& s, uint64_t train_bytes, size_t shown_max, s
   size_t count = 0;
   for (const ProcessPeak& p : s.processes) {
     if (p.role != wire::Role::kInput || ++count > shown_max) continue;
-    std::fprintf(out, "        input %u: read %s%s, sent %s, %s of processor time, memory %s\n", p.index, human_bytes(p.read_bytes).c_str(),
-                 part_of_data(p.read_bytes, train_bytes).c_str(), human_bytes(p.pushed_bytes).c_str(), human_time(seconds_of(int64_t(p.cpu_ns))).c_str(),
-                 human_bytes(p.rss_bytes_max).c_str());
+    std::fprintf(
+        out, "        input %u: read %s%s, sent %s, %s of processor time, memory %s\n", p.index,
+        human_bytes(p.read_bytes).c_str(), part_of_data(p.read_bytes, train_bytes).c_str(),
+        human_bytes(p.pushed_bytes).c_str(), human_time(seconds_of(int64_t(p.cpu_ns))).c_str(),
+        human_bytes(p.rss_bytes_max).c_str());
   }
-  if (count > shown_max) std::fprintf(out, "        and %zu more: --log-format json\n", count - shown_max);
+  if (count > shown_max)
+    std::fprintf(out, "        and %zu more: --log-format json\n", count - shown_max);
 }
 
 /// What the workers' time went into, and who read what.
@@ -140,24 +165,32 @@ void print_work(const JobSummary& s, uint64_t train_bytes, std::FILE* out) {
   if (all.sum() == 0) return;
   const auto share = [&](uint64_t ns) { return 100.0 * double(ns) / double(all.sum()); };
   const auto fill = queue_fill(all);
-  std::fprintf(out, "time    workers computed for %.0f %% of it, waited for ps for %.0f %% and for input for %.0f %%%s\n", share(all.compute_ns),
-               share(all.network_ns), share(all.input_ns), fill ? format("; their queues of read batches were %.0f %% full", *fill * 100).c_str() : "");
+  std::fprintf(
+      out,
+      "time    workers computed for %.0f %% of it, waited for ps for %.0f %% and for input for "
+      "%.0f %%%s\n",
+      share(all.compute_ns), share(all.network_ns), share(all.input_ns),
+      fill ? format("; their queues of read batches were %.0f %% full", *fill * 100).c_str() : "");
   print_inputs(s, train_bytes, kShownMax, out);
   if (workers.size() < 2) return;
   for (size_t i = 0; i < std::min(workers.size(), kShownMax); ++i) {
     const ProcessPeak& p = *workers[i];
     const std::string part = part_of_data(p.read_bytes, train_bytes);
-    std::fprintf(out, "        worker %u: %s examples, read %s%s, waited %s for input, %s for ps\n", p.index, human_count(double(p.records)).c_str(),
-                 human_bytes(p.read_bytes).c_str(), part.c_str(), human_time(seconds_of(int64_t(p.work.input_ns))).c_str(),
+    std::fprintf(out, "        worker %u: %s examples, read %s%s, waited %s for input, %s for ps\n",
+                 p.index, human_count(double(p.records)).c_str(), human_bytes(p.read_bytes).c_str(),
+                 part.c_str(), human_time(seconds_of(int64_t(p.work.input_ns))).c_str(),
                  human_time(seconds_of(int64_t(p.work.network_ns))).c_str());
   }
-  if (workers.size() > kShownMax) std::fprintf(out, "        and %zu more: --log-format json\n", workers.size() - kShownMax);
+  if (workers.size() > kShownMax)
+    std::fprintf(out, "        and %zu more: --log-format json\n", workers.size() - kShownMax);
 }
 
 std::vector<std::string> metrics_of(const Job& job, const OutputSpec& output) {
   std::vector<std::string> names = !job.eval.metrics.empty() ? job.eval.metrics : output.metrics;
   const std::vector<std::string>& known = supported_metrics(output.loss);
-  std::erase_if(names, [&](const std::string& name) { return std::find(known.begin(), known.end(), name) == known.end(); });
+  std::erase_if(names, [&](const std::string& name) {
+    return std::find(known.begin(), known.end(), name) == known.end();
+  });
   return names.empty() ? default_metrics(output.loss) : names;
 }
 
@@ -170,7 +203,8 @@ OutputMetrics with_sums(const OutputSums& sums) {
 double mean_loss(const std::vector<OutputMetrics>& outputs, const Job& job) {
   double loss = 0;
   for (size_t o = 0; o < outputs.size() && o < job.model.outputs.size(); ++o) {
-    loss += double(job.model.outputs[o].weight) * outputs[o].sums.loss / std::max(outputs[o].sums.weight, 1e-300);
+    loss += double(job.model.outputs[o].weight) * outputs[o].sums.loss /
+            std::max(outputs[o].sums.weight, 1e-300);
   }
   return outputs.empty() || outputs[0].sums.weight == 0 ? NAN : loss;
 }
@@ -204,28 +238,39 @@ const Evaluation* kept_evaluation(const JobSummary& s) {
 std::vector<size_t> worse_than_constant(const Job& job, const JobSummary& s) {
   std::vector<size_t> worse;
   const Evaluation* kept = kept_evaluation(s);
-  for (size_t o = 0; kept != nullptr && o < std::min(kept->outputs.size(), job.model.outputs.size()); ++o) {
+  for (size_t o = 0;
+       kept != nullptr && o < std::min(kept->outputs.size(), job.model.outputs.size()); ++o) {
     const auto constant = constant_loss(job, o, *kept);
-    if (constant && !(compute_metric("loss", kept->outputs[o]).value <= *constant)) worse.push_back(o);
+    if (constant && !(compute_metric("loss", kept->outputs[o]).value <= *constant))
+      worse.push_back(o);
   }
   return worse;
 }
 
-/// Which epoch is kept, why training ended before its last epoch, and whether the model is worse than a constant.
+/// Which epoch is kept, why training ended before its last epoch, and whether the model is worse
+/// than a constant.
 void print_verdict(const Job& job, const JobSummary& s, std::FILE* out) {
   if (s.stopped_early) {
-    std::fprintf(out, "stopped after epoch %zu: the evaluation loss has not improved for %u epochs (eval.early_stop.patience)\n",
+    std::fprintf(out,
+                 "stopped after epoch %zu: the evaluation loss has not improved for %u epochs "
+                 "(eval.early_stop.patience)\n",
                  s.epochs.size(), job.eval.early_stop.patience);
   }
   if (s.best_checkpoint != ViewId{} && s.best_epochs > 0 && s.best_epochs != s.epochs.size()) {
-    std::fprintf(out, "best    epoch %u has the lowest evaluation loss: eval and predict use its checkpoint, %s\n", s.best_epochs,
-                 str(s.best_checkpoint).c_str());
+    std::fprintf(out,
+                 "best    epoch %u has the lowest evaluation loss: eval and predict use its "
+                 "checkpoint, %s\n",
+                 s.best_epochs, str(s.best_checkpoint).c_str());
   }
   for (const size_t o : worse_than_constant(job, s)) {
     const Evaluation& kept = *kept_evaluation(s);
-    std::fprintf(out, "warning: output %s predicts worse than a constant: loss %s, the best constant's %s; try a lower optimizer.learning_rate, or look at the data with downpour data stats\n",
-                 job.model.outputs[o].name.c_str(), number(compute_metric("loss", kept.outputs[o]).value).c_str(),
-                 number(*constant_loss(job, o, kept)).c_str());
+    std::fprintf(
+        out,
+        "warning: output %s predicts worse than a constant: loss %s, the best constant's %s; try a "
+        "lower optimizer.learning_rate, or look at the data with downpour data stats\n",
+        job.model.outputs[o].name.c_str(),
+        number(compute_metric("loss", kept.outputs[o]).value).c_str(),
+        number(*constant_loss(job, o, kept)).c_str());
   }
 }
 
@@ -244,7 +289,9 @@ std::string describe(const Job& job, const Evaluation& evaluation) {
       first = false;
     }
     if (const auto best = constant_loss(job, o, evaluation)) {
-      text += format("  (loss %s, best constant %s)", number(compute_metric("loss", evaluation.outputs[o]).value).c_str(), number(*best).c_str());
+      text += format("  (loss %s, best constant %s)",
+                     number(compute_metric("loss", evaluation.outputs[o]).value).c_str(),
+                     number(*best).c_str());
     }
   }
   return text;
@@ -261,14 +308,20 @@ Json to_json(const Job& job, const Evaluation& evaluation) {
     }
     out[job.model.outputs[o].name] = std::move(metrics);
   }
-  return {{"evaluation", evaluation.id}, {"epochs_trained", evaluation.epochs_trained}, {"records", evaluation.counts.applied}, {"outputs", out}};
+  return {{"evaluation", evaluation.id},
+          {"epochs_trained", evaluation.epochs_trained},
+          {"records", evaluation.counts.applied},
+          {"outputs", out}};
 }
 
 std::string account_text(const wire::ShardCounts& c) {
-  std::string text = format("read %llu = applied %llu + filtered %llu + skipped %llu + dropped %llu", static_cast<unsigned long long>(c.read),
-                            static_cast<unsigned long long>(c.applied), static_cast<unsigned long long>(c.filtered),
-                            static_cast<unsigned long long>(c.skipped), static_cast<unsigned long long>(c.dropped));
-  if (c.quarantined > 0) text += format(" + quarantined %llu", static_cast<unsigned long long>(c.quarantined));
+  std::string text = format(
+      "read %llu = applied %llu + filtered %llu + skipped %llu + dropped %llu",
+      static_cast<unsigned long long>(c.read), static_cast<unsigned long long>(c.applied),
+      static_cast<unsigned long long>(c.filtered), static_cast<unsigned long long>(c.skipped),
+      static_cast<unsigned long long>(c.dropped));
+  if (c.quarantined > 0)
+    text += format(" + quarantined %llu", static_cast<unsigned long long>(c.quarantined));
   return text;
 }
 
@@ -280,28 +333,49 @@ std::vector<OutputMetrics> trained_metrics(const EpochAccount& account) {
 
 Json account_json(const EpochAccount& a, const Job& job) {
   const double loss = mean_loss(trained_metrics(a), job);
-  return {{"epoch", a.epoch}, {"batches", a.counts.batches}, {"loss", std::isfinite(loss) ? Json(loss) : Json(nullptr)}, {"read", a.counts.read}, {"applied", a.counts.applied}, {"filtered", a.counts.filtered},
-          {"skipped", a.counts.skipped}, {"dropped", a.counts.dropped}, {"quarantined", a.counts.quarantined},
-          {"shards", a.shards}, {"shards_left", a.shards_left}, {"unread_bytes", a.unread_bytes}, {"bytes", a.input_bytes}, {"repeated_parts", a.had_it}, {"gaps", a.gaps},
-          {"repeated_leases", a.attempts_repeated}, {"seconds", seconds_of(a.wall_ns)}};
+  return {{"epoch", a.epoch},
+          {"batches", a.counts.batches},
+          {"loss", std::isfinite(loss) ? Json(loss) : Json(nullptr)},
+          {"read", a.counts.read},
+          {"applied", a.counts.applied},
+          {"filtered", a.counts.filtered},
+          {"skipped", a.counts.skipped},
+          {"dropped", a.counts.dropped},
+          {"quarantined", a.counts.quarantined},
+          {"shards", a.shards},
+          {"shards_left", a.shards_left},
+          {"unread_bytes", a.unread_bytes},
+          {"bytes", a.input_bytes},
+          {"repeated_parts", a.had_it},
+          {"gaps", a.gaps},
+          {"repeated_leases", a.attempts_repeated},
+          {"seconds", seconds_of(a.wall_ns)}};
 }
 
-/// What there is to say of an account that ends inside its epoch, or before all sources do; else nothing.
+/// What there is to say of an account that ends inside its epoch, or before all sources do; else
+/// nothing.
 std::string part_text(const EpochAccount& a) {
   std::string unread;
   for (size_t i = 0; i < a.unread_bytes.size(); ++i) {
-    if (a.unread_bytes[i] > 0) unread += format("%s%s of source %zu", unread.empty() ? "  (unread: " : ", ", human_bytes(a.unread_bytes[i]).c_str(), i + 1);
+    if (a.unread_bytes[i] > 0)
+      unread += format("%s%s of source %zu", unread.empty() ? "  (unread: " : ", ",
+                       human_bytes(a.unread_bytes[i]).c_str(), i + 1);
   }
   if (!unread.empty()) unread += ")";
-  return unread + (a.is_part() ? format("  (a part: %u of %u shards)", a.shards, a.shards + a.shards_left) : "");
+  return unread + (a.is_part()
+                       ? format("  (a part: %u of %u shards)", a.shards, a.shards + a.shards_left)
+                       : "");
 }
 
 /// "2 epochs", "1000 steps": what the job asked for.
 std::string wanted_text(const JobSummary& s) {
   const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
-  const std::string steps = s.steps_wanted > 0 ? format("%llu of %llu steps", number(s.steps), number(s.steps_wanted)) : "";
+  const std::string steps =
+      s.steps_wanted > 0 ? format("%llu of %llu steps", number(s.steps), number(s.steps_wanted))
+                         : "";
   if (s.epochs_wanted == kEpochsMax) return steps;
-  return format("%u of %u epochs", s.epochs_sealed, s.epochs_wanted) + (steps.empty() ? "" : ", " + steps);
+  return format("%u of %u epochs", s.epochs_sealed, s.epochs_wanted) +
+         (steps.empty() ? "" : ", " + steps);
 }
 
 /// Which batches the run does without, and why.
@@ -361,18 +435,30 @@ void Console::start(const StartInfo& info) {
   insecure_ = info.insecure;
   if (options_.quiet) return;
   if (options_.format == LogFormat::kJson) {
-    return json(Json{{"event", "start"}, {"name", job_.name}, {"run_dir", info.run_dir}, {"cluster", info.cluster},
-                     {"train_bytes", info.train_bytes}, {"train_files", info.train_files}, {"shards", info.shards},
-                     {"sharding", info.sharding}, {"insecure", info.insecure}, {"evaluation", info.evaluation}, {"resumed", info.resumed}, {"model", info.model}}
+    return json(Json{{"event", "start"},
+                     {"name", job_.name},
+                     {"run_dir", info.run_dir},
+                     {"cluster", info.cluster},
+                     {"train_bytes", info.train_bytes},
+                     {"train_files", info.train_files},
+                     {"shards", info.shards},
+                     {"sharding", info.sharding},
+                     {"insecure", info.insecure},
+                     {"evaluation", info.evaluation},
+                     {"resumed", info.resumed},
+                     {"model", info.model}}
                     .dump(-1, ' ', false, Json::error_handler_t::replace));
   }
   if (info.train_files > 0) {
-    row(format("data      %s, %s of at most %u-record batches", info.data.c_str(), shards_text(info.shards).c_str(), job_.train.batch_size));
+    row(format("data      %s, %s of at most %u-record batches", info.data.c_str(),
+               shards_text(info.shards).c_str(), job_.train.batch_size));
     row("reading   " + info.sharding);
   }
   if (!info.evaluation.empty()) row("eval      " + info.evaluation);
   row("cluster   " + info.cluster);
-  if (info.insecure) row("keys      none (--insecure): any process that reaches the ports can read and change the variables");
+  if (info.insecure)
+    row("keys      none (--insecure): any process that reaches the ports can read and change the "
+        "variables");
   row("run       " + info.run_dir);
   if (!info.resumed.empty()) row("resume    " + info.resumed);
   if (!info.model.empty()) row("model     " + info.model);
@@ -389,12 +475,18 @@ void Console::show(const ProgressSnapshot& p) {
   records_.add(p.records, elapsed);
   read_bytes_.add(p.read_bytes, elapsed);
   // Of a source whose end nobody knows yet there is no share.
-  const double percent = p.bytes_total == 0 ? NAN : 100.0 * double(p.bytes_done) / double(p.bytes_total);
+  const double percent =
+      p.bytes_total == 0 ? NAN : 100.0 * double(p.bytes_done) / double(p.bytes_total);
   const std::string percent_text = std::isfinite(percent) ? format("%.1f", percent) : "-";
-  const double epochs_share = p.epochs == 0 || p.bytes_total == 0 ? 0 : (double(p.epoch) + percent / 100) / double(p.epochs);
-  const double done_share = p.steps_wanted == 0 ? epochs_share : std::max(epochs_share, double(p.steps) / double(p.steps_wanted));
+  const double epochs_share = p.epochs == 0 || p.bytes_total == 0
+                                  ? 0
+                                  : (double(p.epoch) + percent / 100) / double(p.epochs);
+  const double done_share = p.steps_wanted == 0
+                                ? epochs_share
+                                : std::max(epochs_share, double(p.steps) / double(p.steps_wanted));
   const bool training = p.phase == Phase::kTraining || p.phase == Phase::kCompleting;
-  const double eta = training && done_share > 0 ? seconds_of(p.elapsed_ns) * (1 - done_share) / done_share : NAN;
+  const double eta =
+      training && done_share > 0 ? seconds_of(p.elapsed_ns) * (1 - done_share) / done_share : NAN;
   const auto stale = staleness_p99(p.staleness);
   const std::string stale_text = stale ? std::to_string(*stale) : "-";
   const double loss = mean_loss(window_, job_);
@@ -405,30 +497,53 @@ void Console::show(const ProgressSnapshot& p) {
 
   if (options_.format == LogFormat::kJson) {
     if (!due_row) return;
-    Json line = {{"event", "progress"}, {"phase", phase_name(p.phase)}, {"epoch", p.epoch + 1}, {"percent", std::isfinite(percent) ? Json(percent) : Json(nullptr)}, {"steps", p.steps}, {"records", p.records},
-                 {"records_per_second", records_.per_second}, {"read_bytes", p.read_bytes}, {"read_bytes_per_second", read_bytes_.per_second}, {"loss", std::isfinite(loss) ? Json(loss) : Json(nullptr)},
-                 {"auc", std::isfinite(auc) ? Json(auc) : Json(nullptr)}, {"staleness_p99", stale ? Json(*stale) : Json(nullptr)},
-                 {"eta_seconds", std::isfinite(eta) ? Json(eta) : Json(nullptr)}, {"workers", p.workers_live}, {"ps", p.ps_live}, {"inputs", p.inputs_live}, {"work", to_json(work)}};
+    Json line = {{"event", "progress"},
+                 {"phase", phase_name(p.phase)},
+                 {"epoch", p.epoch + 1},
+                 {"percent", std::isfinite(percent) ? Json(percent) : Json(nullptr)},
+                 {"steps", p.steps},
+                 {"records", p.records},
+                 {"records_per_second", records_.per_second},
+                 {"read_bytes", p.read_bytes},
+                 {"read_bytes_per_second", read_bytes_.per_second},
+                 {"loss", std::isfinite(loss) ? Json(loss) : Json(nullptr)},
+                 {"auc", std::isfinite(auc) ? Json(auc) : Json(nullptr)},
+                 {"staleness_p99", stale ? Json(*stale) : Json(nullptr)},
+                 {"eta_seconds", std::isfinite(eta) ? Json(eta) : Json(nullptr)},
+                 {"workers", p.workers_live},
+                 {"ps", p.ps_live},
+                 {"inputs", p.inputs_live},
+                 {"work", to_json(work)}};
     json(line.dump());
   } else if (options_.terminal) {
-    std::string line = p.epochs == kEpochsMax ? format("epoch %u", p.epoch + 1) : format("epoch %u/%u", p.epoch + 1, std::max(p.epochs, 1U));
-    line += format(" %5s %%  %s ex/s  %s/s read  loss %s", percent_text.c_str(), human_count(records_.per_second).c_str(),
+    std::string line = p.epochs == kEpochsMax
+                           ? format("epoch %u", p.epoch + 1)
+                           : format("epoch %u/%u", p.epoch + 1, std::max(p.epochs, 1U));
+    line += format(" %5s %%  %s ex/s  %s/s read  loss %s", percent_text.c_str(),
+                   human_count(records_.per_second).c_str(),
                    human_bytes(uint64_t(read_bytes_.per_second)).c_str(), number(loss).c_str());
     if (std::isfinite(auc)) line += "  auc " + number(auc);
     const std::string inputs = p.inputs_live > 0 ? format(" %u input", p.inputs_live) : "";
-    line += format("  stale %s  eta %s  %u worker%s %u ps%s  %s", stale_text.c_str(), human_time(eta).c_str(), p.workers_live,
-                   p.workers_live == 1 ? "" : "s", p.ps_live, inputs.c_str(), bound_text(work).c_str());
+    line += format("  stale %s  eta %s  %u worker%s %u ps%s  %s", stale_text.c_str(),
+                   human_time(eta).c_str(), p.workers_live, p.workers_live == 1 ? "" : "s",
+                   p.ps_live, inputs.c_str(), bound_text(work).c_str());
     if (p.phase != Phase::kTraining) line += format("  %s", phase_name(p.phase));
     if (line.size() >= options_.columns) line.resize(options_.columns - 1);
-    std::fprintf(options_.err, "\r\033[2K%s%s%s", options_.color ? "\033[36m" : "", line.c_str(), options_.color ? "\033[0m" : "");
+    std::fprintf(options_.err, "\r\033[2K%s%s%s", options_.color ? "\033[36m" : "", line.c_str(),
+                 options_.color ? "\033[0m" : "");
     std::fflush(options_.err);
     live_shown_ = true;
   } else {
-    if (!header_shown_) row("epoch      %    examples       ex/s      read/s     loss      auc  stale      eta  workers/ps  bound by");
+    if (!header_shown_)
+      row("epoch      %    examples       ex/s      read/s     loss      auc  stale      eta  "
+          "workers/ps  bound by");
     header_shown_ = true;
-    row(format("%5u  %5s  %10llu  %9s  %10s  %7s  %7s  %5s  %7s  %10s  %s", p.epoch + 1, percent_text.c_str(), static_cast<unsigned long long>(p.records),
-               human_count(records_.per_second).c_str(), human_bytes(uint64_t(read_bytes_.per_second)).c_str(), number(loss).c_str(), number(auc).c_str(), stale_text.c_str(),
-               human_time(eta).c_str(), members.c_str(), bound_text(work).c_str()));
+    row(format("%5u  %5s  %10llu  %9s  %10s  %7s  %7s  %5s  %7s  %10s  %s", p.epoch + 1,
+               percent_text.c_str(), static_cast<unsigned long long>(p.records),
+               human_count(records_.per_second).c_str(),
+               human_bytes(uint64_t(read_bytes_.per_second)).c_str(), number(loss).c_str(),
+               number(auc).c_str(), stale_text.c_str(), human_time(eta).c_str(), members.c_str(),
+               bound_text(work).c_str()));
   }
   next_row_records_ = std::max(p.records * 2, uint64_t{1});
   last_elapsed_ns_ = p.elapsed_ns;
@@ -438,10 +553,13 @@ void Console::show(const ProgressSnapshot& p) {
 
 void Console::show(const EpochDone& done) {
   if (options_.quiet) return;
-  if (options_.format == LogFormat::kJson) return json(Json{{"event", "epoch"}, {"account", account_json(done.account, job_)}}.dump());
-  row(format("epoch %u  trained  loss %s  %s; the same at every partition  %s%s", done.account.epoch + 1,
-             number(mean_loss(trained_metrics(done.account), job_)).c_str(), account_text(done.account.counts).c_str(),
-             human_time(seconds_of(done.account.wall_ns)).c_str(), part_text(done.account).c_str()));
+  if (options_.format == LogFormat::kJson)
+    return json(Json{{"event", "epoch"}, {"account", account_json(done.account, job_)}}.dump());
+  row(format("epoch %u  trained  loss %s  %s; the same at every partition  %s%s",
+             done.account.epoch + 1, number(mean_loss(trained_metrics(done.account), job_)).c_str(),
+             account_text(done.account.counts).c_str(),
+             human_time(seconds_of(done.account.wall_ns)).c_str(),
+             part_text(done.account).c_str()));
 }
 
 void Console::show(const EvalDone& done) {
@@ -451,24 +569,35 @@ void Console::show(const EvalDone& done) {
     line["event"] = "eval";
     return json(line.dump());
   }
-  row(format("epoch %u  eval     %s", done.evaluation.epochs_trained, describe(job_, done.evaluation).c_str()));
+  row(format("epoch %u  eval     %s", done.evaluation.epochs_trained,
+             describe(job_, done.evaluation).c_str()));
 }
 
 void Console::show(const CheckpointDone& done) {
   if (options_.quiet || options_.format != LogFormat::kJson) return;
-  json(Json{{"event", "checkpoint"}, {"folder", done.folder}, {"whole", done.base == ViewId{}}, {"rows", done.rows}, {"bytes", done.bytes}, {"sealed_epochs", done.sealed_epochs}}.dump());
+  json(Json{{"event", "checkpoint"},
+            {"folder", done.folder},
+            {"whole", done.base == ViewId{}},
+            {"rows", done.rows},
+            {"bytes", done.bytes},
+            {"sealed_epochs", done.sealed_epochs}}
+           .dump());
 }
 
 void Console::show(const Notice& notice) {
   if (options_.quiet && notice.level == NoticeLevel::kInfo) return;
-  const char* const level = notice.level == NoticeLevel::kInfo ? "note" : notice.level == NoticeLevel::kWarning ? "warning" : "error";
+  const char* const level = notice.level == NoticeLevel::kInfo      ? "note"
+                            : notice.level == NoticeLevel::kWarning ? "warning"
+                                                                    : "error";
   if (options_.format == LogFormat::kJson) {
-    return json(Json{{"event", "notice"}, {"level", level}, {"text", notice.text}}.dump(-1, ' ', false, Json::error_handler_t::replace));
+    return json(Json{{"event", "notice"}, {"level", level}, {"text", notice.text}}.dump(
+        -1, ' ', false, Json::error_handler_t::replace));
   }
   row(format("%s: ", level) + printable(notice.text));
 }
 
-void Console::finish(const Finish& finish, const std::string& run_dir, const std::string& job_argument) {
+void Console::finish(const Finish& finish, const std::string& run_dir,
+                     const std::string& job_argument) {
   clear_live();
   const JobSummary& s = finish.summary;
   std::FILE* out = options_.out;
@@ -477,12 +606,22 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
     Json epochs = Json::array();
     for (const EpochAccount& account : s.epochs) epochs.push_back(account_json(account, job_));
     Json evaluations = Json::array();
-    for (const Evaluation& evaluation : s.evaluations) evaluations.push_back(to_json(job_, evaluation));
+    for (const Evaluation& evaluation : s.evaluations)
+      evaluations.push_back(to_json(job_, evaluation));
     Json processes = Json::array();
     for (const ProcessPeak& p : s.processes) {
-      processes.push_back({{"role", p.role == wire::Role::kPs ? "ps" : p.role == wire::Role::kInput ? "input" : "worker"}, {"index", p.index},
-                           {"rss_bytes_max", p.rss_bytes_max}, {"cpu_seconds", seconds_of(int64_t(p.cpu_ns))}, {"rows", p.rows},
-                           {"table_bytes", p.table_bytes}, {"records", p.records}, {"read_bytes", p.read_bytes}, {"sent_bytes", p.pushed_bytes}, {"work", to_json(p.work)}});
+      processes.push_back({{"role", p.role == wire::Role::kPs      ? "ps"
+                                    : p.role == wire::Role::kInput ? "input"
+                                                                   : "worker"},
+                           {"index", p.index},
+                           {"rss_bytes_max", p.rss_bytes_max},
+                           {"cpu_seconds", seconds_of(int64_t(p.cpu_ns))},
+                           {"rows", p.rows},
+                           {"table_bytes", p.table_bytes},
+                           {"records", p.records},
+                           {"read_bytes", p.read_bytes},
+                           {"sent_bytes", p.pushed_bytes},
+                           {"work", to_json(p.work)}});
     }
     Json quarantined = Json::array();
     for (const QuarantinedBatch& one : s.quarantined) {
@@ -494,21 +633,51 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
     }
     Json worse = Json::array();
     for (const size_t o : worse_than_constant(job_, s)) worse.push_back(job_.model.outputs[o].name);
-    const Json all = {{"event", "finish"}, {"code", finish.code}, {"already_finished", s.already_finished}, {"run_dir", run_dir},
-                      {"insecure", insecure_}, {"epochs_sealed", s.epochs_sealed}, {"epochs_wanted", s.epochs_wanted}, {"steps", s.steps}, {"steps_wanted", s.steps_wanted}, {"records", s.records},
-                      {"train_seconds", seconds_of(s.train_ns)}, {"wall_seconds", seconds_of(s.wall_ns)},
-                      {"pulled_bytes", s.pulled_bytes}, {"pushed_bytes", s.pushed_bytes}, {"read_bytes", s.read_bytes}, {"sharding", sharding_},
-                      {"workers_lost", s.workers_lost}, {"ps_lost", s.ps_lost}, {"restarts", s.restarts}, {"repeated_parts", s.had_it}, {"gaps", s.gaps},
-                      {"repeated_leases", s.attempts_repeated}, {"second_leases", s.backups},
-                      {"partitions_moved", s.partitions_moved}, {"partitions_moved_by_load", s.partitions_relieved}, {"move_pause_seconds_max", seconds_of(s.move_pause_ns_max)}, {"staleness", s.staleness}, {"checkpoint", s.checkpoint_folder},
-                      {"stopped_early", s.stopped_early}, {"best_epoch", s.best_epochs}, {"best_checkpoint", s.best_checkpoint == ViewId{} ? Json(nullptr) : Json(str(s.best_checkpoint))},
-                      {"worse_than_constant", worse}, {"accounts", epochs}, {"quarantined", quarantined}, {"evaluations", evaluations}, {"processes", processes}};
+    const Json all = {
+        {"event", "finish"},
+        {"code", finish.code},
+        {"already_finished", s.already_finished},
+        {"run_dir", run_dir},
+        {"insecure", insecure_},
+        {"epochs_sealed", s.epochs_sealed},
+        {"epochs_wanted", s.epochs_wanted},
+        {"steps", s.steps},
+        {"steps_wanted", s.steps_wanted},
+        {"records", s.records},
+        {"train_seconds", seconds_of(s.train_ns)},
+        {"wall_seconds", seconds_of(s.wall_ns)},
+        {"pulled_bytes", s.pulled_bytes},
+        {"pushed_bytes", s.pushed_bytes},
+        {"read_bytes", s.read_bytes},
+        {"sharding", sharding_},
+        {"workers_lost", s.workers_lost},
+        {"ps_lost", s.ps_lost},
+        {"restarts", s.restarts},
+        {"repeated_parts", s.had_it},
+        {"gaps", s.gaps},
+        {"repeated_leases", s.attempts_repeated},
+        {"second_leases", s.backups},
+        {"partitions_moved", s.partitions_moved},
+        {"partitions_moved_by_load", s.partitions_relieved},
+        {"move_pause_seconds_max", seconds_of(s.move_pause_ns_max)},
+        {"staleness", s.staleness},
+        {"checkpoint", s.checkpoint_folder},
+        {"stopped_early", s.stopped_early},
+        {"best_epoch", s.best_epochs},
+        {"best_checkpoint",
+         s.best_checkpoint == ViewId{} ? Json(nullptr) : Json(str(s.best_checkpoint))},
+        {"worse_than_constant", worse},
+        {"accounts", epochs},
+        {"quarantined", quarantined},
+        {"evaluations", evaluations},
+        {"processes", processes}};
     std::fprintf(out, "%s\n", all.dump().c_str());
     std::fflush(out);
     return;
   }
   if (s.already_finished) {
-    std::fprintf(out, "finished already: %s are trained and saved in %s\n", wanted_text(s).c_str(), run_dir.c_str());
+    std::fprintf(out, "finished already: %s are trained and saved in %s\n", wanted_text(s).c_str(),
+                 run_dir.c_str());
   }
   if (!s.epochs.empty()) {
     std::fprintf(out, "epoch   examples     loss   metrics on the evaluation data\n");
@@ -517,47 +686,66 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
       for (const Evaluation& evaluation : s.evaluations) {
         if (evaluation.epochs_trained == account.epoch + 1) evaluated = describe(job_, evaluation);
       }
-      if (s.best_checkpoint != ViewId{} && s.epochs.size() > 1 && s.best_epochs == account.epoch + 1) evaluated += "  best";
-      std::fprintf(out, "%5u %10llu  %7s   %s\n", account.epoch + 1, static_cast<unsigned long long>(account.counts.applied),
+      if (s.best_checkpoint != ViewId{} && s.epochs.size() > 1 &&
+          s.best_epochs == account.epoch + 1)
+        evaluated += "  best";
+      std::fprintf(out, "%5u %10llu  %7s   %s\n", account.epoch + 1,
+                   static_cast<unsigned long long>(account.counts.applied),
                    number(mean_loss(trained_metrics(account), job_)).c_str(), evaluated.c_str());
     }
   } else if (s.mode == wire::Purpose::kEval) {
     for (const Evaluation& evaluation : s.evaluations) {
-      std::fprintf(out, "eval    %llu examples  %s\n", static_cast<unsigned long long>(evaluation.counts.applied), describe(job_, evaluation).c_str());
+      std::fprintf(out, "eval    %llu examples  %s\n",
+                   static_cast<unsigned long long>(evaluation.counts.applied),
+                   describe(job_, evaluation).c_str());
     }
   }
   print_verdict(job_, s, out);
   wire::ShardCounts total;
   for (const EpochAccount& account : s.epochs) total += account.counts;
   if (!s.epochs.empty()) {
-    std::fprintf(out, "account %s; balanced, the same at every partition (beside it: %llu parts repeated, %llu gaps, %u leases repeated)\n",
-                 account_text(total).c_str(), static_cast<unsigned long long>(s.had_it), static_cast<unsigned long long>(s.gaps), s.attempts_repeated);
+    std::fprintf(out,
+                 "account %s; balanced, the same at every partition (beside it: %llu parts "
+                 "repeated, %llu gaps, %u leases repeated)\n",
+                 account_text(total).c_str(), static_cast<unsigned long long>(s.had_it),
+                 static_cast<unsigned long long>(s.gaps), s.attempts_repeated);
   }
   if (!s.epochs.empty() && !sharding_.empty()) std::fprintf(out, "reading %s\n", sharding_.c_str());
   if (s.steps_wanted > 0 && finish.code == 0) {
     const uint64_t beyond = s.steps - std::min(s.steps, s.steps_wanted);
-    std::fprintf(out, "steps   %llu of %llu", static_cast<unsigned long long>(s.steps), static_cast<unsigned long long>(s.steps_wanted));
-    if (beyond > 0) std::fprintf(out, ", %llu more than asked for: the shards in flight were read to their end", static_cast<unsigned long long>(beyond));
-    if (!s.epochs.empty() && s.epochs.back().is_part()) std::fprintf(out, "; of epoch %u%s", s.epochs.back().epoch + 1, part_text(s.epochs.back()).c_str());
+    std::fprintf(out, "steps   %llu of %llu", static_cast<unsigned long long>(s.steps),
+                 static_cast<unsigned long long>(s.steps_wanted));
+    if (beyond > 0)
+      std::fprintf(out, ", %llu more than asked for: the shards in flight were read to their end",
+                   static_cast<unsigned long long>(beyond));
+    if (!s.epochs.empty() && s.epochs.back().is_part())
+      std::fprintf(out, "; of epoch %u%s", s.epochs.back().epoch + 1,
+                   part_text(s.epochs.back()).c_str());
     std::fputc('\n', out);
   }
   print_quarantined(s, out);
   if (s.partitions_moved > 0) {
-    std::fprintf(out, "moves   %u partitions moved to another ps while training went on, %u from hot ones; the longest pause of one was %.1f ms\n",
+    std::fprintf(out,
+                 "moves   %u partitions moved to another ps while training went on, %u from hot "
+                 "ones; the longest pause of one was %.1f ms\n",
                  s.partitions_moved, s.partitions_relieved, seconds_of(s.move_pause_ns_max) * 1000);
   }
   if (s.workers_lost + s.ps_lost + s.restarts > 0) {
-    std::fprintf(out, "lost    %u worker%s, %u ps; local processes were started again %u time%s\n", s.workers_lost, s.workers_lost == 1 ? "" : "s",
-                 s.ps_lost, s.restarts, s.restarts == 1 ? "" : "s");
+    std::fprintf(out, "lost    %u worker%s, %u ps; local processes were started again %u time%s\n",
+                 s.workers_lost, s.workers_lost == 1 ? "" : "s", s.ps_lost, s.restarts,
+                 s.restarts == 1 ? "" : "s");
   }
-  uint64_t records = 0;  // applied in this run; where no epoch was completed, what the workers said last
+  uint64_t records =
+      0;  // applied in this run; where no epoch was completed, what the workers said last
   for (size_t e = s.epochs_resumed; e < s.epochs.size(); ++e) records += s.epochs[e].counts.applied;
   if (records == 0) records = s.records;
   if (records > 0) {
     const double train_s = seconds_of(s.train_ns);
-    std::fprintf(out, "speed   %s examples in %s: %s examples/s; read %s, pulled %s, pushed %s\n", human_count(double(records)).c_str(),
-                 human_time(train_s).c_str(), human_count(double(records) / std::max(train_s, 1e-9)).c_str(), human_bytes(s.read_bytes).c_str(),
-                 human_bytes(s.pulled_bytes).c_str(), human_bytes(s.pushed_bytes).c_str());
+    std::fprintf(out, "speed   %s examples in %s: %s examples/s; read %s, pulled %s, pushed %s\n",
+                 human_count(double(records)).c_str(), human_time(train_s).c_str(),
+                 human_count(double(records) / std::max(train_s, 1e-9)).c_str(),
+                 human_bytes(s.read_bytes).c_str(), human_bytes(s.pulled_bytes).c_str(),
+                 human_bytes(s.pushed_bytes).c_str());
   }
   if (s.mode == wire::Purpose::kTrain) print_work(s, train_bytes_, out);
   uint64_t ps_bytes = 0;
@@ -574,24 +762,36 @@ void Console::finish(const Finish& finish, const std::string& run_dir, const std
     }
   }
   if (!s.processes.empty() && s.mode == wire::Purpose::kTrain) {
-    std::fprintf(out, "memory  ps %s (tables %s, %s rows), worker %s, at most\n", human_bytes(ps_rss).c_str(), human_bytes(ps_bytes).c_str(),
+    std::fprintf(out, "memory  ps %s (tables %s, %s rows), worker %s, at most\n",
+                 human_bytes(ps_rss).c_str(), human_bytes(ps_bytes).c_str(),
                  human_count(double(rows)).c_str(), human_bytes(worker_rss).c_str());
   }
   if (insecure_) {
-    std::fprintf(out, "keys    none (--insecure): any process that reached the ports could read and change the variables\n");
+    std::fprintf(out,
+                 "keys    none (--insecure): any process that reached the ports could read and "
+                 "change the variables\n");
   }
-  if (s.mode == wire::Purpose::kTrain && !s.checkpoint_folder.empty()) std::fprintf(out, "model   %s\n", run_dir.c_str());
+  if (s.mode == wire::Purpose::kTrain && !s.checkpoint_folder.empty())
+    std::fprintf(out, "model   %s\n", run_dir.c_str());
   if (s.mode == wire::Purpose::kTrain && finish.code == 0 && s.epochs_wanted == kEpochsMax) {
-    std::fprintf(out, "next    downpour eval %s --data FILE, or as many more steps: downpour train %s --steps %llu\n", run_dir.c_str(),
-                 job_argument.c_str(), static_cast<unsigned long long>(s.steps_wanted * 2));
+    std::fprintf(out,
+                 "next    downpour eval %s --data FILE, or as many more steps: downpour train %s "
+                 "--steps %llu\n",
+                 run_dir.c_str(), job_argument.c_str(),
+                 static_cast<unsigned long long>(s.steps_wanted * 2));
   } else if (s.mode == wire::Purpose::kTrain && finish.code == 0 && s.stopped_early) {
-    std::fprintf(out, "next    downpour eval %s --data FILE, or train on: downpour train %s --set eval.early_stop.patience=%u\n", run_dir.c_str(),
-                 job_argument.c_str(), job_.eval.early_stop.patience + 3);
+    std::fprintf(out,
+                 "next    downpour eval %s --data FILE, or train on: downpour train %s --set "
+                 "eval.early_stop.patience=%u\n",
+                 run_dir.c_str(), job_argument.c_str(), job_.eval.early_stop.patience + 3);
   } else if (s.mode == wire::Purpose::kTrain && finish.code == 0) {
-    std::fprintf(out, "next    downpour eval %s --data FILE, or %u more epochs: downpour train %s --epochs %u\n", run_dir.c_str(), s.epochs_wanted,
-                 job_argument.c_str(), s.epochs_wanted * 2);
+    std::fprintf(
+        out,
+        "next    downpour eval %s --data FILE, or %u more epochs: downpour train %s --epochs %u\n",
+        run_dir.c_str(), s.epochs_wanted, job_argument.c_str(), s.epochs_wanted * 2);
   } else if (s.mode == wire::Purpose::kTrain && !s.checkpoint_folder.empty()) {
-    std::fprintf(out, "next    the same command goes on from here: downpour train %s\n", job_argument.c_str());
+    std::fprintf(out, "next    the same command goes on from here: downpour train %s\n",
+                 job_argument.c_str());
   }
   std::fflush(out);
 }

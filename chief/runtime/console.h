@@ -15,8 +15,9 @@ enum class LogFormat : uint8_t { kText, kJson };
 
 struct ConsoleOptions {
   LogFormat format = LogFormat::kText;
-  bool quiet = false;      // no progress; results and errors only
-  bool terminal = false;   // stderr is one: one live line; else table rows at doubling intervals, no \r, no ESC
+  bool quiet = false;  // no progress; results and errors only
+  bool terminal =
+      false;  // stderr is one: one live line; else table rows at doubling intervals, no \r, no ESC
   bool color = false;
   uint32_t columns = 100;  // width of the terminal
   std::FILE* out = stdout;
@@ -26,16 +27,18 @@ struct ConsoleOptions {
 /// What the first lines say.
 struct StartInfo {
   std::string run_dir;
-  std::string cluster;     // "one process: 1 ps, 1 worker, 2 compute threads", "2 ps + 2 workers over ipc, ..."
-  std::string data;  // how much there is to train on, for people
+  std::string cluster;  // "one process: 1 ps, 1 worker, 2 compute threads", "2 ps + 2 workers over
+                        // ipc, ..."
+  std::string data;     // how much there is to train on, for people
   uint64_t train_bytes = 0;
   uint32_t train_files = 0;
   uint32_t shards = 0;
-  bool insecure = false;  // --insecure: no keys
-  std::string sharding;  // who reads what
+  bool insecure = false;   // --insecure: no keys
+  std::string sharding;    // who reads what
   std::string evaluation;  // "a9a.t", "5 % held out", "" = none
   std::string resumed;     // "continues from checkpoint 1-3, after epoch 3 of 5", "" = a new run
-  std::string model;       // eval, predict: "checkpoint 1-1, after epoch 1: the best of 3", "" = the newest
+  std::string
+      model;  // eval, predict: "checkpoint 1-1, after epoch 1: the best of 3", "" = the newest
 };
 
 /// "12 shards"; of a number that only reading tells (0) "shards".
@@ -51,9 +54,9 @@ class Console {
   void show(const EvalDone& done);
   void show(const CheckpointDone& done);
   void show(const Notice& notice);
-  /// The closing summary: metrics per epoch beside the best constant's, account, throughput, bytes, memory per role,
-  /// where the model lies, and the next command to type (`job_argument` as the user named the job).
-  /// A job that ran without keys (StartInfo::insecure) is marked.
+  /// The closing summary: metrics per epoch beside the best constant's, account, throughput, bytes,
+  /// memory per role, where the model lies, and the next command to type (`job_argument` as the
+  /// user named the job). A job that ran without keys (StartInfo::insecure) is marked.
   void finish(const Finish& finish, const std::string& run_dir, const std::string& job_argument);
 
  private:
@@ -74,8 +77,8 @@ class Console {
   uint64_t next_row_records_ = 0;
   int64_t last_elapsed_ns_ = 0;
   Rate records_, read_bytes_;
-  wire::WorkTime last_work_;           // of the last row or line
-  uint64_t train_bytes_ = 0;           // of the data, read once
+  wire::WorkTime last_work_;  // of the last row or line
+  uint64_t train_bytes_ = 0;  // of the data, read once
   bool insecure_ = false;
   std::string sharding_;               // who reads what
   std::vector<OutputMetrics> window_;  // since the last row or line

@@ -2,8 +2,9 @@
 
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <utility>
+
+#include <nlohmann/json.hpp>
 
 namespace downpour::chief {
 namespace {
@@ -11,24 +12,36 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json to_json(const OutputSums& s) {
-  return {{"weight", s.weight},         {"loss", s.loss},           {"label", s.label},
-          {"label_squared", s.label_squared}, {"prediction", s.prediction}, {"correct", s.correct},
+  return {{"weight", s.weight},
+          {"loss", s.loss},
+          {"label", s.label},
+          {"label_squared", s.label_squared},
+          {"prediction", s.prediction},
+          {"correct", s.correct},
           {"squared_error", s.squared_error}};
 }
 
 OutputSums sums_from(const Json& j) {
-  return {.weight = j.value("weight", 0.0),         .loss = j.value("loss", 0.0),
-          .label = j.value("label", 0.0),           .label_squared = j.value("label_squared", 0.0),
-          .prediction = j.value("prediction", 0.0), .correct = j.value("correct", 0.0),
+  return {.weight = j.value("weight", 0.0),
+          .loss = j.value("loss", 0.0),
+          .label = j.value("label", 0.0),
+          .label_squared = j.value("label_squared", 0.0),
+          .prediction = j.value("prediction", 0.0),
+          .correct = j.value("correct", 0.0),
           .squared_error = j.value("squared_error", 0.0)};
 }
 
 Json to_json(const Evaluation& evaluation) {
-  Json out = {{"id", evaluation.id}, {"epochs_trained", evaluation.epochs_trained},
-              {"records", evaluation.counts.applied}, {"wall_ns", evaluation.wall_ns}, {"outputs", Json::array()}};
+  Json out = {{"id", evaluation.id},
+              {"epochs_trained", evaluation.epochs_trained},
+              {"records", evaluation.counts.applied},
+              {"wall_ns", evaluation.wall_ns},
+              {"outputs", Json::array()}};
   for (size_t o = 0; o < evaluation.outputs.size(); ++o) {
-    Json output = {{"sums", to_json(evaluation.outputs[o].sums)}, {"class_counts", evaluation.outputs[o].class_counts}};
-    if (o < evaluation.auc.size() && std::isfinite(evaluation.auc[o])) output["auc"] = evaluation.auc[o];
+    Json output = {{"sums", to_json(evaluation.outputs[o].sums)},
+                   {"class_counts", evaluation.outputs[o].class_counts}};
+    if (o < evaluation.auc.size() && std::isfinite(evaluation.auc[o]))
+      output["auc"] = evaluation.auc[o];
     out["outputs"].push_back(std::move(output));
   }
   return out;
@@ -54,21 +67,27 @@ std::vector<checkpoint::EpochRecord> to_records(const std::vector<EpochAccount>&
                                                 const std::vector<Evaluation>& evaluations) {
   std::vector<checkpoint::EpochRecord> records;
   for (const EpochAccount& account : epochs) {
-    Json summary = {{"input_bytes", account.input_bytes}, {"had_it", account.had_it}, {"gaps", account.gaps},
-                    {"attempts_repeated", account.attempts_repeated}, {"wall_ns", account.wall_ns}, {"shards_left", account.shards_left},
+    Json summary = {{"input_bytes", account.input_bytes},
+                    {"had_it", account.had_it},
+                    {"gaps", account.gaps},
+                    {"attempts_repeated", account.attempts_repeated},
+                    {"wall_ns", account.wall_ns},
+                    {"shards_left", account.shards_left},
                     {"unread_bytes", account.unread_bytes},
-                    {"metrics", Json::array()}, {"evaluations", Json::array()}};
+                    {"metrics", Json::array()},
+                    {"evaluations", Json::array()}};
     for (const OutputSums& sums : account.metrics) summary["metrics"].push_back(to_json(sums));
     for (const Evaluation& evaluation : evaluations) {
-      if (evaluation.epochs_trained == account.epoch + 1) summary["evaluations"].push_back(to_json(evaluation));
+      if (evaluation.epochs_trained == account.epoch + 1)
+        summary["evaluations"].push_back(to_json(evaluation));
     }
     records.push_back({account.epoch, account.shards, account.counts, summary.dump()});
   }
   return records;
 }
 
-void from_records(const std::vector<checkpoint::EpochRecord>& records, std::vector<EpochAccount>& epochs,
-                  std::vector<Evaluation>& evaluations) {
+void from_records(const std::vector<checkpoint::EpochRecord>& records,
+                  std::vector<EpochAccount>& epochs, std::vector<Evaluation>& evaluations) {
   for (const checkpoint::EpochRecord& record : records) {
     EpochAccount account{.epoch = record.epoch, .shards = record.shards, .counts = record.counts};
     try {
@@ -81,7 +100,8 @@ void from_records(const std::vector<checkpoint::EpochRecord>& records, std::vect
       account.unread_bytes = summary.value("unread_bytes", std::vector<uint64_t>{});
       account.shards_left = summary.value("shards_left", 0U);
       for (const Json& sums : summary.at("metrics")) account.metrics.push_back(sums_from(sums));
-      for (const Json& evaluation : summary.at("evaluations")) evaluations.push_back(evaluation_from(evaluation));
+      for (const Json& evaluation : summary.at("evaluations"))
+        evaluations.push_back(evaluation_from(evaluation));
     } catch (const Json::exception&) {
       // The counts are in the record itself; only the figures beside them are lost.
     }

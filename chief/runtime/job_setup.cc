@@ -1,9 +1,8 @@
 #include "chief/runtime/job_setup.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <filesystem>
+#include <unistd.h>
 #include <utility>
 
 #include "chief/runtime/run_lock.h"
@@ -38,7 +37,9 @@ void fill_from(const FileFacts& found, DataSpec& data) {
   }
 }
 
-bool is_table(const DataSpec& data) { return data.format == DataFormat::kCsv || data.format == DataFormat::kTsv; }
+bool is_table(const DataSpec& data) {
+  return data.format == DataFormat::kCsv || data.format == DataFormat::kTsv;
+}
 
 bool needs_a_look(const DataSpec& data) {
   if (data.format == DataFormat::kAuto) return true;
@@ -56,7 +57,8 @@ Result<void> take_sources(Job& job, const JobUse& use, GivenJob& given) {
   if (!use.begins) return spool_sources(job, Spooling::kUse, given.notes);
   PosixStorage storage;
   DP_TRY(given.lock, lock_run(storage, job.run_dir, use.takeover));
-  return spool_sources(job, use.fresh ? Spooling::kAnew : Spooling::kMake, given.notes, use.progress);
+  return spool_sources(job, use.fresh ? Spooling::kAnew : Spooling::kMake, given.notes,
+                       use.progress);
 }
 
 bool is_job_file(const std::string& path) { return path.ends_with(".toml"); }
@@ -66,7 +68,8 @@ bool is_job_file(const std::string& path) { return path.ends_with(".toml"); }
 Result<Override> parse_set(const std::string& text) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    return Error{ErrorCode::kUsage, str("--set wants key=value, not `", text, "`"), "", "for example --set optimizer.learning_rate=0.1", ""};
+    return Error{ErrorCode::kUsage, str("--set wants key=value, not `", text, "`"), "",
+                 "for example --set optimizer.learning_rate=0.1", ""};
   }
   return Override{text.substr(0, equals), text.substr(equals + 1), "--set"};
 }
@@ -101,19 +104,23 @@ Result<void> complete_from_data(Job& job, std::string& sniffed) {
   return complete_job(job);
 }
 
-Result<GivenJob> load_given_job(const std::string& path, std::span<const Override> overrides, const JobUse& use) {
+Result<GivenJob> load_given_job(const std::string& path, std::span<const Override> overrides,
+                                const JobUse& use) {
   GivenJob given;
   if (is_job_file(path)) {
     DP_TRY(given.loaded, load_job(path, overrides, process_environment()));
     Job& job = given.loaded.job;
-    if (auto taken = take_sources(job, use, given); !taken) return located(std::move(taken).error(), given.loaded.origins);
-    if (auto done = complete_from_data(job, given.sniffed); !done) return located(std::move(done).error(), given.loaded.origins);
+    if (auto taken = take_sources(job, use, given); !taken)
+      return located(std::move(taken).error(), given.loaded.origins);
+    if (auto done = complete_from_data(job, given.sniffed); !done)
+      return located(std::move(done).error(), given.loaded.origins);
     return given;
   }
   std::error_code error;
   const bool is_object = is_object_path(path);
   if (!is_object && !fs::exists(path, error)) {
-    return Error{ErrorCode::kNoInput, "there is no such job or data file", path, "a job file ends in .toml; see downpour train --help", ""};
+    return Error{ErrorCode::kNoInput, "there is no such job or data file", path,
+                 "a job file ends in .toml; see downpour train --help", ""};
   }
   DP_TRY(FileFacts facts, data::sniff(path));
   given.from_data_file = true;
@@ -124,7 +131,8 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
   }
   if (facts.records_estimated == 0) facts.records_estimated = fs::file_size(path, error) / 200;
   const std::string here = fs::current_path(error).string();
-  // The chosen job goes through the same door as the user's own: print, then load with the overrides.
+  // The chosen job goes through the same door as the user's own: print, then load with the
+  // overrides.
   const Job chosen = job_for_file(facts, here);
   const JobSource source{here + "/" + chosen.name + ".toml", job_to_toml(chosen)};
   DP_TRY(given.loaded, load_job(source, overrides, process_environment()));

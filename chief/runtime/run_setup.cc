@@ -30,19 +30,22 @@ constexpr uint64_t kBatchesPerShardMax = 64;
 constexpr uint64_t kBatchesPerShardMin = 4;
 constexpr uint64_t kShardsWanted = 64;
 constexpr uint64_t kProgramShardsWanted = 16;  // where each of them starts data.program
-constexpr uint64_t kPiecesMax = 32'768;  // of a stream: each is named to every worker
+constexpr uint64_t kPiecesMax = 32'768;        // of a stream: each is named to every worker
 // Of what comes out of one compressed file. So much is shuffled as one where it is not cut:
 constexpr uint64_t kWholeFileMax = 64 * kMiB;
 constexpr uint64_t kFilePiece = 16 * kMiB;
-constexpr uint64_t kFilePieceMax = 128 * kMiB;  // half of what may wait in memory, where it compresses better further on
-// Shards of very large data have more than kBatchesPerShardMax batches, up to so many bytes, so that there are at most
-// plan::kRangesMax of them. Data for which that is not enough need data.shard_records, or they are an error.
+constexpr uint64_t kFilePieceMax =
+    128 * kMiB;  // half of what may wait in memory, where it compresses better further on
+// Shards of very large data have more than kBatchesPerShardMax batches, up to so many bytes, so
+// that there are at most plan::kRangesMax of them. Data for which that is not enough need
+// data.shard_records, or they are an error.
 constexpr uint64_t kLargeRangeMax = 256 * kMiB;
 constexpr uint64_t kVerifyBytesMax = 4 * kGiB;  // of a checkpoint to go on from: a few seconds
 
 uint64_t fingerprint_of(const std::vector<plan::FileInfo>& files) {
   plan::PlanHash hash;
-  for (const plan::FileInfo& file : files) hash.add("bytes", file.bytes).add("file", file.fingerprint);
+  for (const plan::FileInfo& file : files)
+    hash.add("bytes", file.bytes).add("file", file.fingerprint);
   return hash.value();
 }
 
@@ -50,10 +53,13 @@ uint64_t fingerprint_of(const std::vector<plan::FileInfo>& files) {
 Result<void> remove_run(const std::string& run_dir) {
   namespace fs = std::filesystem;
   std::error_code error;
-  std::vector<fs::path> doomed = {checkpoint::run_path(run_dir), checkpoint::job_path(run_dir), checkpoint::checkpoints_dir(run_dir), checkpoint::moves_dir(run_dir),
-                                  fs::path(run_dir) / "events.jsonl", fs::path(run_dir) / "logs"};
+  std::vector<fs::path> doomed = {
+      checkpoint::run_path(run_dir),        checkpoint::job_path(run_dir),
+      checkpoint::checkpoints_dir(run_dir), checkpoint::moves_dir(run_dir),
+      fs::path(run_dir) / "events.jsonl",   fs::path(run_dir) / "logs"};
   for (const auto& entry : fs::directory_iterator(run_dir, error)) {
-    if (checkpoint::parse_term_name(entry.path().filename().string())) doomed.push_back(entry.path());
+    if (checkpoint::parse_term_name(entry.path().filename().string()))
+      doomed.push_back(entry.path());
   }
   for (const fs::path& path : doomed) {
     fs::remove_all(path, error);
@@ -106,16 +112,21 @@ ResumeState resume_from(const std::string& run_dir, const checkpoint::Manifest& 
   return resume;
 }
 
-Result<uint64_t> choose_shard_bytes(const Job& job, const DataSpec& data, const std::vector<plan::FileInfo>& files) {
+Result<uint64_t> choose_shard_bytes(const Job& job, const DataSpec& data,
+                                    const std::vector<plan::FileInfo>& files) {
   uint64_t total = 0;
   for (const plan::FileInfo& file : files) total = saturating_add(total, file.bytes);
   if (files.empty() || data::is_program(files.front())) return kMiB;
   DP_TRY(const uint64_t record, data::mean_record_bytes(data, files.front().path));
   const uint32_t joined = plan::ranges_of(data::joining_of(job.data, {}));
-  if (job.data.shard_records > 0) return std::max<uint64_t>(saturating_multiply(job.data.shard_records, record) / joined, 1);
-  const auto batches = [&](uint64_t count) { return saturating_multiply(saturating_multiply(record, job.train.batch_size), count); };
+  if (job.data.shard_records > 0)
+    return std::max<uint64_t>(saturating_multiply(job.data.shard_records, record) / joined, 1);
+  const auto batches = [&](uint64_t count) {
+    return saturating_multiply(saturating_multiply(record, job.train.batch_size), count);
+  };
   const uint64_t wanted = job.data.program.empty() ? kShardsWanted : kProgramShardsWanted;
-  const uint64_t shard = std::clamp(total / wanted, batches(kBatchesPerShardMin), batches(kBatchesPerShardMax));
+  const uint64_t shard =
+      std::clamp(total / wanted, batches(kBatchesPerShardMin), batches(kBatchesPerShardMax));
   // Each file ends with a range that may be short.
   const uint64_t whole = files.size() < plan::kRangesMax ? plan::kRangesMax - files.size() : 1;
   return std::max<uint64_t>({shard / joined, std::min(divide_up(total, whole), kLargeRangeMax), 1});
@@ -123,67 +134,105 @@ Result<uint64_t> choose_shard_bytes(const Job& job, const DataSpec& data, const 
 
 namespace {
 
-Result<void> check_streams(const plan::StreamSpec& streams, const std::vector<plan::FileInfo>& files) {
-  if (streams.policy != plan::StreamPolicy::kFiles || streams.count <= files.size() || files.empty()) return {};
-  return Error{ErrorCode::kConfig, str("sharding = \"file\" in ", streams.count, " streams wants as many files, and there are ", files.size()),
-               "data.sharding", str("data.streams = ", files.size(), ", or \"auto\" or \"data\", which cut files"), ""};
+Result<void> check_streams(const plan::StreamSpec& streams,
+                           const std::vector<plan::FileInfo>& files) {
+  if (streams.policy != plan::StreamPolicy::kFiles || streams.count <= files.size() ||
+      files.empty())
+    return {};
+  return Error{ErrorCode::kConfig,
+               str("sharding = \"file\" in ", streams.count,
+                   " streams wants as many files, and there are ", files.size()),
+               "data.sharding",
+               str("data.streams = ", files.size(), ", or \"auto\" or \"data\", which cut files"),
+               ""};
 }
 
 /// An epoch that ends at a number of batches is one shard, which nobody else reads a part of.
-Result<void> check_steps_per_epoch(const Job& job, const std::vector<plan::FileInfo>& files, const std::vector<plan::ShardRange>& ranges) {
+Result<void> check_steps_per_epoch(const Job& job, const std::vector<plan::FileInfo>& files,
+                                   const std::vector<plan::ShardRange>& ranges) {
   if (job.train.steps_per_epoch == 0 || files.empty()) return {};
   if (ranges.size() == 1 && !files[ranges.front().file].is_cut()) return {};
-  return Error{ErrorCode::kConfig, str("`steps_per_epoch` over a source that is cut would need a count first (", ranges.size(), ranges.size() == 1 ? " range)" : " ranges)"),
-               "train.steps_per_epoch", "leave it out: an epoch is all of the source, train.steps ends the job earlier, a source's take makes it smaller", ""};
+  return Error{ErrorCode::kConfig,
+               str("`steps_per_epoch` over a source that is cut would need a count first (",
+                   ranges.size(), ranges.size() == 1 ? " range)" : " ranges)"),
+               "train.steps_per_epoch",
+               "leave it out: an epoch is all of the source, train.steps ends the job earlier, a "
+               "source's take makes it smaller",
+               ""};
 }
 
 /// Each source of a mix has its part in an epoch.
 Result<void> check_mix(const plan::ShardMap& shards) {
   const std::optional<size_t> unread = shards.part_unread();
   if (!unread) return {};
-  return Error{ErrorCode::kConfig, str("entry ", *unread + 1, " of the source can't be mixed in: a piece of its files (compressed ones are not cut) has more records than its weight "
-               "wants of it in a whole epoch"), "data.source", "repeat the entry that ends first, give this one more weight, or write it as more and smaller files", ""};
+  return Error{ErrorCode::kConfig,
+               str("entry ", *unread + 1,
+                   " of the source can't be mixed in: a piece of its files (compressed ones are "
+                   "not cut) has more records than its weight "
+                   "wants of it in a whole epoch"),
+               "data.source",
+               "repeat the entry that ends first, give this one more weight, or write it as more "
+               "and smaller files",
+               ""};
 }
 
-/// How many records a piece of a program has; all of them where it is read whole, of a number that is not known 0.
+/// How many records a piece of a program has; all of them where it is read whole, of a number that
+/// is not known 0.
 Result<uint64_t> piece_of(const Job& job, const SourceSpec& source, bool training) {
-  const uint64_t batch = job.train.batch_size, records = source.records, few = kBatchesPerShardMin * batch, many = kBatchesPerShardMax * batch;
+  const uint64_t batch = job.train.batch_size, records = source.records,
+                 few = kBatchesPerShardMin * batch, many = kBatchesPerShardMax * batch;
   const uint64_t fewest = records / kPiecesMax + 1;
   const bool stream = data::is_stream(source);
   // An evaluation would be read by one worker all the same.
   if (stream && !(training && gives_pieces(job))) return records;
   if (job.data.shard_records > 0) {
-    const uint64_t piece = std::max<uint64_t>(job.data.shard_records / job.data.interleave.cycle, 1);
+    const uint64_t piece =
+        std::max<uint64_t>(job.data.shard_records / job.data.interleave.cycle, 1);
     if (piece >= fewest) return std::min(piece, data::kOpenPieceMax);
-    return Error{ErrorCode::kConfig, str("shards of ", piece, " records make more than ", kPiecesMax, " of the program's ", records), "data.shard_records",
-                 str("choose at least ", fewest * job.data.interleave.cycle), ""};
+    return Error{ErrorCode::kConfig,
+                 str("shards of ", piece, " records make more than ", kPiecesMax,
+                     " of the program's ", records),
+                 "data.shard_records", str("choose at least ", fewest * job.data.interleave.cycle),
+                 ""};
   }
-  if (!stream) return std::max(std::max<uint64_t>(std::clamp(records / kShardsWanted, few, many) / job.data.interleave.cycle, 1), fewest);
-  // A piece lies in memory until it is read; of a number that is not known it ends where it would take too much.
+  if (!stream)
+    return std::max(
+        std::max<uint64_t>(
+            std::clamp(records / kShardsWanted, few, many) / job.data.interleave.cycle, 1),
+        fewest);
+  // A piece lies in memory until it is read; of a number that is not known it ends where it would
+  // take too much.
   if (records == 0) {
     // An epoch may be all that `steps` ask for.
-    const uint64_t batches = std::max({kBatchesPerShardMin, (job.data.shuffle_records() + batch - 1) / batch, job.train.steps / (plan::kOpenShardsMax / 2) + 1});
+    const uint64_t batches =
+        std::max({kBatchesPerShardMin, (job.data.shuffle_records() + batch - 1) / batch,
+                  job.train.steps / (plan::kOpenShardsMax / 2) + 1});
     return batches < data::kOpenPieceMax / batch ? batches * batch : data::kOpenPieceMax;
   }
   const uint64_t piece = std::max(few, (fewest + batch - 1) / batch * batch);
   if (piece <= many) return piece;
   if (job.train.steps == 0) return records;
-  return Error{ErrorCode::kConfig, str("`steps` stop between shards, and an epoch of ", records, " records is read as one"), "train.steps",
-               "say how many batches an epoch has: steps_per_epoch = 1000", ""};
+  return Error{
+      ErrorCode::kConfig,
+      str("`steps` stop between shards, and an epoch of ", records, " records is read as one"),
+      "train.steps", "say how many batches an epoch has: steps_per_epoch = 1000", ""};
 }
 
-/// One compressed file is given out in pieces of the stream that it is. Of several files each is a shard, and they are
-/// decompressed at once; what is kept in a cache is decompressed by whoever keeps it.
+/// One compressed file is given out in pieces of the stream that it is. Of several files each is a
+/// shard, and they are decompressed at once; what is kept in a cache is decompressed by whoever
+/// keeps it.
 bool gives_pieces_of(const Job& job, const std::vector<plan::FileInfo>& files) {
   const DataSpec& data = job.data;
   return files.size() == 1 && !files.front().is_cut() && !data::is_program(files.front()) &&
-         data.source.takes_all() && data.source.parts.empty() && data.sharding == Sharding::kAuto && data.interleave.cycle == 1 &&
-         data.cache == Cache::kOff && data.format != DataFormat::kMnist && data.format != DataFormat::kNpy &&
+         data.source.takes_all() && data.source.parts.empty() && data.sharding == Sharding::kAuto &&
+         data.interleave.cycle == 1 && data.cache == Cache::kOff &&
+         data.format != DataFormat::kMnist && data.format != DataFormat::kNpy &&
          data.format != DataFormat::kNpz && job.train.steps_per_epoch == 0;
 }
 
 Result<void> cut_programs(const Job& job, wire::Purpose mode, RunPlan& plan) {
-  const auto cut = [&](const SourceSpec& source, std::vector<plan::FileInfo>& files) -> Result<void> {
+  const auto cut = [&](const SourceSpec& source,
+                       std::vector<plan::FileInfo>& files) -> Result<void> {
     if (!source.is_program() || files.empty()) return {};
     if (source.records == 0 && mode != wire::Purpose::kTrain) return {};
     DP_TRY(const uint64_t piece, piece_of(job, source, &files == &plan.train_files));
@@ -196,9 +245,11 @@ Result<void> cut_programs(const Job& job, wire::Purpose mode, RunPlan& plan) {
 
 }  // namespace
 
-Result<void> check_chosen(const std::vector<plan::FileInfo>& files, const std::vector<plan::ShardRange>& ranges, const char* where) {
+Result<void> check_chosen(const std::vector<plan::FileInfo>& files,
+                          const std::vector<plan::ShardRange>& ranges, const char* where) {
   if (files.empty() || !ranges.empty()) return {};
-  return Error{ErrorCode::kNoInput, "`skip` leaves none of the records", where, "count them: downpour data count", ""};
+  return Error{ErrorCode::kNoInput, "`skip` leaves none of the records", where,
+               "count them: downpour data count", ""};
 }
 
 Result<void> cut_compressed(const Job& job, std::vector<plan::FileInfo>& files) {
@@ -209,12 +260,15 @@ Result<void> cut_compressed(const Job& job, std::vector<plan::FileInfo>& files) 
   const auto compressed = [&](uint64_t text) { return uint64_t(double(text) / *ratio); };
   if (job.data.shard_records == 0 && file.bytes <= compressed(kWholeFileMax)) return {};
   DP_TRY(const uint64_t record, data::mean_record_bytes(job.data, file.path));
-  const uint64_t wanted = job.data.shard_records > 0
-                              ? job.data.shard_records * record
-                              : std::max(kBatchesPerShardMin * job.train.batch_size * record, compressed(kFilePiece));
+  const uint64_t wanted =
+      job.data.shard_records > 0
+          ? job.data.shard_records * record
+          : std::max(kBatchesPerShardMin * job.train.batch_size * record, compressed(kFilePiece));
   if (wanted > compressed(kFilePieceMax)) return {};
-  const uint64_t pieces = std::min((file.bytes + wanted - 1) / std::max<uint64_t>(wanted, 1), kPiecesMax);
-  for (uint64_t i = 1; i < pieces; ++i) file.cuts.push_back(uint64_t(__uint128_t{file.bytes} * i / pieces));
+  const uint64_t pieces =
+      std::min((file.bytes + wanted - 1) / std::max<uint64_t>(wanted, 1), kPiecesMax);
+  for (uint64_t i = 1; i < pieces; ++i)
+    file.cuts.push_back(uint64_t(__uint128_t{file.bytes} * i / pieces));
   return {};
 }
 
@@ -226,9 +280,10 @@ uint64_t RunPlan::train_bytes() const {
 
 Result<uint64_t> hash_of(const RunPlan& plan) {
   DP_TRY(const auto graph, model::Graph::build(plan.job));
-  return data::plan_hash(*data::make_read_plan(plan.job, graph->inputs(), graph->output_widths(), plan.job.data.source, plan.train_files,
-                                               plan.job.eval.holdout),
-                         plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams));
+  return data::plan_hash(
+      *data::make_read_plan(plan.job, graph->inputs(), graph->output_widths(), plan.job.data.source,
+                            plan.train_files, plan.job.eval.holdout),
+      plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams));
 }
 
 Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
@@ -243,17 +298,23 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
     DP_TRY(out.train_files, data::list_files(job.data, job.data.source, job.base_dir));
   }
   if (!job.eval.source.empty()) {
-    DP_TRY(out.eval_files, data::list_files(for_source(job.data, job.eval.source), job.eval.source, job.base_dir).context("the evaluation's source"));
+    DP_TRY(out.eval_files,
+           data::list_files(for_source(job.data, job.eval.source), job.eval.source, job.base_dir)
+               .context("the evaluation's source"));
   }
   if (!out.train_files.empty()) DP_TRY_VOID(data::note_parts(out.job.data, out.train_files));
   out.job_text = job_to_toml(out.job);
   DP_TRY_VOID(check_utf8(out.job_text));
   const bool no_files = out.train_files.empty() || job.data.source.is_program();
   const auto& files = no_files ? out.eval_files : out.train_files;
-  DP_TRY(out.shard_bytes, choose_shard_bytes(job, no_files ? for_source(job.data, job.eval.source) : job.data, files));
-  const uint64_t eval_bytes = plan::eval_shard_bytes(data::joining_of(job.data, {}), out.shard_bytes);
+  DP_TRY(
+      out.shard_bytes,
+      choose_shard_bytes(job, no_files ? for_source(job.data, job.eval.source) : job.data, files));
+  const uint64_t eval_bytes =
+      plan::eval_shard_bytes(data::joining_of(job.data, {}), out.shard_bytes);
   DP_TRY_VOID(data::find_cuts(job.data, out.job.data.source, out.shard_bytes, out.train_files));
-  DP_TRY_VOID(data::find_cuts(for_source(job.data, job.eval.source), job.eval.source, eval_bytes, out.eval_files));
+  DP_TRY_VOID(data::find_cuts(for_source(job.data, job.eval.source), job.eval.source, eval_bytes,
+                              out.eval_files));
   DP_TRY_VOID(cut_programs(job, mode, out));
   if (mode == wire::Purpose::kTrain) DP_TRY_VOID(cut_compressed(job, out.train_files));
   out.streams = data::stream_spec(job.data);
@@ -261,19 +322,23 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   DP_TRY_VOID(plan::check_ranges(out.train_files, out.shard_bytes, out.streams));
   DP_TRY_VOID(plan::check_ranges(out.eval_files, eval_bytes, {}));
   const auto reading = [&](const SourceSpec& source, const std::vector<plan::FileInfo>& of) {
-    return data::make_read_plan(out.job, graph->inputs(), graph->output_widths(), source, of, job.eval.holdout);
+    return data::make_read_plan(out.job, graph->inputs(), graph->output_widths(), source, of,
+                                job.eval.holdout);
   };
   if (data::chooses_by_number(job.data.source, out.streams) && !job.data.source.is_program()) {
-    DP_TRY_VOID(data::count_pieces(*reading(job.data.source, out.train_files), out.shard_bytes, out.train_files));
+    DP_TRY_VOID(data::count_pieces(*reading(job.data.source, out.train_files), out.shard_bytes,
+                                   out.train_files));
   }
   if (data::chooses_by_number(job.eval.source, {}) && !job.eval.source.is_program()) {
-    DP_TRY_VOID(data::count_pieces(*reading(job.eval.source, out.eval_files), eval_bytes, out.eval_files));
+    DP_TRY_VOID(
+        data::count_pieces(*reading(job.eval.source, out.eval_files), eval_bytes, out.eval_files));
   }
   const auto ranges = plan::cut_streams(out.train_files, out.shard_bytes, out.streams);
   const auto eval_ranges = plan::cut_shards(out.eval_files, eval_bytes);
   DP_TRY_VOID(check_chosen(out.train_files, ranges, "data.source.skip"));
   DP_TRY_VOID(check_chosen(out.eval_files, eval_ranges, "eval.source.skip"));
-  if (mode == wire::Purpose::kTrain) DP_TRY_VOID(check_steps_per_epoch(job, out.train_files, ranges));
+  if (mode == wire::Purpose::kTrain)
+    DP_TRY_VOID(check_steps_per_epoch(job, out.train_files, ranges));
   if (out.train_files.empty()) {
     out.shards = uint32_t(eval_ranges.size());
   } else {
@@ -316,7 +381,8 @@ std::string changed_file(const checkpoint::RunFile& run, const RunPlan& plan) {
     if (i == plan.train_files.size()) return str(was.path, " is missing");
     const plan::FileInfo& is = plan.train_files[i];
     if (is.path != was.path) return str(is.path, " is listed where ", was.path, " was");
-    if (is.bytes != was.bytes) return str(was.path, " has ", is.bytes, " bytes, and had ", was.bytes);
+    if (is.bytes != was.bytes)
+      return str(was.path, " has ", is.bytes, " bytes, and had ", was.bytes);
     if (is.fingerprint != was.fingerprint) return str("the content of ", was.path, " has changed");
   }
   const bool all_known = run.files.size() < checkpoint::kRunDataFilesMax;
@@ -326,10 +392,16 @@ std::string changed_file(const checkpoint::RunFile& run, const RunPlan& plan) {
 }
 
 /// `epoch`: the first one that is not sealed.
-Error changed_data(const checkpoint::RunFile& run, uint64_t plan_hash, const RunPlan& plan, uint32_t epoch) {
+Error changed_data(const checkpoint::RunFile& run, uint64_t plan_hash, const RunPlan& plan,
+                   uint32_t epoch) {
   const std::string file = run.plan_hash == plan_hash ? changed_file(run, plan) : "";
-  return Error{ErrorCode::kConfig, str("the training data have changed since epoch ", epoch, " of this run began", file.empty() ? "" : ": ", file),
-               plan.job.run_dir, "restore the data files and run the job again, choose another run_dir, or start anew with --fresh", "DP-2112"};
+  return Error{ErrorCode::kConfig,
+               str("the training data have changed since epoch ", epoch, " of this run began",
+                   file.empty() ? "" : ": ", file),
+               plan.job.run_dir,
+               "restore the data files and run the job again, choose another run_dir, or start "
+               "anew with --fresh",
+               "DP-2112"};
 }
 
 /// Whether every epoch that the job of the time asked for is sealed: then the images hold no batch
@@ -350,7 +422,8 @@ struct FoundRun {
 Result<void> check_continues(const FoundRun& found, const RunPlan& plan) {
   const std::string& run_dir = plan.job.run_dir;
   const checkpoint::Manifest* manifest = found.manifest ? &*found.manifest : nullptr;
-  DP_TRY(const Job was, job_from_toml(manifest != nullptr ? manifest->job : found.run.job, run_dir));
+  DP_TRY(const Job was,
+         job_from_toml(manifest != nullptr ? manifest->job : found.run.job, run_dir));
   const uint32_t epochs_sealed = manifest != nullptr ? manifest->sealed_epochs : 0;
   const bool sealed = manifest != nullptr && epochs_sealed >= was.train.epochs;
   const bool epoch_open = !(sealed && plan.job.train.epochs > epochs_sealed);
@@ -361,7 +434,8 @@ Result<void> check_continues(const FoundRun& found, const RunPlan& plan) {
   return changed_data(found.run, plan_hash, plan, epochs_sealed);
 }
 
-Result<FoundRun> find_run(Storage& storage, const RunPlan& plan, bool train, std::vector<std::string>& damaged) {
+Result<FoundRun> find_run(Storage& storage, const RunPlan& plan, bool train,
+                          std::vector<std::string>& damaged) {
   const std::string& run_dir = plan.job.run_dir;
   FoundRun found;
   damaged.clear();
@@ -371,26 +445,28 @@ Result<FoundRun> find_run(Storage& storage, const RunPlan& plan, bool train, std
   DP_TRY(found.run, checkpoint::read_run(storage, run_dir));
   auto manifest = checkpoint::load_latest(storage, run_dir, &damaged, kVerifyBytesMax);
   if (!damaged.empty() && !plan.job.train.checkpoint.fall_back) {
-    return Error{ErrorCode::kBadData, str("the newest checkpoint is damaged: ", damaged.front()), run_dir,
+    return Error{ErrorCode::kBadData, str("the newest checkpoint is damaged: ", damaged.front()),
+                 run_dir,
                  "train.checkpoint.fall_back = true goes on from an older one that is whole", ""};
   }
   if (manifest && manifest->run != found.run.id) {
-    return Error{ErrorCode::kBadData, "the newest checkpoint in this folder belongs to another run", run_dir,
-                 "put the folder back as it was, or begin anew with --fresh", ""};
+    return Error{ErrorCode::kBadData, "the newest checkpoint in this folder belongs to another run",
+                 run_dir, "put the folder back as it was, or begin anew with --fresh", ""};
   }
   if (!manifest && manifest.error().code != ErrorCode::kNoInput) return std::move(manifest).error();
   if (manifest) found.manifest = std::move(*manifest);
   if (train) DP_TRY_VOID(check_continues(found, plan));
   if (!train && !found.manifest) {
-    return Error{ErrorCode::kNoInput, "the run has no checkpoint yet", run_dir, "train it first: downpour train", ""};
+    return Error{ErrorCode::kNoInput, "the run has no checkpoint yet", run_dir,
+                 "train it first: downpour train", ""};
   }
   return found;
 }
 
 /// Takes a term of a run that has begun. A chief that hangs may have published a checkpoint, and
 /// removed older ones, between find_run() and this; after this it removes nothing more.
-Result<void> take_over(Storage& storage, const RunPlan& plan, ViewId newest, FoundRun& found, std::vector<std::string>& damaged,
-                       ChiefConfig& config) {
+Result<void> take_over(Storage& storage, const RunPlan& plan, ViewId newest, FoundRun& found,
+                       std::vector<std::string>& damaged, ChiefConfig& config) {
   const std::string& run_dir = plan.job.run_dir;
   DP_TRY(config.term, checkpoint::take_term(storage, run_dir));
   storage.refresh(checkpoint::checkpoints_dir(run_dir));
@@ -401,7 +477,8 @@ Result<void> take_over(Storage& storage, const RunPlan& plan, ViewId newest, Fou
   return {};
 }
 
-Result<FoundRun> begin_run(Storage& storage, const RunPlan& plan, const SetupOptions& options, std::vector<std::string>& notes) {
+Result<FoundRun> begin_run(Storage& storage, const RunPlan& plan, const SetupOptions& options,
+                           std::vector<std::string>& notes) {
   const std::string& run_dir = plan.job.run_dir;
   FoundRun begun;
   begun.run = describe({.id = options.run_id != 0 ? options.run_id : random_id(),
@@ -432,25 +509,30 @@ void use_best(Storage& storage, const std::string& run_dir, checkpoint::Manifest
   if (best) {
     manifest = *std::move(best);
   } else {
-    notes.push_back(str("the best checkpoint, ", manifest.best, ", can't be read: ", best.error().what, " (", best.error().where,
+    notes.push_back(str("the best checkpoint, ", manifest.best,
+                        ", can't be read: ", best.error().what, " (", best.error().where,
                         "); the newest one, ", manifest.id, ", is used instead"));
   }
 }
 
 /// What people read, and what only costs room: training does not need it, so a full disk is no
 /// reason to stop.
-void tidy_up(Storage& storage, const RunPlan& plan, const checkpoint::RunFile& run, std::vector<std::string>& notes) {
+void tidy_up(Storage& storage, const RunPlan& plan, const checkpoint::RunFile& run,
+             std::vector<std::string>& notes) {
   const std::string& run_dir = plan.job.run_dir;
   const auto note = [&](const char* what, const Result<void>& done) {
     if (!done) notes.push_back(str(what, ": ", done.error().what, " (", done.error().where, ")"));
   };
   note("images of former moves could not be removed", checkpoint::remove_moves(storage, run_dir));
-  note("the job could not be written for people to read", storage.write_file_atomic(checkpoint::job_path(run_dir), as_bytes(plan.job_text)));
+  note("the job could not be written for people to read",
+       storage.write_file_atomic(checkpoint::job_path(run_dir), as_bytes(plan.job_text)));
   if (run.plan_hash == plan.plan_hash) return;
-  note("the run's new data files could not be recorded", checkpoint::replace_run(storage, run_dir, describe(run, plan)));
+  note("the run's new data files could not be recorded",
+       checkpoint::replace_run(storage, run_dir, describe(run, plan)));
 }
 
-/// Every member gets this in one message; better to say here that it is too large than to fail at the first Hello.
+/// Every member gets this in one message; better to say here that it is too large than to fail at
+/// the first Hello.
 Result<void> check_welcome(const ChiefConfig& config) {
   wire::Message welcome;
   welcome.body = wire::Welcome{.job = config.job_text,
@@ -463,8 +545,9 @@ Result<void> check_welcome(const ChiefConfig& config) {
                                .heartbeat_ns = config.heartbeat_ns,
                                .lease_ns = config.lease_ns};
   if (auto encoded = wire::Codec().encode(welcome); !encoded) {
-    return Error{ErrorCode::kConfig, str("the job and its list of files do not fit a message: ", encoded.error().what), "data.source",
-                 "name fewer, larger files", ""};
+    return Error{ErrorCode::kConfig,
+                 str("the job and its list of files do not fit a message: ", encoded.error().what),
+                 "data.source", "name fewer, larger files", ""};
   }
   return {};
 }
@@ -501,14 +584,15 @@ ChiefConfig config_of(const RunPlan& plan, const SetupOptions& options) {
 
 }  // namespace
 
-bool fits_plan(const checkpoint::Manifest& manifest, uint64_t plan_hash, const std::string& run_dir) {
+bool fits_plan(const checkpoint::Manifest& manifest, uint64_t plan_hash,
+               const std::string& run_dir) {
   if (manifest.plan_hash == plan_hash) return true;
   const auto boundary = is_boundary(manifest, run_dir);
   return boundary && *boundary;
 }
 
 Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupOptions& options,
-                            std::vector<std::string>* notes) {
+                             std::vector<std::string>* notes) {
   const std::string& run_dir = plan.job.run_dir;
   const bool train = options.mode == wire::Purpose::kTrain;
   ChiefConfig config = config_of(plan, options);
@@ -517,7 +601,9 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
   if (train && options.fresh) DP_TRY_VOID(remove_run(run_dir));
   if (train) DP_TRY_VOID(check_no_links(storage, run_dir));
   DP_TRY(const bool begun, storage.exists(checkpoint::run_path(run_dir)));
-  if (!begun && !train) return Error{ErrorCode::kNoInput, "there is no run here", run_dir, "train the job first: downpour train", ""};
+  if (!begun && !train)
+    return Error{ErrorCode::kNoInput, "there is no run here", run_dir,
+                 "train the job first: downpour train", ""};
   FoundRun found;
   std::vector<std::string> said, damaged;
   if (begun) {
@@ -530,7 +616,8 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
   }
   config.run = found.run.id;
   if (found.manifest && !train) use_best(storage, run_dir, *found.manifest, said);
-  config.new_plan = found.run.plan_hash != plan.plan_hash || (found.manifest && found.manifest->plan_hash != plan.plan_hash);
+  config.new_plan = found.run.plan_hash != plan.plan_hash ||
+                    (found.manifest && found.manifest->plan_hash != plan.plan_hash);
   if (found.manifest) config.resume = resume_from(run_dir, *found.manifest);
   if (!train && config.resume) {  // a pass of its own: what training measured is not its result
     config.resume->epochs.clear();

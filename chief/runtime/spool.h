@@ -28,11 +28,11 @@ using SpoolProgress = std::function<void(const std::string& sentence)>;
 void print_spooling(const std::string& sentence);
 
 /// Puts the path of a file in RUN_DIR/sources in the place of "-" (what comes on stdin, until it
-/// ends), of "range:N" (the numbers from 0 to N - 1, a line each), of "synth:N" (synthetic clicks) and
-/// of a program with replay = "none" (what it writes) among the job's sources, and declares the one field of numbers where the job says
-/// nothing. `notes` gets what the user should
-/// know; `progress` may be empty. Errors: kUsage where stdin is a terminal, is named twice, or is not there yet (kUse),
-/// kBadData where it is empty, kIo, kCannotCreate; those of a program.
+/// ends), of "range:N" (the numbers from 0 to N - 1, a line each), of "synth:N" (synthetic clicks)
+/// and of a program with replay = "none" (what it writes) among the job's sources, and declares the
+/// one field of numbers where the job says nothing. `notes` gets what the user should know;
+/// `progress` may be empty. Errors: kUsage where stdin is a terminal, is named twice, or is not
+/// there yet (kUse), kBadData where it is empty, kIo, kCannotCreate; those of a program.
 Result<void> spool_sources(Job& job, Spooling spooling, std::vector<std::string>& notes,
                            const SpoolProgress& progress = {});
 

@@ -30,13 +30,14 @@ struct PsLimits {
   uint64_t staged_bytes_per_worker_max = 256 * kMiB;  // beyond: the worker's oldest stage goes
   uint64_t staged_bytes_max = kGiB;                   // of all; beyond: the oldest stage goes
   uint32_t stages_max = 1024;
-  uint32_t fragments_max = 4096;            // of one part; more are rejected
-  int64_t stage_age_ns_max = 60 * kSecond;  // beyond: dropped
-  uint32_t replies_max = 256;               // pulled values not yet sent; beyond: kOverloaded
-  uint32_t epochs_open_max = 16;            // unsealed epochs with a part; beyond: rejected
-  uint32_t shards_open_max = 65536;         // begun and not ended; beyond: rejected
+  uint32_t fragments_max = 4096;                // of one part; more are rejected
+  int64_t stage_age_ns_max = 60 * kSecond;      // beyond: dropped
+  uint32_t replies_max = 256;                   // pulled values not yet sent; beyond: kOverloaded
+  uint32_t epochs_open_max = 16;                // unsealed epochs with a part; beyond: rejected
+  uint32_t shards_open_max = 65536;             // begun and not ended; beyond: rejected
   uint64_t shards_open_bytes_max = 512 * kMiB;  // of what is kept of them; beyond: rejected
-  uint32_t shards_open_per_peer_max = 1024;  // begun by one peer, 64 of them leased; beyond: rejected
+  uint32_t shards_open_per_peer_max =
+      1024;                        // begun by one peer, 64 of them leased; beyond: rejected
   uint32_t intervals_max = 32768;  // of ended shards, a partition and epoch; beyond: rejected
   // Of a StatusReply, which with 4096 partitions fits a header so; intervals_max, and some more.
   uint32_t ended_told_max = 36864;  // intervals; beyond: the later ones count as not ended

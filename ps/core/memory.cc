@@ -76,9 +76,10 @@ Error error_of(std::string what) {
   return {.code = ErrorCode::kConfig,
           .what = std::move(what),
           .where = {},
-          .hint = "set cluster.ps_memory to more where the machine has it, use more ps on other "
-                  "machines, or make the table smaller (dim, hash buckets); the same command then "
-                  "resumes from the newest checkpoint",
+          .hint =
+              "set cluster.ps_memory to more where the machine has it, use more ps on other "
+              "machines, or make the table smaller (dim, hash buckets); the same command then "
+              "resumes from the newest checkpoint",
           .id = "DP-2401"};
 }
 
@@ -98,7 +99,8 @@ Error PsCore::out_of_memory(uint64_t held_bytes, uint64_t bytes) const {
 
 Error PsCore::no_address_space(const Table& table, uint64_t rows) const {
   return error_of(str("no address space is left for ", grouped(rows), " more rows of table ",
-                      described(table), ", within a limit of this process (ulimit -v) or of row "
+                      described(table),
+                      ", within a limit of this process (ulimit -v) or of row "
                       "numbers"));
 }
 

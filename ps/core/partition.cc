@@ -78,11 +78,10 @@ Result<void> Partitions::adopt(const checkpoint::PartitionImage& image, ViewId s
                  str("the image of partition ", p, " has sealed ", image.sealed_epochs,
                      " epochs, and its checkpoint ", sealed_epochs)};
   }
-  const bool other_plan =
-      plan_hash != 0 && image.plan_hash != 0 && image.plan_hash != plan_hash;
+  const bool other_plan = plan_hash != 0 && image.plan_hash != 0 && image.plan_hash != plan_hash;
   if (other_plan && image.holds_from(sealed_epochs)) {
-    return Error{ErrorCode::kBadData, str("the image of partition ", p,
-                                          " holds batches that were made of other data")};
+    return Error{ErrorCode::kBadData,
+                 str("the image of partition ", p, " holds batches that were made of other data")};
   }
   const uint32_t sealed = sealed_epochs;
   DP_TRY_VOID(watermarks_.check(image, sealed));

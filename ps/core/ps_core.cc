@@ -44,10 +44,10 @@ void PsCore::on_message(int64_t now_ns, PeerKey from, const wire::Message& messa
   const wire::Envelope& envelope = message.envelope;
   if (envelope.run != config_.run) {  // only a peer that names the run hears of it
     defended(Defence::kPsOtherRun);
-    effects.sends.push_back({from,
-                             {.envelope = {.request = envelope.request},
-                              .body = wire::Reject{ErrorCode::kUnavailable,
-                                                   "this ps serves another run"}}});
+    effects.sends.push_back(
+        {from,
+         {.envelope = {.request = envelope.request},
+          .body = wire::Reject{ErrorCode::kUnavailable, "this ps serves another run"}}});
     return;
   }
   if (!identity.may_be(role_of(from)))
@@ -79,8 +79,8 @@ void PsCore::on_message(int64_t now_ns, PeerKey from, const wire::Message& messa
   from_chief(message, effects);
 }
 
-/// A peer that may not act as it does is rejected. Any such peer can cause it as often as it likes, so
-/// that the notice comes at most once in kRoleNoticeNs.
+/// A peer that may not act as it does is rejected. Any such peer can cause it as often as it likes,
+/// so that the notice comes at most once in kRoleNoticeNs.
 void PsCore::refuse_role(int64_t now_ns, PeerKey from, const wire::Envelope& envelope,
                          const wire::PeerIdentity& identity, Effects& effects) {
   Error error = wire::wrong_role(identity, role_of(from));
@@ -260,8 +260,7 @@ Result<void> PsCore::take_images(Loading& loading,
       return Error{ErrorCode::kBadData, str("partition ", p, " came twice")};
     }
     DP_TRY_VOID(make_room(image));
-    DP_TRY_VOID(partitions_.adopt(image, loading.since, loading.sealed_epochs,
-                                   loading.plan_hash));
+    DP_TRY_VOID(partitions_.adopt(image, loading.since, loading.sealed_epochs, loading.plan_hash));
     insert(loading.taken, p);
   }
   if (more) return {};

@@ -213,8 +213,8 @@ class PsCore {
   std::optional<Unsettled> unsettled_;
   std::vector<checkpoint::PartitionImage> spare_images_;  // memory for the next copies
   std::optional<wire::Saved> saved_;                      // the last one, for a repeated Save
-  std::optional<Error> failure_;  // the job must end
-  bool is_full_ = false;          // for want of memory: no part is applied any more
+  std::optional<Error> failure_;                          // the job must end
+  bool is_full_ = false;  // for want of memory: no part is applied any more
   int leave_signal_ = 0;  // reported with every heartbeat; 0: none received
   uint64_t roles_refused_ = 0;
   int64_t role_notice_at_ns_ = INT64_MIN;

@@ -197,8 +197,8 @@ void PsCore::on_push(int64_t now_ns, PeerKey from, const wire::Message& message,
        {}, effects);
 }
 
-/// Whether the job has such a batch, in an epoch that may be open: so many epochs are never unsealed
-/// at once, and a peer can not take the room of those that are.
+/// Whether the job has such a batch, in an epoch that may be open: so many epochs are never
+/// unsealed at once, and a peer can not take the room of those that are.
 Result<void> PsCore::check_planned(BatchId batch) const {
   const PlanExtent& plan = config_.plan;
   if (batch.shard >= plan.shards || batch.epoch >= plan.epochs) {
@@ -299,7 +299,7 @@ void PsCore::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
     if (!partitions_.serves(p) || contains(partitions_.untold(), p) ||
         (worker_view < partitions_.since(p) && !DP_MUTATE("old-view-served"))) {
       a.refused = true;
-      defended(!partitions_.serves(p)                  ? Defence::kPsPartNotServed
+      defended(!partitions_.serves(p)              ? Defence::kPsPartNotServed
                : contains(partitions_.untold(), p) ? Defence::kPsPartUntold
                                                    : Defence::kPsPartOldView);
       a.others.push_back({p, wire::PartStatus::kNotMine, 0});
@@ -475,12 +475,12 @@ void PsCore::check_sums(const wire::Push& push) {
     if (records == push.counts.applied && hash == push.records_hash) return;
     if (DP_MUTATE("watermark-jumps-over-a-gap") || DP_MUTATE("no-watermark-check")) return;
     defended(Defence::kPsSumsDiffer);
-    failure_ = Error{.code = ErrorCode::kBadData,
-                     .what = str("the input is not replayable: shard ", push.batch.shard_id(),
-                                 " ended with ", push.counts.applied, " records (hash ",
-                                 push.records_hash, "), but partition ", p, " applied ", records,
-                                 " (hash ", hash,
-                                 "); reading it again gave other records than the first time")};
+    failure_ =
+        Error{.code = ErrorCode::kBadData,
+              .what = str("the input is not replayable: shard ", push.batch.shard_id(),
+                          " ended with ", push.counts.applied, " records (hash ", push.records_hash,
+                          "), but partition ", p, " applied ", records, " (hash ", hash,
+                          "); reading it again gave other records than the first time")};
   });
 }
 

@@ -1,8 +1,8 @@
 #include "ps/core/staging.h"
 
-#include "shared/base/defence.h"
-
 #include <iterator>
+
+#include "shared/base/defence.h"
 
 namespace downpour::ps {
 namespace {

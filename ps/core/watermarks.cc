@@ -35,8 +35,7 @@ uint32_t Watermarks::watermark(ShardId shard, PartitionId p) const {
   return epoch->second.sums[raw(p)].ended.contains(shard.shard) ? wire::kShardEnded : 0;
 }
 
-Result<void> Watermarks::room_for(ShardId shard, const Bits& parts, bool end,
-                                  PeerKey from) const {
+Result<void> Watermarks::room_for(ShardId shard, const Bits& parts, bool end, PeerKey from) const {
   const auto full = [](const char* what, uint64_t limit) {
     return Error{ErrorCode::kUnavailable, str("more than ", limit, ' ', what)};
   };
@@ -46,9 +45,8 @@ Result<void> Watermarks::room_for(ShardId shard, const Bits& parts, bool end,
   }
   if (!end && find(shard) == nullptr) {
     constexpr uint64_t kPartBytes = sizeof(uint32_t) + 2 * sizeof(uint64_t);
-    const uint64_t most =
-        std::min<uint64_t>(limits_.shards_open_max,
-                           limits_.shards_open_bytes_max / (kPartBytes * partition_count_));
+    const uint64_t most = std::min<uint64_t>(
+        limits_.shards_open_max, limits_.shards_open_bytes_max / (kPartBytes * partition_count_));
     if (row_count_ >= most) return full("shards begun and not ended", most);
     const auto own = begun_by_.find(from);
     if (own != begun_by_.end() && own->second >= limits_.shards_open_per_peer_max) {

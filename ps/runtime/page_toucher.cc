@@ -78,9 +78,8 @@ void PageToucher::run() {
   (void)::setpriority(PRIO_PROCESS, 0, kNice);  // on Linux: of this thread
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  const bool movable =
-      ::pthread_getaffinity_np(::pthread_self(), sizeof allowed, &allowed) == 0 &&
-      CPU_COUNT(&allowed) > 1;
+  const bool movable = ::pthread_getaffinity_np(::pthread_self(), sizeof allowed, &allowed) == 0 &&
+                       CPU_COUNT(&allowed) > 1;
   int left_cpu = -1;
   std::unique_lock lock(mutex_);
   for (;;) {

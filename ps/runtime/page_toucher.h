@@ -36,7 +36,7 @@ class PageToucher final : public Prefault {
   std::condition_variable changed_;
   std::deque<Range> ranges_;  // to be touched
   Range touching_;            // by the thread just now, without the mutex
-  int asking_cpu_ = -1;  // on which who asked last runs
+  int asking_cpu_ = -1;       // on which who asked last runs
   bool closing_ = false;
   std::thread thread_;
 };

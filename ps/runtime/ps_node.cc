@@ -50,7 +50,8 @@ PsNode::PsNode(transport::Transport& transport, Storage& storage, PsOptions opti
 
 Result<void> PsNode::start(int64_t now_ns) {
   DP_TRY(data_, transport_.bind(options_.endpoint));
-  DP_TRY(advertised_, transport::advertised_endpoint(transport_.endpoint(data_), options_.advertise_host));
+  DP_TRY(advertised_,
+         transport::advertised_endpoint(transport_.endpoint(data_), options_.advertise_host));
   DP_TRY(chief_, transport_.connect(options_.chief));
   control_ = transport_.port_of(chief_);
   started_ns_ = now_ns;
@@ -97,7 +98,8 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
   if (!graph) return exit(downpour::exit_code(graph.error().code), graph.error().what);
   if (const auto checked = check_run_folder(welcome.run_dir, message.envelope.run); !checked) {
     const Error& error = checked.error();
-    return exit(downpour::exit_code(error.code), str(error.where, ": ", error.what, " (", error.hint, ")"));
+    return exit(downpour::exit_code(error.code),
+                str(error.where, ": ", error.what, " (", error.hint, ")"));
   }
   tables_ = (*graph)->tables();
   index_ = welcome.index;

@@ -11,8 +11,8 @@
 namespace downpour::ps {
 
 /// A checkpoint takes .43 s of CPU a GB, for copying and for writing. Written at 300 MB/s for each
-/// processor of the machine, shared by the ps cores that are there, it takes an eighth of them. Where
-/// nobody asks for rows it goes as fast as the disk.
+/// processor of the machine, shared by the ps cores that are there, it takes an eighth of them.
+/// Where nobody asks for rows it goes as fast as the disk.
 class SavePace {
  public:
   static constexpr uint64_t kBytesPerCpuSecond = 300'000'000;

@@ -1,4 +1,5 @@
-// Bytes: immutable, reference-counted bytes in flight, whoever owns the memory below (heap, pool, a message).
+// Bytes: immutable, reference-counted bytes in flight, whoever owns the memory below (heap, pool, a
+// message).
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,8 @@
 
 namespace downpour {
 
-/// A view of bytes that keeps its owner alive. Copying it copies no byte. Alignment is not promised.
+/// A view of bytes that keeps its owner alive. Copying it copies no byte. Alignment is not
+/// promised.
 class Bytes {
  public:
   Bytes() = default;
@@ -45,7 +47,9 @@ class Bytes {
   }
   /// Elements of T; the memory may be unaligned, so read through load() or a type with alignment 1.
   template <typename T>
-  size_t count() const { return size_ / sizeof(T); }
+  size_t count() const {
+    return size_ / sizeof(T);
+  }
   template <typename T>
   T load(size_t index) const {
     T value;

@@ -1,4 +1,5 @@
-// DP_CHECK: programmer errors stop the process, in release too. Never for what a peer or a file controls.
+// DP_CHECK: programmer errors stop the process, in release too. Never for what a peer or a file
+// controls.
 #pragma once
 
 #include <string>
@@ -19,12 +20,12 @@ std::string check_values(const Values&... values) {
 
 }  // namespace downpour
 
-#define DP_CHECK(condition, ...)                                                            \
-  do {                                                                                      \
-    if (!(condition)) [[unlikely]] {                                                        \
-      ::downpour::check_failed(__FILE__, __LINE__, #condition,                              \
-                               ::downpour::check_values(__VA_ARGS__));                      \
-    }                                                                                       \
+#define DP_CHECK(condition, ...)                                       \
+  do {                                                                 \
+    if (!(condition)) [[unlikely]] {                                   \
+      ::downpour::check_failed(__FILE__, __LINE__, #condition,         \
+                               ::downpour::check_values(__VA_ARGS__)); \
+    }                                                                  \
   } while (false)
 
 #ifdef NDEBUG

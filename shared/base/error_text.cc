@@ -81,16 +81,17 @@ constexpr std::array kErrorTexts{
               "optimizer.learning_rate,\n"
               "model.layers[1].units, data.fields.\"a name\".type. A list may be extended by one "
               "entry at its end only."},
-    ErrorText{"DP-2112", "the training data have changed within an epoch",
-              "An epoch trains every record of one set of files exactly once, and this run is inside "
-              "an epoch: it has begun and not\n"
-              "all epochs that it was asked for are in a checkpoint. Other files, or files with other "
-              "content, would be records that\n"
-              "count twice or never. Restore the files and run the job again, or start anew with "
-              "--fresh. Where only the processes of\n"
-              "a dead chief hold part of the epoch, ending them drops that part. Data may change "
-              "between epochs: let all epochs end,\n"
-              "then raise train.epochs."},
+    ErrorText{
+        "DP-2112", "the training data have changed within an epoch",
+        "An epoch trains every record of one set of files exactly once, and this run is inside "
+        "an epoch: it has begun and not\n"
+        "all epochs that it was asked for are in a checkpoint. Other files, or files with other "
+        "content, would be records that\n"
+        "count twice or never. Restore the files and run the job again, or start anew with "
+        "--fresh. Where only the processes of\n"
+        "a dead chief hold part of the epoch, ending them drops that part. Data may change "
+        "between epochs: let all epochs end,\n"
+        "then raise train.epochs."},
     ErrorText{"DP-2401", "a ps has no memory left for its tables",
               "The tables of a ps (rows, optimizer state, index) have reached cluster.ps_memory; "
               "without that key, what cgroup,\n"
@@ -122,12 +123,13 @@ constexpr std::array kErrorTexts{
         "without --keys makes them in RUN_DIR/keys, which its ps and workers take as --keys. "
         "--insecure for all of them does\n"
         "without keys, in a network that you trust."},
-    ErrorText{"DP-2712", "keys that other users can reach",
-              "A key folder has the mode 700 and a secret file the mode 600, both owned by the user "
-              "that runs the process: anyone\n"
-              "who can read a secret key can take its place. Change the mode as the hint says; if "
-              "others may have read the key,\n"
-              "make a new one (`downpour keys FOLDER --add`) and revoke the old one (`--revoke`)."},
+    ErrorText{
+        "DP-2712", "keys that other users can reach",
+        "A key folder has the mode 700 and a secret file the mode 600, both owned by the user "
+        "that runs the process: anyone\n"
+        "who can read a secret key can take its place. Change the mode as the hint says; if "
+        "others may have read the key,\n"
+        "make a new one (`downpour keys FOLDER --add`) and revoke the old one (`--revoke`)."},
     ErrorText{"DP-2713", "a damaged key, list of keys or role",
               "A key file holds one key of 64 hexadecimal digits, and the list `allowed` a line "
               "ROLE NAME KEY for each key. The\n"
@@ -140,27 +142,30 @@ constexpr std::array kErrorTexts{
               "not answer, something on this machine stands between the process and its own port "
               "(a firewall, a network\n"
               "namespace). If it accepted the key, the installed ZeroMQ is broken: report it."},
-    ErrorText{"DP-2715", "a key of another role",
-              "The list of keys gives each key one role: chief, ps, worker or input. A process acts "
-              "only in the role of the key that\n"
-              "its connection proved, whatever its messages say. Start it with a key of its role; "
-              "`downpour keys FOLDER --list` shows\n"
-              "the names and roles, and `downpour keys FOLDER --add ROLE:NAME` makes another key. If "
-              "you did not start such a process,\n"
-              "someone holds a key of this job: `downpour keys FOLDER --revoke NAME`."},
-    ErrorText{"DP-2721", "a symbolic link in a run folder",
-              "Downpour follows no symbolic link below a run folder. Through a link, another user who "
-              "can write to the run folder could\n"
-              "make Downpour overwrite or remove any file of yours. Remove the link that the message "
-              "names. The run folder itself may be\n"
-              "a link, and a disk may be mounted in it."},
-    ErrorText{"DP-2722", "a folder that is not below the run folder",
-              "A ps writes and reads images only below the run folder, which holds a file `run` with "
-              "the id of the chief's run. Mount\n"
-              "the run folder under the same path on the machines of the chief and of all ps. If the "
-              "folder is another one than you\n"
-              "expect, another process may act as the chief: use keys, and revoke those that others "
-              "hold."},
+    ErrorText{
+        "DP-2715", "a key of another role",
+        "The list of keys gives each key one role: chief, ps, worker or input. A process acts "
+        "only in the role of the key that\n"
+        "its connection proved, whatever its messages say. Start it with a key of its role; "
+        "`downpour keys FOLDER --list` shows\n"
+        "the names and roles, and `downpour keys FOLDER --add ROLE:NAME` makes another key. If "
+        "you did not start such a process,\n"
+        "someone holds a key of this job: `downpour keys FOLDER --revoke NAME`."},
+    ErrorText{
+        "DP-2721", "a symbolic link in a run folder",
+        "Downpour follows no symbolic link below a run folder. Through a link, another user who "
+        "can write to the run folder could\n"
+        "make Downpour overwrite or remove any file of yours. Remove the link that the message "
+        "names. The run folder itself may be\n"
+        "a link, and a disk may be mounted in it."},
+    ErrorText{
+        "DP-2722", "a folder that is not below the run folder",
+        "A ps writes and reads images only below the run folder, which holds a file `run` with "
+        "the id of the chief's run. Mount\n"
+        "the run folder under the same path on the machines of the chief and of all ps. If the "
+        "folder is another one than you\n"
+        "expect, another process may act as the chief: use keys, and revoke those that others "
+        "hold."},
     ErrorText{"DP-3000", "bad data",
               "A file or a record is not what the job says. The message names file and line and "
               "shows the text. Correct the file\n"
@@ -298,8 +303,8 @@ std::string take_printable(std::string_view& text) {
   constexpr char kHex[] = "0123456789abcdef";
   const size_t bytes = utf8_bytes(text);
   const auto byte = uint8_t(text[0]);
-  std::string shown = bytes > 0 ? std::string(text.substr(0, bytes))
-                                : str("\\x", kHex[byte >> 4], kHex[byte & 15]);
+  std::string shown =
+      bytes > 0 ? std::string(text.substr(0, bytes)) : str("\\x", kHex[byte >> 4], kHex[byte & 15]);
   text.remove_prefix(std::max<size_t>(bytes, 1));
   return shown;
 }

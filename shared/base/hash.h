@@ -12,7 +12,8 @@
 
 namespace downpour {
 
-/// splitmix64's finalizer (Steele, Lea, Flood 2014): a bijection of 64-bit words with full avalanche.
+/// splitmix64's finalizer (Steele, Lea, Flood 2014): a bijection of 64-bit words with full
+/// avalanche.
 constexpr uint64_t mix64(uint64_t x) {
   x += 0x9e3779b97f4a7c15ULL;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -28,7 +29,9 @@ constexpr uint64_t unmix64(uint64_t x) {
 }
 static_assert(unmix64(mix64(0x0123456789abcdefULL)) == 0x0123456789abcdefULL);
 
-constexpr uint64_t hash_combine(uint64_t seed, uint64_t value) { return mix64(seed ^ mix64(value)); }
+constexpr uint64_t hash_combine(uint64_t seed, uint64_t value) {
+  return mix64(seed ^ mix64(value));
+}
 
 namespace hash_detail {
 
@@ -40,7 +43,8 @@ constexpr uint64_t bytes_of(const char* text, size_t size) {  // little-endian, 
 
 /// The same by whole loads: two that overlap make up 4 to 7 bytes, three single ones 1 to 3.
 constexpr uint64_t word_of(const char* text, size_t size) {
-  if (std::is_constant_evaluated() || std::endian::native != std::endian::little) return bytes_of(text, size);
+  if (std::is_constant_evaluated() || std::endian::native != std::endian::little)
+    return bytes_of(text, size);
   if (size >= 8) {
     uint64_t word = 0;
     __builtin_memcpy(&word, text, 8);
@@ -58,7 +62,9 @@ constexpr uint64_t word_of(const char* text, size_t size) {
          uint64_t(uint8_t(text[size - 1])) << (8 * (size - 1));
 }
 
-constexpr uint64_t size_seed(size_t size, uint64_t seed) { return mix64(seed ^ (size * 0xff51afd7ed558ccdULL)); }
+constexpr uint64_t size_seed(size_t size, uint64_t seed) {
+  return mix64(seed ^ (size * 0xff51afd7ed558ccdULL));
+}
 
 /// size_seed(size, 0) of short texts.
 inline constexpr std::array<uint64_t, 16> kSizeSeeds = [] {
@@ -80,18 +86,23 @@ constexpr uint64_t unmixed_hash_string(std::string_view text, uint64_t seed = 0)
   if (seed == 0 && text.size() == 8)
     return hash_detail::add_word(hash_detail::kSizeSeeds[8], hash_detail::word_of(text.data(), 8));
   const bool is_short = seed == 0 && text.size() < hash_detail::kSizeSeeds.size();
-  uint64_t hash = is_short ? hash_detail::kSizeSeeds[text.size()] : hash_detail::size_seed(text.size(), seed);
-  for (; text.size() >= 8; text.remove_prefix(8)) hash = hash_detail::add_word(hash, hash_detail::word_of(text.data(), 8));
+  uint64_t hash =
+      is_short ? hash_detail::kSizeSeeds[text.size()] : hash_detail::size_seed(text.size(), seed);
+  for (; text.size() >= 8; text.remove_prefix(8))
+    hash = hash_detail::add_word(hash, hash_detail::word_of(text.data(), 8));
   return hash ^ hash_detail::word_of(text.data(), text.size());
 }
 
 /// A short string's hash: names, small values, vocabulary words. 8 bytes a round, length folded in.
-constexpr uint64_t hash_string(std::string_view text, uint64_t seed = 0) { return mix64(unmixed_hash_string(text, seed)); }
+constexpr uint64_t hash_string(std::string_view text, uint64_t seed = 0) {
+  return mix64(unmixed_hash_string(text, seed));
+}
 
-/// The hash of a row (embedding key or dense block index) of a table. Its high bits name the partition, the
-/// bits below them the place in the index.
+/// The hash of a row (embedding key or dense block index) of a table. Its high bits name the
+/// partition, the bits below them the place in the index.
 constexpr uint64_t row_hash(TableId table, uint64_t key) {
-  const uint64_t x = (key ^ (uint64_t(raw(table)) << 56 | uint64_t(raw(table)) << 23)) * 0x9e3779b97f4a7c15ULL;
+  const uint64_t x =
+      (key ^ (uint64_t(raw(table)) << 56 | uint64_t(raw(table)) << 23)) * 0x9e3779b97f4a7c15ULL;
   return (x ^ (x >> 32)) * 0xd6e8feb86659fd93ULL;
 }
 

@@ -15,14 +15,12 @@ enum class Incarnation : uint64_t {};  // one run of one process (random); 0 = n
 enum class RequestId : uint64_t {};    // never reused within an incarnation; 0 = none
 
 template <typename Id>
-  requires std::is_enum_v<Id>
-constexpr auto raw(Id id) {
-  return static_cast<std::underlying_type_t<Id>>(id);
-}
+requires std::is_enum_v<Id>
+constexpr auto raw(Id id) { return static_cast<std::underlying_type_t<Id>>(id); }
 
 template <typename Id>
-  requires std::is_enum_v<Id> && (!std::is_convertible_v<Id, int>)
-std::ostream& operator<<(std::ostream& out, Id id) {
+requires std::is_enum_v<Id> &&(!std::is_convertible_v<Id, int>)std::ostream& operator<<(
+    std::ostream& out, Id id) {
   return out << +raw(id);
 }
 
@@ -42,17 +40,22 @@ struct BatchId {
   ShardId shard_id() const { return {epoch, shard}; }
 };
 
-/// Who owns what, numbered: (term of the chief, n within it). A new chief is always above the old one.
+/// Who owns what, numbered: (term of the chief, n within it). A new chief is always above the old
+/// one.
 struct ViewId {
   uint32_t term = 0;
   uint32_t n = 0;
   auto operator<=>(const ViewId&) const = default;
 };
 
-inline std::ostream& operator<<(std::ostream& out, ShardId id) { return out << id.epoch << '/' << id.shard; }
+inline std::ostream& operator<<(std::ostream& out, ShardId id) {
+  return out << id.epoch << '/' << id.shard;
+}
 inline std::ostream& operator<<(std::ostream& out, BatchId id) {
   return out << id.epoch << '/' << id.shard << '/' << id.batch;
 }
-inline std::ostream& operator<<(std::ostream& out, ViewId id) { return out << id.term << '.' << id.n; }
+inline std::ostream& operator<<(std::ostream& out, ViewId id) {
+  return out << id.term << '.' << id.n;
+}
 
 }  // namespace downpour

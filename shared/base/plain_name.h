@@ -18,8 +18,8 @@ constexpr bool is_plain_name(std::string_view name) {
   return true;
 }
 
-/// Whether `path` is `folder`, then a slash and plain names with slashes between them: a path that a
-/// peer may choose, because it stays below a folder that the peer did not choose.
+/// Whether `path` is `folder`, then a slash and plain names with slashes between them: a path that
+/// a peer may choose, because it stays below a folder that the peer did not choose.
 constexpr bool is_plain_path_beneath(std::string_view folder, std::string_view path) {
   if (folder.empty() || !path.starts_with(folder)) return false;
   path.remove_prefix(folder.size());

@@ -14,19 +14,19 @@ namespace downpour {
 
 /// What a caller can act on. The process's exit code follows from it (exit_code()).
 enum class ErrorCode : uint8_t {
-  kUsage,        // 64: wrong flags or arguments
-  kBadData,      // 65: a record or a file that can't be read as what it claims to be
-  kNoInput,      // 66: an input that is not there
-  kUnavailable,  // 69: a peer that can't be reached, or of another version
-  kBug,          // 70: a state that must not be
-  kCannotCreate, // 73: an output that can't be made
-  kIo,           // 74: reading or writing failed
-  kPermission,   // 77
-  kConfig,       // 78: the job file or the environment
-  kMalformed,    // 65: bytes from a peer that break the protocol
-  kUnsupported,  // 69: a version or a feature that this build has not
-  kInterrupted,  // 130: stopped by a signal
-  kPeersLost,    // 180: may be tried again
+  kUsage,         // 64: wrong flags or arguments
+  kBadData,       // 65: a record or a file that can't be read as what it claims to be
+  kNoInput,       // 66: an input that is not there
+  kUnavailable,   // 69: a peer that can't be reached, or of another version
+  kBug,           // 70: a state that must not be
+  kCannotCreate,  // 73: an output that can't be made
+  kIo,            // 74: reading or writing failed
+  kPermission,    // 77
+  kConfig,        // 78: the job file or the environment
+  kMalformed,     // 65: bytes from a peer that break the protocol
+  kUnsupported,   // 69: a version or a feature that this build has not
+  kInterrupted,   // 130: stopped by a signal
+  kPeersLost,     // 180: may be tried again
 };
 
 /// An operating error: a code, what happened, where, and what to do about it.
@@ -44,22 +44,36 @@ struct [[nodiscard]] Error {
   }
 };
 
-/// The exit status of a process that ends with this error (sysexits.h below 128; 128 and above may be retried).
+/// The exit status of a process that ends with this error (sysexits.h below 128; 128 and above may
+/// be retried).
 constexpr int exit_code(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kUsage: return 64;
-    case ErrorCode::kBadData: return 65;
-    case ErrorCode::kNoInput: return 66;
-    case ErrorCode::kUnavailable: return 69;
-    case ErrorCode::kBug: return 70;
-    case ErrorCode::kCannotCreate: return 73;
-    case ErrorCode::kIo: return 74;
-    case ErrorCode::kPermission: return 77;
-    case ErrorCode::kConfig: return 78;
-    case ErrorCode::kMalformed: return 65;
-    case ErrorCode::kUnsupported: return 69;
-    case ErrorCode::kInterrupted: return 130;
-    case ErrorCode::kPeersLost: return 180;
+    case ErrorCode::kUsage:
+      return 64;
+    case ErrorCode::kBadData:
+      return 65;
+    case ErrorCode::kNoInput:
+      return 66;
+    case ErrorCode::kUnavailable:
+      return 69;
+    case ErrorCode::kBug:
+      return 70;
+    case ErrorCode::kCannotCreate:
+      return 73;
+    case ErrorCode::kIo:
+      return 74;
+    case ErrorCode::kPermission:
+      return 77;
+    case ErrorCode::kConfig:
+      return 78;
+    case ErrorCode::kMalformed:
+      return 65;
+    case ErrorCode::kUnsupported:
+      return 69;
+    case ErrorCode::kInterrupted:
+      return 130;
+    case ErrorCode::kPeersLost:
+      return 180;
   }
   return 70;
 }
@@ -68,22 +82,42 @@ template <typename T>
 class [[nodiscard]] Result {
  public:
   using value_type = T;
-  Result(T value) : state_(std::move(value)) {}       // NOLINT(google-explicit-constructor): a value is a Result
-  Result(Error error) : state_(std::move(error)) {}   // NOLINT(google-explicit-constructor): so is an Error
+  Result(T value)
+      : state_(std::move(value)) {}  // NOLINT(google-explicit-constructor): a value is a Result
+  Result(Error error)
+      : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor): so is an Error
 
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
-  T& value() & { DP_CHECK(has_value(), error_what()); return std::get<0>(state_); }
-  const T& value() const& { DP_CHECK(has_value(), error_what()); return std::get<0>(state_); }
-  T&& value() && { DP_CHECK(has_value(), error_what()); return std::get<0>(std::move(state_)); }
+  T& value() & {
+    DP_CHECK(has_value(), error_what());
+    return std::get<0>(state_);
+  }
+  const T& value() const& {
+    DP_CHECK(has_value(), error_what());
+    return std::get<0>(state_);
+  }
+  T&& value() && {
+    DP_CHECK(has_value(), error_what());
+    return std::get<0>(std::move(state_));
+  }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
-  Error& error() & { DP_CHECK(!has_value()); return std::get<1>(state_); }
-  const Error& error() const& { DP_CHECK(!has_value()); return std::get<1>(state_); }
-  Error&& error() && { DP_CHECK(!has_value()); return std::get<1>(std::move(state_)); }
+  Error& error() & {
+    DP_CHECK(!has_value());
+    return std::get<1>(state_);
+  }
+  const Error& error() const& {
+    DP_CHECK(!has_value());
+    return std::get<1>(state_);
+  }
+  Error&& error() && {
+    DP_CHECK(!has_value());
+    return std::get<1>(std::move(state_));
+  }
 
   /// Puts "parts: " before the error's text, if there is one.
   template <typename... Parts>
@@ -105,9 +139,18 @@ class [[nodiscard]] Result<void> {
   Result(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
   bool has_value() const { return !error_.has_value(); }
   explicit operator bool() const { return has_value(); }
-  Error& error() & { DP_CHECK(!has_value()); return *error_; }
-  const Error& error() const& { DP_CHECK(!has_value()); return *error_; }
-  Error&& error() && { DP_CHECK(!has_value()); return *std::move(error_); }
+  Error& error() & {
+    DP_CHECK(!has_value());
+    return *error_;
+  }
+  const Error& error() const& {
+    DP_CHECK(!has_value());
+    return *error_;
+  }
+  Error&& error() && {
+    DP_CHECK(!has_value());
+    return *std::move(error_);
+  }
   template <typename... Parts>
   Result context(const Parts&... parts) && {
     if (has_value()) return {};
@@ -124,16 +167,16 @@ class [[nodiscard]] Result<void> {
 #define DP_CONCAT(a, b) DP_CONCAT_INNER(a, b)
 
 /// DP_TRY(const Bytes bytes, storage.read_file(path)); names the value, or returns the Error.
-#define DP_TRY(declaration, ...)                                        \
-  auto DP_CONCAT(dp_result_, __LINE__) = (__VA_ARGS__);                 \
-  if (!DP_CONCAT(dp_result_, __LINE__)) {                               \
-    return std::move(DP_CONCAT(dp_result_, __LINE__)).error();          \
-  }                                                                     \
+#define DP_TRY(declaration, ...)                               \
+  auto DP_CONCAT(dp_result_, __LINE__) = (__VA_ARGS__);        \
+  if (!DP_CONCAT(dp_result_, __LINE__)) {                      \
+    return std::move(DP_CONCAT(dp_result_, __LINE__)).error(); \
+  }                                                            \
   declaration = std::move(DP_CONCAT(dp_result_, __LINE__)).value()
 
 /// DP_TRY_VOID(file.sync()); returns the Error if there is one.
-#define DP_TRY_VOID(...)                                                          \
-  if (auto dp_void_result = (__VA_ARGS__); !dp_void_result) {                     \
-    return std::move(dp_void_result).error();                                     \
-  }                                                                               \
+#define DP_TRY_VOID(...)                                      \
+  if (auto dp_void_result = (__VA_ARGS__); !dp_void_result) { \
+    return std::move(dp_void_result).error();                 \
+  }                                                           \
   static_assert(true)

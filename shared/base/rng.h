@@ -1,4 +1,5 @@
-// Counter-based random numbers: a value is a function of (seed, place), so order and threads do not matter.
+// Counter-based random numbers: a value is a function of (seed, place), so order and threads do not
+// matter.
 #pragma once
 
 #include <cmath>

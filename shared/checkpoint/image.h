@@ -58,7 +58,8 @@ struct PartitionImage {
   std::vector<ShardImage> shards;                // begun and not ended, ascending
   std::vector<TableImage> tables;                // by id; tables without rows are absent
   std::vector<wire::QuarantineLine> lines = {};  // of unsealed epochs, ascending
-  uint64_t plan_hash = 0;  // under which unsealed epochs were trained; 0: not known, or nothing of them is held
+  uint64_t plan_hash =
+      0;  // under which unsealed epochs were trained; 0: not known, or nothing of them is held
   /// Whether anything of an epoch from `epoch` on is held.
   bool holds_from(uint32_t epoch) const;
   bool operator==(const PartitionImage&) const = default;

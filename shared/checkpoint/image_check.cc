@@ -20,8 +20,8 @@ Result<void> check_header(const ImageHeader& header, uint64_t image_bytes,
                  "use the build that wrote it, or a later one"};
   }
   if (header.bytes != image_bytes) {
-    return place.bad(48, str("the image has ", image_bytes, " bytes, its header says ",
-                             header.bytes));
+    return place.bad(48,
+                     str("the image has ", image_bytes, " bytes, its header says ", header.bytes));
   }
   if (header.format < kLinedImageFormat &&
       (header.base != 0) != (header.format == kChainedImageFormat)) {
@@ -82,8 +82,8 @@ Result<ImageHead> parse_image_head(ByteSpan bytes, uint64_t image_bytes, const I
 }
 
 Result<ImageHead> read_image_head(Storage& storage, uint64_t image_bytes, const ImagePlace& place) {
-  DP_TRY(Bytes bytes, storage.read_range(place.path, place.offset,
-                                         std::min(image_bytes, kHeadBytes)));
+  DP_TRY(Bytes bytes,
+         storage.read_range(place.path, place.offset, std::min(image_bytes, kHeadBytes)));
   ImageHeader header{};
   if (bytes.size() >= sizeof(header)) std::memcpy(&header, bytes.data(), sizeof(header));
   const bool is_image = std::memcmp(header.magic, kImageMagic, sizeof(kImageMagic)) == 0;

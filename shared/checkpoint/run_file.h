@@ -1,5 +1,5 @@
-// The chief's durable state: the file `run`, which says what the run trains, and the files `term-N`,
-// each created by one chief only.
+// The chief's durable state: the file `run`, which says what the run trains, and the files
+// `term-N`, each created by one chief only.
 #pragma once
 
 #include <cstdint>

@@ -20,8 +20,7 @@ Result<Column> look_at(const SourceArray& source, uint64_t element) {
                      " are too long to find out what they are: ", source.where),
                  source.where, "say data.fields in a job"};
   }
-  const uint64_t rows =
-      std::min({array.rows, kSampleRows, kSampleBytes / array.row_bytes()});
+  const uint64_t rows = std::min({array.rows, kSampleRows, kSampleBytes / array.row_bytes()});
   std::string bytes(size_t(rows * array.row_bytes()), '\0');
   if (source.member.deflated) {
     InflatedMember inflated(source.file, source.member);

@@ -335,7 +335,8 @@ Result<SynthResult> synthesize(const SynthOptions& options, const std::string& p
   }
   const auto start = std::chrono::steady_clock::now();
   const std::string partial = path + ".partial";
-  const int fd = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+  const int fd =
+      ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd < 0)
     return Error{ErrorCode::kCannotCreate, str("can't write: ", std::strerror(errno)), path};
   const Model model(options, threads_wanted);

@@ -21,7 +21,8 @@ class Background {
   virtual bool run_completions() = 0;
 };
 
-/// A thread of its own, begun with the first task. Destroyed it finishes the task it is at and drops the others.
+/// A thread of its own, begun with the first task. Destroyed it finishes the task it is at and
+/// drops the others.
 class BackgroundThread final : public Background {
  public:
   /// `wake` is called from the thread after each task.

@@ -47,17 +47,19 @@ bool is_link(const Place& place) {
 }
 
 Error link_error(const std::string& path) {
-  return {ErrorCode::kPermission, "it is a symbolic link, and links in a run folder are not followed",
-          path,
-          "remove the link; to keep a run on another disk, make run_dir itself a link, or mount the "
-          "disk there",
-          "DP-2721"};
+  return {
+      ErrorCode::kPermission, "it is a symbolic link, and links in a run folder are not followed",
+      path,
+      "remove the link; to keep a run on another disk, make run_dir itself a link, or mount the "
+      "disk there",
+      "DP-2721"};
 }
 
 Result<Place> place_beneath(const std::string& root, const std::string& path) {
   DP_CHECK(path.size() > root.size() && path.starts_with(root) && path[root.size()] == '/', path);
   constexpr int kFolderFlags = O_PATH | O_DIRECTORY | O_CLOEXEC;
-  auto folder = std::make_shared<Descriptor>(::open(root.empty() ? "/" : root.c_str(), kFolderFlags));
+  auto folder =
+      std::make_shared<Descriptor>(::open(root.empty() ? "/" : root.c_str(), kFolderFlags));
   if (folder->get() < 0) return open_error(root, errno);
   std::string_view rest = std::string_view(path).substr(root.size() + 1);
   for (;;) {

@@ -30,8 +30,9 @@ class Descriptor {
 
 /// Where a path lies: what the system calls of the ...at() family take.
 struct Place {
-  std::shared_ptr<const Descriptor> folder;  // null: the path is used as given, and links are followed
-  std::string name;                          // in the folder; without one the whole path
+  std::shared_ptr<const Descriptor>
+      folder;        // null: the path is used as given, and links are followed
+  std::string name;  // in the folder; without one the whole path
 
   int fd() const;
   /// O_NOFOLLOW for open flags, or 0.

@@ -134,7 +134,8 @@ class PosixOutputFile final : public OutputFile {
   }
 
   ~PosixOutputFile() override {
-    if (!temporary_.empty() && storage_.fault("remove", str(folder_of(path_), "/", temporary_)) == 0) {
+    if (!temporary_.empty() &&
+        storage_.fault("remove", str(folder_of(path_), "/", temporary_)) == 0) {
       const Place named = place_.sibling(temporary_);
       ::unlinkat(named.fd(), named.name.c_str(), 0);
     }
@@ -226,8 +227,7 @@ class PosixOutputFile final : public OutputFile {
   /// How many bytes need not be gathered: aligned in memory and in the file.
   size_t writable_in_place(std::span<const uint8_t> bytes) const {
     const bool aligned = std::bit_cast<uintptr_t>(bytes.data()) % kDirectAlignment == 0;
-    if (gathered_bytes_ % kDirectAlignment != 0 || !aligned ||
-        bytes.size() < kPagedBytesMin)
+    if (gathered_bytes_ % kDirectAlignment != 0 || !aligned || bytes.size() < kPagedBytesMin)
       return 0;
     return bytes.size() / kDirectAlignment * kDirectAlignment;
   }
@@ -359,8 +359,8 @@ Result<std::vector<std::string>> PosixStorage::list(const std::string& folder) {
   return names;
 }
 
-// A client of NFS keeps what it knows of a folder until the folder's times change. Setting them asks
-// the server, and works on a full disk too.
+// A client of NFS keeps what it knows of a folder until the folder's times change. Setting them
+// asks the server, and works on a full disk too.
 void PosixStorage::refresh(const std::string& folder) {
   const auto at = place(folder, ErrorCode::kNoInput);
   if (!at) return;
@@ -454,7 +454,8 @@ Result<void> PosixStorage::make_dirs(const std::string& folder) {
   if (error != 0) return io_error("make folder", folder, error, Intent::kCreate);
   DP_TRY(const Place at, place(trimmed));
   if (::mkdirat(at.fd(), at.name.c_str(), 0777) != 0) error = errno;
-  if (error == EEXIST) return is_guarded_link(at) ? link_error(trimmed) : Result<void>{};  // made meanwhile
+  if (error == EEXIST)
+    return is_guarded_link(at) ? link_error(trimmed) : Result<void>{};  // made meanwhile
   if (error != 0) return io_error("make folder", folder, error, Intent::kCreate);
   return sync_folder_of(at, trimmed);
 }
@@ -485,8 +486,8 @@ Result<Place> PosixStorage::place(const std::string& path, ErrorCode missing) co
   {
     const std::lock_guard lock(guard_mutex_);
     for (const std::string& folder : guarded_) {
-      const bool below = path.size() > folder.size() + 1 && path.starts_with(folder) &&
-                         path[folder.size()] == '/';
+      const bool below =
+          path.size() > folder.size() + 1 && path.starts_with(folder) && path[folder.size()] == '/';
       if (!below || (found && folder.size() >= root.size())) continue;
       found = true;
       root = folder;

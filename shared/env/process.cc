@@ -38,11 +38,12 @@ std::optional<uint64_t> number_in(const char* path) {
   return file >> number ? std::optional(number) : std::nullopt;
 }
 
-/// What this process may still take of `resource`; `field`: the number in /proc/self/statm, in pages, that counts
-/// against it.
+/// What this process may still take of `resource`; `field`: the number in /proc/self/statm, in
+/// pages, that counts against it.
 std::optional<uint64_t> left_of(int resource, int field) {
   rlimit limit{};
-  if (getrlimit(__rlimit_resource_t(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  if (getrlimit(__rlimit_resource_t(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return std::nullopt;
   std::ifstream file("/proc/self/statm");
   uint64_t pages = 0;
   for (int i = 0; i <= field; ++i) file >> pages;

@@ -7,14 +7,16 @@
 
 namespace downpour {
 
-/// Cores that this process may use: the affinity mask, cut down by a cgroup (v2 or v1) quota; at least 1.
+/// Cores that this process may use: the affinity mask, cut down by a cgroup (v2 or v1) quota; at
+/// least 1.
 uint32_t allowed_cpus();
 
-/// Bytes of memory that this process might still take without hurting others: what the system calls available, cut
-/// down by a cgroup's limit (v2 or v1) and by this process's own limits (RLIMIT_AS, RLIMIT_DATA); 0 where none is known.
+/// Bytes of memory that this process might still take without hurting others: what the system calls
+/// available, cut down by a cgroup's limit (v2 or v1) and by this process's own limits (RLIMIT_AS,
+/// RLIMIT_DATA); 0 where none is known.
 uint64_t free_memory();
-/// Whether reserved address space counts as used memory: RLIMIT_AS or RLIMIT_DATA is set, or the system never
-/// overcommits.
+/// Whether reserved address space counts as used memory: RLIMIT_AS or RLIMIT_DATA is set, or the
+/// system never overcommits.
 bool address_space_limited();
 
 struct ProcessUsage {
@@ -23,10 +25,10 @@ struct ProcessUsage {
 };
 ProcessUsage process_usage();
 
-/// Where nothing else runs on this machine at the moment: tells the scheduler that this process works in bulk
-/// (SCHED_BATCH), so that a thread that wakes up does not cut short the one at work. Beside other work the same would
-/// make it wait for its turn behind them. For mains to call once, before other threads start; what they start inherits
-/// it. A policy that the user chose stays.
+/// Where nothing else runs on this machine at the moment: tells the scheduler that this process
+/// works in bulk (SCHED_BATCH), so that a thread that wakes up does not cut short the one at work.
+/// Beside other work the same would make it wait for its turn behind them. For mains to call once,
+/// before other threads start; what they start inherits it. A policy that the user chose stays.
 void prefer_throughput();
 
 std::string host_name();

@@ -52,8 +52,9 @@ class Storage {
   virtual Result<bool> exists(const std::string& path) = 0;
   /// Names in a folder, ascending; not "." and "..".
   virtual Result<std::vector<std::string>> list(const std::string& folder) = 0;
-  /// Makes the next list() show what other machines have changed in the folder. Without it a network
-  /// file system may list the folder as it was some seconds ago. Does nothing where that fails.
+  /// Makes the next list() show what other machines have changed in the folder. Without it a
+  /// network file system may list the folder as it was some seconds ago. Does nothing where that
+  /// fails.
   virtual void refresh(const std::string&) {}
 
   /// Replaces or creates a file: after a crash it is the old or the new one, whole.
@@ -78,8 +79,8 @@ class Storage {
   /// Removes a file or an empty folder; fine where there is none.
   virtual Result<void> remove(const std::string& path) = 0;
 
-  /// From now on no operation follows a symbolic link below `folder`: a link in the way of a path is
-  /// an error (kPermission) that names the link, and remove() removes the link itself. `folder`
+  /// From now on no operation follows a symbolic link below `folder`: a link in the way of a path
+  /// is an error (kPermission) that names the link, and remove() removes the link itself. `folder`
   /// itself may be reached through links. Protects run folders: through a link, another user with
   /// write access to the folder could redirect writes to any file.
   virtual void guard(const std::string& folder) { (void)folder; }

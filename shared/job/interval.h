@@ -18,8 +18,8 @@ std::string duration_text(int64_t ns);
 /// "epoch", or a time above 0. (Steps are a number in the file, not a text.)
 std::optional<Interval> parse_interval(std::string_view text);
 
-/// A size such as "4096", "512MiB" or "2GB" (KiB, MiB, GiB, TiB: powers of 1,024; KB, MB, GB, TB: of
-/// 1,000) in bytes; none where it is no such text, or beyond 10^15.
+/// A size such as "4096", "512MiB" or "2GB" (KiB, MiB, GiB, TiB: powers of 1,024; KB, MB, GB, TB:
+/// of 1,000) in bytes; none where it is no such text, or beyond 10^15.
 std::optional<uint64_t> parse_bytes(std::string_view text);
 
 }  // namespace downpour

@@ -16,7 +16,7 @@ namespace downpour {
 namespace {
 
 constexpr size_t kJobBytesMax = 16U << 20;
-constexpr size_t kListItemsMax = 1024;  // an override's index beyond it is a mistake
+constexpr size_t kListItemsMax = 1024;     // an override's index beyond it is a mistake
 constexpr size_t kShownKeyBytesMax = 200;  // of a key that is too deep: the rest is left out
 
 Error config_error(std::string what, std::string where, std::string hint, const char* id) {

@@ -90,7 +90,8 @@ double auc_value(std::span<const AucBucket> buckets) {
 }
 
 void coarsen_buckets(std::vector<AucBucket>& buckets, size_t buckets_max) {
-  for (uint32_t step = 2; buckets.size() > std::max<size_t>(buckets_max, 1) && step <= kAucBuckets; step *= 2) {
+  for (uint32_t step = 2; buckets.size() > std::max<size_t>(buckets_max, 1) && step <= kAucBuckets;
+       step *= 2) {
     size_t kept = 0;
     for (const AucBucket& bucket : buckets) {
       const uint32_t joined = bucket.bucket / step * step;

@@ -67,8 +67,8 @@ class AucHistogram {
 /// The area from sparse buckets in ascending order; NaN where one of the two classes is missing.
 double auc_value(std::span<const AucBucket> buckets);
 
-/// Joins neighbours (2, 4, 8... buckets to one) until at most `buckets_max` are left; pairs inside a bucket count half,
-/// so resolution is lost and nothing else. buckets_max > 0.
+/// Joins neighbours (2, 4, 8... buckets to one) until at most `buckets_max` are left; pairs inside
+/// a bucket count half, so resolution is lost and nothing else. buckets_max > 0.
 void coarsen_buckets(std::vector<AucBucket>& buckets, size_t buckets_max);
 
 /// Adds ascending `from` to ascending `into`; counts saturate at 2^32 - 1. Associative and

@@ -1,4 +1,5 @@
-// Graph: a job's layers made executable. Built once per process from the job; const and thread-safe afterwards.
+// Graph: a job's layers made executable. Built once per process from the job; const and thread-safe
+// afterwards.
 #pragma once
 
 #include <memory>
@@ -7,18 +8,19 @@
 #include <vector>
 
 #include "shared/base/result.h"
-#include "shared/tensor/batch.h"
 #include "shared/job/job.h"
 #include "shared/metrics/sums.h"
+#include "shared/tensor/batch.h"
 #include "shared/tensor/variables.h"
 
 namespace downpour::model {
 
-/// Where one variable's rows for a batch lie. For table t and member m (in the order of Graph::tables()):
-/// embedding: [unique keys of the batch, dim]; dense: all elements.
+/// Where one variable's rows for a batch lie. For table t and member m (in the order of
+/// Graph::tables()): embedding: [unique keys of the batch, dim]; dense: all elements.
 struct VariableView {
   const float* values = nullptr;
-  float* gradient = nullptr;  // same shape; training only; set to zero by the callee before it is summed into
+  float* gradient =
+      nullptr;  // same shape; training only; set to zero by the callee before it is summed into
 };
 
 /// Scratch memory of one compute thread, kept between batches.
@@ -42,16 +44,19 @@ class Graph {
 
   std::unique_ptr<Workspace, void (*)(Workspace*)> make_workspace() const;
 
-  /// One step's gradient and metrics: loss = sum over records / records ("mean") or the sum ("sum").
-  /// `variables` is flat: for t in tables(), for m in members. Deterministic for any `threads` (fixed chunks).
-  /// With `want_auc` the ranking histogram is filled too (costs a pass; sums are always filled).
+  /// One step's gradient and metrics: loss = sum over records / records ("mean") or the sum
+  /// ("sum"). `variables` is flat: for t in tables(), for m in members. Deterministic for any
+  /// `threads` (fixed chunks). With `want_auc` the ranking histogram is filled too (costs a pass;
+  /// sums are always filled).
   void train(const Batch& batch, std::span<const VariableView> variables, Workspace& workspace,
              int threads, bool want_auc, BatchMetrics& metrics) const;
 
-  /// Forward only. `predictions[o]` gets [records, output_widths()[o]]: probabilities for logistic and
-  /// softmax outputs, values for squared ones. `metrics` may be null (predict: targets are not read).
+  /// Forward only. `predictions[o]` gets [records, output_widths()[o]]: probabilities for logistic
+  /// and softmax outputs, values for squared ones. `metrics` may be null (predict: targets are not
+  /// read).
   void forward(const Batch& batch, std::span<const VariableView> variables, Workspace& workspace,
-               int threads, std::vector<std::vector<float>>& predictions, BatchMetrics* metrics) const;
+               int threads, std::vector<std::vector<float>>& predictions,
+               BatchMetrics* metrics) const;
 
  private:
   struct Impl;

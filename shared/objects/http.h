@@ -16,7 +16,7 @@ constexpr int64_t kStallBytes = 1024;
 struct HttpGet {
   std::string url;
   Parameters headers;
-  std::string ca_bundle;  // a file of certificates to trust; empty: the system's
+  std::string ca_bundle;            // a file of certificates to trust; empty: the system's
   int64_t stall_s = kStallSeconds;  // with fewer than kStallBytes a second: the exchange ends
   /// The body of an answer of this status goes to `body`; that of any other is kept as text.
   int body_status = 200;

@@ -16,17 +16,17 @@
 namespace downpour::objects {
 namespace {
 
-constexpr uint32_t kFirstAttemptsMax = 4;      // of a store that never answered: a wrong address?
-constexpr uint32_t kAttemptsMax = 10;          // of one read or page; then kIo
+constexpr uint32_t kFirstAttemptsMax = 4;  // of a store that never answered: a wrong address?
+constexpr uint32_t kAttemptsMax = 10;      // of one read or page; then kIo
 // An attempt that brings fewer bytes is no progress: StoreSettings::patience_ns goes on running. So
 // a store that trickles fails a read as one that is silent does.
 constexpr size_t kProgressBytes = size_t(kStallSeconds * kStallBytes);
-constexpr int64_t kWaitNsMax = 10 * kSecond;  // between two attempts
-constexpr size_t kPageBytesMax = size_t{16} << 20;  // a page has 1,000 keys; a larger one is none
-constexpr size_t kPagesMax = 10'000;                // of one glob: 10 million keys; then kConfig
-constexpr size_t kMatchesMax = 1'000'000;           // of one glob; then kConfig
+constexpr int64_t kWaitNsMax = 10 * kSecond;         // between two attempts
+constexpr size_t kPageBytesMax = size_t{16} << 20;   // a page has 1,000 keys; a larger one is none
+constexpr size_t kPagesMax = 10'000;                 // of one glob: 10 million keys; then kConfig
+constexpr size_t kMatchesMax = 1'000'000;            // of one glob; then kConfig
 constexpr size_t kMatchBytesMax = size_t{64} << 20;  // of their names; then kConfig
-constexpr size_t kComparedBytesMax = 255;           // of keys that are compared for a hint
+constexpr size_t kComparedBytesMax = 255;            // of keys that are compared for a hint
 constexpr std::string_view kGlobMarks = "*?[\\";
 
 int64_t now_ns() {

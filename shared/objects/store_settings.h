@@ -18,8 +18,8 @@ struct StoreSettings {
   std::optional<Credentials> credentials;  // none: requests are not signed
   std::string ca_bundle;                   // empty: the system's certificates
   int64_t first_wait_ns =
-      200 * kMillisecond;  // before a request is made again; twice as long each time
-  int64_t stall_s = kStallSeconds;       // see HttpGet
+      200 * kMillisecond;              // before a request is made again; twice as long each time
+  int64_t stall_s = kStallSeconds;     // see HttpGet
   int64_t patience_ns = 45 * kSecond;  // without progress: a read or a page then fails (kIo)
 };
 

@@ -12,8 +12,8 @@ namespace {
 
 Result<void> check_cuts(const FileInfo& file) {
   const auto is_place = [&](uint64_t cut) { return cut > 0 && cut < file.bytes; };
-  const bool ascending = std::ranges::adjacent_find(file.cuts, std::greater_equal<>()) ==
-                         file.cuts.end();
+  const bool ascending =
+      std::ranges::adjacent_find(file.cuts, std::greater_equal<>()) == file.cuts.end();
   if (ascending && std::ranges::all_of(file.cuts, is_place) &&
       !(file.is_open() && file.cuts.empty()))
     return {};
@@ -46,14 +46,14 @@ Result<void> check_ranges(const std::vector<FileInfo>& files, uint64_t target_by
   const uint64_t all = saturating_multiply(ranges, copies);
   if (all <= kRangesMax) return {};
   const uint64_t wanted = saturating_multiply(divide_up(bytes, kRangesMax), copies);
-  return Error{ErrorCode::kConfig,
-               str(human_bytes(bytes), " in ", files.size(), files.size() == 1 ? " file" : " files",
-                   copies > 1 ? str(", read by ", copies, " streams,") : "", " make ", grouped(all),
-                   " shards of ", human_bytes(target_bytes), ", ", grouped(kRangesMax),
-                   " are allowed"),
-               "data.shard_records",
-               str("raise data.shard_records until a shard has more than ", human_bytes(wanted),
-                   ", or name fewer and larger files")};
+  return Error{
+      ErrorCode::kConfig,
+      str(human_bytes(bytes), " in ", files.size(), files.size() == 1 ? " file" : " files",
+          copies > 1 ? str(", read by ", copies, " streams,") : "", " make ", grouped(all),
+          " shards of ", human_bytes(target_bytes), ", ", grouped(kRangesMax), " are allowed"),
+      "data.shard_records",
+      str("raise data.shard_records until a shard has more than ", human_bytes(wanted),
+          ", or name fewer and larger files")};
 }
 
 }  // namespace downpour::plan

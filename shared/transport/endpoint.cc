@@ -39,7 +39,8 @@ Result<std::string> normalize_bind_endpoint(const std::string& text, bool allowe
   return Error{ErrorCode::kPermission,
                str("`", endpoint, "`", meant,
                    " can be reached from other machines, without encryption or a password"),
-               "", "add --keys FOLDER, or --insecure if the network is trusted, or bind 127.0.0.1", "DP-2701"};
+               "", "add --keys FOLDER, or --insecure if the network is trusted, or bind 127.0.0.1",
+               "DP-2701"};
 }
 
 Result<std::string> advertised_endpoint(const std::string& bound, const std::string& host) {

@@ -12,13 +12,13 @@ namespace downpour::transport {
 Result<std::string> normalize_endpoint(const std::string& text);
 
 /// The same for an endpoint to bind, whose port may be "*". A tcp host is resolved to the one
-/// address that the socket will listen on, and that address is judged: beyond loopback it needs keys
-/// or an explicit --insecure (`allowed`), because without keys traffic is neither encrypted nor
-/// authenticated. Errors: kUsage, kConfig (an unknown host), kPermission.
+/// address that the socket will listen on, and that address is judged: beyond loopback it needs
+/// keys or an explicit --insecure (`allowed`), because without keys traffic is neither encrypted
+/// nor authenticated. Errors: kUsage, kConfig (an unknown host), kPermission.
 Result<std::string> normalize_bind_endpoint(const std::string& text, bool allowed);
 
-/// A bound tcp endpoint with the host by which others know this machine, where one is given. Errors:
-/// kUsage (the host is no host).
+/// A bound tcp endpoint with the host by which others know this machine, where one is given.
+/// Errors: kUsage (the host is no host).
 Result<std::string> advertised_endpoint(const std::string& bound, const std::string& host);
 
 /// Checks an endpoint that came in a message: it names a tcp address, or a place of the kind that

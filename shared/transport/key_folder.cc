@@ -148,11 +148,11 @@ Result<AllowList> add_keys(const std::string& folder, const std::vector<WantedKe
                    folder, "choose another name", "DP-1000"};
     }
     DP_TRY(const KeyPair pair, make_key_pair());
-    DP_TRY_VOID(write_own_file(
-        key_path(folder, want.name),
-        str("# A secret key of Downpour. Only its owner may read this file.\n",
-            hex_of(pair.secret_key), "\n"),
-        /*replace=*/true));
+    DP_TRY_VOID(
+        write_own_file(key_path(folder, want.name),
+                       str("# A secret key of Downpour. Only its owner may read this file.\n",
+                           hex_of(pair.secret_key), "\n"),
+                       /*replace=*/true));
     list.add({want.role, want.name, pair.public_key});
     if (added != nullptr) added->push_back(want.name);
     changed = true;
@@ -193,7 +193,8 @@ Result<AllowList> read_allow_list(const std::string& folder) {
 uint64_t allow_list_stamp(const std::string& folder) {
   struct stat status {};
   if (::stat(str(folder, "/", kListName).c_str(), &status) != 0) return 0;
-  const uint64_t time = hash_combine(uint64_t(status.st_mtim.tv_sec), uint64_t(status.st_mtim.tv_nsec));
+  const uint64_t time =
+      hash_combine(uint64_t(status.st_mtim.tv_sec), uint64_t(status.st_mtim.tv_nsec));
   return hash_combine(hash_combine(time, uint64_t(status.st_ino)), uint64_t(status.st_size)) | 1;
 }
 
@@ -254,8 +255,8 @@ Result<KeyFolder> make_keys(const std::string& path, const std::vector<WantedKey
   if (!list) return failed;
   if (::stat(str(path, "/", kListName).c_str(), &status) != 0) {
     return Error{ErrorCode::kCannotCreate,
-                 "there is something else in the place of the key folder (" + failed.what + ")", path,
-                 "choose a folder that is new or empty", "DP-2711"};
+                 "there is something else in the place of the key folder (" + failed.what + ")",
+                 path, "choose a folder that is new or empty", "DP-2711"};
   }
   if (added != nullptr) added->clear();
   return make_keys(path, wanted, added);  // another process was faster

@@ -41,7 +41,8 @@ Result<KeyPair> read_key_file(const std::string& path);
 /// `added`, if not null, gets the new names.
 Result<KeyFolder> make_keys(const std::string& path, const std::vector<WantedKey>& wanted,
                             std::vector<std::string>* added = nullptr);
-/// Takes a key off the list and removes its secret file. Errors: kUsage where there is no such name.
+/// Takes a key off the list and removes its secret file. Errors: kUsage where there is no such
+/// name.
 Result<void> revoke_key(const std::string& path, const std::string& name);
 
 }  // namespace downpour::transport

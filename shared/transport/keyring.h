@@ -18,9 +18,9 @@ class Keyring {
   /// For tests, and for keys that lie in no folder.
   Keyring(KeyPair own, AllowList allowed);
 
-  /// Opens `path`: a key folder, of which it takes NAME-INDEX.key or else NAME.key where NAME is the
-  /// role's; or one secret file of a key folder. Errors: as key_folder.h; kConfig where the list
-  /// gives the key another role.
+  /// Opens `path`: a key folder, of which it takes NAME-INDEX.key or else NAME.key where NAME is
+  /// the role's; or one secret file of a key folder. Errors: as key_folder.h; kConfig where the
+  /// list gives the key another role.
   static Result<std::shared_ptr<Keyring>> open(const std::string& path, wire::Role role,
                                                uint32_t index);
 

@@ -105,7 +105,8 @@ Result<AllowList> AllowList::parse(std::string_view text, const std::string& whe
 
 std::string AllowList::text() const {
   std::string text =
-      "# The public keys that may connect to this cluster: role, name, key. Nothing here is secret,\n"
+      "# The public keys that may connect to this cluster: role, name, key. Nothing here is "
+      "secret,\n"
       "# but only the owner may write it. Running processes read it again when it changes.\n";
   std::vector<AllowedKey> sorted = keys_;
   std::sort(sorted.begin(), sorted.end(), [](const AllowedKey& a, const AllowedKey& b) {
@@ -152,12 +153,11 @@ void AllowList::remove(std::string_view name) {
 }
 
 Result<KeyedEndpoint> split_key(const std::string& endpoint) {
-  const size_t mark =
-      endpoint.starts_with("tcp://") ? endpoint.find('?') : std::string::npos;
+  const size_t mark = endpoint.starts_with("tcp://") ? endpoint.find('?') : std::string::npos;
   if (mark == std::string::npos) return KeyedEndpoint{endpoint, std::nullopt};
   const std::string_view field = std::string_view(endpoint).substr(mark);
-  const auto key = field.starts_with(kKeyField) ? key_from_hex(field.substr(kKeyField.size()))
-                                                : std::nullopt;
+  const auto key =
+      field.starts_with(kKeyField) ? key_from_hex(field.substr(kKeyField.size())) : std::nullopt;
   if (!key) {
     return Error{ErrorCode::kConfig,
                  str('"', endpoint, "\" has no key of 64 hexadecimal digits after its port"), "",

@@ -73,8 +73,8 @@ bool ListenAddress::is_loopback() const {
 
 std::string ListenAddress::text() const {
   char host[NI_MAXHOST] = {};
-  if (::getnameinfo(as_sockaddr(storage), bytes, host, sizeof(host), nullptr, 0,
-                    NI_NUMERICHOST) != 0)
+  if (::getnameinfo(as_sockaddr(storage), bytes, host, sizeof(host), nullptr, 0, NI_NUMERICHOST) !=
+      0)
     return {};
   const bool v6 = storage.ss_family == AF_INET6;
   const uint16_t port = ntohs(v6 ? reinterpret_cast<const sockaddr_in6&>(storage).sin6_port

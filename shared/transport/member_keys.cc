@@ -37,8 +37,7 @@ Result<std::shared_ptr<Keyring>> member_keyring(const KeyFlags& flags, wire::Rol
   DP_TRY_VOID(check_flags(flags));
   if (flags.insecure || (flags.keys.empty() && !is_tcp(chief))) return std::shared_ptr<Keyring>();
   if (flags.keys.empty()) {
-    return Error{ErrorCode::kPermission,
-                 str("no keys are given for the connection to ", chief), "",
+    return Error{ErrorCode::kPermission, str("no keys are given for the connection to ", chief), "",
                  "add --keys RUN_DIR/keys, which the chief makes at its start, or the folder that "
                  "`downpour keys` made; or --insecure for all processes of the job",
                  "DP-2711"};
@@ -56,11 +55,13 @@ Result<std::shared_ptr<Keyring>> member_keyring(const KeyFlags& flags, wire::Rol
     if (!to.key) {
       DP_TRY(const Key key, (*keyring)->allowed()->only_key_of(wire::Role::kChief, flags.keys));
       chief = with_key(chief, key);
-    } else if (const auto allowed = (*keyring)->allowed(); const AllowedKey* named = allowed->find(*to.key)) {
+    } else if (const auto allowed = (*keyring)->allowed();
+               const AllowedKey* named = allowed->find(*to.key)) {
       const wire::PeerIdentity identity{named->role, named->name, hex_of(*to.key)};
       if (!identity.may_be(wire::Role::kChief)) {
         Error error = wire::wrong_role(identity, wire::Role::kChief);
-        error.hint = str("give --chief the key that `downpour keys ", flags.keys, " --list` names for the chief");
+        error.hint = str("give --chief the key that `downpour keys ", flags.keys,
+                         " --list` names for the chief");
         error.where = chief;
         return error;
       }

@@ -11,7 +11,8 @@ namespace downpour::transport {
 
 /// What a chief with --insecure warns of.
 constexpr const char* kInsecureNote =
-    "insecure: connections are neither encrypted nor authenticated (--insecure); any process that reaches the "
+    "insecure: connections are neither encrypted nor authenticated (--insecure); any process that "
+    "reaches the "
     "port can read and change the variables";
 
 struct KeyFlags {

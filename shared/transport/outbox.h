@@ -16,8 +16,8 @@ class Outbox {
  public:
   explicit Outbox(Transport& transport) : transport_(transport) {}
 
-  /// Sends, or keeps (kFull). Messages to a peer that is gone are dropped (kGone): requests are repeated, replies asked
-  /// for again.
+  /// Sends, or keeps (kFull). Messages to a peer that is gone are dropped (kGone): requests are
+  /// repeated, replies asked for again.
   SendStatus send(PeerId peer, wire::Message&& message) {
     if (!waiting_.contains(peer)) {
       const SendStatus status = transport_.send(peer, std::move(message));
@@ -32,7 +32,8 @@ class Outbox {
       Waiting& waiting = entry->second;
       while (!waiting.messages.empty()) {
         const uint64_t bytes = bytes_of(waiting.messages.front());
-        if (transport_.send(entry->first, std::move(waiting.messages.front())) == SendStatus::kFull) break;
+        if (transport_.send(entry->first, std::move(waiting.messages.front())) == SendStatus::kFull)
+          break;
         waiting.messages.pop_front();
         waiting.bytes -= bytes;
         bytes_ -= bytes;
@@ -42,7 +43,8 @@ class Outbox {
   }
   bool empty() const { return waiting_.empty(); }
   uint64_t bytes() const { return bytes_; }
-  /// At the end, on every turn: what a peer has not taken within kDrainNs from the first call on is given up.
+  /// At the end, on every turn: what a peer has not taken within kDrainNs from the first call on is
+  /// given up.
   void drain(int64_t now_ns) {
     flush();
     if (give_up_ns_ == 0) give_up_ns_ = now_ns + kDrainNs;
@@ -51,7 +53,8 @@ class Outbox {
     bytes_ = 0;
   }
 
-  // Beyond these, messages are dropped, as a network would: a peer may ask for much and take nothing.
+  // Beyond these, messages are dropped, as a network would: a peer may ask for much and take
+  // nothing.
   static constexpr size_t kWaitingMax = 4096;       // of one peer
   static constexpr uint64_t kBytesMax = 64 * kMiB;  // of one peer
   static constexpr uint64_t kBytesOfAllMax = 256 * kMiB;
@@ -62,11 +65,14 @@ class Outbox {
     std::deque<wire::Message> messages;
     uint64_t bytes = 0;
   };
-  static uint64_t bytes_of(const wire::Message& message) { return message.keys.size() + message.values.size(); }
+  static uint64_t bytes_of(const wire::Message& message) {
+    return message.keys.size() + message.values.size();
+  }
   void keep(PeerId peer, wire::Message&& message) {
     Waiting& waiting = waiting_[peer];
     const uint64_t bytes = bytes_of(message);
-    const bool fits = waiting.messages.size() < kWaitingMax && waiting.bytes + bytes <= kBytesMax && bytes_ + bytes <= kBytesOfAllMax;
+    const bool fits = waiting.messages.size() < kWaitingMax && waiting.bytes + bytes <= kBytesMax &&
+                      bytes_ + bytes <= kBytesOfAllMax;
     if (!waiting.messages.empty() && !fits) return;
     bytes_ += bytes;
     waiting.bytes += bytes;

@@ -19,20 +19,23 @@ void Reactor::run() {
 
 bool Reactor::turn() {
   constexpr size_t kMessagesPerTurn = 64;
-  const Receiver receiver{
-      .on_message =
-          [this](PortId port, PeerId peer, wire::Message&& message) {
-            for (Node* node : nodes_) {
-              if (node->owns(port)) return node->on_message(now_ns(), port, peer, std::move(message));
-            }
-          },
-      .on_malformed =
-          [this](PortId port, PeerId peer, const Error& error) {
-            for (Node* node : nodes_) {
-              if (node->owns(port)) return node->on_malformed(now_ns(), port, peer, error);
-            }
-          }};
-  if (std::all_of(nodes_.begin(), nodes_.end(), [](const Node* node) { return node->finished(); })) return false;
+  const Receiver receiver{.on_message =
+                              [this](PortId port, PeerId peer, wire::Message&& message) {
+                                for (Node* node : nodes_) {
+                                  if (node->owns(port))
+                                    return node->on_message(now_ns(), port, peer,
+                                                            std::move(message));
+                                }
+                              },
+                          .on_malformed =
+                              [this](PortId port, PeerId peer, const Error& error) {
+                                for (Node* node : nodes_) {
+                                  if (node->owns(port))
+                                    return node->on_malformed(now_ns(), port, peer, error);
+                                }
+                              }};
+  if (std::all_of(nodes_.begin(), nodes_.end(), [](const Node* node) { return node->finished(); }))
+    return false;
   bool busy = false;
   int64_t deadline_ns = INT64_MAX;
   const int64_t turn_ns = now_ns();

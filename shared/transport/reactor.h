@@ -1,5 +1,5 @@
-// Reactor: one thread's loop over one transport and the nodes that live on it. Nodes of one reactor talk without a
-// thread change; a node is only ever called from here.
+// Reactor: one thread's loop over one transport and the nodes that live on it. Nodes of one reactor
+// talk without a thread change; a node is only ever called from here.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,9 @@ class Node {
   virtual bool finished() const = 0;
 };
 
-/// Its time is the clock's without the stretches in which the thread did not run (the process was stopped, the machine
-/// slept, a handler took long): silence that nobody could have broken is nobody's silence.
+/// Its time is the clock's without the stretches in which the thread did not run (the process was
+/// stopped, the machine slept, a handler took long): silence that nobody could have broken is
+/// nobody's silence.
 class Reactor {
  public:
   Reactor(Transport& transport, const Clock& clock) : transport_(transport), clock_(clock) {}
@@ -35,8 +36,8 @@ class Reactor {
   void add(Node& node) { nodes_.push_back(&node); }
   /// Turn after turn until every node is finished.
   void run();
-  /// Lets every node do what is due, then waits in the transport for messages and delivers some. False, and nothing
-  /// done, once every node is finished.
+  /// Lets every node do what is due, then waits in the transport for messages and delivers some.
+  /// False, and nothing done, once every node is finished.
   bool turn();
 
  private:

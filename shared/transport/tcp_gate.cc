@@ -251,8 +251,8 @@ void TcpGate::on_no_descriptor(int listener_fd) {
   ::close(spare_fd_);
   const int fd = ::accept(listener_fd, nullptr, nullptr);
   if (fd >= 0) {
-    lose(*listener->second, str("connection from ", from_text(fd),
-                                " refused: the process has no descriptor left"));
+    lose(*listener->second,
+         str("connection from ", from_text(fd), " refused: the process has no descriptor left"));
     ::close(fd);
   }
   spare_fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -273,7 +273,8 @@ bool TcpGate::on_received(int fd, std::span<const uint8_t> bytes) {
     connection->unproven_bytes_.fetch_add(cost);
     unproven_bytes_.fetch_add(cost);
   } else if (connection->unproven_bytes_.load(std::memory_order_relaxed) != 0) {
-    unproven_bytes_.fetch_sub(connection->unproven_bytes_.exchange(0));  // added while it was proven
+    unproven_bytes_.fetch_sub(
+        connection->unproven_bytes_.exchange(0));  // added while it was proven
   }
   std::string why;
   if (finding == ZmtpWalker::Finding::kNotZmtp3) {
@@ -290,9 +291,9 @@ bool TcpGate::on_received(int fd, std::span<const uint8_t> bytes) {
 
 std::string TcpGate::why_cut(const GateConnection& connection, int64_t now) const {
   const uint64_t unproven = connection.unproven_bytes_.load();
-  if (const uint64_t sum = unproven_bytes_.load();
-      sum > unproven_bytes_max_.load() && unproven > 0 &&
-      unproven >= mean(sum, unproven_now_.load()))
+  if (const uint64_t sum = unproven_bytes_.load(); sum > unproven_bytes_max_.load() &&
+                                                   unproven > 0 &&
+                                                   unproven >= mean(sum, unproven_now_.load()))
     return str("connections without a valid message hold ", sum, " bytes, ", unproven,
                " of them this one");
   const uint64_t held = connection.held_bytes_.load();

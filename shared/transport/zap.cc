@@ -9,14 +9,15 @@ namespace {
 constexpr std::string_view kVersion = "1.0";
 constexpr std::string_view kAdmitted = "200";
 constexpr std::string_view kRefused = "400";
-constexpr size_t kIdAt = 1;  // of the frames: version, id, domain, address, identity, mechanism, key
+constexpr size_t kIdAt =
+    1;  // of the frames: version, id, domain, address, identity, mechanism, key
 constexpr size_t kFrames = 7;
 constexpr size_t kStatusAt = 2;
 
 std::vector<std::string> answer(std::string id, std::string_view status, std::string_view text,
                                 std::string user) {
-  return {std::string(kVersion), std::move(id), std::string(status), std::string(text),
-          std::move(user), std::string()};
+  return {std::string(kVersion), std::move(id),   std::string(status),
+          std::string(text),     std::move(user), std::string()};
 }
 
 }  // namespace

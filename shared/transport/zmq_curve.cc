@@ -17,14 +17,14 @@ namespace {
 
 constexpr const char* kZapEndpoint = "inproc://zeromq.zap.01";
 constexpr int kZapEnforceDomain = 93;  // ZMQ_ZAP_ENFORCE_DOMAIN; the header hides it as a draft
-constexpr int kReloadMs = 500;             // the list of allowed keys is looked at this often
+constexpr int kReloadMs = 500;         // the list of allowed keys is looked at this often
 constexpr int64_t kNoticeEveryNs = 10 * kSecond;
 constexpr size_t kZapFramesMax = 16;
 constexpr int kSelfTestMs = 5000;
 
 Error no_curve() {
-  return {ErrorCode::kUnsupported, "this build of ZeroMQ has no CURVE, so tcp can't be encrypted", "",
-          "install a libzmq with libsodium, or use --insecure in a network that you trust",
+  return {ErrorCode::kUnsupported, "this build of ZeroMQ has no CURVE, so tcp can't be encrypted",
+          "", "install a libzmq with libsodium, or use --insecure in a network that you trust",
           "DP-2711"};
 }
 

@@ -223,8 +223,8 @@ void ZmqTransport::accept(const std::shared_ptr<Port>& port, PeerId from, wire::
   if (receiver.on_message) receiver.on_message(port->id, from, std::move(message));
 }
 
-/// Credits the connection that sent a message. Without a peer (a routing id that the sender chose, a
-/// sender that was dropped) the connection is cut.
+/// Credits the connection that sent a message. Without a peer (a routing id that the sender chose,
+/// a sender that was dropped) the connection is cut.
 void ZmqTransport::account(Peer* peer, zmq::message_t& header, uint64_t cost_bytes) {
   std::shared_ptr<GateConnection> connection = peer != nullptr ? peer->connection : nullptr;
   TcpGate& gate = TcpGate::instance();

@@ -26,7 +26,8 @@ constexpr size_t kOutboxMessagesMax = 1024;  // a peer's queue before its connec
 constexpr size_t kPeersMax =
     16384;  // of one bound port; then those silent for longest are forgotten
 constexpr int kLingerMs = 2000;
-// What CURVE adds to a frame: the command's name (8), a nonce (8), flags (1), an authenticator (16).
+// What CURVE adds to a frame: the command's name (8), a nonce (8), flags (1), an authenticator
+// (16).
 constexpr uint64_t kCurveFrameBytes = 33;
 constexpr int kSocketsMax = 8192;  // of a process
 
@@ -75,7 +76,8 @@ ZmqTransport::~ZmqTransport() { close_all(0); }
 // ---- ports and peers
 
 zmq::socket_t ZmqTransport::make_socket(const Address& address, bool bound) {
-  zmq::socket_t socket(context_->zmq(), bound ? zmq::socket_type::router : zmq::socket_type::dealer);
+  zmq::socket_t socket(context_->zmq(),
+                       bound ? zmq::socket_type::router : zmq::socket_type::dealer);
   socket.set(zmq::sockopt::linger, kLingerMs);
   socket.set(zmq::sockopt::immediate, true);
   socket.set(zmq::sockopt::sndhwm, kSendMessagesMax);
@@ -159,8 +161,8 @@ uint64_t ZmqTransport::receive_messages_max() const {
   return std::clamp<uint64_t>(options_.send_bytes_max / frame_bytes_max(), 16, 1024);
 }
 
-/// Gives the socket a listening descriptor of ours, so that it listens exactly where we resolved the
-/// endpoint to, and so that the gate knows its connections.
+/// Gives the socket a listening descriptor of ours, so that it listens exactly where we resolved
+/// the endpoint to, and so that the gate knows its connections.
 Result<std::shared_ptr<GateListener>> ZmqTransport::listen(const std::string& text,
                                                            const Address& address,
                                                            zmq::socket_t& socket) {
@@ -168,8 +170,8 @@ Result<std::shared_ptr<GateListener>> ZmqTransport::listen(const std::string& te
   DP_TRY(const int fd, listen_on(text, address, where));
   constexpr uint64_t kFramesMax = 1 + kPayloadsMax;
   // A full queue, the message that did not fit in it, and what libzmq has read and not decoded.
-  const uint64_t held_bytes_max = (receive_messages_max() + 2) * kFramesMax *
-                                  (frame_bytes_max() + kFrameOverheadBytes);
+  const uint64_t held_bytes_max =
+      (receive_messages_max() + 2) * kFramesMax * (frame_bytes_max() + kFrameOverheadBytes);
   auto gate = TcpGate::instance().add_listener(fd, kFramesMax, held_bytes_max);
   socket.set(zmq::sockopt::use_fd, fd);  // closes it from now on
   return gate;
@@ -202,10 +204,11 @@ Result<zmq::socket_t> ZmqTransport::make_connecting_socket(const Address& addres
                                                            const KeyedEndpoint& to) {
   const bool has_keyring = options_.keyring != nullptr;
   if (address.scheme == Scheme::kTcp && has_keyring != to.key.has_value()) {
-    return Error{ErrorCode::kPermission,
-                 has_keyring ? str("the key of the process at ", to.endpoint, " is not known")
-                             : str("the process at ", to.endpoint, " wants a key, and this one has none"),
-                 to.endpoint, "give all processes of a job --keys, or all of them --insecure", "DP-2711"};
+    return Error{
+        ErrorCode::kPermission,
+        has_keyring ? str("the key of the process at ", to.endpoint, " is not known")
+                    : str("the process at ", to.endpoint, " wants a key, and this one has none"),
+        to.endpoint, "give all processes of a job --keys, or all of them --insecure", "DP-2711"};
   }
   zmq::socket_t socket = make_socket(address, false);
   if (to.key) make_curve_client(socket, options_.keyring->own(), *to.key);

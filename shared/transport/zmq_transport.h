@@ -83,7 +83,7 @@ struct Peer {
   uint64_t heard = 0;                // when, in messages of this transport
   std::deque<wire::Message> outbox;  // connected: waits for the connection
   uint64_t outbox_bytes = 0;
-  Sharing sharing;  // ipc
+  Sharing sharing;                             // ipc
   std::shared_ptr<GateConnection> connection;  // at a bound tcp port, once it sent a message
 };
 
@@ -172,7 +172,7 @@ class ZmqTransport final : public Transport {
   std::deque<std::shared_ptr<Port>> ready_;
   std::vector<zmq_pollitem_t> items_;              // [0] is the waker
   std::vector<std::shared_ptr<Port>> item_ports_;  // of items_[1 + i]
-  std::vector<std::shared_ptr<Port>> gated_;  // bound to tcp
+  std::vector<std::shared_ptr<Port>> gated_;       // bound to tcp
   Throttle reports_{{.burst = 20, .per_second = 2}};
   Throttle rejects_{{.burst = 100, .per_second = 50}};
   int64_t now_ns_ = 0;  // of the poll under way

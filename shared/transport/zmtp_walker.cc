@@ -60,8 +60,8 @@ ZmtpWalker::Finding ZmtpWalker::walk(std::span<const uint8_t> bytes) {
 /// process does.
 ZmtpWalker::Finding ZmtpWalker::greet(uint8_t byte) {
   const uint8_t at = greeting_bytes_++;
-  const bool foreign = (at == 0 && byte != 0xff) || (at == 9 && (byte & 1) == 0) ||
-                       (at == 10 && byte < 3);
+  const bool foreign =
+      (at == 0 && byte != 0xff) || (at == 9 && (byte & 1) == 0) || (at == 10 && byte < 3);
   if (foreign) return Finding::kNotZmtp3;
   if (at == kMechanismAt) encrypted_ = byte == 'C';
   if (greeting_bytes_ == kGreetingBytes) at_ = At::kFlags;

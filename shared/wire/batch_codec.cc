@@ -15,7 +15,7 @@ constexpr uint32_t kBatchMagic = 0x31425044;  // "DPB1"
 constexpr uint32_t kGivenUp = 1;              // flag of a batch
 constexpr uint32_t kBagHasOffsets = 1;        // flags of a bag
 constexpr uint32_t kBagHasValues = 2;
-constexpr uint64_t kNarrowKeys = 65536;       // a table of so many is indexed by 16 bits
+constexpr uint64_t kNarrowKeys = 65536;  // a table of so many is indexed by 16 bits
 
 struct Head {
   uint32_t magic = kBatchMagic;

@@ -55,9 +55,10 @@ Result<void> check_payloads(const Message& message) {
 Result<void> check_payload_sizes(Kind kind, const Message& message) {
   const auto check = [&](std::string_view name, uint64_t bytes, uint64_t element) -> Result<void> {
     if (bytes <= kFrameBytesMax && bytes % element == 0) return {};
-    return Error{.code = ErrorCode::kUnsupported,
-                 .what = str(kind_name(kind), " with a ", name, " frame of ", bytes,
-                             " bytes; a frame has at most ", kFrameBytesMax, " and whole elements")};
+    return Error{
+        .code = ErrorCode::kUnsupported,
+        .what = str(kind_name(kind), " with a ", name, " frame of ", bytes,
+                    " bytes; a frame has at most ", kFrameBytesMax, " and whole elements")};
   };
   DP_TRY_VOID(check("keys", message.keys.size(), 8));
   return check("values", message.values.size(), 4);

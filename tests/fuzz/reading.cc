@@ -221,7 +221,8 @@ class Checks {
   std::string pieces() {
     const uint64_t bytes = plan_->files[0].bytes;
     const uint64_t target = std::max<uint64_t>(bytes / (1 + (knobs_ >> 8) % 12), 1);
-    if (const auto cut = data::find_cuts(plan_->data, plan_->source, target, files_ = plan_->files); !cut)
+    if (const auto cut = data::find_cuts(plan_->data, plan_->source, target, files_ = plan_->files);
+        !cut)
       return check_error(cut.error(), path_);
     cut_compressed(target);
     const auto ranges = plan::cut_shards(files_, target);
@@ -240,7 +241,8 @@ class Checks {
   /// A compressed file as a stream.
   void cut_compressed(uint64_t target) {
     const DataFormat format = plan_->data.format;
-    const bool whole = format == DataFormat::kMnist || format == DataFormat::kNpy || format == DataFormat::kNpz;
+    const bool whole =
+        format == DataFormat::kMnist || format == DataFormat::kNpy || format == DataFormat::kNpz;
     if (whole || files_[0].is_cut()) return;
     const auto ratio = data::compression_ratio(path_);
     if (!ratio || !*ratio) return;

@@ -96,28 +96,28 @@ data.format = "jsonl"
 data.fields = { y = { default = 0 }, a = { path = "v", type = "int64", shape = [-1], default = "" }, b = { path = "v", shape = [3], default = 0 } }
 )"sv);
   const std::string path = folder + "/bomb-json-line";
-  return {
-      .name = "bomb-json-line",
-      .make =
-          [](Rng& rng) {
-            static constexpr std::string_view kOpenings[] = {
-                "{\"y\": 1, \"v\": [", "{\"v\": ", "{\"v\": [1, 2, [", "{\"u\": [", "[", "{"};
-            static constexpr std::string_view kPieces[] = {
-                "1,", "[],", "[1],", "[", "{},", "\"\",", "{\"v\":", "\"v\":1,", "\\u0000", " "};
-            std::string text(one_of(std::span<const std::string_view>(kOpenings), rng));
-            const auto piece = one_of(std::span<const std::string_view>(kPieces), rng);
-            const size_t bytes = rng.below(17'000'000);
-            while (text.size() < bytes) text += piece;
-            return Input{.files = {text + (one_in(rng, 2) ? "1]}\n" : "\n")}};
-          },
-      .run =
-          [=](const Input& input) {
-            write_file(path, input.files[0]);
-            const auto facts = data::sniff(path);
-            const std::string wrong = facts ? "" : check_error(facts.error(), path);
-            return wrong.empty() ? reading->check_once(path, (input.knobs & 1) != 0) : wrong;
-          },
-      .cpu_seconds_max = 30};
+  return {.name = "bomb-json-line",
+          .make =
+              [](Rng& rng) {
+                static constexpr std::string_view kOpenings[] = {
+                    "{\"y\": 1, \"v\": [", "{\"v\": ", "{\"v\": [1, 2, [", "{\"u\": [", "[", "{"};
+                static constexpr std::string_view kPieces[] = {
+                    "1,",    "[],",     "[1],",     "[",       "{},",
+                    "\"\",", "{\"v\":", "\"v\":1,", "\\u0000", " "};
+                std::string text(one_of(std::span<const std::string_view>(kOpenings), rng));
+                const auto piece = one_of(std::span<const std::string_view>(kPieces), rng);
+                const size_t bytes = rng.below(17'000'000);
+                while (text.size() < bytes) text += piece;
+                return Input{.files = {text + (one_in(rng, 2) ? "1]}\n" : "\n")}};
+              },
+          .run =
+              [=](const Input& input) {
+                write_file(path, input.files[0]);
+                const auto facts = data::sniff(path);
+                const std::string wrong = facts ? "" : check_error(facts.error(), path);
+                return wrong.empty() ? reading->check_once(path, (input.knobs & 1) != 0) : wrong;
+              },
+          .cpu_seconds_max = 30};
 }
 
 struct SparseKind {

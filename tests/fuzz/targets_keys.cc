@@ -26,16 +26,30 @@ transport::Key random_key(Rng& rng) {
 // ---- key files and lists
 
 constexpr std::string_view kKeyTokens[] = {
-    "chief", "ps",  "worker", "input", "admin", " ",  "\t", "\r\n", "\n",
-    "#",     "..",  "/",      ".key",  "-",     "\0"sv, "\xff",
+    "chief",
+    "ps",
+    "worker",
+    "input",
+    "admin",
+    " ",
+    "\t",
+    "\r\n",
+    "\n",
+    "#",
+    "..",
+    "/",
+    ".key",
+    "-",
+    "\0"sv,
+    "\xff",
     "0000000000000000000000000000000000000000000000000000000000000000"};
 
 std::string list_seed(Rng& rng) {
   std::string text;
   for (uint64_t n = rng.below(12); n > 0; --n) {
     const auto role = wire::Role(rng.below(4));
-    text += str(one_in(rng, 8) ? "# " : "", wire::role_text(role), " ", wire::role_text(role), "-", n,
-                " ", transport::hex_of(random_key(rng)), one_in(rng, 9) ? "\r\n" : "\n");
+    text += str(one_in(rng, 8) ? "# " : "", wire::role_text(role), " ", wire::role_text(role), "-",
+                n, " ", transport::hex_of(random_key(rng)), one_in(rng, 9) ? "\r\n" : "\n");
   }
   return text;
 }
@@ -92,7 +106,8 @@ Target keys_target(const std::string& folder) {
 
 // ---- ZAP: each file is a frame
 
-constexpr std::string_view kZapTokens[] = {"1.0", "CURVE", "PLAIN", "NULL", "GSSAPI", "200", "\0"sv};
+constexpr std::string_view kZapTokens[] = {"1.0",    "CURVE", "PLAIN", "NULL",
+                                           "GSSAPI", "200",   "\0"sv};
 
 transport::Key known_key() {
   transport::Key key{};
@@ -165,9 +180,9 @@ constexpr std::string_view kEndpoints[] = {"tcp://127.0.0.1:7000",
                                            "0123456789abcdef0123456789abcdef"
                                            "0123456789abcdef0123456789abcdef"};
 constexpr std::string_view kEndpointTokens[] = {
-    "tcp://", "ipc://", "inproc://", "udp://", ":",   "::",    "[",    "]",      "*",      "@",
-    ";",      "?key=",  "?",         "/",      "//",  "..",    "%eth0", "65536", "0",      "-1",
-    "\0"sv,   "\xff",   " ",         "eth0",   "0x7", "00007", ".",    "127.1", "1e9",    "\n"};
+    "tcp://", "ipc://", "inproc://", "udp://", ":",   "::",    "[",     "]",     "*",   "@",
+    ";",      "?key=",  "?",         "/",      "//",  "..",    "%eth0", "65536", "0",   "-1",
+    "\0"sv,   "\xff",   " ",         "eth0",   "0x7", "00007", ".",     "127.1", "1e9", "\n"};
 
 std::string check_endpoint(const std::string& text) {
   const auto split = transport::split_key(text);

@@ -224,8 +224,8 @@ Target job_target() {
 /// Long and deep texts, up to more than a job may have.
 Target job_bomb_target() {
   static constexpr std::string_view kOpenings[] = {
-      "",      "x = ",     "x = [",       "x = {",       "[",      "[[",
-      "# ",    "x = \"",   "x = '",       "x = \"\"\"",  "\"a\"",  "model.layers = [{"};
+      "",   "x = ",   "x = [", "x = {",      "[",     "[[",
+      "# ", "x = \"", "x = '", "x = \"\"\"", "\"a\"", "model.layers = [{"};
   static constexpr std::string_view kPieces[] = {
       "a.", "a",  "\"a\".", "[",    "{a = ", "{a.a = ", "1,", "[],", "{},", "[[a]]\n", "#",
       "\\", "\"", "'",      "''' ", "\n",    ".",       " ",  "a=",  "]",   "}",       "\xff"};
@@ -267,20 +267,21 @@ Target sniff_target(const std::string& folder) {
           .make =
               [](Rng& rng) {
                 using MakeSeed = std::function<std::string(Rng&)>;
-                const MakeSeed seeds[] = {libsvm_seed,
-                                      libffm_seed,
-                                      criteo_seed,
-                                      jsonl_seed,
-                                      example_seed,
-                                      tensor_seed,
-                                      [](Rng& r) { return table_seed(r, ',', one_in(r, 2)); },
-                                      [](Rng& r) { return table_seed(r, '\t', one_in(r, 2)); },
-                                      [](Rng& r) { return npy_seed(r, "<f4", 5, 3); },
-                                      [](Rng& r) {
-                                        return testing::npz({{"x", npy_seed(r, "<f4", 5, 3)},
-                                                             {"label", npy_seed(r, "<i4", 5, 1)}},
-                                                            one_in(r, 2));
-                                      }};
+                const MakeSeed seeds[] = {
+                    libsvm_seed,
+                    libffm_seed,
+                    criteo_seed,
+                    jsonl_seed,
+                    example_seed,
+                    tensor_seed,
+                    [](Rng& r) { return table_seed(r, ',', one_in(r, 2)); },
+                    [](Rng& r) { return table_seed(r, '\t', one_in(r, 2)); },
+                    [](Rng& r) { return npy_seed(r, "<f4", 5, 3); },
+                    [](Rng& r) {
+                      return testing::npz(
+                          {{"x", npy_seed(r, "<f4", 5, 3)}, {"label", npy_seed(r, "<i4", 5, 1)}},
+                          one_in(r, 2));
+                    }};
                 const MakeSeed& seed = one_of(std::span<const MakeSeed>(seeds), rng);
                 std::string bytes = seed(rng);
                 if (!one_in(rng, 10))

@@ -1,11 +1,11 @@
 // Checkpoints of real jobs: taken beside the training, gone on from, damaged, begun from.
-#include <signal.h>
-
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <signal.h>
+
+#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
@@ -28,17 +28,21 @@ Json summary(const ScratchDir& dir, std::vector<std::string> arguments) {
   return Json::parse(ended.out);
 }
 
-void make_rows(const ScratchDir& dir, const std::string& file, int rows, int stream, const char* ids = "50") {
-  REQUIRE(downpour(dir, {"synth", dir / file, "--rows", std::to_string(rows), "--ids", ids, "--numeric", "4",
-                         "--categorical", "6", "--stream", std::to_string(stream)})
-              .status == 0);
+void make_rows(const ScratchDir& dir, const std::string& file, int rows, int stream,
+               const char* ids = "50") {
+  REQUIRE(
+      downpour(dir, {"synth", dir / file, "--rows", std::to_string(rows), "--ids", ids, "--numeric",
+                     "4", "--categorical", "6", "--stream", std::to_string(stream)})
+          .status == 0);
 }
 
 std::string job_text(const std::string& source, const std::string& train) {
-  return "data = { source = \"" + source + "\", format = \"libsvm\", shuffle = \"off\" }\n"
+  return "data = { source = \"" + source +
+         "\", format = \"libsvm\", shuffle = \"off\" }\n"
          "model = { preset = \"logistic_regression\" }\n"
          "optimizer = { type = \"ftrl\", learning_rate = 0.1 }\n"
-         "train = { " + train + " }\n";
+         "train = { " +
+         train + " }\n";
 }
 
 /// Manifests in the run's folder, oldest first.
@@ -57,14 +61,21 @@ std::vector<std::string> manifests(const std::string& run) {
   return paths;
 }
 
-TEST_CASE("killed in mid-epoch a run goes on from a checkpoint of that epoch, on another number of processes, and its account balances",
-          "[integration][checkpoint]") {
+TEST_CASE(
+    "killed in mid-epoch a run goes on from a checkpoint of that epoch, on another number of "
+    "processes, and its account balances",
+    "[integration][checkpoint]") {
   const ScratchDir dir;
   make_rows(dir, "train.svm", 200000, 0);
-  dir.write("job.toml", job_text("train.svm", "epochs = 3, batch_size = 100, checkpoint = { every = \"50ms\", keep = 2 }"));
+  dir.write("job.toml",
+            job_text("train.svm",
+                     "epochs = 3, batch_size = 100, checkpoint = { every = \"50ms\", keep = 2 }"));
   Program train("downpour", {"train", dir / "job.toml"}, dir.path());
   const std::string run = dir / "runs/job";
-  for (int i = 0; i < 4000 && (!std::filesystem::exists(run + "/checkpoints") || manifests(run).size() < 2); ++i) usleep(5000);
+  for (int i = 0;
+       i < 4000 && (!std::filesystem::exists(run + "/checkpoints") || manifests(run).size() < 2);
+       ++i)
+    usleep(5000);
   REQUIRE(manifests(run).size() >= 2);
   train.signal(SIGKILL);
   train.wait(10);
@@ -81,8 +92,10 @@ TEST_CASE("killed in mid-epoch a run goes on from a checkpoint of that epoch, on
   CHECK(std::filesystem::is_empty(run + "/moves"));
 }
 
-TEST_CASE("of a damaged checkpoint the place is told and the one before it is used; a half-deleted one is no checkpoint",
-          "[integration][checkpoint]") {
+TEST_CASE(
+    "of a damaged checkpoint the place is told and the one before it is used; a half-deleted one "
+    "is no checkpoint",
+    "[integration][checkpoint]") {
   const ScratchDir dir;
   make_rows(dir, "train.svm", 20000, 0);
   dir.write("job.toml", job_text("train.svm", "epochs = 3, batch_size = 100"));
@@ -90,16 +103,23 @@ TEST_CASE("of a damaged checkpoint the place is told and the one before it is us
   const std::string run = dir / "runs/job";
   const std::vector<std::string> all = manifests(run);
   REQUIRE(all.size() == 3);
-  const std::string folder = run + "/checkpoints/" + std::filesystem::path(all[2]).stem().string().substr(9);
-  for (const auto& file : std::filesystem::directory_iterator(folder)) std::filesystem::remove(file.path());
+  const std::string folder =
+      run + "/checkpoints/" + std::filesystem::path(all[2]).stem().string().substr(9);
+  for (const auto& file : std::filesystem::directory_iterator(folder))
+    std::filesystem::remove(file.path());
   const Ended again = downpour(dir, {"train", dir / "job.toml"});
   INFO(again.err);
   CHECK(again.status == 0);
   CHECK(again.err.find(std::filesystem::path(all[2]).filename().string()) != std::string::npos);
-  CHECK(again.out.find("finished already") == std::string::npos);  // the last epoch was trained again
+  CHECK(again.out.find("finished already") ==
+        std::string::npos);  // the last epoch was trained again
   // A bit of an image flipped: found when it is read.
   const std::vector<std::string> now = manifests(run);
-  const std::string image = std::filesystem::directory_iterator(run + "/checkpoints/" + std::filesystem::path(now.back()).stem().string().substr(9))->path().string();
+  const std::string image =
+      std::filesystem::directory_iterator(
+          run + "/checkpoints/" + std::filesystem::path(now.back()).stem().string().substr(9))
+          ->path()
+          .string();
   std::fstream file(image, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(5000);
   const int byte = file.peek();
@@ -115,13 +135,16 @@ TEST_CASE("of a damaged checkpoint the place is told and the one before it is us
   CHECK(downpour(dir, {"inspect", run}).status == 0);
 }
 
-TEST_CASE("checkpoints that hold only what was touched are gone on from, evaluated, warm started from and inspected as whole ones",
-          "[integration][checkpoint]") {
+TEST_CASE(
+    "checkpoints that hold only what was touched are gone on from, evaluated, warm started from "
+    "and inspected as whole ones",
+    "[integration][checkpoint]") {
   const ScratchDir dir;
   make_rows(dir, "train.svm", 200000, 0, "20000");
   make_rows(dir, "test.svm", 2000, 1, "20000");
   // Seldom a whole one: the last one of a run, too, builds on another.
-  const std::string checkpoint = "checkpoint = { every = \"50ms\", keep = 2, incremental = true, full_every = 100 }";
+  const std::string checkpoint =
+      "checkpoint = { every = \"50ms\", keep = 2, incremental = true, full_every = 100 }";
   dir.write("job.toml", job_text("train.svm", "epochs = 3, batch_size = 100, " + checkpoint));
   Program train("downpour", {"train", dir / "job.toml", "--ps", "2"}, dir.path());
   const std::string run = dir / "runs/job";
@@ -129,7 +152,10 @@ TEST_CASE("checkpoints that hold only what was touched are gone on from, evaluat
     const Ended inspected = downpour(dir, {"inspect", run, "--json"});
     return inspected.status == 0 && !Json::parse(inspected.out)["builds_on"].empty();
   };
-  for (int i = 0; i < 400 && !(std::filesystem::exists(run + "/checkpoints") && manifests(run).size() >= 2 && builds()); ++i) usleep(20000);
+  for (int i = 0; i < 400 && !(std::filesystem::exists(run + "/checkpoints") &&
+                               manifests(run).size() >= 2 && builds());
+       ++i)
+    usleep(20000);
   train.signal(SIGKILL);
   train.wait(10);
   CHECK(downpour(dir, {"inspect", run}).status == 0);
@@ -137,13 +163,17 @@ TEST_CASE("checkpoints that hold only what was touched are gone on from, evaluat
   REQUIRE(done["accounts"].size() == 3);
   for (const Json& account : done["accounts"]) CHECK(account["applied"] == 200000);
   // Chance may make the last one the first of a new chain.
-  for (int epochs = 4; epochs < 8 && !builds(); ++epochs) summary(dir, {"train", dir / "job.toml", "--ps", "1", "--epochs", std::to_string(epochs)});
+  for (int epochs = 4; epochs < 8 && !builds(); ++epochs)
+    summary(dir, {"train", dir / "job.toml", "--ps", "1", "--epochs", std::to_string(epochs)});
   REQUIRE(builds());
   // Evaluated, and begun from, it is what the first batch of another run meets.
   const Json evaluated = summary(dir, {"eval", run, "--data", dir / "test.svm"});
   double expected = 0;
-  for (const auto& output : evaluated["evaluations"][0]["outputs"].items()) expected = output.value()["loss"];
-  dir.write("next.toml", job_text("test.svm", "epochs = 1, batch_size = 2000, warm_start = { run = \"runs/job\" }"));
+  for (const auto& output : evaluated["evaluations"][0]["outputs"].items())
+    expected = output.value()["loss"];
+  dir.write(
+      "next.toml",
+      job_text("test.svm", "epochs = 1, batch_size = 2000, warm_start = { run = \"runs/job\" }"));
   const Json next = summary(dir, {"train", dir / "next.toml"});
   CHECK(std::abs(next["accounts"][0]["loss"].get<double>() - expected) < 1e-6);
 }
@@ -159,21 +189,27 @@ void damage_newest(const std::string& run) {
   }
 }
 
-TEST_CASE("a ps that is killed comes back from an older checkpoint where the newest is damaged, and every record still counts once",
-          "[integration][checkpoint]") {
+TEST_CASE(
+    "a ps that is killed comes back from an older checkpoint where the newest is damaged, and "
+    "every record still counts once",
+    "[integration][checkpoint]") {
   const ScratchDir dir;
   const int rows = kSanitized ? 60000 : 300000;  // an epoch takes long enough to be killed in
   make_rows(dir, "train.svm", rows, 0);
   dir.write("job.toml", job_text("train.svm", "epochs = 4, batch_size = 20"));
   Program train("downpour", {"train", dir / "job.toml", "--ps", "2"}, dir.path());
   const std::string run = dir / "runs/job";
-  for (int i = 0; i < 8000 && !(std::filesystem::exists(run + "/checkpoints") && manifests(run).size() >= 2); ++i) usleep(5000);
+  for (int i = 0;
+       i < 8000 && !(std::filesystem::exists(run + "/checkpoints") && manifests(run).size() >= 2);
+       ++i)
+    usleep(5000);
   damage_newest(run);
   std::ifstream events(run + "/events.jsonl");
   int pid = 0;
   for (std::string line; std::getline(events, line);) {
     const Json event = Json::parse(line, nullptr, false);
-    if (!event.is_discarded() && event["event"] == "hello" && event["who"] == "ps 1") pid = event["pid"];
+    if (!event.is_discarded() && event["event"] == "hello" && event["who"] == "ps 1")
+      pid = event["pid"];
   }
   REQUIRE(pid > 0);
   kill(pid, SIGKILL);
@@ -187,10 +223,13 @@ TEST_CASE("a ps that is killed comes back from an older checkpoint where the new
   for (const Json& account : done["accounts"]) CHECK(account["applied"] == rows);
 }
 
-TEST_CASE("a damaged checkpoint is an error where the job forbids an older one", "[integration][checkpoint]") {
+TEST_CASE("a damaged checkpoint is an error where the job forbids an older one",
+          "[integration][checkpoint]") {
   const ScratchDir dir;
   make_rows(dir, "train.svm", 5000, 0);
-  dir.write("job.toml", job_text("train.svm", "epochs = 2, batch_size = 100, checkpoint = { fall_back = false }"));
+  dir.write(
+      "job.toml",
+      job_text("train.svm", "epochs = 2, batch_size = 100, checkpoint = { fall_back = false }"));
   REQUIRE(downpour(dir, {"train", dir / "job.toml"}).status == 0);
   damage_newest(dir / "runs/job");
   const Ended again = downpour(dir, {"train", dir / "job.toml", "--epochs", "3"});
@@ -198,8 +237,10 @@ TEST_CASE("a damaged checkpoint is an error where the job forbids an older one",
   CHECK(again.err.find("fall_back") != std::string::npos);
 }
 
-TEST_CASE("a warm start begins with the other run's variables: the first batch's loss before its update is that run's evaluation of it",
-          "[integration][checkpoint]") {
+TEST_CASE(
+    "a warm start begins with the other run's variables: the first batch's loss before its update "
+    "is that run's evaluation of it",
+    "[integration][checkpoint]") {
   const ScratchDir dir;
   make_rows(dir, "day1.svm", 20000, 0);
   make_rows(dir, "day2.svm", 500, 1);
@@ -207,9 +248,12 @@ TEST_CASE("a warm start begins with the other run's variables: the first batch's
   REQUIRE(downpour(dir, {"train", dir / "day1.toml"}).status == 0);
   const Json evaluated = summary(dir, {"eval", dir / "runs/day1", "--data", dir / "day2.svm"});
   double expected = 0;
-  for (const auto& output : evaluated["evaluations"][0]["outputs"].items()) expected = output.value()["loss"];
+  for (const auto& output : evaluated["evaluations"][0]["outputs"].items())
+    expected = output.value()["loss"];
   // One batch is the whole day, so its loss is the epoch's.
-  dir.write("day2.toml", job_text("day2.svm", "epochs = 1, batch_size = 500, warm_start = { run = \"runs/day1\" }"));
+  dir.write(
+      "day2.toml",
+      job_text("day2.svm", "epochs = 1, batch_size = 500, warm_start = { run = \"runs/day1\" }"));
   const Json done = summary(dir, {"train", dir / "day2.toml"});
   INFO(done.dump());
   REQUIRE(done["accounts"].size() == 1);
@@ -217,15 +261,19 @@ TEST_CASE("a warm start begins with the other run's variables: the first batch's
   CHECK(std::abs(done["accounts"][0]["loss"].get<double>() - expected) < 1e-6);
 
   dir.write("cold.toml", job_text("day2.svm", "epochs = 1, batch_size = 500"));
-  CHECK(std::abs(summary(dir, {"train", dir / "cold.toml"})["accounts"][0]["loss"].get<double>() - expected) > 0.01);
+  CHECK(std::abs(summary(dir, {"train", dir / "cold.toml"})["accounts"][0]["loss"].get<double>() -
+                 expected) > 0.01);
   dir.write("other.toml", job_text("day2.svm", "epochs = 1, warm_start = { run = \"runs/day1\" }"));
-  const std::vector<std::string> other = {"train", dir / "other.toml", "--set", "optimizer.type=adagrad"};
+  const std::vector<std::string> other = {"train", dir / "other.toml", "--set",
+                                          "optimizer.type=adagrad"};
   const Ended refused = downpour(dir, other);
   INFO(refused.err);
   CHECK(refused.status == 78);
   CHECK(refused.err.find("is ftrl there and adagrad here") != std::string::npos);
   CHECK(!std::filesystem::exists(dir / "runs/other/run"));  // nothing has begun
-  CHECK(downpour(dir, {other[0], other[1], other[2], other[3], "--set", "train.warm_start.slots=false"}).status == 0);
+  CHECK(downpour(dir,
+                 {other[0], other[1], other[2], other[3], "--set", "train.warm_start.slots=false"})
+            .status == 0);
 }
 
 }  // namespace

@@ -32,9 +32,9 @@ using transport::SendStatus;
 constexpr int kRows = 20'000;
 
 void make_job(const ScratchDir& dir, int epochs) {
-  const std::vector<std::string> synth = {"synth",     dir / "train.svm", "--rows",
-                                          std::to_string(kRows), "--ids", "50",
-                                          "--numeric", "4",               "--categorical", "6"};
+  const std::vector<std::string> synth = {
+      "synth", dir / "train.svm", "--rows", std::to_string(kRows), "--ids",
+      "50",    "--numeric",       "4",      "--categorical",       "6"};
   REQUIRE(Program("downpour", synth, dir.path()).wait(60).status == 0);
   dir.write("job.toml",
             "run_dir = \"run\"\n"
@@ -87,13 +87,15 @@ std::string free_address() {
 
 }  // namespace
 
-TEST_CASE("local processes over tcp have keys that only their user can read, without being asked to",
-          "[integration][keys]") {
+TEST_CASE(
+    "local processes over tcp have keys that only their user can read, without being asked to",
+    "[integration][keys]") {
   const ScratchDir dir;
   make_job(dir, 2);
   const Ended done =
-      Program("downpour", {"train", dir / "job.toml", "--ps", "2", "--workers", "2",
-                           "--input-workers", "1", "--transport", "tcp", "--log-format", "json", "--quiet"},
+      Program("downpour",
+              {"train", dir / "job.toml", "--ps", "2", "--workers", "2", "--input-workers", "1",
+               "--transport", "tcp", "--log-format", "json", "--quiet"},
               dir.path())
           .wait(120);
   check_balanced(done, 2);
@@ -123,9 +125,10 @@ TEST_CASE("a process by hand needs keys or --insecure, and says which", "[integr
     CHECK(ended.status == 77);
     CHECK_THAT(ended.err, Catch::Contains("DP-2711") && Catch::Contains("--keys") &&
                               Catch::Contains("--insecure"));
-    const Ended both = Program(program, {"--chief", free_address(), "--keys", dir / "keys", "--insecure"},
-                               dir.path())
-                           .wait(20);
+    const Ended both =
+        Program(program, {"--chief", free_address(), "--keys", dir / "keys", "--insecure"},
+                dir.path())
+            .wait(20);
     CHECK(both.status == 64);
   }
 }
@@ -134,14 +137,17 @@ TEST_CASE("--insecure trains without keys and warns", "[integration][keys]") {
   const ScratchDir dir;
   make_job(dir, 1);
   const std::string address = free_address();
-  Program chief("downpour-chief",
-                {dir / "job.toml", "--bind", address, "--json", "--insecure", "--set", "cluster.ps=1"},
-                dir.path());
+  Program chief(
+      "downpour-chief",
+      {dir / "job.toml", "--bind", address, "--json", "--insecure", "--set", "cluster.ps=1"},
+      dir.path());
   Program ps("downpour-ps", {"--chief", address, "--insecure"}, dir.path());
-  Program worker("downpour-worker", {"--chief", address, "--insecure", "--threads", "1"}, dir.path());
+  Program worker("downpour-worker", {"--chief", address, "--insecure", "--threads", "1"},
+                 dir.path());
   const Ended done = chief.wait(60);
   check_balanced(done, 1);
-  CHECK_THAT(done.err, Catch::Contains("insecure: connections are neither encrypted nor authenticated"));
+  CHECK_THAT(done.err,
+             Catch::Contains("insecure: connections are neither encrypted nor authenticated"));
   CHECK(!fs::exists(dir / "run/keys"));
   CHECK_THAT(done.out, Catch::Contains("\"insecure\":true"));
 }
@@ -150,8 +156,8 @@ TEST_CASE("--insecure trains without keys and warns", "[integration][keys]") {
 class Client {
  public:
   Client(const transport::KeyPair& own, const transport::AllowList& allowed)
-      : transport_(transport::make_zmq_transport(
-            {.keyring = std::make_shared<Keyring>(own, allowed)})) {}
+      : transport_(
+            transport::make_zmq_transport({.keyring = std::make_shared<Keyring>(own, allowed)})) {}
   void connect(const std::string& endpoint) {
     const auto peer = transport_->connect(endpoint);
     REQUIRE(peer);
@@ -211,7 +217,8 @@ TEST_CASE("a worker's key is good for a worker and nothing else", "[integration]
   const ScratchDir dir;
   make_job(dir, 2);
   const std::string address = free_address();
-  Program chief("downpour-chief", {dir / "job.toml", "--bind", address, "--json", "--set", "cluster.ps=1"},
+  Program chief("downpour-chief",
+                {dir / "job.toml", "--bind", address, "--json", "--set", "cluster.ps=1"},
                 dir.path());
   const std::string keys = dir / "run/keys";
   Program ps("downpour-ps", {"--chief", address, "--keys", keys}, dir.path());
@@ -280,26 +287,28 @@ TEST_CASE("a worker's key is good for a worker and nothing else", "[integration]
 
   // The programs refuse to start in another role, and to obey a chief with a worker's key.
   const std::string file = keys + "/worker.key";
-  CHECK(Program("downpour-ps", {"--chief", address, "--keys", file}, dir.path()).wait(20).status == 78);
+  CHECK(Program("downpour-ps", {"--chief", address, "--keys", file}, dir.path()).wait(20).status ==
+        78);
   CHECK(Program("downpour-worker",
                 {"--role", "input", "--chief", address, "--keys", file, "--bind", "127.0.0.1:*"},
                 dir.path())
             .wait(20)
             .status == 78);
-  const Ended second =
-      Program("downpour-chief", {dir / "job.toml", "--bind", free_address(), "--keys", file,
-                                 "--set", "run_dir=other-run"},
-              dir.path())
-          .wait(20);
+  const Ended second = Program("downpour-chief",
+                               {dir / "job.toml", "--bind", free_address(), "--keys", file, "--set",
+                                "run_dir=other-run"},
+                               dir.path())
+                           .wait(20);
   CHECK(second.status == 78);
-  const std::string forged =
-      transport::with_key(str("tcp://", address), worker_key->public_key);
-  const Ended misled = Program("downpour-ps", {"--chief", forged, "--keys", keys}, dir.path()).wait(20);
+  const std::string forged = transport::with_key(str("tcp://", address), worker_key->public_key);
+  const Ended misled =
+      Program("downpour-ps", {"--chief", forged, "--keys", keys}, dir.path()).wait(20);
   CHECK(misled.status == 77);
   CHECK_THAT(misled.err, Catch::Contains("DP-2715"));
 
   worker.ask<wire::Reject>(wire::Goodbye{{.incarnation = Incarnation{5}}}, run, 1);
-  Program honest("downpour-worker", {"--chief", address, "--keys", keys, "--threads", "1"}, dir.path());
+  Program honest("downpour-worker", {"--chief", address, "--keys", keys, "--threads", "1"},
+                 dir.path());
   check_balanced(chief.wait(120), 2);
 }
 
@@ -309,10 +318,12 @@ TEST_CASE("a worker's key attacks beside a training job, which ends as if it wer
   const ScratchDir dir;
   make_job(dir, kEpochs);
   const std::string address = free_address(), keys = dir / "run/keys";
-  Program chief("downpour-chief", {dir / "job.toml", "--bind", address, "--json", "--set", "cluster.ps=1"},
+  Program chief("downpour-chief",
+                {dir / "job.toml", "--bind", address, "--json", "--set", "cluster.ps=1"},
                 dir.path());
   Program ps("downpour-ps", {"--chief", address, "--keys", keys}, dir.path());
-  Program honest("downpour-worker", {"--chief", address, "--keys", keys, "--threads", "1"}, dir.path());
+  Program honest("downpour-worker", {"--chief", address, "--keys", keys, "--threads", "1"},
+                 dir.path());
   for (int i = 0; i < 1000 && events_of(dir, "hello").size() < 2; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const auto hellos = events_of(dir, "hello");
@@ -345,7 +356,8 @@ TEST_CASE("a worker's key attacks beside a training job, which ends as if it wer
     at_chief.tell(wire::Adopted{.since = {1, 1}, .ok = false, .error = "x"}, run);
     at_chief.tell(wire::Stop{.code = 1, .reason = "x"}, run);
     at_ps.tell(wire::Save{.checkpoint = {1, 99}, .folder = outside}, run);
-    at_ps.tell(wire::Freeze{.since = {9, 99}, .partitions = {PartitionId{0}}, .folder = outside}, run);
+    at_ps.tell(wire::Freeze{.since = {9, 99}, .partitions = {PartitionId{0}}, .folder = outside},
+               run);
     at_ps.tell(wire::Sealed{99}, run);
     at_ps.tell(wire::Stop{.code = 1, .reason = "x"}, run);
     at_ps.tell(wire::Refused{.what = "x"}, run);
@@ -366,8 +378,8 @@ TEST_CASE("links in a run folder lead no process outside", "[integration][keys][
     const char* name;
     bool is_folder;
   };
-  const Link links[] = {{"events.jsonl", false}, {"run", false},          {"job.toml", false},
-                        {"lock", false},         {"checkpoints", true},   {"logs", true},
+  const Link links[] = {{"events.jsonl", false}, {"run", false},           {"job.toml", false},
+                        {"lock", false},         {"checkpoints", true},    {"logs", true},
                         {"moves", true},         {"logs/ps-0.log", false}, {"keys", true}};
   for (const Link& link : links) {
     CAPTURE(link.name);
@@ -384,8 +396,9 @@ TEST_CASE("links in a run folder lead no process outside", "[integration][keys][
     } else {
       fs::create_symlink(outside + "/file", place);
     }
-    const Ended done = Program("downpour", {"train", dir / "job.toml", "--ps", "2", "--workers", "2",
-                                            "--transport", "tcp", "--log-format", "json", "--quiet"},
+    const Ended done = Program("downpour",
+                               {"train", dir / "job.toml", "--ps", "2", "--workers", "2",
+                                "--transport", "tcp", "--log-format", "json", "--quiet"},
                                dir.path())
                            .wait(60);
     INFO(done.err);

@@ -12,7 +12,8 @@ using Json = nlohmann::json;
 constexpr int kRows = 20'000;
 
 Ended train(const ScratchDir& dir, std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {"train", dir / "job.toml", "--log-format", "json", "--quiet"});
+  arguments.insert(arguments.begin(),
+                   {"train", dir / "job.toml", "--log-format", "json", "--quiet"});
   return Program("downpour", arguments, dir.path()).wait(120);
 }
 
@@ -24,17 +25,24 @@ uint64_t table_bytes_max(const Json& done) {
   return most;
 }
 
-TEST_CASE("a job whose tables outgrow cluster.ps_memory ends with the table's name, and resumes with more",
-          "[integration]") {
+TEST_CASE(
+    "a job whose tables outgrow cluster.ps_memory ends with the table's name, and resumes with "
+    "more",
+    "[integration]") {
   const ScratchDir dir;
-  const Ended made = Program("downpour", {"synth", dir / "train.svm", "--rows", std::to_string(kRows), "--ids", "20000"}, dir.path()).wait(60);
+  const Ended made =
+      Program("downpour",
+              {"synth", dir / "train.svm", "--rows", std::to_string(kRows), "--ids", "20000"},
+              dir.path())
+          .wait(60);
   REQUIRE(made.status == 0);
   dir.write("job.toml",
             "data = { source = \"train.svm\", format = \"libsvm\", shard_records = 500 }\n"
             "model = { preset = \"logistic_regression\" }\n"
             "optimizer = { type = \"ftrl\", learning_rate = 0.1 }\n"
             "train = { epochs = 1, batch_size = 100, checkpoint = { every = 40 } }\n");
-  for (const std::vector<std::string>& cluster : {std::vector<std::string>{}, {"--ps", "2", "--workers", "2"}}) {
+  for (const std::vector<std::string>& cluster :
+       {std::vector<std::string>{}, {"--ps", "2", "--workers", "2"}}) {
     const auto with = [&](std::vector<std::string> more) {
       more.insert(more.end(), cluster.begin(), cluster.end());
       return more;
@@ -45,7 +53,8 @@ TEST_CASE("a job whose tables outgrow cluster.ps_memory ends with the table's na
     const uint64_t all_bytes = table_bytes_max(Json::parse(whole.out));
     REQUIRE(all_bytes > 0);
 
-    const Ended full = train(dir, with({"--fresh", "--set", "cluster.ps_memory=" + std::to_string(all_bytes / 2)}));
+    const Ended full = train(
+        dir, with({"--fresh", "--set", "cluster.ps_memory=" + std::to_string(all_bytes / 2)}));
     INFO(full.err);
     CHECK(full.status == 78);
     CHECK(full.err.find("DP-2401") != std::string::npos);

@@ -62,18 +62,17 @@ struct Cluster {
     chief = std::make_unique<Program>("downpour-chief", arguments, dir.path());
   }
   void start_ps(int i) {
-    ps[i] = std::make_unique<Program>(
-        "downpour-ps", std::vector<std::string>{"--chief", chief_at, "--index", std::to_string(i),
-                                 "--keys", keys()},
-        dir.path());
+    ps[i] = std::make_unique<Program>("downpour-ps",
+                                      std::vector<std::string>{"--chief", chief_at, "--index",
+                                                               std::to_string(i), "--keys", keys()},
+                                      dir.path());
   }
   void start_worker(int i) {
-    workers[i] =
-        std::make_unique<Program>("downpour-worker",
-                                  std::vector<std::string>{"--chief", chief_at, "--index",
-                                                           std::to_string(i), "--threads", "1", "--keys",
-                                                           keys()},
-                                  dir.path());
+    workers[i] = std::make_unique<Program>(
+        "downpour-worker",
+        std::vector<std::string>{"--chief", chief_at, "--index", std::to_string(i), "--threads",
+                                 "1", "--keys", keys()},
+        dir.path());
   }
   void kill9(std::unique_ptr<Program>& program) {
     program->signal(SIGKILL);

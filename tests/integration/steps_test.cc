@@ -114,7 +114,8 @@ TEST_CASE("an epoch of a program without an end has steps_per_epoch batches", "[
   // Or the job ends in its first one, at the end of a piece.
   const std::string endless = dir / "endless.sh";
   const ScratchDir once;
-  make_job(once, "source = { exec = [\"sh\", \"" + endless + "\"] }, shuffle = \"off\"", "steps = 10");
+  make_job(once, "source = { exec = [\"sh\", \"" + endless + "\"] }, shuffle = \"off\"",
+           "steps = 10");
   const Json ended = trained(once);
   REQUIRE(ended["accounts"].size() == 1);
   const int batches = ended["accounts"][0]["batches"];

@@ -1,10 +1,10 @@
 // Real processes, real files: what a user of the programs sees.
-#include <signal.h>
-
 #include <algorithm>
+#include <signal.h>
+#include <sstream>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "tests/support/program.h"
 
@@ -13,20 +13,23 @@ namespace {
 
 using Json = nlohmann::json;
 
-Ended downpour(const ScratchDir& dir, const std::vector<std::string>& arguments, double seconds = 120) {
+Ended downpour(const ScratchDir& dir, const std::vector<std::string>& arguments,
+               double seconds = 120) {
   return Program("downpour", arguments, dir.path()).wait(seconds);
 }
 
 // 20,000 rows whose labels follow their fields, as libsvm, and a job for them.
 void make_clicks(const ScratchDir& dir, const std::string& more = "", int rows = 20000) {
-  const Ended made = downpour(dir, {"synth", dir / "train.svm", "--rows", std::to_string(rows), "--ids", "50", "--numeric", "4", "--categorical", "6"});
+  const Ended made = downpour(dir, {"synth", dir / "train.svm", "--rows", std::to_string(rows),
+                                    "--ids", "50", "--numeric", "4", "--categorical", "6"});
   REQUIRE(made.status == 0);
   dir.write("job.toml",
             "data = { source = \"train.svm\", format = \"libsvm\", shard_records = 500 }\n"
             "model = { preset = \"logistic_regression\" }\n"
             "optimizer = { type = \"ftrl\", learning_rate = 0.1 }\n"
             "train = { epochs = 2, batch_size = 100, reduction = \"sum\" }\n"
-            "eval = { holdout = 0.1 }\n" + more);
+            "eval = { holdout = 0.1 }\n" +
+                more);
 }
 
 Json summary(const Ended& ended) {
@@ -40,12 +43,14 @@ void check_balanced(const Json& done, int64_t rows, size_t epochs) {
   REQUIRE(done["accounts"].size() == epochs);
   for (const Json& account : done["accounts"]) {
     CHECK(account["read"] == rows);
-    CHECK(account["read"] == account["applied"].get<int64_t>() + account["filtered"].get<int64_t>());
+    CHECK(account["read"] ==
+          account["applied"].get<int64_t>() + account["filtered"].get<int64_t>());
   }
 }
 
 double auc(const Json& done) {
-  for (const auto& output : done["evaluations"].back()["outputs"].items()) return output.value()["auc"];
+  for (const auto& output : done["evaluations"].back()["outputs"].items())
+    return output.value()["auc"];
   return 0;
 }
 
@@ -55,15 +60,21 @@ std::vector<std::string> with(std::vector<std::string> a, const std::vector<std:
   return a;
 }
 
-TEST_CASE("the same job gives the same quality in one process, over ipc and over tcp, and every record counts once", "[integration]") {
+TEST_CASE(
+    "the same job gives the same quality in one process, over ipc and over tcp, and every record "
+    "counts once",
+    "[integration]") {
   const ScratchDir dir;
   make_clicks(dir);
   std::vector<double> reached;
-  for (const std::vector<std::string>& cluster : {std::vector<std::string>{}, {"--ps", "2", "--workers", "2"},
-                                                  {"--ps", "2", "--workers", "2", "--transport", "tcp"},
-                                                  {"--set", "cluster.ps_threads=2"},
-                                                  {"--ps", "2", "--workers", "2", "--set", "cluster.ps_threads=2"}}) {
-    const Ended ended = downpour(dir, with(with({"train", dir / "job.toml", "--fresh"}, kJson), cluster));
+  for (const std::vector<std::string>& cluster :
+       {std::vector<std::string>{},
+        {"--ps", "2", "--workers", "2"},
+        {"--ps", "2", "--workers", "2", "--transport", "tcp"},
+        {"--set", "cluster.ps_threads=2"},
+        {"--ps", "2", "--workers", "2", "--set", "cluster.ps_threads=2"}}) {
+    const Ended ended =
+        downpour(dir, with(with({"train", dir / "job.toml", "--fresh"}, kJson), cluster));
     INFO(ended.err);
     REQUIRE(ended.status == 0);
     const Json done = summary(ended);
@@ -78,10 +89,15 @@ TEST_CASE("the same job gives the same quality in one process, over ipc and over
 TEST_CASE("a worker killed in mid-epoch costs time, not records", "[integration]") {
   const ScratchDir dir;
   make_clicks(dir, "", 200000);
-  Program train("downpour", with({"train", dir / "job.toml", "--ps", "2", "--workers", "2", "--set", "train.epochs=3"}, kJson), dir.path());
+  Program train(
+      "downpour",
+      with({"train", dir / "job.toml", "--ps", "2", "--workers", "2", "--set", "train.epochs=3"},
+           kJson),
+      dir.path());
   // Both work: each has been leased something.
   const auto leased = [&](const char* worker) {
-    return read_text(dir / "runs/job/events.jsonl").find(std::string("\"worker\":") + worker) != std::string::npos;
+    return read_text(dir / "runs/job/events.jsonl").find(std::string("\"worker\":") + worker) !=
+           std::string::npos;
   };
   for (int i = 0; i < 6000 && !(leased("0") && leased("1")); ++i) usleep(5000);
   const std::vector<pid_t> workers = train.children("downpour-worker");
@@ -95,7 +111,8 @@ TEST_CASE("a worker killed in mid-epoch costs time, not records", "[integration]
   CHECK(done["workers_lost"] == 1);
 }
 
-TEST_CASE("Ctrl-C saves, says how to go on, and the same command finishes with a balancing account", "[integration]") {
+TEST_CASE("Ctrl-C saves, says how to go on, and the same command finishes with a balancing account",
+          "[integration]") {
   const ScratchDir dir;
   make_clicks(dir, "", 200000);
   Program train("downpour", {"train", dir / "job.toml", "--set", "train.epochs=10"}, dir.path());
@@ -104,12 +121,15 @@ TEST_CASE("Ctrl-C saves, says how to go on, and the same command finishes with a
   const Ended stopped = train.wait(30);
   CHECK(stopped.status == 130);
   CHECK(stopped.out.find("the same command goes on from here") != std::string::npos);
-  const Json done = summary(downpour(dir, with({"train", dir / "job.toml", "--set", "train.epochs=10", "--ps", "2", "--workers", "1"}, kJson)));
+  const Json done = summary(downpour(dir, with({"train", dir / "job.toml", "--set",
+                                                "train.epochs=10", "--ps", "2", "--workers", "1"},
+                                               kJson)));
   CHECK(done["code"] == 0);
   check_balanced(done, 200000, 10);
 }
 
-TEST_CASE("a finished job says so, and a changed frozen key is named with both values", "[integration]") {
+TEST_CASE("a finished job says so, and a changed frozen key is named with both values",
+          "[integration]") {
   const ScratchDir dir;
   make_clicks(dir);
   REQUIRE(downpour(dir, {"train", dir / "job.toml"}).status == 0);
@@ -127,7 +147,8 @@ TEST_CASE("a finished job says so, and a changed frozen key is named with both v
 TEST_CASE("a data file alone is enough, and the job chosen for it is kept", "[integration]") {
   const ScratchDir dir;
   make_clicks(dir);
-  const Ended ended = downpour(dir, {"train", dir / "train.svm", "--set", "run_dir='" + dir / "run" + "'"});
+  const Ended ended =
+      downpour(dir, {"train", dir / "train.svm", "--set", "run_dir='" + dir / "run" + "'"});
   INFO(ended.err);
   CHECK(ended.status == 0);
   CHECK(ended.err.find("libsvm") != std::string::npos);
@@ -141,8 +162,10 @@ TEST_CASE("a data file alone is enough, and the job chosen for it is kept", "[in
 TEST_CASE("a data file alone stops at its best epoch, and eval uses that epoch", "[integration]") {
   const ScratchDir dir;
   // 200,000 different ids in 3,000 rows: the model learns the rows by heart and gets worse.
-  REQUIRE(downpour(dir, {"synth", dir / "few.tsv", "--rows", "3000", "--ids", "10000"}).status == 0);
-  const std::vector<std::string> train = {"train", dir / "few.tsv", "--set", "train.epochs=12", "--set", "run_dir=" + (dir / "few")};
+  REQUIRE(downpour(dir, {"synth", dir / "few.tsv", "--rows", "3000", "--ids", "10000"}).status ==
+          0);
+  const std::vector<std::string> train = {
+      "train", dir / "few.tsv", "--set", "train.epochs=12", "--set", "run_dir=" + (dir / "few")};
   const Ended trained = downpour(dir, with(train, kJson));
   REQUIRE(trained.status == 0);
   const Json done = summary(trained);
@@ -167,15 +190,20 @@ TEST_CASE("a data file alone stops at its best epoch, and eval uses that epoch",
 
 TEST_CASE("a model that predicts worse than a constant is reported as such", "[integration]") {
   const ScratchDir dir;
-  REQUIRE(downpour(dir, {"synth", dir / "few.tsv", "--rows", "3000", "--ids", "10000"}).status == 0);
-  const std::vector<std::string> wild = {"train", dir / "few.tsv", "--set", "run_dir=" + (dir / "wild"), "--set", "optimizer.learning_rate=3"};
+  REQUIRE(downpour(dir, {"synth", dir / "few.tsv", "--rows", "3000", "--ids", "10000"}).status ==
+          0);
+  const std::vector<std::string> wild = {"train", dir / "few.tsv",
+                                         "--set", "run_dir=" + (dir / "wild"),
+                                         "--set", "optimizer.learning_rate=3"};
   const Ended ended = downpour(dir, with(wild, {"--quiet"}));
   INFO(ended.out << ended.err);
   REQUIRE(ended.status == 0);
   CHECK(ended.out.find("predicts worse than a constant: loss") != std::string::npos);
   CHECK(summary(downpour(dir, with(wild, kJson)))["worse_than_constant"].size() == 1);
-  const std::vector<std::string> tame = {"train", dir / "few.tsv", "--set", "run_dir=" + (dir / "tame")};
-  CHECK(downpour(dir, with(tame, {"--quiet"})).out.find("worse than a constant") == std::string::npos);
+  const std::vector<std::string> tame = {"train", dir / "few.tsv", "--set",
+                                         "run_dir=" + (dir / "tame")};
+  CHECK(downpour(dir, with(tame, {"--quiet"})).out.find("worse than a constant") ==
+        std::string::npos);
 }
 
 TEST_CASE("eval and predict read the saved model and change nothing of it", "[integration]") {
@@ -184,7 +212,8 @@ TEST_CASE("eval and predict read the saved model and change nothing of it", "[in
   REQUIRE(downpour(dir, {"train", dir / "job.toml"}).status == 0);
   const std::string before = downpour(dir, {"inspect", dir / "runs/job"}).out;
   CHECK(before.find("every checksum good") != std::string::npos);
-  const Json evaluated = summary(downpour(dir, with({"eval", dir / "runs/job", "--data", dir / "train.svm"}, kJson)));
+  const Json evaluated =
+      summary(downpour(dir, with({"eval", dir / "runs/job", "--data", dir / "train.svm"}, kJson)));
   CHECK(evaluated["evaluations"][0]["records"] == 20000);
   const Ended predicted = downpour(dir, {"predict", dir / "runs/job", "--data", dir / "train.svm"});
   CHECK(predicted.status == 0);
@@ -192,7 +221,8 @@ TEST_CASE("eval and predict read the saved model and change nothing of it", "[in
   std::istringstream labelled(read_text(dir / "train.svm"));
   std::string unlabelled, line;
   while (std::getline(labelled, line)) unlabelled += line.substr(line.find(' ') + 1) + "\n";
-  const Ended blind = downpour(dir, {"predict", dir / "runs/job", "--data", dir.write("new.svm", unlabelled)});
+  const Ended blind =
+      downpour(dir, {"predict", dir / "runs/job", "--data", dir.write("new.svm", unlabelled)});
   CHECK(blind.status == 0);
   CHECK(blind.out == predicted.out);  // in the order of the data: another cut of it changes nothing
   CHECK(downpour(dir, {"inspect", dir / "runs/job"}).out == before);
@@ -206,7 +236,9 @@ TEST_CASE("a bad record ends the job with its place, or is skipped and counted",
   CHECK(failed.status == 65);
   CHECK(failed.err.find("train.svm:20001") != std::string::npos);
   CHECK(failed.err.find("oops") != std::string::npos);
-  const Json done = summary(downpour(dir, with({"train", dir / "job.toml", "--fresh", "--set", "data.bad_records=skip", "--set", "eval.holdout=0"}, kJson)));
+  const Json done = summary(downpour(dir, with({"train", dir / "job.toml", "--fresh", "--set",
+                                                "data.bad_records=skip", "--set", "eval.holdout=0"},
+                                               kJson)));
   CHECK(done["accounts"][0]["skipped"] == 1);
   CHECK(done["accounts"][0]["read"] == 20001);
 }
@@ -216,7 +248,8 @@ TEST_CASE("processes started by hand find the chief, and end with it", "[integra
   make_clicks(dir, "cluster = { ps = 1, workers = 1 }\n");
   const std::string chief_at = "ipc://" + dir / "chief";
   Program chief("downpour-chief", {dir / "job.toml", "--bind", chief_at, "--json"}, dir.path());
-  Program ps("downpour-ps", {"--chief", chief_at, "--bind", "ipc://" + dir / "ps", "--threads", "1"}, dir.path());
+  Program ps("downpour-ps",
+             {"--chief", chief_at, "--bind", "ipc://" + dir / "ps", "--threads", "1"}, dir.path());
   Program worker("downpour-worker", {"--chief", chief_at, "--threads", "1"}, dir.path());
   const Ended ended = chief.wait(120);
   INFO(ended.err);
@@ -226,13 +259,18 @@ TEST_CASE("processes started by hand find the chief, and end with it", "[integra
   CHECK(worker.wait(10).status == 0);
 }
 
-TEST_CASE("a ps joins and another leaves while training goes on, and every record counts once", "[integration]") {
+TEST_CASE("a ps joins and another leaves while training goes on, and every record counts once",
+          "[integration]") {
   const ScratchDir dir;
   make_clicks(dir, "cluster = { ps = 2, workers = 2 }\n", 40000);
   const std::string chief_at = "ipc://" + dir / "chief";
-  Program chief("downpour-chief", {dir / "job.toml", "--bind", chief_at, "--json", "--set", "train.epochs=40"}, dir.path());
+  Program chief("downpour-chief",
+                {dir / "job.toml", "--bind", chief_at, "--json", "--set", "train.epochs=40"},
+                dir.path());
   const auto ps = [&](int i) {
-    return std::vector<std::string>{"--chief", chief_at, "--bind", "ipc://" + dir / "ps" + std::to_string(i), "--index", std::to_string(i)};
+    return std::vector<std::string>{"--chief", chief_at,
+                                    "--bind",  "ipc://" + dir / "ps" + std::to_string(i),
+                                    "--index", std::to_string(i)};
   };
   Program first("downpour-ps", ps(0), dir.path()), second("downpour-ps", ps(1), dir.path());
   Program worker("downpour-worker", {"--chief", chief_at, "--threads", "1"}, dir.path());

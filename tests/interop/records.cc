@@ -22,8 +22,8 @@ Result<void> print_records(const Job& job) {
   DP_TRY(const chief::RunPlan plan, chief::plan_run(job, wire::Purpose::kTrain));
   DP_TRY(const auto graph, model::Graph::build(job));
   const InputLayout layout = graph->inputs();
-  const auto reading =
-      data::make_read_plan(job, layout, graph->output_widths(), job.data.source, plan.train_files, 0);
+  const auto reading = data::make_read_plan(job, layout, graph->output_widths(), job.data.source,
+                                            plan.train_files, 0);
   const auto ranges = plan::cut_shards(plan.train_files, plan.shard_bytes);
   Batch batch;
   for (uint32_t i = 0; i < ranges.size(); ++i) {

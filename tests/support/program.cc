@@ -1,17 +1,16 @@
 #include "tests/support/program.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdlib>
+#include <dirent.h>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <signal.h>
 #include <sstream>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 namespace downpour::testing {
 namespace {
@@ -28,7 +27,8 @@ std::string read_text(const std::string& path) {
   return out.str();
 }
 
-Program::Program(const std::string& name, const std::vector<std::string>& arguments, const std::string& folder) {
+Program::Program(const std::string& name, const std::vector<std::string>& arguments,
+                 const std::string& folder) {
   static int count = 0;  // NOLINT: numbers the output files of this test process
   const std::string base = folder + "/" + name + "-" + std::to_string(++count);
   out_path_ = base + ".out";
@@ -75,7 +75,8 @@ Ended Program::wait(double seconds) {
 }
 
 bool Program::saw(const std::string& text, double seconds) const {
-  for (const auto deadline = Clock::now() + std::chrono::duration<double>(seconds); Clock::now() < deadline; nap()) {
+  for (const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
+       Clock::now() < deadline; nap()) {
     if (read_text(err_path_).find(text) != std::string::npos) return true;
   }
   return false;

@@ -1,9 +1,8 @@
 // Program: runs one of ours as a user would, and keeps what it printed and how it ended.
 #pragma once
 
-#include <sys/types.h>
-
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 #include "tests/support/scratch_dir.h"
@@ -11,7 +10,7 @@
 namespace downpour::testing {
 
 struct Ended {
-  int status = -1;       // exit status; 128 + signal where it was killed
+  int status = -1;  // exit status; 128 + signal where it was killed
   bool timed_out = false;
   std::string out, err;
 };
@@ -19,7 +18,8 @@ struct Ended {
 class Program {
  public:
   /// Starts `name` (in the build's bin folder) with arguments, output to files below `folder`.
-  Program(const std::string& name, const std::vector<std::string>& arguments, const std::string& folder);
+  Program(const std::string& name, const std::vector<std::string>& arguments,
+          const std::string& folder);
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
   ~Program();

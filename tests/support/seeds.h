@@ -15,4 +15,4 @@ constexpr bool kSanitized = false;
 /// and a run takes ten to thirty times as long.
 constexpr uint64_t seeds(uint64_t count) { return kSanitized ? count / 10 : count; }
 
-}  // namespace downpour::test
+}  // namespace downpour::testing

@@ -226,7 +226,10 @@ class FreshMemory {
 /// A table that grows as a ps process lets it.
 struct Growing {
   ps::PageToucher toucher;
-  ps::Table table{TableId{1}, spec_of(OptimizerType::kAdagrad, kDim), 1, kPartitionBits,
+  ps::Table table{TableId{1},
+                  spec_of(OptimizerType::kAdagrad, kDim),
+                  1,
+                  kPartitionBits,
                   {.prefault = &toucher}};
 };
 

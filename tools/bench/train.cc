@@ -68,15 +68,18 @@ Job job_of(const std::string& folder, const char* text) {
 /// Reads and parses all of it, on as many threads as training may use: no job can be faster.
 double parse_seconds(const chief::RunPlan& plan) {
   const auto graph = must(model::Graph::build(plan.job));
-  const auto reading = data::make_read_plan(plan.job, graph->inputs(), graph->output_widths(), plan.job.data.source,
-                                            plan.train_files, plan.job.eval.holdout);
+  const auto reading =
+      data::make_read_plan(plan.job, graph->inputs(), graph->output_widths(), plan.job.data.source,
+                           plan.train_files, plan.job.eval.holdout);
   const plan::ShardMap shards =
-      data::map_shards(plan.job, plan.train_files, plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams));
+      data::map_shards(plan.job, plan.train_files,
+                       plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams));
   std::atomic<uint32_t> next = 0;
   const auto read = [&] {
     Batch batch;
     for (uint32_t i = next++; i < shards.count(); i = next++) {
-      const auto reader = must(data::open_shard(reading, data::Part::kTrain, {0, i}, shards.at(0, i), 0));
+      const auto reader =
+          must(data::open_shard(reading, data::Part::kTrain, {0, i}, shards.at(0, i), 0));
       while (must(reader->next(batch))) {
       }
       if (reader->totals().end_offset == plan::kOpenEnd) next = shards.count();
@@ -108,7 +111,9 @@ double train_seconds(const chief::RunPlan& plan) {
   };
   started(chief.start(clock.now_ns()));
   ps::PsNode ps(*transport, storage,
-                {.chief = chief.endpoint(), .endpoint = "inproc://bench-ps-" + name, .index = 0,
+                {.chief = chief.endpoint(),
+                 .endpoint = "inproc://bench-ps-" + name,
+                 .index = 0,
                  .incarnation = Incarnation{random_id()}});
   started(ps.start(clock.now_ns()));
   worker::WorkerNode worker(*transport,

@@ -14,9 +14,13 @@ void add_bench(CLI::App& app, int& status) {
     bool json = false;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App* verb = app.add_subcommand("bench", "Measures this build on this machine, each figure beside the physical limit in the same run");
+  CLI::App* verb = app.add_subcommand(
+      "bench",
+      "Measures this build on this machine, each figure beside the physical limit in the same run");
   verb->option_defaults()->always_capture_default();
-  verb->add_option("part", flags->parts, "What to measure; all of it otherwise")->check(CLI::IsMember(bench_parts()))->default_str("");
+  verb->add_option("part", flags->parts, "What to measure; all of it otherwise")
+      ->check(CLI::IsMember(bench_parts()))
+      ->default_str("");
   verb->add_flag("--quick", flags->options.quick, "Small sizes: seconds in all");
   verb->add_option("--seed", flags->options.seed, "Seed of keys and values");
   verb->add_flag("--json", flags->json, "As JSON");
@@ -24,7 +28,8 @@ void add_bench(CLI::App& app, int& status) {
   verb->callback([flags, &status] {
     std::vector<BenchResult> results;
     for (const std::string& part : flags->parts.empty() ? bench_parts() : flags->parts) {
-      for (BenchResult& result : run_bench(part, flags->options)) results.push_back(std::move(result));
+      for (BenchResult& result : run_bench(part, flags->options))
+        results.push_back(std::move(result));
     }
     std::fputs((flags->json ? bench_json(results) + "\n" : bench_text(results)).c_str(), stdout);
     status = 0;

@@ -50,7 +50,8 @@ int main(int argc, char** argv) {
                "downpour --help shows the verbs; downpour VERB --help its flags", ""};
     std::vector<std::string> verbs;
     for (const CLI::App* verb : app.get_subcommands({})) verbs.push_back(verb->get_name());
-    if (argc > 1 && argv[1][0] != '-' && std::find(verbs.begin(), verbs.end(), argv[1]) == verbs.end()) {
+    if (argc > 1 && argv[1][0] != '-' &&
+        std::find(verbs.begin(), verbs.end(), argv[1]) == verbs.end()) {
       said.what = str("`", argv[1], "` is no verb");
       if (const std::string near = nearest_name(argv[1], verbs); !near.empty())
         said.hint = str("did you mean `", near, "`? downpour --help shows the verbs");

@@ -32,9 +32,8 @@ void print_dry_run(const chief::RunPlan& plan, const Origins& origins, const std
                job_to_toml(plan.job, &origins).c_str());
   std::fprintf(out, "# Cluster: %s\n", cluster.c_str());
   const std::string shards = chief::shards_text(plan.shards);
-  std::fprintf(out, "# Data: %s, in %s; plan %016llx\n",
-               data::text_of(plan.train_files).c_str(), shards.c_str(),
-               static_cast<unsigned long long>(plan.plan_hash));
+  std::fprintf(out, "# Data: %s, in %s; plan %016llx\n", data::text_of(plan.train_files).c_str(),
+               shards.c_str(), static_cast<unsigned long long>(plan.plan_hash));
   std::fprintf(out, "# Reading: %s\n",
                data::sharding_text(plan.job.data, plan.train_files).c_str());
   const auto ranges = plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams);

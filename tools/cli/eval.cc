@@ -69,8 +69,8 @@ Result<Job> eval_job(const EvalFlags& flags) {
   number(flags.common.threads, job.cluster.threads);
   if (const std::string program = program_of(job); !program.empty() && !flags.allow_exec) {
     return Error{ErrorCode::kPermission,
-                 str("the job of this run starts a program on this machine: ", printable(program)), run_dir,
-                 "add --allow-exec if you trust the run folder", ""};
+                 str("the job of this run starts a program on this machine: ", printable(program)),
+                 run_dir, "add --allow-exec if you trust the run folder", ""};
   }
   return job;
 }

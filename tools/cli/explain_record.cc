@@ -6,7 +6,6 @@
 #include <fstream>
 #include <map>
 #include <numeric>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -299,8 +298,8 @@ std::string shard_text(const Run& run, const std::shared_ptr<const data::ReadPla
   const auto fate = data::trace_record(reading, part, {epoch, place}, shards.at(epoch, place),
                                        shard == nullptr ? std::vector<uint32_t>{} : shard->given_up,
                                        file, offset);
-  if (!fate && (fate.error().code == ErrorCode::kNoInput ||
-                run.plan.train_files[file].is_streamed()))
+  if (!fate &&
+      (fate.error().code == ErrorCode::kNoInput || run.plan.train_files[file].is_streamed()))
     return {};
   std::string text = str("\nepoch ", epoch + 1, ": shard ", place, ", ", fate_text(fate, shard));
   const bool trained = fate && fate->kind == data::RecordFate::Kind::kBatch;

@@ -181,7 +181,8 @@ std::string best_text(const Summary& summary) {
   if (best == summary.manifest.id) {
     return "  this checkpoint has the best evaluation of the run; eval and predict use it\n";
   }
-  return str("  checkpoint ", best, " has the best evaluation of the run; eval and predict use it (",
+  return str("  checkpoint ", best,
+             " has the best evaluation of the run; eval and predict use it (",
              checkpoint::sibling_manifest_path(summary.manifest_path, best), ")\n");
 }
 

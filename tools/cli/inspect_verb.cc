@@ -12,11 +12,13 @@ void add_inspect(CLI::App& app, int& status) {
     InspectOptions options;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App* verb = app.add_subcommand("inspect", "Variables, rows, bytes and norms of a saved model; verifies every byte of it");
+  CLI::App* verb = app.add_subcommand(
+      "inspect", "Variables, rows, bytes and norms of a saved model; verifies every byte of it");
   verb->add_option("path", flags->path, "Run folder, or a manifest in it")->required();
   verb->add_flag("--json", flags->options.json, "As JSON");
   verb->footer("Example:\n  downpour inspect runs/a9a");
-  verb->callback([flags, &status] { status = run_inspect(flags->path, flags->options, std::cout); });
+  verb->callback(
+      [flags, &status] { status = run_inspect(flags->path, flags->options, std::cout); });
 }
 
 }  // namespace downpour::tools

@@ -57,8 +57,7 @@ Result<void> run_keys(const KeysFlags& flags) {
   }
   std::vector<std::string> added;
   DP_TRY(const transport::KeyFolder keys, transport::make_keys(flags.folder, wanted, &added));
-  for (const std::string& name : added)
-    std::printf("%s/%s.key\n", keys.path.c_str(), name.c_str());
+  for (const std::string& name : added) std::printf("%s/%s.key\n", keys.path.c_str(), name.c_str());
   if (added.empty()) std::printf("%s has these keys already\n", keys.path.c_str());
   std::fprintf(stderr,
                "next: start each process with --keys %s; another machine needs `allowed` and the "
@@ -71,8 +70,8 @@ Result<void> run_keys(const KeysFlags& flags) {
 
 void add_keys(CLI::App& app, int& status) {
   auto flags = std::make_shared<KeysFlags>();
-  CLI::App* verb =
-      app.add_subcommand("keys", "Makes the keys by which the processes of a cluster know each other");
+  CLI::App* verb = app.add_subcommand(
+      "keys", "Makes the keys by which the processes of a cluster know each other");
   verb->add_option("folder", flags->folder, "Where the keys lie; made if it is not there")
       ->required();
   verb->add_option("--ps", flags->ps, "A key for each of so many ps, instead of one for all")

@@ -120,8 +120,8 @@ Result<void> LocalCluster::spawn(Process& process) {
         "build or install all of Downpour's programs in one folder"};
   }
   const int disposition = process.starts == 0 ? O_TRUNC : O_APPEND;
-  DP_TRY(const int log, open_beneath(options_.run_dir, process.log,
-                                     O_WRONLY | O_CREAT | disposition, 0644));
+  DP_TRY(const int log,
+         open_beneath(options_.run_dir, process.log, O_WRONLY | O_CREAT | disposition, 0644));
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
@@ -188,7 +188,8 @@ Result<void> LocalCluster::on_ended(int64_t now_ns, uint64_t progress, int statu
     return {};
   }
   if (stop_signal_of(status) != 0) {
-    // The chief stops the job. To save it may need this process again: a ps restores its partitions.
+    // The chief stops the job. To save it may need this process again: a ps restores its
+    // partitions.
     constexpr int64_t kStopPauseNs = 250 * kMillisecond;
     process.start_at_ns = now_ns + kStopPauseNs;
     notices.push_back(str(process.last_words, "; the job stops"));
@@ -200,13 +201,12 @@ Result<void> LocalCluster::on_ended(int64_t now_ns, uint64_t progress, int statu
   }
   const auto start_at_ns = process.policy.on_ended(now_ns, progress);
   if (!start_at_ns) {
-    return Error{ErrorCode::kUnavailable,
-                 str(process.name(), " ended ", options_.restarts + 1,
-                     " times in a row, and the job made no progress in between: ",
-                     process.last_words),
-                 process.log,
-                 "the log has the reason; the same command resumes from the newest checkpoint",
-                 "DP-4004"};
+    return Error{
+        ErrorCode::kUnavailable,
+        str(process.name(), " ended ", options_.restarts + 1,
+            " times in a row, and the job made no progress in between: ", process.last_words),
+        process.log, "the log has the reason; the same command resumes from the newest checkpoint",
+        "DP-4004"};
   }
   process.start_at_ns = *start_at_ns;
   notices.push_back(str(process.last_words, "; it is started again"));

@@ -359,8 +359,8 @@ int simulate(SimFlags flags) {
     if (flags.profile != "all" && sim::find_profile(flags.profile) == nullptr) {
       std::string known;
       for (const sim::Profile& profile : sim::profiles()) known += str(profile.name, ", ");
-      return report(Error{ErrorCode::kUsage, str("--profile: there is no `", flags.profile, "`"), "",
-                          str(known, "or all"), ""},
+      return report(Error{ErrorCode::kUsage, str("--profile: there is no `", flags.profile, "`"),
+                          "", str(known, "or all"), ""},
                     console);
     }
     return run_profiles(flags, range->first, range->second, *selection);
@@ -401,12 +401,12 @@ void add_sim(CLI::App& app, int& status) {
   verb->add_flag("--counter", flags->counter,
                  "The built-in counter model, whose weights must be the number of epochs")
       ->group("Simulation");
-  verb->add_flag("--model", flags->model,
-                 "The built-in model job: Adam, two tables and dense variables, values and optimizer "
-                 "state checked")
+  verb->add_flag(
+          "--model", flags->model,
+          "The built-in model job: Adam, two tables and dense variables, values and optimizer "
+          "state checked")
       ->group("Simulation");
-  verb->add_option("--sharding", flags->size.sharding,
-                   "Of a built-in job: auto, file, data, off")
+  verb->add_option("--sharding", flags->size.sharding, "Of a built-in job: auto, file, data, off")
       ->check(CLI::IsMember({"auto", "file", "data", "off"}))
       ->group("Built-in job");
   verb->add_option("--files", flags->size.files, "Of a built-in job's data")
@@ -436,7 +436,8 @@ void add_sim(CLI::App& app, int& status) {
                    "A built-in job with its faults, or all of them: chaos, moves, damage, ...")
       ->default_str("")
       ->group("Simulation");
-  verb->add_option("--ps", flags->ps, "Parameter servers (0: as the job says; counter: 4; model: 2)")
+  verb->add_option("--ps", flags->ps,
+                   "Parameter servers (0: as the job says; counter: 4; model: 2)")
       ->group("Simulation");
   verb->add_option("--workers", flags->workers,
                    "Workers (0: as the job says; counter: 8; model: 6)")
@@ -487,7 +488,8 @@ void add_sim(CLI::App& app, int& status) {
       "  downpour sim job.toml --seed 7 --faults chaos --trace out.json   what can go wrong does\n"
       "  downpour sim --counter --seeds 1..1000 --faults chaos            is anything lost or "
       "doubled\n"
-      "  downpour sim --model --seeds 1..100 --faults chaos               is any optimizer state wrong\n"
+      "  downpour sim --model --seeds 1..100 --faults chaos               is any optimizer state "
+      "wrong\n"
       "  downpour sim --profile all --seeds 1..1000                       under each kind of "
       "trouble, and do all fences act");
   verb->callback([flags, &status] { status = simulate(*flags); });

@@ -22,8 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "downpour-";
-constexpr size_t kRandomBytes = 6;         // that mkdtemp() chooses
-constexpr size_t kSocketNameBytesMax = 28; // "ps-4294967295.4294967295-255"
+constexpr size_t kRandomBytes = 6;          // that mkdtemp() chooses
+constexpr size_t kSocketNameBytesMax = 28;  // "ps-4294967295.4294967295-255"
 constexpr size_t kParentBytesMax = sizeof(sockaddr_un{}.sun_path) - 1 - 1 - kPrefix.size() -
                                    kRandomBytes - 1 - kSocketNameBytesMax;
 constexpr int kAttemptsMax = 16;
@@ -139,12 +139,13 @@ Result<SocketDir> SocketDir::create(const std::vector<std::string>& parents) {
     if (made) return made;
     reasons += str(reasons.empty() ? "" : "; ", parent, ": ", made.error().what);
   }
-  return Error{ErrorCode::kCannotCreate,
-               str("no folder for the sockets of the local processes could be made (", reasons, ")"),
-               parents.empty() ? "" : parents.front(),
-               str("set TMPDIR to a writable folder of at most ", kParentBytesMax,
-                   " bytes, or use --transport tcp"),
-               "DP-5003"};
+  return Error{
+      ErrorCode::kCannotCreate,
+      str("no folder for the sockets of the local processes could be made (", reasons, ")"),
+      parents.empty() ? "" : parents.front(),
+      str("set TMPDIR to a writable folder of at most ", kParentBytesMax,
+          " bytes, or use --transport tcp"),
+      "DP-5003"};
 }
 
 SocketDir::~SocketDir() {

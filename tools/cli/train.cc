@@ -22,8 +22,7 @@ int train(const TrainFlags& flags) {
   request.console = console_options(flags.common);
   const auto overrides = overrides_of(flags.common);
   if (!overrides) return report(overrides.error(), request.console);
-  chief::JobUse use{
-      .begins = !flags.dry_run, .fresh = flags.fresh, .takeover = flags.takeover};
+  chief::JobUse use{.begins = !flags.dry_run, .fresh = flags.fresh, .takeover = flags.takeover};
   if (!request.console.quiet) use.progress = chief::print_spooling;
   auto given = chief::load_given_job(flags.job, *overrides, use);
   if (!given) return report(given.error(), request.console);

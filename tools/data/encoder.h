@@ -37,8 +37,8 @@ class RecordEncoder {
   std::vector<ArrayForm> arrays_;
 };
 
-/// Writes records of `fields`; `target` names the one that libsvm has as its label; `breaks`: a cell
-/// of CSV may hold line breaks (data.quoted_newlines). Errors: kConfig naming a field that the
+/// Writes records of `fields`; `target` names the one that libsvm has as its label; `breaks`: a
+/// cell of CSV may hold line breaks (data.quoted_newlines). Errors: kConfig naming a field that the
 /// format can't express, and why.
 Result<std::unique_ptr<RecordEncoder>> make_encoder(DataFormat format,
                                                     const std::vector<ValueField>& fields,

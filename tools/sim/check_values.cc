@@ -128,8 +128,8 @@ void Checkers::check_values(const Core& core) {
     }
     const std::string wrong = wrong_row(partitions.export_image(p), step_of);
     if (wrong.empty()) continue;
-    return world_.violated(str("I1: at ", core.name, " partition ", p, ", ",
-                               partitions.sealed(p), " epochs sealed: ", wrong));
+    return world_.violated(str("I1: at ", core.name, " partition ", p, ", ", partitions.sealed(p),
+                               " epochs sealed: ", wrong));
   }
 }
 
@@ -150,10 +150,10 @@ void Checkers::check_batch(const Core& core, BatchId batch) {
     for (const Oracle::Member& member : oracle_->members(row.table)) {
       for (size_t i = 0; i < member.dim; ++i, ++weight) {
         if (agrees(weights[weight], expected[stored + i])) continue;
-        return world_.violated(str("I1: at ", core.name, " partition ", at.first, ", ",
-                                   partitions.sealed(at.first), " epochs sealed: ",
-                                   describe(row, stored + i, weights[weight],
-                                            expected[stored + i], step_of)));
+        return world_.violated(
+            str("I1: at ", core.name, " partition ", at.first, ", ", partitions.sealed(at.first),
+                " epochs sealed: ",
+                describe(row, stored + i, weights[weight], expected[stored + i], step_of)));
       }
       stored += size_t{member.dim} * (1 + member.slots);
     }
@@ -205,11 +205,10 @@ std::string Checkers::describe(const Oracle::Row& row, size_t element, float sto
   for (; element >= size_t{members[member].dim} * (1 + members[member].slots); ++member)
     element -= size_t{members[member].dim} * (1 + members[member].slots);
   const size_t slot = element / members[member].dim;
-  std::string text =
-      str("row ", row.key, " of table ", oracle_->table_name(row.table), ", member ", member, ", ",
-          slot == 0 ? "weight " : str("slot ", slot - 1, " of weight "),
-          element % members[member].dim, " is ", stored, " and should be ", expected,
-          "; steps of its batches:");
+  std::string text = str(
+      "row ", row.key, " of table ", oracle_->table_name(row.table), ", member ", member, ", ",
+      slot == 0 ? "weight " : str("slot ", slot - 1, " of weight "), element % members[member].dim,
+      " is ", stored, " and should be ", expected, "; steps of its batches:");
   for (const Oracle::Use& use : row.uses)
     text += str(' ', oracle_->batches()[use.batch].id, " (", step_of(use.batch), ")");
   return text;

@@ -185,8 +185,8 @@ void Checkers::check_owners(const Core& ps) {
       if (other.id != at->second || !other.partitions().owns(PartitionId(p)) ||
           other.partitions().since(PartitionId(p)) != since)
         continue;
-      world_.violated(str("I5: ", ps.name, " and ", other.name, " both own partition ", p,
-                          " since ", since));
+      world_.violated(
+          str("I5: ", ps.name, " and ", other.name, " both own partition ", p, " since ", since));
     }
   }
 }
@@ -199,8 +199,8 @@ bool Checkers::batches_are_known() const {
   return !world_.data_changed() && !world_.spec().faults.on[size_t(FaultKind::kUnreplayable)];
 }
 
-/// The newest checkpoint that is whole. Others may be newer only if a fault has damaged them, or one
-/// that they build on.
+/// The newest checkpoint that is whole. Others may be newer only if a fault has damaged them, or
+/// one that they build on.
 std::optional<Checkers::Published> Checkers::newest_whole(Storage& storage) {
   const chief::RunPlan& plan = *world_.spec().plan;
   ViewId below{UINT32_MAX, UINT32_MAX};
@@ -365,8 +365,8 @@ void Checkers::check_metrics(const chief::EpochAccount& epoch) {
   }
   for (size_t o = 0; o < expected.size(); ++o) {
     if (same_sums(epoch.metrics[o], expected[o])) continue;
-    return world_.violated(str("I2: the metrics of output ", o, " in epoch ", epoch.epoch, " are of ",
-                               epoch.metrics[o].weight, " records with a loss of ",
+    return world_.violated(str("I2: the metrics of output ", o, " in epoch ", epoch.epoch,
+                               " are of ", epoch.metrics[o].weight, " records with a loss of ",
                                epoch.metrics[o].loss, ", not of ", expected[o].weight, " with ",
                                expected[o].loss));
   }
@@ -380,11 +380,10 @@ void Checkers::check_evaluations(const chief::JobSummary& summary) {
     for (size_t o = 0; o < expected.size(); ++o) {
       const bool there = o < evaluation.outputs.size();
       if (there && same_sums(evaluation.outputs[o].sums, expected[o])) continue;
-      return world_.violated(str("I2: evaluation ", evaluation.id, " after ",
-                                 evaluation.epochs_trained, " epochs has ",
-                                 there ? evaluation.outputs[o].sums.weight : 0,
-                                 " records of output ", o, ", not ", expected[o].weight,
-                                 ", or another loss"));
+      return world_.violated(
+          str("I2: evaluation ", evaluation.id, " after ", evaluation.epochs_trained,
+              " epochs has ", there ? evaluation.outputs[o].sums.weight : 0, " records of output ",
+              o, ", not ", expected[o].weight, ", or another loss"));
     }
   }
 }

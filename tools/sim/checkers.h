@@ -91,16 +91,16 @@ class Checkers {
 
   World& world_;
   const Oracle* oracle_;
-  AppliedOrder order_;  // only where it matters
+  AppliedOrder order_;                                              // only where it matters
   std::map<CoreId, std::vector<std::optional<Holding>>> holdings_;  // by partition
-  std::map<ProcessNumber, BatchId> last_push_;  // not yet looked at what it did
+  std::map<ProcessNumber, BatchId> last_push_;                      // not yet looked at what it did
   std::map<CoreId, ViewId> views_;
   std::map<ProcessNumber, std::vector<BatchId>> touched_;  // batches whose parts came in this turn
   std::map<CoreId, int64_t> checked_ns_;
   std::map<std::pair<uint32_t, ViewId>, CoreId> owners_;  // of (partition, since)
   std::vector<uint64_t> floor_;  // by partition: records applied in the newest published checkpoint
   ViewId published_;
-  std::set<ViewId> broken_;  // not whole, because they or their bases were damaged
+  std::set<ViewId> broken_;     // not whole, because they or their bases were damaged
   uint32_t sealed_epochs_ = 0;  // by it
   std::set<BatchId> given_up_;  // of those
   bool round_open_ = false, ownership_changed_ = false;

@@ -21,18 +21,17 @@ constexpr const char* kCounterRate =
 std::string folder() { return str("/tmp/downpour-sim-", ::getuid()); }
 
 std::string toml_of(const JobSize& size, const BuiltInJob& own, const std::string& sources) {
-  return str("name = \"", own.name, "\"\npartitions = ", size.partitions, "\nrun_dir = \"", folder(),
-             "/run\"\n[data]\nsource = ", sources, "\nformat = \"", own.format,
-             "\"\nsharding = \"", size.sharding, "\"\n",
-             size.sharding == "auto" ? "" : "streams = 3\n",
-             "shard_records = ", size.batches * size.records, "\ninterleave = { cycle = ", size.cycle,
-             " }\nshuffle = ", size.window > 0 ? str(size.window) : "\"shard\"", "\n", own.model,
-             "[train]\nsteps = ", size.steps, "\nepochs = ", size.epochs,
-             "\nbatch_size = ", size.records,
-             "\nreduction = \"sum\"\n[train.checkpoint]\nevery = ",
-             size.checkpoint_steps > 0 ? size.checkpoint_steps : own.checkpoint_steps,
-             "\nincremental = true\nfull_every = 4\n[cluster]\nchief_silence = \"",
-             size.chief_silence_s, "s\"\n");
+  return str(
+      "name = \"", own.name, "\"\npartitions = ", size.partitions, "\nrun_dir = \"", folder(),
+      "/run\"\n[data]\nsource = ", sources, "\nformat = \"", own.format, "\"\nsharding = \"",
+      size.sharding, "\"\n", size.sharding == "auto" ? "" : "streams = 3\n",
+      "shard_records = ", size.batches * size.records, "\ninterleave = { cycle = ", size.cycle,
+      " }\nshuffle = ", size.window > 0 ? str(size.window) : "\"shard\"", "\n", own.model,
+      "[train]\nsteps = ", size.steps, "\nepochs = ", size.epochs, "\nbatch_size = ", size.records,
+      "\nreduction = \"sum\"\n[train.checkpoint]\nevery = ",
+      size.checkpoint_steps > 0 ? size.checkpoint_steps : own.checkpoint_steps,
+      "\nincremental = true\nfull_every = 4\n[cluster]\nchief_silence = \"", size.chief_silence_s,
+      "s\"\n");
 }
 
 }  // namespace
@@ -51,8 +50,7 @@ Result<Job> make_built_in_job(const JobSize& size, const BuiltInJob& own) {
   const uint64_t records = uint64_t{size.shards} * size.batches * size.records;
   std::string sources;
   for (uint32_t f = 0; f < size.files; ++f) {
-    const std::string text =
-        own.records(records * f / size.files, records * (f + 1) / size.files);
+    const std::string text = own.records(records * f / size.files, records * (f + 1) / size.files);
     DP_TRY(const std::string file, write_data(own.name, own.format, text));
     sources += str(sources.empty() ? "" : ", ", size.mix ? "{ weight = 1, path = " : "", '"', file,
                    '"', size.mix ? " }" : "");
@@ -75,10 +73,11 @@ Result<Job> make_counter_job(const JobSize& size) {
     }
     return text;
   };
-  return make_built_in_job(size, {.name = "counter",
-                                  .format = "libsvm",
-                                  .model = str(kCounterModel, "learning_rate = ", kCounterRate, '\n'),
-                                  .records = records});
+  return make_built_in_job(size,
+                           {.name = "counter",
+                            .format = "libsvm",
+                            .model = str(kCounterModel, "learning_rate = ", kCounterRate, '\n'),
+                            .records = records});
 }
 
 }  // namespace downpour::sim

@@ -19,7 +19,7 @@ struct JobSize {
   uint32_t records = 8;  // of a batch
   uint32_t epochs = 3;
   uint32_t partitions = 16;
-  uint32_t files = 1;  // of the data, as long as each other to a line
+  uint32_t files = 1;             // of the data, as long as each other to a line
   std::string sharding = "auto";  // with 3 streams, unless auto
   uint32_t cycle = 1;             // ranges that a shard joins
   bool mix = false;               // the files are sources of equal weight, all of them read
@@ -35,7 +35,7 @@ struct JobSize {
 struct BuiltInJob {
   std::string name;
   std::string format;
-  std::string model;  // TOML: fields, layers, outputs, optimizer
+  std::string model;               // TOML: fields, layers, outputs, optimizer
   uint32_t checkpoint_steps = 40;  // between checkpoints
   std::function<std::string(uint64_t begin, uint64_t end)> records;  // the data's lines
 };

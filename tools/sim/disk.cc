@@ -49,7 +49,8 @@ void SimDisk::sync_folder(const std::string& folder) {
 void SimDisk::lose_folder(const std::string& folder) {
   const std::string inside = folder + "/";
   std::erase_if(names_, [&](const auto& name) { return name.first.starts_with(inside); });
-  std::erase_if(folders_, [&](const std::string& f) { return f == folder || f.starts_with(inside); });
+  std::erase_if(folders_,
+                [&](const std::string& f) { return f == folder || f.starts_with(inside); });
 }
 
 void SimDisk::lose_power(bool flip) {

@@ -24,9 +24,9 @@ struct DiskFaults {
   bool read_fails = false;      // reads answer EIO
   bool lying_fsync = false;     // one fsync in four answers before anything is durable
   bool slow_tasks = false;      // a background task takes up to four seconds longer
-  bool stale_names = false;     // machines keep what they know of a folder for a second, as over NFS
-  uint32_t flip_volatile = 0;   // of so many of the next files that nobody syncs a bit flips
-  uint32_t slow = 1;            // everything takes this many times as long
+  bool stale_names = false;    // machines keep what they know of a folder for a second, as over NFS
+  uint32_t flip_volatile = 0;  // of so many of the next files that nobody syncs a bit flips
+  uint32_t slow = 1;           // everything takes this many times as long
 };
 
 /// How fast it is.
@@ -91,8 +91,8 @@ class SimDisk {
   DiskCounts counts_;
   std::map<std::string, InodePtr> names_;
   std::set<std::string> folders_;
-  std::vector<Renaming> renamings_;         // in order
-  std::vector<std::string> folders_unsynced_;  // made, and their parents not synced since
+  std::vector<Renaming> renamings_;               // in order
+  std::vector<std::string> folders_unsynced_;     // made, and their parents not synced since
   std::map<std::string, Remembered> remembered_;  // by machine
 };
 

@@ -24,9 +24,8 @@ class SimBackground final : public Background {
   void start(Task task) override {
     (void)storage_.take_cost_ns();  // what the event loop did is not the task's
     Completion completion = task();
-    free_ns_ =
-        std::max(free_ns_, scheduler_.now_ns()) + storage_.take_cost_ns() + 10 * kMicrosecond +
-        storage_.draw_task_delay_ns();
+    free_ns_ = std::max(free_ns_, scheduler_.now_ns()) + storage_.take_cost_ns() +
+               10 * kMicrosecond + storage_.draw_task_delay_ns();
     scheduler_.at(free_ns_,
                   [state = std::weak_ptr(state_), done = std::move(completion)]() mutable {
                     const auto alive = state.lock();
@@ -105,12 +104,12 @@ class SimReaders final : public worker::Readers {
   struct Lane {
     std::unique_ptr<worker::InputLink> link;  // once some input process may read
     std::optional<worker::ShardReading> now;
-    uint64_t reading = 0;  // of `now`
+    uint64_t reading = 0;        // of `now`
     bool other_records = false;  // `now` gives
     worker::PreparedBatchPtr fresh;
-    bool busy = false;     // an item of it takes its time
-    bool waits = false;    // a look at it is due
-    bool called = false;   // a message has come: a look at it is due at once
+    bool busy = false;    // an item of it takes its time
+    bool waits = false;   // a look at it is due
+    bool called = false;  // a message has come: a look at it is due at once
   };
   struct State {
     State(EngineHost h, worker::ReaderOptions o, std::function<void()> w)
@@ -153,9 +152,9 @@ class SimReaders final : public worker::Readers {
             state->host.make_transport([weak = std::weak_ptr(state), index] { call(weak, index); }),
             state->host.clock);
       }
-      remote = {.inputs = state->options.inputs.get(),
-                .link = lane.link.get(),
-                .stopped = [] { return false; }};  // stop() ends it
+      remote = {.inputs = state->options.inputs.get(), .link = lane.link.get(), .stopped = [] {
+                  return false;
+                }};  // stop() ends it
     }
     lane.now.emplace(state->options, state->tasks.front(), std::move(remote));
     lane.reading = state->tasks.front().reading;
@@ -182,11 +181,10 @@ class SimReaders final : public worker::Readers {
     const WorkerSpeed& speed = state->host.speed;
     const int64_t cost_ns =
         kReadNs + (item->batch ? int64_t(item->batch->batch.records) * speed.read_record_ns : 0);
-    state->host.scheduler.after(
-        cost_ns * speed.slow,
-        [weak = std::weak_ptr(state), index, read = std::move(*item)]() mutable {
-          if (const auto alive = weak.lock()) done(alive, index, std::move(read));
-        });
+    state->host.scheduler.after(cost_ns * speed.slow, [weak = std::weak_ptr(state), index,
+                                                       read = std::move(*item)]() mutable {
+      if (const auto alive = weak.lock()) done(alive, index, std::move(read));
+    });
   }
 
   static void done(const StatePtr& state, size_t index, worker::ReadItem&& item) {
@@ -226,7 +224,8 @@ class SimReaders final : public worker::Readers {
   StatePtr state_;
 };
 
-/// Threads of an input process: each reads one batch at a time, in the order in which the core asks.
+/// Threads of an input process: each reads one batch at a time, in the order in which the core
+/// asks.
 class SimInputReaders final : public worker::InputReaders {
  public:
   SimInputReaders(EngineHost host, worker::ReaderOptions options, uint32_t threads,
@@ -235,8 +234,7 @@ class SimInputReaders final : public worker::InputReaders {
                                        std::move(wake))) {}
 
   void read(worker::InputEffects::Read&& read) override {
-    if (read.open)
-      state_->readings.try_emplace(read.id, state_->options, std::move(*read.open));
+    if (read.open) state_->readings.try_emplace(read.id, state_->options, std::move(*read.open));
     state_->tasks.push_back(read.id);
     advance(state_);
   }
@@ -273,15 +271,15 @@ class SimInputReaders final : public worker::InputReaders {
       state->bytes += reading->second.bytes() - before;
       const WorkerSpeed& speed = state->host.speed;
       const auto cost_ns = int64_t(double(item.bytes) * speed.read_byte_ns) + kReadNs;
-      state->host.scheduler.after(
-          cost_ns * speed.slow, [weak = std::weak_ptr(state), read = std::move(item)]() mutable {
-            const auto alive = weak.lock();
-            if (!alive) return;
-            ++alive->idle;
-            alive->done.push_back(std::move(read));
-            alive->wake();
-            advance(alive);
-          });
+      state->host.scheduler.after(cost_ns * speed.slow,
+                                  [weak = std::weak_ptr(state), read = std::move(item)]() mutable {
+                                    const auto alive = weak.lock();
+                                    if (!alive) return;
+                                    ++alive->idle;
+                                    alive->done.push_back(std::move(read));
+                                    alive->wake();
+                                    advance(alive);
+                                  });
     }
   }
   std::shared_ptr<State> state_;
@@ -311,16 +309,15 @@ class SimComputers final : public worker::Computers {
     }
     // While its pushes arrive, and before the chief hears of the batch.
     const int64_t late_ns = lane % kLateDeathNs;
-    scheduler_.at(
-        lane, [state = std::weak_ptr(state_), task = std::move(compute), poison, late_ns,
-               die = speed_.die] {
-          const auto alive = state.lock();
-          if (!alive) return;
-          if (poison == Poison::kDeath) return die(0);
-          alive->done.push_back(worker::run_step(alive->graph, task, alive->scratch, 1));
-          alive->wake();
-          if (poison == Poison::kLateDeath) die(late_ns);
-        });
+    scheduler_.at(lane, [state = std::weak_ptr(state_), task = std::move(compute), poison, late_ns,
+                         die = speed_.die] {
+      const auto alive = state.lock();
+      if (!alive) return;
+      if (poison == Poison::kDeath) return die(0);
+      alive->done.push_back(worker::run_step(alive->graph, task, alive->scratch, 1));
+      alive->wake();
+      if (poison == Poison::kLateDeath) die(late_ns);
+    });
   }
   bool try_pop(worker::Computed& computed) override {
     if (state_->done.empty()) return false;

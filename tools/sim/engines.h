@@ -28,13 +28,13 @@ struct WorkerSpeed {
   int64_t batch_ns = 100 * kMicrosecond;  // for any batch, and
   int64_t record_ns = 2 * kMicrosecond;   // for each record: computing
   int64_t read_record_ns = 500;           // reading
-  double read_byte_ns = 10;  // the same at an input process, for each byte of a batch
+  double read_byte_ns = 10;               // the same at an input process, for each byte of a batch
   uint32_t slow = 1;                      // a straggler takes this many times as long
   /// What a batch does to whoever computes it; empty: nothing.
   std::function<Poison(const Batch&)> poison;
   std::function<void(int64_t after_ns)> die;  // ends the process
-  /// Asked when a shard begins to be read: whether its source gives other records than before. Empty:
-  /// it never does.
+  /// Asked when a shard begins to be read: whether its source gives other records than before.
+  /// Empty: it never does.
   std::function<bool(ShardId)> gives_other_records;
 };
 

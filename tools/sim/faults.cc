@@ -130,7 +130,7 @@ Result<FaultPoint> parse_point(std::string_view item) {
   std::string_view body = item.substr(0, colon);
   if (const size_t dot = body.find('.'); dot != std::string_view::npos) {
     const std::string_view role = body.substr(0, dot);
-    point.to = role == "chief" ? wire::Role::kChief
+    point.to = role == "chief"   ? wire::Role::kChief
                : role == "ps"    ? wire::Role::kPs
                : role == "input" ? wire::Role::kInput
                                  : wire::Role::kWorker;
@@ -160,8 +160,7 @@ Result<void> add_item(std::string_view item, FaultSpec& spec) {
   const auto kind = parse_fault(name);
   if (!kind) {
     std::string all;
-    for (const Kind& known : kKinds)
-      all += (all.empty() ? "" : ", ") + std::string(known.name);
+    for (const Kind& known : kKinds) all += (all.empty() ? "" : ", ") + std::string(known.name);
     return Error{ErrorCode::kUsage, str("--faults: there is no `", name, "`"), "",
                  str("none, light, chaos, or some of: ", all), ""};
   }
@@ -218,9 +217,8 @@ Result<FaultSpec> parse_faults(std::string_view text) {
     } else if (item == "ends") {
       spec.ends = true;
     } else if (item == "light") {
-      for (const std::string_view part :
-           {"drop=0.1%", "duplicate=0.1%", "delay=0.5%", "reset=30s", "kill-worker=60s",
-            "pause-worker=60s", "kill-ps=3m"})
+      for (const std::string_view part : {"drop=0.1%", "duplicate=0.1%", "delay=0.5%", "reset=30s",
+                                          "kill-worker=60s", "pause-worker=60s", "kill-ps=3m"})
         DP_TRY_VOID(add_item(part, spec));
     } else {
       DP_TRY_VOID(add_item(item, spec));
@@ -275,8 +273,7 @@ FaultPlan make_plan(const FaultSpec& spec, uint64_t seed) {
     if (!on) continue;
     plan.on[size_t(kind)] = true;
     if (is_rate(kind)) {
-      const double rate =
-          setting.always ? setting.rate : 0.0005 * std::pow(100.0, own.uniform64());
+      const double rate = setting.always ? setting.rate : 0.0005 * std::pow(100.0, own.uniform64());
       (kind == FaultKind::kDrop        ? plan.drop
        : kind == FaultKind::kDuplicate ? plan.duplicate
                                        : plan.delay) = rate;

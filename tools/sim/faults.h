@@ -62,7 +62,7 @@ enum class FaultKind : uint8_t {
   kPauseInput,
   kZombieInput,
   kSlowInput,  // takes twenty thousand times as long for a batch from now on
-  kLateMail,       // what was under way in a connection that breaks may still arrive
+  kLateMail,   // what was under way in a connection that breaks may still arrive
   // only where they are asked for by name
   kDamage,        // a bit of the newest checkpoint flips, while an older one is whole
   kReadError,     // reads of the disk answer EIO for a while
@@ -73,7 +73,8 @@ enum class FaultKind : uint8_t {
   kForeign,       // for the whole run: some messages come again under the id of another run
   kStaleNames,    // for the whole run: a listed folder is up to a second old, as over NFS
   kSmallLimits,   // for the whole run: a ps keeps few replies and few fragments
-  kExtendRun,     // for the whole run: as all epochs are sealed, a chief with more and other data starts
+  kExtendRun,     // for the whole run: as all epochs are sealed, a chief with more and other data
+                  // starts
   kFlaky,         // for the whole run: some records kill the first workers that compute them
   kCount
 };
@@ -115,8 +116,9 @@ struct FaultSpec {
   std::vector<FaultPoint> points;
   bool empty() const { return kinds.empty() && points.empty(); }
 };
-/// "none", or a list of kinds "kill-ps=10m,drop=1%,delay,worker.View:lose=90%", in which `light` and
-/// `chaos` stand for several; `ends` ends them all after some seconds. Errors: kUsage naming what is unknown.
+/// "none", or a list of kinds "kill-ps=10m,drop=1%,delay,worker.View:lose=90%", in which `light`
+/// and `chaos` stand for several; `ends` ends them all after some seconds. Errors: kUsage naming
+/// what is unknown.
 Result<FaultSpec> parse_faults(std::string_view text);
 
 /// How long a fault of the kind lasts that is not over at once; of a kill: until the process is

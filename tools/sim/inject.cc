@@ -133,8 +133,8 @@ void clog(World& world, const FaultEvent& event) {
   }
 }
 
-/// A bit of the newest checkpoint flips: of its manifest, or of an image that it wrote. Only where an
-/// older one is whole; before, a moment later.
+/// A bit of the newest checkpoint flips: of its manifest, or of an image that it wrote. Only where
+/// an older one is whole; before, a moment later.
 void damage(World& world, const FaultEvent& event) {
   SimStorage storage(world.disk(), "fault");
   const std::string& run_dir = world.spec().plan->job.run_dir;

@@ -171,11 +171,11 @@ void SimNetwork::arrive_late(const Destination& destination, Parcel&& parcel) {
   if (held_.contains({destination.from, to.process()})) return;
   ++counts_.late;
   to.inbox_.push_back({.from = destination.from,
-                                .port = destination.port,
-                                .peer = destination.peer,
-                                .connection = 0,
-                                .counted = false,
-                                .parcel = std::move(parcel)});
+                       .port = destination.port,
+                       .peer = destination.peer,
+                       .connection = 0,
+                       .counted = false,
+                       .parcel = std::move(parcel)});
   to.wake();
 }
 

@@ -36,7 +36,7 @@ struct NetworkFaults {
   double delay = 0;
   int64_t delay_ns_max = 2 * kSecond;
   uint64_t queue_messages_max = 0;  // of a connection and direction; 0: as the real transport
-  double foreign = 0;  // it comes once more, under the id of another run
+  double foreign = 0;               // it comes once more, under the id of another run
   bool late_mail = false;  // half of what is under way when a connection breaks still arrives
 };
 

@@ -87,8 +87,7 @@ Result<Losses> losses_of(const Job& job, const model::Graph& graph, const Batch&
     const auto field = std::find_if(
         layout.floats.begin(), layout.floats.end(),
         [&](const FloatInput& input) { return input.field == job.model.outputs[o].target; });
-    const std::vector<float>& targets =
-        batch.floats[size_t(field - layout.floats.begin())].values;
+    const std::vector<float>& targets = batch.floats[size_t(field - layout.floats.begin())].values;
     const size_t width = graph.output_widths()[o];
     OutputSums sums{.weight = double(batch.records)};
     std::vector<double>& gradient = losses.gradients.emplace_back();
@@ -141,8 +140,8 @@ class GradientSum {
     const InputLayout& layout = graph_.inputs();
     for (size_t b = 0; b < layout.bags.size(); ++b) {
       const BagInput& input = layout.bags[b];
-      const bool of_layer = std::find(layer.inputs.begin(), layer.inputs.end(), input.field) !=
-                            layer.inputs.end();
+      const bool of_layer =
+          std::find(layer.inputs.begin(), layer.inputs.end(), input.field) != layer.inputs.end();
       if (!of_layer || layout.tables[input.table_index] != table) continue;
       const BagColumn& bag = batch_.bags[b];
       const std::vector<uint64_t>& keys = batch_.tables[bag.table_index].keys;
@@ -152,8 +151,7 @@ class GradientSum {
         for (uint32_t k = begin; k < end; ++k) {
           std::vector<double>& sum = row({table, keys[bag.keys[k]]}, floats);
           const double value = bag.values.empty() ? 1.0 : double(bag.values[k]);
-          for (size_t j = 0; j < width_; ++j)
-            sum[at + j] += value * (*gradient_)[r * width_ + j];
+          for (size_t j = 0; j < width_; ++j) sum[at + j] += value * (*gradient_)[r * width_ + j];
         }
       }
     }
@@ -269,8 +267,7 @@ Result<Oracle> Oracle::make(const chief::RunPlan& plan) {
   oracle.epochs_ = job.train.epochs;
   for (const TableSpec& table : graph->tables()) {
     DP_TRY(std::vector<Member> members, members_of(table));
-    for (const Member& m : members)
-      oracle.order_matters_ = oracle.order_matters_ || m.slots > 0;
+    for (const Member& m : members) oracle.order_matters_ = oracle.order_matters_ || m.slots > 0;
     oracle.members_.push_back(std::move(members));
     oracle.names_.push_back(table.name);
   }
@@ -314,8 +311,7 @@ Result<Oracle> Oracle::make(const chief::RunPlan& plan) {
       for (size_t o = 0; o < losses.sums.size(); ++o) oracle.evaluation_[o] += losses.sums[o];
       return {};
     };
-    DP_TRY_VOID(
-        read_shard(options, {.purpose = wire::Purpose::kEval, .shard = {0, place}}, count));
+    DP_TRY_VOID(read_shard(options, {.purpose = wire::Purpose::kEval, .shard = {0, place}}, count));
   }
   return oracle;
 }
@@ -336,7 +332,8 @@ bool Oracle::state(const Row& row, const StepOf& step_of, std::vector<double>& o
   for (const Use& use : row.uses) {
     if (const uint64_t step = step_of(use.batch); step > 0) steps.push_back({step, &use});
   }
-  std::sort(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.step < b.step; });
+  std::sort(steps.begin(), steps.end(),
+            [](const Step& a, const Step& b) { return a.step < b.step; });
   size_t floats = 0;
   for (const Member& m : members(row.table)) floats += size_t{m.dim} * (1 + m.slots);
   out.assign(floats, 0.0);

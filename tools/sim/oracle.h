@@ -45,7 +45,7 @@ class Oracle {
   struct Batch {
     BatchId id;
     uint32_t records = 0;
-    std::vector<OutputSums> sums;                          // of outputs; `prediction` is not known
+    std::vector<OutputSums> sums;                        // of outputs; `prediction` is not known
     std::vector<std::pair<PartitionId, uint32_t>> rows;  // into by_partition()
   };
 

@@ -23,7 +23,12 @@ const char* role_name(wire::Role role) {
 }
 
 ProcessInfo process_info(ProcessNumber number) {
-  return {.host = "sim", .pid = number, .cpus = 2, .usage = [] { return ProcessUsage{}; }, .memory = [] { return kGiB; }, .address_space_limited = false};
+  return {.host = "sim",
+          .pid = number,
+          .cpus = 2,
+          .usage = [] { return ProcessUsage{}; },
+          .memory = [] { return kGiB; },
+          .address_space_limited = false};
 }
 
 }  // namespace
@@ -64,10 +69,9 @@ Result<void> Process::begin(Node& node) {
 
 Result<void> Process::start_chief(chief::ChiefConfig config, std::vector<TableSpec> tables,
                                   chief::ChiefOptions options, chief::Console* console) {
-  chief_ = std::make_unique<chief::ChiefNode>(*transport_, storage(), std::move(config),
-                                              std::move(tables), std::move(options), console,
-                                              make_sim_background(machinery_.scheduler, sim_storage_,
-                                                                  [this] { wake(); }));
+  chief_ = std::make_unique<chief::ChiefNode>(
+      *transport_, storage(), std::move(config), std::move(tables), std::move(options), console,
+      make_sim_background(machinery_.scheduler, sim_storage_, [this] { wake(); }));
   return begin(*chief_);
 }
 
@@ -162,8 +166,8 @@ void Process::turn() {
   const uint64_t delivered = transport_->stats().received_messages - received;
   in_turn_ = false;
   const int64_t now = machinery_.scheduler.now_ns();
-  busy_until_ns_ =
-      now + sim_storage_.take_cost_ns() + int64_t(delivered) * kMessageNs * (ps_.empty() ? 1 : speed.slow);
+  busy_until_ns_ = now + sim_storage_.take_cost_ns() +
+                   int64_t(delivered) * kMessageNs * (ps_.empty() ? 1 : speed.slow);
   if (on_turn) on_turn(*this);
   if (!more) {
     finished_ = true;  // what it sent still leaves: its end comes a moment later

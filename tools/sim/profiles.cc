@@ -13,62 +13,49 @@ using enum Defence;
 constexpr std::array<Defence, 0> kNone{};
 
 // Each fence stands with the profile that reaches it most often.
-constexpr std::array kModel = {
-    kPsFragmentStaged, kPsFragmentRepeated, kPsStageReplaced, kPsPullOverloaded,
-    kPsStageDropped, kWorkerFragmentsAgain};
+constexpr std::array kModel = {kPsFragmentStaged, kPsFragmentRepeated, kPsStageReplaced,
+                               kPsPullOverloaded, kPsStageDropped,     kWorkerFragmentsAgain};
 constexpr std::array kMoves = {
-    kPsAdoptHeld, kPsViewOld, kPsViewDrops, kPsPullRefused, kPsPartNotServed,
-    kPsPartOldView, kPsPartSealed, kPsPullUnknown, kPsSaveAnswered, kPsSnapshotLost,
-    kPsFreezeRepeated, kPsExportFailed, kPsFrozenReturns, kPsAdoptOld, kPsFreezeOld,
-    kPsSaveLate, kChiefMemberBack,
-    kChiefAdoptedLate, kChiefAdoptTimeout, kChiefPsReturns, kChiefStaleCopy,
-    kChiefFrozenReturns, kChiefFrozenLate, kChiefMoveCancelled, kChiefGrantRepeated,
-    kChiefLeaseExpired, kChiefLeaseIdle, kChiefLeaseNotHeld, kChiefBackupLease,
-    kWorkerViewOld, kWorkerGrantLate, kWorkerGrantSame, kWorkerReplyLate, kWorkerRegroups};
-constexpr std::array kSlowTasks = {
-    kPsViewKeepsComing, kPsViewEndsLoad, kPsSealedAhead, kPsSaveRepeated,
-    kChiefClaimOutdone, kChiefRoundInterrupted, kChiefRoundVoid, kChiefRoundLate};
+    kPsAdoptHeld,        kPsViewOld,          kPsViewDrops,       kPsPullRefused,
+    kPsPartNotServed,    kPsPartOldView,      kPsPartSealed,      kPsPullUnknown,
+    kPsSaveAnswered,     kPsSnapshotLost,     kPsFreezeRepeated,  kPsExportFailed,
+    kPsFrozenReturns,    kPsAdoptOld,         kPsFreezeOld,       kPsSaveLate,
+    kChiefMemberBack,    kChiefAdoptedLate,   kChiefAdoptTimeout, kChiefPsReturns,
+    kChiefStaleCopy,     kChiefFrozenReturns, kChiefFrozenLate,   kChiefMoveCancelled,
+    kChiefGrantRepeated, kChiefLeaseExpired,  kChiefLeaseIdle,    kChiefLeaseNotHeld,
+    kChiefBackupLease,   kWorkerViewOld,      kWorkerGrantLate,   kWorkerGrantSame,
+    kWorkerReplyLate,    kWorkerRegroups};
+constexpr std::array kSlowTasks = {kPsViewKeepsComing, kPsViewEndsLoad,    kPsSealedAhead,
+                                   kPsSaveRepeated,    kChiefClaimOutdone, kChiefRoundInterrupted,
+                                   kChiefRoundVoid,    kChiefRoundLate};
 constexpr std::array kOldChiefs = {
-    kPsOtherRun, kPsOldTerm, kPsChiefSilent, kChiefOtherRun, kChiefRebound,
+    kPsOtherRun,      kPsOldTerm,       kPsChiefSilent, kChiefOtherRun,  kChiefRebound,
     kChiefHelloAgain, kChiefSuperseded, kWorkerOldTerm, kWorkerOtherRun, kFileTermTaken};
-constexpr std::array kQuarantine = {
-    kPsPartHadIt, kChiefUnknownPeer, kChiefClashWaits,
-    kChiefClashRefused, kChiefQuarantined, kWorkerJumps};
-constexpr std::array kFlaky = {
-    kPsMarkerLate, kChiefWithdrawn};
-constexpr std::array kDamage = {
-    kPsAdoptRepeated, kPsLoadSuperseded, kPsLoadFailed, kPsSaveGone,
-    kChiefClaimSealedAhead, kChiefDamage, kChiefDamageSome, kChiefRollsBack,
-    kChiefSavedLate, kChiefSaveFailed, kWorkerGapWaits, kFileManifestSkipped};
-constexpr std::array kDamagedEpochs = {
-    kChiefDamageAll};
-constexpr std::array kChangingData = {
-    kPsPartUntold, kPsPartGap, kChiefLacking, kChiefLeaseTakenUp, kWorkerGapReturns};
-constexpr std::array kExtendedRun = {
-    kChiefClaimOtherData, kChiefOtherData, kWorkerOtherData};
-constexpr std::array kUnreplayable = {
-    kPsSumsDiffer, kChiefClashReplaced, kChiefRecordsDiffer};
-constexpr std::array kUnreplayableProgram = {
-    kChiefNotReplayable};
-constexpr std::array kInputProgram = {
-    kWorkerViewEarly};
-constexpr std::array kDisk = {
-    kChiefSaveAbandoned};
-constexpr std::array kLateLines = {
-    kPsPartQuarantine};
-constexpr std::array kNfsChiefs = {
-    kChiefNewerTermClaimed};
+constexpr std::array kQuarantine = {kPsPartHadIt,       kChiefUnknownPeer, kChiefClashWaits,
+                                    kChiefClashRefused, kChiefQuarantined, kWorkerJumps};
+constexpr std::array kFlaky = {kPsMarkerLate, kChiefWithdrawn};
+constexpr std::array kDamage = {kPsAdoptRepeated, kPsLoadSuperseded,      kPsLoadFailed,
+                                kPsSaveGone,      kChiefClaimSealedAhead, kChiefDamage,
+                                kChiefDamageSome, kChiefRollsBack,        kChiefSavedLate,
+                                kChiefSaveFailed, kWorkerGapWaits,        kFileManifestSkipped};
+constexpr std::array kDamagedEpochs = {kChiefDamageAll};
+constexpr std::array kChangingData = {kPsPartUntold, kPsPartGap, kChiefLacking, kChiefLeaseTakenUp,
+                                      kWorkerGapReturns};
+constexpr std::array kExtendedRun = {kChiefClaimOtherData, kChiefOtherData, kWorkerOtherData};
+constexpr std::array kUnreplayable = {kPsSumsDiffer, kChiefClashReplaced, kChiefRecordsDiffer};
+constexpr std::array kUnreplayableProgram = {kChiefNotReplayable};
+constexpr std::array kInputProgram = {kWorkerViewEarly};
+constexpr std::array kDisk = {kChiefSaveAbandoned};
+constexpr std::array kLateLines = {kPsPartQuarantine};
+constexpr std::array kNfsChiefs = {kChiefNewerTermClaimed};
 
 // No profile reaches these in three of a hundred seeds. Scenarios and unit tests of the cores do.
-constexpr std::array kSeldom = {
-    kPsAdoptTakesOver, kPsPartBeyond, kPsFreezeNotServed, kChiefClaimStale, kChiefPartReopened,
-    kChiefMarkersAsked, kWorkerShardReturned};
+constexpr std::array kSeldom = {kPsAdoptTakesOver,   kPsPartBeyond,      kPsFreezeNotServed,
+                                kChiefClaimStale,    kChiefPartReopened, kChiefMarkersAsked,
+                                kWorkerShardReturned};
 
 const std::array kProfiles = {
-    Profile{.name = "chaos",
-            .says = "every common fault",
-            .faults = "chaos",
-            .defences = kNone},
+    Profile{.name = "chaos", .says = "every common fault", .faults = "chaos", .defences = kNone},
     Profile{.name = "model",
             .says = "Adam, two tables, dense variables, fragments, evaluation, small limits",
             .model = true,
@@ -77,9 +64,10 @@ const std::array kProfiles = {
     Profile{.name = "moves",
             .says = "ps join and leave, and sources vanish during a move",
             .size = {.shards = 24},
-            .faults = "join-ps=2s,join-ps,pause-ps=700ms,deaf=1s,one-way=1s,early-timeouts,delay=2%,"
-                      "duplicate=2%,full-disk,ps.Adopt:repeat=20%,ps.Freeze:repeat=20%,"
-                      "ps.Save:repeat=20%,ends",
+            .faults =
+                "join-ps=2s,join-ps,pause-ps=700ms,deaf=1s,one-way=1s,early-timeouts,delay=2%,"
+                "duplicate=2%,full-disk,ps.Adopt:repeat=20%,ps.Freeze:repeat=20%,"
+                "ps.Save:repeat=20%,ends",
             .defences = kMoves},
     Profile{.name = "slow-tasks",
             .says = "loading and storing take seconds while owners change",
@@ -90,14 +78,16 @@ const std::array kProfiles = {
     Profile{.name = "old-chiefs",
             .says = "chiefs that were replaced still run, and messages of other runs arrive",
             .size = {.shards = 24, .checkpoint_steps = 12, .chief_silence_s = 3},
-            .faults = "zombie-chief=1s,pause-chief=2s,flap=500ms,kill-ps=3s,pause-ps=2s,reset=500ms,"
-                      "late-mail,foreign,delay=3%,duplicate=2%,ends",
+            .faults =
+                "zombie-chief=1s,pause-chief=2s,flap=500ms,kill-ps=3s,pause-ps=2s,reset=500ms,"
+                "late-mail,foreign,delay=3%,duplicate=2%,ends",
             .defences = kOldChiefs},
     Profile{.name = "steps",
             .says = "a job that ends inside an epoch, beside workers of a former chief",
             .size = {.steps = 70},
-            .faults = "pause-worker=300ms,zombie-worker=700ms,kill-chief=900ms,lost-lease,deaf=700ms,"
-                      "kill-ps=3s,delay=3%,ends",
+            .faults =
+                "pause-worker=300ms,zombie-worker=700ms,kill-chief=900ms,lost-lease,deaf=700ms,"
+                "kill-ps=3s,delay=3%,ends",
             .defences = kNone},
     Profile{.name = "quarantine",
             .says = "batches that kill workers or give NaN",
@@ -121,11 +111,12 @@ const std::array kProfiles = {
             .size = {.shards = 5, .epochs = 10},
             .faults = "damage=300ms,kill-ps=700ms,join-ps,early-timeouts,drop=0.5%,ends",
             .defences = kDamagedEpochs},
-    Profile{.name = "changing-data",
-            .says = "other data files under a running job",
-            .size = {.shards = 24},
-            .faults = "change-data,kill-chief,kill-ps,kill-worker,pause-ps,zombie-chief,drop=0.5%,ends",
-            .defences = kChangingData},
+    Profile{
+        .name = "changing-data",
+        .says = "other data files under a running job",
+        .size = {.shards = 24},
+        .faults = "change-data,kill-chief,kill-ps,kill-worker,pause-ps,zombie-chief,drop=0.5%,ends",
+        .defences = kChangingData},
     Profile{.name = "extended-run",
             .says = "a chief that starts with more epochs and other data",
             .size = {.shards = 6, .epochs = 1},
@@ -155,8 +146,9 @@ const std::array kProfiles = {
     Profile{.name = "nfs",
             .says = "folders as they were some time ago",
             .size = {.checkpoint_steps = 12},
-            .faults = "stale-names,kill-chief=1s,zombie-chief,kill-ps=1s,zombie-ps,kill-in-write=500ms,"
-                      "reset,ends",
+            .faults =
+                "stale-names,kill-chief=1s,zombie-chief,kill-ps=1s,zombie-ps,kill-in-write=500ms,"
+                "reset,ends",
             .defences = kNone},
     Profile{.name = "disk",
             .says = "power lost, and fsyncs that lie",
@@ -212,7 +204,8 @@ Result<SimulatorOptions> options_of(const Profile& profile) {
 
 Result<Simulator> make_simulator(const Profile& profile) {
   DP_TRY(SimulatorOptions options, options_of(profile));
-  // Under chaos each seed draws it. So slow that the training meets the faults of its first seconds.
+  // Under chaos each seed draws it. So slow that the training meets the faults of its first
+  // seconds.
   if (!options.faults.swarm) options.batch_ns = 60 * kMillisecond;
   return Simulator::make(std::move(options));
 }

@@ -4,10 +4,9 @@
 #include <functional>
 #include <map>
 
+#include "chief/runtime/learn.h"
 #include "shared/base/hash.h"
 #include "shared/base/rng.h"
-
-#include "chief/runtime/learn.h"
 #include "shared/job/job_file.h"
 
 namespace downpour::sim {

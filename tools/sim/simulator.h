@@ -12,12 +12,12 @@
 namespace downpour::sim {
 
 struct SimulatorOptions {
-  Job job;               // complete
+  Job job;                       // complete
   std::optional<Job> other_job;  // the same records in other files, for the fault `change-data`
-  bool check_values = false;  // against an Oracle
+  bool check_values = false;     // against an Oracle
   uint32_t ps = 1, workers = 1;
-  uint32_t inputs = 0;  // input processes; the job's cluster.input_workers becomes this
-  uint32_t ps_cores = 1;                               // of each ps
+  uint32_t inputs = 0;    // input processes; the job's cluster.input_workers becomes this
+  uint32_t ps_cores = 1;  // of each ps
   uint64_t message_bytes_max = wire::kFrameBytesMax;  // of a worker's pull or push
   FaultSpec faults;
   std::optional<int64_t>

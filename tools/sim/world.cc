@@ -284,8 +284,7 @@ void World::on_chief_event(const Process& process, const std::string& line) {
     if (accepted_other_) count("continued with changed data");
   }
   if (on_event) on_event(process, line);
-  const std::string sealed =
-      str("\"sealed_epochs\":", spec_.plan->job.train.epochs, ',');
+  const std::string sealed = str("\"sealed_epochs\":", spec_.plan->job.train.epochs, ',');
   if (spec_.faults.on[size_t(FaultKind::kExtendRun)] && !healed_ && !data_changed_ &&
       line.find("\"event\":\"published\"") != std::string::npos &&
       line.find(sealed) != std::string::npos) {
@@ -293,8 +292,8 @@ void World::on_chief_event(const Process& process, const std::string& line) {
   }
 }
 
-/// Every epoch is sealed. The chief dies, before any ps hears of that or a moment later, and while ps
-/// and workers still run another one is started with other data files and more epochs.
+/// Every epoch is sealed. The chief dies, before any ps hears of that or a moment later, and while
+/// ps and workers still run another one is started with other data files and more epochs.
 void World::extend_run(ProcessNumber chief) {
   constexpr int64_t kMomentNs = 2 * kMillisecond;
   constexpr int64_t kPatienceNs = 3 * kSecond;  // until the first data files are put back
@@ -407,9 +406,7 @@ void World::chief_finished(Process& process) {
   // A chief that refuses the data ends alone: ps and workers keep running.
   const bool data_refused = finish.error && finish.error->id == "DP-2112";
   if (data_refused) {
-    return void(scheduler_.after(0, [this, number = process.number()] {
-      kill(number, kSecond);
-    }));
+    return void(scheduler_.after(0, [this, number = process.number()] { kill(number, kSecond); }));
   }
   scheduler_.after(0, [this] { restart_all(kSecond); });
 }
@@ -455,8 +452,7 @@ bool World::no_checkpoint_is_whole() {
     const auto manifest =
         checkpoint::load_latest(storage, spec_.plan->job.run_dir, nullptr, 0, below);
     if (!manifest) return true;
-    if (is_whole(storage, *spec_.plan, *manifest))
-      return false;
+    if (is_whole(storage, *spec_.plan, *manifest)) return false;
     below = manifest->id;
   }
 }

@@ -21,11 +21,11 @@ namespace downpour::sim {
 /// One run. What is pointed at is borrowed.
 struct WorldSpec {
   const chief::RunPlan* plan = nullptr;
-  /// The same records in another order, for the faults `change-data` and `extend-run`. Null: the data
-  /// never change.
+  /// The same records in another order, for the faults `change-data` and `extend-run`. Null: the
+  /// data never change.
   const chief::RunPlan* other_plan = nullptr;
   uint32_t ps = 1, workers = 1, inputs = 0;
-  uint32_t ps_cores = 1;                               // of each ps
+  uint32_t ps_cores = 1;                              // of each ps
   uint64_t message_bytes_max = wire::kFrameBytesMax;  // of a worker's pull or push
   uint64_t seed = 1;
   FaultPlan faults;
@@ -49,7 +49,7 @@ struct Outcome {
   int64_t virtual_ns = 0;
   uint64_t steps = 0;
   std::map<std::string, uint64_t>
-      counts;  // how often something happened: faults, repeats, gaps, ...
+      counts;                // how often something happened: faults, repeats, gaps, ...
   DefenceCounts defences{};  // how often each fence acted
 };
 
@@ -151,7 +151,7 @@ class World {
   std::set<ProcessNumber> chiefs_of_other_data_;
   bool other_data_ = false, data_changed_ = false, accepted_other_ = false;
   DefenceCounts defences_before_{};
-  uint64_t run_ = 0;             // of restart_all()
+  uint64_t run_ = 0;  // of restart_all()
   int64_t deadline_ns_ = INT64_MAX;
   bool healed_ = false;
   bool ended_ = false;

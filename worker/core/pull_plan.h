@@ -25,9 +25,11 @@ struct Placements {
   static std::shared_ptr<const Placements> of(wire::View view);
 };
 
-/// Where messages to an owner go. The cores of a ps process share its incarnation, so the core's number is part of it.
+/// Where messages to an owner go. The cores of a ps process share its incarnation, so the core's
+/// number is part of it.
 inline Incarnation address_of(const wire::Owner& owner) {
-  return owner.thread == 0 ? owner.incarnation : Incarnation{hash_combine(raw(owner.incarnation), owner.thread)};
+  return owner.thread == 0 ? owner.incarnation
+                           : Incarnation{hash_combine(raw(owner.incarnation), owner.thread)};
 }
 
 /// Keys [begin, begin + count) of one table, as the plan ordered them.

@@ -103,7 +103,8 @@ void WorkerCore::on_message(int64_t now_ns, Incarnation from, wire::Message&& me
     if (message.envelope.request != lease_request_) return defended(Defence::kWorkerGrantLate);
     lease_request_ = RequestId{};
     lease_deadline_ns_ =
-        now_ns + (grant->leases.empty() ? std::clamp(grant->retry_ns, kMillisecond, kRetryMaxNs) : 0);
+        now_ns +
+        (grant->leases.empty() ? std::clamp(grant->retry_ns, kMillisecond, kRetryMaxNs) : 0);
     on_grant(now_ns, *grant, fx);
   } else if (auto* list = std::get_if<wire::InputList>(&message.body)) {
     fx.inputs = std::move(list->inputs);

@@ -186,8 +186,8 @@ class WorkerCore {
   // batches in flight (worker_steps.cc)
   Slot* find_slot(uint64_t id);
   void forget_requests(const Slot& slot);
-  /// Erases the slots for which wanted(slot) holds, and expects no more answers to them. Returns how
-  /// many of them were of batches.
+  /// Erases the slots for which wanted(slot) holds, and expects no more answers to them. Returns
+  /// how many of them were of batches.
   template <typename Wanted>
   size_t erase_slots(Wanted&& wanted) {
     for (auto* slots : {&slots_, &end_slots_}) {

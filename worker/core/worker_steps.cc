@@ -556,8 +556,8 @@ void WorkerCore::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& 
 
 void WorkerCore::on_reject(int64_t now_ns, const wire::Message& message, WorkerEffects& fx) {
   const auto& reject = std::get<wire::Reject>(message.body);
-  // A process of another build may have got the port of a ps that is gone. Its answer says nothing of
-  // the batch, which is sent again until a view says where it belongs.
+  // A process of another build may have got the port of a ps that is gone. Its answer says nothing
+  // of the batch, which is sent again until a view says where it belongs.
   if (message.envelope.run != run_ && reject.code != ErrorCode::kMalformed) return;
   const auto asked = requests_.find(raw(message.envelope.request));
   if (asked == requests_.end()) return;

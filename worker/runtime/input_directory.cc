@@ -43,16 +43,15 @@ InputDirectory::Record* InputDirectory::record_of(Incarnation input) {
   return at == records_.end() ? nullptr : &at->second;
 }
 
-std::optional<wire::InputProcess> InputDirectory::choose(
-    int64_t now_ns, uint64_t shard, const std::vector<Incarnation>& without) {
+std::optional<wire::InputProcess> InputDirectory::choose(int64_t now_ns, uint64_t shard,
+                                                         const std::vector<Incarnation>& without) {
   constexpr int64_t kTrialNsMax = 60 * kSecond;  // then its reader has gone without a word
   const std::lock_guard lock(mutex_);
   const bool some_failed = std::any_of(records_.begin(), records_.end(), [](const auto& entry) {
     return entry.second.failures > 0 && !entry.second.delivered;
   });
   if (trial_ && now_ns - trial_begun_ns_ > kTrialNsMax) trial_.reset();
-  const bool may_try =
-      !some_failed || !options_.reads_here || (!trial_ && now_ns >= trial_at_ns_);
+  const bool may_try = !some_failed || !options_.reads_here || (!trial_ && now_ns >= trial_at_ns_);
   const wire::InputProcess* best = nullptr;
   uint64_t best_weight = 0;
   for (const wire::InputProcess& input : inputs_) {

@@ -30,7 +30,7 @@ struct InputDirectoryOptions {
   // input processes that have not delivered.
   int64_t trial_share = 10;
   std::function<void(const std::string& line)> say;  // from any thread; may be empty
-  std::shared_ptr<transport::Keyring> keyring;  // of this worker; null: it has none
+  std::shared_ptr<transport::Keyring> keyring;       // of this worker; null: it has none
 };
 
 class InputDirectory {

@@ -1,4 +1,5 @@
-// What a process that reads may take for it: data.memory's parts, and the cache of what it has parsed.
+// What a process that reads may take for it: data.memory's parts, and the cache of what it has
+// parsed.
 #pragma once
 
 #include <cstdint>

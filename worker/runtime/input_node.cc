@@ -41,23 +41,23 @@ InputNode::~InputNode() = default;
 
 Result<void> InputNode::start(int64_t now_ns) {
   DP_TRY(serving_, transport_.bind(options_.endpoint));
-  DP_TRY(std::string advertised, transport::advertised_endpoint(transport_.endpoint(serving_),
-                                                                options_.advertise_host));
+  DP_TRY(std::string advertised,
+         transport::advertised_endpoint(transport_.endpoint(serving_), options_.advertise_host));
   DP_TRY(chief_, transport_.connect(options_.chief));
   control_ = transport_.port_of(chief_);
-  core_.emplace(WorkerConfig{
-      .role = wire::Role::kInput,
-      .incarnation =
-          options_.incarnation != Incarnation{} ? options_.incarnation : Incarnation{random_id()},
-      .index = options_.index,
-      .build = kBuildVersion,
-      .host = options_.process.host,
-      .pid = options_.process.pid,
-      .threads = options_.threads,
-      .endpoint = std::move(advertised),
-      .leases_wanted = 0,
-      .local = options_.local,
-      .connect_timeout_ns = options_.connect_timeout_ns});
+  core_.emplace(WorkerConfig{.role = wire::Role::kInput,
+                             .incarnation = options_.incarnation != Incarnation{}
+                                                ? options_.incarnation
+                                                : Incarnation{random_id()},
+                             .index = options_.index,
+                             .build = kBuildVersion,
+                             .host = options_.process.host,
+                             .pid = options_.process.pid,
+                             .threads = options_.threads,
+                             .endpoint = std::move(advertised),
+                             .leases_wanted = 0,
+                             .local = options_.local,
+                             .connect_timeout_ns = options_.connect_timeout_ns});
   WorkerEffects fx;
   core_->start(now_ns, fx);
   run(now_ns, fx);

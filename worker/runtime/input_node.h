@@ -25,7 +25,7 @@ struct InputOptions {
   std::string advertise_host;  // by which workers know it; empty: as it is bound
   uint32_t index = UINT32_MAX;
   uint32_t threads = 1;
-  bool local = false;  // started by `downpour train`: a signal stops the whole job
+  bool local = false;       // started by `downpour train`: a signal stops the whole job
   bool allow_exec = false;  // a job may start programs here
   int64_t connect_timeout_ns = 10 * kSecond;
   Incarnation incarnation{};  // {}: a random one
@@ -49,7 +49,8 @@ class InputNode final : public transport::Node {
   int64_t next_deadline_ns() const override;
   bool finished() const override { return finished_ && outbox_.empty(); }
 
-  /// A stop signal: WorkerCore::leave(). Workers read elsewhere. From any thread; the loop must be woken.
+  /// A stop signal: WorkerCore::leave(). Workers read elsewhere. From any thread; the loop must be
+  /// woken.
   void leave(int signal) { leave_signal_ = signal; }
   int32_t exit_code() const { return exit_code_; }
   const std::string& exit_reason() const { return exit_reason_; }

@@ -18,7 +18,7 @@ constexpr uint32_t kWindow = 16;                 // batches under way, if they a
 constexpr int64_t kSliceNs = 50 * kMillisecond;  // how long a stop may go unseen
 constexpr int64_t kAskNs = kSecond;              // silence after which it is asked
 constexpr int64_t kSilenceNs = 5 * kSecond;      // silence after which it is given up
-constexpr int64_t kNoInputNs = 30 * kSecond;      // for an input process, where none may be missed
+constexpr int64_t kNoInputNs = 30 * kSecond;     // for an input process, where none may be missed
 constexpr uint32_t kTriesMax = 4;                // elsewhere, without a batch: then it is read here
 
 /// What is read by the same process: a shard; all of an epoch, where they are pieces of one stream.
@@ -238,8 +238,7 @@ RemoteReader::Got RemoteReader::take_piece(const wire::ReadBatch& piece, Bytes&&
       batch.given_up != std::binary_search(lease_.given_up.begin(), lease_.given_up.end(), next_)) {
     decoded = Error{ErrorCode::kMalformed, "a batch given up that is not, or the other way round"};
   }
-  if (!decoded)
-    return suspect(str("sent an invalid batch (", decoded.error().what, ")"));
+  if (!decoded) return suspect(str("sent an invalid batch (", decoded.error().what, ")"));
   ++next_;
   if (!std::exchange(came_, true)) remote_.inputs->delivered(at_->incarnation, false);
   tries_ = 0;

@@ -66,10 +66,10 @@ class RemoteReader final : public data::ShardReader {
   std::optional<wire::InputProcess> at_;  // who reads
   uint64_t reading_ = 0;                  // what it is called there
   int64_t heard_ns_ = 0, asked_ns_ = 0;
-  bool waiting_ = false;                // a caller of poll() wants a batch
+  bool waiting_ = false;                 // a caller of poll() wants a batch
   std::optional<int64_t> searching_ns_;  // since when it looks for an input process
-  bool came_ = false;   // some batch, from this one
-  uint32_t tries_ = 0;  // begun since a batch came
+  bool came_ = false;                    // some batch, from this one
+  uint32_t tries_ = 0;                   // begun since a batch came
   std::vector<Incarnation> without_;
   std::optional<Incarnation> forgot_;  // the reading, before a batch came
   std::vector<Bytes> pieces_;          // of the next batch

@@ -60,8 +60,8 @@ ReadItem ShardReading::item_of(Result<bool> more, PreparedBatchPtr fresh,
   if (elsewhere_ == nullptr || elsewhere_->reads_here())
     offset_ = std::max(offset_, fresh->batch.end_offset);
   if (placements && !fresh->batch.given_up) {
-    fresh->plan =
-        make_pull_plan(options_.tables, std::move(placements), options_.message_bytes_max, fresh->batch);
+    fresh->plan = make_pull_plan(options_.tables, std::move(placements), options_.message_bytes_max,
+                                 fresh->batch);
   }
   const bool last = ++given_ == task_.batches_max;
   return {.reading = task_.reading, .batch = std::move(fresh), .last = last};

@@ -26,7 +26,7 @@ struct ReaderOptions {
   std::vector<TableSpec> tables;
   ReaderLimits limits;
   uint64_t message_bytes_max = wire::kFrameBytesMax;  // as WorkerConfig's
-  std::shared_ptr<InputDirectory> inputs;  // who may read instead; null: nobody
+  std::shared_ptr<InputDirectory> inputs;             // who may read instead; null: nobody
 };
 
 /// A shard to be read from a batch on.
@@ -69,7 +69,7 @@ class ShardReading {
   RemoteReading remote_;
   std::unique_ptr<data::ShardReader> reader_;
   RemoteReader* elsewhere_ = nullptr;  // reader_, where an input process may read
-  std::string place_;                        // where the shard lies
+  std::string place_;                  // where the shard lies
   bool joined_ = false;
   uint64_t offset_ = 0;
   uint32_t given_ = 0;  // batches

@@ -24,11 +24,11 @@ struct WorkerOptions {
   uint32_t index = UINT32_MAX;
   uint32_t threads = 1;         // compute threads
   uint32_t reader_threads = 0;  // 0: by the job, else as many as compute threads
-  bool local = false;  // started by `downpour train`: a signal stops the whole job
+  bool local = false;           // started by `downpour train`: a signal stops the whole job
   bool allow_exec = false;      // a job may start programs here
   std::shared_ptr<transport::Keyring> keyring;  // for connections to input processes; null: no keys
   int64_t connect_timeout_ns = 10 * kSecond;
-  Incarnation incarnation{};  // {}: a random one
+  Incarnation incarnation{};                          // {}: a random one
   uint64_t message_bytes_max = wire::kFrameBytesMax;  // of a pull or push; tests make it small
   ProcessInfo process;
   std::function<void(const std::string& line)> say;  // what its log should tell; may be empty
@@ -83,7 +83,7 @@ class WorkerNode final : public transport::Node {
   std::unordered_map<uint64_t, transport::PeerId> peers_;   // by address_of()
   std::unordered_map<uint64_t, Incarnation> incarnations_;  // by peer
   std::unordered_map<uint32_t, bool> ports_;
-  std::optional<ReaderTuner> tuner_;  // with the readers
+  std::optional<ReaderTuner> tuner_;         // with the readers
   std::shared_ptr<data::CacheStore> cache_;  // null: none
   bool said_full_ = false;
   std::string refused_endpoint_;  // the last one reported

@@ -136,7 +136,8 @@ TEST_CASE("cores of one ps process get one index", "[chief][core]") {
   CHECK(sent<wire::Adopt>(effects).size() == 2);
 }
 
-TEST_CASE("a heartbeat of a ps core that said no Hello is not taken for another core's", "[chief][core]") {
+TEST_CASE("a heartbeat of a ps core that said no Hello is not taken for another core's",
+          "[chief][core]") {
   // A chief was started anew, and knows one core of the ps again.
   ChiefCore core(small_config(2, 2));
   Effects effects;
@@ -224,10 +225,9 @@ TEST_CASE("a ps that can not go on ends the job with its own error", "[chief][co
   t.say(worker_peer(0), wire::Heartbeat{.incarnation = worker_incarnation(0),
                                         .failure = {ErrorCode::kConfig, "not a ps", "", ""}});
   CHECK(t.core.phase() == Phase::kTraining);
-  t.say(ps_peer(0),
-        wire::Heartbeat{
-            .incarnation = ps_incarnation(0),
-            .failure = {ErrorCode::kConfig, "table clicks is full", "add ps", "DP-2401"}});
+  t.say(ps_peer(0), wire::Heartbeat{.incarnation = ps_incarnation(0),
+                                    .failure = {ErrorCode::kConfig, "table clicks is full",
+                                                "add ps", "DP-2401"}});
   const auto stops = sent<wire::Stop>(t.effects);
   REQUIRE(stops.size() == 2);
   CHECK(stops[0].second.code == exit_code(ErrorCode::kConfig));

@@ -130,7 +130,8 @@ TEST_CASE("a heartbeat with the incarnation of another process does not take its
               .size() == 1);
   const wire::Message heartbeat = message_of(wire::Heartbeat{.incarnation = ps_incarnation(1)});
   const wire::Message goodbye = message_of(wire::Goodbye{{.incarnation = ps_incarnation(1)}});
-  const wire::PeerIdentity thieves[] = {key_of(wire::Role::kWorker), key_of(wire::Role::kPs, 1), {}};
+  const wire::PeerIdentity thieves[] = {
+      key_of(wire::Role::kWorker), key_of(wire::Role::kPs, 1), {}};
   for (const wire::PeerIdentity& key : thieves) {
     for (const wire::Message& message : {heartbeat, goodbye}) {
       CHECK(sent<wire::Reject>(chief.hear(thief, message, key)).size() == 1);
@@ -149,9 +150,9 @@ TEST_CASE("a member whose key gets another role in the list is not heard any mor
           "[chief][core][hostile][roles]") {
   Attacked chief(small_config(2));
   const PeerKey peer{5000};
-  REQUIRE(
-      sent<wire::Welcome>(chief.hear(peer, message_of(worker_hello(1)), key_of(wire::Role::kWorker)))
-          .size() == 1);
+  REQUIRE(sent<wire::Welcome>(
+              chief.hear(peer, message_of(worker_hello(1)), key_of(wire::Role::kWorker)))
+              .size() == 1);
   const wire::Message request = message_of(wire::LeaseRequest{1}, 1);
   const Effects effects = chief.hear(peer, request, key_of(wire::Role::kInput));
   CHECK(sent<wire::LeaseGrant>(effects).empty());
@@ -164,9 +165,9 @@ TEST_CASE("only a worker is leased shards, and only a member of the job stops it
   config.local = true;
   Attacked chief(std::move(config));
   const PeerKey peer{5000};
-  REQUIRE(sent<wire::Welcome>(
-              chief.hear(peer, message_of(input_hello(1)), key_of(wire::Role::kInput)))
-              .size() == 1);
+  REQUIRE(
+      sent<wire::Welcome>(chief.hear(peer, message_of(input_hello(1)), key_of(wire::Role::kInput)))
+          .size() == 1);
   CHECK(sent<wire::LeaseGrant>(
             chief.hear(peer, message_of(wire::LeaseRequest{1}, 1), key_of(wire::Role::kInput)))
             .empty());
@@ -182,7 +183,8 @@ TEST_CASE("lines about keys of another role are limited", "[chief][core][hostile
   Attacked chief(small_config(2));
   const uint64_t before = chief.logged_lines;
   for (int i = 0; i < 10'000; ++i) {
-    chief.hear(PeerKey(5000), message_of(stranger(1, wire::Role::kPs)), key_of(wire::Role::kWorker));
+    chief.hear(PeerKey(5000), message_of(stranger(1, wire::Role::kPs)),
+               key_of(wire::Role::kWorker));
   }
   CHECK(chief.logged_lines - before < 100);
 }
@@ -275,8 +277,8 @@ TEST_CASE("only a peer that names the run hears of the run", "[chief][core][host
   }
 }
 
-/// Lets time pass in ticks of 50 ms. The honest ps and worker live; ps 7 does what `seventh` makes of
-/// an Adopt. Returns for how much of the time some partition stood still, being moved.
+/// Lets time pass in ticks of 50 ms. The honest ps and worker live; ps 7 does what `seventh` makes
+/// of an Adopt. Returns for how much of the time some partition stood still, being moved.
 template <typename Seventh>
 int64_t pass_time(Attacked& chief, int64_t ns, Seventh&& seventh) {
   int64_t moving_ns = 0;
@@ -303,7 +305,8 @@ int64_t pass_time(Attacked& chief, int64_t ns, Seventh&& seventh) {
       }
       for (const auto& [peer, adopt] : sent<wire::Adopt>(heard[i])) {
         if (peer == ps_peer(0)) say(ps_peer(0), wire::Adopted{.since = adopt.since});
-        if (peer == ps_peer(7) && seventh(adopt)) say(ps_peer(7), wire::Adopted{.since = adopt.since});
+        if (peer == ps_peer(7) && seventh(adopt))
+          say(ps_peer(7), wire::Adopted{.since = adopt.since});
       }
     }
     moving_ns += moving ? 50 * kMillisecond : 0;
@@ -435,9 +438,8 @@ TEST_CASE("no message of a member in its own role ends the chief's process",
       message.envelope.run = kTestRun;
       message.envelope.view = {1, uint32_t(rng.below(4))};
       const ViewId near{1, uint32_t(rng.below(5))};
-      const wire::Lease lease{.shard = {0, uint32_t(rng.below(5))},
-                              .attempt = uint32_t(rng.below(4)),
-                              .plan_hash = 5};
+      const wire::Lease lease{
+          .shard = {0, uint32_t(rng.below(5))}, .attempt = uint32_t(rng.below(4)), .plan_hash = 5};
       if (auto* m = std::get_if<wire::Hello>(&message.body))
         *m = ps ? ps_hello(number) : worker_hello(number);
       if (auto* m = std::get_if<wire::Adopted>(&message.body)) m->since = near;

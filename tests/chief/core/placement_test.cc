@@ -25,8 +25,9 @@ TEST_CASE("partitions go to cores in contiguous ranges that differ by at most on
   }
 }
 
-TEST_CASE("a checkpoint that lacks a partition, or a chain without its beginning, is refused by name",
-          "[chief][core]") {
+TEST_CASE(
+    "a checkpoint that lacks a partition, or a chain without its beginning, is refused by name",
+    "[chief][core]") {
   const wire::ImageRef zero{.partition = PartitionId(0), .file = "a", .checksum = 5},
       one{.partition = PartitionId(1), .file = "b", .checksum = 6},
       next{.partition = PartitionId(1), .file = "c", .checksum = 7, .base = 6};

@@ -124,9 +124,7 @@ class World {
   }
 
   /// The last ps was asked to leave, so the job ended with a checkpoint and without an account.
-  bool stopped() const {
-    return kind_ == Faults::kMoves && finish_ && finish_->code == 143;
-  }
+  bool stopped() const { return kind_ == Faults::kMoves && finish_ && finish_->code == 143; }
   uint64_t effects_hash() const { return hash_; }
   bool saw_expiry() const { return expiries_ > 0; }
   bool saw_repeat() const { return had_it_ > 0; }
@@ -249,7 +247,6 @@ class World {
   }
 
   // ---- ps
-  // -------------------------------------------------------------------------------------------------------
 
   void start_ps(uint32_t i) {
     ps_[i] = FakePs{.incarnation = Incarnation(1000 + ++incarnations_),
@@ -396,7 +393,6 @@ class World {
   }
 
   // ---- workers
-  // --------------------------------------------------------------------------------------------------
 
   void start_worker(uint32_t i) {
     Worker& w = workers_[i];

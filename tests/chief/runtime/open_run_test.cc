@@ -98,7 +98,8 @@ TEST_CASE("data may change between epochs that are all sealed, and not within on
   REQUIRE(next);
   CHECK(next->resume->sealed_epochs == 1);
   CHECK(checkpoint::read_run(run.storage, run.run_dir)->plan_hash == second.plan_hash);
-  // Nothing of those epochs is in a checkpoint yet. What ps hold of them is compared when they come.
+  // Nothing of those epochs is in a checkpoint yet. What ps hold of them is compared when they
+  // come.
   run.write("2");
   CHECK(run.open(run.plan(3)));
   run.write("0");
@@ -128,7 +129,7 @@ TEST_CASE("an older checkpoint of other data is restored from only where its epo
 struct FullDisk final : PosixStorage {
   int fault(const char* operation, const std::string& path) override {
     return std::string_view(operation) != "remove" && path.find(fails) != std::string::npos ? ENOSPC
-                                                                                           : 0;
+                                                                                            : 0;
   }
   std::string fails;
 };

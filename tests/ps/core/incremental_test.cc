@@ -1,5 +1,5 @@
-// Checkpoints of a core that hold only what was touched: whatever is published, abandoned, dropped and
-// taken up again, the newest published one reads as the core was when it was copied.
+// Checkpoints of a core that hold only what was touched: whatever is published, abandoned, dropped
+// and taken up again, the newest published one reads as the core was when it was copied.
 #include <map>
 #include <memory>
 
@@ -56,7 +56,8 @@ class Saving {
     REQUIRE(std::get<wire::PushReply>(effects_.sends[0].message.body).others.empty());
   }
 
-  /// Copies all partitions, with pushes in between, or ends in the middle of it. True: all are stored.
+  /// Copies all partitions, with pushes in between, or ends in the middle of it. True: all are
+  /// stored.
   bool save(ViewId base, bool in_part = false) {
     ++saves_;
     copied_.clear();
@@ -174,7 +175,8 @@ class Saving {
   std::map<uint32_t, std::vector<wire::ImageRef>> chains_;
 };
 
-TEST_CASE("whatever becomes of the checkpoints before, a chain reads as the core was", "[ps][core]") {
+TEST_CASE("whatever becomes of the checkpoints before, a chain reads as the core was",
+          "[ps][core]") {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     INFO("seed " << seed);
     Rng rng(seed * 1000);

@@ -71,8 +71,9 @@ wire::Adopted adopted(const checkpoint::PartitionImage& image) {
   return answer;
 }
 
-TEST_CASE("an image is refused that has sealed more than its checkpoint, or holds batches of other data",
-          "[ps][core]") {
+TEST_CASE(
+    "an image is refused that has sealed more than its checkpoint, or holds batches of other data",
+    "[ps][core]") {
   const checkpoint::PartitionImage good{.partition = PartitionId{1},
                                         .sealed_epochs = 1,
                                         .shards = {{.shard = {1, 0}, .watermark = 2}},
@@ -118,8 +119,7 @@ TEST_CASE("a worker that takes no replies leaves buffers to the others", "[ps][c
   config.limits.replies_max = 16;
   PsHarness ps(config);
   const auto pull = [&](PeerKey from) {
-    return ps.step(from,
-                   wire::Pull{.worker = Incarnation{from}, .sections = {{TableId{0}, 8}}},
+    return ps.step(from, wire::Pull{.worker = Incarnation{from}, .sections = {{TableId{0}, 8}}},
                    keys_to(8));
   };
   const auto is_ok = [](const wire::Message& reply) {
@@ -148,7 +148,8 @@ TEST_CASE("only the chief gives orders", "[ps][core]") {
 
 TEST_CASE("a second Welcome is the chief's answer to a second Hello, and no order", "[ps][core]") {
   PsHarness ps;
-  ps.step(kChiefPeer, wire::Welcome{.job = "job", .shard_bytes = 1, .heartbeat_ns = 1, .lease_ns = 1});
+  ps.step(kChiefPeer,
+          wire::Welcome{.job = "job", .shard_bytes = 1, .heartbeat_ns = 1, .lease_ns = 1});
   CHECK(ps.effects.sends.empty());
   CHECK(count(ps.core.partitions().owned()) == 4);
 }
@@ -290,7 +291,8 @@ TEST_CASE("no message of any kind from a worker's connection stops a ps or what 
         if (rng.below(4) > 0) message.envelope.run = 7;
         if (auto* push = std::get_if<wire::Push>(&message.body); push != nullptr && i % 2 == 0) {
           push->covered = ps.all;
-          push->batch = {uint32_t(rng.below(2)), uint32_t(3 + rng.below(9)), uint32_t(rng.below(3))};
+          push->batch = {uint32_t(rng.below(2)), uint32_t(3 + rng.below(9)),
+                         uint32_t(rng.below(3))};
         }
         ps.effects.clear();
         ps.core.on_message(batch, 66 + rng.below(3), message, ps.effects);

@@ -510,7 +510,8 @@ std::string PsScript::print(const Send& send) const {
                saved->ok ? ": " + join(parts) : " failed: " + saved->error, " rows=", saved->rows,
                saved->beyond_part ? " beyond the part" : "");
   }
-  if (const auto* leave = std::get_if<wire::Leave>(&body)) return str("leave signal=", leave->signal);
+  if (const auto* leave = std::get_if<wire::Leave>(&body))
+    return str("leave signal=", leave->signal);
   const wire::Heartbeat* beat = std::get_if<wire::Heartbeat>(&body);
   const wire::Goodbye* goodbye = std::get_if<wire::Goodbye>(&body);
   if (goodbye != nullptr) beat = &goodbye->last;

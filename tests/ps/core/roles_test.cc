@@ -14,7 +14,8 @@ TEST_CASE("a ps obeys only a chief's key and serves only a worker's key", "[ps][
     PsHarness ps;
     const wire::PeerIdentity key{role, "somebody", "00"};
     const Bytes two_keys = Bytes::of(std::vector<uint64_t>{1, 2});
-    const wire::Push push{.worker = Incarnation{9}, .batch = {0, 0, 0}, .records = 1, .covered = ps.all};
+    const wire::Push push{
+        .worker = Incarnation{9}, .batch = {0, 0, 0}, .records = 1, .covered = ps.all};
     const bool is_worker = role == wire::Role::kWorker;
     const wire::Message pulled = ps.step(
         9, wire::Pull{.worker = Incarnation{9}, .sections = {{TableId{0}, 2}}}, two_keys, {}, key);
@@ -59,7 +60,8 @@ TEST_CASE("a ps writes and reads images only below its run folder", "[ps][core][
     const auto saved = std::get<wire::Saved>(
         ps.step(kChiefPeer, wire::Save{.checkpoint = {1, 1}, .folder = folder}).body);
     CHECK_FALSE(saved.ok);
-    CHECK_THAT(saved.error, Catch::Contains("not below the run folder") && Catch::Contains("DP-2722"));
+    CHECK_THAT(saved.error,
+               Catch::Contains("not below the run folder") && Catch::Contains("DP-2722"));
     CHECK_FALSE(ps.core.saves());
     const wire::Freeze freeze{.since = {1, 9}, .partitions = {PartitionId{0}}, .folder = folder};
     CHECK_FALSE(std::get<wire::Frozen>(ps.step(kChiefPeer, freeze).body).ok);
@@ -72,8 +74,7 @@ TEST_CASE("a ps writes and reads images only below its run folder", "[ps][core][
     CHECK(ps.effects.loads.empty());
   }
   PsHarness ps(config);
-  ps.step(kChiefPeer,
-          wire::Save{.checkpoint = {1, 1}, .folder = "/runs/clicks/checkpoints/1-1"});
+  ps.step(kChiefPeer, wire::Save{.checkpoint = {1, 1}, .folder = "/runs/clicks/checkpoints/1-1"});
   CHECK(ps.core.saves());
 }
 

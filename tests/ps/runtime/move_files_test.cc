@@ -59,7 +59,8 @@ struct Shell {
     options.inline_bytes_max = inline_bytes_max;
     node = std::make_unique<PsNode>(wire, storage, std::move(options));
     REQUIRE(node->start(0));
-    tell(wire::Welcome{.index = index, .job = kJob, .base_dir = "/", .run_dir = run_dir, .heartbeat_ns = kSecond});
+    tell(wire::Welcome{
+        .index = index, .job = kJob, .base_dir = "/", .run_dir = run_dir, .heartbeat_ns = kSecond});
     REQUIRE(node->core() != nullptr);
   }
   Incarnation incarnation() const { return Incarnation{100 + index}; }
@@ -289,10 +290,9 @@ TEST_CASE("a ps repeats its Hello until a restarted chief welcomes it", "[ps]") 
   REQUIRE(checkpoint::write_run(storage, dir.path(), {.id = kRun}));
   Shell ps(0, storage, dir.path(), 0);
   const auto hellos = [&ps] {
-    const auto count =
-        std::count_if(ps.wire.sent.begin(), ps.wire.sent.end(), [](const auto& sent) {
-          return std::holds_alternative<wire::Hello>(sent.message.body);
-        });
+    const auto count = std::count_if(
+        ps.wire.sent.begin(), ps.wire.sent.end(),
+        [](const auto& sent) { return std::holds_alternative<wire::Hello>(sent.message.body); });
     ps.wire.sent.clear();
     return count;
   };
@@ -307,7 +307,8 @@ TEST_CASE("a ps repeats its Hello until a restarted chief welcomes it", "[ps]") 
   CHECK(hellos() == 1);
   pump_until(kSecond, 3 * kSecond);
   CHECK(hellos() == 3);  // one each half second
-  ps.tell(wire::Welcome{.index = 0, .job = kJob, .base_dir = "/", .run_dir = dir.path(), .heartbeat_ns = kSecond});
+  ps.tell(wire::Welcome{
+      .index = 0, .job = kJob, .base_dir = "/", .run_dir = dir.path(), .heartbeat_ns = kSecond});
   pump_until(3 * kSecond, 5 * kSecond);
   CHECK(hellos() == 0);
 }

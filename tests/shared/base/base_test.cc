@@ -33,16 +33,17 @@ TEST_CASE("hashes are part of the format and never change", "[base]") {
 
 TEST_CASE("a string hashes the same where it is compiled and where it is read", "[base]") {
   static constexpr char kText[] = "The quick brown fox, 0123456789";
-  constexpr uint64_t kHashes[] = {hash_string({kText, 0}), hash_string({kText, 1}), hash_string({kText, 2}),
-                                  hash_string({kText, 3}), hash_string({kText, 4}), hash_string({kText, 5}),
-                                  hash_string({kText, 6}), hash_string({kText, 7}), hash_string({kText, 8}),
-                                  hash_string({kText, 9}), hash_string({kText, 15}), hash_string({kText, 16})};
+  constexpr uint64_t kHashes[] = {
+      hash_string({kText, 0}), hash_string({kText, 1}),  hash_string({kText, 2}),
+      hash_string({kText, 3}), hash_string({kText, 4}),  hash_string({kText, 5}),
+      hash_string({kText, 6}), hash_string({kText, 7}),  hash_string({kText, 8}),
+      hash_string({kText, 9}), hash_string({kText, 15}), hash_string({kText, 16})};
   const size_t sizes[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16};
   // Of the first release: keys in checkpoints and partitions hang on them.
-  const uint64_t released[] = {
-      0xa706dd2f4d197e6fULL, 0x48f3ada75cd83ea8ULL, 0xa1f967c9694e0221ULL, 0x539e793d4f1a7336ULL,
-      0x4ff5aba6d3bca35aULL, 0x99068507b6ee08e6ULL, 0x373c114d840d19b3ULL, 0x341ad25fc578b292ULL,
-      0x5a67e4e9e293647ULL, 0xbc00f8dda231a278ULL, 0xe5ce53e4ef4eebe5ULL, 0xbaa8f34991c6e0c2ULL};
+  const uint64_t released[] = {0xa706dd2f4d197e6fULL, 0x48f3ada75cd83ea8ULL, 0xa1f967c9694e0221ULL,
+                               0x539e793d4f1a7336ULL, 0x4ff5aba6d3bca35aULL, 0x99068507b6ee08e6ULL,
+                               0x373c114d840d19b3ULL, 0x341ad25fc578b292ULL, 0x5a67e4e9e293647ULL,
+                               0xbc00f8dda231a278ULL, 0xe5ce53e4ef4eebe5ULL, 0xbaa8f34991c6e0c2ULL};
   for (size_t i = 0; i < 12; ++i) {
     const std::string text(kText, sizes[i]);
     CHECK(hash_string(text) == kHashes[i]);
@@ -56,7 +57,8 @@ TEST_CASE("a string hashes the same where it is compiled and where it is read", 
 TEST_CASE("row hashes fill the partitions evenly", "[base]") {
   for (const uint64_t stride : {uint64_t{1}, uint64_t{1} << 32, uint64_t{38461}}) {
     std::vector<int> count(256);
-    for (uint64_t i = 0; i < 256 * 400; ++i) ++count[raw(partition_of(row_hash(TableId{3}, i * stride), 8))];
+    for (uint64_t i = 0; i < 256 * 400; ++i)
+      ++count[raw(partition_of(row_hash(TableId{3}, i * stride), 8))];
     // 400 expected, standard deviation 20: seven of them.
     for (const int n : count) CHECK((n > 260 && n < 540));
   }

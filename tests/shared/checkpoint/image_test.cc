@@ -294,11 +294,10 @@ TEST_CASE("no memory is taken for an image that is not there", "[checkpoint]") {
   wire::ImageRef ref =
       write_images(storage, folder.path, "f", std::span(&image, 1), kTables)->front();
   REQUIRE(testing::write_sparse(folder.path + "/hole", "", 8 * kGiB));
-  const std::string head =
-      [&] {
-        const std::vector<uint8_t> bytes = bytes_of_file(folder.path + "/f");
-        return std::string(bytes.begin(), bytes.end());
-      }();
+  const std::string head = [&] {
+    const std::vector<uint8_t> bytes = bytes_of_file(folder.path + "/f");
+    return std::string(bytes.begin(), bytes.end());
+  }();
   REQUIRE(testing::write_sparse(folder.path + "/grown", head, 8 * kGiB));
   for (const char* const name : {"hole", "grown"}) {
     INFO(name);

@@ -114,7 +114,8 @@ TEST_CASE("JSON lines: each kind of bad line is named with file and line", "[dat
   CHECK_THAT(what("{\"y\": {}, \"user\": {\"age\": 1}}"), Contains("field y"));
   CHECK_THAT(what("{\"y\": 1}"), Contains("field age is missing"));
   CHECK_THAT(what("{\"y\": 1, \"user\": {\"age\": 1}, \"x\": [1]}"), Contains("fewer values"));
-  CHECK_THAT(what("{\"y\": 1, \"user\": {\"age\": 1}, \"id\": 3.5}"), Contains("\"3.5\" is not an integer"));
+  CHECK_THAT(what("{\"y\": 1, \"user\": {\"age\": 1}, \"id\": 3.5}"),
+             Contains("\"3.5\" is not an integer"));
   CHECK_THAT(what("{\"y\": 1, \"user\": {\"age\": 1}, \"id\": -3}"), Contains("0 or more"));
   CHECK_THAT(what("{\"y\": 1, \"user\": {\"age\": 1}, \"x\": " + std::string(5000, '[') + "}"),
              Contains("JSON") || Contains("deep"));
@@ -182,9 +183,8 @@ TEST_CASE("fields that read one member get each of its values", "[data]") {
                         .type = FieldType::kInt64,
                         .shape = {-1},
                         .transform = {{.op = TransformOp::kIdentity}}}};
-  plan->layout = {.floats = {{"y", 1}, {"numbers", 3}},
-                  .bags = {{"keys", 0}},
-                  .tables = {TableId(0)}};
+  plan->layout = {
+      .floats = {{"y", 1}, {"numbers", 3}}, .bags = {{"keys", 0}}, .tables = {TableId(0)}};
   plan->data.bad_records = BadRecords::kSkip;
   const ShardRead read = read_file(plan).value();
   CHECK(read.floats == std::vector<std::vector<float>>{{1, 1, 2, 3}, {0, 4, 5, 6}});

@@ -315,7 +315,8 @@ TEST_CASE("what a table's records of several lines are like is seen", "[data]") 
   // A stray quote hides nothing of a large file.
   std::string large = "id,price\n1,\"open\n";
   for (int i = 0; large.size() < (9 << 20); ++i) large += str(i, ",", i, ".5\n");
-  CHECK_THAT(sniff(dir.write("h.csv", large), declared).value().reason, Contains("csv with header: 1 numeric"));
+  CHECK_THAT(sniff(dir.write("h.csv", large), declared).value().reason,
+             Contains("csv with header: 1 numeric"));
   // The plan is another one.
   auto plan = plan_of_text(path);
   auto lines = std::make_shared<ReadPlan>(*plan);

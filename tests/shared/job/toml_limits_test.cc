@@ -43,8 +43,8 @@ TEST_CASE("text nested too deep is an error, however it nests", "[job]") {
 
 TEST_CASE("levels of header, key and value add up to the limit", "[job]") {
   const auto text = [](size_t header, size_t key, size_t lists) {
-    return "[" + repeated("h.", header - 1) + "h]\n" + repeated("k.", key - 1) + "k = " +
-           repeated("[", lists) + repeated("]", lists) + "\nlast = 1\n[h2]\n" +
+    return "[" + repeated("h.", header - 1) + "h]\n" + repeated("k.", key - 1) +
+           "k = " + repeated("[", lists) + repeated("]", lists) + "\nlast = 1\n[h2]\n" +
            repeated("k.", kTomlDepthMax - 2) + "k = 1\n";
   };
   CHECK(parses(text(20, 20, kTomlDepthMax - 40)));
@@ -57,7 +57,8 @@ TEST_CASE("points and brackets in strings and comments are no levels", "[job]") 
   const std::string points = repeated(".[{", 1000);
   CHECK(parses("a = \"" + points + "\"\nb = '" + points + "' # " + points + "\nc = \"\"\"" +
                points + "\\\"\"\"\\\n\n" + points + "\"\"\"\"\"\nd = '''\n" + points +
-               "'''''\n[e] # " + points + "\n\"" + points + "\" = 1\n'." + points + "' = [1.5, \"" + points + "\"]\n"));
+               "'''''\n[e] # " + points + "\n\"" + points + "\" = 1\n'." + points + "' = [1.5, \"" +
+               points + "\"]\n"));
   CHECK(parses("x = [" + repeated("1.5, ", 1000) + "]\n"));
   CHECK(parses(repeated("a1 = { b.c = [1.5, [2.5]], d.e = 1 }\n", 1)));
   CHECK(parses("# " + repeated("comment ", size_t{1} << 20) + "\na = 1\n"));

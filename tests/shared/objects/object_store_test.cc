@@ -178,9 +178,8 @@ TEST_CASE("an object of an impossible size is an error", "[objects]") {
   StubStore stub;
   uint64_t claimed = 0;
   stub.script([&](const StubRequest&) {
-    return StubReply{206,
-                     {"ETag: \"t\"", "Content-Range: bytes 0-9/" + std::to_string(claimed)},
-                     "0123456789"};
+    return StubReply{
+        206, {"ETag: \"t\"", "Content-Range: bytes 0-9/" + std::to_string(claimed)}, "0123456789"};
   });
   ObjectStore store(settings_for(stub));
   std::string bytes(10, '\0');

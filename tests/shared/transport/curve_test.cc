@@ -1,17 +1,16 @@
 // CURVE over real sockets: which peers a port with keys admits, and what travels on the wire.
+#include <arpa/inet.h>
 #include <array>
 #include <chrono>
 #include <cstring>
 #include <functional>
 #include <string>
-#include <thread>
-
-#include <arpa/inet.h>
 #include <sys/socket.h>
+#include <thread>
 #include <unistd.h>
+#include <zmq.h>
 
 #include <catch2/catch.hpp>
-#include <zmq.h>
 
 #include "shared/base/units.h"
 #include "shared/transport/key_folder.h"
@@ -73,8 +72,9 @@ bool until(const std::function<bool()>& condition, int seconds = 10) {
   return true;
 }
 
-/// Whether a message of `client` arrives at `server`, which listens at `endpoint`. A refused peer is
-/// known by that: a later message of an admitted one, `witness`, has arrived, and its own has not.
+/// Whether a message of `client` arrives at `server`, which listens at `endpoint`. A refused peer
+/// is known by that: a later message of an admitted one, `witness`, has arrived, and its own has
+/// not.
 bool reaches(CurveNode& client, CurveNode& server, const std::string& endpoint,
              CurveNode& witness) {
   const auto peer = client.transport->connect(endpoint);
@@ -113,13 +113,21 @@ TEST_CASE("a port with keys reports the role and the name of a peer by its key",
   const PeerId to = first.transport->connect(endpoint).value();
   CHECK(first.transport->identity(to).key == hex_of(own->own().public_key));
   REQUIRE(first.transport->send(to, sealed_with(1)) == SendStatus::kSent);
-  REQUIRE(until([&] { first.poll(); chief.poll(); return chief.received == 1; }));
+  REQUIRE(until([&] {
+    first.poll();
+    chief.poll();
+    return chief.received == 1;
+  }));
   CHECK(chief.transport->identity(chief.from).role == wire::Role::kWorker);
   CHECK(chief.transport->identity(chief.from).name == "worker-3");
   CHECK(chief.transport->identity(chief.from).key == hex_of(worker->own().public_key));
   REQUIRE(second.transport->send(second.transport->connect(endpoint).value(), sealed_with(1)) ==
           SendStatus::kSent);
-  REQUIRE(until([&] { second.poll(); chief.poll(); return chief.received == 2; }));
+  REQUIRE(until([&] {
+    second.poll();
+    chief.poll();
+    return chief.received == 2;
+  }));
   CHECK(chief.transport->identity(chief.from).role == wire::Role::kPs);
 }
 
@@ -136,8 +144,7 @@ TEST_CASE("a port with keys refuses a random key, and a client refuses another l
   CurveNode stranger(cluster.stranger());
   CHECK(!reaches(stranger, chief, endpoint, witness));
   CurveNode mistaken(worker);
-  const std::string other =
-      with_key(split_key(endpoint)->endpoint, make_key_pair()->public_key);
+  const std::string other = with_key(split_key(endpoint)->endpoint, make_key_pair()->public_key);
   CHECK(mistaken.transport->connect(other));
   const PeerId peer = mistaken.transport->connect(other).value();
   REQUIRE(mistaken.transport->send(peer, sealed_with(1)) == SendStatus::kSent);
@@ -146,7 +153,8 @@ TEST_CASE("a port with keys refuses a random key, and a client refuses another l
   CHECK(chief.received == before + 1);
 }
 
-TEST_CASE("a key that is taken off the list is refused, and its connections are dropped", "[curve]") {
+TEST_CASE("a key that is taken off the list is refused, and its connections are dropped",
+          "[curve]") {
   const ScratchDir scratch;
   const std::string folder = scratch / "keys";
   REQUIRE(make_keys(folder, one_key_a_role()));
@@ -159,7 +167,11 @@ TEST_CASE("a key that is taken off the list is refused, and its connections are 
   CurveNode witness(Keyring::open(folder, wire::Role::kWorker, 0).value());
   const PeerId to = revoked.transport->connect(endpoint).value();
   REQUIRE(revoked.transport->send(to, sealed_with(1)) == SendStatus::kSent);
-  REQUIRE(until([&] { revoked.poll(); chief.poll(); return chief.received == 1; }));
+  REQUIRE(until([&] {
+    revoked.poll();
+    chief.poll();
+    return chief.received == 1;
+  }));
   const PeerId peer = chief.from;
   REQUIRE(revoke_key(folder, "worker-1"));
   // The next message to it finds it gone, without a restart of the chief.
@@ -197,7 +209,11 @@ TEST_CASE("PLAIN and NULL peers are refused by a port with keys", "[curve]") {
   CurveNode witness(worker);
   REQUIRE(witness.transport->send(witness.transport->connect(endpoint).value(), sealed_with(1)) ==
           SendStatus::kSent);
-  REQUIRE(until([&] { witness.poll(); chief.poll(); return chief.received == 1; }));
+  REQUIRE(until([&] {
+    witness.poll();
+    chief.poll();
+    return chief.received == 1;
+  }));
   CHECK(chief.malformed == 0);  // not even a frame of it arrived
   zmq_close(socket);
   zmq_ctx_term(context);
@@ -235,8 +251,7 @@ TEST_CASE("the test at the start finds a port that admits every key", "[curve]")
   std::array<char, 41> text{};
   zmq_z85_encode(text.data(), own.secret_key.data(), own.secret_key.size());
   open.set(zmq::sockopt::curve_secretkey, text.data());
-  const auto result =
-      check_refuses(bare, bound(open), own.public_key, make_key_pair().value());
+  const auto result = check_refuses(bare, bound(open), own.public_key, make_key_pair().value());
   REQUIRE(!result);
   CHECK(result.error().code == ErrorCode::kPermission);
 }
@@ -278,7 +293,8 @@ class Tap {
     near_ = ::accept(listener_, nullptr, nullptr);
     far_ = ::socket(AF_INET, SOCK_STREAM, 0);
     const sockaddr_in at = address(to_);
-    if (near_ < 0 || ::connect(far_, reinterpret_cast<const sockaddr*>(&at), sizeof(at)) != 0) return;
+    if (near_ < 0 || ::connect(far_, reinterpret_cast<const sockaddr*>(&at), sizeof(at)) != 0)
+      return;
     std::string there;
     std::thread back([&] { copy(far_, near_, there); });
     copy(near_, far_, seen_);
@@ -314,13 +330,20 @@ TEST_CASE("what is sent between processes with keys is not visible on the wire",
     Tap tap(uint16_t(std::stoi(bare.substr(bare.rfind(':') + 1))));
     const std::string through = str("tcp://127.0.0.1:", tap.port());
     CurveNode client(keys ? worker : nullptr);
-    const auto peer = client.transport->connect(
-        keys ? with_key(through, own->own().public_key) : through);
+    const auto peer =
+        client.transport->connect(keys ? with_key(through, own->own().public_key) : through);
     REQUIRE(peer);
     REQUIRE(client.transport->send(*peer, sealed_with(0, secret)) == SendStatus::kSent);
-    REQUIRE(until([&] { client.poll(); chief.poll(); return chief.received == 1; }));
+    REQUIRE(until([&] {
+      client.poll();
+      chief.poll();
+      return chief.received == 1;
+    }));
     REQUIRE(chief.transport->send(chief.from, sealed_with(0, secret)) == SendStatus::kSent);
-    REQUIRE(until([&] { client.poll(); return client.received == 1; }));
+    REQUIRE(until([&] {
+      client.poll();
+      return client.received == 1;
+    }));
     return tap.stop();
   };
   const std::string plain = seen(false);
@@ -351,9 +374,17 @@ TEST_CASE("the largest frames pass between processes with keys, in both directio
     const uint64_t bytes = wire::kFrameBytesMax - less;
     const int before = ps.received;
     REQUIRE(client.transport->send(to, message_of(bytes)) == SendStatus::kSent);
-    REQUIRE(until([&] { client.poll(); ps.poll(); return ps.received == before + 1; }));
+    REQUIRE(until([&] {
+      client.poll();
+      ps.poll();
+      return ps.received == before + 1;
+    }));
     REQUIRE(ps.transport->send(ps.from, message_of(bytes)) == SendStatus::kSent);
-    REQUIRE(until([&] { client.poll(); ps.poll(); return client.received == before + 1; }));
+    REQUIRE(until([&] {
+      client.poll();
+      ps.poll();
+      return client.received == before + 1;
+    }));
   }
 }
 

@@ -37,12 +37,26 @@ TEST_CASE("an endpoint beyond loopback needs --insecure, however it is written",
 
 TEST_CASE("lists, source addresses and other forms that libzmq understands are refused",
           "[transport]") {
-  for (const char* text :
-       {"tcp://127.0.0.1:7001;0.0.0.0:7002", "127.0.0.1;0.0.0.0:7002", "tcp://127.0.0.1:7001 ",
-        "tcp:// 127.0.0.1:7001", "tcp://127.0.0.1/x:7001", "tcp://[127.0.0.1]:7001",
-        "tcp://[::1]x:7001", "tcp://::1:7001", "tcp://127.0.0.1:7001,0.0.0.0:7002",
-        "tcp://127.0.0.1:+7001", "tcp://127.0.0.1:0x1", "tcp://host\n:1", "-x:1", "ipc://@abstract",
-        "ipc://*", "udp://127.0.0.1:1", "vmci://*:1", "", ":7000", "7000"}) {
+  for (const char* text : {"tcp://127.0.0.1:7001;0.0.0.0:7002",
+                           "127.0.0.1;0.0.0.0:7002",
+                           "tcp://127.0.0.1:7001 ",
+                           "tcp:// 127.0.0.1:7001",
+                           "tcp://127.0.0.1/x:7001",
+                           "tcp://[127.0.0.1]:7001",
+                           "tcp://[::1]x:7001",
+                           "tcp://::1:7001",
+                           "tcp://127.0.0.1:7001,0.0.0.0:7002",
+                           "tcp://127.0.0.1:+7001",
+                           "tcp://127.0.0.1:0x1",
+                           "tcp://host\n:1",
+                           "-x:1",
+                           "ipc://@abstract",
+                           "ipc://*",
+                           "udp://127.0.0.1:1",
+                           "vmci://*:1",
+                           "",
+                           ":7000",
+                           "7000"}) {
     CAPTURE(text);
     CHECK(refusal(normalize_bind_endpoint(text, true)) == ErrorCode::kUsage);
     CHECK(refusal(normalize_endpoint(text)) == ErrorCode::kUsage);
@@ -72,9 +86,9 @@ TEST_CASE("an endpoint from a message names no place that its sender may not cho
   CHECK(check_peer_endpoint("tcp://10.0.0.2:7001", "tcp://10.0.0.1:7000"));
   CHECK(check_peer_endpoint("ipc:///run/dp-1/ps-0.1", chief));
   CHECK(check_peer_endpoint("inproc://ps-0", "inproc://chief"));
-  for (const char* endpoint :
-       {"ipc:///run/docker.sock", "ipc:///run/dp-1/../docker.sock", "ipc:///run/dp-1/", "ipc://ps",
-        "ipc://@x", "inproc://ps-0", "tcp://127.0.0.1:1;10.0.0.1:2", "tcp://*:1", "tcp://x:*", ""}) {
+  for (const char* endpoint : {"ipc:///run/docker.sock", "ipc:///run/dp-1/../docker.sock",
+                               "ipc:///run/dp-1/", "ipc://ps", "ipc://@x", "inproc://ps-0",
+                               "tcp://127.0.0.1:1;10.0.0.1:2", "tcp://*:1", "tcp://x:*", ""}) {
     CAPTURE(endpoint);
     const Result<void> checked = check_peer_endpoint(endpoint, chief);
     REQUIRE_FALSE(checked);

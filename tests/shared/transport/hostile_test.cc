@@ -6,10 +6,10 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include <catch2/catch.hpp>
-#include <unistd.h>
 
 #include "shared/base/units.h"
 #include "shared/transport/transport.h"
@@ -130,9 +130,8 @@ TEST_CASE("unfinished frames of many connections together take little memory",
     fds.push_back(zmtp_connection(port.endpoint()));
     send_all(fds.back(), long_frame(1'000'000, std::string(900'000, 'x'), false), 1);
   }
-  CHECK(wait_until([&] {
-    return std::any_of(fds.begin(), fds.end(), [](int fd) { return is_closed(fd); });
-  }));
+  CHECK(wait_until(
+      [&] { return std::any_of(fds.begin(), fds.end(), [](int fd) { return is_closed(fd); }); }));
   CHECK(resident_bytes() < before + 64 * kMiB);  // 135 MB were sent
   const int honest = zmtp_connection(port.endpoint());
   raw_send(honest, zmtp_frame(header_frame(1), false));
@@ -171,7 +170,7 @@ TEST_CASE("many peers that send malformed messages cause few reports and few ans
     ::close(fd);
   }
   CHECK(port.errors() >= 10);
-  CHECK(port.errors() < 200);         // of 1,700
+  CHECK(port.errors() < 200);          // of 1,700
   CHECK(answered_bytes < 200 * 1000);  // of 1,700 answers
 }
 

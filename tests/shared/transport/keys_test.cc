@@ -195,7 +195,8 @@ TEST_CASE("a keyring sees a changed list, and keeps the former one where the new
   CHECK(notices.size() == 1);
 }
 
-TEST_CASE("ZAP admits a key of the list under its own name, and refuses everything else", "[keys]") {
+TEST_CASE("ZAP admits a key of the list under its own name, and refuses everything else",
+          "[keys]") {
   AllowList list;
   list.add({wire::Role::kWorker, "w", key_of(1)});
   const auto raw = [](const Key& key) {

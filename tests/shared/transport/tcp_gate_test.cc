@@ -44,9 +44,10 @@ struct Bound {
     return false;
   }
   void poll() {
-    transport->poll(20 * kMillisecond, 100,
-                    {.on_message = [this](PortId, PeerId, wire::Message&&) { ++messages; },
-                     .on_malformed = [this](PortId, PeerId, const Error& error) { last = error.what; }});
+    transport->poll(
+        20 * kMillisecond, 100,
+        {.on_message = [this](PortId, PeerId, wire::Message&&) { ++messages; },
+         .on_malformed = [this](PortId, PeerId, const Error& error) { last = error.what; }});
   }
 
   std::unique_ptr<Transport> transport = make_zmq_transport();
@@ -93,7 +94,8 @@ TEST_CASE("a connection is counted from accept to close", "[transport][gate]") {
 
 TEST_CASE("idle connections beyond the limit are refused, and old ones make room",
           "[transport][gate]") {
-  const WithLimits limits({.connections_max = 40, .unproven_max = 10, .unproven_keep_ns = 300 * kMillisecond});
+  const WithLimits limits(
+      {.connections_max = 40, .unproven_max = 10, .unproven_keep_ns = 300 * kMillisecond});
   Bound node;
   const int member = proven(node.endpoint);
   CHECK(node.wait_until([&] { return node.messages == 1; }));
@@ -158,7 +160,8 @@ TEST_CASE("whole messages that wait for a busy receiver cut no connection", "[tr
     REQUIRE(client->send(*peer, std::move(message)) == SendStatus::kSent);
   }
   const auto flushed = std::chrono::steady_clock::now() + std::chrono::seconds(2);
-  while (std::chrono::steady_clock::now() < flushed && TcpGate::instance().counts().held_bytes < kMessages * 800'000)
+  while (std::chrono::steady_clock::now() < flushed &&
+         TcpGate::instance().counts().held_bytes < kMessages * 800'000)
     client->poll(20 * kMillisecond, 1, {.on_message = {}, .on_malformed = {}});
   CHECK(TcpGate::instance().counts().held_bytes >= kMessages * 800'000);
   CHECK(node.wait_until([&] { return node.messages == kMessages; }));
@@ -187,8 +190,9 @@ TEST_CASE("the sum of what connections hold is bounded, and the largest one pays
   ::close(large);
 }
 
-TEST_CASE("without a descriptor left a port refuses connections at once, and takes them again later",
-          "[transport][gate]") {
+TEST_CASE(
+    "without a descriptor left a port refuses connections at once, and takes them again later",
+    "[transport][gate]") {
   Bound node;
   const int member = proven(node.endpoint);
   CHECK(node.wait_until([&] { return node.messages == 1; }));

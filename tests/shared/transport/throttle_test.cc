@@ -7,7 +7,8 @@
 namespace downpour::transport {
 namespace {
 
-TEST_CASE("a throttle passes a burst, then so many a second, and counts the others", "[transport]") {
+TEST_CASE("a throttle passes a burst, then so many a second, and counts the others",
+          "[transport]") {
   Throttle throttle({.burst = 3, .per_second = 2});
   int passed = 0;
   for (int i = 0; i < 10; ++i) passed += throttle.pass(kSecond) ? 1 : 0;

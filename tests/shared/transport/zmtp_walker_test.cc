@@ -67,7 +67,8 @@ TEST_CASE("where the bytes are cut into pieces makes no difference", "[transport
   for (int round = 0; round < 50; ++round) {
     ZmtpWalker walker(3);
     for (size_t at = 0; at < bytes.size();) {
-      const size_t piece = std::min<size_t>(1 + rng.below(round % 2 == 0 ? 3 : 9000), bytes.size() - at);
+      const size_t piece =
+          std::min<size_t>(1 + rng.below(round % 2 == 0 ? 3 : 9000), bytes.size() - at);
       REQUIRE(walk(walker, bytes.substr(at, piece)) == Finding::kFine);
       at += piece;
     }
@@ -93,9 +94,10 @@ TEST_CASE("the first frame is kept until it is taken, a large one is not", "[tra
 }
 
 TEST_CASE("older protocols and other ones are found in the greeting", "[transport]") {
-  const std::vector<std::string> foreign = {
-      "GET / HTTP/1.1\r\n", std::string("\1\0", 2),  // ZMTP 1.0
-      greeting("NULL", '\0'), greeting("NULL", '\1'), std::string("\xff\0\0\0\0\0\0\0\5\0abcd", 14)};
+  const std::vector<std::string> foreign = {"GET / HTTP/1.1\r\n",
+                                            std::string("\1\0", 2),  // ZMTP 1.0
+                                            greeting("NULL", '\0'), greeting("NULL", '\1'),
+                                            std::string("\xff\0\0\0\0\0\0\0\5\0abcd", 14)};
   for (const std::string& bytes : foreign) {
     ZmtpWalker walker(3);
     CHECK(walk(walker, bytes) == Finding::kNotZmtp3);

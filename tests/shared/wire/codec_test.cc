@@ -101,8 +101,10 @@ TEST_CASE("a message larger than the scratch memory survives, one larger than a 
   const Result<std::span<const uint8_t>> frame = codec.encode(large);
   REQUIRE(frame);
   CHECK(codec.decode(*frame, {})->body == large.body);
-  const Message huge{
-      .body = Welcome{.job = std::string(kHeaderBytesMax, 'x'), .shard_bytes = 1, .heartbeat_ns = 1, .lease_ns = 1}};
+  const Message huge{.body = Welcome{.job = std::string(kHeaderBytesMax, 'x'),
+                                     .shard_bytes = 1,
+                                     .heartbeat_ns = 1,
+                                     .lease_ns = 1}};
   const auto refused = codec.encode(huge);
   REQUIRE_FALSE(refused);
   CHECK_THAT(refused.error().what, Catch::StartsWith("Welcome of 10"));

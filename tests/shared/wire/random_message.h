@@ -264,7 +264,8 @@ class RandomMessages {
       case Kind::kSave:
         return Save{view(), text(1), coin() ? view() : ViewId{}, number(), number()};
       case Kind::kSaved:
-        return Saved{view(), coin(), prose(), list([&] { return image(); }), word(), coin(), number()};
+        return Saved{view(), coin(), prose(), list([&] { return image(); }),
+                     word(), coin(), number()};
       case Kind::kFreeze:
         return Freeze{view(), list([&] { return partition(); }, 1), text(1)};
       case Kind::kFrozen:

@@ -67,7 +67,8 @@ TEST_CASE("inspect names the checkpoint of the best evaluation", "[tools][inspec
   std::ostringstream text, json;
   REQUIRE(run_inspect(folder.path, {}, text) == 0);
   CHECK_THAT(text.str(), Catch::Contains("checkpoint 3.17 has the best evaluation of the run; eval "
-                                         "and predict use it (" + path + ")"));
+                                         "and predict use it (" +
+                                         path + ")"));
   REQUIRE(run_inspect(folder.path, {.json = true}, json) == 0);
   CHECK(nlohmann::json::parse(json.str())["best"]["manifest"] == path);
   manifest = checkpoint::write_checkpoint(storage, folder.path, {3, 19}, 400);

@@ -43,7 +43,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("each fence acts in at least one of a hundred seeds of a profile that lists it", "[sim]") {
+TEST_CASE("each fence acts in at least one of a hundred seeds of a profile that lists it",
+          "[sim]") {
   const uint64_t seeds = testing::seeds(100);
   for (const Profile& profile : profiles()) {
     INFO("downpour sim --profile " << profile.name);
@@ -102,9 +103,8 @@ TEST_CASE("whoever reads what, nothing is lost or doubled, and a stream has one 
 TEST_CASE("shards that join ranges lose and double nothing, whoever dies", "[sim]") {
   const uint64_t seeds = testing::seeds(40);
   for (const JobSize& size : {JobSize{.files = 4, .cycle = 3, .window = 10},
-                                  JobSize{.files = 4, .sharding = "file", .cycle = 3},
-                                  JobSize{.files = 4, .mix = true},
-                                  JobSize{.program = true}}) {
+                              JobSize{.files = 4, .sharding = "file", .cycle = 3},
+                              JobSize{.files = 4, .mix = true}, JobSize{.program = true}}) {
     const Simulator simulator = simulator_of({.size = size, .faults = "chaos"});
     for (uint64_t seed = 1; seed <= seeds; ++seed) {
       const Outcome outcome = simulator.run(seed, {});
@@ -218,7 +218,8 @@ TEST_CASE("the same seed is the same run, event for event", "[sim]") {
   }
 }
 
-TEST_CASE("a failing seed is reported with fewer faults that still break the same invariant", "[sim]") {
+TEST_CASE("a failing seed is reported with fewer faults that still break the same invariant",
+          "[sim]") {
   const Profile profile{.faults = "straggler,clock,drop=0.5%"};
   const Simulator simulator = simulator_of(profile, [](SimulatorOptions& options) {
     options.limit_ns = 100 * kMillisecond;  // nothing can end so soon

@@ -77,7 +77,8 @@ TEST_CASE("chaos switches kinds on and off by the seed, and ends", "[sim]") {
   }
 }
 
-TEST_CASE("kinds named beside chaos happen under every seed, and `ends` ends periodic ones", "[sim]") {
+TEST_CASE("kinds named beside chaos happen under every seed, and `ends` ends periodic ones",
+          "[sim]") {
   const FaultSpec both = *parse_faults("chaos,damage");
   const FaultSpec ending = *parse_faults("kill-ps=500ms,drop=1%,ends");
   for (uint64_t seed = 0; seed < 20; ++seed) {

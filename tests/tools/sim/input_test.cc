@@ -71,8 +71,9 @@ TEST_CASE("nothing is lost or doubled in chaos, whichever input processes die or
   }
 }
 
-TEST_CASE("one input process runs a program of unknown length for all workers, whichever process dies",
-          "[sim]") {
+TEST_CASE(
+    "one input process runs a program of unknown length for all workers, whichever process dies",
+    "[sim]") {
   const JobSize program{.program = true};
   const Outcome quiet = make_simulator("none", 1, program).run(1, {});
   INFO(quiet.violation);
@@ -141,9 +142,9 @@ std::vector<std::vector<checkpoint::TableImage>> trained(const testing::ScratchD
   REQUIRE(manifest);
   std::vector<std::vector<checkpoint::TableImage>> tables;
   for (const auto& chain : checkpoint::chains_of(*manifest)) {
-    auto image = checkpoint::read_partition(
-        storage, checkpoint::checkpoint_folder(run_dir, manifest->id), chain,
-        simulator->plan().tables);
+    auto image =
+        checkpoint::read_partition(storage, checkpoint::checkpoint_folder(run_dir, manifest->id),
+                                   chain, simulator->plan().tables);
     REQUIRE(image);
     tables.push_back(std::move(image->tables));
   }

@@ -335,7 +335,8 @@ TEST_CASE("a careful lease jumps to where all partitions are", "[worker]") {
   CHECK(std::get<wire::ShardProgress>(progress.back().message.body).batches_acked == 3);
 }
 
-TEST_CASE("a careful lease of a shard that has ended everywhere counts its real batches", "[worker]") {
+TEST_CASE("a careful lease of a shard that has ended everywhere counts its real batches",
+          "[worker]") {
   Harness h;
   h.lease.careful = true;
   h.begin();
@@ -350,8 +351,8 @@ TEST_CASE("a careful lease of a shard that has ended everywhere counts its real 
   CHECK(h.fx.reads[0].first_batch == wire::kShardEnded);
   const uint64_t reading = h.fx.reads[0].reading;
   h.fx.clear();
-  h.core.on_shard_end(
-      0, {.reading = reading, .counts = {.batches = 4, .read = 40, .applied = 40}}, h.fx);
+  h.core.on_shard_end(0, {.reading = reading, .counts = {.batches = 4, .read = 40, .applied = 40}},
+                      h.fx);
   const auto ends = h.sends_of<wire::Push>();
   REQUIRE(ends.size() == 2);
   CHECK(push_in(ends[0]).end);
@@ -511,12 +512,11 @@ TEST_CASE("a chief that does not know the worker hears its Hello again", "[worke
 TEST_CASE("a lost grant is asked for again under the same request", "[worker]") {
   Harness h;
   h.core.start(0, h.fx);
-  h.from(kChief,
-         wire::Welcome{.job = "job",
-                       .plan_hash = 9,
-                       .shard_bytes = 1,
-                       .heartbeat_ns = kSecond,
-                       .lease_ns = 3 * kSecond});
+  h.from(kChief, wire::Welcome{.job = "job",
+                               .plan_hash = 9,
+                               .shard_bytes = 1,
+                               .heartbeat_ns = kSecond,
+                               .lease_ns = 3 * kSecond});
   h.fx.clear();
   h.core.configure(0, h.tables, 2, 60 * kSecond, h.fx);
   h.from(kChief, h.view(2));
@@ -553,8 +553,11 @@ TEST_CASE("a chief that was started anew finds the worker at its work, and hears
   const auto& hello = std::get<wire::Hello>(h.fx.sends[0].message.body);
   CHECK(hello.incarnation == Incarnation{77});
   h.fx.clear();
-  const wire::Welcome same{
-      .job = "job", .plan_hash = 9, .shard_bytes = 1, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond};
+  const wire::Welcome same{.job = "job",
+                           .plan_hash = 9,
+                           .shard_bytes = 1,
+                           .heartbeat_ns = kSecond,
+                           .lease_ns = 3 * kSecond};
   h.from(kChief, same);
   CHECK_FALSE(h.fx.welcomed);
   CHECK(h.fx.exits.empty());

@@ -57,12 +57,11 @@ struct Harness {
   void begin(uint32_t owners = 2, uint32_t in_flight = 2) {
     core.start(now_ns, fx);
     REQUIRE(std::holds_alternative<wire::Hello>(fx.sends.at(0).message.body));
-    from(kChief,
-         wire::Welcome{.job = "job",
-                       .plan_hash = 9,
-                       .shard_bytes = 1,
-                       .heartbeat_ns = kSecond,
-                       .lease_ns = 3 * kSecond});
+    from(kChief, wire::Welcome{.job = "job",
+                               .plan_hash = 9,
+                               .shard_bytes = 1,
+                               .heartbeat_ns = kSecond,
+                               .lease_ns = 3 * kSecond});
     REQUIRE(fx.welcomed);
     fx.clear();
     core.configure(now_ns, tables, in_flight, 60 * kSecond, fx);

@@ -5,8 +5,11 @@ namespace downpour::worker {
 namespace {
 
 TEST_CASE("of a chief that was started anew only other data end the worker", "[worker]") {
-  const wire::Welcome same{
-      .job = "job", .plan_hash = 9, .shard_bytes = 1, .heartbeat_ns = kSecond, .lease_ns = 3 * kSecond};
+  const wire::Welcome same{.job = "job",
+                           .plan_hash = 9,
+                           .shard_bytes = 1,
+                           .heartbeat_ns = kSecond,
+                           .lease_ns = 3 * kSecond};
   Harness h;
   h.begin();
   wire::Welcome other = same;

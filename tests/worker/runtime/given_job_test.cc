@@ -10,8 +10,9 @@ namespace downpour::worker {
 namespace {
 
 wire::Welcome welcome_of(plan::FileInfo file) {
-  return {.job = "data = { source = \"/f\", format = \"libsvm\" }\n"
-                 "model.preset = \"logistic_regression\"\n",
+  return {.job =
+              "data = { source = \"/f\", format = \"libsvm\" }\n"
+              "model.preset = \"logistic_regression\"\n",
           .base_dir = "/",
           .shard_bytes = kMiB,
           .train_files = {std::move(file)}};
