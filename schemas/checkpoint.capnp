@@ -54,7 +54,7 @@ struct ShardState {         # a shard begun and not ended at this partition
   counts @6 :Counts;
 }
 
-struct QuarantineLine {     # a batch that is given up, of an unsealed epoch
+struct QuarantineMarker {     # a batch that is given up, of an unsealed epoch
   epoch @0 :UInt32;
   shard @1 :UInt32;
   batch @2 :UInt32;
@@ -63,8 +63,8 @@ struct QuarantineLine {     # a batch that is given up, of an unsealed epoch
 }
 
 # Section "lines" of an image of format 3.
-struct QuarantineLines {
-  lines @0 :List(QuarantineLine);  # ascending, at least one
+struct QuarantineMarkers {
+  markers @0 :List(QuarantineMarker);  # ascending, at least one
 }
 
 struct PartitionState {
@@ -152,8 +152,8 @@ struct ChainedManifest {
 # The body of a manifest of format 3: it says who held the partitions.
 struct PlacedManifest {
   chained @0 :ChainedManifest;    # with bases or without
-  sinceTerms @1 :List(UInt32);    # by partition: the view since which the ps that wrote its image held it
-  sinceNs @2 :List(UInt32);       # as long as sinceTerms
+  generationTerms @1 :List(UInt32);    # by partition: the view since which the ps that wrote its image held it
+  generationNs @2 :List(UInt32);       # as long as generationTerms
   givenTerm @3 :UInt32;           # no view above (givenTerm, givenN) had been given to any ps
   givenN @4 :UInt32;
   bestTerm @5 :UInt32;            # (term, n) of the checkpoint with the lowest evaluation loss, at most this

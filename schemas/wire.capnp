@@ -11,10 +11,10 @@ $Cxx.namespace("downpour::schema");
 
 enum Role { unset @0; chief @1; ps @2; worker @3; input @4; }
 enum Purpose { unset @0; train @1; eval @2; predict @3; }
-enum FailureKind { unset @0; record @1; notFinite @2; givenUp @3; }  # unset: none of the others
+enum FailureKind { unset @0; record @1; notFinite @2; markersDiffer @3; }  # unset: none of the others
 enum PullStatus { unset @0; ok @1; wrongView @2; overloaded @3; }
 enum PartStatus {
-  unset @0; applied @1; hadIt @2; gap @3; notMine @4; unknownPull @5; staged @6; quarantined @7;
+  unset @0; applied @1; alreadyApplied @2; gap @3; viewMismatch @4; unknownPull @5; staged @6; quarantined @7;
 }
 enum ErrorCode {
   unset @0; usage @1; badData @2; noInput @3; unavailable @4; bug @5; cannotCreate @6; io @7; permission @8;
@@ -80,11 +80,11 @@ struct Lease {
   firstBatch @4 :UInt32;        # hint: smallest watermark known
   evaluation @5 :UInt32;        # eval only
   planHash @6 :UInt64;
-  givenUp @7 :List(UInt32);     # batches of the shard, ascending; absent: none
-  careful @8 :Bool;             # one batch at a time; absent: as many as the job says
+  quarantinedBatches @7 :List(UInt32);     # batches of the shard, ascending; absent: none
+  singleStep @8 :Bool;             # one batch at a time; absent: as many as the job says
 }
 
-struct QuarantineLine {         # a batch that is given up
+struct QuarantineMarker {         # a batch that is given up
   epoch @0 :UInt32;
   shard @1 :UInt32;
   batch @2 :UInt32;
@@ -116,8 +116,8 @@ struct Interval {               # [begin, end); begin < end
 
 struct PartitionStatus {
   partition @0 :UInt32;         # 0 to 65535
-  sinceTerm @1 :UInt32;
-  sinceN @2 :UInt32;
+  generationTerm @1 :UInt32;
+  generationN @2 :UInt32;
   shardsEnded @3 :UInt32;
   version @4 :UInt64;           # steps
   counts @5 :ShardCounts;       # absent: zeros
@@ -154,8 +154,8 @@ struct Hello {
 
 struct PartitionClaim {
   partition @0 :UInt32;         # 0 to 65535
-  sinceTerm @1 :UInt32;
-  sinceN @2 :UInt32;
+  generationTerm @1 :UInt32;
+  generationN @2 :UInt32;
   sealedEpochs @3 :UInt32;
 }
 
@@ -190,20 +190,20 @@ struct View {
 }
 
 struct Adopt {
-  sinceTerm @0 :UInt32;
-  sinceN @1 :UInt32;
+  generationTerm @0 :UInt32;
+  generationN @1 :UInt32;
   sealedEpochs @2 :UInt32;
   partitions @3 :List(UInt32);  # each 0 to 65535
   folder @4 :Text;              # checkpoint folder; absent: start empty
   images @5 :Images;
-  lines @6 :List(QuarantineLine);
-  linesKnown @7 :Bool = true;   # absent: the lines are all there are
+  markers @6 :List(QuarantineMarker);
+  markersKnown @7 :Bool = true;   # absent: the lines are all there are
   planHash @8 :UInt64;          # an image with batches of unsealed epochs must be of this plan; absent: of any
 }
 
 struct Adopted {
-  sinceTerm @0 :UInt32;
-  sinceN @1 :UInt32;
+  generationTerm @0 :UInt32;
+  generationN @1 :UInt32;
   ok @2 :Bool;                  # absent: it failed
   error @3 :Text;
   code @4 :ErrorCode;           # of the error; absent: unavailable
@@ -219,7 +219,7 @@ struct Heartbeat {
   pushedBytes @6 :UInt64;
   records @7 :UInt64;
   readBytes @8 :UInt64;
-  hadIt @9 :UInt64;             # parts
+  duplicateParts @9 :UInt64;             # parts
   gaps @10 :UInt64;             # parts
   recent @11 :List(OutputMetrics);
   staleness @12 :List(UInt64);  # parts, by versions between pull and apply
@@ -283,8 +283,8 @@ struct StatusRequest {
   round @0 :UInt64;
   epoch @1 :UInt32;
   shards @2 :UInt32;            # of that epoch
-  lines @3 :List(QuarantineLine);  # of any epoch
-  linesKnown @4 :Bool = true;   # absent: the lines are all there are
+  markers @3 :List(QuarantineMarker);  # of any epoch
+  markersKnown @4 :Bool = true;   # absent: the lines are all there are
 }
 struct StatusReply {
   round @0 :UInt64;
@@ -296,7 +296,7 @@ struct StatusReply {
   open @6 :List(ShardWatermark);
   metrics @7 :List(OutputSums);
   failure @8 :Text;             # absent: all is well
-  lines @9 :List(QuarantineLine);  # of any epoch, as the core's partitions know them
+  markers @9 :List(QuarantineMarker);  # of any epoch, as the core's partitions know them
   begun @10 :List(Interval);    # ascending
 }
 struct Save {
@@ -305,8 +305,8 @@ struct Save {
   folder @2 :Text;              # required
   baseTerm @3 :UInt32;          # published checkpoint that images may build on; 0: none
   baseN @4 :UInt32;
-  partEpoch @5 :UInt32;
-  partShards @6 :UInt32;        # that have ended of partEpoch, where the job ends inside it; 0: it does not
+  partialEpoch @5 :UInt32;
+  partialShards @6 :UInt32;        # that have ended of partialEpoch, where the job ends inside it; 0: it does not
 }
 struct Saved {
   term @0 :UInt32;
@@ -315,19 +315,19 @@ struct Saved {
   rows @3 :UInt64;
   error @4 :Text;
   images @5 :Images;
-  beyondPart @6 :Bool;          # some image holds more or less of partEpoch than its partShards
+  beyondPartialEpoch @6 :Bool;          # some image holds more or less of partialEpoch than its partialShards
   sealedEpochs @7 :UInt32;      # the most that an image of them has sealed
 }
 struct Sealed { epochs @0 :UInt32; }
 struct Freeze {                 # kind 27
-  sinceTerm @0 :UInt32;
-  sinceN @1 :UInt32;
+  generationTerm @0 :UInt32;
+  generationN @1 :UInt32;
   partitions @2 :List(UInt32);  # each 0 to 65535; required
   folder @3 :Text;              # required
 }
 struct Frozen {                 # kind 28
-  sinceTerm @0 :UInt32;
-  sinceN @1 :UInt32;
+  generationTerm @0 :UInt32;
+  generationN @1 :UInt32;
   ok @2 :Bool;                  # absent: it failed
   error @3 :Text;
   images @4 :Images;
@@ -372,8 +372,8 @@ struct Push {                   # keys frame (none with a handle), values frame
   pulledVersions @12 :List(UInt64);
   sections @13 :List(Section);
   metrics @14 :List(OutputSums);
-  givenUp @15 :Bool;            # no gradient: the batch is given up
-  batchesGivenUp @16 :UInt32;   # of the shard, as the sender knows
+  quarantined @15 :Bool;            # no gradient: the batch is given up
+  batchesQuarantined @16 :UInt32;   # of the shard, as the sender knows
 }
 struct PushReply {
   epoch @0 :UInt32;
@@ -394,29 +394,29 @@ struct InputProcess {
 }
 struct InputList { inputs @0 :List(InputProcess); }
 struct ReadShard {
-  reading @0 :UInt64;           # required
+  shardRead @0 :UInt64;           # required
   lease @1 :Lease;              # required
   firstBatch @2 :UInt32;
   window @3 :UInt32 = 1;        # batches; at least 1
 }
 struct ReadMore {
-  reading @0 :UInt64;           # required
+  shardRead @0 :UInt64;           # required
   next @1 :UInt32;              # every batch below it has come
   stop @2 :Bool;
 }
 struct ReadBatch {              # values frame: this piece of the batch's bytes (shared/wire/batch_codec.h)
-  reading @0 :UInt64;           # required
+  shardRead @0 :UInt64;           # required
   batch @1 :UInt32;
   piece @2 :UInt32;             # 0 to pieces - 1
   pieces @3 :UInt32 = 1;
 }
 struct ReadEnd {
-  reading @0 :UInt64;           # required
+  shardRead @0 :UInt64;           # required
   counts @1 :ShardCounts;       # absent: zeros
   recordsHash @2 :UInt64;
 }
 struct ReadFailed {
-  reading @0 :UInt64;           # required
+  shardRead @0 :UInt64;           # required
   code @1 :ErrorCode;           # required
   what @2 :Text;
   where @3 :Text;

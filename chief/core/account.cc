@@ -113,8 +113,8 @@ Result<void> check_sums(const std::vector<plan::FileInfo>& files,
   for (const plan::ShardRange& range : ranges) {
     const uint64_t bytes = files[range.file].bytes;
     if (!files[range.file].is_cut()) continue;
-    if (range.begin == 0) sum += plan::place_mark(range.file, range.stream, 0);
-    if (range.end == bytes) sum -= plan::place_mark(range.file, range.stream, bytes);
+    if (range.begin == 0) sum += plan::offset_hash(range.file, range.stream, 0);
+    if (range.end == bytes) sum -= plan::offset_hash(range.file, range.stream, bytes);
   }
   if (sum == 0) return {};
   return Error{ErrorCode::kBug,

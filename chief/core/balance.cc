@@ -25,16 +25,17 @@ std::optional<double> cost_of(const CoreWork& core) {
 
 }  // namespace
 
-std::optional<Relief> choose_relief(std::span<const CoreWork> cores, const ReliefLimits& limits) {
+std::optional<Offload> choose_offload(std::span<const CoreWork> cores,
+                                      const OffloadLimits& limits) {
   if (cores.size() < 2) return std::nullopt;
-  Relief relief;
+  Offload offload;
   size_t count = 0;
   for (size_t i = 0; i < cores.size(); ++i) {
-    if (cores[i].busy > cores[relief.source].busy) relief.source = i;
-    if (cores[i].busy < cores[relief.target].busy) relief.target = i;
+    if (cores[i].busy > cores[offload.source].busy) offload.source = i;
+    if (cores[i].busy < cores[offload.target].busy) offload.target = i;
     count += cores[i].partitions.size();
   }
-  const CoreWork &source = cores[relief.source], &target = cores[relief.target];
+  const CoreWork &source = cores[offload.source], &target = cores[offload.target];
   const double apart = source.busy - target.busy;
   const auto cost = cost_of(source);
   if (source.busy < limits.busy_min || apart < limits.apart_min || !cost) return std::nullopt;
@@ -53,11 +54,11 @@ std::optional<Relief> choose_relief(std::span<const CoreWork> cores, const Relie
     if (share.work > left) continue;  // it would only take the heat along
     left -= share.work;
     gain += share.work * *cost;
-    relief.partitions.push_back(share.partition);
+    offload.partitions.push_back(share.partition);
     --room;
   }
   if (gain < limits.gain_min) return std::nullopt;
-  return relief;
+  return offload;
 }
 
 void WorkReports::take(PsKey key, const wire::Heartbeat& heartbeat) {

@@ -26,13 +26,13 @@ struct CoreWork {
 };
 
 /// Partitions from a hot core to the one that has least to do.
-struct Relief {
+struct Offload {
   size_t source = 0, target = 0;  // into the cores
   std::vector<PartitionId> partitions;
-  bool operator==(const Relief&) const = default;
+  bool operator==(const Offload&) const = default;
 };
 
-struct ReliefLimits {
+struct OffloadLimits {
   double busy_min = 0.5;    // a core that rests for longer is not hot, whatever others do
   double apart_min = 0.25;  // between the busy shares of source and target; less is left as it is
   double gain_min = 0.02;   // of the source's time; less is not worth the pauses
@@ -43,8 +43,8 @@ struct ReliefLimits {
 /// hot, or where what it could give would only make another one hot. After it the target has no
 /// more to do than the source, so the next look finds nothing to bring back. No core falls below
 /// half of an even share of the partitions: below it they would be evened out again.
-std::optional<Relief> choose_relief(std::span<const CoreWork> cores,
-                                    const ReliefLimits& limits = {});
+std::optional<Offload> choose_offload(std::span<const CoreWork> cores,
+                                      const OffloadLimits& limits = {});
 
 /// What the cores have reported since ownership last changed. A report from before, or that began
 /// before, counts no more.

@@ -46,7 +46,7 @@ ChiefCore::ChiefCore(ChiefConfig config)
     best_checkpoint_ = config_.resume->best;
     epochs_ = config_.resume->epochs;
     epochs_resumed_ = uint32_t(epochs_.size());
-    part_ = !epochs_.empty() && epochs_.back().is_part();
+    partial_epoch_ = !epochs_.empty() && epochs_.back().is_partial();
     evaluations_ = config_.resume->evaluations;
     for (const Evaluation& evaluation : evaluations_)
       last_evaluation_ = std::max(last_evaluation_, evaluation.id);
@@ -66,7 +66,7 @@ void ChiefCore::on_start(int64_t now_ns, Effects& effects) {
           .add("sealed_epochs", epochs_sealed_));
   // A stop may have come between the last epoch and its evaluation: that is made up for.
   if (config_.mode == wire::Purpose::kTrain && trained() && evaluated()) return finish();
-  drop_part();
+  drop_partial_epoch();
   const bool no_input =
       config_.mode == wire::Purpose::kTrain ? train_shards() == 0 : eval_ranges_.empty();
   if (no_input) fail(Error{ErrorCode::kNoInput, "the data set has no bytes to read"});
@@ -120,7 +120,7 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
     if (member->is_worker()) no_worker_ns_ = -1;
     log_of(peer, event("back").add("who", member->name()));
     notice_of(peer, NoticeLevel::kInfo, str(member->full_name(), " is back"));
-    if (member->is_ps()) regain(*member);
+    if (member->is_ps()) on_ps_returned(*member);
     if (member->is_input()) tell_inputs();
   }
   handle(*member, std::move(message));
@@ -185,7 +185,7 @@ void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
   if (!ending()) check_workers();
   if (config_.job.train.steps > 0 && phase_ == Phase::kTraining) check_pass_end();
   if (round_at_ns_ > 0 && now_ns_ >= round_at_ns_ &&
-      (phase_ == Phase::kSurveying || phase_ == Phase::kCompleting)) {
+      (phase_ == Phase::kReconciling || phase_ == Phase::kCompleting)) {
     begin_round();
   }
   if (!ending()) check_save();
@@ -233,7 +233,7 @@ void ChiefCore::check_silence() {
       member.silent = true;
       if (ending()) continue;
       log_silent(member);
-      lose(member, str("silent for ", silence_ns / kSecond, " s"));
+      on_ps_lost(member, str("silent for ", silence_ns / kSecond, " s"));
     } else if (member.is_input() && !member.silent && silence_ns > config_.lease_ns) {
       member.silent = true;
       if (ending()) continue;
@@ -280,7 +280,7 @@ void ChiefCore::check_limits() {
       }
       return;
     case Phase::kAdopting:
-    case Phase::kSurveying:
+    case Phase::kReconciling:
       if (stop_overdue()) end_unsaved();
       return;
     case Phase::kStopping:

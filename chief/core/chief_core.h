@@ -117,8 +117,8 @@ class ChiefCore {
   void welcome(Member& member, RequestId request);
   void refuse(PeerKey peer, const Error& error, const wire::Envelope& envelope);
   bool make_room(wire::Role role);
-  enum class Clash : uint8_t { kWait, kRefused, kReplaced };
-  Clash clash(Member& old, const wire::Hello& hello);
+  enum class IndexConflict : uint8_t { kWait, kRefused, kReplaced };
+  IndexConflict index_conflict(Member& old, const wire::Hello& hello);
   void replace(Member& member);
   Member* rebind_by_heartbeat(PeerKey peer, const wire::Body& body,
                               const wire::PeerIdentity& identity);
@@ -135,7 +135,7 @@ class ChiefCore {
   // chief_core_recovery.cc: placing partitions, losing their owners, and what follows
   struct Claim {
     const Member* by = nullptr;
-    ViewId since;
+    ViewId ownership_generation;
   };
   static PsKey ps_key(const Member& member) { return {member.incarnation(), member.hello.thread}; }
   std::vector<Member*> ps_cores();
@@ -146,13 +146,13 @@ class ChiefCore {
   std::vector<Claim> best_claims(const std::vector<Member*>& cores) const;
   const Member* drop_claims_of_other_plans(std::vector<Claim>& claims) const;
   void refuse_data(const Member& holder);
-  void adopt(Member& member, std::vector<PartitionId> partitions, ViewId since);
+  void adopt(Member& member, std::vector<PartitionId> partitions, ViewId ownership_generation);
   void spread(const std::vector<PartitionId>& partitions, const std::vector<Member*>& cores,
-              ViewId since);
+              ViewId ownership_generation);
   void on_adopted(Member& member, const wire::Adopted& adopted);
   void publish_view();
-  void lose(Member& member, const std::string& why);
-  void regain(Member& member);
+  void on_ps_lost(Member& member, const std::string& why);
+  void on_ps_returned(Member& member);
   void restore();
   Member* successor_of(const wire::Owner& was);
   void give_ranges(const std::vector<Member*>& cores);
@@ -161,19 +161,19 @@ class ChiefCore {
   void go_back_all(uint32_t sealed_epochs);
   void check_ps();
   void interrupt(const std::string& why);
-  void go_on();
-  void survey();
-  void survey_next();
-  void end_survey(const RoundOutcome& outcome);
+  void continue_phase();
+  void reconcile();
+  void reconcile_next();
+  void end_reconcile(const RoundOutcome& outcome);
   void roll_back_to(uint32_t epoch);
   void take_lacking(const RoundOutcome& outcome);
 
   // chief_core_moves.cc: partitions from one living ps to another
   void check_moves();
   bool may_move() const;
-  bool even_out();
-  void relieve();
-  bool go_on_relieving();
+  bool rebalance();
+  void offload();
+  bool continue_offloading();
   void begin_move(Member& source, Member& target, std::vector<PartitionId> partitions);
   void on_frozen(Member& member, wire::Frozen&& frozen, Bytes&& inlined);
   /// The images that travel with the Adopt of the move under way.
@@ -186,7 +186,7 @@ class ChiefCore {
   }
   void probe_ps();
   void settle_move();
-  void let_go();
+  void dismiss_drained_ps();
   /// Every partition has its owner, and none is on its way to another.
   bool settled() const { return ownership_.whole() && !move_; }
 
@@ -203,7 +203,7 @@ class ChiefCore {
 
   // chief_core_work.cc: epochs, rounds, evaluation, prediction
   void begin_work();
-  void begin_epoch(bool survey);
+  void begin_epoch(bool reconcile);
   void open_epoch();
   void end_epoch();
   void next_epoch();
@@ -223,8 +223,8 @@ class ChiefCore {
   void begin_prediction();
   void open_pass(const wire::Lease& pattern);
   void add_shards(uint32_t count);
-  void take_in(const wire::Lease& lease);
-  void look_further();
+  void add_shards_of_earlier_chief(const wire::Lease& lease);
+  void extend_open_pass();
   void note_end(uint32_t shard, const wire::ShardCounts& counts);
   EpochExtent extent_of(uint32_t epoch) const;
   void on_eval_report(Member& member, wire::EvalReport&& report);
@@ -236,7 +236,7 @@ class ChiefCore {
            phase_ == Phase::kPredicting;
   }
   /// Leases are out and count, though during a survey none is given.
-  bool working() const { return leasing() || phase_ == Phase::kSurveying; }
+  bool working() const { return leasing() || phase_ == Phase::kReconciling; }
   std::string range_text(uint32_t shard) const;
   std::vector<plan::ShardRange> ranges_of(uint32_t shard) const;
   uint64_t bytes_of(uint32_t shard) const { return shard_bytes_[shard]; }
@@ -247,10 +247,10 @@ class ChiefCore {
   uint64_t steps_accounted() const;
   uint64_t steps_done() const;
   bool may_begin_shards() const;
-  bool part_is_read() const;
+  bool partial_epoch_is_read() const;
   bool ends_here(const RoundOutcome& outcome) const;
-  void drop_part();
-  void reopen_part(const Member& member);
+  void drop_partial_epoch();
+  void reopen_partial_epoch(const Member& member);
   /// Whether the job has had all the training that it asks for.
   bool trained() const {
     const uint64_t wanted = config_.job.train.steps;
@@ -258,7 +258,7 @@ class ChiefCore {
            (wanted > 0 && steps_accounted() >= wanted) || stops_early(config_.job, evaluations_);
   }
   /// Complete ones, and the part of one at the end of the job.
-  uint32_t epochs_trained() const { return epochs_complete_ + (part_ ? 1 : 0); }
+  uint32_t epochs_trained() const { return epochs_complete_ + (partial_epoch_ ? 1 : 0); }
 
   // chief_core_leases.cc: who gets which shard, and taking it back
   void on_lease_request(Member& member, const wire::LeaseRequest& request, RequestId id);
@@ -278,11 +278,11 @@ class ChiefCore {
   void revoke_all(uint32_t shard);
 
   // chief_core_quarantine.cc: batches that the job does without
-  bool may_give_up(wire::FailureKind kind) const;
-  bool careful() const;
-  void give_up(uint32_t shard, uint32_t batch, const Error& error);
-  void survey_lines();
-  void decide_lines(const RoundOutcome& outcome);
+  bool may_quarantine(wire::FailureKind kind) const;
+  bool single_step() const;
+  void quarantine_batch(uint32_t shard, uint32_t batch, const Error& error);
+  void reconcile_markers();
+  void decide_markers(const RoundOutcome& outcome);
   std::string train_range_text(ShardId shard) const;
 
   // chief_core_save.cc: checkpoints, beside whatever phase the job is in
@@ -347,29 +347,30 @@ class ChiefCore {
   /// Partitions on their way from one living core to another, at most one bundle at a time.
   struct Move {
     PsKey source, target;
-    ViewId since;
+    ViewId ownership_generation;
     std::vector<PartitionId> partitions;
     int64_t begun_ns = 0;
     int64_t frozen_ns = 0;  // when the source said so
     Bytes inlined;          // the images, where they came with that
     bool given = false;     // the images are at the target
-    bool relieves = false;  // because the source is hot
+    bool offloads = false;  // because the source is hot
   };
   std::optional<Move> move_;
-  std::map<PsKey, Move> unsettled_;  // called off while the source was silent: it may stand still
+  std::map<PsKey, Move>
+      unresolved_moves_;  // called off while the source was silent: it may stand still
   uint32_t move_size_ = 4;
   int64_t move_at_ns_ = 0;     // no sooner
   uint32_t moves_failed_ = 0;  // in a row, as it were: one that succeeds halves it
   uint32_t partitions_moved_ = 0;
-  bool evening_ = false;  // some core holds few, or is to hold none: counts are made even
+  bool rebalancing_ = false;  // some core holds few, or is to hold none: counts are made even
   WorkReports work_;
-  struct Relieving {
+  struct Offloading {
     PsKey source, target;
     std::vector<PartitionId> partitions;  // still to be moved
   };
-  std::optional<Relieving> relieving_;
-  int64_t relief_at_ns_ = 0;  // no sooner
-  uint32_t partitions_relieved_ = 0;
+  std::optional<Offloading> offloading_;
+  int64_t offload_at_ns_ = 0;  // no sooner
+  uint32_t partitions_offloaded_ = 0;
   int64_t move_pause_ns_max_ = 0;
 
   uint32_t epoch_ = 0;            // the running one
@@ -377,17 +378,17 @@ class ChiefCore {
   uint32_t epochs_sealed_ = 0;
   uint32_t epochs_begun_ = 0;  // partitions may hold something of those below
   int64_t epoch_begin_ns_ = 0;
-  uint64_t epoch_had_it_ = 0, epoch_gaps_ = 0;  // counters when the epoch began
+  uint64_t epoch_duplicate_parts_ = 0, epoch_gaps_ = 0;  // counters when the epoch began
   LeaseTable table_;
   std::vector<uint64_t> shard_bytes_;           // of the pass
   WorkerPaces paces_;                           // in this pass
   uint64_t bytes_ended_ = 0, bytes_total_ = 0;  // of the pass
-  bool endless_ = false;  // the pass is over an open stream whose end nobody has read yet
-  uint32_t survey_epoch_ = 0;
-  bool lines_survey_ = false;  // the survey is for lines only: leases stay as they are
+  bool length_unknown_ = false;  // the pass is over an open stream whose end nobody has read yet
+  uint32_t reconcile_epoch_ = 0;
+  bool markers_only_ = false;  // the survey is for lines only: leases stay as they are
   Quarantine quarantine_;
   std::vector<QuarantinedBatch> quarantined_;
-  Phase surveyed_phase_ = Phase::kTraining;  // what the survey interrupted
+  Phase reconciled_phase_ = Phase::kTraining;  // what the survey interrupted
   uint64_t steps_before_ = 0;  // batches acknowledged in training passes before this one
   uint64_t steps() const;
   // Of the running epoch: batches that all partitions had when a round last asked, and where the
@@ -396,9 +397,9 @@ class ChiefCore {
   uint64_t steps_max_ = 0;              // most that steps_done() has been
   uint64_t pass_shards_ended_ = 0;      // ended shards of evaluations and predictions
   uint32_t shard_batches_longest_ = 0;  // of the training shards whose end a worker told; 0: none
-  bool part_ = false;         // the newest account is of a part of an epoch, where the job ends
-  bool part_saved_ = false;   // the newest checkpoint holds all of it
-  bool saving_part_ = false;  // the checkpoint under way holds all of it
+  bool partial_epoch_ = false;  // the newest account is of a part of an epoch, where the job ends
+  bool partial_epoch_saved_ = false;   // the newest checkpoint holds all of it
+  bool saving_partial_epoch_ = false;  // the checkpoint under way holds all of it
   CompletionRound round_;
   uint64_t last_round_ = 0;
   uint32_t void_rounds_ = 0;
@@ -442,7 +443,7 @@ class ChiefCore {
   std::vector<Evaluation> evaluations_;
 
   struct Totals {
-    uint64_t records = 0, pulled = 0, pushed = 0, read = 0, had_it = 0, gaps = 0, rows = 0,
+    uint64_t records = 0, pulled = 0, pushed = 0, read = 0, duplicate_parts = 0, gaps = 0, rows = 0,
              table_bytes = 0;
     wire::WorkTime work;
     std::vector<uint64_t> staleness;

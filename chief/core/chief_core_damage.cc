@@ -70,8 +70,8 @@ void ChiefCore::on_older(int64_t now_ns, Result<ResumeState> older, Effects& eff
   if (!begun_ && config_.mode == wire::Purpose::kTrain) {
     epochs_ = std::move(older->epochs);
     evaluations_ = std::move(older->evaluations);
-    part_ = !epochs_.empty() && epochs_.back().is_part();
-    drop_part();
+    partial_epoch_ = !epochs_.empty() && epochs_.back().is_partial();
+    drop_partial_epoch();
     epochs_resumed_ = uint32_t(epochs_.size());
   }
   go_back_all(older->sealed_epochs);

@@ -70,7 +70,7 @@ PassView ChiefCore::pass_view() const {
 
 void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseGrant& grant) {
   const Incarnation who = member.incarnation();
-  look_further();
+  extend_open_pass();
   if (ending()) return;
   // Near the end of a pass nobody hoards what others could begin.
   const uint32_t workers = std::max(1U, members_.workers_live());
@@ -85,24 +85,24 @@ void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseG
   const bool fresh = may_begin_shards();
   const auto hand_over = [&](wire::Lease lease, bool backup) {
     if (lease.purpose == wire::Purpose::kTrain) {
-      lease.given_up = quarantine_.given_up(lease.shard);
-      lease.careful = careful() && is_suspect(lease.shard.shard);
+      lease.quarantined_batches = quarantine_.quarantined_batches(lease.shard);
+      lease.single_step = single_step() && is_suspect(lease.shard.shard);
     }
     log_lease(member, lease, backup);
     grant.leases.push_back(std::move(lease));
   };
   // A shard that has failed is a worker's only one: then it is known where that worker dies.
   const std::vector<uint32_t> in_hand = table_.held_by(who);
-  if (careful() && std::any_of(in_hand.begin(), in_hand.end(), is_suspect)) return;
+  if (single_step() && std::any_of(in_hand.begin(), in_hand.end(), is_suspect)) return;
   for (uint32_t n = std::min({wanted, fair, room}); n > 0; --n) {
-    const uint64_t bytes_left = endless_ ? UINT64_MAX : bytes_total_ - bytes_ended_;
+    const uint64_t bytes_left = length_unknown_ ? UINT64_MAX : bytes_total_ - bytes_ended_;
     if (!may_hold_more(pass, who, bytes_left)) break;
-    const bool suspects = !careful() || table_.held_count(who) == 0;
+    const bool suspects = !single_step() || table_.held_count(who) == 0;
     const auto lease =
         table_.grant(now_ns_, who, limit, member.hello.index, suspects, may_begin_shards());
     if (!lease) break;
     hand_over(*lease, false);
-    if (grant.leases.back().careful) break;
+    if (grant.leases.back().single_step) break;
   }
   // Predictions count by whole attempts: two at one shard would only be in each other's way. And a
   // stream is for one worker at a time.
@@ -110,13 +110,13 @@ void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseG
   if (wanted > 0 && room > 0 && none_free && phase_ != Phase::kPredicting && table_.shared() &&
       !DP_MUTATE("no-lease-expiry")) {
     const auto shard = choose_backup(pass, who);
-    if (shard && !(careful() && is_suspect(*shard))) {
+    if (shard && !(single_step() && is_suspect(*shard))) {
       defended(Defence::kChiefBackupLease);
       hand_over(table_.back_up(now_ns_, *shard, who), true);
     }
   }
   if (table_.held_count(who) > 0) paces_.busy(now_ns_, who);
-  look_further();
+  extend_open_pass();
 }
 
 void ChiefCore::log_lease(const Member& member, const wire::Lease& lease, bool backup) {
@@ -142,7 +142,7 @@ void ChiefCore::log_lease(const Member& member, const wire::Lease& lease, bool b
 void ChiefCore::on_shard_progress(Member& member, const wire::ShardProgress& progress) {
   const uint32_t shard = progress.lease.shard.shard;
   if (phase_ == Phase::kGathering || phase_ == Phase::kAdopting) return;  // not known yet
-  take_in(progress.lease);
+  add_shards_of_earlier_chief(progress.lease);
   if (!working() || !table_.covers(progress.lease)) {
     if (!progress.ended) {
       defended(Defence::kChiefLeaseNotHeld);
@@ -153,7 +153,8 @@ void ChiefCore::on_shard_progress(Member& member, const wire::ShardProgress& pro
   // A lease that a chief before this one gave: its worker goes on with it.
   if (claimed_ && stop_signal_ == 0 &&
       (progress.lease.purpose != wire::Purpose::kTrain ||
-       progress.lease.given_up == quarantine_.given_up(progress.lease.shard))) {
+       progress.lease.quarantined_batches ==
+           quarantine_.quarantined_batches(progress.lease.shard))) {
     if (table_.take_up(now_ns_, member.incarnation(), progress.lease))
       defended(Defence::kChiefLeaseTakenUp);
   }
@@ -171,13 +172,13 @@ void ChiefCore::on_shard_progress(Member& member, const wire::ShardProgress& pro
 }
 
 /// A piece of an open stream that an earlier chief leased, of which this one does not know yet.
-void ChiefCore::take_in(const wire::Lease& lease) {
+void ChiefCore::add_shards_of_earlier_chief(const wire::Lease& lease) {
   constexpr uint32_t kPiecesAheadMax = 1 << 16;
   const uint32_t shards = table_.shard_count();
   const bool of_pass = lease.purpose == wire::Purpose::kTrain &&
                        table_.purpose() == wire::Purpose::kTrain &&
                        lease.shard.epoch == table_.epoch();
-  if (!claimed_ || !endless_ || !of_pass || lease.shard.shard < shards) return;
+  if (!claimed_ || !length_unknown_ || !of_pass || lease.shard.shard < shards) return;
   const uint32_t count = lease.shard.shard - shards + 1;
   if (count <= std::min(kPiecesAheadMax, train_shards() - shards)) add_shards(count);
 }
@@ -201,7 +202,7 @@ void ChiefCore::note_idle(Incarnation worker) {
 void ChiefCore::end_shard(const Member& member, uint32_t shard, const wire::ShardCounts& counts) {
   if (table_.entry(shard).state == ShardState::kEnded) return;
   if (table_.purpose() == wire::Purpose::kTrain && train_shards_.open_piece() > 0) {
-    if (!endless_) bytes_total_ += counts.read - shard_bytes_[shard];
+    if (!length_unknown_) bytes_total_ += counts.read - shard_bytes_[shard];
     shard_bytes_[shard] = counts.read;  // what a piece has is known now
   }
   advance(member, shard, bytes_of(shard));
@@ -237,7 +238,7 @@ void ChiefCore::end_shard(const Member& member, uint32_t shard, const wire::Shar
   }
   if (auto same = check_stream(shard); !same) return fail(std::move(same).error());
   note_end(shard, counts);
-  look_further();
+  extend_open_pass();
   check_pass_end();
 }
 
@@ -275,7 +276,7 @@ void ChiefCore::on_shard_failed(Member& member, const wire::ShardFailed& failed)
   const bool of_worker =
       failed.lease.attempt == 0;  // not at a shard: the worker itself can not go on
   if (!of_worker && !(working() && table_.is_newest(member.incarnation(), failed.lease))) return;
-  const bool survivable = !of_worker && may_give_up(failed.kind);
+  const bool survivable = !of_worker && may_quarantine(failed.kind);
   if (failed.kind == wire::FailureKind::kNotFinite && !survivable) {
     error = std::move(error).with_context(
         "batch ", BatchId{failed.lease.shard.epoch, failed.lease.shard.shard, failed.batch});
@@ -294,15 +295,16 @@ void ChiefCore::on_shard_failed(Member& member, const wire::ShardFailed& failed)
                      str(member.full_name(), " gives up: ", failed.what));
   const uint32_t shard = failed.lease.shard.shard;
   // A lease that an earlier chief gave, perhaps, before a batch of the shard was given up.
-  const bool outdated = table_.purpose() == wire::Purpose::kTrain &&
-                        failed.lease.given_up != quarantine_.given_up(failed.lease.shard);
+  const bool outdated =
+      table_.purpose() == wire::Purpose::kTrain &&
+      failed.lease.quarantined_batches != quarantine_.quarantined_batches(failed.lease.shard);
   if (outdated || failed.code == ErrorCode::kInterrupted) {
     table_.release(shard, member.incarnation());
     note_idle(member.incarnation());
-    if (outdated || failed.kind != wire::FailureKind::kGivenUp) return;
+    if (outdated || failed.kind != wire::FailureKind::kMarkersDiffer) return;
     defended(Defence::kChiefMarkersAsked);
     quarantine_.ask_again();  // a partition knows of a line that this chief does not
-    return survey_lines();
+    return reconcile_markers();
   }
   count_failure(member, error, shard, failed.batch, failed.kind);
 }
@@ -322,8 +324,8 @@ void ChiefCore::count_failure(const Member& member, const Error& error, uint32_t
           .add("what", error.what));
   // An attempt more at a record that can't be read, or at a loss of NaN, would only repeat it.
   const bool once = kind == wire::FailureKind::kRecord || kind == wire::FailureKind::kNotFinite;
-  if (may_give_up(kind) && (once || failures >= config_.attempts_max)) {
-    return give_up(shard, batch, error);
+  if (may_quarantine(kind) && (once || failures >= config_.attempts_max)) {
+    return quarantine_batch(shard, batch, error);
   }
   if (failures < config_.attempts_max) {
     if (error.code == ErrorCode::kPeersLost) return;  // a worker's end was told already
@@ -373,8 +375,8 @@ void ChiefCore::take_back_leases(Member& member, bool died) {
 uint32_t ChiefCore::fatal_batch(uint32_t shard) const {
   uint32_t batch = table_.entry(shard).batches_acked;
   if (table_.purpose() != wire::Purpose::kTrain) return batch;
-  for (const uint32_t given_up : quarantine_.given_up({table_.epoch(), shard})) {
-    if (given_up == batch) ++batch;
+  for (const uint32_t quarantined : quarantine_.quarantined_batches({table_.epoch(), shard})) {
+    if (quarantined == batch) ++batch;
   }
   return batch;
 }

@@ -97,7 +97,7 @@ Result<Member*> ChiefCore::admit(PeerKey peer, wire::Hello hello,
     const bool was_away = known->silent || known->left;
     defended(Defence::kChiefHelloAgain);
     known->silent = known->left = false;
-    if (was_away && known->is_ps()) regain(*known);
+    if (was_away && known->is_ps()) on_ps_returned(*known);
     return known;
   }
   if (members_.find(peer) != nullptr) {
@@ -129,10 +129,10 @@ bool ChiefCore::make_room(wire::Role role) {
 /// where the member's connection is broken: a process that ends breaks it, and one that only lost
 /// it would be on another by now, or is refused when it comes. (Who was replaced in vain does no
 /// harm: its partitions are under another since.)
-ChiefCore::Clash ChiefCore::clash(Member& old, const wire::Hello& hello) {
+ChiefCore::IndexConflict ChiefCore::index_conflict(Member& old, const wire::Hello& hello) {
   if (old.left || old.cut_off || now_ns_ - old.heard_ns > config_.lease_ns) {
-    defended(Defence::kChiefClashReplaced);
-    return Clash::kReplaced;
+    defended(Defence::kChiefIndexConflictReplaced);
+    return IndexConflict::kReplaced;
   }
   if (old.contender != hello.incarnation) {
     // Only sending shows whether the connection stands; this is what each would get anyway.
@@ -143,16 +143,16 @@ ChiefCore::Clash ChiefCore::clash(Member& old, const wire::Hello& hello) {
     }
     old.contender = hello.incarnation;
     old.contended_ns = now_ns_;
-    defended(Defence::kChiefClashWaits);
-    return Clash::kWait;
+    defended(Defence::kChiefIndexConflictWaits);
+    return IndexConflict::kWait;
   }
   if (old.heard_ns > old.contended_ns + config_.heartbeat_ns) {
-    defended(Defence::kChiefClashRefused);
-    return Clash::kRefused;
+    defended(Defence::kChiefIndexConflictRefused);
+    return IndexConflict::kRefused;
   }
   const int64_t patience_ns = std::min(config_.lease_ns, 4 * config_.heartbeat_ns);
   const int64_t quiet_ns = now_ns_ - std::max(old.heard_ns, old.contended_ns);
-  return quiet_ns > patience_ns ? Clash::kReplaced : Clash::kWait;
+  return quiet_ns > patience_ns ? IndexConflict::kReplaced : IndexConflict::kWait;
 }
 
 Result<Member*> ChiefCore::admit_ps(PeerKey peer, wire::Hello hello) {
@@ -178,12 +178,12 @@ Result<Member*> ChiefCore::admit_ps(PeerKey peer, wire::Hello hello) {
       others.push_back(&m);
   }
   for (Member* other : others) {
-    const Clash result = clash(*other, hello);
-    if (result == Clash::kWait) return nullptr;
-    if (result == Clash::kRefused) return index_taken("ps", *other);
+    const IndexConflict result = index_conflict(*other, hello);
+    if (result == IndexConflict::kWait) return nullptr;
+    if (result == IndexConflict::kRefused) return index_taken("ps", *other);
   }
   for (Member* other : others) {
-    lose(*other, "it was started anew");
+    on_ps_lost(*other, "it was started anew");
     replace(*other);
   }
   if (!make_room(hello.role)) return no_room("ps cores", config_.ps_cores_max);
@@ -193,7 +193,7 @@ Result<Member*> ChiefCore::admit_ps(PeerKey peer, wire::Hello hello) {
   if (placed && ownership_.whole()) {
     notice_of(peer, NoticeLevel::kInfo, str(member.name(), " joins: partitions move to it"));
   }
-  regain(member);  // it may have been replaced in vain, by one that is gone in its turn
+  on_ps_returned(member);  // it may have been replaced in vain, by one that is gone in its turn
   return &member;
 }
 
@@ -212,9 +212,9 @@ Result<Member*> ChiefCore::admit_worker(PeerKey peer, wire::Hello hello) {
     for (hello.index = 0; taken.contains(hello.index);) ++hello.index;
   }
   if (Member* old = members_.find(hello.role, hello.index, 0)) {
-    const Clash result = clash(*old, hello);
-    if (result == Clash::kWait) return nullptr;
-    if (result == Clash::kRefused) return index_taken(old->role_name(), *old);
+    const IndexConflict result = index_conflict(*old, hello);
+    if (result == IndexConflict::kWait) return nullptr;
+    if (result == IndexConflict::kRefused) return index_taken(old->role_name(), *old);
     replace(*old);
   }
   const bool input = hello.role == wire::Role::kInput;
@@ -354,7 +354,7 @@ void ChiefCore::on_goodbye(Member& member, wire::Goodbye&& goodbye) {
     notice_of(member.peer, NoticeLevel::kInfo, str(member.full_name(), " left"));
     tell_inputs();
   } else {
-    lose(member, "it ended");
+    on_ps_lost(member, "it ended");
   }
 }
 
@@ -382,7 +382,7 @@ void ChiefCore::on_process_ended(int64_t now_ns, const EndedProcess& ended, Effe
     } else if (member.is_input()) {
       tell_inputs();
     } else {
-      lose(member, "its process ended");
+      on_ps_lost(member, "its process ended");
     }
   }
   if (ended.stop_signal != 0) stop(ended.stop_signal, str("process ", ended.pid));

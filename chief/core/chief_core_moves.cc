@@ -18,9 +18,9 @@ void ChiefCore::check_moves() {
     blame_target();
     cancel_move("it took too long");
   }
-  let_go();
+  dismiss_drained_ps();
   if (!may_move()) return;
-  if (!even_out() && config_.job.cluster.rebalance && !go_on_relieving()) relieve();
+  if (!rebalance() && config_.job.cluster.rebalance && !continue_offloading()) offload();
 }
 
 /// One bundle at a time, while shards are leased, and not where it would make the images of a
@@ -33,7 +33,7 @@ bool ChiefCore::may_move() const {
 
 /// The next bundle towards an even spread, where one is wanted: always, if load does not count;
 /// else where a core leaves, or holds less than half of an even share, until all hold as many.
-bool ChiefCore::even_out() {
+bool ChiefCore::rebalance() {
   std::vector<Member*> cores;
   std::vector<CoreLoad> loads;
   for (Member& m : members_) {
@@ -44,12 +44,12 @@ bool ChiefCore::even_out() {
     cores.push_back(&m);
     loads.push_back({holds, m.leaving, takes});
   }
-  evening_ = evening_ || !config_.job.cluster.rebalance || is_lopsided(loads);
-  if (!evening_) return false;
+  rebalancing_ = rebalancing_ || !config_.job.cluster.rebalance || is_lopsided(loads);
+  if (!rebalancing_) return false;
   const auto step = next_move(loads);
-  evening_ = step.has_value();
+  rebalancing_ = step.has_value();
   if (!step) return false;
-  relieving_.reset();
+  offloading_.reset();
   std::vector<PartitionId> partitions = ownership_.owned(ps_key(*cores[step->source]));
   // The last ones: what is left stays in few ranges.
   const size_t count = std::min({size_t(step->partitions), size_t(move_size_), partitions.size()});
@@ -60,8 +60,8 @@ bool ChiefCore::even_out() {
 
 /// A hot core gives partitions to the one that has least to do, once all have told what they do
 /// since ownership is as it is.
-void ChiefCore::relieve() {
-  if (now_ns_ < relief_at_ns_ || !work_.changed()) return;
+void ChiefCore::offload() {
+  if (now_ns_ < offload_at_ns_ || !work_.changed()) return;
   std::vector<Member*> cores = ps_cores();
   std::erase_if(cores, [&](const Member* m) {
     return !takes_partitions(*m) && ownership_.load(ps_key(*m)) == 0;
@@ -83,29 +83,30 @@ void ChiefCore::relieve() {
     work->partitions = std::move(shares);
     works.push_back(std::move(*work));
   }
-  const auto relief = choose_relief(works);
-  if (!relief || !takes_partitions(*cores[relief->target])) return;
-  const Member &source = *cores[relief->source], &target = *cores[relief->target];
+  const auto offload = choose_offload(works);
+  if (!offload || !takes_partitions(*cores[offload->target])) return;
+  const Member &source = *cores[offload->source], &target = *cores[offload->target];
   const auto percent = [&](size_t core) { return uint32_t(100 * works[core].busy); };
   log(event("relief")
           .add("from", source.name())
           .add("to", target.name())
-          .add("partitions", relief->partitions.size())
-          .add("busy_percent_from", percent(relief->source))
-          .add("busy_percent_to", percent(relief->target)));
-  notice(NoticeLevel::kInfo,
-         str(source.name(), " is busy ", percent(relief->source), " % of the time, ", target.name(),
-             ' ', percent(relief->target), " %: ", relief->partitions.size(),
-             relief->partitions.size() == 1 ? " partition moves there" : " partitions move there"));
-  relief_at_ns_ = now_ns_ + config_.relief_pause_ns;
-  relieving_ = Relieving{ps_key(source), ps_key(target), relief->partitions};
-  go_on_relieving();
+          .add("partitions", offload->partitions.size())
+          .add("busy_percent_from", percent(offload->source))
+          .add("busy_percent_to", percent(offload->target)));
+  notice(
+      NoticeLevel::kInfo,
+      str(source.name(), " is busy ", percent(offload->source), " % of the time, ", target.name(),
+          ' ', percent(offload->target), " %: ", offload->partitions.size(),
+          offload->partitions.size() == 1 ? " partition moves there" : " partitions move there"));
+  offload_at_ns_ = now_ns_ + config_.offload_pause_ns;
+  offloading_ = Offloading{ps_key(source), ps_key(target), offload->partitions};
+  continue_offloading();
 }
 
 /// The next bundle of what was decided, if both sides still are as they were then.
-bool ChiefCore::go_on_relieving() {
-  if (!relieving_) return false;
-  Relieving& r = *relieving_;
+bool ChiefCore::continue_offloading() {
+  if (!offloading_) return false;
+  Offloading& r = *offloading_;
   Member* source = members_.find(wire::Role::kPs, r.source.incarnation, r.source.thread);
   Member* target = members_.find(wire::Role::kPs, r.target.incarnation, r.target.thread);
   const std::vector<PartitionId> owned = ownership_.owned(r.source);
@@ -114,7 +115,7 @@ bool ChiefCore::go_on_relieving() {
   const bool both = source != nullptr && target != nullptr && source->live() && target->live() &&
                     !target->leaving;
   if (!both || r.partitions.empty()) {
-    relieving_.reset();
+    offloading_.reset();
     return false;
   }
   const auto count = std::ptrdiff_t(std::min<size_t>(move_size_, r.partitions.size()));
@@ -122,7 +123,7 @@ bool ChiefCore::go_on_relieving() {
   r.partitions.erase(r.partitions.begin(), r.partitions.begin() + count);
   std::sort(bundle.begin(), bundle.end());
   begin_move(*source, *target, std::move(bundle));
-  if (move_) move_->relieves = true;
+  if (move_) move_->offloads = true;
   return true;
 }
 
@@ -131,22 +132,23 @@ void ChiefCore::begin_move(Member& source, Member& target, std::vector<Partition
   if (!target.received) partitions.erase(partitions.begin() + 1, partitions.end());
   move_ = Move{.source = ps_key(source),
                .target = ps_key(target),
-               .since = ownership_.next_since(),
+               .ownership_generation = ownership_.next_ownership_generation(),
                .partitions = std::move(partitions),
                .begun_ns = now_ns_};
   log(event("move")
-          .add("since_n", move_->since.n)
+          .add("since_n", move_->ownership_generation.n)
           .add("from", source.name())
           .add("to", target.name())
           .add("first", raw(move_->partitions.front()))
           .add("partitions", move_->partitions.size()));
-  ask(source,
-      wire::Freeze{
-          .since = move_->since, .partitions = move_->partitions, .folder = config_.moves_folder});
+  ask(source, wire::Freeze{.ownership_generation = move_->ownership_generation,
+                           .partitions = move_->partitions,
+                           .folder = config_.moves_folder});
 }
 
 void ChiefCore::on_frozen(Member& member, wire::Frozen&& frozen, Bytes&& inlined) {
-  if (!move_ || move_->given || move_->since != frozen.since || ps_key(member) != move_->source) {
+  if (!move_ || move_->given || move_->ownership_generation != frozen.ownership_generation ||
+      ps_key(member) != move_->source) {
     return defended(Defence::kChiefFrozenLate);
   }
   outbox_.answered(member);
@@ -168,21 +170,23 @@ void ChiefCore::on_frozen(Member& member, wire::Frozen&& frozen, Bytes&& inlined
   move_->given = true;
   move_->frozen_ns = now_ns_;
   move_->inlined = std::move(inlined);
-  ownership_.give(now_ns_, move_->partitions, owner_from(*target), move_->since);
-  ask(*target, wire::Adopt{.since = move_->since,
+  ownership_.give(now_ns_, move_->partitions, owner_from(*target), move_->ownership_generation);
+  ask(*target, wire::Adopt{.ownership_generation = move_->ownership_generation,
                            .sealed_epochs = epochs_sealed_,
                            .partitions = move_->partitions,
                            .folder = config_.moves_folder,
                            .images = std::move(frozen.images),
-                           .lines = quarantine_.lines(),
-                           .lines_known = quarantine_.known(),
+                           .markers = quarantine_.markers(),
+                           .markers_known = quarantine_.known(),
                            .plan_hash = ownership_.view().plan_hash});
 }
 
 Bytes ChiefCore::values_of(const wire::Body& body) const {
   const auto* adopt = std::get_if<wire::Adopt>(&body);
-  return adopt != nullptr && move_ && move_->given && adopt->since == move_->since ? move_->inlined
-                                                                                   : Bytes();
+  return adopt != nullptr && move_ && move_->given &&
+                 adopt->ownership_generation == move_->ownership_generation
+             ? move_->inlined
+             : Bytes();
 }
 
 /// A move that its target did not take, though it was given: the next one to it waits for twice as
@@ -210,7 +214,7 @@ void ChiefCore::probe_ps() {
     if (!m.is_ps() || !m.live() || m.answers || now_ns_ < m.probe_at_ns) continue;
     if (ownership_.adopting(ps_key(m))) continue;
     m.probe_at_ns = now_ns_ + (kSecond << std::min(m.probes++, 6U));
-    send(m, wire::Adopt{.since = {config_.term, 0}}, RequestId{++last_request_});
+    send(m, wire::Adopt{.ownership_generation = {config_.term, 0}}, RequestId{++last_request_});
   }
 }
 
@@ -218,7 +222,7 @@ void ChiefCore::probe_ps() {
 void ChiefCore::cancel_move(const std::string& why) {
   const Move move = *std::exchange(move_, std::nullopt);
   defended(Defence::kChiefMoveCancelled);
-  log(event("move_cancelled").add("since_n", move.since.n).add("why", why));
+  log(event("move_cancelled").add("since_n", move.ownership_generation.n).add("why", why));
   notice(NoticeLevel::kWarning,
          str("a move of ", move.partitions.size(), " partitions was called off: ", why));
   for (const PsKey& key : {move.source, move.target}) {
@@ -231,15 +235,16 @@ void ChiefCore::cancel_move(const std::string& why) {
   constexpr int64_t kPauseAfterFailureNs = 2 * kSecond;
   move_at_ns_ = now_ns_ + (kPauseAfterFailureNs << std::min(moves_failed_++, 8U));
   move_size_ = 1;
-  relieving_.reset();
+  offloading_.reset();
   // A source that has not said that it froze may not have: it must not be told of another since.
-  const auto since = move.given ? std::optional(ownership_.next_since()) : std::nullopt;
-  ownership_.keep(move.partitions, since);
+  const auto ownership_generation =
+      move.given ? std::optional(ownership_.next_ownership_generation()) : std::nullopt;
+  ownership_.keep(move.partitions, ownership_generation);
   const Member* source =
       members_.find(wire::Role::kPs, move.source.incarnation, move.source.thread);
   // A source that another process replaces is still a member here, and its partitions are lost.
   if (source == nullptr || !source->live() || ownership_.is_gone(move.source))
-    unsettled_[move.source] = move;
+    unresolved_moves_[move.source] = move;
   if (ownership_.ready()) publish_view();
 }
 
@@ -255,10 +260,10 @@ void ChiefCore::settle_move() {
           members_.find(wire::Role::kPs, move.target.incarnation, move.target.thread)) {
     target->move_failures = 0;
   }
-  if (move.relieves) partitions_relieved_ += uint32_t(move.partitions.size());
+  if (move.offloads) partitions_offloaded_ += uint32_t(move.partitions.size());
   move_pause_ns_max_ = std::max(move_pause_ns_max_, pause_ns);
   log(event("moved")
-          .add("since_n", move.since.n)
+          .add("since_n", move.ownership_generation.n)
           .add("partitions", move.partitions.size())
           .add("pause_us", pause_ns / kMicrosecond)
           .add("freeze_us", (move.frozen_ns - move.begun_ns) / kMicrosecond)
@@ -272,7 +277,7 @@ void ChiefCore::settle_move() {
 }
 
 /// Tells those that leave and hold nothing any more that they may go.
-void ChiefCore::let_go() {
+void ChiefCore::dismiss_drained_ps() {
   for (Member& m : members_) {
     if (!m.is_ps() || !m.leaving || !m.live() || outbox_.waits_for(m)) continue;
     const bool holds = members_.find_if([&](const Member& other) {

@@ -5,25 +5,25 @@
 namespace downpour::chief {
 
 /// Whether the job allows a batch of the pass to be left out for this reason.
-bool ChiefCore::may_give_up(wire::FailureKind kind) const {
+bool ChiefCore::may_quarantine(wire::FailureKind kind) const {
   if (table_.purpose() != wire::Purpose::kTrain) return false;
   const TrainSpec& train = config_.job.train;
   return kind == wire::FailureKind::kNotFinite ? train.on_nan == "skip" : train.quarantine;
 }
 
 /// Whether it matters at which batch a worker dies.
-bool ChiefCore::careful() const { return may_give_up(wire::FailureKind::kOther); }
+bool ChiefCore::single_step() const { return may_quarantine(wire::FailureKind::kOther); }
 
 /// The batch fails whoever tries it. Its shard waits until all partitions have agreed to do without
 /// it.
-void ChiefCore::give_up(uint32_t shard, uint32_t batch, const Error& error) {
+void ChiefCore::quarantine_batch(uint32_t shard, uint32_t batch, const Error& error) {
   const BatchId id{table_.epoch(), shard, batch};
   const auto too_much = [&](const auto&... what) {
     fail(Error{error.code, str("batch ", id, " ", what..., ": ", error.what),
                error.where.empty() ? range_text(shard) : error.where, error.hint, "DP-3402"});
   };
-  if (const Quarantine::Line* line = quarantine_.find(id)) {
-    return line->state == Quarantine::State::kWithdrawn
+  if (const Quarantine::Marker* marker = quarantine_.find(id)) {
+    return marker->state == Quarantine::State::kWithdrawn
                ? too_much("fails, and can not be given up, since some partition had applied it")
                : too_much("fails although it was given up");
   }
@@ -39,34 +39,35 @@ void ChiefCore::give_up(uint32_t shard, uint32_t batch, const Error& error) {
           .add("what", error.what)
           .add("where", error.where.empty() ? range_text(shard) : error.where));
   revoke_all(shard);
-  survey_lines();
+  reconcile_markers();
 }
 
 /// Asks all partitions about the lines; nobody is given a shard meanwhile. During another survey
 /// its end sees to it.
-void ChiefCore::survey_lines() {
+void ChiefCore::reconcile_markers() {
   if (phase_ != Phase::kTraining || !quarantine_.wants_round()) return;
-  lines_survey_ = true;
-  surveyed_phase_ = Phase::kTraining;
-  survey_epoch_ = epoch_;
-  enter(Phase::kSurveying);
+  markers_only_ = true;
+  reconciled_phase_ = Phase::kTraining;
+  reconcile_epoch_ = epoch_;
+  enter(Phase::kReconciling);
   begin_round();
 }
 
 /// A valid round has ended, in which every partition was told the lines.
-void ChiefCore::decide_lines(const RoundOutcome& outcome) {
-  if (outcome.lines.size() > config_.lines_max) {  // they would not fit an Adopt with its images
+void ChiefCore::decide_markers(const RoundOutcome& outcome) {
+  if (outcome.markers.size() >
+      config_.markers_max) {  // they would not fit an Adopt with its images
     return fail(Error{ErrorCode::kMalformed,
-                      str("the ps report ", outcome.lines.size(),
-                          " batches that were given up, at most ", config_.lines_max, " may be"),
+                      str("the ps report ", outcome.markers.size(),
+                          " batches that were given up, at most ", config_.markers_max, " may be"),
                       {},
                       "run the job again: it goes on from the newest checkpoint"});
   }
-  for (const wire::QuarantineLine& answer : outcome.lines) {
-    const Quarantine::Line* line = quarantine_.find(answer.batch);
-    const bool given_up =
-        answer.passed || (line != nullptr && line->state == Quarantine::State::kGivenUp);
-    if (!given_up || (!answer.had && !answer.withdrawn)) continue;
+  for (const wire::QuarantineMarker& answer : outcome.markers) {
+    const Quarantine::Marker* marker = quarantine_.find(answer.batch);
+    const bool quarantined =
+        answer.passed || (marker != nullptr && marker->state == Quarantine::State::kQuarantined);
+    if (!quarantined || (!answer.had && !answer.withdrawn)) continue;
     // Only where a ps that others had taken the place of is all that is left of a partition.
     return fail(Error{ErrorCode::kPeersLost,
                       str("batch ", answer.batch,
@@ -75,11 +76,11 @@ void ChiefCore::decide_lines(const RoundOutcome& outcome) {
                       train_range_text(answer.batch.shard_id()),
                       "run the job again: it goes on from the newest checkpoint"});
   }
-  for (const Quarantine::Decision& decision : quarantine_.end_round(outcome.lines)) {
+  for (const Quarantine::Decision& decision : quarantine_.end_round(outcome.markers)) {
     const BatchId batch = decision.batch;
-    const bool given_up = decision.state == Quarantine::State::kGivenUp;
-    defended(given_up ? Defence::kChiefQuarantined : Defence::kChiefWithdrawn);
-    log(event(given_up ? "quarantined" : "quarantine_withdrawn")
+    const bool quarantined = decision.state == Quarantine::State::kQuarantined;
+    defended(quarantined ? Defence::kChiefQuarantined : Defence::kChiefWithdrawn);
+    log(event(quarantined ? "quarantined" : "quarantine_withdrawn")
             .add("epoch", batch.epoch)
             .add("shard", batch.shard)
             .add("batch", batch.batch)
@@ -88,7 +89,7 @@ void ChiefCore::decide_lines(const RoundOutcome& outcome) {
         table_.purpose() == wire::Purpose::kTrain) {
       table_.forgive(batch.shard);
     }
-    if (!given_up) {
+    if (!quarantined) {
       notice(NoticeLevel::kWarning,
              str("batch ", batch, " is not given up: some partition had applied it already"));
       continue;

@@ -60,7 +60,7 @@ void ChiefCore::place() {
     if (claims[p].by == nullptr) {
       unclaimed.push_back(PartitionId(p));
     } else {
-      ownership_.claim(PartitionId(p), owner_from(*claims[p].by), claims[p].since);
+      ownership_.claim(PartitionId(p), owner_from(*claims[p].by), claims[p].ownership_generation);
     }
   }
   if (config_.mode == wire::Purpose::kTrain && (claimed_ || !published_images_.empty())) {
@@ -68,16 +68,16 @@ void ChiefCore::place() {
   }
   log(event("place").add("claimed", claimed).add("restored", unclaimed.size()));
   if (ownership_.ready()) return publish_view();
-  if (claimed_) return spread(unclaimed, cores, ownership_.next_since());
+  if (claimed_) return spread(unclaimed, cores, ownership_.next_ownership_generation());
   give_ranges(cores);
 }
 
 /// All partitions, to all cores alike.
 void ChiefCore::give_ranges(const std::vector<Member*>& cores) {
-  const ViewId since = ownership_.next_since();
+  const ViewId ownership_generation = ownership_.next_ownership_generation();
   const auto ranges = even_ranges(ownership_.partition_count(), uint32_t(cores.size()));
   for (size_t core = 0; core < cores.size(); ++core) {
-    if (!ranges[core].empty()) adopt(*cores[core], ranges[core], since);
+    if (!ranges[core].empty()) adopt(*cores[core], ranges[core], ownership_generation);
   }
 }
 
@@ -95,17 +95,20 @@ std::vector<ChiefCore::Claim> ChiefCore::best_claims(const std::vector<Member*>&
         defended(Defence::kChiefClaimSealedAhead);
         continue;
       }
-      const bool known = config_.resume && p < config_.resume->sinces.size();
-      const bool wrote = known && claim.since == config_.resume->sinces[p];
-      const bool later =
-          claim.sealed_epochs == epochs_sealed_ && (!known || claim.since > config_.resume->given);
+      const bool known = config_.resume && p < config_.resume->ownership_generations.size();
+      const bool wrote =
+          known && claim.ownership_generation == config_.resume->ownership_generations[p];
+      const bool later = claim.sealed_epochs == epochs_sealed_ &&
+                         (!known || claim.ownership_generation > config_.resume->given);
       if (!wrote && !later) {
         defended(Defence::kChiefClaimStale);
         continue;
       }
-      if (claim.since == ViewId{} || claim.since.term >= config_.term) continue;
+      if (claim.ownership_generation == ViewId{} || claim.ownership_generation.term >= config_.term)
+        continue;
       if (best[p].by != nullptr && best[p].by != core) defended(Defence::kChiefClaimOutdone);
-      if (best[p].by == nullptr || claim.since > best[p].since) best[p] = {core, claim.since};
+      if (best[p].by == nullptr || claim.ownership_generation > best[p].ownership_generation)
+        best[p] = {core, claim.ownership_generation};
     }
   }
   return best;
@@ -146,14 +149,15 @@ void ChiefCore::refuse_data(const Member& holder) {
 }
 
 /// Tells the core to hold these partitions, as the newest checkpoint has them.
-void ChiefCore::adopt(Member& member, std::vector<PartitionId> partitions, ViewId since) {
-  wire::Adopt adopt{.since = since,
+void ChiefCore::adopt(Member& member, std::vector<PartitionId> partitions,
+                      ViewId ownership_generation) {
+  wire::Adopt adopt{.ownership_generation = ownership_generation,
                     .sealed_epochs = epochs_sealed_,
                     .partitions = std::move(partitions),
                     .folder = published_images_.empty() ? std::string() : published_folder_,
                     .images = {},
-                    .lines = quarantine_.lines(),
-                    .lines_known = quarantine_.known(),
+                    .markers = quarantine_.markers(),
+                    .markers_known = quarantine_.known(),
                     .plan_hash = ownership_.view().plan_hash};
   for (const PartitionId p : adopt.partitions) {
     if (published_images_.empty()) continue;
@@ -162,18 +166,18 @@ void ChiefCore::adopt(Member& member, std::vector<PartitionId> partitions, ViewI
   }
   log(event("adopt")
           .add("who", member.name())
-          .add("since_n", since.n)
+          .add("since_n", ownership_generation.n)
           .add("partitions", adopt.partitions.size())
           .add("from_term", published_checkpoint_.term)
           .add("from_n", published_checkpoint_.n));
   rolled_back_ = true;
-  ownership_.give(now_ns_, adopt.partitions, owner_from(member), since);
+  ownership_.give(now_ns_, adopt.partitions, owner_from(member), ownership_generation);
   ask(member, std::move(adopt));
 }
 
 /// One after another to the core that has the fewest.
 void ChiefCore::spread(const std::vector<PartitionId>& partitions,
-                       const std::vector<Member*>& cores, ViewId since) {
+                       const std::vector<Member*>& cores, ViewId ownership_generation) {
   std::vector<uint32_t> loads;
   for (const Member* core : cores) loads.push_back(ownership_.load(ps_key(*core)));
   std::vector<std::vector<PartitionId>> given(cores.size());
@@ -183,18 +187,18 @@ void ChiefCore::spread(const std::vector<PartitionId>& partitions,
     ++loads[least];
   }
   for (size_t core = 0; core < cores.size(); ++core) {
-    if (!given[core].empty()) adopt(*cores[core], std::move(given[core]), since);
+    if (!given[core].empty()) adopt(*cores[core], std::move(given[core]), ownership_generation);
   }
 }
 
 void ChiefCore::on_adopted(Member& member, const wire::Adopted& adopted) {
-  const bool probed = adopted.since == ViewId{config_.term, 0};
+  const bool probed = adopted.ownership_generation == ViewId{config_.term, 0};
   if (probed && adopted.ok) member.answers = true;
   if (probed) return;
-  if (!ownership_.adopting(ps_key(member), adopted.since)) {
+  if (!ownership_.adopting(ps_key(member), adopted.ownership_generation)) {
     return defended(Defence::kChiefAdoptedLate);
   }
-  if (!adopted.ok && move_ && move_->since == adopted.since) {
+  if (!adopted.ok && move_ && move_->ownership_generation == adopted.ownership_generation) {
     blame_target();
     return cancel_move(str(member.full_name(), ": ", adopted.error));
   }
@@ -217,7 +221,8 @@ void ChiefCore::publish_view() {
   }
   work_.reset();
   settle_move();
-  std::erase_if(unsettled_, [&](const auto& u) { return !ownership_.owner_number(u.first); });
+  std::erase_if(unresolved_moves_,
+                [&](const auto& u) { return !ownership_.owner_number(u.first); });
   if (DP_MUTATE("round-survives-a-change-of-ownership") && phase_ == Phase::kCompleting) return;
   const bool rolled_back = std::exchange(rolled_back_, false);
   if (!begun_) {
@@ -226,16 +231,16 @@ void ChiefCore::publish_view() {
   }
   interrupt("another view is published");
   if (rolled_back && !DP_MUTATE("no-survey-after-a-rollback")) {
-    survey();
+    reconcile();
   } else {
-    go_on();
+    continue_phase();
   }
 }
 
 // ---- losing a ps
 
 /// A ps core is gone. Its partitions wait for a ps of the same index; nobody else rolls back.
-void ChiefCore::lose(Member& member, const std::string& why) {
+void ChiefCore::on_ps_lost(Member& member, const std::string& why) {
   outbox_.answered(member);
   // A source whose images are at the target is not needed any more.
   const bool ends_move = move_ && (move_->target == ps_key(member) ||
@@ -262,14 +267,14 @@ void ChiefCore::lose(Member& member, const std::string& why) {
   // It may have been the only one that others waited for. Or what it was given is its owner's
   // still, who was not gone after all: then no view need say so.
   if (ownership_.ready()) return publish_view();
-  if (ownership_.whole()) go_on();
+  if (ownership_.whole()) continue_phase();
 }
 
 /// A ps core that was silent, or replaced in vain, speaks again: what nobody else was given is its
 /// own as before.
-void ChiefCore::regain(Member& member) {
-  const uint32_t found = ownership_.find(ps_key(member));
-  const auto frozen = unsettled_.extract(ps_key(member));
+void ChiefCore::on_ps_returned(Member& member) {
+  const uint32_t found = ownership_.reinstate(ps_key(member));
+  const auto frozen = unresolved_moves_.extract(ps_key(member));
   if (found == 0) return;
   defended(Defence::kChiefPsReturns);
   if (!frozen.empty()) {
@@ -279,10 +284,11 @@ void ChiefCore::regain(Member& member) {
     std::erase_if(own, [&](PartitionId p) {
       return std::find(move.partitions.begin(), move.partitions.end(), p) == move.partitions.end();
     });
-    ownership_.keep(own, move.given ? std::optional(ownership_.next_since()) : std::nullopt);
+    ownership_.keep(
+        own, move.given ? std::optional(ownership_.next_ownership_generation()) : std::nullopt);
   }
   if (ownership_.ready()) return publish_view();
-  if (ownership_.whole()) go_on();
+  if (ownership_.whole()) continue_phase();
 }
 
 /// Gives partitions without an owner to the ps that came back under the same index, or after
@@ -290,10 +296,12 @@ void ChiefCore::regain(Member& member) {
 void ChiefCore::restore() {
   // A checkpoint whose manifest is being written decides what they are restored from.
   if (ending() || phase_ == Phase::kGathering || publishing()) return;
-  ViewId since;
+  ViewId ownership_generation;
   const auto number = [&] {
     if (DP_MUTATE("restored-under-the-old-since")) return ownership_.view().id;
-    return since == ViewId{} ? since = ownership_.next_since() : since;
+    return ownership_generation == ViewId{}
+               ? ownership_generation = ownership_.next_ownership_generation()
+               : ownership_generation;
   };
   for (const Ownership::Lost& lost : ownership_.lost()) {
     const bool had_owner = lost.was.incarnation != Incarnation{};
@@ -326,15 +334,15 @@ void ChiefCore::check_ps() {
   restore();
   if (ending() || phase_ == Phase::kGathering) return;
   probe_ps();
-  if (const auto slow = ownership_.adopting_since(now_ns_ - config_.adopt_timeout_ns)) {
+  if (const auto slow = ownership_.adopting_generation(now_ns_ - config_.adopt_timeout_ns)) {
     Member* member = members_.find(wire::Role::kPs, slow->incarnation, slow->thread);
     const bool others = members_.count([&](const Member& m) {
       return m.is_ps() && m.live() && m.answers && &m != member;
     }) > 0;
     if (member != nullptr && others) {
       defended(Defence::kChiefAdoptTimeout);
-      lose(*member, str("it did not take up its partitions within ",
-                        config_.adopt_timeout_ns / kSecond, " s"));
+      on_ps_lost(*member, str("it did not take up its partitions within ",
+                              config_.adopt_timeout_ns / kSecond, " s"));
       return replace(*member);
     }
     return fail(Error{ErrorCode::kPeersLost,
@@ -358,7 +366,7 @@ void ChiefCore::check_ps() {
 
 /// Ownership has changed or is about to: what was asked of all owners together counts no more.
 void ChiefCore::interrupt(const std::string& why) {
-  if ((phase_ == Phase::kSurveying || phase_ == Phase::kCompleting) &&
+  if ((phase_ == Phase::kReconciling || phase_ == Phase::kCompleting) &&
       !DP_MUTATE("round-survives-a-change-of-ownership")) {
     defended(Defence::kChiefRoundInterrupted);
     round_ = CompletionRound();
@@ -369,8 +377,8 @@ void ChiefCore::interrupt(const std::string& why) {
 }
 
 /// Every partition has an owner again, and none has rolled back: what waited for that goes on.
-void ChiefCore::go_on() {
-  if (phase_ == Phase::kSurveying || phase_ == Phase::kCompleting) {
+void ChiefCore::continue_phase() {
+  if (phase_ == Phase::kReconciling || phase_ == Phase::kCompleting) {
     begin_round();
   } else if (phase_ == Phase::kSaving && !saving_.under_way()) {
     want_save();
@@ -379,44 +387,44 @@ void ChiefCore::go_on() {
 
 /// Some partition has rolled back: asks from the first unsealed epoch on what the partitions have.
 /// Where one lacks something of an epoch that was complete, training goes back to it.
-void ChiefCore::survey() {
-  if (config_.mode != wire::Purpose::kTrain) return go_on();  // nothing was applied since
-  if (phase_ != Phase::kSurveying) {
-    surveyed_phase_ = phase_ == Phase::kCompleting ? Phase::kTraining : phase_;
+void ChiefCore::reconcile() {
+  if (config_.mode != wire::Purpose::kTrain) return continue_phase();  // nothing was applied since
+  if (phase_ != Phase::kReconciling) {
+    reconciled_phase_ = phase_ == Phase::kCompleting ? Phase::kTraining : phase_;
   }
-  if (part_) {  // its account is void until the round after this one
-    drop_part();
+  if (partial_epoch_) {  // its account is void until the round after this one
+    drop_partial_epoch();
     for (const uint32_t shard : table_.leased()) revoke_all(shard);
     open_epoch();
-    surveyed_phase_ = stop_signal_ != 0 ? Phase::kSaving : Phase::kTraining;
+    reconciled_phase_ = stop_signal_ != 0 ? Phase::kSaving : Phase::kTraining;
   }
-  survey_epoch_ = epochs_sealed_;
-  lines_survey_ = false;
-  enter(Phase::kSurveying);
-  survey_next();
+  reconcile_epoch_ = epochs_sealed_;
+  markers_only_ = false;
+  enter(Phase::kReconciling);
+  reconcile_next();
 }
 
-void ChiefCore::survey_next() {
+void ChiefCore::reconcile_next() {
   // Of the epoch in training every partition is asked; of none that is not begun.
-  if (survey_epoch_ < epochs_complete_ || surveyed_phase_ == Phase::kTraining) {
+  if (reconcile_epoch_ < epochs_complete_ || reconciled_phase_ == Phase::kTraining) {
     return begin_round();
   }
-  enter(surveyed_phase_);
-  go_on();
+  enter(reconciled_phase_);
+  continue_phase();
   check_pass_end();
 }
 
-void ChiefCore::end_survey(const RoundOutcome& outcome) {
-  if (std::exchange(lines_survey_, false)) {
+void ChiefCore::end_reconcile(const RoundOutcome& outcome) {
+  if (std::exchange(markers_only_, false)) {
     enter(stop_signal_ != 0 ? Phase::kSaving : Phase::kTraining);
     return stop_signal_ != 0 ? want_save() : check_pass_end();
   }
   if (outcome.lacking.empty()) {
-    if (survey_epoch_ == epochs_complete_) return complete_epoch(outcome);
-    ++survey_epoch_;
-    return survey_next();
+    if (reconcile_epoch_ == epochs_complete_) return complete_epoch(outcome);
+    ++reconcile_epoch_;
+    return reconcile_next();
   }
-  if (survey_epoch_ < epochs_complete_) roll_back_to(survey_epoch_);
+  if (reconcile_epoch_ < epochs_complete_) roll_back_to(reconcile_epoch_);
   take_lacking(outcome);
   if (ending()) return;
   if (stop_signal_ != 0) {
@@ -466,7 +474,7 @@ void ChiefCore::take_lacking(const RoundOutcome& outcome) {
   if (outcome.partitions.empty()) epoch_steps_ = 0;
   for (const LackingShard& shard : outcome.lacking) epoch_steps_ += shard.first_batch;
   epoch_acked_ = table_.batches_acked();
-  look_further();
+  extend_open_pass();
   defended(Defence::kChiefLacking);
   log(event("round_lacking")
           .add("round", round_.round())

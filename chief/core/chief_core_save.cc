@@ -41,7 +41,7 @@ bool ChiefCore::save_due() const {
 void ChiefCore::begin_save() {
   DP_CHECK(!saving_.under_way());
   schedule_.begun(now_ns_, steps());
-  saving_part_ = part_;
+  saving_partial_epoch_ = partial_epoch_;
   saving_best_ = phase_ == Phase::kSaving && is_best();
   saving_.begin(now_ns_, DP_MUTATE("manifest-number-forgets-the-term") ? 1 : config_.term,
                 config_.checkpoint_root, epochs_complete_, ownership_.view().owners.size(),
@@ -55,8 +55,8 @@ void ChiefCore::begin_save() {
   const wire::Save save{.checkpoint = saving_.id,
                         .folder = saving_.folder,
                         .base = saving_.base,
-                        .part_epoch = part_ ? epochs_.back().epoch : 0,
-                        .part_shards = part_ ? epochs_.back().shards : 0};
+                        .partial_epoch = partial_epoch_ ? epochs_.back().epoch : 0,
+                        .partial_shards = partial_epoch_ ? epochs_.back().shards : 0};
   for_each_owner([&](uint32_t, const Member& member) {
     saving_.outbox.put(now_ns_, member, save);
     send(member, save, RequestId{++last_request_});
@@ -112,7 +112,7 @@ void ChiefCore::on_saved(Member& member, wire::Saved&& saved) {
     return defended(Defence::kChiefSavedLate);
   }
   saving_.outbox.answered(member);
-  if (saved.beyond_part && saving_part_) return reopen_part(member);
+  if (saved.beyond_partial_epoch && saving_partial_epoch_) return reopen_partial_epoch(member);
   if (!saved.ok) return save_failed(str(member.full_name(), ": ", saved.error));
   if (saved.sealed_epochs > saving_.sealed_epochs) {  // no chief could restore from these images
     return save_failed(str(member.full_name(), " has sealed ", saved.sealed_epochs,
@@ -132,7 +132,7 @@ void ChiefCore::publish() {
                            .folder = saving_.folder,
                            .images = std::move(*images),
                            .bases = {},
-                           .sinces = {},
+                           .ownership_generations = {},
                            .given = ownership_.last_given(),
                            .best = saving_best_ ? saving_.id : best_checkpoint_,
                            .sealed_epochs = saving_.sealed_epochs,
@@ -140,9 +140,10 @@ void ChiefCore::publish() {
                            .epochs = epochs_,
                            .evaluations = evaluations_};
   // A change of owners would have ended this checkpoint.
-  for (const wire::Placement& p : ownership_.view().partitions) manifest.sinces.push_back(p.since);
+  for (const wire::Placement& p : ownership_.view().partitions)
+    manifest.ownership_generations.push_back(p.ownership_generation);
   // What came about since the images were begun is not in them.
-  const uint32_t held = saving_.sealed_epochs + (saving_part_ ? 1 : 0);
+  const uint32_t held = saving_.sealed_epochs + (saving_partial_epoch_ ? 1 : 0);
   std::erase_if(manifest.epochs, [&](const auto& e) { return e.epoch >= held; });
   std::erase_if(manifest.evaluations, [&](const auto& e) { return e.epochs_trained > held; });
   for (const auto& chain : saving_.chains) {
@@ -157,7 +158,7 @@ void ChiefCore::on_published(int64_t now_ns, ViewId checkpoint, Result<void> res
   const Turn turn(*this, now_ns, effects);
   if (saving_.state != Saving::State::kPublishing || checkpoint != saving_.id) return;
   if (!result && !DP_MUTATE("publish-error-ignored")) return save_failed(result.error().what);
-  part_saved_ = saving_part_ && part_;
+  partial_epoch_saved_ = saving_partial_epoch_ && partial_epoch_;
   published_checkpoint_ = saving_.id;
   published_folder_ = saving_.folder;
   if (saving_best_) {
@@ -231,7 +232,8 @@ void ChiefCore::after_save(const std::string& error) {
     return fail(Error{ErrorCode::kIo, str("the last checkpoint could not be written: ", error),
                       saving_.folder, "free the disk or mend the folder, then run the job again"});
   }
-  const bool last = trained() && epochs_sealed_ >= epochs_complete_ && (!part_ || part_saved_);
+  const bool last =
+      trained() && epochs_sealed_ >= epochs_complete_ && (!partial_epoch_ || partial_epoch_saved_);
   if (last && (evaluated() || stop_signal_ == 0)) return begin_stop(0, {});
   if (stop_signal_ != 0) {
     error_ = interrupted(stop_signal_, true);

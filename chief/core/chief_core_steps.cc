@@ -39,7 +39,7 @@ bool ChiefCore::may_begin_shards() const {
 }
 
 /// Whether all that was begun of the epoch has ended, and no more is wanted of it.
-bool ChiefCore::part_is_read() const {
+bool ChiefCore::partial_epoch_is_read() const {
   const uint64_t wanted = config_.job.train.steps;
   if (wanted == 0 || table_.all_ended() || table_.leased_count() > 0) return false;
   if (steps_done() < wanted) return false;
@@ -62,18 +62,18 @@ bool ChiefCore::ends_here(const RoundOutcome& outcome) const {
 /// An image holds something of the epoch that its account does not: a worker of which nobody here
 /// knew (a former chief's, that lay still) has gone on with a shard. That is brought to its end,
 /// too.
-void ChiefCore::reopen_part(const Member& member) {
-  defended(Defence::kChiefPartReopened);
+void ChiefCore::reopen_partial_epoch(const Member& member) {
+  defended(Defence::kChiefPartialEpochReopened);
   log(event("part_reopened").add("n", saving_.id.n).add("who", member.name()));
   saving_.end();
-  survey();
+  reconcile();
 }
 
 /// Training goes on in the epoch of which a part was the job's end: more steps are wanted, or a
 /// partition has lost something of it.
-void ChiefCore::drop_part() {
-  if (!std::exchange(part_, false)) return;
-  part_saved_ = false;
+void ChiefCore::drop_partial_epoch() {
+  if (!std::exchange(partial_epoch_, false)) return;
+  partial_epoch_saved_ = false;
   epochs_.pop_back();
   std::erase_if(evaluations_,
                 [&](const Evaluation& e) { return e.epochs_trained > epochs_complete_; });

@@ -40,8 +40,8 @@ void ChiefCore::stop(int signal, const std::string& receiver) {
     return;
   }
   // Parts in flight are not covered by the images. Their batches are read again after a resume.
-  if (phase_ == Phase::kSurveying) {  // the number of complete epochs must be known first
-    surveyed_phase_ = Phase::kSaving;
+  if (phase_ == Phase::kReconciling) {  // the number of complete epochs must be known first
+    reconciled_phase_ = Phase::kSaving;
     return;
   }
   outbox_.drop<wire::StatusRequest>();

@@ -51,7 +51,7 @@ ChiefCore::Totals ChiefCore::totals() const {
     t.records += h.records;
     t.read += h.read_bytes;
     t.work += h.work;
-    t.had_it += h.had_it;
+    t.duplicate_parts += h.duplicate_parts;
     t.gaps += h.gaps;
     t.rows += h.rows;
     t.table_bytes += h.table_bytes;
@@ -74,7 +74,7 @@ void ChiefCore::show_progress() {
     bytes_done += std::min(table_.entry(shard).bytes_done, bytes_of(shard));
   }
   uint64_t bytes_total = bytes_total_;
-  if (endless_ && !epochs_.empty())  // about as many as in the epoch before
+  if (length_unknown_ && !epochs_.empty())  // about as many as in the epoch before
     bytes_total = std::max(epochs_.back().input_bytes, bytes_done);
   emit(ProgressSnapshot{.phase = phase_,
                         .elapsed_ns = now_ns_ - start_ns_,
@@ -94,7 +94,7 @@ void ChiefCore::show_progress() {
                         .pushed_bytes = t.pushed,
                         .read_bytes = t.read,
                         .work = t.work,
-                        .had_it = t.had_it,
+                        .duplicate_parts = t.duplicate_parts,
                         .gaps = t.gaps,
                         .rows = t.rows,
                         .table_bytes = t.table_bytes,
@@ -110,7 +110,7 @@ void ChiefCore::keep_figures(const Member& member) {
   departed_.records += member.last.records;
   departed_.read_bytes += member.last.read_bytes;
   departed_.work += member.last.work;
-  departed_.had_it += member.last.had_it;
+  departed_.duplicate_parts += member.last.duplicate_parts;
   departed_.gaps += member.last.gaps;
   add_histogram(departed_.staleness, member.last.staleness);
   if (!member.is_worker()) return;
@@ -152,7 +152,7 @@ JobSummary ChiefCore::summary() const {
   s.best_checkpoint = best_checkpoint_;
   s.records = t.records;
   s.predictions = prediction_.records();
-  s.had_it = t.had_it;
+  s.duplicate_parts = t.duplicate_parts;
   s.gaps = t.gaps;
   s.attempts_repeated = attempts_repeated_ + table_.attempts_repeated();
   s.backups = backups_ + table_.backups();
@@ -160,7 +160,7 @@ JobSummary ChiefCore::summary() const {
   s.workers_lost = workers_lost_;
   s.ps_lost = ps_lost_;
   s.partitions_moved = partitions_moved_;
-  s.partitions_relieved = partitions_relieved_;
+  s.partitions_offloaded = partitions_offloaded_;
   s.move_pause_ns_max = move_pause_ns_max_;
   s.pulled_bytes = t.pulled;
   s.pushed_bytes = t.pushed;

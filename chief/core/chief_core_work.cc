@@ -30,8 +30,10 @@ void ChiefCore::open_pass(const wire::Lease& pattern) {
   paces_ = {};
   steps_before_ = steps();
   const bool train = pattern.purpose == wire::Purpose::kTrain;
-  endless_ = train && train_shards_.open_piece() > 0;
-  const uint32_t shards = endless_ ? 0 : train ? train_shards() : uint32_t(eval_ranges_.size());
+  length_unknown_ = train && train_shards_.open_piece() > 0;
+  const uint32_t shards = length_unknown_ ? 0
+                          : train         ? train_shards()
+                                          : uint32_t(eval_ranges_.size());
   table_ = LeaseTable(pattern, shards);
   epoch_steps_ = epoch_acked_ = 0;
   bytes_ended_ = bytes_total_ = 0;
@@ -46,21 +48,22 @@ void ChiefCore::open_pass(const wire::Lease& pattern) {
   if (train && !config_.streams.shared()) {
     table_.split(config_.streams.count, stream_of);
   }
-  look_further();
+  extend_open_pass();
   share_stream();
 }
 
 /// Of an open stream.
 void ChiefCore::add_shards(uint32_t count) {
-  shard_bytes_.resize(shard_bytes_.size() + count, endless_ ? train_shards_.open_piece() : 0);
+  shard_bytes_.resize(shard_bytes_.size() + count,
+                      length_unknown_ ? train_shards_.open_piece() : 0);
   table_.grow(count);
 }
 
 /// While nobody has read its end, an open stream has as many more pieces as the workers ask for,
 /// and never none. So its epoch is not complete.
-void ChiefCore::look_further() {
+void ChiefCore::extend_open_pass() {
   constexpr uint32_t kPiecesAhead = 4;  // for each worker
-  if (!endless_) return;
+  if (!length_unknown_) return;
   const uint32_t wanted = kPiecesAhead * std::max(1U, members_.workers_live());
   if (table_.free_count() >= wanted) return;
   const uint32_t count = wanted - table_.free_count();
@@ -74,8 +77,8 @@ void ChiefCore::look_further() {
 /// The piece in which an open stream ends says so. Those behind it are looked at, and have no
 /// records.
 void ChiefCore::note_end(uint32_t shard, const wire::ShardCounts& counts) {
-  if (!endless_ || counts.end_offset != plan::kOpenEnd) return;
-  endless_ = false;
+  if (!length_unknown_ || counts.end_offset != plan::kOpenEnd) return;
+  length_unknown_ = false;
   std::fill(shard_bytes_.begin() + shard + 1, shard_bytes_.end(), 0);
   bytes_total_ = std::accumulate(shard_bytes_.begin(), shard_bytes_.end(), uint64_t{0});
   log(event("end_found").add("epoch", table_.epoch()).add("shard", shard));
@@ -85,12 +88,13 @@ EpochExtent ChiefCore::extent_of(uint32_t epoch) const {
   const bool open = train_shards_.open_piece() > 0;
   if (!open) return {.shards = train_shards()};
   if (table_.purpose() == wire::Purpose::kTrain && table_.epoch() == epoch)
-    return {.shards = table_.shard_count(), .open = true, .endless = endless_};
+    return {.shards = table_.shard_count(), .open = true, .length_unknown = length_unknown_};
   for (const EpochAccount& account : epochs_) {
     if (account.epoch == epoch)
-      return {.shards = account.shards + account.shards_left, .open = true, .endless = false};
+      return {
+          .shards = account.shards + account.shards_left, .open = true, .length_unknown = false};
   }
-  return {.shards = 0, .open = true, .endless = true};
+  return {.shards = 0, .open = true, .length_unknown = true};
 }
 
 /// Without an input process each worker would have to read a stream for itself, so one does at a
@@ -106,19 +110,19 @@ uint64_t ChiefCore::steps() const {
   return steps_before_ + (table_.purpose() == wire::Purpose::kTrain ? table_.batches_acked() : 0);
 }
 
-void ChiefCore::begin_epoch(bool survey) {
+void ChiefCore::begin_epoch(bool reconcile) {
   open_epoch();
-  if (!survey) return enter(Phase::kTraining);
-  surveyed_phase_ = Phase::kTraining;
-  survey_epoch_ = epoch_;
-  enter(Phase::kSurveying);
+  if (!reconcile) return enter(Phase::kTraining);
+  reconciled_phase_ = Phase::kTraining;
+  reconcile_epoch_ = epoch_;
+  enter(Phase::kReconciling);
   begin_round();
 }
 
 void ChiefCore::open_epoch() {
   epochs_begun_ = std::max(epochs_begun_, epoch_ + 1);
   const Totals t = totals();
-  epoch_had_it_ = t.had_it;
+  epoch_duplicate_parts_ = t.duplicate_parts;
   epoch_gaps_ = t.gaps;
   epoch_begin_ns_ = now_ns_;
   observed_.clear();
@@ -145,7 +149,7 @@ std::string ChiefCore::range_text(uint32_t shard) const {
 // ---- the end of a pass
 
 void ChiefCore::check_pass_end() {
-  if (!table_.all_ended() && !(phase_ == Phase::kTraining && part_is_read())) return;
+  if (!table_.all_ended() && !(phase_ == Phase::kTraining && partial_epoch_is_read())) return;
   if (phase_ == Phase::kTraining) {
     enter(Phase::kCompleting);
     begin_round();
@@ -161,17 +165,17 @@ void ChiefCore::check_pass_end() {
 void ChiefCore::begin_round() {
   round_at_ns_ = 0;
   if (!settled()) return;  // begun when every partition has an owner again
-  const uint32_t epoch = phase_ == Phase::kSurveying ? survey_epoch_ : epoch_;
+  const uint32_t epoch = phase_ == Phase::kReconciling ? reconcile_epoch_ : epoch_;
   round_ = CompletionRound(++last_round_, epoch, extent_of(epoch), ownership_.view());
   log(event("round").add("round", last_round_).add("epoch", epoch));
   quarantine_.begin_round();
-  const auto request = round_.request(quarantine_.lines(), quarantine_.known());
+  const auto request = round_.request(quarantine_.markers(), quarantine_.known());
   for_each_owner([&](uint32_t, const Member& member) { ask(member, request); });
 }
 
 void ChiefCore::on_status(Member& member, wire::StatusReply&& reply) {
   const auto owner = owner_of(member);
-  if (!owner || round_at_ns_ > 0 || (phase_ != Phase::kSurveying && phase_ != Phase::kCompleting))
+  if (!owner || round_at_ns_ > 0 || (phase_ != Phase::kReconciling && phase_ != Phase::kCompleting))
     return;
   std::string why;
   switch (round_.take(*owner, std::move(reply), why)) {
@@ -205,11 +209,11 @@ void ChiefCore::end_round() {
   if (!outcome) return fail(std::move(outcome).error());
   void_rounds_ = 0;
   // Who has not heard yet that an epoch is sealed still has its lines.
-  std::erase_if(outcome->lines, [&](const auto& l) { return l.batch.epoch < epochs_sealed_; });
-  decide_lines(*outcome);
+  std::erase_if(outcome->markers, [&](const auto& l) { return l.batch.epoch < epochs_sealed_; });
+  decide_markers(*outcome);
   if (ending()) return;
   if (quarantine_.wants_round()) return begin_round();
-  if (phase_ == Phase::kSurveying) return end_survey(*outcome);
+  if (phase_ == Phase::kReconciling) return end_reconcile(*outcome);
   if (outcome->lacking.empty() || ends_here(*outcome)) return complete_epoch(*outcome);
   take_lacking(*outcome);
   if (ending()) return;
@@ -285,19 +289,19 @@ void ChiefCore::complete_epoch(const RoundOutcome& outcome) {
   if (config_.job.train.steps > 0 && counts->batches == 0) return fail(no_batch(*counts));
   const Totals t = totals();
   train_end_ns_ = now_ns_;
-  part_ = !outcome.lacking.empty();
-  part_saved_ = false;
+  partial_epoch_ = !outcome.lacking.empty();
+  partial_epoch_saved_ = false;
   const bool open = train_shards_.open_piece() > 0;
   EpochAccount account{.epoch = epoch_,
                        .shards = outcome.shards - uint32_t(outcome.lacking.size()),
                        .shards_left = uint32_t(outcome.lacking.size()),
-                       .input_bytes = open    ? counts->read
-                                      : part_ ? bytes_ended_
-                                              : bytes_total_,
+                       .input_bytes = open             ? counts->read
+                                      : partial_epoch_ ? bytes_ended_
+                                                       : bytes_total_,
                        .unread_bytes = unread_bytes(),
                        .counts = *counts,
                        .metrics = outcome.metrics,
-                       .had_it = t.had_it - epoch_had_it_,
+                       .duplicate_parts = t.duplicate_parts - epoch_duplicate_parts_,
                        .gaps = t.gaps - epoch_gaps_,
                        .attempts_repeated = table_.attempts_repeated(),
                        .wall_ns = now_ns_ - epoch_begin_ns_};
@@ -312,12 +316,12 @@ void ChiefCore::complete_epoch(const RoundOutcome& outcome) {
                       .add("dropped", counts->dropped)
                       .add("quarantined", counts->quarantined)
                       .add("batches", counts->batches)
-                      .add("had_it", account.had_it)
+                      .add("had_it", account.duplicate_parts)
                       .add("gaps", account.gaps);
-  if (part_) line.add("left", left_text(outcome.lacking));
+  if (partial_epoch_) line.add("left", left_text(outcome.lacking));
   log(line);
   epochs_.push_back(account);
-  if (!part_) ++epochs_complete_;
+  if (!partial_epoch_) ++epochs_complete_;
   emit(EpochDone{std::move(account), std::move(observed_)});
   observed_.clear();
   if (evaluates()) return begin_evaluation();

@@ -59,9 +59,9 @@ std::string CompletionRound::fault(uint32_t owner, const wire::StatusReply& repl
     if (p >= told.size() || view_.partitions[p].owner != owner)
       return str("partition ", p, " is not its own");
     if (told[p]) return str("it names partition ", p, " twice");
-    if (status.since != view_.partitions[p].since) {
-      return str("it holds partition ", p, " since ", status.since, ", not ",
-                 view_.partitions[p].since);
+    if (status.ownership_generation != view_.partitions[p].ownership_generation) {
+      return str("it holds partition ", p, " since ", status.ownership_generation, ", not ",
+                 view_.partitions[p].ownership_generation);
     }
     told[p] = true;
   }
@@ -76,7 +76,7 @@ std::string CompletionRound::fault(uint32_t owner, const wire::StatusReply& repl
 /// Those of the epoch; while its end is not known, also what partitions have begun behind them, and
 /// one more.
 uint32_t CompletionRound::shards_told() const {
-  if (!extent_.endless) return extent_.shards;
+  if (!extent_.length_unknown) return extent_.shards;
   uint32_t told = 0;
   for (const auto& reply : replies_) {
     for (const auto* intervals : {&reply->ended, &reply->begun}) {
@@ -91,7 +91,7 @@ Result<RoundOutcome> CompletionRound::judge() const {
   constexpr uint32_t kEnded = UINT32_MAX;
   const uint32_t shards = shards_told();
   RoundOutcome outcome{.shards = shards};
-  std::map<BatchId, wire::QuarantineLine> lines;
+  std::map<BatchId, wire::QuarantineMarker> markers;
   std::vector<uint32_t> first_batch(shards, kEnded);
   std::vector<bool> begun(shards, false);
   for (size_t owner = 0; owner < replies_.size(); ++owner) {
@@ -114,13 +114,13 @@ Result<RoundOutcome> CompletionRound::judge() const {
                               reply.partitions.end());
     if (outcome.metrics.size() < reply.metrics.size()) outcome.metrics.resize(reply.metrics.size());
     for (size_t i = 0; i < reply.metrics.size(); ++i) outcome.metrics[i] += reply.metrics[i];
-    for (const wire::QuarantineLine& line : reply.lines) {
-      wire::QuarantineLine& merged = lines[line.batch];
-      merged = {line.batch, merged.withdrawn || line.withdrawn, merged.had || line.had,
-                merged.passed || line.passed};
+    for (const wire::QuarantineMarker& marker : reply.markers) {
+      wire::QuarantineMarker& merged = markers[marker.batch];
+      merged = {marker.batch, merged.withdrawn || marker.withdrawn, merged.had || marker.had,
+                merged.passed || marker.passed};
     }
   }
-  for (const auto& [batch, line] : lines) outcome.lines.push_back(line);
+  for (const auto& [batch, marker] : markers) outcome.markers.push_back(marker);
   for (uint32_t shard = 0; shard < shards; ++shard) {
     if (DP_MUTATE("no-reconcile-and-no-round") || DP_MUTATE("gap-ignored") ||
         DP_MUTATE("one-ack-missed"))

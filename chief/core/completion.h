@@ -24,8 +24,9 @@ struct LackingShard {
 /// The shards of an epoch, as far as they are known.
 struct EpochExtent {
   uint32_t shards = 0;
-  bool open = false;     // partitions may have ended others behind them, which have no records
-  bool endless = false;  // its end is not known: what they have begun, and one more, is of it
+  bool open = false;  // partitions may have ended others behind them, which have no records
+  bool length_unknown =
+      false;  // its end is not known: what they have begun, and one more, is of it
 };
 
 /// What a valid round found.
@@ -34,7 +35,7 @@ struct RoundOutcome {
   std::vector<LackingShard> lacking;              // ascending; empty: the epoch is complete
   std::vector<wire::PartitionStatus> partitions;  // ascending, all of them
   std::vector<OutputSums> metrics;                // summed in the order of the owners
-  std::vector<wire::QuarantineLine> lines;  // ascending; `had`, `withdrawn`: at some partition
+  std::vector<wire::QuarantineMarker> markers;  // ascending; `had`, `withdrawn`: at some partition
 };
 
 class CompletionRound {
@@ -44,12 +45,13 @@ class CompletionRound {
   CompletionRound() = default;
 
   /// What to ask every owner.
-  wire::StatusRequest request(std::vector<wire::QuarantineLine> lines, bool lines_known) const {
+  wire::StatusRequest request(std::vector<wire::QuarantineMarker> markers,
+                              bool markers_known) const {
     return {.round = round_,
             .epoch = epoch_,
             .shards = extent_.shards,
-            .lines = std::move(lines),
-            .lines_known = lines_known};
+            .markers = std::move(markers),
+            .markers_known = markers_known};
   }
 
   enum class Verdict : uint8_t {

@@ -34,11 +34,12 @@ struct EpochAccount {
       unread_bytes;  // of a mix: by source, what it had more than its weight wanted
   wire::ShardCounts counts;
   std::vector<OutputSums> metrics;  // training metrics, each record once; by output
-  uint64_t had_it = 0, gaps = 0;    // parts repeated, parts too early: counted beside the account
-  uint32_t attempts_repeated = 0;   // leases beyond the first of each shard
+  uint64_t duplicate_parts = 0,
+           gaps = 0;               // parts repeated, parts too early: counted beside the account
+  uint32_t attempts_repeated = 0;  // leases beyond the first of each shard
   int64_t wall_ns = 0;
   bool operator==(const EpochAccount&) const = default;
-  bool is_part() const { return shards_left > 0; }
+  bool is_partial() const { return shards_left > 0; }
 };
 
 /// One finished evaluation.
@@ -63,10 +64,10 @@ struct ResumeState {
   ViewId checkpoint;
   std::string folder;  // absolute
   std::vector<std::vector<wire::ImageRef>>
-      images;                  // by partition: a whole one, then what builds on it
-  std::vector<ViewId> sinces;  // by partition, and
-  ViewId given;                // both as in the manifest; empty: not known
-  ViewId best;                 // of an earlier or this manifest; {0, 0}: no evaluation chose one
+      images;                                 // by partition: a whole one, then what builds on it
+  std::vector<ViewId> ownership_generations;  // by partition, and
+  ViewId given;                               // both as in the manifest; empty: not known
+  ViewId best;  // of an earlier or this manifest; {0, 0}: no evaluation chose one
   uint32_t sealed_epochs = 0;
   std::vector<EpochAccount> epochs;  // of the runs before, for the summary
   std::vector<Evaluation> evaluations;
@@ -89,7 +90,7 @@ struct ChiefConfig {
   std::vector<plan::FileInfo> train_files, eval_files;
   uint64_t shard_bytes = 64 * kMiB;
   plan::StreamSpec streams;        // of the training data
-  plan::Joining joining;           // the same: how its ranges make shards
+  plan::ShardRecipe joining;       // the same: how its ranges make shards
   uint32_t ps_cores_expected = 1;  // placing waits for this many
   uint32_t workers_expected = 1;   // only for messages: training begins with the first
   bool local =
@@ -121,7 +122,7 @@ struct ChiefConfig {
   int64_t move_timeout_ns = 10 * kSecond;            // then a move is called off
   int64_t move_pause_wanted_ns = 25 * kMillisecond;  // moves are made smaller above, larger below
   uint32_t move_partitions_max = 16;                 // at once
-  int64_t relief_pause_ns = 10 * kSecond;            // between two reliefs of hot ps
+  int64_t offload_pause_ns = 10 * kSecond;           // between two reliefs of hot ps
   uint32_t attempts_max =
       3;  // failed attempts at a shard in a row without progress; then the job fails
   uint32_t leases_per_worker_max = 64;  // a worker with so many gets no more
@@ -132,7 +133,7 @@ struct ChiefConfig {
   // then.
   uint32_t images_listed_max = 12'288;
   uint32_t quarantined_max = 256;  // batches of unsealed epochs; more fail the job
-  uint32_t lines_max = 4096;       // the same with those that were withdrawn; PsLimits has it, too
+  uint32_t markers_max = 4096;     // the same with those that were withdrawn; PsLimits has it, too
   uint32_t unsealed_epochs_max = 8;  // more complete ones wait for a checkpoint
   uint32_t void_rounds_max = 100;    // completion rounds void in a row; then the job fails
   uint32_t predict_window = 64;  // shards that predictions may run ahead of the first missing one
@@ -149,11 +150,11 @@ struct Send {
 struct PublishManifest {
   ViewId checkpoint;
   std::string folder;
-  std::vector<wire::ImageRef> images;  // one a partition, ascending
-  std::vector<wire::ImageRef> bases;   // what these build on: by partition, the oldest first
-  std::vector<ViewId> sinces;          // by partition: of the owner that wrote the image
-  ViewId given;                        // no later one has been given to any ps
-  ViewId best;                         // the checkpoint of the best evaluation; {0, 0}: none
+  std::vector<wire::ImageRef> images;         // one a partition, ascending
+  std::vector<wire::ImageRef> bases;          // what these build on: by partition, the oldest first
+  std::vector<ViewId> ownership_generations;  // by partition: of the owner that wrote the image
+  ViewId given;                               // no later one has been given to any ps
+  ViewId best;                                // the checkpoint of the best evaluation; {0, 0}: none
   uint32_t sealed_epochs =
       0;  // epochs whose every shard has ended at every partition in these images
   uint64_t rows = 0;
@@ -181,10 +182,10 @@ struct AppendEvent {
 };
 
 enum class Phase : uint8_t {
-  kGathering,  // waiting for ps
-  kAdopting,   // ps load or make their partitions
-  kSurveying,  // asking the partitions what of an epoch they have: a run goes on, or some rolled
-               // back
+  kGathering,    // waiting for ps
+  kAdopting,     // ps load or make their partitions
+  kReconciling,  // asking the partitions what of an epoch they have: a run goes on, or some rolled
+                 // back
   kTraining,
   kCompleting,  // a completion round
   kEvaluating,
@@ -207,7 +208,7 @@ struct ProgressSnapshot {
   std::vector<uint64_t> staleness;    // parts by versions behind, since the run began
   uint64_t pulled_bytes = 0, pushed_bytes = 0, read_bytes = 0;
   wire::WorkTime work;  // of all workers since the run began
-  uint64_t had_it = 0, gaps = 0;
+  uint64_t duplicate_parts = 0, gaps = 0;
   uint64_t rows = 0, table_bytes = 0;
   uint32_t workers_live = 0, ps_live = 0;  // ps: cores
   uint32_t inputs_live = 0;
@@ -266,16 +267,16 @@ struct JobSummary {
   std::vector<Evaluation> evaluations;
   uint64_t records = 0;  // trained in this run (hint)
   uint64_t predictions = 0;
-  uint64_t had_it = 0, gaps = 0;
+  uint64_t duplicate_parts = 0, gaps = 0;
   uint32_t attempts_repeated = 0;  // leases beyond the first of each shard, backups among them
   uint32_t backups = 0;            // second leases on what a straggler held
   std::vector<QuarantinedBatch> quarantined;  // decided in this run, in the order of decision
   uint32_t workers_lost = 0;
-  uint32_t partitions_moved = 0;     // from one living ps to another
-  uint32_t partitions_relieved = 0;  // of those, because their ps was hot
-  int64_t move_pause_ns_max = 0;     // longest that one of them was served by nobody
-  uint32_t ps_lost = 0;              // processes, as often as each was
-  uint32_t restarts = 0;             // of local processes, by whoever started them
+  uint32_t partitions_moved = 0;      // from one living ps to another
+  uint32_t partitions_offloaded = 0;  // of those, because their ps was hot
+  int64_t move_pause_ns_max = 0;      // longest that one of them was served by nobody
+  uint32_t ps_lost = 0;               // processes, as often as each was
+  uint32_t restarts = 0;              // of local processes, by whoever started them
   uint64_t pulled_bytes = 0, pushed_bytes = 0, read_bytes = 0;
   std::vector<uint64_t> staleness;
   std::vector<ProcessPeak> processes;  // by role and index

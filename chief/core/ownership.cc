@@ -55,22 +55,22 @@ uint32_t Ownership::load(PsKey key) const {
   const uint32_t core = number_of(key);
   if (core == kNobody) return 0;
   return uint32_t(std::count_if(parts_.begin(), parts_.end(), [&](const Part& part) {
-    return (part.heir == kNobody ? part.owner : part.heir) == core;
+    return (part.successor == kNobody ? part.owner : part.successor) == core;
   }));
 }
 
 bool Ownership::concerns(PsKey key) const {
   const uint32_t core = number_of(key);
   return core != kNobody && std::any_of(parts_.begin(), parts_.end(), [&](const Part& part) {
-           return part.owner == core || part.heir == core;
+           return part.owner == core || part.successor == core;
          });
 }
 
-void Ownership::claim(PartitionId partition, const wire::Owner& by, ViewId since) {
+void Ownership::claim(PartitionId partition, const wire::Owner& by, ViewId ownership_generation) {
   DP_CHECK(!published() && raw(partition) < parts_.size(), partition);
-  DP_CHECK(since < view_.id, since, view_.id);
+  DP_CHECK(ownership_generation < view_.id, ownership_generation, view_.id);
   parts_[raw(partition)].owner = enlist(by);
-  parts_[raw(partition)].since = since;
+  parts_[raw(partition)].ownership_generation = ownership_generation;
 }
 
 uint32_t Ownership::lose(PsKey key, int64_t now_ns) {
@@ -81,22 +81,22 @@ uint32_t Ownership::lose(PsKey key, int64_t now_ns) {
   std::erase_if(adoptions_, [&](const Adoption& a) { return a.core == core; });
   uint32_t lost = 0;
   for (Part& part : parts_) {
-    lost += part.heir == core || (part.heir == kNobody && part.owner == core) ? 1 : 0;
-    if (part.heir == core) part.heir = kNobody;
+    lost += part.successor == core || (part.successor == kNobody && part.owner == core) ? 1 : 0;
+    if (part.successor == core) part.successor = kNobody;
   }
   return lost;
 }
 
-uint32_t Ownership::find(PsKey key) {
+uint32_t Ownership::reinstate(PsKey key) {
   const uint32_t core = number_of(key);
   if (core == kNobody || !cores_[core].gone) return 0;
   cores_[core].gone = false;
   const bool stale = std::any_of(parts_.begin(), parts_.end(), [&](const Part& part) {
-    return part.owner == core && (part.stale || part.heir != kNobody);
+    return part.owner == core && (part.stale || part.successor != kNobody);
   });
   if (stale) defended(Defence::kChiefStaleCopy);
   return uint32_t(std::count_if(parts_.begin(), parts_.end(), [&](const Part& part) {
-    return part.owner == core && part.heir == kNobody && !part.stale;
+    return part.owner == core && part.successor == kNobody && !part.stale;
   }));
 }
 
@@ -125,17 +125,19 @@ std::vector<Ownership::Lost> Ownership::lost() const {
 }
 
 void Ownership::give(int64_t now_ns, const std::vector<PartitionId>& partitions,
-                     const wire::Owner& to, ViewId since) {
+                     const wire::Owner& to, ViewId ownership_generation) {
   const uint32_t core = enlist(to);
   DP_CHECK(!cores_[core].gone && !adopting(key_of(to)), to.index, to.thread);
-  DP_CHECK(since > view_.id || DP_MUTATE("restored-under-the-old-since"), since, view_.id);
+  DP_CHECK(ownership_generation > view_.id || DP_MUTATE("restored-under-the-old-since"),
+           ownership_generation, view_.id);
   for (const PartitionId p : partitions) {
-    parts_[raw(p)].heir = core;
-    parts_[raw(p)].heir_since = since;
+    parts_[raw(p)].successor = core;
+    parts_[raw(p)].successor_generation = ownership_generation;
   }
   // A core may be given something again before the view that names it.
   std::erase_if(adoptions_, [&](const Adoption& a) { return a.core == core; });
-  adoptions_.push_back({.core = core, .since = since, .begun_ns = now_ns});
+  adoptions_.push_back(
+      {.core = core, .ownership_generation = ownership_generation, .begun_ns = now_ns});
 }
 
 void Ownership::forget_claims() {
@@ -148,24 +150,25 @@ void Ownership::forget_claims() {
 void Ownership::take_back() {
   for (Part& part : parts_) {
     // What keep() says is no gift: the owner holds it all along.
-    if (part.heir != part.owner || part.stale) part.heir = kNobody;
+    if (part.successor != part.owner || part.stale) part.successor = kNobody;
   }
   adoptions_.clear();
 }
 
 void Ownership::invalidate() {
   for (Part& part : parts_) {
-    part.heir = kNobody;
+    part.successor = kNobody;
     part.stale = part.owner != kNobody;
   }
   adoptions_.clear();
   kept_ = false;
 }
 
-bool Ownership::adopting(PsKey key, std::optional<ViewId> since) const {
+bool Ownership::adopting(PsKey key, std::optional<ViewId> ownership_generation) const {
   const uint32_t core = number_of(key);
   return std::any_of(adoptions_.begin(), adoptions_.end(), [&](const Adoption& a) {
-    return a.core == core && !a.done && (!since || a.since == *since);
+    return a.core == core && !a.done &&
+           (!ownership_generation || a.ownership_generation == *ownership_generation);
   });
 }
 
@@ -174,25 +177,26 @@ void Ownership::adopted(PsKey key) {
   for (Adoption& adoption : adoptions_) adoption.done |= adoption.core == core;
 }
 
-std::optional<wire::Owner> Ownership::adopting_since(int64_t then_ns) const {
+std::optional<wire::Owner> Ownership::adopting_generation(int64_t then_ns) const {
   for (const Adoption& adoption : adoptions_) {
     if (!adoption.done && adoption.begun_ns <= then_ns) return cores_[adoption.core].owner;
   }
   return std::nullopt;
 }
 
-void Ownership::keep(const std::vector<PartitionId>& partitions, std::optional<ViewId> since) {
+void Ownership::keep(const std::vector<PartitionId>& partitions,
+                     std::optional<ViewId> ownership_generation) {
   for (const PartitionId p : partitions) {
     Part& part = parts_[raw(p)];
-    if (part.heir != kNobody) {
+    if (part.successor != kNobody) {
       std::erase_if(adoptions_, [&](const Adoption& a) {
-        return a.core == part.heir && a.since == part.heir_since;
+        return a.core == part.successor && a.ownership_generation == part.successor_generation;
       });
-      part.heir = kNobody;
+      part.successor = kNobody;
     }
     if (part.owner == kNobody || part.stale || cores_[part.owner].gone) continue;
-    part.heir = part.owner;
-    part.heir_since = since.value_or(part.since);
+    part.successor = part.owner;
+    part.successor_generation = ownership_generation.value_or(part.ownership_generation);
     kept_ = true;
   }
 }
@@ -202,7 +206,8 @@ std::vector<PartitionId> Ownership::owned(PsKey key) const {
   const uint32_t core = number_of(key);
   for (uint32_t p = 0; core != kNobody && p < parts_.size(); ++p) {
     const Part& part = parts_[p];
-    if (part.owner == core && part.heir == kNobody && !part.stale) owned.push_back(PartitionId(p));
+    if (part.owner == core && part.successor == kNobody && !part.stale)
+      owned.push_back(PartitionId(p));
   }
   return owned;
 }
@@ -221,10 +226,10 @@ const wire::View& Ownership::publish() {
   adoptions_.clear();
   kept_ = false;
   for (Part& part : parts_) {
-    if (part.heir == kNobody) continue;
-    part.owner = part.heir;
-    part.since = part.heir_since;
-    part.heir = kNobody;
+    if (part.successor == kNobody) continue;
+    part.owner = part.successor;
+    part.ownership_generation = part.successor_generation;
+    part.successor = kNobody;
     part.stale = false;
   }
   std::vector<uint32_t> named;
@@ -246,7 +251,8 @@ const wire::View& Ownership::publish() {
   for (const Core& core : cores_) view_.owners.push_back(core.owner);
   for (Part& part : parts_) {
     part.owner = number[part.owner];
-    view_.partitions.push_back({.owner = part.owner, .since = part.since});
+    view_.partitions.push_back(
+        {.owner = part.owner, .ownership_generation = part.ownership_generation});
   }
   return view_;
 }

@@ -43,14 +43,14 @@ class Ownership {
   uint32_t load(PsKey key) const;
 
   /// Before the first view: the core holds this partition, since a view of an earlier term.
-  void claim(PartitionId partition, const wire::Owner& by, ViewId since);
+  void claim(PartitionId partition, const wire::Owner& by, ViewId ownership_generation);
 
   /// The core is gone: what it owns waits for another, and what it was given goes to another.
   /// Returns how many partitions that are; 0 where it was known to be gone.
   uint32_t lose(PsKey key, int64_t now_ns);
   /// It was not gone after all: what was not given to others meanwhile, and is not stale, is its
   /// own again. Returns how many partitions that are.
-  uint32_t find(PsKey key);
+  uint32_t reinstate(PsKey key);
   /// Whether lose() was called for the core, and find() not since then.
   bool is_gone(PsKey key) const;
 
@@ -73,24 +73,24 @@ class Ownership {
   void invalidate();
 
   /// A number for giving: never used before in any view, and above all that are published.
-  ViewId next_since() { return {view_.id.term, ++last_n_}; }
+  ViewId next_ownership_generation() { return {view_.id.term, ++last_n_}; }
   /// The last of these, or the view, if that is later.
   ViewId last_given() const { return {view_.id.term, last_n_}; }
   /// The partitions go to this core. One thing at a time: a core that adopts is given no more.
   void give(int64_t now_ns, const std::vector<PartitionId>& partitions, const wire::Owner& to,
-            ViewId since);
+            ViewId ownership_generation);
   /// Whether the core was given something and does not hold it yet; with `since`, that very thing.
   /// What was given of these partitions is taken back: the next view says that their owners keep
   /// them, as before, or since a number of its own where another core may hold them in vain: that
   /// one can never claim to be newer then.
-  void keep(const std::vector<PartitionId>& partitions, std::optional<ViewId> since);
+  void keep(const std::vector<PartitionId>& partitions, std::optional<ViewId> ownership_generation);
   /// Partitions that it owns in the published view and that are on nobody's way, ascending.
   std::vector<PartitionId> owned(PsKey key) const;
-  bool adopting(PsKey key, std::optional<ViewId> since = {}) const;
+  bool adopting(PsKey key, std::optional<ViewId> ownership_generation = {}) const;
   /// The core holds what it was given.
   void adopted(PsKey key);
   /// A core that was given something at `then_ns` or before and does not hold it yet.
-  std::optional<wire::Owner> adopting_since(int64_t then_ns) const;
+  std::optional<wire::Owner> adopting_generation(int64_t then_ns) const;
   /// There is a view to publish, and every core that was given something holds it.
   bool ready() const;
   /// What was given is its new owner's from now on.
@@ -104,21 +104,21 @@ class Ownership {
   };
   struct Part {
     uint32_t owner = UINT32_MAX;  // into cores_
-    ViewId since;
-    uint32_t heir = UINT32_MAX;  // given to
-    ViewId heir_since;
+    ViewId ownership_generation;
+    uint32_t successor = UINT32_MAX;  // given to
+    ViewId successor_generation;
     bool stale = false;  // the owner's copy counts no more
   };
   struct Adoption {
     uint32_t core = 0;
-    ViewId since;
+    ViewId ownership_generation;
     int64_t begun_ns = 0;
     bool done = false;
   };
   uint32_t number_of(PsKey key) const;
   uint32_t enlist(const wire::Owner& owner);
   bool is_lost(const Part& part) const {
-    return part.heir == UINT32_MAX &&
+    return part.successor == UINT32_MAX &&
            (part.owner == UINT32_MAX || part.stale || cores_[part.owner].gone);
   }
 

@@ -5,70 +5,70 @@
 namespace downpour::chief {
 
 bool Quarantine::propose(BatchId batch, std::string why) {
-  if (lines_.contains(batch)) return false;
-  lines_[batch] = {.why = std::move(why)};
+  if (markers_.contains(batch)) return false;
+  markers_[batch] = {.why = std::move(why)};
   wants_round_ = true;
   return true;
 }
 
-const Quarantine::Line* Quarantine::find(BatchId batch) const {
-  const auto at = lines_.find(batch);
-  return at == lines_.end() ? nullptr : &at->second;
+const Quarantine::Marker* Quarantine::find(BatchId batch) const {
+  const auto at = markers_.find(batch);
+  return at == markers_.end() ? nullptr : &at->second;
 }
 
-std::vector<wire::QuarantineLine> Quarantine::lines() const {
-  std::vector<wire::QuarantineLine> lines;
-  for (const auto& [batch, line] : lines_) {
-    lines.push_back({batch, line.state == State::kWithdrawn, false});
+std::vector<wire::QuarantineMarker> Quarantine::markers() const {
+  std::vector<wire::QuarantineMarker> markers;
+  for (const auto& [batch, marker] : markers_) {
+    markers.push_back({batch, marker.state == State::kWithdrawn, false});
   }
-  return lines;
+  return markers;
 }
 
 void Quarantine::begin_round() {
   wants_round_ = false;
-  for (auto& [batch, line] : lines_) line.told = true;
+  for (auto& [batch, marker] : markers_) marker.told = true;
 }
 
 std::vector<Quarantine::Decision> Quarantine::end_round(
-    const std::vector<wire::QuarantineLine>& answers) {
+    const std::vector<wire::QuarantineMarker>& answers) {
   // Partitions that a chief gave to a core before it knew every line wait to be told.
   if (!std::exchange(known_, true)) wants_round_ = true;
-  std::map<BatchId, wire::QuarantineLine> answered;
-  for (const wire::QuarantineLine& answer : answers) {
+  std::map<BatchId, wire::QuarantineMarker> answered;
+  for (const wire::QuarantineMarker& answer : answers) {
     answered[answer.batch] = answer;
-    if (!lines_.contains(answer.batch)) {
-      lines_[answer.batch] = {};
+    if (!markers_.contains(answer.batch)) {
+      markers_[answer.batch] = {};
       wants_round_ = true;
     }
   }
   std::vector<Decision> decisions;
-  for (auto& [batch, line] : lines_) {
-    if (line.state != State::kProposed) continue;
-    if (!line.told) {
+  for (auto& [batch, marker] : markers_) {
+    if (marker.state != State::kProposed) continue;
+    if (!marker.told) {
       wants_round_ = true;
       continue;
     }
     const auto answer = answered.find(batch);
     const bool counts =
         answer != answered.end() && (answer->second.had || answer->second.withdrawn);
-    line.state = counts ? State::kWithdrawn : State::kGivenUp;
+    marker.state = counts ? State::kWithdrawn : State::kQuarantined;
     if (counts) wants_round_ = true;  // those that refuse it hear that they need not
-    decisions.push_back({batch, line.state, line.why});
+    decisions.push_back({batch, marker.state, marker.why});
   }
   return decisions;
 }
 
-std::vector<uint32_t> Quarantine::given_up(ShardId shard) const {
+std::vector<uint32_t> Quarantine::quarantined_batches(ShardId shard) const {
   std::vector<uint32_t> batches;
-  for (auto at = lines_.lower_bound({shard.epoch, shard.shard, 0});
-       at != lines_.end() && at->first.shard_id() == shard; ++at) {
-    if (at->second.state == State::kGivenUp) batches.push_back(at->first.batch);
+  for (auto at = markers_.lower_bound({shard.epoch, shard.shard, 0});
+       at != markers_.end() && at->first.shard_id() == shard; ++at) {
+    if (at->second.state == State::kQuarantined) batches.push_back(at->first.batch);
   }
   return batches;
 }
 
 void Quarantine::forget_below(uint32_t epoch) {
-  lines_.erase(lines_.begin(), lines_.lower_bound({epoch, 0, 0}));
+  markers_.erase(markers_.begin(), markers_.lower_bound({epoch, 0, 0}));
 }
 
 }  // namespace downpour::chief

@@ -17,8 +17,8 @@ namespace downpour::chief {
 /// proposed it) is proposed anew: it comes out the same.
 class Quarantine {
  public:
-  enum class State : uint8_t { kProposed, kGivenUp, kWithdrawn };
-  struct Line {
+  enum class State : uint8_t { kProposed, kQuarantined, kWithdrawn };
+  struct Marker {
     State state = State::kProposed;
     bool told = false;  // in the round under way
     std::string why;    // empty: a chief before this one knew
@@ -30,11 +30,11 @@ class Quarantine {
 
   /// False if there is a line for the batch already.
   bool propose(BatchId batch, std::string why);
-  const Line* find(BatchId batch) const;
-  size_t size() const { return lines_.size(); }
+  const Marker* find(BatchId batch) const;
+  size_t size() const { return markers_.size(); }
 
   /// What a StatusRequest or an Adopt carries.
-  std::vector<wire::QuarantineLine> lines() const;
+  std::vector<wire::QuarantineMarker> markers() const;
   /// A round begins that tells all of them to everybody.
   void begin_round();
   struct Decision {
@@ -43,7 +43,7 @@ class Quarantine {
     std::string why;
   };
   /// The round has ended validly: `answers`, merged over all partitions. Returns what is decided.
-  std::vector<Decision> end_round(const std::vector<wire::QuarantineLine>& answers);
+  std::vector<Decision> end_round(const std::vector<wire::QuarantineMarker>& answers);
   /// Something is to be told or to be decided: nobody may be given a shard of the epoch before
   /// another round.
   bool wants_round() const { return wants_round_; }
@@ -51,11 +51,11 @@ class Quarantine {
   void ask_again() { wants_round_ = true; }
 
   /// Batches of a shard that are given up, ascending.
-  std::vector<uint32_t> given_up(ShardId shard) const;
+  std::vector<uint32_t> quarantined_batches(ShardId shard) const;
   void forget_below(uint32_t epoch);
 
  private:
-  std::map<BatchId, Line> lines_;
+  std::map<BatchId, Marker> markers_;
   bool known_ = true;
   bool wants_round_ = false;
 };

@@ -187,7 +187,7 @@ void ChiefNode::publish(PublishManifest&& publish) {
   manifest->tables = tables_;
   manifest->images = std::move(publish.images);
   manifest->bases = std::move(publish.bases);
-  manifest->sinces = std::move(publish.sinces);
+  manifest->ownership_generations = std::move(publish.ownership_generations);
   manifest->given = publish.given;
   manifest->best = publish.best;
   manifest->completed_epochs = manifest->sealed_epochs = publish.sealed_epochs;

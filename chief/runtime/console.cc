@@ -74,7 +74,7 @@ const char* phase_name(Phase phase) {
       return "waiting for ps";
     case Phase::kAdopting:
       return "placing partitions";
-    case Phase::kSurveying:
+    case Phase::kReconciling:
       return "asking what is done";
     case Phase::kTraining:
       return "training";
@@ -114,7 +114,7 @@ std::string bound_text(const wire::WorkTime& work) {
          (fill ? format(", queue %.0f %%", *fill * 100) : "");
 }
 
-wire::WorkTime since(const wire::WorkTime& before, const wire::WorkTime& now) {
+wire::WorkTime ownership_generation(const wire::WorkTime& before, const wire::WorkTime& now) {
   const auto less = [](uint64_t a, uint64_t b) { return a > b ? a - b : 0; };
   return {.compute_ns = less(now.compute_ns, before.compute_ns),
           .network_ns = less(now.network_ns, before.network_ns),
@@ -346,7 +346,7 @@ Json account_json(const EpochAccount& a, const Job& job) {
           {"shards_left", a.shards_left},
           {"unread_bytes", a.unread_bytes},
           {"bytes", a.input_bytes},
-          {"repeated_parts", a.had_it},
+          {"repeated_parts", a.duplicate_parts},
           {"gaps", a.gaps},
           {"repeated_leases", a.attempts_repeated},
           {"seconds", seconds_of(a.wall_ns)}};
@@ -362,7 +362,7 @@ std::string part_text(const EpochAccount& a) {
                        human_bytes(a.unread_bytes[i]).c_str(), i + 1);
   }
   if (!unread.empty()) unread += ")";
-  return unread + (a.is_part()
+  return unread + (a.is_partial()
                        ? format("  (a part: %u of %u shards)", a.shards, a.shards + a.shards_left)
                        : "");
 }
@@ -493,7 +493,7 @@ void Console::show(const ProgressSnapshot& p) {
   const double auc = first_auc(window_);
   std::string members = format("%u/%u", p.workers_live, p.ps_live);
   if (p.inputs_live > 0) members += format("+%u", p.inputs_live);
-  const wire::WorkTime work = since(last_work_, p.work);
+  const wire::WorkTime work = ownership_generation(last_work_, p.work);
 
   if (options_.format == LogFormat::kJson) {
     if (!due_row) return;
@@ -653,12 +653,12 @@ void Console::finish(const Finish& finish, const std::string& run_dir,
         {"workers_lost", s.workers_lost},
         {"ps_lost", s.ps_lost},
         {"restarts", s.restarts},
-        {"repeated_parts", s.had_it},
+        {"repeated_parts", s.duplicate_parts},
         {"gaps", s.gaps},
         {"repeated_leases", s.attempts_repeated},
         {"second_leases", s.backups},
         {"partitions_moved", s.partitions_moved},
-        {"partitions_moved_by_load", s.partitions_relieved},
+        {"partitions_moved_by_load", s.partitions_offloaded},
         {"move_pause_seconds_max", seconds_of(s.move_pause_ns_max)},
         {"staleness", s.staleness},
         {"checkpoint", s.checkpoint_folder},
@@ -707,7 +707,7 @@ void Console::finish(const Finish& finish, const std::string& run_dir,
     std::fprintf(out,
                  "account %s; balanced, the same at every partition (beside it: %llu parts "
                  "repeated, %llu gaps, %u leases repeated)\n",
-                 account_text(total).c_str(), static_cast<unsigned long long>(s.had_it),
+                 account_text(total).c_str(), static_cast<unsigned long long>(s.duplicate_parts),
                  static_cast<unsigned long long>(s.gaps), s.attempts_repeated);
   }
   if (!s.epochs.empty() && !sharding_.empty()) std::fprintf(out, "reading %s\n", sharding_.c_str());
@@ -718,7 +718,7 @@ void Console::finish(const Finish& finish, const std::string& run_dir,
     if (beyond > 0)
       std::fprintf(out, ", %llu more than asked for: the shards in flight were read to their end",
                    static_cast<unsigned long long>(beyond));
-    if (!s.epochs.empty() && s.epochs.back().is_part())
+    if (!s.epochs.empty() && s.epochs.back().is_partial())
       std::fprintf(out, "; of epoch %u%s", s.epochs.back().epoch + 1,
                    part_text(s.epochs.back()).c_str());
     std::fputc('\n', out);
@@ -728,7 +728,8 @@ void Console::finish(const Finish& finish, const std::string& run_dir,
     std::fprintf(out,
                  "moves   %u partitions moved to another ps while training went on, %u from hot "
                  "ones; the longest pause of one was %.1f ms\n",
-                 s.partitions_moved, s.partitions_relieved, seconds_of(s.move_pause_ns_max) * 1000);
+                 s.partitions_moved, s.partitions_offloaded,
+                 seconds_of(s.move_pause_ns_max) * 1000);
   }
   if (s.workers_lost + s.ps_lost + s.restarts > 0) {
     std::fprintf(out, "lost    %u worker%s, %u ps; local processes were started again %u time%s\n",

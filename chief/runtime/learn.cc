@@ -94,7 +94,7 @@ using FieldMoments = std::vector<Moments>;
 Result<FieldMoments> read_range(const std::shared_ptr<const data::ReadPlan>& plan,
                                 const plan::ShardRange& range) {
   FieldMoments moments(plan->layout.floats.size());
-  const data::Part part = plan->holdout > 0 ? data::Part::kTrain : data::Part::kAll;
+  const data::Split part = plan->holdout > 0 ? data::Split::kTrain : data::Split::kAll;
   DP_TRY(const auto reader, data::open_shard(plan, part, {}, range, 0));
   Batch batch;
   for (;;) {
@@ -139,9 +139,9 @@ Result<void> learn_next(Job& job, const RunPlan& run, const std::vector<plan::Sh
   plan->seed = job.seed;
   plan->batch_size = kBatchRecords;
   // Of a program that may never end, as much as is trained.
-  const bool endless = !run.train_files.empty() && run.train_files.front().is_open();
+  const bool length_unknown = !run.train_files.empty() && run.train_files.front().is_open();
   const uint64_t batches = job.train.steps_per_epoch > 0 ? job.train.steps_per_epoch
-                           : endless                     ? job.train.steps
+                           : length_unknown              ? job.train.steps
                                                          : 0;
   plan->batches_max = (batches * job.train.batch_size + kBatchRecords - 1) / kBatchRecords;
   plan->holdout = job.eval.holdout;

@@ -104,7 +104,7 @@ ResumeState resume_from(const std::string& run_dir, const checkpoint::Manifest& 
   resume.checkpoint = manifest.id;
   resume.folder = checkpoint::checkpoint_folder(run_dir, manifest.id);
   resume.images = checkpoint::chains_of(manifest);
-  resume.sinces = manifest.sinces;
+  resume.ownership_generations = manifest.ownership_generations;
   resume.given = manifest.given;
   resume.best = manifest.best;
   resume.sealed_epochs = manifest.sealed_epochs;
@@ -163,7 +163,7 @@ Result<void> check_steps_per_epoch(const Job& job, const std::vector<plan::FileI
 
 /// Each source of a mix has its part in an epoch.
 Result<void> check_mix(const plan::ShardMap& shards) {
-  const std::optional<size_t> unread = shards.part_unread();
+  const std::optional<size_t> unread = shards.unread_bytes_of_partial_epoch();
   if (!unread) return {};
   return Error{ErrorCode::kConfig,
                str("entry ", *unread + 1,

@@ -29,17 +29,19 @@ Error differs(const std::string& what, const std::string& there, const std::stri
 Result<void> check_table(const TableSpec& there, const TableSpec& here, bool slots) {
   const char* const same_model = "a warm start needs the same model; put it back as it was there";
   if (there.name != here.name) return differs("a table's name", there.name, here.name, same_model);
-  for (size_t m = 0; m < std::max(there.members.size(), here.members.size()); ++m) {
-    const std::string was = m < there.members.size() ? there.members[m].name : "(none)";
-    const std::string is = m < here.members.size() ? here.members[m].name : "(none)";
+  for (size_t m = 0; m < std::max(there.table_variables.size(), here.table_variables.size()); ++m) {
+    const std::string was =
+        m < there.table_variables.size() ? there.table_variables[m].name : "(none)";
+    const std::string is =
+        m < here.table_variables.size() ? here.table_variables[m].name : "(none)";
     if (was != is)
       return differs(str("variable ", m, " of table ", here.name), was, is, same_model);
-    const std::string was_shape = shape_text(there, there.members[m]);
-    const std::string is_shape = shape_text(here, here.members[m]);
+    const std::string was_shape = shape_text(there, there.table_variables[m]);
+    const std::string is_shape = shape_text(here, here.table_variables[m]);
     if (was_shape != is_shape)
       return differs(str("variable ", is), was_shape, is_shape, same_model);
-    const OptimizerType was_type = there.members[m].optimizer.type;
-    const OptimizerType is_type = here.members[m].optimizer.type;
+    const OptimizerType was_type = there.table_variables[m].optimizer.type;
+    const OptimizerType is_type = here.table_variables[m].optimizer.type;
     if (slots && was_type != is_type) {
       return differs(str("the optimizer of ", is), std::string(name_of(was_type)),
                      std::string(name_of(is_type)),
@@ -51,20 +53,20 @@ Result<void> check_table(const TableSpec& there, const TableSpec& here, bool slo
 
 /// The rows' weights with slots as a new row of such weights has them.
 void start_anew(const TableSpec& from, const TableSpec& to, checkpoint::TableImage& image) {
-  for (size_t m = 0; m < image.members.size(); ++m) {
-    const OptimizerSpec& optimizer = to.members[m].optimizer;
+  for (size_t m = 0; m < image.table_variables.size(); ++m) {
+    const OptimizerSpec& optimizer = to.table_variables[m].optimizer;
     PageVector<float> rows;
-    const float* at = image.members[m].data();
+    const float* at = image.table_variables[m].data();
     for (const uint64_t key : image.keys) {
       const uint32_t dim =
-          to.kind == TableKind::kEmbedding ? to.members[m].dim : to.row_floats(m, key);
+          to.kind == TableKind::kEmbedding ? to.table_variables[m].dim : to.row_floats(m, key);
       rows.insert(rows.end(), at, at + dim);
       rows.resize(rows.size() - dim + optim::stored_floats(optimizer, dim));
       optim::start_slots(optimizer, dim,
                          rows.data() + rows.size() - optim::stored_floats(optimizer, dim));
-      at += optim::stored_floats(from.members[m].optimizer, dim);
+      at += optim::stored_floats(from.table_variables[m].optimizer, dim);
     }
-    image.members[m] = std::move(rows);
+    image.table_variables[m] = std::move(rows);
   }
 }
 
@@ -124,7 +126,7 @@ Result<checkpoint::Manifest> make_warm_start(Storage& storage, const WarmStartSp
   }
   DP_TRY(manifest.images, writer.finish());
   manifest.bases.clear();
-  manifest.sinces.clear();
+  manifest.ownership_generations.clear();
   manifest.given = {};
   manifest.id = kWarmStartCheckpoint;
   manifest.run = to.run;

@@ -10,14 +10,14 @@ namespace downpour::ps {
 DenseBlocks::DenseBlocks(const TableSpec& spec, uint64_t seed)
     : spec_(spec),
       seed_(seed),
-      update_(optim::update_kernel(spec.members[0].optimizer, kDenseBlockFloats)) {
-  DP_CHECK(spec.members.size() == 1, spec.name, spec.members.size());
+      update_(optim::update_kernel(spec.table_variables[0].optimizer, kDenseBlockFloats)) {
+  DP_CHECK(spec.table_variables.size() == 1, spec.name, spec.table_variables.size());
   DP_CHECK(spec.block_count() > 0, spec.name);
   blocks_.resize(spec.block_count());
 }
 
 uint32_t DenseBlocks::stored_floats(uint64_t key) const {
-  return optim::stored_floats(spec_.members[0].optimizer, floats(key));
+  return optim::stored_floats(spec_.table_variables[0].optimizer, floats(key));
 }
 
 void DenseBlocks::pull(uint64_t key, void* values) const {
@@ -25,13 +25,13 @@ void DenseBlocks::pull(uint64_t key, void* values) const {
   if (stored(key)) {
     std::memcpy(values, blocks_[key].get(), floats(key) * sizeof(float));
   } else {
-    optim::fill_initial(spec_.members[0].init, seed_, key, floats(key), values);
+    optim::fill_initial(spec_.table_variables[0].init, seed_, key, floats(key), values);
   }
 }
 
 void DenseBlocks::apply(uint64_t key, const void* gradient, float rate) {
   DP_CHECK(key < blocks_.size(), key, blocks_.size());
-  const VariableSpec& variable = spec_.members[0];
+  const VariableSpec& variable = spec_.table_variables[0];
   if (!stored(key)) {
     float* const block = make_block(key);
     optim::fill_initial(variable.init, seed_, key, floats(key), block);

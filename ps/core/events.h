@@ -43,7 +43,7 @@ struct PsLimits {
   uint32_t ended_told_max = 36864;  // intervals; beyond: the later ones count as not ended
   uint32_t begun_told_max = 8192;   // intervals; beyond: the last one covers what follows
   uint32_t open_told_max = 12288;   // shards; beyond: the later ones are taken up at their start
-  uint32_t lines_max = 4096;        // batches given up; an image with more is refused
+  uint32_t markers_max = 4096;      // batches given up; an image with more is refused
   uint32_t outputs_max = 256;       // metrics of a batch; more are rejected
   uint32_t loads_max = 64;          // adoptions under way; beyond: refused
   uint32_t freezes_max = 64;        // moves under way; beyond: refused
@@ -102,13 +102,13 @@ struct Load {
 /// Hand out the images of frozen partitions: small ones as bytes at once, others in a new file,
 /// written off the core's thread; answered by on_exported(since). It need not survive a crash.
 struct Export {
-  ViewId since;
+  ViewId ownership_generation;
   std::string folder;
   std::vector<checkpoint::PartitionImage> images;
 };
 /// What an Export wrote is not needed any more.
 struct Discard {
-  ViewId since;
+  ViewId ownership_generation;
   std::string folder;
 };
 /// End the process, once what was sent has left.

@@ -16,7 +16,7 @@ bool PsCore::names_me(const wire::View& view, PartitionId p) const {
 void PsCore::on_freeze(const wire::Envelope& envelope, const wire::Freeze& freeze,
                        Effects& effects) {
   for (Freezing& known : freezing_) {
-    if (known.since != freeze.since) continue;
+    if (known.ownership_generation != freeze.ownership_generation) continue;
     known.request = envelope.request;  // asked again
     defended(Defence::kPsFreezeRepeated);
     if (known.done) send(kChiefPeer, envelope.request, *known.done, known.inlined, effects);
@@ -24,16 +24,19 @@ void PsCore::on_freeze(const wire::Envelope& envelope, const wire::Freeze& freez
   }
   const auto refuse = [&](std::string why) {
     send(kChiefPeer, envelope.request,
-         wire::Frozen{.since = freeze.since, .ok = false, .error = std::move(why), .images = {}},
+         wire::Frozen{.ownership_generation = freeze.ownership_generation,
+                      .ok = false,
+                      .error = std::move(why),
+                      .images = {}},
          {}, effects);
   };
-  if (freeze.since <= view_.id || freeze.since.term < term_) {
+  if (freeze.ownership_generation <= view_.id || freeze.ownership_generation.term < term_) {
     defended(Defence::kPsFreezeOld);
     return refuse(str("superseded: view ", view_.id, " of term ", term_, " is known here"));
   }
   if (freezing_.size() >= config_.limits.freezes_max) return refuse("too many moves at once");
   if (const auto outside = check_folder(freeze.folder)) return refuse(outside->what);
-  Freezing freezing{.since = freeze.since,
+  Freezing freezing{.ownership_generation = freeze.ownership_generation,
                     .request = envelope.request,
                     .folder = freeze.folder,
                     .parts = bits_for(partitions_.count()),
@@ -46,7 +49,8 @@ void PsCore::on_freeze(const wire::Envelope& envelope, const wire::Freeze& freez
     }
     insert(freezing.parts, p);
   }
-  Export images{.since = freeze.since, .folder = freeze.folder, .images = {}};
+  Export images{
+      .ownership_generation = freeze.ownership_generation, .folder = freeze.folder, .images = {}};
   for_each(freezing.parts, [&](PartitionId p) {
     partitions_.freeze(p);
     images.images.push_back(partitions_.export_image(p));
@@ -56,12 +60,16 @@ void PsCore::on_freeze(const wire::Envelope& envelope, const wire::Freeze& freez
   freezing_.push_back(std::move(freezing));
 }
 
-void PsCore::on_exported(ViewId since, Result<std::vector<wire::ImageRef>> images, Bytes inlined,
-                         Effects& effects) {
-  const auto found = std::find_if(freezing_.begin(), freezing_.end(),
-                                  [&](const Freezing& f) { return f.since == since; });
+void PsCore::on_exported(ViewId ownership_generation, Result<std::vector<wire::ImageRef>> images,
+                         Bytes inlined, Effects& effects) {
+  const auto found = std::find_if(freezing_.begin(), freezing_.end(), [&](const Freezing& f) {
+    return f.ownership_generation == ownership_generation;
+  });
   if (stopped_ || found == freezing_.end()) return;
-  found->done = wire::Frozen{.since = since, .ok = images.has_value(), .error = {}, .images = {}};
+  found->done = wire::Frozen{.ownership_generation = ownership_generation,
+                             .ok = images.has_value(),
+                             .error = {},
+                             .images = {}};
   if (images) {
     found->done->images = *std::move(images);
   } else {
@@ -73,7 +81,7 @@ void PsCore::on_exported(ViewId since, Result<std::vector<wire::ImageRef>> image
   if (!answer.ok) {  // nobody can have taken anything: all is as it was
     defended(Defence::kPsExportFailed);
     for_each(found->parts, [&](PartitionId p) {
-      if (partitions_.frozen(p)) partitions_.thaw(p, partitions_.since(p));
+      if (partitions_.frozen(p)) partitions_.thaw(p, partitions_.ownership_generation(p));
     });
   }
   send(kChiefPeer, request, answer, found->inlined, effects);
@@ -84,19 +92,20 @@ void PsCore::on_exported(ViewId since, Result<std::vector<wire::ImageRef>> image
 /// one); the rest is lost.
 void PsCore::settle_frozen(const wire::View& view, Bits& lost, Effects& effects) {
   for (const Freezing& freezing : freezing_) {
-    if (view.id < freezing.since) continue;  // published before it was asked for
+    if (view.id < freezing.ownership_generation) continue;  // published before it was asked for
     for_each(freezing.parts, [&](PartitionId p) {
       if (!partitions_.frozen(p)) return;  // dropped meanwhile
       if (names_me(view, p)) {
         defended(Defence::kPsFrozenReturns);
-        partitions_.thaw(p, view.partitions[raw(p)].since);
+        partitions_.thaw(p, view.partitions[raw(p)].ownership_generation);
       } else {
         insert(lost, p);
       }
     });
-    if (freezing.inlined.empty()) effects.discards.push_back({freezing.since, freezing.folder});
+    if (freezing.inlined.empty())
+      effects.discards.push_back({freezing.ownership_generation, freezing.folder});
   }
-  std::erase_if(freezing_, [&](const Freezing& f) { return f.since <= view.id; });
+  std::erase_if(freezing_, [&](const Freezing& f) { return f.ownership_generation <= view.id; });
 }
 
 void PsCore::leave(int signal, Effects& effects) {

@@ -15,12 +15,12 @@ Partitions::Partitions(const PsConfig& config)
       frozen_(bits_for(count_)),
       serving_(bits_for(count_)),
       serving_bytes_(count_),
-      since_(count_),
+      ownership_generations_(count_),
       next_steps_(count_, 1),
       sealed_(count_),
       watermarks_(count_, config.limits),
-      lines_(count_),
-      untold_(bits_for(count_)) {
+      markers_(count_),
+      awaiting_markers_(bits_for(count_)) {
   for (size_t i = 0; i < specs_.size(); ++i) {
     // The incarnation is drawn anew by each process, and no data file can know it.
     tables_.push_back(std::make_unique<Table>(TableId(uint32_t(i)), specs_[i], config.seed,
@@ -51,25 +51,25 @@ void Partitions::seal(uint32_t epochs) {
   });
   if (!none(owned_)) {
     watermarks_.forget_below(least);
-    lines_.forget_below(least);
+    markers_.forget_below(least);
   }
   refresh();
 }
 
-void Partitions::adopt(PartitionId p, ViewId since, uint32_t sealed_epochs) {
+void Partitions::adopt(PartitionId p, ViewId ownership_generation, uint32_t sealed_epochs) {
   DP_CHECK(!owns(p), p);
   insert(owned_, p);
-  since_[raw(p)] = since;
+  ownership_generations_[raw(p)] = ownership_generation;
   sealed_[raw(p)] = sealed_epochs;
   next_steps_[raw(p)] = 1;
   insert(serving_, p);
-  insert(untold_, p);
+  insert(awaiting_markers_, p);
   serving_bytes_[raw(p)] = 1;
-  since_max_ = std::max(since_max_, since);
+  ownership_generation_max_ = std::max(ownership_generation_max_, ownership_generation);
   sealed_max_ = std::max(sealed_max_, sealed_epochs);
 }
 
-Result<void> Partitions::adopt(const checkpoint::PartitionImage& image, ViewId since,
+Result<void> Partitions::adopt(const checkpoint::PartitionImage& image, ViewId ownership_generation,
                                uint32_t sealed_epochs, uint64_t plan_hash) {
   const PartitionId p = image.partition;
   DP_CHECK(raw(p) < count_ && !owns(p), p);
@@ -101,31 +101,32 @@ Result<void> Partitions::adopt(const checkpoint::PartitionImage& image, ViewId s
       return std::move(imported).context("image of partition ", p);
     }
   }
-  if (!DP_MUTATE("restore-drops-lines")) lines_.import_from(image.lines, p, sealed);
+  if (!DP_MUTATE("restore-drops-lines")) markers_.import_from(image.markers, p, sealed);
   if (!DP_MUTATE("restore-drops-watermarks")) watermarks_.import_from(image, sealed);
-  adopt(p, since, DP_MUTATE("restore-forgets-sealed-epochs") ? 0 : sealed);
+  adopt(p, ownership_generation, DP_MUTATE("restore-forgets-sealed-epochs") ? 0 : sealed);
   next_steps_[raw(p)] = image.version + 1;
   return {};
 }
 
-Result<void> Partitions::take_lines(const Bits& parts,
-                                    const std::vector<wire::QuarantineLine>& lines, bool known) {
+Result<void> Partitions::take_markers(const Bits& parts,
+                                      const std::vector<wire::QuarantineMarker>& markers,
+                                      bool known) {
   Result<void> taken;
   for_each(parts, [&](PartitionId p) {
     if (!owns(p)) return;
-    if (known) erase(untold_, p);
-    for (const wire::QuarantineLine& line : lines) {
-      if (line.batch.epoch < sealed(p)) continue;
-      if (lines_.take(line, p, has_applied(line.batch, p)) || !taken) continue;
-      taken = Error{ErrorCode::kBug, str("batch ", line.batch, " was given up at partition ", p,
+    if (known) erase(awaiting_markers_, p);
+    for (const wire::QuarantineMarker& marker : markers) {
+      if (marker.batch.epoch < sealed(p)) continue;
+      if (markers_.take(marker, p, has_applied(marker.batch, p)) || !taken) continue;
+      taken = Error{ErrorCode::kBug, str("batch ", marker.batch, " was given up at partition ", p,
                                          ", and counts at others")};
     }
   });
   return taken;
 }
 
-std::vector<wire::QuarantineLine> Partitions::lines_told() const {
-  return lines_.all([this](BatchId batch, PartitionId p) { return has_applied(batch, p); });
+std::vector<wire::QuarantineMarker> Partitions::reported_markers() const {
+  return markers_.all([this](BatchId batch, PartitionId p) { return has_applied(batch, p); });
 }
 
 bool Partitions::has_applied(BatchId batch, PartitionId p) const {
@@ -148,13 +149,13 @@ void Partitions::drop(const Bits& parts) {
     for (const std::unique_ptr<Table>& table : tables_) table->drop_partition(p);
     erase(owned_, p);
     erase(frozen_, p);
-    erase(untold_, p);
-    since_[raw(p)] = {};
+    erase(awaiting_markers_, p);
+    ownership_generations_[raw(p)] = {};
     sealed_[raw(p)] = 0;
     next_steps_[raw(p)] = 1;
   });
   watermarks_.drop(parts);
-  lines_.drop(parts);
+  markers_.drop(parts);
   refresh();
 }
 
@@ -164,10 +165,10 @@ void Partitions::freeze(PartitionId p) {
   refresh();
 }
 
-void Partitions::thaw(PartitionId p, ViewId since) {
+void Partitions::thaw(PartitionId p, ViewId ownership_generation) {
   DP_CHECK(contains(frozen_, p), p);
   erase(frozen_, p);
-  since_[raw(p)] = since;
+  ownership_generations_[raw(p)] = ownership_generation;
   refresh();
 }
 
@@ -185,7 +186,7 @@ void Partitions::export_state(PartitionId p, checkpoint::PartitionImage& image) 
   DP_CHECK(owns(p), p);
   image = {.partition = p, .version = version(p), .sealed_epochs = sealed(p)};
   if (!DP_MUTATE("snapshot-without-watermarks")) watermarks_.export_to(p, sealed(p), image);
-  image.lines = lines_.of(p, sealed(p));
+  image.markers = markers_.of(p, sealed(p));
   image.plan_hash = image.holds_from(sealed(p)) ? plan_hash_ : 0;
   if (DP_MUTATE("watermarks-newer-than-values") && !image.shards.empty())
     ++image.shards[0].watermark;
@@ -234,7 +235,7 @@ uint64_t Partitions::memory_bytes() const {
 }
 
 void Partitions::refresh() {
-  since_max_ = {};
+  ownership_generation_max_ = {};
   sealed_max_ = 0;
   for (uint32_t p = 0; p < count_; ++p) {
     const bool owned = owns(PartitionId(p));
@@ -246,7 +247,7 @@ void Partitions::refresh() {
       erase(serving_, PartitionId(p));
     }
     if (!owned) continue;
-    since_max_ = std::max(since_max_, since_[p]);
+    ownership_generation_max_ = std::max(ownership_generation_max_, ownership_generations_[p]);
     sealed_max_ = std::max(sealed_max_, sealed_[p]);
   }
 }

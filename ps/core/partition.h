@@ -8,7 +8,7 @@
 
 #include "ps/core/bits.h"
 #include "ps/core/events.h"
-#include "ps/core/lines.h"
+#include "ps/core/quarantine_markers.h"
 #include "ps/core/table.h"
 #include "ps/core/watermarks.h"
 #include "shared/base/result.h"
@@ -33,10 +33,10 @@ class Partitions {
   /// An owned partition is not served until it is thawed or dropped: nothing of it changes.
   void freeze(PartitionId p);
   /// It is served again, and the core's since this view.
-  void thaw(PartitionId p, ViewId since);
+  void thaw(PartitionId p, ViewId ownership_generation);
   /// The view in which the core took an owned partition, and the newest of them all.
-  ViewId since(PartitionId p) const { return since_[raw(p)]; }
-  ViewId since_max() const { return since_max_; }
+  ViewId ownership_generation(PartitionId p) const { return ownership_generations_[raw(p)]; }
+  ViewId ownership_generation_max() const { return ownership_generation_max_; }
 
   /// Steps applied to each partition so far, plus one: the step that comes next.
   const uint64_t* next_steps() const { return next_steps_.data(); }
@@ -53,12 +53,12 @@ class Partitions {
   void seal(uint32_t epochs);
 
   /// Takes a partition that is not owned: empty.
-  void adopt(PartitionId p, ViewId since, uint32_t sealed_epochs);
+  void adopt(PartitionId p, ViewId ownership_generation, uint32_t sealed_epochs);
   /// The same, as the image says, which must not have sealed more epochs, nor hold batches of
   /// unsealed ones of another plan (0: any plan will do). On an error the partition stays not owned
   /// and empty.
-  Result<void> adopt(const checkpoint::PartitionImage& image, ViewId since, uint32_t sealed_epochs,
-                     uint64_t plan_hash = 0);
+  Result<void> adopt(const checkpoint::PartitionImage& image, ViewId ownership_generation,
+                     uint32_t sealed_epochs, uint64_t plan_hash = 0);
   /// The plan under which pushes are taken, of the newest view; 0: none yet.
   uint64_t plan_hash() const { return plan_hash_; }
   void set_plan(uint64_t plan_hash) { plan_hash_ = plan_hash; }
@@ -66,13 +66,13 @@ class Partitions {
   bool hold_unsealed() const;
   /// The partitions hear of batches that are given up. Until they have heard of every one there
   /// may be (`known`) they take no push. Error kBug: a partition has done what contradicts a line.
-  Result<void> take_lines(const Bits& parts, const std::vector<wire::QuarantineLine>& lines,
-                          bool known);
+  Result<void> take_markers(const Bits& parts, const std::vector<wire::QuarantineMarker>& markers,
+                            bool known);
   /// Owned partitions that wait to hear of every line.
-  const Bits& untold() const { return untold_; }
-  const Lines& lines() const { return lines_; }
+  const Bits& awaiting_markers() const { return awaiting_markers_; }
+  const QuarantineMarkers& markers() const { return markers_; }
   /// All of them, as a StatusReply says them.
-  std::vector<wire::QuarantineLine> lines_told() const;
+  std::vector<wire::QuarantineMarker> reported_markers() const;
   /// Forgets partitions and all they held.
   void drop(const Bits& parts);
   checkpoint::PartitionImage export_image(PartitionId p) const;
@@ -111,15 +111,15 @@ class Partitions {
   Bits frozen_;   // of those
   Bits serving_;  // the others
   std::vector<uint8_t> serving_bytes_;
-  std::vector<ViewId> since_;
-  ViewId since_max_;
+  std::vector<ViewId> ownership_generations_;
+  ViewId ownership_generation_max_;
   std::vector<uint64_t> next_steps_;
   std::vector<uint32_t> sealed_;
   uint32_t sealed_max_ = 0;
   uint64_t plan_hash_ = 0;
   Watermarks watermarks_;
-  Lines lines_;
-  Bits untold_;
+  QuarantineMarkers markers_;
+  Bits awaiting_markers_;
 };
 
 }  // namespace downpour::ps

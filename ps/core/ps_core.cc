@@ -145,14 +145,17 @@ void PsCore::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt,
   const auto answer = [&](std::string error) {
     const bool ok = error.empty();
     send(kChiefPeer, envelope.request,
-         wire::Adopted{.since = adopt.since, .ok = ok, .error = std::move(error)}, {}, effects);
+         wire::Adopted{.ownership_generation = adopt.ownership_generation,
+                       .ok = ok,
+                       .error = std::move(error)},
+         {}, effects);
   };
   Loading loading{.id = next_load_id_,
                   .request = envelope.request,
-                  .since = adopt.since,
+                  .ownership_generation = adopt.ownership_generation,
                   .sealed_epochs = adopt.sealed_epochs,
-                  .lines = adopt.lines,
-                  .lines_known = adopt.lines_known,
+                  .markers = adopt.markers,
+                  .markers_known = adopt.markers_known,
                   .plan_hash = adopt.plan_hash,
                   .parts = bits_for(partitions_.count()),
                   .wanted = {},
@@ -174,21 +177,23 @@ void PsCore::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt,
     before = &image;
   }
   for (Loading& other : loading_) {
-    if (other.since != adopt.since || other.parts != loading.parts) continue;
+    if (other.ownership_generation != adopt.ownership_generation || other.parts != loading.parts)
+      continue;
     other.request = envelope.request;  // asked again: the answer comes when the images are there
     defended(Defence::kPsAdoptRepeated);
     return;
   }
   loading.wanted = loading.parts;
   for_each(loading.parts, [&](PartitionId p) {
-    if (partitions_.owns(p) && partitions_.since(p) == adopt.since) erase(loading.wanted, p);
+    if (partitions_.owns(p) && partitions_.ownership_generation(p) == adopt.ownership_generation)
+      erase(loading.wanted, p);
   });
   if (none(loading.wanted)) {
     if (!none(loading.parts)) defended(Defence::kPsAdoptHeld);
     return answer("");
   }
-  if ((adopt.since <= view_.id && !DP_MUTATE("restored-under-the-old-since")) ||
-      adopt.since.term < term_) {
+  if ((adopt.ownership_generation <= view_.id && !DP_MUTATE("restored-under-the-old-since")) ||
+      adopt.ownership_generation.term < term_) {
     defended(Defence::kPsAdoptOld);
     return answer(str("superseded: view ", view_.id, " of term ", term_, " is known here"));
   }
@@ -207,9 +212,10 @@ void PsCore::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt,
     if (contains(loading.wanted, image.partition)) load.images.push_back(image);
   }
   if (load.images.empty()) {
-    for_each(loading.wanted,
-             [&](PartitionId p) { partitions_.adopt(p, adopt.since, adopt.sealed_epochs); });
-    take_lines(loading.wanted, loading.lines, loading.lines_known);
+    for_each(loading.wanted, [&](PartitionId p) {
+      partitions_.adopt(p, adopt.ownership_generation, adopt.sealed_epochs);
+    });
+    take_markers(loading.wanted, loading.markers, loading.markers_known);
     return answer("");
   }
   ++next_load_id_;
@@ -233,11 +239,11 @@ void PsCore::on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImag
   loading_.erase(found);
   if (!taken) defended(Defence::kPsLoadFailed);
   if (!taken) release(loading.wanted);  // what has come so far, too: all or nothing
-  if (taken) take_lines(loading.wanted, loading.lines, loading.lines_known);
+  if (taken) take_markers(loading.wanted, loading.markers, loading.markers_known);
   if (!DP_MUTATE("handles-survive-a-move")) handles_.clear();
   staging_.clear();
   send(kChiefPeer, loading.request,
-       wire::Adopted{.since = loading.since,
+       wire::Adopted{.ownership_generation = loading.ownership_generation,
                      .ok = taken.has_value(),
                      .error = taken ? std::string() : taken.error().what,
                      .code = taken ? ErrorCode::kUnavailable : taken.error().code},
@@ -260,7 +266,8 @@ Result<void> PsCore::take_images(Loading& loading,
       return Error{ErrorCode::kBadData, str("partition ", p, " came twice")};
     }
     DP_TRY_VOID(make_room(image));
-    DP_TRY_VOID(partitions_.adopt(image, loading.since, loading.sealed_epochs, loading.plan_hash));
+    DP_TRY_VOID(partitions_.adopt(image, loading.ownership_generation, loading.sealed_epochs,
+                                  loading.plan_hash));
     insert(loading.taken, p);
   }
   if (more) return {};
@@ -270,7 +277,7 @@ Result<void> PsCore::take_images(Loading& loading,
     if (contains(loading.has_image, p)) {
       missing = p;
     } else {
-      partitions_.adopt(p, loading.since, loading.sealed_epochs);
+      partitions_.adopt(p, loading.ownership_generation, loading.sealed_epochs);
     }
   });
   if (missing) return Error{ErrorCode::kBadData, str("no image of partition ", *missing)};
@@ -294,19 +301,20 @@ void PsCore::on_view(const wire::Envelope& envelope, const wire::View& view, Eff
   Bits lost = bits_for(partitions_.count());
   settle_frozen(view, lost, effects);
   for_each(partitions_.owned(), [&](PartitionId p) {
-    if (view.id < partitions_.since(p)) {  // adopted for a view to come
+    if (view.id < partitions_.ownership_generation(p)) {  // adopted for a view to come
       return defended(Defence::kPsViewKeepsComing);
     }
-    const bool same_since = view.partitions[raw(p)].since == partitions_.since(p);
+    const bool same_generation =
+        view.partitions[raw(p)].ownership_generation == partitions_.ownership_generation(p);
     if (DP_MUTATE("old-owner-keeps-its-partitions")) return;
-    if (!names_me(view, p) || !same_since) insert(lost, p);
+    if (!names_me(view, p) || !same_generation) insert(lost, p);
   });
   if (!none(lost)) {
     defended(Defence::kPsViewDrops);
     release(lost);
   }
   for (Loading& loading : loading_) {
-    if (view.id < loading.since) continue;
+    if (view.id < loading.ownership_generation) continue;
     for (uint32_t p = 0; p < partitions_.count(); ++p) {
       if (!contains(loading.wanted, PartitionId(p)) || names_me(view, PartitionId(p))) continue;
       defended(Defence::kPsViewEndsLoad);
@@ -321,7 +329,7 @@ void PsCore::release(const Bits& parts) {
   partitions_.drop(held);
   for_each(held, [&](PartitionId p) {
     bases_[raw(p)] = {};
-    if (unsettled_) erase(unsettled_->parts, p);
+    if (unpublished_) erase(unpublished_->parts, p);
   });
   if (!DP_MUTATE("handles-survive-a-move")) handles_.clear();
   staging_.clear();
@@ -344,7 +352,7 @@ void bound_shards(const PsLimits& limits, wire::StatusReply& reply) {
 
 void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest& status,
                        Effects& effects) {
-  take_lines(partitions_.owned(), status.lines, status.lines_known);
+  take_markers(partitions_.owned(), status.markers, status.markers_known);
   wire::StatusReply reply{.round = status.round,
                           .epoch = status.epoch,
                           .view = view_.id,
@@ -357,8 +365,9 @@ void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest
   std::optional<IntervalSet> ended;
   IntervalSet begun;  // at one of them
   for_each(partitions_.owned(), [&](PartitionId p) {
-    wire::PartitionStatus partition{
-        .partition = p, .since = partitions_.since(p), .version = partitions_.version(p)};
+    wire::PartitionStatus partition{.partition = p,
+                                    .ownership_generation = partitions_.ownership_generation(p),
+                                    .version = partitions_.version(p)};
     IntervalSet here;
     if (status.epoch < partitions_.sealed(p)) {  // its counts are the manifest's now
       partition.shards_ended = status.shards;
@@ -386,13 +395,13 @@ void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest
   begun.unite(open);
   reply.begun = begun.intervals();
   bound_shards(config_.limits, reply);
-  reply.lines = partitions_.lines_told();
+  reply.markers = partitions_.reported_markers();
   send(kChiefPeer, envelope.request, std::move(reply), {}, effects);
 }
 
-void PsCore::take_lines(const Bits& parts, const std::vector<wire::QuarantineLine>& lines,
-                        bool known) {
-  const Result<void> taken = partitions_.take_lines(parts, lines, known);
+void PsCore::take_markers(const Bits& parts, const std::vector<wire::QuarantineMarker>& markers,
+                          bool known) {
+  const Result<void> taken = partitions_.take_markers(parts, markers, known);
   if (!taken && !failure_) failure_ = taken.error();
 }
 
@@ -436,7 +445,7 @@ void PsCore::on_tick(int64_t now_ns, Effects& effects) {
 std::vector<wire::PartitionClaim> PsCore::claims() const {
   std::vector<wire::PartitionClaim> claims;
   for_each(partitions_.owned(), [&](PartitionId p) {
-    claims.push_back({p, partitions_.since(p), partitions_.sealed(p)});
+    claims.push_back({p, partitions_.ownership_generation(p), partitions_.sealed(p)});
   });
   return claims;
 }
@@ -449,7 +458,7 @@ wire::Heartbeat PsCore::heartbeat() const {
   beat.pulled_bytes = pulled_bytes_;
   beat.pushed_bytes = pushed_bytes_;
   beat.staleness = staleness_;
-  beat.had_it = had_it_;
+  beat.duplicate_parts = duplicate_parts_;
   beat.gaps = gaps_;
   if (failure_) beat.failure = {failure_->code, failure_->what, failure_->hint, failure_->id};
   return beat;

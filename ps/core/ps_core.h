@@ -47,8 +47,8 @@ class PsCore {
   void on_stored(ViewId checkpoint, Result<std::vector<wire::ImageRef>> images, Effects& effects);
   /// Where the images of the Export effect of `since` lie, or why they could not be written. With
   /// `inlined` they lie there, and no file was made.
-  void on_exported(ViewId since, Result<std::vector<wire::ImageRef>> images, Bytes inlined,
-                   Effects& effects);
+  void on_exported(ViewId ownership_generation, Result<std::vector<wire::ImageRef>> images,
+                   Bytes inlined, Effects& effects);
   /// The machine has `free_bytes` for this core's tables beyond what they hold.
   void on_free_memory(uint64_t free_bytes);
   /// Asks the chief to move away what this core holds, and to stop it then.
@@ -73,10 +73,10 @@ class PsCore {
   struct Loading {
     uint64_t id = 0;
     RequestId request{};
-    ViewId since;
+    ViewId ownership_generation;
     uint32_t sealed_epochs = 0;
-    std::vector<wire::QuarantineLine> lines;
-    bool lines_known = true;
+    std::vector<wire::QuarantineMarker> markers;
+    bool markers_known = true;
     uint64_t plan_hash = 0;
     Bits parts;   // asked for
     Bits wanted;  // not given to others meanwhile
@@ -87,14 +87,14 @@ class PsCore {
   struct Saving {
     ViewId checkpoint;
     ViewId base;
-    uint32_t part_epoch = 0, part_shards = 0;  // as in the Save
+    uint32_t partial_epoch = 0, partial_shards = 0;  // as in the Save
     std::string folder;
     RequestId request{};
     Bits parts;    // of the checkpoint
     Bits waiting;  // of these, not yet copied
     uint64_t rows = 0;
     uint64_t unwritten_bytes = 0;  // copied
-    bool beyond_part = false;
+    bool beyond_partial_epoch = false;
     uint32_t sealed_epochs = 0;  // of the images, the most
   };
   /// An image in a checkpoint that is published. What was touched since is marked in the tables.
@@ -103,14 +103,14 @@ class PsCore {
     uint64_t checksum = 0;
   };
   /// Copied for a checkpoint that may be published or not; the next Save tells.
-  struct Unsettled {
+  struct Unpublished {
     ViewId checkpoint;
     Bits parts;                          // copied, and since then neither dropped nor restored
     std::vector<wire::ImageRef> images;  // of all, once they are written
   };
   /// Partitions that stand still until a view says whose they are.
   struct Freezing {
-    ViewId since;
+    ViewId ownership_generation;
     RequestId request{};
     std::string folder;
     Bits parts;
@@ -150,7 +150,8 @@ class PsCore {
   void settle_snapshots(ViewId published);
   void on_status(const wire::Envelope& envelope, const wire::StatusRequest& status,
                  Effects& effects);
-  void take_lines(const Bits& parts, const std::vector<wire::QuarantineLine>& lines, bool known);
+  void take_markers(const Bits& parts, const std::vector<wire::QuarantineMarker>& markers,
+                    bool known);
   void on_stop(const wire::Envelope& envelope, const wire::Stop& stop, Effects& effects);
   void release(const Bits& parts);
   Result<void> take_images(Loading& loading, const std::vector<checkpoint::PartitionImage>& images,
@@ -210,7 +211,7 @@ class PsCore {
   std::vector<Freezing> freezing_;
   std::optional<Saving> saving_;
   std::vector<Base> bases_;  // by partition; none before its first published image
-  std::optional<Unsettled> unsettled_;
+  std::optional<Unpublished> unpublished_;
   std::vector<checkpoint::PartitionImage> spare_images_;  // memory for the next copies
   std::optional<wire::Saved> saved_;                      // the last one, for a repeated Save
   std::optional<Error> failure_;                          // the job must end
@@ -224,7 +225,7 @@ class PsCore {
   uint64_t heartbeats_ = 0;
   int64_t load_since_ns_ = 0;
   std::vector<uint64_t> staleness_;
-  uint64_t pulled_bytes_ = 0, pushed_bytes_ = 0, had_it_ = 0, gaps_ = 0;
+  uint64_t pulled_bytes_ = 0, pushed_bytes_ = 0, duplicate_parts_ = 0, gaps_ = 0;
 
   Admission admission_;  // scratch of on_push, kept for its memory
   std::vector<Piece> pieces_;

@@ -10,7 +10,7 @@ namespace downpour::ps {
 namespace {
 
 /// Whether of the epoch in which the job ends the image holds so many whole shards, and no other.
-bool is_part(const checkpoint::PartitionImage& image, uint32_t epoch, uint32_t shards) {
+bool is_partial(const checkpoint::PartitionImage& image, uint32_t epoch, uint32_t shards) {
   const auto found = std::find_if(image.epochs.begin(), image.epochs.end(),
                                   [&](const auto& known) { return known.epoch == epoch; });
   return found != image.epochs.end() && found->shards_ended == shards &&
@@ -41,12 +41,12 @@ void PsCore::on_save(const wire::Envelope& envelope, const wire::Save& save, Eff
                 effects);
   }
   settle_snapshots(save.base);
-  unsettled_ = Unsettled{
+  unpublished_ = Unpublished{
       .checkpoint = save.checkpoint, .parts = bits_for(partitions_.count()), .images = {}};
   saving_ = Saving{.checkpoint = save.checkpoint,
                    .base = save.base,
-                   .part_epoch = save.part_epoch,
-                   .part_shards = save.part_shards,
+                   .partial_epoch = save.partial_epoch,
+                   .partial_shards = save.partial_shards,
                    .folder = save.folder,
                    .request = envelope.request,
                    .parts = partitions_.owned(),
@@ -57,16 +57,16 @@ void PsCore::on_save(const wire::Envelope& envelope, const wire::Save& save, Eff
 /// What was copied for the checkpoint before this one: published, and later images may build on it;
 /// or given up, and what it held is still to be saved.
 void PsCore::settle_snapshots(ViewId published) {
-  if (!unsettled_) return;
-  const bool written = !unsettled_->images.empty();
-  const bool became = written && unsettled_->checkpoint == published;
-  if (!became && !none(unsettled_->parts)) defended(Defence::kPsSnapshotLost);
+  if (!unpublished_) return;
+  const bool written = !unpublished_->images.empty();
+  const bool became = written && unpublished_->checkpoint == published;
+  if (!became && !none(unpublished_->parts)) defended(Defence::kPsSnapshotLost);
   partitions_.settle_snapshots(became);
-  for (const wire::ImageRef& image : unsettled_->images) {
+  for (const wire::ImageRef& image : unpublished_->images) {
     const PartitionId p = image.partition;
-    if (became && contains(unsettled_->parts, p)) bases_[raw(p)] = {published, image.checksum};
+    if (became && contains(unpublished_->parts, p)) bases_[raw(p)] = {published, image.checksum};
   }
-  unsettled_.reset();
+  unpublished_.reset();
 }
 
 bool PsCore::saves() const {
@@ -94,10 +94,11 @@ void PsCore::continue_save(Effects& effects) {
     const bool may_build =
         config_.incremental_saves && saving.base != ViewId{} && base.checkpoint == saving.base;
     saving.rows += partitions_.snapshot(p, may_build ? base.checksum : 0, store.image);
-    insert(unsettled_->parts, p);
+    insert(unpublished_->parts, p);
     saving.sealed_epochs = std::max(saving.sealed_epochs, store.image.sealed_epochs);
-    if (saving.part_shards > 0 && !DP_MUTATE("part-not-proved"))
-      saving.beyond_part |= !is_part(store.image, saving.part_epoch, saving.part_shards);
+    if (saving.partial_shards > 0 && !DP_MUTATE("part-not-proved"))
+      saving.beyond_partial_epoch |=
+          !is_partial(store.image, saving.partial_epoch, saving.partial_shards);
     store.last = none(saving.waiting);
     const uint64_t bytes = checkpoint::bulk_bytes(store.image);
     copied += bytes;
@@ -118,7 +119,7 @@ void PsCore::on_image_written(ViewId checkpoint, checkpoint::PartitionImage&& im
 void PsCore::on_stored(ViewId checkpoint, Result<std::vector<wire::ImageRef>> images,
                        Effects& effects) {
   if (stopped_ || !saving_ || saving_->checkpoint != checkpoint) return;
-  if (images) unsettled_->images = *images;
+  if (images) unpublished_->images = *images;
   answer_save(std::move(images), effects);
 }
 
@@ -128,9 +129,9 @@ void PsCore::answer_save(Result<std::vector<wire::ImageRef>> images, Effects& ef
                     .error = {},
                     .images = {},
                     .rows = saving_->rows,
-                    .beyond_part = saving_->beyond_part,
+                    .beyond_partial_epoch = saving_->beyond_partial_epoch,
                     .sealed_epochs = saving_->sealed_epochs};
-  if (saving_->beyond_part) defended(Defence::kPsPartBeyond);
+  if (saving_->beyond_partial_epoch) defended(Defence::kPsImageBeyondPartialEpoch);
   const RequestId request = saving_->request;
   saving_.reset();
   spare_images_.clear();

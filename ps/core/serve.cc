@@ -22,7 +22,7 @@ Result<uint64_t> section_floats(const TableSpec& spec, const wire::Section& sect
                                 const uint8_t* keys) {
   uint64_t floats = 0;
   if (spec.kind == TableKind::kEmbedding) {
-    for (size_t m = 0; m < spec.members.size(); ++m) floats += spec.row_floats(m, 0);
+    for (size_t m = 0; m < spec.table_variables.size(); ++m) floats += spec.row_floats(m, 0);
     return floats * section.keys;
   }
   const uint32_t blocks = spec.block_count();
@@ -76,7 +76,9 @@ const uint8_t* PsCore::bytes_of(const Bits& bits, std::vector<uint8_t>& scratch)
   return scratch.data();
 }
 
-ViewId PsCore::view_to_reach() const { return std::max(view_.id, partitions_.since_max()); }
+ViewId PsCore::view_to_reach() const {
+  return std::max(view_.id, partitions_.ownership_generation_max());
+}
 
 // ---- pulls ----
 
@@ -92,10 +94,10 @@ void PsCore::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
 
   wire::PullReply reply{.status = wire::PullStatus::kOk, .view = view_.id, .versions = {}};
   const uint8_t* served = partitions_.serving_bytes();
-  if (envelope.view < partitions_.since_max()) {
+  if (envelope.view < partitions_.ownership_generation_max()) {
     Bits current = partitions_.serving();
     for_each(partitions_.serving(), [&](PartitionId p) {
-      if (envelope.view < partitions_.since(p)) erase(current, p);
+      if (envelope.view < partitions_.ownership_generation(p)) erase(current, p);
     });
     served = bytes_of(current, covered_bytes_);
   }
@@ -147,7 +149,7 @@ void PsCore::count_load(const wire::Pull& pull, const Bytes& keys) {
     for (uint32_t i = 0; i < section.keys; ++i) {
       const uint64_t key = keys.load<uint64_t>(at++);
       uint64_t floats = 0;
-      for (size_t m = 0; m < spec.members.size(); ++m) floats += spec.row_floats(m, key);
+      for (size_t m = 0; m < spec.table_variables.size(); ++m) floats += spec.row_floats(m, key);
       load_meter_.count(partition_of(row_hash(section.table, key), config_.partition_bits),
                         floats * sizeof(float), times);
     }
@@ -241,7 +243,7 @@ Result<void> PsCore::check_push(const wire::Push& push, const Bytes& keys, const
         str(push.pulled_versions.size(), " pulled versions for ", count(covered), " partitions"));
   }
   if (raw(push.handle) != 0 && !keys.empty()) return malformed("keys beside a handle");
-  if (push.given_up &&
+  if (push.quarantined &&
       (push.end || push.records != 0 || push.records_hash != 0 || !push.sections.empty() ||
        !push.metrics.empty() || !keys.empty() || !values.empty() || push.fragments != 1)) {
     return malformed("a batch that is given up, with records");
@@ -267,9 +269,10 @@ void PsCore::admit(ViewId worker_view, const wire::Push& push) {
     return;
   }
   const bool of_lines =
-      push.given_up || push.batches_given_up > 0 ||
-      (!partitions_.lines().empty() && partitions_.lines().concerns(push.batch.shard_id()));
-  if (!of_lines && none(partitions_.untold()) && worker_view >= partitions_.since_max() &&
+      push.quarantined || push.batches_quarantined > 0 ||
+      (!partitions_.markers().empty() && partitions_.markers().concerns(push.batch.shard_id()));
+  if (!of_lines && none(partitions_.awaiting_markers()) &&
+      worker_view >= partitions_.ownership_generation_max() &&
       push.batch.epoch >= partitions_.sealed_max() && within(a.covered, partitions_.serving()) &&
       !DP_MUTATE("dedupe-by-sender")) {
     const ShardRow* row = partitions_.watermarks().find(push.batch.shard_id());
@@ -296,13 +299,13 @@ void PsCore::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
   Admission& a = admission_;
   a.apply.assign(a.covered.size(), 0);
   for_each(a.covered, [&](PartitionId p) {
-    if (!partitions_.serves(p) || contains(partitions_.untold(), p) ||
-        (worker_view < partitions_.since(p) && !DP_MUTATE("old-view-served"))) {
+    if (!partitions_.serves(p) || contains(partitions_.awaiting_markers(), p) ||
+        (worker_view < partitions_.ownership_generation(p) && !DP_MUTATE("old-view-served"))) {
       a.refused = true;
-      defended(!partitions_.serves(p)              ? Defence::kPsPartNotServed
-               : contains(partitions_.untold(), p) ? Defence::kPsPartUntold
-                                                   : Defence::kPsPartOldView);
-      a.others.push_back({p, wire::PartStatus::kNotMine, 0});
+      defended(!partitions_.serves(p)                        ? Defence::kPsPartNotServed
+               : contains(partitions_.awaiting_markers(), p) ? Defence::kPsPartAwaitsMarkers
+                                                             : Defence::kPsPartOldView);
+      a.others.push_back({p, wire::PartStatus::kViewMismatch, 0});
       return;
     }
     const bool sealed =
@@ -323,9 +326,9 @@ void PsCore::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
       defended(Defence::kPsPartQuarantine);
       a.others.push_back({p, wire::PartStatus::kQuarantined, watermark});
     } else if (watermark > push.batch.batch) {
-      ++had_it_;
-      defended(sealed ? Defence::kPsPartSealed : Defence::kPsPartHadIt);
-      a.others.push_back({p, wire::PartStatus::kHadIt, watermark});
+      ++duplicate_parts_;
+      defended(sealed ? Defence::kPsPartSealed : Defence::kPsPartAlreadyApplied);
+      a.others.push_back({p, wire::PartStatus::kAlreadyApplied, watermark});
     } else {
       ++gaps_;
       defended(Defence::kPsPartGap);
@@ -339,10 +342,10 @@ void PsCore::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
 /// Not only of this one: records of a batch that is given up are not parsed, and where some would
 /// be filtered the batches behind it begin elsewhere.
 bool PsCore::agrees(const wire::Push& push, PartitionId p) const {
-  const Lines& lines = partitions_.lines();
+  const QuarantineMarkers& markers = partitions_.markers();
   if (DP_MUTATE("quarantine-without-a-line")) return true;
-  if (lines.given_up(push.batch.shard_id(), p) != push.batches_given_up) return false;
-  return push.end || lines.gives_up(push.batch, p) == push.given_up;
+  if (markers.quarantined_count(push.batch.shard_id(), p) != push.batches_quarantined) return false;
+  return push.end || markers.quarantines(push.batch, p) == push.quarantined;
 }
 
 Result<bool> PsCore::resolve(const wire::Push& push, const Bytes& keys, const Bytes& values,

@@ -72,29 +72,30 @@ void copy_rows(const Arena& arena, const VariableSpec& variable, uint64_t seed, 
 Table::Table(TableId id, const TableSpec& spec, uint64_t seed, uint32_t partition_bits,
              const ArenaOptions& arenas, uint64_t index_salt)
     : id_(id), spec_(spec), partition_bits_(partition_bits), index_(id, index_salt) {
-  DP_CHECK(!spec.members.empty(), spec.name);
+  DP_CHECK(!spec.table_variables.empty(), spec.name);
   DP_CHECK(partition_bits >= 1 && partition_bits <= 16, partition_bits);
   if (spec.kind == TableKind::kDense) {
-    dense_ = std::make_unique<DenseBlocks>(spec, optim::variable_seed(seed, spec.members[0].name));
+    dense_ = std::make_unique<DenseBlocks>(
+        spec, optim::variable_seed(seed, spec.table_variables[0].name));
     row_bytes_max_ = dense_->stored_floats(0) * sizeof(float);  // the last block may be shorter
     return;
   }
   index_.configure(arenas);
   keys_.configure(arenas);
-  members_.reserve(spec.members.size());
-  for (const VariableSpec& variable : spec.members) {
+  table_variables_.reserve(spec.table_variables.size());
+  for (const VariableSpec& variable : spec.table_variables) {
     DP_CHECK(variable.dim > 0, variable.name);
     const uint32_t stored = optim::stored_floats(variable.optimizer, variable.dim);
-    members_.push_back({.spec = variable,
-                        .seed = optim::variable_seed(seed, variable.name),
-                        .stored_floats = stored,
-                        .pull_lines = lines_of(variable.dim),
-                        .apply_lines = lines_of(stored),
-                        .update = optim::update_kernel(variable.optimizer, variable.dim),
-                        .rates = optim::StepRates(variable.optimizer),
-                        .arena = Arena(stored)});
-    members_.back().arena.configure(arenas);
-    row_bytes_max_ += members_.back().arena.stride() * sizeof(float);
+    table_variables_.push_back({.spec = variable,
+                                .seed = optim::variable_seed(seed, variable.name),
+                                .stored_floats = stored,
+                                .pull_lines = lines_of(variable.dim),
+                                .apply_lines = lines_of(stored),
+                                .update = optim::update_kernel(variable.optimizer, variable.dim),
+                                .rates = optim::StepRates(variable.optimizer),
+                                .arena = Arena(stored)});
+    table_variables_.back().arena.configure(arenas);
+    row_bytes_max_ += table_variables_.back().arena.stride() * sizeof(float);
   }
   row_bytes_max_ += sizeof(uint64_t) + RowIndex::kKeyBytesMax + PartitionRows::kRowBytesMax;
 }
@@ -125,7 +126,7 @@ uint64_t Table::value_floats(const void* keys, size_t n) const {
     for (size_t i = 0; i < n; ++i) floats += dense_->floats(key_at(keys, i));
     return floats;
   }
-  for (const Member& member : members_) floats += member.spec.dim;
+  for (const TableVariable& table_variable : table_variables_) floats += table_variable.spec.dim;
   return floats * n;
 }
 
@@ -145,28 +146,29 @@ void Table::pull(const void* keys, size_t n, void* values, uint32_t* rows_out) c
 /// anew for each.
 class Table::RowFetcher {
  public:
-  RowFetcher(const std::vector<Member>& members, uint32_t Member::*lines)
-      : base_(members[0].arena.base()),
-        stride_(members[0].arena.stride()),
-        lines_(members[0].*lines),
-        others_(std::span(members).subspan(1)),
+  RowFetcher(const std::vector<TableVariable>& table_variables, uint32_t TableVariable::*lines)
+      : base_(table_variables[0].arena.base()),
+        stride_(table_variables[0].arena.stride()),
+        lines_(table_variables[0].*lines),
+        others_(std::span(table_variables).subspan(1)),
         lines_of_(lines) {}
   [[gnu::always_inline]] void fetch(uint32_t row) const {
     prefetch_lines(base_ + row * stride_, lines_);
-    for (const Member& member : others_) prefetch_lines(member.arena.row(row), member.*lines_of_);
+    for (const TableVariable& table_variable : others_)
+      prefetch_lines(table_variable.arena.row(row), table_variable.*lines_of_);
   }
 
  private:
   const float* base_;
   size_t stride_;
   uint32_t lines_;
-  std::span<const Member> others_;
-  uint32_t Member::*lines_of_;
+  std::span<const TableVariable> others_;
+  uint32_t TableVariable::*lines_of_;
 };
 
 void Table::pull_rows(const void* keys, size_t n, void* values, uint32_t* rows_out) const {
   Lookups lookups(index_, keys, n);
-  const RowFetcher fetcher(members_, &Member::pull_lines);
+  const RowFetcher fetcher(table_variables_, &TableVariable::pull_lines);
   uint32_t found[2][kLookupChunk];
   const auto find_rows = [&](size_t begin, size_t end, uint32_t* rows) {
     lookups.begin_chunk(begin / kLookupChunk);
@@ -180,11 +182,13 @@ void Table::pull_rows(const void* keys, size_t n, void* values, uint32_t* rows_o
   const auto copy = [&](size_t begin, size_t end, const uint32_t* rows) {
     auto* out = static_cast<uint8_t*>(values);
     const auto* chunk_keys = static_cast<const uint8_t*>(keys) + begin * sizeof(uint64_t);
-    for (const Member& member : members_) {
-      const size_t dim = member.spec.dim;
-      const auto copy_member = dim == 1 ? copy_rows<1> : dim == 16 ? copy_rows<16> : copy_rows<0>;
-      copy_member(member.arena, member.spec, member.seed, chunk_keys, rows, end - begin,
-                  out + begin * dim * sizeof(float));
+    for (const TableVariable& table_variable : table_variables_) {
+      const size_t dim = table_variable.spec.dim;
+      const auto copy_table_variable = dim == 1    ? copy_rows<1>
+                                       : dim == 16 ? copy_rows<16>
+                                                   : copy_rows<0>;
+      copy_table_variable(table_variable.arena, table_variable.spec, table_variable.seed,
+                          chunk_keys, rows, end - begin, out + begin * dim * sizeof(float));
       out += n * dim * sizeof(float);
     }
   };
@@ -204,7 +208,7 @@ void Table::apply(const void* keys, size_t n, const uint32_t* rows, const void* 
 
 void Table::apply_blocks(const void* keys, size_t n, const void* gradients,
                          const ApplyOptions& options) {
-  const OptimizerSpec& optimizer = spec_.members[0].optimizer;
+  const OptimizerSpec& optimizer = spec_.table_variables[0].optimizer;
   optim::StepRates rates(optimizer);
   const bool needs_step = optim::rate_needs_step(optimizer.type);
   DP_CHECK(!needs_step || options.steps != nullptr, spec_.name);
@@ -225,12 +229,13 @@ void Table::apply_rows(const void* keys, size_t n, const uint32_t* rows, const v
                        const ApplyOptions& options) {
   std::optional<Lookups> lookups;
   if (!kHaveRows) lookups.emplace(index_, keys, n);
-  RowFetcher fetcher(members_, &Member::apply_lines);
+  RowFetcher fetcher(table_variables_, &TableVariable::apply_lines);
   const bool needs_partition =
       options.admitted != nullptr ||
-      std::any_of(members_.begin(), members_.end(), [](const Member& member) {
-        return optim::rate_needs_step(member.spec.optimizer.type);
-      });
+      std::any_of(table_variables_.begin(), table_variables_.end(),
+                  [](const TableVariable& table_variable) {
+                    return optim::rate_needs_step(table_variable.spec.optimizer.type);
+                  });
   optim::RowUpdate updates[2][kLookupChunk];
   size_t counts[2] = {};
   const auto find_rows = [&](size_t begin, size_t end, optim::RowUpdate* chunk) {
@@ -249,7 +254,8 @@ void Table::apply_rows(const void* keys, size_t n, const uint32_t* rows, const v
         if (row == kNoRow) {
           row = add_row(key, hash);
           if (!kHaveRows) lookups->on_insert(i + 1);
-          fetcher = RowFetcher(members_, &Member::apply_lines);  // arenas may have moved
+          fetcher =
+              RowFetcher(table_variables_, &TableVariable::apply_lines);  // arenas may have moved
         }
       }
       DP_DCHECK(row < rows_end_, row, rows_end_);
@@ -272,28 +278,30 @@ void Table::apply_rows(const void* keys, size_t n, const uint32_t* rows, const v
 void Table::update_members(std::span<const optim::RowUpdate> updates, size_t n,
                            const void* gradients, const ApplyOptions& options) {
   const auto* gradient = static_cast<const uint8_t*>(gradients);
-  for (Member& member : members_) {
+  for (TableVariable& table_variable : table_variables_) {
     float rates[kLookupChunk];
-    if (optim::rate_needs_step(member.spec.optimizer.type)) {
-      DP_CHECK(options.steps != nullptr, member.spec.name);
+    if (optim::rate_needs_step(table_variable.spec.optimizer.type)) {
+      DP_CHECK(options.steps != nullptr, table_variable.spec.name);
       for (size_t i = 0; i < updates.size(); ++i) {
-        rates[i] = member.rates(options.steps[updates[i].partition]);
+        rates[i] = table_variable.rates(options.steps[updates[i].partition]);
       }
     }
-    member.update(member.spec.optimizer,
-                  {member.arena.base(), member.arena.stride(), member.spec.dim}, updates, rates,
-                  gradient);
-    gradient += n * member.spec.dim * sizeof(float);
+    table_variable.update(
+        table_variable.spec.optimizer,
+        {table_variable.arena.base(), table_variable.arena.stride(), table_variable.spec.dim},
+        updates, rates, gradient);
+    gradient += n * table_variable.spec.dim * sizeof(float);
   }
 }
 
 /// A row for a key that has none: initialized, and in the index.
 uint32_t Table::add_row(uint64_t key, uint64_t hash) {
   const uint32_t row = take_row(key, partition_of(hash, partition_bits_));
-  for (const Member& member : members_) {
-    float* const weights = member.arena.row(row);
-    optim::fill_initial(member.spec.init, member.seed, key, member.spec.dim, weights);
-    optim::start_slots(member.spec.optimizer, member.spec.dim, weights);
+  for (const TableVariable& table_variable : table_variables_) {
+    float* const weights = table_variable.arena.row(row);
+    optim::fill_initial(table_variable.spec.init, table_variable.seed, key, table_variable.spec.dim,
+                        weights);
+    optim::start_slots(table_variable.spec.optimizer, table_variable.spec.dim, weights);
   }
   index_.insert(key, hash, row);
   return row;
@@ -331,8 +339,9 @@ bool Table::reserve(uint64_t rows) {
   const uint64_t runs = std::min<uint64_t>(rows, uint64_t{1} << partition_bits_);
   const uint64_t end = rows_end_ + rows + runs * run_rows_at(2 * (rows_end_ + rows));
   if (end >= kNoRow || !keys_.reserve(end) || !index_.reserve(rows)) return false;
-  return std::all_of(members_.begin(), members_.end(),
-                     [&](Member& member) { return member.arena.reserve(end); });
+  return std::all_of(
+      table_variables_.begin(), table_variables_.end(),
+      [&](TableVariable& table_variable) { return table_variable.arena.reserve(end); });
 }
 
 /// Rows are listed by partition from the first run on, or from so many rows on that it takes half a
@@ -376,13 +385,14 @@ uint32_t Table::add_rows(uint32_t rows) {
   const uint32_t first = rows_end_;
   rows_end_ += rows;
   keys_.ensure(rows_end_);
-  for (Member& member : members_) member.arena.ensure(rows_end_);
+  for (TableVariable& table_variable : table_variables_) table_variable.arena.ensure(rows_end_);
   if (touched_ != nullptr) touched_->since_snapshot.ensure(rows_end_);
   return first;
 }
 
-size_t Table::stored_floats(size_t member, uint64_t key) const {
-  return dense_ != nullptr ? dense_->stored_floats(key) : members_[member].stored_floats;
+size_t Table::stored_floats(size_t table_variable, uint64_t key) const {
+  return dense_ != nullptr ? dense_->stored_floats(key)
+                           : table_variables_[table_variable].stored_floats;
 }
 
 checkpoint::TableImage Table::export_partition(PartitionId partition) const {
@@ -424,7 +434,7 @@ void Table::settle_snapshots(bool published) {
 void Table::copy_runs(std::span<const RowRun> runs, checkpoint::TableImage& image) const {
   constexpr size_t kRunsAhead = 8;
   image.table = id_;
-  image.members.resize(spec_.members.size());
+  image.table_variables.resize(spec_.table_variables.size());
   const size_t rows = rows_in(runs);
   resize_anew(image.keys, rows);
   if (dense_ != nullptr) return copy_blocks(runs, image);
@@ -433,23 +443,24 @@ void Table::copy_runs(std::span<const RowRun> runs, checkpoint::TableImage& imag
     std::memcpy(key, keys_.row(run.first), run.count * sizeof(uint64_t));
     key += run.count;
   }
-  for (size_t m = 0; m < members_.size(); ++m) {
-    const Member& member = members_[m];
-    const size_t width = member.stored_floats;
-    resize_anew(image.members[m], rows * width);
-    float* to = image.members[m].data();
+  for (size_t m = 0; m < table_variables_.size(); ++m) {
+    const TableVariable& table_variable = table_variables_[m];
+    const size_t width = table_variable.stored_floats;
+    resize_anew(image.table_variables[m], rows * width);
+    float* to = image.table_variables[m].data();
     for (size_t r = 0; r < runs.size(); ++r) {
       const RowRun& run = runs[r];
       if (r + kRunsAhead < runs.size()) {
-        prefetch_lines(member.arena.row(runs[r + kRunsAhead].first), member.apply_lines);
+        prefetch_lines(table_variable.arena.row(runs[r + kRunsAhead].first),
+                       table_variable.apply_lines);
       }
-      const float* from = member.arena.row(run.first);
-      if (member.arena.stride() == width) {
+      const float* from = table_variable.arena.row(run.first);
+      if (table_variable.arena.stride() == width) {
         std::memcpy(to, from, run.count * width * sizeof(float));
         to += run.count * width;
         continue;
       }
-      for (uint32_t i = 0; i < run.count; ++i, from += member.arena.stride(), to += width) {
+      for (uint32_t i = 0; i < run.count; ++i, from += table_variable.arena.stride(), to += width) {
         std::memcpy(to, from, width * sizeof(float));
       }
     }
@@ -457,13 +468,14 @@ void Table::copy_runs(std::span<const RowRun> runs, checkpoint::TableImage& imag
 }
 
 void Table::copy_blocks(std::span<const RowRun> runs, checkpoint::TableImage& image) const {
-  image.members[0].clear();
+  image.table_variables[0].clear();
   size_t i = 0;
   for (const RowRun& run : runs) {
     for (uint64_t key = run.first; key < uint64_t{run.first} + run.count; ++key) {
       const float* const block = dense_->block(key);
       image.keys[i++] = key;
-      image.members[0].insert(image.members[0].end(), block, block + dense_->stored_floats(key));
+      image.table_variables[0].insert(image.table_variables[0].end(), block,
+                                      block + dense_->stored_floats(key));
     }
   }
 }
@@ -494,8 +506,9 @@ Result<void> Table::check_image(PartitionId partition, const checkpoint::TableIm
   };
   if (image.table != id_)
     return bad("rows of table ", image.table, " where ", id_, " was expected");
-  if (image.members.size() != spec_.members.size()) {
-    return bad(image.members.size(), " members where the model has ", spec_.members.size());
+  if (image.table_variables.size() != spec_.table_variables.size()) {
+    return bad(image.table_variables.size(), " members where the model has ",
+               spec_.table_variables.size());
   }
   for (size_t i = 0; i < image.keys.size(); ++i) {
     const uint64_t key = image.keys[i];
@@ -507,14 +520,14 @@ Result<void> Table::check_image(PartitionId partition, const checkpoint::TableIm
       return bad("key ", key, " belongs to another partition");
     }
   }
-  for (size_t m = 0; m < image.members.size(); ++m) {
-    size_t floats = dense_ != nullptr ? 0 : image.keys.size() * members_[m].stored_floats;
+  for (size_t m = 0; m < image.table_variables.size(); ++m) {
+    size_t floats = dense_ != nullptr ? 0 : image.keys.size() * table_variables_[m].stored_floats;
     if (dense_ != nullptr) {
       for (const uint64_t key : image.keys) floats += dense_->stored_floats(key);
     }
-    if (image.members[m].size() != floats) {
-      return bad(spec_.members[m].name, " has ", image.members[m].size(), " floats where ", floats,
-                 " were expected");
+    if (image.table_variables[m].size() != floats) {
+      return bad(spec_.table_variables[m].name, " has ", image.table_variables[m].size(),
+                 " floats where ", floats, " were expected");
     }
   }
   return {};
@@ -523,17 +536,17 @@ Result<void> Table::check_image(PartitionId partition, const checkpoint::TableIm
 Result<void> Table::import_partition(PartitionId partition, const checkpoint::TableImage& image) {
   DP_TRY_VOID(check_image(partition, image));
   drop_partition(partition);
-  std::vector<size_t> offsets(image.members.size(), 0);
+  std::vector<size_t> offsets(image.table_variables.size(), 0);
   for (const uint64_t key : image.keys) {
     const uint32_t row = dense_ != nullptr ? 0 : take_row(key, partition);
-    for (size_t m = 0; m < image.members.size(); ++m) {
-      const float* const from = image.members[m].data() + offsets[m];
+    for (size_t m = 0; m < image.table_variables.size(); ++m) {
+      const float* const from = image.table_variables[m].data() + offsets[m];
       const size_t floats = stored_floats(m, key);
       offsets[m] += floats;
       if (dense_ != nullptr) {
         dense_->set_block(key, from);
       } else {
-        float* const to = members_[m].arena.row(row);
+        float* const to = table_variables_[m].arena.row(row);
         std::copy_n(from, floats, to);
         const size_t weights = spec_.row_floats(m, key);
         if (DP_MUTATE("restore-drops-slots")) std::fill(to + weights, to + floats, 0.0F);
@@ -576,8 +589,8 @@ TableMemory Table::memory() const {
   if (touched_ != nullptr) {
     memory.index_bytes += touched_->since_snapshot.bytes() + touched_->in_snapshot.bytes();
   }
-  for (const Member& member : members_) {
-    memory.row_bytes += member.arena.touched_bytes(rows_end_);
+  for (const TableVariable& table_variable : table_variables_) {
+    memory.row_bytes += table_variable.arena.touched_bytes(rows_end_);
   }
   return memory;
 }

@@ -105,7 +105,7 @@ class Table final {
   TableMemory memory() const;
 
  private:
-  struct Member {
+  struct TableVariable {
     VariableSpec spec;
     uint64_t seed;
     uint32_t stored_floats;
@@ -134,7 +134,7 @@ class Table final {
   /// The partition's rows, or its blocks that are stored. Returns their number.
   size_t rows_of(PartitionId partition, std::vector<RowRun>& runs) const;
   /// Floats of a stored row under `key`, as images have them.
-  size_t stored_floats(size_t member, uint64_t key) const;
+  size_t stored_floats(size_t table_variable, uint64_t key) const;
   Result<void> check_image(PartitionId partition, const checkpoint::TableImage& image) const;
 
   TableId id_;
@@ -142,7 +142,7 @@ class Table final {
   uint32_t partition_bits_;
   uint64_t row_bytes_max_ = 0;
   RowIndex index_;
-  std::vector<Member> members_;
+  std::vector<TableVariable> table_variables_;
   std::vector<uint32_t> free_rows_;
   uint32_t rows_end_ = 0;         // rows [0, rows_end_) exist in the arenas
   Arena keys_{2};                 // by row

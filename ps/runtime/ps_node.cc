@@ -283,21 +283,22 @@ void PsNode::hand_out(const Export& move) {
   if (bytes < options_.inline_bytes_max) {
     checkpoint::EncodedImages encoded = checkpoint::encode_images(move.images, "inline", tables_);
     if (encoded.bytes.size() <= options_.inline_bytes_max) {
-      core_->on_exported(move.since, std::move(encoded.refs), std::move(encoded.bytes), effects_);
+      core_->on_exported(move.ownership_generation, std::move(encoded.refs),
+                         std::move(encoded.bytes), effects_);
       return run(effects_);
     }
   }
   background_->start([this, move]() -> Background::Completion {
     const auto write = [&]() -> Result<std::vector<wire::ImageRef>> {
-      const std::string name =
-          checkpoint::move_file_name(move.since, index_, options_.thread, incarnation_);
+      const std::string name = checkpoint::move_file_name(move.ownership_generation, index_,
+                                                          options_.thread, incarnation_);
       DP_TRY(auto writer, checkpoint::ImageFileWriter::create(storage_, move.folder, name, tables_,
                                                               checkpoint::ImageUse::kReadAtOnce));
       for (const checkpoint::PartitionImage& image : move.images) DP_TRY_VOID(writer.add(image));
       return writer.finish_volatile();
     };
-    return [this, since = move.since, written = write()] {
-      core_->on_exported(since, written, {}, effects_);
+    return [this, ownership_generation = move.ownership_generation, written = write()] {
+      core_->on_exported(ownership_generation, written, {}, effects_);
       run(effects_);
     };
   });
@@ -305,8 +306,8 @@ void PsNode::hand_out(const Export& move) {
 
 void PsNode::remove_file(const Discard& discard) {
   background_->start([this, discard]() -> Background::Completion {
-    const std::string name =
-        checkpoint::move_file_name(discard.since, index_, options_.thread, incarnation_);
+    const std::string name = checkpoint::move_file_name(discard.ownership_generation, index_,
+                                                        options_.thread, incarnation_);
     auto removed = storage_.remove(discard.folder + "/" + name);  // one that stays costs only room
     (void)removed;
     return [] {};

@@ -31,10 +31,10 @@ namespace downpour {
   X(kPsPullRefused, "ps: refuses a pull of partitions it does not serve")                \
   X(kPsPullOverloaded, "ps: refuses a pull because all reply buffers are in use")        \
   X(kPsPartNotServed, "ps: refuses a part of a partition it does not serve")             \
-  X(kPsPartUntold, "ps: refuses a part until the quarantine markers are known")          \
+  X(kPsPartAwaitsMarkers, "ps: refuses a part until the quarantine markers are known")   \
   X(kPsPartOldView, "ps: refuses a part under a view older than its ownership")          \
   X(kPsPartSealed, "ps: refuses a part of a sealed epoch")                               \
-  X(kPsPartHadIt, "ps: answers a part that it has applied already")                      \
+  X(kPsPartAlreadyApplied, "ps: answers a part that it has applied already")             \
   X(kPsPartGap, "ps: refuses a part that comes before an earlier batch")                 \
   X(kPsPartQuarantine, "ps: refuses a part that disagrees about quarantined batches")    \
   X(kPsPullUnknown, "ps: refuses a push whose pull it has forgotten")                    \
@@ -49,7 +49,7 @@ namespace downpour {
   X(kPsSaveLate, "ps: ignores a Save of an older checkpoint")                            \
   X(kPsSaveGone, "ps: fails a Save whose partition was taken away")                      \
   X(kPsSnapshotLost, "ps: saves again what an unpublished checkpoint held")              \
-  X(kPsPartBeyond, "ps: reports an image that holds more than the account")              \
+  X(kPsImageBeyondPartialEpoch, "ps: reports an image that holds more than the account") \
   X(kPsFreezeRepeated, "ps: answers a repeated Freeze")                                  \
   X(kPsFreezeOld, "ps: refuses a Freeze under a view it has passed")                     \
   X(kPsFreezeNotServed, "ps: refuses a Freeze of what it does not serve")                \
@@ -63,9 +63,9 @@ namespace downpour {
   X(kChiefMemberBack, "chief: hears again of a silent member")                           \
   X(kChiefRebound, "chief: knows a member on a new connection by its heartbeat")         \
   X(kChiefHelloAgain, "chief: repeats its Welcome")                                      \
-  X(kChiefClashWaits, "chief: waits for a member whose index another claims")            \
-  X(kChiefClashReplaced, "chief: replaces a member by a newer process")                  \
-  X(kChiefClashRefused, "chief: refuses a process because the member lives")             \
+  X(kChiefIndexConflictWaits, "chief: waits for a member whose index another claims")    \
+  X(kChiefIndexConflictReplaced, "chief: replaces a member by a newer process")          \
+  X(kChiefIndexConflictRefused, "chief: refuses a process because the member lives")     \
   X(kChiefClaimSealedAhead, "chief: rejects a claim that sealed more than the manifest") \
   X(kChiefClaimStale, "chief: rejects a claim older than the checkpoint")                \
   X(kChiefClaimOutdone, "chief: prefers a claim under a later view")                     \
@@ -86,7 +86,7 @@ namespace downpour {
   X(kChiefRoundLate, "chief: ignores a late reply to a round")                           \
   X(kChiefRollsBack, "chief: reopens a complete epoch after a loss")                     \
   X(kChiefLacking, "chief: leases again what a partition lacks")                         \
-  X(kChiefPartReopened, "chief: reopens the last, partial epoch")                        \
+  X(kChiefPartialEpochReopened, "chief: reopens the last, partial epoch")                \
   X(kChiefSavedLate, "chief: ignores a Saved that nothing waits for")                    \
   X(kChiefSaveAbandoned, "chief: abandons a checkpoint because ownership changed")       \
   X(kChiefSaveFailed, "chief: gives a checkpoint up")                                    \

@@ -15,16 +15,19 @@ class Merging {
   Merging(const TableSpec& spec, const TableImage& old, const TableImage& next)
       : spec_(spec), old_(old), next_(next) {
     merged_.table = next.table;
-    merged_.members.resize(next.members.size());
+    merged_.table_variables.resize(next.table_variables.size());
   }
 
   Result<TableImage> merge() {
-    for (size_t m = 0; m < next_.members.size(); ++m) {
-      DP_TRY(const uint32_t was, stored_copies(spec_, m, old_.keys, old_.members[m].size()));
-      DP_TRY(const uint32_t is, stored_copies(spec_, m, next_.keys, next_.members[m].size()));
+    for (size_t m = 0; m < next_.table_variables.size(); ++m) {
+      DP_TRY(const uint32_t was,
+             stored_copies(spec_, m, old_.keys, old_.table_variables[m].size()));
+      DP_TRY(const uint32_t is,
+             stored_copies(spec_, m, next_.keys, next_.table_variables[m].size()));
       if (was != is) {
-        return Error{ErrorCode::kBadData, str("variable ", spec_.members[m].name, " stores ", is,
-                                              " floats a weight, ", was, " in the image before")};
+        return Error{ErrorCode::kBadData,
+                     str("variable ", spec_.table_variables[m].name, " stores ", is,
+                         " floats a weight, ", was, " in the image before")};
       }
       widths_.push_back(size_t{is} * spec_.row_floats(m, 0));
     }
@@ -47,11 +50,11 @@ class Merging {
   void append(const TableImage& from, size_t begin, size_t end) {
     merged_.keys.insert(merged_.keys.end(), from.keys.begin() + ptrdiff_t(begin),
                         from.keys.begin() + ptrdiff_t(end));
-    for (size_t m = 0; m < from.members.size(); ++m) {
-      const PageVector<float>& rows = from.members[m];
+    for (size_t m = 0; m < from.table_variables.size(); ++m) {
+      const PageVector<float>& rows = from.table_variables[m];
       const auto first = rows.begin() + ptrdiff_t(std::min(rows.size(), begin * widths_[m]));
       const auto last = rows.begin() + ptrdiff_t(std::min(rows.size(), end * widths_[m]));
-      merged_.members[m].insert(merged_.members[m].end(), first, last);
+      merged_.table_variables[m].insert(merged_.table_variables[m].end(), first, last);
     }
   }
 

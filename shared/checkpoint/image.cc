@@ -12,14 +12,15 @@ bool PartitionImage::holds_from(uint32_t epoch) const {
   const auto from = [&](uint32_t of) { return of >= epoch; };
   return std::ranges::any_of(epochs, from, &EpochImage::epoch) ||
          std::ranges::any_of(shards, from, [](const ShardImage& s) { return s.shard.epoch; }) ||
-         std::ranges::any_of(lines, from, [](const auto& line) { return line.batch.epoch; });
+         std::ranges::any_of(markers, from, [](const auto& line) { return line.batch.epoch; });
 }
 
 uint64_t bulk_bytes(const PartitionImage& image) {
   uint64_t bytes = 0;
   for (const TableImage& table : image.tables) {
     bytes += table.keys.size() * sizeof(uint64_t);
-    for (const PageVector<float>& rows : table.members) bytes += rows.size() * sizeof(float);
+    for (const PageVector<float>& rows : table.table_variables)
+      bytes += rows.size() * sizeof(float);
   }
   return bytes;
 }
@@ -35,7 +36,7 @@ void RowSorter::sort(TableImage& image) {
   for (size_t i = 0; i < n; ++i) order_[i] = {image.keys[i], uint32_t(i)};
   radix_sort(order_, sorted_, [](const Place& place) { return place.key; });
   for (size_t i = 0; i < n; ++i) image.keys[i] = order_[i].key;
-  for (PageVector<float>& rows : image.members) {
+  for (PageVector<float>& rows : image.table_variables) {
     DP_CHECK(rows.size() % n == 0, rows.size(), n);
     const size_t width = rows.size() / n;
     rows_.resize(rows.size());

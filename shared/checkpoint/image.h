@@ -20,8 +20,8 @@ namespace downpour::checkpoint {
 /// row_floats(key) in place of dim.
 struct TableImage {
   TableId table{};
-  PageVector<uint64_t> keys;               // ascending; embedding, to be written: in any order
-  std::vector<PageVector<float>> members;  // members[m]: the keys' rows one after the other
+  PageVector<uint64_t> keys;  // ascending; embedding, to be written: in any order
+  std::vector<PageVector<float>> table_variables;  // members[m]: the keys' rows one after the other
   bool operator==(const TableImage&) const = default;
 };
 
@@ -54,10 +54,10 @@ struct PartitionImage {
   uint64_t base = 0;  // checksum of the image that it builds on; 0: none
   uint64_t version = 0;
   uint32_t sealed_epochs = 0;
-  std::vector<EpochImage> epochs;                // unsealed ones, ascending
-  std::vector<ShardImage> shards;                // begun and not ended, ascending
-  std::vector<TableImage> tables;                // by id; tables without rows are absent
-  std::vector<wire::QuarantineLine> lines = {};  // of unsealed epochs, ascending
+  std::vector<EpochImage> epochs;                    // unsealed ones, ascending
+  std::vector<ShardImage> shards;                    // begun and not ended, ascending
+  std::vector<TableImage> tables;                    // by id; tables without rows are absent
+  std::vector<wire::QuarantineMarker> markers = {};  // of unsealed epochs, ascending
   uint64_t plan_hash =
       0;  // under which unsealed epochs were trained; 0: not known, or nothing of them is held
   /// Whether anything of an epoch from `epoch` on is held.

@@ -23,7 +23,7 @@ Result<void> check_header(const ImageHeader& header, uint64_t image_bytes,
     return place.bad(48,
                      str("the image has ", image_bytes, " bytes, its header says ", header.bytes));
   }
-  if (header.format < kLinedImageFormat &&
+  if (header.format < kMarkedImageFormat &&
       (header.base != 0) != (header.format == kChainedImageFormat)) {
     return place.bad(24, str("an image of format ", header.format, " with base ", header.base));
   }

@@ -28,15 +28,16 @@ Result<void> validate_dense(const VariableSpec& variable) {
 Error bad(std::string what) { return Error{ErrorCode::kBadData, std::move(what)}; }
 
 Result<void> validate_table(const TableSpec& table) {
-  if (table.members.empty()) return bad(str("table ", table.name, " has no variable"));
+  if (table.table_variables.empty()) return bad(str("table ", table.name, " has no variable"));
   if (table.kind == TableKind::kDense) {
-    if (table.members.size() != 1)
+    if (table.table_variables.size() != 1)
       return bad(str("dense table ", table.name, " has several variables"));
-    return validate_dense(table.members[0]);
+    return validate_dense(table.table_variables[0]);
   }
-  for (const VariableSpec& member : table.members) {
-    if (member.dim == 0 || member.dim > kDimMax) {
-      return bad(str("variable ", member.name, " has ", member.dim, " floats a row"));
+  for (const VariableSpec& table_variable : table.table_variables) {
+    if (table_variable.dim == 0 || table_variable.dim > kDimMax) {
+      return bad(
+          str("variable ", table_variable.name, " has ", table_variable.dim, " floats a row"));
     }
   }
   return {};
@@ -94,7 +95,7 @@ Result<uint32_t> stored_copies(const TableSpec& table, size_t m, std::span<const
   uint64_t weights = 0;  // fits: a file has less than 2^60 keys, and a variable at most 2^40 floats
   if (table.kind == TableKind::kEmbedding) {
     if (keys.size() > floats) return bad(str(floats, " floats for ", keys.size(), " rows"));
-    weights = keys.size() * uint64_t{table.members[m].dim};
+    weights = keys.size() * uint64_t{table.table_variables[m].dim};
   } else {
     for (const uint64_t key : keys) {
       if (key >= table.block_count())

@@ -14,7 +14,7 @@ namespace downpour::checkpoint {
 
 constexpr uint32_t kFirstImageFormat = 1;    // neither a base nor lines; keys ascending, as in 2, 3
 constexpr uint32_t kChainedImageFormat = 2;  // builds on another
-constexpr uint32_t kLinedImageFormat = 3;    // holds lines, with a base or without
+constexpr uint32_t kMarkedImageFormat = 3;   // holds lines, with a base or without
 constexpr uint32_t kImageFormat = 4;         // the one that is written: rows as they lay in memory
 constexpr char kImageMagic[8] = {'D', 'P', 'I', 'M', 'A', 'G', 'E', '\0'};
 constexpr uint64_t kImageAlignment = 64;  // of images in a file and of sections in an image
@@ -24,10 +24,10 @@ constexpr uint64_t kLargeSectionAlignment = 4 * kKiB;
 constexpr uint32_t kCopiesMax = 16;  // weights and slots: no optimizer comes near
 
 enum class SectionType : uint32_t {
-  kState = 1,  // Cap'n Proto PartitionState
-  kKeys = 2,   // uint64
-  kRows = 3,   // float32: for each key [weights][slot 0]...
-  kLines = 4,  // Cap'n Proto QuarantineLines
+  kState = 1,    // Cap'n Proto PartitionState
+  kKeys = 2,     // uint64
+  kRows = 3,     // float32: for each key [weights][slot 0]...
+  kMarkers = 4,  // Cap'n Proto QuarantineLines
 };
 
 struct ImageHeader {
@@ -46,11 +46,11 @@ constexpr size_t kSummedImageHeaderBytes = 56;
 
 struct SectionEntry {
   uint32_t type;
-  uint32_t table;   // kKeys, kRows
-  uint32_t member;  // kRows
-  uint32_t copies;  // kRows: floats stored for each weight, 1 + slots
-  uint64_t offset;  // from the image's start
-  uint64_t bytes;   // without padding
+  uint32_t table;           // kKeys, kRows
+  uint32_t table_variable;  // kRows
+  uint32_t copies;          // kRows: floats stored for each weight, 1 + slots
+  uint64_t offset;          // from the image's start
+  uint64_t bytes;           // without padding
   uint64_t checksum;
 };
 static_assert(sizeof(SectionEntry) == 40);

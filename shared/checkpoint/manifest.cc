@@ -179,12 +179,14 @@ Result<void> validate_manifest(const Manifest& manifest) {
     return bad(
         str(manifest.sealed_epochs, " epochs sealed of ", manifest.completed_epochs, " complete"));
   }
-  if (!manifest.sinces.empty() && manifest.sinces.size() != manifest.partitions) {
-    return bad(str(manifest.sinces.size(), " views of ", manifest.partitions, " partitions"));
+  if (!manifest.ownership_generations.empty() &&
+      manifest.ownership_generations.size() != manifest.partitions) {
+    return bad(str(manifest.ownership_generations.size(), " views of ", manifest.partitions,
+                   " partitions"));
   }
-  for (const ViewId since : manifest.sinces) {
-    if (since > manifest.given)
-      return bad(str("view ", since, " was given after ", manifest.given));
+  for (const ViewId ownership_generation : manifest.ownership_generations) {
+    if (ownership_generation > manifest.given)
+      return bad(str("view ", ownership_generation, " was given after ", manifest.given));
   }
   if (manifest.best > manifest.id) {
     return bad(str("names checkpoint ", manifest.best, " as the best, which is a later one"));
@@ -207,7 +209,7 @@ std::vector<std::vector<wire::ImageRef>> chains_of(const Manifest& manifest) {
 }
 
 std::vector<uint8_t> encode_manifest(const Manifest& manifest) {
-  if (!manifest.sinces.empty()) {
+  if (!manifest.ownership_generations.empty()) {
     return frame(kManifestMagic, kPlacedManifestFormat, encode_placed_manifest_body(manifest));
   }
   if (manifest.bases.empty())

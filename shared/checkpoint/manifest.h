@@ -41,7 +41,7 @@ struct Manifest {
   std::vector<wire::ImageRef> bases;
   // By partition: the view since which the ps that wrote its image held it. What it holds since
   // that very view is no older than the image. Empty: not known.
-  std::vector<ViewId> sinces;
+  std::vector<ViewId> ownership_generations;
   // Where `sinces` is known: the highest view that had been given to any ps when this was written.
   // What is held since a later one came from this checkpoint, or after it.
   ViewId given;

@@ -48,16 +48,17 @@ class ImageReader {
                                    head_.header.partition));
     }
     image->base = head_.header.base;
-    const bool lined = next_is(SectionType::kLines);
-    if (head_.header.format < kImageFormat && lined != (head_.header.format == kLinedImageFormat)) {
+    const bool lined = next_is(SectionType::kMarkers);
+    if (head_.header.format < kImageFormat &&
+        lined != (head_.header.format == kMarkedImageFormat)) {
       return bad(sizeof(ImageHeader),
                  str("lines, or none, in an image of format ", head_.header.format));
     }
     if (lined) {
       const SectionEntry& section = head_.entries[next_++];
-      auto lines = decode_lines(bytes_.subspan(section.offset, section.bytes));
-      if (!lines) return bad(section.offset, std::move(lines).error());
-      image->lines = std::move(*lines);
+      auto markers = decode_markers(bytes_.subspan(section.offset, section.bytes));
+      if (!markers) return bad(section.offset, std::move(markers).error());
+      image->markers = std::move(*markers);
     }
     while (next_ < head_.entries.size()) {
       DP_TRY(TableImage table, read_table());
@@ -84,10 +85,11 @@ class ImageReader {
     TableImage image{.table = TableId(keys.table)};
     DP_TRY_VOID(copy_section(keys, &image.keys));
     const TableSpec& spec = tables_[keys.table];
-    for (uint32_t m = 0; m < spec.members.size(); ++m) {
+    for (uint32_t m = 0; m < spec.table_variables.size(); ++m) {
       if (!next_is(SectionType::kRows) || head_.entries[next_].table != keys.table ||
-          head_.entries[next_].member != m) {
-        return bad(keys.offset, str("table ", spec.name, " lacks variable ", spec.members[m].name));
+          head_.entries[next_].table_variable != m) {
+        return bad(keys.offset,
+                   str("table ", spec.name, " lacks variable ", spec.table_variables[m].name));
       }
       const SectionEntry& rows = head_.entries[next_++];
       PageVector<float> floats;
@@ -95,12 +97,12 @@ class ImageReader {
       auto copies = stored_copies(spec, m, image.keys, floats.size());
       if (!copies)
         return bad(rows.offset,
-                   std::move(copies).context("variable ", spec.members[m].name).error());
+                   std::move(copies).context("variable ", spec.table_variables[m].name).error());
       if (*copies != rows.copies) {
-        return bad(rows.offset, str("variable ", spec.members[m].name, " stores ", *copies,
+        return bad(rows.offset, str("variable ", spec.table_variables[m].name, " stores ", *copies,
                                     " floats a weight, not ", rows.copies));
       }
-      image.members.push_back(std::move(floats));
+      image.table_variables.push_back(std::move(floats));
     }
     const bool may_be_unsorted = head_.header.format >= kImageFormat;
     if (may_be_unsorted && spec.kind == TableKind::kEmbedding) sorter_.sort(image);

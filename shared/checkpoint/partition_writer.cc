@@ -60,16 +60,18 @@ struct Plan {
 void plan_table(const TableImage& image, const std::vector<TableSpec>& tables, Plan* plan) {
   const uint32_t table = raw(image.table);
   DP_CHECK(table < tables.size(), table, tables.size());
-  DP_CHECK(image.members.size() == tables[table].members.size(), table, image.members.size());
+  DP_CHECK(image.table_variables.size() == tables[table].table_variables.size(), table,
+           image.table_variables.size());
   plan->add({.type = uint32_t(SectionType::kKeys), .table = table}, bytes_of(image.keys));
-  for (size_t m = 0; m < image.members.size(); ++m) {
-    const auto copies = stored_copies(tables[table], m, image.keys, image.members[m].size());
+  for (size_t m = 0; m < image.table_variables.size(); ++m) {
+    const auto copies =
+        stored_copies(tables[table], m, image.keys, image.table_variables[m].size());
     DP_CHECK(copies.has_value(), tables[table].name, m, copies.error().what);
     plan->add({.type = uint32_t(SectionType::kRows),
                .table = table,
-               .member = uint32_t(m),
+               .table_variable = uint32_t(m),
                .copies = *copies},
-              bytes_of(image.members[m]));
+              bytes_of(image.table_variables[m]));
   }
 }
 
@@ -119,10 +121,10 @@ Result<void> ImageFileWriter::add(const PartitionImage& image) {
   const std::vector<uint8_t> state = encode_state(image);
   Plan plan;
   plan.add({.type = uint32_t(SectionType::kState)}, state);
-  std::vector<uint8_t> lines;
-  if (!image.lines.empty()) {
-    lines = encode_lines(image.lines);
-    plan.add({.type = uint32_t(SectionType::kLines)}, lines);
+  std::vector<uint8_t> markers;
+  if (!image.markers.empty()) {
+    markers = encode_markers(image.markers);
+    plan.add({.type = uint32_t(SectionType::kMarkers)}, markers);
   }
   for (size_t t = 0; t < image.tables.size(); ++t) {
     DP_CHECK(t == 0 || image.tables[t - 1].table < image.tables[t].table, t);

@@ -61,8 +61,10 @@ std::string image_file_name(uint32_t index, uint32_t thread, Incarnation incarna
 
 std::string moves_dir(const std::string& run_dir) { return run_dir + "/moves"; }
 
-std::string move_file_name(ViewId since, uint32_t index, uint32_t thread, Incarnation incarnation) {
-  return str("move-", since.term, "-", since.n, "-", image_file_name(index, thread, incarnation));
+std::string move_file_name(ViewId ownership_generation, uint32_t index, uint32_t thread,
+                           Incarnation incarnation) {
+  return str("move-", ownership_generation.term, "-", ownership_generation.n, "-",
+             image_file_name(index, thread, incarnation));
 }
 
 std::optional<uint32_t> parse_term_name(std::string_view name) {

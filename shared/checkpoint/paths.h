@@ -30,7 +30,8 @@ std::string image_file_name(uint32_t index, uint32_t thread, Incarnation incarna
 /// <run_dir>/moves: images on their way from one ps to another, needed by nobody afterwards.
 std::string moves_dir(const std::string& run_dir);
 /// The file of one move, by the view in which it was to end and the ps core that gives.
-std::string move_file_name(ViewId since, uint32_t index, uint32_t thread, Incarnation incarnation);
+std::string move_file_name(ViewId ownership_generation, uint32_t index, uint32_t thread,
+                           Incarnation incarnation);
 
 std::optional<uint32_t> parse_term_name(std::string_view name);      // "term-3"
 std::optional<ViewId> parse_manifest_name(std::string_view name);    // "manifest-3-17.dpm"

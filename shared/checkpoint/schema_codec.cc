@@ -168,7 +168,7 @@ Result<TableSpec> read_table(schema::Table::Reader in) {
   DP_TRY(table.kind, enum_of(in.getKind(), TableKind::kDense, "table kind"));
   for (const auto member : in.getMembers()) {
     DP_TRY(VariableSpec variable, read_variable(member));
-    table.members.push_back(std::move(variable));
+    table.table_variables.push_back(std::move(variable));
   }
   return table;
 }
@@ -245,17 +245,18 @@ Result<PartitionImage> read_state(schema::PartitionState::Reader in) {
   return image;
 }
 
-Result<std::vector<wire::QuarantineLine>> read_lines(schema::QuarantineLines::Reader in) {
-  std::vector<wire::QuarantineLine> lines;
-  for (const auto line : in.getLines()) {
+Result<std::vector<wire::QuarantineMarker>> read_markers(schema::QuarantineMarkers::Reader in) {
+  std::vector<wire::QuarantineMarker> markers;
+  for (const auto line : in.getMarkers()) {
     const BatchId batch{line.getEpoch(), line.getShard(), line.getBatch()};
-    if (!lines.empty() && batch <= lines.back().batch) {
+    if (!markers.empty() && batch <= markers.back().batch) {
       return Error{ErrorCode::kBadData, "batches given up are not ascending"};
     }
-    lines.push_back({batch, line.getWithdrawn(), line.getHad()});
+    markers.push_back({batch, line.getWithdrawn(), line.getHad()});
   }
-  if (lines.empty()) return Error{ErrorCode::kBadData, "no batches given up where some should be"};
-  return lines;
+  if (markers.empty())
+    return Error{ErrorCode::kBadData, "no batches given up where some should be"};
+  return markers;
 }
 
 Result<RunFile> read_run_body(schema::Run::Reader in) {
@@ -293,12 +294,13 @@ Result<Manifest> read_chained_manifest(schema::ChainedManifest::Reader in) {
 
 Result<Manifest> read_placed_manifest(schema::PlacedManifest::Reader in) {
   DP_TRY(Manifest manifest, read_chained_manifest(in.getChained()));
-  const auto terms = in.getSinceTerms();
-  const auto ns = in.getSinceNs();
+  const auto terms = in.getGenerationTerms();
+  const auto ns = in.getGenerationNs();
   if (terms.size() != ns.size()) {
     return Error{ErrorCode::kBadData, "lists of views of different lengths"};
   }
-  for (uint32_t p = 0; p < terms.size(); ++p) manifest.sinces.push_back({terms[p], ns[p]});
+  for (uint32_t p = 0; p < terms.size(); ++p)
+    manifest.ownership_generations.push_back({terms[p], ns[p]});
   manifest.given = {in.getGivenTerm(), in.getGivenN()};
   manifest.best = {in.getBestTerm(), in.getBestN()};
   return manifest;
@@ -316,8 +318,9 @@ void write_manifest(const Manifest& manifest, schema::Manifest::Builder out) {
     const TableSpec& table = manifest.tables[t];
     tables[t].setName(text(table.name));
     tables[t].setKind(uint8_t(table.kind));
-    auto members = tables[t].initMembers(unsigned(table.members.size()));
-    for (unsigned m = 0; m < members.size(); ++m) write_variable(table.members[m], members[m]);
+    auto members = tables[t].initMembers(unsigned(table.table_variables.size()));
+    for (unsigned m = 0; m < members.size(); ++m)
+      write_variable(table.table_variables[m], members[m]);
   }
   auto images = out.initImages(unsigned(manifest.images.size()));
   for (unsigned i = 0; i < images.size(); ++i) {
@@ -366,11 +369,11 @@ std::vector<uint8_t> encode_placed_manifest_body(const Manifest& manifest) {
   capnp::MallocMessageBuilder builder;
   auto out = builder.initRoot<schema::PlacedManifest>();
   write_chained_manifest(manifest, out.initChained());
-  auto terms = out.initSinceTerms(unsigned(manifest.sinces.size()));
-  auto ns = out.initSinceNs(unsigned(manifest.sinces.size()));
+  auto terms = out.initGenerationTerms(unsigned(manifest.ownership_generations.size()));
+  auto ns = out.initGenerationNs(unsigned(manifest.ownership_generations.size()));
   for (unsigned p = 0; p < terms.size(); ++p) {
-    terms.set(p, manifest.sinces[p].term);
-    ns.set(p, manifest.sinces[p].n);
+    terms.set(p, manifest.ownership_generations[p].term);
+    ns.set(p, manifest.ownership_generations[p].n);
   }
   out.setGivenTerm(manifest.given.term);
   out.setGivenN(manifest.given.n);
@@ -449,21 +452,21 @@ std::vector<uint8_t> encode_state(const PartitionImage& image) {
   return flat_bytes(builder);
 }
 
-std::vector<uint8_t> encode_lines(const std::vector<wire::QuarantineLine>& lines) {
+std::vector<uint8_t> encode_markers(const std::vector<wire::QuarantineMarker>& markers) {
   capnp::MallocMessageBuilder builder;
-  auto out = builder.initRoot<schema::QuarantineLines>().initLines(unsigned(lines.size()));
+  auto out = builder.initRoot<schema::QuarantineMarkers>().initMarkers(unsigned(markers.size()));
   for (unsigned i = 0; i < out.size(); ++i) {
-    out[i].setEpoch(lines[i].batch.epoch);
-    out[i].setShard(lines[i].batch.shard);
-    out[i].setBatch(lines[i].batch.batch);
-    out[i].setWithdrawn(lines[i].withdrawn);
-    out[i].setHad(lines[i].had);
+    out[i].setEpoch(markers[i].batch.epoch);
+    out[i].setShard(markers[i].batch.shard);
+    out[i].setBatch(markers[i].batch.batch);
+    out[i].setWithdrawn(markers[i].withdrawn);
+    out[i].setHad(markers[i].had);
   }
   return flat_bytes(builder);
 }
 
-Result<std::vector<wire::QuarantineLine>> decode_lines(std::span<const uint8_t> bytes) {
-  return with_message<schema::QuarantineLines>(bytes, read_lines);
+Result<std::vector<wire::QuarantineMarker>> decode_markers(std::span<const uint8_t> bytes) {
+  return with_message<schema::QuarantineMarkers>(bytes, read_markers);
 }
 
 Result<PartitionImage> decode_state(std::span<const uint8_t> bytes) {

@@ -33,8 +33,8 @@ Result<RunFile> decode_run_body(std::span<const uint8_t> bytes);
 std::vector<uint8_t> encode_state(const PartitionImage& image);
 Result<PartitionImage> decode_state(std::span<const uint8_t> bytes);
 
-std::vector<uint8_t> encode_lines(const std::vector<wire::QuarantineLine>& lines);
+std::vector<uint8_t> encode_markers(const std::vector<wire::QuarantineMarker>& markers);
 /// At least one, ascending.
-Result<std::vector<wire::QuarantineLine>> decode_lines(std::span<const uint8_t> bytes);
+Result<std::vector<wire::QuarantineMarker>> decode_markers(std::span<const uint8_t> bytes);
 
 }  // namespace downpour::checkpoint

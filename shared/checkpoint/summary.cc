@@ -35,7 +35,7 @@ struct Totals {
     }
   }
   void add_table(const TableSpec& spec, const TableImage& image, size_t m) {
-    const PageVector<float>& floats = image.members[m];
+    const PageVector<float>& floats = image.table_variables[m];
     uint64_t weights = 0;
     for (const uint64_t key : image.keys) weights += spec.row_floats(m, key);
     const uint64_t copies =
@@ -53,7 +53,7 @@ struct Totals {
     const bool any = elements > non_finite;
     return {.table = table.name,
             .kind = table.kind,
-            .spec = table.members[m],
+            .spec = table.table_variables[m],
             .rows = rows,
             .elements = elements,
             .weight_bytes = elements * sizeof(float),
@@ -116,7 +116,7 @@ struct Gathering {
     uint64_t rows = 0;
     for (const TableImage& table : image.tables) {
       const TableSpec& spec = tables[raw(table.table)];
-      for (size_t m = 0; m < spec.members.size(); ++m)
+      for (size_t m = 0; m < spec.table_variables.size(); ++m)
         totals[raw(table.table)][m].add_table(spec, table, m);
       if (spec.kind == TableKind::kEmbedding) rows += table.keys.size();
     }
@@ -129,7 +129,7 @@ struct Gathering {
 void fill(const Gathering& gathering, Summary* summary) {
   const std::vector<TableSpec>& tables = summary->manifest.tables;
   for (size_t t = 0; t < tables.size(); ++t) {
-    for (size_t m = 0; m < tables[t].members.size(); ++m) {
+    for (size_t m = 0; m < tables[t].table_variables.size(); ++m) {
       summary->variables.push_back(gathering.totals[t][m].summary(tables[t], m));
     }
   }
@@ -163,7 +163,7 @@ Result<Summary> summarize(Storage& storage, const std::string& path) {
 
   Gathering gathering;
   for (const TableSpec& table : manifest.tables)
-    gathering.totals.emplace_back(table.members.size());
+    gathering.totals.emplace_back(table.table_variables.size());
   std::set<std::string> files;
   std::set<ViewId> bases;
   for (const std::vector<wire::ImageRef>& chain : chains_of(manifest)) {

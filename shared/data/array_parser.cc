@@ -23,7 +23,7 @@ constexpr uint64_t kRunElementsMax = uint64_t{1} << 24;  // of a field in a batc
 struct RowRun {
   const char* block = nullptr;  // row 0
   size_t stride = 0;
-  std::span<const FlowRecord> rows;
+  std::span<const QueuedRecord> rows;
   size_t count = 0;
   size_t lines = 0;  // cache lines of each row to ask for; 0: it was asked for
 
@@ -148,7 +148,7 @@ class ArrayParser final : public RecordParser {
   }
 
   bool parse(const char* begin, const char*, uint64_t, Columns& columns, Fault& fault) override {
-    const FlowRecord row = row_at(begin);
+    const QueuedRecord row = row_at(begin);
     const auto run_at = [&](const RowField& wanted) { return run_of(wanted.array, {&row, 1}, 1); };
     const auto place_of = [&](const RowField& wanted) {
       return run_at(wanted)[0] + wanted.first_byte;
@@ -167,7 +167,7 @@ class ArrayParser final : public RecordParser {
     return true;
   }
 
-  size_t parse_run(std::span<const FlowRecord> run, Columns& columns, uint64_t& hashes) override {
+  size_t parse_run(std::span<const QueuedRecord> run, Columns& columns, uint64_t& hashes) override {
     if (!takes_runs_) return 0;
     const uint32_t first = columns.record;
     size_t taken = 0;
@@ -184,7 +184,7 @@ class ArrayParser final : public RecordParser {
   }
 
   void prefetch(const char* begin, size_t) const override {
-    const FlowRecord row = row_at(begin);
+    const QueuedRecord row = row_at(begin);
     for (size_t i = 0; i < blocks_->blocks.size(); ++i) {
       RowRun run = run_of(i, {&row, 1}, 1);
       run.lines = lines_of(i);
@@ -193,7 +193,7 @@ class ArrayParser final : public RecordParser {
   }
 
   uint64_t hash(const char* begin, const char*) const override {
-    const FlowRecord row = row_at(begin);
+    const QueuedRecord row = row_at(begin);
     uint64_t hash = 0;
     for (size_t i = 0; i < blocks_->blocks.size(); ++i)
       hash = hash_combine(hash, hash_row(run_of(i, {&row, 1}, 1)[0], blocks_->row_bytes[i]));
@@ -204,10 +204,10 @@ class ArrayParser final : public RecordParser {
   size_t stride_of(size_t array) const {
     return blocks_->strides.empty() ? blocks_->row_bytes[array] : blocks_->strides[array];
   }
-  FlowRecord row_at(const char* text) const {
+  QueuedRecord row_at(const char* text) const {
     return {.ref = {.begin = uint32_t(text - blocks_->text), .size = 1}};
   }
-  RowRun run_of(size_t array, std::span<const FlowRecord> rows, size_t count) const {
+  RowRun run_of(size_t array, std::span<const QueuedRecord> rows, size_t count) const {
     return {blocks_->blocks[array], stride_of(array), rows, count};
   }
   size_t lines_of(size_t array) const {
@@ -216,7 +216,7 @@ class ArrayParser final : public RecordParser {
 
   /// The first `count` rows of a run: their fields, and hash()es to hashes_. How many could be
   /// taken.
-  size_t take_part(std::span<const FlowRecord> run, size_t count, Columns& columns) {
+  size_t take_part(std::span<const QueuedRecord> run, size_t count, Columns& columns) {
     for (const RowField& wanted : fields_) {
       RowRun rows = run_of(wanted.array, run, count);
       if (wanted.leads) rows.lines = lines_of(wanted.array);

@@ -37,7 +37,7 @@ Result<void> check_targets(const ReadPlan& plan, const Batch& batch) {
 
 Result<void> check_batch(const ReadPlan& plan, BatchId expected, const Batch& batch) {
   if (batch.id != expected) return wire::malformed("batch ", batch.id, " instead of ", expected);
-  if (batch.given_up) return {};
+  if (batch.quarantined) return {};
   if (batch.records == 0 || batch.records > plan.batch_size)
     return wire::malformed("a batch of ", batch.records, " records");
   const InputLayout& layout = plan.layout;

@@ -64,22 +64,22 @@ void RecordParser::prefetch(const char* begin, size_t size) const {
   for (size_t i = 0; i < lines; ++i) __builtin_prefetch(begin + i * 64);
 }
 
-size_t RecordParser::parse_run(std::span<const FlowRecord>, Columns&, uint64_t&) { return 0; }
+size_t RecordParser::parse_run(std::span<const QueuedRecord>, Columns&, uint64_t&) { return 0; }
 
 uint64_t RecordParser::hash(const char* begin, const char* end) const {
   return xxh3(begin, std::min<size_t>(size_t(end - begin), kHashedBytesMax));
 }
 
-BatchReader::BatchReader(std::shared_ptr<const ReadPlan> plan, Part part, ShardId shard,
+BatchReader::BatchReader(std::shared_ptr<const ReadPlan> plan, Split split, ShardId shard,
                          std::vector<OpenRange> ranges, std::unique_ptr<Scratch> scratch,
-                         uint32_t first_batch, std::vector<uint32_t> given_up)
+                         uint32_t first_batch, std::vector<uint32_t> quarantined_batches)
     : plan_(std::move(plan)),
-      part_(part),
+      split_(split),
       shard_(shard),
       first_batch_(first_batch),
-      given_up_(std::move(given_up)),
+      quarantined_batches_(std::move(quarantined_batches)),
       flow_(*plan_, shard, std::move(ranges), std::move(scratch)),
-      random_(plan_->training && part != Part::kHeldOut && flow_.parser().finishes()) {
+      random_(plan_->training && split != Split::kHeldOut && flow_.parser().finishes()) {
   flow_.scratch().indexes.resize(plan_->layout.tables.size());
   flow_.scratch().keys.resize(flow_.parser().key_shapes().size());
 }
@@ -98,7 +98,7 @@ void BatchReader::begin_batch(Batch& batch) {
   batch.first_record = UINT64_MAX;
   batch.last_record = 0;
   batch.counts = {};
-  batch.given_up = false;
+  batch.quarantined = false;
   batch.floats.resize(layout.floats.size());
   for (size_t i = 0; i < layout.floats.size(); ++i) {
     batch.floats[i].width = layout.floats[i].width;
@@ -118,7 +118,7 @@ void BatchReader::begin_batch(Batch& batch) {
   }
 }
 
-void BatchReader::prefetch(const FlowRecord& record) {
+void BatchReader::prefetch(const QueuedRecord& record) {
   if (record.ref.is_whole())
     flow_.parser_of(record).prefetch(flow_.text_of(record), record.ref.size);
 }
@@ -135,9 +135,9 @@ Result<bool> BatchReader::next_run(Batch& batch, size_t max) {
     flow_.append(cursor_, end, run_);
     batch.counts.read += end - cursor_;
     cursor_ = end;
-    if (part_ != Part::kAll) leave_own_part(batch);
+    if (split_ != Split::kAll) keep_own_split(batch);
   }
-  for (const FlowRecord& record : run_) {
+  for (const QueuedRecord& record : run_) {
     watched_in_batch_ |= is_watched(record);
     batch.first_record = std::min(batch.first_record, record.offset);
     batch.last_record = std::max(batch.last_record, record.offset);
@@ -145,9 +145,9 @@ Result<bool> BatchReader::next_run(Batch& batch, size_t max) {
   return true;
 }
 
-void BatchReader::leave_own_part(Batch& batch) {
-  const bool held_out = part_ == Part::kHeldOut;
-  const auto is_others = [&](const FlowRecord& record) {
+void BatchReader::keep_own_split(Batch& batch) {
+  const bool held_out = split_ == Split::kHeldOut;
+  const auto is_others = [&](const QueuedRecord& record) {
     const uint32_t file = flow_.range_of(record).file;
     if (is_held_out(plan_->holdout, file, record.offset) == held_out) return false;
     if (is_watched(record)) fate_ = RecordFate{RecordFate::Kind::kHeldOut};
@@ -160,7 +160,7 @@ Result<std::optional<BatchReader::Found>> BatchReader::next_record() {
   Batch counts;
   DP_TRY(const bool more, next_run(counts, 1));
   if (!more) return std::optional<Found>();
-  const FlowRecord& record = run_.front();
+  const QueuedRecord& record = run_.front();
   return std::optional(
       Found{flow_.range_of(record).file, record.ref, record.offset, flow_.text_of(record)});
 }
@@ -175,7 +175,7 @@ Result<void> BatchReader::pass_over(Batch& batch) {
 }
 
 /// What random ops draw from: the same for a record of an epoch, whoever reads it.
-uint64_t BatchReader::random_of(const FlowRecord& record) const {
+uint64_t BatchReader::random_of(const QueuedRecord& record) const {
   const plan::ShardRange& range = flow_.range_of(record);
   const uint64_t seed =
       hash_combine(hash_combine(0x72616e646f6d00ULL, plan_->seed), shard_.epoch) +
@@ -204,7 +204,7 @@ Result<void> BatchReader::fill(Batch& batch) {
   return {};
 }
 
-Result<void> BatchReader::take(Batch& batch, Columns& columns, const FlowRecord& record) {
+Result<void> BatchReader::take(Batch& batch, Columns& columns, const QueuedRecord& record) {
   RecordParser& parser = flow_.parser_of(record);
   Fault fault;
   columns.record = batch.records;
@@ -230,7 +230,8 @@ Result<void> BatchReader::take(Batch& batch, Columns& columns, const FlowRecord&
   return {};
 }
 
-Result<void> BatchReader::skip_or_fail(const Fault& fault, const FlowRecord& record, Batch& batch) {
+Result<void> BatchReader::skip_or_fail(const Fault& fault, const QueuedRecord& record,
+                                       Batch& batch) {
   const uint64_t skipped = totals_.counts.skipped + batch.counts.skipped + 1;
   const bool skip = plan_->data.bad_records == BadRecords::kSkip;
   if (skip && (plan_->data.bad_records_max == 0 || skipped <= plan_->data.bad_records_max)) {
@@ -290,8 +291,9 @@ Result<bool> BatchReader::next(Batch& batch) {
       return false;
     }
     begin_batch(batch);
-    const bool given_up = std::binary_search(given_up_.begin(), given_up_.end(), totals_.batches);
-    Result<void> filled = given_up ? pass_over(batch) : fill(batch);
+    const bool quarantined = std::binary_search(quarantined_batches_.begin(),
+                                                quarantined_batches_.end(), totals_.batches);
+    Result<void> filled = quarantined ? pass_over(batch) : fill(batch);
     // A record that seems bad may be of bytes that could not be read.
     if (Result<void> whole = flow_.check(); !whole) {
       failed_batch_.reset();
@@ -302,18 +304,18 @@ Result<bool> BatchReader::next(Batch& batch) {
       return std::move(filled).error();
     }
     const bool full = batch.records == plan_->batch_size;
-    const bool drops = plan_->drop_remainder && part_ != Part::kHeldOut;
+    const bool drops = plan_->drop_remainder && split_ != Split::kHeldOut;
     const bool given = batch.records > 0 && (full || !drops);
     if (!given) {
       batch.counts.dropped = batch.records;
-    } else if (given_up) {
+    } else if (quarantined) {
       batch.counts.quarantined = std::exchange(batch.records, 0);
-      batch.given_up = true;
+      batch.quarantined = true;
     }
     if (watched_in_batch_ && !fate_) {
-      fate_ = RecordFate{!given     ? RecordFate::Kind::kDropped
-                         : given_up ? RecordFate::Kind::kQuarantined
-                                    : RecordFate::Kind::kBatch,
+      fate_ = RecordFate{!given        ? RecordFate::Kind::kDropped
+                         : quarantined ? RecordFate::Kind::kQuarantined
+                                       : RecordFate::Kind::kBatch,
                          totals_.batches};
     }
     ReadCounts& all = totals_.counts;
@@ -328,7 +330,7 @@ Result<bool> BatchReader::next(Batch& batch) {
     batch.id = {.epoch = shard_.epoch, .shard = shard_.shard, .batch = totals_.batches++};
     batch.end_offset = flow_.progress(cursor_);
     if (batch.id.batch < first_batch_) continue;
-    if (!given_up) finish_batch(batch);
+    if (!quarantined) finish_batch(batch);
     return true;
   }
   return false;

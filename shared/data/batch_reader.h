@@ -43,9 +43,9 @@ Result<std::unique_ptr<WindowSource>> open_windows(const DataSpec& data, const p
 /// shuffle, filter, batch.
 class BatchReader final : public ShardReader {
  public:
-  BatchReader(std::shared_ptr<const ReadPlan> plan, Part part, ShardId shard,
+  BatchReader(std::shared_ptr<const ReadPlan> plan, Split split, ShardId shard,
               std::vector<OpenRange> ranges, std::unique_ptr<Scratch> scratch, uint32_t first_batch,
-              std::vector<uint32_t> given_up);
+              std::vector<uint32_t> quarantined_batches);
   ~BatchReader() override;
   Result<bool> next(Batch& batch) override;
   const ShardTotals& totals() const override;
@@ -83,27 +83,27 @@ class BatchReader final : public ShardReader {
   /// shard's end.
   Result<bool> next_run(Batch& batch, size_t max);
   /// Leaves in run_ what is of the reader's part, and counts the others.
-  void leave_own_part(Batch& batch);
+  void keep_own_split(Batch& batch);
   /// Parses one of run_.
-  Result<void> take(Batch& batch, Columns& columns, const FlowRecord& record);
-  Result<void> skip_or_fail(const Fault& fault, const FlowRecord& record, Batch& batch);
+  Result<void> take(Batch& batch, Columns& columns, const QueuedRecord& record);
+  Result<void> skip_or_fail(const Fault& fault, const QueuedRecord& record, Batch& batch);
   void finish_batch(Batch& batch);
   void end();
-  void prefetch(const FlowRecord& record);
-  bool is_watched(const FlowRecord& record) const {
+  void prefetch(const QueuedRecord& record);
+  bool is_watched(const QueuedRecord& record) const {
     return record.offset == watched_ && flow_.range_of(record).file == watched_file_;
   }
-  uint64_t random_of(const FlowRecord& record) const;
+  uint64_t random_of(const QueuedRecord& record) const;
 
   const std::shared_ptr<const ReadPlan> plan_;
-  const Part part_;
+  const Split split_;
   const ShardId shard_;
   const uint32_t first_batch_;
-  const std::vector<uint32_t> given_up_;
+  const std::vector<uint32_t> quarantined_batches_;
   RecordFlow flow_;
   const bool random_;  // random ops act
   size_t cursor_ = 0;  // in the flow's window
-  std::vector<FlowRecord> run_;
+  std::vector<QueuedRecord> run_;
   ShardTotals totals_;
   bool ended_ = false, failed_ = false;
   std::optional<uint32_t> failed_batch_;
@@ -115,9 +115,9 @@ class BatchReader final : public ShardReader {
 
 /// open_shard() with what only this reader has.
 Result<std::unique_ptr<BatchReader>> open_batch_reader(std::shared_ptr<const ReadPlan> plan,
-                                                       Part part, ShardId shard,
+                                                       Split split, ShardId shard,
                                                        std::vector<plan::ShardRange> ranges,
                                                        uint32_t first_batch,
-                                                       std::vector<uint32_t> given_up);
+                                                       std::vector<uint32_t> quarantined_batches);
 
 }  // namespace downpour::data

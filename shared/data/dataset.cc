@@ -275,11 +275,11 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
     hash.add("skip", plan.source.skip).add("take", plan.source.take);
     hash.add("shard_count", plan.source.shard_count).add("shard_index", plan.source.shard_index);
   }
-  for (const SourcePart& part : plan.source.parts) {
-    if (part.weight > 0)
-      hash.add("weight", std::bit_cast<uint64_t>(part.weight))
-          .add("files", part.files)
-          .add("record_bytes", part.record_bytes);
+  for (const SourcePart& split : plan.source.parts) {
+    if (split.weight > 0)
+      hash.add("weight", std::bit_cast<uint64_t>(split.weight))
+          .add("files", split.files)
+          .add("record_bytes", split.record_bytes);
   }
   const DataSpec& data = plan.data;
   hash.add("format", uint64_t(data.format))
@@ -411,29 +411,29 @@ Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
   return out;
 }
 
-Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Part part,
+Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Split split,
                                                 ShardId shard, std::vector<plan::ShardRange> ranges,
                                                 uint32_t first_batch,
-                                                std::vector<uint32_t> given_up) {
+                                                std::vector<uint32_t> quarantined_batches) {
   DP_TRY(std::unique_ptr<BatchReader> reader,
-         open_batch_reader(std::move(plan), part, shard, std::move(ranges), first_batch,
-                           std::move(given_up)));
+         open_batch_reader(std::move(plan), split, shard, std::move(ranges), first_batch,
+                           std::move(quarantined_batches)));
   return std::unique_ptr<ShardReader>(std::move(reader));
 }
 
-Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Part part,
+Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Split split,
                                                 ShardId shard, const plan::ShardRange& range,
                                                 uint32_t first_batch,
-                                                std::vector<uint32_t> given_up) {
-  return open_shard(std::move(plan), part, shard, std::vector{range}, first_batch,
-                    std::move(given_up));
+                                                std::vector<uint32_t> quarantined_batches) {
+  return open_shard(std::move(plan), split, shard, std::vector{range}, first_batch,
+                    std::move(quarantined_batches));
 }
 
 Result<std::unique_ptr<BatchReader>> open_batch_reader(std::shared_ptr<const ReadPlan> plan,
-                                                       Part part, ShardId shard,
+                                                       Split split, ShardId shard,
                                                        std::vector<plan::ShardRange> ranges,
                                                        uint32_t first_batch,
-                                                       std::vector<uint32_t> given_up) {
+                                                       std::vector<uint32_t> quarantined_batches) {
   std::unique_ptr<Scratch> scratch = plan->scratch->take();
   if (scratch->texts.size() < ranges.size()) scratch->texts.resize(ranges.size());
   std::vector<OpenRange> open;
@@ -441,18 +441,20 @@ Result<std::unique_ptr<BatchReader>> open_batch_reader(std::shared_ptr<const Rea
     DP_TRY(ShardRecords records,
            open_records(*plan, shard.epoch, range, scratch->texts[open.size()], ranges.size()));
     // What a given up batch would have held is not parsed; arrays are as fast as a cache of them.
-    const bool cached = plan->cache != nullptr && given_up.empty() &&
+    const bool cached = plan->cache != nullptr && quarantined_batches.empty() &&
                         !is_program(plan->files[range.file]) && !reads_arrays(plan->data);
     if (cached) {
       const RecordCache::Key key{.range = range,
                                  .window_bytes = window_bytes_of(plan->data, ranges.size()),
-                                 .held_out = part == Part::kHeldOut};
-      records = plan->cache->attend(key, std::move(records), scratch->texts[open.size()].records);
+                                 .held_out = split == Split::kHeldOut};
+      records = plan->cache->capture_or_replay(key, std::move(records),
+                                               scratch->texts[open.size()].records);
     }
     open.push_back({range, std::move(records.source), std::move(records.parser), records.kept});
   }
-  return std::make_unique<BatchReader>(std::move(plan), part, shard, std::move(open),
-                                       std::move(scratch), first_batch, std::move(given_up));
+  return std::make_unique<BatchReader>(std::move(plan), split, shard, std::move(open),
+                                       std::move(scratch), first_batch,
+                                       std::move(quarantined_batches));
 }
 
 Result<void> count_pieces(const ReadPlan& plan, uint64_t shard_bytes,
@@ -524,7 +526,7 @@ Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path
     return std::max(uint64_t(__uint128_t{used} * bytes / (std::max<uint64_t>(n, 1) * records)),
                     uint64_t{1});
   };
-  if (data.hides_ends()) {
+  if (data.boundaries_need_scan()) {
     DP_TRY(const LineRules rules, rules_of(data));
     DP_TRY(const Preamble preamble, read_preamble(path, data, data.header));
     const std::string_view rest =

@@ -142,7 +142,7 @@ std::vector<std::string> default_columns(DataFormat format);
 /// number of records a shard into cut_shards' target_bytes. At least 1.
 Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path);
 
-enum class Part : uint8_t { kTrain, kHeldOut, kAll };  // which side of the holdout a reader yields
+enum class Split : uint8_t { kTrain, kHeldOut, kAll };  // which side of the holdout a reader yields
 
 /// The counts of a whole shard, known when its last batch was given out.
 struct ShardTotals {
@@ -176,15 +176,15 @@ class ShardReader {
 /// Opens a shard. `shard.shard` with `epoch` seeds the shuffle. The records of the batches in
 /// `given_up` (ascending) are counted, and not parsed. Errors: kNoInput, kIo, kBadData (file
 /// changed). Of several ranges the records are interleaved.
-Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Part part,
+Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Split split,
                                                 ShardId shard, std::vector<plan::ShardRange> ranges,
                                                 uint32_t first_batch,
-                                                std::vector<uint32_t> given_up = {});
+                                                std::vector<uint32_t> quarantined_batches = {});
 /// The same of one range.
-Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Part part,
+Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Split split,
                                                 ShardId shard, const plan::ShardRange& range,
                                                 uint32_t first_batch,
-                                                std::vector<uint32_t> given_up = {});
+                                                std::vector<uint32_t> quarantined_batches = {});
 
 /// Resolves paths and globs to a sorted file list with fingerprints. Errors: kNoInput naming the
 /// path or glob; an empty file is an error too. Order: as the paths are written; the names that a
@@ -206,7 +206,7 @@ Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t 
 Result<void> note_parts(DataSpec& data, const std::vector<plan::FileInfo>& files);
 /// How the ranges of the training data make shards; of a mix, after note_parts(). `files` say
 /// whether they are pieces of a stream; those of find_cuts() and cut_program().
-plan::Joining joining_of(const DataSpec& data, const std::vector<plan::FileInfo>& files);
+plan::ShardRecipe joining_of(const DataSpec& data, const std::vector<plan::FileInfo>& files);
 /// Whether the noted parts of a mix are these files: what a job from elsewhere must keep.
 Result<void> check_parts(const DataSpec& data, const std::vector<plan::FileInfo>& files);
 plan::ShardMap map_shards(const Job& job, const std::vector<plan::FileInfo>& files,

@@ -13,7 +13,7 @@ namespace {
 /// The spec without the ops that RecordStage does.
 FieldSpec early_part(const FieldSpec& spec) {
   FieldSpec early = spec;
-  early.transform.resize(LateOps::begin_of(spec));
+  early.transform.resize(PostParseOps::begin_of(spec));
   return early;
 }
 
@@ -38,7 +38,7 @@ class Builder {
     const FloatInput& input = plan_.layout.floats[column];
     DP_TRY(const FieldSpec spec, resolve_(input.field, input.width));
     const TargetRule* const rule = find_target(plan_, input.field);
-    const bool late = LateOps::begin_of(spec) < spec.transform.size();
+    const bool late = PostParseOps::begin_of(spec) < spec.transform.size();
     if (late && rule != nullptr && rule->kind != TargetKind::kAny) {
       return field_error(spec,
                          "is a target of classes, which takes no op for lists and no random one",
@@ -63,7 +63,7 @@ class Builder {
   /// Of keys that RecordStage does not look at.
   void defer_hashes() {
     for (FieldSet::Keys& keys : set_.keys) {
-      const bool late = LateOps::begin_of(keys.spec) < keys.spec.transform.size();
+      const bool late = PostParseOps::begin_of(keys.spec) < keys.spec.transform.size();
       if (late || crossed_.contains(keys.entry)) continue;
       if (const auto hash = keys.field.defer_hash())
         set_.deferred.keys.push_back({keys.entry, *hash});

@@ -83,7 +83,7 @@ Result<plan::FileInfo> look_at(const DataSpec& data, const std::string& path) {
       .path = path,
       .bytes = file.bytes(),
       .fingerprint = fingerprint,
-      .splittable = !compressed && !is_idx_images({head, n}) && !data.hides_ends()};
+      .splittable = !compressed && !is_idx_images({head, n}) && !data.boundaries_need_scan()};
 }
 
 /// The files or objects that an absolute path or glob names. One whose very name looks like a glob
@@ -214,7 +214,7 @@ Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t 
     const auto check = [&] {
       return plan::check_ranges({{.path = info.path, .bytes = info.bytes}}, bytes, {});
     };
-    if (!data.hides_ends()) {
+    if (!data.boundaries_need_scan()) {
       if (!info.splittable || bytes == shard_bytes) continue;
       DP_TRY_VOID(check());
       info.cuts = even_cuts(info, bytes);

@@ -14,7 +14,7 @@
 namespace downpour::data {
 
 /// A record of a shard.
-struct FlowRecord {
+struct QueuedRecord {
   RecordRef ref;
   uint32_t range = 0;   // of the shard's
   uint64_t offset = 0;  // in its file
@@ -33,7 +33,7 @@ class RecordParser {
   /// Takes records of a window in a row, whole ones of one range, as parse() takes each. How many
   /// were taken: the next one is parse()'s, which writes over what this one or those behind it
   /// left. To `hashes` is added, of each that was taken, hash_combine(hash(), its offset).
-  virtual size_t parse_run(std::span<const FlowRecord> run, Columns& columns, uint64_t& hashes);
+  virtual size_t parse_run(std::span<const QueuedRecord> run, Columns& columns, uint64_t& hashes);
 
   /// After a record that parse() took: what its fields need of each other. False: a bad record.
   bool finish(Columns& columns, Fault& fault) {

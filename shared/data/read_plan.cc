@@ -55,10 +55,10 @@ bool has_streamed(const std::vector<plan::FileInfo>& files) {
 
 }  // namespace
 
-plan::Joining joining_of(const DataSpec& data, const std::vector<plan::FileInfo>& files) {
+plan::ShardRecipe joining_of(const DataSpec& data, const std::vector<plan::FileInfo>& files) {
   const bool stream = is_stream(data.source) || has_streamed(files);
-  plan::Joining joining{.cycle = data.interleave.cycle,
-                        .in_order = stream && data.sharding == Sharding::kAuto};
+  plan::ShardRecipe joining{.cycle = data.interleave.cycle,
+                            .in_order = stream && data.sharding == Sharding::kAuto};
   if (!files.empty() && files.front().is_open()) joining.open_piece = files.front().cuts.front();
   if (!data.source.is_mix()) return joining;
   for (const SourcePart& part : data.source.parts)

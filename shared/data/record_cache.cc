@@ -416,8 +416,8 @@ class WatchedParser final : public RecordParser {
 
 }  // namespace
 
-ShardRecords RecordCache::attend(const Key& key, ShardRecords opened,
-                                 std::vector<RecordRef>& records) {
+ShardRecords RecordCache::capture_or_replay(const Key& key, ShardRecords opened,
+                                            std::vector<RecordRef>& records) {
   std::shared_ptr<const Kept> kept;
   {
     const std::lock_guard lock(mutex_);

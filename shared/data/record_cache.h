@@ -94,7 +94,8 @@ class RecordCache {
   };
   /// `opened`, which reads the range; or what was kept of it, with the same records; or `opened`,
   /// watched: once all of it has been read, it is kept. `records` is memory for a window's.
-  ShardRecords attend(const Key& key, ShardRecords opened, std::vector<RecordRef>& records);
+  ShardRecords capture_or_replay(const Key& key, ShardRecords opened,
+                                 std::vector<RecordRef>& records);
 
   /// Of a range.
   struct Row;

@@ -54,7 +54,7 @@ Result<bool> RecordFlow::next() {
   return true;
 }
 
-void RecordFlow::append(size_t begin, size_t end, std::vector<FlowRecord>& to) const {
+void RecordFlow::append(size_t begin, size_t end, std::vector<QueuedRecord>& to) const {
   const size_t before = to.size();
   to.resize(before + (end - begin));
   for (size_t i = begin; i < end; ++i) {
@@ -174,8 +174,8 @@ void RecordFlow::extent(uint64_t& first_offset, uint64_t& end_offset) const {
     const plan::ShardRange& r = range.open.range;
     const uint64_t first = range.open.source->first_offset(), end = range.open.source->end_offset();
     if (first >= end || !plan_.files[r.file].is_cut()) continue;  // no record begins in it
-    first_offset += plan::place_mark(r.file, r.stream, first);
-    end_offset += plan::place_mark(r.file, r.stream, end);
+    first_offset += plan::offset_hash(r.file, r.stream, first);
+    end_offset += plan::offset_hash(r.file, r.stream, end);
   }
 }
 

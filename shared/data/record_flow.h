@@ -41,7 +41,7 @@ class RecordFlow {
   /// Records of the window.
   size_t size() const { return size_; }
   /// Those of [begin, end) to the end of `to`.
-  void append(size_t begin, size_t end, std::vector<FlowRecord>& to) const;
+  void append(size_t begin, size_t end, std::vector<QueuedRecord>& to) const;
   bool shuffles() const { return shuffle_; }
   /// Whether all records are of one range.
   bool is_single() const { return ranges_.size() == 1; }
@@ -51,15 +51,15 @@ class RecordFlow {
                        [](const Range& range) { return range.open.kept; });
   }
 
-  const plan::ShardRange& range_of(const FlowRecord& record) const {
+  const plan::ShardRange& range_of(const QueuedRecord& record) const {
     return ranges_[record.range].open.range;
   }
-  RecordParser& parser_of(const FlowRecord& record) { return *ranges_[record.range].open.parser; }
-  const char* text_of(const FlowRecord& record) const {
+  RecordParser& parser_of(const QueuedRecord& record) { return *ranges_[record.range].open.parser; }
+  const char* text_of(const QueuedRecord& record) const {
     return ranges_[record.range].window.text + record.ref.begin;
   }
   /// "file:line". Only for errors.
-  std::string locate(const FlowRecord& record) {
+  std::string locate(const QueuedRecord& record) {
     return ranges_[record.range].open.source->locate(record.offset);
   }
   /// The first range's: all are made for the same columns.

@@ -54,13 +54,13 @@ std::span<const uint64_t> keys_of(const KeyBuffer& buffer, uint32_t record) {
 
 }  // namespace
 
-size_t LateOps::begin_of(const FieldSpec& spec) {
+size_t PostParseOps::begin_of(const FieldSpec& spec) {
   size_t i = 0;
   while (i < spec.transform.size() && !is_late(spec.transform[i].op)) ++i;
   return i;
 }
 
-LateOps::LateOps(const FieldSpec& spec) {
+PostParseOps::PostParseOps(const FieldSpec& spec) {
   for (size_t i = begin_of(spec); i < spec.transform.size(); ++i) {
     Step& step = steps_.emplace_back();
     step.spec = spec.transform[i];
@@ -69,7 +69,7 @@ LateOps::LateOps(const FieldSpec& spec) {
   }
 }
 
-void LateOps::apply(std::vector<float>& list, uint64_t random) const {
+void PostParseOps::apply(std::vector<float>& list, uint64_t random) const {
   for (const Step& step : steps_) {
     const TransformSpec& op = step.spec;
     Rng rng(hash_combine(random, step.seed));
@@ -104,7 +104,7 @@ void LateOps::apply(std::vector<float>& list, uint64_t random) const {
   }
 }
 
-void LateOps::apply(KeyBuffer& keys, size_t begin, uint64_t random) const {
+void PostParseOps::apply(KeyBuffer& keys, size_t begin, uint64_t random) const {
   const auto move = [&](size_t from, size_t to, size_t count) {
     std::copy_n(keys.keys.begin() + ptrdiff_t(from), count, keys.keys.begin() + ptrdiff_t(to));
     if (keys.has_values)
@@ -131,7 +131,7 @@ void LateOps::apply(KeyBuffer& keys, size_t begin, uint64_t random) const {
 void RecordStage::add_list(const FieldSpec& spec, uint32_t entry, uint32_t column, uint32_t width) {
   const float fallback = spec.fallback ? std::strtof(spec.fallback->c_str(), nullptr) : 0;
   lists_.push_back({.name = spec.name,
-                    .ops = LateOps(spec),
+                    .ops = PostParseOps(spec),
                     .from_keys = true,
                     .entry = entry,
                     .column = column,
@@ -140,19 +140,19 @@ void RecordStage::add_list(const FieldSpec& spec, uint32_t entry, uint32_t colum
 }
 
 void RecordStage::add_floats(const FieldSpec& spec, uint32_t column, uint32_t width) {
-  List list{.name = spec.name, .ops = LateOps(spec), .column = column, .width = width};
+  List list{.name = spec.name, .ops = PostParseOps(spec), .column = column, .width = width};
   if (!list.ops.empty()) lists_.push_back(std::move(list));
 }
 
 void RecordStage::add_keys(const FieldSpec& spec, uint32_t entry) {
-  Keys keys{.ops = LateOps(spec), .entry = entry};
+  Keys keys{.ops = PostParseOps(spec), .entry = entry};
   if (!keys.ops.empty()) keys_.push_back(std::move(keys));
 }
 
 void RecordStage::add_cross(const FieldSpec& spec, uint32_t entry, std::vector<uint32_t> inputs,
                             bool bag) {
   crosses_.push_back({.name = spec.name,
-                      .ops = LateOps(spec),
+                      .ops = PostParseOps(spec),
                       .name_hash = hash_string(spec.name),
                       .buckets = spec.transform[0].buckets,
                       .entry = entry,
@@ -181,7 +181,7 @@ bool RecordStage::apply_list(const List& list, Columns& columns, Fault& fault) {
   return true;
 }
 
-void RecordStage::apply_keys(const LateOps& ops, KeyBuffer& keys, const Columns& columns) {
+void RecordStage::apply_keys(const PostParseOps& ops, KeyBuffer& keys, const Columns& columns) {
   ops.apply(keys, keys.offsets[columns.record], columns.random);
   keys.offsets[columns.record + 1] = uint32_t(keys.count);
 }

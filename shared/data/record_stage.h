@@ -13,11 +13,11 @@
 namespace downpour::data {
 
 /// The ops of one field from the first on that RecordStage does.
-class LateOps {
+class PostParseOps {
  public:
   /// Where such ops begin in a transform; its size: nowhere.
   static size_t begin_of(const FieldSpec& spec);
-  explicit LateOps(const FieldSpec& spec);
+  explicit PostParseOps(const FieldSpec& spec);
   bool empty() const { return steps_.empty(); }
 
   /// Numbers, and what becomes of them. `random` is the record's; 0: random ops do nothing.
@@ -52,7 +52,7 @@ class RecordStage {
  private:
   struct List {
     std::string name;
-    LateOps ops;
+    PostParseOps ops;
     bool from_keys = false;  // a list of any length, from entry `entry`
     uint32_t entry = 0;
     uint32_t column = 0;
@@ -60,12 +60,12 @@ class RecordStage {
     float fallback = 0;
   };
   struct Keys {
-    LateOps ops;
+    PostParseOps ops;
     uint32_t entry = 0;
   };
   struct Cross {
     std::string name;
-    LateOps ops;
+    PostParseOps ops;
     uint64_t name_hash = 0;
     uint64_t buckets = 0;
     uint32_t entry = 0;
@@ -73,7 +73,7 @@ class RecordStage {
     bool bag = false;
   };
   bool apply_list(const List& list, Columns& columns, Fault& fault);
-  static void apply_keys(const LateOps& ops, KeyBuffer& keys, const Columns& columns);
+  static void apply_keys(const PostParseOps& ops, KeyBuffer& keys, const Columns& columns);
   bool apply_cross(const Cross& cross, Columns& columns, Fault& fault);
 
   std::vector<List> lists_;

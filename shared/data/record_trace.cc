@@ -69,7 +69,7 @@ Result<RecordPlace> find_record(std::shared_ptr<const ReadPlan> plan, uint32_t f
   source.shard_count = 1;
   source.shard_index = 0;
   DP_TRY(const auto reader,
-         open_batch_reader(in_order, Part::kAll, {},
+         open_batch_reader(in_order, Split::kAll, {},
                            {{.file = file, .end = in_order->files[file].bytes}}, 0, {}));
   RecordPlace place;
   for (;;) {
@@ -99,12 +99,13 @@ Result<RecordPlace> find_record(std::shared_ptr<const ReadPlan> plan, uint32_t f
   return Error{ErrorCode::kNoInput, str("byte ", n, " is in no record"), info.path};
 }
 
-Result<RecordFate> trace_record(std::shared_ptr<const ReadPlan> plan, Part part, ShardId shard,
+Result<RecordFate> trace_record(std::shared_ptr<const ReadPlan> plan, Split split, ShardId shard,
                                 std::vector<plan::ShardRange> ranges,
-                                std::vector<uint32_t> given_up, uint32_t file, uint64_t offset) {
+                                std::vector<uint32_t> quarantined_batches, uint32_t file,
+                                uint64_t offset) {
   const std::string path = plan->files[file].path;
-  DP_TRY(const auto reader, open_batch_reader(std::move(plan), part, shard, std::move(ranges),
-                                              UINT32_MAX, std::move(given_up)));
+  DP_TRY(const auto reader, open_batch_reader(std::move(plan), split, shard, std::move(ranges),
+                                              UINT32_MAX, std::move(quarantined_batches)));
   reader->watch(file, offset);
   Batch batch;
   for (bool more = true; more && !reader->fate();) {

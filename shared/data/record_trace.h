@@ -45,8 +45,9 @@ struct RecordFate {
 /// Reads a shard as a worker does that knows of the batches in `given_up`. Errors: kNoInput where
 /// no record of the shard starts at `offset` of the file, and those of reading, a bad record's
 /// among them.
-Result<RecordFate> trace_record(std::shared_ptr<const ReadPlan> plan, Part part, ShardId shard,
+Result<RecordFate> trace_record(std::shared_ptr<const ReadPlan> plan, Split split, ShardId shard,
                                 std::vector<plan::ShardRange> ranges,
-                                std::vector<uint32_t> given_up, uint32_t file, uint64_t offset);
+                                std::vector<uint32_t> quarantined_batches, uint32_t file,
+                                uint64_t offset);
 
 }  // namespace downpour::data

@@ -199,7 +199,7 @@ struct DataSpec {
   uint64_t bad_records_max = 0;  // with skip: more than this fails the job; 0: no limit
   bool operator==(const DataSpec&) const = default;
   /// Whether where a record ends shows only to who comes from the record before.
-  bool hides_ends() const {
+  bool boundaries_need_scan() const {
     return format == DataFormat::kTfrecord || (format == DataFormat::kCsv && quoted_newlines);
   }
   /// Records of a shuffle's window; 0: not limited by their number.

@@ -32,9 +32,9 @@ uint32_t VariableSet::add_rows(std::vector<std::string> fields, const std::strin
   }
   VariableSpec variable = make_variable(name, init);
   variable.dim = dim;
-  std::vector<VariableSpec>& members = row_tables_[table].members;
-  declared_.push_back({uint32_t(table), false, uint32_t(members.size())});
-  members.push_back(std::move(variable));
+  std::vector<VariableSpec>& table_variables = row_tables_[table].table_variables;
+  declared_.push_back({uint32_t(table), false, uint32_t(table_variables.size())});
+  table_variables.push_back(std::move(variable));
   return uint32_t(declared_.size() - 1);
 }
 
@@ -65,8 +65,8 @@ void VariableSet::finish(Program& program) const {
   for (uint32_t t = 0; t < program.tables.size(); ++t) {
     first_of_table.push_back(uint32_t(program.variables.size()));
     const bool dense = program.tables[t].kind == TableKind::kDense;
-    for (const VariableSpec& member : program.tables[t].members) {
-      const uint64_t floats = dense ? member.elements() : member.dim;
+    for (const VariableSpec& table_variable : program.tables[t].table_variables) {
+      const uint64_t floats = dense ? table_variable.elements() : table_variable.dim;
       program.variables.push_back({t, dense, floats, dense ? program.dense_floats : 0});
       if (dense) program.dense_floats += floats;
     }
@@ -74,7 +74,7 @@ void VariableSet::finish(Program& program) const {
   const auto place = [&](uint32_t& handle) {
     if (handle == kNoIndex) return;
     const Declared& d = declared_[handle];
-    handle = first_of_table[d.table + (d.dense ? row_tables_.size() : 0)] + d.member;
+    handle = first_of_table[d.table + (d.dense ? row_tables_.size() : 0)] + d.table_variable;
   };
   for (Op& op : program.ops) {
     if (auto* pool = std::get_if<PoolOp>(&op)) {

@@ -31,7 +31,7 @@ class VariableSet final {
   struct Declared {
     uint32_t table = 0;  // into row_tables_ or dense_tables_
     bool dense = false;
-    uint32_t member = 0;
+    uint32_t table_variable = 0;
   };
   VariableSpec make_variable(const std::string& name, InitSpec init) const;
 

@@ -165,16 +165,16 @@ uint64_t stream_seed(uint64_t seed, size_t stream) {
 
 }  // namespace
 
-uint32_t ranges_of(const Joining& joining) {
+uint32_t ranges_of(const ShardRecipe& joining) {
   return joining.mix.empty() ? joining.cycle : mix_ranges(joining.mix.size());
 }
 
-uint64_t eval_shard_bytes(const Joining& joining, uint64_t shard_bytes) {
+uint64_t eval_shard_bytes(const ShardRecipe& joining, uint64_t shard_bytes) {
   const uint32_t ranges = ranges_of(joining);
   return std::min(shard_bytes, UINT64_MAX / ranges) * ranges;
 }
 
-ShardMap::ShardMap(std::vector<ShardRange> ranges, uint64_t seed, const Joining& joining)
+ShardMap::ShardMap(std::vector<ShardRange> ranges, uint64_t seed, const ShardRecipe& joining)
     : ShardMap(std::move(ranges), seed, joining.cycle) {
   in_order_ = joining.in_order;
   open_piece_ = joining.open_piece;
@@ -246,7 +246,7 @@ uint32_t ShardMap::place_of_shard(uint32_t epoch, uint32_t shard) const {
   return in_order_ ? shard : order_inverse(seed_, epoch, count_, shard);
 }
 
-std::optional<size_t> ShardMap::part_unread() const {
+std::optional<size_t> ShardMap::unread_bytes_of_partial_epoch() const {
   const auto at =
       std::find_if(mix_.begin(), mix_.end(), [](const Mixed& part) { return part.read == 0; });
   if (at == mix_.end()) return std::nullopt;
@@ -340,7 +340,7 @@ uint64_t bytes_of(const std::vector<ShardRange>& ranges) {
   return bytes;
 }
 
-uint64_t place_mark(uint32_t file, uint32_t stream, uint64_t offset) {
+uint64_t offset_hash(uint32_t file, uint32_t stream, uint64_t offset) {
   return hash_combine(hash_combine(hash_combine(0x706c616365ULL, file), stream), offset);
 }
 

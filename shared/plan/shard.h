@@ -102,7 +102,7 @@ struct MixPart {
 
 /// How ranges make shards, and their order: each is one (a cycle of 1), joins `cycle` of them, or,
 /// of a mix, ranges of all its parts.
-struct Joining {
+struct ShardRecipe {
   uint32_t cycle = 1;
   std::vector<MixPart> mix = {};
   bool in_order = false;    // the ranges are those of a stream, which is read from its start
@@ -112,9 +112,9 @@ struct Joining {
 /// one of the parts gives every shard a range, whatever the weights.
 constexpr uint32_t mix_ranges(size_t parts) { return uint32_t(parts < 16 ? 16 : parts); }
 /// By what a shard is shortened to be a range.
-uint32_t ranges_of(const Joining& joining);
+uint32_t ranges_of(const ShardRecipe& joining);
 /// What files that are only evaluated are cut to: as many bytes as a training shard joins.
-uint64_t eval_shard_bytes(const Joining& joining, uint64_t shard_bytes);
+uint64_t eval_shard_bytes(const ShardRecipe& joining, uint64_t shard_bytes);
 
 /// The shards of a training pass: which ranges each of them joins. Without a cycle each is one
 /// range; those of a stream come in its order. With one, the ranges of a stream are put in a seeded
@@ -126,7 +126,7 @@ class ShardMap {
  public:
   /// `ranges` as cut_streams() gives them: those of a stream may lie anywhere among the others.
   ShardMap(std::vector<ShardRange> ranges, uint64_t seed, uint32_t cycle = 1);
-  ShardMap(std::vector<ShardRange> ranges, uint64_t seed, const Joining& joining);
+  ShardMap(std::vector<ShardRange> ranges, uint64_t seed, const ShardRecipe& joining);
   ShardMap() = default;
 
   /// Of an open stream kOpenShardsMax: those behind its end have no records.
@@ -145,7 +145,7 @@ class ShardMap {
   uint32_t place_of(uint32_t epoch, uint32_t range) const;
   /// Of a mix: the first part of which an epoch reads nothing, since even one of its ranges is more
   /// than its share of an epoch; none is how it should be.
-  std::optional<size_t> part_unread() const;
+  std::optional<size_t> unread_bytes_of_partial_epoch() const;
   /// Indexes of the ranges that no shard of the epoch has.
   std::vector<uint32_t> unread(uint32_t epoch) const;
 
@@ -184,6 +184,6 @@ uint64_t bytes_of(const std::vector<ShardRange>& ranges);
 /// What a place in a file adds to a sum of places: where the ranges of a file follow each other,
 /// the sum over their ends less the sum over their begins is that of the file's end less that of
 /// its begin, in whatever order they are added.
-uint64_t place_mark(uint32_t file, uint32_t stream, uint64_t offset);
+uint64_t offset_hash(uint32_t file, uint32_t stream, uint64_t offset);
 
 }  // namespace downpour::plan

@@ -70,7 +70,7 @@ struct Batch {
   uint64_t end_offset = 0;  // bytes of the shard's range behind the last record read (progress)
   uint64_t first_record = 0,
            last_record = 0;  // where its first and its last record start in the file
-  bool given_up = false;     // nothing of it was parsed: no records, counts only
+  bool quarantined = false;  // nothing of it was parsed: no records, counts only
 };
 
 }  // namespace downpour

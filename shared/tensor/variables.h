@@ -84,17 +84,17 @@ constexpr uint32_t kDenseBlockFloats = 4096;
 struct TableSpec {
   std::string name;
   TableKind kind = TableKind::kEmbedding;
-  std::vector<VariableSpec> members;
+  std::vector<VariableSpec> table_variables;
   bool operator==(const TableSpec&) const = default;
 
   uint32_t block_count() const {
-    return uint32_t((members[0].elements() + kDenseBlockFloats - 1) / kDenseBlockFloats);
+    return uint32_t((table_variables[0].elements() + kDenseBlockFloats - 1) / kDenseBlockFloats);
   }
   /// Floats of member `m` under `key`, as they travel and as they are stored.
   uint32_t row_floats(size_t m, uint64_t key) const {
-    if (kind == TableKind::kEmbedding) return members[m].dim;
+    if (kind == TableKind::kEmbedding) return table_variables[m].dim;
     const uint64_t begin = key * kDenseBlockFloats;
-    const uint64_t left = members[0].elements() - begin;
+    const uint64_t left = table_variables[0].elements() - begin;
     return uint32_t(left < kDenseBlockFloats ? left : kDenseBlockFloats);
   }
 };

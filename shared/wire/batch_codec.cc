@@ -12,7 +12,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr uint32_t kBatchMagic = 0x31425044;  // "DPB1"
-constexpr uint32_t kGivenUp = 1;              // flag of a batch
+constexpr uint32_t kQuarantinedFlag = 1;      // flag of a batch
 constexpr uint32_t kBagHasOffsets = 1;        // flags of a bag
 constexpr uint32_t kBagHasValues = 2;
 constexpr uint64_t kNarrowKeys = 65536;  // a table of so many is indexed by 16 bits
@@ -201,7 +201,7 @@ Result<void> read_columns(Reader& in, const Shape& shape, Batch& batch) {
 }  // namespace
 
 Result<Bytes> encode_batch(const Batch& batch) {
-  if (batch.given_up && !(batch.floats.empty() && batch.bags.empty() && batch.tables.empty())) {
+  if (batch.quarantined && !(batch.floats.empty() && batch.bags.empty() && batch.tables.empty())) {
     Batch bare;  // columns of a batch that was given up are of one before it
     bare.id = batch.id;
     bare.counts = batch.counts;
@@ -209,7 +209,7 @@ Result<Bytes> encode_batch(const Batch& batch) {
     bare.end_offset = batch.end_offset;
     bare.first_record = batch.first_record;
     bare.last_record = batch.last_record;
-    bare.given_up = true;
+    bare.quarantined = true;
     return encode_batch(bare);
   }
   const uint64_t bytes = bytes_of(batch);
@@ -221,7 +221,7 @@ Result<Bytes> encode_batch(const Batch& batch) {
   }
   std::vector<uint8_t> out(bytes);
   Writer writer(out.data());
-  writer.put(Head{.flags = batch.given_up ? kGivenUp : 0,
+  writer.put(Head{.flags = batch.quarantined ? kQuarantinedFlag : 0,
                   .epoch = batch.id.epoch,
                   .shard = batch.id.shard,
                   .batch = batch.id.batch,
@@ -278,9 +278,10 @@ Result<void> decode_batch(std::span<const uint8_t> bytes, Batch& batch) {
   Head head;
   if (!in.take(head)) return malformed_batch("too short");
   if (head.magic != kBatchMagic) return malformed_batch("not one");
-  if ((head.flags & ~kGivenUp) != 0 || head.zero != 0) return malformed_batch("unknown flags");
-  batch.given_up = (head.flags & kGivenUp) != 0;
-  if (batch.given_up && head.records != 0) return malformed_batch("given up, with records");
+  if ((head.flags & ~kQuarantinedFlag) != 0 || head.zero != 0)
+    return malformed_batch("unknown flags");
+  batch.quarantined = (head.flags & kQuarantinedFlag) != 0;
+  if (batch.quarantined && head.records != 0) return malformed_batch("given up, with records");
   batch.id = {head.epoch, head.shard, head.batch};
   batch.records = head.records;
   batch.records_hash = head.records_hash;

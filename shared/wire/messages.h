@@ -28,7 +28,7 @@ enum class Purpose : uint8_t { kTrain, kEval, kPredict };
 /// A partition that a ps core holds, for whoever is chief.
 struct PartitionClaim {
   PartitionId partition{};
-  ViewId since;  // as its Adopt said
+  ViewId ownership_generation;  // as its Adopt said
   uint32_t sealed_epochs = 0;
   bool operator==(const PartitionClaim&) const = default;
 };
@@ -80,7 +80,7 @@ struct Refused {
 /// One hash partition's owner in a view.
 struct Placement {
   uint32_t owner = UINT32_MAX;  // into View::owners; UINT32_MAX: nobody
-  ViewId since;                 // the view in which this owner took it, or was rolled back
+  ViewId ownership_generation;  // the view in which this owner took it, or was rolled back
   bool operator==(const Placement&) const = default;
 };
 /// A ps core.
@@ -116,33 +116,33 @@ struct ImageRef {
 /// A batch that is given up: the job goes on without its gradient, and its records count as
 /// quarantined. Partitions keep such lines in their unit until the epoch is sealed
 /// (docs/protocol.md).
-struct QuarantineLine {
+struct QuarantineMarker {
   BatchId batch;
   bool withdrawn = false;  // it counts as any other batch after all
   bool had = false;        // in replies and images: the batch had been applied when the line came
   bool passed = false;     // in replies: the batch is past, without its gradient
-  bool operator==(const QuarantineLine&) const = default;
+  bool operator==(const QuarantineMarker&) const = default;
 };
 
 /// Chief -> ps core: hold these partitions from view `since` on, empty or from images. Answered by
 /// Adopted; only then the view that names the core is published.
 struct Adopt {
-  ViewId since;
+  ViewId ownership_generation;
   uint32_t sealed_epochs = 0;
   std::vector<PartitionId> partitions;
   std::string folder;  // checkpoint folder; empty: start empty
   std::vector<ImageRef>
       images;  // of each partition: a whole one, then what builds on it; none where it starts
                // empty. A move's small images travel along as Frozen brought them
-  std::vector<QuarantineLine> lines = {};  // every one that the chief knows
-  bool lines_known = true;  // false: there may be more; take no push before a StatusRequest says
-                            // that these are all
+  std::vector<QuarantineMarker> markers = {};  // every one that the chief knows
+  bool markers_known = true;  // false: there may be more; take no push before a StatusRequest says
+                              // that these are all
   uint64_t plan_hash =
       0;  // an image with batches of unsealed epochs must be of this plan; 0: of any
   bool operator==(const Adopt&) const = default;
 };
 struct Adopted {
-  ViewId since;
+  ViewId ownership_generation;
   bool ok = true;
   std::string error;                         // where !ok
   ErrorCode code = ErrorCode::kUnavailable;  // of that
@@ -197,7 +197,7 @@ struct Heartbeat {
   uint64_t read_bytes = 0;            // worker, input: input read
   std::vector<OutputMetrics> recent;  // worker: since the last heartbeat, with AUC buckets
   std::vector<uint64_t> staleness;    // ps: histogram since start, bucket = min(versions, size - 1)
-  uint64_t had_it = 0, gaps = 0;      // ps: parts repeated, parts too early
+  uint64_t duplicate_parts = 0, gaps = 0;  // ps: parts repeated, parts too early
   int64_t load_ns = 0;   // ps, in every fourth: of so much time tell the next two; 0: nothing
   uint64_t busy_ns = 0;  // of it, not waiting for a message
   std::vector<PartitionLoad> loads;  // estimates; what it owns and was asked for, ascending
@@ -221,9 +221,10 @@ struct Lease {
   uint32_t attempt = 0;
   uint32_t first_batch = 0;  // smallest watermark any partition is known to hold (hint)
   uint64_t plan_hash = 0;
-  uint32_t evaluation = 0;              // id, eval only
-  std::vector<uint32_t> given_up = {};  // batches of the shard that are given up, ascending
-  bool careful = false;  // one batch at a time, each reported: the shard has failed before
+  uint32_t evaluation = 0;  // id, eval only
+  std::vector<uint32_t> quarantined_batches =
+      {};                    // batches of the shard that are given up, ascending
+  bool single_step = false;  // one batch at a time, each reported: the shard has failed before
   bool operator==(const Lease&) const = default;
 };
 struct LeaseGrant {
@@ -265,9 +266,10 @@ struct ShardProgress {
 /// Why a shard failed at a batch, where that says what can be done about it.
 enum class FailureKind : uint8_t {
   kOther,
-  kRecord,     // a record of the batch can't be read
-  kNotFinite,  // its loss or a gradient is not finite
-  kGivenUp,  // a ps says that the batch is given up, and the lease does not, or the other way round
+  kRecord,         // a record of the batch can't be read
+  kNotFinite,      // its loss or a gradient is not finite
+  kMarkersDiffer,  // a ps says that the batch is given up, and the lease does not, or the other way
+                   // round
 };
 struct ShardFailed {
   Lease lease;
@@ -308,9 +310,9 @@ struct StatusRequest {
   uint64_t round = 0;
   uint32_t epoch = 0;
   uint32_t shards = 0;  // of that epoch
-  std::vector<QuarantineLine> lines =
-      {};                   // of any epoch; every partition takes them before it answers
-  bool lines_known = true;  // these are all there are
+  std::vector<QuarantineMarker> markers =
+      {};                     // of any epoch; every partition takes them before it answers
+  bool markers_known = true;  // these are all there are
   bool operator==(const StatusRequest&) const = default;
 };
 struct ShardWatermark {
@@ -324,7 +326,7 @@ struct Interval {  // [begin, end)
 };
 struct PartitionStatus {
   PartitionId partition{};
-  ViewId since;
+  ViewId ownership_generation;
   uint64_t version = 0;
   uint32_t shards_ended = 0;  // of the epoch asked for
   ShardCounts counts;         // sums over its ended shards
@@ -342,7 +344,7 @@ struct StatusReply {
   std::vector<OutputSums>
       metrics;          // training metrics of the epoch that ride in this core's partitions
   std::string failure;  // not empty: the job must fail (input not deterministic, ...)
-  std::vector<QuarantineLine> lines =
+  std::vector<QuarantineMarker> markers =
       {};  // of any epoch; what is said of one is so at some partition of this core
   std::vector<Interval> begun =
       {};  // ascending; any other shard stands at 0 at every partition of this core
@@ -356,8 +358,8 @@ struct Save {
   ViewId checkpoint;  // (term, n) of the manifest to come
   std::string folder;
   ViewId base;  // {}: all images are whole
-  uint32_t part_epoch = 0;
-  uint32_t part_shards =
+  uint32_t partial_epoch = 0;
+  uint32_t partial_shards =
       0;  // that have ended of part_epoch, where the job ends inside it; 0: it does not
   bool operator==(const Save&) const = default;
 };
@@ -367,8 +369,8 @@ struct Saved {
   std::string error;
   std::vector<ImageRef> images;
   uint64_t rows = 0;
-  bool beyond_part = false;    // some image does not hold exactly part_shards of part_epoch
-  uint32_t sealed_epochs = 0;  // the most that an image of them has sealed
+  bool beyond_partial_epoch = false;  // some image does not hold exactly part_shards of part_epoch
+  uint32_t sealed_epochs = 0;         // the most that an image of them has sealed
   bool operator==(const Saved&) const = default;
 };
 /// Chief -> ps core: every epoch below this is sealed; drop its watermarks, answer "had it" from
@@ -382,13 +384,13 @@ struct Sealed {
 /// and it serves them again, or another's, and it drops them. `since` is the view in which they are
 /// to become the other's.
 struct Freeze {
-  ViewId since;
+  ViewId ownership_generation;
   std::vector<PartitionId> partitions;
   std::string folder;
   bool operator==(const Freeze&) const = default;
 };
 struct Frozen {
-  ViewId since;
+  ViewId ownership_generation;
   bool ok = true;
   std::string error;  // where !ok: nothing is frozen
   std::vector<ImageRef>
@@ -487,18 +489,18 @@ struct Push {
   std::vector<uint64_t> pulled_versions;  // without handle: as PullReply gave them for the covered
                                           // partitions, or empty
   std::vector<Section> sections;
-  std::vector<OutputSums> metrics;  // counted by partition (shard mod P) where that is covered
-  bool given_up = false;            // the batch is given up: no records, no sections
-  uint32_t batches_given_up = 0;    // how many of the shard the sender knows of
+  std::vector<OutputSums> metrics;   // counted by partition (shard mod P) where that is covered
+  bool quarantined = false;          // the batch is given up: no records, no sections
+  uint32_t batches_quarantined = 0;  // how many of the shard the sender knows of
   bool operator==(const Push&) const = default;
 };
 /// A watermark above every batch: the shard has ended at the partition (or its epoch is sealed).
 constexpr uint32_t kShardEnded = UINT32_MAX;
 enum class PartStatus : uint8_t {
   kApplied,
-  kHadIt,
+  kAlreadyApplied,
   kGap,
-  kNotMine,
+  kViewMismatch,
   kUnknownPull,
   kStaged,
   kQuarantined
@@ -537,8 +539,8 @@ struct InputList {
 };
 /// Worker -> input process: read this shard, and send its batches from `first_batch` on.
 struct ReadShard {
-  uint64_t reading = 0;  // what this connection calls it
-  Lease lease;           // which records: purpose, shard, batches given up; the plan they belong to
+  uint64_t shard_read = 0;  // what this connection calls it
+  Lease lease;  // which records: purpose, shard, batches given up; the plan they belong to
   uint32_t first_batch = 0;
   uint32_t window = 1;  // so many batches may be under way
   bool operator==(const ReadShard&) const = default;
@@ -546,28 +548,28 @@ struct ReadShard {
 /// Worker -> input process: I have all batches below `next`. Repeated while it waits, and sent back
 /// as it is: "still at it".
 struct ReadMore {
-  uint64_t reading = 0;
+  uint64_t shard_read = 0;
   uint32_t next = 0;
   bool stop = false;  // nothing more is wanted
   bool operator==(const ReadMore&) const = default;
 };
 /// Input process -> worker. Payload: values frame, this piece of the batch's bytes (batch_codec.h).
 struct ReadBatch {
-  uint64_t reading = 0;
+  uint64_t shard_read = 0;
   uint32_t batch = 0;
   uint32_t piece = 0, pieces = 1;
   bool operator==(const ReadBatch&) const = default;
 };
 /// Input process -> worker: the shard has no more batches. Counts and hash are of all of it.
 struct ReadEnd {
-  uint64_t reading = 0;
+  uint64_t shard_read = 0;
   ShardCounts counts;
   uint64_t records_hash = 0;
   bool operator==(const ReadEnd&) const = default;
 };
 /// Input process -> worker: this reading is over.
 struct ReadFailed {
-  uint64_t reading = 0;
+  uint64_t shard_read = 0;
   ErrorCode code = ErrorCode::kUnavailable;
   std::string what, where, hint, id;
   bool of_record = false;  // a record of `batch` can't be read; else the fault is not the data's,

@@ -25,7 +25,7 @@ void read(schema::Hello::Reader in, Hello& out, Checks& checks) {
   read_list(in.getClaims(), kPartitionsMax, "too many claims", out.claims, checks,
             [&](auto from, PartitionClaim& to) {
               to = {read_partition(from.getPartition(), checks),
-                    {from.getSinceTerm(), from.getSinceN()},
+                    {from.getGenerationTerm(), from.getGenerationN()},
                     from.getSealedEpochs()};
             });
   out.plan_hash = in.getPlanHash();
@@ -90,7 +90,7 @@ void read(schema::View::Reader in, View& out, Checks& checks) {
 }
 
 void read(schema::Adopt::Reader in, Adopt& out, Checks& checks) {
-  out.since = {in.getSinceTerm(), in.getSinceN()};
+  out.ownership_generation = {in.getGenerationTerm(), in.getGenerationN()};
   out.sealed_epochs = in.getSealedEpochs();
   const auto partitions = in.getPartitions();
   const uint32_t n = partitions.size();
@@ -99,13 +99,13 @@ void read(schema::Adopt::Reader in, Adopt& out, Checks& checks) {
   for (uint32_t i = 0; i < n; ++i) out.partitions[i] = read_partition(partitions[i], checks);
   out.folder = text(in.getFolder());
   if (in.hasImages()) read(in.getImages(), out.images, checks);
-  read(in.getLines(), out.lines, checks);
-  out.lines_known = in.getLinesKnown();
+  read(in.getMarkers(), out.markers, checks);
+  out.markers_known = in.getMarkersKnown();
   out.plan_hash = in.getPlanHash();
 }
 
 void read(schema::Adopted::Reader in, Adopted& out, Checks& checks) {
-  out.since = {in.getSinceTerm(), in.getSinceN()};
+  out.ownership_generation = {in.getGenerationTerm(), in.getGenerationN()};
   out.ok = in.getOk();
   const bool told = uint16_t(in.getCode()) != 0;  // by builds that know it
   if (!out.ok && told) out.code = read(in.getCode(), checks);
@@ -139,7 +139,7 @@ void read(schema::Heartbeat::Reader in, Heartbeat& out, Checks& checks) {
   out.pushed_bytes = in.getPushedBytes();
   out.records = in.getRecords();
   out.read_bytes = in.getReadBytes();
-  out.had_it = in.getHadIt();
+  out.duplicate_parts = in.getDuplicateParts();
   out.gaps = in.getGaps();
   read(in.getRecent(), out.recent, checks);
   read_words(in.getStaleness(), kBucketsMax, "too many staleness buckets", out.staleness, checks);
@@ -190,7 +190,7 @@ void read(schema::ShardFailed::Reader in, ShardFailed& out, Checks& checks) {
   out.hint = prose(in.getHint());
   out.id = name(in.getId());
   const auto kind = uint16_t(in.getKind());
-  checks.require(kind <= uint16_t(raw(FailureKind::kGivenUp)), "failure of an unknown kind");
+  checks.require(kind <= uint16_t(raw(FailureKind::kMarkersDiffer)), "failure of an unknown kind");
   out.kind = FailureKind(kind);
 }
 
@@ -218,8 +218,8 @@ void read(schema::StatusRequest::Reader in, StatusRequest& out, Checks& checks) 
   out.round = in.getRound();
   out.epoch = in.getEpoch();
   out.shards = in.getShards();
-  read(in.getLines(), out.lines, checks);
-  out.lines_known = in.getLinesKnown();
+  read(in.getMarkers(), out.markers, checks);
+  out.markers_known = in.getMarkersKnown();
 }
 
 void read_intervals(capnp::List<schema::Interval>::Reader in, std::vector<Interval>& out,
@@ -246,7 +246,7 @@ void read(schema::StatusReply::Reader in, StatusReply& out, Checks& checks) {
             });
   read(in.getMetrics(), out.metrics, checks);
   out.failure = prose(in.getFailure());
-  read(in.getLines(), out.lines, checks);
+  read(in.getMarkers(), out.markers, checks);
   read_intervals(in.getBegun(), out.begun, checks);
 }
 
@@ -255,8 +255,8 @@ void read(schema::Save::Reader in, Save& out, Checks& checks) {
   out.base = {in.getBaseTerm(), in.getBaseN()};
   out.folder = text(in.getFolder());
   checks.require(!out.folder.empty(), "no folder");
-  out.part_epoch = in.getPartEpoch();
-  out.part_shards = in.getPartShards();
+  out.partial_epoch = in.getPartialEpoch();
+  out.partial_shards = in.getPartialShards();
 }
 
 void read(schema::Saved::Reader in, Saved& out, Checks& checks) {
@@ -265,12 +265,12 @@ void read(schema::Saved::Reader in, Saved& out, Checks& checks) {
   out.rows = in.getRows();
   out.error = prose(in.getError());
   if (in.hasImages()) read(in.getImages(), out.images, checks);
-  out.beyond_part = in.getBeyondPart();
+  out.beyond_partial_epoch = in.getBeyondPartialEpoch();
   out.sealed_epochs = in.getSealedEpochs();
 }
 
 void read(schema::Freeze::Reader in, Freeze& out, Checks& checks) {
-  out.since = {in.getSinceTerm(), in.getSinceN()};
+  out.ownership_generation = {in.getGenerationTerm(), in.getGenerationN()};
   const auto partitions = in.getPartitions();
   const uint32_t n = partitions.size();
   if (!checks.fits(n, kPartitionsMax, "too many partitions")) return;
@@ -282,7 +282,7 @@ void read(schema::Freeze::Reader in, Freeze& out, Checks& checks) {
 }
 
 void read(schema::Frozen::Reader in, Frozen& out, Checks& checks) {
-  out.since = {in.getSinceTerm(), in.getSinceN()};
+  out.ownership_generation = {in.getGenerationTerm(), in.getGenerationN()};
   out.ok = in.getOk();
   out.error = prose(in.getError());
   if (in.hasImages()) read(in.getImages(), out.images, checks);
@@ -343,10 +343,10 @@ void read(schema::Push::Reader in, Push& out, Checks& checks) {
   read(in.getSections(), out.sections, checks);
   checks.require(!out.end || out.sections.empty(), "end part with keys");
   read(in.getMetrics(), out.metrics, checks);
-  out.given_up = in.getGivenUp();
-  checks.require(!out.given_up || (!out.end && out.sections.empty()),
+  out.quarantined = in.getQuarantined();
+  checks.require(!out.quarantined || (!out.end && out.sections.empty()),
                  "a batch that is given up, with keys");
-  out.batches_given_up = in.getBatchesGivenUp();
+  out.batches_quarantined = in.getBatchesQuarantined();
 }
 
 void read(schema::PushReply::Reader in, PushReply& out, Checks& checks) {
@@ -365,7 +365,7 @@ void read(schema::PushReply::Reader in, PushReply& out, Checks& checks) {
 
 // ---- reading elsewhere
 
-void read_reading(uint64_t in, uint64_t& out, Checks& checks) {
+void read_shard_read_id(uint64_t in, uint64_t& out, Checks& checks) {
   out = in;
   checks.require(out != 0, "no reading");
 }
@@ -380,7 +380,7 @@ void read(schema::InputList::Reader in, InputList& out, Checks& checks) {
 }
 
 void read(schema::ReadShard::Reader in, ReadShard& out, Checks& checks) {
-  read_reading(in.getReading(), out.reading, checks);
+  read_shard_read_id(in.getShardRead(), out.shard_read, checks);
   read(in.getLease(), out.lease, checks);
   out.first_batch = in.getFirstBatch();
   out.window = in.getWindow();
@@ -388,13 +388,13 @@ void read(schema::ReadShard::Reader in, ReadShard& out, Checks& checks) {
 }
 
 void read(schema::ReadMore::Reader in, ReadMore& out, Checks& checks) {
-  read_reading(in.getReading(), out.reading, checks);
+  read_shard_read_id(in.getShardRead(), out.shard_read, checks);
   out.next = in.getNext();
   out.stop = in.getStop();
 }
 
 void read(schema::ReadBatch::Reader in, ReadBatch& out, Checks& checks) {
-  read_reading(in.getReading(), out.reading, checks);
+  read_shard_read_id(in.getShardRead(), out.shard_read, checks);
   out.batch = in.getBatch();
   out.piece = in.getPiece();
   out.pieces = in.getPieces();
@@ -402,13 +402,13 @@ void read(schema::ReadBatch::Reader in, ReadBatch& out, Checks& checks) {
 }
 
 void read(schema::ReadEnd::Reader in, ReadEnd& out, Checks& checks) {
-  read_reading(in.getReading(), out.reading, checks);
+  read_shard_read_id(in.getShardRead(), out.shard_read, checks);
   if (in.hasCounts()) read(in.getCounts(), out.counts);
   out.records_hash = in.getRecordsHash();
 }
 
 void read(schema::ReadFailed::Reader in, ReadFailed& out, Checks& checks) {
-  read_reading(in.getReading(), out.reading, checks);
+  read_shard_read_id(in.getShardRead(), out.shard_read, checks);
   out.code = read(in.getCode(), checks);
   out.what = prose(in.getWhat());
   out.where = prose(in.getWhere());

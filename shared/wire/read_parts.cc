@@ -112,17 +112,18 @@ void read(schema::Lease::Reader in, Lease& out, Checks& checks) {
   out.first_batch = in.getFirstBatch();
   out.evaluation = in.getEvaluation();
   out.plan_hash = in.getPlanHash();
-  read_words(in.getGivenUp(), kLinesMax, "too many batches given up", out.given_up, checks);
-  checks.require(std::adjacent_find(out.given_up.begin(), out.given_up.end(),
-                                    std::greater_equal<>()) == out.given_up.end(),
+  read_words(in.getQuarantinedBatches(), kLinesMax, "too many batches given up",
+             out.quarantined_batches, checks);
+  checks.require(std::adjacent_find(out.quarantined_batches.begin(), out.quarantined_batches.end(),
+                                    std::greater_equal<>()) == out.quarantined_batches.end(),
                  "batches given up out of order");
-  out.careful = in.getCareful();
+  out.single_step = in.getSingleStep();
 }
 
-void read(capnp::List<schema::QuarantineLine>::Reader in, std::vector<QuarantineLine>& out,
+void read(capnp::List<schema::QuarantineMarker>::Reader in, std::vector<QuarantineMarker>& out,
           Checks& checks) {
   read_list(in, kLinesMax, "too many batches given up", out, checks,
-            [](auto from, QuarantineLine& to) {
+            [](auto from, QuarantineMarker& to) {
               to = {{from.getEpoch(), from.getShard(), from.getBatch()},
                     from.getWithdrawn(),
                     from.getHad(),
@@ -144,7 +145,7 @@ void read(schema::ShardCounts::Reader in, ShardCounts& out) {
 
 void read(schema::PartitionStatus::Reader in, PartitionStatus& out, Checks& checks) {
   out.partition = read_partition(in.getPartition(), checks);
-  out.since = {in.getSinceTerm(), in.getSinceN()};
+  out.ownership_generation = {in.getGenerationTerm(), in.getGenerationN()};
   out.shards_ended = in.getShardsEnded();
   out.version = in.getVersion();
   out.records_hash = in.getRecordsHash();

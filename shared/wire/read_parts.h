@@ -85,7 +85,7 @@ void read(capnp::List<schema::OutputMetrics>::Reader in, std::vector<OutputMetri
 void read(schema::Owner::Reader in, Owner& out, Checks& checks);
 void read(schema::Images::Reader in, std::vector<ImageRef>& out, Checks& checks);
 void read(schema::Lease::Reader in, Lease& out, Checks& checks);
-void read(capnp::List<schema::QuarantineLine>::Reader in, std::vector<QuarantineLine>& out,
+void read(capnp::List<schema::QuarantineMarker>::Reader in, std::vector<QuarantineMarker>& out,
           Checks& checks);
 void read(schema::ShardCounts::Reader in, ShardCounts& out);
 void read(schema::PartitionStatus::Reader in, PartitionStatus& out, Checks& checks);

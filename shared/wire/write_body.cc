@@ -110,15 +110,15 @@ void write(const Lease& in, schema::Lease::Builder out) {
   out.setFirstBatch(in.first_batch);
   out.setEvaluation(in.evaluation);
   out.setPlanHash(in.plan_hash);
-  write_words(in.given_up, [&](uint32_t n) { return out.initGivenUp(n); });
-  out.setCareful(in.careful);
+  write_words(in.quarantined_batches, [&](uint32_t n) { return out.initQuarantinedBatches(n); });
+  out.setSingleStep(in.single_step);
 }
 
 template <typename Builder>
-void write_lines(const std::vector<QuarantineLine>& in, Builder& out) {
+void write_markers(const std::vector<QuarantineMarker>& in, Builder& out) {
   write_list(
-      in, [&](uint32_t n) { return out.initLines(n); },
-      [](const QuarantineLine& line, auto to) {
+      in, [&](uint32_t n) { return out.initMarkers(n); },
+      [](const QuarantineMarker& line, auto to) {
         to.setEpoch(line.batch.epoch);
         to.setShard(line.batch.shard);
         to.setBatch(line.batch.batch);
@@ -142,8 +142,8 @@ void write(const ShardCounts& in, schema::ShardCounts::Builder out) {
 
 void write(const PartitionStatus& in, schema::PartitionStatus::Builder out) {
   out.setPartition(raw(in.partition));
-  out.setSinceTerm(in.since.term);
-  out.setSinceN(in.since.n);
+  out.setGenerationTerm(in.ownership_generation.term);
+  out.setGenerationN(in.ownership_generation.n);
   out.setShardsEnded(in.shards_ended);
   out.setVersion(in.version);
   out.setRecordsHash(in.records_hash);
@@ -176,8 +176,8 @@ void write(const Hello& in, schema::Hello::Builder out) {
       in.claims, [&](uint32_t n) { return out.initClaims(n); },
       [](const PartitionClaim& claim, auto to) {
         to.setPartition(raw(claim.partition));
-        to.setSinceTerm(claim.since.term);
-        to.setSinceN(claim.since.n);
+        to.setGenerationTerm(claim.ownership_generation.term);
+        to.setGenerationN(claim.ownership_generation.n);
         to.setSealedEpochs(claim.sealed_epochs);
       });
   out.setPlanHash(in.plan_hash);
@@ -219,28 +219,28 @@ void write(const View& in, schema::View::Builder out) {
   auto ns = out.initPlacementNs(n);
   for (uint32_t p = 0; p < n; ++p) {
     owners.set(p, in.partitions[p].owner);
-    terms.set(p, in.partitions[p].since.term);
-    ns.set(p, in.partitions[p].since.n);
+    terms.set(p, in.partitions[p].ownership_generation.term);
+    ns.set(p, in.partitions[p].ownership_generation.n);
   }
   out.setPlanHash(in.plan_hash);
 }
 
 void write(const Adopt& in, schema::Adopt::Builder out) {
-  out.setSinceTerm(in.since.term);
-  out.setSinceN(in.since.n);
+  out.setGenerationTerm(in.ownership_generation.term);
+  out.setGenerationN(in.ownership_generation.n);
   out.setSealedEpochs(in.sealed_epochs);
   auto partitions = out.initPartitions(uint32_t(in.partitions.size()));
   for (uint32_t i = 0; i < in.partitions.size(); ++i) partitions.set(i, raw(in.partitions[i]));
   out.setFolder(text_out(in.folder));
   if (!in.images.empty()) write(in.images, out.initImages());
-  write_lines(in.lines, out);
-  out.setLinesKnown(in.lines_known);
+  write_markers(in.markers, out);
+  out.setMarkersKnown(in.markers_known);
   out.setPlanHash(in.plan_hash);
 }
 
 void write(const Adopted& in, schema::Adopted::Builder out) {
-  out.setSinceTerm(in.since.term);
-  out.setSinceN(in.since.n);
+  out.setGenerationTerm(in.ownership_generation.term);
+  out.setGenerationN(in.ownership_generation.n);
   out.setOk(in.ok);
   if (!in.ok) out.setCode(enum_out<schema::ErrorCode>(in.code));
   out.setError(text_out(in.error));
@@ -256,7 +256,7 @@ void write(const Heartbeat& in, schema::Heartbeat::Builder out) {
   out.setPushedBytes(in.pushed_bytes);
   out.setRecords(in.records);
   out.setReadBytes(in.read_bytes);
-  out.setHadIt(in.had_it);
+  out.setDuplicateParts(in.duplicate_parts);
   out.setGaps(in.gaps);
   write_list(
       in.recent, [&](uint32_t n) { return out.initRecent(n); },
@@ -343,8 +343,8 @@ void write(const StatusRequest& in, schema::StatusRequest::Builder out) {
   out.setRound(in.round);
   out.setEpoch(in.epoch);
   out.setShards(in.shards);
-  write_lines(in.lines, out);
-  out.setLinesKnown(in.lines_known);
+  write_markers(in.markers, out);
+  out.setMarkersKnown(in.markers_known);
 }
 
 template <typename Init>
@@ -374,7 +374,7 @@ void write(const StatusReply& in, schema::StatusReply::Builder out) {
       in.metrics, [&](uint32_t n) { return out.initMetrics(n); },
       [](const OutputSums& sums, auto to) { write(sums, to); });
   out.setFailure(text_out(in.failure));
-  write_lines(in.lines, out);
+  write_markers(in.markers, out);
   write_intervals(in.begun, [&](uint32_t n) { return out.initBegun(n); });
 }
 
@@ -384,8 +384,8 @@ void write(const Save& in, schema::Save::Builder out) {
   out.setFolder(text_out(in.folder));
   out.setBaseTerm(in.base.term);
   out.setBaseN(in.base.n);
-  out.setPartEpoch(in.part_epoch);
-  out.setPartShards(in.part_shards);
+  out.setPartialEpoch(in.partial_epoch);
+  out.setPartialShards(in.partial_shards);
 }
 
 void write(const Saved& in, schema::Saved::Builder out) {
@@ -395,21 +395,21 @@ void write(const Saved& in, schema::Saved::Builder out) {
   out.setRows(in.rows);
   out.setError(text_out(in.error));
   if (!in.images.empty()) write(in.images, out.initImages());
-  out.setBeyondPart(in.beyond_part);
+  out.setBeyondPartialEpoch(in.beyond_partial_epoch);
   out.setSealedEpochs(in.sealed_epochs);
 }
 
 void write(const Freeze& in, schema::Freeze::Builder out) {
-  out.setSinceTerm(in.since.term);
-  out.setSinceN(in.since.n);
+  out.setGenerationTerm(in.ownership_generation.term);
+  out.setGenerationN(in.ownership_generation.n);
   auto partitions = out.initPartitions(uint32_t(in.partitions.size()));
   for (uint32_t i = 0; i < in.partitions.size(); ++i) partitions.set(i, raw(in.partitions[i]));
   out.setFolder(text_out(in.folder));
 }
 
 void write(const Frozen& in, schema::Frozen::Builder out) {
-  out.setSinceTerm(in.since.term);
-  out.setSinceN(in.since.n);
+  out.setGenerationTerm(in.ownership_generation.term);
+  out.setGenerationN(in.ownership_generation.n);
   out.setOk(in.ok);
   out.setError(text_out(in.error));
   if (!in.images.empty()) write(in.images, out.initImages());
@@ -463,8 +463,8 @@ void write(const Push& in, schema::Push::Builder out) {
   write_list(
       in.metrics, [&](uint32_t n) { return out.initMetrics(n); },
       [](const OutputSums& sums, auto to) { write(sums, to); });
-  out.setGivenUp(in.given_up);
-  out.setBatchesGivenUp(in.batches_given_up);
+  out.setQuarantined(in.quarantined);
+  out.setBatchesQuarantined(in.batches_quarantined);
 }
 
 void write(const PushReply& in, schema::PushReply::Builder out) {
@@ -496,33 +496,33 @@ void write(const InputList& in, schema::InputList::Builder out) {
 }
 
 void write(const ReadShard& in, schema::ReadShard::Builder out) {
-  out.setReading(in.reading);
+  out.setShardRead(in.shard_read);
   write(in.lease, out.initLease());
   out.setFirstBatch(in.first_batch);
   out.setWindow(in.window);
 }
 
 void write(const ReadMore& in, schema::ReadMore::Builder out) {
-  out.setReading(in.reading);
+  out.setShardRead(in.shard_read);
   out.setNext(in.next);
   out.setStop(in.stop);
 }
 
 void write(const ReadBatch& in, schema::ReadBatch::Builder out) {
-  out.setReading(in.reading);
+  out.setShardRead(in.shard_read);
   out.setBatch(in.batch);
   out.setPiece(in.piece);
   out.setPieces(in.pieces);
 }
 
 void write(const ReadEnd& in, schema::ReadEnd::Builder out) {
-  out.setReading(in.reading);
+  out.setShardRead(in.shard_read);
   write(in.counts, out.initCounts());
   out.setRecordsHash(in.records_hash);
 }
 
 void write(const ReadFailed& in, schema::ReadFailed::Builder out) {
-  out.setReading(in.reading);
+  out.setShardRead(in.shard_read);
   out.setCode(enum_out<schema::ErrorCode>(in.code));
   out.setWhat(text_out(in.what));
   out.setWhere(text_out(in.where));

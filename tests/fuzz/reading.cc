@@ -15,8 +15,8 @@
 namespace downpour::fuzz {
 namespace {
 
-using data::Part;
 using data::ReadPlan;
+using data::Split;
 using plan::FileInfo;
 using plan::ShardRange;
 
@@ -100,7 +100,7 @@ uint64_t content_of(const Batch& batch, uint32_t record) {
 }
 
 Ended read_range(const std::shared_ptr<const ReadPlan>& plan, const ShardRange& range,
-                 Part part = Part::kAll, uint32_t first_batch = 0) {
+                 Split part = Split::kAll, uint32_t first_batch = 0) {
   Ended out;
   auto reader = data::open_shard(plan, part, {}, range, first_batch);
   if (!reader) {
@@ -254,7 +254,7 @@ class Checks {
   }
   std::string late() {
     if (whole_.error || (knobs_ >> 24) % 3 != 0) return "";
-    const Ended rest = read_range(skipping_, all_, Part::kAll, uint32_t((knobs_ >> 32) % 5));
+    const Ended rest = read_range(skipping_, all_, Split::kAll, uint32_t((knobs_ >> 32) % 5));
     if (!rest.good())
       return str("from a later batch: ", rest.error ? rest.error->what : rest.fault);
     const bool same = rest.sums.counts == whole_.sums.counts &&
@@ -266,8 +266,8 @@ class Checks {
     if (whole_.error || (knobs_ >> 28) % 3 != 0) return "";
     auto plan = with(*skipping_, BadRecords::kSkip, "off");
     plan->holdout = 0.3;
-    const Ended train = read_range(plan, all_, Part::kTrain),
-                held = read_range(plan, all_, Part::kHeldOut);
+    const Ended train = read_range(plan, all_, Split::kTrain),
+                held = read_range(plan, all_, Split::kHeldOut);
     if (!train.good() || !held.good()) return "an error with a holdout where there is none without";
     if (train.sums.counts.read != whole_.sums.counts.read ||
         train.sums.records + held.sums.records != whole_.sums.records ||

@@ -236,7 +236,7 @@ std::string manifest_seed(Rng& rng) {
     manifest.images[p].base = 9;
   }
   if (one_in(rng, 2)) {
-    manifest.sinces = {{1, 2}, {1, 2}, {1, 7}, {2, 1}};
+    manifest.ownership_generations = {{1, 2}, {1, 2}, {1, 7}, {2, 1}};
     manifest.given = {2, 3};
   }
   return text_of(checkpoint::encode_manifest(manifest));

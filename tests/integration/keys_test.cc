@@ -268,8 +268,10 @@ TEST_CASE("a worker's key is good for a worker and nothing else", "[integration]
   at_ps.connect(owner.endpoint);
   const std::vector<wire::Body> orders = {
       wire::Save{.checkpoint = {1, 99}, .folder = outside},
-      wire::Freeze{.since = {1, 99}, .partitions = {PartitionId{0}}, .folder = outside},
-      wire::Adopt{.since = {1, 99}, .partitions = {PartitionId{0}}, .folder = outside},
+      wire::Freeze{
+          .ownership_generation = {1, 99}, .partitions = {PartitionId{0}}, .folder = outside},
+      wire::Adopt{
+          .ownership_generation = {1, 99}, .partitions = {PartitionId{0}}, .folder = outside},
       wire::Stop{.code = 1, .reason = "x"}};
   for (const wire::Body& order : orders) {
     const auto reject = at_ps.ask<wire::Reject>(order, run);
@@ -353,11 +355,13 @@ TEST_CASE("a worker's key attacks beside a training job, which ends as if it wer
     at_chief.tell(wire::Heartbeat{.incarnation = ps_incarnation}, run);
     at_chief.tell(wire::Goodbye{{.incarnation = ps_incarnation}}, run);
     at_chief.tell(wire::Leave{ps_incarnation, 15}, run);
-    at_chief.tell(wire::Adopted{.since = {1, 1}, .ok = false, .error = "x"}, run);
+    at_chief.tell(wire::Adopted{.ownership_generation = {1, 1}, .ok = false, .error = "x"}, run);
     at_chief.tell(wire::Stop{.code = 1, .reason = "x"}, run);
     at_ps.tell(wire::Save{.checkpoint = {1, 99}, .folder = outside}, run);
-    at_ps.tell(wire::Freeze{.since = {9, 99}, .partitions = {PartitionId{0}}, .folder = outside},
-               run);
+    at_ps.tell(
+        wire::Freeze{
+            .ownership_generation = {9, 99}, .partitions = {PartitionId{0}}, .folder = outside},
+        run);
     at_ps.tell(wire::Sealed{99}, run);
     at_ps.tell(wire::Stop{.code = 1, .reason = "x"}, run);
     at_ps.tell(wire::Refused{.what = "x"}, run);

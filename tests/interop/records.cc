@@ -27,7 +27,7 @@ Result<void> print_records(const Job& job) {
   const auto ranges = plan::cut_shards(plan.train_files, plan.shard_bytes);
   Batch batch;
   for (uint32_t i = 0; i < ranges.size(); ++i) {
-    DP_TRY(const auto reader, data::open_shard(reading, data::Part::kAll, {0, i}, ranges[i], 0));
+    DP_TRY(const auto reader, data::open_shard(reading, data::Split::kAll, {0, i}, ranges[i], 0));
     for (;;) {
       DP_TRY(const bool more, reader->next(batch));
       if (!more) break;

@@ -42,19 +42,19 @@ class Serving {
         rng_(seed),
         folder_(folder),
         tables_({{.name = "rows",
-                  .members = {{.name = "w",
-                               .dim = kDim,
-                               .optimizer = {.type = OptimizerType::kAdagrad}}}}}),
+                  .table_variables = {{.name = "w",
+                                       .dim = kDim,
+                                       .optimizer = {.type = OptimizerType::kAdagrad}}}}}),
         core_({.incarnation = Incarnation{1},
                .run = kSaveRun,
                .tables = tables_,
                .incremental_saves = incremental}),
         store_(storage_, tables_, "ps.ckpt") {
-    wire::Adopt adopt{.since = {1, 1}};
+    wire::Adopt adopt{.ownership_generation = {1, 1}};
     wire::View view{.id = {1, 1}, .owners = {{.incarnation = Incarnation{1}}}};
     for (uint32_t p = 0; p < core_.partitions().count(); ++p) {
       adopt.partitions.push_back(PartitionId{p});
-      view.partitions.push_back({.owner = 0, .since = {1, 1}});
+      view.partitions.push_back({.owner = 0, .ownership_generation = {1, 1}});
       covered_.insert(PartitionId{p});
     }
     from_chief(adopt);

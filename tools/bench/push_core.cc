@@ -26,14 +26,14 @@ class Pushes {
       : core_({.incarnation = Incarnation{1},
                .run = kCoreRun,
                .tables = {{.name = "rows",
-                           .members = {{.name = "w",
-                                        .dim = kDim,
-                                        .optimizer = {.type = OptimizerType::kSgd}}}}}}) {
-    wire::Adopt adopt{.since = {1, 1}};
+                           .table_variables = {{.name = "w",
+                                                .dim = kDim,
+                                                .optimizer = {.type = OptimizerType::kSgd}}}}}}) {
+    wire::Adopt adopt{.ownership_generation = {1, 1}};
     wire::View view{.id = {1, 1}, .owners = {{.incarnation = Incarnation{1}}}};
     for (uint32_t p = 0; p < core_.partitions().count(); ++p) {
       adopt.partitions.push_back(PartitionId{p});
-      view.partitions.push_back({.owner = 0, .since = {1, 1}});
+      view.partitions.push_back({.owner = 0, .ownership_generation = {1, 1}});
       covered_.insert(PartitionId{p});
     }
     send(ps::kChiefPeer, std::move(adopt));

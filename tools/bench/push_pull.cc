@@ -35,7 +35,7 @@ wire::View view_of(const std::string& endpoint) {
   wire::View view{.id = kView,
                   .owners = {{.incarnation = kPsIncarnation, .endpoint = endpoint}},
                   .partitions = {}};
-  view.partitions.assign(1U << kPartitionBits, {.owner = 0, .since = kView});
+  view.partitions.assign(1U << kPartitionBits, {.owner = 0, .ownership_generation = kView});
   return view;
 }
 
@@ -49,7 +49,7 @@ class LonePs final : public transport::Node {
   Result<std::string> start(const std::string& endpoint) {
     DP_TRY(port_, transport_.bind(endpoint));
     const std::string bound = transport_.endpoint(port_);
-    wire::Adopt adopt{.since = kView};
+    wire::Adopt adopt{.ownership_generation = kView};
     for (uint32_t p = 0; p < 1U << kPartitionBits; ++p) adopt.partitions.push_back(PartitionId{p});
     from_chief(std::move(adopt));
     from_chief(view_of(bound));
@@ -297,10 +297,10 @@ std::vector<TableSpec> tables_of(const Case& c) {
   variable.optimizer = {.type = OptimizerType::kSgd, .learning_rate = 0.01F};
   if (c.keys > 0) {
     variable.dim = 16;
-    return {{.name = "rows", .kind = TableKind::kEmbedding, .members = {variable}}};
+    return {{.name = "rows", .kind = TableKind::kEmbedding, .table_variables = {variable}}};
   }
   variable.shape = {uint32_t(wire::kFrameBytesMax / sizeof(float))};
-  return {{.name = "dense", .kind = TableKind::kDense, .members = {variable}}};
+  return {{.name = "dense", .kind = TableKind::kDense, .table_variables = {variable}}};
 }
 
 std::vector<std::vector<uint64_t>> key_sets_of(const Case& c, uint64_t seed) {

@@ -72,7 +72,7 @@ TableSpec spec_of(OptimizerType type, uint32_t dim) {
   variable.init = {.type = InitType::kUniform, .scale = 0.05F};
   variable.optimizer.type = type;
   variable.optimizer.learning_rate = 0.05F;
-  return {.name = "bench", .members = {variable}};
+  return {.name = "bench", .table_variables = {variable}};
 }
 
 /// Key number i of a table.

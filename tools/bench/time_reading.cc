@@ -28,7 +28,7 @@ Result<ReadTiming> read_shards(const std::shared_ptr<const data::ReadPlan>& read
   Batch batch;
   for (uint32_t i = next++; i < shards.count(); i = next++) {
     DP_TRY(const auto reader,
-           data::open_shard(reading, data::Part::kTrain, {epoch, i}, shards.at(epoch, i), 0));
+           data::open_shard(reading, data::Split::kTrain, {epoch, i}, shards.at(epoch, i), 0));
     for (;;) {
       DP_TRY(const bool more, reader->next(batch));
       if (!more) break;

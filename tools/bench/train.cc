@@ -79,7 +79,7 @@ double parse_seconds(const chief::RunPlan& plan) {
     Batch batch;
     for (uint32_t i = next++; i < shards.count(); i = next++) {
       const auto reader =
-          must(data::open_shard(reading, data::Part::kTrain, {0, i}, shards.at(0, i), 0));
+          must(data::open_shard(reading, data::Split::kTrain, {0, i}, shards.at(0, i), 0));
       while (must(reader->next(batch))) {
       }
       if (reader->totals().end_offset == plan::kOpenEnd) next = shards.count();

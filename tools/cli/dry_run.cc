@@ -16,7 +16,7 @@ namespace {
 uint64_t row_bytes(const TableSpec& table) {
   constexpr uint64_t kIndexBytes = 20;  // measured average of a key
   uint64_t bytes = table.kind == TableKind::kEmbedding ? kIndexBytes : 0;
-  for (const VariableSpec& variable : table.members) {
+  for (const VariableSpec& variable : table.table_variables) {
     const uint64_t floats =
         table.kind == TableKind::kEmbedding ? variable.dim : variable.elements();
     bytes += floats * (1 + optim::slot_count(variable.optimizer.type)) * sizeof(float);

@@ -43,7 +43,7 @@ std::optional<NamedRecord> parse_record(const std::string& text) {
 // What the run's events say of one shard of one epoch, in their order.
 struct ShardStory {
   std::vector<std::string> lines;
-  std::vector<uint32_t> given_up;
+  std::vector<uint32_t> quarantined_batches;
   std::map<uint32_t, std::string> why;  // by batch given up
 };
 struct EpochStory {
@@ -132,8 +132,8 @@ void take_event(const Json& e, uint32_t& term, RunStory& story) {
   ShardStory& shard = epoch.shards[e.value("shard", 0U)];
   if (std::string line = shard_line(name, e, term); !line.empty()) shard.lines.push_back(line);
   if (name == "quarantined") {
-    shard.given_up.push_back(e.value("batch", 0U));
-    shard.why[shard.given_up.back()] = e.value("why", "");
+    shard.quarantined_batches.push_back(e.value("batch", 0U));
+    shard.why[shard.quarantined_batches.back()] = e.value("why", "");
   }
 }
 
@@ -151,8 +151,9 @@ Result<RunStory> read_events(const std::string& path) {
   }
   for (auto& [number, epoch] : story.epochs) {
     for (auto& [place, shard] : epoch.shards) {
-      std::set<uint32_t> ascending(shard.given_up.begin(), shard.given_up.end());
-      shard.given_up.assign(ascending.begin(), ascending.end());
+      std::set<uint32_t> ascending(shard.quarantined_batches.begin(),
+                                   shard.quarantined_batches.end());
+      shard.quarantined_batches.assign(ascending.begin(), ascending.end());
     }
   }
   return story;
@@ -294,10 +295,10 @@ std::string shard_text(const Run& run, const std::shared_ptr<const data::ReadPla
   const EpochStory& told = story.epochs.at(epoch);
   const auto found = told.shards.find(place);
   const ShardStory* shard = found == told.shards.end() ? nullptr : &found->second;
-  const data::Part part = run.plan.job.eval.holdout > 0 ? data::Part::kTrain : data::Part::kAll;
-  const auto fate = data::trace_record(reading, part, {epoch, place}, shards.at(epoch, place),
-                                       shard == nullptr ? std::vector<uint32_t>{} : shard->given_up,
-                                       file, offset);
+  const data::Split part = run.plan.job.eval.holdout > 0 ? data::Split::kTrain : data::Split::kAll;
+  const auto fate = data::trace_record(
+      reading, part, {epoch, place}, shards.at(epoch, place),
+      shard == nullptr ? std::vector<uint32_t>{} : shard->quarantined_batches, file, offset);
   if (!fate &&
       (fate.error().code == ErrorCode::kNoInput || run.plan.train_files[file].is_streamed()))
     return {};

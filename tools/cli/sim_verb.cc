@@ -282,7 +282,8 @@ void print_summary(const sim::Outcome& outcome, bool on_simulated_disk) {
               static_cast<Number>(applied), double(applied) / seconds);
   std::printf("recomputed: %llu records; %llu parts repeated, %llu gaps, %u leases repeated\n",
               static_cast<Number>(s.records > applied ? s.records - applied : 0),
-              static_cast<Number>(s.had_it), static_cast<Number>(s.gaps), s.attempts_repeated);
+              static_cast<Number>(s.duplicate_parts), static_cast<Number>(s.gaps),
+              s.attempts_repeated);
   std::printf("lost: %u workers, %u ps\n", s.workers_lost, s.ps_lost);
   std::printf("staleness: %zu versions (p50), %zu (p99)\n", staleness_at(s.staleness, 0.5),
               staleness_at(s.staleness, 0.99));

@@ -30,7 +30,7 @@ struct CutData {
   uint64_t shard_bytes = 0;
   plan::StreamSpec streams;
   std::vector<plan::ShardRange> ranges;
-  plan::Joining joining;
+  plan::ShardRecipe joining;
 };
 /// Of which records it must be known how many there are, before they are read.
 enum class Numbers : uint8_t {

@@ -50,7 +50,7 @@ Result<WorkerView> WorkerView::open(const DataSet& set, WorkerPlace worker, uint
 
 Result<void> WorkerView::open_shard() {
   const ShardId shard = given_[next_++];
-  const data::Part part = plan_->holdout > 0 ? data::Part::kTrain : data::Part::kAll;
+  const data::Split part = plan_->holdout > 0 ? data::Split::kTrain : data::Split::kAll;
   DP_TRY(reader_,
          data::open_batch_reader(plan_, part, shard, shards_.at(shard.epoch, shard.shard), 0, {}));
   return {};

@@ -48,9 +48,12 @@ void Checkers::follow(const Core& core, std::optional<BatchId> last) {
       continue;
     }
     const uint64_t version = partitions.version(p);
-    if (holding && holding->since == partitions.since(p) && holding->version == version) continue;
+    if (holding && holding->ownership_generation == partitions.ownership_generation(p) &&
+        holding->version == version)
+      continue;
     const uint32_t number = last ? oracle_->number_of(*last) : UINT32_MAX;
-    const bool one_more = holding && holding->since == partitions.since(p) &&
+    const bool one_more = holding &&
+                          holding->ownership_generation == partitions.ownership_generation(p) &&
                           version == holding->version + 1 && number != UINT32_MAX &&
                           holding->steps[number] == 0 && holds(partitions, p, *last);
     if (!one_more) {
@@ -70,7 +73,8 @@ Checkers::Holding Checkers::find_holding(const Core& core, PartitionId p) const 
     if (holds(partitions, p, oracle_->batches()[b].id)) set.add(b);
   }
   const std::vector<AppliedOrder::Node> nodes = order_.find(p, set);
-  Holding holding{.since = partitions.since(p), .version = partitions.version(p)};
+  Holding holding{.ownership_generation = partitions.ownership_generation(p),
+                  .version = partitions.version(p)};
   if (nodes.empty() || set.count != holding.version) {
     world_.violated(str("I1: ", core.name, " has partition ", p, " at version ", holding.version,
                         ", with ", set.count, " batches by its watermarks; ", nodes.size(),
@@ -93,14 +97,14 @@ Checkers::Holding Checkers::find_holding(const Core& core, PartitionId p) const 
 // ---- values
 
 /// Whether the partition does without a batch.
-bool Checkers::given_up(const ps::Partitions& partitions, PartitionId p, BatchId batch) const {
-  return batch.epoch < partitions.sealed(p) ? given_up_.contains(batch)
-                                            : partitions.lines().gives_up(batch, p);
+bool Checkers::quarantined(const ps::Partitions& partitions, PartitionId p, BatchId batch) const {
+  return batch.epoch < partitions.sealed(p) ? quarantined_batches_.contains(batch)
+                                            : partitions.markers().quarantines(batch, p);
 }
 
 /// Whether a partition holds the gradient of a batch of its records.
 bool Checkers::counts(const ps::Partitions& partitions, PartitionId p, BatchId batch) const {
-  return holds(partitions, p, batch) && !given_up(partitions, p, batch);
+  return holds(partitions, p, batch) && !quarantined(partitions, p, batch);
 }
 
 StepOf Checkers::steps_of(const Core& core, PartitionId p) const {
@@ -147,15 +151,15 @@ void Checkers::check_batch(const Core& core, BatchId batch) {
     weights.assign(expected.size(), 0);
     partitions.table(row.table).pull(&row.key, 1, weights.data(), nullptr);
     size_t weight = 0, stored = 0;
-    for (const Oracle::Member& member : oracle_->members(row.table)) {
-      for (size_t i = 0; i < member.dim; ++i, ++weight) {
+    for (const Oracle::TableVariable& table_variable : oracle_->table_variables(row.table)) {
+      for (size_t i = 0; i < table_variable.dim; ++i, ++weight) {
         if (agrees(weights[weight], expected[stored + i])) continue;
         return world_.violated(
             str("I1: at ", core.name, " partition ", at.first, ", ", partitions.sealed(at.first),
                 " epochs sealed: ",
                 describe(row, stored + i, weights[weight], expected[stored + i], step_of)));
       }
-      stored += size_t{member.dim} * (1 + member.slots);
+      stored += size_t{table_variable.dim} * (1 + table_variable.slots);
     }
   }
 }
@@ -178,11 +182,11 @@ std::string Checkers::wrong_row(const checkpoint::PartitionImage& image,
     }
     if (!stored) continue;
     size_t element = 0;
-    for (size_t m = 0; m < oracle_->members(row.table).size(); ++m) {
-      const Oracle::Member& member = oracle_->members(row.table)[m];
-      const size_t floats = size_t{member.dim} * (1 + member.slots);
+    for (size_t m = 0; m < oracle_->table_variables(row.table).size(); ++m) {
+      const Oracle::TableVariable& table_variable = oracle_->table_variables(row.table)[m];
+      const size_t floats = size_t{table_variable.dim} * (1 + table_variable.slots);
       for (size_t i = 0; i < floats; ++i, ++element) {
-        const float value = table->second->members[m][place * floats + i];
+        const float value = table->second->table_variables[m][place * floats + i];
         if (!agrees(value, expected[element]))
           return describe(row, element, value, expected[element], step_of);
       }
@@ -200,15 +204,19 @@ std::string Checkers::wrong_row(const checkpoint::PartitionImage& image,
 
 std::string Checkers::describe(const Oracle::Row& row, size_t element, float stored,
                                double expected, const StepOf& step_of) const {
-  size_t member = 0;
-  const std::vector<Oracle::Member>& members = oracle_->members(row.table);
-  for (; element >= size_t{members[member].dim} * (1 + members[member].slots); ++member)
-    element -= size_t{members[member].dim} * (1 + members[member].slots);
-  const size_t slot = element / members[member].dim;
-  std::string text = str(
-      "row ", row.key, " of table ", oracle_->table_name(row.table), ", member ", member, ", ",
-      slot == 0 ? "weight " : str("slot ", slot - 1, " of weight "), element % members[member].dim,
-      " is ", stored, " and should be ", expected, "; steps of its batches:");
+  size_t table_variable = 0;
+  const std::vector<Oracle::TableVariable>& table_variables = oracle_->table_variables(row.table);
+  for (; element >=
+         size_t{table_variables[table_variable].dim} * (1 + table_variables[table_variable].slots);
+       ++table_variable)
+    element -=
+        size_t{table_variables[table_variable].dim} * (1 + table_variables[table_variable].slots);
+  const size_t slot = element / table_variables[table_variable].dim;
+  std::string text =
+      str("row ", row.key, " of table ", oracle_->table_name(row.table), ", member ",
+          table_variable, ", ", slot == 0 ? "weight " : str("slot ", slot - 1, " of weight "),
+          element % table_variables[table_variable].dim, " is ", stored, " and should be ",
+          expected, "; steps of its batches:");
   for (const Oracle::Use& use : row.uses)
     text += str(' ', oracle_->batches()[use.batch].id, " (", step_of(use.batch), ")");
   return text;
@@ -221,7 +229,7 @@ void Checkers::check_floor(const Core& core) {
     const auto p = PartitionId(i);
     // Only an owner under a view that the core knows: a zombie may lag, and a partition that is
     // being loaded is not complete.
-    if (!partitions.owns(p) || partitions.since(p) > core.core->view().id ||
+    if (!partitions.owns(p) || partitions.ownership_generation(p) > core.core->view().id ||
         core.core->view().id < views_latest())
       continue;
     uint64_t applied = 0;
@@ -237,9 +245,9 @@ void Checkers::check_floor(const Core& core) {
 
 bool Checkers::counts(const checkpoint::PartitionImage& image, BatchId batch) const {
   if (!holds(image, batch)) return false;
-  if (batch.epoch < image.sealed_epochs) return !given_up_.contains(batch);
-  return std::none_of(image.lines.begin(), image.lines.end(),
-                      [&](const wire::QuarantineLine& line) {
+  if (batch.epoch < image.sealed_epochs) return !quarantined_batches_.contains(batch);
+  return std::none_of(image.markers.begin(), image.markers.end(),
+                      [&](const wire::QuarantineMarker& line) {
                         return line.batch == batch && !line.had && !line.withdrawn;
                       });
 }

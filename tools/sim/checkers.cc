@@ -53,9 +53,9 @@ void Checkers::on_message(Process& to, const wire::Message& message) {
     if (push->fragments > 1) world_.count("part in fragments");
   } else if (const auto* reply = std::get_if<wire::PushReply>(&message.body)) {
     for (const wire::PartReply& part : reply->others) {
-      if (part.status == wire::PartStatus::kHadIt) world_.count("part repeated");
+      if (part.status == wire::PartStatus::kAlreadyApplied) world_.count("part repeated");
       if (part.status == wire::PartStatus::kGap) world_.count("gap");
-      if (part.status == wire::PartStatus::kNotMine) world_.count("wrong view");
+      if (part.status == wire::PartStatus::kViewMismatch) world_.count("wrong view");
       if (part.status == wire::PartStatus::kUnknownPull) world_.count("unknown pull");
     }
   } else if (const auto* pulled = std::get_if<wire::PullReply>(&message.body)) {
@@ -166,27 +166,28 @@ void Checkers::check_owners(const Core& ps) {
   const ps::Partitions& partitions = core.partitions();
   for (uint32_t p = 0; p < partitions.count(); ++p) {
     if (!partitions.owns(PartitionId(p))) continue;
-    const ViewId since = partitions.since(PartitionId(p));
-    if (since > core.view().id) continue;  // taken up, not yet published
+    const ViewId ownership_generation = partitions.ownership_generation(PartitionId(p));
+    if (ownership_generation > core.view().id) continue;  // taken up, not yet published
     const wire::Placement& placement = core.view().partitions[p];
     const wire::Owner& owner = core.view().owners[placement.owner];
     if (owner.incarnation != ps.incarnation || owner.thread != ps.id.second ||
-        placement.since != since) {
-      return world_.violated(str("I5: ", ps.name, " holds partition ", p, " since ", since,
-                                 ", view ", core.view().id, " that it knows gives it to ps ",
-                                 owner.index, " since ", placement.since));
+        placement.ownership_generation != ownership_generation) {
+      return world_.violated(str("I5: ", ps.name, " holds partition ", p, " since ",
+                                 ownership_generation, ", view ", core.view().id,
+                                 " that it knows gives it to ps ", owner.index, " since ",
+                                 placement.ownership_generation));
     }
-    const auto [at, fresh] = owners_.try_emplace({p, since}, ps.id);
+    const auto [at, fresh] = owners_.try_emplace({p, ownership_generation}, ps.id);
     if (fresh || at->second == ps.id) continue;
     // Moved and taken again under one since would be two owners that workers can not tell apart.
     const auto process = world_.processes().find(at->second.first);
     if (process == world_.processes().end()) continue;
     for (const Core& other : cores_of(*process->second)) {
       if (other.id != at->second || !other.partitions().owns(PartitionId(p)) ||
-          other.partitions().since(PartitionId(p)) != since)
+          other.partitions().ownership_generation(PartitionId(p)) != ownership_generation)
         continue;
-      world_.violated(
-          str("I5: ", ps.name, " and ", other.name, " both own partition ", p, " since ", since));
+      world_.violated(str("I5: ", ps.name, " and ", other.name, " both own partition ", p,
+                          " since ", ownership_generation));
     }
   }
 }
@@ -262,7 +263,7 @@ void Checkers::read_published(ViewId told) {
   const bool went_back = id < published_;
   published_ = id;
   if (!published->manifest.bases.empty()) world_.count("checkpoint of what was touched");
-  take_given_up(published->images, published->manifest.sealed_epochs);
+  take_quarantined(published->images, published->manifest.sealed_epochs);
   if (!batches_are_known()) return;
   for (const checkpoint::PartitionImage& image : published->images) {
     check_image(image);
@@ -277,8 +278,8 @@ void Checkers::read_published(ViewId told) {
   }
 }
 
-void Checkers::take_given_up(const std::vector<checkpoint::PartitionImage>& images,
-                             uint32_t sealed_epochs) {
+void Checkers::take_quarantined(const std::vector<checkpoint::PartitionImage>& images,
+                                uint32_t sealed_epochs) {
   sealed_epochs_ = sealed_epochs;
   // A partition that has heard that an epoch is sealed keeps no lines of it.
   for (uint32_t epoch = 0; epoch < sealed_epochs; ++epoch) {
@@ -286,7 +287,7 @@ void Checkers::take_given_up(const std::vector<checkpoint::PartitionImage>& imag
     for (const checkpoint::PartitionImage& image : images) {
       if (image.sealed_epochs > epoch) continue;
       std::set<BatchId> here;
-      for (const wire::QuarantineLine& line : image.lines) {
+      for (const wire::QuarantineMarker& line : image.markers) {
         if (line.batch.epoch == epoch && !line.had && !line.withdrawn) here.insert(line.batch);
       }
       if (!first) first = here;
@@ -296,10 +297,12 @@ void Checkers::take_given_up(const std::vector<checkpoint::PartitionImage>& imag
                                  ", without ", first->size(), " at another"));
     }
     if (!first) continue;
-    given_up_.erase(given_up_.lower_bound({epoch, 0, 0}), given_up_.lower_bound({epoch + 1, 0, 0}));
-    given_up_.insert(first->begin(), first->end());
+    quarantined_batches_.erase(quarantined_batches_.lower_bound({epoch, 0, 0}),
+                               quarantined_batches_.lower_bound({epoch + 1, 0, 0}));
+    quarantined_batches_.insert(first->begin(), first->end());
   }
-  given_up_.erase(given_up_.lower_bound({sealed_epochs, 0, 0}), given_up_.end());
+  quarantined_batches_.erase(quarantined_batches_.lower_bound({sealed_epochs, 0, 0}),
+                             quarantined_batches_.end());
 }
 
 void Checkers::on_end(const chief::Finish& finish) {
@@ -323,9 +326,9 @@ void Checkers::check_account(const chief::Finish& finish) {
       world_.violated(str("I2: of epoch ", epoch.epoch, " ", c.read, " records were read and ", sum,
                           " accounted for"));
     // Its lines stand in the images still: check_model() looks at what it has.
-    if (epoch.is_part()) continue;
+    if (epoch.is_partial()) continue;
     uint64_t quarantined = 0;
-    for (const BatchId batch : given_up_) {
+    for (const BatchId batch : quarantined_batches_) {
       if (oracle_ != nullptr && batch.epoch == epoch.epoch)
         quarantined += oracle_->batches()[oracle_->number_of(batch)].records;
     }
@@ -356,7 +359,7 @@ static bool same_sums(const OutputSums& a, const OutputSums& b) {
 void Checkers::check_metrics(const chief::EpochAccount& epoch) {
   std::vector<OutputSums> expected(epoch.metrics.size());
   for (const Oracle::Batch& batch : oracle_->batches()) {
-    if (batch.id.epoch != epoch.epoch || given_up_.contains(batch.id)) continue;
+    if (batch.id.epoch != epoch.epoch || quarantined_batches_.contains(batch.id)) continue;
     if (expected.size() != batch.sums.size()) {
       return world_.violated(str("I2: epoch ", epoch.epoch, " has metrics of ", expected.size(),
                                  " outputs, the job has ", batch.sums.size()));
@@ -420,7 +423,7 @@ void Checkers::check_sums_of_keys(const std::vector<checkpoint::PartitionImage>&
   for (const checkpoint::PartitionImage& image : images) {
     for (const checkpoint::TableImage& table : image.tables) {
       for (size_t i = 0; i < table.keys.size(); ++i)
-        weights[table.keys[i] % kOtherRecord] += table.members[0][i];
+        weights[table.keys[i] % kOtherRecord] += table.table_variables[0][i];
     }
   }
   const uint32_t epochs = world_.plan().job.train.epochs;

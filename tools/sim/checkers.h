@@ -33,7 +33,7 @@ class Checkers {
   };
   /// What a partition of a core has applied, as far as its messages were seen.
   struct Holding {
-    ViewId since;
+    ViewId ownership_generation;
     uint64_t version = 0;
     AppliedOrder::Node node = 0;
     std::vector<uint64_t> steps;  // by batch
@@ -66,10 +66,11 @@ class Checkers {
   /// I5: views do not go down, one owner a partition and view.
   void check_view(const CoreId& id, const std::string& name, ViewId view);
   void check_owners(const Core& core);
-  bool given_up(const ps::Partitions& partitions, PartitionId p, BatchId batch) const;
+  bool quarantined(const ps::Partitions& partitions, PartitionId p, BatchId batch) const;
   bool counts(const ps::Partitions& partitions, PartitionId p, BatchId batch) const;
   /// I2: what an epoch was sealed without is the same at every partition.
-  void take_given_up(const std::vector<checkpoint::PartitionImage>& images, uint32_t sealed_epochs);
+  void take_quarantined(const std::vector<checkpoint::PartitionImage>& images,
+                        uint32_t sealed_epochs);
   ViewId views_latest() const;
   struct Published {
     checkpoint::Manifest manifest;
@@ -100,9 +101,9 @@ class Checkers {
   std::map<std::pair<uint32_t, ViewId>, CoreId> owners_;  // of (partition, since)
   std::vector<uint64_t> floor_;  // by partition: records applied in the newest published checkpoint
   ViewId published_;
-  std::set<ViewId> broken_;     // not whole, because they or their bases were damaged
-  uint32_t sealed_epochs_ = 0;  // by it
-  std::set<BatchId> given_up_;  // of those
+  std::set<ViewId> broken_;                // not whole, because they or their bases were damaged
+  uint32_t sealed_epochs_ = 0;             // by it
+  std::set<BatchId> quarantined_batches_;  // of those
   bool round_open_ = false, ownership_changed_ = false;
 };
 

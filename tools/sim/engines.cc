@@ -9,7 +9,7 @@
 
 #include "worker/runtime/compute_pool.h"
 #include "worker/runtime/input_link.h"
-#include "worker/runtime/input_reading.h"
+#include "worker/runtime/input_shard_read.h"
 
 namespace downpour::sim {
 namespace {
@@ -72,17 +72,17 @@ class SimReaders final : public worker::Readers {
     state_->tasks.push_back(task);
     advance(state_);
   }
-  void stop(uint64_t reading) override {
+  void stop(uint64_t shard_read) override {
     State& state = *state_;
     std::erase_if(state.tasks,
-                  [&](const worker::ReadTask& task) { return task.reading == reading; });
+                  [&](const worker::ReadTask& task) { return task.shard_read == shard_read; });
     std::erase_if(state.ready, [&](const worker::ReadItem& item) {
-      if (item.reading != reading) return false;
+      if (item.shard_read != shard_read) return false;
       if (item.batch) --state.ready_batches;
       return true;
     });
     for (Lane& lane : state.lanes) {
-      if (lane.reading == reading) lane.now.reset();
+      if (lane.shard_read == shard_read) lane.now.reset();
     }
     advance(state_);
   }
@@ -103,8 +103,8 @@ class SimReaders final : public worker::Readers {
  private:
   struct Lane {
     std::unique_ptr<worker::InputLink> link;  // once some input process may read
-    std::optional<worker::ShardReading> now;
-    uint64_t reading = 0;        // of `now`
+    std::optional<worker::ShardRead> now;
+    uint64_t shard_read = 0;     // of `now`
     bool other_records = false;  // `now` gives
     worker::PreparedBatchPtr fresh;
     bool busy = false;    // an item of it takes its time
@@ -145,7 +145,7 @@ class SimReaders final : public worker::Readers {
 
   static void open(const StatePtr& state, size_t index) {
     Lane& lane = state->lanes[index];
-    worker::RemoteReading remote;
+    worker::RemoteShardRead remote;
     if (state->options.inputs != nullptr && state->options.inputs->in_use()) {
       if (lane.link == nullptr) {
         lane.link = worker::make_input_link(
@@ -157,7 +157,7 @@ class SimReaders final : public worker::Readers {
                 }};  // stop() ends it
     }
     lane.now.emplace(state->options, state->tasks.front(), std::move(remote));
-    lane.reading = state->tasks.front().reading;
+    lane.shard_read = state->tasks.front().shard_read;
     const auto& other = state->host.speed.gives_other_records;
     lane.other_records = other && other(state->tasks.front().lease.shard);
     state->tasks.pop_front();
@@ -190,7 +190,7 @@ class SimReaders final : public worker::Readers {
   static void done(const StatePtr& state, size_t index, worker::ReadItem&& item) {
     Lane& lane = state->lanes[index];
     lane.busy = false;
-    const bool wanted = lane.now && lane.reading == item.reading;
+    const bool wanted = lane.now && lane.shard_read == item.shard_read;
     if (item.last && wanted) lane.now.reset();
     if (wanted) {
       if (item.batch) ++state->ready_batches;
@@ -234,11 +234,11 @@ class SimInputReaders final : public worker::InputReaders {
                                        std::move(wake))) {}
 
   void read(worker::InputEffects::Read&& read) override {
-    if (read.open) state_->readings.try_emplace(read.id, state_->options, std::move(*read.open));
+    if (read.open) state_->shard_reads.try_emplace(read.id, state_->options, std::move(*read.open));
     state_->tasks.push_back(read.id);
     advance(state_);
   }
-  void close(uint64_t id) override { state_->readings.erase(id); }
+  void close(uint64_t id) override { state_->shard_reads.erase(id); }
   bool try_pop(worker::InputItem& item) override {
     if (state_->done.empty()) return false;
     item = std::move(state_->done.front());
@@ -255,20 +255,20 @@ class SimInputReaders final : public worker::InputReaders {
     worker::ReaderOptions options;
     uint32_t idle;  // threads
     std::function<void()> wake;
-    std::map<uint64_t, worker::InputReading> readings;
+    std::map<uint64_t, worker::InputShardRead> shard_reads;
     std::deque<uint64_t> tasks;
     std::deque<worker::InputItem> done;
     uint64_t bytes = 0;
   };
   static void advance(const std::shared_ptr<State>& state) {
     while (state->idle > 0 && !state->tasks.empty()) {
-      const auto reading = state->readings.find(state->tasks.front());
+      const auto shard_read = state->shard_reads.find(state->tasks.front());
       state->tasks.pop_front();
-      if (reading == state->readings.end()) continue;
+      if (shard_read == state->shard_reads.end()) continue;
       --state->idle;
-      const uint64_t before = reading->second.bytes();
-      worker::InputItem item = reading->second.next(reading->first);
-      state->bytes += reading->second.bytes() - before;
+      const uint64_t before = shard_read->second.bytes();
+      worker::InputItem item = shard_read->second.next(shard_read->first);
+      state->bytes += shard_read->second.bytes() - before;
       const WorkerSpeed& speed = state->host.speed;
       const auto cost_ns = int64_t(double(item.bytes) * speed.read_byte_ns) + kReadNs;
       state->host.scheduler.after(cost_ns * speed.slow,

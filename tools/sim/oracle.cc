@@ -7,7 +7,7 @@
 
 #include "shared/base/hash.h"
 #include "shared/model/graph.h"
-#include "worker/runtime/shard_reading.h"
+#include "worker/runtime/shard_read.h"
 
 namespace downpour::sim {
 namespace {
@@ -116,9 +116,10 @@ class GradientSum {
     const std::vector<TableSpec>& tables = graph_.tables();
     for (size_t t = 0; t < tables.size(); ++t) {
       size_t at = 0, floats = 0;
-      for (size_t m = 0; m < tables[t].members.size(); ++m) floats += tables[t].row_floats(m, 0);
-      for (size_t m = 0; m < tables[t].members.size(); ++m) {
-        const VariableSpec& variable = tables[t].members[m];
+      for (size_t m = 0; m < tables[t].table_variables.size(); ++m)
+        floats += tables[t].row_floats(m, 0);
+      for (size_t m = 0; m < tables[t].table_variables.size(); ++m) {
+        const VariableSpec& variable = tables[t].table_variables[m];
         const LayerSpec* const layer = outputs_.layer(job_, variable.name);
         if (layer == nullptr) return wrong(str("no layer has variable ", variable.name));
         width_ = graph_.output_widths()[outputs_.output(layer->name)];
@@ -201,49 +202,50 @@ class GradientSum {
 template <typename Visit>
 Result<bool> read_shard(const worker::ReaderOptions& options, const wire::Lease& lease,
                         Visit&& visit) {
-  worker::ShardReading reading(options, {.lease = lease, .first_batch = 0, .reading = 1});
+  worker::ShardRead shard_read(options, {.lease = lease, .first_batch = 0, .shard_read = 1});
   for (;;) {
-    worker::ReadItem item = reading.next(std::make_shared<worker::PreparedBatch>(), nullptr);
+    worker::ReadItem item = shard_read.next(std::make_shared<worker::PreparedBatch>(), nullptr);
     if (item.failure) return item.failure->error;
     if (item.end) return item.end->counts.end_offset == plan::kOpenEnd;
     DP_TRY_VOID(visit(item.batch->batch));
   }
 }
 
-Result<std::vector<Oracle::Member>> members_of(const TableSpec& table) {
-  std::vector<Oracle::Member> members;
-  for (size_t m = 0; m < table.members.size(); ++m) {
-    const VariableSpec& variable = table.members[m];
+Result<std::vector<Oracle::TableVariable>> table_variables_of(const TableSpec& table) {
+  std::vector<Oracle::TableVariable> table_variables;
+  for (size_t m = 0; m < table.table_variables.size(); ++m) {
+    const VariableSpec& variable = table.table_variables[m];
     const OptimizerType type = variable.optimizer.type;
     const bool known = type == OptimizerType::kSgd || type == OptimizerType::kAdam;
     if (!known) return wrong(str("variable ", variable.name, " has another optimizer"));
     if (variable.init.type != InitType::kZero && variable.init.scale != 0)
       return wrong(str("variable ", variable.name, " does not begin at 0"));
-    members.push_back({.optimizer = variable.optimizer,
-                       .dim = table.row_floats(m, 0),
-                       .slots = type == OptimizerType::kAdam ? 2U : 0U});
+    table_variables.push_back({.optimizer = variable.optimizer,
+                               .dim = table.row_floats(m, 0),
+                               .slots = type == OptimizerType::kAdam ? 2U : 0U});
   }
-  return members;
+  return table_variables;
 }
 
 /// The learning rate of a partition's step, Adam's bias correction included.
-double rate_of(const Oracle::Member& member, uint64_t step) {
-  const OptimizerSpec& o = member.optimizer;
-  if (member.slots == 0) return double(o.learning_rate);
+double rate_of(const Oracle::TableVariable& table_variable, uint64_t step) {
+  const OptimizerSpec& o = table_variable.optimizer;
+  if (table_variable.slots == 0) return double(o.learning_rate);
   const double b1 = double(o.beta1), b2 = double(o.beta2), t = double(step);
   return double(o.learning_rate) * std::sqrt(1 - std::pow(b2, t)) / (1 - std::pow(b1, t));
 }
 
 /// A step of one weight. `at` is its place among the member's weights in a stored row.
-void apply(const Oracle::Member& member, double rate, double gradient, double* stored, size_t at) {
-  const OptimizerSpec& o = member.optimizer;
+void apply(const Oracle::TableVariable& table_variable, double rate, double gradient,
+           double* stored, size_t at) {
+  const OptimizerSpec& o = table_variable.optimizer;
   double& w = stored[at];
-  if (member.slots == 0) {
+  if (table_variable.slots == 0) {
     w -= rate * gradient;
     return;
   }
-  double& m = stored[at + member.dim];
-  double& v = stored[at + 2 * size_t{member.dim}];
+  double& m = stored[at + table_variable.dim];
+  double& v = stored[at + 2 * size_t{table_variable.dim}];
   const double b1 = double(o.beta1), b2 = double(o.beta2);
   m = b1 * m + (1 - b1) * gradient;
   v = b2 * v + (1 - b2) * gradient * gradient;
@@ -266,9 +268,10 @@ Result<Oracle> Oracle::make(const chief::RunPlan& plan) {
   Oracle oracle;
   oracle.epochs_ = job.train.epochs;
   for (const TableSpec& table : graph->tables()) {
-    DP_TRY(std::vector<Member> members, members_of(table));
-    for (const Member& m : members) oracle.order_matters_ = oracle.order_matters_ || m.slots > 0;
-    oracle.members_.push_back(std::move(members));
+    DP_TRY(std::vector<TableVariable> table_variables, table_variables_of(table));
+    for (const TableVariable& m : table_variables)
+      oracle.order_matters_ = oracle.order_matters_ || m.slots > 0;
+    oracle.table_variables_.push_back(std::move(table_variables));
     oracle.names_.push_back(table.name);
   }
   std::map<std::pair<TableId, uint64_t>, Row> rows;
@@ -335,11 +338,11 @@ bool Oracle::state(const Row& row, const StepOf& step_of, std::vector<double>& o
   std::sort(steps.begin(), steps.end(),
             [](const Step& a, const Step& b) { return a.step < b.step; });
   size_t floats = 0;
-  for (const Member& m : members(row.table)) floats += size_t{m.dim} * (1 + m.slots);
+  for (const TableVariable& m : table_variables(row.table)) floats += size_t{m.dim} * (1 + m.slots);
   out.assign(floats, 0.0);
   for (const Step& step : steps) {
     size_t stored = 0, gradient = 0;
-    for (const Member& m : members(row.table)) {
+    for (const TableVariable& m : table_variables(row.table)) {
       const double rate = rate_of(m, step.step);
       for (size_t i = 0; i < m.dim; ++i)
         apply(m, rate, step.use->gradient[gradient + i], &out[stored], i);

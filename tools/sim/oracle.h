@@ -26,7 +26,7 @@ using StepOf = std::function<uint64_t(uint32_t batch)>;
 class Oracle {
  public:
   /// A variable in a row: as Downpour stores it, [weights][slot 0][slot 1].
-  struct Member {
+  struct TableVariable {
     OptimizerSpec optimizer;
     uint32_t dim = 0;
     uint32_t slots = 0;
@@ -59,7 +59,9 @@ class Oracle {
   const Row& row(const std::pair<PartitionId, uint32_t>& at) const {
     return by_partition_[raw(at.first)][at.second];
   }
-  const std::vector<Member>& members(TableId table) const { return members_[raw(table)]; }
+  const std::vector<TableVariable>& table_variables(TableId table) const {
+    return table_variables_[raw(table)];
+  }
   const std::string& table_name(TableId table) const { return names_[raw(table)]; }
   /// The number of a batch; UINT32_MAX where there is none, as for a shard-end marker.
   uint32_t number_of(BatchId batch) const;
@@ -79,7 +81,7 @@ class Oracle {
   std::vector<std::vector<Row>> by_partition_;
   std::vector<Batch> batches_;
   std::vector<std::vector<std::vector<uint32_t>>> numbers_;  // epoch, shard, batch
-  std::vector<std::vector<Member>> members_;                 // by table
+  std::vector<std::vector<TableVariable>> table_variables_;  // by table
   std::vector<std::string> names_;                           // by table
   std::vector<OutputSums> evaluation_;
   uint64_t records_ = 0;

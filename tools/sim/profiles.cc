@@ -31,27 +31,29 @@ constexpr std::array kSlowTasks = {kPsViewKeepsComing, kPsViewEndsLoad,    kPsSe
 constexpr std::array kOldChiefs = {
     kPsOtherRun,      kPsOldTerm,       kPsChiefSilent, kChiefOtherRun,  kChiefRebound,
     kChiefHelloAgain, kChiefSuperseded, kWorkerOldTerm, kWorkerOtherRun, kFileTermTaken};
-constexpr std::array kQuarantine = {kPsPartHadIt,       kChiefUnknownPeer, kChiefClashWaits,
-                                    kChiefClashRefused, kChiefQuarantined, kWorkerJumps};
+constexpr std::array kQuarantine = {kPsPartAlreadyApplied,    kChiefUnknownPeer,
+                                    kChiefIndexConflictWaits, kChiefIndexConflictRefused,
+                                    kChiefQuarantined,        kWorkerJumps};
 constexpr std::array kFlaky = {kPsMarkerLate, kChiefWithdrawn};
 constexpr std::array kDamage = {kPsAdoptRepeated, kPsLoadSuperseded,      kPsLoadFailed,
                                 kPsSaveGone,      kChiefClaimSealedAhead, kChiefDamage,
                                 kChiefDamageSome, kChiefRollsBack,        kChiefSavedLate,
                                 kChiefSaveFailed, kWorkerGapWaits,        kFileManifestSkipped};
 constexpr std::array kDamagedEpochs = {kChiefDamageAll};
-constexpr std::array kChangingData = {kPsPartUntold, kPsPartGap, kChiefLacking, kChiefLeaseTakenUp,
-                                      kWorkerGapReturns};
+constexpr std::array kChangingData = {kPsPartAwaitsMarkers, kPsPartGap, kChiefLacking,
+                                      kChiefLeaseTakenUp, kWorkerGapReturns};
 constexpr std::array kExtendedRun = {kChiefClaimOtherData, kChiefOtherData, kWorkerOtherData};
-constexpr std::array kUnreplayable = {kPsSumsDiffer, kChiefClashReplaced, kChiefRecordsDiffer};
+constexpr std::array kUnreplayable = {kPsSumsDiffer, kChiefIndexConflictReplaced,
+                                      kChiefRecordsDiffer};
 constexpr std::array kUnreplayableProgram = {kChiefNotReplayable};
 constexpr std::array kInputProgram = {kWorkerViewEarly};
 constexpr std::array kDisk = {kChiefSaveAbandoned};
-constexpr std::array kLateLines = {kPsPartQuarantine};
+constexpr std::array kLateMarkers = {kPsPartQuarantine};
 constexpr std::array kNfsChiefs = {kChiefNewerTermClaimed};
 
 // No profile reaches these in three of a hundred seeds. Scenarios and unit tests of the cores do.
-constexpr std::array kSeldom = {kPsAdoptTakesOver,   kPsPartBeyond,      kPsFreezeNotServed,
-                                kChiefClaimStale,    kChiefPartReopened, kChiefMarkersAsked,
+constexpr std::array kSeldom = {kPsAdoptTakesOver,   kPsImageBeyondPartialEpoch, kPsFreezeNotServed,
+                                kChiefClaimStale,    kChiefPartialEpochReopened, kChiefMarkersAsked,
                                 kWorkerShardReturned};
 
 const std::array kProfiles = {
@@ -159,7 +161,7 @@ const std::array kProfiles = {
             .says = "as flaky, where a worker does not hear what was given up",
             .faults = "flaky,poison,kill-chief=1s,kill-worker,lost-lease,worker.PullReply:stall=2%,"
                       "early-timeouts,ends",
-            .defences = kLateLines},
+            .defences = kLateMarkers},
     Profile{.name = "nfs-chiefs",
             .says = "former chiefs, and folders as they were some time ago",
             .size = {.checkpoint_steps = 12, .chief_silence_s = 3},

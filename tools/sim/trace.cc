@@ -66,10 +66,10 @@ std::string describe(const wire::Message& message) {
   } else if (const auto* view = std::get_if<wire::View>(&body)) {
     text += str(' ', view->id);
   } else if (const auto* adopt = std::get_if<wire::Adopt>(&body)) {
-    text += str(" since ", adopt->since, ", ", adopt->partitions.size(), " partitions, ",
-                adopt->images.size(), " images");
+    text += str(" since ", adopt->ownership_generation, ", ", adopt->partitions.size(),
+                " partitions, ", adopt->images.size(), " images");
   } else if (const auto* adopted = std::get_if<wire::Adopted>(&body)) {
-    text += str(" since ", adopted->since, adopted->ok ? "" : ": ", adopted->error);
+    text += str(" since ", adopted->ownership_generation, adopted->ok ? "" : ": ", adopted->error);
   } else if (const auto* save = std::get_if<wire::Save>(&body)) {
     text += str(' ', save->checkpoint);
   } else if (const auto* saved = std::get_if<wire::Saved>(&body)) {

@@ -260,7 +260,7 @@ Result<void> World::start_chief(Process& process) {
     config.member_silence_ns = 1500 * kMillisecond;
     config.ps_wait_ns = kSecond;
     config.adopt_timeout_ns = 2 * kSecond;
-    config.relief_pause_ns = kSecond;
+    config.offload_pause_ns = kSecond;
   }
   // Deaths at a shard are not the data's fault here, unless it is poisoned.
   if (spec_.poison) {

@@ -19,21 +19,21 @@ struct PreparedBatch {
   Batch batch;
   PullPlan plan;
   wire::Lease lease;
-  uint64_t reading = 0;  // of the Read effect that it answers
-  std::string where;     // its records' place: "clicks.tsv [1000, 250000]"
+  uint64_t shard_read = 0;  // of the Read effect that it answers
+  std::string where;        // its records' place: "clicks.tsv [1000, 250000]"
 };
 using PreparedBatchPtr = std::shared_ptr<PreparedBatch>;
 
 /// Why a shard can't be read on.
 struct ReadFailure {
-  uint64_t reading = 0;
+  uint64_t shard_read = 0;
   Error error;
   std::optional<uint32_t> batch;  // with a bad record; none: the shard can't be read at all
 };
 
 /// The end of a shard as its reader met it.
 struct ShardEnd {
-  uint64_t reading = 0;
+  uint64_t shard_read = 0;
   wire::ShardCounts counts;
   uint64_t records_hash = 0;
 };
@@ -59,11 +59,11 @@ struct WorkerEffects {
   struct Read {
     wire::Lease lease;
     uint32_t first_batch = 0;
-    uint64_t reading = 0;
+    uint64_t shard_read = 0;
     uint32_t batches_max = UINT32_MAX;  // then it pauses: nothing follows, not the end either
   };
-  struct StopReading {
-    uint64_t reading = 0;
+  struct StopShardRead {
+    uint64_t shard_read = 0;
   };
   /// Compute with the pulled values, one Bytes a message of the plan.
   struct Compute {
@@ -79,7 +79,7 @@ struct WorkerEffects {
 
   std::vector<Send> sends;
   std::vector<Read> reads;
-  std::vector<StopReading> stops;
+  std::vector<StopShardRead> stops;
   std::vector<Compute> computes;
   std::shared_ptr<const Placements> placements;           // a new view, for the readers' plans
   std::optional<std::vector<wire::InputProcess>> inputs;  // that live now, for the readers

@@ -13,7 +13,7 @@ namespace {
 
 uint64_t bytes_of_row(const TableSpec& table, uint64_t key) {
   uint64_t floats = 0;
-  for (size_t m = 0; m < table.members.size(); ++m) floats += table.row_floats(m, key);
+  for (size_t m = 0; m < table.table_variables.size(); ++m) floats += table.row_floats(m, key);
   return floats * sizeof(float);
 }
 
@@ -193,7 +193,7 @@ PullPlan make_pull_plan(const std::vector<TableSpec>& tables,
     dense_keys[t].resize(tables[t].block_count());
     std::iota(dense_keys[t].begin(), dense_keys[t].end(), uint64_t{0});
     columns.push_back({TableId{t}, &tables[t], &dense_keys[t], SIZE_MAX, 0, {}, {}});
-    bytes += tables[t].members[0].elements() * sizeof(float);
+    bytes += tables[t].table_variables[0].elements() * sizeof(float);
     key_count += dense_keys[t].size();
   }
 

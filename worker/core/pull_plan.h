@@ -78,10 +78,10 @@ void for_each_run(const std::vector<TableSpec>& tables, const PullPlan& plan,
   uint64_t at = 0;
   for (const SectionRange& section : message.sections) {
     const TableSpec& table = tables[raw(section.table)];
-    for (uint32_t m = 0; m < table.members.size(); ++m) {
+    for (uint32_t m = 0; m < table.table_variables.size(); ++m) {
       uint64_t floats = 0;
       if (table.kind == TableKind::kEmbedding) {
-        floats = uint64_t(section.count) * table.members[m].dim;
+        floats = uint64_t(section.count) * table.table_variables[m].dim;
       } else {
         for (uint32_t k = 0; k < section.count; ++k) {
           floats += table.row_floats(m, plan.dense_blocks[raw(section.table)][section.begin + k]);

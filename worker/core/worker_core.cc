@@ -193,14 +193,14 @@ uint32_t WorkerCore::shards_read() const {
 
 bool WorkerCore::reads() const { return shards_read() > 0; }
 
-Doing WorkerCore::doing() const {
+Activity WorkerCore::doing() const {
   bool pulling = false;
   for (const auto& slot : slots_) {
-    if (slot->state == State::kComputing) return Doing::kComputing;
+    if (slot->state == State::kComputing) return Activity::kComputing;
     pulling = pulling || slot->state == State::kPulling;
   }
-  if (pulling || (configured_ && !wants_batch())) return Doing::kNetwork;
-  return reads() ? Doing::kInput : Doing::kNothing;
+  if (pulling || (configured_ && !wants_batch())) return Activity::kNetwork;
+  return reads() ? Activity::kInput : Activity::kNothing;
 }
 
 void WorkerCore::want_leases(int64_t now_ns, uint32_t leases, WorkerEffects& fx) {
@@ -210,10 +210,10 @@ void WorkerCore::want_leases(int64_t now_ns, uint32_t leases, WorkerEffects& fx)
 
 void WorkerCore::request_leases(int64_t now_ns, WorkerEffects& fx) {
   if (!configured_ || !placements_ || stopping_ || lease_request_ != RequestId{}) return;
-  const uint32_t reading = shards_read();
-  if (reading >= config_.leases_wanted || now_ns < lease_deadline_ns_) return;
+  const uint32_t shard_read = shards_read();
+  if (shard_read >= config_.leases_wanted || now_ns < lease_deadline_ns_) return;
   lease_request_ = next_request();
-  lease_request_wanted_ = config_.leases_wanted - reading;
+  lease_request_wanted_ = config_.leases_wanted - shard_read;
   lease_deadline_ns_ = now_ns + backoff_ns(0);
   send(kChief, wire::LeaseRequest{lease_request_wanted_}, lease_request_, fx);
 }
@@ -221,8 +221,8 @@ void WorkerCore::request_leases(int64_t now_ns, WorkerEffects& fx) {
 void WorkerCore::on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerEffects& fx) {
   for (const wire::Lease& lease : grant.leases) {
     Shard* held = find_shard(lease);
-    if (held != nullptr && held->lease.given_up == lease.given_up &&
-        held->lease.careful == lease.careful) {
+    if (held != nullptr && held->lease.quarantined_batches == lease.quarantined_batches &&
+        held->lease.single_step == lease.single_step) {
       // The same work again: a later attempt takes over the name.
       defended(Defence::kWorkerGrantSame);
       held->lease.attempt = std::max(held->lease.attempt, lease.attempt);
@@ -246,15 +246,15 @@ void WorkerCore::on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerE
 }
 
 void WorkerCore::read(Shard& shard, uint32_t first_batch, WorkerEffects& fx) {
-  shard.reading = ++last_reading_;
+  shard.shard_read = ++last_shard_read_;
   fx.reads.push_back(
-      {shard.lease, first_batch, shard.reading, shard.lease.careful ? 1 : UINT32_MAX});
+      {shard.lease, first_batch, shard.shard_read, shard.lease.single_step ? 1 : UINT32_MAX});
 }
 
 /// A careful lease: the chief hears of each batch before the next one is read, so that it knows at
 /// which one this worker died.
 void WorkerCore::read_on(int64_t now_ns, Shard& shard, WorkerEffects& fx) {
-  if (!shard.lease.careful || shard.end) return;
+  if (!shard.lease.single_step || shard.end) return;
   // Where every partition has the shard's end, only reading tells how many batches that are.
   if (shard.floor != wire::kShardEnded) {
     shard.done = shard.next_push = std::max(shard.done, shard.floor);
@@ -270,9 +270,9 @@ WorkerCore::Shard* WorkerCore::find_shard(const wire::Lease& lease) {
   return nullptr;
 }
 
-WorkerCore::Shard* WorkerCore::find_reading(uint64_t reading) {
+WorkerCore::Shard* WorkerCore::find_shard_read(uint64_t shard_read) {
   for (auto& shard : shards_) {
-    if (shard->reading == reading) return shard.get();
+    if (shard->shard_read == shard_read) return shard.get();
   }
   return nullptr;
 }
@@ -281,7 +281,7 @@ void WorkerCore::abandon(wire::Lease lease, WorkerEffects& fx) {
   const auto same = [&](const auto& item) { return same_work(item->lease, lease); };
   const auto held = std::find_if(shards_.begin(), shards_.end(), same);
   if (held == shards_.end()) return;
-  fx.stops.push_back({(*held)->reading});
+  fx.stops.push_back({(*held)->shard_read});
   std::erase_if(shards_, same);
   erase_slots([&](const Slot& slot) { return same_work(slot.lease, lease); });
 }
@@ -302,7 +302,7 @@ void WorkerCore::fail_shard(wire::Lease lease, uint32_t batch, const Error& erro
 }
 
 void WorkerCore::on_read_failed(int64_t now_ns, const ReadFailure& failure, WorkerEffects& fx) {
-  Shard* shard = find_reading(failure.reading);
+  Shard* shard = find_shard_read(failure.shard_read);
   if (shard == nullptr) return;
   fail_shard(shard->lease, failure.batch.value_or(shard->next_push), failure.error, fx,
              failure.batch ? wire::FailureKind::kRecord : wire::FailureKind::kOther);
@@ -349,7 +349,7 @@ void WorkerCore::report_signal(WorkerEffects& fx) {
 }
 
 void WorkerCore::on_shard_end(int64_t now_ns, const ShardEnd& end, WorkerEffects& fx) {
-  Shard* shard = find_reading(end.reading);
+  Shard* shard = find_shard_read(end.shard_read);
   if (shard == nullptr) return;
   shard->end = end;
   if (shard->floor >= end.counts.batches) shard->done = std::max(shard->done, end.counts.batches);
@@ -379,7 +379,7 @@ void WorkerCore::finish_shard_if_done(int64_t now_ns, ShardId id, wire::Purpose 
   if (!shard.end || shard.done < shard.end->counts.batches || shard.end_sent) return;
   if (purpose == wire::Purpose::kTrain) {
     shard.end_sent = true;
-    return begin_end_part(now_ns, shard, fx);
+    return begin_shard_end_marker(now_ns, shard, fx);
   }
   if (purpose == wire::Purpose::kEval) {
     limit_buckets(shard.metrics);

@@ -51,7 +51,7 @@ struct ProcessStats {
 };
 
 /// What a worker is about, of which only one thing counts at a time: the first that holds.
-enum class Doing : uint8_t {
+enum class Activity : uint8_t {
   kComputing,  // a batch is being computed
   kNetwork,    // a ps's answer keeps the next one from being computed
   kInput,      // the next one is still being read
@@ -79,7 +79,7 @@ class WorkerCore {
   bool wants_batch() const { return configured_ && slots_.size() < in_flight_; }
   /// True while there is a shard that is read.
   bool reads() const;
-  Doing doing() const;
+  Activity doing() const;
   void on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects& fx);
   void on_shard_end(int64_t now_ns, const ShardEnd& end, WorkerEffects& fx);
   void on_read_failed(int64_t now_ns, const ReadFailure& failure, WorkerEffects& fx);
@@ -139,17 +139,17 @@ class WorkerCore {
     wire::PartitionSet unresolved;  // partitions whose answer is still to come
     bool rebuild = false;           // unresolved parts must be grouped anew, with their keys
     int64_t rebuild_at_ns = 0;
-    bool all_had_it = true;
+    bool all_already_applied = true;
     uint32_t watermark_min = UINT32_MAX;
     bool is_end() const { return batch == nullptr; }
-    bool given_up() const { return batch != nullptr && batch->batch.given_up; }
+    bool quarantined() const { return batch != nullptr && batch->batch.quarantined; }
   };
   struct Shard {
     wire::Lease lease;
-    uint64_t reading = 0;    // its newest reading; what older ones yield is ignored
-    uint32_t next_push = 0;  // batches are pushed in order
-    uint32_t done = 0;       // batches acknowledged by all (or known to be)
-    uint32_t floor = 0;      // every partition has applied this many
+    uint64_t shard_read = 0;  // its newest reading; what older ones yield is ignored
+    uint32_t next_push = 0;   // batches are pushed in order
+    uint32_t done = 0;        // batches acknowledged by all (or known to be)
+    uint32_t floor = 0;       // every partition has applied this many
     std::optional<ShardEnd> end;
     bool end_sent = false;
     uint64_t bytes_done = 0;
@@ -175,7 +175,7 @@ class WorkerCore {
   void read(Shard& shard, uint32_t first_batch, WorkerEffects& fx);
   void read_on(int64_t now_ns, Shard& shard, WorkerEffects& fx);
   Shard* find_shard(const wire::Lease& lease);
-  Shard* find_reading(uint64_t reading);
+  Shard* find_shard_read(uint64_t shard_read);
   void send(Incarnation to, wire::Body body, RequestId request, WorkerEffects& fx, Bytes keys = {},
             Bytes values = {});
   int64_t backoff_ns(uint32_t attempt);
@@ -210,7 +210,7 @@ class WorkerCore {
   void push_ready(int64_t now_ns, Shard& shard, WorkerEffects& fx);
   void begin_push(int64_t now_ns, Slot& slot, WorkerEffects& fx);
   void cover_all(Slot& slot) const;
-  void begin_end_part(int64_t now_ns, Shard& shard, WorkerEffects& fx);
+  void begin_shard_end_marker(int64_t now_ns, Shard& shard, WorkerEffects& fx);
   void rebuild_pushes(int64_t now_ns, Slot& slot, WorkerEffects& fx);
   void send_push(int64_t now_ns, Slot& slot, PushPart& part, WorkerEffects& fx);
   void on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEffects& fx);
@@ -246,15 +246,16 @@ class WorkerCore {
 
   uint64_t last_request_ = 0;
   uint64_t last_slot_ = 0;
-  uint64_t last_reading_ = 0;
+  uint64_t last_shard_read_ = 0;
   std::vector<std::unique_ptr<Slot>> slots_;      // batches in flight
   std::vector<std::unique_ptr<Slot>> end_slots_;  // end parts in flight
   std::vector<std::unique_ptr<Shard>> shards_;
-  struct Asked {
+  struct PendingRequest {
     uint64_t slot = 0;
     bool push = false;
   };
-  std::unordered_map<uint64_t, Asked> requests_;  // by request id; looked up, never iterated
+  std::unordered_map<uint64_t, PendingRequest>
+      requests_;  // by request id; looked up, never iterated
 
   uint64_t records_ = 0;               // trained and acknowledged since start
   std::vector<OutputMetrics> recent_;  // since the last heartbeat

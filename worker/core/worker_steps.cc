@@ -51,25 +51,26 @@ Regrouped regroup(const std::vector<TableSpec>& tables, const PullPlan& plan,
       uint64_t keys_at = 0;
       uint64_t floats_at = 0;
       for (const SectionRange& section : message.sections) {
-        std::vector<uint64_t> member_at(tables[raw(section.table)].members.size());
+        std::vector<uint64_t> table_variable_at(tables[raw(section.table)].table_variables.size());
         uint64_t size = 0;
         for (uint32_t i = 0; i < section.count; ++i) {
           const uint64_t key = message.keys.load<uint64_t>(keys_at + i);
-          for (size_t k = 0; k < member_at.size(); ++k)
+          for (size_t k = 0; k < table_variable_at.size(); ++k)
             size += tables[raw(section.table)].row_floats(k, key);
         }
         if (raw(section.table) == t) {
           uint64_t at = floats_at;
-          for (size_t k = 0; k < member_at.size(); ++k) {
-            member_at[k] = at;
+          for (size_t k = 0; k < table_variable_at.size(); ++k) {
+            table_variable_at[k] = at;
             for (uint32_t i = 0; i < section.count; ++i)
               at += table.row_floats(k, message.keys.load<uint64_t>(keys_at + i));
           }
           for (uint32_t i = 0; i < section.count; ++i) {
             const uint64_t key = message.keys.load<uint64_t>(keys_at + i);
             if (wanted.contains(partition_of(row_hash(section.table, key), bits)))
-              chosen.push_back({m, key, member_at});
-            for (size_t k = 0; k < member_at.size(); ++k) member_at[k] += table.row_floats(k, key);
+              chosen.push_back({m, key, table_variable_at});
+            for (size_t k = 0; k < table_variable_at.size(); ++k)
+              table_variable_at[k] += table.row_floats(k, key);
           }
         }
         keys_at += section.count;
@@ -79,7 +80,7 @@ Regrouped regroup(const std::vector<TableSpec>& tables, const PullPlan& plan,
     if (chosen.empty()) continue;
     out.sections.push_back({TableId{t}, uint32_t(chosen.size())});
     for (const Chosen& c : chosen) out.keys.push_back(c.key);
-    for (size_t k = 0; k < table.members.size(); ++k) {
+    for (size_t k = 0; k < table.table_variables.size(); ++k) {
       for (const Chosen& c : chosen) {
         for (uint32_t f = 0; f < table.row_floats(k, c.key); ++f) {
           out.values.push_back(gradients[c.message].load<float>(c.floats_at[k] + f));
@@ -107,7 +108,8 @@ void WorkerCore::forget_requests(const Slot& slot) {
 
 void WorkerCore::on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects& fx) {
   Shard* shard = find_shard(batch->lease);
-  if (shard == nullptr || shard->reading != batch->reading) return;  // given up, or begun anew
+  if (shard == nullptr || shard->shard_read != batch->shard_read)
+    return;  // given up, or begun anew
   const BatchId id = batch->batch.id;
   shard->bytes_done = batch->batch.end_offset;
   if (shard->lease.purpose == wire::Purpose::kTrain && id.batch < shard->floor) {
@@ -123,7 +125,7 @@ void WorkerCore::on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects&
   slot->batch_id = id;
   slot->batch = std::move(batch);
   slots_.push_back(std::move(slot));
-  if (!slots_.back()->given_up()) return plan_and_pull(now_ns, *slots_.back(), fx);
+  if (!slots_.back()->quarantined()) return plan_and_pull(now_ns, *slots_.back(), fx);
   slots_.back()->state = State::kComputed;  // nothing to pull, nothing to compute
   push_ready(now_ns, *shard, fx);
 }
@@ -275,7 +277,7 @@ void WorkerCore::begin_push(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
   const PullPlan& plan = slot.batch->plan;
   slot.state = State::kPushing;
   slot.unresolved = {};
-  if (slot.given_up()) {
+  if (slot.quarantined()) {
     cover_all(slot);
     return rebuild_pushes(now_ns, slot, fx);
   }
@@ -308,7 +310,7 @@ void WorkerCore::begin_push(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
   }
 }
 
-void WorkerCore::begin_end_part(int64_t now_ns, Shard& shard, WorkerEffects& fx) {
+void WorkerCore::begin_shard_end_marker(int64_t now_ns, Shard& shard, WorkerEffects& fx) {
   auto slot = std::make_unique<Slot>();
   slot->id = ++last_slot_;
   slot->lease = shard.lease;
@@ -348,8 +350,8 @@ void WorkerCore::rebuild_pushes(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
       slot.pushes.push_back(std::move(base));
       continue;
     }
-    if (slot.given_up()) {
-      base.push.given_up = true;
+    if (slot.quarantined()) {
+      base.push.quarantined = true;
       slot.pushes.push_back(std::move(base));
       continue;
     }
@@ -408,7 +410,7 @@ void WorkerCore::rebuild_pushes(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
 void WorkerCore::send_push(int64_t now_ns, Slot& slot, PushPart& part, WorkerEffects& fx) {
   if (part.request != RequestId{}) requests_.erase(raw(part.request));
   part.request = next_request();
-  part.push.batches_given_up = uint32_t(slot.lease.given_up.size());
+  part.push.batches_quarantined = uint32_t(slot.lease.quarantined_batches.size());
   if (DP_MUTATE("retry-with-a-new-id") && part.attempt > 0 && !part.push.end)
     ++part.push.batch.batch;
   part.deadline_ns = now_ns + backoff_ns(part.attempt++);
@@ -429,7 +431,7 @@ void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEf
   if (part == slot->pushes.end()) return;
   const auto& reply = std::get<wire::PushReply>(message.body);
   if (!empty(reply.applied)) {
-    slot->all_had_it = false;
+    slot->all_already_applied = false;
     subtract(slot->unresolved, reply.applied);
   }
   const bool fragment = part->push.fragments > 1;
@@ -440,10 +442,10 @@ void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEf
       case wire::PartStatus::kQuarantined:
         return give_back_shard(now_ns, *slot, fx);
       case wire::PartStatus::kApplied:
-        slot->all_had_it = false;
+        slot->all_already_applied = false;
         remove(slot->unresolved, other.partition);
         break;
-      case wire::PartStatus::kHadIt:
+      case wire::PartStatus::kAlreadyApplied:
         slot->watermark_min = std::min(slot->watermark_min, other.watermark);
         remove(slot->unresolved, other.partition);
         break;
@@ -458,7 +460,7 @@ void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEf
         break;
       case wire::PartStatus::kStaged:
         break;  // the last fragment's reply tells
-      case wire::PartStatus::kNotMine:
+      case wire::PartStatus::kViewMismatch:
       case wire::PartStatus::kUnknownPull:
         if (DP_MUTATE("one-ack-missed")) {
           remove(slot->unresolved, other.partition);
@@ -495,7 +497,7 @@ void WorkerCore::give_back_shard(int64_t now_ns, const Slot& slot, WorkerEffects
   fail_shard(
       slot.lease, slot.batch_id.batch,
       Error{ErrorCode::kInterrupted, "the lease does not know what is given up of the shard"}, fx,
-      wire::FailureKind::kGivenUp);
+      wire::FailureKind::kMarkersDiffer);
   request_leases(now_ns, fx);
 }
 
@@ -517,7 +519,7 @@ bool WorkerCore::handle_gap(int64_t, Slot& slot, uint32_t watermark, WorkerEffec
   shard->next_push = shard->done = shard->floor = watermark;
   shard->end.reset();
   shard->end_sent = false;
-  fx.stops.push_back({shard->reading});
+  fx.stops.push_back({shard->shard_read});
   read(*shard, watermark, fx);
   return true;
 }
@@ -534,7 +536,7 @@ void WorkerCore::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& 
   }
   // Behind all partitions: what else of the shard is under way below their watermark is done as
   // well.
-  const bool jumps = slot->all_had_it && slot->watermark_min > shard->floor;
+  const bool jumps = slot->all_already_applied && slot->watermark_min > shard->floor;
   if (jumps) {
     defended(Defence::kWorkerJumps);
     shard->floor = slot->watermark_min;

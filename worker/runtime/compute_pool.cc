@@ -28,16 +28,17 @@ std::vector<size_t> first_variables(const std::vector<TableSpec>& tables) {
   size_t v = 0;
   for (const TableSpec& table : tables) {
     first.push_back(v);
-    v += table.members.size();
+    v += table.table_variables.size();
   }
   first.push_back(v);
   return first;
 }
 
 // Where the rows of a run begin in the variable's own memory.
-uint64_t floats_before(const TableSpec& table, const PullPlan& plan, TableId id, uint32_t member,
-                       uint32_t key_begin) {
-  if (table.kind == TableKind::kEmbedding) return uint64_t(key_begin) * table.members[member].dim;
+uint64_t floats_before(const TableSpec& table, const PullPlan& plan, TableId id,
+                       uint32_t table_variable, uint32_t key_begin) {
+  if (table.kind == TableKind::kEmbedding)
+    return uint64_t(key_begin) * table.table_variables[table_variable].dim;
   return uint64_t(plan.dense_blocks[raw(id)][key_begin]) * kDenseBlockFloats;
 }
 
@@ -79,13 +80,14 @@ std::string why_not_finite(const model::Graph& graph, const Batch& batch,
     const auto of_table = std::find_if(batch.tables.begin(), batch.tables.end(),
                                        [&](const TableKeys& k) { return raw(k.table) == t; });
     const uint64_t keys = of_table == batch.tables.end() ? 0 : of_table->keys.size();
-    for (size_t m = 0; m < tables[t].members.size(); ++m) {
-      const VariableSpec& member = tables[t].members[m];
-      const uint64_t floats =
-          tables[t].kind == TableKind::kEmbedding ? keys * member.dim : member.elements();
+    for (size_t m = 0; m < tables[t].table_variables.size(); ++m) {
+      const VariableSpec& table_variable = tables[t].table_variables[m];
+      const uint64_t floats = tables[t].kind == TableKind::kEmbedding ? keys * table_variable.dim
+                                                                      : table_variable.elements();
       const float* const values = views[first[t] + m].values;
       if (values == nullptr || all_finite(values, floats)) continue;
-      return str(why, ", because variable ", member.name, " holds values that are not finite");
+      return str(why, ", because variable ", table_variable.name,
+                 " holds values that are not finite");
     }
   }
   return why;
@@ -131,10 +133,10 @@ Computed run_step(const model::Graph& graph, const WorkerEffects::Compute& compu
       uint64_t keys = 0;
       for (const TableKeys& table : prepared.batch.tables)
         if (raw(table.table) == t) keys = table.keys.size();
-      for (size_t m = 0; m < tables[t].members.size(); ++m) {
+      for (size_t m = 0; m < tables[t].table_variables.size(); ++m) {
         const uint64_t floats = tables[t].kind == TableKind::kEmbedding
-                                    ? keys * tables[t].members[m].dim
-                                    : tables[t].members[m].elements();
+                                    ? keys * tables[t].table_variables[m].dim
+                                    : tables[t].table_variables[m].elements();
         scratch.values[first[t] + m].resize(floats);
         if (train) scratch.gradients[first[t] + m].resize(floats);
         views[first[t] + m] = {scratch.values[first[t] + m].data(),

@@ -7,9 +7,9 @@
 
 #include "shared/model/graph.h"
 #include "worker/core/events.h"
-#include "worker/core/input_readings.h"
+#include "worker/core/input_shard_reads.h"
 #include "worker/core/reader_tuner.h"
-#include "worker/runtime/shard_reading.h"
+#include "worker/runtime/shard_read.h"
 
 namespace downpour::worker {
 
@@ -18,7 +18,7 @@ class Readers {
  public:
   virtual ~Readers() = default;
   virtual void read(const ReadTask& task) = 0;
-  virtual void stop(uint64_t reading) = 0;
+  virtual void stop(uint64_t shard_read) = 0;
   /// Batches are planned for this view from now on; without one they have no plan.
   virtual void set_placements(std::shared_ptr<const Placements> placements) = 0;
   /// Takes the next item; a batch only if `take_batch`.

@@ -9,7 +9,7 @@
 #include "shared/job/job.h"
 #include "shared/model/graph.h"
 #include "shared/wire/messages.h"
-#include "worker/runtime/shard_reading.h"
+#include "worker/runtime/shard_read.h"
 
 namespace downpour::worker {
 

@@ -27,10 +27,10 @@ class InputLink {
   virtual void keep_only(const std::vector<std::string>& endpoints) = 0;
   virtual int64_t now_ns() const = 0;
   /// A number that no reading of this link has had.
-  uint64_t next_reading() { return ++last_reading_; }
+  uint64_t next_shard_read() { return ++last_shard_read_; }
 
  private:
-  uint64_t last_reading_ = 0;
+  uint64_t last_shard_read_ = 0;
 };
 
 /// Over a transport of its own. `keyring`: the worker's; null: it has none.

@@ -10,7 +10,7 @@
 #include "shared/base/units.h"
 #include "shared/env/process.h"
 #include "shared/job/job.h"
-#include "worker/runtime/shard_reading.h"
+#include "worker/runtime/shard_read.h"
 
 namespace downpour::worker {
 

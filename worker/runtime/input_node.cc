@@ -73,7 +73,7 @@ void InputNode::on_message(int64_t now_ns, transport::PortId port, transport::Pe
     return run(now_ns, fx);
   }
   if (finished_) return;
-  if (readings_) return serve(now_ns, peer, message);
+  if (shard_reads_) return serve(now_ns, peer, message);
   keep_early(peer, message);
 }
 
@@ -82,11 +82,12 @@ void InputNode::keep_early(transport::PeerId peer, const wire::Message& message)
   const auto* const request = std::get_if<wire::ReadShard>(&message.body);
   const auto* const more = std::get_if<wire::ReadMore>(&message.body);
   if (request == nullptr && (more == nullptr || !more->stop)) return;
-  const uint64_t reading = request != nullptr ? request->reading : more->reading;
+  const uint64_t shard_read = request != nullptr ? request->shard_read : more->shard_read;
   std::erase_if(early_, [&](const auto& early) {
-    return early.first == peer && std::get<wire::ReadShard>(early.second.body).reading == reading;
+    return early.first == peer &&
+           std::get<wire::ReadShard>(early.second.body).shard_read == shard_read;
   });
-  if (request != nullptr && early_.size() < InputConfig{}.readings_max)
+  if (request != nullptr && early_.size() < InputConfig{}.shard_reads_max)
     early_.push_back({peer, {.envelope = message.envelope, .body = *request}});
 }
 
@@ -94,9 +95,9 @@ void InputNode::serve(int64_t now_ns, transport::PeerId peer, const wire::Messag
   if (message.envelope.run != core_->run()) return;
   InputEffects fx;
   if (const auto* request = std::get_if<wire::ReadShard>(&message.body)) {
-    readings_->on_read_shard(now_ns, peer_of(peer), *request, fx, transport_.identity(peer));
+    shard_reads_->on_read_shard(now_ns, peer_of(peer), *request, fx, transport_.identity(peer));
   } else if (const auto* more = std::get_if<wire::ReadMore>(&message.body)) {
-    readings_->on_read_more(now_ns, peer_of(peer), *more, fx);
+    shard_reads_->on_read_more(now_ns, peer_of(peer), *more, fx);
   }
   run(fx);
 }
@@ -120,18 +121,18 @@ bool InputNode::pump(int64_t now_ns) {
     if (finished_) return false;
   }
   bool busy = false;
-  if (readings_) {
+  if (shard_reads_) {
     InputEffects inputs;
     InputItem item;
     while (readers_->try_pop(item)) {
       stats_.pushed_bytes += item.bytes;
-      readings_->on_item(std::move(item), inputs);
+      shard_reads_->on_item(std::move(item), inputs);
       item = {};
       busy = true;
     }
     if (now_ns >= tick_at_ns_) {
       tick_at_ns_ = now_ns + kTickNs;
-      readings_->on_tick(now_ns, inputs);
+      shard_reads_->on_tick(now_ns, inputs);
     }
     run(inputs);
   }
@@ -142,7 +143,7 @@ bool InputNode::pump(int64_t now_ns) {
 
 int64_t InputNode::next_deadline_ns() const {
   const int64_t next_ns = core_->next_deadline_ns();
-  return readings_ ? std::min(next_ns, tick_at_ns_) : next_ns;
+  return shard_reads_ ? std::min(next_ns, tick_at_ns_) : next_ns;
 }
 
 void InputNode::tell_stats(int64_t now_ns) {
@@ -182,7 +183,7 @@ void InputNode::run(InputEffects& fx) {
   for (const uint64_t id : fx.closes) readers_->close(id);
   for (InputEffects::Read& read : fx.reads) readers_->read(std::move(read));
   fx.clear();
-  for (const InputPeer peer : gone) readings_->on_peer_gone(peer, fx);
+  for (const InputPeer peer : gone) shard_reads_->on_peer_gone(peer, fx);
   if (!gone.empty()) run(fx);
 }
 
@@ -194,7 +195,7 @@ void InputNode::set_up(int64_t now_ns, WorkerEffects& fx) {
     return core_->on_fatal(exec_refused("input process"), fx);
   job_ = std::move(given->job);
   const uint32_t threads = std::max(1U, options_.threads);
-  readings_.emplace(InputConfig{
+  shard_reads_.emplace(InputConfig{
       .run = core_->run(), .plan_hash = core_->welcome().plan_hash, .open_max = 4 + 4 * threads});
   add_cache(job_, share_memory(job_, options_.process), given->readers, {});
   // One may wait for a slow file or program: there is a second then.

@@ -13,7 +13,7 @@
 #include "shared/env/process.h"
 #include "shared/transport/outbox.h"
 #include "shared/transport/reactor.h"
-#include "worker/core/input_readings.h"
+#include "worker/core/input_shard_reads.h"
 #include "worker/core/worker_core.h"
 #include "worker/runtime/engines.h"
 
@@ -66,8 +66,8 @@ class InputNode final : public transport::Node {
   transport::Transport& transport_;
   transport::Outbox outbox_;
   InputOptions options_;
-  std::optional<WorkerCore> core_;         // its membership; with the endpoint
-  std::optional<InputReadings> readings_;  // with the job
+  std::optional<WorkerCore> core_;              // its membership; with the endpoint
+  std::optional<InputShardReads> shard_reads_;  // with the job
   std::unique_ptr<InputEngines> engines_;
   std::unique_ptr<InputReaders> readers_;
   std::vector<std::pair<transport::PeerId, wire::Message>> early_;  // ReadShards before the job

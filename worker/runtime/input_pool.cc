@@ -35,8 +35,8 @@ void InputPool::read(InputEffects::Read&& read) {
   {
     const std::lock_guard lock(mutex_);
     if (read.open) {
-      readings_[read.id] = std::make_shared<Reading>(
-          Reading{.reading = {options_, std::move(*read.open)}, .waits = waits});
+      shard_reads_[read.id] = std::make_shared<ShardRead>(
+          ShardRead{.shard_read = {options_, std::move(*read.open)}, .waits = waits});
     }
     tasks_.push_back(read.id);
   }
@@ -44,12 +44,12 @@ void InputPool::read(InputEffects::Read&& read) {
 }
 
 void InputPool::close(uint64_t id) {
-  std::shared_ptr<Reading> last;  // what it holds is freed outside of the lock
+  std::shared_ptr<ShardRead> last;  // what it holds is freed outside of the lock
   const std::lock_guard lock(mutex_);
-  const auto at = readings_.find(id);
-  if (at == readings_.end()) return;
+  const auto at = shard_reads_.find(id);
+  if (at == shard_reads_.end()) return;
   last = std::move(at->second);
-  readings_.erase(at);
+  shard_reads_.erase(at);
 }
 
 bool InputPool::try_pop(InputItem& item) {
@@ -65,13 +65,13 @@ bool InputPool::try_pop(InputItem& item) {
 /// gives first.
 std::deque<uint64_t>::iterator InputPool::next_task() {
   const auto waits = [&](uint64_t id) {
-    const auto at = readings_.find(id);
-    return at != readings_.end() && at->second->waits;
+    const auto at = shard_reads_.find(id);
+    return at != shard_reads_.end() && at->second->waits;
   };
   const auto task = std::find_if_not(tasks_.begin(), tasks_.end(), waits);
   if (task != tasks_.end() || waiting_ >= waiting_max_) return task;
   const auto place = [&](uint64_t id) {
-    const wire::Lease& lease = readings_.at(id)->reading.request().lease;
+    const wire::Lease& lease = shard_reads_.at(id)->shard_read.request().lease;
     return std::tuple(lease.shard.epoch, lease.shard.shard);
   };
   return std::min_element(tasks_.begin(), tasks_.end(),
@@ -86,16 +86,16 @@ void InputPool::run() {
     if (closing_) return;
     const uint64_t id = *task;
     tasks_.erase(task);
-    const auto at = readings_.find(id);
-    if (at == readings_.end()) continue;
-    std::shared_ptr<Reading> reading = at->second;
-    const bool waits = std::exchange(reading->waits, false);
+    const auto at = shard_reads_.find(id);
+    if (at == shard_reads_.end()) continue;
+    std::shared_ptr<ShardRead> shard_read = at->second;
+    const bool waits = std::exchange(shard_read->waits, false);
     waiting_ += waits;
     lock.unlock();
-    const uint64_t before = reading->reading.bytes();
-    InputItem item = reading->reading.next(id);
-    bytes_read_.fetch_add(reading->reading.bytes() - before, std::memory_order_relaxed);
-    reading.reset();
+    const uint64_t before = shard_read->shard_read.bytes();
+    InputItem item = shard_read->shard_read.next(id);
+    bytes_read_.fetch_add(shard_read->shard_read.bytes() - before, std::memory_order_relaxed);
+    shard_read.reset();
     lock.lock();
     waiting_ -= waits;
     if (waits) changed_.notify_one();  // who may wait for the next

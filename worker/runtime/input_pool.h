@@ -13,9 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "worker/core/input_readings.h"
+#include "worker/core/input_shard_reads.h"
 #include "worker/runtime/engines.h"
-#include "worker/runtime/input_reading.h"
+#include "worker/runtime/input_shard_read.h"
 
 namespace downpour::worker {
 
@@ -34,8 +34,8 @@ class InputPool final : public InputReaders {
 
  private:
   // One thread at a time has it: the core asks for one batch after the other.
-  struct Reading {
-    InputReading reading;
+  struct ShardRead {
+    InputShardRead shard_read;
     bool waits = false;  // it is to be opened, and has to wait for a program
   };
 
@@ -48,7 +48,7 @@ class InputPool final : public InputReaders {
   const size_t waiting_max_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<uint64_t, std::shared_ptr<Reading>> readings_;
+  std::map<uint64_t, std::shared_ptr<ShardRead>> shard_reads_;
   std::deque<uint64_t> tasks_;
   size_t waiting_ = 0;  // threads that open a piece
   std::deque<InputItem> done_;

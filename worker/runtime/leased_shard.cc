@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "shared/base/str.h"
-#include "worker/runtime/shard_reading.h"
+#include "worker/runtime/shard_read.h"
 
 namespace downpour::worker {
 
@@ -21,8 +21,8 @@ Result<LeasedShard> find_leased(const ReaderOptions& options, const wire::Lease&
   LeasedShard shard;
   shard.ranges = train ? options.train_shards.at(lease.shard.epoch, place)
                        : std::vector{options.eval_ranges[place]};
-  shard.part = train ? (options.train->holdout > 0 ? data::Part::kTrain : data::Part::kAll)
-                     : (options.eval_held_out ? data::Part::kHeldOut : data::Part::kAll);
+  shard.split = train ? (options.train->holdout > 0 ? data::Split::kTrain : data::Split::kAll)
+                      : (options.eval_held_out ? data::Split::kHeldOut : data::Split::kAll);
   shard.plan = train                                      ? options.train
                : lease.purpose == wire::Purpose::kPredict ? options.predict
                                                           : options.eval;
@@ -32,8 +32,8 @@ Result<LeasedShard> find_leased(const ReaderOptions& options, const wire::Lease&
 Result<std::unique_ptr<data::ShardReader>> open_leased(const LeasedShard& shard,
                                                        const wire::Lease& lease,
                                                        uint32_t first_batch) {
-  return data::open_shard(shard.plan, shard.part, lease.shard, shard.ranges, first_batch,
-                          lease.given_up);
+  return data::open_shard(shard.plan, shard.split, lease.shard, shard.ranges, first_batch,
+                          lease.quarantined_batches);
 }
 
 wire::ShardCounts counts_of(const data::ShardTotals& totals) {

@@ -16,7 +16,7 @@ struct ReaderOptions;
 
 struct LeasedShard {
   std::shared_ptr<const data::ReadPlan> plan;
-  data::Part part = data::Part::kAll;
+  data::Split split = data::Split::kAll;
   std::vector<plan::ShardRange> ranges;
 
   bool is_joined() const { return ranges.size() > 1; }

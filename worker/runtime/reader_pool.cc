@@ -87,13 +87,13 @@ void ReaderPool::read(const ReadTask& task) {
   tasks_changed_.notify_one();
 }
 
-void ReaderPool::stop(uint64_t reading) {
+void ReaderPool::stop(uint64_t shard_read) {
   {
     const std::lock_guard lock(mutex_);
-    stopped_.insert(reading);
-    std::erase_if(tasks_, [&](const ReadTask& task) { return task.reading == reading; });
+    stopped_.insert(shard_read);
+    std::erase_if(tasks_, [&](const ReadTask& task) { return task.shard_read == shard_read; });
     std::erase_if(ready_, [&](const ReadItem& item) {
-      if (item.reading != reading) return false;
+      if (item.shard_read != shard_read) return false;
       if (item.batch) --ready_batches_;
       return true;
     });
@@ -119,9 +119,9 @@ bool ReaderPool::try_pop(bool take_batch, ReadItem& item) {
   return true;
 }
 
-bool ReaderPool::stopped(uint64_t reading) {
+bool ReaderPool::stopped(uint64_t shard_read) {
   const std::lock_guard lock(mutex_);
-  return closing_ || stopped_.contains(reading);
+  return closing_ || stopped_.contains(shard_read);
 }
 
 bool ReaderPool::push(ReadItem&& item, int64_t& waited_ns) {
@@ -129,7 +129,7 @@ bool ReaderPool::push(ReadItem&& item, int64_t& waited_ns) {
   {
     std::unique_lock lock(mutex_);
     const auto room = [&] {
-      return closing_ || stopped_.contains(item.reading) || !item.batch ||
+      return closing_ || stopped_.contains(item.shard_read) || !item.batch ||
              ready_batches_ < options_.limits.batches;
     };
     if (!room()) {
@@ -139,7 +139,7 @@ bool ReaderPool::push(ReadItem&& item, int64_t& waited_ns) {
       full_ns_ += waited;
       waited_ns += waited;
     }
-    if (closing_ || stopped_.contains(item.reading)) return false;
+    if (closing_ || stopped_.contains(item.shard_read)) return false;
     if (item.batch) ++ready_batches_;
     was_empty = ready_.empty();
     ready_.push_back(std::move(item));
@@ -180,30 +180,30 @@ void ReaderPool::run() {
     }
     read_shard(task, link, meter);
     const std::lock_guard lock(mutex_);
-    stopped_.erase(task.reading);
+    stopped_.erase(task.shard_read);
   }
 }
 
 void ReaderPool::read_shard(const ReadTask& task, std::unique_ptr<InputLink>& link, Meter& meter) {
-  RemoteReading remote;
+  RemoteShardRead remote;
   if (options_.inputs != nullptr && options_.inputs->in_use()) {
     if (link == nullptr) link = make_input_link(options_.inputs->options().keyring);
     remote = {.inputs = options_.inputs.get(), .link = link.get(), .stopped = [this, &task] {
-                return stopped(task.reading);
+                return stopped(task.shard_read);
               }};
   }
-  ShardReading reading(options_, task, std::move(remote));
+  ShardRead shard_read(options_, task, std::move(remote));
   meter.begin();
   for (bool more = true; more;) {
-    if (stopped(task.reading)) return;
+    if (stopped(task.shard_read)) return;
     std::shared_ptr<const Placements> placements;
     {
       const std::lock_guard lock(mutex_);
       placements = placements_;
     }
-    const uint64_t before = reading.bytes();
-    ReadItem item = reading.next(fresh_batch(), std::move(placements));
-    bytes_read_.fetch_add(reading.bytes() - before, std::memory_order_relaxed);
+    const uint64_t before = shard_read.bytes();
+    ReadItem item = shard_read.next(fresh_batch(), std::move(placements));
+    bytes_read_.fetch_add(shard_read.bytes() - before, std::memory_order_relaxed);
     more = !item.last;
     const bool pushed = push(std::move(item), meter.waited_ns());
     meter.look();

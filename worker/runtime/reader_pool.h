@@ -23,7 +23,7 @@ class ReaderPool final : public Readers {
   ~ReaderPool() override;
 
   void read(const ReadTask& task) override;
-  void stop(uint64_t reading) override;
+  void stop(uint64_t shard_read) override;
   void set_placements(std::shared_ptr<const Placements> placements) override;
   bool try_pop(bool take_batch, ReadItem& item) override;
   uint64_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }
@@ -52,7 +52,7 @@ class ReaderPool final : public Readers {
   /// Adds the time that it waited for room to `waited_ns`.
   bool push(ReadItem&& item, int64_t& waited_ns);
   PreparedBatchPtr fresh_batch();
-  bool stopped(uint64_t reading);
+  bool stopped(uint64_t shard_read);
 
   ReaderOptions options_;
   std::function<void()> wake_;

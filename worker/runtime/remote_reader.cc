@@ -29,7 +29,7 @@ uint64_t hash_of(const wire::Lease& lease, const LeasedShard& shard) {
 
 }  // namespace
 
-RemoteReader::RemoteReader(RemoteReading remote, LeasedShard shard, wire::Lease lease,
+RemoteReader::RemoteReader(RemoteShardRead remote, LeasedShard shard, wire::Lease lease,
                            uint32_t first_batch, uint32_t batches_max)
     : remote_(std::move(remote)),
       shard_(std::move(shard)),
@@ -130,11 +130,11 @@ Result<void> RemoteReader::begin() {
   }
   ++tries_;
   searching_ns_.reset();
-  reading_ = remote_.link->next_reading();
+  shard_read_ = remote_.link->next_shard_read();
   heard_ns_ = asked_ns_ = now_ns;
   came_ = false;
   wire::ReadShard request{
-      .reading = reading_, .lease = lease_, .first_batch = next_, .window = window_};
+      .shard_read = shard_read_, .lease = lease_, .first_batch = next_, .window = window_};
   // Its own plan, in evaluation too: both must stand under the same.
   request.lease.plan_hash = inputs.options().plan_hash;
   send(std::move(request));
@@ -163,7 +163,7 @@ void RemoteReader::send(wire::Body body) {
 
 void RemoteReader::ask(bool stop) {
   asked_ns_ = remote_.link->now_ns();
-  send(wire::ReadMore{.reading = reading_, .next = next_, .stop = stop});
+  send(wire::ReadMore{.shard_read = shard_read_, .next = next_, .stop = stop});
 }
 
 /// Nothing more comes from it; `for_good`: it is not asked again for this shard.
@@ -191,19 +191,21 @@ RemoteReader::Got RemoteReader::suspect(const std::string& why) {
 
 RemoteReader::Got RemoteReader::take(wire::Message&& message, Batch& batch) {
   if (message.envelope.run != remote_.inputs->options().run) return Got::kNothing;
-  const auto is_ours = [&](uint64_t reading) {
-    if (reading != reading_ && !DP_MUTATE("ended-reading-accepted")) return false;  // of one before
+  const auto is_ours = [&](uint64_t shard_read) {
+    if (shard_read != shard_read_ && !DP_MUTATE("ended-reading-accepted"))
+      return false;  // of one before
     heard_ns_ = remote_.link->now_ns();
     return true;
   };
   if (const auto* piece = std::get_if<wire::ReadBatch>(&message.body))
-    return is_ours(piece->reading) ? take_piece(*piece, std::move(message.values), batch)
-                                   : Got::kNothing;
+    return is_ours(piece->shard_read) ? take_piece(*piece, std::move(message.values), batch)
+                                      : Got::kNothing;
   if (const auto* end = std::get_if<wire::ReadEnd>(&message.body))
-    return is_ours(end->reading) ? take_end(*end) : Got::kNothing;
+    return is_ours(end->shard_read) ? take_end(*end) : Got::kNothing;
   if (auto* failed = std::get_if<wire::ReadFailed>(&message.body))
-    return is_ours(failed->reading) ? take_failure(std::move(*failed)) : Got::kNothing;
-  if (const auto* more = std::get_if<wire::ReadMore>(&message.body)) (void)is_ours(more->reading);
+    return is_ours(failed->shard_read) ? take_failure(std::move(*failed)) : Got::kNothing;
+  if (const auto* more = std::get_if<wire::ReadMore>(&message.body))
+    (void)is_ours(more->shard_read);
   return Got::kNothing;
 }
 
@@ -234,8 +236,8 @@ RemoteReader::Got RemoteReader::take_piece(const wire::ReadBatch& piece, Bytes&&
     decoded =
         data::check_batch(*shard_.plan, {lease_.shard.epoch, lease_.shard.shard, next_}, batch);
   }
-  if (decoded &&
-      batch.given_up != std::binary_search(lease_.given_up.begin(), lease_.given_up.end(), next_)) {
+  if (decoded && batch.quarantined != std::binary_search(lease_.quarantined_batches.begin(),
+                                                         lease_.quarantined_batches.end(), next_)) {
     decoded = Error{ErrorCode::kMalformed, "a batch given up that is not, or the other way round"};
   }
   if (!decoded) return suspect(str("sent an invalid batch (", decoded.error().what, ")"));

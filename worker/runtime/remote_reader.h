@@ -19,7 +19,7 @@
 namespace downpour::worker {
 
 /// How a reading thread reaches input processes. All are borrowed.
-struct RemoteReading {
+struct RemoteShardRead {
   InputDirectory* inputs = nullptr;  // null: it reads for itself
   InputLink* link = nullptr;
   std::function<bool()> stopped;  // true once the worker has no use for the reading
@@ -28,7 +28,7 @@ struct RemoteReading {
 class RemoteReader final : public data::ShardReader {
  public:
   /// Reads `lease` from `first_batch` on, at most `batches_max` batches.
-  RemoteReader(RemoteReading remote, LeasedShard shard, wire::Lease lease, uint32_t first_batch,
+  RemoteReader(RemoteShardRead remote, LeasedShard shard, wire::Lease lease, uint32_t first_batch,
                uint32_t batches_max);
   ~RemoteReader() override;
 
@@ -58,13 +58,13 @@ class RemoteReader final : public data::ShardReader {
   Got suspect(const std::string& why);
   void send(wire::Body body);
 
-  RemoteReading remote_;
+  RemoteShardRead remote_;
   LeasedShard shard_;
   wire::Lease lease_;
   uint32_t first_ = 0, next_ = 0;  // batch: asked for, needed now
   uint32_t window_ = 1;
   std::optional<wire::InputProcess> at_;  // who reads
-  uint64_t reading_ = 0;                  // what it is called there
+  uint64_t shard_read_ = 0;               // what it is called there
   int64_t heard_ns_ = 0, asked_ns_ = 0;
   bool waiting_ = false;                 // a caller of poll() wants a batch
   std::optional<int64_t> searching_ns_;  // since when it looks for an input process

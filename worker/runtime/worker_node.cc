@@ -157,11 +157,11 @@ void WorkerNode::tell_stats(int64_t now_ns) {
 void WorkerNode::count_time(int64_t now_ns) {
   const int64_t passed_ns = std::max<int64_t>(0, now_ns - looked_ns_);
   looked_ns_ = now_ns;
-  if (starving_) reading_.starved_ns += passed_ns;
-  if (doing_ == Doing::kComputing) stats_.work.compute_ns += uint64_t(passed_ns);
-  if (doing_ == Doing::kNetwork) stats_.work.network_ns += uint64_t(passed_ns);
-  if (doing_ == Doing::kInput) stats_.work.input_ns += uint64_t(passed_ns);
-  if (readers_ != nullptr && doing_ != Doing::kNothing) {
+  if (starving_) shard_read_.starved_ns += passed_ns;
+  if (doing_ == Activity::kComputing) stats_.work.compute_ns += uint64_t(passed_ns);
+  if (doing_ == Activity::kNetwork) stats_.work.network_ns += uint64_t(passed_ns);
+  if (doing_ == Activity::kInput) stats_.work.input_ns += uint64_t(passed_ns);
+  if (readers_ != nullptr && doing_ != Activity::kNothing) {
     const Readers::Queue queue = readers_->queue();
     stats_.work.queued_ns += uint64_t(passed_ns) * queue.ready;
     stats_.work.queue_ns += uint64_t(passed_ns) * queue.room;
@@ -171,8 +171,8 @@ void WorkerNode::count_time(int64_t now_ns) {
 }
 
 void WorkerNode::took(const PreparedBatch& batch) {
-  ++reading_.batches;
-  reading_.batch_bytes += memory_bytes(batch.batch);
+  ++shard_read_.batches;
+  shard_read_.batch_bytes += memory_bytes(batch.batch);
 }
 
 /// Reads more at once where that pays.
@@ -185,10 +185,10 @@ void WorkerNode::tune(int64_t now_ns, WorkerEffects& fx) {
     }
   }
   const Readers::Times times = readers_->times();
-  reading_.full_ns = times.full_ns;
-  reading_.reading_ns = times.reading_ns;
-  reading_.runnable_ns = times.runnable_ns;
-  const auto limits = tuner_->on_totals(now_ns, reading_);
+  shard_read_.full_ns = times.full_ns;
+  shard_read_.reading_ns = times.reading_ns;
+  shard_read_.runnable_ns = times.runnable_ns;
+  const auto limits = tuner_->on_totals(now_ns, shard_read_);
   if (!limits || !readers_->set_limits(*limits)) return;
   core_.want_leases(now_ns, limits->shards, fx);
   if (options_.say) {
@@ -214,7 +214,7 @@ void WorkerNode::run(int64_t now_ns, WorkerEffects& fx) {
     std::erase_if(*fx.inputs, [this](const auto& input) { return !may_connect(input.endpoint); });
     inputs_->update(std::move(*fx.inputs));
   }
-  for (const WorkerEffects::StopReading& stop : fx.stops) readers_->stop(stop.reading);
+  for (const WorkerEffects::StopShardRead& stop : fx.stops) readers_->stop(stop.shard_read);
   for (const WorkerEffects::Read& read : fx.reads) readers_->read(read);
   for (WorkerEffects::Compute& compute : fx.computes) compute_->start(std::move(compute));
   for (WorkerEffects::Send& send : fx.sends) {

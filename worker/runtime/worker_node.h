@@ -87,9 +87,9 @@ class WorkerNode final : public transport::Node {
   std::shared_ptr<data::CacheStore> cache_;  // null: none
   bool said_full_ = false;
   std::string refused_endpoint_;  // the last one reported
-  ReaderTotals reading_;
+  ReaderTotals shard_read_;
   bool starving_ = false;  // when it was looked at, as is the next
-  Doing doing_ = Doing::kNothing;
+  Activity doing_ = Activity::kNothing;
   int64_t looked_ns_ = 0;
   ProcessStats stats_;
   int64_t stats_at_ns_ = 0;

@@ -33,13 +33,13 @@ struct Cluster {
     }
     return out;
   }
-  void apply(const Relief& relief) {
-    for (const PartitionId p : relief.partitions) {
-      auto& from = held[relief.source];
+  void apply(const Offload& offload) {
+    for (const PartitionId p : offload.partitions) {
+      auto& from = held[offload.source];
       const auto at = std::find_if(from.begin(), from.end(),
                                    [&](const auto& share) { return share.partition == p; });
       REQUIRE(at != from.end());
-      held[relief.target].push_back(*at);
+      held[offload.target].push_back(*at);
       from.erase(at);
     }
   }
@@ -47,10 +47,10 @@ struct Cluster {
   size_t settle() {
     size_t moved = 0;
     for (int step = 0; step < 100; ++step) {
-      const auto relief = choose_relief(works());
-      if (!relief) return moved;
-      apply(*relief);
-      moved += relief->partitions.size();
+      const auto offload = choose_offload(works());
+      if (!offload) return moved;
+      apply(*offload);
+      moved += offload->partitions.size();
     }
     FAIL("partitions move for ever");
     return moved;
@@ -58,14 +58,14 @@ struct Cluster {
 };
 
 TEST_CASE("cores that are as busy, or not busy at all, are left as they are", "[chief][core]") {
-  CHECK_FALSE(choose_relief({}));
+  CHECK_FALSE(choose_offload({}));
   const std::vector<CoreWork> alone = {core(1, 0, {1, 1})};
-  CHECK_FALSE(choose_relief(alone));
+  CHECK_FALSE(choose_offload(alone));
   const std::vector<CoreWork> even = {core(0.9, 0, {1, 1}), core(0.8, 2, {1, 1})};
-  CHECK_FALSE(choose_relief(even));
+  CHECK_FALSE(choose_offload(even));
   // Ten times as much as the other, and yet it rests most of the time.
   const std::vector<CoreWork> idle = {core(0.4, 0, {5, 5}), core(0.04, 2, {1, 1})};
-  CHECK_FALSE(choose_relief(idle));
+  CHECK_FALSE(choose_offload(idle));
 }
 
 TEST_CASE(
@@ -74,13 +74,13 @@ TEST_CASE(
     "[chief][core]") {
   const std::vector<CoreWork> cores = {
       core(0.1, 0, {1, 1, 1, 1}), core(0.9, 4, {30, 4, 3, 2, 1, 5}), core(0.5, 10, {6, 6, 6, 6})};
-  const auto relief = choose_relief(cores);
-  REQUIRE(relief);
-  CHECK(relief->source == 1);
-  CHECK(relief->target == 0);
+  const auto offload = choose_offload(cores);
+  REQUIRE(offload);
+  CHECK(offload->source == 1);
+  CHECK(offload->target == 0);
   // A unit takes 0.02 there and 0.025 here: 16 units bring both together, the partition of 30 is
   // more. It keeps three, half of an even share of 14 partitions.
-  CHECK(relief->partitions ==
+  CHECK(offload->partitions ==
         std::vector<PartitionId>{PartitionId(9), PartitionId(5), PartitionId(6)});
 }
 
@@ -91,7 +91,7 @@ TEST_CASE("no core is left with less than half of an even share", "[chief][core]
   CHECK(slow.held[0].size() >= 2);
   CHECK_FALSE(is_lopsided({{uint32_t(slow.held[0].size())}, {uint32_t(slow.held[1].size())}}));
   const std::vector<CoreWork> least = {core(1, 0, {1, 1}), core(0.1, 2, {1, 1, 1, 1, 1, 1})};
-  CHECK_FALSE(choose_relief(least));
+  CHECK_FALSE(choose_offload(least));
 }
 
 TEST_CASE(
@@ -123,16 +123,16 @@ TEST_CASE("whatever the load, every move makes the hottest two more alike and th
     size_t given = 0;
     for (int step = 0; step < 100; ++step) {
       const std::vector<CoreWork> before = cluster.works();
-      const auto relief = choose_relief(before);
-      if (!relief) break;
+      const auto offload = choose_offload(before);
+      if (!offload) break;
       REQUIRE(step < 50);
-      cluster.apply(*relief);
+      cluster.apply(*offload);
       const std::vector<CoreWork> after = cluster.works();
       // Saturated cores hide how much they are behind; else the target is not hotter afterwards.
-      if (before[relief->source].busy < 1)
-        CHECK(after[relief->target].busy <= after[relief->source].busy + 1e-9);
-      CHECK(after[relief->source].busy <= before[relief->source].busy);
-      given += relief->partitions.size();
+      if (before[offload->source].busy < 1)
+        CHECK(after[offload->target].busy <= after[offload->source].busy + 1e-9);
+      CHECK(after[offload->source].busy <= before[offload->source].busy);
+      given += offload->partitions.size();
     }
     moves += given;
   }

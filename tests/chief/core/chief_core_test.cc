@@ -16,7 +16,7 @@ struct Training {
   explicit Training(ChiefConfig config) : core(std::move(config)) {
     core.on_start(now, effects);
     say(ps_peer(0), ps_hello(0));
-    say(ps_peer(0), wire::Adopted{.since = {1, 1}});
+    say(ps_peer(0), wire::Adopted{.ownership_generation = {1, 1}});
     say(worker_peer(0), worker_hello(0));
   }
   Effects& say(PeerKey peer, wire::Body body, uint64_t request = 0) {
@@ -173,7 +173,7 @@ TEST_CASE("no message whatever crashes the core or passes for another's", "[chie
       wire::Refused{},
       wire::View{},
       wire::Adopt{},
-      wire::Adopted{.since = {9, 9}},
+      wire::Adopted{.ownership_generation = {9, 9}},
       wire::Heartbeat{.recent = std::vector<OutputMetrics>(3),
                       .staleness = std::vector<uint64_t>(100'000, 1)},
       wire::LeaseRequest{huge},
@@ -261,12 +261,14 @@ TEST_CASE("progress counts batches once, and those trained again after a loss no
   t.say(ps_peer(1), again);
   const auto adopts = sent<wire::Adopt>(t.effects);
   REQUIRE(adopts.size() == 1);
-  t.say(ps_peer(1), wire::Adopted{.since = adopts[0].second.since});
+  t.say(ps_peer(1), wire::Adopted{.ownership_generation = adopts[0].second.ownership_generation});
   const auto asked = sent<wire::StatusRequest>(t.effects);
   REQUIRE(asked.size() == 1);
-  wire::StatusReply reply{.round = asked[0].second.round, .view = adopts[0].second.since};
+  wire::StatusReply reply{.round = asked[0].second.round,
+                          .view = adopts[0].second.ownership_generation};
   for (uint32_t p = 0; p < 4; ++p) {
-    reply.partitions.push_back({.partition = PartitionId(p), .since = adopts[0].second.since});
+    reply.partitions.push_back({.partition = PartitionId(p),
+                                .ownership_generation = adopts[0].second.ownership_generation});
   }
   t.say(ps_peer(1), reply);
   REQUIRE(t.core.phase() == Phase::kTraining);

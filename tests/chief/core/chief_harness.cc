@@ -21,13 +21,13 @@ std::string lease_text(const wire::Lease& l) {
   std::string text = str(l.shard, purpose, " attempt=", l.attempt);
   if (l.first_batch > 0) text += str(" first_batch=", l.first_batch);
   if (l.evaluation > 0) text += str(" evaluation=", l.evaluation);
-  if (l.careful) text += " careful";
-  for (const uint32_t batch : l.given_up) text += str(" without=", batch);
+  if (l.single_step) text += " careful";
+  for (const uint32_t batch : l.quarantined_batches) text += str(" without=", batch);
   return text;
 }
-std::string lines_text(const std::vector<wire::QuarantineLine>& lines, bool known) {
+std::string markers_text(const std::vector<wire::QuarantineMarker>& markers, bool known) {
   std::string text;
-  for (const wire::QuarantineLine& line : lines) {
+  for (const wire::QuarantineMarker& line : markers) {
     text += str(" line=", line.batch, line.withdrawn ? "(withdrawn)" : "");
   }
   return known ? text : str(text, " and_perhaps_more");
@@ -42,12 +42,12 @@ struct BodyText {
     return str("view ", m.id, " owners=", m.owners.size());
   }
   std::string operator()(const wire::Adopt& m) const {
-    return str("adopt since=", m.since, " partitions=", m.partitions.size(),
+    return str("adopt since=", m.ownership_generation, " partitions=", m.partitions.size(),
                " images=", m.images.size(), " sealed=", m.sealed_epochs,
-               lines_text(m.lines, m.lines_known));
+               markers_text(m.markers, m.markers_known));
   }
   std::string operator()(const wire::Freeze& m) const {
-    std::string text = str("freeze since=", m.since, " partitions=");
+    std::string text = str("freeze since=", m.ownership_generation, " partitions=");
     for (const PartitionId p : m.partitions) text += str(p == m.partitions[0] ? "" : ",", p);
     return text;
   }
@@ -62,12 +62,12 @@ struct BodyText {
   }
   std::string operator()(const wire::StatusRequest& m) const {
     return str("status? round=", m.round, " epoch=", m.epoch, " shards=", m.shards,
-               lines_text(m.lines, m.lines_known));
+               markers_text(m.markers, m.markers_known));
   }
   std::string operator()(const wire::Save& m) const {
     const std::string base = m.base == ViewId{} ? "" : str(" base=", m.base);
     const std::string part =
-        m.part_shards == 0 ? "" : str(" part=", m.part_epoch, ":", m.part_shards);
+        m.partial_shards == 0 ? "" : str(" part=", m.partial_epoch, ":", m.partial_shards);
     return str("save ", m.checkpoint, " ", m.folder, base, part);
   }
   std::string operator()(const wire::Sealed& m) const { return str("sealed ", m.epochs); }
@@ -112,7 +112,7 @@ struct EffectText {
     const EpochAccount& a = e.account;
     std::string text = str("epoch ", a.epoch, " done: ", counts_text(a.counts));
     for (const OutputSums& sums : a.metrics) text += str(" loss=", sums.loss, "/", sums.weight);
-    if (a.is_part()) text += str(" shards_left=", a.shards_left);
+    if (a.is_partial()) text += str(" shards_left=", a.shards_left);
     return a.attempts_repeated == 0 ? text : str(text, " repeated=", a.attempts_repeated);
   }
   std::string operator()(const EvalDone& e) const {

@@ -23,7 +23,7 @@ wire::StatusReply reply_of(uint32_t owner, std::vector<wire::Interval> ended, ui
   for (const wire::Interval& i : reply.ended) count += i.end - i.begin;
   for (uint32_t p = 2 * owner; p < 2 * owner + 2; ++p) {
     reply.partitions.push_back({.partition = PartitionId(p),
-                                .since = {1, 1},
+                                .ownership_generation = {1, 1},
                                 .shards_ended = count,
                                 .counts = {.batches = 1, .read = read, .applied = read}});
   }
@@ -65,8 +65,9 @@ TEST_CASE("a shard is lacking from the smallest watermark of all partitions", "[
 
 TEST_CASE("of an open stream partitions may have begun shards that the chief does not know",
           "[chief][core]") {
-  const auto judged = [](bool endless) {
-    CompletionRound round(4, 1, {.shards = 2, .open = true, .endless = endless}, two_owners());
+  const auto judged = [](bool length_unknown) {
+    CompletionRound round(4, 1, {.shards = 2, .open = true, .length_unknown = length_unknown},
+                          two_owners());
     CHECK(round.request({}, true).shards == 2);
     std::string why;
     wire::StatusReply ahead = reply_of(0, {{0, 4}}), behind = reply_of(1, {{0, 3}});
@@ -83,13 +84,13 @@ TEST_CASE("of an open stream partitions may have begun shards that the chief doe
   CHECK(known.shards == 2);  // what lies behind has no records, whoever has it
   CHECK(known.lacking.empty());
   // Where nobody has read its end, what all have ended is never all of it.
-  const RoundOutcome endless = judged(true);
-  CHECK(endless.shards == 5);
-  CHECK(endless.lacking == std::vector<LackingShard>{{3, 0, true}, {4, 0, false}});
+  const RoundOutcome length_unknown = judged(true);
+  CHECK(length_unknown.shards == 5);
+  CHECK(length_unknown.lacking == std::vector<LackingShard>{{3, 0, true}, {4, 0, false}});
 }
 
 TEST_CASE("what a ps says of an open stream is bounded", "[chief][core]") {
-  CompletionRound round(4, 1, {.shards = 2, .open = true, .endless = true}, two_owners());
+  CompletionRound round(4, 1, {.shards = 2, .open = true, .length_unknown = true}, two_owners());
   std::string why;
   CHECK(round.take(0, reply_of(0, {{0, plan::kOpenShardsMax + 1}}), why) == Verdict::kVoid);
   CHECK(round.take(0, reply_of(0, {{0, plan::kOpenShardsMax}}), why) == Verdict::kTaken);
@@ -109,7 +110,7 @@ TEST_CASE("whoever stands elsewhere than the view says voids the round", "[chief
   CHECK(verdict([](auto& r) { r.round = 3; }) == Verdict::kIgnored);
   CHECK(verdict([](auto& r) { r.epoch = 0; }) == Verdict::kIgnored);
   CHECK(verdict([](auto& r) { r.view = {1, 2}; }) == Verdict::kVoid);
-  CHECK(verdict([](auto& r) { r.partitions[1].since = {1, 0}; }) == Verdict::kVoid);
+  CHECK(verdict([](auto& r) { r.partitions[1].ownership_generation = {1, 0}; }) == Verdict::kVoid);
   CHECK(verdict([](auto& r) { r.partitions.pop_back(); }) == Verdict::kVoid);
   CHECK(verdict([](auto& r) { r.partitions[1] = r.partitions[0]; }) == Verdict::kVoid);
   CHECK(verdict([](auto& r) { r.partitions[1].partition = PartitionId(3); }) == Verdict::kVoid);
@@ -230,7 +231,7 @@ TEST_CASE("the pieces of a stream follow each other by their marks, or the job f
           "[chief][core]") {
   const std::vector<plan::FileInfo> files{
       {.path = "a.gz", .bytes = 30, .splittable = false, .cuts = {10, 20}}};
-  const plan::ShardMap shards(plan::cut_shards(files, 1), 7, plan::Joining{.in_order = true});
+  const plan::ShardMap shards(plan::cut_shards(files, 1), 7, plan::ShardRecipe{.in_order = true});
   REQUIRE(shards.count() == 3);
   const wire::ShardCounts a{.read = 4, .first_offset = 0, .end_offset = 0x1234567890},
       none{.read = 0, .first_offset = 0x1234567890, .end_offset = 0x1234567890},
@@ -254,8 +255,8 @@ TEST_CASE("the ranges of joined shards tile the file, whoever read which, or the
   std::vector<wire::ShardCounts> told(2);
   for (uint32_t shard = 0; shard < 2; ++shard) {
     for (const uint32_t i : shards.indexes_at(5, shard)) {
-      told[shard].first_offset += plan::place_mark(ranges[i].file, 0, places[i][0]);
-      told[shard].end_offset += plan::place_mark(ranges[i].file, 0, places[i][1]);
+      told[shard].first_offset += plan::offset_hash(ranges[i].file, 0, places[i][0]);
+      told[shard].end_offset += plan::offset_hash(ranges[i].file, 0, places[i][1]);
     }
   }
   CHECK(check_tiles(files, shards, 5, {&told[0], &told[1]}));

@@ -19,7 +19,7 @@ struct Attacked {
   explicit Attacked(ChiefConfig config) : core(std::move(config)) {
     core.on_start(now, effects);
     say(ps_peer(0), ps_hello(0));
-    say(ps_peer(0), wire::Adopted{.since = {1, 1}});
+    say(ps_peer(0), wire::Adopted{.ownership_generation = {1, 1}});
     say(worker_peer(0), worker_hello(0));
   }
   Effects& hear(PeerKey peer, wire::Message message, const wire::PeerIdentity& identity = {}) {
@@ -298,15 +298,16 @@ int64_t pass_time(Attacked& chief, int64_t ns, Seventh&& seventh) {
       if (!sent<wire::View>(heard[i]).empty()) moving = false;
       for (const auto& [peer, freeze] : sent<wire::Freeze>(heard[i])) {
         moving = true;
-        wire::Frozen frozen{.since = freeze.since};
+        wire::Frozen frozen{.ownership_generation = freeze.ownership_generation};
         for (const PartitionId p : freeze.partitions)
           frozen.images.push_back({p, "move", 0, 10, 1});
         if (peer == ps_peer(0)) say(ps_peer(0), frozen);
       }
       for (const auto& [peer, adopt] : sent<wire::Adopt>(heard[i])) {
-        if (peer == ps_peer(0)) say(ps_peer(0), wire::Adopted{.since = adopt.since});
+        if (peer == ps_peer(0))
+          say(ps_peer(0), wire::Adopted{.ownership_generation = adopt.ownership_generation});
         if (peer == ps_peer(7) && seventh(adopt))
-          say(ps_peer(7), wire::Adopted{.since = adopt.since});
+          say(ps_peer(7), wire::Adopted{.ownership_generation = adopt.ownership_generation});
       }
     }
     moving_ns += moving ? 50 * kMillisecond : 0;
@@ -354,7 +355,7 @@ TEST_CASE("a ps that does not take its partitions at the start does not end the 
   ChiefConfig config = config_with_moves(2);
   Attacked chief(std::move(config));
   chief.say(ps_peer(7), ps_hello(7));  // comes before the other real one
-  chief.say(ps_peer(0), wire::Adopted{.since = {1, 1}});
+  chief.say(ps_peer(0), wire::Adopted{.ownership_generation = {1, 1}});
   CHECK(chief.core.phase() == Phase::kAdopting);
   pass_time(chief, 700 * kSecond, [](const wire::Adopt&) { return false; });
   CHECK(chief.core.phase() == Phase::kTraining);
@@ -442,8 +443,8 @@ TEST_CASE("no message of a member in its own role ends the chief's process",
           .shard = {0, uint32_t(rng.below(5))}, .attempt = uint32_t(rng.below(4)), .plan_hash = 5};
       if (auto* m = std::get_if<wire::Hello>(&message.body))
         *m = ps ? ps_hello(number) : worker_hello(number);
-      if (auto* m = std::get_if<wire::Adopted>(&message.body)) m->since = near;
-      if (auto* m = std::get_if<wire::Frozen>(&message.body)) m->since = near;
+      if (auto* m = std::get_if<wire::Adopted>(&message.body)) m->ownership_generation = near;
+      if (auto* m = std::get_if<wire::Frozen>(&message.body)) m->ownership_generation = near;
       if (auto* m = std::get_if<wire::Saved>(&message.body)) m->checkpoint = near;
       if (auto* m = std::get_if<wire::StatusReply>(&message.body)) {
         m->round = rng.below(3);

@@ -123,7 +123,7 @@ class Story {
                       .folder = str("/run/checkpoints/", checkpoint.term, "-", checkpoint.n)};
     state.sealed_epochs = uint32_t(c.number("sealed", 0));
     if (!c.text("written").empty()) {
-      state.sinces.assign(4, parse_view(c.text("written")));
+      state.ownership_generations.assign(4, parse_view(c.text("written")));
       state.given = parse_view(c.text("given"));
     }
     for (uint32_t p = 0; p < 4; ++p)
@@ -208,7 +208,7 @@ class Story {
     const std::string& verb = c.word(2);
     if (verb == "hello") return changed(ps_hello(i), c);
     if (verb == "adopted") {
-      return wire::Adopted{.since = since_[i],
+      return wire::Adopted{.ownership_generation = ownership_generations_[i],
                            .ok = c.text("error").empty(),
                            .error = c.text("error"),
                            .code = c.has("damaged") ? ErrorCode::kBadData : ErrorCode::kConfig};
@@ -219,7 +219,7 @@ class Story {
                         .ok = c.text("error").empty(),
                         .error = c.text("error"),
                         .rows = 7,
-                        .beyond_part = c.has("beyond"),
+                        .beyond_partial_epoch = c.has("beyond"),
                         .sealed_epochs = uint32_t(c.number("sealed"))};
       for (uint32_t p = 0; p < view_.partitions.size(); ++p) {
         if (view_.owners[view_.partitions[p].owner].index != i) continue;
@@ -231,8 +231,9 @@ class Story {
     if (verb == "goodbye") return wire::Goodbye{};
     if (verb == "leaves") return leave(ps_incarnation(i), c);
     if (verb == "frozen") {
-      wire::Frozen frozen{
-          .since = freeze_.since, .ok = c.text("error").empty(), .error = c.text("error")};
+      wire::Frozen frozen{.ownership_generation = freeze_.ownership_generation,
+                          .ok = c.text("error").empty(),
+                          .error = c.text("error")};
       for (const PartitionId p : freeze_.partitions) frozen.images.push_back({p, "move", 0, 10, 1});
       return frozen;
     }
@@ -274,14 +275,14 @@ class Story {
       const wire::Placement& placement = view_.partitions[p];
       if (view_.owners[placement.owner].index != i) continue;
       reply.partitions.push_back({.partition = PartitionId(p),
-                                  .since = placement.since,
+                                  .ownership_generation = placement.ownership_generation,
                                   .shards_ended = n,
                                   .counts = counts_of(c)});
     }
     std::istringstream lines(c.text("lines"));  // "0/1/2,0/1/3:had,0/1/4:withdrawn"
     for (std::string line; std::getline(lines, line, ',');) {
-      reply.lines.push_back({parse_batch(line), line.ends_with(":withdrawn"),
-                             line.ends_with(":had"), line.ends_with(":passed")});
+      reply.markers.push_back({parse_batch(line), line.ends_with(":withdrawn"),
+                               line.ends_with(":had"), line.ends_with(":passed")});
     }
     reply.metrics = {{.weight = double(c.number("weight")), .loss = double(c.number("loss"))}};
     return reply;
@@ -334,11 +335,11 @@ class Story {
                                                                : ErrorCode::kIo;
       const auto kind = c.has("record")    ? wire::FailureKind::kRecord
                         : c.has("nan")     ? wire::FailureKind::kNotFinite
-                        : c.has("givenup") ? wire::FailureKind::kGivenUp
+                        : c.has("givenup") ? wire::FailureKind::kMarkersDiffer
                                            : wire::FailureKind::kOther;
       std::istringstream without(c.text("without"));
       for (std::string batch; std::getline(without, batch, ',');)
-        lease.given_up.push_back(uint32_t(std::stoul(batch)));
+        lease.quarantined_batches.push_back(uint32_t(std::stoul(batch)));
       return wire::ShardFailed{.lease = lease,
                                .batch = uint32_t(c.number("batch")),
                                .code = code,
@@ -362,7 +363,8 @@ class Story {
 
   void remember(const Effects& effects) {
     for (const auto& [peer, adopt] : sent<wire::Adopt>(effects))
-      since_[uint32_t(raw(peer) - 100) % 10] = adopt.since;  // ps 1 comes back as peer 111
+      ownership_generations_[uint32_t(raw(peer) - 100) % 10] =
+          adopt.ownership_generation;  // ps 1 comes back as peer 111
     for (const auto& [peer, view] : sent<wire::View>(effects)) view_ = view;
     for (const auto& [peer, freeze] : sent<wire::Freeze>(effects)) freeze_ = freeze;
     for (const auto& [peer, save] : sent<wire::Save>(effects)) checkpoint_ = save.checkpoint;
@@ -374,7 +376,7 @@ class Story {
   wire::View view_;
   ViewId checkpoint_;
   wire::Freeze freeze_;
-  std::map<uint32_t, ViewId> since_;  // by ps, of its newest Adopt
+  std::map<uint32_t, ViewId> ownership_generations_;  // by ps, of its newest Adopt
 };
 
 std::string run_file(const std::filesystem::path& path, std::string& before) {

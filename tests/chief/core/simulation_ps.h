@@ -24,7 +24,7 @@ struct HeldShard {
 };
 /// One partition as its ps holds it: all of it is saved, lost and restored together.
 struct HeldPart {
-  ViewId since;
+  ViewId ownership_generation;
   ViewId frozen;  // stands still until a view of this number; {0, 0}: is served
   uint32_t sealed = 0;
   std::map<ShardId, HeldShard> shards;
@@ -44,39 +44,41 @@ struct FakePs {
   std::map<ViewId, wire::Frozen> frozen;
   bool owns(uint32_t p, ViewId worker_view) const {
     const auto it = parts.find(p);
-    return alive && it != parts.end() && worker_view >= it->second.since &&
+    return alive && it != parts.end() && worker_view >= it->second.ownership_generation &&
            it->second.frozen == ViewId{};
   }
   void take_in(const wire::Adopt& adopt, const SavedParts& saved) {
     for (const PartitionId p : adopt.partitions) {
       const auto held = parts.find(raw(p));
-      if (held != parts.end() && held->second.since == adopt.since) continue;
+      if (held != parts.end() && held->second.ownership_generation == adopt.ownership_generation)
+        continue;
       HeldPart part;
       if (!adopt.images.empty()) part = saved.at(adopt.folder).at(raw(p));
-      part.since = adopt.since;
+      part.ownership_generation = adopt.ownership_generation;
       part.sealed = std::max(part.sealed, adopt.sealed_epochs);
       parts[raw(p)] = std::move(part);
     }
   }
   wire::Frozen freeze(const wire::Freeze& what, SavedParts& saved) {
-    if (const auto known = frozen.find(what.since); known != frozen.end()) return known->second;
-    wire::Frozen answer{.since = what.since};
+    if (const auto known = frozen.find(what.ownership_generation); known != frozen.end())
+      return known->second;
+    wire::Frozen answer{.ownership_generation = what.ownership_generation};
     const auto served = [&](PartitionId p) {
       const auto it = parts.find(raw(p));
       return it != parts.end() && it->second.frozen == ViewId{};
     };
-    answer.ok =
-        what.since > view.id && std::all_of(what.partitions.begin(), what.partitions.end(), served);
+    answer.ok = what.ownership_generation > view.id &&
+                std::all_of(what.partitions.begin(), what.partitions.end(), served);
     if (!answer.ok) {
       answer.error = "not now";
       return answer;
     }
     for (const PartitionId p : what.partitions) {
       saved[what.folder].insert_or_assign(raw(p), parts.at(raw(p)));
-      parts.at(raw(p)).frozen = what.since;
+      parts.at(raw(p)).frozen = what.ownership_generation;
       answer.images.push_back({p, "f", 0, 1, 1});
     }
-    return frozen[what.since] = answer;
+    return frozen[what.ownership_generation] = answer;
   }
   void take_view(const wire::View& newer) {
     if (newer.id <= view.id) return;
@@ -87,9 +89,10 @@ struct FakePs {
       const bool mine = view.owners[placement.owner].incarnation == incarnation;
       if (part.frozen != ViewId{} && view.id >= part.frozen) {
         part.frozen = {};
-        if (mine) part.since = placement.since;
+        if (mine) part.ownership_generation = placement.ownership_generation;
       }
-      const bool lost = view.id >= part.since && (!mine || placement.since != part.since);
+      const bool lost = view.id >= part.ownership_generation &&
+                        (!mine || placement.ownership_generation != part.ownership_generation);
       it = lost ? parts.erase(it) : std::next(it);
     }
     std::erase_if(frozen, [&](const auto& entry) { return entry.first <= view.id; });
@@ -120,7 +123,8 @@ struct FakePs {
         reply.open.push_back({shard, watermark});
     }
     for (auto& [p, part] : parts) {
-      wire::PartitionStatus one{.partition = PartitionId(p), .since = part.since};
+      wire::PartitionStatus one{.partition = PartitionId(p),
+                                .ownership_generation = part.ownership_generation};
       for (uint32_t shard = 0; shard < shards; ++shard) {
         if (!part.shards[{request.epoch, shard}].ended) continue;
         ++one.shards_ended;

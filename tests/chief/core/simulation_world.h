@@ -127,7 +127,7 @@ class World {
   bool stopped() const { return kind_ == Faults::kMoves && finish_ && finish_->code == 143; }
   uint64_t effects_hash() const { return hash_; }
   bool saw_expiry() const { return expiries_ > 0; }
-  bool saw_repeat() const { return had_it_ > 0; }
+  bool saw_repeat() const { return duplicate_parts_ > 0; }
   bool saw_revoked() const { return revoked_ > 0; }
   bool saw_lacking() const { return lacking_ > 0; }
   bool saw_restored() const { return restored_ > 0; }
@@ -271,7 +271,7 @@ class World {
     wire::Hello hello = ps_hello(i);
     hello.incarnation = ps_[i].incarnation;
     for (const auto& [p, part] : ps_[i].parts)
-      hello.claims.push_back({PartitionId(p), part.since, part.sealed});
+      hello.claims.push_back({PartitionId(p), part.ownership_generation, part.sealed});
     to_chief(ps_[i].peer, hello, 0, ps_[i].view.id);
   }
   void ps_message(uint32_t i, const wire::Message& m) {
@@ -291,8 +291,9 @@ class World {
     } else if (std::holds_alternative<wire::Refused>(m.body)) {
       kill_ps(i);
     } else if (const auto* adopt = std::get_if<wire::Adopt>(&m.body)) {
-      if (adopt->since > ps.view.id) ps.take_in(*adopt, saved_);
-      to_chief(ps.peer, wire::Adopted{.since = adopt->since}, 0, ps.view.id);
+      if (adopt->ownership_generation > ps.view.id) ps.take_in(*adopt, saved_);
+      to_chief(ps.peer, wire::Adopted{.ownership_generation = adopt->ownership_generation}, 0,
+               ps.view.id);
     } else if (const auto* freeze = std::get_if<wire::Freeze>(&m.body)) {
       to_chief(ps.peer, ps.freeze(*freeze, saved_), 0, ps.view.id);
     } else if (const auto* view = std::get_if<wire::View>(&m.body)) {
@@ -488,7 +489,7 @@ class World {
         state.ended = end;
         ++state.watermark;
       } else {
-        ++had_it_;
+        ++duplicate_parts_;
       }
       watermark = state.ended ? kEnd : state.watermark;
     }
@@ -583,7 +584,7 @@ class World {
   std::vector<FakePs> ps_;
   std::vector<Worker> workers_;
   uint32_t publications_ = 0;
-  uint64_t expiries_ = 0, lacking_ = 0, had_it_ = 0, revoked_ = 0;
+  uint64_t expiries_ = 0, lacking_ = 0, duplicate_parts_ = 0, revoked_ = 0;
   uint64_t restored_ = 0, claims_ = 0, rollbacks_ = 0, moved_ = 0, cancelled_ = 0;
 };
 

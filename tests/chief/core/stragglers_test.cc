@@ -109,7 +109,7 @@ class Race {
     core_.emplace(config);
     deliver([this](Effects& fx) { core_->on_start(now_, fx); });
     to_chief(ps_peer(0), ps_hello(0));
-    to_chief(ps_peer(0), wire::Adopted{.since = {1, 1}});
+    to_chief(ps_peer(0), wire::Adopted{.ownership_generation = {1, 1}});
     for (uint32_t i = 0; i < workers_.size(); ++i) to_chief(worker_peer(i), worker_hello(i));
     done_.resize(shards);
     ended_.resize(shards);

@@ -120,7 +120,8 @@ TEST_CASE("within a limit of address space a table grows until it says that it c
   CHECK(in_child([] {
     VariableSpec variable{.name = "v", .dim = 16};
     variable.optimizer.type = OptimizerType::kAdagrad;
-    Table table(TableId{1}, {.name = "t", .members = {variable}}, 1, 8, {.reserves = false});
+    Table table(TableId{1}, {.name = "t", .table_variables = {variable}}, 1, 8,
+                {.reserves = false});
     constexpr uint64_t kKeys = 10'000;
     const std::vector<float> gradients(kKeys * 16, 1.0F);
     std::vector<uint64_t> keys(kKeys);

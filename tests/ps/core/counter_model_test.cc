@@ -27,24 +27,25 @@ struct Cluster {
 
   static bool owns(uint32_t core, uint32_t p) { return p % 2 == core; }
 
-  void start(uint32_t c, ViewId since, const std::vector<checkpoint::PartitionImage>& images) {
+  void start(uint32_t c, ViewId ownership_generation,
+             const std::vector<checkpoint::PartitionImage>& images) {
     PsConfig config;
     config.run = 7;
     config.incarnation = Incarnation{100 + rng.below(1U << 30)};
     config.partition_bits = kBits;
     config.tables = {
         {.name = "w",
-         .members = {{.name = "w",
-                      .dim = 1,
-                      .optimizer = {.type = OptimizerType::kSgd, .learning_rate = 1.0F}}}}};
+         .table_variables = {{.name = "w",
+                              .dim = 1,
+                              .optimizer = {.type = OptimizerType::kSgd, .learning_rate = 1.0F}}}}};
     cores[c] = std::make_unique<PsCore>(config);
-    wire::Adopt adopt{.since = since, .sealed_epochs = sealed};
+    wire::Adopt adopt{.ownership_generation = ownership_generation, .sealed_epochs = sealed};
     for (uint32_t p = 0; p < kPartitions; ++p) {
       if (owns(c, p)) adopt.partitions.push_back(PartitionId{p});
     }
     for (const auto& image : images)
       adopt.images.push_back({.partition = image.partition, .file = "f"});
-    view = since;
+    view = ownership_generation;
     send(c, kChiefPeer, adopt);
     for (const Load& load : std::vector<Load>(effects.loads)) {
       effects.clear();
@@ -193,7 +194,7 @@ void run(uint64_t seed, std::array<uint64_t, 6>& met) {
   for (const auto& core : cluster.cores) {
     for_each(core->partitions().owned(), [&](PartitionId p) {
       for (const checkpoint::TableImage& table : core->partitions().export_image(p).tables) {
-        for (const float weight : table.members[0]) CHECK(weight == float(kEpochs));
+        for (const float weight : table.table_variables[0]) CHECK(weight == float(kEpochs));
         rows += table.keys.size();
       }
     });
@@ -207,7 +208,7 @@ TEST_CASE("every weight of the counter model is the number of epochs", "[ps][cor
   for (uint64_t seed = 1; seed <= 20; ++seed) run(seed, met);
   // Else the shuffle was too tame to show anything: had it, gap, unknown pull, staged.
   for (const wire::PartStatus status :
-       {wire::PartStatus::kHadIt, wire::PartStatus::kGap, wire::PartStatus::kUnknownPull,
+       {wire::PartStatus::kAlreadyApplied, wire::PartStatus::kGap, wire::PartStatus::kUnknownPull,
         wire::PartStatus::kStaged}) {
     CHECK(met[size_t(status)] > 100);
   }

@@ -142,7 +142,8 @@ class Saving {
 
  private:
   void adopt(const std::vector<PartitionId>& partitions, std::vector<PartitionImage> images) {
-    wire::Adopt adopt{.since = {1, ++view_}, .partitions = partitions, .folder = "f"};
+    wire::Adopt adopt{
+        .ownership_generation = {1, ++view_}, .partitions = partitions, .folder = "f"};
     for (const PartitionImage& image : images)
       adopt.images.push_back({.partition = image.partition, .file = "f"});
     send(kChiefPeer, adopt);

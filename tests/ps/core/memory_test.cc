@@ -22,14 +22,15 @@ PsConfig config_with(uint64_t table_bytes_max) {
   config.partition_bits = 2;
   const VariableSpec narrow{.name = "s", .dim = 1, .optimizer = adagrad};
   const VariableSpec wide{.name = "v", .dim = kDim, .optimizer = adagrad};
-  config.tables = {{.name = "small", .members = {narrow}}, {.name = "clicks", .members = {wide}}};
+  config.tables = {{.name = "small", .table_variables = {narrow}},
+                   {.name = "clicks", .table_variables = {wide}}};
   config.table_bytes_max = table_bytes_max;
   return config;
 }
 
 struct Growing {
   explicit Growing(const PsConfig& config) : core(config) {
-    wire::Adopt adopt{.since = {1, 1}};
+    wire::Adopt adopt{.ownership_generation = {1, 1}};
     for (uint32_t p = 0; p < 4; ++p) adopt.partitions.push_back(PartitionId(p));
     send(kChiefPeer, adopt);
   }
@@ -130,7 +131,7 @@ TEST_CASE("images that need more memory than the tables may have are refused",
   }
   for (const uint64_t bytes_max : {kMiB, 16 * kMiB}) {
     PsCore core(config_with(bytes_max));
-    wire::Adopt adopt{.since = {1, 2}, .folder = "/c"};
+    wire::Adopt adopt{.ownership_generation = {1, 2}, .folder = "/c"};
     for (uint32_t p = 0; p < 4; ++p) {
       adopt.partitions.push_back(PartitionId(p));
       adopt.images.push_back({.partition = PartitionId(p), .file = "f"});

@@ -54,7 +54,7 @@ wire::Adopted adopted(const checkpoint::PartitionImage& image) {
   PsCore core(small_config());
   Effects effects;
   wire::Message message{.envelope = {.run = 7, .view = {1, 0}}};
-  message.body = wire::Adopt{.since = {1, 2},
+  message.body = wire::Adopt{.ownership_generation = {1, 2},
                              .sealed_epochs = 1,
                              .partitions = {image.partition},
                              .folder = "checkpoint",
@@ -99,10 +99,11 @@ TEST_CASE("a core knows the plan of its view, and whether it holds batches of un
           "[ps][core]") {
   PsHarness ps;
   CHECK(ps.core.partitions().plan_hash() == 0);
-  wire::View view{.id = {1, 1},
-                  .owners = {{.incarnation = Incarnation{1}, .endpoint = "inproc://ps"}},
-                  .partitions = std::vector<wire::Placement>(4, {.owner = 0, .since = {1, 1}}),
-                  .plan_hash = 5};
+  wire::View view{
+      .id = {1, 1},
+      .owners = {{.incarnation = Incarnation{1}, .endpoint = "inproc://ps"}},
+      .partitions = std::vector<wire::Placement>(4, {.owner = 0, .ownership_generation = {1, 1}}),
+      .plan_hash = 5};
   ps.step(kChiefPeer, view);
   CHECK(ps.core.partitions().plan_hash() == 5);
   CHECK_FALSE(ps.core.partitions().hold_unsealed());
@@ -335,14 +336,16 @@ TEST_CASE("the largest status fits a header", "[ps][core]") {
   const wire::ShardCounts counts{.batches = 1, .read = 1, .applied = 1, .end_offset = 1};
   wire::StatusReply reply{.round = 1, .epoch = 1, .view = {1, 1}};
   for (uint32_t p = 0; p < kPartitions; ++p) {
-    reply.partitions.push_back(
-        {.partition = PartitionId(p), .since = {1, 1}, .version = 1, .counts = counts});
+    reply.partitions.push_back({.partition = PartitionId(p),
+                                .ownership_generation = {1, 1},
+                                .version = 1,
+                                .counts = counts});
   }
   reply.ended = intervals(limits.ended_told_max);
   reply.begun = intervals(limits.begun_told_max);
   reply.open.resize(limits.open_told_max, {1, 1});
   reply.metrics.resize(limits.outputs_max);
-  reply.lines.resize(limits.lines_max);
+  reply.markers.resize(limits.markers_max);
   reply.failure = std::string(kKiB, 'x');
   wire::Codec codec;
   CHECK(codec.encode({.body = reply}).has_value());
@@ -409,18 +412,19 @@ wire::Message random_message(Rng& rng, uint32_t views) {
   }
   wire::PartitionSet covered;
   for (uint32_t i = small(); i > 0; --i) covered.insert(PartitionId{uint32_t(rng.below(5))});
-  const ViewId since{1, uint32_t(rng.below(views))};
+  const ViewId ownership_generation{1, uint32_t(rng.below(views))};
   switch (rng.below(60)) {
     case 0:
-      m.body = wire::Adopt{.since = since,
+      m.body = wire::Adopt{.ownership_generation = ownership_generation,
                            .partitions = {PartitionId{small()}, PartitionId{small()}},
                            .images = std::vector<wire::ImageRef>(rng.below(2))};
       break;
     case 1: {
-      wire::View view{.id = since, .owners = std::vector<wire::Owner>(rng.below(3))};
+      wire::View view{.id = ownership_generation, .owners = std::vector<wire::Owner>(rng.below(3))};
       for (wire::Owner& owner : view.owners) owner.incarnation = Incarnation{rng.below(3)};
       view.partitions.resize(rng.below(8) == 0 ? 3 : 4);
-      for (wire::Placement& p : view.partitions) p = {.owner = small(), .since = {1, small()}};
+      for (wire::Placement& p : view.partitions)
+        p = {.owner = small(), .ownership_generation = {1, small()}};
       m.body = view;
       break;
     }
@@ -429,7 +433,7 @@ wire::Message random_message(Rng& rng, uint32_t views) {
       break;
     case 3:
       if (rng.below(2) == 0) {
-        m.body = wire::Save{.checkpoint = since, .folder = "x"};
+        m.body = wire::Save{.checkpoint = ownership_generation, .folder = "x"};
       } else {
         m.body = wire::Sealed{.epochs = rng.below(3) == 0 ? uint32_t(rng.next()) : small()};
       }
@@ -476,13 +480,14 @@ TEST_CASE("nothing that a peer sends stops the core", "[ps][core]") {
     config.tables.push_back(
         {.name = "d",
          .kind = TableKind::kDense,
-         .members = {{.name = "d", .shape = {5000}, .optimizer = {.type = OptimizerType::kSgd}}}});
+         .table_variables = {
+             {.name = "d", .shape = {5000}, .optimizer = {.type = OptimizerType::kSgd}}}});
     PsHarness ps(config);
     Rng rng(seed);
     for (int i = 0; i < 2000; ++i) {
       const wire::Message message = random_message(rng, uint32_t(i) + 4);
       if (i % 100 == 0) {
-        wire::Adopt adopt{.since = {1, uint32_t(i) + 5}};
+        wire::Adopt adopt{.ownership_generation = {1, uint32_t(i) + 5}};
         for (uint32_t p = 0; p < 4; ++p) adopt.partitions.push_back(PartitionId(p));
         ps.step(kChiefPeer, adopt);
       }

@@ -15,13 +15,13 @@ inline PsConfig small_config() {
   config.run = 7;
   config.incarnation = Incarnation{1};
   config.partition_bits = 2;
-  config.tables = {{.name = "t", .members = {{.name = "v", .dim = 4, .optimizer = sgd}}}};
+  config.tables = {{.name = "t", .table_variables = {{.name = "v", .dim = 4, .optimizer = sgd}}}};
   return config;
 }
 
 struct PsHarness {
   explicit PsHarness(const PsConfig& config = small_config()) : core(config) {
-    wire::Adopt adopt{.since = {1, 1}};
+    wire::Adopt adopt{.ownership_generation = {1, 1}};
     for (uint32_t p = 0; p < uint32_t{1} << config.partition_bits; ++p) {
       adopt.partitions.push_back(PartitionId(p));
       all.insert(PartitionId(p));

@@ -61,9 +61,9 @@ std::string join(const Numbers& numbers) {
 }
 
 std::string print_set(const wire::PartitionSet& set) {
-  std::vector<PartitionId> members;
-  set.for_each([&](PartitionId p) { members.push_back(p); });
-  return join(members);
+  std::vector<PartitionId> table_variables;
+  set.for_each([&](PartitionId p) { table_variables.push_back(p); });
+  return join(table_variables);
 }
 
 std::string print_counts(const wire::ShardCounts& c) {
@@ -71,8 +71,8 @@ std::string print_counts(const wire::ShardCounts& c) {
 }
 
 /// "0/1/2,0/1/3:withdrawn".
-std::vector<wire::QuarantineLine> parse_lines(const std::string& text) {
-  std::vector<wire::QuarantineLine> lines;
+std::vector<wire::QuarantineMarker> parse_markers(const std::string& text) {
+  std::vector<wire::QuarantineMarker> lines;
   for (const std::string& line : split(text, ',')) {
     const auto parts = split(line, ':');
     lines.push_back({parse_batch(parts.at(0)), parts.size() > 1, false});
@@ -80,7 +80,7 @@ std::vector<wire::QuarantineLine> parse_lines(const std::string& text) {
   return lines;
 }
 
-std::string print_line(const wire::QuarantineLine& line) {
+std::string print_marker(const wire::QuarantineMarker& line) {
   return str(" line ", line.batch, line.withdrawn ? " withdrawn" : "", line.had ? " had" : "",
              line.passed ? " passed" : "");
 }
@@ -95,10 +95,10 @@ std::string print_status(const wire::StatusReply& reply) {
   text += reply.begun.empty() ? " begun=-" : " begun=";
   for (const wire::Interval& i : reply.begun) text += str('[', i.begin, ',', i.end, ')');
   for (const OutputSums& sums : reply.metrics) text += str(" loss=", sums.loss);
-  for (const wire::QuarantineLine& line : reply.lines) text += print_line(line);
+  for (const wire::QuarantineMarker& line : reply.markers) text += print_marker(line);
   if (!reply.failure.empty()) text += "\n    failure: " + reply.failure;
   for (const wire::PartitionStatus& p : reply.partitions) {
-    text += str("\n    ", p.partition, ": since=", p.since, " version=", p.version,
+    text += str("\n    ", p.partition, ": since=", p.ownership_generation, " version=", p.version,
                 " shards_ended=", p.shards_ended, ' ', print_counts(p.counts));
   }
   return text;
@@ -108,11 +108,11 @@ const char* name_of(wire::PartStatus status) {
   switch (status) {
     case wire::PartStatus::kApplied:
       return "applied";
-    case wire::PartStatus::kHadIt:
+    case wire::PartStatus::kAlreadyApplied:
       return "had it";
     case wire::PartStatus::kGap:
       return "gap";
-    case wire::PartStatus::kNotMine:
+    case wire::PartStatus::kViewMismatch:
       return "not mine";
     case wire::PartStatus::kUnknownPull:
       return "unknown pull";
@@ -202,13 +202,13 @@ std::string PsScript::run(const std::string& line) {
             wire::StatusRequest{.round = command.number("round"),
                                 .epoch = uint32_t(command.number("epoch")),
                                 .shards = uint32_t(command.number("shards")),
-                                .lines = parse_lines(command.option("lines")),
-                                .lines_known = command.number("known", 1) != 0});
+                                .markers = parse_markers(command.option("lines")),
+                                .markers_known = command.number("known", 1) != 0});
   } else if (verb == "save") {
     wire::Save save{.checkpoint = parse_view(word(1)), .folder = word(2)};
     if (const auto part = split(command.option("part"), ':'); part.size() == 2) {
-      save.part_epoch = uint32_t(std::stoul(part[0]));
-      save.part_shards = uint32_t(std::stoul(part[1]));
+      save.partial_epoch = uint32_t(std::stoul(part[0]));
+      save.partial_shards = uint32_t(std::stoul(part[1]));
     }
     message(kChiefPeer, command, std::move(save));
   } else if (verb == "copy") {
@@ -219,7 +219,7 @@ std::string PsScript::run(const std::string& line) {
     loaded(command);
   } else if (verb == "freeze") {
     message(kChiefPeer, command,
-            wire::Freeze{.since = parse_view(word(1)),
+            wire::Freeze{.ownership_generation = parse_view(word(1)),
                          .partitions = parse_partitions(word(2)),
                          .folder = "moves"});
   } else if (verb == "exported") {
@@ -249,10 +249,11 @@ void PsScript::start(const Command& command) {
   config_.run = kRun;
   config_.incarnation = Incarnation{command.number("incarnation", 1)};
   config_.partition_bits = uint32_t(command.number("bits", 2));
-  config_.tables = {{.name = "linear", .members = {{.name = "w", .dim = 1, .optimizer = sgd}}},
-                    {.name = "bias",
-                     .kind = TableKind::kDense,
-                     .members = {{.name = "b", .shape = {2}, .optimizer = sgd}}}};
+  config_.tables = {
+      {.name = "linear", .table_variables = {{.name = "w", .dim = 1, .optimizer = sgd}}},
+      {.name = "bias",
+       .kind = TableKind::kDense,
+       .table_variables = {{.name = "b", .shape = {2}, .optimizer = sgd}}}};
   config_.chief_silence_ns_max = int64_t(command.number("silence_s")) * kSecond;
   config_.limits.handles_per_worker_max = uint32_t(command.number("handles", 64));
   copies_at_once_ = !command.options.contains("copy_bytes");
@@ -277,13 +278,13 @@ void PsScript::message(PeerKey from, const Command& command, wire::Body body, By
 }
 
 void PsScript::adopt(const Command& command) {
-  wire::Adopt adopt{.since = parse_view(command.words.at(1)),
+  wire::Adopt adopt{.ownership_generation = parse_view(command.words.at(1)),
                     .sealed_epochs = uint32_t(command.number("sealed")),
                     .partitions = parse_partitions(command.words.at(2)),
                     .folder = command.option("folder"),
                     .images = {},
-                    .lines = parse_lines(command.option("lines")),
-                    .lines_known = command.number("known", 1) != 0};
+                    .markers = parse_markers(command.option("lines")),
+                    .markers_known = command.number("known", 1) != 0};
   if (!adopt.folder.empty()) {
     for (const PartitionId p : parse_partitions(command.option("images", command.words.at(2)))) {
       adopt.images.push_back({.partition = p, .file = "a"});
@@ -302,7 +303,7 @@ void PsScript::view(const Command& command) {
       const auto at = split(placed, '@');
       for (const PartitionId p : parse_partitions(at.at(0))) {
         view.partitions[raw(p)] = {.owner = owner[0] == 'm' ? 0U : 1U,
-                                   .since = parse_view(at.at(1))};
+                                   .ownership_generation = parse_view(at.at(1))};
       }
     }
   }
@@ -346,8 +347,8 @@ void PsScript::push(const Command& command, bool end) {
                   .end = end,
                   .covered = parse_set(command.option("covered")),
                   .handle = RequestId{command.number("handle")}};
-  push.given_up = command.words.back() == "givenup";
-  push.batches_given_up = uint32_t(command.number("without"));
+  push.quarantined = command.words.back() == "givenup";
+  push.batches_quarantined = uint32_t(command.number("without"));
   if (end) {
     push.counts = {.batches = push.batch.batch,
                    .read = command.number("read", command.number("applied")),
@@ -413,7 +414,8 @@ void PsScript::exported(const Command& command) {
   const Export move = exports_.front();
   exports_.erase(exports_.begin());
   if (command.words.size() > 1) {
-    core_->on_exported(move.since, Error{ErrorCode::kIo, command.words[1]}, {}, effects_);
+    core_->on_exported(move.ownership_generation, Error{ErrorCode::kIo, command.words[1]}, {},
+                       effects_);
     return;
   }
   std::vector<wire::ImageRef> refs;
@@ -421,7 +423,7 @@ void PsScript::exported(const Command& command) {
     refs.push_back({.partition = image.partition, .file = "m"});
   }
   folders_[move.folder] = move.images;
-  core_->on_exported(move.since, std::move(refs), {}, effects_);
+  core_->on_exported(move.ownership_generation, std::move(refs), {}, effects_);
 }
 
 std::string PsScript::values() const {
@@ -433,15 +435,15 @@ std::string PsScript::values() const {
       text += str(" shard ", shard.shard, '@', shard.watermark, "(records=", shard.records,
                   ",hash=", shard.records_hash, ')');
     }
-    for (const wire::QuarantineLine& line : image.lines) text += print_line(line);
+    for (const wire::QuarantineMarker& line : image.markers) text += print_marker(line);
     for (const checkpoint::EpochImage& epoch : image.epochs) {
       text += str(" epoch ", epoch.epoch, " ended=", epoch.shards_ended);
     }
     for (const checkpoint::TableImage& table : image.tables) {
-      if (raw(table.table) == 1) text += str(" bias=", join(table.members[0]));
+      if (raw(table.table) == 1) text += str(" bias=", join(table.table_variables[0]));
       for (size_t i = 0; raw(table.table) == 0 && i < table.keys.size(); ++i) {
         text += str(' ', key_name(table.table, table.keys[i], config_.partition_bits), '=',
-                    table.members[0][i]);
+                    table.table_variables[0][i]);
       }
     }
     text += "\n";
@@ -479,10 +481,12 @@ std::string PsScript::print_effects() {
   for (const Export& move : effects_.exports) {
     std::vector<PartitionId> parts;
     for (const checkpoint::PartitionImage& image : move.images) parts.push_back(image.partition);
-    text += str("  export ", move.since, " to ", move.folder, ": ", join(parts), "\n");
+    text +=
+        str("  export ", move.ownership_generation, " to ", move.folder, ": ", join(parts), "\n");
     exports_.push_back(move);
   }
-  for (const Discard& discard : effects_.discards) text += str("  discard ", discard.since, "\n");
+  for (const Discard& discard : effects_.discards)
+    text += str("  discard ", discard.ownership_generation, "\n");
   if (effects_.exit) text += str("  exit ", effects_.exit->code, ": ", effects_.exit->reason, "\n");
   effects_.clear();
   return text;
@@ -496,19 +500,20 @@ std::string PsScript::print(const Send& send) const {
   if (const auto* status = std::get_if<wire::StatusReply>(&body)) return print_status(*status);
   if (const auto* reject = std::get_if<wire::Reject>(&body)) return "reject: " + reject->what;
   if (const auto* adopted = std::get_if<wire::Adopted>(&body)) {
-    return str("adopted ", adopted->since, adopted->ok ? "" : ": " + adopted->error);
+    return str("adopted ", adopted->ownership_generation, adopted->ok ? "" : ": " + adopted->error);
   }
   if (const auto* frozen = std::get_if<wire::Frozen>(&body)) {
     std::vector<PartitionId> parts;
     for (const wire::ImageRef& image : frozen->images) parts.push_back(image.partition);
-    return str("frozen ", frozen->since, ": ", frozen->ok ? join(parts) : frozen->error);
+    return str("frozen ", frozen->ownership_generation, ": ",
+               frozen->ok ? join(parts) : frozen->error);
   }
   if (const auto* saved = std::get_if<wire::Saved>(&body)) {
     std::vector<PartitionId> parts;
     for (const wire::ImageRef& image : saved->images) parts.push_back(image.partition);
     return str("saved ", saved->checkpoint,
                saved->ok ? ": " + join(parts) : " failed: " + saved->error, " rows=", saved->rows,
-               saved->beyond_part ? " beyond the part" : "");
+               saved->beyond_partial_epoch ? " beyond the part" : "");
   }
   if (const auto* leave = std::get_if<wire::Leave>(&body))
     return str("leave signal=", leave->signal);
@@ -517,7 +522,7 @@ std::string PsScript::print(const Send& send) const {
   if (goodbye != nullptr) beat = &goodbye->last;
   REQUIRE(beat != nullptr);
   std::string text = str(goodbye != nullptr ? "goodbye" : "heartbeat", " rows=", beat->rows,
-                         " had_it=", beat->had_it, " gaps=", beat->gaps,
+                         " had_it=", beat->duplicate_parts, " gaps=", beat->gaps,
                          " pulled_bytes=", beat->pulled_bytes, " staleness=");
   for (size_t i = 0; i < beat->staleness.size(); ++i) {
     if (beat->staleness[i] != 0) text += str('{', i, ':', beat->staleness[i], '}');

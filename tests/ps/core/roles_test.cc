@@ -63,10 +63,11 @@ TEST_CASE("a ps writes and reads images only below its run folder", "[ps][core][
     CHECK_THAT(saved.error,
                Catch::Contains("not below the run folder") && Catch::Contains("DP-2722"));
     CHECK_FALSE(ps.core.saves());
-    const wire::Freeze freeze{.since = {1, 9}, .partitions = {PartitionId{0}}, .folder = folder};
+    const wire::Freeze freeze{
+        .ownership_generation = {1, 9}, .partitions = {PartitionId{0}}, .folder = folder};
     CHECK_FALSE(std::get<wire::Frozen>(ps.step(kChiefPeer, freeze).body).ok);
     CHECK(ps.effects.exports.empty());
-    const wire::Adopt adopt{.since = {1, 9},
+    const wire::Adopt adopt{.ownership_generation = {1, 9},
                             .partitions = {PartitionId{0}},
                             .folder = folder,
                             .images = {{.partition = PartitionId{0}, .file = "f"}}};

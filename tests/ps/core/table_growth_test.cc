@@ -18,7 +18,7 @@ constexpr double kRowBytes = 2 * 16 * sizeof(float);  // weights and Adagrad's a
 TableSpec adagrad_16() {
   VariableSpec variable{.name = "embedding", .dim = 16};
   variable.optimizer.type = OptimizerType::kAdagrad;
-  return {.name = "t", .members = {variable}};
+  return {.name = "t", .table_variables = {variable}};
 }
 
 void grow(Table& table, uint64_t begin, uint64_t end, const std::vector<float>& gradients) {
@@ -83,7 +83,7 @@ TEST_CASE(
     for (uint32_t p = 0; p < 256; ++p) {
       const auto image = table.export_partition(PartitionId(p));
       for (size_t r = 0; r < image.keys.size(); ++r) {
-        REQUIRE(image.members[0][r * 32 + 16] > 0);
+        REQUIRE(image.table_variables[0][r * 32 + 16] > 0);
       }
     }
   }
@@ -107,7 +107,7 @@ TEST_CASE("every row survives growth past many splits and moves of the arena", "
   for (uint32_t p = 0; p < 256; ++p) {
     const auto image = table.export_partition(PartitionId(p));
     for (size_t r = 0; r < image.keys.size(); ++r) {
-      const float* const row = image.members[0].data() + r * 32;
+      const float* const row = image.table_variables[0].data() + r * 32;
       const float gradient =
           std::sqrt(std::max(0.0F, row[16] - 0.1F));  // the accumulator tells whose row it is
       REQUIRE(mix64(uint64_t(std::lround(gradient))) == image.keys[r]);

@@ -27,13 +27,13 @@ VariableSpec variable(const std::string& name, uint32_t dim, OptimizerType type,
 }
 TableSpec two_members() {
   return {.name = "ids",
-          .members = {variable("emb", 16, OptimizerType::kAdagrad),
-                      variable("wide", 1, OptimizerType::kFtrl)}};
+          .table_variables = {variable("emb", 16, OptimizerType::kAdagrad),
+                              variable("wide", 1, OptimizerType::kFtrl)}};
 }
 TableSpec dense(uint32_t elements, OptimizerType type = OptimizerType::kSgd) {
   VariableSpec v = variable("kernel", 0, type, 1.0F);
   v.shape = {elements};
-  return {.name = "kernel", .kind = TableKind::kDense, .members = {v}};
+  return {.name = "kernel", .kind = TableKind::kDense, .table_variables = {v}};
 }
 
 Floats pull(const Table& table, const Keys& keys, std::vector<uint32_t>* rows = nullptr) {
@@ -105,8 +105,8 @@ TEST_CASE("rows are updated as the optimizer says, whatever the width and the ad
           "[ps][table]") {
   for (const uint32_t dim : {1U, 5U, 16U, 100U}) {
     Table table(TableId{2},
-                {.name = "t", .members = {variable("t", dim, OptimizerType::kSgd, 0.5F)}}, kSeed,
-                kBits);
+                {.name = "t", .table_variables = {variable("t", dim, OptimizerType::kSgd, 0.5F)}},
+                kSeed, kBits);
     const size_t n = 333;
     const Keys keys = random_keys(n, dim);
     const Floats gradients = random_floats(n * dim, 9);
@@ -126,7 +126,8 @@ TEST_CASE("rows are updated as the optimizer says, whatever the width and the ad
 }
 
 TEST_CASE("a key that stands twice in one push takes both gradients", "[ps][table]") {
-  Table table(TableId{2}, {.name = "t", .members = {variable("t", 1, OptimizerType::kSgd, 1.0F)}},
+  Table table(TableId{2},
+              {.name = "t", .table_variables = {variable("t", 1, OptimizerType::kSgd, 1.0F)}},
               kSeed, kBits);
   const float start = pull(table, {7})[0];
   apply(table, {7, 8, 7, 7}, {1.0F, 0.0F, 2.0F, 4.0F});
@@ -172,8 +173,8 @@ TEST_CASE("keys of partitions that are not admitted are passed over", "[ps][tabl
 
 TEST_CASE("Adam takes each partition's own step number", "[ps][table]") {
   Table table(TableId{1},
-              {.name = "t", .members = {variable("t", 16, OptimizerType::kAdam, 0.01F)}}, kSeed,
-              kBits);
+              {.name = "t", .table_variables = {variable("t", 16, OptimizerType::kAdam, 0.01F)}},
+              kSeed, kBits);
   const Keys keys = random_keys(100, 5);
   const Floats before = pull(table, keys);
   const uint64_t steps[8] = {1, 2, 3, 4, 5, 100, 1000, 17};
@@ -207,8 +208,8 @@ TEST_CASE("a partition exported and imported elsewhere is the same, bit for bit"
   for (uint32_t p = 0; p < 8; ++p) {
     const auto image = source.export_partition(PartitionId(p));
     REQUIRE(image.keys.size() > 400);
-    REQUIRE(image.members[0].size() == image.keys.size() * 32);
-    REQUIRE(image.members[1].size() == image.keys.size() * 3);
+    REQUIRE(image.table_variables[0].size() == image.keys.size() * 32);
+    REQUIRE(image.table_variables[1].size() == image.keys.size() * 3);
     REQUIRE(target.import_partition(PartitionId(p), image));
     REQUIRE(target.export_partition(PartitionId(p)) == image);
   }
@@ -266,10 +267,10 @@ TEST_CASE("an image that does not fit the table is refused and changes nothing",
   image.keys[1] = image.keys[0];
   refused(image, "out of order");
   image = good;
-  image.members[1].pop_back();
+  image.table_variables[1].pop_back();
   refused(image, "wide has");
   image = good;
-  image.members.pop_back();
+  image.table_variables.pop_back();
   refused(image, "members");
   refused(table.export_partition(PartitionId{4}), "another partition");
 }
@@ -313,7 +314,7 @@ TEST_CASE("dense blocks are exported, imported and dropped with their partition"
     REQUIRE(target.export_partition(PartitionId(p)) == image);
     auto bad = image;
     if (bad.keys.empty()) continue;
-    bad.members[0].push_back(0);
+    bad.table_variables[0].push_back(0);
     REQUIRE_FALSE(target.import_partition(PartitionId(p), bad).has_value());
     bad = image;
     bad.keys.back() = blocks;

@@ -107,7 +107,7 @@ class Cluster {
     }
     for (uint32_t p = 0; p < kPartitions; ++p) placements_.push_back({p % 3, {1, 1}});
     for (uint32_t i = 0; i < 3; ++i) {
-      wire::Adopt adopt{.since = {1, 1}};
+      wire::Adopt adopt{.ownership_generation = {1, 1}};
       for (uint32_t p = i; p < kPartitions; p += 3) adopt.partitions.push_back(PartitionId(p));
       shells_[i]->tell(adopt);
     }
@@ -135,7 +135,7 @@ class Cluster {
           if (push.covered.contains(partition_of(row_hash(table, key), 4))) own.push_back(key);
         }
         push.sections.push_back({table, uint32_t(own.size())});
-        for (size_t m = 0; m < spec.members.size(); ++m) {
+        for (size_t m = 0; m < spec.table_variables.size(); ++m) {
           for (const uint64_t key : own) {
             for (uint32_t f = 0; f < spec.row_floats(m, key); ++f)
               values.push_back(float(rng.uniform64()) - 0.5F);
@@ -152,22 +152,25 @@ class Cluster {
   }
 
   void move(uint32_t from, uint32_t to, const std::vector<PartitionId>& partitions) {
-    const ViewId since{1, ++n_};
-    shells_[from]->tell(wire::Freeze{.since = since, .partitions = partitions, .folder = folder()});
+    const ViewId ownership_generation{1, ++n_};
+    shells_[from]->tell(wire::Freeze{.ownership_generation = ownership_generation,
+                                     .partitions = partitions,
+                                     .folder = folder()});
     const wire::Message frozen = shells_[from]->answer<wire::Frozen>();
     const auto& body = std::get<wire::Frozen>(frozen.body);
     INFO(body.error);
     REQUIRE(body.ok);
     files_ += frozen.values.empty() ? 1 : 0;
     if (frozen.values.empty()) CHECK(std::filesystem::exists(folder() + "/" + body.images[0].file));
-    shells_[to]->tell(
-        wire::Adopt{
-            .since = since, .partitions = partitions, .folder = folder(), .images = body.images},
-        frozen.values);
+    shells_[to]->tell(wire::Adopt{.ownership_generation = ownership_generation,
+                                  .partitions = partitions,
+                                  .folder = folder(),
+                                  .images = body.images},
+                      frozen.values);
     const auto adopted = std::get<wire::Adopted>(shells_[to]->answer<wire::Adopted>().body);
     INFO(adopted.error);
     REQUIRE(adopted.ok);
-    for (const PartitionId p : partitions) placements_[raw(p)] = {to, since};
+    for (const PartitionId p : partitions) placements_[raw(p)] = {to, ownership_generation};
     publish();
   }
 
@@ -233,7 +236,7 @@ TEST_CASE(
       REQUIRE(image.shards.size() == 1);
       CHECK(image.shards[0].watermark == 3);
       for (const auto& table : image.tables)
-        slots |= table.members[0].size() >= 3 * 4 * table.keys.size();
+        slots |= table.table_variables[0].size() >= 3 * 4 * table.keys.size();
     }
     REQUIRE(slots);
     for (const uint32_t joined : {3U, 4U}) {

@@ -41,10 +41,10 @@ class Saver {
       const size_t repeated = rows.keys.size();
       for (size_t i = 0; i < repeated; i += 2) keys.insert(known[rng_.below(known.size())]);
       rows.keys.assign(keys.begin(), keys.end());
-      for (PageVector<float>& floats : rows.members) floats.clear();
+      for (PageVector<float>& floats : rows.table_variables) floats.clear();
       for (size_t i = 0; i < rows.keys.size(); ++i) {
-        for (int f = 0; f < 3; ++f) rows.members[0].push_back(rng_.uniform());
-        for (int f = 0; f < 8; ++f) rows.members[1].push_back(rng_.uniform());
+        for (int f = 0; f < 3; ++f) rows.table_variables[0].push_back(rng_.uniform());
+        for (int f = 0; f < 8; ++f) rows.table_variables[1].push_back(rng_.uniform());
       }
       touched_[p] = next;
     }
@@ -87,8 +87,8 @@ class Saver {
   using Rows = std::map<uint64_t, std::vector<float>>;
   static void add_rows(const TableImage& from, size_t m, Rows& rows) {
     const TableSpec& spec = kChainTables[raw(from.table)];
-    const uint32_t copies = *stored_copies(spec, m, from.keys, from.members[m].size());
-    const float* at = from.members[m].data();
+    const uint32_t copies = *stored_copies(spec, m, from.keys, from.table_variables[m].size());
+    const float* at = from.table_variables[m].data();
     for (const uint64_t key : from.keys) {
       const size_t floats = size_t{copies} * spec.row_floats(m, key);
       rows[key] = {at, at + floats};
@@ -102,16 +102,17 @@ class Saver {
       const auto old = std::find_if(tables.begin(), tables.end(),
                                     [&](const TableImage& t) { return t.table == table.table; });
       REQUIRE(old != tables.end());
-      TableImage merged{.table = table.table, .keys = {}, .members = {}};
-      for (size_t m = 0; m < table.members.size(); ++m) {
+      TableImage merged{.table = table.table, .keys = {}, .table_variables = {}};
+      for (size_t m = 0; m < table.table_variables.size(); ++m) {
         Rows rows;
         add_rows(*old, m, rows);
         add_rows(table, m, rows);
         merged.keys.clear();
-        merged.members.emplace_back();
+        merged.table_variables.emplace_back();
         for (const auto& [key, floats] : rows) {
           merged.keys.push_back(key);
-          merged.members[m].insert(merged.members[m].end(), floats.begin(), floats.end());
+          merged.table_variables[m].insert(merged.table_variables[m].end(), floats.begin(),
+                                           floats.end());
         }
       }
       *old = std::move(merged);
@@ -163,7 +164,7 @@ TEST_CASE("a manifest is of the oldest format that says what it holds", "[checkp
   PosixStorage storage;
   Manifest manifest = write_checkpoint(storage, folder.path, {1, 2});
   CHECK(encode_manifest(manifest)[8] == 3);
-  manifest.sinces.clear();
+  manifest.ownership_generations.clear();
   CHECK(encode_manifest(manifest)[8] == 1);
   manifest.bases = {manifest.images[0]};
   CHECK(encode_manifest(manifest)[8] == 2);
@@ -410,7 +411,7 @@ void check_image_reads(const PartitionImage& image, const std::string& image_nam
 TEST_CASE("golden image and manifest of format 2", "[checkpoint][golden]") {
   PartitionImage image = random_image(1, 2, 42);
   image.base = 0x0123456789abcdef;
-  image.lines.clear();
+  image.markers.clear();
   Manifest manifest{.id = {3, 18},
                     .run = 0x0123456789abcdef,
                     .plan_hash = 42,
@@ -428,7 +429,7 @@ TEST_CASE("golden image and manifest of format 2", "[checkpoint][golden]") {
 
 TEST_CASE("golden image and manifest of format 3", "[checkpoint][golden]") {
   PartitionImage image = random_image(1, 2, 43);
-  image.lines = {{{2, 1, 3}, true, false}, {{2, 4, 0}, false, true}};
+  image.markers = {{{2, 1, 3}, true, false}, {{2, 4, 0}, false, true}};
   Manifest manifest{.id = {3, 19},
                     .run = 0x0123456789abcdef,
                     .plan_hash = 42,
@@ -438,7 +439,7 @@ TEST_CASE("golden image and manifest of format 3", "[checkpoint][golden]") {
   manifest.images = {{PartitionId{0}, "ps-0-0-0000000000000001.ckpt", 0, 4096, 11, 9},
                      {PartitionId{1}, "ps-0-0-0000000000000001.ckpt", 4096, 64, 12}};
   manifest.bases = {{PartitionId{0}, "ps-1-0-0000000000000002.ckpt", 0, 64, 9, 0, {3, 17}}};
-  manifest.sinces = {{2, 7}, {3, 1}};
+  manifest.ownership_generations = {{2, 7}, {3, 1}};
   manifest.given = {3, 4};
   manifest.build = "0.1.0", manifest.created_unix_s = 1'700'000'000;
   check_image_reads(image, "image-v3.bin");

@@ -64,8 +64,8 @@ TEST_CASE("what a partition writes it reads back, bit for bit", "[checkpoint]") 
   // Bit patterns that arithmetic would not keep, and a piece large enough to bypass the write
   // buffer.
   images[4] = random_image(4, 40'000, 4);
-  images[5].tables[0].members[0][0] = -0.0F;
-  images[5].tables[0].members[0][1] = 1e-45F;
+  images[5].tables[0].table_variables[0][0] = -0.0F;
+  images[5].tables[0].table_variables[0][1] = 1e-45F;
   const auto refs = write_images(storage, folder.path + "/new/folder", "f", images, kTables);
   REQUIRE(refs);
   REQUIRE(refs->size() == images.size());
@@ -85,20 +85,21 @@ TEST_CASE("rows are put in the order of their keys, whatever the keys", "[checkp
   for (const uint64_t range : {uint64_t{1} << 8, uint64_t{1} << 20, uint64_t{0}}) {
     std::set<uint64_t> keys = {0, UINT64_MAX, uint64_t{1} << 63};
     while (keys.size() < 200) keys.insert(range == 0 ? rng.next() : rng.below(range));
-    TableImage image{.table = TableId{0}, .keys = {keys.begin(), keys.end()}, .members = {{}, {}}};
+    TableImage image{
+        .table = TableId{0}, .keys = {keys.begin(), keys.end()}, .table_variables = {{}, {}}};
     for (size_t i = image.keys.size(); i > 1; --i) {
       std::swap(image.keys[i - 1], image.keys[rng.below(i)]);
     }
     const auto value = [](uint64_t key, int part) { return float(key % 65'521) + float(part) / 4; };
     for (const uint64_t key : image.keys) {
-      image.members[0].push_back(value(key, 0));
-      for (int part = 1; part < 4; ++part) image.members[1].push_back(value(key, part));
+      image.table_variables[0].push_back(value(key, 0));
+      for (int part = 1; part < 4; ++part) image.table_variables[1].push_back(value(key, part));
     }
     sorter.sort(image);
     REQUIRE(std::ranges::equal(image.keys, keys));
     for (size_t i = 0; i < image.keys.size(); ++i) {
-      CHECK(image.members[0][i] == value(image.keys[i], 0));
-      CHECK(image.members[1][3 * i + 2] == value(image.keys[i], 3));
+      CHECK(image.table_variables[0][i] == value(image.keys[i], 0));
+      CHECK(image.table_variables[1][3 * i + 2] == value(image.keys[i], 3));
     }
   }
 }
@@ -106,11 +107,11 @@ TEST_CASE("rows are put in the order of their keys, whatever the keys", "[checkp
 TEST_CASE("NaN payloads survive", "[checkpoint]") {
   PartitionImage image = random_image(1, 1, 9);
   const uint32_t nan = 0x7fa12345;
-  std::memcpy(image.tables[0].members[1].data(), &nan, sizeof(nan));
+  std::memcpy(image.tables[0].table_variables[1].data(), &nan, sizeof(nan));
   const auto decoded = decode_image(encoded(image), kTables, "f", 0);
   REQUIRE(decoded);
   uint32_t bits = 0;
-  std::memcpy(&bits, decoded->tables[0].members[1].data(), sizeof(bits));
+  std::memcpy(&bits, decoded->tables[0].table_variables[1].data(), sizeof(bits));
   CHECK(bits == nan);
 }
 
@@ -160,12 +161,12 @@ TEST_CASE("lines that are not where the format says, or do not ascend, are refus
     reseal(bytes);
     return decode_image(bytes, kTables, "f", 0).has_value();
   };
-  image.lines = {{{2, 1, 0}}, {{2, 1, 3}}};
+  image.markers = {{{2, 1, 0}}, {{2, 1, 3}}};
   CHECK(read_as(3));
   CHECK_FALSE(read_as(1));
-  image.lines[1].batch = {2, 1, 0};
+  image.markers[1].batch = {2, 1, 0};
   CHECK_FALSE(read_as(3));
-  image.lines.clear();
+  image.markers.clear();
   CHECK(read_as(1));
   CHECK_FALSE(read_as(3));
   CHECK(read_as(4));
@@ -176,11 +177,11 @@ TEST_CASE("rows are written as they come, and read in the order of their keys", 
   PartitionImage image = sorted;
   TableImage& table = image.tables[0];
   std::ranges::reverse(table.keys);
-  for (size_t m = 0; m < table.members.size(); ++m) {
-    const size_t width = table.members[m].size() / table.keys.size();
+  for (size_t m = 0; m < table.table_variables.size(); ++m) {
+    const size_t width = table.table_variables[m].size() / table.keys.size();
     for (size_t i = 0; i < table.keys.size(); ++i) {
-      std::copy_n(sorted.tables[0].members[m].begin() + ptrdiff_t(i * width), width,
-                  table.members[m].end() - ptrdiff_t((i + 1) * width));
+      std::copy_n(sorted.tables[0].table_variables[m].begin() + ptrdiff_t(i * width), width,
+                  table.table_variables[m].end() - ptrdiff_t((i + 1) * width));
     }
   }
   const auto read = decode_image(encoded(image), kTables, "f", 0);
@@ -199,18 +200,19 @@ TEST_CASE("large sections lie where they can be written from without a copy", "[
   CHECK(bytes.size() % 4096 == 0);
   for (int s = 1; s < 4; ++s) {
     SectionEntry entry;
-    std::memcpy(&entry, bytes.data() + entry_at(image.lines.empty() ? s : s + 1), sizeof(entry));
+    std::memcpy(&entry, bytes.data() + entry_at(image.markers.empty() ? s : s + 1), sizeof(entry));
     REQUIRE(entry.bytes >= kLargeSectionBytes);
     CHECK(entry.offset % 4096 == 0);
   }
   for (const TableImage& table : image.tables) {
-    for (const auto& rows : table.members) CHECK(std::bit_cast<uintptr_t>(rows.data()) % 4096 == 0);
+    for (const auto& rows : table.table_variables)
+      CHECK(std::bit_cast<uintptr_t>(rows.data()) % 4096 == 0);
   }
 }
 
 TEST_CASE("images with sound checksums and unsound content are refused", "[checkpoint]") {
   PartitionImage image = random_image(1, 8, 1);
-  image.lines.clear();
+  image.markers.clear();
   const std::vector<uint8_t> good = encoded(image);
   const auto refused = [&](size_t offset, auto value) {
     std::vector<uint8_t> bytes = good;
@@ -389,8 +391,8 @@ TEST_CASE("golden images of the formats without and with any order of keys",
   image.shards = {
       {.shard = {2, 4}, .watermark = 7, .records = 70, .records_hash = 0x0123456789abcdef}};
   image.tables = {{TableId{0}, {5, 1000, uint64_t{1} << 63}, {}}, {TableId{1}, {2}, {}}};
-  image.tables[0].members = {{1, 2, 3, 4, 5, 6, 7, 8, 9}, PageVector<float>(24, -0.5F)};
-  image.tables[1].members = {PageVector<float>(908, 0.25F)};
+  image.tables[0].table_variables = {{1, 2, 3, 4, 5, 6, 7, 8, 9}, PageVector<float>(24, -0.5F)};
+  image.tables[1].table_variables = {PageVector<float>(908, 0.25F)};
   const auto check = [&](const std::string& name) {
     const auto decoded = decode_image(bytes_of_file(golden + "/" + name), kTables, name, 0);
     REQUIRE(decoded);
@@ -400,10 +402,10 @@ TEST_CASE("golden images of the formats without and with any order of keys",
 
   PartitionImage unordered = image;
   unordered.base = image.base = 0x0123456789abcdef;
-  unordered.lines = image.lines = {{{2, 1, 3}, true, false}};
+  unordered.markers = image.markers = {{{2, 1, 3}, true, false}};
   TableImage& table = unordered.tables[0];
   std::swap(table.keys[0], table.keys[2]);
-  table.members[0] = {7, 8, 9, 4, 5, 6, 1, 2, 3};
+  table.table_variables[0] = {7, 8, 9, 4, 5, 6, 1, 2, 3};
   check("image-v4.bin");
   // The same format: its state says the plan.
   unordered.plan_hash = image.plan_hash = 0xfedcba9876543210;
@@ -432,7 +434,7 @@ TEST_CASE("speed of writing and reading images", "[.][bench]") {
   double megabytes = 0;
   for (uint32_t p = 0; p < 256; ++p) {
     PartitionImage image{.partition = PartitionId(p), .version = 1};
-    TableImage table{.table = TableId{0}, .members = {PageVector<float>(2734 * 3, 0.5F)}};
+    TableImage table{.table = TableId{0}, .table_variables = {PageVector<float>(2734 * 3, 0.5F)}};
     for (uint64_t key = 0; key < 2734; ++key) table.keys.push_back(key * 256 + p);
     image.tables.push_back(std::move(table));
     images.push_back(std::move(image));

@@ -176,9 +176,10 @@ TEST_CASE("a manifest that lacks a partition, or a file, is not published", "[ch
   CHECK_FALSE(publish(storage, folder.path, manifest));
   manifest = good, manifest.images[1].file = "../../etc/passwd";
   CHECK_FALSE(publish(storage, folder.path, manifest));
-  manifest = good, manifest.tables[1].members[0].shape = {UINT32_MAX, UINT32_MAX, UINT32_MAX};
+  manifest = good,
+  manifest.tables[1].table_variables[0].shape = {UINT32_MAX, UINT32_MAX, UINT32_MAX};
   CHECK_FALSE(publish(storage, folder.path, manifest));
-  manifest = good, manifest.sinces.pop_back();
+  manifest = good, manifest.ownership_generations.pop_back();
   CHECK_FALSE(publish(storage, folder.path, manifest));
   manifest = good, manifest.given = {};
   CHECK_FALSE(publish(storage, folder.path, manifest));

@@ -75,16 +75,16 @@ inline PartitionImage random_image(uint32_t partition, uint64_t rows, uint64_t s
     TableImage features{.table = TableId{0}};
     for (uint64_t r = 0, key = 0; r < rows; ++r)
       features.keys.push_back(key += 1 + rng.below(1 << 30));
-    features.members = {floats(rows * 1 * 3), floats(rows * 4 * 2)};
+    features.table_variables = {floats(rows * 1 * 3), floats(rows * 4 * 2)};
     image.tables.push_back(std::move(features));
   }
   if (partition == 0) {
     TableImage hidden{.table = TableId{1}, .keys = {0, 2}};
-    hidden.members = {floats(tables[1].row_floats(0, 0) + tables[1].row_floats(0, 2))};
+    hidden.table_variables = {floats(tables[1].row_floats(0, 0) + tables[1].row_floats(0, 2))};
     image.tables.push_back(std::move(hidden));
   }
   for (uint32_t b = 0; b < rng.below(3); ++b) {
-    image.lines.push_back({{2, 1, b}, rng.below(2) == 1, rng.below(2) == 1});
+    image.markers.push_back({{2, 1, b}, rng.below(2) == 1, rng.below(2) == 1});
   }
   return image;
 }
@@ -109,7 +109,7 @@ inline Manifest write_checkpoint(Storage& storage, const std::string& run_dir, V
     if (refs) manifest.images.insert(manifest.images.end(), refs->begin(), refs->end());
     manifest.rows += 2 * rows;
   }
-  manifest.sinces = {{1, 2}, {1, 2}, {1, 7}, {2, 1}};
+  manifest.ownership_generations = {{1, 2}, {1, 2}, {1, 7}, {2, 1}};
   manifest.given = {2, 3};
   return manifest;
 }

@@ -123,7 +123,7 @@ TEST_CASE("npy: several files give row i of each, whatever their shapes and the 
   for (const uint64_t target : {uint64_t{3000}, uint64_t{100'000}}) {
     std::set<float> now;
     for (const plan::ShardRange& range : plan::cut_shards(plan->files, target)) {
-      const ShardRead read = read_shard(plan, range, {}, Part::kHeldOut).value();
+      const ShardRead read = read_shard(plan, range, {}, Split::kHeldOut).value();
       for (const auto& floats : read.floats) {
         CHECK(floats[1] == floats[0] * 10);
         CHECK(floats[4] == -floats[0]);
@@ -254,8 +254,8 @@ TEST_CASE("npy: rows taken in runs give what rows taken one by one give, bad one
       // A filter, even one that drops nothing, looks at each row by itself.
       const auto runs = plan("", batch_size, holdout),
                  singles = plan("day >= 0", batch_size, holdout);
-      const ShardRead a = read_shard(runs, range(*runs), {}, Part::kTrain).value();
-      const ShardRead b = read_shard(singles, range(*singles), {}, Part::kTrain).value();
+      const ShardRead a = read_shard(runs, range(*runs), {}, Split::kTrain).value();
+      const ShardRead b = read_shard(singles, range(*singles), {}, Split::kTrain).value();
       CHECK(a.floats == b.floats);
       CHECK(a.keys == b.keys);
       CHECK(a.totals.counts == b.totals.counts);

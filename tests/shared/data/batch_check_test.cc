@@ -55,7 +55,7 @@ TEST_CASE("a batch that another process read must be one of the job", "[data]") 
   CHECK(why([](Batch& b) {
           b = {};
           b.id = kId;
-          b.given_up = true;
+          b.quarantined = true;
         }).empty());
 }
 

@@ -37,7 +37,7 @@ struct Read {
 Read read_joined(const std::shared_ptr<const ReadPlan>& plan, std::vector<plan::ShardRange> ranges,
                  ShardId shard = {}, uint32_t first_batch = 0) {
   Read out;
-  const auto reader = open_shard(plan, Part::kAll, shard, std::move(ranges), first_batch).value();
+  const auto reader = open_shard(plan, Split::kAll, shard, std::move(ranges), first_batch).value();
   Batch batch;
   while (reader->next(batch).value()) {
     const BagColumn& bag = batch.bags[0];
@@ -169,7 +169,7 @@ TEST_CASE("a bad record among joined ranges is named by its own file and line", 
   auto plan = three_files(dir);
   dir.write("f1", "1 100:1\n1 101:x\n");
   plan->files = list_files(plan->data, plan->data.source, "/").value();
-  const auto reader = open_shard(plan, Part::kAll, {}, all_of(*plan), 0).value();
+  const auto reader = open_shard(plan, Split::kAll, {}, all_of(*plan), 0).value();
   Batch batch;
   Result<bool> more = reader->next(batch);
   while (more && *more) more = reader->next(batch);

@@ -95,7 +95,7 @@ TEST_CASE("npy: an array that is cut while a window of it is read is an error", 
     plan->layout.floats = {{"x", 1}};
     plan->files = list_files(plan->data, plan->data.source, "/").value();
     const plan::ShardRange range{.file = 0, .begin = 0, .end = plan->files[0].bytes};
-    auto reader = open_shard(plan, Part::kAll, {}, range, 0).value();
+    auto reader = open_shard(plan, Split::kAll, {}, range, 0).value();
     Batch batch;
     REQUIRE(reader->next(batch).value());  // the window is there now
     std::filesystem::resize_file(path, left);

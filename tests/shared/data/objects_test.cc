@@ -160,7 +160,7 @@ TEST_CASE("an object that changes under a job is an error that names it", "[data
   const auto again = plan_of("s3://bucket/long.svm");
   reads_libsvm(*again);
   const auto reader =
-      open_shard(again, Part::kAll, {}, plan::ShardRange{0, 0, again->files[0].bytes}, 0).value();
+      open_shard(again, Split::kAll, {}, plan::ShardRange{0, 0, again->files[0].bytes}, 0).value();
   Batch batch;
   REQUIRE(reader->next(batch).value());
   both.stub.put("bucket/long.svm", libsvm_lines(200'000));

@@ -118,7 +118,7 @@ Sequence trained(const std::string& folder, uint64_t seed, uint32_t workers, uin
       Worker& worker = all[size_t(rng.below(workers))];
       if (worker.reader == nullptr && next < count) {
         const plan::ShardRange& range = ranges[plan::order_at(seed, epoch, count, next)];
-        worker.reader = open_shard(worker.plan, Part::kTrain, {epoch, next++}, range, 0).value();
+        worker.reader = open_shard(worker.plan, Split::kTrain, {epoch, next++}, range, 0).value();
       }
       Batch batch;
       if (worker.reader != nullptr && worker.reader->next(batch).value()) {

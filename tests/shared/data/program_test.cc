@@ -38,7 +38,7 @@ struct Told {
 };
 Result<Told> read_range(std::shared_ptr<const ReadPlan> plan, const plan::ShardRange& range,
                         uint32_t epoch = 0) {
-  DP_TRY(const auto reader, open_shard(plan, Part::kAll, {epoch, 0}, range, 0));
+  DP_TRY(const auto reader, open_shard(plan, Split::kAll, {epoch, 0}, range, 0));
   Told told;
   for (Batch batch;;) {
     DP_TRY(const bool more, reader->next(batch));
@@ -184,7 +184,7 @@ TEST_CASE("much on stderr does not hold a program up, and a reader left early en
 
   const auto endless = plan_of_script(dir, "echo $$ > pid; exec yes 1,0");
   {
-    const auto reader = open_shard(endless, Part::kAll, {0, 0}, whole(*endless), 0).value();
+    const auto reader = open_shard(endless, Split::kAll, {0, 0}, whole(*endless), 0).value();
     Batch batch;
     REQUIRE(reader->next(batch).value());
   }

@@ -122,7 +122,7 @@ TEST_CASE("a window of very short records ends before they fill the memory, and 
   CHECK(window.records->size() == kLines - kWindowRecordsMax);
   CHECK_FALSE(records.source->next(window).value());
   CHECK(records.source->end_offset() == text.size());
-  const auto reader = open_shard(plan, Part::kAll, {}, all, 0).value();
+  const auto reader = open_shard(plan, Split::kAll, {}, all, 0).value();
   Batch batch;
   double ones = 0;
   while (reader->next(batch).value())
@@ -160,9 +160,9 @@ TEST_CASE("a batch id names the same records wherever reading starts", "[data]")
   plan->data.shuffle = "shard";
   plan->holdout = 0.2;
   const plan::ShardRange all{0, 0, plan->files[0].bytes};
-  const ShardRead whole = read_shard(plan, all, {2, 5}, Part::kTrain).value();
+  const ShardRead whole = read_shard(plan, all, {2, 5}, Split::kTrain).value();
   for (uint32_t first = 0; first <= whole.batches.size(); ++first) {
-    const ShardRead rest = read_shard(plan, all, {2, 5}, Part::kTrain, first).value();
+    const ShardRead rest = read_shard(plan, all, {2, 5}, Split::kTrain, first).value();
     REQUIRE(rest.batches.size() == whole.batches.size() - first);
     for (size_t i = 0; i < rest.batches.size(); ++i) {
       const Batch &a = rest.batches[i], &b = whole.batches[first + i];
@@ -189,7 +189,7 @@ TEST_CASE("the holdout is disjoint from training, exhaustive, and the same in ev
   reads_libsvm(*plan);
   plan->holdout = 0.25;
   plan->data.shuffle = "shard";
-  const auto labels = [&](Part part, uint32_t epoch, uint64_t target) {
+  const auto labels = [&](Split part, uint32_t epoch, uint64_t target) {
     std::set<float> found;
     ReadCounts counts;
     for (const plan::ShardRange& range : plan::cut_shards(plan->files, target)) {
@@ -201,15 +201,15 @@ TEST_CASE("the holdout is disjoint from training, exhaustive, and the same in ev
     CHECK(counts.read == kRecords);
     return found;
   };
-  const std::set<float> train = labels(Part::kTrain, 0, 5000),
-                        held_out = labels(Part::kHeldOut, 0, 5000);
+  const std::set<float> train = labels(Split::kTrain, 0, 5000),
+                        held_out = labels(Split::kHeldOut, 0, 5000);
   CHECK(train.size() + held_out.size() == kRecords);
   for (const float label : held_out) CHECK_FALSE(train.contains(label));
   // 1000 expected, standard deviation 27.
   CHECK(held_out.size() > 880);
   CHECK(held_out.size() < 1120);
-  CHECK(held_out == labels(Part::kHeldOut, 3, 700));
-  CHECK(labels(Part::kAll, 0, 5000).size() == kRecords);
+  CHECK(held_out == labels(Split::kHeldOut, 3, 700));
+  CHECK(labels(Split::kAll, 0, 5000).size() == kRecords);
 }
 
 TEST_CASE("a short last batch is given or counted as dropped", "[data]") {
@@ -228,7 +228,7 @@ TEST_CASE("a short last batch is given or counted as dropped", "[data]") {
   CHECK(read_file(for_evaluation(*plan, plan->source, plan->files)).value().batches.size() == 3);
   plan->holdout = 0.999999;
   const ShardRead held_out =
-      read_shard(plan, {0, 0, plan->files[0].bytes}, {}, Part::kHeldOut).value();
+      read_shard(plan, {0, 0, plan->files[0].bytes}, {}, Split::kHeldOut).value();
   CHECK(held_out.totals.counts == ReadCounts{.read = 10});
 }
 

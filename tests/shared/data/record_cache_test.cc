@@ -55,7 +55,7 @@ struct ReadBack {
   ShardTotals totals;
   bool kept = false;
 };
-ReadBack read(const std::shared_ptr<const ReadPlan>& plan, uint32_t epoch, Part part = Part::kAll,
+ReadBack read(const std::shared_ptr<const ReadPlan>& plan, uint32_t epoch, Split part = Split::kAll,
               uint32_t first_batch = 0, size_t ranges = 1) {
   std::vector<plan::ShardRange> all = plan::cut_shards(plan->files, UINT64_MAX);
   all.resize(ranges);
@@ -99,16 +99,16 @@ TEST_CASE("from the cache come the batches that reading gives, in every epoch an
       const auto plain = rich_plan(dir);
       if (ranges > 1) plain->data.interleave = {.cycle = 2, .block = 3};
       const auto cached = with_cache(*plain, make_cache_store(where, kRoom, dir.path()));
-      REQUIRE_FALSE(read(cached, 0, Part::kAll, 0, ranges).kept);
+      REQUIRE_FALSE(read(cached, 0, Split::kAll, 0, ranges).kept);
       for (uint32_t epoch = 0; epoch < 3; ++epoch) {
         INFO(ranges << " ranges, epoch " << epoch);
-        const ReadBack told = read(cached, epoch, Part::kAll, 0, ranges);
+        const ReadBack told = read(cached, epoch, Split::kAll, 0, ranges);
         CHECK(told.kept);
         CHECK(told.batches.size() == (ranges * 630 + 63) / 64);
-        CHECK(same(told, read(plain, epoch, Part::kAll, 0, ranges)));
+        CHECK(same(told, read(plain, epoch, Split::kAll, 0, ranges)));
       }
       // Gone on with from the middle, too.
-      CHECK(same(read(cached, 1, Part::kAll, 4, ranges), read(plain, 1, Part::kAll, 4, ranges)));
+      CHECK(same(read(cached, 1, Split::kAll, 4, ranges), read(plain, 1, Split::kAll, 4, ranges)));
     }
   }
 }
@@ -119,7 +119,7 @@ TEST_CASE("a range that was not read to its end, or not parsed whole, is not kep
   const auto cached = with_cache(*plain, memory());
   const std::vector<plan::ShardRange> all = plan::cut_shards(plain->files, UINT64_MAX);
   {
-    const auto early = open_shard(cached, Part::kAll, {0, 0}, {all[0]}, 0).value();
+    const auto early = open_shard(cached, Split::kAll, {0, 0}, {all[0]}, 0).value();
     Batch batch;
     REQUIRE(early->next(batch).value());
   }
@@ -128,7 +128,7 @@ TEST_CASE("a range that was not read to its end, or not parsed whole, is not kep
 
   const auto quarantined = with_cache(*plain, memory());
   for (int i = 0; i < 2; ++i) {
-    const auto reader = open_shard(quarantined, Part::kAll, {0, 0}, {all[0]}, 0, {2}).value();
+    const auto reader = open_shard(quarantined, Split::kAll, {0, 0}, {all[0]}, 0, {2}).value();
     for (Batch batch; reader->next(batch).value();) {
     }
   }
@@ -141,8 +141,8 @@ TEST_CASE("the two sides of a holdout are kept apart", "[data]") {
   const auto plain = rich_plan(dir);
   plain->holdout = .3;
   const auto cached = with_cache(*plain, memory());
-  for (const Part part : {Part::kTrain, Part::kHeldOut}) read(cached, 0, part);
-  for (const Part part : {Part::kTrain, Part::kHeldOut}) {
+  for (const Split part : {Split::kTrain, Split::kHeldOut}) read(cached, 0, part);
+  for (const Split part : {Split::kTrain, Split::kHeldOut}) {
     const ReadBack told = read(cached, 1, part);
     CHECK(told.kept);
     CHECK(same(told, read(plain, 1, part)));
@@ -190,7 +190,7 @@ TEST_CASE("a file that changed is seen although its records are kept", "[data]")
   CHECK(read(cached, 1).kept);
   dir.write("x", "1 1:1\n0 3:1\n");
   const auto changed =
-      open_shard(cached, Part::kAll, {0, 0}, plan::cut_shards(plan->files, UINT64_MAX), 0);
+      open_shard(cached, Split::kAll, {0, 0}, plan::cut_shards(plan->files, UINT64_MAX), 0);
   REQUIRE_FALSE(changed);
   CHECK(changed.error().code == ErrorCode::kBadData);
 }

@@ -84,7 +84,7 @@ TEST_CASE("a record keeps its place in the file, whatever is made of it", "[data
       plan->data.shuffle = shuffle;
       plan->holdout = 0.2;
       const auto plain = without_program(*plan);
-      for (const Part part : {Part::kAll, Part::kTrain, Part::kHeldOut}) {
+      for (const Split part : {Split::kAll, Split::kTrain, Split::kHeldOut}) {
         const uint64_t half = text.size() / 2;
         for (const plan::ShardRange range :
              {plan::ShardRange{0, 0, half}, plan::ShardRange{0, half, text.size()}}) {
@@ -123,7 +123,7 @@ TEST_CASE("ranges of a shard each have their run, in turns and by number", "[dat
         uint64_t(std::count(text.begin(), text.begin() + ptrdiff_t(range.begin), '\n') * 7 / 8);
   }
   const auto told = [&](const std::shared_ptr<const ReadPlan>& of) {
-    const auto reader = open_shard(of, Part::kAll, {0, 0}, ranges, 3).value();
+    const auto reader = open_shard(of, Split::kAll, {0, 0}, ranges, 3).value();
     std::vector<std::vector<float>> batches;
     for (Batch batch; reader->next(batch).value();) batches.push_back(batch.floats[0].values);
     CHECK(batches.size() > 700);
@@ -270,8 +270,8 @@ TEST_CASE("what a program made of a shard is kept, dropped ones too", "[data]") 
   const plan::ShardRange all{0, 0, plain->files[0].bytes};
   for (uint32_t epoch = 0; epoch < 3; ++epoch) {
     INFO("epoch " << epoch);
-    check_same(read_shard(cached, all, {epoch, 0}, Part::kTrain).value(),
-               read_shard(plain, all, {epoch, 0}, Part::kTrain).value());
+    check_same(read_shard(cached, all, {epoch, 0}, Split::kTrain).value(),
+               read_shard(plain, all, {epoch, 0}, Split::kTrain).value());
   }
   CHECK(text_in(dir / "runs") == "run\nrun\nrun\nrun\n");  // once for the cached one
 }

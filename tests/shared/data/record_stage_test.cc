@@ -229,7 +229,7 @@ TEST_CASE("random ops do nothing in an evaluation, a prediction and on what is h
   still(read_file(for_evaluation(*plan, plan->source, plan->files)));
   still(read_file(for_prediction(*plan)));
   plan->holdout = 0.5;
-  still(read_shard(plan, {0, 0, plan->files[0].bytes}, {}, Part::kHeldOut));
+  still(read_shard(plan, {0, 0, plan->files[0].bytes}, {}, Split::kHeldOut));
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ Result<Piece> read_all_of(ShardReader& reader) {
 Result<Piece> read_piece(const std::shared_ptr<const ReadPlan>& plan, uint32_t shard,
                          uint32_t epoch = 0) {
   DP_TRY(const auto reader,
-         open_shard(plan, Part::kAll, {epoch, shard}, pieces_of(*plan)[shard], 0));
+         open_shard(plan, Split::kAll, {epoch, shard}, pieces_of(*plan)[shard], 0));
   return read_all_of(*reader);
 }
 std::vector<float> from_to(int begin, int end) {
@@ -183,7 +183,7 @@ Result<Piece> read_open(const std::shared_ptr<const ReadPlan>& plan, uint32_t pi
   const plan::ShardMap shards(plan::cut_shards(plan->files, 1), 1,
                               joining_of(plan->data, plan->files));
   DP_TRY(const auto reader,
-         open_shard(plan, Part::kAll, {epoch, piece}, shards.at(epoch, piece), 0));
+         open_shard(plan, Split::kAll, {epoch, piece}, shards.at(epoch, piece), 0));
   return read_all_of(*reader);
 }
 
@@ -360,7 +360,7 @@ TEST_CASE("what a piece of a compressed file tells of its progress ends with its
   const std::string bytes = gzipped(csv_rows(50'000));
   const auto plan = plan_of_file(dir.write("f", bytes), cuts_every(20'000, bytes.size()));
   const plan::ShardRange range = pieces_of(*plan)[1];
-  const auto reader = open_shard(plan, Part::kAll, {0, 1}, range, 0).value();
+  const auto reader = open_shard(plan, Split::kAll, {0, 1}, range, 0).value();
   uint64_t progress = 0;
   for (Batch batch; reader->next(batch).value();) {
     CHECK(batch.end_offset > progress);

@@ -28,25 +28,25 @@ TEST_CASE("a batch that is given up is counted and not parsed, and the others st
   const plan::ShardRange range{0, 0, plan->files[0].bytes};
   Batch batch;
   {
-    const auto reader = open_shard(plan, Part::kAll, {}, range, 0).value();
+    const auto reader = open_shard(plan, Split::kAll, {}, range, 0).value();
     REQUIRE(reader->next(batch).value());
     const auto failed = reader->next(batch);
     REQUIRE(!failed);
     CHECK(failed.error().code == ErrorCode::kBadData);
     CHECK(reader->failed_batch() == 1);
   }
-  const auto reader = open_shard(plan, Part::kAll, {}, range, 0, {1}).value();
+  const auto reader = open_shard(plan, Split::kAll, {}, range, 0, {1}).value();
   REQUIRE(reader->next(batch).value());
   const uint64_t first_hash = batch.records_hash;
   CHECK(batch.records == 4);
-  CHECK(!batch.given_up);
+  CHECK(!batch.quarantined);
   REQUIRE(reader->next(batch).value());
-  CHECK(batch.given_up);
+  CHECK(batch.quarantined);
   CHECK(batch.id.batch == 1);
   CHECK(batch.records == 0);
   CHECK(batch.counts.quarantined == 4);
   REQUIRE(reader->next(batch).value());
-  CHECK(!batch.given_up);
+  CHECK(!batch.quarantined);
   CHECK(batch.records == 2);
   CHECK(batch.first_record == 8 * 9);
   CHECK(batch.last_record == 9 * 9);
@@ -65,7 +65,7 @@ TEST_CASE("a shard taken up behind a batch that is given up has the same totals"
   const plan::ShardRange range{0, 0, plan->files[0].bytes};
   std::vector<ShardTotals> all;
   for (const uint32_t first : {0U, 1U, 2U, 3U}) {
-    const auto reader = open_shard(plan, Part::kAll, {1, 2}, range, first, {1}).value();
+    const auto reader = open_shard(plan, Split::kAll, {1, 2}, range, first, {1}).value();
     Batch batch;
     while (reader->next(batch).value()) CHECK(batch.id.batch >= first);
     all.push_back(reader->totals());
@@ -111,12 +111,12 @@ TEST_CASE("a record is traced to the batch that a worker finds it in, whatever t
   const ShardRead read = read_shard(plan, range, shard).value();
   for (uint64_t record = 0; record < 10; ++record) {
     const RecordFate fate =
-        trace_record(plan, Part::kAll, shard, {range}, {}, 0, 9 * record).value();
+        trace_record(plan, Split::kAll, shard, {range}, {}, 0, 9 * record).value();
     CHECK(fate.kind == RecordFate::Kind::kBatch);
     const std::vector<uint64_t>& keys = read.batches.at(fate.batch).tables.at(0).keys;
     CHECK(std::count(keys.begin(), keys.end(), 1000 + record) == 1);
   }
-  CHECK(!trace_record(plan, Part::kAll, shard, {range}, {}, 0, 4));
+  CHECK(!trace_record(plan, Split::kAll, shard, {range}, {}, 0, 4));
 }
 
 TEST_CASE("a trace says what became of a record that was not trained on", "[data]") {
@@ -126,13 +126,14 @@ TEST_CASE("a trace says what became of a record that was not trained on", "[data
   const auto plan = libsvm_plan(dir, text);
   const plan::ShardRange range{0, 0, plan->files[0].bytes};
   using Kind = RecordFate::Kind;
-  const auto kind = [&](uint64_t record, std::vector<uint32_t> given_up = {}) {
-    return trace_record(plan, Part::kTrain, {}, {range}, std::move(given_up), 0, 9 * record)
+  const auto kind = [&](uint64_t record, std::vector<uint32_t> quarantined_batches = {}) {
+    return trace_record(plan, Split::kTrain, {}, {range}, std::move(quarantined_batches), 0,
+                        9 * record)
         .value()
         .kind;
   };
-  CHECK(
-      !trace_record(plan, Part::kTrain, {}, {range}, {}, 0, 9 * 9));  // the bad one fails the shard
+  CHECK(!trace_record(plan, Split::kTrain, {}, {range}, {}, 0,
+                      9 * 9));  // the bad one fails the shard
   CHECK(kind(3, {0}) == Kind::kQuarantined);
   plan->data.bad_records = BadRecords::kSkip;
   CHECK(kind(3) == Kind::kSkipped);

@@ -37,7 +37,7 @@ uint64_t records_as_proposed(const std::string& path, const FileFacts& sniffed,
   plan->layout.tables = {TableId(0)};
   if (sniffed.classes == 2) plan->targets = {{sniffed.target, TargetKind::kBinary}};
   if (sniffed.classes > 2) plan->targets = {{sniffed.target, TargetKind::kClass, sniffed.classes}};
-  auto reader = open_shard(plan, Part::kAll, {}, {0, 0, plan->files[0].bytes}, 0);
+  auto reader = open_shard(plan, Split::kAll, {}, {0, 0, plan->files[0].bytes}, 0);
   if (!reader) FAIL(reader.error().what);
   Batch batch;
   uint64_t records = 0;

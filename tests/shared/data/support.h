@@ -50,8 +50,8 @@ struct ShardRead {
 
 inline Result<ShardRead> read_shard(std::shared_ptr<const ReadPlan> plan,
                                     const plan::ShardRange& range, ShardId shard = {},
-                                    Part part = Part::kAll, uint32_t first_batch = 0) {
-  DP_TRY(std::unique_ptr<ShardReader> reader, open_shard(plan, part, shard, range, first_batch));
+                                    Split split = Split::kAll, uint32_t first_batch = 0) {
+  DP_TRY(std::unique_ptr<ShardReader> reader, open_shard(plan, split, shard, range, first_batch));
   ShardRead out;
   Batch batch;
   for (;;) {

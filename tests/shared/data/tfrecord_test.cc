@@ -302,11 +302,11 @@ TEST_CASE("TFRecord: shuffled, held out and batched as any other format", "[data
   plan->holdout = 0.25;
   std::multiset<int64_t> ids;
   std::vector<int64_t> order;
-  for (const Part part : {Part::kTrain, Part::kHeldOut}) {
+  for (const Split part : {Split::kTrain, Split::kHeldOut}) {
     const ShardRead read = read_shard(plan, {0, 0, plan->files[0].bytes}, {}, part).value();
     for (const auto& row : read.floats) {
       ids.insert(int64_t(row[0]));
-      if (part == Part::kTrain) order.push_back(int64_t(row[0]));
+      if (part == Split::kTrain) order.push_back(int64_t(row[0]));
     }
   }
   CHECK(ids == [] {

@@ -12,7 +12,7 @@ namespace {
 std::vector<std::string> variable_names(const Graph& graph) {
   std::vector<std::string> names;
   for (const TableSpec& table : graph.tables()) {
-    for (const VariableSpec& variable : table.members) names.push_back(variable.name);
+    for (const VariableSpec& variable : table.table_variables) names.push_back(variable.name);
   }
   return names;
 }
@@ -36,12 +36,12 @@ TEST_CASE("wide weights and a shared embedding over the same fields live in one 
                                  "tower/0/kernel", "tower/0/bias", "tower/1/kernel", "tower/1/bias",
                                  "tower/2/kernel", "tower/2/bias"});
   CHECK(g.tables()[0].kind == TableKind::kEmbedding);
-  CHECK(g.tables()[0].members[0].dim == 1);
-  CHECK(g.tables()[0].members[1].dim == 4);
+  CHECK(g.tables()[0].table_variables[0].dim == 1);
+  CHECK(g.tables()[0].table_variables[1].dim == 4);
   CHECK(g.inputs().tables == std::vector<TableId>{TableId{0}});
   CHECK(g.inputs().bags == std::vector<BagInput>{{"a", 0}, {"b", 0}});
   CHECK(g.inputs().floats == std::vector<FloatInput>{{"x", 1}, {"y", 2}, {"label", 1}});
-  CHECK(g.tables()[3].members[0].shape == std::vector<uint32_t>{8 + 3, 5});
+  CHECK(g.tables()[3].table_variables[0].shape == std::vector<uint32_t>{8 + 3, 5});
   CHECK(g.output_widths() == std::vector<uint32_t>{1});
 }
 
@@ -63,10 +63,10 @@ TEST_CASE("the first matching rule gives a variable its optimizer", "[model]") {
   auto graph = Graph::build(job);
   REQUIRE(graph);
   const auto& tables = (*graph)->tables();
-  CHECK(tables[0].members[0].optimizer.type == OptimizerType::kFtrl);
-  CHECK(tables[0].members[1].optimizer.type == OptimizerType::kAdagrad);
-  CHECK(tables[1].members[0].optimizer.type == OptimizerType::kFtrl);  // wide/bias
-  CHECK(tables[4].members[0].optimizer.type == OptimizerType::kSgd);   // tower/0/bias
+  CHECK(tables[0].table_variables[0].optimizer.type == OptimizerType::kFtrl);
+  CHECK(tables[0].table_variables[1].optimizer.type == OptimizerType::kAdagrad);
+  CHECK(tables[1].table_variables[0].optimizer.type == OptimizerType::kFtrl);  // wide/bias
+  CHECK(tables[4].table_variables[0].optimizer.type == OptimizerType::kSgd);   // tower/0/bias
 }
 
 TEST_CASE("initial values: zero for linear, He before relu, Glorot otherwise, or as told",
@@ -76,11 +76,11 @@ TEST_CASE("initial values: zero for linear, He before relu, Glorot otherwise, or
   auto graph = Graph::build(job);
   REQUIRE(graph);
   const auto& tables = (*graph)->tables();
-  CHECK(tables[0].members[0].init == InitSpec{});
-  CHECK(tables[0].members[1].init == InitSpec{InitType::kNormal, 0.01F});
-  CHECK(tables[3].members[0].init == InitSpec{InitType::kUniform, std::sqrt(6.0F / 11)});
-  CHECK(tables[7].members[0].init == InitSpec{InitType::kUniform, std::sqrt(6.0F / 4)});
-  CHECK(tables[8].members[0].init == InitSpec{});
+  CHECK(tables[0].table_variables[0].init == InitSpec{});
+  CHECK(tables[0].table_variables[1].init == InitSpec{InitType::kNormal, 0.01F});
+  CHECK(tables[3].table_variables[0].init == InitSpec{InitType::kUniform, std::sqrt(6.0F / 11)});
+  CHECK(tables[7].table_variables[0].init == InitSpec{InitType::kUniform, std::sqrt(6.0F / 4)});
+  CHECK(tables[8].table_variables[0].init == InitSpec{});
 }
 
 TEST_CASE("each float field is in the layout once: inputs, targets, weights", "[model]") {

@@ -60,7 +60,7 @@ struct Trial {
     Rng rng(seed);
     fill_batch(job, records, keys, rng);
     for (const TableSpec& table : graph->tables()) {
-      for (const VariableSpec& variable : table.members) {
+      for (const VariableSpec& variable : table.table_variables) {
         const bool dense = table.kind == TableKind::kDense;
         values.emplace_back(dense ? variable.elements() : uint64_t{variable.dim} * keys);
         for (float& v : values.back()) v = 0.6F * float(rng.normal());

@@ -283,7 +283,7 @@ TEST_CASE("a cycle joins ranges from all over the data, others in each epoch", "
 
 TEST_CASE("the shards of a stream come in its order in every epoch", "[plan]") {
   const ShardMap shards(cut_shards({{.path = "a", .bytes = 100}}, 10), 3,
-                        Joining{.in_order = true});
+                        ShardRecipe{.in_order = true});
   REQUIRE(shards.count() == 10);
   for (uint32_t epoch = 0; epoch < 3; ++epoch) {
     for (uint32_t place = 0; place < 10; ++place) {
@@ -306,14 +306,14 @@ TEST_CASE("a mix takes as many records of each source as its weight wants, until
                         Case{{50'000, 5'000, 90'000}, {100, 50, 300}, {5, 2, 3}, 1},
                         Case{{100'000, 300}, {100, 100}, {0.9, 0.1}, 1}}) {
     std::vector<FileInfo> files;
-    Joining joining;
+    ShardRecipe joining;
     for (size_t i = 0; i < c.bytes.size(); ++i) {
       files.push_back({.path = "f", .bytes = c.bytes[i]});
       joining.mix.push_back({1, c.weights[i], c.record_bytes[i]});
     }
     const ShardMap shards(cut_shards(files, 200), 9, joining);
     REQUIRE(shards.count() > 0);
-    CHECK_FALSE(shards.part_unread());
+    CHECK_FALSE(shards.unread_bytes_of_partial_epoch());
     std::set<uint32_t> unread_before;
     for (uint32_t epoch = 0; epoch < 3; ++epoch) {
       std::vector<int> met(shards.ranges().size());
@@ -351,7 +351,7 @@ TEST_CASE("every shard of a mix has a range, and every range one shard at most",
     const uint64_t parts = 1 + rng.below(round % 2 == 0 ? 4 : 40);
     const bool even = rng.below(3) == 0;
     std::vector<FileInfo> files;
-    Joining joining;
+    ShardRecipe joining;
     for (uint64_t i = 0; i < parts; ++i) {
       files.push_back({.path = "f", .bytes = 1 + rng.below(5000), .splittable = rng.below(4) > 0});
       joining.mix.push_back({1, even ? 1.0 : std::exp(8 * rng.uniform64()), 1 + rng.below(50)});
@@ -371,7 +371,7 @@ TEST_CASE("every shard of a mix has a range, and every range one shard at most",
     }
     for (const uint32_t i : shards.unread(1)) ++met[i];
     CHECK(met == std::vector<int>(met.size(), 1));
-    CHECK(shards.part_unread().has_value() == (read.size() < parts));
+    CHECK(shards.unread_bytes_of_partial_epoch().has_value() == (read.size() < parts));
   }
 }
 
@@ -379,8 +379,8 @@ TEST_CASE("a source whose smallest piece is more than its share of an epoch is t
   const std::vector<FileInfo> files = {{.path = "a", .bytes = 100'000},
                                        {.path = "b", .bytes = 100'000'000, .splittable = false},
                                        {.path = "b", .bytes = 100'000'000, .splittable = false}};
-  const Joining joining{.mix = {{1, 1, 100}, {2, 1, 100}}};
-  CHECK(ShardMap(cut_shards(files, 12'500), 1, joining).part_unread() == 1);
+  const ShardRecipe joining{.mix = {{1, 1, 100}, {2, 1, 100}}};
+  CHECK(ShardMap(cut_shards(files, 12'500), 1, joining).unread_bytes_of_partial_epoch() == 1);
 }
 
 }  // namespace downpour::plan

@@ -81,14 +81,14 @@ TEST_CASE("a large batch is cut in frames that together are its bytes", "[wire]"
 
 TEST_CASE("of a batch that is given up no columns travel, whatever its vectors held", "[wire]") {
   Batch batch = sample();
-  batch.given_up = true;
+  batch.quarantined = true;
   batch.records = 0;
   batch.counts.quarantined = 2;
   const std::vector<uint8_t> bytes = bytes_of(batch);
   CHECK(bytes.size() == kHeadBytes);
   Batch out = sample();
   REQUIRE(decode_batch(bytes, out));
-  CHECK(out.given_up);
+  CHECK(out.quarantined);
   CHECK(out.counts.quarantined == 2);
   CHECK(out.floats.empty());
 }

@@ -220,11 +220,11 @@ TEST_CASE("required fields and ranges are checked", "[wire]") {
   CHECK(why_refused({.body = InputList{{{0, Incarnation(1), ""}}}}) ==
         "InputList: an input process without incarnation or endpoint");
   CHECK(why_refused({.body = ReadMore{}}) == "ReadMore: no reading");
-  CHECK(why_refused({.body = ReadShard{.reading = 1, .window = 0}}) ==
+  CHECK(why_refused({.body = ReadShard{.shard_read = 1, .window = 0}}) ==
         "ReadShard: no batch may be under way");
-  CHECK(why_refused({.body = ReadBatch{.reading = 1, .piece = 2, .pieces = 2}}) ==
+  CHECK(why_refused({.body = ReadBatch{.shard_read = 1, .piece = 2, .pieces = 2}}) ==
         "ReadBatch: piece out of range");
-  CHECK(why_refused({.body = ReadBatch{.reading = 1, .pieces = 257}}) ==
+  CHECK(why_refused({.body = ReadBatch{.shard_read = 1, .pieces = 257}}) ==
         "ReadBatch: piece out of range");
 }
 

@@ -17,7 +17,7 @@ inline Batch random_batch(Rng& rng, uint32_t records_max, uint32_t keys_max) {
   batch.last_record = batch.first_record + rng.below(1000);
   if (rng.below(8) == 0) {
     batch.counts.quarantined = 7;
-    batch.given_up = true;
+    batch.quarantined = true;
     return batch;
   }
   batch.records = 1 + uint32_t(rng.below(records_max));
@@ -60,19 +60,19 @@ inline bool same_batch(const Batch& a, const Batch& b) {
   };
   return a.id == b.id && a.records == b.records && a.records_hash == b.records_hash &&
          a.counts == b.counts && a.end_offset == b.end_offset && a.first_record == b.first_record &&
-         a.last_record == b.last_record && a.given_up == b.given_up &&
-         (a.given_up || (all(a.floats, b.floats,
-                             [](const auto& x, const auto& y) {
-                               return x.width == y.width && x.values == y.values;
-                             }) &&
-                         all(a.bags, b.bags,
-                             [](const auto& x, const auto& y) {
-                               return x.table_index == y.table_index && x.offsets == y.offsets &&
-                                      x.keys == y.keys && x.values == y.values;
-                             }) &&
-                         all(a.tables, b.tables, [](const auto& x, const auto& y) {
-                           return x.table == y.table && x.keys == y.keys;
-                         })));
+         a.last_record == b.last_record && a.quarantined == b.quarantined &&
+         (a.quarantined || (all(a.floats, b.floats,
+                                [](const auto& x, const auto& y) {
+                                  return x.width == y.width && x.values == y.values;
+                                }) &&
+                            all(a.bags, b.bags,
+                                [](const auto& x, const auto& y) {
+                                  return x.table_index == y.table_index && x.offsets == y.offsets &&
+                                         x.keys == y.keys && x.values == y.values;
+                                }) &&
+                            all(a.tables, b.tables, [](const auto& x, const auto& y) {
+                              return x.table == y.table && x.keys == y.keys;
+                            })));
 }
 
 }  // namespace downpour::wire

@@ -89,9 +89,9 @@ class RandomMessages {
     Lease out{Purpose(rng_.below(3)), {number(), number()}, number(), number(), word(), number()};
     for (uint32_t batch = 0, n = uint32_t(few()); n > 0; --n) {
       batch += 1 + uint32_t(rng_.below(9));
-      out.given_up.push_back(batch);
+      out.quarantined_batches.push_back(batch);
     }
-    out.careful = coin();
+    out.single_step = coin();
     return out;
   }
   plan::FileInfo file() {
@@ -111,8 +111,8 @@ class RandomMessages {
             coin() ? view() : ViewId{}};
   }
   BatchId batch() { return {number(), number(), number()}; }
-  std::vector<QuarantineLine> lines() {
-    return list([&] { return QuarantineLine{batch(), coin(), coin(), coin()}; });
+  std::vector<QuarantineMarker> markers() {
+    return list([&] { return QuarantineMarker{batch(), coin(), coin(), coin()}; });
   }
   Heartbeat heartbeat() {
     Heartbeat out{incarnation(),
@@ -151,14 +151,14 @@ class RandomMessages {
     return out;
   }
   Adopt adopt() {
-    Adopt out{.since = view(), .sealed_epochs = number(), .partitions = list([&] {
-                                                            return partition();
-                                                          })};
+    Adopt out{.ownership_generation = view(), .sealed_epochs = number(), .partitions = list([&] {
+                                                                           return partition();
+                                                                         })};
     out.folder = text();
     for (size_t i = 0; i < out.partitions.size(); ++i) out.images.push_back(image());
     if (out.images.size() > 1) out.images[1].file = out.images[0].file;
-    out.lines = lines();
-    out.lines_known = coin();
+    out.markers = markers();
+    out.markers_known = coin();
     out.plan_hash = word();
     return out;
   }
@@ -181,7 +181,7 @@ class RandomMessages {
     out.open = list([&] { return ShardWatermark{number(), number()}; });
     out.metrics = list([&] { return sums(); });
     out.failure = prose();
-    out.lines = lines();
+    out.markers = markers();
     return out;
   }
   Push push() {
@@ -198,8 +198,8 @@ class RandomMessages {
     out.pulled_versions = list([&] { return word(); });
     if (!out.end) out.sections = sections();
     out.metrics = list([&] { return sums(); });
-    if (out.sections.empty() && !out.end) out.given_up = coin();
-    out.batches_given_up = number();
+    if (out.sections.empty() && !out.end) out.quarantined = coin();
+    out.batches_quarantined = number();
     return out;
   }
 
@@ -258,7 +258,7 @@ class RandomMessages {
       case Kind::kPredictReport:
         return PredictReport{lease(), number(), number(), coin(), counts()};
       case Kind::kStatusRequest:
-        return StatusRequest{word(), number(), number(), lines(), coin()};
+        return StatusRequest{word(), number(), number(), markers(), coin()};
       case Kind::kStatusReply:
         return status_reply();
       case Kind::kSave:

@@ -128,7 +128,7 @@ TEST_CASE("a job of steps ends with whole shards, the same at every partition, w
       REQUIRE(outcome.finish);
       const auto& summary = outcome.finish->summary;
       CHECK(summary.steps >= steps);
-      parts += !summary.epochs.empty() && summary.epochs.back().is_part() ? 1 : 0;
+      parts += !summary.epochs.empty() && summary.epochs.back().is_partial() ? 1 : 0;
     }
   }
   CHECK(parts > seeds);
@@ -163,7 +163,7 @@ TEST_CASE("a slow ps gives partitions to the others while training goes on, once
     REQUIRE(outcome->finish);
   }
   CHECK(even.finish->summary.partitions_moved == 0);
-  const uint32_t moved = balanced.finish->summary.partitions_relieved;
+  const uint32_t moved = balanced.finish->summary.partitions_offloaded;
   CHECK(moved >= 4);
   CHECK(moved <= 16);  // of the 16 that it had it keeps half, and nothing comes back
   // A message takes it as long whatever is in it; what is saved are those without a key for it.

@@ -14,11 +14,11 @@ namespace {
 
 std::vector<TableSpec> two_tables_and_a_kernel() {
   TableSpec deep{.name = "emb",
-                 .members = {{.name = "emb", .dim = 16}, {.name = "wide", .dim = 1}}};
-  TableSpec other{.name = "tags", .members = {{.name = "tags", .dim = 4}}};
+                 .table_variables = {{.name = "emb", .dim = 16}, {.name = "wide", .dim = 1}}};
+  TableSpec other{.name = "tags", .table_variables = {{.name = "tags", .dim = 4}}};
   TableSpec kernel{.name = "kernel",
                    .kind = TableKind::kDense,
-                   .members = {{.name = "kernel", .shape = {100, 100}}}};
+                   .table_variables = {{.name = "kernel", .shape = {100, 100}}}};
   return {deep, kernel, other};
 }
 
@@ -68,7 +68,7 @@ void check_plan(const std::vector<TableSpec>& tables, const PullPlan& plan, cons
         const PartitionId p = partition_of(row_hash(section.table, key), bits);
         REQUIRE(message.covered.contains(p));
         REQUIRE(plan.placements->view.partitions[raw(p)].owner == message.owner);
-        for (size_t m = 0; m < tables[raw(section.table)].members.size(); ++m)
+        for (size_t m = 0; m < tables[raw(section.table)].table_variables.size(); ++m)
           bytes += 4 * tables[raw(section.table)].row_floats(m, key);
         sent[raw(section.table)].insert(key);
       }

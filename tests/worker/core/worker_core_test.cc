@@ -30,21 +30,21 @@ TEST_CASE("a batch is pulled, computed, pushed to every owner by handle, and ack
 
 TEST_CASE("a worker knows what its time goes into: reading, a ps, or a batch", "[worker]") {
   Harness h;
-  CHECK(h.core.doing() == Doing::kNothing);
+  CHECK(h.core.doing() == Activity::kNothing);
   h.begin();
-  CHECK(h.core.doing() == Doing::kInput);
+  CHECK(h.core.doing() == Activity::kInput);
   h.fx.clear();
   h.core.on_batch(0, h.batch(0), h.fx);
   const auto pulls = h.sends_of<wire::Pull>();
-  CHECK(h.core.doing() == Doing::kNetwork);
+  CHECK(h.core.doing() == Activity::kNetwork);
   h.answer_pulls(pulls);
   REQUIRE(h.fx.computes.size() == 1);
-  CHECK(h.core.doing() == Doing::kComputing);
+  CHECK(h.core.doing() == Activity::kComputing);
   const auto task = h.fx.computes[0];
   h.compute(task.slot, task.batch->plan);
-  CHECK(h.core.doing() == Doing::kInput);  // there is room for another batch beside its push
+  CHECK(h.core.doing() == Activity::kInput);  // there is room for another batch beside its push
   for (uint32_t n = 1; h.core.wants_batch(); ++n) h.push(n);
-  CHECK(h.core.doing() == Doing::kNetwork);  // no room: the pushes must be answered first
+  CHECK(h.core.doing() == Activity::kNetwork);  // no room: the pushes must be answered first
 }
 
 TEST_CASE("an owner without keys still gets its empty part", "[worker]") {
@@ -70,7 +70,7 @@ TEST_CASE(
   const auto pushes = h.push(0);
   h.fx.clear();
   h.core.on_shard_end(0,
-                      {.reading = h.reading,
+                      {.shard_read = h.shard_read,
                        .counts = {.batches = 1, .read = 10, .applied = 10},
                        .records_hash = 4},
                       h.fx);
@@ -95,7 +95,7 @@ TEST_CASE("a shard without a batch sends its end part alone", "[worker]") {
   Harness h;
   h.begin();
   h.fx.clear();
-  h.core.on_shard_end(0, {.reading = h.reading, .counts = {.read = 3, .filtered = 3}}, h.fx);
+  h.core.on_shard_end(0, {.shard_read = h.shard_read, .counts = {.read = 3, .filtered = 3}}, h.fx);
   REQUIRE(h.sends_of<wire::Push>().size() == 2);
   CHECK(push_in(h.sends_of<wire::Push>()[0]).batch.batch == 0);
 }
@@ -129,9 +129,9 @@ TEST_CASE(
   REQUIRE(again.size() == 1);
   CHECK(push_in(again[0]).batch == push_in(pushes[1]).batch);
   CHECK(again[0].message.envelope.request != pushes[1].message.envelope.request);
-  h.answer_all(again[0], wire::PartStatus::kHadIt, 1);
+  h.answer_all(again[0], wire::PartStatus::kAlreadyApplied, 1);
   h.fx.clear();
-  h.core.on_shard_end(h.now_ns, {.reading = h.reading, .counts = {.batches = 1}}, h.fx);
+  h.core.on_shard_end(h.now_ns, {.shard_read = h.shard_read, .counts = {.batches = 1}}, h.fx);
   CHECK(h.sends_of<wire::Push>().size() == 2);  // the end part: batch 0 is done
 }
 
@@ -143,12 +143,12 @@ TEST_CASE("a gap sends the worker back to the batch that the partition expects",
   h.answer_all(pushes[0], wire::PartStatus::kGap, 2);
   REQUIRE(h.fx.reads.size() == 1);
   CHECK(h.fx.reads[0].first_batch == 2);
-  CHECK(h.fx.stops.at(0).reading == h.reading);
-  const uint64_t old_reading = h.reading;
-  h.reading = h.fx.reads[0].reading;
+  CHECK(h.fx.stops.at(0).shard_read == h.shard_read);
+  const uint64_t old_shard_read = h.shard_read;
+  h.shard_read = h.fx.reads[0].shard_read;
   // A batch that the old reading had under way means nothing now.
   auto stale = h.batch(6);
-  stale->reading = old_reading;
+  stale->shard_read = old_shard_read;
   h.fx.clear();
   h.core.on_batch(h.now_ns, stale, h.fx);
   CHECK(h.fx.sends.empty());
@@ -158,8 +158,8 @@ TEST_CASE("a worker behind all partitions jumps forward without pulling", "[work
   Harness h;
   h.begin();
   const auto pushes = h.push(0);
-  h.answer_all(pushes[0], wire::PartStatus::kHadIt, 7);
-  h.answer_all(pushes[1], wire::PartStatus::kHadIt, 4);
+  h.answer_all(pushes[0], wire::PartStatus::kAlreadyApplied, 7);
+  h.answer_all(pushes[1], wire::PartStatus::kAlreadyApplied, 4);
   for (uint32_t n = 1; n < 4; ++n) {
     h.fx.clear();
     h.core.on_batch(0, h.batch(n), h.fx);
@@ -222,7 +222,7 @@ TEST_CASE("evaluation pulls without a handle, pushes nothing and reports a shard
   }
   h.fx.clear();
   h.core.on_shard_end(
-      0, {.reading = h.reading, .counts = {.batches = 2, .read = 20, .applied = 20}}, h.fx);
+      0, {.shard_read = h.shard_read, .counts = {.batches = 2, .read = 20, .applied = 20}}, h.fx);
   const auto reports = h.sends_of<wire::EvalReport>();
   REQUIRE(reports.size() == 1);
   CHECK(std::get<wire::EvalReport>(reports[0].message.body).outputs.at(0).sums.weight == 20);
@@ -231,27 +231,28 @@ TEST_CASE("evaluation pulls without a handle, pushes nothing and reports a shard
 TEST_CASE("a batch that is given up is pushed empty, and every part says how many there are",
           "[worker]") {
   Harness h;
-  h.lease.given_up = {0};
+  h.lease.quarantined_batches = {0};
   h.begin();
   h.fx.clear();
   auto batch = h.batch(0, {});
-  batch->batch.given_up = true;
+  batch->batch.quarantined = true;
   batch->batch.records = 0;
   h.core.on_batch(0, batch, h.fx);
   CHECK(h.sends_of<wire::Pull>().empty());
   CHECK(h.fx.computes.empty());
   const auto pushes = h.sends_of<wire::Push>();
   REQUIRE(pushes.size() == 2);
-  CHECK(push_in(pushes[0]).given_up);
-  CHECK(push_in(pushes[0]).batches_given_up == 1);
+  CHECK(push_in(pushes[0]).quarantined);
+  CHECK(push_in(pushes[0]).batches_quarantined == 1);
   CHECK(push_in(pushes[0]).covered.size() + push_in(pushes[1]).covered.size() == kPartitions);
   h.core.on_shard_end(
-      0, {.reading = h.reading, .counts = {.batches = 1, .read = 10, .quarantined = 10}}, h.fx);
+      0, {.shard_read = h.shard_read, .counts = {.batches = 1, .read = 10, .quarantined = 10}},
+      h.fx);
   for (const auto& push : pushes) h.applied(push);
   const auto ends = h.sends_of<wire::Push>();
   REQUIRE(!ends.empty());
   CHECK(push_in(ends.back()).end);
-  CHECK(push_in(ends.back()).batches_given_up == 1);
+  CHECK(push_in(ends.back()).batches_quarantined == 1);
 }
 
 TEST_CASE("told that a batch is given up, a worker that was to compute it gives its lease back",
@@ -264,7 +265,8 @@ TEST_CASE("told that a batch is given up, a worker that was to compute it gives 
   h.answer_all(pushes[1], wire::PartStatus::kQuarantined, 0);
   const auto failed = h.sends_of<wire::ShardFailed>();
   REQUIRE(failed.size() == 1);
-  CHECK(std::get<wire::ShardFailed>(failed[0].message.body).kind == wire::FailureKind::kGivenUp);
+  CHECK(std::get<wire::ShardFailed>(failed[0].message.body).kind ==
+        wire::FailureKind::kMarkersDiffer);
   CHECK(h.fx.stops.size() == 1);
   h.tick(60 * kSecond);
   CHECK(h.sends_of<wire::Push>().empty());
@@ -297,7 +299,7 @@ TEST_CASE("a loss that is not finite is never pushed: the batch and its place ar
 TEST_CASE("a careful lease goes batch by batch, and the chief hears of each before the next",
           "[worker]") {
   Harness h;
-  h.lease.careful = true;
+  h.lease.single_step = true;
   h.begin();
   const auto pushes = h.push(0);
   h.fx.clear();
@@ -312,22 +314,22 @@ TEST_CASE("a careful lease goes batch by batch, and the chief hears of each befo
   CHECK(h.fx.reads[0].first_batch == 1);
   CHECK(h.fx.reads[0].batches_max == 1);
   // At the shard's end nothing more is read, and the end part follows.
-  h.reading = h.fx.reads[0].reading;
+  h.shard_read = h.fx.reads[0].shard_read;
   h.fx.clear();
   h.core.on_shard_end(
-      0, {.reading = h.reading, .counts = {.batches = 1, .read = 10, .applied = 10}}, h.fx);
+      0, {.shard_read = h.shard_read, .counts = {.batches = 1, .read = 10, .applied = 10}}, h.fx);
   CHECK(h.fx.reads.empty());
   CHECK(h.sends_of<wire::Push>().size() == 2);
 }
 
 TEST_CASE("a careful lease jumps to where all partitions are", "[worker]") {
   Harness h;
-  h.lease.careful = true;
+  h.lease.single_step = true;
   h.begin();
   const auto pushes = h.push(0);
-  h.answer_all(pushes[0], wire::PartStatus::kHadIt, 5);
+  h.answer_all(pushes[0], wire::PartStatus::kAlreadyApplied, 5);
   h.fx.clear();
-  h.answer_all(pushes[1], wire::PartStatus::kHadIt, 3);
+  h.answer_all(pushes[1], wire::PartStatus::kAlreadyApplied, 3);
   REQUIRE(h.fx.reads.size() == 1);
   CHECK(h.fx.reads[0].first_batch == 3);
   const auto progress = h.sends_of<wire::ShardProgress>();
@@ -338,25 +340,26 @@ TEST_CASE("a careful lease jumps to where all partitions are", "[worker]") {
 TEST_CASE("a careful lease of a shard that has ended everywhere counts its real batches",
           "[worker]") {
   Harness h;
-  h.lease.careful = true;
+  h.lease.single_step = true;
   h.begin();
   const auto pushes = h.push(0);
-  h.answer_all(pushes[0], wire::PartStatus::kHadIt, wire::kShardEnded);
-  h.answer_all(pushes[1], wire::PartStatus::kHadIt, wire::kShardEnded);
+  h.answer_all(pushes[0], wire::PartStatus::kAlreadyApplied, wire::kShardEnded);
+  h.answer_all(pushes[1], wire::PartStatus::kAlreadyApplied, wire::kShardEnded);
   const auto progress = h.sends_of<wire::ShardProgress>();
   REQUIRE(!progress.empty());
   CHECK(std::get<wire::ShardProgress>(progress.back().message.body).batches_acked == 1);
   // Nothing is left to train: it is read to its end, for the end part.
   REQUIRE(h.fx.reads.size() == 1);
   CHECK(h.fx.reads[0].first_batch == wire::kShardEnded);
-  const uint64_t reading = h.fx.reads[0].reading;
+  const uint64_t shard_read = h.fx.reads[0].shard_read;
   h.fx.clear();
-  h.core.on_shard_end(0, {.reading = reading, .counts = {.batches = 4, .read = 40, .applied = 40}},
-                      h.fx);
+  h.core.on_shard_end(
+      0, {.shard_read = shard_read, .counts = {.batches = 4, .read = 40, .applied = 40}}, h.fx);
   const auto ends = h.sends_of<wire::Push>();
   REQUIRE(ends.size() == 2);
   CHECK(push_in(ends[0]).end);
-  for (const auto& end : ends) h.answer_all(end, wire::PartStatus::kHadIt, wire::kShardEnded);
+  for (const auto& end : ends)
+    h.answer_all(end, wire::PartStatus::kAlreadyApplied, wire::kShardEnded);
   const auto ended = h.sends_of<wire::ShardProgress>();
   REQUIRE(!ended.empty());
   CHECK(std::get<wire::ShardProgress>(ended.back().message.body).ended);
@@ -453,7 +456,7 @@ TEST_CASE("a read error is reported with its shard, and the shard is let go", "[
   h.begin();
   h.fx.clear();
   h.core.on_read_failed(
-      0, {h.reading, Error{ErrorCode::kBadData, "no number: `x`", "data.csv:3"}, {}}, h.fx);
+      0, {h.shard_read, Error{ErrorCode::kBadData, "no number: `x`", "data.csv:3"}, {}}, h.fx);
   const auto failed = h.sends_of<wire::ShardFailed>();
   REQUIRE(failed.size() == 1);
   CHECK(std::get<wire::ShardFailed>(failed[0].message.body).where == "data.csv:3");
@@ -469,7 +472,7 @@ TEST_CASE("a read error in mid-shard lets go of the batches under way, too", "[w
   const auto task = h.fx.computes.at(0);
   h.fx.clear();
   h.core.on_read_failed(
-      0, {h.reading, Error{ErrorCode::kBadData, "no number: `x`", "data.csv:3"}, {}}, h.fx);
+      0, {h.shard_read, Error{ErrorCode::kBadData, "no number: `x`", "data.csv:3"}, {}}, h.fx);
   CHECK(h.sends_of<wire::ShardFailed>().size() == 1);
   h.compute(task.slot, task.batch->plan);  // comes back to nobody
   CHECK(h.fx.sends.empty());
@@ -488,8 +491,8 @@ TEST_CASE("a jump forward leaves nothing of the shard under way behind", "[worke
   }
   h.compute(tasks[0].slot, tasks[0].batch->plan);
   const auto pushes = h.sends_of<wire::Push>();
-  h.answer_all(pushes[0], wire::PartStatus::kHadIt, 10);
-  h.answer_all(pushes[1], wire::PartStatus::kHadIt, 10);
+  h.answer_all(pushes[0], wire::PartStatus::kAlreadyApplied, 10);
+  h.answer_all(pushes[1], wire::PartStatus::kAlreadyApplied, 10);
   h.compute(tasks[1].slot, tasks[1].batch->plan);
   CHECK(h.fx.sends.empty());
   for (uint32_t n = 3; n < 10; ++n) {

@@ -22,7 +22,7 @@ struct Harness {
   WorkerEffects fx;
   int64_t now_ns = 0;
   wire::Lease lease{.purpose = wire::Purpose::kTrain, .shard = {0, 3}, .plan_hash = 9};
-  std::vector<TableSpec> tables{{.name = "w", .members = {{.name = "w", .dim = 1}}}};
+  std::vector<TableSpec> tables{{.name = "w", .table_variables = {{.name = "w", .dim = 1}}}};
 
   wire::View view(uint32_t owners, uint32_t n = 1) const {
     wire::View v{.id = {1, n}};
@@ -70,13 +70,13 @@ struct Harness {
     REQUIRE(std::holds_alternative<wire::LeaseRequest>(fx.sends[0].message.body));
     from(kChief, wire::LeaseGrant{{lease}, 0}, fx.sends[0].message.envelope.request);
     REQUIRE(fx.reads.size() == 1);
-    reading = fx.reads[0].reading;
+    shard_read = fx.reads[0].shard_read;
   }
-  uint64_t reading = 0;
+  uint64_t shard_read = 0;
   PreparedBatchPtr batch(uint32_t n, std::vector<uint64_t> keys = {1, 2, 3, 4, 5, 6, 7, 8}) {
     auto prepared = std::make_shared<PreparedBatch>();
     prepared->lease = lease;
-    prepared->reading = reading;
+    prepared->shard_read = shard_read;
     prepared->batch.id = {lease.shard.epoch, lease.shard.shard, n};
     prepared->batch.records = 10;
     prepared->batch.tables = {{TableId{0}, std::move(keys)}};

@@ -69,7 +69,7 @@ TEST_CASE("no message of a ps or of a forged chief aborts a worker", "[worker][h
                         std::move(message), h.fx);
       for (auto& read : h.fx.reads) {
         h.lease = read.lease;
-        h.reading = read.reading;
+        h.shard_read = read.shard_read;
         next = read.first_batch;
       }
       if (h.core.wants_batch()) h.core.on_batch(h.now_ns, h.batch(next++), h.fx);
@@ -78,7 +78,7 @@ TEST_CASE("no message of a ps or of a forged chief aborts a worker", "[worker][h
       if (rng.below(4) == 0) h.tick(int64_t(rng.below(3)) * kSecond);
       if (rng.below(9) == 0) {
         h.fx.clear();
-        h.core.on_shard_end(h.now_ns, {h.reading, {.batches = next}, 1}, h.fx);
+        h.core.on_shard_end(h.now_ns, {h.shard_read, {.batches = next}, 1}, h.fx);
       }
       h.check_sends();
     }

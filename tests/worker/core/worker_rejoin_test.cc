@@ -127,10 +127,10 @@ TEST_CASE("the backup of a straggler begins where all partitions are, and overta
   h.lease.attempt = 2;
   h.lease.first_batch = 3;  // what the chief knows to be acknowledged by all
   h.begin();
-  CHECK(h.reading > 0);
+  CHECK(h.shard_read > 0);
   // The straggler was one batch further at one ps, none at the other.
   auto pushes = h.push(3);
-  h.answer_all(pushes[0], wire::PartStatus::kHadIt, 4);
+  h.answer_all(pushes[0], wire::PartStatus::kAlreadyApplied, 4);
   h.applied(pushes[1]);
   // From now on the backup is first.
   for (uint32_t n = 4; n < 6; ++n) {
@@ -139,7 +139,7 @@ TEST_CASE("the backup of a straggler begins where all partitions are, and overta
     for (const auto& push : pushes) h.applied(push);
   }
   h.fx.clear();
-  h.core.on_shard_end(h.now_ns, {.reading = h.reading, .counts = {.batches = 6}}, h.fx);
+  h.core.on_shard_end(h.now_ns, {.shard_read = h.shard_read, .counts = {.batches = 6}}, h.fx);
   const auto ends = h.sends_of<wire::Push>();
   REQUIRE(ends.size() == 2);
   for (const auto& end : ends) h.applied(end);
@@ -165,7 +165,8 @@ TEST_CASE(
   }
   h.compute(tasks[0].slot, tasks[0].batch->plan);
   const auto pushes = h.sends_of<wire::Push>();
-  for (const auto& push : pushes) h.answer_all(push, wire::PartStatus::kHadIt, wire::kShardEnded);
+  for (const auto& push : pushes)
+    h.answer_all(push, wire::PartStatus::kAlreadyApplied, wire::kShardEnded);
   for (uint32_t n = 1; n < 3; ++n) {
     h.compute(tasks[n].slot, tasks[n].batch->plan);
     CHECK(h.fx.sends.empty());
@@ -176,12 +177,12 @@ TEST_CASE(
     CHECK(h.fx.sends.empty());
   }
   h.fx.clear();
-  h.core.on_shard_end(h.now_ns, {.reading = h.reading, .counts = {.batches = 50}}, h.fx);
+  h.core.on_shard_end(h.now_ns, {.shard_read = h.shard_read, .counts = {.batches = 50}}, h.fx);
   const auto ends = h.sends_of<wire::Push>();
   REQUIRE(ends.size() == 2);
   for (const auto& end : ends) {
     CHECK(push_in(end).end);
-    h.answer_all(end, wire::PartStatus::kHadIt, wire::kShardEnded);
+    h.answer_all(end, wire::PartStatus::kAlreadyApplied, wire::kShardEnded);
   }
   CHECK(h.sends_of<wire::ShardProgress>().size() == 1);
 }

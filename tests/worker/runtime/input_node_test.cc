@@ -62,8 +62,8 @@ struct Desk {
   void from_worker(transport::PeerId worker, wire::Body body, uint64_t run = kRun) {
     node.on_message(0, Wire::kBound, worker, {.envelope = {.run = run}, .body = std::move(body)});
   }
-  static wire::ReadShard request(uint64_t reading) {
-    return {.reading = reading, .lease = {.plan_hash = kPlan}, .window = 4};
+  static wire::ReadShard request(uint64_t shard_read) {
+    return {.shard_read = shard_read, .lease = {.plan_hash = kPlan}, .window = 4};
   }
   /// What this worker was sent: batches read, "end", or why it failed.
   std::vector<std::string> answers(transport::PeerId worker) const {
@@ -71,9 +71,9 @@ struct Desk {
     for (const auto& [to, message] : wire.sent) {
       if (to != worker) continue;
       if (const auto* batch = std::get_if<wire::ReadBatch>(&message.body))
-        all.push_back(str("batch ", batch->batch, " of ", batch->reading));
+        all.push_back(str("batch ", batch->batch, " of ", batch->shard_read));
       if (const auto* end = std::get_if<wire::ReadEnd>(&message.body))
-        all.push_back(str("end of ", end->reading));
+        all.push_back(str("end of ", end->shard_read));
       if (const auto* failed = std::get_if<wire::ReadFailed>(&message.body))
         all.push_back(failed->what);
     }
@@ -102,7 +102,7 @@ TEST_CASE("what workers ask of an input process before it has the job is answere
   desk.from_worker(kAnn, Desk::request(1));
   desk.from_worker(kBob, Desk::request(1));
   desk.from_worker(kAnn, Desk::request(2), kRun + 1);  // of another run
-  desk.from_worker(kAnn, wire::ReadMore{.reading = 1, .next = 0});
+  desk.from_worker(kAnn, wire::ReadMore{.shard_read = 1, .next = 0});
   desk.node.pump(0);
   CHECK(desk.answers(kAnn).empty());
   desk.welcome();
@@ -117,17 +117,17 @@ TEST_CASE(
     "reads",
     "[worker][input]") {
   Desk desk;
-  const uint64_t most = InputConfig{}.readings_max;
+  const uint64_t most = InputConfig{}.shard_reads_max;
   for (uint64_t i = 0; i < most; ++i) {
     desk.from_worker(kAnn, Desk::request(i + 1));
     desk.from_worker(kAnn, Desk::request(i + 1));  // the same
-    desk.from_worker(kAnn, wire::ReadMore{.reading = i + 1});
-    desk.from_worker(kAnn, wire::ReadMore{.reading = i + 1, .stop = true});
+    desk.from_worker(kAnn, wire::ReadMore{.shard_read = i + 1});
+    desk.from_worker(kAnn, wire::ReadMore{.shard_read = i + 1, .stop = true});
   }
   for (uint64_t i = 0; i < most; ++i) desk.from_worker(kAnn, Desk::request(most + i));
   desk.from_worker(kBob, Desk::request(1));  // one too many
   desk.welcome();
-  desk.from_worker(kBob, wire::ReadMore{.reading = 1});  // it asks once more
+  desk.from_worker(kBob, wire::ReadMore{.shard_read = 1});  // it asks once more
   CHECK(desk.answers(kBob) == std::vector<std::string>{"a reading that is not known here"});
   for (int turn = 0; turn < 10'000 && desk.answers(kAnn).size() < 2 * most; ++turn) {
     desk.node.pump(0);

@@ -12,8 +12,8 @@
 #include "shared/wire/batch_codec.h"
 #include "tests/shared/wire/random_batch.h"
 #include "tests/support/scratch_dir.h"
-#include "worker/core/input_readings.h"
-#include "worker/runtime/shard_reading.h"
+#include "worker/core/input_shard_reads.h"
+#include "worker/runtime/shard_read.h"
 
 namespace downpour::worker {
 namespace {
@@ -24,7 +24,7 @@ constexpr uint32_t kRecords = 200, kBatch = 4;
 /// An input process without threads or sockets: the core, and readers that are done at once.
 struct FakeInput {
   const ReaderOptions& options;
-  InputReadings core{InputConfig{.run = kInputRun, .plan_hash = kInputPlan}};
+  InputShardReads core{InputConfig{.run = kInputRun, .plan_hash = kInputPlan}};
   std::map<uint64_t, std::pair<wire::ReadShard, std::unique_ptr<data::ShardReader>>> open;
   std::deque<wire::Message> out;
   uint32_t batches = 0;  // given out
@@ -60,19 +60,19 @@ struct FakeInput {
     const Result<bool> next = reader->next(batch);
     item.last = !next || !*next;
     if (!next) {
-      say(wire::ReadFailed{.reading = request.reading,
+      say(wire::ReadFailed{.shard_read = request.shard_read,
                            .code = next.error().code,
                            .what = next.error().what,
                            .where = next.error().where,
                            .of_record = reader->failed_batch().has_value(),
                            .batch = reader->failed_batch().value_or(0)});
     } else if (!*next) {
-      say(wire::ReadEnd{.reading = request.reading,
+      say(wire::ReadEnd{.shard_read = request.shard_read,
                         .counts = counts_of(reader->totals()),
                         .records_hash = reader->totals().records_hash});
     } else {
       ++batches;
-      say(wire::ReadBatch{.reading = request.reading, .batch = batch.id.batch});
+      say(wire::ReadBatch{.shard_read = request.shard_read, .batch = batch.id.batch});
       item.messages.back().values = wire::encode_batch(batch).value();
       item.bytes = item.messages.back().values.size();
     }
@@ -132,7 +132,7 @@ struct Room {
     plan->layout.tables = {TableId(3)};
     options.train = options.eval = options.predict = plan;
     options.train_shards =
-        plan::ShardMap(plan::cut_shards(plan->files, 1 << 20), 1, plan::Joining{});
+        plan::ShardMap(plan::cut_shards(plan->files, 1 << 20), 1, plan::ShardRecipe{});
     directory.run = kInputRun;
     directory.plan_hash = kInputPlan;
     directory.say = [this](const std::string& line) { said.push_back(line); };
@@ -205,7 +205,7 @@ TEST_CASE("a shard read by an input process is the shard, from whatever batch on
 TEST_CASE("batches that are given up come as such", "[worker][input]") {
   Room room;
   room.start("a");
-  const wire::Lease lease{.given_up = {3, 7}};
+  const wire::Lease lease{.quarantined_batches = {3, 7}};
   RemoteReader remote = room.reader(0, lease);
   room.check_same(remote, *room.local(0, lease));
 }
@@ -363,7 +363,7 @@ TEST_CASE("what is no batch of the job ends no process: the shard is read elsewh
         Batch batch;
         REQUIRE(wire::decode_batch(m.values.span(), batch));
         batch.records = 0;
-        batch.given_up = true;
+        batch.quarantined = true;
         m.values = wire::encode_batch(batch).value();
       },
       [](wire::Message& m) { std::get<wire::ReadBatch>(m.body).batch += 1; },
@@ -371,13 +371,13 @@ TEST_CASE("what is no batch of the job ends no process: the shard is read elsewh
       [](wire::Message& m) { m.envelope.run = 1; },
       [](wire::Message& m) { m.body = wire::Stop{}; },
       [](wire::Message& m) {
-        m.body = wire::ReadFailed{.reading = std::get<wire::ReadBatch>(m.body).reading,
+        m.body = wire::ReadFailed{.shard_read = std::get<wire::ReadBatch>(m.body).shard_read,
                                   .what = "out of memory"};
       },
   };
   // Of a shard without a batch the chief's account says that it can't be.
   const auto ends_early = [](wire::Message& m) {
-    m.body = wire::ReadEnd{.reading = std::get<wire::ReadBatch>(m.body).reading,
+    m.body = wire::ReadEnd{.shard_read = std::get<wire::ReadBatch>(m.body).shard_read,
                            .counts = {.batches = 4}};
   };
   std::vector<std::pair<std::function<void(wire::Message&)>, uint32_t>> cases = {{ends_early, 10}};
@@ -444,7 +444,7 @@ TEST_CASE("a bad record is believed, with its place; any other trouble is looked
   other.link.on_way = [](wire::Message& message) {
     if (const auto* piece = std::get_if<wire::ReadBatch>(&message.body))
       message.body = wire::ReadFailed{
-          .reading = piece->reading, .code = ErrorCode::kNoInput, .what = "no such file"};
+          .shard_read = piece->shard_read, .code = ErrorCode::kNoInput, .what = "no such file"};
     return true;
   };
   RemoteReader here = other.reader();
@@ -456,18 +456,18 @@ TEST_CASE("a shard that ends whoever reads it is read here, where the chief coun
           "[worker][input]") {
   Room room;
   room.start("a");
-  std::set<uint64_t> readings;
+  std::set<uint64_t> shard_reads;
   room.link.on_way = [&](wire::Message& message) {
     const auto* piece = std::get_if<wire::ReadBatch>(&message.body);
     if (piece == nullptr) return true;
-    readings.insert(piece->reading);  // its end; it is started anew, again and again
-    room.listed[0].incarnation = Incarnation(1000 + readings.size());
+    shard_reads.insert(piece->shard_read);  // its end; it is started anew, again and again
+    room.listed[0].incarnation = Incarnation(1000 + shard_reads.size());
     room.inputs->update(room.listed);
     return false;
   };
   RemoteReader remote = room.reader();
   room.check_same(remote, *room.local());
-  CHECK(readings.size() == 4);
+  CHECK(shard_reads.size() == 4);
   CHECK(remote.reads_here());
 }
 
@@ -510,8 +510,9 @@ TEST_CASE("a worker that may not read passes on what an input process failed of"
   room.start("a");
   room.link.on_way = [](wire::Message& message) {
     if (const auto* piece = std::get_if<wire::ReadBatch>(&message.body))
-      message.body = wire::ReadFailed{
-          .reading = piece->reading, .code = ErrorCode::kIo, .what = "the program ended with 3"};
+      message.body = wire::ReadFailed{.shard_read = piece->shard_read,
+                                      .code = ErrorCode::kIo,
+                                      .what = "the program ended with 3"};
     return true;
   };
   RemoteReader remote = room.reader();

@@ -23,9 +23,10 @@ enum class InputPeer : uint64_t {};
 struct InputConfig {
   uint64_t run = 0;
   uint64_t plan_hash = 0;
-  uint32_t readings_max = 1024;  // more: the one idle for longest goes, or the new one is refused
-  uint32_t open_max = 8;         // read at once; the others wait for their turn
-  uint32_t window_max = 64;      // batches under way of one reading, whatever a worker asks for
+  uint32_t shard_reads_max =
+      1024;                  // more: the one idle for longest goes, or the new one is refused
+  uint32_t open_max = 8;     // read at once; the others wait for their turn
+  uint32_t window_max = 64;  // batches under way of one reading, whatever a worker asks for
   uint64_t window_bytes = 8 * kMiB;  // of one reading; one batch may always be under way
   uint64_t bytes_max = 512 * kMiB;   // of all readings
   int64_t idle_ns = 60 * kSecond;    // without a word of its worker: dropped
@@ -57,9 +58,9 @@ struct InputEffects {
   void clear() { *this = {}; }
 };
 
-class InputReadings {
+class InputShardReads {
  public:
-  explicit InputReadings(InputConfig config) : config_(config) {}
+  explicit InputShardReads(InputConfig config) : config_(config) {}
 
   /// `identity`: what the connection proves. Only workers have shards read.
   void on_read_shard(int64_t now_ns, InputPeer peer, const wire::ReadShard& request,
@@ -69,13 +70,13 @@ class InputReadings {
   void on_peer_gone(InputPeer peer, InputEffects& fx);
   void on_tick(int64_t now_ns, InputEffects& fx);
 
-  size_t size() const { return readings_.size(); }
+  size_t size() const { return shard_reads_.size(); }
   /// Of batches that no worker has said to have.
   uint64_t bytes() const { return bytes_; }
 
  private:
   using Name = std::pair<InputPeer, uint64_t>;  // the worker's
-  struct Reading {
+  struct ShardRead {
     Name name;
     wire::ReadShard request;
     uint32_t next = 0;          // batch to be read
@@ -85,21 +86,21 @@ class InputReadings {
     bool busy = false;  // a batch of it is being read
     int64_t heard_ns = 0;
   };
-  using Readings = std::map<uint64_t, Reading>;  // by id: in the order in which they came
+  using ShardReads = std::map<uint64_t, ShardRead>;  // by id: in the order in which they came
 
   void send(InputPeer to, wire::Body body, InputEffects& fx) const;
   void refuse(const Name& name, ErrorCode code, std::string what, InputEffects& fx) const;
   bool make_room(int64_t now_ns, InputEffects& fx);
-  void take(Reading& reading, uint32_t next);
-  bool may_read(const Reading& reading) const;
+  void take(ShardRead& shard_read, uint32_t next);
+  bool may_read(const ShardRead& shard_read) const;
   void advance(InputEffects& fx);
-  Readings::iterator drop(Readings::iterator at, bool tell, InputEffects& fx);
+  ShardReads::iterator drop(ShardReads::iterator at, bool tell, InputEffects& fx);
 
   InputConfig config_;
   uint64_t last_id_ = 0;
   uint64_t bytes_ = 0;
   uint32_t open_ = 0;
-  Readings readings_;
+  ShardReads shard_reads_;
   std::map<Name, uint64_t> ids_;
 };
 

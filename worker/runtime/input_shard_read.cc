@@ -1,4 +1,4 @@
-#include "worker/runtime/input_reading.h"
+#include "worker/runtime/input_shard_read.h"
 
 #include <algorithm>
 #include <optional>
@@ -17,7 +17,7 @@ wire::Message message_of(wire::Body body) {
 
 }  // namespace
 
-InputItem InputReading::next(uint64_t id) {
+InputItem InputShardRead::next(uint64_t id) {
   InputItem item{.id = id};
   auto messages = next_batch(item.last);
   if (!messages) {
@@ -25,7 +25,7 @@ InputItem InputReading::next(uint64_t id) {
     Error error = std::move(messages).error();
     std::optional<uint32_t> batch;
     if (reader_ != nullptr) batch = reader_->failed_batch();
-    item.messages.push_back(message_of(wire::ReadFailed{.reading = request_.reading,
+    item.messages.push_back(message_of(wire::ReadFailed{.shard_read = request_.shard_read,
                                                         .code = error.code,
                                                         .what = std::move(error.what),
                                                         .where = std::move(error.where),
@@ -40,7 +40,7 @@ InputItem InputReading::next(uint64_t id) {
   return item;
 }
 
-Result<std::vector<wire::Message>> InputReading::next_batch(bool& last) {
+Result<std::vector<wire::Message>> InputShardRead::next_batch(bool& last) {
   std::vector<wire::Message> messages;
   if (reader_ == nullptr) {
     DP_TRY(const LeasedShard shard, find_leased(options_, request_.lease));
@@ -50,7 +50,7 @@ Result<std::vector<wire::Message>> InputReading::next_batch(bool& last) {
   if (!more) {
     last = true;
     const data::ShardTotals& totals = reader_->totals();
-    messages.push_back(message_of(wire::ReadEnd{.reading = request_.reading,
+    messages.push_back(message_of(wire::ReadEnd{.shard_read = request_.shard_read,
                                                 .counts = counts_of(totals),
                                                 .records_hash = totals.records_hash}));
     return messages;
@@ -60,7 +60,7 @@ Result<std::vector<wire::Message>> InputReading::next_batch(bool& last) {
   DP_TRY(const Bytes bytes, wire::encode_batch(batch_));
   const std::vector<Bytes> pieces = wire::cut_batch(bytes);
   for (uint32_t i = 0; i < pieces.size(); ++i) {
-    messages.push_back(message_of(wire::ReadBatch{.reading = request_.reading,
+    messages.push_back(message_of(wire::ReadBatch{.shard_read = request_.shard_read,
                                                   .batch = batch_.id.batch,
                                                   .piece = i,
                                                   .pieces = uint32_t(pieces.size())}));

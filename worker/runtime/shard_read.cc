@@ -1,11 +1,11 @@
-#include "worker/runtime/shard_reading.h"
+#include "worker/runtime/shard_read.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace downpour::worker {
 
-Result<void> ShardReading::open() {
+Result<void> ShardRead::open() {
   DP_TRY(LeasedShard shard, find_leased(options_, task_.lease));
   joined_ = shard.is_joined();
   place_ = shard.place();
@@ -20,15 +20,15 @@ Result<void> ShardReading::open() {
   return {};
 }
 
-ReadItem ShardReading::failed(Error error) const {
+ReadItem ShardRead::failed(Error error) const {
   std::optional<uint32_t> batch;
   if (reader_ != nullptr) batch = reader_->failed_batch();
-  return {.reading = task_.reading,
-          .failure = ReadFailure{task_.reading, std::move(error), batch},
+  return {.shard_read = task_.shard_read,
+          .failure = ReadFailure{task_.shard_read, std::move(error), batch},
           .last = true};
 }
 
-ReadItem ShardReading::next(PreparedBatchPtr fresh, std::shared_ptr<const Placements> placements) {
+ReadItem ShardRead::next(PreparedBatchPtr fresh, std::shared_ptr<const Placements> placements) {
   if (reader_ == nullptr) {
     if (auto opened = open(); !opened) return failed(std::move(opened).error());
   }
@@ -36,8 +36,8 @@ ReadItem ShardReading::next(PreparedBatchPtr fresh, std::shared_ptr<const Placem
   return item_of(std::move(more), std::move(fresh), std::move(placements));
 }
 
-std::optional<ReadItem> ShardReading::poll(const PreparedBatchPtr& fresh,
-                                           std::shared_ptr<const Placements> placements) {
+std::optional<ReadItem> ShardRead::poll(const PreparedBatchPtr& fresh,
+                                        std::shared_ptr<const Placements> placements) {
   if (reader_ == nullptr) {
     if (auto opened = open(); !opened) return failed(std::move(opened).error());
   }
@@ -48,31 +48,31 @@ std::optional<ReadItem> ShardReading::poll(const PreparedBatchPtr& fresh,
   return item_of(**more, fresh, std::move(placements));
 }
 
-ReadItem ShardReading::item_of(Result<bool> more, PreparedBatchPtr fresh,
-                               std::shared_ptr<const Placements> placements) {
+ReadItem ShardRead::item_of(Result<bool> more, PreparedBatchPtr fresh,
+                            std::shared_ptr<const Placements> placements) {
   if (!more) return failed(std::move(more).error());
   if (!*more) return end();
   fresh->lease = task_.lease;
-  fresh->reading = task_.reading;
+  fresh->shard_read = task_.shard_read;
   fresh->where = joined_ ? place_
                          : str(place_, ", records that start in bytes [", fresh->batch.first_record,
                                ", ", fresh->batch.last_record, "]");
   if (elsewhere_ == nullptr || elsewhere_->reads_here())
     offset_ = std::max(offset_, fresh->batch.end_offset);
-  if (placements && !fresh->batch.given_up) {
+  if (placements && !fresh->batch.quarantined) {
     fresh->plan = make_pull_plan(options_.tables, std::move(placements), options_.message_bytes_max,
                                  fresh->batch);
   }
   const bool last = ++given_ == task_.batches_max;
-  return {.reading = task_.reading, .batch = std::move(fresh), .last = last};
+  return {.shard_read = task_.shard_read, .batch = std::move(fresh), .last = last};
 }
 
-ReadItem ShardReading::end() {
+ReadItem ShardRead::end() {
   const data::ShardTotals& totals = reader_->totals();
   offset_ = std::max(offset_, totals.bytes);  // behind the last batch, too
-  return {.reading = task_.reading,
+  return {.shard_read = task_.shard_read,
           .batch = {},
-          .end = ShardEnd{.reading = task_.reading,
+          .end = ShardEnd{.shard_read = task_.shard_read,
                           .counts = counts_of(totals),
                           .records_hash = totals.records_hash},
           .last = true};

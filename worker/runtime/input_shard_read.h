@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "shared/data/dataset.h"
-#include "worker/core/input_readings.h"
-#include "worker/runtime/shard_reading.h"
+#include "worker/core/input_shard_reads.h"
+#include "worker/runtime/shard_read.h"
 
 namespace downpour::worker {
 
-class InputReading {
+class InputShardRead {
  public:
   /// `options` is borrowed. The first next() opens the shard.
-  InputReading(const ReaderOptions& options, wire::ReadShard request)
+  InputShardRead(const ReaderOptions& options, wire::ReadShard request)
       : options_(options), request_(std::move(request)) {}
 
   /// Reads one batch and returns its messages; or those of the shard's end, or of an error. Call it

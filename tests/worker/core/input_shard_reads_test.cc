@@ -1,4 +1,4 @@
-#include "worker/core/input_readings.h"
+#include "worker/core/input_shard_reads.h"
 
 #include <catch2/catch.hpp>
 
@@ -10,46 +10,47 @@ constexpr uint64_t kPlan = 5;
 
 /// The core, with readers that are done when the test says so.
 struct Desk {
-  InputReadings readings;
+  InputShardReads shard_reads;
   InputEffects fx;
   int64_t now_ns = 0;
 
-  explicit Desk(InputConfig config = {}) : readings(planned(config)) {}
+  explicit Desk(InputConfig config = {}) : shard_reads(planned(config)) {}
   static InputConfig planned(InputConfig config) {
     config.plan_hash = kPlan;
     return config;
   }
 
-  InputEffects& ask(InputPeer peer, uint64_t reading, uint32_t window = 4, uint32_t first = 0,
+  InputEffects& ask(InputPeer peer, uint64_t shard_read, uint32_t window = 4, uint32_t first = 0,
                     uint64_t plan = kPlan) {
     fx.clear();
-    wire::ReadShard request{.reading = reading, .first_batch = first, .window = window};
+    wire::ReadShard request{.shard_read = shard_read, .first_batch = first, .window = window};
     request.lease.plan_hash = plan;
-    readings.on_read_shard(now_ns, peer, request, fx);
+    shard_reads.on_read_shard(now_ns, peer, request, fx);
     return fx;
   }
-  InputEffects& more(InputPeer peer, uint64_t reading, uint32_t next, bool stop = false) {
+  InputEffects& more(InputPeer peer, uint64_t shard_read, uint32_t next, bool stop = false) {
     fx.clear();
-    readings.on_read_more(now_ns, peer, {.reading = reading, .next = next, .stop = stop}, fx);
+    shard_reads.on_read_more(now_ns, peer, {.shard_read = shard_read, .next = next, .stop = stop},
+                             fx);
     return fx;
   }
   InputEffects& batch(uint64_t id, uint64_t bytes = 100) {
     fx.clear();
     InputItem item{.id = id, .bytes = bytes};
-    item.messages.push_back({.body = wire::ReadBatch{.reading = 7}});
-    readings.on_item(std::move(item), fx);
+    item.messages.push_back({.body = wire::ReadBatch{.shard_read = 7}});
+    shard_reads.on_item(std::move(item), fx);
     return fx;
   }
   InputEffects& end(uint64_t id) {
     fx.clear();
     InputItem item{.id = id, .last = true};
-    item.messages.push_back({.body = wire::ReadEnd{.reading = 7}});
-    readings.on_item(std::move(item), fx);
+    item.messages.push_back({.body = wire::ReadEnd{.shard_read = 7}});
+    shard_reads.on_item(std::move(item), fx);
     return fx;
   }
   InputEffects& tick() {
     fx.clear();
-    readings.on_tick(now_ns, fx);
+    shard_reads.on_tick(now_ns, fx);
     return fx;
   }
 };
@@ -59,16 +60,16 @@ std::string refusal(const InputEffects& fx);
 TEST_CASE("only a worker's key has shards read", "[worker][core][roles]") {
   for (const wire::Role role : {wire::Role::kPs, wire::Role::kInput, wire::Role::kChief}) {
     Desk desk;
-    wire::ReadShard request{.reading = 1, .window = 4};
+    wire::ReadShard request{.shard_read = 1, .window = 4};
     request.lease.plan_hash = kPlan;
-    desk.readings.on_read_shard(0, kAnn, request, desk.fx, {role, "k", "00"});
+    desk.shard_reads.on_read_shard(0, kAnn, request, desk.fx, {role, "k", "00"});
     CHECK(desk.fx.reads.empty());
     CHECK_THAT(refusal(desk.fx), Catch::Contains("DP-2715"));
   }
   Desk desk;
-  wire::ReadShard request{.reading = 1, .window = 4};
+  wire::ReadShard request{.shard_read = 1, .window = 4};
   request.lease.plan_hash = kPlan;
-  desk.readings.on_read_shard(0, kAnn, request, desk.fx, {wire::Role::kWorker, "k", "00"});
+  desk.shard_reads.on_read_shard(0, kAnn, request, desk.fx, {wire::Role::kWorker, "k", "00"});
   CHECK(desk.fx.reads.size() == 1);
 }
 
@@ -97,10 +98,10 @@ TEST_CASE("a reading runs ahead as far as its window, and on as its batches are 
   CHECK(desk.more(kAnn, 7, 0).reads.empty());
   CHECK(desk.fx.sends.size() == 1);  // but it says that it is still at it
   CHECK(desk.more(kAnn, 7, 1).reads.size() == 1);
-  CHECK(desk.readings.bytes() == 100);
+  CHECK(desk.shard_reads.bytes() == 100);
   CHECK(desk.end(id).closes == std::vector{id});
-  CHECK(desk.readings.size() == 0);
-  CHECK(desk.readings.bytes() == 0);
+  CHECK(desk.shard_reads.size() == 0);
+  CHECK(desk.shard_reads.bytes() == 0);
 }
 
 TEST_CASE("large batches wait for one another, whatever the window", "[worker][input]") {
@@ -139,7 +140,7 @@ TEST_CASE("a reading that was asked for twice is one reading", "[worker][input]"
   desk.ask(kAnn, 7);
   CHECK(desk.ask(kAnn, 7).reads.empty());
   CHECK(desk.ask(kBob, 7).reads.size() == 1);  // another worker's has the same number
-  CHECK(desk.readings.size() == 2);
+  CHECK(desk.shard_reads.size() == 2);
 }
 
 TEST_CASE("a reading begins at the batch that is asked for", "[worker][input]") {
@@ -178,13 +179,13 @@ TEST_CASE("a reading that nobody wants, hears of, or can be sent is dropped", "[
   CHECK(refusal(desk.fx) == "the reading was dropped: ask again");
   desk.ask(kBob, 1);
   desk.fx.clear();
-  desk.readings.on_peer_gone(kBob, desk.fx);
-  CHECK(desk.readings.size() == 0);
+  desk.shard_reads.on_peer_gone(kBob, desk.fx);
+  CHECK(desk.shard_reads.size() == 0);
 }
 
 TEST_CASE("where there is no room for a reading, one that is long idle makes some",
           "[worker][input]") {
-  Desk desk({.readings_max = 2, .spare_ns = 10 * kSecond});
+  Desk desk({.shard_reads_max = 2, .spare_ns = 10 * kSecond});
   desk.ask(kAnn, 1);
   desk.ask(kAnn, 2);
   CHECK(refusal(desk.ask(kBob, 1)).find("readings already") != std::string::npos);

@@ -34,17 +34,17 @@ using ReadTask = WorkerEffects::Read;
 
 /// One of batch, end, error is set. In the order of the shard.
 struct ReadItem {
-  uint64_t reading = 0;
+  uint64_t shard_read = 0;
   PreparedBatchPtr batch;
   std::optional<ShardEnd> end;
   std::optional<ReadFailure> failure;
   bool last = false;  // nothing follows
 };
 
-class ShardReading {
+class ShardRead {
  public:
   /// `options` is borrowed. The file is opened by the first next(), here or by an input process.
-  ShardReading(const ReaderOptions& options, const ReadTask& task, RemoteReading remote = {})
+  ShardRead(const ReaderOptions& options, const ReadTask& task, RemoteShardRead remote = {})
       : options_(options), task_(task), remote_(std::move(remote)) {}
 
   /// Reads into `fresh`, whose memory is used again, and plans for `placements` where there are
@@ -66,7 +66,7 @@ class ShardReading {
 
   const ReaderOptions& options_;
   ReadTask task_;
-  RemoteReading remote_;
+  RemoteShardRead remote_;
   std::unique_ptr<data::ShardReader> reader_;
   RemoteReader* elsewhere_ = nullptr;  // reader_, where an input process may read
   std::string place_;                  // where the shard lies
