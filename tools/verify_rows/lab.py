@@ -166,10 +166,17 @@ class Lab:
             return running.wait()
 
     def program(self, name="downpour"):
+        """The path of a program of the release build, which is built first if it is missing: tools/quickstart builds
+        neither tests nor benchmarks."""
         path = self.bin / name
         if not path.exists():
-            raise Broken(f"{path} is not built: cmake --preset release && cmake --build --preset release")
+            self.once(("build", name), lambda: self._build(name))
         return path
+
+    def _build(self, name):
+        for step in (["cmake", "--preset", "release", "-DDP_TESTS=ON"],
+                     ["cmake", "--build", "--preset", "release", "--target", name]):
+            self.run("build", step, timeout_s=3600).expect()
 
     def train_command(self, job, run_dir, *flags):
         """`downpour train` of a job of docs/examples (or of a path), its summary as JSON on stdout."""
