@@ -51,10 +51,11 @@ constexpr std::array kDisk = {kChiefSaveAbandoned};
 constexpr std::array kLateMarkers = {kPsPartQuarantine};
 constexpr std::array kNfsChiefs = {kChiefNewerTermClaimed};
 
-// No profile reaches these in three of a hundred seeds. Scenarios and unit tests of the cores do.
-constexpr std::array kSeldom = {kPsAdoptTakesOver,   kPsImageBeyondPartialEpoch, kPsFreezeNotServed,
-                                kChiefClaimStale,    kChiefPartialEpochReopened, kChiefMarkersAsked,
-                                kWorkerShardReturned};
+constexpr std::array kSlowLoads = {kPsAdoptTakesOver};
+constexpr std::array kPartialEpochs = {kPsImageBeyondPartialEpoch, kChiefPartialEpochReopened};
+constexpr std::array kLostMoves = {kPsFreezeNotServed};
+constexpr std::array kLostOwners = {kChiefMarkersAsked, kWorkerShardReturned};
+constexpr std::array kLostViews = {kChiefClaimStale};
 
 const std::array kProfiles = {
     Profile{.name = "chaos", .says = "every common fault", .faults = "chaos", .defences = kNone},
@@ -157,7 +158,7 @@ const std::array kProfiles = {
             .size = {.checkpoint_steps = 12},
             .faults = "lying-fsync,power,kill-in-write=500ms,kill-ps=1s,read-error,slow-disk,ends",
             .defences = kDisk},
-    Profile{.name = "late-lines",
+    Profile{.name = "late-markers",
             .says = "as flaky, where a worker does not hear what was given up",
             .faults = "flaky,poison,kill-chief=1s,kill-worker,lost-lease,worker.PullReply:stall=2%,"
                       "early-timeouts,ends",
@@ -167,13 +168,34 @@ const std::array kProfiles = {
             .size = {.checkpoint_steps = 12, .chief_silence_s = 3},
             .faults = "stale-names,zombie-chief=500ms,flap=200ms,ends",
             .defences = kNfsChiefs},
+    Profile{.name = "slow-loads",
+            .says = "another chief while images are loaded",
+            .faults = "slow-tasks,kill-ps=20s,kill-chief=30s",  // the first checkpoint takes 10 s
+            .defences = kSlowLoads},
+    Profile{.name = "partial-epochs",
+            .says = "a job of several streams that ends inside its first epoch",
+            .size = {.files = 3, .sharding = "data", .steps = 22},
+            .faults = "kill-chief=1500ms,pause-worker=150ms,worker.LeaseGrant:pause=5%,"
+                      "ps.Save:lose=90%,early-timeouts,ends",
+            .defences = kPartialEpochs},
+    Profile{.name = "lost-moves",
+            .says = "cancelled moves whose source does not learn of it",
+            .faults = "join-ps=150ms,chief.Frozen:lose=95%,ps.View:lose=97%,ends",
+            .defences = kLostMoves},
+    Profile{.name = "lost-owners",
+            .says = "a lost ps that still serves workers while batches are quarantined",
+            .faults = "flaky,poison,ps.Sealed:stall=10%,early-timeouts,worker.View:lose=85%,"
+                      "ps.View:lose=85%,ends",
+            .defences = kLostOwners},
+    Profile{.name = "lost-views",
+            .says = "chiefs die, and a ps does not learn of its partitions' moves",
+            .faults = "join-ps=500ms,ps.View:lose=60%,kill-chief=500ms,zombie-chief=1s,ends",
+            .defences = kLostViews},
 };
 
 }  // namespace
 
 std::span<const Profile> profiles() { return kProfiles; }
-
-std::span<const Defence> seldom_reached() { return kSeldom; }
 
 const Profile* find_profile(std::string_view name) {
   const auto* const at = std::ranges::find(kProfiles, name, &Profile::name);

@@ -24,8 +24,6 @@ struct Profile {
 
 /// All profiles, in the order in which a report shows them.
 std::span<const Profile> profiles();
-/// Fences that no profile reaches often enough. With those of the profiles they are all there are.
-std::span<const Defence> seldom_reached();
 /// Null: there is no such profile.
 const Profile* find_profile(std::string_view name);
 /// The profile's job and faults on the cluster that its job usually has. Errors: a job or a list of
