@@ -118,7 +118,7 @@ Result<void> check_sums(const std::vector<plan::FileInfo>& files,
   }
   if (sum == 0) return {};
   return Error{ErrorCode::kBug,
-               "the shards do not tile the files: some bytes were read twice, or by nobody"};
+               "the shards do not tile the files: some bytes were read twice, or not at all"};
 }
 
 }  // namespace

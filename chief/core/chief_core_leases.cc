@@ -259,7 +259,7 @@ Result<void> ChiefCore::check_stream(uint32_t shard) const {
             at, " than the first time"),
         range_text(at),
         "with replay = \"epoch\" a program must give the same records for the same DOWNPOUR_SEED "
-        "and DOWNPOUR_EPOCH; a file must stay as it is"};
+        "and DOWNPOUR_EPOCH; a file must not change"};
   }
   return {};
 }
@@ -292,7 +292,7 @@ void ChiefCore::on_shard_failed(Member& member, const wire::ShardFailed& failed)
   }
   if (of_worker)
     return notice_of(member.peer, NoticeLevel::kWarning,
-                     str(member.full_name(), " gives up: ", failed.what));
+                     str(member.full_name(), " failed: ", failed.what));
   const uint32_t shard = failed.lease.shard.shard;
   // A lease that an earlier chief gave, perhaps, before a batch of the shard was given up.
   const bool outdated =

@@ -24,12 +24,12 @@ void ChiefCore::quarantine_batch(uint32_t shard, uint32_t batch, const Error& er
   };
   if (const Quarantine::Marker* marker = quarantine_.find(id)) {
     return marker->state == Quarantine::State::kWithdrawn
-               ? too_much("fails, and can not be given up, since some partition had applied it")
-               : too_much("fails although it was given up");
+               ? too_much("fails, and cannot be quarantined because a partition has applied it")
+               : too_much("fails although it is quarantined");
   }
   if (quarantine_.size() >= config_.quarantined_max) {
     return too_much("is one more than the ", config_.quarantined_max,
-                    " that may be given up at a time");
+                    " that may be quarantined at a time");
   }
   quarantine_.propose(id, error.what);
   log(event("give_up")
@@ -57,11 +57,12 @@ void ChiefCore::reconcile_markers() {
 void ChiefCore::decide_markers(const RoundOutcome& outcome) {
   if (outcome.markers.size() >
       config_.markers_max) {  // they would not fit an Adopt with its images
-    return fail(Error{ErrorCode::kMalformed,
-                      str("the ps report ", outcome.markers.size(),
-                          " batches that were given up, at most ", config_.markers_max, " may be"),
-                      {},
-                      "run the job again: it goes on from the newest checkpoint"});
+    return fail(
+        Error{ErrorCode::kMalformed,
+              str("the ps report ", outcome.markers.size(),
+                  " quarantined batches, more than the limit of ", config_.markers_max, " may be"),
+              {},
+              "run the job again: it goes on from the newest checkpoint"});
   }
   for (const wire::QuarantineMarker& answer : outcome.markers) {
     const Quarantine::Marker* marker = quarantine_.find(answer.batch);
@@ -71,8 +72,8 @@ void ChiefCore::decide_markers(const RoundOutcome& outcome) {
     // Only where a ps that others had taken the place of is all that is left of a partition.
     return fail(Error{ErrorCode::kPeersLost,
                       str("batch ", answer.batch,
-                          " was given up by some partitions, and applied "
-                          "by another, which was away when that was decided"),
+                          " was quarantined by some partitions and applied "
+                          "by another, which did not take part in the decision"),
                       train_range_text(answer.batch.shard_id()),
                       "run the job again: it goes on from the newest checkpoint"});
   }
@@ -90,8 +91,9 @@ void ChiefCore::decide_markers(const RoundOutcome& outcome) {
       table_.forgive(batch.shard);
     }
     if (!quarantined) {
-      notice(NoticeLevel::kWarning,
-             str("batch ", batch, " is not given up: some partition had applied it already"));
+      notice(
+          NoticeLevel::kWarning,
+          str("batch ", batch, " is not quarantined, because a partition has already applied it"));
       continue;
     }
     const std::string where = train_range_text(batch.shard_id());

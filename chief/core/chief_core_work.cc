@@ -198,8 +198,7 @@ void ChiefCore::void_round(const std::string& why) {
   log(event("round_void").add("round", round_.round()).add("why", why));
   outbox_.drop<wire::StatusRequest>();
   if (++void_rounds_ >= config_.void_rounds_max) {
-    return fail(
-        Error{ErrorCode::kPeersLost, str("epoch ", epoch_, " can not be completed: ", why)});
+    return fail(Error{ErrorCode::kPeersLost, str("epoch ", epoch_, " cannot be completed: ", why)});
   }
   round_at_ns_ = now_ns_ + config_.resend_ns / 10 + 1;
 }

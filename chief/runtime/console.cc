@@ -705,7 +705,7 @@ void Console::finish(const Finish& finish, const std::string& run_dir,
   for (const EpochAccount& account : s.epochs) total += account.counts;
   if (!s.epochs.empty()) {
     std::fprintf(out,
-                 "account %s; balanced, the same at every partition (beside it: %llu parts "
+                 "account %s; balanced, the same at every partition (also: %llu parts "
                  "repeated, %llu gaps, %u leases repeated)\n",
                  account_text(total).c_str(), static_cast<unsigned long long>(s.duplicate_parts),
                  static_cast<unsigned long long>(s.gaps), s.attempts_repeated);

@@ -187,8 +187,9 @@ Result<std::string> spooled(const std::string& path, const Job& job, Spooling sp
   const bool there = fs::exists(file, ignored);
   if (there && spooling != Spooling::kAnew) {
     if (!is_made(path) && spooling == Spooling::kMake && stdin_has_data()) {
-      notes.push_back(str("stdin is not read: the run goes on with what it read when it began (",
-                          file, "); --fresh begins anew"));
+      notes.push_back(
+          str("stdin is not read: the run continues with the records that it read at its start (",
+              file, "); --fresh starts a new run"));
     }
     return file;
   }
@@ -221,9 +222,9 @@ Result<std::string> kept_output(const SourceSpec& source, const Job& job, Spooli
   const bool begun = fs::exists(checkpoint::run_path(job.run_dir), ignored);
   if (fs::exists(file, ignored) && begun && spooling != Spooling::kAnew) {
     if (spooling == Spooling::kMake) {
-      notes.push_back(
-          str("the program is not run: the run goes on with what it wrote when it began (", file,
-              "); --fresh runs it again"));
+      notes.push_back(str(
+          "the program is not run: the run continues with its output from the start of the run (",
+          file, "); --fresh runs it again"));
     }
     return file;
   }

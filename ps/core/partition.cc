@@ -118,7 +118,7 @@ Result<void> Partitions::take_markers(const Bits& parts,
     for (const wire::QuarantineMarker& marker : markers) {
       if (marker.batch.epoch < sealed(p)) continue;
       if (markers_.take(marker, p, has_applied(marker.batch, p)) || !taken) continue;
-      taken = Error{ErrorCode::kBug, str("batch ", marker.batch, " was given up at partition ", p,
+      taken = Error{ErrorCode::kBug, str("batch ", marker.batch, " is quarantined at partition ", p,
                                          ", and counts at others")};
     }
   });

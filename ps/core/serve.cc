@@ -242,11 +242,11 @@ Result<void> PsCore::check_push(const wire::Push& push, const Bytes& keys, const
     return malformed(
         str(push.pulled_versions.size(), " pulled versions for ", count(covered), " partitions"));
   }
-  if (raw(push.handle) != 0 && !keys.empty()) return malformed("keys beside a handle");
+  if (raw(push.handle) != 0 && !keys.empty()) return malformed("both keys and a handle");
   if (push.quarantined &&
       (push.end || push.records != 0 || push.records_hash != 0 || !push.sections.empty() ||
        !push.metrics.empty() || !keys.empty() || !values.empty() || push.fragments != 1)) {
-    return malformed("a batch that is given up, with records");
+    return malformed("a quarantined batch with records");
   }
   if (!push.end) return {};
   if (!push.sections.empty() || !keys.empty() || !values.empty() || push.fragments != 1 ||

@@ -162,7 +162,7 @@ Result<void> Watermarks::check(const checkpoint::PartitionImage& image,
     if (epoch.epoch >= first_epoch) epochs.push_back(epoch.epoch);
   }
   if (image.shards.size() > limits_.shards_open_max) return bad("too many open shards");
-  if (image.markers.size() > limits_.markers_max) return bad("too many batches given up");
+  if (image.markers.size() > limits_.markers_max) return bad("too many quarantined batches");
   for (size_t i = 0; i < image.shards.size(); ++i) {
     const checkpoint::ShardImage& shard = image.shards[i];
     if (i > 0 && shard.shard <= image.shards[i - 1].shard) return bad("shards do not ascend");

@@ -66,8 +66,8 @@ constexpr std::array kErrorTexts{
               "A string of the job file holds ${NAME}, and NAME is not set. Export it, or give a "
               "default: ${NAME:-default}.\n"
               "A plain ${ is written $${."},
-    ErrorText{"DP-2110", "the run can't go on with another job",
-              "Going on with a run is the default, and this job differs from the saved one in keys "
+    ErrorText{"DP-2110", "the run can't continue with another job",
+              "Resuming a run is the default, and this job differs from the saved one in keys "
               "that decide what the saved\n"
               "state means: for the whole run seed, partitions, model and the optimizers' types; "
               "inside an epoch also data,\n"
@@ -179,7 +179,7 @@ constexpr std::array kErrorTexts{
     ErrorText{"DP-3401", "a loss or a gradient is not finite",
               "A batch's loss, or a gradient of it, is infinite or NaN; nothing of it was applied. "
               "Where the message says that a\n"
-              "variable holds such values already, the model has diverged: go on from an earlier "
+              "variable holds such values already, the model has diverged: resume from an earlier "
               "checkpoint with a lower\n"
               "optimizer.learning_rate. Otherwise look at the records named (`downpour explain "
               "FILE:RECORD`): huge inputs want a\n"
@@ -192,7 +192,7 @@ constexpr std::array kErrorTexts{
               "the records named, and at the workers' logs in the run folder. train.quarantine = "
               "true leaves such a batch out, after\n"
               "as many attempts, and counts its records as quarantined; a batch that fails though "
-              "it was given up, or more than\n"
+              "it is quarantined, or more than\n"
               "256 of them, fail the job all the same."},
     ErrorText{"DP-4000", "a peer can't be used",
               "A process of the cluster can't be reached, does not answer in time, or is of "
@@ -204,7 +204,7 @@ constexpr std::array kErrorTexts{
               "the port, or a process of another\n"
               "version. The message is dropped and counted; nothing of it was applied."},
     ErrorText{"DP-4002", "peers lost",
-              "Too many processes are gone for the job to go on. The run folder holds the last "
+              "Too many processes are gone for the job to continue. The run folder holds the last "
               "checkpoint: run the same command\n"
               "again. Exit status 180: worth trying again."},
     ErrorText{"DP-4003", "another chief runs the job",

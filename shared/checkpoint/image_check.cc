@@ -140,8 +140,7 @@ Result<void> check_rest(Storage& storage, const std::string& path, uint64_t end,
     if (start.size() >= sizeof(header)) std::memcpy(&header, start.data(), sizeof(header));
     const bool is_image = std::memcmp(header.magic, kImageMagic, sizeof(kImageMagic)) == 0;
     if (!is_image || header.bytes > bytes - end) {
-      return place.bad(0, str("the file goes on for ", bytes - end,
-                              " bytes behind its last image, which are no image"));
+      return place.bad(0, str("the file has ", bytes - end, " bytes after its last image"));
     }
     DP_TRY(const ImageHead head, read_image_head(storage, header.bytes, place));
     end += head.header.bytes;

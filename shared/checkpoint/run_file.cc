@@ -36,7 +36,7 @@ Result<void> write_run(Storage& storage, const std::string& run_dir, const RunFi
   DP_TRY(const bool created, storage.create_exclusive(run_path(run_dir), encode_run(run)));
   if (created) return {};
   return Error{ErrorCode::kCannotCreate, "a run has begun in this folder", run_path(run_dir),
-               "go on with it, or choose another folder"};
+               "resume it, or choose another folder"};
 }
 
 Result<void> replace_run(Storage& storage, const std::string& run_dir, const RunFile& run) {

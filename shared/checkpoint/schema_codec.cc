@@ -46,7 +46,7 @@ auto with_message(std::span<const uint8_t> bytes, Decode&& decode)
     capnp::FlatArrayMessageReader reader(aligned, options);
     if (reader.getEnd() != aligned.end()) {
       return Error{ErrorCode::kBadData, str((aligned.end() - reader.getEnd()) * sizeof(capnp::word),
-                                            " bytes behind the message")};
+                                            " bytes after the message")};
     }
     return decode(reader.getRoot<Root>());
   } catch (const kj::Exception& exception) {
@@ -250,12 +250,12 @@ Result<std::vector<wire::QuarantineMarker>> read_markers(schema::QuarantineMarke
   for (const auto line : in.getMarkers()) {
     const BatchId batch{line.getEpoch(), line.getShard(), line.getBatch()};
     if (!markers.empty() && batch <= markers.back().batch) {
-      return Error{ErrorCode::kBadData, "batches given up are not ascending"};
+      return Error{ErrorCode::kBadData, "quarantined batches are not ascending"};
     }
     markers.push_back({batch, line.getWithdrawn(), line.getHad()});
   }
   if (markers.empty())
-    return Error{ErrorCode::kBadData, "no batches given up where some should be"};
+    return Error{ErrorCode::kBadData, "the list of quarantined batches is empty"};
   return markers;
 }
 

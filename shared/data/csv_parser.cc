@@ -97,8 +97,8 @@ class CsvParser final : public RecordParser {
     if (!split_plain(begin, end, delimiter_, quotes_, cells_, count) &&
         !split_line({begin, size_t(end - begin)}, delimiter_, true, cells_, count, store_)) {
       return bad(quoted_newlines_
-                     ? "has a quote that is not closed, or text behind one"
-                     : "has a quote that is not closed, or text behind one (a line break inside "
+                     ? "has a quote that is not closed, or text after one"
+                     : "has a quote that is not closed, or text after one (a line break inside "
                        "quotes wants data.quoted_newlines = true)",
                  begin, end, fault);
     }

@@ -180,7 +180,7 @@ class ExpressionCompiler {
     if (negated) {
       DP_TRY_VOID(advance());
       if (!at_word("in"))
-        return fail(token_.begin, "expected \"in\" behind \"not\"", "x not in (1, 2)");
+        return fail(token_.begin, "expected \"in\" after \"not\"", "x not in (1, 2)");
     }
     if (at_word("in")) {
       DP_TRY_VOID(advance());
@@ -207,7 +207,7 @@ class ExpressionCompiler {
 
   Result<void> list(Kind kind, size_t begin) {
     if (kind == Kind::kCondition) return fail(begin, "a condition can't be in a list", "");
-    DP_TRY_VOID(expect("(", "behind \"in\""));
+    DP_TRY_VOID(expect("(", "after \"in\""));
     Expression::List list;
     list.begin = uint32_t(kind == Kind::kNumber ? out_.numbers_.size() : out_.texts_.size());
     for (;;) {
@@ -224,7 +224,7 @@ class ExpressionCompiler {
       if (!at_sign(",")) break;
       DP_TRY_VOID(advance());
     }
-    DP_TRY_VOID(expect(")", "behind the list"));
+    DP_TRY_VOID(expect(")", "after the list"));
     list.end = uint32_t(kind == Kind::kNumber ? out_.numbers_.size() : out_.texts_.size());
     if (kind == Kind::kText) std::sort(out_.texts_.begin() + list.begin, out_.texts_.end());
     if (kind == Kind::kNumber) std::sort(out_.numbers_.begin() + list.begin, out_.numbers_.end());
@@ -327,7 +327,7 @@ class ExpressionCompiler {
       DP_TRY(const uint32_t place, place_of(token_));
       add(Op::kMissing, place);
       DP_TRY_VOID(advance());
-      DP_TRY_VOID(expect(")", "behind the field"));
+      DP_TRY_VOID(expect(")", "after the field"));
       return Kind::kCondition;
     }
     DP_TRY(const uint32_t place, place_of(name));

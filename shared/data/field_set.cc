@@ -42,7 +42,7 @@ class Builder {
     if (late && rule != nullptr && rule->kind != TargetKind::kAny) {
       return field_error(spec,
                          "is a target of classes, which takes no op for lists and no random one",
-                         "give it as it is");
+                         "use it without these ops");
     }
     if (spec.is_bag() && !is_sparse(spec) && late) {
       DP_TRY(KeyField field, KeyField::make_list(plan_, early_part(spec)));

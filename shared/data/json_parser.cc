@@ -43,7 +43,7 @@ class JsonFields {
     if (error == json::kOther) return false;
     if (error != json::kSuccess) return bad(json::message(error), line, fault);
     if (!document.current_location().error())
-      return bad("has more behind its JSON object", line, fault);
+      return bad("has more text after its JSON object", line, fault);
     if (found_ == fields_.size()) [[likely]]
       return true;
     for (uint32_t i = 0; i < fields_.size(); ++i) {

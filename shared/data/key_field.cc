@@ -45,7 +45,7 @@ Result<KeyField> KeyField::make(const ReadPlan& plan, const FieldSpec& spec) {
   }
   if (op > first && !buckets) {
     return field_error(spec, "has a transform that gives no key",
-                       "keys come of { op = \"hash\" }, or of an int64 as it is");
+                       "use { op = \"hash\" }, or an int64 field without ops");
   }
   if (op == spec.transform.size()) {
     field.how_ = field.integer_ ? How::kIdentity : How::kHash;
@@ -106,7 +106,7 @@ Result<void> KeyField::add_op(const ReadPlan& plan, const FieldSpec& spec, size_
       break;
   }
   return field_error(spec, "has a transform that gives no key",
-                     "keys come of { op = \"hash\" }, or of an int64 as it is");
+                     "use { op = \"hash\" }, or an int64 field without ops");
 }
 
 Result<void> KeyField::add_fallback(const FieldSpec& spec) {

@@ -201,7 +201,7 @@ Result<IdxImages> read_idx_header(ByteSource& source, const std::string& path) {
   DP_TRY(const size_t n, source.read(head, sizeof head));
   if (n < sizeof head || !is_idx_images({head, n})) {
     return Error{ErrorCode::kBadData, str("is no idx file of images: ", path), path,
-                 "the source is the image file; its labels are found beside it"};
+                 "name the image file as the source; Downpour finds the labels in the same folder"};
   }
   const uint64_t rows = big_endian(head + 8), columns = big_endian(head + 12);
   if (rows == 0 || columns == 0 || rows * columns > kPixelsMax) {

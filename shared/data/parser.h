@@ -26,7 +26,7 @@ class RecordParser {
   virtual ~RecordParser() = default;
   /// [begin, end) is the record; *end is readable, a line break or '\r' for text. False: a bad
   /// record, told in `fault`; keys that it left behind are the caller's to cut off. Or one that the
-  /// job's filter drops: then fault.reason is null, and nothing was left behind.
+  /// job's filter drops: then fault.reason is null, and no partial file is left.
   virtual bool parse(const char* begin, const char* end, uint64_t offset, Columns& columns,
                      Fault& fault) = 0;
 

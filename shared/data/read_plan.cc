@@ -132,7 +132,8 @@ std::string sharding_text(const DataSpec& data, const std::vector<plan::FileInfo
       return streams("off") + str("each is the whole data set: EVERY RECORD COUNTS ", data.streams,
                                   " TIMES an epoch");
   }
-  return "sharding = \"auto\": shards go to whichever worker is free; every record counts once an "
+  return "sharding = \"auto\": the next free worker gets the next shard; every record counts once "
+         "an "
          "epoch";
 }
 

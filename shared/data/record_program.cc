@@ -100,7 +100,7 @@ void RecordProgram::take_unsent() {
 Result<void> RecordProgram::take_written() {
   for (RecordRef ref : output_records_) {
     if (ref.size == RecordRef::kDamaged || ref.size == RecordRef::kCutShort)
-      return failed("wrote what is no TFRecord");
+      return failed("wrote bytes that are not a TFRecord");
     take_unsent();
     if (pending_.empty())
       return failed(str("wrote more records than the ", sent_, " that it had read"));

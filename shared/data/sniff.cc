@@ -234,7 +234,7 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path,
   if (delimiter == 0) {
     return Error{
         ErrorCode::kBadData,
-        str("can't tell what this is; its first line reads \"", shown(sample.lines[0]), "\""),
+        str("can't detect the format; the first line is \"", shown(sample.lines[0]), "\""),
         str(path, ":", declared.skip_lines + 1),
         "known are TFRecord, npy, npz, libsvm, libffm, JSON lines, CSV, TSV, criteo and mnist "
         "(idx), each also "

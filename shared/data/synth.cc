@@ -380,7 +380,7 @@ Result<SynthResult> synthesize(const SynthOptions& options, const std::string& p
     const int why = error != 0 ? error : errno;
     ::unlink(partial.c_str());
     return Error{ErrorCode::kIo, str("can't write: ", std::strerror(why)), path,
-                 "nothing was left behind"};
+                 "no partial file is left"};
   }
   SynthResult result;
   result.rows = options.rows;

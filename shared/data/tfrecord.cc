@@ -16,7 +16,8 @@ constexpr size_t kIndexLineBytesMax = 64;
 constexpr uint64_t kSoughtBytesMax = 256 * kMiB;
 
 Error no_header_error(const std::string& path, uint64_t offset) {
-  return Error{ErrorCode::kBadData, str("no record begins in 256 MiB behind a damaged one: ", path),
+  return Error{ErrorCode::kBadData,
+               str("no record begins within 256 MiB after a damaged one: ", path),
                str(path, ": byte ", offset), "is it a whole TFRecord file?"};
 }
 

@@ -26,7 +26,7 @@ T load(const char* at) {
 
 Error bad(const File& file, const std::string& what) {
   return Error{ErrorCode::kBadData, str(what, ": ", file.path()), file.path(),
-               "is the file whole? np.load would tell"};
+               "check the file with np.load; it may be truncated"};
 }
 
 struct Directory {

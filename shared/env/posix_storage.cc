@@ -207,7 +207,7 @@ class PosixOutputFile final : public OutputFile {
  private:
   Result<void> usable() const {
     if (!failed_) return {};
-    return Error{ErrorCode::kIo, "the file was given up after an error, or is complete", path_};
+    return Error{ErrorCode::kIo, "the file is complete, or an earlier write to it failed", path_};
   }
   Result<void> write(std::span<const uint8_t> bytes) {
     while (!bytes.empty()) {

@@ -192,7 +192,7 @@ Checked check_cross(const DataSpec& data, const TransformSpec& spec) {
 Checked check_input(const TransformSpec& spec, const FieldOutput& now, bool first, bool late) {
   if (!takes(spec.op, now.kind)) {
     const char* hint =
-        now.kind == ValueKind::kKey ? "ops that make keys stand behind those for values"
+        now.kind == ValueKind::kKey ? "put ops that make keys after ops for values"
         : now.kind == ValueKind::kText
             ? "texts take tokens, hash and vocabulary; type = \"float32\" gives numbers"
             : "bucketize makes keys of numbers; hash, identity and vocabulary want "
@@ -202,12 +202,11 @@ Checked check_input(const TransformSpec& spec, const FieldOutput& now, bool firs
   if ((spec.op == TransformOp::kTokens || spec.op == TransformOp::kCross) && !first)
     return Complaint{"does not stand first", "move it to the front"};
   if (late && makes_keys(spec.op))
-    return Complaint{"stands behind an op for lists or a random one",
-                     "ops that make keys go first"};
+    return Complaint{"follows an op for lists or a random op", "ops that make keys go first"};
   const bool learned = (spec.op == TransformOp::kStandardize && !spec.mean && !spec.scale) ||
                        (spec.op == TransformOp::kMinMax && !spec.min && !spec.max);
   if (learned && now.any_length)
-    return Complaint{"can't learn from lists", "put it behind pad or pool, or give its statistics"};
+    return Complaint{"can't learn from lists", "put it after pad or pool, or give its statistics"};
   if (is_for_lists(spec.op) && !now.any_length)
     return Complaint{"wants a field of any length", "shape = [-1], or tokens before it"};
   if (spec.op == TransformOp::kDropout && now.kind == ValueKind::kKey && !now.any_length)

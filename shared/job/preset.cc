@@ -179,7 +179,7 @@ Result<Inputs> preset_inputs(const Job& job, const std::string& target) {
   inputs.all.insert(inputs.all.end(), inputs.numbers.begin(), inputs.numbers.end());
   if (inputs.all.empty()) {
     return Error{ErrorCode::kConfig,
-                 str("the preset has no inputs beside its target `", target, "`"), "model.inputs",
+                 str("the preset has no inputs except its target `", target, "`"), "model.inputs",
                  "declare data.fields", "DP-2107"};
   }
   return inputs;

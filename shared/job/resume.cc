@@ -85,10 +85,10 @@ Error frozen_error(std::span<const FrozenDifference> differences, const std::str
   const bool epoch = std::none_of(differences.begin(), differences.end(),
                                   [](const FrozenDifference& one) { return one.for_the_run; });
   return Error{
-      ErrorCode::kConfig, str("the run in this folder can't go on with another job: ", what),
+      ErrorCode::kConfig, str("the run in this folder can't continue with another job: ", what),
       run_dir,
       str("put ", differences.size() == 1 ? "it" : "them", " back",
-          epoch ? ", or go on to a new epoch with it (--epochs N, once the open one is finished)"
+          epoch ? ", or start a new epoch with it (--epochs N, after the open epoch has finished)"
                 : "",
           ", choose another run_dir, or start anew with --fresh"),
       "DP-2110"};

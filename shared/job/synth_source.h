@@ -33,7 +33,8 @@ constexpr uint64_t kSynthIdsMax = 10'000'000;  // of all fields together
 
 /// How such a source is written.
 inline std::string synth_source_hint() {
-  return "synth:ROWS, and behind it, each after a comma, numeric=, categorical=, ids=, zipf=, "
+  return "synth:ROWS, followed by any of these, each after a comma: numeric=, categorical=, ids=, "
+         "zipf=, "
          "seed=, "
          "stream=, format=tsv|csv|libsvm, as `downpour synth` has them; ROWS up to 1000000000, "
          "numeric + categorical up to 100, "

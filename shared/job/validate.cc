@@ -493,7 +493,7 @@ Result<void> validate_given(const Job& job, const Origins& origins) {
     PresetOptions options = model.options;
     options.own_optimizer = false;
     if (!model.layers.empty() && options != PresetOptions{}) {
-      return wrong("a preset's options beside `layers`", "model.layers",
+      return wrong("options of a preset together with `layers`", "model.layers",
                    "keep the preset with its options, or the layers");
     }
     if (model.layers.empty() && !model.outputs.empty()) {

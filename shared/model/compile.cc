@@ -254,7 +254,7 @@ class Compiler final {
   Result<ValueId> add_embedding(const LayerSpec& layer, const Inputs& inputs) {
     if (!inputs.values.empty()) {
       return error("an embedding reads fields of keys only",
-                   "give numbers to a dense layer beside it, or hash the field");
+                   "feed numbers to a separate dense layer, or hash the field");
     }
     if (layer.dim < 1 || layer.dim > kDimMax) return error(str("dim must be 1 to ", kDimMax));
     if (layer.pool != "sum" && layer.pool != "mean") {

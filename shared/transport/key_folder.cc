@@ -137,7 +137,7 @@ Result<AllowList> add_keys(const std::string& folder, const std::vector<WantedKe
   bool changed = false;
   for (const WantedKey& want : wanted) {
     if (!is_key_name(want.name)) {
-      return Error{ErrorCode::kUsage, str("`", want.name, "` can not name a key"), "",
+      return Error{ErrorCode::kUsage, str("`", want.name, "` cannot name a key"), "",
                    "use letters, digits, `_`, `-` and `.`", "DP-1000"};
     }
     if (const AllowedKey* known = list.find_name(want.name)) {

@@ -281,7 +281,7 @@ Result<void> decode_batch(std::span<const uint8_t> bytes, Batch& batch) {
   if ((head.flags & ~kQuarantinedFlag) != 0 || head.zero != 0)
     return malformed_batch("unknown flags");
   batch.quarantined = (head.flags & kQuarantinedFlag) != 0;
-  if (batch.quarantined && head.records != 0) return malformed_batch("given up, with records");
+  if (batch.quarantined && head.records != 0) return malformed_batch("quarantined, with records");
   batch.id = {head.epoch, head.shard, head.batch};
   batch.records = head.records;
   batch.records_hash = head.records_hash;
@@ -296,7 +296,7 @@ Result<void> decode_batch(std::span<const uint8_t> bytes, Batch& batch) {
   Shape shape;
   DP_TRY_VOID(read_shape(in, head, batch, shape));
   DP_TRY_VOID(read_columns(in, shape, batch));
-  if (!in.empty()) return malformed_batch("bytes behind its end");
+  if (!in.empty()) return malformed_batch("bytes after its end");
   return {};
 }
 

@@ -345,7 +345,7 @@ void read(schema::Push::Reader in, Push& out, Checks& checks) {
   read(in.getMetrics(), out.metrics, checks);
   out.quarantined = in.getQuarantined();
   checks.require(!out.quarantined || (!out.end && out.sections.empty()),
-                 "a batch that is given up, with keys");
+                 "a quarantined batch with keys");
   out.batches_quarantined = in.getBatchesQuarantined();
 }
 

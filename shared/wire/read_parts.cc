@@ -112,17 +112,17 @@ void read(schema::Lease::Reader in, Lease& out, Checks& checks) {
   out.first_batch = in.getFirstBatch();
   out.evaluation = in.getEvaluation();
   out.plan_hash = in.getPlanHash();
-  read_words(in.getQuarantinedBatches(), kLinesMax, "too many batches given up",
+  read_words(in.getQuarantinedBatches(), kLinesMax, "too many quarantined batches",
              out.quarantined_batches, checks);
   checks.require(std::adjacent_find(out.quarantined_batches.begin(), out.quarantined_batches.end(),
                                     std::greater_equal<>()) == out.quarantined_batches.end(),
-                 "batches given up out of order");
+                 "quarantined batches out of order");
   out.single_step = in.getSingleStep();
 }
 
 void read(capnp::List<schema::QuarantineMarker>::Reader in, std::vector<QuarantineMarker>& out,
           Checks& checks) {
-  read_list(in, kLinesMax, "too many batches given up", out, checks,
+  read_list(in, kLinesMax, "too many quarantined batches", out, checks,
             [](auto from, QuarantineMarker& to) {
               to = {{from.getEpoch(), from.getShard(), from.getBatch()},
                     from.getWithdrawn(),

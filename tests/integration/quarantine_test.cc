@@ -83,7 +83,7 @@ TEST_CASE(
   CHECK(told.status == 0);
   CHECK(holds(told.out, "train.svm:777: record 777"));
   CHECK(holds(told.out, "quarantined: "));
-  CHECK(holds(told.out, "given up at all partitions"));
+  CHECK(holds(told.out, "quarantined at all partitions"));
   CHECK(holds(told.out, "epoch 2: shard "));
   CHECK(holds(told.out, "the epoch is complete"));
 }

@@ -15,8 +15,7 @@ void add_bench(CLI::App& app, int& status) {
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* verb = app.add_subcommand(
-      "bench",
-      "Measures this build on this machine, each figure beside the physical limit in the same run");
+      "bench", "Measures this build on this machine, and the physical limit in the same run");
   verb->option_defaults()->always_capture_default();
   verb->add_option("part", flags->parts, "What to measure; all of it otherwise")
       ->check(CLI::IsMember(bench_parts()))

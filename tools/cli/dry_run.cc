@@ -28,7 +28,7 @@ uint64_t row_bytes(const TableSpec& table) {
 
 void print_dry_run(const chief::RunPlan& plan, const Origins& origins, const std::string& cluster,
                    std::FILE* out) {
-  std::fprintf(out, "# The effective job; behind each value where it comes from.\n%s\n",
+  std::fprintf(out, "# The effective job. The comment after each value names its source.\n%s\n",
                job_to_toml(plan.job, &origins).c_str());
   std::fprintf(out, "# Cluster: %s\n", cluster.c_str());
   const std::string shards = chief::shards_text(plan.shards);

@@ -76,8 +76,9 @@ std::string shard_line(const std::string& name, const Json& e, uint32_t term) {
   const std::string attempt = str("attempt ", e.value("attempt", 0U), ": ");
   if (name == "lease") {
     const uint32_t first = e.value("first_batch", 0U);
-    return str(attempt, who(e), first == 0 ? "" : str(" from batch ", first), ", at ", at(e, term),
-               e.value("backup", false) ? " (a second lease, beside a slower worker)" : "");
+    return str(
+        attempt, who(e), first == 0 ? "" : str(" from batch ", first), ", at ", at(e, term),
+        e.value("backup", false) ? " (a backup lease, because the first worker is slow)" : "");
   }
   if (name == "ended") {
     return str(attempt, who(e), " brought the shard to its end, at ", at(e, term), ": ",
@@ -91,12 +92,12 @@ std::string shard_line(const std::string& name, const Json& e, uint32_t term) {
   }
   if (name == "quarantined") {
     const std::string why = e.value("why", "");
-    return str("batch ", e.value("batch", 0U), " given up at all partitions, at ", at(e, term),
+    return str("batch ", e.value("batch", 0U), " quarantined at all partitions, at ", at(e, term),
                why.empty() ? "" : ": ", why);
   }
   if (name == "quarantine_withdrawn") {
     return str("batch ", e.value("batch", 0U),
-               " not given up, since some partition had applied it,", " at ", at(e, term));
+               " not quarantined, because a partition had applied it,", " at ", at(e, term));
   }
   return {};
 }
@@ -141,7 +142,7 @@ Result<RunStory> read_events(const std::string& path) {
   std::ifstream in(path);
   if (!in) {
     return Error{ErrorCode::kNoInput, "the run has no event file", path,
-                 "only what events.jsonl recorded can be told"};
+                 "`explain` reports only what events.jsonl contains"};
   }
   RunStory story;
   uint32_t term = 0;
@@ -243,7 +244,7 @@ Result<Run> find_run(const ExplainRecordRequest& request, const std::string& fil
 
 std::string fate_text(const Result<data::RecordFate>& fate, const ShardStory* shard) {
   using Kind = data::RecordFate::Kind;
-  if (!fate) return str("its batch can't be told: ", fate.error().what);
+  if (!fate) return str("its batch is unknown: ", fate.error().what);
   switch (fate->kind) {
     case Kind::kHeldOut:
       return "held out for evaluation, not trained on";
@@ -323,7 +324,8 @@ std::string epoch_text(const Run& run, const std::shared_ptr<const data::ReadPla
     if (in_pieces && !text.empty()) break;
   }
   if (text.empty() && in_pieces && run.plan.job.data.source.takes_all()) {
-    text = str("\nepoch ", epoch + 1, ": its batch can't be told: the file can't be read so far\n");
+    text = str("\nepoch ", epoch + 1,
+               ": its batch is unknown: the file can't be read up to the record\n");
   } else if (text.empty()) {
     text = str("\nepoch ", epoch + 1,
                ": not among the records that data.source chooses (skip, take, shard)\n");
@@ -355,7 +357,7 @@ Result<std::string> explain_in(const Run& run, const NamedRecord& named, data::R
   if (story.plan && *story.plan != plan.plan_hash) {
     return Error{ErrorCode::kConfig, "the data or the job have changed since the run read them",
                  plan.train_files[*file].path,
-                 "which record was in which batch can only be told of the same files"};
+                 "the batch of a record is known only for the files that the run read"};
   }
   DP_TRY(const auto graph, model::Graph::build(plan.job));
   const auto reading =

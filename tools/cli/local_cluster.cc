@@ -114,10 +114,10 @@ Result<void> LocalCluster::spawn(Process& process) {
   std::vector<std::string> arguments = command(process);
   const std::string& path = arguments[0];
   if (access(path.c_str(), X_OK) != 0) {
-    return Error{
-        ErrorCode::kUnavailable,
-        str(process.is_ps() ? "downpour-ps" : "downpour-worker", " is not beside downpour"), path,
-        "build or install all of Downpour's programs in one folder"};
+    return Error{ErrorCode::kUnavailable,
+                 str(process.is_ps() ? "downpour-ps" : "downpour-worker",
+                     " is not in the folder of downpour"),
+                 path, "build or install all of Downpour's programs in one folder"};
   }
   const int disposition = process.starts == 0 ? O_TRUNC : O_APPEND;
   DP_TRY(const int log,

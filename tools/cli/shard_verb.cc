@@ -110,10 +110,12 @@ void add_shard_flags(CLI::App& verb, ShardFlags& flags) {
                   "format's ending")
       ->default_str("")
       ->group("Shards");
-  verb.add_flag("--index", request.index,
-                "Beside each TFRecord file an index, by which it is cut without reading it")
+  verb.add_flag(
+          "--index", request.index,
+          "Also write an index of each TFRecord file, so that it can be cut without reading it")
       ->group("Shards");
-  verb.add_option("--to", flags.to, "Format to write; auto: as it is, each record's bytes kept")
+  verb.add_option("--to", flags.to,
+                  "Format to write; auto: the same format, with the bytes of each record unchanged")
       ->check(CLI::IsMember({"auto", "tfrecord", "jsonl", "csv", "tsv", "libsvm", "npy"}))
       ->group("Format");
   verb.add_option("--target", request.target, "The field that is libsvm's label")

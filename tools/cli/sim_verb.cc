@@ -427,7 +427,7 @@ void add_sim(CLI::App& app, int& status) {
   verb->add_option("--seed", flags->seed, "Decides everything; the same seed is the same run")
       ->group("Simulation");
   verb->add_option("--seeds", flags->seeds,
-                   "Many seeds, FIRST..LAST; what fails is shrunk and told")
+                   "Many seeds, FIRST..LAST; a failing seed is shrunk and reported")
       ->default_str("")
       ->group("Simulation");
   verb->add_option("--faults", flags->faults,
@@ -468,7 +468,7 @@ void add_sim(CLI::App& app, int& status) {
                    "Only these of the seed's faults that happen at a moment")
       ->default_str("")
       ->group("Replay");
-  verb->add_flag("--no-shrink", flags->no_shrink, "Tell a failure with all its faults")
+  verb->add_flag("--no-shrink", flags->no_shrink, "Report a failure with all its faults")
       ->group("Replay");
   verb->add_option("--failures", flags->failures, "Ends a run of many seeds after so many failures")
       ->group("Replay");

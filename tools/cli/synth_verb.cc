@@ -69,7 +69,7 @@ void add_synth(CLI::App& app, int& status) {
       ->group("Data");
   verb->add_option("--ids", o.ids, "Different ids of each categorical field")->group("Data");
   verb->add_option("--zipf", o.zipf, "Exponent of the ids' distribution")->group("Data");
-  verb->add_option("--seed", o.seed, "Seed of the model behind the data")->group("Data");
+  verb->add_option("--seed", o.seed, "Seed of the model that generates the data")->group("Data");
   verb->add_option("--stream", o.stream,
                    "Other rows of the same model: 0 for training, 1 for a test file")
       ->group("Data");

@@ -43,7 +43,7 @@ int train(const TrainFlags& flags) {
 
 void add_train(CLI::App& app, int& status) {
   auto flags = std::make_shared<TrainFlags>();
-  CLI::App* verb = app.add_subcommand("train", "Train a job file, or a data file as it is");
+  CLI::App* verb = app.add_subcommand("train", "Train a job file, or a data file without a job");
   verb->option_defaults()->always_capture_default();
   verb->add_option("job", flags->job,
                    "A job (.toml), or a data file: its format is found out and a job chosen for it")

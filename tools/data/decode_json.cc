@@ -28,7 +28,7 @@ class JsonDecoder final : public RecordDecoder {
     if (error == json::kSuccess) error = read_object(object, "", 0, values, fault);
     if (error == json::kSuccess && !document.current_location().error()) {
       fault = {
-          .reason = "has more behind its JSON object", .text = record.bytes, .hint = kJsonHint};
+          .reason = "has more text after its JSON object", .text = record.bytes, .hint = kJsonHint};
       return false;
     }
     if (error == json::kSuccess) return true;

@@ -70,7 +70,7 @@ class TableDecoder final : public RecordDecoder {
     begin(values);
     size_t count = 0;
     if (!data::split_line(record.bytes, delimiter_, quotes_, cells_, count, store_))
-      return bad_line("has a quote that is not closed, or text behind one", record.bytes, fault);
+      return bad_line("has a quote that is not closed, or text after one", record.bytes, fault);
     if (count != cells_.size()) {
       return bad_line(count < cells_.size() ? "has fewer columns than there are names"
                                             : "has more columns than there are names",

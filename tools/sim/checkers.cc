@@ -210,7 +210,7 @@ std::optional<Checkers::Published> Checkers::newest_whole(Storage& storage) {
     if (!manifest) {
       if (!world_.has_damage())
         world_.violated(
-            str("I7: a checkpoint was published and can not be read: ", manifest.error().what));
+            str("I7: a checkpoint was published and cannot be read: ", manifest.error().what));
       return std::nullopt;
     }
     const auto built_on_damage = [&](const wire::ImageRef& image) {
@@ -334,8 +334,7 @@ void Checkers::check_account(const chief::Finish& finish) {
     }
     if (c.quarantined != quarantined && oracle_ != nullptr) {
       world_.violated(str("I2: epoch ", epoch.epoch, " counts ", c.quarantined,
-                          " records as quarantined, its batches that were given up have ",
-                          quarantined));
+                          " records as quarantined, its quarantined batches have ", quarantined));
     }
     if (oracle_ != nullptr &&
         (c.read != oracle_->records() || c.applied + c.quarantined != oracle_->records())) {

@@ -86,7 +86,7 @@ const std::array kProfiles = {
                 "late-mail,foreign,delay=3%,duplicate=2%,ends",
             .defences = kOldChiefs},
     Profile{.name = "steps",
-            .says = "a job that ends inside an epoch, beside workers of a former chief",
+            .says = "a job that ends inside an epoch, with workers of a former chief",
             .size = {.steps = 70},
             .faults =
                 "pause-worker=300ms,zombie-worker=700ms,kill-chief=900ms,lost-lease,deaf=700ms,"
@@ -141,7 +141,7 @@ const std::array kProfiles = {
             .inputs = 3,
             .defences = kNone},
     Profile{.name = "input-program",
-            .says = "a program of unknown length behind an input process that dies",
+            .says = "a program of unknown length, read by an input process that dies",
             .size = {.program = true},
             .faults = "chaos,kill-input",
             .inputs = 1,
@@ -159,7 +159,7 @@ const std::array kProfiles = {
             .faults = "lying-fsync,power,kill-in-write=500ms,kill-ps=1s,read-error,slow-disk,ends",
             .defences = kDisk},
     Profile{.name = "late-markers",
-            .says = "as flaky, where a worker does not hear what was given up",
+            .says = "as flaky, where a worker does not learn which batches are quarantined",
             .faults = "flaky,poison,kill-chief=1s,kill-worker,lost-lease,worker.PullReply:stall=2%,"
                       "early-timeouts,ends",
             .defences = kLateMarkers},

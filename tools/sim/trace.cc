@@ -29,8 +29,9 @@ std::string quoted(const std::string& text) {
 }
 
 const char* status_name(wire::PartStatus status) {
-  constexpr std::array<const char*, 7> kNames = {"applied",      "had it", "gap",        "not mine",
-                                                 "unknown pull", "staged", "quarantined"};
+  constexpr std::array<const char*, 7> kNames = {"applied",       "already applied", "gap",
+                                                 "view mismatch", "unknown pull",    "staged",
+                                                 "quarantined"};
   return kNames[size_t(status)];
 }
 

@@ -494,10 +494,10 @@ void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEf
 // lease the shard anew.
 void WorkerCore::give_back_shard(int64_t now_ns, const Slot& slot, WorkerEffects& fx) {
   defended(Defence::kWorkerShardReturned);
-  fail_shard(
-      slot.lease, slot.batch_id.batch,
-      Error{ErrorCode::kInterrupted, "the lease does not know what is given up of the shard"}, fx,
-      wire::FailureKind::kMarkersDiffer);
+  fail_shard(slot.lease, slot.batch_id.batch,
+             Error{ErrorCode::kInterrupted,
+                   "the lease and the ps disagree about the quarantined batches of the shard"},
+             fx, wire::FailureKind::kMarkersDiffer);
   request_leases(now_ns, fx);
 }
 

@@ -238,7 +238,8 @@ RemoteReader::Got RemoteReader::take_piece(const wire::ReadBatch& piece, Bytes&&
   }
   if (decoded && batch.quarantined != std::binary_search(lease_.quarantined_batches.begin(),
                                                          lease_.quarantined_batches.end(), next_)) {
-    decoded = Error{ErrorCode::kMalformed, "a batch given up that is not, or the other way round"};
+    decoded =
+        Error{ErrorCode::kMalformed, "a batch that is quarantined in only one of lease and data"};
   }
   if (!decoded) return suspect(str("sent an invalid batch (", decoded.error().what, ")"));
   ++next_;

@@ -123,7 +123,7 @@ TEST_CASE("a condition that means nothing is refused at its column", "[data][exp
       {"age in ()", "expected a number in the list"},
       {"age in (1, 'x')", "expected a number in the list"},
       {"age in 1", "expected \"(\" behind \"in\""},
-      {"age not (1)", "expected \"in\" behind \"not\""},
+      {"age not (1)", "expected \"in\" after \"not\""},
       {"missing(3)", "expected a field"},
       {"(age == 1", "expected \")\""},
       {"age == 1)", "did not expect \")\""},

@@ -241,7 +241,7 @@ TEST_CASE("a program that does not give a record for each is an error", "[data]"
   CHECK_THAT(error_of(frames).what, Contains("fails its checksum"));
   CHECK_THAT(error_of(frames).where, Contains("(as data.program: tr a-z A-Z wrote it)"));
   frames->data.program = {"head", "-c", "100"};
-  CHECK_THAT(error_of(frames).what, Contains("wrote what is no TFRecord"));
+  CHECK_THAT(error_of(frames).what, Contains("wrote bytes that are not a TFRecord"));
 }
 
 TEST_CASE("a program is told what it is run for", "[data]") {

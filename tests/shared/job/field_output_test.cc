@@ -37,7 +37,7 @@ TEST_CASE("an op on a type that it can't take is named with its line, its field 
             "tokens in field `x` can't take keys"},
            {"{ transform = [{ op = \"noise\", stddev = 1 }, { op = \"bucketize\", boundaries = "
             "[1] }] }",
-            "bucketize in field `x` stands behind an op for lists or a random one"},
+            "bucketize in field `x` follows an op for lists or a random op"},
            {"{ transform = [{ op = \"cross\", fields = [\"label\"] }] }",
             "cross in field `x` crosses fewer than two fields"},
            {"{ transform = [{ op = \"cross\", fields = [\"label\", \"nobody\"] }] }",

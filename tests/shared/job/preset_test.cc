@@ -123,7 +123,7 @@ TEST_CASE("preset options that can't work are refused where they stand", "[job][
   CHECK(error_of("data.source = \"d\"\nmodel.preset = \"deepfm\"\n").id == "DP-2105");
   CHECK(error_of(small_job("model.dim = 3\nmodel.layers = [{ name = \"a\", type = \"linear\", "
                            "inputs = [\"features\"] }]\n"))
-            .what == "a preset's options beside `layers`");
+            .what == "options of a preset together with `layers`");
 }
 
 std::string layers_job(const std::string& layers,

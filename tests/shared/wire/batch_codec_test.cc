@@ -107,7 +107,7 @@ TEST_CASE("what is no batch is refused, and says why", "[wire]") {
   CHECK(why_refused({}) == "batch: too short");
   CHECK(why_refused_with(0, 1) == "batch: not one");
   CHECK(why_refused_with(4, 2) == "batch: unknown flags");
-  CHECK(why_refused_with(4, 1) == "batch: given up, with records");
+  CHECK(why_refused_with(4, 1) == "batch: quarantined, with records");
   CHECK(why_refused_with(kFloatsAt, 65537) == "batch: too many columns");
   CHECK(why_refused_with(kFloatsAt, 65536) == "batch: ends in its columns");
   CHECK(why_refused_with(kBagsAt, 65536).starts_with("batch: "));
@@ -128,7 +128,7 @@ TEST_CASE("what is no batch is refused, and says why", "[wire]") {
   CHECK(why_refused_with(kKeysAt, 3) == "batch: a key outside its table");
   std::vector<uint8_t> longer = bytes_of(sample());
   longer.resize(longer.size() + 4);
-  CHECK(why_refused(longer) == "batch: bytes behind its end");
+  CHECK(why_refused(longer) == "batch: bytes after its end");
 }
 
 TEST_CASE("every truncation of a batch is refused", "[wire]") {
