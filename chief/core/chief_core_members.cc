@@ -80,9 +80,8 @@ Result<Member*> ChiefCore::admit(PeerKey peer, wire::Hello hello,
   if (hello.role == wire::Role::kInput && hello.endpoint.empty()) {
     return Error{ErrorCode::kMalformed, "an input process said Hello without its endpoint"};
   }
-  if (Member* known = members_.find(hello.role, hello.incarnation,
-                                    // A repeated Hello gets the same answer.
-                                    hello.thread)) {
+  // A repeated Hello gets the same answer.
+  if (Member* known = members_.find(hello.role, hello.incarnation, hello.thread)) {
     // An incarnation is not secret, because workers read those of the ps in the view.
     if (known->key != identity.key) {
       return Error{ErrorCode::kPermission,
