@@ -1,5 +1,5 @@
-// downpour-chief: leases data shards, publishes views, counts steps, ends the job. ps and workers
-// are started by hand.
+// downpour-chief: runs the chief of a job whose ps and workers are started by hand. It leases data
+// shards, publishes views, and ends the job.
 #include <cstdio>
 #include <memory>
 
@@ -40,7 +40,7 @@ Result<int> run(const Flags& flags) {
     DP_TRY(Override override, chief::parse_set(text));
     overrides.push_back(std::move(override));
   }
-  // Without --insecure a tcp port always has keys.
+  // Without --insecure a TCP port always uses keys.
   DP_TRY(const std::string endpoint, transport::normalize_bind_endpoint(flags.bind, true));
   DP_TRY(auto given, chief::load_given_job(flags.job, overrides,
                                            {.begins = true,

@@ -32,7 +32,8 @@ Result<wire::ShardCounts> check_account(const std::vector<wire::PartitionStatus>
                        status.counts.batches, " batches")};
     }
   }
-  // Where a partition lost its part of a shard, that shard was read again.
+  // A shard is read again if a partition has lost its parts. Then both reads must give the same
+  // records.
   const wire::PartitionStatus* hashed = nullptr;
   for (const wire::PartitionStatus& status : partitions) {
     if (status.records_hash == 0) continue;
@@ -60,13 +61,14 @@ Result<wire::ShardCounts> check_account(const std::vector<wire::PartitionStatus>
 
 namespace {
 
-/// Each range beside the one before it. `counts[i]` belongs to ranges[i].
+/// Checks that each range begins where the one before it in the same file ends. `counts[i]` belongs
+/// to ranges[i].
 Result<void> check_ranges(const std::vector<plan::FileInfo>& files,
                           const std::vector<plan::ShardRange>& ranges,
                           const std::vector<const wire::ShardCounts*>& counts) {
   DP_CHECK(ranges.size() == counts.size(), ranges.size(), counts.size());
   const wire::ShardCounts* before =
-      nullptr;  // the range before in the same file, where its place is known
+      nullptr;  // the range before in the same file, if its offsets are known
   for (size_t i = 0; i < ranges.size(); ++i) {
     const auto other = [&](const plan::ShardRange& range) {
       return range.file != ranges[i].file || range.stream != ranges[i].stream;
@@ -79,13 +81,12 @@ Result<void> check_ranges(const std::vector<plan::FileInfo>& files,
     const plan::FileInfo& file = files[ranges[i].file];
     if (!file.is_cut()) continue;
     const bool follows = before == nullptr || before->end_offset == counts[i]->first_offset;
-    if (counts[i]->read ==
-        0) {  // it may lie inside one long record, and then has no place of its own
+    if (counts[i]->read == 0) {  // no record begins in it: it may lie inside one long record
       before = follows ? counts[i] : nullptr;
       continue;
     }
     const bool last = !file.is_open() && (i + 1 == ranges.size() || other(ranges[i + 1]));
-    const uint64_t end = ranges[i].end;  // before that of the file where pieces are left out
+    const uint64_t end = ranges[i].end;  // less than the file's end if it leaves out pieces
     const bool whole = end == file.bytes ? counts[i]->end_offset == end
                                          : file.is_streamed() || counts[i]->end_offset >= end;
     if (!follows || (last && !whole)) {
@@ -101,7 +102,7 @@ Result<void> check_ranges(const std::vector<plan::FileInfo>& files,
   return {};
 }
 
-/// What the places that all shards told should add up to.
+/// Checks that the offset hashes that all shards reported add up to those of the whole files.
 Result<void> check_sums(const std::vector<plan::FileInfo>& files,
                         const std::vector<plan::ShardRange>& ranges,
                         const std::vector<const wire::ShardCounts*>& counts) {
@@ -132,7 +133,7 @@ Result<void> check_tiles(const std::vector<plan::FileInfo>& files, const plan::S
     return check_ranges(files, ranges, counts);
   }
   DP_CHECK(shards.count() == counts.size(), shards.count(), counts.size());
-  if (shards.mixes()) return {};  // what is unread parts what is read
+  if (shards.mixes()) return {};  // unread ranges lie between the read ones
   if (shards.joins()) {
     const bool parted = std::ranges::any_of(files, &plan::FileInfo::leaves_out);
     return parted ? Result<void>{} : check_sums(files, shards.ranges(), counts);

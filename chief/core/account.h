@@ -1,4 +1,4 @@
-// The account of an epoch: nothing is dropped in silence.
+// The account of an epoch: checks that every record is accounted for, exactly once.
 #pragma once
 
 #include <vector>
@@ -10,19 +10,21 @@
 
 namespace downpour::chief {
 
-/// "read 10 = applied 8 + filtered 0 + skipped 2 + dropped 0 + quarantined 0".
+/// Returns "read 10 = applied 8 + filtered 0 + skipped 2 + dropped 0 + quarantined 0".
 std::string account_text(const wire::ShardCounts& counts);
 
-/// read = applied + filtered + skipped + dropped + quarantined, and the sums the same at every
-/// partition. `partitions` ascending and not empty. Error kBug, naming the partition or two that
-/// differ.
+/// Returns the counts of the epoch. Requires that all partitions report the same sums and that read
+/// = applied + filtered + skipped + dropped + quarantined. `partitions` is ascending and not empty.
+/// Errors: kBug if the sums differ (names two partitions) or do not balance; kBadData if the hashes
+/// of the records differ, because the input is not replayable.
 Result<wire::ShardCounts> check_account(const std::vector<wire::PartitionStatus>& partitions);
 
-/// The byte ranges that the shards' records cover follow each other in every file that was cut: no
-/// record is read twice, none left out. `counts[i]` belongs to the i-th shard of the epoch; null
-/// where no worker of this run reported it. Error kBug, naming file and offsets. Of shards that
-/// join ranges only the sum over all of them is known, so all must have been reported; of a mix, or
-/// where pieces are left out of the files, nothing is, since unread ranges lie between.
+/// Checks that the byte ranges of the shards' records tile every file that was cut: no record is
+/// read twice, and none is left out. `counts[i]` belongs to the i-th shard of the epoch; it is null
+/// if no worker of this run reported the shard. Error kBug, naming file and offsets.
+/// If shards join ranges, only the sum over all of them can be checked. This requires that all
+/// shards were reported and that no file leaves out pieces. A weighted mix is not checked, because
+/// some of its ranges stay unread.
 Result<void> check_tiles(const std::vector<plan::FileInfo>& files, const plan::ShardMap& shards,
                          uint32_t epoch, const std::vector<const wire::ShardCounts*>& counts);
 

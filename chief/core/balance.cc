@@ -6,17 +6,17 @@
 namespace downpour::chief {
 namespace {
 
-constexpr double kRowBytes = 64;     // what finding a row costs, in bytes that travel
-constexpr double kKept = 0.6;        // of the reports before, with each new one
-constexpr uint32_t kReportsMin = 3;  // the first of them began before ownership was as it is
-constexpr double kAim = 0.9;         // of the way to equal: measurements lag behind
+constexpr double kRowBytes = 64;     // cost of a row lookup, as bytes transferred
+constexpr double kKept = 0.6;        // weight of the older reports, with each new one
+constexpr uint32_t kReportsMin = 3;  // includes the first one, which is ignored
+constexpr double kAim = 0.9;         // share of the difference to move, because measurements lag
 
 double sum_of(const CoreWork& core) {
   return std::accumulate(core.partitions.begin(), core.partitions.end(), 0.0,
                          [](double sum, const CoreWork::Share& share) { return sum + share.work; });
 }
 
-/// Busy time for each unit of work: a slow machine's is high.
+/// Returns the busy time per unit of work. It is high for a slow machine.
 std::optional<double> cost_of(const CoreWork& core) {
   const double work = sum_of(core);
   if (work <= 0 || core.busy <= 0) return std::nullopt;
@@ -42,7 +42,7 @@ std::optional<Offload> choose_offload(std::span<const CoreWork> cores,
   const size_t keeps = (count + 2 * cores.size() - 1) / (2 * cores.size());
   if (source.partitions.size() <= keeps) return std::nullopt;
   size_t room = std::min<size_t>(limits.partitions_max, source.partitions.size() - keeps);
-  // Where both would be as busy, seen with what a unit of work takes at each.
+  // Work to move so that both are equally busy. A unit of work costs each core its own time.
   double left = kAim * apart / (*cost + cost_of(target).value_or(*cost));
   std::vector<CoreWork::Share> shares = source.partitions;
   std::sort(shares.begin(), shares.end(), [](const auto& a, const auto& b) {
@@ -51,7 +51,7 @@ std::optional<Offload> choose_offload(std::span<const CoreWork> cores,
   double gain = 0;
   for (const CoreWork::Share& share : shares) {
     if (room == 0 || share.work <= 0) break;
-    if (share.work > left) continue;  // it would only take the heat along
+    if (share.work > left) continue;  // moving it would only make the target the busiest core
     left -= share.work;
     gain += share.work * *cost;
     offload.partitions.push_back(share.partition);

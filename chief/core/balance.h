@@ -1,5 +1,5 @@
-// Balance: how much each ps core has to do, as the cores say, and which partitions a hot one gives
-// away.
+// Balance: the load of each ps core, as the cores report it, and which partitions a busy core
+// offloads.
 #pragma once
 
 #include <cstdint>
@@ -14,49 +14,50 @@
 
 namespace downpour::chief {
 
-/// What a ps core does, averaged over some seconds.
+/// Load of a ps core, averaged over some seconds.
 struct CoreWork {
   struct Share {
     PartitionId partition{};
-    double work = 0;  // a second, in bytes: those that travel, and some for each row
+    double work = 0;  // per second, in bytes: bytes transferred, plus a constant for each row
     bool operator==(const Share&) const = default;
   };
-  double busy = 0;                // share of the time in which it worked
+  double busy = 0;                // share of the time that the core was busy
   std::vector<Share> partitions;  // ascending
 };
 
-/// Partitions from a hot core to the one that has least to do.
+/// Partitions to move from a busy core to the least busy one.
 struct Offload {
-  size_t source = 0, target = 0;  // into the cores
+  size_t source = 0, target = 0;  // indices into `cores`
   std::vector<PartitionId> partitions;
   bool operator==(const Offload&) const = default;
 };
 
 struct OffloadLimits {
-  double busy_min = 0.5;    // a core that rests for longer is not hot, whatever others do
-  double apart_min = 0.25;  // between the busy shares of source and target; less is left as it is
-  double gain_min = 0.02;   // of the source's time; less is not worth the pauses
-  uint32_t partitions_max = 64;  // at once
+  double busy_min = 0.5;         // a core that is less busy never offloads
+  double apart_min = 0.25;       // minimum difference between the busy shares of source and target
+  double gain_min = 0.02;        // minimum share of the source's time that is saved
+  uint32_t partitions_max = 64;  // per offload
 };
 
-/// What would bring the two cores together, in as few partitions as can be: none where no core is
-/// hot, or where what it could give would only make another one hot. After it the target has no
-/// more to do than the source, so the next look finds nothing to bring back. No core falls below
-/// half of an even share of the partitions: below it they would be evened out again.
+/// Chooses the fewest partitions that equalize the busiest and the least busy core. Returns none if
+/// no core is busy enough, or if the available partitions would only make another core busy.
+/// Afterwards the target is not busier than the source, so the next call does not move anything
+/// back. The source keeps at least half of an even share of the partitions; with fewer, rebalancing
+/// would undo the move.
 std::optional<Offload> choose_offload(std::span<const CoreWork> cores,
                                       const OffloadLimits& limits = {});
 
-/// What the cores have reported since ownership last changed. A report from before, or that began
-/// before, counts no more.
+/// Load reports of the cores since ownership last changed. The first report of a core is ignored,
+/// because it covers time before the change.
 class WorkReports {
  public:
-  /// Ownership has changed.
+  /// Discards all reports, because ownership has changed.
   void reset() { cores_.clear(); }
   void forget(PsKey core) { cores_.erase(core); }
   void take(PsKey core, const wire::Heartbeat& heartbeat);
-  /// The average; none as long as there are too few reports.
+  /// Returns the average load, or none while there are too few reports.
   std::optional<CoreWork> work(PsKey core) const;
-  /// Whether something was reported since this was asked last.
+  /// Returns true if a report arrived since the last call.
   bool changed() { return std::exchange(changed_, false); }
 
  private:

@@ -17,7 +17,7 @@ ChiefCore::ChiefCore(ChiefConfig config)
     : config_(std::move(config)),
       log_budget_({.burst = 1024}),
       outbox_(config_.resend_ns),
-      // An evaluation reads a model, whatever data it was trained on.
+      // Evaluation and prediction accept a model of any plan.
       ownership_(config_.term, config_.partition_bits,
                  config_.mode == wire::Purpose::kTrain ? config_.plan_hash : 0),
       saving_(config_.resend_ns),
@@ -36,7 +36,7 @@ ChiefCore::ChiefCore(ChiefConfig config)
                              plan::eval_shard_bytes(config_.joining, config_.shard_bytes))
           : plan::cut_shards(config_.train_files, config_.shard_bytes);
   had_input_ = config_.job.cluster.input_workers > 0;
-  // An evaluation's id is no other's, of any term: a late report is never taken for another's.
+  // Evaluation ids are unique over all terms, so a late report never counts for another evaluation.
   last_evaluation_ = (config_.term - 1) << 16;
   if (config_.resume) {
     epochs_sealed_ = epochs_complete_ = epoch_ = config_.resume->sealed_epochs;
@@ -64,7 +64,8 @@ void ChiefCore::on_start(int64_t now_ns, Effects& effects) {
           .add("plan", config_.plan_hash)
           .add("train_shards", train_shards_.open_piece() > 0 ? 0 : train_shards())
           .add("sealed_epochs", epochs_sealed_));
-  // A stop may have come between the last epoch and its evaluation: that is made up for.
+  // A stop may have come between the last epoch and its evaluation. Then the evaluation follows
+  // now.
   if (config_.mode == wire::Purpose::kTrain && trained() && evaluated()) return finish();
   drop_partial_epoch();
   const bool no_input =
@@ -87,15 +88,15 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
     if (hello != nullptr) return refuse(peer, error, envelope);
     return reply(peer, envelope, wire::Reject{error.code, error.what});
   }
-  // Any process can claim a term. That a newer chief exists shows in the run folder alone, which
-  // the shell watches (on_newer_term).
+  // Any process can claim a term. Only the run folder proves that a newer chief exists; the shell
+  // watches it (on_newer_term).
   if (envelope.view.term > config_.term && !DP_MUTATE("old-chief-obeyed")) {
     defended(Defence::kChiefNewerTermClaimed);
     return log_of(peer, event("newer_term_claimed").add("term", envelope.view.term));
   }
   if (hello != nullptr) {
-    // A worker that knows the run ends where its data are not this chief's. It asks again, and is
-    // answered once the claims of the ps have shown that this chief may continue.
+    // A worker that knows the run ends when it sees another plan. It repeats its Hello, and gets an
+    // answer when the claims of the ps have shown that this chief may continue.
     const bool waits = config_.new_plan && phase_ == Phase::kGathering && envelope.run != 0 &&
                        hello->role != wire::Role::kPs;
     return waits ? void() : on_hello(peer, *hello, envelope, identity);
@@ -103,7 +104,7 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
   Member* member = members_.find(peer);
   if (member == nullptr) {
     member = rebind_by_heartbeat(peer, message.body, identity);
-  } else if (!identity.may_be(member->hello.role)) {  // the list has changed
+  } else if (!identity.may_be(member->hello.role)) {  // the list of keys has changed
     return refuse(peer, wire::wrong_role(identity, member->hello.role), envelope);
   }
   if (member == nullptr) {
@@ -111,7 +112,7 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
     return reply(peer, envelope,
                  wire::Reject{ErrorCode::kUnavailable, "the chief does not know you: say Hello"});
   }
-  if (member->left) return;  // a late message of one that said Goodbye
+  if (member->left) return;  // late message after Goodbye
   member->heard_ns = now_ns_;
   member->cut_off = false;
   if (member->silent) {
@@ -127,7 +128,7 @@ void ChiefCore::on_message(int64_t now_ns, PeerKey peer, wire::Message&& message
 }
 
 void ChiefCore::handle(Member& member, wire::Message&& message) {
-  // What a member knows stands in its envelope: a view that was lost on the way is sent again.
+  // The envelope names the view that the member knows. If it is old, send the current one again.
   if (ownership_.published() && !ending() && !member.is_input() &&
       std::holds_alternative<wire::Heartbeat>(message.body) &&
       (message.envelope.view < ownership_.view().id || DP_MUTATE("old-chief-obeyed")) &&
@@ -210,7 +211,7 @@ void ChiefCore::on_fatal(int64_t now_ns, Error error, Effects& effects) {
 // ---- time
 
 void ChiefCore::check_silence() {
-  // A core that takes in its partitions is busy, not dead.
+  // A core that loads its partitions may be silent for longer.
   const auto ps_silence_max_ns = [&](const Member& member) {
     return ownership_.adopting(ps_key(member))
                ? std::max(config_.member_silence_ns, config_.lease_stall_ns)
@@ -251,8 +252,8 @@ void ChiefCore::check_idle_leases() {
   const auto idle = table_.idle(now_ns_ - config_.lease_idle_ns, now_ns_ - config_.lease_stall_ns,
                                 config_.joining.in_order);
   for (const LeaseTable::Held& held : idle) {
-    // One that says nothing at all may have died: then its silence takes the lease back, and counts
-    // against the shard.
+    // A worker that sends nothing at all may have died. Then the time limit for its silence ends
+    // the lease, and counts a failed attempt.
     const Member* worker = members_.find_worker(held.worker);
     if (worker != nullptr && worker->live() && now_ns_ - worker->heard_ns > config_.heartbeat_ns) {
       continue;
@@ -300,7 +301,7 @@ void ChiefCore::check_workers() {
     no_worker_ns_ = had_worker_ ? now_ns_ : start_ns_;
     if (had_worker_) notice(NoticeLevel::kWarning, "no worker is left: waiting for one");
   }
-  if (!leasing()) return;  // nothing for a worker to do now
+  if (!leasing()) return;  // workers have nothing to do now
   const int64_t wait_ns = had_worker_ ? config_.workers_wait_ns : config_.start_timeout_ns;
   if (now_ns_ - no_worker_ns_ <= wait_ns) return;
   if (const int signal = signal_of_departed_workers(); signal != 0)
@@ -318,7 +319,8 @@ void ChiefCore::check_workers() {
 
 // ---- sending, the end
 
-/// An answer to a peer that may be no member. Only a peer that names the run hears of the run.
+/// Answers a peer that may not be a member. Only a peer that names the run learns the run and the
+/// view.
 void ChiefCore::reply(PeerKey peer, const wire::Envelope& to, wire::Body body) {
   if (to.run == config_.run) return send(peer, std::move(body), to.request);
   emit(Send{.peer = peer,
@@ -373,13 +375,13 @@ void ChiefCore::begin_stop(int32_t code, std::string reason) {
   if (!waiting) finish();
 }
 
-/// Ends once nobody is left who could still answer the Stop.
+/// Finishes if no live member is left to answer the Stop.
 void ChiefCore::finish_if_alone() {
   const bool waiting = members_.count([](const Member& m) { return m.live(); }) > 0;
   if (!waiting && !finished()) finish();
 }
 
-/// A newer chief runs this job and has the ps and the workers: this one sends them nothing.
+/// Ends this chief without a message to the members, because they belong to the newer chief.
 void ChiefCore::supersede(uint32_t term) {
   if (finished()) return;
   defended(Defence::kChiefSuperseded);

@@ -1,5 +1,5 @@
-// ChiefCore: the chief's decisions. Fed events, it returns effects; it knows no socket, file,
-// thread or clock.
+// ChiefCore: the chief's decisions as a deterministic state machine. It receives events and returns
+// effects. It uses no socket, file, thread or clock.
 #pragma once
 
 #include <cstdint>
@@ -28,47 +28,51 @@
 
 namespace downpour::chief {
 
-/// One job from the first Hello to the end. `now_ns` never goes back; on_start() comes first, and
-/// on_tick() often (50 ms): all time limits are looked at there. After Finish every event is
-/// ignored.
+/// Runs one job from the first Hello to the end. `now_ns` never decreases. on_start() comes first,
+/// and on_tick() is called often (every 50 ms), because it checks all time limits. Events after
+/// Finish are ignored.
 class ChiefCore {
  public:
   explicit ChiefCore(ChiefConfig config);
 
-  /// Finishes at once where there is nothing to do (`already_finished`): call it before starting
-  /// processes.
+  /// Starts the job. Finishes at once if there is nothing to do (`already_finished`), so call it
+  /// before starting processes.
   void on_start(int64_t now_ns, Effects& effects);
-  /// A message from a control socket, and what the connection proves about its sender. Whatever the
-  /// message says, it can not crash the core, and its sender acts only in the role of its key.
+  /// Handles a message from a control connection, and the identity that the connection proves. No
+  /// message can crash the core, and a sender acts only in the role of its key.
   void on_message(int64_t now_ns, PeerKey peer, wire::Message&& message, Effects& effects,
                   const wire::PeerIdentity& identity = {});
+  /// Checks time limits, and begins whatever is due.
   void on_tick(int64_t now_ns, Effects& effects);
-  /// The answer to PublishManifest.
+  /// Handles the result of PublishManifest.
   void on_published(int64_t now_ns, ViewId checkpoint, Result<void> result, Effects& effects);
-  /// The answer to FindOlder.
+  /// Handles the result of FindOlder.
   void on_older(int64_t now_ns, Result<ResumeState> older, Effects& effects);
-  /// A message could not be sent: this connection is broken. Whoever was there may come again
-  /// through another one.
+  /// Records that this connection is broken, because a message could not be sent. The peer may
+  /// return on another connection.
   void on_peer_gone(int64_t now_ns, PeerKey peer, Effects& effects);
-  /// SIGINT (2) or SIGTERM (15): stops leasing, saves, and ends the job with 128 + signal. Has no
-  /// effect once a stop was requested, by this call or by a member, and on a job that is ending.
+  /// Handles SIGINT (2) or SIGTERM (15): stops leasing, saves, and ends the job with 128 + signal.
+  /// Has no effect if a stop was requested before, by this call or by a member, or if the job is
+  /// ending.
   void request_stop(int64_t now_ns, int signal, Effects& effects);
-  /// The shell can not go on (the event file can't be written, a local ps did not start): the job
-  /// fails with `error`.
+  /// Fails the job with `error`, because the shell cannot continue (for example, a local ps did not
+  /// start).
   void on_fatal(int64_t now_ns, Error error, Effects& effects);
-  /// The launcher of a ps or worker process reports that it has ended: the core does not wait for
-  /// its silence. One that a stop signal ended stops the job.
+  /// Records that a process has ended, as its launcher reports, so that the core need not wait for
+  /// its silence. Stops the job if a stop signal ended the process.
   void on_process_ended(int64_t now_ns, const EndedProcess& ended, Effects& effects);
-  /// A newer chief has taken a term of this run: this one ends, and leaves ps and workers to it.
+  /// Ends this chief, because a newer one has taken a term of this run. The ps and workers keep
+  /// running.
   void on_newer_term(int64_t now_ns, uint32_t term, Effects& effects);
 
   Phase phase() const { return phase_; }
   bool finished() const { return phase_ == Phase::kFinished; }
-  /// Grows whenever the job gets further than ever before: more batches that all partitions have
-  /// applied, or another shard of an evaluation or a prediction. Batches that are trained again
-  /// after a ps was lost do not count.
+  /// Returns a number that grows whenever the job makes new progress: more batches that all
+  /// partitions have applied, or another shard of an evaluation or a prediction. Batches that are
+  /// trained again after the loss of a ps do not count.
   uint64_t progress() const { return steps_max_ + pass_shards_ended_; }
-  /// How many shards one pass has, of an open stream at the most; for --dry-run and messages.
+  /// Returns the number of shards of a training pass; for an open stream, the maximum. For
+  /// --dry-run and messages.
   uint32_t train_shards() const { return train_shards_.count(); }
 
  private:
@@ -83,7 +87,7 @@ class ChiefCore {
   void send(const Member& member, wire::Body body, RequestId request = {}) {
     send(member.peer, std::move(body), request);
   }
-  /// To a ps core or a stopping member, again and again until outbox_.answered().
+  /// Sends a request to a ps core or a stopping member, and repeats it until outbox_.answered().
   void ask(const Member& member, wire::Body body);
   JsonLine event(std::string_view name) const { return JsonLine(now_ns_ - start_ns_, name); }
   void log(const JsonLine& line) { effects_->push_back(AppendEvent{line.str()}); }
@@ -95,17 +99,17 @@ class ChiefCore {
   void supersede(uint32_t term);
   bool ending() const { return phase_ == Phase::kStopping || phase_ == Phase::kFinished; }
 
-  // chief_core_summary.cc: what is shown and logged
+  // chief_core_summary.cc: display and log
   void show_progress();
   void notice(NoticeLevel level, std::string text);
-  /// The same for what a peer can cause as often as it likes: within log_budget_.
+  /// Log and show events that a peer can cause as often as it likes, within log_budget_.
   void log_of(PeerKey peer, const JsonLine& line);
   void notice_of(PeerKey peer, NoticeLevel level, std::string text);
   void log_silent(const Member& member);
   void keep_figures(const Member& member);
   JobSummary summary() const;
 
-  // chief_core_members.cc: joining, leaving, placing
+  // chief_core_members.cc: members that join and leave
   void on_hello(PeerKey peer, const wire::Hello& hello, const wire::Envelope& envelope,
                 const wire::PeerIdentity& identity);
   Result<Member*> admit(PeerKey peer, wire::Hello hello, const wire::PeerIdentity& identity);
@@ -127,12 +131,12 @@ class ChiefCore {
   std::optional<uint32_t> owner_of(const Member& member) const {
     return member.is_ps() ? ownership_.owner_number(ps_key(member)) : std::nullopt;
   }
-  /// The living owners of the view, by owner number.
+  /// Visits the live owners of the view, by owner number.
   template <typename Visit>
   void for_each_owner(Visit&& visit);
   std::string missing_ps() const;
 
-  // chief_core_recovery.cc: placing partitions, losing their owners, and what follows
+  // chief_core_recovery.cc: placing partitions, loss of a ps, reconciliation
   struct Claim {
     const Member* by = nullptr;
     ViewId ownership_generation;
@@ -156,7 +160,7 @@ class ChiefCore {
   void restore();
   Member* successor_of(const wire::Owner& was);
   void give_ranges(const std::vector<Member*>& cores);
-  // chief_core_damage.cc: a checkpoint that can not be read
+  // chief_core_damage.cc: fallback from a damaged checkpoint
   void on_damage(const Member& member, const wire::Adopted& adopted);
   void go_back_all(uint32_t sealed_epochs);
   void check_ps();
@@ -168,7 +172,7 @@ class ChiefCore {
   void roll_back_to(uint32_t epoch);
   void take_lacking(const RoundOutcome& outcome);
 
-  // chief_core_moves.cc: partitions from one living ps to another
+  // chief_core_moves.cc: moving partitions between live ps
   void check_moves();
   bool may_move() const;
   bool rebalance();
@@ -176,7 +180,7 @@ class ChiefCore {
   bool continue_offloading();
   void begin_move(Member& source, Member& target, std::vector<PartitionId> partitions);
   void on_frozen(Member& member, wire::Frozen&& frozen, Bytes&& inlined);
-  /// The images that travel with the Adopt of the move under way.
+  /// Returns the images that travel with the Adopt of the current move.
   Bytes values_of(const wire::Body& body) const;
   void cancel_move(const std::string& why);
   void blame_target();
@@ -187,7 +191,7 @@ class ChiefCore {
   void probe_ps();
   void settle_move();
   void dismiss_drained_ps();
-  /// Every partition has its owner, and none is on its way to another.
+  /// Returns true if every partition has a live owner and no move is in progress.
   bool settled() const { return ownership_.whole() && !move_; }
 
   // chief_core_stop.cc: stop signals to this process and to members
@@ -235,7 +239,7 @@ class ChiefCore {
     return phase_ == Phase::kTraining || phase_ == Phase::kEvaluating ||
            phase_ == Phase::kPredicting;
   }
-  /// Leases are out and count, though during a survey none is given.
+  /// Returns true while leases are valid. During a reconciliation none is granted.
   bool working() const { return leasing() || phase_ == Phase::kReconciling; }
   std::string range_text(uint32_t shard) const;
   std::vector<plan::ShardRange> ranges_of(uint32_t shard) const;
@@ -251,16 +255,16 @@ class ChiefCore {
   bool ends_here(const RoundOutcome& outcome) const;
   void drop_partial_epoch();
   void reopen_partial_epoch(const Member& member);
-  /// Whether the job has had all the training that it asks for.
+  /// Returns true if the job has all the training that it asks for.
   bool trained() const {
     const uint64_t wanted = config_.job.train.steps;
     return epochs_complete_ >= config_.job.train.epochs ||
            (wanted > 0 && steps_accounted() >= wanted) || stops_early(config_.job, evaluations_);
   }
-  /// Complete ones, and the part of one at the end of the job.
+  /// Returns the number of complete epochs, plus 1 if the job ended inside a partial epoch.
   uint32_t epochs_trained() const { return epochs_complete_ + (partial_epoch_ ? 1 : 0); }
 
-  // chief_core_leases.cc: who gets which shard, and taking it back
+  // chief_core_leases.cc: granting and revoking leases
   void on_lease_request(Member& member, const wire::LeaseRequest& request, RequestId id);
   void grant_leases(const Member& member, uint32_t wanted, wire::LeaseGrant& grant);
   void log_lease(const Member& member, const wire::Lease& lease, bool backup);
@@ -277,7 +281,7 @@ class ChiefCore {
   void revoke(uint32_t shard, Incarnation worker);
   void revoke_all(uint32_t shard);
 
-  // chief_core_quarantine.cc: batches that the job does without
+  // chief_core_quarantine.cc: quarantined batches
   bool may_quarantine(wire::FailureKind kind) const;
   bool single_step() const;
   void quarantine_batch(uint32_t shard, uint32_t batch, const Error& error);
@@ -285,7 +289,7 @@ class ChiefCore {
   void decide_markers(const RoundOutcome& outcome);
   std::string train_range_text(ShardId shard) const;
 
-  // chief_core_save.cc: checkpoints, beside whatever phase the job is in
+  // chief_core_save.cc: checkpoints, in parallel to the phases of the job
   void want_save();
   void check_save();
   bool save_due() const;
@@ -307,9 +311,9 @@ class ChiefCore {
   ChiefConfig config_;
   plan::ShardMap train_shards_;
   std::vector<plan::ShardRange> eval_ranges_;
-  bool eval_from_files_ = false;  // eval_ranges_ cut eval_files, not train_files
+  bool eval_from_files_ = false;  // eval_ranges_ come from eval_files, not from train_files
 
-  // Time and effects of the event at hand.
+  // Time and effects of the current event.
   int64_t now_ns_ = 0;
   Effects* effects_ = nullptr;
   class Turn {  // sets both while an event is handled
@@ -337,99 +341,98 @@ class ChiefCore {
   uint64_t last_request_ = 0;
   Ownership ownership_;
   bool begun_ = false;        // work has begun under the first view
-  bool rolled_back_ = false;  // some partition was restored since the newest view
-  bool claimed_ = false;      // partitions hold what a chief before this one had leased
-  int64_t claims_ns_ = -1;    // since when ps have said what they hold
-  int64_t no_ps_ns_ = -1;     // since when none lives
+  bool rolled_back_ = false;  // some partition was restored or began empty since the newest view
+  bool claimed_ = false;      // partitions were claimed, so leases of an earlier chief may exist
+  int64_t claims_ns_ = -1;    // when the wait for the remaining claims began; -1: not yet
+  int64_t no_ps_ns_ = -1;     // since when there is no live ps; -1: there is one
   uint32_t ps_lost_ = 0;
   Incarnation last_lost_{};
 
-  /// Partitions on their way from one living core to another, at most one bundle at a time.
+  /// A bundle of partitions that moves between two live cores. At most one moves at a time.
   struct Move {
     PsKey source, target;
     ViewId ownership_generation;
     std::vector<PartitionId> partitions;
     int64_t begun_ns = 0;
-    int64_t frozen_ns = 0;  // when the source said so
-    Bytes inlined;          // the images, where they came with that
-    bool given = false;     // the images are at the target
-    bool offloads = false;  // because the source is hot
+    int64_t frozen_ns = 0;  // when Frozen arrived
+    Bytes inlined;          // small images that came with Frozen
+    bool given = false;     // Adopt was sent to the target
+    bool offloads = false;  // the move offloads a busy core
   };
   std::optional<Move> move_;
-  std::map<PsKey, Move>
-      unresolved_moves_;  // called off while the source was silent: it may stand still
+  // Moves that were cancelled while the source was lost. The source may still have the partitions
+  // frozen.
+  std::map<PsKey, Move> unresolved_moves_;
   uint32_t move_size_ = 4;
-  int64_t move_at_ns_ = 0;     // no sooner
-  uint32_t moves_failed_ = 0;  // in a row, as it were: one that succeeds halves it
+  int64_t move_at_ns_ = 0;     // earliest time of the next move
+  uint32_t moves_failed_ = 0;  // recent failures; a success halves the number
   uint32_t partitions_moved_ = 0;
-  bool rebalancing_ = false;  // some core holds few, or is to hold none: counts are made even
+  bool rebalancing_ = false;  // the numbers of partitions are being evened out
   WorkReports work_;
   struct Offloading {
     PsKey source, target;
-    std::vector<PartitionId> partitions;  // still to be moved
+    std::vector<PartitionId> partitions;  // not moved yet
   };
   std::optional<Offloading> offloading_;
-  int64_t offload_at_ns_ = 0;  // no sooner
+  int64_t offload_at_ns_ = 0;  // earliest time of the next decision to offload
   uint32_t partitions_offloaded_ = 0;
   int64_t move_pause_ns_max_ = 0;
 
-  uint32_t epoch_ = 0;            // the running one
-  uint32_t epochs_complete_ = 0;  // in this life of the partitions
+  uint32_t epoch_ = 0;            // the current epoch
+  uint32_t epochs_complete_ = 0;  // decreases if partitions that are restored lack an epoch
   uint32_t epochs_sealed_ = 0;
-  uint32_t epochs_begun_ = 0;  // partitions may hold something of those below
+  uint32_t epochs_begun_ = 0;  // partitions may hold batches of the epochs below this number
   int64_t epoch_begin_ns_ = 0;
-  uint64_t epoch_duplicate_parts_ = 0, epoch_gaps_ = 0;  // counters when the epoch began
+  uint64_t epoch_duplicate_parts_ = 0, epoch_gaps_ = 0;  // values when the epoch began
   LeaseTable table_;
-  std::vector<uint64_t> shard_bytes_;           // of the pass
-  WorkerPaces paces_;                           // in this pass
-  uint64_t bytes_ended_ = 0, bytes_total_ = 0;  // of the pass
-  bool length_unknown_ = false;  // the pass is over an open stream whose end nobody has read yet
+  std::vector<uint64_t> shard_bytes_;           // by shard of the pass
+  WorkerPaces paces_;                           // rates in this pass
+  uint64_t bytes_ended_ = 0, bytes_total_ = 0;  // bytes of the pass
+  bool length_unknown_ = false;                 // open stream whose end no worker has reported yet
   uint32_t reconcile_epoch_ = 0;
-  bool markers_only_ = false;  // the survey is for lines only: leases stay as they are
+  bool markers_only_ = false;  // the reconciliation is for markers only, and leases stay valid
   Quarantine quarantine_;
   std::vector<QuarantinedBatch> quarantined_;
-  Phase reconciled_phase_ = Phase::kTraining;  // what the survey interrupted
+  Phase reconciled_phase_ = Phase::kTraining;  // phase before the reconciliation
   uint64_t steps_before_ = 0;  // batches acknowledged in training passes before this one
   uint64_t steps() const;
-  // Of the running epoch: batches that all partitions had when a round last asked, and where the
-  // table's count stood then.
+  // Batches of the current epoch that all partitions had applied at the last round, and the lease
+  // table's count at that time.
   uint64_t epoch_steps_ = 0, epoch_acked_ = 0;
-  uint64_t steps_max_ = 0;              // most that steps_done() has been
+  uint64_t steps_max_ = 0;              // maximum of steps_done()
   uint64_t pass_shards_ended_ = 0;      // ended shards of evaluations and predictions
-  uint32_t shard_batches_longest_ = 0;  // of the training shards whose end a worker told; 0: none
-  bool partial_epoch_ = false;  // the newest account is of a part of an epoch, where the job ends
-  bool partial_epoch_saved_ = false;   // the newest checkpoint holds all of it
-  bool saving_partial_epoch_ = false;  // the checkpoint under way holds all of it
+  uint32_t shard_batches_longest_ = 0;  // batches of the longest ended training shard; 0: none
+  bool partial_epoch_ = false;  // the newest account covers a partial epoch, which ends the job
+  bool partial_epoch_saved_ = false;   // the newest checkpoint holds the partial epoch completely
+  bool saving_partial_epoch_ = false;  // the current checkpoint holds the partial epoch completely
   CompletionRound round_;
   uint64_t last_round_ = 0;
   uint32_t void_rounds_ = 0;
-  int64_t round_at_ns_ = 0;  // > 0: begin a new round then
+  int64_t round_at_ns_ = 0;  // > 0: when to begin another round
   EvaluationRun evaluation_;
   uint32_t last_evaluation_ = 0;
   PredictionRun prediction_;
 
   Saving saving_;
   SaveSchedule schedule_;
-  bool saved_since_stop_ = false;  // a checkpoint was published after the stop was asked for
-  ViewId
-      published_checkpoint_;  // the newest that is published: what lost partitions come back from
+  bool saved_since_stop_ = false;  // a checkpoint was published after the stop request
+  ViewId published_checkpoint_;    // the newest one; lost partitions are restored from it
   std::string published_folder_;
-  std::vector<std::vector<wire::ImageRef>>
-      published_images_;            // by partition, as ResumeState has them; empty: none
+  std::vector<std::vector<wire::ImageRef>> published_images_;  // as in ResumeState; empty: none
   ViewId best_checkpoint_;          // published at the lowest evaluation loss; {}: none
-  uint32_t best_epochs_saved_ = 0;  // epochs trained then, if this chief published it
-  uint32_t best_epochs_lost_ = 0;   // the best epochs whose checkpoint failed: training goes on
-  bool saving_best_ = false;        // the checkpoint under way holds the best variables exactly
-  std::optional<Error> damage_;     // of that checkpoint, while an older one is looked for
+  uint32_t best_epochs_saved_ = 0;  // epochs trained in that one, if this chief published it
+  uint32_t best_epochs_lost_ = 0;   // best epochs whose checkpoint failed
+  bool saving_best_ = false;        // the current checkpoint holds exactly the best variables
+  std::optional<Error> damage_;     // of a damaged checkpoint, while an older one is searched
 
   int stop_signal_ = 0;
   int64_t stop_ns_ = 0;
   int32_t code_ = 0;
   std::optional<Error> error_;
 
-  bool had_input_ = false;  // or some are wanted: workers hear who of them lives
+  bool had_input_ = false;  // there was or will be an input process: workers get InputLists
   bool had_worker_ = false;
-  int64_t no_worker_ns_ = -1;  // since when none is live
+  int64_t no_worker_ns_ = -1;  // since when there is no live worker; -1: there is one
   uint32_t workers_lost_ = 0;
   std::vector<OutputMetrics> recent_;    // since the last snapshot
   std::vector<OutputMetrics> observed_;  // in this epoch
@@ -451,7 +454,7 @@ class ChiefCore {
   Totals totals() const;
 };
 
-/// The exit status and error of a stop by signal.
+/// Returns the error of a stop by signal.
 Error interrupted(int signal, bool saved);
 
 template <typename Visit>

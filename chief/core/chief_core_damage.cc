@@ -1,5 +1,4 @@
-// ChiefCore: a checkpoint that turns out to be damaged when partitions are to come back from it.
-// The newest whole one before it is gone on from, where the job does not forbid it.
+// ChiefCore: fallback to the newest whole checkpoint before a damaged one, if the job allows it.
 #include <algorithm>
 
 #include "chief/core/chief_core.h"
@@ -9,7 +8,7 @@ namespace downpour::chief {
 
 namespace {
 
-/// Errors of files that another checkpoint need not have.
+/// Returns true for errors of files that another checkpoint may not have.
 bool is_damage(ErrorCode code) {
   return code == ErrorCode::kBadData || code == ErrorCode::kNoInput || code == ErrorCode::kIo ||
          code == ErrorCode::kUnsupported || code == ErrorCode::kPermission;
@@ -18,7 +17,7 @@ bool is_damage(ErrorCode code) {
 }  // namespace
 
 void ChiefCore::on_damage(const Member& member, const wire::Adopted& adopted) {
-  // A disk that fails to read says nothing about the files: the job can be run again.
+  // A read error of the disk does not prove that the files are damaged. The job can be run again.
   const bool files_are_bad = is_damage(adopted.code) && adopted.code != ErrorCode::kIo;
   Error error{files_are_bad ? ErrorCode::kBadData : adopted.code,
               str(member.full_name(), " could not take up its partitions: ", adopted.error),
@@ -29,7 +28,7 @@ void ChiefCore::on_damage(const Member& member, const wire::Adopted& adopted) {
     error.hint = "train.checkpoint.fall_back = true goes on from an older one that is whole";
     return fail(std::move(error));
   }
-  // What an evaluation has read so far came from this one.
+  // The results of an evaluation so far come from this checkpoint.
   if (config_.mode != wire::Purpose::kTrain && begun_) return fail(std::move(error));
   log(event("damaged")
           .add("term", published_checkpoint_.term)
@@ -41,10 +40,10 @@ void ChiefCore::on_damage(const Member& member, const wire::Adopted& adopted) {
   emit(FindOlder{published_checkpoint_});
 }
 
-/// Where no epoch was sealed in between, only what was to come back from the damaged checkpoint
-/// comes back from the older one: all others still know which batches of the unsealed epochs they
-/// have. Else they have dropped watermarks that the older one needs, and everything goes back to
-/// it.
+/// If no epoch was sealed between the two checkpoints, only the lost partitions are restored from
+/// the older one. All other partitions still have the watermarks of the unsealed epochs. Otherwise
+/// they have dropped watermarks that the older checkpoint needs, and every partition is restored
+/// from it.
 void ChiefCore::on_older(int64_t now_ns, Result<ResumeState> older, Effects& effects) {
   if (finished()) return;
   const Turn turn(*this, now_ns, effects);
@@ -61,7 +60,7 @@ void ChiefCore::on_older(int64_t now_ns, Result<ResumeState> older, Effects& eff
   published_folder_ = std::move(older->folder);
   published_images_ = std::move(older->images);
   best_checkpoint_ = older->best;
-  schedule_.want();  // the newest one should be whole
+  schedule_.want();  // so that the newest checkpoint is whole again
   if (move_) cancel_move("a checkpoint is damaged");
   outbox_.drop<wire::Adopt>();
   ownership_.take_back();
@@ -86,10 +85,11 @@ void ChiefCore::go_back_all(uint32_t sealed_epochs) {
     ownership_.forget_claims();
     return give_ranges(ps_cores());
   }
-  // The older images may hold lines of epochs that had been sealed since.
+  // The older images may hold markers of epochs that were sealed later.
   if (config_.mode == wire::Purpose::kTrain) quarantine_.forget_what_others_know();
-  // Also what a silent ps, or one that leaves, holds: its copy has dropped watermarks that the
-  // older checkpoint needs. The survey after the next view finds how far the epochs are then.
+  // This includes the copies of a ps that is silent or leaving: they have dropped watermarks that
+  // the older checkpoint needs. The reconciliation after the next view finds how far the epochs are
+  // then.
   ownership_.invalidate();
   restore();
 }

@@ -1,4 +1,4 @@
-// ChiefCore: leases: who gets which shard, what is heard of it, and taking it back.
+// ChiefCore: leases: granting, progress, failures, and revoking.
 #include <algorithm>
 
 #include "chief/core/chief_core.h"
@@ -9,7 +9,8 @@ namespace downpour::chief {
 
 namespace {
 
-/// Errors that another attempt would only repeat: they lie in the data, the job or the build.
+/// Returns true for errors in the data, the job or the build, which another attempt would only
+/// repeat.
 bool is_deterministic(ErrorCode code) {
   switch (code) {
     case ErrorCode::kUsage:
@@ -40,7 +41,7 @@ std::string_view purpose_name(wire::Purpose purpose) {
 }  // namespace
 
 void ChiefCore::on_lease_request(Member& member, const wire::LeaseRequest& request, RequestId id) {
-  if (id != RequestId{} && member.granted == id) {  // its answer was lost
+  if (id != RequestId{} && member.granted == id) {  // the answer was lost
     std::erase_if(member.grant.leases, [&](const wire::Lease& lease) {
       return !table_.holds(member.incarnation(), lease);
     });
@@ -72,7 +73,7 @@ void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseG
   const Incarnation who = member.incarnation();
   extend_open_pass();
   if (ending()) return;
-  // Near the end of a pass nobody hoards what others could begin.
+  // Near the end of a pass a worker gets at most its fair share of the free shards.
   const uint32_t workers = std::max(1U, members_.workers_live());
   const uint32_t fair = (table_.free_count() + workers - 1) / workers;
   const uint32_t held = table_.held_count(who);
@@ -91,7 +92,8 @@ void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseG
     log_lease(member, lease, backup);
     grant.leases.push_back(std::move(lease));
   };
-  // A shard that has failed is a worker's only one: then it is known where that worker dies.
+  // A worker holds a shard that has failed only as its single shard. So the chief knows where the
+  // worker dies.
   const std::vector<uint32_t> in_hand = table_.held_by(who);
   if (single_step() && std::any_of(in_hand.begin(), in_hand.end(), is_suspect)) return;
   for (uint32_t n = std::min({wanted, fair, room}); n > 0; --n) {
@@ -104,8 +106,8 @@ void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseG
     hand_over(*lease, false);
     if (grant.leases.back().single_step) break;
   }
-  // Predictions count by whole attempts: two at one shard would only be in each other's way. And a
-  // stream is for one worker at a time.
+  // Predictions have no backup leases, because a shard counts only when one attempt is complete.
+  // Streams have none, because one worker at a time reads them.
   const bool none_free = table_.free_count() == 0 || (!fresh && !table_.begun_is_free());
   if (wanted > 0 && room > 0 && none_free && phase_ != Phase::kPredicting && table_.shared() &&
       !DP_MUTATE("no-lease-expiry")) {
@@ -141,7 +143,7 @@ void ChiefCore::log_lease(const Member& member, const wire::Lease& lease, bool b
 
 void ChiefCore::on_shard_progress(Member& member, const wire::ShardProgress& progress) {
   const uint32_t shard = progress.lease.shard.shard;
-  if (phase_ == Phase::kGathering || phase_ == Phase::kAdopting) return;  // not known yet
+  if (phase_ == Phase::kGathering || phase_ == Phase::kAdopting) return;  // no lease table
   add_shards_of_earlier_chief(progress.lease);
   if (!working() || !table_.covers(progress.lease)) {
     if (!progress.ended) {
@@ -150,7 +152,7 @@ void ChiefCore::on_shard_progress(Member& member, const wire::ShardProgress& pro
     }
     return;
   }
-  // A lease that a chief before this one gave: its worker goes on with it.
+  // Registers a lease of an earlier chief. The worker keeps the shard.
   if (claimed_ && stop_signal_ == 0 &&
       (progress.lease.purpose != wire::Purpose::kTrain ||
        progress.lease.quarantined_batches ==
@@ -160,7 +162,8 @@ void ChiefCore::on_shard_progress(Member& member, const wire::ShardProgress& pro
   }
   const bool holds = table_.holds(member.incarnation(), progress.lease);
   if (progress.ended && progress.lease.purpose == wire::Purpose::kTrain) {
-    // True whoever says it: every partition has the end part. (The round asks them anyway.)
+    // Accepted from every worker, because every partition has the shard-end marker. The completion
+    // round verifies it.
     return end_shard(member, shard, progress.counts);
   }
   if (!holds) {
@@ -171,7 +174,7 @@ void ChiefCore::on_shard_progress(Member& member, const wire::ShardProgress& pro
   table_.renew(now_ns_, shard, member.incarnation(), progress.batches_acked, progress.bytes_done);
 }
 
-/// A piece of an open stream that an earlier chief leased, of which this one does not know yet.
+/// Appends shards of an open stream that an earlier chief leased and this one does not know yet.
 void ChiefCore::add_shards_of_earlier_chief(const wire::Lease& lease) {
   constexpr uint32_t kPiecesAheadMax = 1 << 16;
   const uint32_t shards = table_.shard_count();
@@ -183,7 +186,7 @@ void ChiefCore::add_shards_of_earlier_chief(const wire::Lease& lease) {
   if (count <= std::min(kPiecesAheadMax, train_shards() - shards)) add_shards(count);
 }
 
-/// The worker is this far with a shard that it holds: what is new of it tells how fast it is.
+/// Measures a worker's rate by its progress with a shard that it holds.
 void ChiefCore::advance(const Member& member, uint32_t shard, uint64_t bytes_done) {
   const Holder* holder = table_.holder(shard, member.incarnation());
   if (holder == nullptr) return;
@@ -193,17 +196,17 @@ void ChiefCore::advance(const Member& member, uint32_t shard, uint64_t bytes_don
   }
 }
 
-/// Nothing is left in this worker's hands: what passes from now on is not its slowness.
+/// Stops measuring a worker that holds no shard.
 void ChiefCore::note_idle(Incarnation worker) {
   if (table_.held_count(worker) == 0) paces_.idle(now_ns_, worker);
 }
 
-/// A worker has brought the shard to its end; whoever else is at it can stop.
+/// Ends a shard. Leases of other workers on it are revoked.
 void ChiefCore::end_shard(const Member& member, uint32_t shard, const wire::ShardCounts& counts) {
   if (table_.entry(shard).state == ShardState::kEnded) return;
   if (table_.purpose() == wire::Purpose::kTrain && train_shards_.open_piece() > 0) {
     if (!length_unknown_) bytes_total_ += counts.read - shard_bytes_[shard];
-    shard_bytes_[shard] = counts.read;  // what a piece has is known now
+    shard_bytes_[shard] = counts.read;  // the size of a piece is known when it has ended
   }
   advance(member, shard, bytes_of(shard));
   const Holder* own = table_.holder(shard, member.incarnation());
@@ -242,8 +245,8 @@ void ChiefCore::end_shard(const Member& member, uint32_t shard, const wire::Shar
   check_pass_end();
 }
 
-/// What a stream gave before a shard is what it had given up to the end of the one before it,
-/// whoever read them.
+/// Checks that the hash of the stream before this shard equals the hash after the shard before it,
+/// and likewise for the next shard. Different workers may have read them.
 Result<void> ChiefCore::check_stream(uint32_t shard) const {
   if (!config_.joining.in_order || table_.purpose() != wire::Purpose::kTrain) return {};
   for (uint32_t at = std::max(shard, 1U); at <= shard + 1 && at < table_.shard_count(); ++at) {
@@ -273,8 +276,7 @@ uint64_t ChiefCore::skipped_so_far() const {
 
 void ChiefCore::on_shard_failed(Member& member, const wire::ShardFailed& failed) {
   Error error{failed.code, failed.what, failed.where, failed.hint, failed.id};
-  const bool of_worker =
-      failed.lease.attempt == 0;  // not at a shard: the worker itself can not go on
+  const bool of_worker = failed.lease.attempt == 0;  // the worker itself cannot continue
   if (!of_worker && !(working() && table_.is_newest(member.incarnation(), failed.lease))) return;
   const bool survivable = !of_worker && may_quarantine(failed.kind);
   if (failed.kind == wire::FailureKind::kNotFinite && !survivable) {
@@ -294,7 +296,7 @@ void ChiefCore::on_shard_failed(Member& member, const wire::ShardFailed& failed)
     return notice_of(member.peer, NoticeLevel::kWarning,
                      str(member.full_name(), " failed: ", failed.what));
   const uint32_t shard = failed.lease.shard.shard;
-  // A lease that an earlier chief gave, perhaps, before a batch of the shard was given up.
+  // The lease may be from an earlier chief, before a batch of the shard was quarantined.
   const bool outdated =
       table_.purpose() == wire::Purpose::kTrain &&
       failed.lease.quarantined_batches != quarantine_.quarantined_batches(failed.lease.shard);
@@ -303,13 +305,14 @@ void ChiefCore::on_shard_failed(Member& member, const wire::ShardFailed& failed)
     note_idle(member.incarnation());
     if (outdated || failed.kind != wire::FailureKind::kMarkersDiffer) return;
     defended(Defence::kChiefMarkersAsked);
-    quarantine_.ask_again();  // a partition knows of a line that this chief does not
+    quarantine_.ask_again();  // a partition knows a marker that this chief does not know
     return reconcile_markers();
   }
   count_failure(member, error, shard, failed.batch, failed.kind);
 }
 
-/// The shard goes to someone else; the job fails when it failed too often without any progress.
+/// Counts a failed attempt. The shard is leased again, or its batch is quarantined. The job fails
+/// after too many attempts in a row without progress.
 void ChiefCore::count_failure(const Member& member, const Error& error, uint32_t shard,
                               uint32_t batch, wire::FailureKind kind) {
   const uint32_t failures = table_.fail(shard, member.incarnation(), batch);
@@ -322,13 +325,13 @@ void ChiefCore::count_failure(const Member& member, const Error& error, uint32_t
           .add("batch", batch)
           .add("failures", failures)
           .add("what", error.what));
-  // An attempt more at a record that can't be read, or at a loss of NaN, would only repeat it.
+  // Another attempt would only repeat an unreadable record or a loss that is not finite.
   const bool once = kind == wire::FailureKind::kRecord || kind == wire::FailureKind::kNotFinite;
   if (may_quarantine(kind) && (once || failures >= config_.attempts_max)) {
     return quarantine_batch(shard, batch, error);
   }
   if (failures < config_.attempts_max) {
-    if (error.code == ErrorCode::kPeersLost) return;  // a worker's end was told already
+    if (error.code == ErrorCode::kPeersLost) return;  // the loss of the worker was reported already
     return notice(NoticeLevel::kWarning,
                   str("shard ", table_.epoch(), "/", shard, " failed at batch ", batch, " on ",
                       member.name(), ": ", error.what, "; it is tried again"));
@@ -344,9 +347,9 @@ void ChiefCore::count_failure(const Member& member, const Error& error, uint32_t
              error.id.empty() ? "DP-3402" : error.id});
 }
 
-/// The member is silent, replaced or has left: its shards are free again. A death counts against
-/// the shard it was at (the first it was given and has not ended), not against those that waited
-/// behind it.
+/// Ends all leases of a member that is silent, replaced or gone. A death counts a failed attempt at
+/// the shard that the worker was processing: the first one that it got and has not ended. It does
+/// not count for the shards in its queue.
 void ChiefCore::take_back_leases(Member& member, bool died) {
   member.granted = RequestId{};
   paces_.forget(member.incarnation());
@@ -370,8 +373,8 @@ void ChiefCore::take_back_leases(Member& member, bool died) {
   }
 }
 
-/// The batch at which a worker that held the shard has died: of those that are given up it computes
-/// nothing.
+/// Returns the batch at which a worker that held the shard has died. Skips quarantined batches,
+/// because workers do not compute them.
 uint32_t ChiefCore::fatal_batch(uint32_t shard) const {
   uint32_t batch = table_.entry(shard).batches_acked;
   if (table_.purpose() != wire::Purpose::kTrain) return batch;
@@ -381,7 +384,7 @@ uint32_t ChiefCore::fatal_batch(uint32_t shard) const {
   return batch;
 }
 
-/// Takes a lease back and tells its holder.
+/// Revokes a lease and notifies its holder.
 void ChiefCore::revoke(uint32_t shard, Incarnation worker) {
   const Holder* holder = table_.holder(shard, worker);
   if (holder == nullptr) return;
@@ -399,7 +402,7 @@ void ChiefCore::revoke(uint32_t shard, Incarnation worker) {
   prediction_.drop(shard);
 }
 
-/// The same for everyone who is at the shard.
+/// Revokes all leases on the shard.
 void ChiefCore::revoke_all(uint32_t shard) {
   const std::vector<Holder> holders = table_.entry(shard).holders;
   for (const Holder& holder : holders) revoke(shard, holder.worker);

@@ -1,4 +1,4 @@
-// ChiefCore: who joins, who leaves, who gets which partitions.
+// ChiefCore: members that join and leave.
 #include <algorithm>
 #include <set>
 
@@ -11,10 +11,10 @@ namespace downpour::chief {
 
 namespace {
 
-constexpr uint32_t kIndexMax = 1U << 16;  // an index asked for above it is refused
-constexpr uint32_t kThreadsMax = 1024;    // the same for a ps core's number
-constexpr size_t kHostBytesMax = 255;     // of a host's name
-// "tcp://", a name of 253 bytes, a port and "?key=" with 64 digits have 334.
+constexpr uint32_t kIndexMax = 1U << 16;  // a requested index must be lower
+constexpr uint32_t kThreadsMax = 1024;    // a ps core's number must be lower
+constexpr size_t kHostBytesMax = 255;     // limit for a host name
+// "tcp://", a name of 253 bytes, a port and "?key=" with 64 digits need 334 bytes.
 constexpr size_t kEndpointBytesMax = 360;
 
 Error index_taken(const char* role, const Member& by) {
@@ -37,8 +37,7 @@ void ChiefCore::on_hello(PeerKey peer, const wire::Hello& hello, const wire::Env
   }
   Result<Member*> admitted = admit(peer, hello, identity);
   if (!admitted) return refuse(peer, admitted.error(), envelope);
-  if (*admitted == nullptr)
-    return;  // it asks again, and is answered once the other has shown itself
+  if (*admitted == nullptr) return;  // undecided: it repeats its Hello
   Member& member = **admitted;
   member.key = identity.key;
   if (!member.welcomes.allows(now_ns_)) return;
@@ -77,13 +76,13 @@ Result<Member*> ChiefCore::admit(PeerKey peer, wire::Hello hello,
                      hello.claims.size(), " claims (", ownership_.partition_count(), ")")};
   }
   if (hello.role != wire::Role::kPs) hello.thread = 0;
-  if (phase_ != Phase::kGathering) hello.claims = {};  // every partition has its owner
+  if (phase_ != Phase::kGathering) hello.claims = {};  // every partition has an owner already
   if (hello.role == wire::Role::kInput && hello.endpoint.empty()) {
     return Error{ErrorCode::kMalformed, "an input process said Hello without its endpoint"};
   }
-  if (Member* known =
-          members_.find(hello.role, hello.incarnation, hello.thread)) {  // again: the same answer
-    // Incarnations are no secret: workers read those of the ps in the view.
+  // A repeated Hello gets the same answer.
+  if (Member* known = members_.find(hello.role, hello.incarnation, hello.thread)) {
+    // An incarnation is not secret, because workers read those of the ps in the view.
     if (known->key != identity.key) {
       return Error{ErrorCode::kPermission,
                    str(known->full_name(), " joined with another key than `", identity.name, "`"),
@@ -107,8 +106,8 @@ Result<Member*> ChiefCore::admit(PeerKey peer, wire::Hello hello,
                                        : admit_worker(peer, std::move(hello));
 }
 
-/// Whether one more member of the role fits. Where all places are taken, the member that has been
-/// gone for longest and holds nothing loses its place.
+/// Returns true if one more member of the role fits. If the limit is reached, the member that has
+/// been gone longest and owns nothing is removed.
 bool ChiefCore::make_room(wire::Role role) {
   const uint32_t most = role == wire::Role::kPs      ? config_.ps_cores_max
                         : role == wire::Role::kInput ? config_.inputs_max
@@ -124,18 +123,20 @@ bool ChiefCore::make_room(wire::Role role) {
   return oldest != nullptr;
 }
 
-/// Another process asks for a member's index. A member that lives speaks within two heartbeats; one
-/// that does not has been started anew, or is stuck: the newer takes its place. So it does at once
-/// where the member's connection is broken: a process that ends breaks it, and one that only lost
-/// it would be on another by now, or is refused when it comes. (Who was replaced in vain does no
-/// harm: its partitions are under another since.)
+/// Decides between a member and another process that asks for the member's index. The newer process
+/// takes the index at once if the member has left, its connection is broken, or it has been silent
+/// for the lease time. Otherwise the member gets a message. If the member then stays silent for
+/// four heartbeat intervals, the newer process takes the index. If the member sends a message later
+/// than one interval after the request, the newer process is refused.
+/// A wrong decision does no harm to the partitions, because each transfer has its own ownership
+/// generation.
 ChiefCore::IndexConflict ChiefCore::index_conflict(Member& old, const wire::Hello& hello) {
   if (old.left || old.cut_off || now_ns_ - old.heard_ns > config_.lease_ns) {
     defended(Defence::kChiefIndexConflictReplaced);
     return IndexConflict::kReplaced;
   }
   if (old.contender != hello.incarnation) {
-    // Only sending shows whether the connection stands; this is what each would get anyway.
+    // Only sending shows whether the connection is intact. The member gets these messages anyway.
     if (old.is_ps()) {
       send(old, wire::Sealed{epochs_sealed_});
     } else {
@@ -158,7 +159,7 @@ ChiefCore::IndexConflict ChiefCore::index_conflict(Member& old, const wire::Hell
 Result<Member*> ChiefCore::admit_ps(PeerKey peer, wire::Hello hello) {
   if (hello.endpoint.empty())
     return Error{ErrorCode::kMalformed, "a ps said Hello without its endpoint"};
-  if (hello.index == UINT32_MAX) {  // cores of one process share an index
+  if (hello.index == UINT32_MAX) {  // the cores of a process share an index
     const Member* sibling = members_.find_if(
         [&](const Member& m) { return m.is_ps() && m.incarnation() == hello.incarnation; });
     std::set<uint32_t> taken;
@@ -193,15 +194,14 @@ Result<Member*> ChiefCore::admit_ps(PeerKey peer, wire::Hello hello) {
   if (placed && ownership_.whole()) {
     notice_of(peer, NoticeLevel::kInfo, str(member.name(), " joins: partitions move to it"));
   }
-  on_ps_returned(member);  // it may have been replaced in vain, by one that is gone in its turn
+  on_ps_returned(member);  // it may have been replaced before, by a process that is gone now
   return &member;
 }
 
-/// A worker, or an input process: either is numbered among its like.
+/// Admits a worker or an input process. Each role has its own indices.
 Result<Member*> ChiefCore::admit_worker(PeerKey peer, wire::Hello hello) {
   if (hello.index == UINT32_MAX) {
-    // A worker that is merely paused keeps its index for a while, so that it can go on when it
-    // wakes.
+    // A worker that is only paused keeps its index for a while, so that it can continue later.
     const auto is_gone = [&](const Member& m) {
       return m.left || now_ns_ - m.heard_ns > config_.member_silence_ns;
     };
@@ -264,8 +264,8 @@ wire::InputList ChiefCore::input_list() const {
   return list;
 }
 
-/// The list of input processes has changed. A worker that misses it hears it with its next
-/// heartbeat.
+/// Sends the changed list of input processes to the workers. A worker that misses it gets it with
+/// the answer to its next heartbeat.
 void ChiefCore::tell_inputs() {
   if (ending()) return;
   share_stream();
@@ -283,10 +283,10 @@ void ChiefCore::refuse(PeerKey peer, const Error& error, const wire::Envelope& e
                       .hint = error.hint});
 }
 
-/// Finds a known worker or input process on a new connection (its transport reconnected) by the
-/// incarnation in its heartbeat. Its key must be the one it said Hello with. A ps must say Hello,
-/// because its cores share an incarnation: a chief that knows one core only would take another
-/// core's connection for that one's.
+/// Returns the worker or input process that sent this heartbeat or Goodbye on a new connection, and
+/// binds it to that connection. The incarnation identifies it, and its key must be the one of its
+/// Hello. A ps must send Hello instead, because its cores share an incarnation. A chief that knows
+/// only one of the cores could confuse their connections.
 Member* ChiefCore::rebind_by_heartbeat(PeerKey peer, const wire::Body& body,
                                        const wire::PeerIdentity& identity) {
   Incarnation incarnation{};
@@ -306,7 +306,8 @@ Member* ChiefCore::rebind_by_heartbeat(PeerKey peer, const wire::Body& body,
 }
 
 void ChiefCore::on_heartbeat(Member& member, wire::Heartbeat&& heartbeat) {
-  if (heartbeat.recent.size() <= config_.job.model.outputs.size()) {  // else of another model
+  // Metrics of another model are ignored.
+  if (heartbeat.recent.size() <= config_.job.model.outputs.size()) {
     merge_metrics(recent_, heartbeat.recent);
     if (phase_ == Phase::kTraining) merge_metrics(observed_, heartbeat.recent);
   }
@@ -318,7 +319,7 @@ void ChiefCore::on_heartbeat(Member& member, wire::Heartbeat&& heartbeat) {
   wire::Failure failure = std::exchange(heartbeat.failure, {});
   member.last = std::move(heartbeat);
   if (ending()) return;
-  // A ps that holds nothing can't end the job.
+  // A ps that owns nothing cannot end the job.
   if (!failure.what.empty() && member.is_ps() && ownership_.concerns(ps_key(member))) {
     return fail(Error{failure.code,
                       str(member.full_name(), ": ", failure.what),
@@ -326,7 +327,7 @@ void ChiefCore::on_heartbeat(Member& member, wire::Heartbeat&& heartbeat) {
                       std::move(failure.hint),
                       std::move(failure.id)});
   }
-  // A sign of life; to a ps one that also replaces a Sealed that was lost.
+  // Answers with a sign of life. For a ps, Sealed also replaces one that was lost.
   if (!member.is_ps()) {
     send(member, wire::Heartbeat{.incarnation = member.incarnation()});
     if (member.is_worker() && had_input_ && member.input_lists.allows(now_ns_))
@@ -372,7 +373,7 @@ void ChiefCore::on_process_ended(int64_t now_ns, const EndedProcess& ended, Effe
         member.hello.pid != ended.pid) {
       continue;
     }
-    member.left = true;  // whoever comes in its place need not wait
+    member.left = true;  // a process that takes its index does not wait
     outbox_.answered(member);
     log(event("process_ended").add("who", member.name()).add("pid", ended.pid));
     if (ending()) continue;

@@ -1,4 +1,4 @@
-// ChiefCore: partitions from one living ps to another, a few at a time, while training goes on.
+// ChiefCore: moves partitions between live ps, a few at a time, while training continues.
 #include <algorithm>
 
 #include "chief/core/chief_core.h"
@@ -8,10 +8,10 @@
 
 namespace downpour::chief {
 
-/// Begins the next move where one is wanted, and calls off one that takes too long.
+/// Begins the next move if one is wanted, and cancels one that takes too long.
 void ChiefCore::check_moves() {
   const auto stays = [](const Member& m) { return m.is_ps() && m.live() && !m.leaving; };
-  if (members_.find_if(stays) == nullptr) {  // those that stayed are gone: nobody may leave now
+  if (members_.find_if(stays) == nullptr) {  // no staying ps is left, so no ps can leave now
     for (Member& m : members_) m.leaving = false;
   }
   if (move_ && now_ns_ - move_->begun_ns > move_timeout_ns()) {
@@ -23,16 +23,17 @@ void ChiefCore::check_moves() {
   if (!rebalance() && config_.job.cluster.rebalance && !continue_offloading()) offload();
 }
 
-/// One bundle at a time, while shards are leased, and not where it would make the images of a
-/// checkpoint worth nothing.
+/// Returns true if a move may begin: shards are leased, no other move is in progress, and no
+/// checkpoint would lose its images by it.
 bool ChiefCore::may_move() const {
   if (config_.moves_folder.empty() || !leasing() || stop_signal_ != 0 || !settled()) return false;
   if (now_ns_ < move_at_ns_ || !outbox_.empty()) return false;
   return !saving_.under_way() && !save_due();
 }
 
-/// The next bundle towards an even spread, where one is wanted: always, if load does not count;
-/// else where a core leaves, or holds less than half of an even share, until all hold as many.
+/// Moves the next bundle towards equal numbers of partitions. With `cluster.rebalance` this happens
+/// only if a core leaves or holds less than half of an even share; then it continues until the
+/// numbers are equal. Without it, it always happens.
 bool ChiefCore::rebalance() {
   std::vector<Member*> cores;
   std::vector<CoreLoad> loads;
@@ -40,7 +41,7 @@ bool ChiefCore::rebalance() {
     if (!m.is_ps() || !m.live()) continue;
     const uint32_t holds = ownership_.load(ps_key(m));
     const bool takes = takes_partitions(m);
-    if (holds == 0 && !takes) continue;  // as if it were not there
+    if (holds == 0 && !takes) continue;  // cannot take part
     cores.push_back(&m);
     loads.push_back({holds, m.leaving, takes});
   }
@@ -51,15 +52,15 @@ bool ChiefCore::rebalance() {
   if (!step) return false;
   offloading_.reset();
   std::vector<PartitionId> partitions = ownership_.owned(ps_key(*cores[step->source]));
-  // The last ones: what is left stays in few ranges.
+  // Take the last ones, so that the remaining partitions form few ranges.
   const size_t count = std::min({size_t(step->partitions), size_t(move_size_), partitions.size()});
   partitions.erase(partitions.begin(), partitions.end() - std::ptrdiff_t(count));
   begin_move(*cores[step->source], *cores[step->target], std::move(partitions));
   return true;
 }
 
-/// A hot core gives partitions to the one that has least to do, once all have told what they do
-/// since ownership is as it is.
+/// Decides whether a busy core offloads partitions to the least busy one. Requires load reports of
+/// all cores since ownership last changed.
 void ChiefCore::offload() {
   if (now_ns_ < offload_at_ns_ || !work_.changed()) return;
   std::vector<Member*> cores = ps_cores();
@@ -70,7 +71,7 @@ void ChiefCore::offload() {
   for (const Member* m : cores) {
     std::optional<CoreWork> work = work_.work(ps_key(*m));
     if (!work) return;
-    // All that it owns counts, also what nobody asks for.
+    // All partitions that it owns count, also those without requests.
     std::vector<CoreWork::Share> shares;
     for (const PartitionId p : ownership_.owned(ps_key(*m))) {
       const auto at = std::lower_bound(work->partitions.begin(), work->partitions.end(), p,
@@ -103,7 +104,8 @@ void ChiefCore::offload() {
   continue_offloading();
 }
 
-/// The next bundle of what was decided, if both sides still are as they were then.
+/// Moves the next bundle of the decided partitions. Stops if either side is gone, or the target
+/// leaves.
 bool ChiefCore::continue_offloading() {
   if (!offloading_) return false;
   Offloading& r = *offloading_;
@@ -189,8 +191,8 @@ Bytes ChiefCore::values_of(const wire::Body& body) const {
              : Bytes();
 }
 
-/// A move that its target did not take, though it was given: the next one to it waits for twice as
-/// long.
+/// Doubles the pause before the next move to the target, because it did not take over the
+/// partitions that it was sent.
 void ChiefCore::blame_target() {
   if (!move_ || !move_->given) return;
   Member* target = members_.find(wire::Role::kPs, move_->target.incarnation, move_->target.thread);
@@ -199,7 +201,8 @@ void ChiefCore::blame_target() {
   target->move_at_ns = now_ns_ + (kPauseNs << std::min(target->move_failures++, 7U));
 }
 
-/// What a target has never shown to take is called off sooner: training waits for it.
+/// Returns the time limit of the current move. It is shorter for a target that has never taken over
+/// a partition, because training waits for the move.
 int64_t ChiefCore::move_timeout_ns() {
   const Member* target =
       members_.find(wire::Role::kPs, move_->target.incarnation, move_->target.thread);
@@ -207,7 +210,7 @@ int64_t ChiefCore::move_timeout_ns() {
   return std::min(config_.move_timeout_ns, (2 * kSecond) << std::min(target->move_failures, 7U));
 }
 
-/// Asks ps cores that have not shown it yet whether they answer: an Adopt of nothing changes
+/// Sends an Adopt without partitions to ps cores that have not answered one yet. It changes
 /// nothing.
 void ChiefCore::probe_ps() {
   for (Member& m : members_) {
@@ -218,7 +221,8 @@ void ChiefCore::probe_ps() {
   }
 }
 
-/// The partitions stay where they are, by a view that says so: only that lets the source go on.
+/// Cancels the move. The next view names the source as owner, because only a view lets the source
+/// serve the partitions again.
 void ChiefCore::cancel_move(const std::string& why) {
   const Move move = *std::exchange(move_, std::nullopt);
   defended(Defence::kChiefMoveCancelled);
@@ -236,23 +240,24 @@ void ChiefCore::cancel_move(const std::string& why) {
   move_at_ns_ = now_ns_ + (kPauseAfterFailureNs << std::min(moves_failed_++, 8U));
   move_size_ = 1;
   offloading_.reset();
-  // A source that has not said that it froze may not have: it must not be told of another since.
+  // If the source has not reported Frozen, it may still serve the partitions. A new generation
+  // would make it drop them.
   const auto ownership_generation =
       move.given ? std::optional(ownership_.next_ownership_generation()) : std::nullopt;
   ownership_.keep(move.partitions, ownership_generation);
   const Member* source =
       members_.find(wire::Role::kPs, move.source.incarnation, move.source.thread);
-  // A source that another process replaces is still a member here, and its partitions are lost.
+  // A source that another process replaces is still a member here, but its partitions are lost.
   if (source == nullptr || !source->live() || ownership_.is_gone(move.source))
     unresolved_moves_[move.source] = move;
   if (ownership_.ready()) publish_view();
 }
 
-/// A view was published: what was given is the target's, and the pause is over.
+/// Completes the move after a view: the partitions belong to the target, and the pause is over.
 void ChiefCore::settle_move() {
   if (!move_) return;
   const Move move = *std::exchange(move_, std::nullopt);
-  if (!move.given) return outbox_.drop<wire::Freeze>();  // the source goes on under this view
+  if (!move.given) return outbox_.drop<wire::Freeze>();  // this view lets the source continue
   const int64_t pause_ns = now_ns_ - move.begun_ns;
   partitions_moved_ += uint32_t(move.partitions.size());
   moves_failed_ /= 2;
@@ -273,10 +278,10 @@ void ChiefCore::settle_move() {
   } else if (2 * pause_ns < config_.move_pause_wanted_ns) {
     move_size_ = std::min(config_.move_partitions_max, move_size_ + 1);
   }
-  move_at_ns_ = now_ns_ + 4 * pause_ns;  // most of the time all partitions are served
+  move_at_ns_ = now_ns_ + 4 * pause_ns;  // so that partitions are served most of the time
 }
 
-/// Tells those that leave and hold nothing any more that they may go.
+/// Stops the leaving ps that own nothing any more.
 void ChiefCore::dismiss_drained_ps() {
   for (Member& m : members_) {
     if (!m.is_ps() || !m.leaving || !m.live() || outbox_.waits_for(m)) continue;

@@ -1,21 +1,22 @@
-// ChiefCore: batches that the job does without, where it may.
+// ChiefCore: quarantine of batches, if the job allows it.
 #include "chief/core/chief_core.h"
 #include "shared/base/defence.h"
 
 namespace downpour::chief {
 
-/// Whether the job allows a batch of the pass to be left out for this reason.
+/// Returns true if the job may continue without a batch that fails for this reason.
 bool ChiefCore::may_quarantine(wire::FailureKind kind) const {
   if (table_.purpose() != wire::Purpose::kTrain) return false;
   const TrainSpec& train = config_.job.train;
   return kind == wire::FailureKind::kNotFinite ? train.on_nan == "skip" : train.quarantine;
 }
 
-/// Whether it matters at which batch a worker dies.
+/// Returns true if a shard that has failed needs a single-step lease, because the batch at which a
+/// worker dies matters.
 bool ChiefCore::single_step() const { return may_quarantine(wire::FailureKind::kOther); }
 
-/// The batch fails whoever tries it. Its shard waits until all partitions have agreed to do without
-/// it.
+/// Proposes a batch that fails at every attempt. Its shard is not leased until all partitions have
+/// decided.
 void ChiefCore::quarantine_batch(uint32_t shard, uint32_t batch, const Error& error) {
   const BatchId id{table_.epoch(), shard, batch};
   const auto too_much = [&](const auto&... what) {
@@ -42,8 +43,8 @@ void ChiefCore::quarantine_batch(uint32_t shard, uint32_t batch, const Error& er
   reconcile_markers();
 }
 
-/// Asks all partitions about the lines; nobody is given a shard meanwhile. During another survey
-/// its end sees to it.
+/// Begins a reconciliation for markers; no shard is granted meanwhile. If another reconciliation is
+/// running, its last round includes the markers.
 void ChiefCore::reconcile_markers() {
   if (phase_ != Phase::kTraining || !quarantine_.wants_round()) return;
   markers_only_ = true;
@@ -53,7 +54,7 @@ void ChiefCore::reconcile_markers() {
   begin_round();
 }
 
-/// A valid round has ended, in which every partition was told the lines.
+/// Decides about the markers that the round sent to all partitions.
 void ChiefCore::decide_markers(const RoundOutcome& outcome) {
   if (outcome.markers.size() >
       config_.markers_max) {  // they would not fit an Adopt with its images
@@ -69,7 +70,7 @@ void ChiefCore::decide_markers(const RoundOutcome& outcome) {
     const bool quarantined =
         answer.passed || (marker != nullptr && marker->state == Quarantine::State::kQuarantined);
     if (!quarantined || (!answer.had && !answer.withdrawn)) continue;
-    // Only where a ps that others had taken the place of is all that is left of a partition.
+    // This happens only if a ps that was replaced returns as the only holder of a partition.
     return fail(Error{ErrorCode::kPeersLost,
                       str("batch ", answer.batch,
                           " was quarantined by some partitions and applied "
@@ -104,7 +105,7 @@ void ChiefCore::decide_markers(const RoundOutcome& outcome) {
   }
 }
 
-/// Where it lies, of any epoch.
+/// Returns the range of a training shard of any epoch, in words.
 std::string ChiefCore::train_range_text(ShardId shard) const {
   if (shard.shard >= train_shards()) return {};
   return plan::text_of(train_shards_.at(shard.epoch, shard.shard), config_.train_files);

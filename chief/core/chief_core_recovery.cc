@@ -1,5 +1,4 @@
-// ChiefCore: who holds which partitions, what happens when a ps is lost, and how far back the
-// training goes then.
+// ChiefCore: placing partitions, loss of a ps, and the reconciliation that follows.
 #include <algorithm>
 
 #include "chief/core/chief_core.h"
@@ -17,7 +16,7 @@ std::string partitions_text(size_t count) {
 
 }  // namespace
 
-/// Those that live and stay, by index and core.
+/// Returns the ps cores that are live and not leaving, by index and core number.
 std::vector<Member*> ChiefCore::ps_cores() {
   std::vector<Member*> cores;
   for (Member& m : members_) {
@@ -31,8 +30,8 @@ std::vector<Member*> ChiefCore::ps_cores() {
 
 // ---- placing
 
-/// Once enough ps are here every partition gets an owner: whoever holds it for an earlier chief,
-/// else by the newest checkpoint.
+/// Assigns an owner to every partition when enough ps have joined: the ps with the best claim, or
+/// else a ps that restores the partition from the newest checkpoint.
 void ChiefCore::place() {
   const std::vector<Member*> cores = ps_cores();
   std::vector<Claim> claims = best_claims(cores);
@@ -42,7 +41,7 @@ void ChiefCore::place() {
   size_t claimed = count();
   const bool all_came = cores.size() >= config_.ps_cores_expected;
   if (claimed == 0 && !all_came) return;
-  if (claimed > 0 && claimed < claims.size()) {  // those that hold the rest may be on their way
+  if (claimed > 0 && claimed < claims.size()) {  // ps with the remaining claims may still come
     if (claims_ns_ < 0) claims_ns_ = now_ns_;
     if (now_ns_ - claims_ns_ < (all_came ? config_.claims_wait_ns : config_.ps_wait_ns)) return;
   }
@@ -72,7 +71,7 @@ void ChiefCore::place() {
   give_ranges(cores);
 }
 
-/// All partitions, to all cores alike.
+/// Assigns all partitions evenly to all cores.
 void ChiefCore::give_ranges(const std::vector<Member*>& cores) {
   const ViewId ownership_generation = ownership_.next_ownership_generation();
   const auto ranges = even_ranges(ownership_.partition_count(), uint32_t(cores.size()));
@@ -81,10 +80,12 @@ void ChiefCore::give_ranges(const std::vector<Member*>& cores) {
   }
 }
 
-/// What ps hold for an earlier chief, by partition. Of several claims to a partition the one with
-/// the highest since counts, if it has all that the newest checkpoint holds: it was given the
-/// partition after that was written, or holds it since the very view under which the checkpoint's
-/// image was written, and so no less than that image. Anything else is a zombie's.
+/// Returns the best claim to each partition. Of several claims the one with the highest ownership
+/// generation wins. A claim is accepted only if it has everything that the newest checkpoint holds:
+/// - Its generation is the one under which the checkpoint's image was written; or
+/// - its generation is higher than all that had been assigned when the checkpoint was written (if
+///   the manifest names them), and it has as many sealed epochs.
+/// Every other claim belongs to an outdated process.
 std::vector<ChiefCore::Claim> ChiefCore::best_claims(const std::vector<Member*>& cores) const {
   std::vector<Claim> best(ownership_.partition_count());
   for (const Member* core : cores) {
@@ -114,9 +115,9 @@ std::vector<ChiefCore::Claim> ChiefCore::best_claims(const std::vector<Member*>&
   return best;
 }
 
-/// A claim is good only under the plan whose batches the partition holds. Returns a core that holds
-/// batches of unsealed epochs of other data; null: none does. Other claims of another plan are
-/// dropped: their partitions are given anew, since workers of that plan may still push to them.
+/// Drops the claims of other plans. Their partitions are restored under a new generation, because
+/// workers of the other plan may still push to them. Returns a core that holds batches of unsealed
+/// epochs of another plan; null if there is none.
 const Member* ChiefCore::drop_claims_of_other_plans(std::vector<Claim>& claims) const {
   for (Claim& claim : claims) {
     if (claim.by == nullptr || claim.by->hello.plan_hash == 0 ||
@@ -130,8 +131,8 @@ const Member* ChiefCore::drop_claims_of_other_plans(std::vector<Claim>& claims) 
   return nullptr;
 }
 
-/// The data have changed within an epoch. This chief ends and stops neither ps nor workers: a chief
-/// with the right data continues with what they hold.
+/// Ends this chief, because the data have changed within an epoch. It does not stop ps and workers,
+/// because a chief with the right data can continue with what they hold.
 void ChiefCore::refuse_data(const Member& holder) {
   defended(Defence::kChiefOtherData);
   error_ =
@@ -148,7 +149,8 @@ void ChiefCore::refuse_data(const Member& holder) {
   finish();
 }
 
-/// Tells the core to hold these partitions, as the newest checkpoint has them.
+/// Assigns partitions to the core, in the state of the newest checkpoint, or empty if there is
+/// none.
 void ChiefCore::adopt(Member& member, std::vector<PartitionId> partitions,
                       ViewId ownership_generation) {
   wire::Adopt adopt{.ownership_generation = ownership_generation,
@@ -175,7 +177,7 @@ void ChiefCore::adopt(Member& member, std::vector<PartitionId> partitions,
   ask(member, std::move(adopt));
 }
 
-/// One after another to the core that has the fewest.
+/// Assigns partitions one at a time to the core that has the fewest.
 void ChiefCore::spread(const std::vector<PartitionId>& partitions,
                        const std::vector<Member*>& cores, ViewId ownership_generation) {
   std::vector<uint32_t> loads;
@@ -239,10 +241,11 @@ void ChiefCore::publish_view() {
 
 // ---- losing a ps
 
-/// A ps core is gone. Its partitions wait for a ps of the same index; nobody else rolls back.
+/// Marks a ps core as lost. Its partitions wait for a ps of the same index, and no other partition
+/// is rolled back.
 void ChiefCore::on_ps_lost(Member& member, const std::string& why) {
   outbox_.answered(member);
-  // A source whose images are at the target is not needed any more.
+  // The source of a move is not needed any more once the target has the images.
   const bool ends_move = move_ && (move_->target == ps_key(member) ||
                                    (move_->source == ps_key(member) && !move_->given));
   const uint32_t partitions = ownership_.lose(ps_key(member), now_ns_);
@@ -259,19 +262,20 @@ void ChiefCore::on_ps_lost(Member& member, const std::string& why) {
                 str(member.full_name(), " was lost: ", why, "; its ", partitions_text(partitions),
                     " wait for ps ", member.hello.index, " for ", config_.ps_wait_ns / kSecond,
                     " s, then others take them")});
-    // Before a view that may follow: what that begins is not to be interrupted.
+    // This comes before a view that may follow, so that it does not interrupt what that view
+    // begins.
     interrupt(str(member.name(), " was lost"));
   }
   if (ends_move) return cancel_move(str(member.name(), " was lost"));
   if (partitions == 0) return;
-  // It may have been the only one that others waited for. Or what it was given is its owner's
-  // still, who was not gone after all: then no view need say so.
+  // The next view may have waited only for this core. Or the partitions assigned to it are still
+  // with their live owner; then no view is needed.
   if (ownership_.ready()) return publish_view();
   if (ownership_.whole()) continue_phase();
 }
 
-/// A ps core that was silent, or replaced in vain, speaks again: what nobody else was given is its
-/// own as before.
+/// Handles the return of a ps core that was silent or replaced. It keeps the partitions that were
+/// not assigned to another core meanwhile.
 void ChiefCore::on_ps_returned(Member& member) {
   const uint32_t found = ownership_.reinstate(ps_key(member));
   const auto frozen = unresolved_moves_.extract(ps_key(member));
@@ -291,10 +295,9 @@ void ChiefCore::on_ps_returned(Member& member) {
   if (ownership_.whole()) continue_phase();
 }
 
-/// Gives partitions without an owner to the ps that came back under the same index, or after
-/// `ps_wait_ns` to all others.
+/// Assigns lost partitions to a ps of the same index, or after `ps_wait_ns` to all others.
 void ChiefCore::restore() {
-  // A checkpoint whose manifest is being written decides what they are restored from.
+  // If a manifest is being written, its result decides from which checkpoint they are restored.
   if (ending() || phase_ == Phase::kGathering || publishing()) return;
   ViewId ownership_generation;
   const auto number = [&] {
@@ -322,8 +325,8 @@ void ChiefCore::restore() {
   }
 }
 
-/// The living ps core in the place of a former owner: another process, or the owner itself where
-/// its copy is stale.
+/// Returns the live ps core with the index and number of a former owner: another process, or the
+/// owner itself if its copy is stale.
 Member* ChiefCore::successor_of(const wire::Owner& was) {
   return members_.find_if([&](const Member& m) {
     return m.is_ps() && m.live() && m.hello.index == was.index && m.hello.thread == was.thread;
@@ -362,9 +365,9 @@ void ChiefCore::check_ps() {
              "run the job again: it goes on from the newest checkpoint"});
 }
 
-// ---- going on, and how far back
+// ---- reconciliation
 
-/// Ownership has changed or is about to: what was asked of all owners together counts no more.
+/// Voids the running round and checkpoint, because ownership has changed or is about to change.
 void ChiefCore::interrupt(const std::string& why) {
   if ((phase_ == Phase::kReconciling || phase_ == Phase::kCompleting) &&
       !DP_MUTATE("round-survives-a-change-of-ownership")) {
@@ -376,7 +379,8 @@ void ChiefCore::interrupt(const std::string& why) {
   abandon_save(why);
 }
 
-/// Every partition has an owner again, and none has rolled back: what waited for that goes on.
+/// Continues the phase that waited for owners, when every partition has one and none was rolled
+/// back.
 void ChiefCore::continue_phase() {
   if (phase_ == Phase::kReconciling || phase_ == Phase::kCompleting) {
     begin_round();
@@ -385,10 +389,10 @@ void ChiefCore::continue_phase() {
   }
 }
 
-/// Some partition has rolled back: asks from the first unsealed epoch on what the partitions have.
-/// Where one lacks something of an epoch that was complete, training goes back to it.
+/// Asks all partitions what they hold, from the first unsealed epoch on, because some partition was
+/// restored. Training returns to the first epoch of which a partition lacks something.
 void ChiefCore::reconcile() {
-  if (config_.mode != wire::Purpose::kTrain) return continue_phase();  // nothing was applied since
+  if (config_.mode != wire::Purpose::kTrain) return continue_phase();  // applies nothing
   if (phase_ != Phase::kReconciling) {
     reconciled_phase_ = phase_ == Phase::kCompleting ? Phase::kTraining : phase_;
   }
@@ -405,7 +409,8 @@ void ChiefCore::reconcile() {
 }
 
 void ChiefCore::reconcile_next() {
-  // Of the epoch in training every partition is asked; of none that is not begun.
+  // All partitions are asked about the epoch in training, but not about an epoch that has not
+  // begun.
   if (reconcile_epoch_ < epochs_complete_ || reconciled_phase_ == Phase::kTraining) {
     return begin_round();
   }
@@ -435,7 +440,8 @@ void ChiefCore::end_reconcile(const RoundOutcome& outcome) {
   check_pass_end();
 }
 
-/// This epoch was complete, and is no more: its account, evaluation and whatever followed are void.
+/// Returns to an epoch that was complete and is not any more. Its account, its evaluation, and
+/// everything that followed are void.
 void ChiefCore::roll_back_to(uint32_t epoch) {
   defended(Defence::kChiefRollsBack);
   notice(NoticeLevel::kWarning,
@@ -447,12 +453,11 @@ void ChiefCore::roll_back_to(uint32_t epoch) {
   open_epoch();
 }
 
-/// What a valid round has found: shards that some partition lacks are leased, all others have
-/// ended.
+/// Leases the shards that some partition lacks, according to a valid round. All others have ended.
 void ChiefCore::take_lacking(const RoundOutcome& outcome) {
   if (outcome.shards > table_.shard_count()) add_shards(outcome.shards - table_.shard_count());
   std::vector<bool> lacking(table_.shard_count());
-  // What an open stream has more of than was asked about nobody has begun.
+  // Shards of an open stream that were not asked about have not been begun.
   std::fill(lacking.begin() + outcome.shards, lacking.end(), true);
   for (const LackingShard& shard : outcome.lacking) {
     lacking[shard.shard] = true;
@@ -466,8 +471,9 @@ void ChiefCore::take_lacking(const RoundOutcome& outcome) {
     table_.end(shard);
     bytes_ended_ += bytes_of(shard);
   }
-  // The partitions' own counts: the smallest is of what they all have, but for what some have
-  // ended.
+  // Steps according to the partitions: the smallest sum over their ended shards, plus the common
+  // batches of the lacking shards. This is an estimate, because a lacking shard may have ended at
+  // some of them.
   epoch_steps_ = UINT64_MAX;
   for (const wire::PartitionStatus& status : outcome.partitions)
     epoch_steps_ = std::min<uint64_t>(epoch_steps_, status.counts.batches);

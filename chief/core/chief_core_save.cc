@@ -1,5 +1,5 @@
-// ChiefCore: checkpoints. They are written beside whatever the job is doing; only the end of the
-// job, a stop, and too many unsealed epochs wait for one (Phase::kSaving).
+// ChiefCore: checkpoints. The job continues while one is written. Only the end of the job, a stop,
+// and too many unsealed epochs wait for one (Phase::kSaving).
 #include <algorithm>
 
 #include "chief/core/chief_core.h"
@@ -9,16 +9,16 @@
 
 namespace downpour::chief {
 
-/// Something that the next checkpoint should hold has come about: one is begun as soon as may be.
+/// Requests a checkpoint, which begins as soon as possible.
 void ChiefCore::want_save() {
   schedule_.want();
   check_save();
 }
 
-/// Begins what is due, and gives up what takes too long.
+/// Begins a checkpoint that is due, and abandons one that takes too long.
 void ChiefCore::check_save() {
   if (saving_.under_way()) {
-    // A manifest that is being written may still appear, so nothing may build on its absence.
+    // A manifest that is being written may still appear, so it does not time out.
     const bool waits = saving_.state == Saving::State::kWriting;
     if (waits && now_ns_ - saving_.begun_ns > config_.save_timeout_ns)
       save_failed("it took too long");
@@ -26,12 +26,13 @@ void ChiefCore::check_save() {
     begin_save();
   }
   if (phase_ == Phase::kSaving && stop_overdue()) {
-    schedule_.begun(now_ns_, steps());  // no other one is tried
+    schedule_.begun(now_ns_, steps());  // so that no other one begins
     save_failed("it took too long");
   }
 }
 
-/// Only where the number of complete epochs is settled: a checkpoint seals them.
+/// Returns true if a checkpoint is due. The number of complete epochs must be certain, because the
+/// checkpoint seals them.
 bool ChiefCore::save_due() const {
   return settled() && config_.mode == wire::Purpose::kTrain &&
          (phase_ == Phase::kTraining || phase_ == Phase::kCompleting || phase_ == Phase::kSaving) &&
@@ -63,16 +64,16 @@ void ChiefCore::begin_save() {
   });
 }
 
-/// Whether the variables, as the partitions hold them now, are those of the lowest evaluation loss:
-/// the epochs trained so far are evaluated, and no shard of another one has begun.
+/// Returns true if the partitions hold exactly the variables with the lowest evaluation loss: the
+/// trained epochs are evaluated, and no shard of another epoch has begun.
 bool ChiefCore::is_best() const {
   return config_.job.eval.keep_best && evaluates() && evaluated() &&
          epochs_begun_ <= epochs_trained() &&
          best_epochs(config_.job, evaluations_) == epochs_trained();
 }
 
-/// The newest published checkpoint where the next one may hold only what was touched since: chains
-/// end after `full_every` images, and before they are too many to name.
+/// Returns the newest published checkpoint if the next one may be incremental; otherwise {}. A
+/// chain ends after `full_every` images, and before the images are too many to list.
 ViewId ChiefCore::base_for_save() const {
   const CheckpointSpec& spec = config_.job.train.checkpoint;
   if (!spec.incremental || published_images_.empty()) return {};
@@ -85,7 +86,7 @@ ViewId ChiefCore::base_for_save() const {
   return room ? published_checkpoint_ : ViewId{};
 }
 
-/// What each image builds on must be the one that is published.
+/// Checks that each image builds on a published one, and stores the chains of images.
 Result<void> ChiefCore::chain(const std::vector<wire::ImageRef>& images) {
   saving_.chains.resize(images.size());
   for (size_t p = 0; p < images.size(); ++p) {
@@ -139,10 +140,10 @@ void ChiefCore::publish() {
                            .rows = saving_.rows,
                            .epochs = epochs_,
                            .evaluations = evaluations_};
-  // A change of owners would have ended this checkpoint.
+  // The owners are those that wrote the images, because a change of owners abandons the checkpoint.
   for (const wire::Placement& p : ownership_.view().partitions)
     manifest.ownership_generations.push_back(p.ownership_generation);
-  // What came about since the images were begun is not in them.
+  // Remove what happened after the images were begun, because they do not hold it.
   const uint32_t held = saving_.sealed_epochs + (saving_partial_epoch_ ? 1 : 0);
   std::erase_if(manifest.epochs, [&](const auto& e) { return e.epoch >= held; });
   std::erase_if(manifest.evaluations, [&](const auto& e) { return e.epochs_trained > held; });
@@ -193,7 +194,7 @@ void ChiefCore::on_published(int64_t now_ns, ViewId checkpoint, Result<void> res
   after_save({});
 }
 
-/// Training goes on without this checkpoint: the epochs stay unsealed until the next one.
+/// Ends a failed checkpoint. Training continues, and the epochs stay unsealed until the next one.
 void ChiefCore::save_failed(const std::string& why) {
   const std::string what = why.empty() ? "no reason given" : why;
   if (saving_.under_way()) {
@@ -206,9 +207,9 @@ void ChiefCore::save_failed(const std::string& why) {
   after_save(what);
 }
 
-/// The images under way can not become a checkpoint any more (who owns what has changed). Another
-/// one is begun as soon as may be. Once all images are there it is too late, and no harm: whatever
-/// is lost then comes back from this checkpoint.
+/// Abandons the checkpoint that is being written, because the owners have changed. The next one
+/// begins as soon as possible. When all images have arrived, the checkpoint is not abandoned: then
+/// lost partitions are restored from it.
 void ChiefCore::abandon_save(const std::string& why) {
   if (saving_.state != Saving::State::kWriting) return;
   defended(Defence::kChiefSaveAbandoned);
@@ -217,9 +218,9 @@ void ChiefCore::abandon_save(const std::string& why) {
   schedule_.want();
 }
 
-/// The checkpoint is through, or has failed because of `error`: whatever waited for it goes on.
+/// Continues whatever waited for the checkpoint, which was published, or failed because of `error`.
 void ChiefCore::after_save(const std::string& error) {
-  if (schedule_.wanted()) return check_save();  // that one decides
+  if (schedule_.wanted()) return check_save();  // the next checkpoint decides
   if (phase_ != Phase::kSaving) return;
   if (!error.empty() && stop_signal_ == 0 && !trained() && waits_for_best()) {
     best_epochs_lost_ = epochs_trained();

@@ -1,6 +1,6 @@
-// ChiefCore: train.steps, where a job ends inside an epoch. It ends between shards: no other one is
-// begun, and those that are in workers' hands are brought to their end. So what is trained is whole
-// at every partition, has an account that balances, and a run may go on from it.
+// ChiefCore: train.steps, with which a job may end inside an epoch. It ends between shards: no
+// further shard is begun, and all begun shards are ended. So every partition holds the same partial
+// epoch, its account balances, and a later run can resume from it.
 #include <algorithm>
 
 #include "chief/core/chief_core.h"
@@ -8,14 +8,15 @@
 
 namespace downpour::chief {
 
-/// Batches of the epochs that have an account.
+/// Returns the batches of all epochs that have an account.
 uint64_t ChiefCore::steps_accounted() const {
   uint64_t steps = 0;
   for (const EpochAccount& account : epochs_) steps += account.counts.batches;
   return steps;
 }
 
-/// Batches of the whole job that all partitions have: of the running epoch as far as it was told.
+/// Returns the batches of the job that all partitions have applied, in the current epoch as far as
+/// reported.
 uint64_t ChiefCore::steps_done() const {
   const uint64_t steps = steps_accounted();
   const bool counted = !epochs_.empty() && epochs_.back().epoch >= epoch_;
@@ -24,8 +25,9 @@ uint64_t ChiefCore::steps_done() const {
   return steps + epoch_steps_ + table_.batches_acked() - epoch_acked_;
 }
 
-/// Whether shards that nobody has begun are leased: not once what is in workers' hands is enough.
-/// How much that is is known once a shard has ended: before, one at a time is begun.
+/// Returns true if shards that were not begun may be leased. They may not if the leased shards will
+/// reach `train.steps`. The batches of a shard are known when one has ended; until then only one
+/// shard at a time is begun.
 bool ChiefCore::may_begin_shards() const {
   const uint64_t wanted = config_.job.train.steps;
   if (wanted == 0 || table_.purpose() != wire::Purpose::kTrain) return true;
@@ -38,19 +40,19 @@ bool ChiefCore::may_begin_shards() const {
   return steps < wanted;
 }
 
-/// Whether all that was begun of the epoch has ended, and no more is wanted of it.
+/// Returns true if every shard that was begun has ended, and the epoch needs no further shard.
 bool ChiefCore::partial_epoch_is_read() const {
   const uint64_t wanted = config_.job.train.steps;
   if (wanted == 0 || table_.all_ended() || table_.leased_count() > 0) return false;
   if (steps_done() < wanted) return false;
-  // A worker may hold a lease of an earlier chief, and have sent nothing yet. (The images prove it;
-  // to wait only spares one that would be in vain.)
+  // A worker may hold a lease of an earlier chief and not have reported it yet. The images would
+  // reveal that; the wait only avoids a checkpoint that must be repeated.
   if (claimed_ && now_ns_ - start_ns_ < config_.lease_ns) return false;
   return !table_.begun_is_free();
 }
 
-/// Whether the job ends with what a round has found of the epoch: as many steps as it asks for, and
-/// no shard begun that has not ended.
+/// Returns true if the job ends with the state that a round has found: enough steps, and every
+/// shard that was begun has ended.
 bool ChiefCore::ends_here(const RoundOutcome& outcome) const {
   const uint64_t wanted = config_.job.train.steps;
   if (wanted == 0 || outcome.partitions.empty()) return false;
@@ -59,9 +61,9 @@ bool ChiefCore::ends_here(const RoundOutcome& outcome) const {
                       [](const LackingShard& shard) { return shard.begun; });
 }
 
-/// An image holds something of the epoch that its account does not: a worker of which nobody here
-/// knew (a former chief's, that lay still) has gone on with a shard. That is brought to its end,
-/// too.
+/// Reopens the partial epoch, because an image holds a shard that the account lacks. A worker that
+/// this chief does not know, for example with a lease of an earlier chief, has continued. That
+/// shard must end, too.
 void ChiefCore::reopen_partial_epoch(const Member& member) {
   defended(Defence::kChiefPartialEpochReopened);
   log(event("part_reopened").add("n", saving_.id.n).add("who", member.name()));
@@ -69,8 +71,7 @@ void ChiefCore::reopen_partial_epoch(const Member& member) {
   reconcile();
 }
 
-/// Training goes on in the epoch of which a part was the job's end: more steps are wanted, or a
-/// partition has lost something of it.
+/// Drops the account of a partial epoch, because more steps are wanted or a partition was restored.
 void ChiefCore::drop_partial_epoch() {
   if (!std::exchange(partial_epoch_, false)) return;
   partial_epoch_saved_ = false;

@@ -35,7 +35,7 @@ void ChiefCore::stop(int signal, const std::string& receiver) {
   for (const uint32_t shard : table_.leased()) revoke_all(shard);
   if (config_.mode != wire::Purpose::kTrain) return end_unsaved();
   if (!ownership_.published()) {
-    // Partitions that an earlier chief leased to workers are placed first, then saved.
+    // Partitions with batches of an earlier chief's leases are placed first, then saved.
     if (!members_hold_state()) end_unsaved();
     return;
   }

@@ -1,4 +1,4 @@
-// ChiefCore: figures over all members: the live line and the summary at the end.
+// ChiefCore: sums over all members, for the live line and the final summary.
 #include <algorithm>
 #include <utility>
 
@@ -26,7 +26,8 @@ ProcessPeak peak_of(const Member& m) {
           .work = m.last.work};
 }
 
-/// Cores of one process report the same process: its memory and time count once, its rows add up.
+/// Adds the figures of a core to those of its process. Memory and CPU time are the process's and
+/// count once; rows add up.
 void add_peak(std::vector<ProcessPeak>& peaks, const ProcessPeak& peak) {
   for (ProcessPeak& known : peaks) {
     if (known.role != peak.role || known.index != peak.index) continue;
@@ -55,7 +56,7 @@ ChiefCore::Totals ChiefCore::totals() const {
     t.gaps += h.gaps;
     t.rows += h.rows;
     t.table_bytes += h.table_bytes;
-    if (worker) {  // a ps counts the same bytes at its end
+    if (worker) {  // a ps counts the same bytes
       t.pulled += h.pulled_bytes;
       t.pushed += h.pushed_bytes;
     }
@@ -74,7 +75,7 @@ void ChiefCore::show_progress() {
     bytes_done += std::min(table_.entry(shard).bytes_done, bytes_of(shard));
   }
   uint64_t bytes_total = bytes_total_;
-  if (length_unknown_ && !epochs_.empty())  // about as many as in the epoch before
+  if (length_unknown_ && !epochs_.empty())  // estimate: as many as in the epoch before
     bytes_total = std::max(epochs_.back().input_bytes, bytes_done);
   emit(ProgressSnapshot{.phase = phase_,
                         .elapsed_ns = now_ns_ - start_ns_,
@@ -103,9 +104,9 @@ void ChiefCore::show_progress() {
                         .inputs_live = members_.inputs_live()});
 }
 
-/// The member goes: what it did still counts.
+/// Keeps the figures of a member that is removed.
 void ChiefCore::keep_figures(const Member& member) {
-  if (member.last.incarnation == Incarnation{}) return;  // it never said anything of itself
+  if (member.last.incarnation == Incarnation{}) return;  // it never sent a heartbeat
   add_peak(departed_peaks_, peak_of(member));
   departed_.records += member.last.records;
   departed_.read_bytes += member.last.read_bytes;

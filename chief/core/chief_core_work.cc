@@ -14,13 +14,12 @@ void ChiefCore::begin_work() {
   schedule_.start(now_ns_, steps());
   if (config_.mode == wire::Purpose::kEval) return begin_evaluation();
   if (config_.mode == wire::Purpose::kPredict) return begin_prediction();
-  if (stop_signal_ != 0) {  // the partitions hold what an earlier chief had leased
+  if (stop_signal_ != 0) {  // the partitions hold batches of an earlier chief's leases
     enter(Phase::kSaving);
     return want_save();
   }
   if (trained()) return begin_evaluation();
-  // Partitions that come from a checkpoint or an earlier chief may hold part of the epoch: they are
-  // asked first.
+  // Partitions from a checkpoint or an earlier chief may hold part of the epoch, so ask them first.
   begin_epoch(claimed_ || !published_images_.empty());
 }
 
@@ -52,17 +51,17 @@ void ChiefCore::open_pass(const wire::Lease& pattern) {
   share_stream();
 }
 
-/// Of an open stream.
+/// Appends shards to a pass over an open stream.
 void ChiefCore::add_shards(uint32_t count) {
   shard_bytes_.resize(shard_bytes_.size() + count,
                       length_unknown_ ? train_shards_.open_piece() : 0);
   table_.grow(count);
 }
 
-/// While nobody has read its end, an open stream has as many more pieces as the workers ask for,
-/// and never none. So its epoch is not complete.
+/// Keeps enough free shards in a pass over an open stream, until a worker reports the end of the
+/// stream. There is always at least one, so the epoch cannot be complete before.
 void ChiefCore::extend_open_pass() {
-  constexpr uint32_t kPiecesAhead = 4;  // for each worker
+  constexpr uint32_t kPiecesAhead = 4;  // per worker
   if (!length_unknown_) return;
   const uint32_t wanted = kPiecesAhead * std::max(1U, members_.workers_live());
   if (table_.free_count() >= wanted) return;
@@ -74,8 +73,8 @@ void ChiefCore::extend_open_pass() {
              "data.source", "choose larger ones with data.shard_records"});
 }
 
-/// The piece in which an open stream ends says so. Those behind it are looked at, and have no
-/// records.
+/// Records the end of an open stream, if this shard reports it. Shards after it are still leased,
+/// and have no records.
 void ChiefCore::note_end(uint32_t shard, const wire::ShardCounts& counts) {
   if (!length_unknown_ || counts.end_offset != plan::kOpenEnd) return;
   length_unknown_ = false;
@@ -97,15 +96,15 @@ EpochExtent ChiefCore::extent_of(uint32_t epoch) const {
   return {.shards = 0, .open = true, .length_unknown = true};
 }
 
-/// Without an input process each worker would have to read a stream for itself, so one does at a
-/// time.
+/// Shares a stream among all workers if there is an input process. Without one each worker would
+/// have to read the whole stream, so one worker at a time reads it.
 void ChiefCore::share_stream() {
   const bool train = table_.purpose() == wire::Purpose::kTrain;
   if (!config_.joining.in_order || !(train || !eval_from_files_)) return;
   table_.share(!input_list().inputs.empty());
 }
 
-/// Batches that all partitions have acknowledged in this run: a hint, for the schedule.
+/// Returns the batches that all partitions have acknowledged in this run: a hint for the schedule.
 uint64_t ChiefCore::steps() const {
   return steps_before_ + (table_.purpose() == wire::Purpose::kTrain ? table_.batches_acked() : 0);
 }
@@ -140,7 +139,7 @@ std::vector<plan::ShardRange> ChiefCore::ranges_of(uint32_t shard) const {
   return {eval_ranges_[shard]};
 }
 
-/// Where the shard lies, in words.
+/// Returns the range of the shard, in words.
 std::string ChiefCore::range_text(uint32_t shard) const {
   const bool eval = table_.purpose() != wire::Purpose::kTrain && eval_from_files_;
   return plan::text_of(ranges_of(shard), eval ? config_.eval_files : config_.train_files);
@@ -164,7 +163,7 @@ void ChiefCore::check_pass_end() {
 
 void ChiefCore::begin_round() {
   round_at_ns_ = 0;
-  if (!settled()) return;  // begun when every partition has an owner again
+  if (!settled()) return;  // begins when every partition has an owner again
   const uint32_t epoch = phase_ == Phase::kReconciling ? reconcile_epoch_ : epoch_;
   round_ = CompletionRound(++last_round_, epoch, extent_of(epoch), ownership_.view());
   log(event("round").add("round", last_round_).add("epoch", epoch));
@@ -184,7 +183,7 @@ void ChiefCore::on_status(Member& member, wire::StatusReply&& reply) {
     case CompletionRound::Verdict::kFailed:
       return fail(Error{ErrorCode::kBadData, str(member.name(), ": ", why)});
     case CompletionRound::Verdict::kVoid:
-      send(member, ownership_.view());  // it may have missed it
+      send(member, ownership_.view());  // it may have missed the view
       return void_round(str(member.name(), ": ", why));
     case CompletionRound::Verdict::kTaken:
       break;
@@ -193,7 +192,7 @@ void ChiefCore::on_status(Member& member, wire::StatusReply&& reply) {
   if (round_.all_in()) end_round();
 }
 
-/// Ownership is not what the round was asked under: nothing of it counts.
+/// Voids the round, because ownership differs from what the round assumed. Another one follows.
 void ChiefCore::void_round(const std::string& why) {
   log(event("round_void").add("round", round_.round()).add("why", why));
   outbox_.drop<wire::StatusRequest>();
@@ -207,7 +206,7 @@ void ChiefCore::end_round() {
   Result<RoundOutcome> outcome = round_.judge();
   if (!outcome) return fail(std::move(outcome).error());
   void_rounds_ = 0;
-  // Who has not heard yet that an epoch is sealed still has its lines.
+  // A ps that has missed Sealed still has the markers of sealed epochs.
   std::erase_if(outcome->markers, [&](const auto& l) { return l.batch.epoch < epochs_sealed_; });
   decide_markers(*outcome);
   if (ending()) return;
@@ -216,7 +215,7 @@ void ChiefCore::end_round() {
   if (outcome->lacking.empty() || ends_here(*outcome)) return complete_epoch(*outcome);
   take_lacking(*outcome);
   if (ending()) return;
-  // Where the job ends inside the epoch, those that nobody has begun are left to it.
+  // If the job may end inside the epoch, shards that were not begun need not be leased.
   const bool all = config_.job.train.steps == 0;
   const auto again = std::count_if(outcome->lacking.begin(), outcome->lacking.end(),
                                    [&](const LackingShard& shard) { return all || shard.begun; });
@@ -227,7 +226,7 @@ void ChiefCore::end_round() {
   enter(Phase::kTraining);
 }
 
-/// The account of a complete epoch, or why it can not be one.
+/// Returns the account of the epoch, or the error that forbids it.
 Result<wire::ShardCounts> ChiefCore::settle(const RoundOutcome& outcome) const {
   DP_TRY(const wire::ShardCounts counts, check_account(outcome.partitions));
   std::vector<const wire::ShardCounts*> by_shard(table_.shard_count());
@@ -244,7 +243,7 @@ Result<wire::ShardCounts> ChiefCore::settle(const RoundOutcome& outcome) const {
   return counts;
 }
 
-/// Of a mix: the bytes of each source that no shard of the epoch has.
+/// Returns, for a weighted mix, the bytes of each source that no shard of the epoch has.
 std::vector<uint64_t> ChiefCore::unread_bytes() const {
   if (!train_shards_.mixes()) return {};
   const SourceSpec& source = config_.job.data.source;
@@ -258,7 +257,7 @@ std::vector<uint64_t> ChiefCore::unread_bytes() const {
 
 namespace {
 
-/// "3-7,9-10": [3, 7) and [9, 10); empty where they lie in too many pieces for a line.
+/// Returns "3-7,9-10" for [3, 7) and [9, 10); empty if there are too many intervals for a line.
 std::string left_text(const std::vector<LackingShard>& left) {
   constexpr size_t kPiecesMax = 256;
   std::string text;
@@ -272,7 +271,7 @@ std::string left_text(const std::vector<LackingShard>& left) {
   return text;
 }
 
-/// Of a job that wants a number of steps, and whose data have none to give.
+/// Returns the error for a job that wants a number of steps and whose data have no batch.
 Error no_batch(const wire::ShardCounts& counts) {
   return Error{ErrorCode::kNoInput,
                str("a whole epoch has no batch to train on: ", account_text(counts)), "train.steps",
@@ -327,7 +326,8 @@ void ChiefCore::complete_epoch(const RoundOutcome& outcome) {
   end_epoch();
 }
 
-/// The epoch is complete and evaluated: a checkpoint is to seal it, and the next one begins.
+/// Ends an epoch that is complete and evaluated: requests a checkpoint that seals it, and begins
+/// the next epoch.
 void ChiefCore::end_epoch() {
   schedule_.want();
   next_epoch();
@@ -362,11 +362,11 @@ void ChiefCore::begin_evaluation() {
 }
 
 void ChiefCore::on_eval_report(Member& member, wire::EvalReport&& report) {
-  // Also during a survey: if the epoch is still whole, so is what was measured of it.
+  // Reports also count during a reconciliation: if the epoch proves complete, they are valid.
   if (!working() || !table_.covers(report.lease)) return;
   const uint32_t shard = report.lease.shard.shard;
   if (table_.entry(shard).state == ShardState::kEnded) return;  // the first report counts
-  // Of a shard without a record to evaluate (all filtered, none held out) there is nothing to say.
+  // A shard without a record to evaluate (all filtered, or none held out) has no outputs.
   const bool nothing = report.counts.applied == 0 && report.outputs.empty();
   if (!nothing && report.outputs.size() != config_.job.model.outputs.size()) {
     if (!table_.holds(member.incarnation(), report.lease)) return;
@@ -388,7 +388,7 @@ void ChiefCore::end_evaluation() {
           .add("epochs", evaluation.epochs_trained)
           .add("read", evaluation.counts.read)
           .add("applied", evaluation.counts.applied));
-  if (!evaluations_.empty()) {  // only the newest keeps its histograms
+  if (!evaluations_.empty()) {  // only the newest one keeps its histograms
     for (OutputMetrics& output : evaluations_.back().outputs) output.auc.clear();
   }
   evaluations_.push_back(evaluation);
@@ -415,7 +415,7 @@ void ChiefCore::on_predict_report(Member& member, wire::PredictReport&& report, 
     case PredictionRun::Verdict::kRepeated:
       return;
     case PredictionRun::Verdict::kBroken:
-      // A report was lost on the way; from the start again.
+      // A report was lost, so the shard starts again.
       return revoke(shard, member.incarnation());
     case PredictionRun::Verdict::kWhole:
       break;

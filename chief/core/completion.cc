@@ -15,7 +15,7 @@ CompletionRound::CompletionRound(uint64_t round, uint32_t epoch, const EpochExte
 
 CompletionRound::Verdict CompletionRound::take(uint32_t owner, wire::StatusReply&& reply,
                                                std::string& why) {
-  const bool late = owner >= replies_.size() ||  // no round is under way
+  const bool late = owner >= replies_.size() ||  // no round is running
                     reply.round != round_ || reply.epoch != epoch_ || replies_[owner];
   if (late) {
     defended(Defence::kChiefRoundLate);
@@ -49,7 +49,7 @@ std::string CompletionRound::interval_fault(const char* which,
   return {};
 }
 
-/// Why this reply can not count; empty: it can.
+/// Returns why this reply voids the round; empty if it is valid.
 std::string CompletionRound::fault(uint32_t owner, const wire::StatusReply& reply) const {
   if (DP_MUTATE("round-survives-a-change-of-ownership")) return {};
   if (reply.view != view_.id) return str("it knows view ", reply.view, ", not ", view_.id);
@@ -73,8 +73,8 @@ std::string CompletionRound::fault(uint32_t owner, const wire::StatusReply& repl
   return why.empty() ? interval_fault("begun", reply.begun) : why;
 }
 
-/// Those of the epoch; while its end is not known, also what partitions have begun behind them, and
-/// one more.
+/// Returns the number of shards of the epoch. While the end of an open stream is not known, it
+/// includes further shards that partitions have begun, and one more.
 uint32_t CompletionRound::shards_told() const {
   if (!extent_.length_unknown) return extent_.shards;
   uint32_t told = 0;
@@ -96,7 +96,7 @@ Result<RoundOutcome> CompletionRound::judge() const {
   std::vector<bool> begun(shards, false);
   for (size_t owner = 0; owner < replies_.size(); ++owner) {
     const wire::StatusReply& reply = *replies_[owner];
-    if (reply.partitions.empty()) continue;  // more cores than partitions: it has nothing to say
+    if (reply.partitions.empty()) continue;  // this core owns no partition
     std::vector<uint32_t> watermark(shards, 0);
     for (const wire::ShardWatermark& open : reply.open) {
       if (open.shard < shards) watermark[open.shard] = open.watermark;

@@ -1,5 +1,5 @@
-// CompletionRound: asking every partition, under one view, how far an epoch is. The only thing that
-// says "complete".
+// CompletionRound: asks every partition, under one view, how far an epoch is. Only its outcome can
+// declare an epoch complete.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,30 @@
 
 namespace downpour::chief {
 
-/// A shard that some partition lacks, and the smallest watermark of it.
+/// A shard that some partition lacks, with the smallest watermark over all partitions.
 struct LackingShard {
   uint32_t shard = 0;
   uint32_t first_batch = 0;
-  bool begun = false;  // some partition holds something of it
+  bool begun = false;  // some partition has begun it
   bool operator==(const LackingShard&) const = default;
 };
 
-/// The shards of an epoch, as far as they are known.
+/// The shards of an epoch, as far as the chief knows them.
 struct EpochExtent {
   uint32_t shards = 0;
-  bool open = false;  // partitions may have ended others behind them, which have no records
-  bool length_unknown =
-      false;  // its end is not known: what they have begun, and one more, is of it
+  bool open = false;  // open stream: partitions may have ended more shards, without records
+  // The end of the stream is not known. The epoch then includes all shards that partitions have
+  // begun, and one more.
+  bool length_unknown = false;
 };
 
-/// What a valid round found.
+/// Result of a valid round.
 struct RoundOutcome {
-  uint32_t shards = 0;                            // of the epoch
+  uint32_t shards = 0;                            // number of shards of the epoch
   std::vector<LackingShard> lacking;              // ascending; empty: the epoch is complete
-  std::vector<wire::PartitionStatus> partitions;  // ascending, all of them
+  std::vector<wire::PartitionStatus> partitions;  // all partitions, ascending
   std::vector<OutputSums> metrics;                // summed in the order of the owners
-  std::vector<wire::QuarantineMarker> markers;  // ascending; `had`, `withdrawn`: at some partition
+  std::vector<wire::QuarantineMarker> markers;    // ascending; flags hold at some partition
 };
 
 class CompletionRound {
@@ -44,7 +45,7 @@ class CompletionRound {
                   const wire::View& view);
   CompletionRound() = default;
 
-  /// What to ask every owner.
+  /// Returns the request for every owner.
   wire::StatusRequest request(std::vector<wire::QuarantineMarker> markers,
                               bool markers_known) const {
     return {.round = round_,
@@ -55,16 +56,17 @@ class CompletionRound {
   }
 
   enum class Verdict : uint8_t {
-    kIgnored,  // of another round, or this owner has answered
+    kIgnored,  // belongs to another round, or this owner has answered already
     kTaken,
-    kVoid,    // the owner does not stand where the view says: `why` tells; ask anew
-    kFailed,  // the owner says that the job must fail: `why` tells
+    kVoid,    // view or partitions differ from the chief's (see `why`): repeat the round
+    kFailed,  // the owner reports a failure (`why`) that fails the job
   };
   Verdict take(uint32_t owner, wire::StatusReply&& reply, std::string& why);
 
   bool all_in() const { return replies_.size() == answered_; }
   uint64_t round() const { return round_; }
-  /// Needs all_in(). Error kBug: a core's intervals and its partitions contradict each other.
+  /// Returns the outcome; requires all_in(). Error kBug if a core's intervals contradict the counts
+  /// of its partitions.
   Result<RoundOutcome> judge() const;
 
  private:
@@ -76,7 +78,7 @@ class CompletionRound {
   uint32_t epoch_ = 0;
   EpochExtent extent_;
   wire::View view_;
-  std::vector<std::optional<wire::StatusReply>> replies_;  // by owner
+  std::vector<std::optional<wire::StatusReply>> replies_;  // by owner number
   size_t answered_ = 0;
 };
 

@@ -104,8 +104,8 @@ Holder& LeaseTable::hand_out(int64_t now_ns, uint32_t shard, Incarnation worker)
   entry.begun = true;
   if (!shared()) stream_of(shard).worker = worker;
   if (++entry.attempt > 1) ++attempts_repeated_;
-  // What every partition has acknowledged need not be computed again; an evaluation is of whole
-  // shards.
+  // Batches that every partition has acknowledged need not be computed again. An evaluation always
+  // covers whole shards.
   const bool resumes = pattern_.purpose == wire::Purpose::kTrain;
   const uint32_t first_batch =
       resumes ? std::max(entry.first_batch, entry.batches_acked) : entry.first_batch;
@@ -255,7 +255,7 @@ std::vector<LeaseTable::Held> LeaseTable::idle(int64_t since_ns, int64_t moved_s
     return std::any_of(holders.begin(), holders.end(),
                        [&](const Holder& holder) { return holder.moved_ns >= moved_since_ns; });
   };
-  // Those of a stream wait for each other.
+  // Leases of a stream wait for each other.
   const std::vector<uint32_t> all = leased();
   if (in_order && std::any_of(all.begin(), all.end(), moved)) moved_since_ns = INT64_MIN;
   for (const uint32_t shard : all) {
@@ -296,7 +296,7 @@ void LeaseTable::make_free(uint32_t shard) {
   if (is_begun(shard)) ++begun_free_count_;
 }
 
-/// Whether it was free.
+/// Removes the shard from the free ones. Returns false if it was not free.
 bool LeaseTable::take_free(uint32_t shard) {
   if (stream_of(shard).free.erase(shard) == 0) return false;
   --free_count_;

@@ -1,5 +1,5 @@
-// LeaseTable: the shards of one pass over the data, and whose hands they are in. A cache of what
-// the partitions know: leases are for speed, never for correctness.
+// LeaseTable: the shards of one pass over the data, and which workers hold them. It caches what the
+// partitions know: leases affect speed, never correctness.
 #pragma once
 
 #include <cstdint>
@@ -15,119 +15,127 @@ namespace downpour::chief {
 
 enum class ShardState : uint8_t { kFree, kLeased, kEnded };
 
-/// One worker's lease on a shard.
+/// A worker's lease on a shard.
 struct Holder {
   Incarnation worker{};
   uint32_t attempt = 0;
   uint32_t first_batch = 0;
-  uint32_t batches_acked = 0;  // most heard of from this worker
+  uint32_t batches_acked = 0;  // highest number that this worker has reported
   uint64_t bytes_done = 0;
-  uint64_t granted_order = 0;  // rises with every lease
+  uint64_t granted_order = 0;  // ascends with every lease
   int64_t granted_ns = 0;
-  int64_t heard_ns = 0;  // lease or newest word of progress
-  int64_t moved_ns = 0;  // lease or newest batch acknowledged
+  int64_t heard_ns = 0;  // time of the lease or of the newest progress report
+  int64_t moved_ns = 0;  // time of the lease or of the newest acknowledged batch
 };
 
-/// What the chief knows of one shard.
+/// State of one shard, as the chief knows it.
 struct ShardEntry {
   ShardState state = ShardState::kFree;
-  std::vector<Holder> holders;  // kLeased: one, or two where a straggler has a backup; else none
-  uint32_t attempt = 0;         // of the newest lease; the first is 1
+  std::vector<Holder> holders;  // kLeased: one worker, or two with a backup lease; otherwise empty
+  uint32_t attempt = 0;         // number of the newest lease, starting at 1
   uint32_t first_batch = 0;     // hint for the next lease
-  uint32_t batches_acked = 0;   // most heard of since the shard was last reopened
-  uint32_t failures = 0;        // in a row without progress
-  uint32_t failed_batch = 0;    // of the newest failure
-  bool begun = false;           // some partition may hold something of it
+  uint32_t batches_acked = 0;   // highest number reported since the shard was last reopened
+  uint32_t failures = 0;        // failed attempts in a row without progress
+  uint32_t failed_batch = 0;    // batch of the newest failure
+  bool begun = false;           // some partition may have begun it
   uint64_t bytes_done = 0;
-  wire::ShardCounts counts;  // as its worker reported them
+  wire::ShardCounts counts;  // as reported by the worker that ended it
   bool has_counts = false;
 };
 
-constexpr size_t kHoldersMax = 2;  // workers at one shard
+constexpr size_t kHoldersMax = 2;  // workers per shard
 
-/// One pass: training of one epoch, one evaluation or one prediction run.
+/// The shards of one pass: training of one epoch, one evaluation or one prediction run.
 class LeaseTable {
  public:
-  /// The fields that all leases of the pass share are taken from `pattern`.
+  /// Takes the fields that all leases of the pass share from `pattern`.
   LeaseTable(const wire::Lease& pattern, uint32_t shard_count);
   LeaseTable() : LeaseTable(wire::Lease{}, 0) {}
 
-  /// Before the first lease: the shards belong to `count` streams (stream_of[shard] < count), each
-  /// for one worker at a time. It is his from his first lease of it until he has given the last one
-  /// back; he keeps it to its end, also while he waits for nothing.
+  /// Divides the shards into `count` streams (stream_of[shard] < count), before the first lease.
+  /// One worker at a time reads a stream. A stream belongs to a worker from the worker's first
+  /// lease until the worker has released its last lease or leave() is called. Ending shards does
+  /// not release it.
   void split(uint32_t count, const std::vector<uint32_t>& stream_of);
-  /// Of a pass whose shards were not known all, and not split: so many more, which are free.
+  /// Appends `count` free shards to a pass whose length is not known yet. Requires at most one
+  /// stream.
   void grow(uint32_t count);
-  /// Of a table that was not split: whether its shards are for anybody, or (as one stream) for one
-  /// worker at a time, from now on.
+  /// Selects, for a table that was not split, whether all workers share the shards from now on, or
+  /// whether the shards form one stream.
   void share(bool with_all);
-  /// True unless the shards were split: then every shard is for anybody.
+  /// Returns true if every worker may lease every shard. False after split() or share(false).
   bool shared() const { return stream_of_.empty(); }
 
-  /// The first free shard below `limit` that is for this worker, now in his hands; none if there is
-  /// none. Of several streams: one of his own; else, with empty hands, of a stream that is
-  /// nobody's, number `index` modulo their count if it is one of those. Without `suspects` none
-  /// that has failed since it last moved on; without `fresh` none that nobody has begun.
+  /// Leases the first free shard below `limit` to this worker; returns none if no shard qualifies.
+  /// If there are several streams, the worker's own stream comes first. A worker without leases
+  /// gets a stream without owner, preferably number `index` modulo the number of streams. Without
+  /// `suspects` no shard is leased that has failed since its last progress. Without `fresh` only
+  /// shards are leased that have been begun.
   std::optional<wire::Lease> grant(int64_t now_ns, Incarnation worker, uint32_t limit = UINT32_MAX,
                                    uint32_t index = 0, bool suspects = true, bool fresh = true);
-  /// The worker is gone: its streams are anybody's.
+  /// Releases the streams of a worker that is gone.
   void leave(Incarnation worker);
 
-  /// A worker speaks of a lease that another chief gave. If the shard was never leased here and has
-  /// not ended, it is in that worker's hands.
+  /// Registers a lease that an earlier chief granted. Returns false, and does nothing, if the shard
+  /// is not free or was leased by this chief before.
   bool take_up(int64_t now_ns, Incarnation worker, const wire::Lease& lease);
 
-  /// A second lease on a shard that one other worker holds, to be taken up where that one is.
+  /// Grants a backup lease on a shard that one other worker holds. It starts at the batches that
+  /// all partitions have acknowledged; in an evaluation it covers the whole shard.
   wire::Lease back_up(int64_t now_ns, uint32_t shard, Incarnation worker);
 
-  /// True if `lease` is of this pass and names an existing shard.
+  /// Returns true if `lease` belongs to this pass and names an existing shard.
   bool covers(const wire::Lease& lease) const;
-  /// True if the shard is in this worker's hands. (An older attempt of the same worker is the same
-  /// work: it lost the lease by silence and got it again.)
+  /// Returns true if this worker holds the shard. An earlier attempt of the same worker counts as
+  /// well: the worker lost the lease by silence and got it again.
   bool holds(Incarnation worker, const wire::Lease& lease) const;
-  /// The same, and no later attempt is in its hands: what failed is not an earlier one, told late.
+  /// Returns true if this worker holds the shard under exactly this attempt. Detects late reports
+  /// of an earlier attempt.
   bool is_newest(Incarnation worker, const wire::Lease& lease) const;
-  /// The lease that this worker has on the shard; null: none.
+  /// Returns the lease of this worker on the shard; null if there is none.
   const Holder* holder(uint32_t shard, Incarnation worker) const;
-  /// A holder's lease as it was granted.
+  /// Returns a holder's lease as it was granted.
   wire::Lease lease_of(uint32_t shard, const Holder& holder) const;
 
-  /// Progress of a lease that holds() is true for.
+  /// Records progress of a lease for which holds() is true.
   void renew(int64_t now_ns, uint32_t shard, Incarnation worker, uint32_t batches_acked,
              uint64_t bytes_done);
-  /// The shard is through, whoever said it. Returns false if it had ended already.
+  /// Ends the shard for all its holders. Returns false if it had ended already.
   bool end(uint32_t shard);
-  /// The same, with the counts that its worker reported.
+  /// Does the same, and stores the counts that its worker reported.
   bool end(uint32_t shard, const wire::ShardCounts& counts);
-  /// A completion round found that a partition lacks it: free, to be taken up at `first_batch`.
+  /// Records that some partition lacks the shard from `first_batch` on. A shard that had ended
+  /// becomes free; a leased shard keeps its holders.
   void reopen(uint32_t shard, uint32_t first_batch);
-  /// Some partition holds something of the shard, whoever brought it there.
+  /// Records that some partition has begun the shard.
   void mark_begun(uint32_t shard);
-  /// Whether a free shard has been begun, and so is to be brought to its end.
+  /// Returns true if a free shard has been begun, and therefore must be ended.
   bool begun_is_free() const { return begun_free_count_ > 0; }
-  /// Gives this worker's lease back without blame; the shard is free again if nobody else is at it.
+  /// Ends this worker's lease without a failed attempt. The shard becomes free if it has no other
+  /// holder.
   void release(uint32_t shard, Incarnation worker);
-  /// The same, counted as a failed attempt at `batch`. Returns failures in a row without progress.
+  /// Does the same, and counts a failed attempt at `batch`. Returns the number of failed attempts
+  /// in a row without progress.
   uint32_t fail(uint32_t shard, Incarnation worker, uint32_t batch);
 
-  /// What failed at the shard is not at fault any more.
+  /// Resets the failed attempts of a shard, because their cause is resolved.
   void forgive(uint32_t shard) { entries_[shard].failures = 0; }
 
-  /// All shards of a worker, in the order in which they were leased.
+  /// Returns the shards of a worker, in the order in which they were leased.
   std::vector<uint32_t> held_by(Incarnation worker) const;
   uint32_t held_count(Incarnation worker) const;
-  /// Who holds which shards.
+  /// Returns the shards of each worker.
   const std::map<Incarnation, std::set<uint32_t>>& held() const { return held_; }
-  /// Leases without a word of progress since before `since_ns`, or without a batch acknowledged
-  /// since before `moved_since_ns` (a worker that lives but reaches some ps no more); where shards
-  /// are read `in_order` only if that is so of all of them.
+  /// Returns the leases without a report since `since_ns`, or without an acknowledged batch since
+  /// `moved_since_ns`. The latter belong to workers that are alive but cannot reach some ps. If
+  /// shards are read `in_order`, the second rule applies only if it holds for all leased shards.
   struct Held {
     uint32_t shard = 0;
     Incarnation worker{};
     bool operator==(const Held&) const = default;
   };
   std::vector<Held> idle(int64_t since_ns, int64_t moved_since_ns, bool in_order = false) const;
-  /// All shards that are in someone's hands, ascending.
+  /// Returns all leased shards, ascending.
   std::vector<uint32_t> leased() const;
 
   const ShardEntry& entry(uint32_t shard) const { return entries_[shard]; }
@@ -137,10 +145,10 @@ class LeaseTable {
   uint32_t free_count() const { return free_count_; }
   uint32_t attempts_repeated() const { return attempts_repeated_; }
   uint32_t backups() const { return backups_; }
-  /// Batches of all shards that were acknowledged, as far as it was told.
+  /// Returns the number of acknowledged batches of all shards, as far as reported.
   uint64_t batches_acked() const { return batches_acked_; }
   bool all_ended() const { return ended_count_ == entries_.size(); }
-  /// First shard that has not ended; shard_count() if all have.
+  /// Returns the first shard that has not ended; shard_count() if all have ended.
   uint32_t first_open() const;
   wire::Purpose purpose() const { return pattern_.purpose; }
   uint32_t epoch() const { return pattern_.shard.epoch; }
@@ -148,7 +156,7 @@ class LeaseTable {
 
  private:
   struct Stream {
-    std::set<uint32_t> free;  // taken from the front: what comes back goes before what never went
+    std::set<uint32_t> free;  // leased in ascending order, so returned shards come before new ones
     std::optional<Incarnation> worker;
   };
   Stream& stream_of(uint32_t shard) { return streams_[stream_of_.empty() ? 0 : stream_of_[shard]]; }
@@ -163,9 +171,9 @@ class LeaseTable {
   wire::Lease pattern_;
   std::vector<ShardEntry> entries_;
   std::vector<Stream> streams_{1};
-  std::vector<uint32_t> stream_of_;  // by shard; empty: one stream, which is everybody's
+  std::vector<uint32_t> stream_of_;  // by shard; empty: one stream that all workers share
   uint32_t free_count_ = 0;
-  uint32_t begun_free_count_ = 0;  // of the free ones
+  uint32_t begun_free_count_ = 0;  // how many of them have been begun
   std::map<Incarnation, std::set<uint32_t>> held_;
   uint64_t granted_ = 0;
   uint32_t ended_count_ = 0;
@@ -173,7 +181,7 @@ class LeaseTable {
   uint32_t attempts_repeated_ = 0;
   uint32_t backups_ = 0;
   uint64_t batches_acked_ = 0;
-  mutable uint32_t first_open_ = 0;  // no shard below it is open; moved up by first_open()
+  mutable uint32_t first_open_ = 0;  // every shard below it has ended; advanced by first_open()
 };
 
 }  // namespace downpour::chief

@@ -1,4 +1,4 @@
-// LogBudget: how many lines of a log peers may cause, each of them and all together.
+// LogBudget: limits the log lines that peers can cause, per peer and in total.
 #pragma once
 
 #include <algorithm>
@@ -12,20 +12,21 @@
 
 namespace downpour::chief {
 
-/// Token buckets: a burst of lines, then a steady rate. One bucket for each peer, so that one noisy
-/// peer does not hide what others do, and one for all peers, which bounds the log.
+/// Token buckets that allow a burst of lines, then a steady rate. Each peer has one, so that a
+/// noisy peer does not suppress the lines of others. One bucket for all peers bounds the log.
 class LogBudget {
  public:
   struct Limits {
     double peer_burst = 64, peer_per_s = 1;
     double burst = 2048, per_s = 8;
-    size_t peers_max = 4096;  // with a bucket of their own; above it only the common bucket counts
+    size_t peers_max =
+        4096;  // peers with a bucket of their own; further peers use only the common bucket
     int64_t report_ns = 10 * kSecond;
   };
   LogBudget() : LogBudget(Limits{}) {}
   explicit LogBudget(const Limits& limits) : limits_(limits) {}
 
-  /// Takes one line from both buckets. False: the line is withheld, and counted.
+  /// Takes one line from both buckets. Returns false if the line is withheld; it is counted then.
   bool allows(int64_t now_ns, PeerKey peer) {
     if (all_.ns < 0) all_ = {limits_.burst, now_ns};
     Bucket* own = nullptr;
@@ -45,13 +46,15 @@ class LogBudget {
     return true;
   }
 
-  /// How many lines were withheld since the last report, at most once an interval; none: none were.
+  /// Returns the number of lines withheld since the last report, at most once per interval. Returns
+  /// none if no line was withheld.
   std::optional<uint64_t> report(int64_t now_ns) {
     if (now_ns < report_at_ns_) return std::nullopt;
     report_at_ns_ = now_ns + limits_.report_ns;
     for (auto at = peers_.begin(); at != peers_.end();) {
       at->second.refill(now_ns, limits_.peer_burst, limits_.peer_per_s);
-      const bool unused = at->second.lines >= limits_.peer_burst;  // as if never seen
+      const bool unused =
+          at->second.lines >= limits_.peer_burst;  // a full bucket is equal to a new one
       at = unused ? peers_.erase(at) : std::next(at);
     }
     if (withheld_ == 0) return std::nullopt;

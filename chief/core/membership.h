@@ -1,4 +1,5 @@
-// Membership: who is here. One Member per ps core, worker and input process.
+// Membership: the processes that have joined the job. One Member per ps core, worker and input
+// process.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +11,10 @@
 
 namespace downpour::chief {
 
-constexpr size_t kStalenessBucketsMax = 256;  // a histogram with more does not count
+constexpr size_t kStalenessBucketsMax = 256;  // a larger histogram is ignored
 
-/// How often one member gets an answer that may be large: 16 at once, then four a second. A member
-/// that asks more often gets the next answer.
+/// Limits how often one member gets an answer that may be large: 16 at once, then four per second.
+/// Requests beyond that get no answer.
 class AnswerPace {
  public:
   bool allows(int64_t now_ns) {
@@ -28,53 +29,54 @@ class AnswerPace {
   int64_t paid_ns_ = 0;
 };
 
-/// A ps core, a worker or an input process that was welcomed. Its last heartbeat outlives it, for
-/// the summary.
+/// A ps core, worker or input process that was welcomed. Its last heartbeat is kept for the summary
+/// after it is gone.
 struct Member {
-  wire::Hello hello;  // `index` is the one given
+  wire::Hello hello;  // `index` is the assigned index
   PeerKey peer{};
   int64_t heard_ns = 0;
   bool silent =
-      false;          // for so long that it counts as lost (a worker's leases do), until it speaks
-  bool left = false;  // said Goodbye
+      false;  // long enough to count as lost (a worker loses its leases); reset by its next message
+  bool left = false;  // has sent Goodbye, or its launcher reported its end
   wire::Heartbeat last;
   RequestId granted{};  // worker: the request that `grant` answered
   wire::LeaseGrant grant;
-  std::string key;       // public key that its connection proved; empty: none
-  bool cut_off = false;  // its connection is broken, and it has not spoken through another since
-  int stop_signal = 0;   // that it received and reported; 0: none
-  bool leaving = false;  // ps: asked to hold nothing any more
-  // ps: partitions go where they are answered. A core that joins a running job first answers an
-  // Adopt of nothing, then gets one partition; each move that it fails keeps the next one away for
-  // twice as long.
-  bool answers = false;   // an Adopt of this chief
-  bool received = false;  // a partition, and said so
+  std::string key;  // public key proved by its connection; empty: none
+  bool cut_off =
+      false;  // its connection is broken, and no message has come through another one since
+  int stop_signal = 0;   // stop signal that it has reported; 0: none
+  bool leaving = false;  // ps: its partitions are to move away
+  // ps: partitions move only to a core that has answered an Adopt. A core that joins a running job
+  // first answers an Adopt without partitions, then gets one partition. Each failed move doubles
+  // the pause before the next move to it.
+  bool answers = false;   // has answered an Adopt of this chief
+  bool received = false;  // has taken over a partition from this chief
   uint32_t move_failures = 0;
-  int64_t move_at_ns = 0;  // nothing is moved to it before
-  uint32_t probes = 0;     // sent
+  int64_t move_at_ns = 0;  // earliest time of the next move to it
+  uint32_t probes = 0;     // Adopts without partitions sent to it
   int64_t probe_at_ns = 0;
-  Incarnation contender{};  // asks for this member's index, since then
+  Incarnation contender{};  // the process that asks for this member's index, and since when
   int64_t contended_ns = 0;
   AnswerPace welcomes, views, input_lists;
 
   bool is_worker() const { return hello.role == wire::Role::kWorker; }
   bool is_ps() const { return hello.role == wire::Role::kPs; }
   bool is_input() const { return hello.role == wire::Role::kInput; }
-  /// As it stands in messages to people.
+  /// Returns the role as messages to people name it.
   const char* role_name() const { return is_ps() ? "ps" : is_input() ? "input" : "worker"; }
   Incarnation incarnation() const { return hello.incarnation; }
   bool live() const { return !silent && !left; }
-  /// "worker 1", "input 0", "ps 0" or "ps 0 core 2".
+  /// Returns "worker 1", "input 0", "ps 0" or "ps 0 core 2".
   std::string name() const {
     if (!is_ps()) return str(role_name(), " ", hello.index);
     return hello.thread == 0 ? str("ps ", hello.index)
                              : str("ps ", hello.index, " core ", hello.thread);
   }
-  /// The name with its process, for messages to people.
+  /// Returns the name with host and pid, for messages to people.
   std::string full_name() const { return str(name(), " (", hello.host, ", pid ", hello.pid, ")"); }
 };
 
-/// All members, in order of joining. References stay valid until remove().
+/// All members, in the order in which they joined. References stay valid until remove().
 class Membership {
  public:
   Member* find(PeerKey peer) {
@@ -103,7 +105,7 @@ class Membership {
     by_peer_[members_.back().peer] = &members_.back();
     return members_.back();
   }
-  /// The member speaks through another connection from now on.
+  /// Moves the member to another connection.
   void rebind(Member& member, PeerKey peer) {
     by_peer_.erase(member.peer);
     member.peer = peer;

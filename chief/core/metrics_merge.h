@@ -1,4 +1,4 @@
-// Merging metrics that peers sent: what they say is checked first.
+// Merges metrics that peers sent, after checking them.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace downpour::chief {
 
-/// Buckets ascending and in range.
+/// Returns true if the buckets are ascending and in range.
 inline bool is_histogram(const std::vector<AucBucket>& buckets) {
   uint64_t at = 0;
   for (const AucBucket& bucket : buckets) {
@@ -18,8 +18,8 @@ inline bool is_histogram(const std::vector<AucBucket>& buckets) {
   return true;
 }
 
-/// Output by output; `into` grows to the longer list. An output whose histogram is none is left
-/// out.
+/// Merges output by output; `into` grows to the longer list. Outputs with an invalid histogram are
+/// skipped.
 inline void merge_metrics(std::vector<OutputMetrics>& into,
                           const std::vector<OutputMetrics>& from) {
   if (into.size() < from.size()) into.resize(from.size());

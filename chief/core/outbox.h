@@ -1,5 +1,5 @@
-// Outbox: requests to ps cores and goodbyes that are sent again until answered. One at a time to
-// each peer.
+// Outbox: requests to ps cores, and Stop to any member, repeated until they are answered. At most
+// one request per member is pending.
 #pragma once
 
 #include <algorithm>
@@ -16,20 +16,20 @@ class Outbox {
  public:
   explicit Outbox(int64_t resend_ns) : resend_ns_(resend_ns) {}
 
-  /// A new request to `to`; it replaces one that was not answered.
+  /// Adds a request to `to`. It replaces a pending request to the same member.
   void put(int64_t now_ns, const Member& to, wire::Body body) {
     waiting_[key_of(to)] = {std::move(body), now_ns + resend_ns_, resend_ns_};
   }
   void answered(const Member& by) { waiting_.erase(key_of(by)); }
   void clear() { waiting_.clear(); }
-  /// Forgets all requests of one kind.
+  /// Drops all requests of one kind.
   template <typename Body>
   void drop() {
     std::erase_if(waiting_, [](const auto& entry) {
       return std::holds_alternative<Body>(entry.second.body);
     });
   }
-  /// Whether anyone still owes the answer to a request of this kind.
+  /// Returns true if a request of this kind is pending.
   template <typename Body>
   bool waits() const {
     return std::any_of(waiting_.begin(), waiting_.end(), [](const auto& entry) {
@@ -38,15 +38,15 @@ class Outbox {
   }
   bool empty() const { return waiting_.empty(); }
   bool waits_for(const Member& to) const { return waiting_.contains(key_of(to)); }
-  /// The same for requests of one kind.
+  /// Returns true if a request of this kind to `to` is pending.
   template <typename Body>
   bool waits_for(const Member& to) const {
     const wire::Body* body = find(to);
     return body != nullptr && std::holds_alternative<Body>(*body);
   }
 
-  /// send(role, incarnation, thread, body) for every request that is due, with doubled waits up to
-  /// eight times the first.
+  /// Calls send(role, incarnation, thread, body) for every request that is due. The waits double,
+  /// up to eight times the first one.
   template <typename SendAgain>
   void tick(int64_t now_ns, SendAgain&& send) {
     for (auto& [to, request] : waiting_) {
@@ -56,14 +56,16 @@ class Outbox {
       std::apply([&](auto... who) { send(who..., request.body); }, to);
     }
   }
-  /// What waits for this peer; null: nothing. (It said Hello again: send it at once.)
+  /// Returns the pending request to this member; null if there is none. It is repeated at once when
+  /// the member sends Hello again.
   const wire::Body* find(const Member& to) const {
     const auto it = waiting_.find(key_of(to));
     return it == waiting_.end() ? nullptr : &it->second.body;
   }
 
  private:
-  using Key = std::tuple<wire::Role, Incarnation, uint32_t>;  // outlives a connection
+  using Key =
+      std::tuple<wire::Role, Incarnation, uint32_t>;  // stays the same when the connection changes
   static Key key_of(const Member& m) { return {m.hello.role, m.incarnation(), m.hello.thread}; }
   struct Request {
     wire::Body body;

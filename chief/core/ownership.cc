@@ -134,7 +134,7 @@ void Ownership::give(int64_t now_ns, const std::vector<PartitionId>& partitions,
     parts_[raw(p)].successor = core;
     parts_[raw(p)].successor_generation = ownership_generation;
   }
-  // A core may be given something again before the view that names it.
+  // A core may be assigned partitions again before a view names it.
   std::erase_if(adoptions_, [&](const Adoption& a) { return a.core == core; });
   adoptions_.push_back(
       {.core = core, .ownership_generation = ownership_generation, .begun_ns = now_ns});
@@ -149,7 +149,7 @@ void Ownership::forget_claims() {
 
 void Ownership::take_back() {
   for (Part& part : parts_) {
-    // What keep() says is no gift: the owner holds it all along.
+    // keep() confirms an owner and is no assignment.
     if (part.successor != part.owner || part.stale) part.successor = kNobody;
   }
   adoptions_.clear();
@@ -213,7 +213,7 @@ std::vector<PartitionId> Ownership::owned(PsKey key) const {
 }
 
 bool Ownership::ready() const {
-  // The first view names an owner of every partition; later ones change something.
+  // The first view must name an owner of every partition. Later ones change something.
   const bool wanted = published() ? !adoptions_.empty() || kept_
                                   : std::none_of(parts_.begin(), parts_.end(),
                                                  [&](const Part& p) { return is_lost(p); });

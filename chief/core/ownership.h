@@ -1,5 +1,5 @@
-// Ownership: who owns which partition: the view that is published, what has lost its owner, and
-// what is on its way to a new one.
+// Ownership: which ps core owns each partition: the published view, the partitions that have lost
+// their owner, and those that were assigned to a new one.
 #pragma once
 
 #include <compare>
@@ -12,7 +12,7 @@
 
 namespace downpour::chief {
 
-/// A ps core: which process, and which of its cores.
+/// Identifies a ps core: its process, and its number in that process.
 struct PsKey {
   Incarnation incarnation{};
   uint32_t thread = 0;
@@ -20,80 +20,85 @@ struct PsKey {
 };
 inline PsKey key_of(const wire::Owner& owner) { return {owner.incarnation, owner.thread}; }
 
-/// All partitions of a job as one chief sees them. A partition is given to a core (which is told to
-/// adopt it), and is that core's with the next view that is published, once every core has what it
-/// was given. Until then it is the old owner's, if that one lives.
+/// The owners of all partitions, as one chief sees them. A partition is assigned to a core, which
+/// must then adopt it. The core becomes the owner with the next published view. A view is published
+/// when every core holds what it was assigned. Until then the old owner keeps the partition, if it
+/// is alive.
 class Ownership {
  public:
-  /// `plan_hash` is what every view says.
+  /// Every view carries `plan_hash`.
   Ownership(uint32_t term, uint32_t partition_bits, uint64_t plan_hash = 0);
 
-  /// The newest published view; {term, 0} and empty before the first.
+  /// Returns the newest published view; {term, 0} and empty before the first one.
   const wire::View& view() const { return view_; }
   bool published() const { return view_.id.n > 0; }
   uint32_t partition_count() const { return uint32_t(parts_.size()); }
-  /// A view is published under which every partition has an owner that lives, and nothing is on its
-  /// way.
+  /// Returns true if a view is published, every partition has a live owner in it, and no assignment
+  /// is pending.
   bool whole() const;
-  /// The core's number in the published view.
+  /// Returns the core's owner number in the published view; none if it owns nothing there.
   std::optional<uint32_t> owner_number(PsKey key) const;
-  /// Whether the core owns a partition, or was given one.
+  /// Returns true if the core owns a partition or was assigned one.
   bool concerns(PsKey key) const;
-  /// Partitions that it owns or was given.
+  /// Returns the number of partitions that the core owns or was assigned.
   uint32_t load(PsKey key) const;
 
-  /// Before the first view: the core holds this partition, since a view of an earlier term.
+  /// Records, before the first view, that the core holds this partition under a generation of an
+  /// earlier term.
   void claim(PartitionId partition, const wire::Owner& by, ViewId ownership_generation);
 
-  /// The core is gone: what it owns waits for another, and what it was given goes to another.
-  /// Returns how many partitions that are; 0 where it was known to be gone.
+  /// Marks the core as lost. Its partitions wait for another core, and what it was assigned goes to
+  /// another one. Returns their number; 0 if the core was lost already.
   uint32_t lose(PsKey key, int64_t now_ns);
-  /// It was not gone after all: what was not given to others meanwhile, and is not stale, is its
-  /// own again. Returns how many partitions that are.
+  /// Takes back lose(). The core keeps its partitions, except those that are stale or were assigned
+  /// to another core meanwhile. Returns the number of those that it keeps.
   uint32_t reinstate(PsKey key);
-  /// Whether lose() was called for the core, and find() not since then.
+  /// Returns true after lose(), until reinstate().
   bool is_gone(PsKey key) const;
 
-  /// Partitions without a living owner, or whose copies are stale, that were not given to anyone.
+  /// Partitions without a live owner, or with stale copies, that are not assigned to a core.
   struct Lost {
-    wire::Owner was;  // incarnation 0: nobody's ever
+    wire::Owner was;  // former owner; incarnation 0: there was none
     int64_t lost_ns = 0;
     std::vector<PartitionId> partitions;  // ascending
   };
-  /// By former owner, ascending by (index, thread).
+  /// Returns the lost partitions by former owner, ascending by (index, thread).
   std::vector<Lost> lost() const;
 
-  /// Before the first view: all claims are void, and whatever was given goes to nobody.
+  /// Discards all claims and assignments, before the first view.
   void forget_claims();
-  /// Withdraws every gift that is not published yet: the partition stays its owner's, if that one
-  /// lives, else it is lost again.
+  /// Withdraws all assignments that are in no view yet. A partition stays with its owner if that
+  /// one is alive; otherwise it is lost again.
   void take_back();
-  /// Every copy of every partition is stale, wherever it is: a partition is lost until it is given
-  /// anew, also where its owner lives, is silent, or is about to leave.
+  /// Marks every copy of every partition as stale. Each partition is lost until it is assigned
+  /// anew, even if its owner is alive, silent or leaving.
   void invalidate();
 
-  /// A number for giving: never used before in any view, and above all that are published.
+  /// Returns a new generation: higher than all published views, and never used before.
   ViewId next_ownership_generation() { return {view_.id.term, ++last_n_}; }
-  /// The last of these, or the view, if that is later.
+  /// Returns the highest number assigned so far: the newest generation or the published view.
   ViewId last_given() const { return {view_.id.term, last_n_}; }
-  /// The partitions go to this core. One thing at a time: a core that adopts is given no more.
+  /// Assigns the partitions to this core. A core that is still adopting must not be assigned more.
   void give(int64_t now_ns, const std::vector<PartitionId>& partitions, const wire::Owner& to,
             ViewId ownership_generation);
-  /// Whether the core was given something and does not hold it yet; with `since`, that very thing.
-  /// What was given of these partitions is taken back: the next view says that their owners keep
-  /// them, as before, or since a number of its own where another core may hold them in vain: that
-  /// one can never claim to be newer then.
+  /// Withdraws the assignments of these partitions. The next view confirms their owners, if those
+  /// are alive. Their generation changes only if `ownership_generation` is given. It must be given
+  /// if another core may already hold a copy, because otherwise that core's claim would be newer.
   void keep(const std::vector<PartitionId>& partitions, std::optional<ViewId> ownership_generation);
-  /// Partitions that it owns in the published view and that are on nobody's way, ascending.
+  /// Returns the partitions that the core owns in the published view and that are not assigned to
+  /// another core, ascending.
   std::vector<PartitionId> owned(PsKey key) const;
+  /// Returns true if the core was assigned partitions, under this generation if one is given, and
+  /// does not hold them yet.
   bool adopting(PsKey key, std::optional<ViewId> ownership_generation = {}) const;
-  /// The core holds what it was given.
+  /// Records that the core holds what it was assigned.
   void adopted(PsKey key);
-  /// A core that was given something at `then_ns` or before and does not hold it yet.
+  /// Returns the owner data of a core that was assigned partitions at `then_ns` or earlier and does
+  /// not hold them yet.
   std::optional<wire::Owner> adopting_generation(int64_t then_ns) const;
-  /// There is a view to publish, and every core that was given something holds it.
+  /// Returns true if a view must be published and every core holds what it was assigned.
   bool ready() const;
-  /// What was given is its new owner's from now on.
+  /// Publishes the next view, in which each assigned partition belongs to its successor.
   const wire::View& publish();
 
  private:
@@ -103,11 +108,11 @@ class Ownership {
     int64_t gone_ns = 0;
   };
   struct Part {
-    uint32_t owner = UINT32_MAX;  // into cores_
+    uint32_t owner = UINT32_MAX;  // index into cores_
     ViewId ownership_generation;
-    uint32_t successor = UINT32_MAX;  // given to
+    uint32_t successor = UINT32_MAX;  // the core that it is assigned to
     ViewId successor_generation;
-    bool stale = false;  // the owner's copy counts no more
+    bool stale = false;  // the owner's copy is outdated
   };
   struct Adoption {
     uint32_t core = 0;
@@ -124,10 +129,10 @@ class Ownership {
 
   wire::View view_;
   uint32_t last_n_ = 0;
-  std::vector<Core> cores_;  // every core that owns, or was given, something
+  std::vector<Core> cores_;  // every core that owns or was assigned a partition
   std::vector<Part> parts_;
   std::vector<Adoption> adoptions_;
-  bool kept_ = false;  // the next view says so
+  bool kept_ = false;  // keep() was called since the newest view
 };
 
 }  // namespace downpour::chief

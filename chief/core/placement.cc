@@ -31,7 +31,7 @@ std::optional<MoveStep> next_move(const std::vector<CoreLoad>& loads) {
   }
   if (!least) return std::nullopt;
   if (leaving) {
-    // Not all to one: what stays even now need not be evened out afterwards.
+    // Spread them over all staying cores, so that no rebalancing is needed afterwards.
     const auto stay = uint32_t(std::count_if(
         loads.begin(), loads.end(), [](const CoreLoad& l) { return !l.leaving && l.takes; }));
     return MoveStep{*leaving, *least, (loads[*leaving].partitions + stay - 1) / stay};
@@ -77,7 +77,7 @@ Result<std::vector<wire::ImageRef>> join_images(
   for (uint32_t owner = 0; owner < by_owner.size(); ++owner) {
     for (const wire::ImageRef& image : by_owner[owner]) {
       const uint32_t p = raw(image.partition);
-      // What it took in vain, and has not heard yet that it is another's.
+      // A partition from a cancelled move, which the ps has not dropped yet.
       if (p < have.size() && view.partitions[p].owner != owner) continue;
       if (p >= have.size() || have[p] || !is_plain_name(image.file)) {
         return Error{ErrorCode::kMalformed,

@@ -1,4 +1,4 @@
-// Placement: which ps core owns which partition.
+// Placement: computes which ps core gets which partitions, and checks the images of a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -10,36 +10,36 @@
 
 namespace downpour::chief {
 
-/// A ps core that lives, as far as moving partitions goes.
+/// A live ps core, as the placement of partitions sees it.
 struct CoreLoad {
   uint32_t partitions = 0;
-  bool leaving = false;  // it is to hold none
-  bool takes = true;     // it may be given more now
+  bool leaving = false;  // all its partitions must move away
+  bool takes = true;     // it may receive partitions now
 };
-/// The next step towards an even spread: so many partitions from one core to another.
+/// The next step towards an even distribution: a number of partitions to move between two cores.
 struct MoveStep {
-  size_t source = 0, target = 0;  // into the loads
+  size_t source = 0, target = 0;  // indices into `loads`
   uint32_t partitions = 0;
   bool operator==(const MoveStep&) const = default;
 };
-/// Whether a core that stays holds less than half of an even share, or one that leaves holds
-/// anything.
+/// Returns true if a staying core holds less than half of an even share, or a leaving core holds
+/// any partition.
 bool is_lopsided(const std::vector<CoreLoad>& loads);
-/// None: it is as even as can be, or nobody is there to take what a leaving core holds.
+/// Returns the next step. None if the distribution is even, or if no core can receive partitions.
 std::optional<MoveStep> next_move(const std::vector<CoreLoad>& loads);
 
-/// Contiguous ranges of `partitions`, as even as can be, one a core. With more cores than
-/// partitions the last ones get none.
+/// Divides `partitions` into contiguous ranges of nearly equal size, one per core. If there are
+/// more cores than partitions, the last cores get empty ranges.
 std::vector<std::vector<PartitionId>> even_ranges(uint32_t partitions, uint32_t cores);
 
-/// A checkpoint's images by partition: none at all, or of each a whole one and what builds on it.
-/// Error kBadData: they are not so.
+/// Checks the images of a checkpoint, by partition: either there are none, or every partition has a
+/// whole image followed by the images that build on it. Error kBadData otherwise.
 Result<void> check_images(const std::vector<std::vector<wire::ImageRef>>& images,
                           uint32_t partitions);
 
-/// Puts the images that all owners saved in order; those of partitions that are not their sender's
-/// do not count. Error kMalformed: a partition missing or twice, or a file name that is no plain
-/// name.
+/// Returns the images that all owners saved, ordered by partition. Images of partitions that the
+/// sender does not own are ignored. Error kMalformed if a partition is missing, occurs twice or
+/// does not exist, or if a file name is not a plain name.
 Result<std::vector<wire::ImageRef>> join_images(
     const wire::View& view, const std::vector<std::vector<wire::ImageRef>>& by_owner);
 

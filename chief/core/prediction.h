@@ -1,5 +1,5 @@
-// PredictionRun: puts predictions back in the order of the data. A shard counts when one attempt at
-// it is whole.
+// PredictionRun: puts predictions into the order of the data. A shard counts when one attempt at it
+// is complete.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@ class PredictionRun {
  public:
   enum class Verdict : uint8_t {
     kKept,
-    kRepeated,  // had this batch
-    kBroken,    // batches of this attempt were lost: forget it and lease the shard again
+    kRepeated,  // the batch was received before
+    kBroken,    // batches of this attempt were lost: revoke the lease and grant the shard again
     kWhole,     // the attempt is complete
   };
-  /// One report of the attempt that holds the shard's lease.
+  /// Adds a report of the attempt that holds the shard's lease.
   Verdict take(const wire::PredictReport& report, Bytes&& values);
-  /// The attempt will not be completed.
+  /// Drops an attempt that will not be completed.
   void drop(uint32_t shard) { open_.erase(shard); }
-  /// Batches of whole shards that are next in order, ready for the user.
+  /// Returns the batches of complete shards that are next in order.
   std::vector<PredictionBatch> next_in_order();
 
   uint32_t first_missing() const { return emitted_; }
@@ -35,7 +35,7 @@ class PredictionRun {
   };
   std::map<uint32_t, Attempt> open_;
   std::map<uint32_t, std::vector<PredictionBatch>> whole_;
-  uint32_t emitted_ = 0;  // shards given out
+  uint32_t emitted_ = 0;  // number of shards that were returned
   uint64_t records_ = 0;
 };
 

@@ -31,7 +31,7 @@ void Quarantine::begin_round() {
 
 std::vector<Quarantine::Decision> Quarantine::end_round(
     const std::vector<wire::QuarantineMarker>& answers) {
-  // Partitions that a chief gave to a core before it knew every line wait to be told.
+  // Partitions that were assigned before all markers were known are awaiting them.
   if (!std::exchange(known_, true)) wants_round_ = true;
   std::map<BatchId, wire::QuarantineMarker> answered;
   for (const wire::QuarantineMarker& answer : answers) {
@@ -52,7 +52,8 @@ std::vector<Quarantine::Decision> Quarantine::end_round(
     const bool counts =
         answer != answered.end() && (answer->second.had || answer->second.withdrawn);
     marker.state = counts ? State::kWithdrawn : State::kQuarantined;
-    if (counts) wants_round_ = true;  // those that refuse it hear that they need not
+    // Partitions that refuse the batch must learn that its marker is withdrawn.
+    if (counts) wants_round_ = true;
     decisions.push_back({batch, marker.state, marker.why});
   }
   return decisions;

@@ -1,5 +1,5 @@
-// Quarantine: batches that the job does without. What the chief knows of them, and how a batch that
-// was proposed is decided: for all partitions alike.
+// Quarantine: which batches the job continues without, and how the chief decides about a proposed
+// batch, for all partitions alike.
 #pragma once
 
 #include <cstdint>
@@ -11,46 +11,46 @@
 
 namespace downpour::chief {
 
-/// The lines of all unsealed epochs. A line is proposed, told to every partition in one round, and
-/// decided by what they answer: if none has applied the batch it is given up for good, else the
-/// line is withdrawn for good. A line that some partition tells of (a chief before this one
-/// proposed it) is proposed anew: it comes out the same.
+/// The quarantine markers of all unsealed epochs. A proposed marker is sent to every partition in
+/// one round, and their answers decide. If no partition has applied the batch, it is quarantined;
+/// otherwise the marker is withdrawn. Both decisions are final. A marker that a partition reports,
+/// because an earlier chief proposed it, is proposed again; the decision is the same.
 class Quarantine {
  public:
   enum class State : uint8_t { kProposed, kQuarantined, kWithdrawn };
   struct Marker {
     State state = State::kProposed;
-    bool told = false;  // in the round under way
-    std::string why;    // empty: a chief before this one knew
+    bool told = false;  // sent in the running round
+    std::string why;    // empty: reported by a partition
   };
 
-  /// There may be lines that this chief has not heard of.
+  /// Records that partitions may hold markers that this chief does not know.
   void forget_what_others_know() { known_ = false; }
   bool known() const { return known_; }
 
-  /// False if there is a line for the batch already.
+  /// Proposes a batch. Returns false if it has a marker already.
   bool propose(BatchId batch, std::string why);
   const Marker* find(BatchId batch) const;
   size_t size() const { return markers_.size(); }
 
-  /// What a StatusRequest or an Adopt carries.
+  /// Returns the markers, as StatusRequest and Adopt carry them.
   std::vector<wire::QuarantineMarker> markers() const;
-  /// A round begins that tells all of them to everybody.
+  /// Records that a round begins that sends all markers to all partitions.
   void begin_round();
   struct Decision {
     BatchId batch;
     State state{};
     std::string why;
   };
-  /// The round has ended validly: `answers`, merged over all partitions. Returns what is decided.
+  /// Takes the answers of a valid round, merged over all partitions. Returns the decisions.
   std::vector<Decision> end_round(const std::vector<wire::QuarantineMarker>& answers);
-  /// Something is to be told or to be decided: nobody may be given a shard of the epoch before
-  /// another round.
+  /// Returns true if markers must be sent or decided. Then no shard of the epoch may be leased
+  /// before another round.
   bool wants_round() const { return wants_round_; }
-  /// A partition knows of a line that this chief does not.
+  /// Requests another round, because a partition knows a marker that this chief does not know.
   void ask_again() { wants_round_ = true; }
 
-  /// Batches of a shard that are given up, ascending.
+  /// Returns the quarantined batches of a shard, ascending.
   std::vector<uint32_t> quarantined_batches(ShardId shard) const;
   void forget_below(uint32_t epoch);
 

@@ -1,4 +1,5 @@
-// Saving: the checkpoint that is being written beside the training, and when the next one is due.
+// Saving: the checkpoint that is being written while training continues, and the schedule of the
+// next one.
 #pragma once
 
 #include <algorithm>
@@ -13,18 +14,18 @@
 
 namespace downpour::chief {
 
-/// The checkpoint under way, or the last one that was. At most one is under way at a time.
+/// The current checkpoint, or the last one. At most one is written at a time.
 struct Saving {
   enum class State : uint8_t {
     kIdle,
-    kWriting,     // ps copy and write their partitions
+    kWriting,     // the ps copy and write their partitions
     kPublishing,  // the shell writes the manifest
   };
 
   explicit Saving(int64_t resend_ns) : outbox(resend_ns) {}
 
   bool under_way() const { return state != State::kIdle; }
-  /// The next checkpoint of this term begins.
+  /// Begins the next checkpoint of this term.
   void begin(int64_t now_ns, uint32_t term, const std::string& root, uint32_t sealed, size_t owners,
              ViewId builds_on) {
     state = State::kWriting;
@@ -55,22 +56,22 @@ struct Saving {
   ViewId id;
   std::string folder;
   int64_t begun_ns = 0;
-  ViewId base;                 // published; images may build on those in it. {}: all are whole
-  uint32_t sealed_epochs = 0;  // complete when it began: every image holds them
-  std::vector<std::vector<wire::ImageRef>> images;  // by owner
+  ViewId base;  // published checkpoint that images may build on; {}: all images are whole
+  uint32_t sealed_epochs = 0;  // epochs that were complete when it began; every image holds them
+  std::vector<std::vector<wire::ImageRef>> images;  // by owner number
   std::vector<std::vector<wire::ImageRef>>
-      chains;  // kPublishing: by partition, with what they build on
+      chains;  // kPublishing: by partition, each with its base images
   uint64_t rows = 0;
-  Outbox outbox;  // Save requests not answered yet, apart from what else ps are asked
+  Outbox outbox;  // unanswered Save requests; other requests have their own outbox
 };
 
-/// Says when a checkpoint is due: by time, by steps, because something wants one (the end of an
-/// epoch, the end of the job), or again after one that failed.
+/// Decides when a checkpoint is due: by time, by steps, on request (the end of an epoch or of the
+/// job), or again after a failed one.
 class SaveSchedule {
  public:
   SaveSchedule(const Interval& every, int64_t retry_ns) : every_(every), retry_ns_(retry_ns) {}
 
-  /// Training begins (again): intervals count from here.
+  /// Restarts the intervals, because training begins or a checkpoint has begun.
   void start(int64_t now_ns, uint64_t steps) {
     begun_ns_ = now_ns;
     begun_steps_ = steps;
@@ -81,7 +82,7 @@ class SaveSchedule {
   bool due(int64_t now_ns, uint64_t steps) const {
     if (wanted_ || (retry_at_ns_ > 0 && now_ns >= retry_at_ns_)) return true;
     const uint64_t moved = steps - std::min(steps, begun_steps_);
-    if (moved == 0) return false;  // nothing new to save
+    if (moved == 0) return false;  // nothing has changed since the last one
     return (every_.ns > 0 && now_ns - begun_ns_ >= every_.ns) ||
            (every_.steps > 0 && moved >= every_.steps);
   }
@@ -96,8 +97,8 @@ class SaveSchedule {
   Interval every_;
   int64_t retry_ns_;
   bool wanted_ = false;
-  int64_t retry_at_ns_ = 0;  // > 0: the last one failed
-  int64_t begun_ns_ = 0;     // of the newest checkpoint
+  int64_t retry_at_ns_ = 0;  // > 0: time to retry after a failure
+  int64_t begun_ns_ = 0;     // when the newest checkpoint began
   uint64_t begun_steps_ = 0;
 };
 

@@ -19,8 +19,8 @@ double evaluation_loss(const Job& job, const Evaluation& evaluation) {
 
 namespace {
 
-/// Index of the lowest finite loss, the first of equals; the number of evaluations if there is
-/// none.
+/// Returns the index of the lowest finite loss, the first one on a tie; the number of evaluations
+/// if there is none.
 size_t best_of(const Job& job, const std::vector<Evaluation>& evaluations) {
   size_t best = evaluations.size();
   double lowest = std::numeric_limits<double>::infinity();

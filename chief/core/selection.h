@@ -1,5 +1,5 @@
-// Selection: which epoch's model a run keeps as its result, and whether training stops early. Pure
-// functions of the evaluations, so a chief that is started again decides the same.
+// Selection: decides which epoch's model a run keeps as its result, and whether training stops
+// early. The functions are pure, so a restarted chief makes the same decisions.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace downpour::chief {
 
-/// Mean loss over the records, summed over the outputs with the job's output weights. NaN where an
-/// output has no evaluated record.
+/// Returns the mean loss over the records, summed over the outputs with the job's output weights.
+/// NaN if an output has no evaluated record.
 double evaluation_loss(const Job& job, const Evaluation& evaluation);
 
-/// The number of trained epochs with the lowest evaluation loss; the earliest of equals. 0 if no
-/// evaluation has a finite loss.
+/// Returns the number of trained epochs with the lowest evaluation loss, the earliest on a tie. 0
+/// if no evaluation has a finite loss.
 uint32_t best_epochs(const Job& job, const std::vector<Evaluation>& evaluations);
 
-/// True if the last `eval.early_stop.patience` evaluations all failed to improve on the best one
-/// before them. Never true with patience 0. Source: Prechelt 1998, "Early Stopping - But When?",
+/// Returns true if none of the last `eval.early_stop.patience` evaluations improves on the best one
+/// before them. False if patience is 0. Source: Prechelt 1998, "Early Stopping - But When?",
 /// criterion UP, with the best loss so far in place of the previous one.
 bool stops_early(const Job& job, const std::vector<Evaluation>& evaluations);
 

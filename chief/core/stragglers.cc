@@ -84,12 +84,14 @@ std::optional<uint32_t> choose_backup(const PassView& pass, Incarnation asker) {
   for (const auto& [worker, held] : pass.table.held()) {
     if (worker == asker) continue;
     const double rate = pass.paces.rate(pass.now_ns, worker).value_or(mean);
-    uint64_t ahead = 0;  // it goes through its shards in the order in which it got them
+    // Bytes before the end of the shard: a worker processes its shards in the order of their
+    // leases.
+    uint64_t ahead = 0;
     for (const uint32_t shard : pass.table.held_by(worker)) {
       ahead += bytes_left(pass, shard, worker);
       if (pass.table.entry(shard).holders.size() >= kHoldersMax) continue;
       const double needs = time_for(ahead, rate);
-      // The asker reads the shard from its beginning, wherever it takes it up.
+      // A backup lease reads the shard from its start, even if it skips batches.
       const double asker_needs = time_for(asker_bytes + pass.bytes_of(shard), asker_rate);
       if (needs <= 2 * asker_needs || needs <= longest) continue;
       longest = needs;

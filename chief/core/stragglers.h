@@ -1,5 +1,4 @@
-// Who is slow, and what to do about it: measured rates, and which shard out should have a second
-// worker.
+// Stragglers: measures the rates of workers, and chooses which shard gets a backup lease.
 #pragma once
 
 #include <cstdint>
@@ -12,31 +11,32 @@
 
 namespace downpour::chief {
 
-/// How fast each worker goes through a pass, in bytes of input. Time without a lease is not
-/// counted, and what is long ago counts less and less.
+/// The rate of each worker in a pass, in bytes of input. Time without a lease is not counted. Older
+/// observations lose weight.
 class WorkerPaces {
  public:
-  /// The worker has something in hand from now on.
+  /// Records that the worker has a lease from now on.
   void busy(int64_t now_ns, Incarnation worker);
-  /// It has nothing left to do.
+  /// Records that the worker has no lease from now on.
   void idle(int64_t now_ns, Incarnation worker);
-  /// It got so much further.
+  /// Records progress of the worker.
   void advanced(int64_t now_ns, Incarnation worker, uint64_t bytes);
   void forget(Incarnation worker) { paces_.erase(worker); }
 
-  /// Bytes per nanosecond, also 0; none where the worker was not busy for kMeasureNs yet.
+  /// Returns the rate in bytes per nanosecond, which may be 0. None until the worker was busy for
+  /// kMeasureNs.
   std::optional<double> rate(int64_t now_ns, Incarnation worker) const;
-  /// Sum and mean over the workers that have a rate; 0 where none has.
+  /// Return the sum and the mean over the workers that have a rate; 0 if there are none.
   double total(int64_t now_ns) const;
   double mean(int64_t now_ns) const;
 
   static constexpr int64_t kMeasureNs = kSecond;
-  static constexpr int64_t kMemoryNs = 10 * kSecond;  // what a rate is the mean of, at least
+  static constexpr int64_t kMemoryNs = 10 * kSecond;  // a rate is the mean over at least this time
 
  private:
   struct Pace {
     int64_t since_ns = 0;
-    int64_t idle_ns = -1;  // since when it has nothing to do; -1: busy
+    int64_t idle_ns = -1;  // when it lost its last lease; -1: busy
     double bytes = 0;
   };
   static double rate_of(int64_t now_ns, const Pace& pace);
@@ -45,7 +45,7 @@ class WorkerPaces {
   std::map<Incarnation, Pace> paces_;
 };
 
-/// What the decisions below look at.
+/// Input of the decisions below.
 struct PassView {
   const LeaseTable& table;
   const WorkerPaces& paces;
@@ -53,14 +53,14 @@ struct PassView {
   int64_t now_ns = 0;
 };
 
-/// The shard that `asker`, who found none free, should be given a second lease on: the one whose
-/// only holder will need longest, if that is more than twice as long as the asker would need. None:
-/// nothing would be won.
+/// Chooses the shard for a backup lease to `asker`, which found no free shard. It is the shard
+/// whose only holder needs longest, if that is more than twice the time that `asker` needs. Returns
+/// none if a backup lease would not help.
 std::optional<uint32_t> choose_backup(const PassView& pass, Incarnation asker);
 
-/// False where this worker has work in hand already and would end another shard only after all
-/// others together have ended the pass, of which `bytes_left` are not done: near the end a slow
-/// worker holds no more than what it is at.
+/// Returns false if this worker already holds shards, and would end one more only after all workers
+/// together could finish the pass. `bytes_left` are the bytes of the pass that are not done. This
+/// keeps a slow worker from delaying the end of a pass.
 bool may_hold_more(const PassView& pass, Incarnation worker, uint64_t bytes_left);
 
 }  // namespace downpour::chief

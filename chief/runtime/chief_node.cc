@@ -15,10 +15,10 @@ namespace {
 
 constexpr int64_t kTickNs = 50 * kMillisecond;
 constexpr int64_t kLookForNewerNs = kSecond;
-constexpr int64_t kEventsAgainNs = kSecond;  // after a failed write of the event file
+constexpr int64_t kEventsAgainNs = kSecond;  // pause after a failed write of the event file
 
-/// Any process can cause it as often as it likes, and asks again where it is lost: it is not kept
-/// for a peer that does not take it.
+/// Returns true for messages that any process can cause at any rate and asks for again if they are
+/// lost. They are not queued for a peer that does not read.
 bool is_courtesy(const wire::Body& body) {
   return std::holds_alternative<wire::Reject>(body) || std::holds_alternative<wire::Refused>(body);
 }
@@ -137,8 +137,8 @@ void ChiefNode::run(int64_t now_ns, Effects&& effects) {
   if (!more.empty()) run(now_ns, std::move(more));
 }
 
-// A chief that takes a term of this run creates a file. No message stands for it: any process can
-// claim a term.
+// A chief that takes a term of this run creates a file. Messages do not prove it, because any
+// process can claim a term.
 void ChiefNode::look_for_newer_chief(int64_t now_ns, Effects& effects) {
   if (term_ == 0 || now_ns < look_for_newer_ns_) return;
   look_for_newer_ns_ = now_ns + kLookForNewerNs;
@@ -147,8 +147,8 @@ void ChiefNode::look_for_newer_chief(int64_t now_ns, Effects& effects) {
     core_.on_newer_term(now_ns, *highest, effects);
 }
 
-// Events say what was. Where they can't be written (a full disk) the training goes on without, and
-// they too when there is room again.
+// Events are for information only. If they cannot be written (a full disk), training continues
+// without them, and recording resumes when there is space.
 void ChiefNode::record(int64_t now_ns, std::string line) {
   if (options_.events_path.empty()) return;
   if (!events_ && now_ns < events_again_ns_) {
@@ -158,7 +158,7 @@ void ChiefNode::record(int64_t now_ns, std::string line) {
   const auto append = [&]() -> Result<void> {
     if (!events_) {
       DP_TRY(events_, storage_.open_append(options_.events_path));
-      // The line at which it ended may be torn.
+      // The last line of the file may be incomplete.
       line = str("\n{\"event\":\"events_lost\",\"lines\":", events_lost_, "}\n", line);
     }
     return events_->append(as_bytes(line += '\n'));
@@ -224,7 +224,7 @@ Result<ResumeState> ChiefNode::find_older(ViewId below) {
     if (fits_plan(manifest, plan_hash_, options_.run_dir)) {
       return resume_from(options_.run_dir, manifest);
     }
-    below = manifest.id;  // it holds part of an epoch over other data
+    below = manifest.id;  // it holds a part of an epoch of another plan
   }
 }
 

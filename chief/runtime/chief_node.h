@@ -1,5 +1,5 @@
-// Chief node: the shell of the chief's core. Moves messages, writes manifests and the event file,
-// shows progress.
+// ChiefNode: the shell of the chief's core. It moves messages, writes manifests and the event file,
+// and shows progress.
 #pragma once
 
 #include <atomic>
@@ -18,33 +18,33 @@
 namespace downpour::chief {
 
 struct ChiefOptions {
-  std::string endpoint;  // where members connect
+  std::string endpoint;  // endpoint that members connect to
   std::string run_dir;
   std::string events_path;  // append-only event file; empty: none
-  const std::atomic<int>* stop_signal =
-      nullptr;  // set by the process's signal thread, which also wakes the transport
+  // Set by the signal thread of the process, which also wakes the transport.
+  const std::atomic<int>* stop_signal = nullptr;
   /// predict: called with each batch, in order.
   std::function<void(const PredictionBatch&)> on_prediction;
-  /// Called on every turn; an error stops the job (a local process died, ...).
+  /// Called on every turn. An error stops the job, for example after the end of a local process.
   std::function<Result<void>()> watch;
-  /// Called on every turn: local ps and worker processes that have ended since. The chief need not
-  /// wait for their silence then. May be empty.
+  /// Called on every turn. Returns the local ps and worker processes that have ended since the last
+  /// call, so that the chief need not wait for their silence. May be empty.
   std::function<std::vector<EndedProcess>()> ended_processes;
-  std::function<int64_t()> unix_time_s = [] {
-    return int64_t(std::time(nullptr));
-  };  // for information in files
+  // Returns the time that is written into files, for information only.
+  std::function<int64_t()> unix_time_s = [] { return int64_t(std::time(nullptr)); };
 };
 
 class ChiefNode final : public transport::Node {
  public:
-  /// `console` may be null. All are borrowed. Manifests are published by `background`, so that a
-  /// slow disk does not silence the chief; null: a thread of its own.
+  /// `console` may be null. All pointers and references are borrowed. `background` publishes
+  /// manifests, so that a slow disk does not delay the chief's messages; null: the node starts a
+  /// thread for it.
   ChiefNode(transport::Transport& transport, Storage& storage, ChiefConfig config,
             std::vector<TableSpec> tables, ChiefOptions options, Console* console,
             std::unique_ptr<Background> background = nullptr);
 
   Result<void> start(int64_t now_ns);
-  /// The endpoint as others reach it; valid after start().
+  /// Returns the endpoint as others reach it; valid after start().
   std::string endpoint() const { return transport_.endpoint(port_); }
 
   bool owns(transport::PortId port) const override { return port == port_; }
@@ -71,22 +71,22 @@ class ChiefNode final : public transport::Node {
   ChiefOptions options_;
   std::string job_text_;
   uint64_t run_ = 0;
-  uint32_t term_ = 0;  // 0: takes none (eval, predict)
+  uint32_t term_ = 0;  // 0: has no term (eval, predict)
   uint64_t plan_hash_ = 0;
-  uint32_t keep_ = 3;  // checkpoints
+  uint32_t keep_ = 3;  // number of checkpoints to keep
   std::vector<TableSpec> tables_;
   ChiefCore core_;
   Console* console_;
   transport::PortId port_{};
-  std::unique_ptr<OutputFile> events_;  // none while it can't be written
+  std::unique_ptr<OutputFile> events_;  // null while the event file cannot be written
   int64_t events_again_ns_ = 0;
   uint64_t events_lost_ = 0;
   bool stop_asked_ = false;
   int64_t next_tick_ns_ = 0;
   int64_t look_for_newer_ns_ = 0;
-  int64_t now_ns_ = 0;  // of the newest turn
+  int64_t now_ns_ = 0;  // time of the newest turn
   std::optional<Finish> finish_;
-  std::unique_ptr<Background> background_;  // last: its tasks use what stands above
+  std::unique_ptr<Background> background_;  // last, because its tasks use the members above
 };
 
 }  // namespace downpour::chief

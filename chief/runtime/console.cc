@@ -55,7 +55,7 @@ double seconds_of(int64_t ns) { return double(ns) / double(kSecond); }
 
 std::string number(double value) { return std::isfinite(value) ? format("%.4f", value) : "-"; }
 
-// Smallest bucket that holds 99 % of the parts.
+// Returns the smallest bucket b such that 99 % of the parts have a staleness of at most b.
 std::optional<size_t> staleness_p99(const std::vector<uint64_t>& histogram) {
   uint64_t total = 0;
   for (const uint64_t n : histogram) total += n;
@@ -94,14 +94,14 @@ const char* phase_name(Phase phase) {
   return "";
 }
 
-/// How full the queues of read batches were, of 1; none where nothing was read.
+/// Returns the fill level of the queues of read batches, from 0 to 1; none if nothing was read.
 std::optional<double> queue_fill(const wire::WorkTime& work) {
   if (work.queue_ns == 0) return std::nullopt;
   return std::min(1.0, double(work.queued_ns) / double(work.queue_ns));
 }
 
-/// What most of the workers' time went into, and how full the queues before it were: "input 63 %,
-/// queue 4 %".
+/// Returns where the workers spent most of their time, and the fill level of their queues: "input
+/// 63 %, queue 4 %".
 std::string bound_text(const wire::WorkTime& work) {
   if (work.sum() == 0) return "-";
   const std::pair<uint64_t, const char*> shares[] = {
@@ -114,6 +114,7 @@ std::string bound_text(const wire::WorkTime& work) {
          (fill ? format(", queue %.0f %%", *fill * 100) : "");
 }
 
+/// Returns the work time since `before`.
 wire::WorkTime ownership_generation(const wire::WorkTime& before, const wire::WorkTime& now) {
   const auto less = [](uint64_t a, uint64_t b) { return a > b ? a - b : 0; };
   return {.compute_ns = less(now.compute_ns, before.compute_ns),
@@ -137,7 +138,7 @@ std::string part_of_data(uint64_t read_bytes, uint64_t train_bytes) {
                           : format(" (%.2f of the data)", double(read_bytes) / double(train_bytes));
 }
 
-/// What input processes read for the workers.
+/// Prints what input processes have read for the workers.
 void print_inputs(const JobSummary& s, uint64_t train_bytes, size_t shown_max, std::FILE* out) {
   size_t count = 0;
   for (const ProcessPeak& p : s.processes) {
@@ -152,7 +153,7 @@ void print_inputs(const JobSummary& s, uint64_t train_bytes, size_t shown_max, s
     std::fprintf(out, "        and %zu more: --log-format json\n", count - shown_max);
 }
 
-/// What the workers' time went into, and who read what.
+/// Prints how the workers spent their time, and what each has read.
 void print_work(const JobSummary& s, uint64_t train_bytes, std::FILE* out) {
   constexpr size_t kShownMax = 8;
   wire::WorkTime all;
@@ -213,7 +214,8 @@ double first_auc(const std::vector<OutputMetrics>& outputs) {
   return outputs.empty() || outputs[0].auc.empty() ? NAN : auc_value(outputs[0].auc);
 }
 
-/// The loss of the best constant on the evaluated records; none where the sums do not give it.
+/// Returns the loss of the best constant on the evaluated records; none if the sums do not
+/// determine it.
 std::optional<double> constant_loss(const Job& job, size_t output, const Evaluation& evaluation) {
   const OutputSpec& spec = job.model.outputs[output];
   uint32_t width = 1;
@@ -223,8 +225,8 @@ std::optional<double> constant_loss(const Job& job, size_t output, const Evaluat
   return best_constant_loss(spec.loss, width, evaluation.outputs[output]);
 }
 
-/// The evaluation of the model that eval and predict use: of the best epoch if its checkpoint is
-/// kept, else of the newest one. Null without evaluations.
+/// Returns the evaluation of the model that eval and predict use: of the best epoch if its
+/// checkpoint is kept, otherwise of the newest epoch. Null without evaluations.
 const Evaluation* kept_evaluation(const JobSummary& s) {
   if (s.evaluations.empty()) return nullptr;
   if (s.best_checkpoint == ViewId{}) return &s.evaluations.back();
@@ -234,7 +236,7 @@ const Evaluation* kept_evaluation(const JobSummary& s) {
   return &s.evaluations.back();
 }
 
-/// Indices of the outputs whose loss is above that of the best constant.
+/// Returns the indices of the outputs whose loss is above that of the best constant.
 std::vector<size_t> worse_than_constant(const Job& job, const JobSummary& s) {
   std::vector<size_t> worse;
   const Evaluation* kept = kept_evaluation(s);
@@ -247,8 +249,8 @@ std::vector<size_t> worse_than_constant(const Job& job, const JobSummary& s) {
   return worse;
 }
 
-/// Which epoch is kept, why training ended before its last epoch, and whether the model is worse
-/// than a constant.
+/// Prints which epoch is kept, why training ended before its last epoch, and whether the model is
+/// worse than a constant.
 void print_verdict(const Job& job, const JobSummary& s, std::FILE* out) {
   if (s.stopped_early) {
     std::fprintf(out,
@@ -274,7 +276,7 @@ void print_verdict(const Job& job, const JobSummary& s, std::FILE* out) {
   }
 }
 
-// "auc 0.9023 logloss 0.3241 (best constant 0.5512)" of every output.
+// Returns "auc 0.9023 logloss 0.3241 (best constant 0.5512)" for every output.
 std::string describe(const Job& job, const Evaluation& evaluation) {
   std::string text;
   for (size_t o = 0; o < evaluation.outputs.size() && o < job.model.outputs.size(); ++o) {
@@ -352,8 +354,8 @@ Json account_json(const EpochAccount& a, const Job& job) {
           {"seconds", seconds_of(a.wall_ns)}};
 }
 
-/// What there is to say of an account that ends inside its epoch, or before all sources do; else
-/// nothing.
+/// Describes an account that ends inside its epoch, or before the end of all sources; otherwise
+/// empty.
 std::string part_text(const EpochAccount& a) {
   std::string unread;
   for (size_t i = 0; i < a.unread_bytes.size(); ++i) {
@@ -367,7 +369,7 @@ std::string part_text(const EpochAccount& a) {
                        : "");
 }
 
-/// "2 epochs", "1000 steps": what the job asked for.
+/// Returns how much of the job is done: "2 of 3 epochs", "500 of 1000 steps".
 std::string wanted_text(const JobSummary& s) {
   const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
   const std::string steps =
@@ -378,7 +380,7 @@ std::string wanted_text(const JobSummary& s) {
          (steps.empty() ? "" : ", " + steps);
 }
 
-/// Which batches the run does without, and why.
+/// Prints the quarantined batches, with reasons.
 void print_quarantined(const JobSummary& s, std::FILE* out) {
   constexpr size_t kShownMax = 5;
   if (s.quarantined.empty()) return;
@@ -474,7 +476,7 @@ void Console::show(const ProgressSnapshot& p) {
   if (!due_row && !due_live) return;
   records_.add(p.records, elapsed);
   read_bytes_.add(p.read_bytes, elapsed);
-  // Of a source whose end nobody knows yet there is no share.
+  // A source of unknown length has no percentage.
   const double percent =
       p.bytes_total == 0 ? NAN : 100.0 * double(p.bytes_done) / double(p.bytes_total);
   const std::string percent_text = std::isfinite(percent) ? format("%.1f", percent) : "-";
@@ -736,8 +738,8 @@ void Console::finish(const Finish& finish, const std::string& run_dir,
                  s.workers_lost, s.workers_lost == 1 ? "" : "s", s.ps_lost, s.restarts,
                  s.restarts == 1 ? "" : "s");
   }
-  uint64_t records =
-      0;  // applied in this run; where no epoch was completed, what the workers said last
+  // Applied in this run. If no epoch was completed, the last hints of the workers.
+  uint64_t records = 0;
   for (size_t e = s.epochs_resumed; e < s.epochs.size(); ++e) records += s.epochs[e].counts.applied;
   if (records == 0) records = s.records;
   if (records > 0) {

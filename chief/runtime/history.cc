@@ -103,7 +103,7 @@ void from_records(const std::vector<checkpoint::EpochRecord>& records,
       for (const Json& evaluation : summary.at("evaluations"))
         evaluations.push_back(evaluation_from(evaluation));
     } catch (const Json::exception&) {
-      // The counts are in the record itself; only the figures beside them are lost.
+      // The record itself holds the counts. Only the additional figures are lost.
     }
     epochs.push_back(std::move(account));
   }

@@ -1,5 +1,5 @@
-// History: what a manifest keeps of finished epochs and evaluations, as JSON; so that a resumed run
-// can still tell it.
+// History: converts finished epochs and evaluations to the JSON records of a manifest and back, so
+// that a resumed run can show them.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace downpour::chief {
 
-/// The epochs' records of a manifest; the evaluations that ran after n epochs stand in the n-th
-/// record.
+/// Returns the epoch records of a manifest. The n-th record holds the evaluations that ran after n
+/// epochs.
 std::vector<checkpoint::EpochRecord> to_records(const std::vector<EpochAccount>& epochs,
                                                 const std::vector<Evaluation>& evaluations);
-/// Back again. What can't be read is left out: it is for the reader's eyes only.
+/// Reads the records. Parts that cannot be read are skipped, because they are only displayed.
 void from_records(const std::vector<checkpoint::EpochRecord>& records,
                   std::vector<EpochAccount>& epochs, std::vector<Evaluation>& evaluations);
 

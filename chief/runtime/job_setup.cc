@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a look at the file says, where the job itself says nothing.
+// Takes the facts found in the file, if the job leaves them open.
 void fill_from(const FileFacts& found, DataSpec& data) {
   if (data.format == DataFormat::kAuto) data.format = found.format;
   if (data.format != found.format) return;
@@ -49,7 +49,7 @@ bool needs_a_look(const DataSpec& data) {
   return (table && (data.columns.empty() || data.fields.empty())) || (typed && data.fields.empty());
 }
 
-// Only who holds the run's lock may make or replace what its workers read.
+// Only the holder of the run's lock may create or replace files that its workers read.
 Result<void> take_sources(Job& job, const JobUse& use, GivenJob& given) {
   std::error_code ignored;
   const bool leftovers = use.fresh && fs::exists(job.run_dir + "/sources", ignored);
@@ -95,7 +95,7 @@ Result<void> complete_from_data(Job& job, std::string& sniffed) {
       sniffed = found->reason;
       fill_from(*found, job.data);
     } else if (is_table(job.data) && job.data.header && !job.data.fields.empty()) {
-      // Its lines may tell nothing: the job does.
+      // The lines may give no facts, but the job has them.
       DP_TRY(job.data.columns, data::columns_of(job.data, files.front().path));
     } else {
       return std::move(found).error();
@@ -131,8 +131,7 @@ Result<GivenJob> load_given_job(const std::string& path, std::span<const Overrid
   }
   if (facts.records_estimated == 0) facts.records_estimated = fs::file_size(path, error) / 200;
   const std::string here = fs::current_path(error).string();
-  // The chosen job goes through the same door as the user's own: print, then load with the
-  // overrides.
+  // Print the generated job and load it with the overrides, like a job of the user.
   const Job chosen = job_for_file(facts, here);
   const JobSource source{here + "/" + chosen.name + ".toml", job_to_toml(chosen)};
   DP_TRY(given.loaded, load_job(source, overrides, process_environment()));

@@ -1,4 +1,4 @@
-// Job setup: from what the user typed (a job file, or a data file) to a complete job.
+// Job setup: turns the user's input (a job file or a data file) into a complete job.
 #pragma once
 
 #include <span>
@@ -13,37 +13,37 @@
 namespace downpour::chief {
 
 struct GivenJob {
-  LoadedJob loaded;             // complete
-  bool from_data_file = false;  // no job file was given: this one was chosen
-  std::string sniffed;  // "libsvm: 123 features, ..." where something was found out from the data
-  FileLock lock;        // of the run folder, where sources had to be made: not held otherwise
+  LoadedJob loaded;             // the complete job
+  bool from_data_file = false;  // the job was generated, because a data file was given
+  std::string sniffed;          // findings about the data, for example "libsvm: 123 features, ..."
+  FileLock lock;  // lock of the run folder, if source files had to be created; otherwise not held
   std::vector<std::string> notes;  // warnings
 };
 
-/// Why the job is wanted.
+/// What the caller will do with the job.
 struct JobUse {
-  bool begins = false;  // a run of it begins or goes on, in this process: sources that are no files
-                        // are made such
-  bool fresh = false;   // anew
-  bool takeover = false;        // of a run folder whose chief hangs
-  SpoolProgress progress = {};  // of sources that are kept for the run
+  // This process begins or resumes a run, so it creates the files of sources that are not files.
+  bool begins = false;
+  bool fresh = false;           // discard an existing run
+  bool takeover = false;        // take the lock from a chief that hangs
+  SpoolProgress progress = {};  // reports the progress of storing sources
 };
 
-/// Reads a job file, or makes a job for a data file (anything that does not end in .toml), looks at
-/// the data for what the job leaves open, and completes it. run_dir is made absolute: relative to
-/// the job file, or for a data file to the working folder. Sources that are no files are made such
-/// (spool.h), by whoever begins the run, under its lock.
+/// Reads a job file, or generates a job for a data file (any path that does not end in .toml).
+/// Completes it from the data. run_dir becomes absolute: relative to the job file, or to the
+/// working folder for a data file. For sources that are not files (spool.h), the process that
+/// begins the run creates files, under the lock of the run.
 Result<GivenJob> load_given_job(const std::string& path, std::span<const Override> overrides,
                                 const JobUse& use = {});
 
-/// Fills what the job leaves open from the first data file: format, columns, header, fields. Then
-/// complete_job(). `sniffed` gets what was found.
+/// Fills open settings (format, columns, header, fields) from the first data file, then calls
+/// complete_job(). `sniffed` receives the findings.
 Result<void> complete_from_data(Job& job, std::string& sniffed);
 
-/// Splits `--set key=value`. kUsage where there is no '='.
+/// Splits `--set key=value`. Error kUsage if there is no '='.
 Result<Override> parse_set(const std::string& text);
 
-/// The overrides of this process's environment.
+/// Returns the overrides from the environment of this process.
 std::vector<Override> environment_overrides();
 Environment process_environment();
 

@@ -23,7 +23,7 @@ bool is_open(const TransformSpec& op) {
          (op.op == TransformOp::kMinMax && !op.min);
 }
 
-/// The first op of a field whose statistics are not known; null: none.
+/// Returns the first op of a field whose statistics are not known; null if there is none.
 TransformSpec* first_open(FieldSpec& field) {
   const auto found = std::find_if(field.transform.begin(), field.transform.end(), is_open);
   return found == field.transform.end() ? nullptr : &*found;
@@ -35,7 +35,7 @@ bool any_open(const Job& job) {
   });
 }
 
-/// Takes what another run's job has learned of fields with the same ops.
+/// Takes statistics from another run's job, for fields with the same ops.
 void adopt(const Job& from, Job& job) {
   for (FieldSpec& field : job.data.fields) {
     const FieldSpec* const known = from.data.find_field(field.name);
@@ -51,9 +51,9 @@ void adopt(const Job& from, Job& job) {
   }
 }
 
-/// Moments and bounds, of a shard and then of all (Chan, Golub, LeVeque 1979).
+/// Moments and bounds of one shard, then of all (Chan, Golub, LeVeque 1979).
 struct Moments {
-  double count = 0, mean = 0, squares = 0;  // squares: of the differences from the mean
+  double count = 0, mean = 0, squares = 0;  // squares: sum of the squared differences from the mean
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
 
@@ -76,7 +76,7 @@ struct Moments {
   }
 };
 
-/// What a value that never varies is divided by is 1; so is what was never seen.
+/// Sets the statistics of an op. The divisor is 1 for values that never vary or do not occur.
 void fill_in(const Moments& moments, TransformSpec& op) {
   if (op.op == TransformOp::kStandardize) {
     const double scale = moments.count == 0 ? 0 : std::sqrt(moments.squares / moments.count);
@@ -105,7 +105,8 @@ Result<FieldMoments> read_range(const std::shared_ptr<const data::ReadPlan>& pla
   }
 }
 
-/// The ranges on several threads; summed in their order, so that the sum does not depend on those.
+/// Reads the ranges on several threads. Adds the results in the order of the ranges, so that the
+/// sum does not depend on the threads.
 Result<FieldMoments> read_all(const std::shared_ptr<const data::ReadPlan>& plan,
                               const std::vector<plan::ShardRange>& ranges) {
   std::vector<Result<FieldMoments>> parts(ranges.size(), FieldMoments{});
@@ -138,7 +139,7 @@ Result<void> learn_next(Job& job, const RunPlan& run, const std::vector<plan::Sh
   plan->data.shuffle = "off";
   plan->seed = job.seed;
   plan->batch_size = kBatchRecords;
-  // Of a program that may never end, as much as is trained.
+  // If the program may never end, read only as much as training will read.
   const bool length_unknown = !run.train_files.empty() && run.train_files.front().is_open();
   const uint64_t batches = job.train.steps_per_epoch > 0 ? job.train.steps_per_epoch
                            : length_unknown              ? job.train.steps

@@ -1,4 +1,4 @@
-// Publishing a checkpoint as the chief of a term, which another chief may have taken over from.
+// Publishes a checkpoint for the chief of a term. Another chief may have taken over meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace downpour::chief {
 
-/// Publishes the checkpoint of `manifest` and removes the checkpoints beyond the newest `keep`.
-/// `removed` becomes the outcome of the removal, which no checkpoint depends on. Errors: as
-/// checkpoint::publish(); kUnavailable where a newer chief has taken a term.
+/// Publishes the checkpoint of `manifest`, then removes the checkpoints except the newest `keep`.
+/// `removed` receives the result of the removal, which does not affect any checkpoint. Errors:
+/// those of checkpoint::publish(); kUnavailable if a newer chief has taken a term.
 Result<void> publish_checkpoint(Storage& storage, const std::string& run_dir,
                                 const checkpoint::Manifest& manifest, uint32_t keep,
                                 Result<void>& removed);

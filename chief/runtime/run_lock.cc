@@ -12,7 +12,7 @@ Result<FileLock> lock_run(Storage& storage, const std::string& run_dir, bool tak
   auto lock = FileLock::take(path, text);
   if (lock || lock.error().code != ErrorCode::kUnavailable) return lock;
   if (takeover) {
-    // The other keeps its lock on the file that had this name; a new one takes its place.
+    // The other chief keeps its lock on the removed file. A new file takes its place.
     DP_TRY_VOID(storage.remove(path));
     return FileLock::take(path, text);
   }

@@ -1,4 +1,4 @@
-// Run lock: one chief at a time writes into a run folder.
+// Run lock: ensures that one chief at a time writes into a run folder.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace downpour::chief {
 
-/// Locks the run folder, made where it is not there, for the life of the result. Error kUnavailable
-/// naming who has it. `takeover`: where that one hangs and can't be ended; it finds a newer term
-/// when it wakes, and stops.
+/// Creates the run folder if necessary and locks it for the lifetime of the result. Error
+/// kUnavailable, naming the holder of the lock. `takeover` takes the lock from a chief that hangs
+/// and cannot be ended. When that chief continues, it finds a newer term and stops.
 Result<FileLock> lock_run(Storage& storage, const std::string& run_dir, bool takeover);
 
 }  // namespace downpour::chief

@@ -29,18 +29,19 @@ namespace {
 constexpr uint64_t kBatchesPerShardMax = 64;
 constexpr uint64_t kBatchesPerShardMin = 4;
 constexpr uint64_t kShardsWanted = 64;
-constexpr uint64_t kProgramShardsWanted = 16;  // where each of them starts data.program
-constexpr uint64_t kPiecesMax = 32'768;        // of a stream: each is named to every worker
-// Of what comes out of one compressed file. So much is shuffled as one where it is not cut:
+constexpr uint64_t kProgramShardsWanted = 16;  // if each shard starts data.program
+constexpr uint64_t kPiecesMax = 32'768;  // pieces of a stream, which are all listed to every worker
+// Sizes of one compressed file, uncompressed. A file up to this size is not cut, and shuffled as
+// one:
 constexpr uint64_t kWholeFileMax = 64 * kMiB;
 constexpr uint64_t kFilePiece = 16 * kMiB;
-constexpr uint64_t kFilePieceMax =
-    128 * kMiB;  // half of what may wait in memory, where it compresses better further on
-// Shards of very large data have more than kBatchesPerShardMax batches, up to so many bytes, so
-// that there are at most plan::kRangesMax of them. Data for which that is not enough need
-// data.shard_records, or they are an error.
+// Half of what may wait in memory, in case the file compresses better further on.
+constexpr uint64_t kFilePieceMax = 128 * kMiB;
+// Shards of very large data may exceed kBatchesPerShardMax batches, up to this many bytes, so that
+// there are at most plan::kRangesMax of them. Even larger data need data.shard_records.
 constexpr uint64_t kLargeRangeMax = 256 * kMiB;
-constexpr uint64_t kVerifyBytesMax = 4 * kGiB;  // of a checkpoint to go on from: a few seconds
+// Bytes of a checkpoint that are verified before resuming. This takes a few seconds.
+constexpr uint64_t kVerifyBytesMax = 4 * kGiB;
 
 uint64_t fingerprint_of(const std::vector<plan::FileInfo>& files) {
   plan::PlanHash hash;
@@ -49,7 +50,7 @@ uint64_t fingerprint_of(const std::vector<plan::FileInfo>& files) {
   return hash.value();
 }
 
-// Removes a run folder's own files and nothing else.
+// Removes the files of a run from its folder, and no others.
 Result<void> remove_run(const std::string& run_dir) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -71,7 +72,7 @@ Result<void> remove_run(const std::string& run_dir) {
   return {};
 }
 
-/// Says at once, and not when the first checkpoint is written, that a part of the run is a link.
+/// Rejects a run folder with links among its parts at the start, not at the first checkpoint.
 Result<void> check_no_links(Storage& storage, const std::string& run_dir) {
   const std::string parts[] = {checkpoint::run_path(run_dir),
                                checkpoint::job_path(run_dir),
@@ -84,7 +85,8 @@ Result<void> check_no_links(Storage& storage, const std::string& run_dir) {
   return {};
 }
 
-/// Every process gets the job as TOML, which is UTF-8: other bytes in a path reach none of them.
+/// Rejects a job that is not UTF-8. Processes get the job as TOML, so other bytes in a path would
+/// not arrive.
 Result<void> check_utf8(const std::string& job_text) {
   std::istringstream lines(job_text);
   for (std::string line; std::getline(lines, line);) {
@@ -127,7 +129,7 @@ Result<uint64_t> choose_shard_bytes(const Job& job, const DataSpec& data,
   const uint64_t wanted = job.data.program.empty() ? kShardsWanted : kProgramShardsWanted;
   const uint64_t shard =
       std::clamp(total / wanted, batches(kBatchesPerShardMin), batches(kBatchesPerShardMax));
-  // Each file ends with a range that may be short.
+  // The last range of each file may be short.
   const uint64_t whole = files.size() < plan::kRangesMax ? plan::kRangesMax - files.size() : 1;
   return std::max<uint64_t>({shard / joined, std::min(divide_up(total, whole), kLargeRangeMax), 1});
 }
@@ -147,7 +149,7 @@ Result<void> check_streams(const plan::StreamSpec& streams,
                ""};
 }
 
-/// An epoch that ends at a number of batches is one shard, which nobody else reads a part of.
+/// Checks that an epoch with a fixed number of batches is a single shard.
 Result<void> check_steps_per_epoch(const Job& job, const std::vector<plan::FileInfo>& files,
                                    const std::vector<plan::ShardRange>& ranges) {
   if (job.train.steps_per_epoch == 0 || files.empty()) return {};
@@ -161,7 +163,7 @@ Result<void> check_steps_per_epoch(const Job& job, const std::vector<plan::FileI
                ""};
 }
 
-/// Each source of a mix has its part in an epoch.
+/// Checks that an epoch reads something of each source of a mix.
 Result<void> check_mix(const plan::ShardMap& shards) {
   const std::optional<size_t> unread = shards.unread_bytes_of_partial_epoch();
   if (!unread) return {};
@@ -176,14 +178,14 @@ Result<void> check_mix(const plan::ShardMap& shards) {
                ""};
 }
 
-/// How many records a piece of a program has; all of them where it is read whole, of a number that
-/// is not known 0.
+/// Returns the number of records in a piece of a program. If the program is read whole, this is its
+/// number of records, or 0 if that is not known.
 Result<uint64_t> piece_of(const Job& job, const SourceSpec& source, bool training) {
   const uint64_t batch = job.train.batch_size, records = source.records,
                  few = kBatchesPerShardMin * batch, many = kBatchesPerShardMax * batch;
   const uint64_t fewest = records / kPiecesMax + 1;
   const bool stream = data::is_stream(source);
-  // An evaluation would be read by one worker all the same.
+  // One worker reads the whole stream in an evaluation, so pieces would not help.
   if (stream && !(training && gives_pieces(job))) return records;
   if (job.data.shard_records > 0) {
     const uint64_t piece =
@@ -200,10 +202,10 @@ Result<uint64_t> piece_of(const Job& job, const SourceSpec& source, bool trainin
         std::max<uint64_t>(
             std::clamp(records / kShardsWanted, few, many) / job.data.interleave.cycle, 1),
         fewest);
-  // A piece lies in memory until it is read; of a number that is not known it ends where it would
-  // take too much.
+  // A piece is kept in memory until it is read. If the number of records is not known, the reader
+  // ends a piece that would take too much memory.
   if (records == 0) {
-    // An epoch may be all that `steps` ask for.
+    // A single epoch may have to contain all `steps`.
     const uint64_t batches =
         std::max({kBatchesPerShardMin, (job.data.shuffle_records() + batch - 1) / batch,
                   job.train.steps / (plan::kOpenShardsMax / 2) + 1});
@@ -218,9 +220,9 @@ Result<uint64_t> piece_of(const Job& job, const SourceSpec& source, bool trainin
       "train.steps", "say how many batches an epoch has: steps_per_epoch = 1000", ""};
 }
 
-/// One compressed file is given out in pieces of the stream that it is. Of several files each is a
-/// shard, and they are decompressed at once; what is kept in a cache is decompressed by whoever
-/// keeps it.
+/// Returns true if the data are one compressed file that is read as a stream of pieces. Several
+/// files are not cut, because they are decompressed in parallel. Data with a cache are not cut
+/// either, because the process with the cache decompresses them.
 bool gives_pieces_of(const Job& job, const std::vector<plan::FileInfo>& files) {
   const DataSpec& data = job.data;
   return files.size() == 1 && !files.front().is_cut() && !data::is_program(files.front()) &&
@@ -293,7 +295,7 @@ Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
   DP_TRY(const auto graph, model::Graph::build(job));
   out.tables = graph->tables();
   DP_TRY_VOID(data::check_filter(job.data));
-  // eval and predict read one source, as if it were the evaluation's.
+  // eval and predict read one source, which takes the place of the evaluation data.
   if (mode == wire::Purpose::kTrain || job.eval.source.empty()) {
     DP_TRY(out.train_files, data::list_files(job.data, job.data.source, job.base_dir));
   }
@@ -361,7 +363,7 @@ Result<Job> saved_job(Storage& storage, const std::string& run_dir) {
 
 namespace {
 
-/// What `run` says of the data: the plan and its first files.
+/// Fills the part of `run` that describes the data: the plan and its first files.
 checkpoint::RunFile describe(checkpoint::RunFile run, const RunPlan& plan) {
   run.plan_hash = plan.plan_hash;
   run.fingerprint = plan.fingerprint;
@@ -373,7 +375,7 @@ checkpoint::RunFile describe(checkpoint::RunFile run, const RunPlan& plan) {
   return run;
 }
 
-/// Names the first data file that is not what it was; `run` may list only the first files, or none.
+/// Names the first data file that has changed. `run` may list only the first files, or none.
 std::string changed_file(const checkpoint::RunFile& run, const RunPlan& plan) {
   if (run.files.empty()) return {};
   for (size_t i = 0; i < run.files.size(); ++i) {
@@ -391,7 +393,7 @@ std::string changed_file(const checkpoint::RunFile& run, const RunPlan& plan) {
   return all_known ? "the files are the same, but this build or job reads them differently" : "";
 }
 
-/// `epoch`: the first one that is not sealed.
+/// `epoch` is the first one that is not sealed.
 Error changed_data(const checkpoint::RunFile& run, uint64_t plan_hash, const RunPlan& plan,
                    uint32_t epoch) {
   const std::string file = run.plan_hash == plan_hash ? changed_file(run, plan) : "";
@@ -404,21 +406,21 @@ Error changed_data(const checkpoint::RunFile& run, uint64_t plan_hash, const Run
                "DP-2112"};
 }
 
-/// Whether every epoch that the job of the time asked for is sealed: then the images hold no batch
-/// of any other epoch, and whatever follows may have another plan.
+/// Returns true if every epoch of the manifest's job is sealed. Then the images hold no batch of
+/// another epoch, and the next epochs may have another plan.
 Result<bool> is_boundary(const checkpoint::Manifest& manifest, const std::string& run_dir) {
   DP_TRY(const Job was, job_from_toml(manifest.job, run_dir));
   return manifest.sealed_epochs >= was.train.epochs;
 }
 
-/// A run as it stands on the disk, and the checkpoint from which it continues.
+/// A run as found on disk, and the checkpoint from which it continues.
 struct FoundRun {
   checkpoint::RunFile run;
   std::optional<checkpoint::Manifest> manifest;
 };
 
-/// The data and the job must be those under which the open epoch began. An epoch is open from the
-/// first chief on, also before the first manifest, until every epoch that its job wants is sealed.
+/// Checks that data and job are those under which the open epoch began. An epoch is open from the
+/// first chief on, even before the first manifest, until every epoch of its job is sealed.
 Result<void> check_continues(const FoundRun& found, const RunPlan& plan) {
   const std::string& run_dir = plan.job.run_dir;
   const checkpoint::Manifest* manifest = found.manifest ? &*found.manifest : nullptr;
@@ -439,7 +441,7 @@ Result<FoundRun> find_run(Storage& storage, const RunPlan& plan, bool train,
   const std::string& run_dir = plan.job.run_dir;
   FoundRun found;
   damaged.clear();
-  // A network file system may list folders as they were, without the newest checkpoints.
+  // A network file system may list an old state of folders, without the newest checkpoints.
   storage.refresh(run_dir);
   storage.refresh(checkpoint::checkpoints_dir(run_dir));
   DP_TRY(found.run, checkpoint::read_run(storage, run_dir));
@@ -463,8 +465,8 @@ Result<FoundRun> find_run(Storage& storage, const RunPlan& plan, bool train,
   return found;
 }
 
-/// Takes a term of a run that has begun. A chief that hangs may have published a checkpoint, and
-/// removed older ones, between find_run() and this; after this it removes nothing more.
+/// Takes a term of an existing run. Between find_run() and this call, a chief that hangs may have
+/// published a checkpoint and removed older ones. After this call it removes nothing more.
 Result<void> take_over(Storage& storage, const RunPlan& plan, ViewId newest, FoundRun& found,
                        std::vector<std::string>& damaged, ChiefConfig& config) {
   const std::string& run_dir = plan.job.run_dir;
@@ -486,7 +488,7 @@ Result<FoundRun> begin_run(Storage& storage, const RunPlan& plan, const SetupOpt
                         .build = kBuildVersion,
                         .created_unix_s = options.unix_time_s()},
                        plan);
-  // Before the run's file: where this stops half-way, nothing has begun.
+  // This precedes the file `run`: if it fails, no run has begun.
   if (const WarmStartSpec& warm = plan.job.train.warm_start; !warm.run.empty()) {
     DP_TRY(begun.manifest, make_warm_start(storage, warm,
                                            {.run_dir = run_dir,
@@ -502,7 +504,7 @@ Result<FoundRun> begin_run(Storage& storage, const RunPlan& plan, const SetupOpt
   return begun;
 }
 
-/// Replaces the newest checkpoint by the run's best one, if it names one that is whole.
+/// Replaces the newest checkpoint by the best one of the run, if it names one that is whole.
 void use_best(Storage& storage, const std::string& run_dir, checkpoint::Manifest& manifest,
               std::vector<std::string>& notes) {
   auto best = checkpoint::load_best(storage, run_dir, manifest, kVerifyBytesMax);
@@ -515,8 +517,8 @@ void use_best(Storage& storage, const std::string& run_dir, checkpoint::Manifest
   }
 }
 
-/// What people read, and what only costs room: training does not need it, so a full disk is no
-/// reason to stop.
+/// Writes files for people, and removes files that only take space. Training does not need either,
+/// so a full disk does not stop it.
 void tidy_up(Storage& storage, const RunPlan& plan, const checkpoint::RunFile& run,
              std::vector<std::string>& notes) {
   const std::string& run_dir = plan.job.run_dir;
@@ -531,8 +533,7 @@ void tidy_up(Storage& storage, const RunPlan& plan, const checkpoint::RunFile& r
        checkpoint::replace_run(storage, run_dir, describe(run, plan)));
 }
 
-/// Every member gets this in one message; better to say here that it is too large than to fail at
-/// the first Hello.
+/// Checks that Welcome fits one message, so that the job does not fail at the first Hello.
 Result<void> check_welcome(const ChiefConfig& config) {
   wire::Message welcome;
   welcome.body = wire::Welcome{.job = config.job_text,
@@ -552,7 +553,7 @@ Result<void> check_welcome(const ChiefConfig& config) {
   return {};
 }
 
-/// All that the plan and the options say; not the run.
+/// Returns the configuration that follows from the plan and the options, without the run.
 ChiefConfig config_of(const RunPlan& plan, const SetupOptions& options) {
   const std::string& run_dir = plan.job.run_dir;
   ChiefConfig config;
@@ -569,7 +570,7 @@ ChiefConfig config_of(const RunPlan& plan, const SetupOptions& options) {
   config.joining = data::joining_of(plan.job.data, plan.train_files);
   config.ps_cores_expected = options.ps_cores;
   config.workers_expected = options.workers;
-  config.heartbeat_ns = 250 * kMillisecond;  // the live line moves with it
+  config.heartbeat_ns = 250 * kMillisecond;  // determines how often the live line changes
   const ClusterSpec& cluster = plan.job.cluster;
   config.start_timeout_ns = cluster.start_wait_ns;
   config.workers_wait_ns = cluster.workers_wait_ns;
@@ -619,7 +620,7 @@ Result<ChiefConfig> open_run(Storage& storage, const RunPlan& plan, const SetupO
   config.new_plan = found.run.plan_hash != plan.plan_hash ||
                     (found.manifest && found.manifest->plan_hash != plan.plan_hash);
   if (found.manifest) config.resume = resume_from(run_dir, *found.manifest);
-  if (!train && config.resume) {  // a pass of its own: what training measured is not its result
+  if (!train && config.resume) {  // the results of training are not those of this pass
     config.resume->epochs.clear();
     config.resume->evaluations.clear();
   }

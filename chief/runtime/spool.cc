@@ -34,16 +34,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Nothing of what was kept is left, and no run has begun.
+/// Returns the error after a stop signal. No stored data remain, and no run has begun.
 Error stopped(const char* what) {
   return Error{ErrorCode::kInterrupted, str("stopped while ", what, " was kept for the run"),
                "data.source", "the run has not begun: the same command begins anew", ""};
 }
 
-/// What comes from elsewhere, for as long as it likes, and may pause.
+/// Stores data of unknown length that may arrive slowly, and reports the progress.
 class Keeping {
  public:
-  /// Begun once stop signals are blocked: it has a thread that tells.
+  /// Create it when stop signals are blocked, because it starts a thread that reports.
   Keeping(OutputFile& to, const char* what, const SpoolProgress& progress)
       : to_(to), what_(what), progress_(progress) {
     if (progress_) teller_ = std::jthread([this](const std::stop_token& stop) { tell(stop); });
@@ -110,7 +110,7 @@ Result<void> write_range(OutputFile& to, uint64_t records) {
   return {};
 }
 
-/// What the program writes, which runs once for all epochs, evaluations and runs that go on.
+/// Stores the output of a program that runs once for all epochs, evaluations and resumed runs.
 Result<void> write_program(OutputFile& to, const SourceSpec& source, const Job& job,
                            const SpoolProgress& progress) {
   data::ReadPlan plan;
@@ -140,7 +140,7 @@ bool runs_once(const SourceSpec& source) {
   return source.is_program() && source.replay == Replay::kNone;
 }
 
-/// The same text gives the same file.
+/// Returns true for sources whose text determines their content.
 bool is_made(const std::string& path) {
   return range_records(path).has_value() || synth_source(path).has_value();
 }
@@ -151,18 +151,18 @@ std::string folder_of(const Job& job) { return job.run_dir + "/sources"; }
 
 std::string name_of(const std::string& path) {
   if (!is_made(path)) return "stdin";
-  std::string name = path;  // of letters, digits and ",=."
+  std::string name = path;  // consists of letters, digits and ",=."
   name[path.find(':')] = '-';
   return name;
 }
 
-/// Whether something lies ready on a stdin that nobody is going to read.
+/// Returns true if data wait on stdin, which will not be read.
 bool stdin_has_data() {
   struct stat status {};
   if (::fstat(STDIN_FILENO, &status) != 0) return false;
   if (S_ISREG(status.st_mode)) return status.st_size > 0;
   if (!S_ISFIFO(status.st_mode) && !S_ISSOCK(status.st_mode)) return false;
-  constexpr int kWaitMs = 200;  // whoever writes it has begun only now
+  constexpr int kWaitMs = 200;  // its writer may have just started
   pollfd ready{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
   int bytes = 0;
   return ::poll(&ready, 1, kWaitMs) > 0 && ::ioctl(STDIN_FILENO, FIONREAD, &bytes) == 0 &&
@@ -179,7 +179,7 @@ Error not_there(const std::string& path) {
                "data.source", "its file is made when the run begins: downpour train job.toml", ""};
 }
 
-/// The file that stands for a path of the job that is none.
+/// Returns the file that replaces a path that is not a file.
 Result<std::string> spooled(const std::string& path, const Job& job, Spooling spooling,
                             std::vector<std::string>& notes, const SpoolProgress& progress) {
   const std::string file = str(folder_of(job), '/', name_of(path));
@@ -198,7 +198,7 @@ Result<std::string> spooled(const std::string& path, const Job& job, Spooling sp
   storage.guard(job.run_dir);
   DP_TRY_VOID(storage.make_dirs(folder_of(job)));
   if (const auto clicks = synth_source(path)) {
-    constexpr uint32_t kThreadsMax = 8;  // some 50 MB each at most
+    constexpr uint32_t kThreadsMax = 8;  // each needs up to about 50 MB
     DP_TRY_VOID(data::synthesize(*clicks, file, std::min(allowed_cpus(), kThreadsMax)));
     return file;
   }
@@ -209,7 +209,7 @@ Result<std::string> spooled(const std::string& path, const Job& job, Spooling sp
   return file;
 }
 
-/// The file that stands for a program that runs once.
+/// Returns the file that replaces a program that runs once.
 Result<std::string> kept_output(const SourceSpec& source, const Job& job, Spooling spooling,
                                 std::vector<std::string>& notes, const SpoolProgress& progress) {
   const plan::FileInfo info = data::program_info(source);
@@ -217,8 +217,7 @@ Result<std::string> kept_output(const SourceSpec& source, const Job& job, Spooli
   const std::string file =
       str(folder_of(job), training ? "/program-train-" : "/program-eval-", info.fingerprint);
   std::error_code ignored;
-  // What was written for a run that then did not begin is not looked at: the program may be
-  // another.
+  // Output of a run that never began is not used, because the program may have changed.
   const bool begun = fs::exists(checkpoint::run_path(job.run_dir), ignored);
   if (fs::exists(file, ignored) && begun && spooling != Spooling::kAnew) {
     if (spooling == Spooling::kMake) {
@@ -241,7 +240,7 @@ Result<std::string> kept_output(const SourceSpec& source, const Job& job, Spooli
   return file;
 }
 
-/// Removes whatever is not the job's: of a run before it, or half written by a process that died.
+/// Removes files that do not belong to the job, from an earlier run or an interrupted write.
 void remove_others(const Job& job, const std::set<std::string>& own) {
   PosixStorage storage;
   storage.guard(job.run_dir);

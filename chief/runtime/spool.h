@@ -1,5 +1,5 @@
-// Spool: sources that are no files are made files of the run's folder, once, by the process that
-// begins the run. So they can be cut, read by all workers, and read again after a death.
+// Spool: stores sources that are not files in files of the run folder. The process that begins the
+// run does this once. So they can be cut, read by all workers, and read again after a failure.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,30 @@
 namespace downpour::chief {
 
 enum class Spooling : uint8_t {
-  kUse,   // only what is there already: whoever does not hold the run's lock
-  kMake,  // what is missing
-  kAnew,  // everything, and nothing else stays in the folder: the run begins anew
+  kUse,   // use existing files only; for a process without the run's lock
+  kMake,  // create missing files
+  kAnew,  // create all files, and remove all others, because the run starts anew
 };
 
-/// Whether a source of the job is no file: "-", "range:N", "synth:N", or a program that runs once.
+/// Returns true if a source of the job is "-", "range:N", "synth:N", or a program that runs once.
 bool has_spooled_sources(const Job& job);
 
-/// How far the keeping of a source is, in a sentence: after 2 s, and then every 10 s.
+/// Receives the progress of storing a source, as a sentence: after 2 s, then every 10 s.
 using SpoolProgress = std::function<void(const std::string& sentence)>;
 
-/// One that writes it to stderr.
+/// A SpoolProgress that writes to stderr.
 void print_spooling(const std::string& sentence);
 
-/// Puts the path of a file in RUN_DIR/sources in the place of "-" (what comes on stdin, until it
-/// ends), of "range:N" (the numbers from 0 to N - 1, a line each), of "synth:N" (synthetic clicks)
-/// and of a program with replay = "none" (what it writes) among the job's sources, and declares the
-/// one field of numbers where the job says nothing. `notes` gets what the user should know;
-/// `progress` may be empty. Errors: kUsage where stdin is a terminal, is named twice, or is not
-/// there yet (kUse), kBadData where it is empty, kIo, kCannotCreate; those of a program.
+/// Stores each source of the job that is not a file in RUN_DIR/sources, and replaces it by the path
+/// of that file. Such sources are:
+/// - "-": stdin until its end;
+/// - "range:N": the numbers from 0 to N - 1, one per line;
+/// - "synth:N": synthetic clicks;
+/// - a program with replay = "none": its output.
+/// For ranges, sets the format, the column and the field, if the job leaves them open. `notes`
+/// receives messages for the user. `progress` may be empty. Errors: kUsage if stdin is a terminal,
+/// is named twice, or is not stored yet (kUse); kBadData if it is empty; kIo, kCannotCreate; errors
+/// of a program.
 Result<void> spool_sources(Job& job, Spooling spooling, std::vector<std::string>& notes,
                            const SpoolProgress& progress = {});
 

@@ -51,7 +51,7 @@ Result<void> check_table(const TableSpec& there, const TableSpec& here, bool slo
   return {};
 }
 
-/// The rows' weights with slots as a new row of such weights has them.
+/// Gives all rows the slots of a new row with the same weights.
 void start_anew(const TableSpec& from, const TableSpec& to, checkpoint::TableImage& image) {
   for (size_t m = 0; m < image.table_variables.size(); ++m) {
     const OptimizerSpec& optimizer = to.table_variables[m].optimizer;
@@ -70,7 +70,7 @@ void start_anew(const TableSpec& from, const TableSpec& to, checkpoint::TableIma
   }
 }
 
-/// What stands in the way of a new attempt: a run that has begun never comes here.
+/// Removes the files of an earlier attempt. A run that has begun is never cleared.
 Result<void> clear(Storage& storage, const std::string& run_dir) {
   DP_TRY_VOID(storage.remove(checkpoint::manifest_path(run_dir, kWarmStartCheckpoint)));
   return storage.remove(checkpoint::checkpoint_folder(run_dir, kWarmStartCheckpoint) + "/" +

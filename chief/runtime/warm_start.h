@@ -1,4 +1,4 @@
-// Warm start: the first checkpoint of a new run, made of another run's newest one.
+// Warm start: makes the first checkpoint of a new run from the newest one of another run.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@
 
 namespace downpour::chief {
 
-/// Where a new run stands before its own first checkpoint.
+/// The checkpoint that a warm start publishes, before the first one of the run itself.
 constexpr ViewId kWarmStartCheckpoint{1, 0};
 
-/// Why tables of another run can not be taken into this one; the first difference, with both
-/// values. What a row is looked up by must agree (partitions, tables in their order), and what is
-/// stored of it (variables with their sizes, with `slots` the optimizer's type).
+/// Checks that the tables of another run fit this one. The number of partitions and the tables must
+/// agree, in order, and so must the variables with their sizes. With `slots` the optimizer types
+/// must agree, too. The error names the first difference, with both values.
 Result<void> check_warm_start(const checkpoint::Manifest& from,
                               const std::vector<TableSpec>& tables, uint32_t partitions,
                               bool slots);
 
-/// Copies variables (and slots) of `from`'s newest whole checkpoint into `to.run_dir`, published as
-/// kWarmStartCheckpoint of the run `to.run`: epochs from 0, no watermarks, versions 0. The other
-/// run is not needed afterwards. What an earlier attempt left there is replaced. `notes` hears of
-/// newer checkpoints that are not whole.
+/// Copies variables (and slots) of the newest whole checkpoint of `from` into `to.run_dir`.
+/// Publishes them as kWarmStartCheckpoint of the run `to.run`, with epoch 0, version 0 and no
+/// watermarks. The other run is not needed afterwards. Files of an earlier attempt are replaced.
+/// `notes` names newer checkpoints that are not whole.
 struct WarmStart {
   std::string run_dir;
   uint64_t run = 0;

@@ -18,7 +18,7 @@ CoreWork core(double busy, uint32_t first, std::vector<double> works) {
   return out;
 }
 
-/// Cores whose time for a unit of work is fixed: what moves changes how busy they are.
+/// Cores with a fixed cost per unit of work, so that moving partitions changes their busy shares.
 struct Cluster {
   std::vector<double> cost;
   std::vector<std::vector<CoreWork::Share>> held;
@@ -43,7 +43,8 @@ struct Cluster {
       from.erase(at);
     }
   }
-  /// Until nothing is to be done; how many partitions moved. It must end.
+  /// Offloads until nothing is left to do. Returns the number of moved partitions. Fails if it does
+  /// not end.
   size_t settle() {
     size_t moved = 0;
     for (int step = 0; step < 100; ++step) {
@@ -57,34 +58,33 @@ struct Cluster {
   }
 };
 
-TEST_CASE("cores that are as busy, or not busy at all, are left as they are", "[chief][core]") {
+TEST_CASE("cores that are equally busy, or hardly busy, offload nothing", "[chief][core]") {
   CHECK_FALSE(choose_offload({}));
   const std::vector<CoreWork> alone = {core(1, 0, {1, 1})};
   CHECK_FALSE(choose_offload(alone));
   const std::vector<CoreWork> even = {core(0.9, 0, {1, 1}), core(0.8, 2, {1, 1})};
   CHECK_FALSE(choose_offload(even));
-  // Ten times as much as the other, and yet it rests most of the time.
+  // Ten times the work of the other core, but it is idle most of the time.
   const std::vector<CoreWork> idle = {core(0.4, 0, {5, 5}), core(0.04, 2, {1, 1})};
   CHECK_FALSE(choose_offload(idle));
 }
 
-TEST_CASE(
-    "a hot core gives as few partitions as bring both together, and not what would take the heat "
-    "along",
-    "[chief][core]") {
+TEST_CASE("a busy core offloads as few partitions as possible, and none that only moves the load",
+          "[chief][core]") {
   const std::vector<CoreWork> cores = {
       core(0.1, 0, {1, 1, 1, 1}), core(0.9, 4, {30, 4, 3, 2, 1, 5}), core(0.5, 10, {6, 6, 6, 6})};
   const auto offload = choose_offload(cores);
   REQUIRE(offload);
   CHECK(offload->source == 1);
   CHECK(offload->target == 0);
-  // A unit takes 0.02 there and 0.025 here: 16 units bring both together, the partition of 30 is
-  // more. It keeps three, half of an even share of 14 partitions.
+  // A unit of work costs the source 0.02 and the target 0.025. So 16 units make both equally busy;
+  // the partition with 30 is too large. The source keeps three, half of an even share of 14
+  // partitions.
   CHECK(offload->partitions ==
         std::vector<PartitionId>{PartitionId(9), PartitionId(5), PartitionId(6)});
 }
 
-TEST_CASE("no core is left with less than half of an even share", "[chief][core]") {
+TEST_CASE("a core keeps at least half of an even share", "[chief][core]") {
   Cluster slow{.cost = {0.3, 0.1}, .held = {{}, {}}};
   for (uint32_t p = 0; p < 8; ++p) slow.held[p / 4].push_back({PartitionId(p), 1.0});
   slow.settle();
@@ -94,20 +94,19 @@ TEST_CASE("no core is left with less than half of an even share", "[chief][core]
   CHECK_FALSE(choose_offload(least));
 }
 
-TEST_CASE(
-    "a core three times as slow as the others ends up with less, and then nothing moves any more",
-    "[chief][core]") {
+TEST_CASE("a core that is three times as slow ends up with less, and then nothing moves any more",
+          "[chief][core]") {
   Cluster cluster{.cost = {0.009, 0.003, 0.003, 0.003},
                   .held = std::vector<std::vector<CoreWork::Share>>(4)};
   for (uint32_t p = 0; p < 256; ++p) cluster.held[p / 64].push_back({PartitionId(p), 1.5});
   const size_t moved = cluster.settle();
   const std::vector<CoreWork> works = cluster.works();
   CHECK(works[0].busy < 0.55);
-  CHECK(moved <= 40);  // each once
+  CHECK(moved <= 40);  // each one at most once
   for (const CoreWork& work : works) CHECK(works[0].busy - work.busy < 0.25);
 }
 
-TEST_CASE("whatever the load, every move makes the hottest two more alike and the moves end",
+TEST_CASE("every offload brings the busiest two cores closer, and offloading ends",
           "[chief][core]") {
   Rng rng(7);
   size_t moves = 0;
@@ -117,7 +116,7 @@ TEST_CASE("whatever the load, every move makes the hottest two more alike and th
     cluster.held.resize(cores);
     for (size_t c = 0; c < cores; ++c) cluster.cost.push_back(0.001 * double(1 + rng.below(5)));
     for (uint32_t p = 0; p < 64; ++p) {
-      const double work = std::pow(10.0, 3.0 * rng.uniform64());  // a few are hot
+      const double work = std::pow(10.0, 3.0 * rng.uniform64());  // a few have a high load
       cluster.held[p % cores].push_back({PartitionId(p), work / 20});
     }
     size_t given = 0;
@@ -128,7 +127,8 @@ TEST_CASE("whatever the load, every move makes the hottest two more alike and th
       REQUIRE(step < 50);
       cluster.apply(*offload);
       const std::vector<CoreWork> after = cluster.works();
-      // Saturated cores hide how much they are behind; else the target is not hotter afterwards.
+      // The work of saturated cores is not known exactly. Otherwise the target is not busier
+      // afterwards.
       if (before[offload->source].busy < 1)
         CHECK(after[offload->target].busy <= after[offload->source].busy + 1e-9);
       CHECK(after[offload->source].busy <= before[offload->source].busy);
@@ -147,7 +147,7 @@ wire::Heartbeat report(uint64_t busy_ms, std::vector<wire::PartitionLoad> loads)
   return heartbeat;
 }
 
-TEST_CASE("reports count from the second after a change of ownership, the newest most",
+TEST_CASE("load reports count from the second one after a change of ownership, the newest most",
           "[chief][core]") {
   WorkReports reports;
   const PsKey key{Incarnation{1}, 0};
@@ -160,21 +160,21 @@ TEST_CASE("reports count from the second after a change of ownership, the newest
   reports.take(key, report(100, {{PartitionId(3), 100, 10'000}}));
   auto work = reports.work(key);
   REQUIRE(work);
-  CHECK(work->busy == Approx(0.1));  // nothing is left of the first
+  CHECK(work->busy == Approx(0.1));  // the first report does not count
   REQUIRE(work->partitions.size() == 1);
   CHECK(work->partitions[0].work == Approx(10'000 + 64 * 100));
   for (int n = 0; n < 10; ++n) reports.take(key, report(800, {}));
   work = reports.work(key);
   CHECK(work->busy == Approx(0.8).margin(0.01));
   CHECK(work->partitions[0].work < 200);
-  wire::Heartbeat nothing;  // most heartbeats tell no load
+  wire::Heartbeat nothing;  // most heartbeats contain no load
   reports.take(key, nothing);
   CHECK(reports.work(key)->busy == work->busy);
   reports.reset();
   CHECK_FALSE(reports.work(key));
 }
 
-TEST_CASE("a spread is lopsided where somebody holds less than half of an even share, or leaves",
+TEST_CASE("a distribution is lopsided if a core holds less than half of an even share, or leaves",
           "[chief][core]") {
   CHECK_FALSE(is_lopsided({{8}, {8}}));
   CHECK_FALSE(is_lopsided({{12}, {4}}));

@@ -7,7 +7,7 @@
 namespace downpour::chief {
 namespace {
 
-/// A core with one ps and one worker, in training.
+/// A core in training, with one ps and one worker.
 struct Training {
   ChiefCore core;
   Effects effects;
@@ -33,7 +33,7 @@ struct Training {
   }
 };
 
-TEST_CASE("near the end of an epoch nobody hoards shards that others could begin",
+TEST_CASE("near the end of an epoch each worker gets only its fair share of the free shards",
           "[chief][core]") {
   Training t(small_config(6));
   t.say(worker_peer(1), worker_hello(1));
@@ -43,15 +43,17 @@ TEST_CASE("near the end of an epoch nobody hoards shards that others could begin
             .second.leases.size() == 2);
 }
 
-TEST_CASE("a heartbeat is answered, so that a busy worker knows its chief lives", "[chief][core]") {
+TEST_CASE("a heartbeat is answered, so that a busy worker knows that its chief is alive",
+          "[chief][core]") {
   Training t(small_config(2));
   CHECK(sent<wire::Heartbeat>(
             t.say(worker_peer(0), wire::Heartbeat{.incarnation = worker_incarnation(0)}))
             .size() == 1);
 }
 
-TEST_CASE("progress shows bytes of ended and of running shards, and metrics since last",
-          "[chief][core]") {
+TEST_CASE(
+    "progress shows bytes of ended and of running shards, and metrics since the last snapshot",
+    "[chief][core]") {
   Training t(small_config(4));
   t.say(worker_peer(0), wire::LeaseRequest{2}, 1);
   t.say(worker_peer(0), wire::ShardProgress{.lease = {.attempt = 1}, .ended = true});
@@ -79,7 +81,7 @@ TEST_CASE("progress shows bytes of ended and of running shards, and metrics sinc
   CHECK(all_of<ProgressSnapshot>(t.tick(kSecond))[0].recent.empty());
 }
 
-TEST_CASE("what a dead worker did stays in the summary", "[chief][core]") {
+TEST_CASE("figures of a dead worker stay in the summary", "[chief][core]") {
   Training t(small_config(4));
   t.say(worker_peer(0),
         wire::Heartbeat{.incarnation = worker_incarnation(0), .rss_bytes_max = 7, .records = 9});
@@ -101,7 +103,7 @@ TEST_CASE("what a dead worker did stays in the summary", "[chief][core]") {
   CHECK(finish[0].summary.processes[1].rss_bytes_max == 7);
 }
 
-TEST_CASE("a deadly job is ended by its third worker's death at the same shard", "[chief][core]") {
+TEST_CASE("the third death of a worker at the same shard fails the job", "[chief][core]") {
   Training t(small_config(2));
   for (uint32_t n = 0; n < 3; ++n) {
     wire::Hello hello = worker_hello(0);
@@ -119,7 +121,7 @@ TEST_CASE("a deadly job is ended by its third worker's death at the same shard",
   CHECK(stops[0].second.reason.find("batch 0/0/0 failed 3 times in a row") == 0);
 }
 
-TEST_CASE("cores of one ps process get one index", "[chief][core]") {
+TEST_CASE("the cores of one ps process get the same index", "[chief][core]") {
   ChiefCore core(small_config(2, 2));
   Effects effects;
   core.on_start(0, effects);
@@ -136,9 +138,9 @@ TEST_CASE("cores of one ps process get one index", "[chief][core]") {
   CHECK(sent<wire::Adopt>(effects).size() == 2);
 }
 
-TEST_CASE("a heartbeat of a ps core that said no Hello is not taken for another core's",
+TEST_CASE("a heartbeat of a ps core that sent no Hello does not count for another core",
           "[chief][core]") {
-  // A chief was started anew, and knows one core of the ps again.
+  // A restarted chief knows one core of the ps again.
   ChiefCore core(small_config(2, 2));
   Effects effects;
   core.on_start(0, effects);
@@ -150,7 +152,7 @@ TEST_CASE("a heartbeat of a ps core that said no Hello is not taken for another 
   REQUIRE(rejects.size() == 1);
   CHECK(rejects[0].first == ps_peer(1));
   CHECK(rejects[0].second.code == ErrorCode::kUnavailable);
-  // That core says Hello, and both get partitions.
+  // The other core sends Hello, and both get partitions.
   wire::Hello hello = ps_hello(0);
   hello.thread = 1;
   effects.clear();
@@ -160,7 +162,7 @@ TEST_CASE("a heartbeat of a ps core that said no Hello is not taken for another 
   CHECK(adopts[0].first != adopts[1].first);
 }
 
-TEST_CASE("no message whatever crashes the core or passes for another's", "[chief][core]") {
+TEST_CASE("no message crashes the core or acts for another member", "[chief][core]") {
   Training t(small_config(2));
   const uint32_t huge = UINT32_MAX;
   const std::vector<wire::Body> bodies{
@@ -201,7 +203,7 @@ TEST_CASE("no message whatever crashes the core or passes for another's", "[chie
   CHECK(sent<wire::Reject>(t.say(worker_peer(0), wire::Pull{})).size() == 1);
 }
 
-TEST_CASE("an unusable worker fails the job with its own words", "[chief][core]") {
+TEST_CASE("a worker that cannot work fails the job with its own error", "[chief][core]") {
   Training t(small_config(2));
   wire::ShardFailed failed;
   failed.code = ErrorCode::kConfig;
@@ -212,7 +214,7 @@ TEST_CASE("an unusable worker fails the job with its own words", "[chief][core]"
   CHECK(sent<wire::Stop>(t.effects)[0].second.code == 78);
 }
 
-TEST_CASE("an event line is JSON whatever a peer calls itself", "[chief][core]") {
+TEST_CASE("an event line is valid JSON, whatever name a peer uses", "[chief][core]") {
   CHECK(JsonLine(12 * kMillisecond, "hello")
             .add("host", "a\"b\\c\n\x1b")
             .add("n", 3U)
@@ -220,7 +222,7 @@ TEST_CASE("an event line is JSON whatever a peer calls itself", "[chief][core]")
             .str() == R"({"ms":12,"event":"hello","host":"a\"b\\c\u000a\u001b","n":3,"ok":true})");
 }
 
-TEST_CASE("a ps that can not go on ends the job with its own error", "[chief][core]") {
+TEST_CASE("a ps that cannot continue fails the job with its own error", "[chief][core]") {
   Training t(small_config(2));
   t.say(worker_peer(0), wire::Heartbeat{.incarnation = worker_incarnation(0),
                                         .failure = {ErrorCode::kConfig, "not a ps", "", ""}});
@@ -242,7 +244,7 @@ TEST_CASE("a ps that can not go on ends the job with its own error", "[chief][co
   CHECK(finish[0].error->hint == "add ps");
 }
 
-TEST_CASE("progress counts batches once, and those trained again after a loss not at all",
+TEST_CASE("progress counts each batch once, and batches trained again after a loss not at all",
           "[chief][core]") {
   Training t(small_config(2));
   const auto acked = [&](uint32_t batches) {
@@ -253,7 +255,7 @@ TEST_CASE("progress counts batches once, and those trained again after a loss no
   t.say(worker_peer(0), wire::LeaseRequest{1}, 1);
   CHECK(acked(0) == 0);
   CHECK(acked(3) == 3);
-  // The ps is started again, empty: the survey finds that nothing of the epoch is left.
+  // The ps is restarted empty. The reconciliation finds that nothing of the epoch is left.
   wire::Hello again = ps_hello(0);
   again.incarnation = Incarnation(1100);
   t.effects.clear();

@@ -1,4 +1,5 @@
-// For tests of the chief's core: a small job, messages of ps cores and workers, effects as text.
+// Support for tests of the chief's core: a small job, messages of ps cores and workers, and effects
+// as text.
 #pragma once
 
 #include <map>
@@ -11,7 +12,7 @@ namespace downpour::chief {
 
 constexpr uint64_t kTestRun = 77;
 
-/// A job of `shards` shards of 100 bytes, 4 partitions, one output, one epoch.
+/// Returns a job with `shards` shards of 100 bytes, 4 partitions, one output and one epoch.
 inline ChiefConfig small_config(uint32_t shards, uint32_t ps = 1) {
   ChiefConfig config;
   config.run = kTestRun;
@@ -76,7 +77,7 @@ inline wire::Hello input_hello(uint32_t i) {
           .endpoint = str("inproc://input", i)};
 }
 
-/// All messages of one kind among effects, with whom they go to.
+/// Returns all messages of one kind among the effects, with their receivers.
 template <typename Body>
 std::vector<std::pair<PeerKey, Body>> sent(const Effects& effects) {
   std::vector<std::pair<PeerKey, Body>> found;
@@ -88,7 +89,7 @@ std::vector<std::pair<PeerKey, Body>> sent(const Effects& effects) {
   }
   return found;
 }
-/// All effects of one kind.
+/// Returns all effects of one kind.
 template <typename Kind>
 std::vector<Kind> all_of(const Effects& effects) {
   std::vector<Kind> found;
@@ -98,8 +99,8 @@ std::vector<Kind> all_of(const Effects& effects) {
   return found;
 }
 
-/// Every effect as one line: what a scenario expects. Progress and event lines only where asked
-/// for.
+/// Prints every effect as one line, as scenarios contain them. Progress is omitted, and event lines
+/// are printed only with `with_events`.
 std::string to_text(const Effects& effects, bool with_events = false);
 
 }  // namespace downpour::chief

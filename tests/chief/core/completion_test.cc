@@ -31,7 +31,7 @@ wire::StatusReply reply_of(uint32_t owner, std::vector<wire::Interval> ended, ui
   return reply;
 }
 
-TEST_CASE("a round is complete when every partition says every shard ended", "[chief][core]") {
+TEST_CASE("a round is complete if every partition reports every shard ended", "[chief][core]") {
   CompletionRound round(4, 1, {.shards = 3}, two_owners());
   std::string why;
   CHECK(round.take(0, reply_of(0, {{0, 3}}), why) == Verdict::kTaken);
@@ -47,7 +47,7 @@ TEST_CASE("a round is complete when every partition says every shard ended", "[c
   CHECK(check_account(outcome->partitions));
 }
 
-TEST_CASE("a shard is lacking from the smallest watermark of all partitions", "[chief][core]") {
+TEST_CASE("a lacking shard starts at the smallest watermark of all partitions", "[chief][core]") {
   CompletionRound round(4, 1, {.shards = 4}, two_owners());
   std::string why;
   wire::StatusReply ahead = reply_of(0, {{0, 1}});
@@ -63,7 +63,7 @@ TEST_CASE("a shard is lacking from the smallest watermark of all partitions", "[
         std::vector<LackingShard>{{1, 9, true}, {2, 4, true}, {3, 0, false}});
 }
 
-TEST_CASE("of an open stream partitions may have begun shards that the chief does not know",
+TEST_CASE("partitions may have begun shards of an open stream that the chief does not know",
           "[chief][core]") {
   const auto judged = [](bool length_unknown) {
     CompletionRound round(4, 1, {.shards = 2, .open = true, .length_unknown = length_unknown},
@@ -81,15 +81,15 @@ TEST_CASE("of an open stream partitions may have begun shards that the chief doe
     return round.judge().value();
   };
   const RoundOutcome known = judged(false);
-  CHECK(known.shards == 2);  // what lies behind has no records, whoever has it
+  CHECK(known.shards == 2);  // later shards have no records
   CHECK(known.lacking.empty());
-  // Where nobody has read its end, what all have ended is never all of it.
+  // Without a known end, the shards that all partitions have ended are never all shards.
   const RoundOutcome length_unknown = judged(true);
   CHECK(length_unknown.shards == 5);
   CHECK(length_unknown.lacking == std::vector<LackingShard>{{3, 0, true}, {4, 0, false}});
 }
 
-TEST_CASE("what a ps says of an open stream is bounded", "[chief][core]") {
+TEST_CASE("the shards that a ps reports of an open stream are bounded", "[chief][core]") {
   CompletionRound round(4, 1, {.shards = 2, .open = true, .length_unknown = true}, two_owners());
   std::string why;
   CHECK(round.take(0, reply_of(0, {{0, plan::kOpenShardsMax + 1}}), why) == Verdict::kVoid);
@@ -98,7 +98,7 @@ TEST_CASE("what a ps says of an open stream is bounded", "[chief][core]") {
   CHECK(round.judge()->shards == plan::kOpenShardsMax);
 }
 
-TEST_CASE("whoever stands elsewhere than the view says voids the round", "[chief][core]") {
+TEST_CASE("a reply that does not match the view voids the round", "[chief][core]") {
   const auto verdict = [](auto&& spoil) {
     CompletionRound round(4, 1, {.shards = 3}, two_owners());
     wire::StatusReply reply = reply_of(0, {{0, 3}});
@@ -122,7 +122,7 @@ TEST_CASE("whoever stands elsewhere than the view says voids the round", "[chief
   CHECK(verdict([](auto& r) { r.failure = "the input is not replayable"; }) == Verdict::kFailed);
 }
 
-TEST_CASE("an account that differs names both partitions", "[chief][core]") {
+TEST_CASE("an account that differs between partitions names two of them", "[chief][core]") {
   std::vector<wire::PartitionStatus> partitions(2);
   partitions[1].partition = PartitionId(1);
   partitions[0].counts = {.batches = 1, .read = 3, .applied = 3};
@@ -146,7 +146,7 @@ TEST_CASE("partitions that applied different records of the same shards have no 
     partitions[p].records_hash = 17;
   }
   CHECK(check_account(partitions));
-  partitions[1].records_hash = 0;  // restored from an image of an older build: not known
+  partitions[1].records_hash = 0;  // not known: restored from an image of an older build
   CHECK(check_account(partitions));
   partitions[2].records_hash = 18;
   const auto account = check_account(partitions);
@@ -155,8 +155,7 @@ TEST_CASE("partitions that applied different records of the same shards have no 
   CHECK(account.error().what.find("partitions 0 and 2") != std::string::npos);
 }
 
-TEST_CASE("the pieces of an open stream follow each other to its end and behind it",
-          "[chief][core]") {
+TEST_CASE("the pieces of an open stream tile it up to and after its end", "[chief][core]") {
   const std::vector<plan::FileInfo> files{
       {.path = "exec: x", .bytes = plan::kOpenEnd, .splittable = false, .cuts = {10}}};
   const plan::ShardMap shards(plan::cut_shards(files, 1), 1, {.in_order = true, .open_piece = 10});
@@ -170,12 +169,12 @@ TEST_CASE("the pieces of an open stream follow each other to its end and behind 
   CHECK(tiles({&first, &second, &last, &behind, &behind}));
   CHECK(tiles({&first, nullptr, &last}));
   CHECK(tiles({&first, nullptr, &last, nullptr, &behind}));
-  CHECK_FALSE(tiles({&first, &last}));                    // one is left out
-  CHECK_FALSE(tiles({&first, &second, &second}));         // one comes twice
-  CHECK_FALSE(tiles({&first, &second, &last, &second}));  // it goes on behind its end
+  CHECK_FALSE(tiles({&first, &last}));                    // one piece is missing
+  CHECK_FALSE(tiles({&first, &second, &second}));         // one piece occurs twice
+  CHECK_FALSE(tiles({&first, &second, &last, &second}));  // it continues after its end
 }
 
-TEST_CASE("byte ranges tile the file or the job fails", "[chief][core]") {
+TEST_CASE("byte ranges that do not tile the file fail the job", "[chief][core]") {
   const std::vector<plan::FileInfo> files{{.path = "a", .bytes = 30},
                                           {.path = "b.gz", .bytes = 9, .splittable = false}};
   const std::vector<plan::ShardRange> ranges{{0, 0, 10}, {0, 10, 20}, {0, 20, 30}, {1, 0, 9}};
@@ -197,13 +196,12 @@ TEST_CASE("byte ranges tile the file or the job fails", "[chief][core]") {
   wire::ShardCounts short_end = c;
   short_end.end_offset = 29;
   CHECK_FALSE(tiles({&a, &b, &short_end, &gz}));
-  a.end_offset = 21;  // one record from the first range reaches into the third
+  a.end_offset = 21;  // a record of the first range ends in the third one
   const wire::ShardCounts none{.read = 0, .first_offset = 20, .end_offset = 20};
   CHECK(tiles({&a, &none, &c, &gz}));
 }
 
-TEST_CASE("of a file that leaves out pieces the others follow each other to the end of the last",
-          "[chief][core]") {
+TEST_CASE("chosen pieces of a file tile it up to the end of the last one", "[chief][core]") {
   const std::vector<plan::FileInfo> files{
       {.path = "a",
        .bytes = 50,
@@ -223,11 +221,11 @@ TEST_CASE("of a file that leaves out pieces the others follow each other to the 
   other.first_offset = 23;
   CHECK_FALSE(tiles(a, other));
   other = b;
-  other.end_offset = 29;  // a record that begins in the range was left
+  other.end_offset = 29;  // a record that begins in the range is missing
   CHECK_FALSE(tiles(a, other));
 }
 
-TEST_CASE("the pieces of a stream follow each other by their marks, or the job fails",
+TEST_CASE("the offsets of a compressed stream's pieces must match, or the job fails",
           "[chief][core]") {
   const std::vector<plan::FileInfo> files{
       {.path = "a.gz", .bytes = 30, .splittable = false, .cuts = {10, 20}}};
@@ -245,8 +243,7 @@ TEST_CASE("the pieces of a stream follow each other by their marks, or the job f
   CHECK_FALSE(check_tiles(files, shards, 0, {&a, &none, &ends_early}));
 }
 
-TEST_CASE("the ranges of joined shards tile the file, whoever read which, or the job fails",
-          "[chief][core]") {
+TEST_CASE("the ranges of joined shards must tile the files, or the job fails", "[chief][core]") {
   const std::vector<plan::FileInfo> files{{.path = "a", .bytes = 30}, {.path = "b", .bytes = 9}};
   const std::vector<plan::ShardRange> ranges{{0, 0, 10}, {0, 10, 20}, {0, 20, 30}, {1, 0, 9}};
   const uint64_t places[][2] = {{0, 12}, {12, 21}, {21, 30}, {0, 9}};

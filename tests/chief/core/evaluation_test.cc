@@ -29,14 +29,15 @@ TEST_CASE("an evaluation's bits do not depend on the order of its reports", "[ch
   CHECK(a.epochs_trained == 2);
 }
 
-TEST_CASE("a peer's histogram that is none is left out", "[chief][core]") {
+TEST_CASE("an invalid histogram of a peer is skipped", "[chief][core]") {
   std::vector<OutputMetrics> sums;
   merge_metrics(sums, {{.sums = {.weight = 1}, .auc = {{5, 1, 0}, {4, 1, 0}}}});
   merge_metrics(sums, {{.sums = {.weight = 1}, .auc = {{kAucBuckets, 1, 0}}}});
   CHECK(sums[0] == OutputMetrics{});
 }
 
-TEST_CASE("predictions of a whole attempt come out in order, broken ones never", "[chief][core]") {
+TEST_CASE("predictions of complete attempts come in order, those of incomplete ones never",
+          "[chief][core]") {
   PredictionRun run;
   const auto take = [&](uint32_t shard, uint32_t attempt, uint32_t batch, bool ended) {
     return run.take({.lease = {.shard = {0, shard}, .attempt = attempt},

@@ -1,4 +1,4 @@
-// The chief among peers that mean no good: what they can not do, and what it costs.
+// The chief with hostile peers: what they cannot do, and how much they can cost.
 #include <catch2/catch.hpp>
 
 #include "shared/wire/codec.h"
@@ -9,7 +9,7 @@
 namespace downpour::chief {
 namespace {
 
-/// A core in training with one ps and one worker, and whatever else says something.
+/// A core in training, with one ps and one worker. Any peer can send it messages.
 struct Attacked {
   ChiefCore core;
   Effects effects;  // of the last event
@@ -57,7 +57,7 @@ wire::Hello stranger(uint64_t number, wire::Role role) {
           .endpoint = std::string(360, 'e')};
 }
 
-TEST_CASE("however many processes say Hello, every message of the chief fits a frame",
+TEST_CASE("every message of the chief fits a frame, however many processes send Hello",
           "[chief][core][hostile]") {
   Attacked chief(small_config(2));
   uint32_t refused = 0;
@@ -72,7 +72,8 @@ TEST_CASE("however many processes say Hello, every message of the chief fits a f
       chief.say(worker_peer(0), wire::Heartbeat{.incarnation = worker_incarnation(0)}));
   for (const auto& [peer, list] : lists) CHECK(testing::travel_fault(message_of(list)).empty());
   CHECK(refused == 5000 - ChiefConfig{}.inputs_max);
-  // As many owners as ever there may be, each with the longest endpoint, of the most partitions.
+  // The maximum number of owners, each with the longest endpoint, and the maximum number of
+  // partitions.
   wire::View view{.id = {1, 1}};
   for (uint32_t i = 0; i < ChiefConfig{}.ps_cores_max; ++i)
     view.owners.push_back({i, 0, Incarnation(1 + i), std::string(360, 'e')});
@@ -80,14 +81,13 @@ TEST_CASE("however many processes say Hello, every message of the chief fits a f
   CHECK(testing::travel_fault(message_of(view)).empty());
 }
 
-TEST_CASE("an endpoint or a host's name beyond all that is real is refused",
-          "[chief][core][hostile]") {
+TEST_CASE("a Hello beyond the limits is refused", "[chief][core][hostile]") {
   Attacked chief(small_config(2));
   wire::Hello hello = stranger(1, wire::Role::kInput);
   hello.endpoint += 'e';
   CHECK(sent<wire::Refused>(chief.say(PeerKey(9), hello)).size() == 1);
   hello = stranger(1, wire::Role::kPs);
-  hello.claims.resize(5);  // of 4 partitions
+  hello.claims.resize(5);  // there are 4 partitions
   CHECK(sent<wire::Refused>(chief.say(PeerKey(9), hello)).size() == 1);
 }
 
@@ -122,7 +122,7 @@ TEST_CASE("a process joins only in the role of its key", "[chief][core][hostile]
   }
 }
 
-TEST_CASE("a heartbeat with the incarnation of another process does not take its place",
+TEST_CASE("a heartbeat with the incarnation of another process does not take over its connection",
           "[chief][core][hostile][roles]") {
   Attacked chief(small_config(2));
   const PeerKey peer{5000}, thief{5001};
@@ -138,7 +138,7 @@ TEST_CASE("a heartbeat with the incarnation of another process does not take its
     }
     CHECK(sent<wire::Refused>(chief.hear(thief, message_of(ps_hello(1)), key)).size() == 1);
   }
-  // The process itself may come back on another connection, and says which of its cores it is.
+  // The process itself may return on another connection. Its Hello names its core.
   const PeerKey again{5002};
   CHECK(sent<wire::Reject>(chief.hear(again, heartbeat, key_of(wire::Role::kPs))).size() == 1);
   CHECK(sent<wire::Welcome>(chief.hear(again, message_of(ps_hello(1)), key_of(wire::Role::kPs)))
@@ -146,7 +146,7 @@ TEST_CASE("a heartbeat with the incarnation of another process does not take its
   CHECK(sent<wire::Reject>(chief.hear(again, heartbeat, key_of(wire::Role::kPs))).empty());
 }
 
-TEST_CASE("a member whose key gets another role in the list is not heard any more",
+TEST_CASE("a member whose key gets another role in the list is refused",
           "[chief][core][hostile][roles]") {
   Attacked chief(small_config(2));
   const PeerKey peer{5000};
@@ -159,7 +159,7 @@ TEST_CASE("a member whose key gets another role in the list is not heard any mor
   CHECK(sent<wire::Refused>(effects).size() == 1);
 }
 
-TEST_CASE("only a worker is leased shards, and only a member of the job stops it",
+TEST_CASE("only a worker gets leases, and only a member stops the job",
           "[chief][core][hostile][roles]") {
   ChiefConfig config = small_config(2);
   config.local = true;
@@ -172,14 +172,14 @@ TEST_CASE("only a worker is leased shards, and only a member of the job stops it
             chief.hear(peer, message_of(wire::LeaseRequest{1}, 1), key_of(wire::Role::kInput)))
             .empty());
   const wire::Message leave = message_of(wire::Leave{input_incarnation(1), 15});
-  chief.hear(PeerKey(6000), leave, key_of(wire::Role::kWorker));  // no member
+  chief.hear(PeerKey(6000), leave, key_of(wire::Role::kWorker));  // not a member
   chief.hear(peer, leave, key_of(wire::Role::kWorker));           // its key has another role now
   CHECK(chief.core.phase() == Phase::kTraining);
   chief.hear(peer, leave, key_of(wire::Role::kInput));
   CHECK(chief.core.phase() != Phase::kTraining);
 }
 
-TEST_CASE("lines about keys of another role are limited", "[chief][core][hostile][roles]") {
+TEST_CASE("log lines about keys of another role are limited", "[chief][core][hostile][roles]") {
   Attacked chief(small_config(2));
   const uint64_t before = chief.logged_lines;
   for (int i = 0; i < 10'000; ++i) {
@@ -189,7 +189,7 @@ TEST_CASE("lines about keys of another role are limited", "[chief][core][hostile
   CHECK(chief.logged_lines - before < 100);
 }
 
-TEST_CASE("members that are gone make room for others, those that live do not",
+TEST_CASE("members that are gone make room for others, live members do not",
           "[chief][core][hostile]") {
   ChiefConfig config = small_config(2);
   config.inputs_max = 3;
@@ -200,18 +200,18 @@ TEST_CASE("members that are gone make room for others, those that live do not",
   CHECK(sent<wire::Refused>(chief.say(input_peer(3), input_hello(3))).size() == 1);
   chief.tick(4 * kSecond);  // silent
   CHECK(sent<wire::Welcome>(chief.say(input_peer(3), input_hello(3))).size() == 1);
-  // The one that had its place is not known any more.
+  // The member that was removed is not known any more.
   const auto heartbeat = wire::Heartbeat{.incarnation = input_incarnation(0)};
   CHECK(sent<wire::Reject>(chief.say(input_peer(0), heartbeat)).size() == 1);
 }
 
-TEST_CASE("what peers cause in the event file is bounded, and what is left out is counted",
+TEST_CASE("event lines caused by peers are bounded, and withheld lines are counted",
           "[chief][core][hostile]") {
   Attacked chief(small_config(2));
   wire::Hello other_build = stranger(1, wire::Role::kWorker);
   other_build.build = "\x1b[2J\n" + std::string(4000, 'x');
   const uint64_t before = chief.logged_bytes;
-  for (int i = 0; i < 60'000; ++i) {  // a minute, 5,000 messages a second of all kinds
+  for (int i = 0; i < 60'000; ++i) {  // one minute with 5,000 messages per second, of all kinds
     const PeerKey peer{1000 + uint64_t(i) % 300};
     chief.say(peer, other_build);
     wire::Message claim = message_of(wire::Heartbeat{.incarnation = Incarnation{5}}, 0, {9, 1});
@@ -233,22 +233,22 @@ TEST_CASE("what peers cause in the event file is bounded, and what is left out i
   CHECK(counted);
 }
 
-TEST_CASE("one peer does not hide what another does", "[chief][core][hostile]") {
+TEST_CASE("a noisy peer does not suppress the log lines of another one", "[chief][core][hostile]") {
   LogBudget budget;
   for (int i = 0; i < 100'000; ++i) (void)budget.allows(i, PeerKey(1));
   CHECK_FALSE(budget.allows(100'000, PeerKey(1)));
   CHECK(budget.allows(100'000, PeerKey(2)));
   CHECK(budget.report(kSecond).value_or(0) > 90'000);
   CHECK_FALSE(budget.report(2 * kSecond));
-  CHECK(budget.allows(3 * kSecond, PeerKey(1)));  // it has been quiet for a while
+  CHECK(budget.allows(3 * kSecond, PeerKey(1)));  // it was quiet for a while
 }
 
-TEST_CASE("a member that repeats itself gets no more large answers than others",
+TEST_CASE("a member that repeats its requests gets a limited number of large answers",
           "[chief][core][hostile]") {
   Attacked chief(small_config(2));
   chief.say(input_peer(0), input_hello(0));
   size_t large = 0;
-  for (int i = 0; i < 1000; ++i) {  // in two seconds
+  for (int i = 0; i < 1000; ++i) {  // within two seconds
     large += sent<wire::Welcome>(chief.say(worker_peer(0), worker_hello(0))).size();
     wire::Message old = message_of(wire::Heartbeat{.incarnation = worker_incarnation(0)});
     large += sent<wire::View>(chief.hear(worker_peer(0), old)).size();
@@ -258,7 +258,7 @@ TEST_CASE("a member that repeats itself gets no more large answers than others",
   CHECK(large < 150);
 }
 
-TEST_CASE("only a peer that names the run hears of the run", "[chief][core][hostile]") {
+TEST_CASE("the chief reveals the run only to a peer that names it", "[chief][core][hostile]") {
   Attacked chief(small_config(2));
   wire::RandomMessages random(1);
   for (uint16_t kind = 1; kind <= wire::kKindMax; ++kind) {
@@ -277,8 +277,8 @@ TEST_CASE("only a peer that names the run hears of the run", "[chief][core][host
   }
 }
 
-/// Lets time pass in ticks of 50 ms. The honest ps and worker live; ps 7 does what `seventh` makes
-/// of an Adopt. Returns for how much of the time some partition stood still, being moved.
+/// Advances time in ticks of 50 ms. The honest ps and worker send heartbeats. Ps 7 answers an Adopt
+/// if `seventh` returns true. Returns how long some partition was frozen by a move.
 template <typename Seventh>
 int64_t pass_time(Attacked& chief, int64_t ns, Seventh&& seventh) {
   int64_t moving_ns = 0;
@@ -322,7 +322,7 @@ ChiefConfig config_with_moves(uint32_t ps) {
   return config;
 }
 
-TEST_CASE("nothing is moved to a ps that never answers", "[chief][core][hostile]") {
+TEST_CASE("no partition moves to a ps that never answers", "[chief][core][hostile]") {
   Attacked chief(config_with_moves(1));
   chief.say(ps_peer(7), ps_hello(7));
   CHECK(pass_time(chief, 120 * kSecond, [](const wire::Adopt&) { return false; }) == 0);
@@ -337,10 +337,10 @@ TEST_CASE("a ps that answers gets one partition first, then its share", "[chief]
     given.push_back(adopt.partitions.size());
     return true;
   });
-  CHECK(given == std::vector<size_t>{0, 1, 1});  // of four partitions two
+  CHECK(given == std::vector<size_t>{0, 1, 1});  // two of four partitions
 }
 
-TEST_CASE("a ps that answers and takes no partition is tried ever more seldom",
+TEST_CASE("a ps that answers and takes no partition is tried less and less often",
           "[chief][core][hostile]") {
   Attacked chief(config_with_moves(1));
   chief.say(ps_peer(7), ps_hello(7));
@@ -350,18 +350,18 @@ TEST_CASE("a ps that answers and takes no partition is tried ever more seldom",
   CHECK(chief.core.phase() == Phase::kTraining);
 }
 
-TEST_CASE("a ps that does not take its partitions at the start does not end the job",
+TEST_CASE("a ps that does not load its partitions at the start does not end the job",
           "[chief][core][hostile]") {
   ChiefConfig config = config_with_moves(2);
   Attacked chief(std::move(config));
-  chief.say(ps_peer(7), ps_hello(7));  // comes before the other real one
+  chief.say(ps_peer(7), ps_hello(7));  // joins before the second honest ps
   chief.say(ps_peer(0), wire::Adopted{.ownership_generation = {1, 1}});
   CHECK(chief.core.phase() == Phase::kAdopting);
   pass_time(chief, 700 * kSecond, [](const wire::Adopt&) { return false; });
   CHECK(chief.core.phase() == Phase::kTraining);
 }
 
-/// A whole small job of honest members; `between` is called between any two of their messages.
+/// Runs a small job with honest members. `between` is called between any two of their messages.
 template <typename Between>
 int32_t honest_job(Attacked& chief, Between&& between) {
   const auto step = [&](auto&& event) {
@@ -392,7 +392,7 @@ int32_t honest_job(Attacked& chief, Between&& between) {
   return chief.core.phase() == Phase::kCompleting ? 0 : 1;
 }
 
-TEST_CASE("no message of a stranger, or of a member in another's role, changes what a job does",
+TEST_CASE("no message of a stranger, or of a member in another role, changes the course of a job",
           "[chief][core][hostile]") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     CAPTURE(seed);
@@ -410,7 +410,7 @@ TEST_CASE("no message of a stranger, or of a member in another's role, changes w
         const PeerKey from = rng.below(3) == 0   ? input_peer(0)
                              : rng.below(2) == 0 ? ps_peer(7)
                                                  : PeerKey(5000 + rng.below(9));
-        // Leaving is its own affair.
+        // A member may leave by itself.
         if (kind == wire::Kind::kGoodbye || kind == wire::Kind::kLeave) continue;
         for (const Effect& effect : chief.hear(from, std::move(message))) {
           const auto* send = std::get_if<Send>(&effect);
@@ -422,8 +422,7 @@ TEST_CASE("no message of a stranger, or of a member in another's role, changes w
   }
 }
 
-TEST_CASE("no message of a member in its own role ends the chief's process",
-          "[chief][core][hostile]") {
+TEST_CASE("no message of a member in its own role crashes the chief", "[chief][core][hostile]") {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);
     ChiefConfig config = small_config(4);

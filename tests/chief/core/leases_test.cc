@@ -9,7 +9,7 @@ namespace {
 
 constexpr Incarnation kAda{1}, kBen{2}, kCal{3};
 
-TEST_CASE("what comes back is leased before what was never out", "[chief][core]") {
+TEST_CASE("returned shards are leased before new ones", "[chief][core]") {
   LeaseTable table({.shard = {3, 0}, .plan_hash = 9}, 4);
   const auto first = table.grant(0, kAda);
   table.grant(0, kAda);
@@ -27,7 +27,7 @@ TEST_CASE("what comes back is leased before what was never out", "[chief][core]"
   CHECK(table.held_count(kAda) == 1);
 }
 
-TEST_CASE("a shard ends once, whoever holds it", "[chief][core]") {
+TEST_CASE("a shard ends once, whichever worker ends it", "[chief][core]") {
   LeaseTable table({}, 2);
   const auto lease = table.grant(0, kAda);
   CHECK(table.end(0, {.batches = 3}));
@@ -44,8 +44,7 @@ TEST_CASE("a shard ends once, whoever holds it", "[chief][core]") {
   CHECK_FALSE(table.grant(0, kBen));
 }
 
-TEST_CASE("a table may grow while it is leased, and stays one worker's if it was",
-          "[chief][core]") {
+TEST_CASE("a table may grow while shards are leased, shared or not", "[chief][core]") {
   LeaseTable table({}, 0);
   CHECK_FALSE(table.grant(0, kAda));
   table.grow(2);
@@ -67,7 +66,7 @@ TEST_CASE("a table may grow while it is leased, and stays one worker's if it was
   CHECK(table.first_open() == 5);
 }
 
-TEST_CASE("failures in a row count until a batch more is acknowledged", "[chief][core]") {
+TEST_CASE("failed attempts in a row count until another batch is acknowledged", "[chief][core]") {
   LeaseTable table({}, 1);
   table.grant(0, kAda);
   CHECK(table.fail(0, kAda, 5) == 1);
@@ -75,11 +74,12 @@ TEST_CASE("failures in a row count until a batch more is acknowledged", "[chief]
   table.renew(1, 0, kAda, 5, 0);
   CHECK(table.fail(0, kAda, 5) == 1);
   table.grant(0, kAda);
-  table.renew(1, 0, kAda, 5, 0);  // no further than before
+  table.renew(1, 0, kAda, 5, 0);  // no progress
   CHECK(table.fail(0, kAda, 5) == 2);
 }
 
-TEST_CASE("a lease of another pass or beyond its end is not covered", "[chief][core]") {
+TEST_CASE("a lease of another pass, or of a shard that does not exist, is not covered",
+          "[chief][core]") {
   const LeaseTable table({.purpose = wire::Purpose::kEval, .shard = {1, 0}, .evaluation = 2}, 3);
   wire::Lease lease{.purpose = wire::Purpose::kEval, .shard = {1, 2}, .evaluation = 2};
   CHECK(table.covers(lease));
@@ -91,7 +91,8 @@ TEST_CASE("a lease of another pass or beyond its end is not covered", "[chief][c
   CHECK_FALSE(table.covers(lease));
 }
 
-TEST_CASE("a limit keeps leases within a window, and an empty pass has none", "[chief][core]") {
+TEST_CASE("a limit keeps leases within a window, and an empty pass has no leases",
+          "[chief][core]") {
   LeaseTable table({}, 10);
   for (uint32_t n = 0; n < 4; ++n) CHECK(table.grant(0, kAda, table.first_open() + 4));
   CHECK_FALSE(table.grant(0, kAda, table.first_open() + 4));
@@ -104,7 +105,7 @@ TEST_CASE("a limit keeps leases within a window, and an empty pass has none", "[
   CHECK_FALSE(empty.grant(0, kAda));
 }
 
-TEST_CASE("idle leases are those without a word since", "[chief][core]") {
+TEST_CASE("leases without a recent report are idle", "[chief][core]") {
   LeaseTable table({}, 3);
   table.grant(10, kAda);
   table.grant(10, kBen);
@@ -114,7 +115,7 @@ TEST_CASE("idle leases are those without a word since", "[chief][core]") {
   CHECK(table.idle(21, 0) == std::vector<LeaseTable::Held>{{0, kAda}, {1, kBen}});
 }
 
-TEST_CASE("a lease with words but no batch acknowledged is idle too", "[chief][core]") {
+TEST_CASE("a lease with reports but without an acknowledged batch is idle", "[chief][core]") {
   LeaseTable table({}, 2);
   table.grant(10, kAda);
   table.grant(10, kBen);
@@ -124,8 +125,9 @@ TEST_CASE("a lease with words but no batch acknowledged is idle too", "[chief][c
   CHECK(table.idle(20, 15) == std::vector<LeaseTable::Held>{{1, kBen}});
 }
 
-TEST_CASE("two hold one shard: each has its own lease, and the shard is free when both are gone",
-          "[chief][core]") {
+TEST_CASE(
+    "two workers on one shard have their own leases, and the shard is free when both are released",
+    "[chief][core]") {
   LeaseTable table({.shard = {3, 0}}, 1);
   const wire::Lease first = *table.grant(0, kAda);
   table.renew(1, 0, kAda, 4, 40);
@@ -148,7 +150,7 @@ TEST_CASE("two hold one shard: each has its own lease, and the shard is free whe
   CHECK(table.backups() == 1);
 }
 
-TEST_CASE("an end by either takes the shard from both", "[chief][core]") {
+TEST_CASE("ending a shard ends the leases of both workers", "[chief][core]") {
   LeaseTable table({}, 1);
   table.grant(0, kAda);
   table.back_up(2, 0, kBen);
@@ -158,15 +160,16 @@ TEST_CASE("an end by either takes the shard from both", "[chief][core]") {
   CHECK(table.all_ended());
 }
 
-TEST_CASE("a training shard goes on where all have it, an evaluation from the start",
-          "[chief][core]") {
+TEST_CASE(
+    "a training shard continues at the batches that all partitions have, an evaluation starts over",
+    "[chief][core]") {
   LeaseTable train({}, 1);
   train.grant(0, kAda);
   train.renew(1, 0, kAda, 5, 50);
   train.release(0, kAda);
   CHECK(train.grant(2, kBen)->first_batch == 5);
   train.end(0);
-  train.reopen(0, 2);  // a ps went back
+  train.reopen(0, 2);  // a ps was restored
   CHECK(train.grant(3, kAda)->first_batch == 2);
   LeaseTable eval({.purpose = wire::Purpose::kEval}, 1);
   eval.grant(0, kAda);
@@ -174,7 +177,8 @@ TEST_CASE("a training shard goes on where all have it, an evaluation from the st
   CHECK(eval.back_up(2, 0, kBen).first_batch == 0);
 }
 
-TEST_CASE("a stream is one worker's until he gives it back or is gone", "[chief][core]") {
+TEST_CASE("a stream belongs to one worker until it is released or the worker is gone",
+          "[chief][core]") {
   LeaseTable table({}, 6);
   table.split(2, {0, 1, 0, 1, 0, 1});
   CHECK_FALSE(table.shared());
@@ -182,23 +186,23 @@ TEST_CASE("a stream is one worker's until he gives it back or is gone", "[chief]
     const auto lease = table.grant(0, worker, UINT32_MAX, index);
     return lease ? int(lease->shard.shard) : -1;
   };
-  CHECK(shard_for(kBen, 1) == 1);  // the stream of his number
+  CHECK(shard_for(kBen, 1) == 1);  // the stream with Ben's number
   CHECK(shard_for(kAda, 0) == 0);
-  CHECK(shard_for(kCal, 2) == -1);  // number 0 is Ada's, and so is nothing else left
+  CHECK(shard_for(kCal, 2) == -1);  // both streams have an owner
   CHECK(shard_for(kAda, 0) == 2);
   table.end(0);
   table.end(2);
-  CHECK(shard_for(kCal, 2) == -1);  // Ada's still, though she holds none of it just now
+  CHECK(shard_for(kCal, 2) == -1);  // stream 0 still belongs to Ada, between two leases
   CHECK(shard_for(kAda, 0) == 4);
   table.end(4);
-  CHECK(shard_for(kAda, 0) == -1);  // her stream is through, and the other is Ben's
+  CHECK(shard_for(kAda, 0) == -1);  // stream 0 has no free shard, and stream 1 belongs to Ben
   CHECK(table.free_count() == 2);
   table.leave(kBen);
   table.release(1, kBen);
   CHECK(shard_for(kCal, 2) == 1);  // the first worker that asks continues the stream
   CHECK(shard_for(kAda, 0) == -1);
   table.end(1);
-  table.reopen(0, 3);  // a partition lacked it: Ada's stream again, from there
+  table.reopen(0, 3);  // a partition lacked shard 0, so stream 0 continues there for Ada
   CHECK(shard_for(kCal, 2) == 3);
   const auto again = table.grant(0, kAda, UINT32_MAX, 0);
   REQUIRE(again);
@@ -214,11 +218,11 @@ TEST_CASE("a table is for one worker at a time while it is not shared", "[chief]
   CHECK(table.grant(0, kAda)->shard.shard == 0);
   CHECK_FALSE(table.grant(0, kBen));
   table.end(0);
-  CHECK_FALSE(table.grant(0, kBen));  // it stays his between two leases
+  CHECK_FALSE(table.grant(0, kBen));  // the stream belongs to Ada between two leases
   CHECK(table.grant(0, kAda)->shard.shard == 1);
   table.share(true);
   CHECK(table.grant(0, kBen)->shard.shard == 2);
-  table.share(false);  // what is out stays out, and whoever comes first has the rest
+  table.share(false);  // leases stay valid, and the first worker that asks gets the rest
   table.end(2);
   CHECK(table.grant(0, kBen)->shard.shard == 3);
   table.end(1);
@@ -233,28 +237,27 @@ TEST_CASE("shards of a stream are stalled only all together", "[chief][core]") {
   for (const Incarnation worker : {kAda, kBen, kCal}) table.grant(0, worker);
   for (const uint32_t shard : {0U, 1U, 2U})
     table.renew(100, shard, std::array{kAda, kBen, kCal}[shard], shard == 0 ? 1 : 0, 0);
-  // Heard of at 100, all of them; only the first has moved since the start.
+  // All have reported at 100, but only the first one has made progress.
   CHECK(table.idle(50, 50).size() == 2);
   CHECK(table.idle(50, 50, /*in_order=*/true).empty());
   CHECK(table.idle(50, 101, /*in_order=*/true).size() == 3);
-  CHECK(table.idle(101, 50, /*in_order=*/true).size() == 3);  // none was heard of
+  CHECK(table.idle(101, 50, /*in_order=*/true).size() == 3);  // no lease has a newer report
 }
 
-TEST_CASE("with empty hands a worker takes a stream that is nobody's, with full ones he waits",
+TEST_CASE("a worker without leases takes a stream without owner, one with leases waits",
           "[chief][core]") {
   LeaseTable table({}, 4);
   table.split(2, {0, 0, 1, 1});
   CHECK(table.grant(0, kAda, UINT32_MAX, 1)->shard.shard == 2);
   CHECK(table.grant(0, kAda, UINT32_MAX, 1)->shard.shard == 3);
-  CHECK_FALSE(table.grant(0, kAda, UINT32_MAX, 1));  // stream 0 is left to those who come
+  CHECK_FALSE(table.grant(0, kAda, UINT32_MAX, 1));  // stream 0 is left for other workers
   table.end(2);
   table.end(3);
   CHECK(table.grant(0, kAda, UINT32_MAX, 1)->shard.shard == 0);
 }
 
 }  // namespace
-TEST_CASE("where no fresh shard is to be begun, only those that were begun are leased",
-          "[chief][core]") {
+TEST_CASE("without fresh shards only begun ones are leased", "[chief][core]") {
   const auto only_begun = [](LeaseTable& table, Incarnation worker) {
     return table.grant(0, worker, UINT32_MAX, 0, true, /*fresh=*/false);
   };
@@ -262,8 +265,8 @@ TEST_CASE("where no fresh shard is to be begun, only those that were begun are l
   CHECK_FALSE(only_begun(table, kAda));
   CHECK_FALSE(table.begun_is_free());
   table.grant(0, kAda);
-  table.release(0, kAda);  // a partition may have something of it
-  table.mark_begun(2);     // so a round has found
+  table.release(0, kAda);  // a partition may have begun it
+  table.mark_begun(2);     // according to a round
   CHECK(table.begun_is_free());
   CHECK(only_begun(table, kBen)->shard.shard == 0);
   CHECK(only_begun(table, kAda)->shard.shard == 2);

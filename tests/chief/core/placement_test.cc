@@ -25,9 +25,8 @@ TEST_CASE("partitions go to cores in contiguous ranges that differ by at most on
   }
 }
 
-TEST_CASE(
-    "a checkpoint that lacks a partition, or a chain without its beginning, is refused by name",
-    "[chief][core]") {
+TEST_CASE("a checkpoint that lacks a partition, or has a chain without its whole image, is refused",
+          "[chief][core]") {
   const wire::ImageRef zero{.partition = PartitionId(0), .file = "a", .checksum = 5},
       one{.partition = PartitionId(1), .file = "b", .checksum = 6},
       next{.partition = PartitionId(1), .file = "c", .checksum = 7, .base = 6};
@@ -43,7 +42,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("only the owner's images of all its partitions make a manifest", "[chief][core]") {
+TEST_CASE("a manifest needs the owner's images of all partitions", "[chief][core]") {
   const wire::View view{.id = {1, 1},
                         .owners = {{.index = 0}, {.index = 1}},
                         .partitions = {{.owner = 0}, {.owner = 1}}};
@@ -52,7 +51,7 @@ TEST_CASE("only the owner's images of all its partitions make a manifest", "[chi
   const auto joined = join_images(view, {{a}, {b}});
   REQUIRE(joined);
   CHECK(*joined == std::vector{a, b});
-  CHECK(*join_images(view, {{a, b}, {b}}) == std::vector{a, b});  // ps 0 took it in vain
+  CHECK(*join_images(view, {{a, b}, {b}}) == std::vector{a, b});  // b is from a cancelled move
   CHECK_FALSE(join_images(view, {{a, {.partition = PartitionId(2), .file = "c"}}, {b}}));
   CHECK_FALSE(join_images(view, {{b}, {a}}));
   CHECK_FALSE(join_images(view, {{a}, {}}));

@@ -1,5 +1,5 @@
-// Stories of the chief: commands and the exact effects that follow. DP_REGENERATE=1 writes the
-// files anew.
+// Runs tests/scenarios/chief_*.txt: commands, each followed by its exact effects. With
+// DP_REGENERATE=1 in the environment it rewrites the files.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -13,7 +13,7 @@
 namespace downpour::chief {
 namespace {
 
-/// A command line: words, and key=value pairs ("_" stands for a blank in a value).
+/// A command: words, and key=value pairs ("_" stands for a space in a value).
 struct Command {
   std::vector<std::string> words;
   std::map<std::string, std::string> values;
@@ -51,7 +51,7 @@ struct Command {
 /// Runs the commands of one file against one core.
 class Story {
  public:
-  /// "TIME ACTOR VERB ..." or "config ..."; returns the effects' text.
+  /// Runs "TIME ACTOR VERB ..." or "config ...". Returns the effects as text.
   std::string run(const std::string& line) {
     const Command c(line);
     if (c.word(0) == "config") {
@@ -161,7 +161,7 @@ class Story {
                                  c.number("id"));
     m.envelope.run = c.number("run", kTestRun);
     m.envelope.view.term = uint32_t(c.number("term"));
-    // Heartbeats come from members that know the newest view, unless a story says view=N.
+    // Heartbeats come from members that know the newest view, unless the command has view=N.
     if (std::holds_alternative<wire::Heartbeat>(m.body))
       m.envelope.view = {uint32_t(c.number("term", 1)), uint32_t(c.number("view", UINT32_MAX))};
     if (c.word(2) == "predict") m.values = Bytes::of(std::vector<float>(c.number("records")));
@@ -174,7 +174,7 @@ class Story {
     hello.build = c.text("build", hello.build);
     hello.plan_hash = c.number("plan");
     hello.holds_unsealed = c.has("unsealed");
-    std::istringstream claims(c.text("claims"));  // "0-2@1.7": partitions [0, 2) since 1.7
+    std::istringstream claims(c.text("claims"));  // "0-2@1.7": [0, 2) with generation 1.7
     for (std::string range; std::getline(claims, range, ',');) {
       const auto end = uint32_t(std::stoul(range.substr(range.find('-') + 1)));
       for (auto p = uint32_t(std::stoul(range)); p < end; ++p) {
@@ -241,7 +241,7 @@ class Story {
     wire::Heartbeat heartbeat{.incarnation = ps_incarnation(i)};
     heartbeat.load_ns = int64_t(c.number("busy", 0) > 0) * kSecond;
     heartbeat.busy_ns = c.number("busy") * uint64_t(kSecond) / 100;
-    std::istringstream rows(c.text("rows"));  // "0:100,1:50": of partitions 0 and 1
+    std::istringstream rows(c.text("rows"));  // "0:100,1:50": rows of partitions 0 and 1
     for (std::string load; std::getline(rows, load, ',');) {
       heartbeat.loads.push_back({PartitionId(uint32_t(std::stoul(load))),
                                  std::stoul(load.substr(load.find(':') + 1)), 0});
@@ -364,7 +364,7 @@ class Story {
   void remember(const Effects& effects) {
     for (const auto& [peer, adopt] : sent<wire::Adopt>(effects))
       ownership_generations_[uint32_t(raw(peer) - 100) % 10] =
-          adopt.ownership_generation;  // ps 1 comes back as peer 111
+          adopt.ownership_generation;  // ps 1 returns as peer 111
     for (const auto& [peer, view] : sent<wire::View>(effects)) view_ = view;
     for (const auto& [peer, freeze] : sent<wire::Freeze>(effects)) freeze_ = freeze;
     for (const auto& [peer, save] : sent<wire::Save>(effects)) checkpoint_ = save.checkpoint;
@@ -376,7 +376,7 @@ class Story {
   wire::View view_;
   ViewId checkpoint_;
   wire::Freeze freeze_;
-  std::map<uint32_t, ViewId> ownership_generations_;  // by ps, of its newest Adopt
+  std::map<uint32_t, ViewId> ownership_generations_;  // by ps, as in its newest Adopt
 };
 
 std::string run_file(const std::filesystem::path& path, std::string& before) {
@@ -385,14 +385,14 @@ std::string run_file(const std::filesystem::path& path, std::string& before) {
   Story story;
   for (std::string line; std::getline(in, line);) {
     before += line + "\n";
-    if (line.starts_with("    ")) continue;  // what was expected
+    if (line.starts_with("    ")) continue;  // an expected effect
     after += line + "\n";
     if (!line.empty() && line[0] != '#') after += story.run(line);
   }
   return after;
 }
 
-TEST_CASE("the chief's stories go as they are written", "[chief][core][scenario]") {
+TEST_CASE("every chief scenario has the expected effects", "[chief][core][scenario]") {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(DP_SCENARIOS)) {
     if (entry.path().filename().string().starts_with("chief_")) files.push_back(entry.path());

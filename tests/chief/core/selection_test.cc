@@ -7,7 +7,7 @@
 namespace downpour::chief {
 namespace {
 
-/// Evaluations after epochs 1, 2, ... with these mean losses of one output.
+/// Returns evaluations after epochs 1, 2, ... with these mean losses of one output.
 std::vector<Evaluation> evaluations_of(const std::vector<double>& losses) {
   std::vector<Evaluation> evaluations;
   for (const double loss : losses) {
@@ -25,7 +25,7 @@ Job job_with(uint32_t patience) {
   return job;
 }
 
-TEST_CASE("the best epoch has the lowest finite loss, the earliest of equals", "[chief][core]") {
+TEST_CASE("the best epoch has the lowest finite loss, the earliest on a tie", "[chief][core]") {
   const Job job = job_with(0);
   CHECK(best_epochs(job, {}) == 0);
   CHECK(best_epochs(job, evaluations_of({0.5, 0.4, 0.6})) == 2);

@@ -1,5 +1,5 @@
-// A ps as the chief's simulation has it: partitions as maps of watermarks, checkpoints as copies of
-// them.
+// FakePs: the ps of the chief's simulation. A partition is a map of watermarks, and a checkpoint is
+// a copy of it.
 #pragma once
 
 #include <algorithm>
@@ -22,13 +22,13 @@ struct HeldShard {
   uint32_t watermark = 0;
   bool ended = false;
 };
-/// One partition as its ps holds it: all of it is saved, lost and restored together.
+/// State of one partition. All of it is saved, lost and restored together.
 struct HeldPart {
   ViewId ownership_generation;
-  ViewId frozen;  // stands still until a view of this number; {0, 0}: is served
+  ViewId frozen;  // frozen until a view with this number; {0, 0}: not frozen
   uint32_t sealed = 0;
   std::map<ShardId, HeldShard> shards;
-  std::map<BatchId, uint32_t> applied;  // how often
+  std::map<BatchId, uint32_t> applied;  // number of times
 };
 /// By folder and partition.
 using SavedParts = std::map<std::string, std::map<uint32_t, HeldPart>>;
@@ -97,11 +97,11 @@ struct FakePs {
     }
     std::erase_if(frozen, [&](const auto& entry) { return entry.first <= view.id; });
   }
-  /// `counts_of`: the counts of a shard that has ended.
+  /// `counts_of` returns the counts of a shard that has ended.
   template <typename CountsOf>
   wire::StatusReply status(const wire::StatusRequest& request, CountsOf&& counts_of) {
     wire::StatusReply reply{.round = request.round, .epoch = request.epoch, .view = view.id};
-    uint32_t shards = request.shards;  // and what else was begun
+    uint32_t shards = request.shards;  // and further shards that were begun
     for (const auto& [p, part] : parts) {
       for (const auto& [id, state] : part.shards) {
         if (id.epoch == request.epoch && (state.ended || state.watermark > 0))

@@ -1,4 +1,4 @@
-// The chief's core in a world where everyone dies and messages are lost: see simulation_world.h.
+// Simulations of the chief's core with failures: see simulation_world.h.
 #include "tests/chief/core/simulation_world.h"
 #include "tests/support/seeds.h"
 
@@ -15,7 +15,8 @@ TEST_CASE("without faults the account balances and nothing is repeated", "[chief
   }
 }
 
-TEST_CASE("the account balances whatever dies, is lost, repeated or late", "[chief][core][sim]") {
+TEST_CASE("the account balances when workers die and messages are lost, repeated or late",
+          "[chief][core][sim]") {
   constexpr uint64_t kSeeds = 500;
   uint64_t expiries = 0, repeats = 0, revoked = 0, lacking = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -28,14 +29,14 @@ TEST_CASE("the account balances whatever dies, is lost, repeated or late", "[chi
     revoked += world.saw_revoked();
     lacking += world.saw_lacking();
   }
-  // Else the seeds prove nothing.
+  // Otherwise the seeds do not test these cases.
   CHECK(expiries > kSeeds / 20);
   CHECK(repeats > kSeeds / 20);
   CHECK(revoked > kSeeds / 20);
   CHECK(lacking > kSeeds / 20);
 }
 
-TEST_CASE("the account balances whatever ps and chief die or hang, too", "[chief][core][sim]") {
+TEST_CASE("the account balances when ps and chief die or hang, too", "[chief][core][sim]") {
   constexpr uint64_t kSeeds = testing::seeds(2000);
   uint64_t restored = 0, claims = 0, rollbacks = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -52,8 +53,7 @@ TEST_CASE("the account balances whatever ps and chief die or hang, too", "[chief
   CHECK(rollbacks > kSeeds / 50);
 }
 
-TEST_CASE("the account balances whatever joins, leaves, and dies in the middle of a move",
-          "[chief][core][sim]") {
+TEST_CASE("the account balances when ps join, leave, and die during a move", "[chief][core][sim]") {
   constexpr uint64_t kSeeds = 1500;
   uint64_t moved = 0, cancelled = 0, claims = 0, stopped = 0;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
@@ -72,7 +72,7 @@ TEST_CASE("the account balances whatever joins, leaves, and dies in the middle o
   CHECK(claims > kSeeds / 20);
 }
 
-TEST_CASE("the account balances over a stream whose end nobody knows, whoever dies or joins",
+TEST_CASE("the account balances over a stream of unknown length, with all failures",
           "[chief][core][sim]") {
   constexpr uint64_t kSeeds = 700;
   for (const Source source : {Source::kOpen, Source::kOpenShared}) {

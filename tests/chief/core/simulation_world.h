@@ -1,9 +1,10 @@
-// The chief's core among fake ps (partitions as watermark maps, checkpoints as copies of them) and
-// fake workers, under a lossy, reordering network with deaths and pauses of everyone, the chief
-// included, in virtual time from one seed, and with ps that join and leave. Whatever happens: in
-// the last checkpoint each batch is applied once at every partition, every evaluation shard counts
-// once, the account balances, and the job ends. Or over an open stream, of which the chief does not
-// know how many shards it has, for one worker at a time or through an input process for all.
+// World: the chief's core with fake ps (partitions are maps of watermarks, checkpoints are copies
+// of them) and fake workers. The network loses and reorders messages. All processes, including the
+// chief, die and pause, and ps join and leave. Time is virtual, and one seed determines everything.
+// In the last checkpoint each batch must be applied once at every partition. Every evaluation shard
+// must count once, the account must balance, and the job must end. The data may be an open stream,
+// of which the chief does not know the number of shards. One worker at a time reads it, or all
+// workers through an input process.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +21,8 @@
 
 namespace downpour::chief {
 
-enum class Faults : uint8_t { kNone, kWorkers, kAll, kMoves };  // kMoves: all, and ps come and go
+// kMoves: all faults, and ps join and leave.
+enum class Faults : uint8_t { kNone, kWorkers, kAll, kMoves };
 
 enum class Source : uint8_t { kFile, kOpen, kOpenShared };
 
@@ -37,7 +39,7 @@ class World {
     ChiefConfig config = small_config(shards_, ps_count_);
     config.job.train.epochs = epochs_ = uint32_t(1 + rng_.below(2));
     config.eval_files = {{.path = "/data/test.csv", .bytes = 300, .fingerprint = 2}};
-    config.attempts_max = 50;  // this many deaths at one shard are not the data's fault here
+    config.attempts_max = 50;  // deaths do not prove that the data are bad here
     config.resend_ns = 200 * kMillisecond;
     config.heartbeat_ns = 500 * kMillisecond;
     config.ps_wait_ns = 3 * kSecond;
@@ -77,7 +79,7 @@ class World {
     tick();
   }
 
-  /// Runs until the job ends; false if it did not within ten virtual minutes.
+  /// Runs until the job ends. Returns false if it did not end within ten virtual minutes.
   bool run() {
     while (!finish_ && !queue_.empty() && now_ < 600 * kSecond) {
       const Event event = queue_.top();
@@ -123,7 +125,8 @@ class World {
     if (!ps_die_) CHECK(publications_ == epochs_);
   }
 
-  /// The last ps was asked to leave, so the job ended with a checkpoint and without an account.
+  /// Returns true if the last ps was asked to leave, so that the job ended with a checkpoint and
+  /// without an account.
   bool stopped() const { return kind_ == Faults::kMoves && finish_ && finish_->code == 143; }
   uint64_t effects_hash() const { return hash_; }
   bool saw_expiry() const { return expiries_ > 0; }
@@ -168,7 +171,7 @@ class World {
     if (faults_ && rng_.below(50) == 0) return int64_t(rng_.below(uint64_t(4 * kSecond)));
     return int64_t(kMillisecond + int64_t(rng_.below(uint64_t(10 * kMillisecond))));
   }
-  /// How many copies of a message arrive.
+  /// Returns how many copies of a message arrive.
   uint32_t copies() { return !faults_ ? 1 : rng_.below(25) == 0 ? 0 : rng_.below(25) == 0 ? 2 : 1; }
 
   void tick() {
@@ -178,7 +181,7 @@ class World {
 
   void start_chief() {
     if (manifest_) {
-      std::vector<std::vector<wire::ImageRef>> images;  // each whole
+      std::vector<std::vector<wire::ImageRef>> images;  // all whole
       for (const wire::ImageRef& image : manifest_->images) images.push_back({image});
       config_.resume = ResumeState{.checkpoint = manifest_->checkpoint,
                                    .folder = manifest_->folder,
@@ -276,7 +279,7 @@ class World {
   }
   void ps_message(uint32_t i, const wire::Message& m) {
     FakePs& ps = ps_[i];
-    if (now_ < ps.paused_until) {  // it reads this when it wakes
+    if (now_ < ps.paused_until) {  // handled after the pause
       after(ps.paused_until - now_, [this, i, m, incarnation = ps.incarnation] {
         if (ps_[i].alive && ps_[i].incarnation == incarnation) ps_message(i, m);
       });
@@ -316,7 +319,7 @@ class World {
       if (ps.leaving) ps.alive = false;
     }
   }
-  /// Another ps comes, and is asked to leave after a while.
+  /// Adds a ps that is asked to leave after a while.
   void visit(uint32_t i) {
     if (finish_ || ps_[i].alive) return;
     start_ps(i);
@@ -328,9 +331,9 @@ class World {
   void kill_ps(uint32_t i) {
     if (!ps_[i].alive || ps_[i].stopped) return;
     ps_[i].alive = false;
-    // At once, later, or too late: then others have its partitions. One always comes back.
+    // The next process comes at once, later, or too late: then other ps have the partitions.
     const int64_t away = int64_t(rng_.below(uint64_t(rng_.below(3) == 0 ? 16 * kSecond : kSecond)));
-    if (i >= ps_count_) return;  // a guest does not come back
+    if (i >= ps_count_) return;  // a guest does not return
     after(away, [this, i] {
       if (!finish_) start_ps(i);
     });
@@ -354,13 +357,14 @@ class World {
         return kill_ps(i);
     }
   }
-  /// Pieces behind the end of an open stream have none.
+  /// Returns the number of batches; 0 for pieces after the end of an open stream.
   uint32_t batches_in(ShardId shard) const {
     return open_ && shard.shard >= shards_ ? 0 : batches_of(shard);
   }
-  /// Of an open stream: all pieces but the last have 100, of which some are filtered.
+  /// Returns the records of an open stream: 100 per piece, except in the last one. Some are
+  /// filtered.
   uint64_t records_read() const { return 100 * (shards_ - 1) + (last_is_full_ ? 100 : 30); }
-  /// The piece in which the stream's end is met.
+  /// Returns the piece that reports the end of the stream.
   uint32_t last_read() const { return last_is_full_ ? shards_ : shards_ - 1; }
   wire::ShardCounts counts_of(ShardId shard) const {
     if (open_) {
@@ -383,7 +387,7 @@ class World {
             .end_offset = begin + 100};
   }
 
-  /// An input process that reads for the workers as long as the job lasts.
+  /// Runs an input process that reads for the workers until the job ends.
   void beat_input() {
     if (input_welcomed_ == config_.term) {
       to_chief(input_peer(0), wire::Heartbeat{.incarnation = input_incarnation(0)}, 0, input_view_);
@@ -427,14 +431,14 @@ class World {
     hello.index = UINT32_MAX;
     to_chief(workers_[i].peer, hello);
   }
-  /// What a worker does every few milliseconds.
+  /// Runs one step of a worker, every few milliseconds.
   void step(uint32_t i, Incarnation incarnation) {
     if (!is(i, incarnation)) return;
     Worker& w = workers_[i];
     after(20 * kMillisecond, [this, i, incarnation] { step(i, incarnation); });
     if (now_ < w.paused_until || !w.welcomed) return;
     if (w.work.size() < 2 && (w.asked_ns < 0 || now_ - w.asked_ns > kSecond)) {
-      if (w.asked_ns < 0) ++w.request;  // else: the same request again
+      if (w.asked_ns < 0) ++w.request;  // otherwise repeat the request
       w.asked_ns = now_;
       to_chief(w.peer, wire::LeaseRequest{2}, w.request);
     }
@@ -448,8 +452,7 @@ class World {
       w.work.erase(w.work.begin());
       return;
     }
-    if (faults_ &&
-        rng_.below(300) == 0) {  // a hint that is wrong: the completion round must find it
+    if (faults_ && rng_.below(300) == 0) {  // a wrong report that the completion round must detect
       to_chief(w.peer,
                wire::ShardProgress{
                    .lease = work.lease, .ended = true, .counts = counts_of(work.lease.shard)});
@@ -472,13 +475,13 @@ class World {
       }
     }
   }
-  /// One part at one partition, and its reply on the way.
+  /// Delivers one part to one partition, and sends the reply.
   void push(uint32_t i, Incarnation incarnation, uint32_t p, Incarnation to, ViewId view,
             ShardId id, uint32_t batch, bool end) {
     const auto ps =
         std::find_if(ps_.begin(), ps_.end(), [&](const FakePs& x) { return x.incarnation == to; });
     if (ps == ps_.end() || ps->stopped || !ps->owns(p, view))
-      return;  // sent again by the next view
+      return;  // repeated under the next view
     if (now_ < ps->paused_until) return;
     HeldPart& part = ps->parts.at(p);
     uint32_t watermark = kEnd;
@@ -501,7 +504,7 @@ class World {
     Worker& w = workers_[i];
     if (w.work.empty() || w.work.front().lease.shard != id || !w.work.front().begun) return;
     Work& work = w.work.front();
-    if (watermark < work.batch) {  // a gap, or an old reply: back to what it expects
+    if (watermark < work.batch) {  // a gap, or an old reply: return to this watermark
       work.batch = watermark;
       work.begun = false;
       return;
@@ -519,7 +522,7 @@ class World {
   }
   void worker_message(uint32_t i, const wire::Message& m) {
     Worker& w = workers_[i];
-    if (now_ < w.paused_until) {  // it reads this when it wakes
+    if (now_ < w.paused_until) {  // handled after the pause
       after(w.paused_until - now_, [this, i, m, incarnation = w.incarnation] {
         if (is(i, incarnation)) worker_message(i, m);
       });
@@ -552,8 +555,8 @@ class World {
       w.alive = false;
     }
   }
-  /// A worker dies and another comes, at once or later; or it is only paused, with its messages
-  /// waiting.
+  /// Kills a worker and starts another one, at once or later. Or pauses the worker, while its
+  /// messages wait.
   void strike() {
     const auto i = uint32_t(rng_.below(worker_count_));
     if (!workers_[i].alive) return;
@@ -570,12 +573,12 @@ class World {
   bool faults_, ps_die_;
   uint32_t shards_, epochs_ = 1, ps_count_ = 1, worker_count_ = 1;
   bool open_ = false, last_is_full_ = false;
-  uint32_t input_welcomed_ = 0;  // by the chief of this term
+  uint32_t input_welcomed_ = 0;  // term of the chief that welcomed it
   ViewId input_view_;
   uint64_t seed_ = 1;
   ChiefConfig config_;
-  std::optional<ChiefCore> core_;            // none while it is dead
-  std::optional<PublishManifest> manifest_;  // the newest
+  std::optional<ChiefCore> core_;            // none while the chief is dead
+  std::optional<PublishManifest> manifest_;  // the newest one
   SavedParts saved_;                         // by folder and partition
   std::priority_queue<Event> queue_;
   int64_t now_ = 0;

@@ -1,5 +1,5 @@
-// Slow workers. The chief's core among workers of given speeds, in virtual time: a pass must end
-// about when all workers together could have ended it, whoever is slow.
+// Slow workers. Runs the chief's core with workers of given speeds, in virtual time. A pass must
+// take about as long as all workers together need for it, even if some are slow.
 #include "chief/core/stragglers.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr Incarnation kAnn{1}, kBob{2}, kCat{3};
 
-/// Shards of 100 bytes; Ann does 100 a second, Bob 10.
+/// Shards of 100 bytes. Ann processes 100 bytes per second, Bob 10.
 struct Pair {
   LeaseTable table{{}, 4};
   WorkerPaces paces;
@@ -35,22 +35,23 @@ struct Pair {
   }
 };
 
-TEST_CASE("a shard is backed up where its holder needs more than twice the asker's time",
-          "[chief][core]") {
+TEST_CASE(
+    "a shard gets a backup lease if its holder needs more than twice the asking worker's time",
+    "[chief][core]") {
   Pair p;
   p.table.grant(p.now, kBob);
   p.table.grant(p.now, kBob);
-  // Its second waits behind its first: that one takes longest.
+  // Bob's second shard waits for the first one, so it takes longest.
   CHECK(choose_backup(p.pass(), kAnn) == 1U);
   CHECK_FALSE(choose_backup(p.pass(), kBob));
   p.table.back_up(p.now, 1, kAnn);
-  // Ann has one in hand now: 2 s for both, Bob 10 s for his first.
+  // Ann holds one shard now. Ann needs 2 s for both, and Bob needs 10 s for the first one.
   CHECK(choose_backup(p.pass(), kAnn) == 0U);
   p.table.renew(p.now, 0, kBob, 7, 70);
-  CHECK_FALSE(choose_backup(p.pass(), kAnn));  // 3 s left, less than twice 2 s
+  CHECK_FALSE(choose_backup(p.pass(), kAnn));  // Bob needs 3 s, less than twice 2 s
 }
 
-TEST_CASE("no shard has three workers, and none the same worker twice", "[chief][core]") {
+TEST_CASE("no shard has three workers, or the same worker twice", "[chief][core]") {
   Pair p;
   p.table.grant(p.now, kBob);
   p.table.back_up(p.now, 0, kAnn);
@@ -60,13 +61,13 @@ TEST_CASE("no shard has three workers, and none the same worker twice", "[chief]
   CHECK_FALSE(choose_backup(p.pass(), kAnn));
 }
 
-TEST_CASE("nobody is called slow before he was measured", "[chief][core]") {
+TEST_CASE("no worker is slow before it was measured", "[chief][core]") {
   Pair p;
   p.paces.busy(p.now, kCat);
   p.table.grant(p.now, kCat);
   p.now += kSecond / 2;
   CHECK_FALSE(choose_backup(p.pass(), kAnn));
-  p.now += kSecond;  // not a byte in more than a second
+  p.now += kSecond;  // no byte in more than a second
   CHECK(choose_backup(p.pass(), kAnn) == 0U);
 }
 
@@ -79,7 +80,7 @@ TEST_CASE("time without a lease does not make a worker slow", "[chief][core]") {
   CHECK(*p.paces.rate(p.now + 100 * kSecond, kAnn) == before);
 }
 
-TEST_CASE("a worker that becomes slow is seen to be", "[chief][core]") {
+TEST_CASE("the rate of a worker that becomes slow drops", "[chief][core]") {
   WorkerPaces paces;
   paces.busy(0, kAnn);
   for (int64_t s = 1; s <= 100; ++s) paces.advanced(s * kSecond, kAnn, 100);
@@ -88,16 +89,16 @@ TEST_CASE("a worker that becomes slow is seen to be", "[chief][core]") {
   CHECK(*paces.rate(140 * kSecond, kAnn) * double(kSecond) < 30);
 }
 
-TEST_CASE("near the end a slow worker holds no more than what it is at", "[chief][core]") {
+TEST_CASE("near the end a slow worker gets no further shard", "[chief][core]") {
   Pair p;
   p.table.grant(p.now, kBob);
-  CHECK(may_hold_more(p.pass(), kBob, 10'000));       // 91 s are left for all
-  CHECK_FALSE(may_hold_more(p.pass(), kBob, 1'000));  // 9 s, and he needs 20 for two
+  CHECK(may_hold_more(p.pass(), kBob, 10'000));       // all workers need 91 s
+  CHECK_FALSE(may_hold_more(p.pass(), kBob, 1'000));  // all need 9 s, Bob 20 s for two
   CHECK(may_hold_more(p.pass(), kAnn, 100));
 }
 
-/// Workers of given speeds at one epoch, each at one shard after the other; every partition as one
-/// watermark a shard.
+/// Workers of given speeds process one epoch, each one shard after the other. All partitions
+/// together have one watermark per shard.
 class Race {
  public:
   Race(uint64_t seed, uint32_t shards, uint32_t batches, std::vector<double> batches_per_second)
@@ -117,7 +118,7 @@ class Race {
     tick();
   }
 
-  /// Seconds until every shard has ended.
+  /// Returns the seconds until every shard has ended.
   double run() {
     while (std::count(ended_.begin(), ended_.end(), true) < int64_t(ended_.size())) {
       REQUIRE(now_ < 3600 * kSecond);
@@ -150,7 +151,7 @@ class Race {
   };
   struct Worker {
     std::vector<Work> work;
-    int64_t asked_ns = 0;  // ask no sooner
+    int64_t asked_ns = 0;  // earliest time of the next request
     uint64_t request = 0;
     bool waiting = false;
   };
@@ -200,7 +201,7 @@ class Race {
     w.waiting = true;
     to_chief(worker_peer(i), wire::LeaseRequest{uint32_t(2 - w.work.size())}, ++w.request);
   }
-  /// Computes the next batch of what the worker is at; one that all have is passed over in no time.
+  /// Computes the next batch of the worker's shard. A batch that all partitions have takes no time.
   void step(uint32_t i) {
     ask(i);
     Worker& w = workers_[i];
@@ -245,9 +246,9 @@ class Race {
   uint32_t backups_ = 0;
 };
 
-TEST_CASE("of 8 workers one is ten times slower: the epoch takes at most 1.2 x the ideal",
+TEST_CASE("with one of 8 workers ten times slower the epoch takes at most 1.2 times the ideal",
           "[chief][core][sim]") {
-  // 64 shards is what a job has by default, whatever the size of its data.
+  // By default a job has 64 shards, whatever the size of its data.
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     INFO("seed " << seed);
     std::vector<double> speeds(8, 20.0);
@@ -257,12 +258,12 @@ TEST_CASE("of 8 workers one is ten times slower: the epoch takes at most 1.2 x t
     INFO("took " << took << " s, ideal " << race.ideal() << " s, backups " << race.backups());
     CHECK(took <= 1.2 * race.ideal());
     CHECK(race.backups() >= 1);
-    // What was computed twice is little beside the whole.
+    // Little is computed twice.
     CHECK(race.computed() <= 64 * 32 * 11 / 10);
   }
 }
 
-TEST_CASE("workers of equal speed are left alone", "[chief][core][sim]") {
+TEST_CASE("workers of equal speed compute nothing twice", "[chief][core][sim]") {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     INFO("seed " << seed);
     Race race(seed, 64, 32, std::vector<double>(8, 20.0));
@@ -271,7 +272,7 @@ TEST_CASE("workers of equal speed are left alone", "[chief][core][sim]") {
   }
 }
 
-TEST_CASE("a worker that all but stands still does not hold up the epoch", "[chief][core][sim]") {
+TEST_CASE("a worker that hardly moves does not delay the epoch", "[chief][core][sim]") {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     INFO("seed " << seed);
     Race race(seed, 64, 32, {20, 20, 20, 0.05});

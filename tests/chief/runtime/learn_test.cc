@@ -1,4 +1,4 @@
-// Statistics of transforms: learned from the training records alone, kept with the run.
+// Statistics of transforms: learned from the training records only, and kept with the run.
 #include "chief/runtime/learn.h"
 
 #include <cmath>
@@ -29,7 +29,7 @@ const std::vector<TransformSpec>& ops(const RunPlan& plan) {
   return plan.job.data.find_field("x")->transform;
 }
 
-/// x = 0 to 999 and once 10^6, which is filtered.
+/// Returns records with x = 0 to 999, and one with 10^6, which is filtered.
 std::string thousand() {
   std::string text = "1000000,1\n";
   for (int i = 0; i < 1000; ++i) text += str(i, ",", i % 7, "\n");
@@ -38,7 +38,8 @@ std::string thousand() {
 constexpr const char* kStandardize =
     "data.filter = \"x < 5000\"\ndata.fields.x = { transform = [\"standardize\"] }\n";
 
-TEST_CASE("mean and deviation are NumPy's, over what passes the filter", "[chief][transform]") {
+TEST_CASE("mean and standard deviation equal NumPy's, over the records that pass the filter",
+          "[chief][transform]") {
   const ScratchDir dir;
   dir.write("d.csv", thousand());
   const RunPlan open = learning_plan(dir, kStandardize);
@@ -52,7 +53,7 @@ TEST_CASE("mean and deviation are NumPy's, over what passes the filter", "[chief
   CHECK(again->data.find_field("x")->transform == ops(plan));
 }
 
-TEST_CASE("each op learns from what comes to it; what is given is not learned",
+TEST_CASE("each op learns from its own input, and given statistics are not learned",
           "[chief][transform]") {
   const ScratchDir dir;
   dir.write("d.csv", thousand());
@@ -67,7 +68,7 @@ TEST_CASE("each op learns from what comes to it; what is given is not learned",
   CHECK(ops(plan)[3].max.value() == Approx(0.375));
 }
 
-TEST_CASE("what never varies is divided by 1", "[chief][transform]") {
+TEST_CASE("a constant field is divided by 1", "[chief][transform]") {
   const ScratchDir dir;
   dir.write("d.csv", "5,1\n5,2\n");
   CHECK(ops(learned(learning_plan(dir, kStandardize)))[0].scale == 1.0);
@@ -87,7 +88,7 @@ TEST_CASE("the result does not depend on how the data is cut", "[chief][transfor
   CHECK(ops(one)[0].scale.value() == Approx(ops(many)[0].scale.value()).epsilon(1e-13));
 }
 
-TEST_CASE("what is held out teaches nothing", "[chief][transform]") {
+TEST_CASE("records that are held out do not count", "[chief][transform]") {
   const ScratchDir dir;
   dir.write("d.csv", thousand());
   const RunPlan plan =
@@ -97,7 +98,7 @@ TEST_CASE("what is held out teaches nothing", "[chief][transform]") {
   CHECK(mean == Approx(499.5).margin(5 * 289 / std::sqrt(500.0)));
 }
 
-TEST_CASE("a run that goes on keeps what it has learned, also from other data; --fresh does not",
+TEST_CASE("a resumed run keeps its statistics, even with other data; --fresh does not",
           "[chief][transform]") {
   const ScratchDir dir;
   dir.write("d.csv", thousand());
@@ -107,13 +108,13 @@ TEST_CASE("a run that goes on keeps what it has learned, also from other data; -
   dir.write("d.csv", "1,1\n3,2\n");
   CHECK(ops(learned(learning_plan(dir, kStandardize))) == ops(first));
   CHECK(ops(learned(learning_plan(dir, kStandardize), /*fresh=*/true))[0].mean == 2.0);
-  // Another transform has learned nothing yet.
+  // Another transform has no statistics yet.
   const RunPlan other =
       learned(learning_plan(dir, "data.fields.x = { transform = [\"log1p\", \"standardize\"] }\n"));
   CHECK(ops(other)[1].mean.value() == Approx((std::log(2.0) + std::log(4.0)) / 2));
 }
 
-TEST_CASE("a bad record ends the pass with its place", "[chief][transform]") {
+TEST_CASE("a bad record ends the pass with an error that names its line", "[chief][transform]") {
   const ScratchDir dir;
   dir.write("d.csv", "5,1\nsix,2\n");
   RunPlan plan = learning_plan(dir, "data.fields.x = { transform = [\"standardize\"] }\n");

@@ -1,4 +1,4 @@
-// Which data a run continues with, and which checkpoint a new chief takes.
+// open_run(): with which data a run continues, and which checkpoint a new chief takes.
 #include <algorithm>
 #include <cerrno>
 #include <functional>
@@ -16,7 +16,7 @@ namespace {
 /// A run over one file of 200 lines.
 struct Run {
   Run() { write("1"); }
-  /// The data file; `label` is in all its lines.
+  /// Writes the data file, with `label` in all its lines.
   void write(const std::string& label) {
     std::string text;
     for (int i = 0; i < 200; ++i) text += str(label, ' ', 1000 + i, ":1\n");
@@ -31,7 +31,7 @@ struct Run {
   Result<ChiefConfig> open(const RunPlan& with, std::vector<std::string>* notes = nullptr) {
     return open_run(storage, with, {.run_id = 7}, notes);
   }
-  /// A whole checkpoint of empty partitions.
+  /// Returns a whole checkpoint of empty partitions.
   checkpoint::Manifest checkpoint_of(const RunPlan& of, ViewId id, uint32_t sealed) {
     std::vector<checkpoint::PartitionImage> images(2);
     images[1].partition = PartitionId{1};
@@ -61,8 +61,9 @@ struct Run {
   PosixStorage storage;
 };
 
-TEST_CASE("a run without a checkpoint is refused on changed data, by the name of the file",
-          "[chief]") {
+TEST_CASE(
+    "a run without a checkpoint is refused if the data have changed, with the name of the file",
+    "[chief]") {
   Run run;
   REQUIRE(run.open(run.plan()));
   run.write("0");
@@ -74,7 +75,7 @@ TEST_CASE("a run without a checkpoint is refused on changed data, by the name of
   CHECK(refused.error().what.find(str("the content of ", run.dir / "d.svm", " has changed")) !=
         std::string::npos);
   CHECK(refused.error().hint.find("--fresh") != std::string::npos);
-  // A refused chief takes no term: a chief that runs is not superseded by it.
+  // A refused chief takes no term, so it does not supersede a running chief.
   CHECK(*checkpoint::highest_term(run.storage, run.run_dir) == 1);
   run.dir.write("d.svm", "1 1000:1\n");
   CHECK(run.open(run.plan()).error().what.find("has 9 bytes") != std::string::npos);
@@ -86,20 +87,20 @@ TEST_CASE("a run without a checkpoint is refused on changed data, by the name of
   CHECK(open_run(run.storage, run.plan(), {.fresh = true, .run_id = 8}));
 }
 
-TEST_CASE("data may change between epochs that are all sealed, and not within one", "[chief]") {
+TEST_CASE("data may change when all epochs are sealed, but not within an epoch", "[chief]") {
   Run run;
   const RunPlan first = run.plan(1);
   REQUIRE(run.open(first));
   run.publish(first, {1, 1}, 1);
   run.write("0");
-  CHECK(run.open(run.plan(1)));  // nothing is left to train
+  CHECK(run.open(run.plan(1)));  // no epoch is left to train
   const RunPlan second = run.plan(3);
   const auto next = run.open(second);
   REQUIRE(next);
   CHECK(next->resume->sealed_epochs == 1);
   CHECK(checkpoint::read_run(run.storage, run.run_dir)->plan_hash == second.plan_hash);
-  // Nothing of those epochs is in a checkpoint yet. What ps hold of them is compared when they
-  // come.
+  // No checkpoint holds batches of those epochs yet. The chief checks the claims of the ps when
+  // they join.
   run.write("2");
   CHECK(run.open(run.plan(3)));
   run.write("0");
@@ -115,7 +116,7 @@ TEST_CASE("data may change between epochs that are all sealed, and not within on
   CHECK(refused.error().what.find("d.svm") != std::string::npos);
 }
 
-TEST_CASE("an older checkpoint of other data is restored from only where its epochs are all sealed",
+TEST_CASE("an older checkpoint of other data is restored only if all its epochs are sealed",
           "[chief]") {
   Run run;
   const RunPlan two = run.plan(2);
@@ -125,7 +126,7 @@ TEST_CASE("an older checkpoint of other data is restored from only where its epo
   CHECK(fits_plan(run.checkpoint_of(two, {1, 3}, 2), other, run.run_dir));
 }
 
-/// Fails with ENOSPC where `fails` says so of a path.
+/// Fails with ENOSPC for paths that contain `fails`.
 struct FullDisk final : PosixStorage {
   int fault(const char* operation, const std::string& path) override {
     return std::string_view(operation) != "remove" && path.find(fails) != std::string::npos ? ENOSPC
@@ -134,7 +135,7 @@ struct FullDisk final : PosixStorage {
   std::string fails;
 };
 
-TEST_CASE("a chief whose disk has no room for files that only people read starts all the same",
+TEST_CASE("a chief starts even if the disk has no room for files that are only for people",
           "[chief]") {
   Run run;
   REQUIRE(run.open(run.plan()));
@@ -148,12 +149,12 @@ TEST_CASE("a chief whose disk has no room for files that only people read starts
   REQUIRE(notes.size() == 1);
   CHECK(notes[0].find("the job could not be written") != std::string::npos);
   CHECK(notes[0].find("job.toml") != std::string::npos);
-  // Two chiefs without terms of their own could both publish.
+  // Two chiefs with the same term could both publish.
   full.fails = "term-";
   CHECK(open_run(full, run.plan(), {}).error().code == ErrorCode::kIo);
 }
 
-/// Another chief acts just before, or just after, this one creates a file of that name.
+/// Lets another chief act just before, or just after, this one creates a file of that name.
 struct Meanwhile final : PosixStorage {
   Result<bool> create_exclusive(const std::string& path, std::span<const uint8_t> bytes) override {
     const bool now = path.ends_with(name) && act;
@@ -192,7 +193,7 @@ TEST_CASE("a chief that hangs removes no checkpoint once another has taken over"
   CHECK(run.storage.file_bytes(checkpoint::checkpoint_folder(run.run_dir, from) + "/ps-0.ckpt"));
 }
 
-TEST_CASE("a chief continues with what another has published before it had its term", "[chief]") {
+TEST_CASE("a chief resumes from what another chief published before it took its term", "[chief]") {
   Run run;
   const RunPlan plan = run.plan(3);
   REQUIRE(run.open(plan));

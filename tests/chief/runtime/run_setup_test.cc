@@ -1,4 +1,4 @@
-// How a run's data are cut.
+// plan_run(): how the data of a run are cut.
 #include <algorithm>
 
 #include "shared/plan/range_limits.h"
@@ -28,17 +28,18 @@ std::string rows(int count) {
 
 constexpr const char* kOneFile = "data.source = \"d.gz\"\n";
 
-TEST_CASE("one compressed file is cut in pieces of about the records that the job wants",
-          "[chief]") {
+TEST_CASE(
+    "one compressed file is cut into pieces of about the number of records that the job wants",
+    "[chief]") {
   const ScratchDir dir;
   dir.write("d.gz", gzipped(rows(400'000)));  // 3 MB of text
-  CHECK(plan_in(dir, kOneFile).shards == 1);  // all of it is shuffled as one
+  CHECK(plan_in(dir, kOneFile).shards == 1);  // not cut, and shuffled as one
   const std::string wanted = str(kOneFile, "data.shard_records = 10_000\n");
   const RunPlan plan = plan_in(dir, wanted);
   CHECK(plan.train_files[0].is_streamed());
   CHECK(plan.shards >= 36);
   CHECK(plan.shards <= 46);
-  // Who reads it does not matter, so input processes may come and go.
+  // The plan does not depend on input processes, so they may join and leave.
   CHECK(plan_in(dir, str(wanted, "cluster.input_workers = 1\n")).plan_hash == plan.plan_hash);
 }
 
@@ -58,7 +59,7 @@ TEST_CASE("a path that is not UTF-8 is an error of the job", "[chief]") {
   CHECK(plan.error().what.find("/runs/caf\\xe9") != std::string::npos);
 }
 
-TEST_CASE("a large compressed file is cut in pieces of 16 MiB, or of four batches", "[chief]") {
+TEST_CASE("a large compressed file is cut into pieces of 16 MiB, or of four batches", "[chief]") {
   const ScratchDir dir;
   const std::string few = rows(1'000'000);  // 8 MB
   std::string text;
@@ -70,11 +71,11 @@ TEST_CASE("a large compressed file is cut in pieces of 16 MiB, or of four batche
   const RunPlan batches = plan_in(dir, str(kOneFile, "train.batch_size = 1_000_000\n"));
   CHECK(batches.shards >= 3);
   CHECK(batches.shards <= 4);
-  // What would not wait in memory is no piece.
+  // A piece that would not fit into memory is not cut.
   CHECK(plan_in(dir, str(kOneFile, "data.shard_records = 100_000_000\n")).shards == 1);
 }
 
-TEST_CASE("a compressed file stays whole where its pieces would be of no use", "[chief]") {
+TEST_CASE("a compressed file stays whole if pieces would not help", "[chief]") {
   const ScratchDir dir;
   dir.write("d.gz", gzipped(rows(400'000)));
   dir.write("e.gz", gzipped(rows(300'000)));
@@ -95,7 +96,7 @@ TEST_CASE("a compressed file stays whole where its pieces would be of no use", "
   CHECK_FALSE(is_streamed("data.source = { path = \"d.gz\", take = 1000 }\n"));
 }
 
-TEST_CASE("a part of the source has the shards that its records lie in", "[chief]") {
+TEST_CASE("only the shards with chosen records of the source exist", "[chief]") {
   const ScratchDir dir;
   dir.write("a.csv", rows(100'000));
   dir.write("b.csv", rows(100'000));
@@ -133,7 +134,7 @@ TEST_CASE("an evaluation reads a compressed file whole", "[chief]") {
   CHECK_FALSE(alone.train_files[0].is_cut());
 }
 
-TEST_CASE("shards of very large files are longer, so that there are not too many", "[chief]") {
+TEST_CASE("shards of very large files are longer, so that their number stays limited", "[chief]") {
   const ScratchDir dir(/*in_memory=*/true);
   const std::string head = rows(100'000);
   constexpr uint64_t kTiB = 1024 * kGiB;

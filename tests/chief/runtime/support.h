@@ -1,4 +1,4 @@
-// Support: the plan of a job's text.
+// Support: makes the plan of a job from its text.
 #pragma once
 
 #include <optional>
