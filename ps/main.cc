@@ -1,5 +1,5 @@
-// downpour-ps: holds partitions of the variables. Needs only the chief's address; everything else
-// comes from there.
+// downpour-ps: a process that holds partitions of the variables. It needs only the chief's address
+// and receives everything else from the chief.
 #include <cstdio>
 #include <memory>
 #include <thread>
@@ -22,7 +22,7 @@ namespace {
 
 using namespace downpour;  // NOLINT: main only
 
-// One core: a thread, a transport, an endpoint.
+// One core: a thread, a transport and an endpoint.
 struct Core {
   std::unique_ptr<transport::Transport> transport;
   std::unique_ptr<ps::PsNode> node;
@@ -99,7 +99,7 @@ Result<int> run(const Flags& flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  block_stop_signals();  // before any thread; the watcher receives what comes until it is there
+  block_stop_signals();  // before any thread starts; the watcher receives pending signals
   CLI::App app{
       "Holds hash-partitioned variables, answers pulls and applies pushes. Ends by itself when the "
       "job ends."};

@@ -1,5 +1,5 @@
-// downpour-worker: reads, computes and pushes; with --role input it reads for other workers. Needs
-// only the chief's address; everything else comes from there.
+// downpour-worker: reads, computes and pushes. With --role input it reads for other workers. It
+// needs only the chief's address and receives everything else from the chief.
 #include <cstdio>
 #include <utility>
 
@@ -94,7 +94,7 @@ Result<int> run(Flags flags) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  block_stop_signals();  // before any thread; the watcher receives what comes until it is there
+  block_stop_signals();  // before any thread starts; the watcher receives pending signals
   CLI::App app{
       "Takes data shards from the chief, computes gradients, and pushes them to the ps. Ends by "
       "itself when the job ends."};

@@ -17,25 +17,26 @@ namespace {
 
 constexpr size_t kLineBytes = 64;
 constexpr size_t kHugePageBytes = 2 * kMiB;
-// From here on the kernel moves pages instead of us copying rows.
+// From this size on, the kernel moves pages, so that we do not copy rows.
 constexpr size_t kMapFromBytes = 64 * kKiB;
-// Huge pages from here on: below, the last one's untouched part would be a large share of the
-// whole.
+// Huge pages are used from this size on. Below it, the unused rest of the last page would be a
+// large share of the whole.
 constexpr size_t kHugeFromBytes = 16 * kMiB;
-// From here on address space is taken ahead, so that rows do not move while they double: it costs
-// nothing, but there are only 128 TiB of it, for thousands of small tables too.
+// Address space is reserved in advance from this size on, so that rows do not move while an arena
+// grows. A reservation costs nothing, but there are only 128 TiB of address space, for thousands of
+// small tables too.
 constexpr size_t kReserveFromBytes = kMiB;
 constexpr size_t kReserveBytes = 4 * kGiB;
-constexpr size_t kReserveTimes = 16;  // beyond
-// Where address space is limited an arena takes a share more than it needs at the moment.
+constexpr size_t kReserveTimes = 16;  // multiple of the size, for larger arenas
+// If address space is limited, an arena takes this share more than it needs at the moment.
 constexpr size_t kTightShare = 8;
-// How far ahead of the rows in use pages are asked for: what several full pushes can fill, and a
-// share of what is there, since a table that has grown fast is likely to go on. A machine that
-// finds fresh memory slowly needs all of it: 16 MiB may take it 40 ms.
+// How far ahead of the rows in use pages are requested. That is enough for several full pushes, and
+// a share of the rows in use. A table that has grown fast is likely to continue. A machine that is
+// slow to provide fresh memory needs all of it: 16 MiB can take it 40 ms.
 constexpr size_t kAheadBytesMin = 16 * kMiB;
 constexpr size_t kAheadBytesMax = 256 * kMiB;
 constexpr size_t kAheadShare = 5;
-// In these steps while pages are small.
+// Step size of the requests while pages are small.
 constexpr size_t kSmallStepBytes = 64 * kKiB;
 
 size_t ahead_bytes(size_t used_bytes) {
@@ -52,8 +53,8 @@ size_t padded_floats(uint32_t row_floats) {
 
 size_t round_up(size_t bytes, size_t step) { return (bytes + step - 1) / step * step; }
 
-/// Address space of `bytes` that begins at a multiple of a huge page, or null. Not accounted:
-/// nothing is touched yet.
+/// Returns address space of `bytes` that begins at a multiple of a huge page, or null. It is not
+/// accounted, because nothing is touched yet.
 void* map(size_t bytes) {
   const size_t with_slack = bytes + kHugePageBytes;
   void* const raw = ::mmap(nullptr, with_slack, PROT_READ | PROT_WRITE,
@@ -68,8 +69,8 @@ void* map(size_t bytes) {
 }
 
 /// Moves pages to `to`, which is mapped, and unmaps `from`. mremap() moves one kernel mapping at a
-/// time, and advice to a part of an arena cuts it into several: where the kernel refuses the whole
-/// (EFAULT), the halves are moved one after the other.
+/// time, and advice for a part of an arena cuts it into several mappings. If the kernel refuses the
+/// whole range (EFAULT), the halves are moved one after the other.
 void move_pages(uint8_t* from, uint8_t* to, size_t bytes) {
   if (::mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to) return;
   DP_CHECK(errno == EFAULT && bytes > kPageBytes, "the kernel refused to move table rows", bytes,
@@ -107,7 +108,7 @@ void Arena::ensure_slowly(uint64_t rows) {
   if (options_.prefault != nullptr && mapped_bytes_ >= kReserveFromBytes) look_ahead(rows);
 }
 
-// Asks for the next stretch when a quarter of the last one is used up: the rest is time to make it
+// Requests the next range when a quarter of the last one is used up. The rest is time for making it
 // present.
 void Arena::look_ahead(uint64_t rows) {
   const size_t row_bytes = stride_ * sizeof(float);
@@ -116,8 +117,8 @@ void Arena::look_ahead(uint64_t rows) {
   const bool huge = used_bytes >= kHugeFromBytes;
   const size_t step = huge ? kHugePageBytes : kSmallStepBytes;
   const size_t wanted_bytes = std::min(mapped_bytes_, (used_bytes + ahead) / step * step);
-  // Not the page that is being filled nor the next: whoever comes to a page while it is made
-  // present waits for all of it.
+  // Skip the page that is being filled and the next one: a write to a page that is being made
+  // present waits for the whole page.
   const size_t begin_bytes = std::max(asked_bytes_, (used_bytes / step + 2) * step);
   if (wanted_bytes > begin_bytes) {
     options_.prefault->ask(reinterpret_cast<uint8_t*>(base_) + begin_bytes,
@@ -133,7 +134,7 @@ bool Arena::grow(uint64_t rows) {
   const size_t needed_bytes = rows * row_bytes;
   const size_t wanted_bytes = std::max(needed_bytes, used_bytes + used_bytes / 2);
   if (wanted_bytes < kMapFromBytes) return grow_on_heap(wanted_bytes);
-  // The largest size that the system grants.
+  // Take the largest size that the system grants.
   if (options_.reserves) {
     const size_t doubled = std::bit_ceil(wanted_bytes);
     const size_t ahead = doubled < kReserveBytes ? kReserveBytes : doubled * kReserveTimes;
@@ -159,7 +160,7 @@ bool Arena::grow_on_heap(size_t wanted_bytes) {
   return true;
 }
 
-/// Needs address space for the old mapping and the new one.
+/// Needs address space for the old mapping and the new one at the same time.
 bool Arena::move_to_mapping(size_t bytes) {
   void* const place = map(bytes);
   if (place == nullptr) return false;
@@ -174,8 +175,8 @@ bool Arena::move_to_mapping(size_t bytes) {
   return true;
 }
 
-/// Needs address space for the new size only. Without reservations a mapping is advised as a whole,
-/// so that the kernel can resize it in one piece.
+/// Needs address space for the new size only. Without reservations, advice always covers a mapping
+/// as a whole, so that the kernel can resize it in one piece.
 bool Arena::resize_mapping(size_t bytes) {
   if (mapped_bytes_ == 0 || options_.reserves) return false;
   if (asked_bytes_ > 0) options_.prefault->forget(base_, asked_bytes_);
@@ -185,9 +186,9 @@ bool Arena::resize_mapping(size_t bytes) {
   return true;
 }
 
-/// Advice may be refused. A reservation is advised from kHugeFromBytes on, and only where no
-/// prefault asks for huge pages: a row that is written before the prefault reaches it then waits
-/// for a small page.
+/// The kernel may refuse the advice. A reservation gets it only from kHugeFromBytes on, and only if
+/// no prefault requests huge pages. With a prefault, a row that is written before the prefault
+/// reaches it waits only for a small page.
 void Arena::use_mapping(void* place, size_t bytes) {
   base_ = static_cast<float*>(place);
   mapped_bytes_ = bytes;

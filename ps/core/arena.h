@@ -1,5 +1,5 @@
-// Arena: rows of one variable in contiguous memory, addressed by row number; grows without copying
-// once large.
+// Arena: the rows of one variable in contiguous memory, addressed by row number. A large arena
+// grows without copying.
 #pragma once
 
 #include <cstddef>
@@ -7,28 +7,31 @@
 
 namespace downpour::ps {
 
-/// Makes memory present that will be written soon. The first touch of a page may cost thousands of
-/// times a later one; a thread of its own takes that cost off the path of a push.
+/// Interface for making memory present before it is written. The first touch of a page can cost
+/// thousands of times more than a later one. An implementation touches pages on its own thread, so
+/// that a push does not pay this cost.
 class Prefault {
  public:
   virtual ~Prefault() = default;
-  /// Touches whole pages; their contents stay. Huge pages are wished for, not needed.
+  /// Requests a touch of whole pages. Their contents stay. Huge pages are a preference, not a
+  /// requirement.
   virtual void ask(void* begin, size_t bytes, bool huge_pages) = 0;
-  /// The range is about to be unmapped or moved: returns once no thread touches it any more.
+  /// Withdraws a range that is about to be unmapped or moved. Returns when no thread touches it any
+  /// more.
   virtual void forget(void* begin, size_t bytes) = 0;
 };
 
 struct ArenaOptions {
   Prefault* prefault = nullptr;  // borrowed; may be null
-  bool reserves = true;          // takes address space ahead; false where that is limited
+  bool reserves = true;          // reserves address space in advance; false if it is limited
 };
 
-/// Rows of a fixed stride. Memory is touched only as rows are written; a row's address changes when
-/// the arena grows, its number never does.
+/// Rows of a fixed stride. Memory is touched only when a row is written. A row's address changes
+/// when the arena grows; its number never changes.
 class Arena final {
  public:
-  /// The stride is padded so that no row straddles a cache line needlessly: to whole lines above 32
-  /// bytes, else to a power of two.
+  /// Pads the stride so that a row crosses as few cache lines as possible: to whole lines if a row
+  /// has more than 32 bytes, otherwise to a power of two.
   explicit Arena(uint32_t row_floats);
   ~Arena();
   Arena(Arena&& other) noexcept;
@@ -37,22 +40,22 @@ class Arena final {
   Arena& operator=(Arena&&) = delete;
 
   float* base() const { return base_; }
-  /// In floats.
+  /// Stride in floats.
   size_t stride() const { return stride_; }
   float* row(uint32_t row) const { return base_ + row * stride_; }
 
-  /// Makes room for rows [0, rows), without touching it. False: the system refuses, and nothing has
-  /// changed. The contents of a new row are undefined.
+  /// Makes room for rows [0, rows) without touching it. Returns false and changes nothing if the
+  /// system refuses. The contents of a new row are undefined.
   [[nodiscard]] bool reserve(uint64_t rows) { return rows <= capacity_rows_ || grow(rows); }
-  /// The same for rows that are written at once. Stops the process where the system refuses: call
-  /// reserve() first where it may.
+  /// Makes room for rows [0, rows) that are written at once. Stops the process if the system
+  /// refuses, so call reserve() first if that can happen.
   void ensure(uint64_t rows) {
     if (rows > limit_rows_) [[unlikely]]
       ensure_slowly(rows);
   }
-  /// Before the first row.
+  /// Sets the options. Call it before the first row.
   void configure(const ArenaOptions& options) { options_ = options; }
-  /// Memory in use once rows [0, rows) were written.
+  /// Bytes of memory in use after rows [0, rows) have been written.
   uint64_t touched_bytes(uint64_t rows) const {
     return (mapped_bytes_ > 0 ? rows : capacity_rows_) * stride_ * sizeof(float);
   }
@@ -69,9 +72,9 @@ class Arena final {
   size_t stride_;
   float* base_ = nullptr;
   uint64_t capacity_rows_ = 0;
-  uint64_t limit_rows_ = 0;  // from here on ensure() has something to do
-  size_t mapped_bytes_ = 0;  // 0: base_ is from the heap
-  size_t asked_bytes_ = 0;   // of mapped_bytes_: asked to be made present
+  uint64_t limit_rows_ = 0;  // ensure() takes its slow path above this
+  size_t mapped_bytes_ = 0;  // 0: base_ is on the heap
+  size_t asked_bytes_ = 0;   // of mapped_bytes_: prefix requested from the prefault
   ArenaOptions options_;
 };
 

@@ -1,5 +1,4 @@
-// Bits: a set of partitions as words of 64, with visits that let inner loops run over whole
-// stretches.
+// Bits: a set of partitions as words of 64 bits. Its visitors let inner loops run over whole words.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +10,8 @@
 
 namespace downpour::ps {
 
-/// Bit p % 64 of word p / 64; always bits_for(P).size() words, bits from P on are 0.
+/// Bit p % 64 of word p / 64 stands for partition p. The vector always has bits_for(P).size()
+/// words. Bits from P on are 0.
 using Bits = std::vector<uint64_t>;
 
 inline Bits bits_for(uint32_t partition_count) { return Bits((partition_count + 63) / 64); }
@@ -30,7 +30,7 @@ inline bool none(const Bits& bits) {
   }
   return true;
 }
-/// The smallest member; there must be one.
+/// Returns the smallest member. The set must not be empty.
 inline PartitionId first(const Bits& bits) {
   size_t w = 0;
   while (bits[w] == 0) ++w;
@@ -41,14 +41,14 @@ inline uint32_t count(const Bits& bits) {
   for (const uint64_t word : bits) n += uint32_t(std::popcount(word));
   return n;
 }
-/// Whether a member of `a` is one of `b`.
+/// Whether `a` and `b` share a member.
 inline bool intersects(const Bits& a, const Bits& b) {
   for (size_t w = 0; w < a.size(); ++w) {
     if ((a[w] & b[w]) != 0) return true;
   }
   return false;
 }
-/// Whether every member of `a` is one of `b`.
+/// Whether every member of `a` is in `b`.
 inline bool within(const Bits& a, const Bits& b) {
   for (size_t w = 0; w < a.size(); ++w) {
     if ((a[w] & ~b[w]) != 0) return false;
@@ -56,9 +56,9 @@ inline bool within(const Bits& a, const Bits& b) {
   return true;
 }
 
-/// visit(begin, end, word) for every word that is not 0: bit p - begin of `word` stands for
-/// partition p < end. For loops over columns that must cost the same however the members are
-/// scattered (lane() keeps them branchless).
+/// Calls visit(begin, end, word) for every word that is not 0. Bit p - begin of `word` stands for
+/// partition p < end. Use it for loops over columns whose cost must not depend on how the members
+/// are scattered; lane() keeps them branchless.
 template <typename Visit>
 void for_each_word(const Bits& bits, uint32_t partition_count, Visit&& visit) {
   for (size_t w = 0; w < bits.size(); ++w) {
@@ -66,10 +66,11 @@ void for_each_word(const Bits& bits, uint32_t partition_count, Visit&& visit) {
     if (bits[w] != 0) visit(begin, std::min(begin + 64, partition_count), bits[w]);
   }
 }
-/// 1 where partition `p` of a word that begins at `begin` is a member, else 0.
+/// Returns 1 if partition `p` is a member, otherwise 0. `word` is the word that begins at partition
+/// `begin`.
 inline uint64_t lane(uint64_t word, uint32_t begin, uint32_t p) { return word >> (p - begin) & 1; }
 
-/// visit(PartitionId) for every member, ascending.
+/// Calls visit(PartitionId) for every member, in ascending order.
 template <typename Visit>
 void for_each(const Bits& bits, Visit&& visit) {
   for (size_t w = 0; w < bits.size(); ++w) {

@@ -1,4 +1,4 @@
-// BufferPool: memory for pulled values, used again once the reply has been sent.
+// BufferPool: reusable memory for pulled values. A buffer is reused after its reply has been sent.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace downpour::ps {
 
-/// Fresh memory costs 60 times a kept buffer, so buffers are kept: `buffers_max` of them at most. A
-/// buffer is free once no Bytes of it is left, whichever thread dropped the last one.
+/// Keeps at most `buffers_max` buffers, because fresh memory costs 60 times as much as a kept
+/// buffer. A buffer is free when no Bytes refers to it, whichever thread dropped the last one.
 class BufferPool {
  public:
   explicit BufferPool(uint32_t buffers_max) : buffers_max_(buffers_max) {}
@@ -22,16 +22,17 @@ class BufferPool {
   struct Buffer {
     std::shared_ptr<uint8_t[]> memory;
     size_t capacity = 0;
-    uint64_t taker = 0;  // the last one
+    uint64_t taker = 0;  // the last taker
     Bytes bytes(size_t size) const {
       const void* begin = memory.get();
       return Bytes(std::shared_ptr<const void>(memory, begin), begin, size);
     }
   };
 
-  /// Room for `size` bytes for this taker, aligned to 16. Without memory if all buffers are in
-  /// flight, if the system has none, or if the taker holds more than are left: a worker that is
-  /// stopped keeps what it has asked for, and must not keep the others from being answered.
+  /// Returns a buffer of at least `size` bytes for this taker, aligned to 16 bytes. Returns one
+  /// without memory if all buffers are in flight, if the system has no memory, or if the taker
+  /// holds more buffers than are left. The last rule protects the other workers: a stopped worker
+  /// holds the replies that it has requested, and must not take every buffer.
   Buffer take(size_t size, uint64_t taker) {
     const bool counted = ++taken_by(taker) <= buffers_max_ / 4 && taken_.size() <= buffers_max_;
     if (!counted && !may_take(taker)) return {};
@@ -39,8 +40,8 @@ class BufferPool {
       next_ = next_ + 1 < buffers_.size() ? next_ + 1 : 0;
       Buffer& buffer = buffers_[next_];
       if (buffer.memory.use_count() != 1) continue;
-      // The copy's increment reads the last owner's decrement, so that its reads come before our
-      // writes.
+      // Incrementing the count of this copy reads the decrement by the last owner. So the owner's
+      // reads happen before our writes.
       { const std::shared_ptr<uint8_t[]> acquire = buffer.memory; }
       if (buffer.capacity < size && !grow(buffer, size)) return {};
       buffer.taker = taker;
@@ -62,7 +63,7 @@ class BufferPool {
     return known != taken_.end() ? known->second : taken_.emplace_back(taker, 0).second;
   }
 
-  /// Counts what is in flight, which `taken_` only estimates from above.
+  /// Counts the buffers in flight exactly. `taken_` is only an upper bound.
   bool may_take(uint64_t taker) {
     taken_.clear();
     uint32_t in_flight = 0;
@@ -74,7 +75,7 @@ class BufferPool {
     return taken_by(taker)++ <= buffers_max_ - in_flight;
   }
 
-  /// False: there is no memory, and the buffer stays as it was.
+  /// Returns false if there is no memory. The buffer is unchanged then.
   static bool grow(Buffer& buffer, size_t size) {
     constexpr size_t kSmallest = 4096;
     const size_t capacity = std::bit_ceil(size < kSmallest ? kSmallest : size);
@@ -88,7 +89,7 @@ class BufferPool {
   uint32_t buffers_max_;
   size_t next_ = 0;
   std::vector<Buffer> buffers_;
-  std::vector<std::pair<uint64_t, uint32_t>> taken_;  // by taker: at least what it holds
+  std::vector<std::pair<uint64_t, uint32_t>> taken_;  // by taker: at least its buffers in flight
 };
 
 }  // namespace downpour::ps

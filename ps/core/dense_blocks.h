@@ -12,25 +12,26 @@
 
 namespace downpour::ps {
 
-/// Block k of a dense variable: [weights][slot 0][slot 1], `floats(k)` each. A block is stored once
-/// it was applied to; until then it reads as initialized, and a reading leaves nothing behind.
+/// Block k of a dense variable is stored as [weights][slot 0][slot 1], `floats(k)` floats each. A
+/// block is stored when it is first applied to. Until then it reads as initialized, and a pull
+/// stores nothing.
 class DenseBlocks final {
  public:
   DenseBlocks(const TableSpec& spec, uint64_t seed);
 
   uint32_t block_count() const { return uint32_t(blocks_.size()); }
-  /// Weights of block `key`; key < block_count().
+  /// Number of weights of block `key`; key < block_count().
   uint32_t floats(uint64_t key) const { return spec_.row_floats(0, key); }
-  /// Weights and slots.
+  /// Number of floats of a stored block: weights and slots.
   uint32_t stored_floats(uint64_t key) const;
   bool stored(uint64_t key) const { return blocks_[key] != nullptr; }
 
   void pull(uint64_t key, void* values) const;
   void apply(uint64_t key, const void* gradient, float rate);
 
-  /// The stored block, or null.
+  /// Returns the stored block, or null.
   const float* block(uint64_t key) const { return blocks_[key].get(); }
-  /// Stores a block as given: stored_floats(key) of them.
+  /// Stores `values` as the block: stored_floats(key) floats.
   void set_block(uint64_t key, const float* values);
   void drop(uint64_t key);
 

@@ -1,5 +1,5 @@
-// IntervalSet: ended shards of an epoch. Shards end nearly in order, so the set stays a few
-// intervals long.
+// IntervalSet: the ended shards of an epoch. Shards end nearly in order, so the set usually has
+// only a few intervals.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace downpour::ps {
 
-/// A set of uint32 as ascending, disjoint, not touching intervals [begin, end).
+/// A set of uint32 as ascending, disjoint intervals [begin, end) that do not touch.
 class IntervalSet {
  public:
   const std::vector<wire::Interval>& intervals() const { return intervals_; }
@@ -27,7 +27,7 @@ class IntervalSet {
     return n;
   }
 
-  /// x < UINT32_MAX.
+  /// Adds x; x < UINT32_MAX.
   void insert(uint32_t x) {
     const auto after = first_beyond(x);
     const bool has_before = after != intervals_.begin();
@@ -46,7 +46,8 @@ class IntervalSet {
     }
   }
 
-  /// False, and nothing taken, where the intervals are empty, touch or do not ascend.
+  /// Replaces the set. Returns false and changes nothing if intervals are empty, touch or do not
+  /// ascend.
   bool assign(const std::vector<wire::Interval>& intervals) {
     for (size_t i = 0; i < intervals.size(); ++i) {
       if (intervals[i].begin >= intervals[i].end) return false;
@@ -56,7 +57,7 @@ class IntervalSet {
     return true;
   }
 
-  /// Takes in what `other` holds.
+  /// Adds the members of `other`.
   void unite(const IntervalSet& other) {
     if (intervals_ == other.intervals_) return;
     std::vector<wire::Interval> sorted, all;
@@ -74,7 +75,7 @@ class IntervalSet {
     intervals_ = std::move(all);
   }
 
-  /// Keeps only what `other` holds too.
+  /// Keeps only the members that `other` has too.
   void intersect(const IntervalSet& other) {
     if (intervals_ == other.intervals_) return;
     std::vector<wire::Interval> both;

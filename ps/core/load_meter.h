@@ -1,5 +1,5 @@
-// LoadMeter: which partitions are asked for how much. It looks at one pull of many, so that it
-// costs next to nothing; pushes are as their pulls were.
+// LoadMeter: estimates how many rows and bytes of each partition are requested. It samples one pull
+// in eight, so it costs almost nothing. Pushes are estimated from their pulls.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ class LoadMeter {
  public:
   explicit LoadMeter(uint32_t partition_count) : rows_(partition_count), bytes_(partition_count) {}
 
-  /// Whether the next pull is to be counted. (By a hash: pulls come in rhythms.)
+  /// Whether to count the next pull. A hash decides, because pulls come in regular patterns.
   bool looks() { return mix64(++pulls_) % kPullsPerLook == 0; }
-  /// A key of a pull that is counted, for all of those that are not.
+  /// Counts a key of a sampled pull, weighted to stand for the pulls that are not sampled.
   void count(PartitionId p, uint64_t bytes, uint64_t times) {
     rows_[raw(p)] += kPullsPerLook * times;
     bytes_[raw(p)] += kPullsPerLook * times * bytes;
   }
-  /// What was counted of these since the last call; all begins anew.
+  /// Returns the load of these partitions since the last call, and resets all counts.
   std::vector<wire::PartitionLoad> take(const Bits& owned) {
     std::vector<wire::PartitionLoad> loads;
     for_each(owned, [&](PartitionId p) {

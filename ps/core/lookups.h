@@ -1,4 +1,4 @@
-// Lookups: the rows of many keys, found so that no memory is waited for.
+// Lookups: finds the rows of many keys while prefetches hide the memory latency.
 #pragma once
 
 #include <algorithm>
@@ -10,20 +10,22 @@
 
 namespace downpour::ps {
 
-// A call goes through its keys by chunks, each step in a loop of its own: a chunk's home buckets
-// are fetched two chunks before its rows are wanted, they are searched, or the buckets behind them
-// fetched, a chunk before, and its rows are fetched while the chunk before it is worked on.
+// A call processes its keys in chunks. Each step is a loop of its own, so that memory accesses
+// overlap:
+// - Two chunks ahead, the home buckets are prefetched.
+// - One chunk ahead, the home buckets are searched. After a miss the next bucket is prefetched.
+// - The rows of a chunk are prefetched while the chunk before it is processed.
 constexpr size_t kLookupChunk = 16;
 
-/// Keys lie in a message, at any address.
+/// Loads key i of a message, where keys may lie at any address.
 inline uint64_t key_at(const void* keys, size_t i) {
   uint64_t key;
   std::memcpy(&key, static_cast<const uint8_t*>(keys) + i * sizeof key, sizeof key);
   return key;
 }
 
-/// Keys on their way through the index, chunk by chunk: begin_chunk(c) for c = 0, 1, 2 ..., and
-/// then its rows in any order.
+/// Looks up keys chunk by chunk: call begin_chunk(c) for c = 0, 1, 2 ..., then row() for its keys
+/// in any order.
 class Lookups {
  public:
   Lookups(const RowIndex& index, const void* keys, size_t n)
@@ -36,14 +38,15 @@ class Lookups {
     fetch(chunk + 2);
     search(chunk + 1);
   }
-  /// Of key i, which is of the chunk begun last.
+  /// Returns the row of key i, which must be in the chunk begun last, or kNoRow.
   [[gnu::always_inline]] uint32_t row(size_t i) const {
     const uint32_t row = rows_[i % kRing];
     if (row != kNoRow) [[likely]]
       return row;
     return find_further(i);
   }
-  /// After an insert before key `next`: buckets may have moved. Rows never do.
+  /// Call after an insert that precedes the look-up of key `next`: buckets may have moved. Rows
+  /// never move.
   void on_insert(size_t next) {
     if (index_.generation() == generation_) return;
     generation_ = index_.generation();
@@ -68,7 +71,8 @@ class Lookups {
     for (size_t i = chunk * kLookupChunk; i < end; ++i)
       rows_[i % kRing] = RowIndex::find_in(home_[i % kRing], key_at(keys_, i));
   }
-  /// What is behind its home bucket, absent, or was added since by this very call.
+  /// Finds a key that its home bucket did not hold: it overflowed, is absent, or was added by this
+  /// same call.
   [[gnu::noinline]] uint32_t find_further(size_t i) const {
     const uint64_t key = key_at(keys_, i);
     return index_.find(key, index_.hash(key));

@@ -1,5 +1,5 @@
-// PsCore: whether there is memory for the rows that a part or an image adds, asked before anything
-// of it is applied.
+// PsCore: checks that there is memory for the rows that a part or an image adds, before anything of
+// it is applied.
 #include <algorithm>
 
 #include "ps/core/ps_core.h"
@@ -12,7 +12,7 @@ void PsCore::on_free_memory(uint64_t free_bytes) {
 }
 
 Result<void> PsCore::make_room(const std::vector<Piece>& pieces) {
-  uint64_t most_bytes = 0;  // if every key were new
+  uint64_t most_bytes = 0;  // if every key is new
   for (const Piece& piece : pieces) {
     for (const wire::Section& section : *piece.sections) {
       most_bytes += section.keys * partitions_.table(section.table).row_bytes_max();
@@ -42,7 +42,7 @@ Result<void> PsCore::make_room(const checkpoint::PartitionImage& image) {
   return make_room(rows);
 }
 
-/// `rows`: that each table is about to make.
+/// `rows`: the number of rows that each table is about to make.
 Result<void> PsCore::make_room(const std::vector<uint64_t>& rows) {
   uint64_t bytes = 0;
   for (uint32_t t = 0; t < rows.size(); ++t) {

@@ -1,4 +1,4 @@
-// MemoryBudget: how much the tables of one ps core may hold.
+// MemoryBudget: limits the memory of all tables of one ps core.
 #pragma once
 
 #include <algorithm>
@@ -8,14 +8,16 @@
 
 namespace downpour::ps {
 
-/// Most parts are granted from a credit, so that the tables are measured once in many parts.
+/// Grants most parts from a credit, so that the tables need not be measured for every part.
 class MemoryBudget {
  public:
-  /// `bytes_max`: of all tables, as the job says; 0: what the machine has free, by on_free().
+  /// `bytes_max`: limit of all tables from the job; 0: on_free() derives it from the free memory of
+  /// the machine.
   explicit MemoryBudget(uint64_t bytes_max)
       : is_given_(bytes_max > 0), bytes_max_(bytes_max > 0 ? bytes_max : UINT64_MAX) {}
 
-  /// The tables hold `held_bytes`, and the machine has `free_bytes` more for them.
+  /// Updates the limit: the tables hold `held_bytes`, and the machine has `free_bytes` more for
+  /// them.
   void on_free(uint64_t held_bytes, uint64_t free_bytes) {
     if (is_given_) return;
     const uint64_t both = held_bytes + free_bytes;
@@ -23,15 +25,16 @@ class MemoryBudget {
     credit_ = 0;
   }
 
-  /// Takes `bytes` from the credit; false: it is too small, and the tables must be measured.
+  /// Takes `bytes` from the credit. Returns false if it is too small; then the tables must be
+  /// measured.
   bool spend(uint64_t bytes) {
     if (bytes > credit_) [[unlikely]]
       return false;
     credit_ -= bytes;
     return true;
   }
-  /// Whether tables that hold `held_bytes` may grow by `bytes`. If so, and if they may run on
-  /// `credited`, what is left becomes the credit.
+  /// Whether tables that hold `held_bytes` may grow by `bytes`. If so and if `credited`, the
+  /// remaining room becomes the credit, up to a limit.
   bool fits(uint64_t held_bytes, uint64_t bytes, bool credited) {
     credit_ = 0;
     if (held_bytes > bytes_max_ || bytes > bytes_max_ - held_bytes) return false;
@@ -40,13 +43,15 @@ class MemoryBudget {
   }
 
   uint64_t bytes_max() const { return bytes_max_; }
-  /// By the job.
+  /// Whether the job gives the limit.
   bool is_given() const { return is_given_; }
 
  private:
-  // Tables are measured at least once in so many bytes of rows that parts might have added.
+  // Limit of the credit: the tables are measured again after parts that may have added this many
+  // bytes of rows.
   static constexpr uint64_t kCreditBytesMax = 64 * kMiB;
-  // Of what the machine has, so much is left to all else in this process: messages, buffers.
+  // The rest of the process (messages, buffers) keeps the smaller of these: a fixed amount, or a
+  // share of the memory of tables and free memory together.
   static constexpr uint64_t kLeftBytesMax = 128 * kMiB;
   static constexpr uint64_t kLeftShare = 16;
 

@@ -1,4 +1,4 @@
-// PsCore: partitions that stand still while they are on their way to another core.
+// PsCore: partitions that are frozen while they move to another core.
 #include <algorithm>
 
 #include "ps/core/ps_core.h"
@@ -17,7 +17,7 @@ void PsCore::on_freeze(const wire::Envelope& envelope, const wire::Freeze& freez
                        Effects& effects) {
   for (Freezing& known : freezing_) {
     if (known.ownership_generation != freeze.ownership_generation) continue;
-    known.request = envelope.request;  // asked again
+    known.request = envelope.request;  // a repeated request
     defended(Defence::kPsFreezeRepeated);
     if (known.done) send(kChiefPeer, envelope.request, *known.done, known.inlined, effects);
     return;
@@ -78,7 +78,7 @@ void PsCore::on_exported(ViewId ownership_generation, Result<std::vector<wire::I
   found->inlined = std::move(inlined);
   const wire::Frozen answer = *found->done;
   const RequestId request = found->request;
-  if (!answer.ok) {  // nobody can have taken anything: all is as it was
+  if (!answer.ok) {  // no core has received the images: serve the partitions again
     defended(Defence::kPsExportFailed);
     for_each(found->parts, [&](PartitionId p) {
       if (partitions_.frozen(p)) partitions_.thaw(p, partitions_.ownership_generation(p));
@@ -87,14 +87,15 @@ void PsCore::on_exported(ViewId ownership_generation, Result<std::vector<wire::I
   send(kChiefPeer, request, answer, found->inlined, effects);
 }
 
-/// A view that was published later ends a freeze: what it names as this core's is served again,
-/// since the view that it says (a target that took the images in vain holds them under an older
-/// one); the rest is lost.
+/// Ends the freezes that are not newer than the view. If the view names this core as owner of a
+/// partition, the core serves it again, under the ownership generation in the view. (A core that
+/// loaded the images of a cancelled move holds them under an older generation.) Partitions of other
+/// owners become `lost`.
 void PsCore::settle_frozen(const wire::View& view, Bits& lost, Effects& effects) {
   for (const Freezing& freezing : freezing_) {
-    if (view.id < freezing.ownership_generation) continue;  // published before it was asked for
+    if (view.id < freezing.ownership_generation) continue;  // the view is older than the request
     for_each(freezing.parts, [&](PartitionId p) {
-      if (!partitions_.frozen(p)) return;  // dropped meanwhile
+      if (!partitions_.frozen(p)) return;  // dropped in the meantime
       if (names_me(view, p)) {
         defended(Defence::kPsFrozenReturns);
         partitions_.thaw(p, view.partitions[raw(p)].ownership_generation);

@@ -22,7 +22,7 @@ Partitions::Partitions(const PsConfig& config)
       markers_(count_),
       awaiting_markers_(bits_for(count_)) {
   for (size_t i = 0; i < specs_.size(); ++i) {
-    // The incarnation is drawn anew by each process, and no data file can know it.
+    // Each process draws a random incarnation, so no data file can be made for its salt.
     tables_.push_back(std::make_unique<Table>(TableId(uint32_t(i)), specs_[i], config.seed,
                                               config.partition_bits, config.arenas,
                                               raw(config.incarnation)));
@@ -73,7 +73,7 @@ Result<void> Partitions::adopt(const checkpoint::PartitionImage& image, ViewId o
                                uint32_t sealed_epochs, uint64_t plan_hash) {
   const PartitionId p = image.partition;
   DP_CHECK(raw(p) < count_ && !owns(p), p);
-  if (image.sealed_epochs > sealed_epochs) {  // it has dropped watermarks that the others need
+  if (image.sealed_epochs > sealed_epochs) {  // it lacks watermarks that the checkpoint requires
     return Error{ErrorCode::kBadData,
                  str("the image of partition ", p, " has sealed ", image.sealed_epochs,
                      " epochs, and its checkpoint ", sealed_epochs)};

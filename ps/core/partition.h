@@ -1,5 +1,5 @@
 // Partitions: the unit of ownership. Variables, slots, version, watermarks, counts and metrics of a
-// partition are changed, saved, restored and moved together; this is where they are one.
+// partition are changed, saved, restored and moved together, and only here.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace downpour::ps {
 
-/// All P partitions as one core sees them; those it does not own are empty.
+/// All P partitions as one core sees them. Partitions that it does not own are empty.
 class Partitions {
  public:
   explicit Partitions(const PsConfig& config);
@@ -24,66 +24,70 @@ class Partitions {
   uint32_t count() const { return count_; }
   const Bits& owned() const { return owned_; }
   bool owns(PartitionId p) const { return contains(owned_, p); }
-  /// Owned and not frozen: what is pulled from and pushed to.
+  /// Partitions that accept pulls and pushes: owned and not frozen.
   const Bits& serving() const { return serving_; }
   bool serves(PartitionId p) const { return contains(serving_, p); }
-  /// One byte a partition, 1 where served: as Table::keys_in takes it.
+  /// One byte per partition, 1 if served, as Table::keys_in() takes it.
   const uint8_t* serving_bytes() const { return serving_bytes_.data(); }
   bool frozen(PartitionId p) const { return contains(frozen_, p); }
-  /// An owned partition is not served until it is thawed or dropped: nothing of it changes.
+  /// Freezes an owned partition: it is not served and does not change until it is thawed or
+  /// dropped.
   void freeze(PartitionId p);
-  /// It is served again, and the core's since this view.
+  /// Serves a frozen partition again, under this ownership generation.
   void thaw(PartitionId p, ViewId ownership_generation);
-  /// The view in which the core took an owned partition, and the newest of them all.
+  /// Ownership generation of an owned partition, and the highest of all owned partitions.
   ViewId ownership_generation(PartitionId p) const { return ownership_generations_[raw(p)]; }
   ViewId ownership_generation_max() const { return ownership_generation_max_; }
 
-  /// Steps applied to each partition so far, plus one: the step that comes next.
+  /// By partition: the number of the next step, which is the number of applied steps plus one.
   const uint64_t* next_steps() const { return next_steps_.data(); }
   uint64_t version(PartitionId p) const { return next_steps_[raw(p)] - 1; }
-  /// Of every owned partition, ascending.
+  /// Writes the versions of all owned partitions to `out`, in ascending order of partitions.
   void versions(std::vector<uint64_t>& out) const;
-  /// Ends a push: the parts' versions go up by one, whatever they held.
+  /// Ends a push: the versions of the parts go up by one, also of parts without keys.
   void step(const Bits& parts);
 
-  /// Epochs below this are sealed at the partition; the largest of all tells when nobody needs
-  /// asking.
+  /// Number of sealed epochs at the partition. sealed_max() is the highest number of all owned
+  /// partitions: an epoch at or above it needs no check per partition.
   uint32_t sealed(PartitionId p) const { return sealed_[raw(p)]; }
   uint32_t sealed_max() const { return sealed_max_; }
   void seal(uint32_t epochs);
 
-  /// Takes a partition that is not owned: empty.
+  /// Adopts an empty partition. It must not be owned.
   void adopt(PartitionId p, ViewId ownership_generation, uint32_t sealed_epochs);
-  /// The same, as the image says, which must not have sealed more epochs, nor hold batches of
-  /// unsealed ones of another plan (0: any plan will do). On an error the partition stays not owned
-  /// and empty.
+  /// Adopts a partition from an image. On an error the partition stays not owned and empty. Error
+  /// kBadData: the image has more sealed epochs than `sealed_epochs`, holds batches of unsealed
+  /// epochs of another plan than `plan_hash` (0: any plan), or is not valid.
   Result<void> adopt(const checkpoint::PartitionImage& image, ViewId ownership_generation,
                      uint32_t sealed_epochs, uint64_t plan_hash = 0);
-  /// The plan under which pushes are taken, of the newest view; 0: none yet.
+  /// Hash of the plan under which pushes are accepted, from the newest view; 0: none yet.
   uint64_t plan_hash() const { return plan_hash_; }
   void set_plan(uint64_t plan_hash) { plan_hash_ = plan_hash; }
-  /// Whether an owned partition holds anything of an epoch that is not sealed there.
+  /// Whether an owned partition holds anything of an epoch that it has not sealed.
   bool hold_unsealed() const;
-  /// The partitions hear of batches that are given up. Until they have heard of every one there
-  /// may be (`known`) they take no push. Error kBug: a partition has done what contradicts a line.
+  /// Stores quarantine markers at the owned ones of `parts`. A partition refuses pushes until a
+  /// call with `known`, which says that all existing markers have been sent. Error kBug: a marker
+  /// is withdrawn although a partition has passed the batch without its gradient.
   Result<void> take_markers(const Bits& parts, const std::vector<wire::QuarantineMarker>& markers,
                             bool known);
-  /// Owned partitions that wait to hear of every line.
+  /// Owned partitions that may not know all quarantine markers yet.
   const Bits& awaiting_markers() const { return awaiting_markers_; }
   const QuarantineMarkers& markers() const { return markers_; }
-  /// All of them, as a StatusReply says them.
+  /// All markers, in the form of a StatusReply.
   std::vector<wire::QuarantineMarker> reported_markers() const;
-  /// Forgets partitions and all they held.
+  /// Drops partitions with everything that they hold.
   void drop(const Bits& parts);
   checkpoint::PartitionImage export_image(PartitionId p) const;
-  /// The same for a checkpoint, into an image whose memory is used again, with keys in no order.
-  /// `base`: 0, or the checksum of the partition's image in the newest published checkpoint: the
-  /// image then holds only what was touched since, and says so, unless that is all of it. Returns
-  /// how many embedding rows the partition has.
+  /// Copies a partition for a checkpoint into `image`, whose memory is reused. Keys are in no
+  /// order. `base`: 0, or the checksum of the partition's image in the newest published checkpoint.
+  /// With a base, the image holds only the rows touched since that image, and its `base` field
+  /// names it. If those are all rows, the field is 0. Returns the number of embedding rows of the
+  /// partition.
   uint64_t snapshot(PartitionId p, uint64_t base, checkpoint::PartitionImage& image);
-  /// Gives back the memory that snapshots use again.
+  /// Frees the memory that snapshots reuse.
   void end_snapshots();
-  /// The snapshots since the last call belong to a checkpoint that is published, or never will be.
+  /// Ends the snapshots since the last call. `published`: whether their checkpoint has been
+  /// published; if not, it never will be.
   void settle_snapshots(bool published);
 
   size_t table_count() const { return tables_.size(); }
@@ -98,9 +102,9 @@ class Partitions {
 
  private:
   void refresh();
-  /// All of an image but its rows.
+  /// Exports everything of an image but its rows.
   void export_state(PartitionId p, checkpoint::PartitionImage& image) const;
-  /// With its gradient, or past it without.
+  /// Whether the partition has passed the batch, with or without its gradient.
   bool has_applied(BatchId batch, PartitionId p) const;
 
   uint32_t count_;
@@ -108,8 +112,8 @@ class Partitions {
   std::vector<std::unique_ptr<Table>> tables_;
   SnapshotMemory snapshot_memory_;
   Bits owned_;
-  Bits frozen_;   // of those
-  Bits serving_;  // the others
+  Bits frozen_;   // of the owned ones
+  Bits serving_;  // owned and not frozen
   std::vector<uint8_t> serving_bytes_;
   std::vector<ViewId> ownership_generations_;
   ViewId ownership_generation_max_;

@@ -24,7 +24,7 @@ void PartitionRows::add(PartitionId partition, uint32_t row) {
     return;
   }
   Run& newest = runs_[head];
-  const bool is_open = newest.count < newest.room;  // then it stays the first
+  const bool is_open = newest.count < newest.room;  // then it stays first
   uint32_t& link = is_open ? newest.next : head;
   if (link != kNone) {
     Run& closed = runs_[link];

@@ -1,4 +1,4 @@
-// PartitionRows: which rows of a table are a partition's, as runs of row numbers.
+// PartitionRows: which rows of a table belong to which partition, as runs of row numbers.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,25 @@ struct RowRun {
 };
 
 /// A list of runs for each partition, the newest first. A run is opened with room for rows that the
-/// partition will need, so that they lie together. 16 bytes a run, and nothing is ever moved.
+/// partition will need later, so that they lie together. A run takes 16 bytes, and nothing is ever
+/// moved.
 class PartitionRows {
  public:
-  static constexpr uint64_t kRowBytesMax = 16;  // a run, if it has a single row
+  static constexpr uint64_t kRowBytesMax = 16;  // a run with a single row
 
-  /// No row is listed yet. `partitions`: their number.
+  /// Begins with empty lists for this number of partitions.
   void begin(uint32_t partitions) { heads_.assign(partitions, kNone); }
   bool begun() const { return !heads_.empty(); }
 
-  /// A row of the partition, which has it now.
+  /// Adds a row that the partition uses.
   void add(PartitionId partition, uint32_t row);
-  /// Rows [first, first + room) are the partition's, to be taken one by one.
+  /// Opens a run: rows [first, first + room) belong to the partition, and take() returns them one
+  /// by one.
   void open(PartitionId partition, uint32_t first, uint32_t room);
-  /// The next row of the open run; false where there is none.
+  /// Takes the next row of the open run. Returns false if there is none.
   bool take(PartitionId partition, uint32_t& row);
-  /// Lists nothing for the partition any more. visit(RowRun): what it had, with the room of its
-  /// open run.
+  /// Empties the list of the partition. Calls visit(RowRun) for each run, including the unused room
+  /// of the open one.
   template <typename Visit>
   void drop(PartitionId partition, Visit&& visit) {
     for (uint32_t n = std::exchange(heads_[raw(partition)], kNone); n != kNone;) {
@@ -42,7 +44,7 @@ class PartitionRows {
       n = std::exchange(run.next, std::exchange(free_, n));
     }
   }
-  /// visit(RowRun) for the rows that were taken.
+  /// Calls visit(RowRun) for the rows that were taken.
   template <typename Visit>
   void for_each(PartitionId partition, Visit&& visit) const {
     for (uint32_t n = heads_[raw(partition)]; n != kNone; n = runs_[n].next) {
@@ -57,14 +59,14 @@ class PartitionRows {
   static constexpr uint32_t kNone = UINT32_MAX;
   struct Run {
     uint32_t first, count, room;
-    uint32_t next;  // in runs_
+    uint32_t next;  // index into runs_
   };
   static_assert(sizeof(Run) == kRowBytesMax);
   uint32_t make(const Run& run);
 
-  std::vector<uint32_t> heads_;  // by partition; the first run alone may have room
-  std::deque<Run> runs_;         // a deque: it grows without a copy
-  uint32_t free_ = kNone;        // the first of those in no list
+  std::vector<uint32_t> heads_;  // by partition; only the first run may have room
+  std::deque<Run> runs_;         // a deque grows without copying
+  uint32_t free_ = kNone;        // the first unused one
 };
 
 }  // namespace downpour::ps

@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kStalenessBuckets = 64;
 constexpr int64_t kRoleNoticeNs = 10 * kSecond;
 
-/// What the process must be that speaks on this connection.
+/// The role that the peer of this connection must have.
 wire::Role role_of(PeerKey from) {
   return from == kChiefPeer ? wire::Role::kChief : wire::Role::kWorker;
 }
@@ -42,7 +42,7 @@ void PsCore::on_message(int64_t now_ns, PeerKey from, const wire::Message& messa
                         Effects& effects, const wire::PeerIdentity& identity) {
   if (stopped_ || std::holds_alternative<wire::Reject>(message.body)) return;
   const wire::Envelope& envelope = message.envelope;
-  if (envelope.run != config_.run) {  // only a peer that names the run hears of it
+  if (envelope.run != config_.run) {  // only a peer that names the run learns about it
     defended(Defence::kPsOtherRun);
     effects.sends.push_back(
         {from,
@@ -59,7 +59,7 @@ void PsCore::on_message(int64_t now_ns, PeerKey from, const wire::Message& messa
     chief_heard_ns_ = now_ns;
     term_ = std::max(term_, envelope.view.term);
   }
-  // The shell says Hello again after a silence; this answer says only that the chief is there.
+  // The shell handles a repeated Welcome. Here it only shows that the chief is alive.
   if (from == kChiefPeer && std::holds_alternative<wire::Welcome>(message.body)) return;
   if (const auto* pull = std::get_if<wire::Pull>(&message.body)) {
     return on_pull(now_ns, from, message, *pull, effects);
@@ -79,8 +79,8 @@ void PsCore::on_message(int64_t now_ns, PeerKey from, const wire::Message& messa
   from_chief(message, effects);
 }
 
-/// A peer that may not act as it does is rejected. Any such peer can cause it as often as it likes,
-/// so that the notice comes at most once in kRoleNoticeNs.
+/// Rejects a peer whose identity does not allow its role. A peer can repeat this as often as it
+/// likes, so the notice appears at most once per kRoleNoticeNs.
 void PsCore::refuse_role(int64_t now_ns, PeerKey from, const wire::Envelope& envelope,
                          const wire::PeerIdentity& identity, Effects& effects) {
   Error error = wire::wrong_role(identity, role_of(from));
@@ -94,7 +94,8 @@ void PsCore::refuse_role(int64_t now_ns, PeerKey from, const wire::Envelope& env
   reject(from, envelope.request, std::move(error), effects);
 }
 
-/// Why no image is written to, or read from, a folder that a message names.
+/// Returns an error if a message names a folder that is not below the run folder. No image is
+/// written to or read from such a folder.
 std::optional<Error> PsCore::check_folder(const std::string& folder) const {
   if (!config_.run_dir || is_plain_path_beneath(*config_.run_dir, folder)) return std::nullopt;
   constexpr size_t kShownBytesMax = 256;
@@ -126,7 +127,8 @@ void PsCore::from_chief(const wire::Message& message, Effects& effects) {
   } else if (const auto* status = std::get_if<wire::StatusRequest>(&body)) {
     on_status(envelope, *status, effects);
   } else if (const auto* sealed = std::get_if<wire::Sealed>(&body)) {
-    // Who has missed a view may hold what lacks some of those epochs, and is another's by now.
+    // If the Sealed belongs to a newer view, this ps missed that view. Its partitions may be
+    // outdated copies that lack some of these epochs, so it must not seal them.
     if (envelope.view <= view_.id) {
       partitions_.seal(sealed->epochs);
     } else {
@@ -179,7 +181,7 @@ void PsCore::on_adopt(const wire::Envelope& envelope, const wire::Adopt& adopt,
   for (Loading& other : loading_) {
     if (other.ownership_generation != adopt.ownership_generation || other.parts != loading.parts)
       continue;
-    other.request = envelope.request;  // asked again: the answer comes when the images are there
+    other.request = envelope.request;  // a repeated request: answered when the images arrive
     defended(Defence::kPsAdoptRepeated);
     return;
   }
@@ -238,7 +240,7 @@ void PsCore::on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImag
   const Loading loading = std::move(*found);
   loading_.erase(found);
   if (!taken) defended(Defence::kPsLoadFailed);
-  if (!taken) release(loading.wanted);  // what has come so far, too: all or nothing
+  if (!taken) release(loading.wanted);  // all or nothing: also those adopted so far
   if (taken) take_markers(loading.wanted, loading.markers, loading.markers_known);
   if (!DP_MUTATE("handles-survive-a-move")) handles_.clear();
   staging_.clear();
@@ -301,7 +303,7 @@ void PsCore::on_view(const wire::Envelope& envelope, const wire::View& view, Eff
   Bits lost = bits_for(partitions_.count());
   settle_frozen(view, lost, effects);
   for_each(partitions_.owned(), [&](PartitionId p) {
-    if (view.id < partitions_.ownership_generation(p)) {  // adopted for a view to come
+    if (view.id < partitions_.ownership_generation(p)) {  // adopted for a later view
       return defended(Defence::kPsViewKeepsComing);
     }
     const bool same_generation =
@@ -337,8 +339,9 @@ void PsCore::release(const Bits& parts) {
 
 namespace {
 
-/// Cuts what a reply lists of shards to what a message holds. An ended shard that is not told is
-/// leased again and had already; one begun too many is only leased; an open one is a hint.
+/// Shortens the shard lists of a reply until it fits a message. An ended shard that is left out is
+/// leased again, and its parts are already applied. A shard that is wrongly listed as begun is only
+/// leased. An open shard is only a hint.
 void bound_shards(const PsLimits& limits, wire::StatusReply& reply) {
   reply.ended.resize(std::min<size_t>(reply.ended.size(), limits.ended_told_max));
   reply.open.resize(std::min<size_t>(reply.open.size(), limits.open_told_max));
@@ -363,13 +366,13 @@ void PsCore::on_status(const wire::Envelope& envelope, const wire::StatusRequest
                           .failure = failure_ ? failure_->what : std::string()};
   const Watermarks& watermarks = partitions_.watermarks();
   std::optional<IntervalSet> ended;
-  IntervalSet begun;  // at one of them
+  IntervalSet begun;  // at some partition
   for_each(partitions_.owned(), [&](PartitionId p) {
     wire::PartitionStatus partition{.partition = p,
                                     .ownership_generation = partitions_.ownership_generation(p),
                                     .version = partitions_.version(p)};
     IntervalSet here;
-    if (status.epoch < partitions_.sealed(p)) {  // its counts are the manifest's now
+    if (status.epoch < partitions_.sealed(p)) {  // the manifest holds its counts now
       partition.shards_ended = status.shards;
       if (status.shards > 0) here.assign({{0, status.shards}});
     } else if (const Watermarks::Sums* sums = watermarks.sums(status.epoch, p)) {
@@ -434,12 +437,12 @@ void PsCore::on_tick(int64_t now_ns, Effects& effects) {
     if (heartbeats_ > 1) {
       beat.load_ns = now_ns - load_since_ns_;
     } else {
-      beat.loads.clear();  // since when?
+      beat.loads.clear();  // the start of the interval is not known
     }
     load_since_ns_ = now_ns;
   }
   send(kChiefPeer, RequestId{}, std::move(beat), {}, effects);
-  if (leave_signal_ != 0) leave(leave_signal_, effects);  // the first Leave may have been lost
+  if (leave_signal_ != 0) leave(leave_signal_, effects);  // the first Leave may be lost
 }
 
 std::vector<wire::PartitionClaim> PsCore::claims() const {

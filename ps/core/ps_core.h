@@ -1,5 +1,6 @@
 // PsCore: the deterministic state machine of one ps thread. It owns partitions, answers pulls and
-// pushes, and does what the chief says. No socket, file, thread or clock: events in, effects out.
+// pushes, and carries out the chief's requests. It uses no socket, file, thread or clock: it
+// receives events and returns effects.
 #pragma once
 
 #include <cstdint>
@@ -20,44 +21,49 @@
 
 namespace downpour::ps {
 
-/// One core. The same events in the same order give the same effects, bit for bit. Nothing that a
-/// peer sends stops it or grows it beyond PsLimits; what cannot be served is answered by a typed
-/// Reject.
+/// One core. The same events in the same order give the same effects, bit for bit. No message of a
+/// peer can stop the core or make it grow beyond PsLimits. A request that it cannot serve is
+/// answered with a typed Reject.
 class PsCore {
  public:
-  /// `config` comes from this process's own job: 1 <= partition_bits <= 16 is checked here.
+  /// `config` comes from this process's own job. Checks that 1 <= partition_bits <= 16.
   explicit PsCore(PsConfig config);
 
-  /// A message from a peer, and what its connection proves: only a chief directs a ps, and only a
-  /// worker pulls and pushes. Replies echo its request id and carry the run and the newest view.
+  /// Handles a message from a peer. `identity` is what the connection proves: only a chief directs
+  /// a ps, and only a worker pulls and pushes. Replies carry the same request id, the run and the
+  /// newest view.
   void on_message(int64_t now_ns, PeerKey from, const wire::Message& message, Effects& effects,
                   const wire::PeerIdentity& identity = {});
-  /// The images of Load effect `id`, or why they could not be read. They may come in several calls;
-  /// `more`: others follow.
+  /// Completes Load effect `id`: its images, or the error of reading them. The images may arrive in
+  /// several calls; `more` means that others follow.
   void on_loaded(uint64_t id, Result<std::vector<checkpoint::PartitionImage>> images,
                  Effects& effects, bool more = false);
-  /// While true the shell calls continue_save() between messages: a partition is copied at a time,
-  /// so that nothing waits longer than that.
+  /// Whether the shell must call continue_save() between messages. Each call copies only a few
+  /// partitions, so that no request waits longer than that.
   bool saves() const;
-  /// Copies the next partition of the checkpoint under way.
+  /// Copies the next partitions of the checkpoint in progress.
   void continue_save(Effects& effects);
-  /// The image of one Store effect is written. Its memory may be given back for the next copy.
+  /// Reports that the image of one Store effect has been written. Its memory may be reused for the
+  /// next copy.
   void on_image_written(ViewId checkpoint, checkpoint::PartitionImage&& image);
-  /// Where all images of `checkpoint` lie now, or why one of them could not be written.
+  /// Completes the Store effects of `checkpoint`: references to all its images, or the error of the
+  /// one that could not be written.
   void on_stored(ViewId checkpoint, Result<std::vector<wire::ImageRef>> images, Effects& effects);
-  /// Where the images of the Export effect of `since` lie, or why they could not be written. With
-  /// `inlined` they lie there, and no file was made.
+  /// Completes the Export effect of `ownership_generation`: references to its images, or the error
+  /// of writing them. If `inlined` is not empty, it holds the images, and there is no file.
   void on_exported(ViewId ownership_generation, Result<std::vector<wire::ImageRef>> images,
                    Bytes inlined, Effects& effects);
-  /// The machine has `free_bytes` for this core's tables beyond what they hold.
+  /// Reports that the machine has `free_bytes` for this core's tables, in addition to what they
+  /// hold.
   void on_free_memory(uint64_t free_bytes);
-  /// Asks the chief to move away what this core holds, and to stop it then.
+  /// Asks the chief to move this core's partitions away and then to stop it.
   void leave(int signal, Effects& effects);
-  /// A chief that was started anew may want more epochs, of other data.
+  /// Sets the extent of the plan. A restarted chief may want more epochs, of other data.
   void set_plan(const PlanExtent& plan) { config_.plan = plan; }
-  /// And may have the run folder under another path.
+  /// Sets the run folder. A restarted chief may have it under another path.
   void set_run_dir(std::string run_dir) { config_.run_dir = std::move(run_dir); }
-  /// Some time has passed: heartbeats, ages, the chief's silence. Call it every 100 ms or so.
+  /// Sends heartbeats, expires handles and stages, and checks for a silent chief. Call it about
+  /// every 100 ms.
   void on_tick(int64_t now_ns, Effects& effects);
 
   const wire::View& view() const { return view_; }
@@ -65,7 +71,8 @@ class PsCore {
   const Handles& handles() const { return handles_; }
   const Staging& staging() const { return staging_; }
   wire::Heartbeat heartbeat() const;
-  /// The partitions it holds, ascending: what a new chief goes on with.
+  /// Returns a claim for each partition that it holds, in ascending order. A new chief continues
+  /// with the claims that it accepts.
   std::vector<wire::PartitionClaim> claims() const;
 
  private:
@@ -78,37 +85,38 @@ class PsCore {
     std::vector<wire::QuarantineMarker> markers;
     bool markers_known = true;
     uint64_t plan_hash = 0;
-    Bits parts;   // asked for
-    Bits wanted;  // not given to others meanwhile
+    Bits parts;   // all requested partitions
+    Bits wanted;  // still needed: not held, and not given to another owner
     Bits has_image;
-    Bits taken;  // of those: what has come so far
+    Bits taken;  // of the wanted ones: adopted so far
   };
-  /// The checkpoint under way. A new one, and any change of what is owned, takes its place.
+  /// The checkpoint in progress. A newer Save replaces it. It fails if a partition is dropped
+  /// before it has been copied.
   struct Saving {
     ViewId checkpoint;
     ViewId base;
-    uint32_t partial_epoch = 0, partial_shards = 0;  // as in the Save
+    uint32_t partial_epoch = 0, partial_shards = 0;  // from the Save
     std::string folder;
     RequestId request{};
-    Bits parts;    // of the checkpoint
-    Bits waiting;  // of these, not yet copied
+    Bits parts;    // partitions of the checkpoint
+    Bits waiting;  // of the parts: not copied yet
     uint64_t rows = 0;
-    uint64_t unwritten_bytes = 0;  // copied
+    uint64_t unwritten_bytes = 0;  // of the copied images
     bool beyond_partial_epoch = false;
-    uint32_t sealed_epochs = 0;  // of the images, the most
+    uint32_t sealed_epochs = 0;  // the most of any image
   };
-  /// An image in a checkpoint that is published. What was touched since is marked in the tables.
+  /// An image in a published checkpoint. The tables mark the rows touched since then.
   struct Base {
     ViewId checkpoint;
     uint64_t checksum = 0;
   };
-  /// Copied for a checkpoint that may be published or not; the next Save tells.
+  /// Copies for a checkpoint that may be published or not. The next Save reports which.
   struct Unpublished {
     ViewId checkpoint;
-    Bits parts;                          // copied, and since then neither dropped nor restored
-    std::vector<wire::ImageRef> images;  // of all, once they are written
+    Bits parts;                          // copied, and neither dropped nor restored since
+    std::vector<wire::ImageRef> images;  // all images, after they have been written
   };
-  /// Partitions that stand still until a view says whose they are.
+  /// Partitions that are not served until a view names their owner.
   struct Freezing {
     ViewId ownership_generation;
     RequestId request{};
@@ -117,23 +125,23 @@ class PsCore {
     std::optional<wire::Frozen> done;
     Bytes inlined;
   };
-  /// What becomes of each part of one push.
+  /// The decision about each part of one push.
   struct Admission {
     PeerKey from = kChiefPeer;
     Bits covered;
     Bits apply;  // watermark == batch
     uint32_t gaps = 0;
-    bool refused = false;                 // a part is not ours, or not under the sender\'s view
-    std::vector<wire::PartReply> others;  // ascending
+    bool refused = false;                 // some part was answered with a view mismatch
+    std::vector<wire::PartReply> others;  // parts that are not applied, ascending
   };
-  /// Checked pointers of one message's payload, ready to be applied.
+  /// Checked pointers into one message's payload, ready to be applied.
   struct Piece {
     const std::vector<wire::Section>* sections = nullptr;
     const uint8_t* keys = nullptr;
-    const uint32_t* rows = nullptr;  // null: look the keys up
+    const uint32_t* rows = nullptr;  // null: look up the keys
     const uint8_t* values = nullptr;
     const std::vector<uint64_t>* versions = nullptr;
-    bool versions_of_owned = false;  // else of the covered partitions
+    bool versions_of_owned = false;  // otherwise of the covered partitions
   };
 
   // ps_core.cc: membership, checkpoints, completion
@@ -159,12 +167,12 @@ class PsCore {
   void send(PeerKey to, RequestId request, wire::Body body, Bytes values, Effects& effects);
   void reject(PeerKey to, RequestId request, Error error, Effects& effects);
 
-  // moves.cc: partitions on their way to another core
+  // moves.cc: partitions that move to another core
   void on_freeze(const wire::Envelope& envelope, const wire::Freeze& freeze, Effects& effects);
   void settle_frozen(const wire::View& view, Bits& lost, Effects& effects);
   bool names_me(const wire::View& view, PartitionId p) const;
 
-  // memory.cc: room for rows to come
+  // memory.cc: memory for rows that parts and images add
   Result<void> make_room(const std::vector<Piece>& pieces);
   Result<void> make_room(const checkpoint::PartitionImage& image);
   Result<void> make_room(const std::vector<uint64_t>& rows);
@@ -193,7 +201,7 @@ class PsCore {
   void check_sums(const wire::Push& push);
   void count_staleness(const Piece& piece);
   void answer_others(wire::PartStatus status, uint32_t watermark);
-  /// A refused worker must know a view that is no older.
+  /// The lowest view that a refused worker must know before it repeats its request.
   ViewId view_to_reach() const;
   const uint8_t* bytes_of(const Bits& bits, std::vector<uint8_t>& scratch) const;
 
@@ -205,17 +213,17 @@ class PsCore {
   MemoryBudget budget_;
   BufferPool buffers_;
   wire::View view_;
-  uint32_t term_ = 0;  // newest a chief has shown
+  uint32_t term_ = 0;  // newest term of a chief's messages
   std::vector<Loading> loading_;
   uint64_t next_load_id_ = 1;
   std::vector<Freezing> freezing_;
   std::optional<Saving> saving_;
-  std::vector<Base> bases_;  // by partition; none before its first published image
+  std::vector<Base> bases_;  // by partition; empty until an image is published
   std::optional<Unpublished> unpublished_;
-  std::vector<checkpoint::PartitionImage> spare_images_;  // memory for the next copies
-  std::optional<wire::Saved> saved_;                      // the last one, for a repeated Save
-  std::optional<Error> failure_;                          // the job must end
-  bool is_full_ = false;  // for want of memory: no part is applied any more
+  std::vector<checkpoint::PartitionImage> spare_images_;  // reused for the next copies
+  std::optional<wire::Saved> saved_;                      // the last answer, for a repeated Save
+  std::optional<Error> failure_;                          // an error that ends the job
+  bool is_full_ = false;  // out of memory: no further part is applied
   int leave_signal_ = 0;  // reported with every heartbeat; 0: none received
   uint64_t roles_refused_ = 0;
   int64_t role_notice_at_ns_ = INT64_MIN;
@@ -227,7 +235,7 @@ class PsCore {
   std::vector<uint64_t> staleness_;
   uint64_t pulled_bytes_ = 0, pushed_bytes_ = 0, duplicate_parts_ = 0, gaps_ = 0;
 
-  Admission admission_;  // scratch of on_push, kept for its memory
+  Admission admission_;  // scratch of on_push(), kept for its memory
   std::vector<Piece> pieces_;
   std::vector<uint8_t> covered_bytes_, admitted_bytes_;
 };

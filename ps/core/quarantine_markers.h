@@ -1,5 +1,5 @@
-// Lines: batches that are given up, as each partition of a core knows them. Part of a partition's
-// unit, like its watermarks.
+// QuarantineMarkers: the batches that the job leaves out, as each partition of a core knows them.
+// Markers are part of a partition's state, like its watermarks.
 #pragma once
 
 #include <cstdint>
@@ -11,34 +11,36 @@
 
 namespace downpour::ps {
 
-/// By batch, which partitions hold a line for it. A partition takes a batch that is given up there
-/// without a gradient, and only so; where it had applied the batch when the line came, or the line
-/// is withdrawn, the batch is one as any other.
+/// Stores for each batch which partitions hold a quarantine marker. A partition that quarantines a
+/// batch accepts only a push without its gradient. The batch is not quarantined at a partition that
+/// had applied it before the marker arrived, or after the marker is withdrawn.
 class QuarantineMarkers {
  public:
   explicit QuarantineMarkers(uint32_t partition_count) : none_(bits_for(partition_count)) {}
 
   bool empty() const { return entries_.empty(); }
-  /// Whether any partition holds a line for a batch of this shard.
+  /// Whether any partition holds a marker for a batch of this shard.
   bool concerns(ShardId shard) const;
   bool quarantines(BatchId batch, PartitionId p) const;
-  /// Batches of the shard that are given up at the partition.
+  /// Number of batches of the shard that are quarantined at the partition.
   uint32_t quarantined_count(ShardId shard, PartitionId p) const;
 
-  /// The partition hears of a line; `applied`: it has applied the batch, in whichever way. False
-  /// where that contradicts what it did: the batch was given up here and counts elsewhere.
+  /// Stores a marker at the partition. `applied`: whether the partition has passed the batch, with
+  /// or without its gradient. Returns false if the marker is withdrawn although the partition has
+  /// passed the batch without its gradient. Then the batch counts at other partitions and not here.
   [[nodiscard]] bool take(const wire::QuarantineMarker& marker, PartitionId p, bool applied);
 
-  /// Forgets the partitions' lines.
+  /// Drops the markers of these partitions.
   void drop(const Bits& parts);
   void forget_below(uint32_t epoch);
-  /// One partition's lines of the epochs from `first_epoch` on.
+  /// Returns the markers of one partition for the epochs from `first_epoch` on.
   std::vector<wire::QuarantineMarker> of(PartitionId p, uint32_t first_epoch) const;
-  /// The lines of an image, as they stand in it.
+  /// Restores the markers of an image, for the epochs from `first_epoch` on.
   void import_from(const std::vector<wire::QuarantineMarker>& markers, PartitionId p,
                    uint32_t first_epoch);
-  /// Every line; `had`, `withdrawn`, and past without a gradient where that is so at any partition.
-  /// applied(batch, p): in whichever way.
+  /// Returns every marker. Its flags `had`, `withdrawn` and `passed` are set if they hold at any
+  /// partition. applied(batch, p): whether the partition has passed the batch, with or without its
+  /// gradient.
   template <typename Applied>
   std::vector<wire::QuarantineMarker> all(Applied&& applied) const {
     std::vector<wire::QuarantineMarker> markers;

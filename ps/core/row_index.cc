@@ -11,37 +11,39 @@ namespace downpour::ps {
 namespace {
 
 static_assert(Bucket::kSlots == 5);
-// A segment grows when 4 in 5 slots are used. Fuller costs more than it saves: at 9 in 10 a look-up
-// meets 1.26 lines where it meets 1.14 now, and the second one was not prefetched (30 ns against 24
-// at 16 M keys).
+// A segment grows when 4 in 5 slots are used. A higher share costs more than it saves. At 9 in 10 a
+// look-up touches 1.26 lines instead of 1.14, and the second line was not prefetched. It takes 30
+// ns instead of 24 ns at 16 M keys.
 constexpr uint32_t capacity_of(uint32_t bucket_count) { return bucket_count * 4; }
-// Large segments have sizes in these steps, so that a hole that one leaves fits another.
+// Sizes of large segments are multiples of this, so that the hole that one leaves fits another.
 constexpr uint32_t kStep = 128;
 constexpr uint32_t rounded(uint32_t bucket_count) {
   return bucket_count < 4 * kStep ? bucket_count : (bucket_count + kStep - 1) / kStep * kStep;
 }
-/// Buckets for `keys` keys with room for a quarter more.
+/// Number of buckets for `keys` keys, with room for a quarter more.
 constexpr uint32_t buckets_for(uint32_t keys) { return rounded(keys * 5 / 16 + 1); }
-/// The next size: small segments by half, for speed, large ones by a quarter on average, for
-/// memory. A segment has a share of its own (`chance`, any number): segments fill evenly, and with
-/// one share for all they would all grow in the same moment, again and again.
+/// The next size of a segment. Small segments grow by half, for speed. Large ones grow by a quarter
+/// on average, for memory. `chance` (any number) gives each segment a growth rate of its own.
+/// Segments fill evenly: with one rate they would all grow at the same moment, again and again.
 constexpr uint32_t grown(uint32_t bucket_count, uint64_t chance) {
   if (bucket_count < kStep) return bucket_count + bucket_count / 2 + 1;
   const uint64_t sixteenths = bucket_count < 4 * kStep ? 6 + chance % 5 : 2 + chance % 5;
   return rounded(bucket_count + uint32_t(bucket_count * sixteenths / 16));
 }
 
-// Memory kept from one growth to the next: a byte a key at most.
+// Limits the memory kept between growths to one byte per key.
 constexpr size_t kScratchKeysPerEntry = 16;
 
-// The directory may be this much longer than there are segments. Past it (keys made to share high
-// hash bits) segments outgrow their limit instead: more keys move at once, as often as before.
+// Limit of directory entries per segment. Beyond it (keys made to share high hash bits), segments
+// exceed their size limit instead. Then a growth moves more keys, but growths are not more
+// frequent.
 constexpr uint64_t kDirectoryPerSegmentMax = 16;
-// Always allowed: those of 4096 partitions, of which a core may own a single one, and some more.
+// A directory of this size is always allowed. It distinguishes 4096 partitions, of which a core may
+// own a single one, and has a few bits to spare.
 constexpr uint32_t kDirectoryBitsMin = 16;
 constexpr uint32_t kDirectoryBitsMax = 28;
 
-/// Puts an absent key into its home bucket or the next with room.
+/// Puts an absent key into its home bucket, or into the next one with room.
 void place(Bucket* buckets, uint32_t count, uint32_t home, uint64_t key, uint32_t row) {
   uint32_t b = home;
   while ((buckets[b].state & Bucket::kFull) == Bucket::kFull) {
@@ -54,7 +56,7 @@ void place(Bucket* buckets, uint32_t count, uint32_t home, uint64_t key, uint32_
   buckets[b].state |= 1U << slot;
 }
 
-/// Calls visit(key, row) for every slot used.
+/// Calls visit(key, row) for every used slot.
 template <typename Visit>
 void visit_bucket(const Bucket& bucket, Visit&& visit) {
   for (uint32_t bits = bucket.state & Bucket::kFull; bits != 0; bits &= bits - 1) {
@@ -80,16 +82,17 @@ uint64_t RowIndex::bytes() const {
          scratch_.capacity() * sizeof(Entry) + sizeof(RowIndex);
 }
 
-/// Segments that grow take new buckets before the holes that others left fit them: a quarter of all
-/// buckets is more than those that grow at a time. A few keys may split the largest segment.
+/// Growing segments take new buckets until the holes that others left fit them. A quarter of all
+/// buckets is enough for all segments that grow at the same time. In addition, a few keys may split
+/// the largest segment.
 bool RowIndex::reserve(uint64_t keys) {
   const uint64_t end = uint64_t{buckets_end_} + buckets_end_ / 4 + 2 * keys +
                        std::min<uint64_t>(buckets_end_, 2 * kSegmentBucketsMax);
   return end <= UINT32_MAX && arena_.reserve(end);
 }
 
-/// First fit, so that holes near the beginning fill up and the end stays low. Rare: once in
-/// thousands of inserts.
+/// Takes the first hole that fits, so that holes near the beginning fill up and the end stays low.
+/// This is rare: once in thousands of inserts.
 uint32_t RowIndex::take_buckets(uint32_t count) {
   for (auto extent = free_.begin(); extent != free_.end(); ++extent) {
     if (extent->count < count) continue;
@@ -130,7 +133,8 @@ RowIndex::Run RowIndex::run_of(size_t directory_index) const {
   return {begin, begin + (size_t(1) << free_bits)};
 }
 
-/// A number of the segment's own: by its place among the hashes, not by chance.
+/// Returns a number that is characteristic of the segment. It depends on the segment's place among
+/// the hashes, not on chance.
 uint64_t RowIndex::place_hash(const Segment& segment, size_t run_begin) const {
   const uint64_t prefix = run_begin >> (directory_bits_ - segment.depth);
   return hash_combine(raw(table_), prefix | uint64_t(1) << segment.depth);
@@ -159,8 +163,9 @@ void RowIndex::insert(uint64_t key, uint64_t hash, uint32_t row) {
 void RowIndex::make_room(uint64_t hash) {
   Run run = run_of((hash >> 1) >> (63 - directory_bits_));
   const uint32_t count = directory_[run.begin].bucket_count;
-  // The segments of a large table fill evenly: neither do all split in the same moment, but between
-  // half of the maximum and the maximum, nor do all grow in the same steps.
+  // The segments of a large table fill evenly. A number of its own makes each segment split at
+  // another size, between half of the maximum and the maximum, and grow in other steps. So they do
+  // not all split or grow at the same moment.
   const uint64_t place = place_hash(directory_[run.begin], run.begin);
   const uint32_t split_from = kSegmentBucketsMax / 2 + uint32_t(place % (kSegmentBucketsMax / 2));
   const uint32_t next_count = grown(count, hash_combine(place, count));
@@ -173,7 +178,7 @@ void RowIndex::make_room(uint64_t hash) {
   split(run);
 }
 
-/// Empties the segment and gives its buckets back. The entries are for give_back() in the end.
+/// Empties the segment and frees its buckets. Pass the entries to give_back() at the end.
 std::vector<RowIndex::Entry> RowIndex::take_out(Run run) {
   const Segment& segment = directory_[run.begin];
   std::vector<Entry> entries = std::move(scratch_);
@@ -188,13 +193,14 @@ std::vector<RowIndex::Entry> RowIndex::take_out(Run run) {
   return entries;
 }
 
-/// Kept for the next segment that grows: it would be asked of the kernel, and met for the first
-/// time, again and again. Not by small tables: of those there may be thousands.
+/// Keeps the memory for the next segment that grows. Otherwise each growth would request it from
+/// the kernel and touch it for the first time. Small tables do not keep it, because there may be
+/// thousands of them.
 void RowIndex::give_back(std::vector<Entry>&& entries) {
   if (entries.capacity() * kScratchKeysPerEntry <= size_) scratch_ = std::move(entries);
 }
 
-/// Makes the segment of `run` anew, with these entries.
+/// Rebuilds the segment of `run` from these entries.
 void RowIndex::put_back(Run run, uint32_t depth, uint32_t bucket_count,
                         std::span<const Entry> entries) {
   ++generation_;
@@ -223,8 +229,8 @@ void RowIndex::split(Run run) {
   const size_t middle_entry = (run.begin + run.end) / 2;
   const std::span<const Entry> low(entries.begin(), middle);
   const std::span<const Entry> high(middle, entries.end());
-  // A half that got all of them stays full, so that the insert splits it again: bits of partitions
-  // that the core does not own tell no keys apart.
+  // A half that received all entries stays full, so that the insert splits it again. This happens
+  // for bits of partitions that the core does not own, because all keys agree in them.
   const auto size_of = [&](std::span<const Entry> half) {
     return half.size() == entries.size() ? bucket_count : buckets_for(uint32_t(half.size()));
   };
@@ -252,8 +258,8 @@ void RowIndex::double_directory() {
   ++directory_bits_;
 }
 
-/// Calls visit(run, key, row) for the partition's keys: those of its segments, or of the one that
-/// it shares with others.
+/// Calls visit(run, key, row) for the partition's keys. They lie in segments of its own, or in one
+/// that it shares with other partitions.
 template <typename Visit>
 void RowIndex::visit_partition(PartitionId partition, uint32_t partition_bits,
                                Visit&& visit) const {
@@ -282,7 +288,7 @@ void RowIndex::entries_of(PartitionId partition, uint32_t partition_bits,
 }
 
 void RowIndex::erase_partition(PartitionId partition, uint32_t partition_bits) {
-  std::vector<Run> runs;  // that hold any of its keys
+  std::vector<Run> runs;  // segments that hold any of its keys
   visit_partition(partition, partition_bits, [&](Run run, uint64_t, uint32_t) {
     if (runs.empty() || runs.back().begin != run.begin) runs.push_back(run);
   });

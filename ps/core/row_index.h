@@ -1,4 +1,5 @@
-// RowIndex: uint64 key -> row number of one table. Grows a segment at a time, never all at once.
+// RowIndex: maps the uint64 keys of one table to row numbers. It grows one segment at a time, never
+// as a whole.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace downpour::ps {
 
-/// No such row; also what a pull reports for a key that was never applied to.
+/// No such row. A pull also reports it for a key that was never applied to.
 constexpr uint32_t kNoRow = UINT32_MAX;
 
 /// One cache line of the index.
@@ -26,10 +27,11 @@ struct alignas(64) Bucket {
 
   uint64_t keys[kSlots];
   uint32_t rows[kSlots];
-  uint32_t state;  // bit s: slot s is used (filled upwards); kOverflowed: a key that passed here
-                   // lies further on
+  // Bit s: slot s is used (slots fill upwards). kOverflowed: a key that belongs here lies in a
+  // later bucket.
+  uint32_t state;
 
-  /// Bit s is set where slot s holds `key`.
+  /// Returns a mask: bit s is set if slot s holds `key`.
   uint32_t match(uint64_t key) const {
 #ifdef __AVX512F__
     const __m512i line = _mm512_load_si512(this);
@@ -44,23 +46,24 @@ struct alignas(64) Bucket {
 static_assert(sizeof(Bucket) == 64);
 
 /// Extendible hashing (Fagin, Nievergelt, Pippenger, Strong 1979) over segments of buckets. The
-/// hash's high bits pick the segment through a directory, so that a partition's keys lie in few
-/// segments. Inside, the leading bits of the hash times a secret odd number, scaled to the
-/// segment's size, pick the home bucket, and a full bucket overflows into the next one. So a
-/// segment may have any size, and one that is full grows by half or, when large, splits in two: at
-/// most kSegmentBucketsMax * 5 keys move at once. Any key is valid. Keys leave only by
-/// erase_partition().
+/// high bits of the hash pick the segment through a directory, so that a partition's keys lie in
+/// few segments. Inside the segment, the hash is multiplied by a secret odd number. The leading
+/// bits of the product, scaled to the segment's size, pick the home bucket. A full bucket overflows
+/// into the next one. So a segment may have any size. A full segment grows or, when it is large,
+/// splits in two: at most kSegmentBucketsMax * 5 keys move at once. Any key is valid. Only
+/// erase_partition() removes keys.
 ///
-/// Why not the hash's next bits: a core that owns few partitions would leave most of a segment
-/// empty; and the row hash is public and can be inverted, so keys can be made that agree in all
-/// bits but a few. They would fill a run of buckets, and each insert would walk all of it. By the
-/// product (multiply-shift: Dietzfelbinger, Hagerup, Katajainen, Penttonen 1997) two given keys
-/// share m leading bits with a chance of at most 2 in 2^m, whatever the keys are.
+/// The next bits of the hash would not do as home bucket, for two reasons. A core that owns few
+/// partitions would leave most of a segment empty. And the row hash is public and invertible, so a
+/// peer could make keys that agree in all bits but a few. They would fill a run of buckets, and
+/// each insert would walk all of it. With the product (multiply-shift: Dietzfelbinger, Hagerup,
+/// Katajainen, Penttonen 1997), two given keys share m leading bits with a probability of at most 2
+/// in 2^m, whatever the keys are.
 class RowIndex final {
-  struct Segment {  // by value in every directory entry that leads to it
+  struct Segment {  // copied into every directory entry that leads to it
     uint32_t first_bucket;
     uint32_t bucket_count;
-    uint32_t depth;  // high bits of the hash that all its keys share
+    uint32_t depth;  // number of high bits of the hash that all its keys share
   };
   static uint32_t home(const Segment& segment, uint64_t hash, uint64_t multiplier) {
     return uint32_t((((hash * multiplier) >> 32) * segment.bucket_count) >> 32);
@@ -69,17 +72,18 @@ class RowIndex final {
  public:
   static constexpr uint32_t kSegmentBucketsMax = 4096;  // 256 KiB, about 18,000 keys
 
-  /// Memory of a key: a segment that has just grown is half full, and as large a hole may lie idle.
+  /// Upper bound of the memory per key: a segment that has just grown is half full, and a hole of
+  /// the same size may be unused.
   static constexpr uint64_t kKeyBytesMax = 2 * sizeof(Bucket) * 2 / Bucket::kSlots;
 
-  /// `salt` makes the secret; the same one gives the same index, bit for bit.
+  /// `salt` determines the secret number. The same salt gives the same index, bit for bit.
   RowIndex(TableId table, uint64_t salt);
-  /// Before the first key.
+  /// Sets the options. Call it before the first key.
   void configure(const ArenaOptions& options) { arena_.configure(options); }
 
   uint64_t hash(uint64_t key) const { return row_hash(table_, key); }
-  /// Finds home buckets: a copy of what that takes, so that a loop keeps it in registers. Good
-  /// until generation() changes.
+  /// Finds home buckets. It copies the members that this needs, so that a loop keeps them in
+  /// registers. Valid until generation() changes.
   class Homes {
    public:
     explicit Homes(const RowIndex& index)
@@ -101,8 +105,8 @@ class RowIndex final {
     const Segment* directory_;
     const Bucket* buckets_;
   };
-  /// The key's row if it lies in its home bucket. kNoRow: it is absent, or further on; then the
-  /// next bucket is fetched.
+  /// Returns the key's row if the key lies in its home bucket. Otherwise returns kNoRow and
+  /// prefetches the next bucket: the key is absent or lies further on.
   [[gnu::always_inline]] static uint32_t find_in(const Bucket* home, uint64_t key) {
     const uint32_t bits = home->match(key);
     if (bits != 0) [[likely]]
@@ -111,7 +115,7 @@ class RowIndex final {
     return kNoRow;
   }
   uint64_t generation() const { return generation_; }
-  /// The key's row, or kNoRow. `hash` = hash(key).
+  /// Returns the key's row, or kNoRow. `hash` must be hash(key).
   uint32_t find(uint64_t key, uint64_t hash) const {
     const Segment& segment = segment_of(hash);
     for (uint32_t b = home(segment, hash);;) {
@@ -124,7 +128,7 @@ class RowIndex final {
       b = b + 1 == segment.bucket_count ? 0 : b + 1;
     }
   }
-  /// Adds a key that is absent.
+  /// Adds a key. It must be absent.
   void insert(uint64_t key, uint64_t hash, uint32_t row);
 
   struct Entry {
@@ -132,17 +136,18 @@ class RowIndex final {
     uint32_t row;
     auto operator<=>(const Entry&) const = default;
   };
-  /// Replaces `entries` by the keys of one of 2^partition_bits partitions, in no order.
+  /// Replaces `entries` with the keys of one of 2^partition_bits partitions, in no order.
   void entries_of(PartitionId partition, uint32_t partition_bits,
                   std::vector<Entry>& entries) const;
-  /// Removes them.
+  /// Removes the keys of that partition.
   void erase_partition(PartitionId partition, uint32_t partition_bits);
 
-  /// Reserves memory for `keys` further keys without touching it. False: the system refuses.
+  /// Reserves memory for `keys` further keys without touching it. Returns false if the system
+  /// refuses.
   [[nodiscard]] bool reserve(uint64_t keys);
 
   uint64_t size() const { return size_; }
-  /// Memory of buckets (free ones included) and directory.
+  /// Bytes of memory of the directory and of all buckets, including free ones.
   uint64_t bytes() const;
 
  private:
@@ -152,7 +157,7 @@ class RowIndex final {
 
   const Segment& segment_of(uint64_t hash) const {
     return directory_[(hash >> 1) >>
-                      (63 - directory_bits_)];  // in two steps: directory_bits_ may be 0
+                      (63 - directory_bits_)];  // two shifts, because directory_bits_ may be 0
   }
   Bucket* buckets(const Segment& segment) const {
     return reinterpret_cast<Bucket*>(arena_.base()) + segment.first_bucket;
@@ -187,7 +192,7 @@ class RowIndex final {
   std::vector<uint32_t> used_;      // keys of the segment; valid at the first entry of its run
   uint64_t size_ = 0;
   uint64_t segment_count_ = 1;
-  uint64_t generation_ = 0;     // counts the moves of buckets
+  uint64_t generation_ = 0;     // number of bucket moves
   Arena arena_;                 // of buckets
   uint32_t buckets_end_ = 0;    // buckets [0, buckets_end_) belong to segments or are free
   std::vector<Extent> free_;    // ascending, never adjacent

@@ -1,4 +1,4 @@
-// Row marks: a bit a row, of what was touched since it was last copied for a checkpoint.
+// RowMarks: one bit per row, set if the row was touched since it was last copied for a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,20 @@
 
 namespace downpour::ps {
 
-/// Rows are numbered as in the table (dense: blocks by key). A row that was never marked reads
-/// false.
+/// Rows are numbered as in the table; for dense variables they are blocks, numbered by key. A row
+/// that was never marked reads false.
 class RowMarks {
  public:
-  /// Room for rows [0, rows); mark() takes those only.
+  /// Makes room for rows [0, rows). mark() accepts only these.
   void ensure(uint64_t rows) {
     if (rows > words_.size() * 64) words_.resize((rows + rows / 2) / 64 + 1);
   }
   void mark(uint32_t row) { words_[row / 64] |= bit(row); }
   void mark(std::span<const optim::RowUpdate> updates) {
-    uint64_t* const words = words_.data();  // a loop over words_ would fetch this each time
+    uint64_t* const words = words_.data();  // a loop over words_ would load the pointer each time
     for (const optim::RowUpdate& update : updates) words[update.row / 64] |= bit(update.row);
   }
-  /// Whether the row was marked; it is not any more.
+  /// Clears the mark of a row. Returns whether it was set.
   bool take(uint32_t row) {
     if (row / 64 >= words_.size()) return false;
     const bool marked = (words_[row / 64] & bit(row)) != 0;
@@ -30,7 +30,7 @@ class RowMarks {
     return marked;
   }
   void clear() { words_.assign(words_.size(), 0); }
-  /// All of the other's marks, too.
+  /// Adds all marks of `other`.
   void merge(const RowMarks& other) {
     if (words_.size() < other.words_.size()) words_.resize(other.words_.size());
     for (size_t w = 0; w < other.words_.size(); ++w) words_[w] |= other.words_[w];

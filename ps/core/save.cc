@@ -1,4 +1,4 @@
-// PsCore: copying partitions for a checkpoint, one at a time, while all are served.
+// PsCore: copies partitions for a checkpoint, one at a time, while all are served.
 #include <algorithm>
 
 #include "ps/core/ps_core.h"
@@ -9,7 +9,7 @@ namespace downpour::ps {
 
 namespace {
 
-/// Whether of the epoch in which the job ends the image holds so many whole shards, and no other.
+/// Whether the image holds exactly `shards` ended shards of the epoch and no open shard of it.
 bool is_partial(const checkpoint::PartitionImage& image, uint32_t epoch, uint32_t shards) {
   const auto found = std::find_if(image.epochs.begin(), image.epochs.end(),
                                   [&](const auto& known) { return known.epoch == epoch; });
@@ -26,11 +26,11 @@ void PsCore::on_save(const wire::Envelope& envelope, const wire::Save& save, Eff
     return send(kChiefPeer, envelope.request, *saved_, {}, effects);
   }
   if (saving_ && saving_->checkpoint == save.checkpoint) {
-    saving_->request = envelope.request;  // asked again while it is written
+    saving_->request = envelope.request;  // a repeated request
     defended(Defence::kPsSaveRepeated);
     return;
   }
-  // Late: given up long since, or published, and then its file must stay as it is.
+  // A late request: the checkpoint was abandoned, or it is published and its file must not change.
   if ((saving_ && save.checkpoint < saving_->checkpoint) ||
       (saved_ && save.checkpoint < saved_->checkpoint)) {
     return defended(Defence::kPsSaveLate);
@@ -54,8 +54,8 @@ void PsCore::on_save(const wire::Envelope& envelope, const wire::Save& save, Eff
   if (none(saving_->parts)) answer_save(std::vector<wire::ImageRef>{}, effects);
 }
 
-/// What was copied for the checkpoint before this one: published, and later images may build on it;
-/// or given up, and what it held is still to be saved.
+/// Settles the copies for the previous checkpoint. If it was published, later images may build on
+/// them. If it was abandoned, their rows must be saved again.
 void PsCore::settle_snapshots(ViewId published) {
   if (!unpublished_) return;
   const bool written = !unpublished_->images.empty();
@@ -140,7 +140,7 @@ void PsCore::answer_save(Result<std::vector<wire::ImageRef>> images, Effects& ef
     saved.images = *std::move(images);
     saved_ = saved;
   } else {
-    saved.error = images.error().what;  // not remembered: asked again it is tried again
+    saved.error = images.error().what;  // not stored: a repeated Save tries again
     if (!images.error().where.empty()) saved.error += str(" (", images.error().where, ")");
   }
   send(kChiefPeer, request, std::move(saved), {}, effects);

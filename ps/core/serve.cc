@@ -1,4 +1,4 @@
-// PsCore's hot half: pulls and pushes.
+// PsCore: pulls and pushes, the hot path.
 #include <algorithm>
 #include <utility>
 
@@ -10,14 +10,14 @@ namespace downpour::ps {
 namespace {
 
 #ifdef DP_BENCH_NO_WATERMARKS
-constexpr bool kWatermarks = false;  // bench-push-unchecked only: what they cost
+constexpr bool kWatermarks = false;  // bench-push-unchecked only: measures the cost of watermarks
 #else
 constexpr bool kWatermarks = true;
 #endif
 
 Error malformed(std::string what) { return Error{ErrorCode::kMalformed, std::move(what)}; }
 
-/// Floats of `keys` rows (blocks) of one table as they travel; the keys may be unaligned.
+/// Number of floats of a section's rows (blocks) in a message. The keys may be unaligned.
 Result<uint64_t> section_floats(const TableSpec& spec, const wire::Section& section,
                                 const uint8_t* keys) {
   uint64_t floats = 0;
@@ -131,7 +131,7 @@ void PsCore::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
   uint8_t* values = buffer.memory.get();
   for (const wire::Section& section : pull.sections) {
     partitions_.table(section.table).pull(keys, section.keys, values, rows);
-    // The sizes were checked above, for the whole.
+    // The total size was checked above.
     values += *section_floats(partitions_.spec(section.table), section, keys) * sizeof(float);
     keys += section.keys * sizeof(uint64_t);
     if (rows != nullptr) rows += section.keys;
@@ -142,7 +142,7 @@ void PsCore::on_pull(int64_t now_ns, PeerKey from, const wire::Message& message,
 }
 
 void PsCore::count_load(const wire::Pull& pull, const Bytes& keys) {
-  const uint64_t times = pull.purpose == wire::Purpose::kTrain ? 2 : 1;  // its push comes, too
+  const uint64_t times = pull.purpose == wire::Purpose::kTrain ? 2 : 1;  // its push will follow
   uint64_t at = 0;
   for (const wire::Section& section : pull.sections) {
     const TableSpec& spec = partitions_.spec(section.table);
@@ -184,7 +184,7 @@ void PsCore::on_push(int64_t now_ns, PeerKey from, const wire::Message& message,
       }
     }
   }
-  if (is_full_) {  // no answer: the chief ends the job, and the shard has not failed
+  if (is_full_) {  // No answer, because a reject would fail the shard; the chief ends the job.
     return send(kChiefPeer, RequestId{}, heartbeat(), {}, effects);
   }
   if (!done) {
@@ -199,14 +199,15 @@ void PsCore::on_push(int64_t now_ns, PeerKey from, const wire::Message& message,
        {}, effects);
 }
 
-/// Whether the job has such a batch, in an epoch that may be open: so many epochs are never
-/// unsealed at once, and a peer can not take the room of those that are.
+/// Returns an error if the job does not have the batch, or if its epoch cannot be open. At most
+/// epochs_open_max epochs are unsealed at a time. The check keeps a peer from using up that limit
+/// with later epochs.
 Result<void> PsCore::check_planned(BatchId batch) const {
   const PlanExtent& plan = config_.plan;
   if (batch.shard >= plan.shards || batch.epoch >= plan.epochs) {
     return malformed(str("the job has ", plan.epochs, " epochs of ", plan.shards, " shards"));
   }
-  if (none(partitions_.owned())) return {};  // it does not know what is sealed
+  if (none(partitions_.owned())) return {};  // the number of sealed epochs is not known
   const uint32_t sealed = partitions_.sealed_max();
   if (batch.epoch >= sealed && batch.epoch - sealed >= config_.limits.epochs_open_max) {
     return Error{ErrorCode::kUnavailable,
@@ -338,9 +339,9 @@ void PsCore::admit_one_by_one(ViewId worker_view, const wire::Push& push) {
   });
 }
 
-/// Whether the sender and the partition know of the same batches of the shard that are given up.
-/// Not only of this one: records of a batch that is given up are not parsed, and where some would
-/// be filtered the batches behind it begin elsewhere.
+/// Whether the sender and the partition know the same quarantined batches of the shard. Comparing
+/// only this batch is not enough. Records of a quarantined batch are not parsed, so a filter cannot
+/// drop them, and the batches after it begin at other records.
 bool PsCore::agrees(const wire::Push& push, PartitionId p) const {
   const QuarantineMarkers& markers = partitions_.markers();
   if (DP_MUTATE("quarantine-without-a-line")) return true;
@@ -370,8 +371,8 @@ Result<bool> PsCore::resolve(const wire::Push& push, const Bytes& keys, const By
   if (bytes != values.size()) {
     return malformed(str(values.size(), " bytes of gradients for ", bytes, " bytes of values"));
   }
-  // The pull has seen that its keys lie in the owned partitions, and its handle would be gone were
-  // they others now.
+  // The pull checked that its keys lie in owned partitions. Its handle would be gone if the owned
+  // partitions had changed.
   const bool known = piece.rows != nullptr && admission_.covered == partitions_.owned();
   if (!known && !keys_in(push.sections, piece.keys, bytes_of(admission_.covered, covered_bytes_))) {
     return malformed("a key of a partition that the push does not cover");
@@ -493,7 +494,7 @@ void PsCore::count_staleness(const Piece& piece) {
   const Bits& listed = piece.versions_of_owned ? partitions_.owned() : admission_.covered;
   const uint64_t* pulled = piece.versions->data();
   const bool all = listed == admission_.apply;
-  uint64_t bucket = 0, same = 0;  // neighbours mostly agree: one addition for a stretch of them
+  uint64_t bucket = 0, same = 0;  // neighbours mostly agree: one addition per run
   for_each(listed, [&](PartitionId p) {
     const uint64_t then = *pulled++;
     const uint64_t now = steps[raw(p)] - 1;

@@ -63,7 +63,7 @@ Staging::Position Staging::begin(const wire::Push& push, const Bits& covered, in
               .bytes = sizeof(Stage) + push.fragments * sizeof(Fragment),
               .present = 0,
               .fragments = std::vector<Fragment>(push.fragments)};
-  for (Fragment& fragment : stage.fragments) fragment.push.fragments = 0;  // none has come
+  for (Fragment& fragment : stage.fragments) fragment.push.fragments = 0;  // 0: missing
   bytes_ += stage.bytes;
   return stages_.insert(stages_.end(), std::move(stage));
 }

@@ -1,5 +1,5 @@
-// Staging: fragments of parts larger than a frame, kept until all are there and can be applied
-// whole.
+// Staging: keeps the fragments of parts that are larger than a frame, until a part is complete and
+// can be applied as a whole.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace downpour::ps {
 
-/// One fragment as it came: its payload stays in the receive buffer.
+/// One fragment as it arrived. Its payload stays in the receive buffer.
 struct Fragment {
   wire::Push push;
   Bytes keys;
@@ -27,23 +27,23 @@ struct Stage {
   int64_t born_ns = 0;
   uint64_t bytes = 0;
   uint32_t present = 0;
-  std::vector<Fragment> fragments;  // by index; push.fragments is 0 where it has not come yet
+  std::vector<Fragment> fragments;  // by index; push.fragments is 0 if missing
 };
 
-/// Stages in order of birth, bounded by PsLimits: the oldest goes first.
+/// Stages in order of creation, bounded by PsLimits. The oldest is dropped first.
 class Staging {
  public:
   explicit Staging(const PsLimits& limits) : limits_(limits) {}
 
   struct Added {
-    Stage* whole = nullptr;  // where this fragment was the last one
-    bool too_large = false;  // the stage alone is beyond the limits; it was dropped
+    Stage* whole = nullptr;  // set if this fragment was the last one
+    bool too_large = false;  // the stage alone exceeds the limits; it was dropped
   };
-  /// Keeps a fragment. One that is there already changes nothing; one that differs from it in cut
-  /// begins the stage anew (its sender has cut the batch otherwise).
+  /// Keeps a fragment. A repeated fragment changes nothing. A fragment that is cut differently
+  /// replaces the whole stage, because its sender has divided the batch anew.
   Added add(const wire::Push& push, const Bits& covered, const Bytes& keys, const Bytes& values,
             int64_t now_ns);
-  /// Ends a stage: applied, or no longer of use.
+  /// Ends a stage that was applied or that is no longer needed.
   void erase(Incarnation worker, BatchId batch, const Bits& covered);
   void expire(int64_t now_ns);
   void clear();

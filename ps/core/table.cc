@@ -14,20 +14,20 @@
 namespace downpour::ps {
 namespace {
 
-constexpr uint32_t kLinesMax = 8;  // of a row; the processor's own prefetcher finds the rest
+constexpr uint32_t kLinesMax = 8;  // per row; the hardware prefetcher fetches the rest
 
 uint32_t lines_of(size_t floats) {
   return std::min(kLinesMax, uint32_t((floats * sizeof(float) + 63) / 64));
 }
 
-// Inlined by order: g++ 12 holds a function that only prefetches to be without effect, and deletes
+// Must be inlined: g++ 12 assumes that a function that only prefetches has no effect, and deletes
 // calls of it.
 [[gnu::always_inline]] inline void prefetch_lines(const float* row, uint32_t lines) {
   const auto* line = reinterpret_cast<const uint8_t*>(row);
   for (uint32_t l = 0; l < lines; ++l) __builtin_prefetch(line + size_t(l) * 64, 1);
 }
 
-/// What it held is not kept where it grows.
+/// Resizes a vector. If it has to grow, its contents are discarded.
 template <typename T>
 void resize_anew(PageVector<T>& values, size_t size) {
   if (size > values.capacity()) {
@@ -51,8 +51,8 @@ size_t rows_in(std::span<const RowRun> runs) {
   return rows;
 }
 
-/// Copies the weights of rows[i] to row i of `out`, or initializes it there. kDim: the width, or 0:
-/// `dim`.
+/// Copies the weights of rows[i] to row i of `out`, or writes initial values there if there is no
+/// row. kDim: the width, or 0 to use variable.dim.
 template <uint32_t kDim>
 void copy_rows(const Arena& arena, const VariableSpec& variable, uint64_t seed, const void* keys,
                const uint32_t* rows, size_t n, void* out) {
@@ -107,7 +107,7 @@ void Table::track_touched() {
 }
 
 bool Table::keys_in(const void* keys, size_t n, const uint8_t* owned) const {
-  // Where all partitions are owned no key needs its hash; that is a tenth of a pull.
+  // If all partitions are owned, no key needs its hash. That saves a tenth of a pull.
   const bool owns_all = std::memchr(owned, 0, size_t{1} << partition_bits_) == nullptr;
   if (owns_all && dense_ == nullptr) return true;
   const uint64_t key_end = dense_ == nullptr ? 0 : dense_->block_count();
@@ -141,9 +141,9 @@ void Table::pull(const void* keys, size_t n, void* values, uint32_t* rows_out) c
   }
 }
 
-/// Fetches rows of all members ahead. Where the first member's rows lie is copied: a store of a row
-/// number could change what members_ holds, as far as the compiler knows, and they would be loaded
-/// anew for each.
+/// Prefetches the rows of all variables. It copies base and stride of the first variable's arena.
+/// Otherwise the compiler would load them again for each row, because a store of a row number might
+/// change table_variables_.
 class Table::RowFetcher {
  public:
   RowFetcher(const std::vector<TableVariable>& table_variables, uint32_t TableVariable::*lines)
@@ -250,7 +250,7 @@ void Table::apply_rows(const void* keys, size_t n, const uint32_t* rows, const v
       uint32_t row = kHaveRows ? rows[i] : lookups->row(i);
       if (row == kNoRow) [[unlikely]] {
         const uint64_t key = key_at(keys, i), hash = index_.hash(key);
-        if (kHaveRows) row = index_.find(key, hash);  // it was absent then
+        if (kHaveRows) row = index_.find(key, hash);  // it was absent at the pull
         if (row == kNoRow) {
           row = add_row(key, hash);
           if (!kHaveRows) lookups->on_insert(i + 1);
@@ -262,7 +262,7 @@ void Table::apply_rows(const void* keys, size_t n, const uint32_t* rows, const v
       fetcher.fetch(row);
       chunk[count++] = {.row = row, .gradient = uint32_t(i), .partition = partition};
     }
-    // Nothing waits for these stores: fetching their lines ahead costs more than it saves.
+    // Nothing waits for these stores. Prefetching their lines would cost more than it saves.
     if (touched_ != nullptr) touched_->since_snapshot.mark({chunk, count});
     return count;
   };
@@ -294,7 +294,7 @@ void Table::update_members(std::span<const optim::RowUpdate> updates, size_t n,
   }
 }
 
-/// A row for a key that has none: initialized, and in the index.
+/// Makes an initialized row for a key that has none, and adds it to the index.
 uint32_t Table::add_row(uint64_t key, uint64_t hash) {
   const uint32_t row = take_row(key, partition_of(hash, partition_bits_));
   for (const TableVariable& table_variable : table_variables_) {
@@ -313,8 +313,8 @@ uint32_t Table::take_row(uint64_t key, PartitionId partition) {
   return row;
 }
 
-/// Length of the next run of a table with so many rows. Runs grow with the table, so that a
-/// thirtieth of it lies idle in them.
+/// Length of the next run in a table with this many rows. Runs grow with the table, so that about a
+/// thirtieth of it is unused room in runs.
 uint32_t Table::run_rows_at(uint64_t rows) const {
   constexpr uint64_t kRunRowsMax = 256, kRunShare = 16;
   return uint32_t(std::min(kRunRowsMax, rows / kRunShare >> partition_bits_));
@@ -335,7 +335,7 @@ uint64_t Table::rows_to_make(const void* keys, size_t n, const uint32_t* rows) c
 
 bool Table::reserve(uint64_t rows) {
   if (dense_ != nullptr || rows == 0) return true;
-  // Each partition may begin a run, and runs are longer once there are more rows.
+  // Each partition may begin a run, and runs become longer as the table grows.
   const uint64_t runs = std::min<uint64_t>(rows, uint64_t{1} << partition_bits_);
   const uint64_t end = rows_end_ + rows + runs * run_rows_at(2 * (rows_end_ + rows));
   if (end >= kNoRow || !keys_.reserve(end) || !index_.reserve(rows)) return false;
@@ -344,8 +344,8 @@ bool Table::reserve(uint64_t rows) {
       [&](TableVariable& table_variable) { return table_variable.arena.reserve(end); });
 }
 
-/// Rows are listed by partition from the first run on, or from so many rows on that it takes half a
-/// millisecond.
+/// Returns a row for a new key. Rows are listed by partition from the first run on, or when there
+/// are so many rows that listing them takes half a millisecond.
 uint32_t Table::find_row(PartitionId partition) {
   constexpr uint32_t kRowsUnlistedMax = 1 << 16;
   const uint32_t run_rows = run_rows_at(rows_end_);
@@ -368,7 +368,7 @@ uint32_t Table::find_row(PartitionId partition) {
   return row;
 }
 
-/// From now on rows are listed by partition: those that there are first.
+/// Begins to list rows by partition. Existing rows are added first.
 void Table::list_rows() {
   partition_rows_.begin(uint32_t{1} << partition_bits_);
   std::vector<bool> is_free(rows_end_);
@@ -379,7 +379,7 @@ void Table::list_rows() {
   }
 }
 
-/// The first of `rows` new ones.
+/// Adds new rows. Returns the first one.
 uint32_t Table::add_rows(uint32_t rows) {
   DP_CHECK(rows_end_ < kNoRow - rows, spec_.name);
   const uint32_t first = rows_end_;
@@ -567,11 +567,11 @@ void Table::drop_partition(PartitionId partition) {
     return;
   }
   const auto give_back = [&](RowRun run) {
-    // So that they are taken again in their order, and lie in runs.
+    // Push in reverse, so that rows are reused in ascending order and lie in runs.
     for (uint32_t i = run.count; i-- > 0;) free_rows_.push_back(run.first + i);
   };
   if (partition_rows_.begun()) {
-    partition_rows_.drop(partition, give_back);  // with rows that no key has yet
+    partition_rows_.drop(partition, give_back);  // includes rows that have no key yet
   } else {
     for (const RowRun& run : runs) give_back(run);
   }

@@ -8,8 +8,8 @@ namespace {
 
 constexpr size_t kSpareRowsMax = 16;
 
-/// Whether a partition stands between its first batch and the shard's end: only then the row says
-/// more than the epoch's ended sets.
+/// Whether some partition has begun the shard and not ended it. Only then the row holds more than
+/// the ended sets of the epoch.
 bool in_use(const ShardRow& row) {
   return std::any_of(row.watermarks.begin(), row.watermarks.end(),
                      [](uint32_t w) { return w != 0 && w != wire::kShardEnded; });

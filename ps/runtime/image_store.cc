@@ -4,7 +4,7 @@ namespace downpour::ps {
 
 std::optional<Result<std::vector<wire::ImageRef>>> ImageStore::write(Store& store) {
   const bool begins = store.checkpoint != checkpoint_;
-  if (!begins && !writer_) return {};  // given up: what follows is in vain
+  if (!begins && !writer_) return {};  // this checkpoint has failed: ignore its later images
   if (Result<void> added = add(store); !added) {
     writer_.reset();
     return Result<std::vector<wire::ImageRef>>(std::move(added).error());
@@ -12,7 +12,7 @@ std::optional<Result<std::vector<wire::ImageRef>>> ImageStore::write(Store& stor
   if (!store.last) return {};
   auto refs = writer_->finish();
   writer_.reset();
-  checkpoint_ = {};  // it may be asked for again
+  checkpoint_ = {};  // the same checkpoint may be requested again
   return refs;
 }
 

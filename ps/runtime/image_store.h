@@ -1,4 +1,4 @@
-// Image store: writes a core's images into its file of a checkpoint, off the core's thread.
+// ImageStore: writes a core's images into its file of a checkpoint, off the core's thread.
 #pragma once
 
 #include <optional>
@@ -11,16 +11,16 @@
 
 namespace downpour::ps {
 
-/// One thread at a time. The file under way is dropped when one of a newer checkpoint begins, and
-/// when the store is destroyed.
+/// Used by one thread at a time. The unfinished file is dropped when an image of a newer checkpoint
+/// arrives, and when the store is destroyed.
 class ImageStore {
  public:
-  /// All are borrowed but the name.
+  /// Borrows everything but the name.
   ImageStore(Storage& storage, const std::vector<TableSpec>& tables, std::string file_name)
       : storage_(storage), tables_(tables), file_name_(std::move(file_name)) {}
 
-  /// Writes the image. The answer to on_stored(): with the last image and with the first that
-  /// fails, else none.
+  /// Writes the image. Returns the result for on_stored() with the last image and with the first
+  /// failure, otherwise nothing.
   std::optional<Result<std::vector<wire::ImageRef>>> write(Store& store);
 
  private:
@@ -29,7 +29,7 @@ class ImageStore {
   Storage& storage_;
   const std::vector<TableSpec>& tables_;
   std::string file_name_;
-  ViewId checkpoint_;  // under way, or given up
+  ViewId checkpoint_;  // in progress or failed
   std::optional<checkpoint::ImageFileWriter> writer_;
 };
 

@@ -12,25 +12,26 @@
 namespace downpour::ps {
 namespace {
 
-// A huge page: as much is touched between two looks at what else is asked or to be forgotten.
+// The size of a huge page. The thread touches this much before it looks again at what is requested
+// or withdrawn.
 constexpr size_t kStepBytes = 2 * kMiB;
 constexpr int kNice = 19;
 
-/// Writes what is there. MADV_POPULATE_WRITE would do the same, but holds the lock of the whole
-/// address space meanwhile: whoever allocates or frees then waits for as long as the machine takes
-/// to find memory. A write holds up none but those who come to the same page.
+/// Makes pages present by writing to them what they hold. MADV_POPULATE_WRITE would do the same,
+/// but it holds the lock of the whole address space meanwhile. Then every allocation in the process
+/// waits until the machine has found memory. A write delays only threads that access the same page.
 ///
-/// A core may write the same byte at the same time. That is no harm in one indivisible instruction,
-/// but not for the eyes of a checker of data races.
+/// A core may write the same byte at the same time. The single atomic instruction makes that
+/// harmless, but a race detector would still report it.
 [[gnu::no_sanitize("thread")]] void touch(uint8_t* begin, const uint8_t* end) {
   for (volatile uint8_t* at = begin; at < end; at += kPageBytes) {
     __atomic_fetch_or(at, uint8_t{0}, __ATOMIC_RELAXED);
   }
 }
 
-/// Keeps the calling thread off `cpu`, where there is another one for it. A page of which the
-/// hypervisor has yet to find the memory holds up its processor for milliseconds, whoever else is
-/// to run there, whatever their priorities.
+/// Keeps the calling thread off `cpu` if it may run on another one. If the hypervisor must first
+/// find memory for a page, its processor stalls for milliseconds. Every other thread on that
+/// processor then waits, whatever the priorities.
 void leave_cpu(const cpu_set_t& allowed, int cpu) {
   cpu_set_t others = allowed;
   if (cpu >= 0) CPU_CLR(cpu, &others);
@@ -71,11 +72,11 @@ void PageToucher::forget(void* begin, size_t bytes) {
 }
 
 void PageToucher::run() {
-  // Whoever serves goes first: this thread takes a free processor, or a small share, and interrupts
-  // nobody by waking up. Refused: then it does.
+  // Threads that serve requests come first. This thread gets an idle processor or a small share,
+  // and its wake-up preempts no other thread. If the system refuses, it runs at normal priority.
   const sched_param no_priority{};
   (void)::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &no_priority);
-  (void)::setpriority(PRIO_PROCESS, 0, kNice);  // on Linux: of this thread
+  (void)::setpriority(PRIO_PROCESS, 0, kNice);  // on Linux: of this thread only
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   const bool movable = ::pthread_getaffinity_np(::pthread_self(), sizeof allowed, &allowed) == 0 &&
@@ -95,7 +96,7 @@ void PageToucher::run() {
     if (movable && asking_cpu != left_cpu) leave_cpu(allowed, left_cpu = asking_cpu);
     if (touching_.huge_pages) {
       (void)::madvise(touching_.begin, size_t(touching_.end - touching_.begin),
-                      MADV_HUGEPAGE);  // advice: may be refused
+                      MADV_HUGEPAGE);  // advice: the kernel may refuse it
     }
     touch(touching_.begin, touching_.end);
     lock.lock();

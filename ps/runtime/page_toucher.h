@@ -1,5 +1,5 @@
-// Page toucher: a thread that makes memory present before a core writes it. On a fresh machine the
-// first touch of a page costs thousands of times a later one.
+// PageToucher: a thread that makes memory present before a core writes it. On a fresh machine the
+// first touch of a page costs thousands of times more than a later one.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,7 @@
 
 namespace downpour::ps {
 
-/// Any thread may call. The toucher's own begins with the first call.
+/// Thread-safe. The first ask() starts the thread.
 class PageToucher final : public Prefault {
  public:
   PageToucher() = default;
@@ -35,8 +35,8 @@ class PageToucher final : public Prefault {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Range> ranges_;  // to be touched
-  Range touching_;            // by the thread just now, without the mutex
-  int asking_cpu_ = -1;       // on which who asked last runs
+  Range touching_;            // being touched now, without the mutex
+  int asking_cpu_ = -1;       // processor of the last call of ask()
   bool closing_ = false;
   std::thread thread_;
 };

@@ -21,10 +21,10 @@ namespace {
 
 constexpr int64_t kTickNs = 100 * kMillisecond;
 constexpr int64_t kHelloEveryNs = 500 * kMillisecond;
-constexpr uint32_t kReadAheadMax =
-    4;  // partitions in memory besides those that the core has taken in
+// Partitions in memory in addition to those that the core has adopted.
+constexpr uint32_t kReadAheadMax = 4;
 
-// PeerKey 0 is the chief; transports number peers from 0, so shift them.
+// PeerKey 0 is the chief. Transports number peers from 0, so keys are shifted by 1.
 PeerKey key_of(transport::PeerId peer) { return raw(peer) + 1; }
 transport::PeerId peer_of(PeerKey key) { return transport::PeerId{key - 1}; }
 
@@ -128,8 +128,8 @@ void PsNode::on_welcome(int64_t now_ns, const wire::Message& message) {
   awaits_welcome_ = false;
 }
 
-/// A message names the run folder, and this ps writes below it. Messages alone can't make a run
-/// folder: it holds a file with the id of its run.
+/// Checks the run folder that a message names, because this ps writes below it. A message alone
+/// cannot turn a folder into a run folder: it must contain a file with the id of the run.
 Result<void> PsNode::check_run_folder(const std::string& run_dir, uint64_t run) {
   const char* const hint = "the ps needs the run folder under the same path as the chief";
   if (run_dir.empty() || run_dir[0] != '/')
@@ -145,7 +145,7 @@ Result<void> PsNode::check_run_folder(const std::string& run_dir, uint64_t run) 
                "DP-2722"};
 }
 
-// The chief was started anew and goes on with what this core holds, if it means the same to both.
+// A restarted chief continues with the partitions of this core, if the job means the same to both.
 void PsNode::on_welcome_again(const wire::Welcome& welcome) {
   if (welcome.run_dir != run_dir_) {
     if (const auto checked = check_run_folder(welcome.run_dir, run_); !checked) {
@@ -157,7 +157,7 @@ void PsNode::on_welcome_again(const wire::Welcome& welcome) {
   }
   index_ = welcome.index;
   awaits_welcome_ = false;
-  leave_sent_ = false;  // a new chief must hear that, too
+  leave_sent_ = false;  // also report the signal to the new chief
   const auto job = job_from_toml(welcome.job, welcome.base_dir);
   if (job) {
     const auto graph = model::Graph::build(*job);
@@ -180,8 +180,8 @@ void PsNode::on_message(int64_t now_ns, transport::PortId port, transport::PeerI
     if (!core_ && welcome != nullptr) return on_welcome(now_ns, message);
     if (welcome != nullptr && message.envelope.run == run_) on_welcome_again(*welcome);
   }
-  if (!core_ || finished_) return;  // no job yet: the sender asks again
-  // The chief does not know this connection (any more): it must hear who we are again.
+  if (!core_ || finished_) return;  // no job yet: the sender repeats the message
+  // The chief does not know this connection (any more). Introduce this ps again.
   if (const auto* reject = std::get_if<wire::Reject>(&message.body);
       port == control_ && reject != nullptr) {
     if (reject->code == ErrorCode::kUnavailable && now_ns >= hello_at_ns_) hello(now_ns);
@@ -193,7 +193,7 @@ void PsNode::on_message(int64_t now_ns, transport::PortId port, transport::PeerI
   run(effects_);
 }
 
-// Counted, answered and limited by the transport.
+// The transport counts, answers and limits malformed messages.
 void PsNode::on_malformed(int64_t, transport::PortId, transport::PeerId, const Error& error) {
   if (options_.notice) options_.notice(str("dropped at ", error.where, ": ", error.what));
 }
@@ -213,7 +213,8 @@ void PsNode::run(Effects& effects) {
     }
     const transport::PeerId to = send.to == kChiefPeer ? chief_ : peer_of(send.to);
     if (std::holds_alternative<wire::Reject>(send.message.body)) {
-      // Any peer can cause it as often as it likes: not kept for one that does not take it.
+      // Any peer can cause a Reject as often as it likes. So it is not queued for a peer that does
+      // not receive it.
       (void)transport_.send(to, std::move(send.message));
     } else {
       outbox_.send(to, std::move(send.message));
@@ -247,7 +248,7 @@ void PsNode::run(Effects& effects) {
   if (effects.exit) exit(effects.exit->code, effects.exit->reason);
   const std::vector<Export> exports = std::exchange(effects.exports, {});
   effects.clear();
-  // What is done at once has effects of its own.
+  // Work that completes at once returns further effects.
   for (const Load& load : inlined) {
     core_->on_loaded(load.id, read_inlined(load), effects_, /*more=*/false);
     run(effects_);
@@ -255,7 +256,7 @@ void PsNode::run(Effects& effects) {
   for (const Export& move : exports) hand_out(move);
 }
 
-// Where tables have grown: their core's share of what the machine has free.
+// After tables have grown, gives the core its share of the machine's free memory.
 void PsNode::look_at_memory() {
   const uint64_t held_bytes = core_->partitions().memory_bytes();
   if (std::exchange(measured_bytes_, held_bytes) == held_bytes) return;
@@ -264,8 +265,8 @@ void PsNode::look_at_memory() {
   core_->on_free_memory(free_bytes / std::max(cores_beside(core_->view(), advertised_), 1U));
 }
 
-// Busy is whoever does not wait for messages: a machine that is slow, or has others to serve, shows
-// in it as much as one that is asked for much.
+// The time in which the node did not wait for messages counts as busy. So a slow machine, or one
+// with other work, shows up like one with many requests.
 void PsNode::tell_busy(wire::Heartbeat& heartbeat) {
   const int64_t waited_ns = transport_.stats().waited_ns;
   const int64_t rested_ns = waited_ns - std::exchange(waited_ns_, waited_ns);
@@ -273,9 +274,9 @@ void PsNode::tell_busy(wire::Heartbeat& heartbeat) {
       uint64_t(heartbeat.load_ns - std::clamp<int64_t>(rested_ns, 0, heartbeat.load_ns));
 }
 
-// Images on their way to another ps. Small ones travel with the messages: no file, and no thread to
-// wait for. Others are written without waiting for the disk, since the source holds all of it until
-// the target has read them.
+// Hands out images that move to another ps. Small images travel with the messages, without a file
+// and without waiting for a thread. Larger ones are written without waiting for the disk, because
+// the source keeps its copy until the target has read them.
 void PsNode::hand_out(const Export& move) {
   uint64_t bytes = 0;
   for (const checkpoint::PartitionImage& image : move.images)
@@ -308,7 +309,7 @@ void PsNode::remove_file(const Discard& discard) {
   background_->start([this, discard]() -> Background::Completion {
     const std::string name = checkpoint::move_file_name(discard.ownership_generation, index_,
                                                         options_.thread, incarnation_);
-    auto removed = storage_.remove(discard.folder + "/" + name);  // one that stays costs only room
+    auto removed = storage_.remove(discard.folder + "/" + name);  // if it fails, only room is lost
     (void)removed;
     return [] {};
   });
@@ -372,7 +373,7 @@ bool PsNode::pump(int64_t now_ns) {
   }
   outbox_.flush();
   if (!core_) {
-    if (leave_signal_ != 0) {  // it holds nothing
+    if (leave_signal_ != 0) {  // this ps holds nothing yet
       return exit(options_.local ? 128 + leave_signal_ : 0, "stopped by a signal"), false;
     }
     if (now_ns - started_ns_ > options_.connect_timeout_ns) {
@@ -405,7 +406,7 @@ bool PsNode::pump(int64_t now_ns) {
   return busy;
 }
 
-/// Of the checkpoint under way.
+/// Copies the next partitions of the checkpoint in progress.
 void PsNode::copy_on(int64_t now_ns) {
   core_->continue_save(effects_);
   uint64_t bytes = 0;

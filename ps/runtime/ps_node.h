@@ -1,5 +1,5 @@
-// Ps node: the shell of one ps core. Registers with the chief, moves messages, stores and loads
-// images in the background.
+// PsNode: the shell of one ps core. It registers with the chief, moves messages, and stores and
+// loads images in the background.
 #pragma once
 
 #include <atomic>
@@ -22,17 +22,17 @@
 namespace downpour::ps {
 
 struct PsOptions {
-  std::string chief;           // endpoint
-  std::string endpoint;        // where to answer: "tcp://127.0.0.1:*", "ipc:///...", "inproc://..."
-  std::string advertise_host;  // the host others reach a wildcard tcp endpoint by; empty: as bound
-  uint32_t index = UINT32_MAX;                       // UINT32_MAX: the chief gives one
-  uint32_t thread = 0;                               // core of the process
-  uint32_t cores = 1;                                // of the process: they share cluster.ps_memory
-  Incarnation incarnation{};                         // of the process: its cores share it
-  int64_t connect_timeout_ns = 10 * kSecond;         // without a Welcome: exit 69
+  std::string chief;            // endpoint of the chief
+  std::string endpoint;         // own endpoint: "tcp://127.0.0.1:*", "ipc:///...", "inproc://..."
+  std::string advertise_host;   // host in a wildcard tcp endpoint, for others; empty: as bound
+  uint32_t index = UINT32_MAX;  // UINT32_MAX: the chief gives one
+  uint32_t thread = 0;          // number of the core in the process
+  uint32_t cores = 1;           // cores of the process; they share cluster.ps_memory
+  Incarnation incarnation{};    // of the process, shared by its cores
+  int64_t connect_timeout_ns = 10 * kSecond;         // without a Welcome until then: exit 69
   uint64_t inline_bytes_max = wire::kFrameBytesMax;  // larger images of a move go through files
-  bool touch_pages = true;  // a thread makes pages present ahead of the tables' growth
-  std::function<void(const std::string&)> notice;  // what the user should read; may be empty
+  bool touch_pages = true;  // touches new pages of the tables ahead, on a thread of its own
+  std::function<void(const std::string&)> notice;  // reports a line to the user; may be empty
   bool local = false;  // started by `downpour train`: a signal stops the job, not only this ps
   ProcessInfo process;
   PsLimits limits;
@@ -40,11 +40,11 @@ struct PsOptions {
 
 class PsNode final : public transport::Node {
  public:
-  /// Stores and loads with `background`; null: a thread of its own.
+  /// Stores and loads images with `background`; null: on a thread of its own.
   PsNode(transport::Transport& transport, Storage& storage, PsOptions options,
          std::unique_ptr<Background> background = nullptr);
 
-  /// Errors: the endpoint can't be bound, or the chief's address is none.
+  /// Error if the endpoint cannot be bound, or if the chief's address is not valid.
   Result<void> start(int64_t now_ns);
   bool owns(transport::PortId port) const override { return port == data_ || port == control_; }
   void on_message(int64_t now_ns, transport::PortId port, transport::PeerId peer,
@@ -55,8 +55,8 @@ class PsNode final : public transport::Node {
   int64_t next_deadline_ns() const override;
   bool finished() const override { return finished_ && outbox_.empty(); }
 
-  /// Reports a stop signal to the chief, which moves the partitions away or stops the job, and then
-  /// ends this node. From any thread; the loop must be woken.
+  /// Reports a stop signal to the chief. The chief moves the partitions away or stops the job, and
+  /// then ends this node. Any thread may call it; wake the loop afterwards.
   void leave(int signal) { leave_signal_ = signal; }
   /// Null until the chief has welcomed it.
   const PsCore* core() const { return core_.get(); }
@@ -93,10 +93,10 @@ class PsNode final : public transport::Node {
   uint64_t run_ = 0;
   std::string run_dir_;
   PageToucher toucher_;
-  std::unique_ptr<ImageStore> image_store_;  // the background's, from the Welcome on
-  std::unique_ptr<PsCore> core_;             // from the Welcome on
-  /// Images of a Load that are still to be read, partition by partition: the core takes one in
-  /// while the next are read.
+  std::unique_ptr<ImageStore> image_store_;  // used by background tasks; set by the Welcome
+  std::unique_ptr<PsCore> core_;             // set by the Welcome
+  /// Images of a Load that are still to be read, partition by partition. The core adopts one while
+  /// the next are read.
   struct Reading {
     uint64_t id = 0;
     std::string folder;
@@ -104,17 +104,17 @@ class PsNode final : public transport::Node {
     size_t next = 0;
   };
   std::deque<Reading> readings_;
-  uint32_t read_ahead_ = 0;  // partitions read, or being read, that the core has not taken in
+  uint32_t read_ahead_ = 0;  // partitions read, or being read, and not yet adopted
   int64_t started_ns_ = 0;
   bool awaits_welcome_ = false;
-  int64_t hello_at_ns_ = 0;  // the next one, while no Welcome has come
+  int64_t hello_at_ns_ = 0;  // when the next one is due, until a Welcome comes
   int64_t tick_at_ns_ = 0;
   uint64_t last_hello_ = 0;
   uint64_t pulled_bytes_ = 0, pushed_bytes_ = 0;
-  uint64_t measured_bytes_ = UINT64_MAX;  // of the tables, when free memory was looked at last
+  uint64_t measured_bytes_ = UINT64_MAX;  // of the tables, at the last look at free memory
   SavePace save_pace_;
-  std::string advertised_;  // endpoint
-  int64_t waited_ns_ = 0;   // by the transport, when the load was told last
+  std::string advertised_;  // endpoint in the Hello
+  int64_t waited_ns_ = 0;   // of the transport, at the last load report
   Effects effects_;
   std::atomic<int> leave_signal_{0};
   bool leave_sent_ = false;
@@ -122,7 +122,7 @@ class PsNode final : public transport::Node {
   int32_t exit_code_ = 0;
   std::string exit_reason_;
 
-  std::unique_ptr<Background> background_;  // last: its tasks use what stands above
+  std::unique_ptr<Background> background_;  // last member: its tasks use the others
 };
 
 }  // namespace downpour::ps

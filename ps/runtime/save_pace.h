@@ -1,4 +1,5 @@
-// SavePace: how fast a core copies its partitions for a checkpoint while others want the processor.
+// SavePace: limits how fast a core copies its partitions for a checkpoint while other work needs
+// the processor.
 #pragma once
 
 #include <algorithm>
@@ -10,15 +11,15 @@
 
 namespace downpour::ps {
 
-/// A checkpoint takes .43 s of CPU a GB, for copying and for writing. Written at 300 MB/s for each
-/// processor of the machine, shared by the ps cores that are there, it takes an eighth of them.
-/// Where nobody asks for rows it goes as fast as the disk.
+/// A checkpoint takes .43 s of CPU time per GB for copying and writing. The limit is 300 MB/s per
+/// processor of the machine, shared by the ps cores on it. At that rate a checkpoint takes an
+/// eighth of the processors. Without requests it is written as fast as the disk allows.
 class SavePace {
  public:
   static constexpr uint64_t kBytesPerCpuSecond = 300'000'000;
-  static constexpr int64_t kIdleNs = 20 * kMillisecond;  // without a request
+  static constexpr int64_t kIdleNs = 20 * kMillisecond;  // time without a request
 
-  /// `cores`: of the ps on this machine.
+  /// `cores`: ps cores on this machine.
   static uint64_t bytes_per_s(uint32_t cpus, uint32_t cores) {
     return std::max<uint64_t>(1, kBytesPerCpuSecond * cpus / std::max(cores, 1U));
   }
@@ -27,7 +28,7 @@ class SavePace {
     due_ns_ =
         std::max(due_ns_, now_ns - kIdleNs) + int64_t(bytes * uint64_t(kSecond) / bytes_per_s);
   }
-  /// When the next partition may be copied, unless something is served until then.
+  /// When the next partition may be copied. A request in the meantime may delay it.
   int64_t due_ns() const { return std::min(due_ns_, served_ns_ + kIdleNs); }
 
  private:
@@ -35,7 +36,7 @@ class SavePace {
   int64_t served_ns_ = 0;
 };
 
-/// How many cores of the view are on the machine of this endpoint.
+/// Number of cores of the view on the machine of this endpoint.
 inline uint32_t cores_beside(const wire::View& view, const std::string& endpoint) {
   const auto machine = [](const std::string& text) {
     return text.starts_with("tcp://") ? text.substr(0, text.rfind(':')) : std::string();

@@ -1,4 +1,4 @@
-// What a worker core is told and what it wants done. The shell carries both; it decides nothing.
+// Events and effects of a worker core. The shell carries both and makes no decision.
 #pragma once
 
 #include <cstdint>
@@ -14,58 +14,59 @@
 
 namespace downpour::worker {
 
-/// A batch on its way through the worker, with the plan that its reader made for it.
+/// A batch inside the worker, with the pull plan that its reader made.
 struct PreparedBatch {
   Batch batch;
   PullPlan plan;
   wire::Lease lease;
-  uint64_t shard_read = 0;  // of the Read effect that it answers
-  std::string where;        // its records' place: "clicks.tsv [1000, 250000]"
+  uint64_t shard_read = 0;  // of the Read effect that requested it
+  std::string where;        // place of its records: "clicks.tsv [1000, 250000]"
 };
 using PreparedBatchPtr = std::shared_ptr<PreparedBatch>;
 
-/// Why a shard can't be read on.
+/// Why the rest of a shard cannot be read.
 struct ReadFailure {
   uint64_t shard_read = 0;
   Error error;
-  std::optional<uint32_t> batch;  // with a bad record; none: the shard can't be read at all
+  // The batch with a bad record. Empty: the shard cannot be read at all.
+  std::optional<uint32_t> batch;
 };
 
-/// The end of a shard as its reader met it.
+/// The end of a shard as its reader found it.
 struct ShardEnd {
   uint64_t shard_read = 0;
   wire::ShardCounts counts;
   uint64_t records_hash = 0;
 };
 
-/// A finished computation: gradients message by message (train), metrics (train, eval), predictions
-/// (predict).
+/// A finished computation. It holds gradients, one Bytes per message (train); metrics (train,
+/// eval); or predictions (predict).
 struct Computed {
   uint64_t slot = 0;
-  std::string not_finite;  // which loss or gradient is not; empty: all are (train)
+  std::string not_finite;  // the loss or gradient that is not finite; empty: none (train)
   std::vector<Bytes> gradients;
   std::vector<OutputMetrics> metrics;
   Bytes predictions;
 };
 
 struct WorkerEffects {
-  /// `to` = Incarnation{0}: the chief. Otherwise address_of() a ps core of the newest view; the
-  /// shell connects as needed.
+  /// `to` = Incarnation{0} is the chief. Any other value is address_of() a ps core of the newest
+  /// view; the shell connects as needed.
   struct Send {
     Incarnation to{};
     wire::Message message;
   };
-  /// Read a shard from a batch on; answered by batches, then a ShardEnd or a failure.
+  /// Read a shard, starting at a batch. Answered by batches, then by a ShardEnd or a ReadFailure.
   struct Read {
     wire::Lease lease;
     uint32_t first_batch = 0;
     uint64_t shard_read = 0;
-    uint32_t batches_max = UINT32_MAX;  // then it pauses: nothing follows, not the end either
+    uint32_t batches_max = UINT32_MAX;  // after this many batches nothing follows, not even the end
   };
   struct StopShardRead {
     uint64_t shard_read = 0;
   };
-  /// Compute with the pulled values, one Bytes a message of the plan.
+  /// Compute with the pulled values: one Bytes per message of the plan.
   struct Compute {
     uint64_t slot = 0;
     PreparedBatchPtr batch;
@@ -81,11 +82,12 @@ struct WorkerEffects {
   std::vector<Read> reads;
   std::vector<StopShardRead> stops;
   std::vector<Compute> computes;
-  std::shared_ptr<const Placements> placements;           // a new view, for the readers' plans
-  std::optional<std::vector<wire::InputProcess>> inputs;  // that live now, for the readers
-  bool welcomed = false;                                  // welcome() is valid from now on
-  /// The chief was started anew with another job text over the same data: on_other_job() where that
-  /// makes other batches or another model.
+  std::shared_ptr<const Placements> placements;  // a new view, for the plans of the readers
+  // The live input processes, for the readers.
+  std::optional<std::vector<wire::InputProcess>> inputs;
+  bool welcomed = false;  // from now on welcome() is valid
+  /// A restarted chief has another job text for the same data. The shell calls on_other_job() if
+  /// that text makes other batches or another model.
   struct OtherJob {
     std::string text, base_dir;
   };

@@ -24,7 +24,7 @@ void InputShardReads::on_read_shard(int64_t now_ns, InputPeer peer, const wire::
     const Error error = wire::wrong_role(identity, wire::Role::kWorker);
     return refuse(name, error.code, str(error.what, " (", error.id, ")"), fx);
   }
-  if (ids_.contains(name)) return;  // asked for again: it is under way
+  if (ids_.contains(name)) return;  // a repeated request: it is in progress
   if (request.lease.plan_hash != config_.plan_hash) {
     return refuse(name, ErrorCode::kConfig,
                   "the reading was asked for under another plan than this input process's", fx);
@@ -73,7 +73,7 @@ void InputShardReads::on_read_more(int64_t now_ns, InputPeer peer, const wire::R
   advance(fx);
 }
 
-/// The worker has every batch below `next`.
+/// The worker acknowledges all batches below `next`.
 void InputShardReads::take(ShardRead& shard_read, uint32_t next) {
   while (!shard_read.sent.empty() && shard_read.next - uint32_t(shard_read.sent.size()) < next) {
     shard_read.bytes -= shard_read.sent.front();
@@ -105,7 +105,7 @@ void InputShardReads::advance(InputEffects& fx) {
 
 void InputShardReads::on_item(InputItem&& item, InputEffects& fx) {
   const auto at = shard_reads_.find(item.id);
-  if (at == shard_reads_.end()) return;  // nobody wants it any more
+  if (at == shard_reads_.end()) return;  // dropped in the meantime
   ShardRead& shard_read = at->second;
   for (wire::Message& message : item.messages) {
     message.envelope.run = config_.run;

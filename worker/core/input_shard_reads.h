@@ -1,6 +1,6 @@
-// Input readings: which shards an input process reads for whom, and how far ahead. A deterministic
-// state machine: no socket, file, thread or clock (time is an argument). A reading holds nothing
-// that cannot be lost: whoever wants it asks again, here or elsewhere.
+// InputShardReads: which shards an input process reads for which workers, and how far ahead. A
+// deterministic state machine without socket, file, thread or clock (time is an argument). A shard
+// read has no state that must survive: a worker that loses one asks again, here or elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,23 @@
 
 namespace downpour::worker {
 
-/// One connection of a worker, as the shell's transport numbers them.
+/// One connection of a worker, numbered as in the shell's transport.
 enum class InputPeer : uint64_t {};
 
 struct InputConfig {
   uint64_t run = 0;
   uint64_t plan_hash = 0;
-  uint32_t shard_reads_max =
-      1024;                  // more: the one idle for longest goes, or the new one is refused
-  uint32_t open_max = 8;     // read at once; the others wait for their turn
-  uint32_t window_max = 64;  // batches under way of one reading, whatever a worker asks for
-  uint64_t window_bytes = 8 * kMiB;  // of one reading; one batch may always be under way
-  uint64_t bytes_max = 512 * kMiB;   // of all readings
-  int64_t idle_ns = 60 * kSecond;    // without a word of its worker: dropped
-  int64_t spare_ns = 10 * kSecond;   // the same where readings_max is reached
+  // Beyond it, the shard read that is idle for longest is dropped, or the new one is refused.
+  uint32_t shard_reads_max = 1024;
+  uint32_t open_max = 8;     // read at the same time; the others wait for their turn
+  uint32_t window_max = 64;  // unacknowledged batches per shard read, whatever a worker requests
+  uint64_t window_bytes = 8 * kMiB;  // per shard read; one batch is always allowed
+  uint64_t bytes_max = 512 * kMiB;   // of all shard reads
+  int64_t idle_ns = 60 * kSecond;    // dropped after this time without a message of its worker
+  int64_t spare_ns = 10 * kSecond;   // the same when shard_reads_max is reached
 };
 
-/// What was read, ready to be sent: a batch, the shard's end, or a failure.
+/// The result of reading, ready to send: a batch, the end of the shard, or a failure.
 struct InputItem {
   uint64_t id = 0;
   std::vector<wire::Message> messages;
@@ -46,14 +46,15 @@ struct InputEffects {
     InputPeer to{};
     wire::Message message;
   };
-  /// Read one batch; answered by an InputItem. The first of a reading says what to open.
+  /// Read one batch. Answered by an InputItem. The first Read of a shard read holds the request to
+  /// open.
   struct Read {
     uint64_t id = 0;
     std::optional<wire::ReadShard> open;
   };
   std::vector<Send> sends;
   std::vector<Read> reads;
-  std::vector<uint64_t> closes;  // readings that nobody wants any more
+  std::vector<uint64_t> closes;  // shard reads that are no longer needed
 
   void clear() { *this = {}; }
 };
@@ -62,7 +63,7 @@ class InputShardReads {
  public:
   explicit InputShardReads(InputConfig config) : config_(config) {}
 
-  /// `identity`: what the connection proves. Only workers have shards read.
+  /// `identity`: what the connection proves. Only workers may request shard reads.
   void on_read_shard(int64_t now_ns, InputPeer peer, const wire::ReadShard& request,
                      InputEffects& fx, const wire::PeerIdentity& identity = {});
   void on_read_more(int64_t now_ns, InputPeer peer, const wire::ReadMore& more, InputEffects& fx);
@@ -71,22 +72,22 @@ class InputShardReads {
   void on_tick(int64_t now_ns, InputEffects& fx);
 
   size_t size() const { return shard_reads_.size(); }
-  /// Of batches that no worker has said to have.
+  /// Bytes of batches that no worker has acknowledged.
   uint64_t bytes() const { return bytes_; }
 
  private:
-  using Name = std::pair<InputPeer, uint64_t>;  // the worker's
+  using Name = std::pair<InputPeer, uint64_t>;  // number given by the worker
   struct ShardRead {
     Name name;
     wire::ReadShard request;
-    uint32_t next = 0;          // batch to be read
-    std::deque<uint64_t> sent;  // bytes of each batch under way
+    uint32_t next = 0;          // batch to read next
+    std::deque<uint64_t> sent;  // bytes of each unacknowledged batch
     uint64_t bytes = 0;         // their sum
     bool open = false;
-    bool busy = false;  // a batch of it is being read
+    bool busy = false;  // one of its batches is being read
     int64_t heard_ns = 0;
   };
-  using ShardReads = std::map<uint64_t, ShardRead>;  // by id: in the order in which they came
+  using ShardReads = std::map<uint64_t, ShardRead>;  // by id, which is the order of arrival
 
   void send(InputPeer to, wire::Body body, InputEffects& fx) const;
   void refuse(const Name& name, ErrorCode code, std::string what, InputEffects& fx) const;

@@ -17,13 +17,13 @@ uint64_t bytes_of_row(const TableSpec& table, uint64_t key) {
   return floats * sizeof(float);
 }
 
-// One table's keys while a plan is made.
+// The keys of one table while a plan is made.
 struct Column {
   TableId table{};
   const TableSpec* spec = nullptr;
   std::vector<uint64_t>* keys = nullptr;
-  size_t batch_table = SIZE_MAX;  // into Batch::tables; SIZE_MAX: dense
-  uint64_t embedding_bytes = 0;   // of a row; 0: dense
+  size_t batch_table = SIZE_MAX;  // index into Batch::tables; SIZE_MAX: dense
+  uint64_t embedding_bytes = 0;   // per row; 0: dense
   std::vector<uint16_t> partition;
   std::vector<uint16_t> message;
 
@@ -36,7 +36,7 @@ void add_section(PartMessage& message, TableId table, uint32_t begin, uint32_t c
   if (count > 0) message.sections.push_back({table, begin, count});
 }
 
-// Everything in one message: nothing moves.
+// Puts everything into one message; nothing moves.
 PartMessage whole_message(const std::vector<Column>& columns, const Placements& placements,
                           uint64_t bytes) {
   PartMessage message;
@@ -63,7 +63,7 @@ void fill_keys(PartMessage& message, const std::vector<Column>& columns) {
   message.keys = Bytes::of(std::move(keys));
 }
 
-// Which message each partition goes to: whole partitions, filled up to the limit, owner by owner.
+// Assigns partitions to messages: whole partitions, up to the limit, owner by owner.
 struct Grouping {
   std::vector<PartMessage> messages;
   std::vector<uint16_t> first_message;  // by partition
@@ -78,7 +78,7 @@ Grouping group_partitions(const Placements& placements, const std::vector<uint64
     bool open = false;
     placements.covered[owner].for_each([&](PartitionId p) {
       const uint64_t bytes = bytes_of[raw(p)];
-      if (bytes > bytes_max) {  // alone, in fragments
+      if (bytes > bytes_max) {  // a message of its own, in fragments
         const auto fragments = uint32_t((bytes + bytes_max - 1) / bytes_max) + 1;
         grouping.fragmented = true;
         grouping.first_message[raw(p)] = uint16_t(grouping.messages.size());
@@ -102,11 +102,11 @@ Grouping group_partitions(const Placements& placements, const std::vector<uint64
     });
   }
   for (PartMessage& message : grouping.messages)
-    message.value_bytes = 0;  // counted anew, without what keys take
+    message.value_bytes = 0;  // counted again below: values only
   return grouping;
 }
 
-// A partition's fragments are filled one after the other.
+// Fills the fragments of a partition one after the other.
 void choose_messages(Column& column, const Grouping& grouping, uint64_t bytes_max,
                      std::vector<uint64_t>& filled) {
   for (size_t i = 0; i < column.message.size(); ++i) {
@@ -121,7 +121,7 @@ void choose_messages(Column& column, const Grouping& grouping, uint64_t bytes_ma
   }
 }
 
-// Stable counting sort of a column's keys by message; the bags of the batch follow.
+// Sorts a column's keys by message (stable counting sort) and renumbers the bags of the batch.
 void reorder(Column& column, std::vector<PartMessage>& messages, Batch& batch) {
   std::vector<uint32_t> begin(messages.size() + 1, 0);
   for (const uint16_t m : column.message) ++begin[m + 1U];
@@ -201,7 +201,7 @@ PullPlan make_pull_plan(const std::vector<TableSpec>& tables,
       key_count * 8 <= message_bytes_max) {
     plan.messages.push_back(whole_message(columns, *placements, bytes));
   } else {
-    // The keys' own bytes bound a message too: rows of one float are smaller than their keys.
+    // The size of the keys limits a message too: a row of one float is smaller than its key.
     std::vector<uint64_t> bytes_of(placements->view.partitions.size());
     for (Column& column : columns) {
       column.partition.resize(column.keys->size());
@@ -216,7 +216,8 @@ PullPlan make_pull_plan(const std::vector<TableSpec>& tables,
     std::vector<uint64_t> filled(grouping.messages.size());
     for (Column& column : columns) {
       column.message.resize(column.keys->size());
-      if (column.embedding_bytes > 0 && !grouping.fragmented) {  // most often: one look-up a key
+      // The usual case: one look-up per key.
+      if (column.embedding_bytes > 0 && !grouping.fragmented) {
         for (size_t i = 0; i < column.message.size(); ++i) {
           column.message[i] = grouping.first_message[column.partition[i]];
         }

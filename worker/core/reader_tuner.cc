@@ -7,11 +7,11 @@ namespace downpour::worker {
 namespace {
 
 constexpr int64_t kIntervalNs = 200 * kMillisecond;
-constexpr int64_t kIntervalMaxNs = 2 * kSecond;  // where hardly a batch comes
+constexpr int64_t kIntervalMaxNs = 2 * kSecond;  // if hardly any batches come
 constexpr uint64_t kIntervalBatches = 16;
-constexpr double kStarved = 0.05;  // of the time: worth a trial
-constexpr double kPays = 1.04;     // times the rate before
-constexpr double kRoom = 1.5;      // times the readers that there are: for so many
+constexpr double kStarved = 0.05;  // share of the time that is worth a trial
+constexpr double kPays = 1.04;     // required factor over the previous rate
+constexpr double kRoom = 1.5;      // a trial needs processors for this multiple of the readers
 constexpr int64_t kPauseNsMax = 60 * kSecond;
 
 }  // namespace
@@ -20,7 +20,7 @@ std::optional<ReaderLimits> ReaderTuner::on_totals(int64_t now_ns, const ReaderT
   const int64_t interval_ns = now_ns - last_ns_;
   const uint64_t batches = totals.batches - last_.batches;
   const bool enough = interval_ns >= kIntervalNs && batches >= kIntervalBatches;
-  if (last_ns_ == 0 || batches == 0) {  // nothing to learn from: before, or after, or a stop
+  if (last_ns_ == 0 || batches == 0) {  // nothing to learn: no interval yet, or no batches in it
     if (last_ns_ == 0 || interval_ns >= kIntervalMaxNs) last_ = totals, last_ns_ = now_ns;
     return {};
   }
@@ -44,7 +44,8 @@ std::optional<ReaderLimits> ReaderTuner::on_totals(int64_t now_ns, const ReaderT
   return limits_ != was ? std::optional(limits_) : std::nullopt;
 }
 
-/// Whether there are processors for more readers, as long as these wait for other things.
+/// Whether there are processors for more readers, given the share of time in which readers need
+/// one.
 bool ReaderTuner::may_pay(const ReaderTotals& totals) const {
   const auto shard_read = double(totals.reading_ns - last_.reading_ns);
   const auto runnable = double(totals.runnable_ns - last_.runnable_ns);

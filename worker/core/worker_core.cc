@@ -10,7 +10,7 @@
 namespace downpour::worker {
 namespace {
 
-constexpr int64_t kRetryMaxNs = 10 * kSecond;  // whatever a LeaseGrant says
+constexpr int64_t kRetryMaxNs = 10 * kSecond;  // limit, whatever a LeaseGrant says
 
 bool is_unavailable(const wire::Body& body) {
   const auto* reject = std::get_if<wire::Reject>(&body);
@@ -77,7 +77,8 @@ void WorkerCore::on_message(int64_t now_ns, Incarnation from, wire::Message&& me
     return defended(Defence::kWorkerOtherRun);
   }
   if (from != kChief) {
-    // A ps of another run, on a port that was ours: the request is repeated under a newer view.
+    // A ps of another run now has the port of a lost ps. The request is repeated under a newer
+    // view.
     if (message.envelope.run != run_ && is_unavailable(message.body)) return;
     if (std::holds_alternative<wire::PullReply>(message.body))
       return on_pull_reply(now_ns, std::move(message), fx);
@@ -86,7 +87,7 @@ void WorkerCore::on_message(int64_t now_ns, Incarnation from, wire::Message&& me
     if (std::holds_alternative<wire::Reject>(message.body)) return on_reject(now_ns, message, fx);
     return;
   }
-  if (message.envelope.view.term < term_) {  // of a chief that another has taken over from
+  if (message.envelope.view.term < term_) {  // from a chief that has been replaced
     return defended(Defence::kWorkerOldTerm);
   }
   term_ = message.envelope.view.term;
@@ -134,8 +135,8 @@ void WorkerCore::on_welcome(int64_t now_ns, uint64_t run, wire::Welcome&& welcom
     fx.welcomed = true;
     return;
   }
-  // The chief was started anew: this worker goes on, if both still make the same batches of the
-  // same records. Its index, intervals and paths of the run may be others.
+  // A restarted chief. This worker continues if both still make the same batches of the same
+  // records. The worker's index, the intervals and the paths of the run may change.
   const bool same_data =
       welcome.plan_hash == welcome_.plan_hash && welcome.shard_bytes == welcome_.shard_bytes &&
       welcome.train_files == welcome_.train_files && welcome.eval_files == welcome_.eval_files;
@@ -163,18 +164,18 @@ void WorkerCore::configure(int64_t now_ns, std::vector<TableSpec> tables, uint32
 }
 
 void WorkerCore::on_view(int64_t now_ns, wire::View&& view, WorkerEffects& fx) {
-  // The Welcome before it was lost. The chief answers the next Hello with both.
+  // The preceding Welcome was lost. The chief answers the next Hello with both messages.
   if (!welcomed_) return defended(Defence::kWorkerViewEarly);
   if (placements_ && view.id <= placements_->view.id) return defended(Defence::kWorkerViewOld);
-  // The Welcome of a chief with other data may have been lost on its way; its view must not be used
-  // for batches of these.
+  // The Welcome of a chief with other data may have been lost. Its view must not be used for
+  // batches of the old data.
   if (view.plan_hash != 0 && view.plan_hash != welcome_.plan_hash)
     return on_other_job("other data", fx);
   auto placements = Placements::of(std::move(view));
   if (!placements) return;
   placements_ = std::move(placements);
   fx.placements = placements_;
-  // Whatever waits for an answer is grouped anew: its owner may be gone.
+  // Regroup everything that waits for an answer, because its owner may be gone.
   for (auto& slot : slots_) {
     if (slot->state == State::kPulling) plan_and_pull(now_ns, *slot, fx);
     if (slot->state == State::kPushing) {
@@ -223,12 +224,12 @@ void WorkerCore::on_grant(int64_t now_ns, const wire::LeaseGrant& grant, WorkerE
     Shard* held = find_shard(lease);
     if (held != nullptr && held->lease.quarantined_batches == lease.quarantined_batches &&
         held->lease.single_step == lease.single_step) {
-      // The same work again: a later attempt takes over the name.
+      // The same lease again: the shard takes over the later attempt.
       defended(Defence::kWorkerGrantSame);
       held->lease.attempt = std::max(held->lease.attempt, lease.attempt);
       continue;
     }
-    if (held != nullptr) abandon(held->lease, fx);  // other work at the same shard: from the start
+    if (held != nullptr) abandon(held->lease, fx);  // another lease for the same shard: start again
     if (lease.purpose == wire::Purpose::kTrain && lease.plan_hash != welcome_.plan_hash) {
       fail_shard(
           lease, 0,
@@ -251,11 +252,11 @@ void WorkerCore::read(Shard& shard, uint32_t first_batch, WorkerEffects& fx) {
       {shard.lease, first_batch, shard.shard_read, shard.lease.single_step ? 1 : UINT32_MAX});
 }
 
-/// A careful lease: the chief hears of each batch before the next one is read, so that it knows at
-/// which one this worker died.
+/// Continues a single-step lease. It reports each batch before the next one is read, so that the
+/// chief knows at which batch this worker died.
 void WorkerCore::read_on(int64_t now_ns, Shard& shard, WorkerEffects& fx) {
   if (!shard.lease.single_step || shard.end) return;
-  // Where every partition has the shard's end, only reading tells how many batches that are.
+  // If every partition has the end of the shard, only reading it shows how many batches it has.
   if (shard.floor != wire::kShardEnded) {
     shard.done = shard.next_push = std::max(shard.done, shard.floor);
   }
@@ -311,7 +312,7 @@ void WorkerCore::on_read_failed(int64_t now_ns, const ReadFailure& failure, Work
 
 void WorkerCore::on_fatal(const Error& error, WorkerEffects& fx) {
   stopping_ = true;
-  wire::ShardFailed failed;  // at no shard
+  wire::ShardFailed failed;  // concerns no shard
   failed.code = error.code;
   failed.what = error.what;
   failed.where = error.where;
@@ -325,7 +326,7 @@ void WorkerCore::leave(int64_t now_ns, int signal, WorkerEffects& fx) {
   if (stopping_) return;
   leave_signal_ = signal;
   if (welcomed_) report_signal(fx);
-  if (config_.local && welcomed_) return;  // the chief stops the job, and this worker with it
+  if (config_.local && welcomed_) return;  // the chief stops the job and then this worker
   if (config_.local) {                     // its launcher reads the exit status
     stopping_ = true;
     return exit(128 + signal, "stopped by a signal", fx);
@@ -374,8 +375,7 @@ void WorkerCore::finish_shard_if_done(int64_t now_ns, ShardId id, wire::Purpose 
   });
   if (at == shards_.end()) return;
   Shard& shard = **at;
-  // A shard taken up above its end (first_batch beyond its batches) has nothing left but the end
-  // part.
+  // If first_batch of the lease is beyond the end of the shard, only the shard-end marker is left.
   if (!shard.end || shard.done < shard.end->counts.batches || shard.end_sent) return;
   if (purpose == wire::Purpose::kTrain) {
     shard.end_sent = true;
@@ -437,7 +437,7 @@ void WorkerCore::on_tick(int64_t now_ns, WorkerEffects& fx) {
     if (leave_signal_ != 0) report_signal(fx);  // the first report may have been lost
   }
   if (lease_request_ != RequestId{} &&
-      now_ns >= lease_deadline_ns_) {  // the same id: the chief repeats its grant
+      now_ns >= lease_deadline_ns_) {  // the same request id: the chief repeats its grant
     lease_deadline_ns_ = now_ns + backoff_ns(1);
     send(kChief, wire::LeaseRequest{lease_request_wanted_}, lease_request_, fx);
   }

@@ -1,6 +1,6 @@
-// Worker core: takes leases, pulls what each batch needs, has it computed, pushes the gradients,
-// and sees every part through. A deterministic state machine: no socket, file, thread or clock
-// (time is an argument).
+// WorkerCore: requests leases, pulls what each batch needs, has it computed, pushes the gradients,
+// and repeats each part until it is acknowledged. A deterministic state machine without socket,
+// file, thread or clock (time is an argument).
 #pragma once
 
 #include <cstdint>
@@ -18,29 +18,29 @@
 
 namespace downpour::worker {
 
-constexpr Incarnation kChief{0};  // the node that requests to the chief go to
+constexpr Incarnation kChief{0};  // address of the chief
 
 struct WorkerConfig {
-  wire::Role role = wire::Role::kWorker;  // kInput: a member that asks for no leases
+  wire::Role role = wire::Role::kWorker;  // kInput: a member that requests no leases
   Incarnation incarnation{};
   uint32_t index = UINT32_MAX;  // UINT32_MAX: the chief gives one
   std::string build;
   std::string host;
   uint32_t pid = 0;
-  uint32_t threads = 1;                       // compute threads, for the chief to show
-  std::string endpoint;                       // input: where it reads for workers
-  uint32_t leases_wanted = 2;                 // shards read at once
+  uint32_t threads = 1;                       // compute threads, which the chief displays
+  std::string endpoint;                       // input process: where workers connect to it
+  uint32_t leases_wanted = 2;                 // shards read at the same time
   bool local = false;                         // started by `downpour train`: a signal stops the job
   int64_t connect_timeout_ns = 10 * kSecond;  // without a Welcome: exit 69
-  int64_t chief_silence_ns = 60 * kSecond;    // without any word of the chief: exit 180
-  int64_t request_timeout_ns =
-      2 * kSecond;  // first retry of a pull, push or lease request; doubles with jitter
+  int64_t chief_silence_ns = 60 * kSecond;    // without a message of the chief: exit 180
+  // Time until a pull, push or lease request is repeated first. It doubles, with jitter.
+  int64_t request_timeout_ns = 2 * kSecond;
   int64_t retry_max_ns = 8 * kSecond;
-  // Rows of a pull or push; a partition with more is cut in fragments.
+  // Limit of the rows of a pull or push. A partition with more is cut into fragments.
   uint64_t message_bytes_max = wire::kFrameBytesMax;
 };
 
-/// What the shell knows of its process; sent along with heartbeats.
+/// What the shell knows about its process. Heartbeats carry it.
 struct ProcessStats {
   uint64_t rss_bytes_max = 0;
   uint64_t cpu_ns = 0;
@@ -50,15 +50,15 @@ struct ProcessStats {
   wire::WorkTime work;
 };
 
-/// What a worker is about, of which only one thing counts at a time: the first that holds.
+/// What a worker spends its time on. The first one that holds counts.
 enum class Activity : uint8_t {
   kComputing,  // a batch is being computed
-  kNetwork,    // a ps's answer keeps the next one from being computed
-  kInput,      // the next one is still being read
-  kNothing,    // it has no shard to read
+  kNetwork,    // the next batch waits for the answer of a ps
+  kInput,      // the next batch is still being read
+  kNothing,    // there is no shard to read
 };
 
-/// Whether two leases are for the same records and the same purpose; attempts may differ.
+/// Whether two leases are for the same records and the same purpose. Their attempts may differ.
 inline bool same_work(const wire::Lease& a, const wire::Lease& b) {
   return a.purpose == b.purpose && a.shard == b.shard && a.evaluation == b.evaluation;
 }
@@ -69,52 +69,53 @@ class WorkerCore {
 
   void start(int64_t now_ns, WorkerEffects& fx);
   void on_message(int64_t now_ns, Incarnation from, wire::Message&& message, WorkerEffects& fx);
-  /// After `welcomed`: what the job's model needs, and how long it is waited for a silent chief.
-  /// Pulls begin only now.
+  /// Configures the core after `welcomed`: the tables of the job's model, the batches in flight,
+  /// and the time limit for a silent chief. Pulls begin only after this call.
   void configure(int64_t now_ns, std::vector<TableSpec> tables, uint32_t in_flight,
                  int64_t chief_silence_ns, WorkerEffects& fx);
-  /// From now on so many shards are read at once.
+  /// Sets the number of shards to read at the same time.
   void want_leases(int64_t now_ns, uint32_t leases, WorkerEffects& fx);
   /// True while on_batch() may be called.
   bool wants_batch() const { return configured_ && slots_.size() < in_flight_; }
-  /// True while there is a shard that is read.
+  /// Whether some shard is being read.
   bool reads() const;
   Activity doing() const;
   void on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects& fx);
   void on_shard_end(int64_t now_ns, const ShardEnd& end, WorkerEffects& fx);
   void on_read_failed(int64_t now_ns, const ReadFailure& failure, WorkerEffects& fx);
   void on_computed(int64_t now_ns, Computed&& computed, WorkerEffects& fx);
-  /// The process can't go on (its model can't be built, ...): tells the chief and ends.
+  /// Ends the process after an error that concerns no shard, for example if the model cannot be
+  /// built. Reports the error to the chief.
   void on_fatal(const Error& error, WorkerEffects& fx);
-  /// The answer to `other_job` where this worker can not go on under it: ends with 78.
+  /// Answers `other_job` if this worker cannot continue under that job: ends with 78.
   void on_other_job(const std::string& what, WorkerEffects& fx);
-  /// A stop signal: reports it to the chief, gives all shards back and ends. A local worker
-  /// reports it and goes on until the chief ends it, or ends with 128 + signal if no chief has
-  /// welcomed it yet.
+  /// Handles a stop signal. A local worker reports it to the chief and continues until the chief
+  /// ends it. If no chief has welcomed it yet, it ends with 128 + signal. Any other worker reports
+  /// the signal, returns all its leases, and ends.
   void leave(int64_t now_ns, int signal, WorkerEffects& fx);
   void on_tick(int64_t now_ns, WorkerEffects& fx);
-  /// When on_tick() has something to do next.
+  /// Time at which on_tick() has work to do next.
   int64_t next_deadline_ns() const;
 
   void set_stats(const ProcessStats& stats) { stats_ = stats; }
   const wire::Welcome& welcome() const { return welcome_; }
-  /// Of the chief that welcomed it; 0: none yet.
+  /// Run of the chief that welcomed this worker; 0: none yet.
   uint64_t run() const { return run_; }
-  /// The newest view it knows; {0, 0}: none yet.
+  /// The newest known view; {0, 0}: none yet.
   ViewId view() const { return placements_ ? placements_->view.id : ViewId{}; }
   const std::vector<TableSpec>& tables() const { return tables_; }
-  /// Pulls and pushes whose answers are still expected.
+  /// Number of pulls and pushes that have not been answered.
   size_t requests_outstanding() const { return requests_.size(); }
 
  private:
   enum class State : uint8_t { kPulling, kComputing, kComputed, kPushing };
   struct PullPart {
-    RequestId request{};  // newest; also the handle
+    RequestId request{};  // the newest one; also names the handle
     bool done = false;
     int64_t deadline_ns = 0;
     uint32_t attempt = 0;
     Bytes values;
-    bool copied = false;  // `values` hold no buffer of a ps
+    bool copied = false;  // `values` use no buffer of a ps
   };
   struct PushPart {
     RequestId request{};
@@ -124,8 +125,8 @@ class WorkerCore {
     int64_t deadline_ns = 0;
     uint32_t attempt = 0;
   };
-  // A batch between its pull and the last acknowledgement, or the end part of a shard (batch ==
-  // null).
+  // A batch between its pull and the last acknowledgement, or the shard-end marker of a shard
+  // (batch == null).
   struct Slot {
     uint64_t id = 0;
     wire::Lease lease;
@@ -135,9 +136,9 @@ class WorkerCore {
     std::vector<PullPart> pulls;   // by message of the plan
     std::vector<Bytes> gradients;  // by message of the plan
     std::vector<OutputSums> sums;
-    std::vector<PushPart> pushes;   // outstanding
-    wire::PartitionSet unresolved;  // partitions whose answer is still to come
-    bool rebuild = false;           // unresolved parts must be grouped anew, with their keys
+    std::vector<PushPart> pushes;   // not answered
+    wire::PartitionSet unresolved;  // partitions that have not answered
+    bool rebuild = false;           // regroup the unresolved parts and send them with keys
     int64_t rebuild_at_ns = 0;
     bool all_already_applied = true;
     uint32_t watermark_min = UINT32_MAX;
@@ -146,10 +147,10 @@ class WorkerCore {
   };
   struct Shard {
     wire::Lease lease;
-    uint64_t shard_read = 0;  // its newest reading; what older ones yield is ignored
+    uint64_t shard_read = 0;  // the newest one; results of earlier ones are ignored
     uint32_t next_push = 0;   // batches are pushed in order
-    uint32_t done = 0;        // batches acknowledged by all (or known to be)
-    uint32_t floor = 0;       // every partition has applied this many
+    uint32_t done = 0;        // batches that all partitions have, as far as known
+    uint32_t floor = 0;       // number of batches that every partition has applied
     std::optional<ShardEnd> end;
     bool end_sent = false;
     uint64_t bytes_done = 0;
@@ -168,7 +169,7 @@ class WorkerCore {
   void on_view(int64_t now_ns, wire::View&& view, WorkerEffects& fx);
   void progress(int64_t now_ns, Shard& shard, bool ended, WorkerEffects& fx);
   void finish_shard_if_done(int64_t now_ns, ShardId id, wire::Purpose purpose, WorkerEffects& fx);
-  // By value: what these let go of may hold the lease that they were given.
+  // Leases are passed by value, because these functions may erase the object that holds the lease.
   void abandon(wire::Lease lease, WorkerEffects& fx);
   void fail_shard(wire::Lease lease, uint32_t batch, const Error& error, WorkerEffects& fx,
                   wire::FailureKind kind = wire::FailureKind::kOther);
@@ -186,8 +187,8 @@ class WorkerCore {
   // batches in flight (worker_steps.cc)
   Slot* find_slot(uint64_t id);
   void forget_requests(const Slot& slot);
-  /// Erases the slots for which wanted(slot) holds, and expects no more answers to them. Returns
-  /// how many of them were of batches.
+  /// Erases the slots for which wanted(slot) holds, and forgets their requests. Returns the number
+  /// of erased batches.
   template <typename Wanted>
   size_t erase_slots(Wanted&& wanted) {
     for (auto* slots : {&slots_, &end_slots_}) {
@@ -230,7 +231,7 @@ class WorkerCore {
   bool stopping_ = false;
   int leave_signal_ = 0;  // reported with every heartbeat; 0: none received
   uint64_t run_ = 0;
-  uint32_t term_ = 0;  // newest that a chief has shown
+  uint32_t term_ = 0;  // newest term of a chief's messages
   std::vector<TableSpec> tables_;
   uint32_t in_flight_ = 1;
   std::shared_ptr<const Placements> placements_;
@@ -241,27 +242,27 @@ class WorkerCore {
   int64_t chief_heard_ns_ = 0;
   int64_t heartbeat_at_ns_ = 0;
   RequestId lease_request_{};
-  int64_t lease_deadline_ns_ = 0;  // resend, or ask again
+  int64_t lease_deadline_ns_ = 0;  // when to repeat the request, or to send the next one
   uint32_t lease_request_wanted_ = 0;
 
   uint64_t last_request_ = 0;
   uint64_t last_slot_ = 0;
   uint64_t last_shard_read_ = 0;
   std::vector<std::unique_ptr<Slot>> slots_;      // batches in flight
-  std::vector<std::unique_ptr<Slot>> end_slots_;  // end parts in flight
+  std::vector<std::unique_ptr<Slot>> end_slots_;  // shard-end markers in flight
   std::vector<std::unique_ptr<Shard>> shards_;
   struct PendingRequest {
     uint64_t slot = 0;
     bool push = false;
   };
-  std::unordered_map<uint64_t, PendingRequest>
-      requests_;  // by request id; looked up, never iterated
+  // By request id. It is only looked up, never iterated.
+  std::unordered_map<uint64_t, PendingRequest> requests_;
 
-  uint64_t records_ = 0;               // trained and acknowledged since start
+  uint64_t records_ = 0;               // trained and acknowledged since the start
   std::vector<OutputMetrics> recent_;  // since the last heartbeat
 };
 
-/// Joins AUC buckets until the outputs fit a message together.
+/// Merges AUC buckets until all outputs together fit a message.
 void limit_buckets(std::vector<OutputMetrics>& outputs);
 
 /// Adds `from` to `into`, output by output.

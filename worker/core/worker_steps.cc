@@ -1,4 +1,4 @@
-// The way of a batch through a worker: pull, compute, push, and every answer that can come back.
+// The steps of a batch in a worker: pull, compute, push, and the handling of every possible answer.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -25,7 +25,7 @@ void remove(wire::PartitionSet& set, PartitionId p) {
   if (raw(p) / 64 < set.words.size()) set.words[raw(p) / 64] &= ~(uint64_t{1} << (raw(p) % 64));
 }
 
-// Keys and gradients of chosen partitions, collected again from the frames of the first sending.
+// Keys and gradients of selected partitions, collected again from the frames of the first push.
 struct Regrouped {
   std::vector<wire::Section> sections;
   std::vector<uint64_t> keys;
@@ -38,8 +38,8 @@ Regrouped regroup(const std::vector<TableSpec>& tables, const PullPlan& plan,
   const uint32_t bits = plan.placements->partition_bits;
   for (uint32_t t = 0; t < tables.size(); ++t) {
     const TableSpec& table = tables[t];
-    // (message, key offset in its keys frame, float offset of each member, index in section) of
-    // each chosen key
+    // One selected key: its message, and the float offset of its gradient for each variable of the
+    // table.
     struct Chosen {
       size_t message;
       uint64_t key;
@@ -109,11 +109,11 @@ void WorkerCore::forget_requests(const Slot& slot) {
 void WorkerCore::on_batch(int64_t now_ns, PreparedBatchPtr batch, WorkerEffects& fx) {
   Shard* shard = find_shard(batch->lease);
   if (shard == nullptr || shard->shard_read != batch->shard_read)
-    return;  // given up, or begun anew
+    return;  // the shard was dropped, or is read again
   const BatchId id = batch->batch.id;
   shard->bytes_done = batch->batch.end_offset;
   if (shard->lease.purpose == wire::Purpose::kTrain && id.batch < shard->floor) {
-    // Every partition has it already: jump forward.
+    // Every partition has applied this batch already: skip it.
     ++shard->done;
     shard->next_push = std::max(shard->next_push, id.batch + 1);
     read_on(now_ns, *shard, fx);
@@ -178,7 +178,7 @@ void WorkerCore::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEf
   if (part == slot->pulls.end()) return;
   const auto& reply = std::get<wire::PullReply>(message.body);
   if (reply.status !=
-      wire::PullStatus::kOk) {  // a newer view is on its way, or the ps is busy: ask again
+      wire::PullStatus::kOk) {  // a newer view is coming, or the ps is busy: ask again
     if (reply.status == wire::PullStatus::kOverloaded) copy_pulled_values();
     part->deadline_ns = std::min(part->deadline_ns, now_ns + kRegroupDelayNs);
     return;
@@ -193,15 +193,15 @@ void WorkerCore::on_pull_reply(int64_t now_ns, wire::Message&& message, WorkerEf
         fx);
   }
   part->done = true;
-  // In one process the frame is the ps's own buffer, of which it has few.
+  // In a one-process run the frame is the ps's own buffer, and it has few of them.
   part->copied = slot->pulls.size() * in_flight_ > kFramesHeldMax;
   part->values = part->copied ? Bytes::copy_of(message.values.data(), message.values.size())
                               : std::move(message.values);
   compute_if_pulled(*slot, fx);
 }
 
-/// Returns all buffers that incomplete pulls hold to the ps. Workers that keep theirs while they
-/// wait for more could wait for each other for ever.
+/// Returns all buffers that incomplete pulls hold to the ps. If workers kept their buffers while
+/// they wait for more, they could wait for each other forever.
 void WorkerCore::copy_pulled_values() {
   for (const std::unique_ptr<Slot>& slot : slots_) {
     if (slot->state != State::kPulling) continue;
@@ -260,7 +260,7 @@ void WorkerCore::on_computed(int64_t now_ns, Computed&& computed, WorkerEffects&
 }
 
 void WorkerCore::push_ready(int64_t now_ns, Shard& shard, WorkerEffects& fx) {
-  for (;;) {  // in order: a later batch would only meet a gap
+  for (;;) {  // in order, because a later batch would only get "gap"
     const auto next = std::find_if(slots_.begin(), slots_.end(), [&](const auto& slot) {
       return slot->state == State::kComputed &&
              slot->batch_id ==
@@ -327,7 +327,7 @@ void WorkerCore::cover_all(Slot& slot) const {
     slot.unresolved.insert(PartitionId{p});
 }
 
-// Groups whatever is unresolved by the newest view and sends it with its keys.
+// Regroups all unresolved parts by the newest view and sends them with their keys.
 void WorkerCore::rebuild_pushes(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
   slot.rebuild = false;
   for (const PushPart& part : slot.pushes) requests_.erase(raw(part.request));
@@ -366,8 +366,8 @@ void WorkerCore::rebuild_pushes(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
       slot.pushes.push_back(std::move(base));
       continue;
     }
-    // Too much for a message: partitions with keys one by one (a larger one in its fragments), the
-    // empty ones together.
+    // Too much for one message. Partitions with keys are sent one by one, a larger one in its
+    // fragments. Partitions without keys are sent together.
     wire::PartitionSet bare;
     bare.words.resize(covered.words.size());
     covered.for_each([&](PartitionId p) {
@@ -379,7 +379,7 @@ void WorkerCore::rebuild_pushes(int64_t now_ns, Slot& slot, WorkerEffects& fx) {
       PushPart part = base;
       part.push.covered = one;
       const uint64_t bytes = std::max(rows.values.size() * 4, rows.keys.size() * 8);
-      if (bytes > config_.message_bytes_max) {  // as the plan cut it: every fragment again
+      if (bytes > config_.message_bytes_max) {  // every fragment again, as the plan cut it
         for (size_t m = 0; m < slot.batch->plan.messages.size(); ++m) {
           const PartMessage& message = slot.batch->plan.messages[m];
           if (message.fragments < 2 || !message.covered.contains(p)) continue;
@@ -455,11 +455,11 @@ void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEf
           break;
         }
         if (handle_gap(now_ns, *slot, other.watermark, fx))
-          return;  // the shard begins anew; the slot is gone
+          return;  // the shard is read again; the slot is gone
         again = true;
         break;
       case wire::PartStatus::kStaged:
-        break;  // the last fragment's reply tells
+        break;  // the reply to the last fragment has the result
       case wire::PartStatus::kViewMismatch:
       case wire::PartStatus::kUnknownPull:
         if (DP_MUTATE("one-ack-missed")) {
@@ -471,8 +471,8 @@ void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEf
     }
   }
   if (again && !slot->rebuild) {
-    // With keys at once where only the handle was gone; a moment later where another must come
-    // first.
+    // If only a handle was gone, send the keys at once. Otherwise wait a moment for the earlier
+    // batch or the newer view.
     const bool unknown = std::any_of(
         reply.others.begin(), reply.others.end(),
         [](const wire::PartReply& o) { return o.status == wire::PartStatus::kUnknownPull; });
@@ -480,8 +480,7 @@ void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEf
     slot->rebuild_at_ns = now_ns + (unknown && !fragment ? 0 : kRegroupDelayNs);
   }
   if (empty(slot->unresolved)) return slot_resolved(now_ns, slot_id, fx);
-  if (slot->pushes.empty() &&
-      !slot->rebuild) {  // all fragments staged, yet not applied: send them again
+  if (slot->pushes.empty() && !slot->rebuild) {  // all fragments are staged but not applied: repeat
     defended(Defence::kWorkerFragmentsAgain);
     slot->rebuild = true;
     slot->rebuild_at_ns = now_ns + kRegroupDelayNs;
@@ -490,8 +489,8 @@ void WorkerCore::on_push_reply(int64_t now_ns, wire::Message&& message, WorkerEf
     rebuild_pushes(now_ns, *slot, fx);
 }
 
-// A partition knows of another set of batches that are given up than this lease: the chief has to
-// lease the shard anew.
+// A partition knows other quarantined batches than this lease. Returns the lease, so that the chief
+// grants the shard again.
 void WorkerCore::give_back_shard(int64_t now_ns, const Slot& slot, WorkerEffects& fx) {
   defended(Defence::kWorkerShardReturned);
   fail_shard(slot.lease, slot.batch_id.batch,
@@ -501,8 +500,8 @@ void WorkerCore::give_back_shard(int64_t now_ns, const Slot& slot, WorkerEffects
   request_leases(now_ns, fx);
 }
 
-// A partition expects an earlier batch. If that one is under way here, wait; else go back to it.
-// True: went back.
+// A partition expects an earlier batch. If that batch is in flight here, waits for it; otherwise
+// reads the shard again from that batch. Returns true if the shard is read again.
 bool WorkerCore::handle_gap(int64_t, Slot& slot, uint32_t watermark, WorkerEffects& fx) {
   const bool under_way = std::any_of(slots_.begin(), slots_.end(), [&](const auto& other) {
     return other->lease.purpose == wire::Purpose::kTrain &&
@@ -534,8 +533,8 @@ void WorkerCore::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& 
     std::erase_if(shards_, [&](const auto& s) { return s.get() == shard; });
     return request_leases(now_ns, fx);
   }
-  // Behind all partitions: what else of the shard is under way below their watermark is done as
-  // well.
+  // Every partition is already past this batch. Drop all in-flight batches of the shard below that
+  // watermark.
   const bool jumps = slot->all_already_applied && slot->watermark_min > shard->floor;
   if (jumps) {
     defended(Defence::kWorkerJumps);
@@ -558,8 +557,8 @@ void WorkerCore::slot_resolved(int64_t now_ns, uint64_t slot_id, WorkerEffects& 
 
 void WorkerCore::on_reject(int64_t now_ns, const wire::Message& message, WorkerEffects& fx) {
   const auto& reject = std::get<wire::Reject>(message.body);
-  // A process of another build may have got the port of a ps that is gone. Its answer says nothing
-  // of the batch, which is sent again until a view says where it belongs.
+  // A process of another build may have taken the port of a lost ps. Its answer says nothing about
+  // the batch. The batch is sent again until a view names its owner.
   if (message.envelope.run != run_ && reject.code != ErrorCode::kMalformed) return;
   const auto asked = requests_.find(raw(message.envelope.request));
   if (asked == requests_.end()) return;

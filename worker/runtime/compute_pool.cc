@@ -9,7 +9,7 @@
 namespace downpour::worker {
 namespace {
 
-// A frame of floats to be filled, and the Bytes that will carry it.
+// A frame of floats to fill, and the Bytes that will carry it.
 struct Frame {
   std::shared_ptr<float[]> floats;
   Bytes bytes;
@@ -34,7 +34,7 @@ std::vector<size_t> first_variables(const std::vector<TableSpec>& tables) {
   return first;
 }
 
-// Where the rows of a run begin in the variable's own memory.
+// Returns where the rows of a run begin in the variable's own memory.
 uint64_t floats_before(const TableSpec& table, const PullPlan& plan, TableId id,
                        uint32_t table_variable, uint32_t key_begin) {
   if (table.kind == TableKind::kEmbedding)
@@ -42,8 +42,8 @@ uint64_t floats_before(const TableSpec& table, const PullPlan& plan, TableId id,
   return uint64_t(plan.dense_blocks[raw(id)][key_begin]) * kDenseBlockFloats;
 }
 
-// Copies between the frame of a message and the variables' own memory; dense blocks one by one,
-// since a message may hold any of them.
+// Calls `copy` for each copy between the frame of a message and the variables' own memory. Dense
+// blocks are copied one by one, because a message may hold any of them.
 template <typename CopyRun>
 void for_each_copy(const std::vector<TableSpec>& tables, const std::vector<size_t>& first,
                    const PullPlan& plan, const PartMessage& message, CopyRun&& copy) {
@@ -61,8 +61,8 @@ void for_each_copy(const std::vector<TableSpec>& tables, const std::vector<size_
       });
 }
 
-/// What of a step was not finite, from its cause on: the values that were pulled, a loss, or a
-/// gradient. Empty: all losses and gradients are.
+/// Returns which loss or gradient was not finite and, if they are the cause, which pulled values.
+/// Empty if all losses and gradients are finite.
 std::string why_not_finite(const model::Graph& graph, const Batch& batch,
                            std::span<const model::VariableView> views, const Computed& computed) {
   std::string why = computed.not_finite;
@@ -96,7 +96,8 @@ std::string why_not_finite(const model::Graph& graph, const Batch& batch,
 }  // namespace
 
 bool all_finite(const float* values, size_t count) {
-  // The largest magnitude, as an integer: what is not finite has all bits of the exponent set.
+  // Finds the largest magnitude as an integer. A value that is not finite has all exponent bits
+  // set.
   uint32_t largest = 0;
   for (size_t i = 0; i < count; ++i) {
     largest = std::max(largest, std::bit_cast<uint32_t>(values[i]) & 0x7fffffffU);
@@ -155,8 +156,8 @@ Computed run_step(const model::Graph& graph, const WorkerEffects::Compute& compu
 
   Computed computed{.slot = compute.slot, .not_finite = {}};
   if (train) {
-    const bool want_auc =
-        prepared.batch.id.batch % 8 == 0;  // a sample: the live line's AUC is a hint
+    // Only a sample of the batches, because the AUC in the live line is a hint.
+    const bool want_auc = prepared.batch.id.batch % 8 == 0;
     graph.train(prepared.batch, views, *scratch.workspace, threads, want_auc, computed.metrics);
     for (size_t i = 0; i < plan.messages.size(); ++i) {
       if (!in_place) {
@@ -231,7 +232,7 @@ void ComputePool::run() {
       tasks_.pop_front();
     }
     Computed computed = run_step(graph_, task, scratch, threads_per_batch_);
-    task = {};  // the pulled frames go back to their pool before the result is handed over
+    task = {};  // return the pulled frames to their pool before the result is handed over
     {
       const std::lock_guard lock(mutex_);
       done_.push_back(std::move(computed));

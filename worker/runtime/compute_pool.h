@@ -1,5 +1,5 @@
-// Compute pool: threads that run the model on pulled batches, each batch on one of them (and OpenMP
-// inside).
+// ComputePool: threads that run the model on pulled batches. Each batch runs on one thread, which
+// may use OpenMP.
 #pragma once
 
 #include <condition_variable>
@@ -16,8 +16,8 @@ namespace downpour::worker {
 
 class ComputePool final : public Computers {
  public:
-  /// `threads` batches at once, each with `threads_per_batch` OpenMP threads. `wake` as in
-  /// ReaderPool.
+  /// Computes `threads` batches at once, each with `threads_per_batch` OpenMP threads. Its threads
+  /// call `wake` when something can be popped.
   ComputePool(const model::Graph& graph, uint32_t threads, uint32_t threads_per_batch,
               std::function<void()> wake);
   ~ComputePool() override;
@@ -39,19 +39,19 @@ class ComputePool final : public Computers {
   std::vector<std::thread> threads_;
 };
 
-/// Scratch memory of one thread for run_step(): variables that several messages brought, put
-/// together.
+/// Scratch memory of one thread for run_step(). It joins the rows of a variable that arrived in
+/// several messages.
 struct StepScratch {
   explicit StepScratch(const model::Graph& graph) : workspace(graph.make_workspace()) {}
   std::unique_ptr<model::Workspace, void (*)(model::Workspace*)> workspace;
   std::vector<std::vector<float>> values, gradients;  // by variable
 };
 
-/// Whether no value is infinite or NaN.
+/// Whether all values are finite.
 bool all_finite(const float* values, size_t count);
 
-/// One batch through the model: gathers the pulled frames, computes, cuts the gradients into frames
-/// again. With one message neither is copied.
+/// Runs one batch through the model: gathers the pulled frames, computes, and cuts the gradients
+/// into frames again. With a single message nothing is copied.
 Computed run_step(const model::Graph& graph, const WorkerEffects::Compute& compute,
                   StepScratch& scratch, int threads);
 

@@ -1,5 +1,5 @@
-// What a worker and an input process make of the job that the chief gives them: the model's layout
-// and how shards are read.
+// GivenJob: what a worker or an input process derives from the chief's Welcome: the job, the layout
+// of the model, and how to read shards.
 #pragma once
 
 #include <memory>
@@ -18,20 +18,22 @@ struct GivenJob {
   std::unique_ptr<model::Graph> graph;
   ReaderOptions readers;  // without limits
 
-  /// Its data come from programs, or go through one, that are started where they are read.
+  /// Whether the data come from programs, or pass through one, that start in the reading process.
   bool starts_programs() const {
     return job.data.source.is_program() || job.eval.source.is_program() ||
            !job.data.program.empty();
   }
 };
 
-/// Errors: of the job, of its model; kMalformed where the files are not the job's.
+/// Derives the job from a Welcome. Errors: those of the job and of its model; kMalformed if the
+/// files do not match the job.
 Result<GivenJob> take_job(const wire::Welcome& welcome);
 
-/// Why a process that reads by `job` can't go on with the job that a new chief brings, or nothing.
+/// Returns why a process that reads by `job` cannot continue with the job of a new chief. Empty if
+/// it can.
 std::string why_other(const Job& job, const std::string& text, const std::string& base_dir);
 
-/// kPermission, naming the program that wants --allow-exec.
+/// Returns error kPermission, which asks for --allow-exec at this role.
 Error exec_refused(const char* role);
 
 }  // namespace downpour::worker

@@ -45,7 +45,7 @@ InputDirectory::Record* InputDirectory::record_of(Incarnation input) {
 
 std::optional<wire::InputProcess> InputDirectory::choose(int64_t now_ns, uint64_t shard,
                                                          const std::vector<Incarnation>& without) {
-  constexpr int64_t kTrialNsMax = 60 * kSecond;  // then its reader has gone without a word
+  constexpr int64_t kTrialNsMax = 60 * kSecond;  // after that, its reader is assumed to be gone
   const std::lock_guard lock(mutex_);
   const bool some_failed = std::any_of(records_.begin(), records_.end(), [](const auto& entry) {
     return entry.second.failures > 0 && !entry.second.delivered;
@@ -60,7 +60,7 @@ std::optional<wire::InputProcess> InputDirectory::choose(int64_t now_ns, uint64_
         now_ns < record.retry_ns || (!record.delivered && !may_try)) {
       continue;
     }
-    // By its index: one that was started anew gets the same shards.
+    // The weight depends on the index, so that a restarted process gets the same shards.
     const uint64_t weight = hash_combine(shard, input.index);
     if (best != nullptr && weight <= best_weight) continue;
     best = &input;

@@ -1,4 +1,4 @@
-// Input directory: which input processes live, and which of them have delivered, for the reading
+// InputDirectory: which input processes are alive and which of them have delivered, for the reading
 // threads of a worker. Thread-safe.
 #pragma once
 
@@ -18,19 +18,19 @@
 namespace downpour::worker {
 
 struct InputDirectoryOptions {
-  bool wanted = false;     // the job says that there are input processes
-  bool reads_here = true;  // where none lives the worker reads; false: it may not
+  bool wanted = false;     // the job has input processes
+  bool reads_here = true;  // without a live one, the worker reads itself; false: it may not
   uint64_t run = 0;
   uint64_t plan_hash = 0;
-  int64_t first_wait_ns = 2 * kSecond;  // for the first to come, where they are wanted
-  // One that failed is not asked for so long; doubles with each failure.
+  int64_t first_wait_ns = 2 * kSecond;  // wait for the first one, if they are wanted
+  // An input process that failed is not asked for this time, which doubles with each failure.
   int64_t suspicion_ns = 10 * kSecond;
   int64_t suspicion_ns_max = 600 * kSecond;
-  // While some have failed, of the time of one reader at most 1 part in so many goes into trying
-  // input processes that have not delivered.
+  // While some have failed, trials of input processes that have not delivered take at most
+  // 1/trial_share of one reader's time.
   int64_t trial_share = 10;
-  std::function<void(const std::string& line)> say;  // from any thread; may be empty
-  std::shared_ptr<transport::Keyring> keyring;       // of this worker; null: it has none
+  std::function<void(const std::string& line)> say;  // called from any thread; may be empty
+  std::shared_ptr<transport::Keyring> keyring;       // of this worker; null: no keys
 };
 
 class InputDirectory {
@@ -38,27 +38,30 @@ class InputDirectory {
   explicit InputDirectory(InputDirectoryOptions options) : options_(std::move(options)) {}
   const InputDirectoryOptions& options() const { return options_; }
 
-  /// These live now.
+  /// Replaces the list of live input processes.
   void update(std::vector<wire::InputProcess> inputs);
-  /// Whether a reading may be elsewhere: some are wanted, or there.
+  /// Whether input processes may read shards: some are wanted or listed.
   bool in_use() const;
   bool lives(Incarnation input) const;
   std::vector<std::string> endpoints() const;
-  /// Which is to read a shard, of those that are not in `without`: whoever asks, and whichever
-  /// others come and go, the same (highest random weight). None: the worker itself. Where it may
-  /// read itself and an input process has failed, those that have not delivered yet are tried by
-  /// one reader at a time, and seldom: dead or hostile processes can not hold up the others.
+  /// Chooses the input process that reads a shard, except those in `without`. Returns nothing if
+  /// the worker reads it itself. Every reader chooses the same one, and it stays the same when
+  /// others come and go (highest random weight). There is one more rule if the worker may read
+  /// itself and an input process has failed. Then only one reader at a time tries those that have
+  /// not delivered yet, and only rarely. So dead or hostile processes cannot hold up the other
+  /// readers.
   std::optional<wire::InputProcess> choose(int64_t now_ns, uint64_t shard,
                                            const std::vector<Incarnation>& without);
-  /// It sent a batch of the job, or (`whole`) a shard to its end.
+  /// Notes that it sent a batch of the job, or (`whole`) a whole shard.
   void delivered(Incarnation input, bool whole);
-  /// Nothing is wanted of it any more; whether it would have delivered is not known.
+  /// Notes that the reader left it before it was known whether it would deliver.
   void left(Incarnation input);
-  /// True while the first one may still come: for a moment from the first question on.
+  /// Whether the first input process may still come. True only for a short time after the first
+  /// call.
   bool is_early(int64_t now_ns);
-  /// The input process did not answer, or sent an invalid batch.
+  /// Notes that the input process did not answer or sent an invalid batch.
   void suspect(int64_t now_ns, Incarnation input, const std::string& why);
-  /// A reading is done here, because there is no input process. Said once.
+  /// Reports, once, that this worker reads by itself because there is no input process.
   void note_reads_here();
 
  private:
@@ -66,17 +69,17 @@ class InputDirectory {
   mutable std::mutex mutex_;
   std::vector<wire::InputProcess> inputs_;
   struct Record {
-    bool delivered = false;  // since it failed last
+    bool delivered = false;  // since its last failure
     uint32_t failures = 0;
-    int64_t retry_ns = 0;  // not before
+    int64_t retry_ns = 0;  // not asked before this time
   };
   Record* record_of(Incarnation input);
-  std::map<Incarnation, Record> records_;  // of those in inputs_
-  std::optional<Incarnation> trial_;       // under way
+  std::map<Incarnation, Record> records_;  // by input process in inputs_
+  std::optional<Incarnation> trial_;       // in progress
   int64_t trial_begun_ns_ = 0;
-  int64_t trial_at_ns_ = 0;  // the next one, not before
+  int64_t trial_at_ns_ = 0;  // earliest start of the next trial
   bool had_some_ = false;
-  std::optional<int64_t> asked_ns_;  // first
+  std::optional<int64_t> asked_ns_;  // first call of is_early()
   bool said_reads_here_ = false;
 };
 

@@ -8,7 +8,7 @@
 namespace downpour::worker {
 namespace {
 
-constexpr size_t kAtOnce = 8;  // messages taken in a poll
+constexpr size_t kAtOnce = 8;  // messages received per poll
 
 class TransportLink final : public InputLink {
  public:
@@ -53,7 +53,7 @@ class TransportLink final : public InputLink {
   transport::Receiver receiver_{
       .on_message = [this](transport::PortId, transport::PeerId,
                            wire::Message&& message) { inbox_.push_back(std::move(message)); },
-      .on_malformed = [](transport::PortId, transport::PeerId, const Error&) {}};  // missed soon
+      .on_malformed = [](transport::PortId, transport::PeerId, const Error&) {}};  // noticed soon
 };
 
 }  // namespace

@@ -17,7 +17,7 @@ std::string temporary_folder() {
   return none ? "/tmp" : folder.string();
 }
 
-/// Processes that read, of the job's own.
+/// Number of processes of the job that read.
 uint32_t readers_of(const Job& job) {
   return std::max({1U, job.cluster.workers, job.cluster.input_workers});
 }

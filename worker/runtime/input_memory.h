@@ -1,5 +1,5 @@
-// What a process that reads may take for it: data.memory's parts, and the cache of what it has
-// parsed.
+// InputMemory: memory limits of a process that reads: its shares of data.memory, and the cache of
+// parsed records.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,18 @@
 namespace downpour::worker {
 
 struct InputMemory {
-  uint32_t shards_max = 16;  // read at once, each with windows of data::kShuffleWindowBytes
+  // Shards read at the same time, each with windows of data::kShuffleWindowBytes.
+  uint32_t shards_max = 16;
   uint64_t batch_bytes = 256 * kMiB;
   uint64_t cache_bytes = 0;
 };
 
-/// Without data.memory a cache has half of what is free where it lies, shared with the job's other
-/// processes that read.
+/// Divides data.memory. If the job does not set it, a cache gets half of the free space where it
+/// lies. The reading processes of the job share that half.
 InputMemory share_memory(const Job& job, const ProcessInfo& process);
 
-/// The readers keep what they parse, where the job wants it. Null: it does not. `say` may be empty.
+/// Makes the readers keep what they parse, if the job wants a cache. Returns null if it does not.
+/// `say` may be empty.
 std::shared_ptr<data::CacheStore> add_cache(
     const Job& job, const InputMemory& memory, ReaderOptions& readers,
     const std::function<void(const std::string& line)>& say);

@@ -67,7 +67,7 @@ Result<void> InputNode::start(int64_t now_ns) {
 void InputNode::on_message(int64_t now_ns, transport::PortId port, transport::PeerId peer,
                            wire::Message&& message) {
   if (port == control_) {
-    if (std::holds_alternative<wire::Stop>(message.body)) tell_stats(now_ns);  // its last words
+    if (std::holds_alternative<wire::Stop>(message.body)) tell_stats(now_ns);  // for the Goodbye
     WorkerEffects fx;
     core_->on_message(now_ns, Incarnation{0}, std::move(message), fx);
     return run(now_ns, fx);
@@ -77,7 +77,8 @@ void InputNode::on_message(int64_t now_ns, transport::PortId port, transport::Pe
   keep_early(peer, message);
 }
 
-/// The chief lists who said Hello, so a worker may ask before the job is here.
+/// Keeps ReadShards until the job is known. The chief lists an input process after its Hello, so a
+/// worker may ask before the Welcome is here.
 void InputNode::keep_early(transport::PeerId peer, const wire::Message& message) {
   const auto* const request = std::get_if<wire::ReadShard>(&message.body);
   const auto* const more = std::get_if<wire::ReadMore>(&message.body);
@@ -103,7 +104,7 @@ void InputNode::serve(int64_t now_ns, transport::PeerId peer, const wire::Messag
 }
 
 void InputNode::on_malformed(int64_t, transport::PortId, transport::PeerId, const Error&) {
-  // Counted by the transport; a worker that hears nothing asks again.
+  // The transport counts them. A worker that gets no answer asks again.
 }
 
 bool InputNode::pump(int64_t now_ns) {
@@ -173,7 +174,8 @@ void InputNode::run(int64_t now_ns, WorkerEffects& fx) {
 }
 
 void InputNode::run(InputEffects& fx) {
-  // Whoever takes what it asked for never has a queue that is full.
+  // A queue is full only if the worker does not receive what it has requested. Its shard reads are
+  // dropped.
   std::vector<InputPeer> gone;
   for (InputEffects::Send& send : fx.sends) {
     const transport::PeerId peer{raw(send.to)};
@@ -187,7 +189,7 @@ void InputNode::run(InputEffects& fx) {
   if (!gone.empty()) run(fx);
 }
 
-// The job has come: what it reads stands from now on.
+// Makes the readers when the job is known. Later jobs do not change them.
 void InputNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   auto given = take_job(core_->welcome());
   if (!given) return core_->on_fatal(given.error(), fx);
@@ -198,7 +200,7 @@ void InputNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   shard_reads_.emplace(InputConfig{
       .run = core_->run(), .plan_hash = core_->welcome().plan_hash, .open_max = 4 + 4 * threads});
   add_cache(job_, share_memory(job_, options_.process), given->readers, {});
-  // One may wait for a slow file or program: there is a second then.
+  // At least two threads, because one may wait for a slow file or program.
   readers_ = engines_->make_readers(std::move(given->readers), std::max(2U, threads),
                                     [this] { transport_.wake(); });
   core_->configure(now_ns, {}, 1, job_.cluster.chief_silence_ns, fx);

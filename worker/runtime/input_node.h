@@ -1,5 +1,5 @@
-// Input node: the shell of an input process. A member of the job that is leased nothing; it reads
-// shards for workers, on threads of its own.
+// InputNode: the shell of an input process. It is a member of the job without leases, and reads
+// shards for workers on threads of its own.
 #pragma once
 
 #include <atomic>
@@ -20,13 +20,13 @@
 namespace downpour::worker {
 
 struct InputOptions {
-  std::string chief;           // endpoint
-  std::string endpoint;        // where it reads for workers
-  std::string advertise_host;  // by which workers know it; empty: as it is bound
+  std::string chief;           // endpoint of the chief
+  std::string endpoint;        // where workers connect
+  std::string advertise_host;  // host under which workers reach it; empty: as bound
   uint32_t index = UINT32_MAX;
   uint32_t threads = 1;
   bool local = false;       // started by `downpour train`: a signal stops the whole job
-  bool allow_exec = false;  // a job may start programs here
+  bool allow_exec = false;  // the job may start programs here
   int64_t connect_timeout_ns = 10 * kSecond;
   Incarnation incarnation{};  // {}: a random one
   ProcessInfo process;
@@ -34,7 +34,7 @@ struct InputOptions {
 
 class InputNode final : public transport::Node {
  public:
-  /// Reads with `engines`; null: threads of this process.
+  /// Reads with `engines`; null: on threads of this process.
   InputNode(transport::Transport& transport, InputOptions options,
             std::unique_ptr<InputEngines> engines = nullptr);
   ~InputNode() override;
@@ -49,8 +49,8 @@ class InputNode final : public transport::Node {
   int64_t next_deadline_ns() const override;
   bool finished() const override { return finished_ && outbox_.empty(); }
 
-  /// A stop signal: WorkerCore::leave(). Workers read elsewhere. From any thread; the loop must be
-  /// woken.
+  /// Handles a stop signal as in WorkerCore::leave(); workers then read elsewhere. Any thread may
+  /// call it; wake the loop afterwards.
   void leave(int signal) { leave_signal_ = signal; }
   int32_t exit_code() const { return exit_code_; }
   const std::string& exit_reason() const { return exit_reason_; }
@@ -66,11 +66,12 @@ class InputNode final : public transport::Node {
   transport::Transport& transport_;
   transport::Outbox outbox_;
   InputOptions options_;
-  std::optional<WorkerCore> core_;              // its membership; with the endpoint
-  std::optional<InputShardReads> shard_reads_;  // with the job
+  std::optional<WorkerCore> core_;              // its membership; set when the endpoint is known
+  std::optional<InputShardReads> shard_reads_;  // set when the job is known
   std::unique_ptr<InputEngines> engines_;
   std::unique_ptr<InputReaders> readers_;
-  std::vector<std::pair<transport::PeerId, wire::Message>> early_;  // ReadShards before the job
+  // ReadShards that came before the job.
+  std::vector<std::pair<transport::PeerId, wire::Message>> early_;
   Job job_;
   transport::PeerId chief_{};
   transport::PortId control_{}, serving_{};

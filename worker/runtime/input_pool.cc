@@ -22,7 +22,7 @@ InputPool::~InputPool() {
   }
   changed_.notify_all();
   for (const auto& plan : {options_.train, options_.eval, options_.predict})
-    if (plan != nullptr) data::stop_programs(*plan->programs);  // else a slow one holds its thread
+    if (plan != nullptr) data::stop_programs(*plan->programs);  // a slow one blocks its thread
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -44,7 +44,7 @@ void InputPool::read(InputEffects::Read&& read) {
 }
 
 void InputPool::close(uint64_t id) {
-  std::shared_ptr<ShardRead> last;  // what it holds is freed outside of the lock
+  std::shared_ptr<ShardRead> last;  // freed outside of the lock
   const std::lock_guard lock(mutex_);
   const auto at = shard_reads_.find(id);
   if (at == shard_reads_.end()) return;
@@ -60,9 +60,9 @@ bool InputPool::try_pop(InputItem& item) {
   return true;
 }
 
-/// A piece may have to wait for its program, and nothing else must wait for it: the others go
-/// first, and one thread is left to them. Of several pieces the first one: it is what the program
-/// gives first.
+/// A piece of a stream may have to wait for its program, and no other task must wait for that. So
+/// other tasks go first, and one thread is left for them. Of several pieces the first one is taken,
+/// because the program produces it first.
 std::deque<uint64_t>::iterator InputPool::next_task() {
   const auto waits = [&](uint64_t id) {
     const auto at = shard_reads_.find(id);
@@ -98,7 +98,7 @@ void InputPool::run() {
     shard_read.reset();
     lock.lock();
     waiting_ -= waits;
-    if (waits) changed_.notify_one();  // who may wait for the next
+    if (waits) changed_.notify_one();  // another thread may take the next piece
     const bool was_empty = done_.empty();
     done_.push_back(std::move(item));
     if (was_empty) wake_();

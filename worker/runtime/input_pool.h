@@ -1,5 +1,5 @@
-// Input pool: the threads of an input process. Each takes a reading that has room, reads one batch
-// of it and makes messages of it.
+// InputPool: the threads of an input process. A thread takes a shard read that has room, reads one
+// of its batches and makes messages of it.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ namespace downpour::worker {
 
 class InputPool final : public InputReaders {
  public:
-  /// `wake` is called from the pool's threads: something can be popped.
+  /// The pool's threads call `wake` when something can be popped.
   InputPool(ReaderOptions options, uint32_t threads, std::function<void()> wake);
   ~InputPool() override;
   InputPool(const InputPool&) = delete;
@@ -33,14 +33,14 @@ class InputPool final : public InputReaders {
   uint64_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }
 
  private:
-  // One thread at a time has it: the core asks for one batch after the other.
+  // Used by one thread at a time, because the core requests one batch after the other.
   struct ShardRead {
     InputShardRead shard_read;
-    bool waits = false;  // it is to be opened, and has to wait for a program
+    bool waits = false;  // must still be opened, and may wait for a program
   };
 
   void run();
-  /// The task that is to be done next; the end of tasks_: none that this thread may.
+  /// Returns the next task that this thread may do, or the end of tasks_.
   std::deque<uint64_t>::iterator next_task();
 
   ReaderOptions options_;
@@ -50,7 +50,7 @@ class InputPool final : public InputReaders {
   std::condition_variable changed_;
   std::map<uint64_t, std::shared_ptr<ShardRead>> shard_reads_;
   std::deque<uint64_t> tasks_;
-  size_t waiting_ = 0;  // threads that open a piece
+  size_t waiting_ = 0;  // threads that may wait for a program
   std::deque<InputItem> done_;
   bool closing_ = false;
   std::atomic<uint64_t> bytes_read_{0};

@@ -1,5 +1,5 @@
-// Input reading: one shard that an input process reads for a worker, batch by batch as messages, on
-// the thread of the caller.
+// InputShardRead: reads one shard for a worker, batch by batch as messages, on the thread of the
+// caller.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ namespace downpour::worker {
 
 class InputShardRead {
  public:
-  /// `options` is borrowed. The first next() opens the shard.
+  /// Borrows `options`. The first next() opens the shard.
   InputShardRead(const ReaderOptions& options, wire::ReadShard request)
       : options_(options), request_(std::move(request)) {}
 
-  /// Reads one batch and returns its messages; or those of the shard's end, or of an error. Call it
+  /// Reads one batch and returns its messages, or those of the shard's end or of an error. Call it
   /// until an item is the last one.
   InputItem next(uint64_t id);
   const wire::ReadShard& request() const { return request_; }
-  /// Bytes of the file that next() has got through so far; 0 from a cache.
+  /// Bytes of the file that next() has consumed so far; 0 from a cache.
   uint64_t bytes() const { return bytes_; }
 
  private:

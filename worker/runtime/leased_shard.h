@@ -1,4 +1,4 @@
-// Leased shard: which records a lease names, for whoever reads them, and their reader.
+// LeasedShard: the records that a lease names, and their reader.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +20,21 @@ struct LeasedShard {
   std::vector<plan::ShardRange> ranges;
 
   bool is_joined() const { return ranges.size() > 1; }
-  /// Where it lies, for people.
+  /// Where the shard lies, as text for messages.
   std::string place() const;
 };
 
-/// Error: kBug, a shard that the data set does not have.
+/// Returns the shard of a lease. Error kBug if the data set does not have it.
 Result<LeasedShard> find_leased(const ReaderOptions& options, const wire::Lease& lease);
 
-/// Errors: as data::open_shard().
+/// Opens the reader of a shard. Errors: as data::open_shard().
 Result<std::unique_ptr<data::ShardReader>> open_leased(const LeasedShard& shard,
                                                        const wire::Lease& lease,
                                                        uint32_t first_batch);
 
-/// The counts of an ended shard as messages carry them.
+/// Converts the counts of an ended shard to their form in messages.
 wire::ShardCounts counts_of(const data::ShardTotals& totals);
-/// And back.
+/// Converts them back.
 data::ShardTotals totals_of(const wire::ShardCounts& counts, uint64_t records_hash);
 
 }  // namespace downpour::worker

@@ -10,7 +10,7 @@ namespace downpour::worker {
 
 namespace {
 
-constexpr int64_t kMeterNs = 20 * kMillisecond;  // between looks
+constexpr int64_t kMeterNs = 20 * kMillisecond;  // between measurements
 
 int64_t steady_ns() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -18,7 +18,7 @@ int64_t steady_ns() {
 
 }  // namespace
 
-/// Looks now and then: each look is a system call.
+/// Measures only now and then, because each measurement is a system call.
 class ReaderPool::Meter {
  public:
   explicit Meter(ReaderPool& pool) : pool_(pool) {}
@@ -37,7 +37,7 @@ class ReaderPool::Meter {
     }
     begin();
   }
-  /// Time that is no reading.
+  /// Time that does not count as reading.
   int64_t& waited_ns() { return waited_ns_; }
 
  private:
@@ -64,7 +64,7 @@ ReaderPool::~ReaderPool() {
   tasks_changed_.notify_all();
   room_.notify_all();
   for (const auto& plan : {options_.train, options_.eval, options_.predict})
-    if (plan != nullptr) data::stop_programs(*plan->programs);  // else a slow one holds its thread
+    if (plan != nullptr) data::stop_programs(*plan->programs);  // a slow one blocks its thread
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -167,7 +167,7 @@ PreparedBatchPtr ReaderPool::fresh_batch() {
 }
 
 void ReaderPool::run() {
-  std::unique_ptr<InputLink> link;  // once some input process may read
+  std::unique_ptr<InputLink> link;  // made when some input process may read
   Meter meter(*this);
   for (;;) {
     ReadTask task;

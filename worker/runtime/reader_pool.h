@@ -1,4 +1,4 @@
-// Reader pool: threads that read, parse and plan shards ahead of the core, into one bounded queue.
+// ReaderPool: threads that read, parse and plan shards ahead of the core, into one bounded queue.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ namespace downpour::worker {
 
 class ReaderPool final : public Readers {
  public:
-  /// `wake` is called from the pool's threads whenever the queue was empty and is no more.
+  /// The pool's threads call `wake` when an item enters an empty queue.
   ReaderPool(ReaderOptions options, std::function<void()> wake);
   ~ReaderPool() override;
 
@@ -38,18 +38,18 @@ class ReaderPool final : public Readers {
   }
 
  private:
-  // Batches go back here when the last owner lets go of them, so that their vectors are used again.
+  // Batches return here when their last owner drops them, so that their vectors are reused.
   struct Recycler {
     std::mutex mutex;
     std::vector<std::unique_ptr<PreparedBatch>> free;
   };
 
-  /// What a thread's reading is made of.
+  /// Measures how long a thread reads, and how long of that it is runnable.
   class Meter;
 
   void run();
   void read_shard(const ReadTask& task, std::unique_ptr<InputLink>& link, Meter& meter);
-  /// Adds the time that it waited for room to `waited_ns`.
+  /// Adds the time for which it waited for room to `waited_ns`.
   bool push(ReadItem&& item, int64_t& waited_ns);
   PreparedBatchPtr fresh_batch();
   bool stopped(uint64_t shard_read);
@@ -62,14 +62,14 @@ class ReaderPool final : public Readers {
   std::condition_variable room_;
   std::deque<ReadTask> tasks_;
   std::deque<ReadItem> ready_;
-  // Changed under the lock; anybody may look.
+  // Changed under the lock; read without it.
   std::atomic<uint32_t> ready_batches_{0}, room_batches_{0};
   std::set<uint64_t> stopped_;
   bool closing_ = false;
   std::shared_ptr<const Placements> placements_;
   std::atomic<uint64_t> bytes_read_{0};
   std::atomic<int64_t> full_ns_{0}, reading_ns_{0}, runnable_ns_{0};
-  std::vector<std::thread> threads_;  // as many as the most shards so far
+  std::vector<std::thread> threads_;  // as many as the highest number of shards so far
 };
 
 }  // namespace downpour::worker

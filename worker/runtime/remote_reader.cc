@@ -14,14 +14,15 @@
 namespace downpour::worker {
 namespace {
 
-constexpr uint32_t kWindow = 16;                 // batches under way, if they are small
-constexpr int64_t kSliceNs = 50 * kMillisecond;  // how long a stop may go unseen
-constexpr int64_t kAskNs = kSecond;              // silence after which it is asked
-constexpr int64_t kSilenceNs = 5 * kSecond;      // silence after which it is given up
-constexpr int64_t kNoInputNs = 30 * kSecond;     // for an input process, where none may be missed
-constexpr uint32_t kTriesMax = 4;                // elsewhere, without a batch: then it is read here
+constexpr uint32_t kWindow = 16;                 // unacknowledged batches, if they are small
+constexpr int64_t kSliceNs = 50 * kMillisecond;  // longest time until a stop is noticed
+constexpr int64_t kAskNs = kSecond;              // silence after which the input process is asked
+constexpr int64_t kSilenceNs = 5 * kSecond;      // silence after which it counts as failed
+constexpr int64_t kNoInputNs = 30 * kSecond;  // longest wait of a worker that may not read itself
+constexpr uint32_t kTriesMax = 4;             // tries without a batch; then it is read here
 
-/// What is read by the same process: a shard; all of an epoch, where they are pieces of one stream.
+/// Hash of the work that goes to one input process: a shard, or a whole epoch if its shards are
+/// pieces of one stream.
 uint64_t hash_of(const wire::Lease& lease, const LeasedShard& shard) {
   const uint64_t pass = hash_combine(uint64_t(lease.purpose), lease.shard.epoch);
   return hash_combine(pass, data::is_piece(*shard.plan, shard.ranges[0]) ? 0 : lease.shard.shard);
@@ -59,7 +60,7 @@ Result<bool> RemoteReader::next(Batch& batch) {
 
 Result<std::optional<bool>> RemoteReader::poll(Batch& batch, int64_t timeout_ns) {
   if (!waiting_ && at_) {
-    // Time in which the caller did not wait is not the input process's silence.
+    // Time in which the caller did not wait does not count as silence.
     heard_ns_ = remote_.link->now_ns();
   }
   Result<std::optional<bool>> more = advance(batch, timeout_ns);
@@ -73,7 +74,7 @@ Result<std::optional<bool>> RemoteReader::advance(Batch& batch, int64_t timeout_
     if (!at_) {
       DP_TRY_VOID(begin());
       if (at_ || here_ != nullptr) continue;
-      // What comes now belongs to a reading that has ended.
+      // A message that comes now belongs to a shard read that has ended.
       if (!remote_.link->receive(timeout_ns)) return std::optional<bool>();
       continue;
     }
@@ -97,7 +98,7 @@ Result<std::optional<bool>> RemoteReader::advance(Batch& batch, int64_t timeout_
   return std::optional(more);
 }
 
-/// Leaves an input process that is gone or silent.
+/// Leaves an input process that is gone or silent. Returns whether it did.
 bool RemoteReader::lost_its_reader() {
   if (!remote_.inputs->lives(at_->incarnation) && !DP_MUTATE("silent-input-awaited")) {
     const std::string endpoint = at_->endpoint;
@@ -111,15 +112,17 @@ bool RemoteReader::lost_its_reader() {
   return true;
 }
 
-/// Asks an input process, or reads here where none may be missed any more. Neither: not yet.
+/// Requests the shard from an input process, or opens it here if no input process may be awaited
+/// any more. If it does neither, it is called again.
 Result<void> RemoteReader::begin() {
   InputDirectory& inputs = *remote_.inputs;
   const int64_t now_ns = remote_.link->now_ns();
   if (!searching_ns_) {
     searching_ns_ = now_ns;
-    remote_.link->keep_only(inputs.endpoints());  // nothing is left of those that went meanwhile
+    remote_.link->keep_only(inputs.endpoints());  // closes connections to processes that have gone
   }
-  // Whatever ends those that read this shard must not end them for ever.
+  // The limit matters if the shard kills every process that reads it: it must not kill them
+  // forever.
   if (tries_ < kTriesMax) at_ = inputs.choose(now_ns, hash_of(lease_, shard_), without_);
   if (!at_) {
     const bool told = failure_ && failure_->code != ErrorCode::kUnavailable;
@@ -135,7 +138,7 @@ Result<void> RemoteReader::begin() {
   came_ = false;
   wire::ReadShard request{
       .shard_read = shard_read_, .lease = lease_, .first_batch = next_, .window = window_};
-  // Its own plan, in evaluation too: both must stand under the same.
+  // The hash of the worker's plan, also for evaluation: both processes must have the same plan.
   request.lease.plan_hash = inputs.options().plan_hash;
   send(std::move(request));
   return {};
@@ -166,7 +169,7 @@ void RemoteReader::ask(bool stop) {
   send(wire::ReadMore{.shard_read = shard_read_, .next = next_, .stop = stop});
 }
 
-/// Nothing more comes from it; `for_good`: it is not asked again for this shard.
+/// Ends the shard read there. `for_good`: does not ask it again for this shard.
 void RemoteReader::leave(bool for_good) {
   if (!at_) return;
   ask(/*stop=*/true);
@@ -193,7 +196,7 @@ RemoteReader::Got RemoteReader::take(wire::Message&& message, Batch& batch) {
   if (message.envelope.run != remote_.inputs->options().run) return Got::kNothing;
   const auto is_ours = [&](uint64_t shard_read) {
     if (shard_read != shard_read_ && !DP_MUTATE("ended-reading-accepted"))
-      return false;  // of one before
+      return false;  // from an earlier shard read
     heard_ns_ = remote_.link->now_ns();
     return true;
   };
@@ -213,7 +216,7 @@ RemoteReader::Got RemoteReader::take_piece(const wire::ReadBatch& piece, Bytes&&
                                            Batch& batch) {
   const bool follows = piece.batch == next_ || DP_MUTATE("lost-remote-batch-ignored");
   if (!follows || piece.piece != pieces_.size()) {
-    // Something between was lost, with a connection.
+    // A message in between was lost with a connection.
     leave(!came_);
     return Got::kElsewhere;
   }
@@ -251,7 +254,8 @@ RemoteReader::Got RemoteReader::take_piece(const wire::ReadBatch& piece, Bytes&&
 }
 
 RemoteReader::Got RemoteReader::take_end(const wire::ReadEnd& end) {
-  // Taken up beyond its end a shard has fewer batches than were asked for, but then none came.
+  // A shard that is requested beyond its end has fewer batches than requested, but then no batch
+  // came.
   const bool lacks = end.counts.batches > next_ && !DP_MUTATE("remote-end-believed");
   if (lacks || (next_ > first_ && end.counts.batches < next_)) {
     leave(!came_);
@@ -263,14 +267,14 @@ RemoteReader::Got RemoteReader::take_end(const wire::ReadEnd& end) {
   return Got::kEnd;
 }
 
-/// Of a record it is believed: whoever reads it says the same. A reading that it does not know or
-/// dropped may be asked for again. Anything else may be the other's own trouble (a file that only
-/// it does not see, memory, a plan): so somebody else tries, and what this process meets itself
-/// counts.
+/// The failure of a record is final, because every reader would report the same. If the input
+/// process did not know the shard read or has dropped it, it may be asked again. Any other failure
+/// may concern only that process (a file that it cannot see, memory, another plan). Then the shard
+/// is read elsewhere, and only a failure in this process counts.
 RemoteReader::Got RemoteReader::take_failure(wire::ReadFailed&& failed) {
   Error error{failed.code, std::move(failed.what), std::move(failed.where), std::move(failed.hint),
               std::move(failed.id)};
-  // Of one that forgets twice somebody else is asked.
+  // An input process that loses the shard read twice is not asked again.
   const bool again = failed.code == ErrorCode::kPeersLost && forgot_ != at_->incarnation;
   if (failed.code == ErrorCode::kPeersLost) {
     forgot_ = at_->incarnation;

@@ -1,6 +1,6 @@
-// Remote reader: a shard as an input process reads it. Where that one dies, is silent, or does not
-// want to, the reading goes on elsewhere from the next batch that is needed: at another, in the end
-// here. A batch id names the same records everywhere, so nobody can tell.
+// RemoteReader: reads a shard through an input process. If that process dies, is silent or fails,
+// the reader continues from the next needed batch: at another input process, and finally in this
+// process. A batch id names the same records everywhere, so the batches are the same.
 #pragma once
 
 #include <cstdint>
@@ -18,27 +18,27 @@
 
 namespace downpour::worker {
 
-/// How a reading thread reaches input processes. All are borrowed.
+/// What a reading thread needs to reach input processes. All pointers are borrowed.
 struct RemoteShardRead {
-  InputDirectory* inputs = nullptr;  // null: it reads for itself
+  InputDirectory* inputs = nullptr;  // null: the thread reads by itself
   InputLink* link = nullptr;
-  std::function<bool()> stopped;  // true once the worker has no use for the reading
+  std::function<bool()> stopped;  // true when the worker no longer needs the shard read
 };
 
 class RemoteReader final : public data::ShardReader {
  public:
-  /// Reads `lease` from `first_batch` on, at most `batches_max` batches.
+  /// Reads `lease`, starting at `first_batch`, at most `batches_max` batches.
   RemoteReader(RemoteShardRead remote, LeasedShard shard, wire::Lease lease, uint32_t first_batch,
                uint32_t batches_max);
   ~RemoteReader() override;
 
   Result<bool> next(Batch& batch) override;
-  /// Does what next() does, but waits at most `timeout_ns` for a message. Returns nothing where no
-  /// batch and no end has come by then; call it again with the same batch.
+  /// Does the same as next(), but waits at most `timeout_ns` for a message. Returns nothing if
+  /// neither a batch nor the end has come by then. Call it again with the same batch.
   Result<std::optional<bool>> poll(Batch& batch, int64_t timeout_ns);
   const data::ShardTotals& totals() const override;
   std::optional<uint32_t> failed_batch() const override;
-  /// The files are read by this process (now).
+  /// Whether this process reads the files itself now.
   bool reads_here() const { return here_ != nullptr; }
 
  private:
@@ -61,21 +61,21 @@ class RemoteReader final : public data::ShardReader {
   RemoteShardRead remote_;
   LeasedShard shard_;
   wire::Lease lease_;
-  uint32_t first_ = 0, next_ = 0;  // batch: asked for, needed now
+  uint32_t first_ = 0, next_ = 0;  // batch requested first; batch needed next
   uint32_t window_ = 1;
-  std::optional<wire::InputProcess> at_;  // who reads
-  uint64_t shard_read_ = 0;               // what it is called there
+  std::optional<wire::InputProcess> at_;  // the input process that reads
+  uint64_t shard_read_ = 0;               // number of the shard read there
   int64_t heard_ns_ = 0, asked_ns_ = 0;
-  bool waiting_ = false;                 // a caller of poll() wants a batch
-  std::optional<int64_t> searching_ns_;  // since when it looks for an input process
-  bool came_ = false;                    // some batch, from this one
-  uint32_t tries_ = 0;                   // begun since a batch came
+  bool waiting_ = false;                 // poll() has returned without a batch
+  std::optional<int64_t> searching_ns_;  // start of the search for an input process
+  bool came_ = false;                    // this shard read has delivered a batch
+  uint32_t tries_ = 0;                   // shard reads begun since the last batch
   std::vector<Incarnation> without_;
-  std::optional<Incarnation> forgot_;  // the reading, before a batch came
-  std::vector<Bytes> pieces_;          // of the next batch
+  std::optional<Incarnation> forgot_;  // input process that lost it without a batch
+  std::vector<Bytes> pieces_;          // received pieces of the next batch
   uint64_t piece_bytes_ = 0;           // their sum
-  std::optional<Error> failure_;       // of an input process: told where nobody else may read
-  std::optional<Error> error_;         // of a record
+  std::optional<Error> failure_;       // of an input process; returned if nothing else may read
+  std::optional<Error> error_;         // of a record; ends the shard
   std::optional<uint32_t> failed_batch_;
   std::optional<data::ShardTotals> totals_;
   std::unique_ptr<data::ShardReader> here_;

@@ -69,7 +69,7 @@ ReadItem ShardRead::item_of(Result<bool> more, PreparedBatchPtr fresh,
 
 ReadItem ShardRead::end() {
   const data::ShardTotals& totals = reader_->totals();
-  offset_ = std::max(offset_, totals.bytes);  // behind the last batch, too
+  offset_ = std::max(offset_, totals.bytes);  // includes what follows the last batch
   return {.shard_read = task_.shard_read,
           .batch = {},
           .end = ShardEnd{.shard_read = task_.shard_read,

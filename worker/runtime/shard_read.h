@@ -1,5 +1,5 @@
-// Shard reading: one shard from its file to prepared batches, item by item, on whatever thread
-// calls.
+// ShardRead: reads one shard from its file to prepared batches, item by item, on the thread of the
+// caller.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +18,21 @@ namespace downpour::worker {
 
 struct ReaderOptions {
   std::shared_ptr<const data::ReadPlan> train;
-  std::shared_ptr<const data::ReadPlan> eval;     // the same as `train` with a holdout
+  std::shared_ptr<const data::ReadPlan> eval;     // over the training files if no others are given
   std::shared_ptr<const data::ReadPlan> predict;  // as `eval`, but targets may be missing
   plan::ShardMap train_shards;
   std::vector<plan::ShardRange> eval_ranges;
-  bool eval_held_out = false;  // eval reads the held-out side of the training files
+  bool eval_held_out = false;  // eval reads the held-out records of the training files
   std::vector<TableSpec> tables;
   ReaderLimits limits;
-  uint64_t message_bytes_max = wire::kFrameBytesMax;  // as WorkerConfig's
-  std::shared_ptr<InputDirectory> inputs;             // who may read instead; null: nobody
+  uint64_t message_bytes_max = wire::kFrameBytesMax;  // as in WorkerConfig
+  std::shared_ptr<InputDirectory> inputs;  // input processes that may read instead; may be null
 };
 
-/// A shard to be read from a batch on.
+/// A shard to read, starting at a batch.
 using ReadTask = WorkerEffects::Read;
 
-/// One of batch, end, error is set. In the order of the shard.
+/// Exactly one of batch, end and failure is set. Items come in the order of the shard.
 struct ReadItem {
   uint64_t shard_read = 0;
   PreparedBatchPtr batch;
@@ -43,18 +43,18 @@ struct ReadItem {
 
 class ShardRead {
  public:
-  /// `options` is borrowed. The file is opened by the first next(), here or by an input process.
+  /// Borrows `options`. The first next() opens the file, here or at an input process.
   ShardRead(const ReaderOptions& options, const ReadTask& task, RemoteShardRead remote = {})
       : options_(options), task_(task), remote_(std::move(remote)) {}
 
-  /// Reads into `fresh`, whose memory is used again, and plans for `placements` where there are
-  /// some. After an end or an error nothing follows.
+  /// Reads into `fresh`, whose memory is reused. Plans for `placements` unless it is null. Nothing
+  /// follows an end or an error.
   ReadItem next(PreparedBatchPtr fresh, std::shared_ptr<const Placements> placements);
-  /// Does what next() does, but does not wait for input processes. Returns nothing where none has
-  /// sent a batch yet; call it again with the same `fresh`.
+  /// Does the same as next(), but does not wait for input processes. Returns nothing if none has
+  /// sent a batch yet. Call it again with the same `fresh`.
   std::optional<ReadItem> poll(const PreparedBatchPtr& fresh,
                                std::shared_ptr<const Placements> placements);
-  /// Bytes of the file that next() has got through so far, in this process; 0 from a cache.
+  /// Bytes of the file that next() has consumed so far in this process; 0 from a cache.
   uint64_t bytes() const { return reader_ != nullptr && reader_->is_kept() ? 0 : offset_; }
 
  private:
@@ -68,11 +68,11 @@ class ShardRead {
   ReadTask task_;
   RemoteShardRead remote_;
   std::unique_ptr<data::ShardReader> reader_;
-  RemoteReader* elsewhere_ = nullptr;  // reader_, where an input process may read
+  RemoteReader* elsewhere_ = nullptr;  // the same as reader_, if an input process may read
   std::string place_;                  // where the shard lies
   bool joined_ = false;
   uint64_t offset_ = 0;
-  uint32_t given_ = 0;  // batches
+  uint32_t given_ = 0;  // batches returned
 };
 
 }  // namespace downpour::worker

@@ -46,7 +46,7 @@ class ThreadEngines final : public Engines {
 
 std::unique_ptr<Engines> make_thread_engines() { return std::make_unique<ThreadEngines>(); }
 
-// Of its columns, roughly.
+// Returns roughly the memory of the batch's columns.
 static uint64_t memory_bytes(const Batch& batch) {
   uint64_t bytes = 0;
   for (const FloatColumn& column : batch.floats) bytes += column.values.size() * sizeof(float);
@@ -82,7 +82,7 @@ void WorkerNode::on_message(int64_t now_ns, transport::PortId, transport::PeerId
   const auto from = incarnations_.find(raw(peer));
   if (from == incarnations_.end()) return;
   stats_.pulled_bytes += message.values.size();
-  if (std::holds_alternative<wire::Stop>(message.body)) tell_stats(now_ns);  // its last words
+  if (std::holds_alternative<wire::Stop>(message.body)) tell_stats(now_ns);  // for the Goodbye
   WorkerEffects fx;
   core_.on_message(now_ns, from->second, std::move(message), fx);
   run(now_ns, fx);
@@ -90,7 +90,7 @@ void WorkerNode::on_message(int64_t now_ns, transport::PortId, transport::PeerId
 }
 
 void WorkerNode::on_malformed(int64_t, transport::PortId, transport::PeerId, const Error&) {
-  // Counted by the transport; the request behind it is repeated after its deadline.
+  // The transport counts them. The request is repeated after its deadline.
 }
 
 bool WorkerNode::pump(int64_t now_ns) {
@@ -153,7 +153,7 @@ void WorkerNode::tell_stats(int64_t now_ns) {
   core_.set_stats(stats_);
 }
 
-/// The time since the last look went into what was going on then.
+/// Adds the time since the last look to the activity seen at that look.
 void WorkerNode::count_time(int64_t now_ns) {
   const int64_t passed_ns = std::max<int64_t>(0, now_ns - looked_ns_);
   looked_ns_ = now_ns;
@@ -175,7 +175,7 @@ void WorkerNode::took(const PreparedBatch& batch) {
   shard_read_.batch_bytes += memory_bytes(batch.batch);
 }
 
-/// Reads more at once where that pays.
+/// Changes the limits of the readers if the tuner suggests it.
 void WorkerNode::tune(int64_t now_ns, WorkerEffects& fx) {
   if (cache_ != nullptr && !said_full_ && data::was_full(*cache_)) {
     said_full_ = true;
@@ -219,7 +219,7 @@ void WorkerNode::run(int64_t now_ns, WorkerEffects& fx) {
   for (WorkerEffects::Compute& compute : fx.computes) compute_->start(std::move(compute));
   for (WorkerEffects::Send& send : fx.sends) {
     const auto peer = peers_.find(raw(send.to));
-    if (peer == peers_.end()) continue;  // an owner of an older view: the request is regrouped
+    if (peer == peers_.end()) continue;  // an owner in an older view: the request is regrouped
     stats_.pushed_bytes += send.message.values.size();
     outbox_.send(peer->second, std::move(send.message));
   }
@@ -230,7 +230,8 @@ void WorkerNode::run(int64_t now_ns, WorkerEffects& fx) {
   }
 }
 
-/// Whether an endpoint from a message is one that its sender may choose. Reports one that is not.
+/// Whether the sender of a message may choose this endpoint. Reports an endpoint that it may not
+/// choose.
 bool WorkerNode::may_connect(const std::string& endpoint) {
   const Result<void> checked = transport::check_peer_endpoint(endpoint, options_.chief);
   if (checked) return true;
@@ -240,7 +241,8 @@ bool WorkerNode::may_connect(const std::string& endpoint) {
 }
 
 void WorkerNode::connect_owners(const wire::View& view) {
-  for (auto peer = peers_.begin(); peer != peers_.end();) {  // whoever owns nothing any more
+  // Close the connections to those that own nothing any more.
+  for (auto peer = peers_.begin(); peer != peers_.end();) {
     const auto is_it = [&](const wire::Owner& o) { return raw(address_of(o)) == peer->first; };
     if (peer->first == 0 || std::any_of(view.owners.begin(), view.owners.end(), is_it)) {
       ++peer;
@@ -255,20 +257,21 @@ void WorkerNode::connect_owners(const wire::View& view) {
     const Incarnation address = address_of(owner);
     if (peers_.contains(raw(address)) || !may_connect(owner.endpoint)) continue;
     auto peer = transport_.connect(owner.endpoint);
-    if (!peer) continue;  // asked for again with the next view
+    if (!peer) continue;  // tried again with the next view
     peers_[raw(address)] = *peer;
     incarnations_[raw(*peer)] = address;
     ports_[raw(transport_.port_of(*peer))] = true;
   }
 }
 
-// Readers and model stand as the first job said: another one may differ in what they do not use.
+// Readers and model stay as the first job described them. Another job may differ only in settings
+// that they do not use.
 void WorkerNode::compare_jobs(const WorkerEffects::OtherJob& other, WorkerEffects& fx) {
   const std::string why = why_other(job_, other.text, other.base_dir);
   if (!why.empty()) core_.on_other_job(why, fx);
 }
 
-// The job has come: builds the model and the readers.
+// Builds the model, the readers and the compute threads when the job is known.
 void WorkerNode::set_up(int64_t now_ns, WorkerEffects& fx) {
   const wire::Welcome& welcome = core_.welcome();
   auto given = take_job(welcome);

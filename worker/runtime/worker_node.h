@@ -1,5 +1,5 @@
-// Worker node: the shell of a worker core. Moves messages, runs readers and kernels on threads of
-// its own.
+// WorkerNode: the shell of a worker core. It moves messages, and runs readers and kernels on
+// threads of its own.
 #pragma once
 
 #include <atomic>
@@ -20,23 +20,24 @@
 namespace downpour::worker {
 
 struct WorkerOptions {
-  std::string chief;  // endpoint
+  std::string chief;  // endpoint of the chief
   uint32_t index = UINT32_MAX;
   uint32_t threads = 1;         // compute threads
-  uint32_t reader_threads = 0;  // 0: by the job, else as many as compute threads
+  uint32_t reader_threads = 0;  // 0: as the job says, otherwise tuned
   bool local = false;           // started by `downpour train`: a signal stops the whole job
-  bool allow_exec = false;      // a job may start programs here
+  bool allow_exec = false;      // the job may start programs here
   std::shared_ptr<transport::Keyring> keyring;  // for connections to input processes; null: no keys
   int64_t connect_timeout_ns = 10 * kSecond;
-  Incarnation incarnation{};                          // {}: a random one
-  uint64_t message_bytes_max = wire::kFrameBytesMax;  // of a pull or push; tests make it small
+  Incarnation incarnation{};  // {}: a random one
+  // Limit of the rows of a pull or push. Tests make it small.
+  uint64_t message_bytes_max = wire::kFrameBytesMax;
   ProcessInfo process;
-  std::function<void(const std::string& line)> say;  // what its log should tell; may be empty
+  std::function<void(const std::string& line)> say;  // writes a line to the log; may be empty
 };
 
 class WorkerNode final : public transport::Node {
  public:
-  /// Reads and computes with `engines`; null: threads of this process.
+  /// Reads and computes with `engines`; null: on threads of this process.
   WorkerNode(transport::Transport& transport, WorkerOptions options,
              std::unique_ptr<Engines> engines = nullptr);
   ~WorkerNode() override;
@@ -51,7 +52,8 @@ class WorkerNode final : public transport::Node {
   int64_t next_deadline_ns() const override;
   bool finished() const override { return finished_ && outbox_.empty(); }
 
-  /// A stop signal: WorkerCore::leave(). From any thread; the loop must be woken.
+  /// Handles a stop signal as in WorkerCore::leave(). Any thread may call it; wake the loop
+  /// afterwards.
   void leave(int signal) { leave_signal_ = signal; }
   const WorkerCore& core() const { return core_; }
   int32_t exit_code() const { return exit_code_; }
@@ -80,7 +82,7 @@ class WorkerNode final : public transport::Node {
   std::unique_ptr<Computers> compute_;
   std::shared_ptr<const Placements> placements_;
   transport::PeerId chief_{};
-  std::unordered_map<uint64_t, transport::PeerId> peers_;   // by address_of()
+  std::unordered_map<uint64_t, transport::PeerId> peers_;   // by address_of() the owner
   std::unordered_map<uint64_t, Incarnation> incarnations_;  // by peer
   std::unordered_map<uint32_t, bool> ports_;
   std::optional<ReaderTuner> tuner_;         // with the readers
@@ -88,7 +90,7 @@ class WorkerNode final : public transport::Node {
   bool said_full_ = false;
   std::string refused_endpoint_;  // the last one reported
   ReaderTotals shard_read_;
-  bool starving_ = false;  // when it was looked at, as is the next
+  bool starving_ = false;  // as seen at the last look, like doing_
   Activity doing_ = Activity::kNothing;
   int64_t looked_ns_ = 0;
   ProcessStats stats_;

@@ -1,5 +1,5 @@
-// Arena: growth of sparsely touched rows far past the first reservation, and under a limit of
-// address space.
+// Arena: growth of sparsely touched rows far beyond the first reservation, and with limited address
+// space.
 #include "ps/core/arena.h"
 
 #include <cstring>
@@ -20,9 +20,10 @@
 namespace downpour::ps {
 namespace {
 
-constexpr uint32_t kRowFloats = uint32_t(kMiB / sizeof(float));  // a row of 1 MiB: few are touched
+// A row of 1 MiB. Few rows are touched.
+constexpr uint32_t kRowFloats = uint32_t(kMiB / sizeof(float));
 
-/// Advises huge pages for every second range asked, and so cuts the mapping into many.
+/// Advises huge pages for the middle of each large range, which cuts the mapping into many.
 struct Advising final : Prefault {
   size_t advised = 0, forgotten = 0;
   void ask(void* begin, size_t bytes, bool huge_pages) override {
@@ -34,7 +35,7 @@ struct Advising final : Prefault {
   void forget(void*, size_t) override { ++forgotten; }
 };
 
-/// Writes one number into each of a few rows of [begin, end), and remembers which.
+/// Writes one number into each of a few rows of [begin, end), and remembers the rows.
 struct Sparse {
   Arena& arena;
   std::vector<uint32_t> rows = {};
@@ -52,7 +53,7 @@ struct Sparse {
   }
 };
 
-/// Runs `body` in a child process; true if it returned true there.
+/// Runs `body` in a child process. Returns true if it returned true there.
 bool in_child(const std::function<bool()>& body) {
   const pid_t pid = ::fork();
   if (pid == 0) ::_exit(body() ? 0 : 1);
@@ -61,7 +62,7 @@ bool in_child(const std::function<bool()>& body) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/// Of this process, so far; `free_bytes` more may be taken.
+/// Limits the address space of this process to `free_bytes` more than it uses now.
 void limit_address_space(uint64_t free_bytes) {
   uint64_t pages = 0;
   if (FILE* file = std::fopen("/proc/self/statm", "r")) {
@@ -73,14 +74,14 @@ void limit_address_space(uint64_t free_bytes) {
   ::setrlimit(RLIMIT_AS, &limit);
 }
 
-TEST_CASE("rows keep what was written while a table grows past 8 GiB", "[ps][arena]") {
+TEST_CASE("an arena keeps its rows while it grows past 8 GiB", "[ps][arena]") {
   Advising advising;
   for (Prefault* const prefault : std::initializer_list<Prefault*>{&advising, nullptr}) {
     Arena arena(kRowFloats);
     arena.configure({.prefault = prefault});
     Sparse sparse{arena};
     uint64_t rows = 0;
-    // 4 GiB are reserved at first, 128 GiB after that, then 4 TiB.
+    // The arena reserves 4 GiB first, then 128 GiB, then 4 TiB.
     for (const uint64_t end : {100, 1000, 3000, 4000, 5000, 9000, 12'000, 140'000}) {
       arena.ensure(end);
       if (end <= 12'000) sparse.write(rows, end);
@@ -92,8 +93,8 @@ TEST_CASE("rows keep what was written while a table grows past 8 GiB", "[ps][are
   CHECK(advising.forgotten >= 2);
 }
 
-TEST_CASE("an arena that was refused more room keeps what it has", "[ps][arena]") {
-  if (testing::kSanitized) return;  // the sanitizer's own address space is beyond any limit
+TEST_CASE("an arena keeps its rows when the system refuses more memory", "[ps][arena]") {
+  if (testing::kSanitized) return;  // the sanitizer reserves address space beyond any limit
   Advising advising;
   for (const bool reserves : {false, true}) {
     CHECK(in_child([&] {
@@ -101,7 +102,8 @@ TEST_CASE("an arena that was refused more room keeps what it has", "[ps][arena]"
       arena.configure({.prefault = &advising, .reserves = reserves});
       Sparse sparse{arena};
       limit_address_space(kGiB);
-      // 7 in 8 of what the limit allows, however it is reached.
+      // Without reservations 7/8 of the limit are usable. With them, growth needs room for the old
+      // and the new mapping.
       const uint64_t fits = reserves ? 300 : 890;
       for (uint64_t rows = 1; rows <= fits; ++rows) {
         if (!arena.reserve(rows)) return false;
@@ -114,8 +116,7 @@ TEST_CASE("an arena that was refused more room keeps what it has", "[ps][arena]"
   }
 }
 
-TEST_CASE("within a limit of address space a table grows until it says that it can not",
-          "[ps][arena]") {
+TEST_CASE("with limited address space a table grows until reserve() refuses", "[ps][arena]") {
   if (testing::kSanitized) return;
   CHECK(in_child([] {
     VariableSpec variable{.name = "v", .dim = 16};

@@ -1,6 +1,6 @@
-// The counter model: linear, one feature a record, gradient -1, SGD with learning rate 1. After E
-// epochs every weight is E exactly, whatever is lost, repeated, reordered, rolled back or worked on
-// twice.
+// The counter model: a linear model, one feature per record, gradient -1, SGD with learning rate 1.
+// After E epochs every weight is exactly E, whatever is lost, repeated, reordered, rolled back or
+// processed twice.
 #include <array>
 
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@ constexpr uint32_t kBits = 4;
 constexpr uint32_t kPartitions = 1U << kBits;
 constexpr uint32_t kShards = 6;
 constexpr uint32_t kBatches = 5;
-constexpr uint32_t kRecords = 7;  // a batch
+constexpr uint32_t kRecords = 7;  // per batch
 constexpr uint32_t kEpochs = 3;
 constexpr uint32_t kKeys = kShards * kBatches * kRecords;
 
@@ -69,8 +69,8 @@ struct Cluster {
     }
   }
 
-  /// One push of a batch (or end) to one core, sometimes of only some of its partitions or in two
-  /// fragments.
+  /// Pushes a batch (or shard-end marker) to one core, sometimes for only some of its partitions or
+  /// in two fragments.
   void push(uint32_t c, BatchId batch, uint64_t worker) {
     const bool end = batch.batch == kBatches;
     wire::Push push{.worker = Incarnation{worker},
@@ -107,7 +107,7 @@ struct Cluster {
       }
       return;
     }
-    if (rng.below(2) == 0) {  // by handle, if the pull gets through before something happens
+    if (rng.below(2) == 0) {  // by handle, if the handle of the pull still exists
       send(c, worker,
            wire::Pull{.worker = Incarnation{worker},
                       .keep_handle = true,
@@ -151,7 +151,7 @@ struct Cluster {
   std::unique_ptr<PsCore> cores[2];
   Effects effects;
   ViewId view;
-  std::array<uint64_t, 6> met{};  // answers by PartStatus
+  std::array<uint64_t, 6> met{};  // number of answers, by PartStatus
   uint32_t sealed = 0, saves = 0;
   uint64_t request = 0;
 };
@@ -162,7 +162,7 @@ void run(uint64_t seed, std::array<uint64_t, 6>& met) {
   std::vector<checkpoint::PartitionImage> saved[2];
   for (uint32_t epoch = 0; epoch < kEpochs; ++epoch) {
     for (bool complete = false; !complete;) {
-      // A burst of pushes in any order, from several workers, repeated and late ones among them.
+      // A burst of pushes in any order from several workers, with repeated and late ones.
       for (int i = 0; i < 400; ++i) {
         const uint32_t late = epoch > 0 && cluster.rng.below(10) == 0 ? 1 : 0;
         cluster.push(uint32_t(cluster.rng.below(2)),
@@ -172,7 +172,7 @@ void run(uint64_t seed, std::array<uint64_t, 6>& met) {
       }
       const auto c = uint32_t(cluster.rng.below(2));
       if (cluster.rng.below(4) == 0) saved[c] = cluster.save(c);
-      if (cluster.rng.below(4) == 0) {  // dies, and comes back from its newest checkpoint
+      if (cluster.rng.below(4) == 0) {  // a core dies and returns with its newest checkpoint
         cluster.start(c, {1, cluster.view.n + 1}, saved[c]);
       }
       complete = true;
@@ -206,7 +206,7 @@ void run(uint64_t seed, std::array<uint64_t, 6>& met) {
 TEST_CASE("every weight of the counter model is the number of epochs", "[ps][core]") {
   std::array<uint64_t, 6> met{};
   for (uint64_t seed = 1; seed <= 20; ++seed) run(seed, met);
-  // Else the shuffle was too tame to show anything: had it, gap, unknown pull, staged.
+  // Otherwise the random order was too tame to show anything.
   for (const wire::PartStatus status :
        {wire::PartStatus::kAlreadyApplied, wire::PartStatus::kGap, wire::PartStatus::kUnknownPull,
         wire::PartStatus::kStaged}) {

@@ -1,5 +1,5 @@
-// Checkpoints of a core that hold only what was touched: whatever is published, abandoned, dropped
-// and taken up again, the newest published one reads as the core was when it was copied.
+// Incremental checkpoints of a core. Whatever is published, abandoned, dropped and restored, the
+// newest published checkpoint equals the state of the core when it was copied.
 #include <map>
 #include <memory>
 
@@ -25,7 +25,7 @@ std::vector<TableSpec> tables() {
   return {{"rows", TableKind::kEmbedding, {deep}}, {"dense", TableKind::kDense, {dense}}};
 }
 
-/// A core, and a disk that keeps what it stored by checkpoint.
+/// A core, and a disk that keeps what the core stored, by checkpoint.
 class Saving {
  public:
   explicit Saving(uint64_t seed, bool incremental = true) : rng_(seed) {
@@ -56,8 +56,8 @@ class Saving {
     REQUIRE(std::get<wire::PushReply>(effects_.sends[0].message.body).others.empty());
   }
 
-  /// Copies all partitions, with pushes in between, or ends in the middle of it. True: all are
-  /// stored.
+  /// Copies all partitions, with pushes in between, or stops in the middle (`in_part`). Returns
+  /// whether all are stored.
   bool save(ViewId base, bool in_part = false) {
     ++saves_;
     copied_.clear();
@@ -78,7 +78,7 @@ class Saving {
                         .base = store.image.base});
         core_->on_image_written(store.checkpoint, std::move(store.image));
       }
-      // A partition that came back lacks batches: a push would meet a gap there.
+      // A restored partition lacks batches, so a push would get "gap" there.
       if (!restored_ && rng_.below(2) == 0) train(1 + rng_.below(9));
     }
     effects_.clear();
@@ -89,7 +89,7 @@ class Saving {
     rows_ = saved.rows;
     return true;
   }
-  /// The newest save is the newest published checkpoint.
+  /// Makes the newest save the newest published checkpoint.
   void publish() {
     for (const wire::ImageRef& ref : refs_) {
       auto& chain = chains_[raw(ref.partition)];
@@ -114,7 +114,7 @@ class Saving {
     }
     return whole;
   }
-  /// What is published reads as the core was then.
+  /// Checks that the published checkpoint equals the state of the core when it was copied.
   void check() const {
     for (uint32_t p = 0; p < kSavedPartitions; ++p) CHECK(read(p) == published_.at(p));
   }
@@ -131,7 +131,7 @@ class Saving {
     return whole;
   }
 
-  /// Some partitions are lost and come back from what is published.
+  /// Loses some partitions and restores them from the published checkpoint.
   void restore(const std::vector<PartitionId>& partitions) {
     restored_ = true;
     std::vector<PartitionImage> images;
@@ -176,7 +176,7 @@ class Saving {
   std::map<uint32_t, std::vector<wire::ImageRef>> chains_;
 };
 
-TEST_CASE("whatever becomes of the checkpoints before, a chain reads as the core was",
+TEST_CASE("a chain of images equals the core's state, whatever happened to earlier checkpoints",
           "[ps][core]") {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     INFO("seed " << seed);
@@ -188,7 +188,7 @@ TEST_CASE("whatever becomes of the checkpoints before, a chain reads as the core
       for (uint64_t pushes = rng.below(4); pushes > 0; --pushes) saving.train(1 + rng.below(12));
       const ViewId base = rng.below(6) == 0 ? ViewId{} : published;
       const bool stored = saving.save(base, /*in_part=*/rng.below(5) == 0);
-      if (!stored || rng.below(4) == 0) continue;  // given up, or its manifest could not be written
+      if (!stored || rng.below(4) == 0) continue;  // abandoned or not published
       saving.publish();
       published = saving.id();
       built += kSavedPartitions - saving.whole_images();
@@ -198,7 +198,7 @@ TEST_CASE("whatever becomes of the checkpoints before, a chain reads as the core
   }
 }
 
-TEST_CASE("an image holds what was touched since the published one, and no more", "[ps][core]") {
+TEST_CASE("an image holds exactly the rows touched since the published one", "[ps][core]") {
   Saving saving(3);
   for (int i = 0; i < 200; ++i) saving.train(20);
   REQUIRE(saving.save({}));
@@ -213,12 +213,12 @@ TEST_CASE("an image holds what was touched since the published one, and no more"
   saving.train(5);
   REQUIRE(saving.save(first));
   CHECK(saving.stored_rows() >= after_one);
-  CHECK(saving.rows_told() == saving.rows());  // of all of it
+  CHECK(saving.rows_told() == saving.rows());  // of the whole core
   saving.publish();
   saving.check();
 }
 
-TEST_CASE("a partition that came back from a checkpoint is whole in the next one", "[ps][core]") {
+TEST_CASE("the first image of a restored partition is a whole image", "[ps][core]") {
   Saving saving(4);
   for (int i = 0; i < 50; ++i) saving.train(20);
   REQUIRE(saving.save({}));
@@ -232,7 +232,7 @@ TEST_CASE("a partition that came back from a checkpoint is whole in the next one
   saving.check();
 }
 
-TEST_CASE("a partition that came back while its checkpoint was written does not build on it",
+TEST_CASE("a partition that was restored during a checkpoint does not build on that checkpoint",
           "[ps][core]") {
   Saving saving(6);
   for (int i = 0; i < 50; ++i) saving.train(20);
@@ -241,7 +241,7 @@ TEST_CASE("a partition that came back while its checkpoint was written does not 
   saving.train(9);
   REQUIRE(saving.save(saving.id()));
   const ViewId second = saving.id();
-  saving.restore({PartitionId(1)});  // from the first: the second is not yet published
+  saving.restore({PartitionId(1)});  // from the first checkpoint: the second is not published yet
   saving.publish();
   REQUIRE(saving.save(second));
   CHECK(saving.whole_images() >= 1);
@@ -249,7 +249,7 @@ TEST_CASE("a partition that came back while its checkpoint was written does not 
   saving.check();
 }
 
-TEST_CASE("a core that is not told to do so writes whole images, whatever the chief would allow",
+TEST_CASE("a core without incremental_saves writes whole images even if the chief names a base",
           "[ps][core]") {
   Saving saving(5, /*incremental=*/false);
   saving.train(20);

@@ -1,5 +1,5 @@
-// A ps core whose tables have reached what they may hold: nothing of a part is applied, and the
-// chief hears why.
+// A ps core whose tables have reached their memory limit: no part is applied, and the chief learns
+// why.
 #include <numeric>
 
 #include <catch2/catch.hpp>
@@ -44,7 +44,8 @@ struct Growing {
     core.on_message(0, from, message, effects);
     for (const Send& sent : effects.sends) CHECK(testing::travel_fault(sent.message).empty());
   }
-  /// Batch `batch` of shard 0, with gradients for kKeysPerPush keys from `first` on. True: applied.
+  /// Pushes batch `batch` of shard 0, with gradients for kKeysPerPush keys starting at `first`.
+  /// Returns whether it was applied.
   bool push(uint32_t batch, uint64_t first) {
     wire::Push push{.worker = Incarnation{9}, .batch = {0, 0, batch}, .records = 1};
     for (uint32_t p = 0; p < 4; ++p) push.covered.insert(PartitionId(p));
@@ -56,7 +57,7 @@ struct Growing {
     if (effects.sends.empty() || effects.sends[0].to == kChiefPeer) return false;
     return std::get<wire::PushReply>(effects.sends[0].message.body).others.empty();
   }
-  /// Pushes new keys until a part is not applied. Returns how many were.
+  /// Pushes new keys until a part is not applied. Returns the number of applied batches.
   uint32_t fill(uint32_t batches_max = 10'000) {
     uint32_t batch = 0;
     while (batch < batches_max && push(batch, uint64_t{batch} * kKeysPerPush)) ++batch;
@@ -72,18 +73,16 @@ struct Growing {
   uint64_t requests = 0;
 };
 
-TEST_CASE(
-    "a part that needs more memory than the tables may have is not applied, and the chief hears "
-    "why",
-    "[ps][core][memory]") {
+TEST_CASE("a part that needs more memory than the limit is not applied, and the chief learns why",
+          "[ps][core][memory]") {
   Growing ps(config_with(16 * kMiB));
   const uint32_t applied = ps.fill();
   const uint64_t rows = uint64_t{applied} * kKeysPerPush;
   CHECK(ps.core.partitions().rows() == rows);
   CHECK(ps.watermark() == applied);
   CHECK(ps.core.partitions().memory_bytes() <= 16 * kMiB);
-  CHECK(ps.core.partitions().memory_bytes() >= 13 * kMiB);  // most of what it may have
-  // The worker has no answer, so that the shard does not count as failed.
+  CHECK(ps.core.partitions().memory_bytes() >= 13 * kMiB);  // most of the limit
+  // The worker gets no answer, so that the shard does not count as failed.
   REQUIRE(ps.effects.sends.size() == 1);
   CHECK(ps.effects.sends[0].to == kChiefPeer);
   const wire::Failure told = std::get<wire::Heartbeat>(ps.effects.sends[0].message.body).failure;
@@ -93,13 +92,13 @@ TEST_CASE(
   CHECK(told.what.find("the largest table is clicks (") != std::string::npos);
   CHECK(told.what.find(" rows, ") != std::string::npos);
   CHECK(told.hint.find("cluster.ps_memory") != std::string::npos);
-  // Neither is any later part, and each heartbeat says so again.
+  // No later part is applied either, and each heartbeat repeats the failure.
   CHECK_FALSE(ps.push(applied, 0));
   CHECK(ps.watermark() == applied);
   CHECK(ps.failure() == told);
 }
 
-TEST_CASE("at the limit a part without a new key is still applied", "[ps][core][memory]") {
+TEST_CASE("at the memory limit a part without new keys is still applied", "[ps][core][memory]") {
   Growing full(config_with(16 * kMiB));
   const uint32_t fits = full.fill();
   Growing ps(config_with(16 * kMiB));
@@ -108,7 +107,7 @@ TEST_CASE("at the limit a part without a new key is still applied", "[ps][core][
   CHECK(ps.failure().what.empty());
 }
 
-TEST_CASE("without a limit in the job the machine's free memory is the limit",
+TEST_CASE("without a limit in the job, the free memory of the machine is the limit",
           "[ps][core][memory]") {
   Growing ps(config_with(0));
   ps.core.on_free_memory(kGiB);
@@ -121,8 +120,7 @@ TEST_CASE("without a limit in the job the machine's free memory is the limit",
   CHECK(ps.failure().what.find("what this machine has left") != std::string::npos);
 }
 
-TEST_CASE("images that need more memory than the tables may have are refused",
-          "[ps][core][memory]") {
+TEST_CASE("images that need more memory than the limit are refused", "[ps][core][memory]") {
   Growing source(config_with(0));
   source.fill(20);
   std::vector<checkpoint::PartitionImage> images;

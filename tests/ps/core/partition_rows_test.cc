@@ -30,7 +30,7 @@ TEST_CASE("rows of a partition are listed as runs, the newest first", "[partitio
   CHECK(runs_of(rows, p).empty());
   rows.add(p, 7);
   rows.add(p, 8);
-  rows.add(p, 6);  // from either side
+  rows.add(p, 6);  // extends the run at its start
   rows.add(p, 20);
   CHECK(runs_of(rows, p) == std::vector<RowRun>{{20, 1}, {6, 3}});
   CHECK(runs_of(rows, PartitionId{1}).empty());
@@ -38,10 +38,10 @@ TEST_CASE("rows of a partition are listed as runs, the newest first", "[partitio
   uint32_t row = 0;
   CHECK_FALSE(rows.take(p, row));
   rows.open(p, 100, 3);
-  CHECK(runs_of(rows, p) == std::vector<RowRun>{{20, 1}, {6, 3}});  // room is no row yet
+  CHECK(runs_of(rows, p) == std::vector<RowRun>{{20, 1}, {6, 3}});  // unused room is not listed
   REQUIRE(rows.take(p, row));
   CHECK(row == 100);
-  rows.add(p, 4);  // given back by another partition, say: the open run stays open
+  rows.add(p, 4);  // for example a free row of another partition: the open run stays open
   rows.add(p, 3);
   REQUIRE(rows.take(p, row));
   CHECK(row == 101);
@@ -49,15 +49,16 @@ TEST_CASE("rows of a partition are listed as runs, the newest first", "[partitio
 
   std::vector<RowRun> had;
   rows.drop(p, [&](RowRun run) { had.push_back(run); });
-  CHECK(had == std::vector<RowRun>{{100, 3}, {3, 2}, {20, 1}, {6, 3}});  // with the room
+  CHECK(had == std::vector<RowRun>{{100, 3}, {3, 2}, {20, 1}, {6, 3}});  // includes the unused room
   CHECK(runs_of(rows, p).empty());
   CHECK_FALSE(rows.take(p, row));
   const uint64_t bytes = rows.bytes();
   for (uint32_t i = 0; i < 4; ++i) rows.add(PartitionId{i}, 50 + 2 * i);
-  CHECK(rows.bytes() == bytes);  // what was dropped is used again
+  CHECK(rows.bytes() == bytes);  // dropped runs are reused
 }
 
-TEST_CASE("every row is in one list, whatever was taken, added and dropped", "[partition-rows]") {
+TEST_CASE("every row is in exactly one list after random takes, adds and drops",
+          "[partition-rows]") {
   PartitionRows rows;
   rows.begin(8);
   Rng rng(5);

@@ -18,7 +18,7 @@ Bytes keys_to(uint64_t n) {
   return Bytes::of(std::move(keys));
 }
 
-TEST_CASE("a pull that would not fit a frame is refused", "[ps][core]") {
+TEST_CASE("a pull whose values do not fit a frame is rejected", "[ps][core]") {
   PsHarness ps;
   const uint32_t most = wire::kFrameBytesMax / 16;
   const auto fits = ps.step(
@@ -31,7 +31,7 @@ TEST_CASE("a pull that would not fit a frame is refused", "[ps][core]") {
   CHECK(std::get<wire::Reject>(over.body).code == ErrorCode::kMalformed);
 }
 
-TEST_CASE("replies not yet sent are bounded, and their memory is used again", "[ps][core]") {
+TEST_CASE("unsent replies are limited, and their memory is reused", "[ps][core]") {
   PsConfig config = small_config();
   config.limits.replies_max = 2;
   PsHarness ps(config);
@@ -49,7 +49,8 @@ TEST_CASE("replies not yet sent are bounded, and their memory is used again", "[
   CHECK(third.values.data() == memory);
 }
 
-/// What a core answers to Adopt of one partition of a checkpoint of plan 5 that seals one epoch.
+/// Returns the answer of a core to an Adopt of one partition. The checkpoint has plan 5 and seals
+/// one epoch.
 wire::Adopted adopted(const checkpoint::PartitionImage& image) {
   PsCore core(small_config());
   Effects effects;
@@ -72,7 +73,8 @@ wire::Adopted adopted(const checkpoint::PartitionImage& image) {
 }
 
 TEST_CASE(
-    "an image is refused that has sealed more than its checkpoint, or holds batches of other data",
+    "an image is refused if it has sealed more epochs than its checkpoint or holds batches of "
+    "other data",
     "[ps][core]") {
   const checkpoint::PartitionImage good{.partition = PartitionId{1},
                                         .sealed_epochs = 1,
@@ -82,20 +84,20 @@ TEST_CASE(
   checkpoint::PartitionImage image = good;
   image.sealed_epochs = 2;
   CHECK_FALSE(adopted(image).ok);
-  CHECK(adopted(image).code == ErrorCode::kBadData);  // an older checkpoint is looked for
+  CHECK(adopted(image).code == ErrorCode::kBadData);  // so the chief looks for an older checkpoint
   image.sealed_epochs = 0;
   CHECK(adopted(image).ok);
   image.plan_hash = 6;
   CHECK(adopted(image).code == ErrorCode::kBadData);
   CHECK(adopted(image).error.find("other data") != std::string::npos);
-  image.shards[0].shard.epoch = 0;  // sealed
+  image.shards[0].shard.epoch = 0;  // a sealed epoch
   CHECK(adopted(image).ok);
   image = good;
-  image.plan_hash = 0;  // of an earlier build
+  image.plan_hash = 0;  // from an earlier build
   CHECK(adopted(image).ok);
 }
 
-TEST_CASE("a core knows the plan of its view, and whether it holds batches of unsealed epochs",
+TEST_CASE("a core knows the plan of its view and whether it holds batches of unsealed epochs",
           "[ps][core]") {
   PsHarness ps;
   CHECK(ps.core.partitions().plan_hash() == 0);
@@ -115,7 +117,7 @@ TEST_CASE("a core knows the plan of its view, and whether it holds batches of un
   CHECK(ps.core.partitions().hold_unsealed());
 }
 
-TEST_CASE("a worker that takes no replies leaves buffers to the others", "[ps][core]") {
+TEST_CASE("a worker that receives no replies leaves buffers for the others", "[ps][core]") {
   PsConfig config = small_config();
   config.limits.replies_max = 16;
   PsHarness ps(config);
@@ -126,28 +128,28 @@ TEST_CASE("a worker that takes no replies leaves buffers to the others", "[ps][c
   const auto is_ok = [](const wire::Message& reply) {
     return std::get<wire::PullReply>(reply.body).status == wire::PullStatus::kOk;
   };
-  std::vector<wire::Message> held;  // by a worker that was stopped with many pulls under way
+  std::vector<wire::Message> held;  // by a worker that was stopped with many pulls in flight
   for (int i = 0; i < 40; ++i) held.push_back(pull(9));
   const auto answered = std::count_if(held.begin(), held.end(), is_ok);
   CHECK(answered >= 8);
   CHECK(answered < 16);
-  for (int i = 0; i < 40; ++i) CHECK(is_ok(pull(10)));  // whose replies are sent
+  for (int i = 0; i < 40; ++i) CHECK(is_ok(pull(10)));  // its replies are sent
   held.clear();
   for (int i = 0; i < 8; ++i) held.push_back(pull(9));
   CHECK(std::all_of(held.begin(), held.end(), is_ok));
 }
 
-TEST_CASE("only the chief gives orders", "[ps][core]") {
+TEST_CASE("only the chief may direct a core", "[ps][core]") {
   PsHarness ps;
   const auto reply = ps.step(9, wire::Stop{});
   CHECK(std::get<wire::Reject>(reply.body).code == ErrorCode::kPermission);
   CHECK_FALSE(ps.effects.exit);
-  // A reject is never answered, or two processes could go on for ever.
+  // A reject is never answered. Otherwise two processes could answer each other forever.
   CHECK(std::holds_alternative<wire::Hello>(ps.step(9, wire::Reject{}).body));
   CHECK(ps.effects.sends.empty());
 }
 
-TEST_CASE("a second Welcome is the chief's answer to a second Hello, and no order", "[ps][core]") {
+TEST_CASE("a second Welcome changes nothing in the core", "[ps][core]") {
   PsHarness ps;
   ps.step(kChiefPeer,
           wire::Welcome{.job = "job", .shard_bytes = 1, .heartbeat_ns = 1, .lease_ns = 1});
@@ -162,7 +164,7 @@ TEST_CASE("a core refused by the chief ends with the chief's reason", "[ps][core
   CHECK(ps.effects.exit->code == 69);
 }
 
-TEST_CASE("every fourth heartbeat tells what each partition was asked for since the one before",
+TEST_CASE("every fourth heartbeat reports the load of each partition since the previous report",
           "[ps][core]") {
   PsHarness ps;
   constexpr uint32_t kKeys = 400;
@@ -182,7 +184,7 @@ TEST_CASE("every fourth heartbeat tells what each partition was asked for since 
     return std::get<wire::Heartbeat>(ps.effects.sends[0].message.body);
   };
   pull(wire::Purpose::kTrain, 100);
-  CHECK(beat().load_ns == 0);  // nobody knows since when it counts
+  CHECK(beat().load_ns == 0);  // the start of this interval is not known
   pull(wire::Purpose::kTrain, 4000);
   for (int n = 0; n < 3; ++n) {
     const wire::Heartbeat without = beat();
@@ -196,9 +198,9 @@ TEST_CASE("every fourth heartbeat tells what each partition was asked for since 
   for (const wire::PartitionLoad& load : with.loads) {
     rows += load.rows;
     CHECK(load.bytes == load.rows * 4 * sizeof(float));
-    CHECK(load.rows > 100'000);  // keys are spread evenly
+    CHECK(load.rows > 100'000);  // keys are distributed evenly
   }
-  // One pull of eight is counted, for all; each row comes back with its gradient.
+  // One pull in eight is sampled to stand for all. Each row is counted again for its push.
   CHECK(double(rows) == Approx(2.0 * 4000 * kKeys).epsilon(0.15));
   pull(wire::Purpose::kEval, 4000);
   for (int n = 0; n < 3; ++n) beat();
@@ -207,7 +209,7 @@ TEST_CASE("every fourth heartbeat tells what each partition was asked for since 
   CHECK(double(rows) == Approx(1.0 * 4000 * kKeys).epsilon(0.15));
 }
 
-TEST_CASE("epochs and shards that a peer opens are bounded", "[ps][core]") {
+TEST_CASE("the epochs and shards that a peer opens are limited", "[ps][core]") {
   PsConfig config = small_config();
   config.limits.epochs_open_max = 2;
   config.limits.shards_open_max = 3;
@@ -218,14 +220,14 @@ TEST_CASE("epochs and shards that a peer opens are bounded", "[ps][core]") {
   };
   CHECK(applies(1, 0));
   CHECK(applies(0, 0));
-  CHECK_FALSE(applies(900, 0));  // and takes no room of an epoch that may be open
+  CHECK_FALSE(applies(900, 0));  // and does not use up room of epochs that may be open
   CHECK_FALSE(applies(2, 0));
   CHECK(applies(1, 77));
   CHECK_FALSE(applies(1, 78));
-  CHECK(applies(1, 0));  // had it
+  CHECK(applies(1, 0));  // already applied
 }
 
-TEST_CASE("a push of an epoch or a shard that the job does not have is refused", "[ps][core]") {
+TEST_CASE("a push of an epoch or shard that the job does not have is rejected", "[ps][core]") {
   PsConfig config = small_config();
   config.plan = {.epochs = 3, .shards = 10};
   PsHarness ps(config);
@@ -239,11 +241,11 @@ TEST_CASE("a push of an epoch or a shard that the job does not have is refused",
   CHECK_THAT(answer(ps.push({0, 10, 0})), Catch::Contains("the job has 3 epochs of 10 shards"));
   CHECK_THAT(answer(ps.end({0, 10, 0})), Catch::Contains("the job has 3 epochs of 10 shards"));
   CHECK(ps.core.partitions().watermarks().rows() == 1);
-  ps.core.set_plan({.epochs = 4, .shards = 10});  // the run goes on for one more
+  ps.core.set_plan({.epochs = 4, .shards = 10});  // the run is resumed for one more epoch
   CHECK(answer(ps.push({3, 0, 0})).empty());
 }
 
-TEST_CASE("what one peer begins leaves room for what others begin", "[ps][core]") {
+TEST_CASE("shards begun by one peer leave room for the shards of other peers", "[ps][core]") {
   PsConfig config = small_config();
   config.limits.shards_open_per_peer_max = 5;
   PsHarness ps(config);
@@ -252,15 +254,15 @@ TEST_CASE("what one peer begins leaves room for what others begin", "[ps][core]"
   };
   for (uint32_t shard = 0; shard < 20; ++shard) CHECK(applies(66, {0, shard, 0}) == shard < 5);
   CHECK(applies(9, {0, 100, 0}));
-  CHECK(applies(9, {0, 0, 1}));  // of a shard that another has begun
+  CHECK(applies(9, {0, 0, 1}));  // of a shard that the other peer has begun
   wire::Push end = ps.end({0, 0, 2});
   end.counts = {.batches = 2, .read = 2, .applied = 2};
-  ps.step(9, end);  // one that ends makes room
+  ps.step(9, end);  // an ended shard makes room
   CHECK(applies(66, {0, 10, 0}));
   CHECK_FALSE(applies(66, {0, 11, 0}));
 }
 
-TEST_CASE("only a peer that names the run hears of the run", "[ps][core]") {
+TEST_CASE("only a peer that names the run learns about the run", "[ps][core]") {
   PsHarness ps;
   wire::RandomMessages random(1);
   for (uint16_t kind = 1; kind <= wire::kKindMax; ++kind) {
@@ -278,7 +280,7 @@ TEST_CASE("only a peer that names the run hears of the run", "[ps][core]") {
   }
 }
 
-TEST_CASE("no message of any kind from a worker's connection stops a ps or what others do there",
+TEST_CASE("no message on a worker's connection stops a core or the work of other peers",
           "[ps][core]") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     PsConfig config = small_config();
@@ -308,8 +310,7 @@ TEST_CASE("no message of any kind from a worker's connection stops a ps or what 
   }
 }
 
-TEST_CASE("a status tells no more of shards than fits, and calls too many begun, not too few",
-          "[ps][core]") {
+TEST_CASE("a shortened status may list too many shards as begun, but never too few", "[ps][core]") {
   PsConfig config = small_config();
   config.limits.ended_told_max = 2;
   config.limits.begun_told_max = 3;
@@ -325,7 +326,7 @@ TEST_CASE("a status tells no more of shards than fits, and calls too many begun,
 }
 
 TEST_CASE("the largest status fits a header", "[ps][core]") {
-  constexpr uint32_t kPartitions = 4096;  // that a job may have
+  constexpr uint32_t kPartitions = 4096;  // the most that a job may have
   const PsLimits limits;
   CHECK(limits.ended_told_max > limits.intervals_max);
   const auto intervals = [](uint32_t n) {
@@ -351,7 +352,7 @@ TEST_CASE("the largest status fits a header", "[ps][core]") {
   CHECK(codec.encode({.body = reply}).has_value());
 }
 
-TEST_CASE("staged fragments are bounded for each worker and in all", "[ps][core]") {
+TEST_CASE("staged fragments are limited per worker and in total", "[ps][core]") {
   PsConfig config = small_config();
   config.limits.staged_bytes_per_worker_max = 8 * kKiB;
   config.limits.staged_bytes_max = 16 * kKiB;
@@ -374,7 +375,7 @@ TEST_CASE("staged fragments are bounded for each worker and in all", "[ps][core]
   CHECK(std::get<wire::Reject>(reply.body).code == ErrorCode::kUnavailable);
 }
 
-TEST_CASE("handles are bounded by bytes of one worker and of all", "[ps][core]") {
+TEST_CASE("handles are limited by bytes per worker and in total", "[ps][core]") {
   PsConfig config = small_config();
   config.limits.handle_bytes_per_worker_max = 4 * kKiB;
   config.limits.handle_bytes_max = 10 * kKiB;
@@ -392,7 +393,7 @@ TEST_CASE("handles are bounded by bytes of one worker and of all", "[ps][core]")
   CHECK(ps.core.handles().size() > 4);
 }
 
-/// A body and payload of random shape: half sensible, half not.
+/// A body and payload of random shape, about half of them valid.
 wire::Message random_message(Rng& rng, uint32_t views) {
   wire::Message m;
   const auto small = [&] { return uint32_t(rng.below(5)); };
@@ -406,7 +407,7 @@ wire::Message random_message(Rng& rng, uint32_t views) {
   m.keys = Bytes::of(std::move(keys));
   if (m.keys.size() > 0 && rng.below(4) == 0) m.keys = m.keys.slice(0, m.keys.size() - 1);
   m.values = Bytes::of(std::vector<float>(rng.below(10), 1.0F));
-  if (rng.below(2) == 0) {  // nothing, and well-formed
+  if (rng.below(2) == 0) {  // empty and well-formed
     sections.clear();
     m.keys = m.values = {};
   }
@@ -463,7 +464,7 @@ wire::Message random_message(Rng& rng, uint32_t views) {
           .metrics = std::vector<OutputSums>(rng.below(3))};
   }
   if (auto* push = std::get_if<wire::Push>(&m.body); push != nullptr && rng.below(2) == 0) {
-    push->covered = {{rng.below(15) + 1}};  // like a worker's, so that the state moves on
+    push->covered = {{rng.below(15) + 1}};  // like a worker's push, so that the state advances
     push->batch.batch = uint32_t(rng.below(2));
     push->fragment = 0;
     push->fragments = 1;
@@ -513,7 +514,7 @@ TEST_CASE("nothing that a peer sends stops the core", "[ps][core]") {
     }
     CHECK(ps.core.partitions().watermarks().rows() <= 25);
   }
-  CHECK(applied > 1000);  // else most of it went nowhere
+  CHECK(applied > 1000);  // otherwise most messages had no effect
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// PsHarness: one ps core that holds all partitions, and messages to it.
+// PsHarness: one ps core that holds all partitions, and a way to send messages to it.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -8,7 +8,8 @@
 
 namespace downpour::ps {
 
-/// Four partitions and one table of vectors with four elements, under SGD with rate 1.
+/// Returns a configuration with four partitions and one table of vectors with four elements, under
+/// SGD with rate 1.
 inline PsConfig small_config() {
   const OptimizerSpec sgd{.type = OptimizerType::kSgd, .learning_rate = 1.0F};
   PsConfig config;

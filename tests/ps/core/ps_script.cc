@@ -70,7 +70,7 @@ std::string print_counts(const wire::ShardCounts& c) {
   return str("batches=", c.batches, " read=", c.read, " applied=", c.applied);
 }
 
-/// "0/1/2,0/1/3:withdrawn".
+/// Parses markers, for example "0/1/2,0/1/3:withdrawn".
 std::vector<wire::QuarantineMarker> parse_markers(const std::string& text) {
   std::vector<wire::QuarantineMarker> lines;
   for (const std::string& line : split(text, ',')) {
@@ -145,7 +145,7 @@ std::string print_pull(const wire::PullReply& reply, const Bytes& values) {
 constexpr uint64_t kRun = 7;
 constexpr uint32_t kNewcomer = 100;
 
-/// The nth smallest key of a table that lies in a partition.
+/// Returns the nth smallest key of a table that lies in a partition.
 uint64_t key_in(TableId table, PartitionId p, uint32_t nth, uint32_t bits) {
   for (uint64_t key = 0;; ++key) {
     if (partition_of(row_hash(table, key), bits) == p && nth-- == 0) return key;
@@ -366,7 +366,7 @@ void PsScript::push(const Command& command, bool end) {
     push.pulled_versions = parse_numbers<uint64_t>(command.option("pulled"));
   }
   Bytes keys = keys_of(command.option("keys"), push.sections);
-  if (raw(push.handle) != 0) keys = {};  // written down only for the reader
+  if (raw(push.handle) != 0) keys = {};  // the script names the keys only for its reader
   Bytes gradients = Bytes::of(parse_numbers<float>(command.option("gradients")));
   message(raw(push.worker), command, std::move(push), std::move(keys), std::move(gradients));
 }
@@ -455,7 +455,7 @@ std::string PsScript::print_effects() {
   std::string text;
   if (!malformed_.empty()) text += "  does not arrive: " + std::exchange(malformed_, "") + "\n";
   for (const Send& send : effects_.sends) {
-    const bool stranger = send.message.envelope.run == 0;  // it hears nothing of the run
+    const bool stranger = send.message.envelope.run == 0;  // it learns nothing about the run
     if (stranger) text += "  without the run:";
     CHECK(send.message.envelope.run == (stranger ? 0 : kRun));
     CHECK(send.message.envelope.view == (stranger ? ViewId{} : core_->view().id));

@@ -1,24 +1,35 @@
-// Drives one PsCore by lines of text and prints its effects as lines of text: the language of
-// tests/scenarios/ps_*.txt. A line at the margin is a command, one with two spaces an effect.
+// PsScript: drives one PsCore by lines of text and prints its effects as lines of text. This is the
+// language of tests/scenarios/ps_*.txt. A line at the margin is a command; a line with two spaces
+// is an effect.
 //
 //   ps [bits=2] [incarnation=1] [silence_s=0] [handles=64] [copy_bytes= unwritten_bytes=]
-//       A fresh core. Table 0: a weight a key; table 1: a dense bias of 2; SGD, learning rate 1.
-//   adopt SINCE PARTITIONS [sealed=] [folder= [images=]]
-//   view ID me=PARTITIONS@SINCE;... other=...
-//   status round= epoch= shards= / save ID FOLDER / sealed EPOCHS / stop CODE REASON
-//       From the chief.
+//       Starts a new core. Table 0 has one weight per key; table 1 is a dense bias of 2 floats. SGD
+//       with learning rate 1.
+//   adopt GENERATION PARTITIONS [sealed=] [folder= [images=]] [lines=] [known=1]
+//   view ID me=PARTITIONS@GENERATION;... other=...
+//   status round= epoch= shards= [lines=] [known=1]
+//   save ID FOLDER [part=EPOCH:SHARDS]
+//   freeze GENERATION PARTITIONS
+//   sealed EPOCHS
+//   stop CODE REASON
+//       Messages from the chief. lines= are quarantine markers: BATCH[:withdrawn],...
 //   pull wWORKER req= view= keys=TABLE:KEY,...;... [handle|eval]
 //   push wWORKER BATCH req= view= covered= records= hash= keys= gradients=
-//       [handle=] [fragment=i/n] [pulled=] [loss=]
-//   end wWORKER BATCH req= view= covered= applied= hash= [read=]
+//       [handle=] [fragment=i/n] [pulled=] [loss=] [without=] [givenup]
+//   end wWORKER BATCH req= view= covered= applied= hash= [read=] [without=]
+//       Messages from a worker. without= is the number of quarantined batches that it knows;
+//       givenup marks the batch as quarantined.
 //   copy
-//       One turn of a save; needed where the core was made with copy_bytes=, else done at once.
-//   loaded [ERROR] / stored [ERROR]
-//       Completions, oldest first; stored: of all that was given out to be stored.
-//   tick MILLISECONDS / values
+//       Runs one step of a save. A core without copy_bytes= copies everything at once.
+//   loaded [ERROR] / stored [ERROR] / exported [ERROR]
+//       Completes the oldest load, all stores so far of the oldest checkpoint, or the oldest
+//       export.
+//   leave signal= / tick MILLISECONDS
+//   values
+//       Prints the state of all owned partitions.
 //
-// Messages pass through the wire's codec both ways: what does not arrive is said so.
-// The key p2.1 is the second smallest key (counted from 0) of partition 2 in its table.
+// Every message passes through the wire codec. The output reports a message that cannot pass. The
+// key p2.1 is the second smallest key (counted from 0) of partition 2 in its table.
 #pragma once
 
 #include <map>
@@ -30,7 +41,7 @@
 
 namespace downpour::ps {
 
-/// The words and key=value pairs of one command.
+/// Words and key=value pairs of one command.
 struct Command {
   std::vector<std::string> words;
   std::map<std::string, std::string> options;
@@ -41,7 +52,7 @@ Command parse_command(const std::string& line);
 
 class PsScript {
  public:
-  /// Runs one command; returns the effects, one a line, each indented by two spaces.
+  /// Runs one command. Returns the effects, one per line, indented by two spaces.
   std::string run(const std::string& line);
 
  private:
@@ -63,7 +74,7 @@ class PsScript {
   PsConfig config_;
   std::unique_ptr<PsCore> core_;
   Effects effects_;
-  std::string malformed_;  // what the codec says of a command's message that no frame can carry
+  std::string malformed_;  // error of the codec if no frame can carry the message
   int64_t now_ns_ = 0;
   std::vector<Load> loads_;
   std::vector<Store> stores_;

@@ -1,4 +1,4 @@
-// What a ps does for whom, and where it writes: the roles of keys, and the run folder.
+// Roles and the run folder: which peers a ps serves, and where it reads and writes.
 #include <catch2/catch.hpp>
 
 #include "tests/ps/core/ps_harness.h"
@@ -31,7 +31,7 @@ TEST_CASE("a ps obeys only a chief's key and serves only a worker's key", "[ps][
     }
     const wire::Message answer = ps.step(kChiefPeer, wire::StatusRequest{}, {}, {}, key);
     CHECK(std::holds_alternative<wire::StatusReply>(answer.body) == (role == wire::Role::kChief));
-    // On a worker's connection nothing of a chief is obeyed, whatever its key.
+    // On a worker's connection the core obeys no message of a chief, whatever the key.
     CHECK(std::holds_alternative<wire::Reject>(ps.step(9, wire::Stop{}, {}, {}, key).body));
     CHECK_FALSE(ps.effects.exit);
   }

@@ -23,10 +23,11 @@ std::vector<RowIndex::Entry> entries_of(const RowIndex& index, uint32_t partitio
 }
 uint32_t find(const RowIndex& index, uint64_t key) { return index.find(key, index.hash(key)); }
 
-/// The key whose row hash is `hash`: row_hash is a bijection, so colliding keys can be made.
+/// Returns the key whose row hash is `hash`. row_hash() is a bijection, so colliding keys can be
+/// made.
 uint64_t key_with_hash(TableId table, uint64_t hash) {
   const auto inverse = [](uint64_t odd) {
-    uint64_t x = odd;  // Newton: doubles the correct low bits
+    uint64_t x = odd;  // Newton's method doubles the correct low bits
     for (int i = 0; i < 6; ++i) x *= 2 - odd * x;
     return x;
   };
@@ -36,7 +37,7 @@ uint64_t key_with_hash(TableId table, uint64_t hash) {
   return x ^ (uint64_t(raw(table)) << 56 | uint64_t(raw(table)) << 23);
 }
 
-/// The share of keys that lie in their home bucket: where look-ups end at once.
+/// Returns the share of keys that lie in their home bucket, where a look-up ends at once.
 template <typename Key>
 double share_at_home(const RowIndex& index, uint32_t keys, Key&& key) {
   uint32_t at_home = 0;
@@ -80,10 +81,10 @@ TEST_CASE("the index agrees with a map under random inserts, look-ups and droppe
       ++seen;
     }
   }
-  CHECK(seen == model.size());  // the partitions together: every key once
+  CHECK(seen == model.size());  // all partitions together hold every key once
 }
 
-TEST_CASE("any key is valid, the smallest and the largest too", "[ps][table]") {
+TEST_CASE("any key is valid, including the smallest and the largest", "[ps][table]") {
   RowIndex index(TableId{0}, 0);
   for (const uint64_t key : {uint64_t(0), UINT64_MAX, uint64_t(1)})
     CHECK(find(index, key) == kNoRow);
@@ -94,7 +95,7 @@ TEST_CASE("any key is valid, the smallest and the largest too", "[ps][table]") {
   CHECK(find(index, 0) == 6);
 }
 
-TEST_CASE("a core that owns few partitions tells their keys apart as well as one that has them all",
+TEST_CASE("a core that owns few partitions spreads keys as well as one that owns all",
           "[ps][table]") {
   const TableId table{9};
   constexpr uint32_t kBits = 8;
@@ -110,12 +111,12 @@ TEST_CASE("a core that owns few partitions tells their keys apart as well as one
       }
       for (uint32_t i = 0; i < keys; ++i) REQUIRE(find(index, known[i]) == i);
       CHECK(share_at_home(index, keys, [&](uint32_t i) { return known[i]; }) > 0.8);
-      CHECK(index.bytes() < 40 * keys + 300'000);  // the directory did not run away
+      CHECK(index.bytes() < 40 * keys + 300'000);  // the size of the directory is limited
     }
   }
 }
 
-TEST_CASE("keys made to share all bits of their hash but the lowest are spread all the same",
+TEST_CASE("keys made to share all but the lowest bits of their hash are still spread",
           "[ps][table]") {
   const TableId table{1};
   RowIndex index(table, 0x5eed);
@@ -132,10 +133,10 @@ TEST_CASE("keys made to share all bits of their hash but the lowest are spread a
   CHECK(find(index, key(0)) == kNoRow);
 }
 
-TEST_CASE("a full bucket overflows into the next ones, around the segment's end too",
+TEST_CASE("a full bucket overflows into the next ones, also around the end of the segment",
           "[ps][table]") {
   const TableId table{1};
-  // Two dozen keys in a handful of buckets; of so many salts some fill the last one.
+  // 40 keys in a handful of buckets. With 200 salts, the last bucket overflows in some cases.
   for (uint64_t salt = 0; salt < 200; ++salt) {
     RowIndex index(table, salt);
     for (uint32_t i = 0; i < 40; ++i) insert(index, i, i);
@@ -145,7 +146,7 @@ TEST_CASE("a full bucket overflows into the next ones, around the segment's end 
   }
 }
 
-TEST_CASE("the same salt gives the same index, another one another", "[ps][table]") {
+TEST_CASE("the same salt gives the same index, another salt a different one", "[ps][table]") {
   const auto order = [](uint64_t salt) {
     RowIndex index(TableId{2}, salt);
     for (uint32_t i = 0; i < 1000; ++i) insert(index, i, i);
@@ -155,7 +156,7 @@ TEST_CASE("the same salt gives the same index, another one another", "[ps][table
   CHECK(order(1) != order(2));
 }
 
-TEST_CASE("the index takes 24 bytes a key on average at any scale", "[ps][table]") {
+TEST_CASE("the index takes 24 bytes per key on average at any size", "[ps][table]") {
   RowIndex index(TableId{4}, 0);
   double sum = 0;
   int samples = 0;

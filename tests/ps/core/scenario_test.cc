@@ -1,4 +1,4 @@
-// Runs tests/scenarios/ps_*.txt. With DP_REGENERATE=1 in the environment it writes them anew;
+// Runs tests/scenarios/ps_*.txt. With DP_REGENERATE=1 in the environment it rewrites these files;
 // review the diff.
 #include <algorithm>
 #include <cstdlib>
@@ -17,21 +17,21 @@ std::string read_text(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// The story with every command followed by what it does now.
+/// Returns the script, with every command followed by its current output.
 std::string tell(const std::string& story) {
   PsScript script;
   std::string told;
   std::string line;
   std::istringstream in(story);
   while (std::getline(in, line)) {
-    if (line.starts_with("  ")) continue;  // an effect: written anew
+    if (line.starts_with("  ")) continue;  // an effect: it is generated again
     told += line + "\n";
     if (!line.empty() && line[0] != '#') told += script.run(line);
   }
   return told;
 }
 
-TEST_CASE("every ps scenario goes as it is written", "[ps][scenario]") {
+TEST_CASE("every ps scenario has the recorded output", "[ps][scenario]") {
   const std::filesystem::path folder =
       std::filesystem::path(__FILE__).parent_path().parent_path().parent_path() / "scenarios";
   std::vector<std::filesystem::path> stories;

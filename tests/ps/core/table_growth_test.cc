@@ -1,5 +1,5 @@
-// Tables that grow: memory stays near rows and slots, for one large table and for a thousand small
-// ones.
+// Growing tables: memory stays close to the size of rows and slots, for one large table and for a
+// thousand small ones.
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -35,7 +35,7 @@ TEST_CASE("a thousand tables of a thousand rows take at most 1.5 times their row
   for (uint32_t t = 0; t < 1000; ++t)
     tables.push_back(std::make_unique<Table>(TableId{t}, adagrad_16(), 1, 8));
   const std::vector<float> gradients(100 * 16, 0.1F);
-  for (uint64_t begin = 0; begin < 1000; begin += 100) {  // side by side, as a job grows them
+  for (uint64_t begin = 0; begin < 1000; begin += 100) {  // all tables in turn, as a job grows them
     for (auto& table : tables) grow(*table, begin, begin + 100, gradients);
   }
   double bytes = 0;
@@ -47,7 +47,7 @@ TEST_CASE("a thousand tables of a thousand rows take at most 1.5 times their row
 }
 
 TEST_CASE(
-    "a growing table asks for its pages before it writes them, and for none that it never had",
+    "a growing table requests pages before it writes them, and withdraws all requests at its end",
     "[ps][table]") {
   struct Asked final : Prefault {
     struct Range {
@@ -57,7 +57,7 @@ TEST_CASE(
     size_t forgotten = 0;
     void ask(void* begin, size_t bytes, bool) override {
       ranges.push_back({uintptr_t(begin), uintptr_t(begin) + bytes});
-      std::memset(begin, 0, bytes);  // as if present: overlaps rows in use if any is asked too late
+      std::memset(begin, 0, bytes);  // would destroy rows in use if a request came too late
     }
     void forget(void* begin, size_t bytes) override {
       const uintptr_t end = uintptr_t(begin) + bytes;
@@ -76,10 +76,10 @@ TEST_CASE(
     }
     for (const auto& range : asked.ranges) bytes += range.end - range.begin;
     const ps::TableMemory memory = table.memory();
-    CHECK(double(bytes) > .9 * double(memory.row_bytes));  // the first MiB is not worth it
+    CHECK(double(bytes) > .9 * double(memory.row_bytes));  // the first MiB is not requested
     CHECK(double(bytes) < 2.0 * double(memory.row_bytes + memory.index_bytes));
-    CHECK(asked.forgotten == 0);  // rows do not move while they double
-    // Every row is what its updates made of it: nothing was asked for below the rows in use.
+    CHECK(asked.forgotten == 0);  // rows do not move while the table doubles
+    // Every row has its updates: no range below the rows in use was requested.
     for (uint32_t p = 0; p < 256; ++p) {
       const auto image = table.export_partition(PartitionId(p));
       for (size_t r = 0; r < image.keys.size(); ++r) {
@@ -91,7 +91,7 @@ TEST_CASE(
   CHECK(asked.forgotten > 0);
 }
 
-TEST_CASE("every row survives growth past many splits and moves of the arena", "[ps][table]") {
+TEST_CASE("every row survives many splits of the index and moves of the arena", "[ps][table]") {
   Table table(TableId{7}, adagrad_16(), 1, 8);
   constexpr uint64_t kRows = 300'000;
   constexpr uint64_t kCall = 10'000;
@@ -108,8 +108,8 @@ TEST_CASE("every row survives growth past many splits and moves of the arena", "
     const auto image = table.export_partition(PartitionId(p));
     for (size_t r = 0; r < image.keys.size(); ++r) {
       const float* const row = image.table_variables[0].data() + r * 32;
-      const float gradient =
-          std::sqrt(std::max(0.0F, row[16] - 0.1F));  // the accumulator tells whose row it is
+      // The accumulator shows which key the row belongs to.
+      const float gradient = std::sqrt(std::max(0.0F, row[16] - 0.1F));
       REQUIRE(mix64(uint64_t(std::lround(gradient))) == image.keys[r]);
     }
     rows += image.keys.size();

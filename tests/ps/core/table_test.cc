@@ -83,13 +83,13 @@ TEST_CASE("a pull of unknown keys reads the initializer and stores nothing", "[p
   for (uint32_t p = 0; p < 8; ++p) CHECK(table.export_partition(PartitionId(p)).keys.empty());
 }
 
-TEST_CASE("applies in any order and grouping leave the same table", "[ps][table]") {
+TEST_CASE("the order and the grouping of applies do not change the table", "[ps][table]") {
   Table whole(TableId{1}, two_members(), kSeed, kBits);
   Table pieces(TableId{1}, two_members(), kSeed, kBits);
   const Keys keys = random_keys(500, 1);
   const Floats gradients = random_floats(500 * 17, 2);
   apply(whole, keys, gradients);
-  pull(pieces, random_keys(100, 3));  // leaves no trace
+  pull(pieces, random_keys(100, 3));  // stores nothing
   for (size_t i = 500; i-- > 0;) {
     Floats one(gradients.begin() + ptrdiff_t(i * 16), gradients.begin() + ptrdiff_t(i * 16 + 16));
     one.push_back(gradients[500 * 16 + i]);
@@ -101,8 +101,7 @@ TEST_CASE("applies in any order and grouping leave the same table", "[ps][table]
   }
 }
 
-TEST_CASE("rows are updated as the optimizer says, whatever the width and the address",
-          "[ps][table]") {
+TEST_CASE("rows are updated as the optimizer says, at any width and any address", "[ps][table]") {
   for (const uint32_t dim : {1U, 5U, 16U, 100U}) {
     Table table(TableId{2},
                 {.name = "t", .table_variables = {variable("t", dim, OptimizerType::kSgd, 0.5F)}},
@@ -125,7 +124,7 @@ TEST_CASE("rows are updated as the optimizer says, whatever the width and the ad
   }
 }
 
-TEST_CASE("a key that stands twice in one push takes both gradients", "[ps][table]") {
+TEST_CASE("a key that occurs several times in one push gets every gradient", "[ps][table]") {
   Table table(TableId{2},
               {.name = "t", .table_variables = {variable("t", 1, OptimizerType::kSgd, 1.0F)}},
               kSeed, kBits);
@@ -135,27 +134,27 @@ TEST_CASE("a key that stands twice in one push takes both gradients", "[ps][tabl
   CHECK(pull(table, {7})[0] == Approx(start - 7.0F));
 }
 
-TEST_CASE("rows kept from a pull lead an apply to the same result as keys do", "[ps][table]") {
+TEST_CASE("an apply with the rows of a pull has the same result as one with keys", "[ps][table]") {
   Table by_key(TableId{1}, two_members(), kSeed, kBits);
   Table by_row(TableId{1}, two_members(), kSeed, kBits);
   const Keys old_keys = random_keys(300, 5);
   const Floats first = random_floats(300 * 17, 6);
   apply(by_key, old_keys, first);
   apply(by_row, old_keys, first);
-  Keys keys = random_keys(200, 7);  // half of them without a row yet
+  Keys keys = random_keys(200, 7);  // half of the keys have no row yet
   keys.insert(keys.end(), old_keys.begin(), old_keys.begin() + 200);
   keys.push_back(keys[0]);
   std::vector<uint32_t> rows;
   pull(by_row, keys, &rows);
   apply(by_row, random_keys(40'000, 8),
-        Floats(40'000 * 17));  // the index and the arenas move meanwhile
+        Floats(40'000 * 17));  // the index and the arenas grow in the meantime
   const Floats second = random_floats(keys.size() * 17, 9);
   apply(by_key, keys, second);
   apply(by_row, keys, second, {}, rows.data());
   CHECK(pull(by_key, keys) == pull(by_row, keys));
 }
 
-TEST_CASE("keys of partitions that are not admitted are passed over", "[ps][table]") {
+TEST_CASE("keys of partitions that are not admitted are skipped", "[ps][table]") {
   Table table(TableId{1}, two_members(), kSeed, kBits);
   const Keys keys = random_keys(200, 5);
   const Floats before = pull(table, keys);
@@ -171,7 +170,7 @@ TEST_CASE("keys of partitions that are not admitted are passed over", "[ps][tabl
   }
 }
 
-TEST_CASE("Adam takes each partition's own step number", "[ps][table]") {
+TEST_CASE("Adam uses each partition's own step number", "[ps][table]") {
   Table table(TableId{1},
               {.name = "t", .table_variables = {variable("t", 16, OptimizerType::kAdam, 0.01F)}},
               kSeed, kBits);
@@ -199,12 +198,12 @@ TEST_CASE("keys_in is true only where every key's partition is owned", "[ps][tab
   CHECK_FALSE(table.keys_in(&keys[63], 1, owned));
 }
 
-TEST_CASE("a partition exported and imported elsewhere is the same, bit for bit", "[ps][table]") {
+TEST_CASE("an imported partition equals the exported one, bit for bit", "[ps][table]") {
   Table source(TableId{1}, two_members(), kSeed, kBits);
-  Table target(TableId{1}, two_members(), 99, kBits);  // another seed: nothing may come from it
+  Table target(TableId{1}, two_members(), 99, kBits);  // another seed: no value may come from it
   const Keys keys = random_keys(5000, 5);
   apply(source, keys, random_floats(5000 * 17, 6));
-  apply(target, random_keys(1000, 77), random_floats(1000 * 17, 6));  // is replaced
+  apply(target, random_keys(1000, 77), random_floats(1000 * 17, 6));  // will be replaced
   for (uint32_t p = 0; p < 8; ++p) {
     const auto image = source.export_partition(PartitionId(p));
     REQUIRE(image.keys.size() > 400);
@@ -219,7 +218,7 @@ TEST_CASE("a partition exported and imported elsewhere is the same, bit for bit"
   CHECK(pull(source, keys) == pull(target, keys));
 }
 
-TEST_CASE("a dropped partition is empty, its rows are used again and others keep theirs",
+TEST_CASE("a dropped partition is empty, its rows are reused, and other partitions keep theirs",
           "[ps][table]") {
   Table table(TableId{1}, two_members(), kSeed, kBits);
   const Keys keys = random_keys(4000, 5);

@@ -15,7 +15,8 @@ Bits all_of(uint32_t n) {
   return bits;
 }
 
-TEST_CASE("words and members name the same partitions, over word borders", "[ps][core]") {
+TEST_CASE("for_each() and for_each_word() visit the same partitions, also across words",
+          "[ps][core]") {
   Rng rng(3);
   for (const uint32_t partitions : {2U, 63U, 64U, 65U, 256U}) {
     Bits bits = bits_for(partitions);
@@ -34,7 +35,7 @@ TEST_CASE("words and members name the same partitions, over word borders", "[ps]
   }
 }
 
-TEST_CASE("an interval set holds what was put in, in as few intervals as can be", "[ps][core]") {
+TEST_CASE("an interval set holds exactly its members, in the fewest intervals", "[ps][core]") {
   Rng rng(1);
   IntervalSet intervals, others;
   std::set<uint32_t> table_variables, other_members;
@@ -67,7 +68,7 @@ TEST_CASE("an interval set holds what was put in, in as few intervals as can be"
   CHECK_FALSE(intervals.assign({{3, 5}, {5, 6}}));
 }
 
-TEST_CASE("a shard's columns are given back when every partition has ended it", "[ps][core]") {
+TEST_CASE("the columns of a shard are freed when every partition has ended it", "[ps][core]") {
   const Bits all = all_of(8);
   Watermarks watermarks(8, {});
   watermarks.advance({0, 4, 0}, all, 10, 100, 1);
@@ -77,12 +78,12 @@ TEST_CASE("a shard's columns are given back when every partition has ended it", 
   CHECK(watermarks.rows() == 1);
   CHECK(watermarks.watermark({0, 4}, PartitionId{3}) == wire::kShardEnded);
   CHECK(watermarks.watermark({0, 4}, PartitionId{4}) == 1);
-  SECTION("because the rest ended it too") {
+  SECTION("because the other partitions end it too") {
     Bits rest = all;
     for_each(half, [&](PartitionId p) { erase(rest, p); });
     watermarks.end({0, 4}, rest, {.batches = 1}, 0);
   }
-  SECTION("because the rest went away") {
+  SECTION("because the other partitions are dropped") {
     Bits rest = all;
     for_each(half, [&](PartitionId p) { erase(rest, p); });
     watermarks.drop(rest);
@@ -90,8 +91,8 @@ TEST_CASE("a shard's columns are given back when every partition has ended it", 
   }
   CHECK(watermarks.rows() == 0);
   CHECK(watermarks.watermark({0, 4}, PartitionId{3}) == wire::kShardEnded);
-  // Columns made anew, from used memory, for those that lack it: the others still know that they
-  // have ended it.
+  // New columns from reused memory, for a partition that lacks the shard. The others still know
+  // that they have ended it.
   Bits last = bits_for(8);
   insert(last, PartitionId{7});
   watermarks.drop(last);
@@ -101,20 +102,20 @@ TEST_CASE("a shard's columns are given back when every partition has ended it", 
   CHECK(watermarks.find({0, 4})->records[7] == 1);
 }
 
-TEST_CASE("images that contradict themselves are refused", "[ps][core]") {
+TEST_CASE("contradictory images are refused", "[ps][core]") {
   const Watermarks watermarks(8, {.epochs_open_max = 2});
   checkpoint::PartitionImage image;
   image.epochs = {{.epoch = 1, .shards_ended = 2, .counts = {}, .metrics = {}, .ended = {{0, 2}}}};
   image.shards = {{.shard = {1, 2}, .watermark = 1}};
   CHECK(watermarks.check(image, 0));
-  SECTION("a count that is not the intervals'") { image.epochs[0].shards_ended = 3; }
-  SECTION("a shard open and ended at once") { image.shards[0].shard.shard = 1; }
-  SECTION("a shard not begun") { image.shards[0].watermark = 0; }
+  SECTION("a count that differs from the intervals") { image.epochs[0].shards_ended = 3; }
+  SECTION("a shard that is open and ended") { image.shards[0].shard.shard = 1; }
+  SECTION("a shard that is not begun") { image.shards[0].watermark = 0; }
   SECTION("epochs out of order") { image.epochs.push_back(image.epochs[0]); }
   SECTION("more epochs than the limit") {
     image.shards.push_back({.shard = {2, 0}, .watermark = 1});
     image.shards.push_back({.shard = {3, 0}, .watermark = 1});
-    CHECK(watermarks.check(image, 2));  // sealed ones do not count
+    CHECK(watermarks.check(image, 2));  // sealed epochs do not count
   }
   CHECK_FALSE(watermarks.check(image, 0));
 }

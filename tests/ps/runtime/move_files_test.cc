@@ -1,4 +1,4 @@
-// Partitions on their way between real shells and over real files, bit for bit.
+// Moves of partitions between real shells, over messages and real files, bit for bit.
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -22,7 +22,7 @@ constexpr uint64_t kRun = 7;
 constexpr uint32_t kPartitions = 16;
 constexpr transport::PeerId kWorker{2};
 
-// Adam keeps two slots beside each weight.
+// Adam has two slots per weight.
 constexpr const char* kJob = R"(
 partitions = 16
 [data]
@@ -74,7 +74,7 @@ struct Shell {
             .keys = std::move(keys),
             .values = std::move(values)};
   }
-  /// The answer of this kind, when whatever works in the background is through.
+  /// Waits until background work is done. Returns the answer of this kind.
   template <typename Body>
   wire::Message answer() {
     for (int turn = 0; turn < 5000; ++turn) {
@@ -114,7 +114,7 @@ class Cluster {
     publish();
   }
 
-  /// A batch with some rows of each table at every owner.
+  /// Pushes a batch with some rows of each table to every owner.
   void push(uint32_t batch) {
     Rng rng(batch);
     for (const auto& shell : shells_) {
@@ -190,7 +190,7 @@ class Cluster {
     }
     return owned;
   }
-  /// Until the background has removed what moves left.
+  /// Waits until the background has removed the files of the moves.
   bool folder_is_empty() {
     for (int turn = 0; turn < 5000; ++turn) {
       if (!std::filesystem::exists(folder()) || std::filesystem::is_empty(folder())) return true;
@@ -222,8 +222,8 @@ class Cluster {
 };
 
 TEST_CASE(
-    "from 3 to 5 to 3 ps every weight, slot, version and watermark stays bit for bit, over files "
-    "and messages",
+    "moves from 3 to 5 and back to 3 ps keep every weight, slot, version and watermark bit for "
+    "bit, over files and messages",
     "[ps][moves]") {
   for (const uint64_t inline_bytes_max : {uint64_t{0}, uint64_t{wire::kFrameBytesMax}}) {
     INFO("inline up to " << inline_bytes_max);
@@ -244,7 +244,7 @@ TEST_CASE(
         cluster.move(from, joined, {cluster.owned(from).back()});
     }
     CHECK(cluster.images() == before);
-    cluster.push(3);  // they go on where they stood
+    cluster.push(3);  // they continue where they were
     const std::vector<checkpoint::PartitionImage> between = cluster.images();
     for (const checkpoint::PartitionImage& image : between) CHECK(image.version == 4);
     for (const uint32_t leaves : {4U, 3U}) cluster.move(leaves, leaves % 3, cluster.owned(leaves));
@@ -255,7 +255,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a ps joins only a chief whose run lies in the folder that it names", "[ps][links]") {
+TEST_CASE("a ps joins only a chief whose run lies in the folder that the chief names",
+          "[ps][links]") {
   const testing::ScratchDir dir;
   PosixStorage storage;
   REQUIRE(checkpoint::write_run(storage, dir / "mine", {.id = kRun}));
@@ -304,12 +305,12 @@ TEST_CASE("a ps repeats its Hello until a restarted chief welcomes it", "[ps]") 
       ps.node->pump(now_ns);
   };
   pump_until(0, kSecond);
-  CHECK(hellos() == 1);  // the one that joined
+  CHECK(hellos() == 1);  // the Hello that joined
   ps.node->on_message(kSecond, Wire::kConnected, Wire::kChief,
                       ps.message_of(wire::Reject{ErrorCode::kUnavailable, "say Hello"}, {}, {}));
   CHECK(hellos() == 1);
   pump_until(kSecond, 3 * kSecond);
-  CHECK(hellos() == 3);  // one each half second
+  CHECK(hellos() == 3);  // one every half second
   ps.tell(wire::Welcome{
       .index = 0, .job = kJob, .base_dir = "/", .run_dir = dir.path(), .heartbeat_ns = kSecond});
   pump_until(3 * kSecond, 5 * kSecond);

@@ -1,5 +1,4 @@
-// Pages made present by a thread of their own: what they hold stays, and nobody is at memory that
-// is given back.
+// PageToucher: requested pages keep their contents, and no thread touches memory after forget().
 #include "ps/runtime/page_toucher.h"
 
 #include <chrono>
@@ -54,12 +53,12 @@ bool eventually(const std::function<bool()>& is_so) {
 
 }  // namespace
 
-TEST_CASE("pages asked for become present, hold what they held, and others stay away",
+TEST_CASE("requested pages become present and keep their contents, and other pages stay absent",
           "[ps][toucher]") {
   constexpr size_t kBytes = 8 * kMiB;
   const bool huge_pages = GENERATE(false, true);
   const Mapping mapping(kBytes);
-  // A quarter in the middle, which begins and ends within huge pages.
+  // A quarter in the middle. It begins and ends inside huge pages.
   uint8_t* const first = mapping.begin() + 3 * kMiB + 5 * kPage;
   constexpr size_t kAsked = 2 * kMiB;
   std::memset(first + kPage, 7, kPage);
@@ -69,11 +68,11 @@ TEST_CASE("pages asked for become present, hold what they held, and others stay 
   for (size_t at = 0; at < kAsked; ++at) {
     REQUIRE(first[at] == (at / kPage == 1 ? 7 : 0));
   }
-  // Huge pages may reach past what was asked, but not as far as this.
+  // Huge pages may extend beyond the requested range, but not this far.
   CHECK(mapping.present_pages() < kBytes / kPage - kMiB / kPage);
 }
 
-TEST_CASE("what a core writes while its pages are made present is kept", "[ps][toucher]") {
+TEST_CASE("data that a core writes while its pages are made present is kept", "[ps][toucher]") {
   constexpr size_t kBytes = 16 * kMiB;
   const Mapping mapping(kBytes);
   PageToucher toucher;
@@ -86,7 +85,7 @@ TEST_CASE("what a core writes while its pages are made present is kept", "[ps][t
   }
 }
 
-TEST_CASE("memory that was forgotten may be unmapped at once, again and again", "[ps][toucher]") {
+TEST_CASE("memory may be unmapped right after forget(), again and again", "[ps][toucher]") {
   PageToucher toucher;
   for (int i = 0; i < 200; ++i) {
     const Mapping mapping(4 * kMiB);
@@ -94,7 +93,7 @@ TEST_CASE("memory that was forgotten may be unmapped at once, again and again", 
     toucher.ask(mapping.begin(), 4 * kMiB, i % 2 == 0);
     toucher.ask(other.begin(), kMiB, false);
     if (i % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50 * (i % 20)));
-    toucher.forget(mapping.begin(), 4 * kMiB);  // a touch after this would end the process
+    toucher.forget(mapping.begin(), 4 * kMiB);  // a later touch would crash the process
     toucher.forget(other.begin(), kMiB);
   }
 }

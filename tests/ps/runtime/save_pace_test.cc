@@ -1,4 +1,4 @@
-// How fast a core copies for a checkpoint.
+// SavePace: how fast a core copies for a checkpoint.
 #include "ps/runtime/save_pace.h"
 
 #include <catch2/catch.hpp>
@@ -9,7 +9,8 @@ namespace {
 constexpr uint64_t kImage = 7'000'000;
 constexpr uint64_t kRate = 350'000'000;  // an image in 20 ms
 
-/// Images copied in a second that begins at 10 s, with a request each `request_ns`.
+/// Returns the number of images copied in the second that begins at 10 s, with one request every
+/// `request_ns`.
 int copied_in_a_second(int64_t request_ns) {
   SavePace pace;
   int copies = 0;
@@ -22,19 +23,19 @@ int copied_in_a_second(int64_t request_ns) {
   return copies;
 }
 
-TEST_CASE("a core that serves copies at its pace, an idle one as fast as it can", "[ps]") {
+TEST_CASE("a serving core copies at its pace, an idle one as fast as it can", "[ps]") {
   CHECK(copied_in_a_second(kMillisecond) == Approx(51).margin(1));
   CHECK(copied_in_a_second(15 * kMillisecond) == Approx(51).margin(1));
   CHECK(copied_in_a_second(0) == 10'000);
 }
 
-TEST_CASE("time in which nothing could be copied is not made up for", "[ps]") {
+TEST_CASE("time without copies is not made up for", "[ps]") {
   SavePace pace;
   pace.served(kSecond);
   pace.copied(kSecond, kImage, kRate);
   pace.served(5 * kSecond);
   pace.copied(5 * kSecond, kImage, kRate);
-  CHECK(pace.due_ns() == 5 * kSecond);  // one image at once, for the 20 ms that may be made up for
+  CHECK(pace.due_ns() == 5 * kSecond);  // one image at once: only 20 ms may be made up for
   pace.copied(5 * kSecond, kImage, kRate);
   CHECK(pace.due_ns() == 5 * kSecond + 20 * kMillisecond);
 }

@@ -8,7 +8,7 @@ namespace {
 constexpr InputPeer kAnn{1}, kBob{2};
 constexpr uint64_t kPlan = 5;
 
-/// The core, with readers that are done when the test says so.
+/// The core, with readers that finish when the test says so.
 struct Desk {
   InputShardReads shard_reads;
   InputEffects fx;
@@ -57,7 +57,7 @@ struct Desk {
 
 std::string refusal(const InputEffects& fx);
 
-TEST_CASE("only a worker's key has shards read", "[worker][core][roles]") {
+TEST_CASE("only a worker's key may request shard reads", "[worker][core][roles]") {
   for (const wire::Role role : {wire::Role::kPs, wire::Role::kInput, wire::Role::kChief}) {
     Desk desk;
     wire::ReadShard request{.shard_read = 1, .window = 4};
@@ -84,19 +84,19 @@ std::string refusal(const InputEffects& fx) {
 
 }  // namespace
 
-TEST_CASE("a reading runs ahead as far as its window, and on as its batches are taken",
+TEST_CASE("a shard read runs ahead by its window, and continues when its batches are acknowledged",
           "[worker][input]") {
   Desk desk;
   REQUIRE(desk.ask(kAnn, 7, 2).reads.size() == 1);
   const uint64_t id = desk.fx.reads[0].id;
   REQUIRE(desk.fx.reads[0].open);
-  CHECK(desk.batch(id).reads.size() == 1);  // the second, beside the first on its way
+  CHECK(desk.batch(id).reads.size() == 1);  // the second, while the first is not acknowledged
   CHECK_FALSE(desk.fx.reads[0].open);
   CHECK(desk.fx.sends.size() == 1);
   CHECK(desk.fx.sends[0].to == kAnn);
   CHECK(desk.batch(id).reads.empty());  // the window is full
   CHECK(desk.more(kAnn, 7, 0).reads.empty());
-  CHECK(desk.fx.sends.size() == 1);  // but it says that it is still at it
+  CHECK(desk.fx.sends.size() == 1);  // but the message is returned as a sign of life
   CHECK(desk.more(kAnn, 7, 1).reads.size() == 1);
   CHECK(desk.shard_reads.bytes() == 100);
   CHECK(desk.end(id).closes == std::vector{id});
@@ -104,46 +104,47 @@ TEST_CASE("a reading runs ahead as far as its window, and on as its batches are 
   CHECK(desk.shard_reads.bytes() == 0);
 }
 
-TEST_CASE("large batches wait for one another, whatever the window", "[worker][input]") {
+TEST_CASE("a large batch waits until the one before it is acknowledged, at any window",
+          "[worker][input]") {
   Desk desk({.window_bytes = 1000});
   const uint64_t id = desk.ask(kAnn, 7, 16).reads[0].id;
   CHECK(desk.batch(id, 5000).reads.empty());
   CHECK(desk.more(kAnn, 7, 1).reads.size() == 1);
 }
 
-TEST_CASE("all readings together are bounded, and none of them stands still for it",
+TEST_CASE("all shard reads together are limited, but each may have one batch in flight",
           "[worker][input]") {
   Desk desk({.bytes_max = 1000});
   const uint64_t ann = desk.ask(kAnn, 1, 16).reads[0].id;
   const uint64_t bob = desk.ask(kBob, 1, 16).reads[0].id;
   CHECK(desk.batch(ann, 1200).reads.empty());
-  CHECK(desk.batch(bob, 300).reads.empty());       // it had its one
-  CHECK(desk.more(kBob, 1, 1).reads.size() == 1);  // and gets the next when that is taken
+  CHECK(desk.batch(bob, 300).reads.empty());       // its one guaranteed batch has been sent
+  CHECK(desk.more(kBob, 1, 1).reads.size() == 1);  // the next one follows when that is acknowledged
   CHECK(desk.batch(bob, 300).reads.empty());
   CHECK(desk.more(kAnn, 1, 1).reads.size() == 2);  // there is room for both
 }
 
-TEST_CASE("no more shards are open at once than there may be; the others have their turn",
+TEST_CASE("only open_max shards are open at once; the others wait for their turn",
           "[worker][input]") {
   Desk desk({.open_max = 1});
   const uint64_t first = desk.ask(kAnn, 1).reads[0].id;
   CHECK(desk.ask(kBob, 1).reads.empty());
   CHECK(refusal(desk.fx).empty());
   desk.more(kBob, 1, 0);
-  CHECK(desk.fx.sends.size() == 1);  // it waits, and is told that it is not forgotten
+  CHECK(desk.fx.sends.size() == 1);  // it waits, and gets a sign of life
   REQUIRE(desk.end(first).reads.size() == 1);
   CHECK(desk.fx.reads[0].open);
 }
 
-TEST_CASE("a reading that was asked for twice is one reading", "[worker][input]") {
+TEST_CASE("a repeated request changes nothing", "[worker][input]") {
   Desk desk;
   desk.ask(kAnn, 7);
   CHECK(desk.ask(kAnn, 7).reads.empty());
-  CHECK(desk.ask(kBob, 7).reads.size() == 1);  // another worker's has the same number
+  CHECK(desk.ask(kBob, 7).reads.size() == 1);  // the same number at another worker
   CHECK(desk.shard_reads.size() == 2);
 }
 
-TEST_CASE("a reading begins at the batch that is asked for", "[worker][input]") {
+TEST_CASE("a shard read begins at the requested batch", "[worker][input]") {
   Desk desk;
   const uint64_t id = desk.ask(kAnn, 7, 1, 10).reads[0].id;
   CHECK(desk.fx.reads[0].open->first_batch == 10);
@@ -152,7 +153,7 @@ TEST_CASE("a reading begins at the batch that is asked for", "[worker][input]") 
   CHECK(desk.more(kAnn, 7, 11).reads.size() == 1);
 }
 
-TEST_CASE("another plan, and a reading that is not known, are refused", "[worker][input]") {
+TEST_CASE("a request with another plan and an unknown shard read are refused", "[worker][input]") {
   Desk desk;
   CHECK(refusal(desk.ask(kAnn, 7, 4, 0, kPlan + 1)) ==
         "the reading was asked for under another plan than this input process's");
@@ -161,14 +162,15 @@ TEST_CASE("another plan, and a reading that is not known, are refused", "[worker
   CHECK(desk.more(kAnn, 8, 3, /*stop=*/true).sends.empty());
 }
 
-TEST_CASE("a reading that nobody wants, hears of, or can be sent is dropped", "[worker][input]") {
+TEST_CASE("a shard read is dropped when it is stopped, idle, or its worker is gone",
+          "[worker][input]") {
   Desk desk({.open_max = 1, .idle_ns = 60 * kSecond});
   const uint64_t stopped = desk.ask(kAnn, 1).reads[0].id;
   desk.ask(kAnn, 2);
   CHECK(desk.more(kAnn, 1, 0, /*stop=*/true).closes == std::vector{stopped});
-  REQUIRE(desk.fx.reads.size() == 1);  // the next one's turn
+  REQUIRE(desk.fx.reads.size() == 1);  // the turn of the next one
   const uint64_t id = desk.fx.reads[0].id;
-  CHECK(desk.batch(stopped).sends.empty());  // what was being read goes nowhere
+  CHECK(desk.batch(stopped).sends.empty());  // the result of a stopped shard read is dropped
   desk.now_ns = 59 * kSecond;
   CHECK(desk.tick().closes.empty());
   desk.more(kAnn, 2, 0);
@@ -183,7 +185,7 @@ TEST_CASE("a reading that nobody wants, hears of, or can be sent is dropped", "[
   CHECK(desk.shard_reads.size() == 0);
 }
 
-TEST_CASE("where there is no room for a reading, one that is long idle makes some",
+TEST_CASE("a new request replaces a shard read that has been idle for long, if there is no room",
           "[worker][input]") {
   Desk desk({.shard_reads_max = 2, .spare_ns = 10 * kSecond});
   desk.ask(kAnn, 1);

@@ -1,4 +1,4 @@
-// Buffers of a ps that pulled values share with it in one process.
+// Pulled values that share buffers with a ps in the same process.
 #include <cstring>
 
 #include "tests/worker/core/worker_harness.h"
@@ -6,7 +6,7 @@
 namespace downpour::worker {
 namespace {
 
-TEST_CASE("a worker returns a ps's buffers while it waits for an overloaded ps", "[worker]") {
+TEST_CASE("a worker returns the buffers of a ps while it waits for an overloaded ps", "[worker]") {
   Harness h;
   h.begin();
   h.fx.clear();
@@ -19,7 +19,7 @@ TEST_CASE("a worker returns a ps's buffers while it waits for an overloaded ps",
   auto buffer = std::make_shared<std::vector<float>>(keys, 0.5F);
   h.from(pulls[0].to, wire::PullReply{}, pulls[0].message.envelope.request,
          Bytes(buffer, reinterpret_cast<const uint8_t*>(buffer->data()), keys * sizeof(float)));
-  CHECK(buffer.use_count() == 2);  // one process: no copy
+  CHECK(buffer.use_count() == 2);  // one process: the values are not copied
   h.from(pulls[1].to, wire::PullReply{.status = wire::PullStatus::kOverloaded},
          pulls[1].message.envelope.request);
   CHECK(buffer.use_count() == 1);

@@ -58,7 +58,7 @@ void check_plan(const std::vector<TableSpec>& tables, const PullPlan& plan, cons
                 uint64_t bytes_max) {
   const uint32_t bits = plan.placements->partition_bits;
   std::map<uint32_t, std::multiset<uint64_t>> sent;
-  std::map<uint32_t, int> covered;  // partition -> groups that cover it
+  std::map<uint32_t, int> covered;  // partition -> number of groups that cover it
   for (const PartMessage& message : plan.messages) {
     uint64_t at = 0;
     uint64_t bytes = 0;
@@ -103,7 +103,7 @@ TEST_CASE("every key travels once, to its owner, in a message that covers it, an
     for (const size_t keys : {size_t{0}, size_t{1}, size_t{50}, size_t{5000}}) {
       Batch batch = batch_of(keys, keys + owners);
       const auto before = bag_keys(batch);
-      // 64 KiB: blocks of 16 KB must fit, and 5,000 keys need several messages an owner.
+      // 64 KiB: blocks of 16 KB must fit, and 5,000 keys need several messages per owner.
       const PullPlan plan =
           make_pull_plan(tables, Placements::of(view_of(owners, 64)), 64 << 10, batch);
       check_plan(tables, plan, batch, 64 << 10);
@@ -133,7 +133,7 @@ TEST_CASE("a plan can be made again for another view", "[worker]") {
   CHECK(bag_keys(batch) == before);
 }
 
-TEST_CASE("a view that makes no sense gives no placements", "[worker]") {
+TEST_CASE("an invalid view gives no placements", "[worker]") {
   CHECK(Placements::of(wire::View{}) == nullptr);
   wire::View odd = view_of(2, 16);
   odd.partitions.resize(15);

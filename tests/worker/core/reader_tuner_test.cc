@@ -1,4 +1,4 @@
-// Reader tuner: it finds as many readers as pay, in worlds where that is known.
+// ReaderTuner: it finds the best number of readers in simulated worlds where that number is known.
 #include "worker/core/reader_tuner.h"
 
 #include <algorithm>
@@ -11,12 +11,12 @@ namespace {
 
 constexpr int64_t kStepNs = 250 * kMillisecond;
 
-/// A worker whose readers make `read_rate` batches a second each, `read_max` together, and that
-/// computes `compute_rate`.
+/// A worker whose readers make `read_rate` batches per second each, but at most `read_max`
+/// together. The worker computes `compute_rate` batches per second.
 struct World {
   double read_rate, read_max, compute_rate;
-  bool bursts = false;  // room and batches are waited for in turns, unless 64 are ready
-  double runnable = 0;  // of a reader's time; 0: not known
+  bool bursts = false;  // both sides wait in turns, unless 64 batches are ready
+  double runnable = 0;  // share of a reader's time; 0: not known
   ReaderTotals totals;
 
   double rate(const ReaderLimits& limits) const {
@@ -38,7 +38,7 @@ struct World {
   }
 };
 
-/// The limits of each step.
+/// Returns the limits after each step.
 std::vector<ReaderLimits> run(World world, ReaderLimits start, ReaderTuner::Bounds bounds,
                               int steps) {
   ReaderTuner tuner(start, bounds);
@@ -59,7 +59,7 @@ double share_of_best(const World& world, const std::vector<ReaderLimits>& seen) 
   return sum / double(seen.size()) / best;
 }
 
-TEST_CASE("a slow source is read in as many places as pay", "[worker]") {
+TEST_CASE("a slow source is read in as many places as pay off", "[worker]") {
   const World slow{.read_rate = 20, .read_max = 1e9, .compute_rate = 300};
   const auto seen = run(slow, {}, {}, 240);
   CHECK(seen.back().shards == 16);
@@ -67,14 +67,14 @@ TEST_CASE("a slow source is read in as many places as pay", "[worker]") {
   CHECK(share_of_best(slow, seen) > 0.95);
 }
 
-TEST_CASE("readers that only take one another's time are given up again", "[worker]") {
+TEST_CASE("readers that only take processor time from each other are removed again", "[worker]") {
   const World parsing{.read_rate = 100, .read_max = 200, .compute_rate = 1000};
   const auto seen = run(parsing, {}, {}, 240);
   CHECK(std::ranges::count(seen, 2U, &ReaderLimits::shards) > 200);
   CHECK(std::ranges::max(seen, {}, &ReaderLimits::shards).shards == 4);
 }
 
-TEST_CASE("of readers that want a processor all the time there are no more than processors",
+TEST_CASE("readers that always need a processor do not become more than the processors",
           "[worker]") {
   const World parsing{.read_rate = 100, .read_max = 1e9, .compute_rate = 2000, .runnable = 0.9};
   const auto most = [](const World& world, uint32_t processors) {
@@ -88,25 +88,25 @@ TEST_CASE("of readers that want a processor all the time there are no more than 
   CHECK(most(waiting, 2) == 16);
 }
 
-TEST_CASE("where computing is what takes long nothing changes", "[worker]") {
+TEST_CASE("nothing changes if computing is the bottleneck", "[worker]") {
   const World computing{.read_rate = 200, .read_max = 400, .compute_rate = 100};
   for (const ReaderLimits& limits : run(computing, {}, {}, 240)) CHECK(limits == ReaderLimits{});
 }
 
-TEST_CASE("what comes in bursts is kept ready, within the memory for it", "[worker]") {
+TEST_CASE("batches that come in bursts are kept ready, within the memory limit", "[worker]") {
   const World bursts{.read_rate = 100, .read_max = 1e9, .compute_rate = 150, .bursts = true};
   CHECK(run(bursts, {}, {}, 100).back().batches == 64);
   CHECK(run(bursts, {}, {.bytes = 200'000}, 100).back().batches == 16);
 }
 
-TEST_CASE("what the job has fixed stays", "[worker]") {
+TEST_CASE("limits that the job fixes do not change", "[worker]") {
   const World slow{.read_rate = 20, .read_max = 1e9, .compute_rate = 300, .bursts = true};
   const ReaderLimits fixed{.shards = 3, .batches = 5};
   const ReaderTuner::Bounds bounds{.shards = 3, .batches = 5};
   for (const ReaderLimits& limits : run(slow, fixed, bounds, 100)) CHECK(limits == fixed);
 }
 
-TEST_CASE("a source that becomes fast enough is not read in more places for it", "[worker]") {
+TEST_CASE("a source that is fast enough is not read in more places", "[worker]") {
   ReaderTuner tuner({}, {});
   World world{.read_rate = 100, .read_max = 1e9, .compute_rate = 150};
   int changes = 0;
@@ -118,7 +118,7 @@ TEST_CASE("a source that becomes fast enough is not read in more places for it",
   CHECK(changes == 0);
 }
 
-TEST_CASE("trials become rarer where none pays", "[worker]") {
+TEST_CASE("trials become rarer if none pays off", "[worker]") {
   const World parsing{.read_rate = 100, .read_max = 200, .compute_rate = 1000};
   const auto seen = run(parsing, {}, {}, 2400);  // ten minutes
   int trials = 0;

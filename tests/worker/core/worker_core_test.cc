@@ -28,7 +28,7 @@ TEST_CASE("a batch is pulled, computed, pushed to every owner by handle, and ack
   CHECK(h.core.wants_batch());
 }
 
-TEST_CASE("a worker knows what its time goes into: reading, a ps, or a batch", "[worker]") {
+TEST_CASE("a worker reports what its time is spent on: reading, a ps, or computing", "[worker]") {
   Harness h;
   CHECK(h.core.doing() == Activity::kNothing);
   h.begin();
@@ -42,7 +42,7 @@ TEST_CASE("a worker knows what its time goes into: reading, a ps, or a batch", "
   CHECK(h.core.doing() == Activity::kComputing);
   const auto task = h.fx.computes[0];
   h.compute(task.slot, task.batch->plan);
-  CHECK(h.core.doing() == Activity::kInput);  // there is room for another batch beside its push
+  CHECK(h.core.doing() == Activity::kInput);  // there is room for another batch during its push
   for (uint32_t n = 1; h.core.wants_batch(); ++n) h.push(n);
   CHECK(h.core.doing() == Activity::kNetwork);  // no room: the pushes must be answered first
 }
@@ -63,7 +63,8 @@ TEST_CASE("an owner without keys still gets its empty part", "[worker]") {
 }
 
 TEST_CASE(
-    "the end part follows when every batch is acknowledged, and then the shard is reported ended",
+    "the shard-end marker follows when every batch is acknowledged, and then the shard is reported "
+    "as ended",
     "[worker]") {
   Harness h;
   h.begin();
@@ -91,7 +92,7 @@ TEST_CASE(
   CHECK(std::get<wire::ShardProgress>(progress[0].message.body).ended);
 }
 
-TEST_CASE("a shard without a batch sends its end part alone", "[worker]") {
+TEST_CASE("a shard without a batch sends only its shard-end marker", "[worker]") {
   Harness h;
   h.begin();
   h.fx.clear();
@@ -100,7 +101,8 @@ TEST_CASE("a shard without a batch sends its end part alone", "[worker]") {
   CHECK(push_in(h.sends_of<wire::Push>()[0]).batch.batch == 0);
 }
 
-TEST_CASE("an unknown pull is answered by the keys and gradients of those partitions", "[worker]") {
+TEST_CASE("an unknown pull is answered with the keys and gradients of those partitions",
+          "[worker]") {
   Harness h;
   h.begin();
   const auto pushes = h.push(0);
@@ -117,8 +119,7 @@ TEST_CASE("an unknown pull is answered by the keys and gradients of those partit
 }
 
 TEST_CASE(
-    "a lost reply is followed by the same push under a new request, and had-it is as good as "
-    "applied",
+    "a push without a reply is repeated under a new request, and already applied counts as applied",
     "[worker]") {
   Harness h;
   h.begin();
@@ -132,7 +133,7 @@ TEST_CASE(
   h.answer_all(again[0], wire::PartStatus::kAlreadyApplied, 1);
   h.fx.clear();
   h.core.on_shard_end(h.now_ns, {.shard_read = h.shard_read, .counts = {.batches = 1}}, h.fx);
-  CHECK(h.sends_of<wire::Push>().size() == 2);  // the end part: batch 0 is done
+  CHECK(h.sends_of<wire::Push>().size() == 2);  // the shard-end marker: batch 0 is done
 }
 
 TEST_CASE("a gap sends the worker back to the batch that the partition expects", "[worker]") {
@@ -146,7 +147,7 @@ TEST_CASE("a gap sends the worker back to the batch that the partition expects",
   CHECK(h.fx.stops.at(0).shard_read == h.shard_read);
   const uint64_t old_shard_read = h.shard_read;
   h.shard_read = h.fx.reads[0].shard_read;
-  // A batch that the old reading had under way means nothing now.
+  // A batch that the old shard read had in flight is ignored.
   auto stale = h.batch(6);
   stale->shard_read = old_shard_read;
   h.fx.clear();
@@ -154,7 +155,8 @@ TEST_CASE("a gap sends the worker back to the batch that the partition expects",
   CHECK(h.fx.sends.empty());
 }
 
-TEST_CASE("a worker behind all partitions jumps forward without pulling", "[worker]") {
+TEST_CASE("a worker skips batches that all partitions have applied, without pulling them",
+          "[worker]") {
   Harness h;
   h.begin();
   const auto pushes = h.push(0);
@@ -170,7 +172,8 @@ TEST_CASE("a worker behind all partitions jumps forward without pulling", "[work
   CHECK(h.sends_of<wire::Pull>().size() == 2);
 }
 
-TEST_CASE("batches of a shard are pushed in their order, whichever is computed first", "[worker]") {
+TEST_CASE("batches of a shard are pushed in order, in whatever order they are computed",
+          "[worker]") {
   Harness h;
   h.begin();
   std::map<uint32_t, WorkerEffects::Compute> tasks;
@@ -189,7 +192,7 @@ TEST_CASE("batches of a shard are pushed in their order, whichever is computed f
   CHECK(push_in(pushes[3]).batch.batch == 1);
 }
 
-TEST_CASE("a new view regroups what is not acknowledged, and only that", "[worker]") {
+TEST_CASE("a new view regroups exactly the parts that are not acknowledged", "[worker]") {
   Harness h;
   h.begin();
   const auto pushes = h.push(0);
@@ -201,8 +204,10 @@ TEST_CASE("a new view regroups what is not acknowledged, and only that", "[worke
   CHECK(push_in(again[0]).covered == push_in(pushes[1]).covered);
 }
 
-TEST_CASE("evaluation pulls without a handle, pushes nothing and reports a shard's metrics whole",
-          "[worker]") {
+TEST_CASE(
+    "evaluation pulls without a handle, pushes nothing, and reports the metrics of a shard as a "
+    "whole",
+    "[worker]") {
   Harness h;
   h.lease.purpose = wire::Purpose::kEval;
   h.lease.evaluation = 2;
@@ -228,8 +233,9 @@ TEST_CASE("evaluation pulls without a handle, pushes nothing and reports a shard
   CHECK(std::get<wire::EvalReport>(reports[0].message.body).outputs.at(0).sums.weight == 20);
 }
 
-TEST_CASE("a batch that is given up is pushed empty, and every part says how many there are",
-          "[worker]") {
+TEST_CASE(
+    "a quarantined batch is pushed empty, and every part states the number of quarantined batches",
+    "[worker]") {
   Harness h;
   h.lease.quarantined_batches = {0};
   h.begin();
@@ -255,7 +261,7 @@ TEST_CASE("a batch that is given up is pushed empty, and every part says how man
   CHECK(push_in(ends.back()).batches_quarantined == 1);
 }
 
-TEST_CASE("told that a batch is given up, a worker that was to compute it gives its lease back",
+TEST_CASE("a worker returns its lease when a partition answers that the batch is quarantined",
           "[worker]") {
   Harness h;
   h.begin();
@@ -272,7 +278,7 @@ TEST_CASE("told that a batch is given up, a worker that was to compute it gives 
   CHECK(h.sends_of<wire::Push>().empty());
 }
 
-TEST_CASE("a loss that is not finite is never pushed: the batch and its place are reported",
+TEST_CASE("a loss that is not finite is never pushed; the batch and its place are reported",
           "[worker]") {
   Harness h;
   h.begin();
@@ -296,8 +302,7 @@ TEST_CASE("a loss that is not finite is never pushed: the batch and its place ar
   CHECK(report.where == "clicks.tsv");
 }
 
-TEST_CASE("a careful lease goes batch by batch, and the chief hears of each before the next",
-          "[worker]") {
+TEST_CASE("a single-step lease reports each batch before it reads the next one", "[worker]") {
   Harness h;
   h.lease.single_step = true;
   h.begin();
@@ -313,7 +318,7 @@ TEST_CASE("a careful lease goes batch by batch, and the chief hears of each befo
   REQUIRE(h.fx.reads.size() == 1);
   CHECK(h.fx.reads[0].first_batch == 1);
   CHECK(h.fx.reads[0].batches_max == 1);
-  // At the shard's end nothing more is read, and the end part follows.
+  // At the end of the shard nothing more is read, and the shard-end marker follows.
   h.shard_read = h.fx.reads[0].shard_read;
   h.fx.clear();
   h.core.on_shard_end(
@@ -322,7 +327,7 @@ TEST_CASE("a careful lease goes batch by batch, and the chief hears of each befo
   CHECK(h.sends_of<wire::Push>().size() == 2);
 }
 
-TEST_CASE("a careful lease jumps to where all partitions are", "[worker]") {
+TEST_CASE("a single-step lease jumps to the watermark of all partitions", "[worker]") {
   Harness h;
   h.lease.single_step = true;
   h.begin();
@@ -348,7 +353,7 @@ TEST_CASE("a careful lease of a shard that has ended everywhere counts its real 
   const auto progress = h.sends_of<wire::ShardProgress>();
   REQUIRE(!progress.empty());
   CHECK(std::get<wire::ShardProgress>(progress.back().message.body).batches_acked == 1);
-  // Nothing is left to train: it is read to its end, for the end part.
+  // Nothing is left to train. The shard is read to its end for the shard-end marker.
   REQUIRE(h.fx.reads.size() == 1);
   CHECK(h.fx.reads[0].first_batch == wire::kShardEnded);
   const uint64_t shard_read = h.fx.reads[0].shard_read;
@@ -366,7 +371,7 @@ TEST_CASE("a careful lease of a shard that has ended everywhere counts its real 
   CHECK(std::get<wire::ShardProgress>(ended.back().message.body).batches_acked == 4);
 }
 
-TEST_CASE("no answer is expected any more to requests of batches that are dropped", "[worker]") {
+TEST_CASE("no answer is expected to requests of dropped batches", "[worker]") {
   Harness h;
   h.begin();
   SECTION("because the lease was revoked") {
@@ -376,26 +381,26 @@ TEST_CASE("no answer is expected any more to requests of batches that are droppe
     CHECK(h.core.requests_outstanding() == 4);
     h.from(kChief, wire::LeaseRevoked{h.lease});
   }
-  SECTION("because a partition wants an earlier batch") {
+  SECTION("because a partition expects an earlier batch") {
     h.fx.clear();
     h.core.on_batch(0, h.batch(0), h.fx);
     const auto pulls = h.sends_of<wire::Pull>();
     h.fx.clear();
-    h.core.on_batch(0, h.batch(1), h.fx);  // its pulls stay unanswered
+    h.core.on_batch(0, h.batch(1), h.fx);  // its pulls are not answered
     h.answer_pulls(pulls);
     REQUIRE(h.fx.computes.size() == 1);
     const auto task = h.fx.computes[0];
     h.compute(task.slot, task.batch->plan);
     const auto pushes = h.sends_of<wire::Push>();
     REQUIRE(pushes.size() == 2);
-    // It stands at a batch that is not under way here: everything of the shard begins anew.
+    // The partition expects a batch that is not in flight here, so the shard is read again.
     h.answer_all(pushes[0], wire::PartStatus::kGap, 7);
     CHECK(h.fx.reads.size() == 1);
   }
   CHECK(h.core.requests_outstanding() == 0);
 }
 
-TEST_CASE("pulls that a new view regroups leave no request behind", "[worker]") {
+TEST_CASE("pulls that a new view regroups leave no request open", "[worker]") {
   Harness h;
   h.begin();
   h.fx.clear();
@@ -407,7 +412,8 @@ TEST_CASE("pulls that a new view regroups leave no request behind", "[worker]") 
   CHECK(h.core.requests_outstanding() == before);
 }
 
-TEST_CASE("a reject of a process that is no ps of this run does not fail the shard", "[worker]") {
+TEST_CASE("a reject from a process that is not a ps of this run does not fail the shard",
+          "[worker]") {
   Harness h;
   h.begin();
   const auto pushes = h.push(0);
@@ -451,7 +457,7 @@ TEST_CASE("a view that comes before the Welcome neither ends the worker nor is u
   CHECK(h.core.view() == ViewId{});
 }
 
-TEST_CASE("a read error is reported with its shard, and the shard is let go", "[worker]") {
+TEST_CASE("a read error is reported with its shard, and the shard is dropped", "[worker]") {
   Harness h;
   h.begin();
   h.fx.clear();
@@ -463,7 +469,7 @@ TEST_CASE("a read error is reported with its shard, and the shard is let go", "[
   CHECK(h.sends_of<wire::LeaseRequest>().size() == 1);
 }
 
-TEST_CASE("a read error in mid-shard lets go of the batches under way, too", "[worker]") {
+TEST_CASE("a read error in mid-shard also drops the batches in flight", "[worker]") {
   Harness h;
   h.begin();
   h.fx.clear();
@@ -474,12 +480,12 @@ TEST_CASE("a read error in mid-shard lets go of the batches under way, too", "[w
   h.core.on_read_failed(
       0, {h.shard_read, Error{ErrorCode::kBadData, "no number: `x`", "data.csv:3"}, {}}, h.fx);
   CHECK(h.sends_of<wire::ShardFailed>().size() == 1);
-  h.compute(task.slot, task.batch->plan);  // comes back to nobody
+  h.compute(task.slot, task.batch->plan);  // the result is ignored
   CHECK(h.fx.sends.empty());
   CHECK(h.core.wants_batch());
 }
 
-TEST_CASE("a jump forward leaves nothing of the shard under way behind", "[worker]") {
+TEST_CASE("a jump forward drops the batches of the shard that are in flight", "[worker]") {
   Harness h;
   h.begin(2, 3);
   std::map<uint32_t, WorkerEffects::Compute> tasks;
@@ -504,7 +510,7 @@ TEST_CASE("a jump forward leaves nothing of the shard under way behind", "[worke
   CHECK(h.core.wants_batch());
 }
 
-TEST_CASE("a chief that does not know the worker hears its Hello again", "[worker]") {
+TEST_CASE("a worker repeats its Hello to a chief that does not know it", "[worker]") {
   Harness h;
   h.begin();
   h.now_ns = kSecond;
@@ -512,7 +518,7 @@ TEST_CASE("a chief that does not know the worker hears its Hello again", "[worke
   CHECK(h.sends_of<wire::Hello>().size() == 1);
 }
 
-TEST_CASE("a lost grant is asked for again under the same request", "[worker]") {
+TEST_CASE("a lost grant is requested again under the same request id", "[worker]") {
   Harness h;
   h.core.start(0, h.fx);
   h.from(kChief, wire::Welcome{.job = "job",
@@ -530,7 +536,7 @@ TEST_CASE("a lost grant is asked for again under the same request", "[worker]") 
   CHECK(again[0].message.envelope.request == request);
 }
 
-TEST_CASE("a silent chief ends the worker, before the Welcome with 69 and after it with 180",
+TEST_CASE("a silent chief ends the worker with 69 before the Welcome, and with 180 after it",
           "[worker]") {
   Harness never;
   never.core.start(0, never.fx);
@@ -546,8 +552,9 @@ TEST_CASE("a silent chief ends the worker, before the Welcome with 69 and after 
   CHECK(once.fx.exits[0].code == 180);
 }
 
-TEST_CASE("a chief that was started anew finds the worker at its work, and hears of it by itself",
-          "[worker]") {
+TEST_CASE(
+    "a worker introduces itself to a restarted chief, continues its work, and reports its lease",
+    "[worker]") {
   Harness h;
   h.begin();
   h.tick(kSecond);
@@ -565,14 +572,14 @@ TEST_CASE("a chief that was started anew finds the worker at its work, and hears
   CHECK_FALSE(h.fx.welcomed);
   CHECK(h.fx.exits.empty());
   CHECK(h.fx.stops.empty());
-  h.tick(kSecond);  // its lease goes on
+  h.tick(kSecond);  // its lease continues
   bool told = false;
   for (const auto& send : h.fx.sends)
     told |= std::holds_alternative<wire::ShardProgress>(send.message.body);
   CHECK(told);
 }
 
-TEST_CASE("a chief that another has taken over from can not stop the worker", "[worker]") {
+TEST_CASE("a chief of an earlier term cannot stop the worker", "[worker]") {
   Harness h;
   h.begin();
   const auto say = [&](uint32_t term, wire::Body body) {
@@ -589,7 +596,7 @@ TEST_CASE("a chief that another has taken over from can not stop the worker", "[
   CHECK(h.fx.exits.size() == 1);
 }
 
-TEST_CASE("Stop is answered with the last figures", "[worker]") {
+TEST_CASE("Stop is answered with a Goodbye and the last figures", "[worker]") {
   Harness h;
   h.begin();
   h.from(kChief, wire::Stop{0, "done"});

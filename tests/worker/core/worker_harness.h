@@ -1,4 +1,4 @@
-// A worker core among a chief and ps that do what a test says.
+// Harness: a worker core with a chief and ps that the test plays.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace downpour::worker {
 
 inline constexpr uint32_t kPartitions = 4;
 
-// A worker core with a chief and ps that do what the test says.
+// A worker core. The test plays its chief and its ps.
 struct Harness {
   explicit Harness(WorkerConfig config = {.incarnation = Incarnation{77}, .leases_wanted = 1})
       : core(std::move(config)) {}
@@ -46,14 +46,15 @@ struct Harness {
     core.on_message(now_ns, who, std::move(*arrived), fx);
     check_sends();
   }
-  // What it says must reach a peer in another process.
+  // Checks that every message can travel to a peer in another process.
   void check_sends() const {
     for (const auto& send : fx.sends) {
       INFO(testing::travel_fault(send.message));
       CHECK(testing::travel(send.message));
     }
   }
-  // Welcomed, configured, viewed, and holding the lease.
+  // Brings the core to the state in which it is welcomed and configured, has a view, and holds the
+  // lease.
   void begin(uint32_t owners = 2, uint32_t in_flight = 2) {
     core.start(now_ns, fx);
     REQUIRE(std::holds_alternative<wire::Hello>(fx.sends.at(0).message.body));
@@ -91,7 +92,7 @@ struct Harness {
       if (std::holds_alternative<Body>(send.message.body)) out.push_back(send);
     return out;
   }
-  // Answers every pull among `asked` with zeros; the effects of the last answer stay.
+  // Answers every pull among `asked` with zeros. The effects of the last answer remain.
   void answer_pulls(const std::vector<WorkerEffects::Send>& asked) {
     for (const auto& send : asked) {
       const auto& pull = std::get<wire::Pull>(send.message.body);
@@ -110,7 +111,7 @@ struct Harness {
     core.on_computed(now_ns, std::move(computed), fx);
     check_sends();
   }
-  // Brings batch `n` to its pushes.
+  // Brings batch `n` to its pushes and returns them.
   std::vector<WorkerEffects::Send> push(uint32_t n) {
     fx.clear();
     core.on_batch(now_ns, batch(n), fx);

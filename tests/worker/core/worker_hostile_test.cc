@@ -1,11 +1,11 @@
-// A worker among a chief and ps that mean no good.
+// A worker with a hostile chief and hostile ps.
 #include "tests/shared/wire/random_message.h"
 #include "tests/worker/core/worker_harness.h"
 
 namespace downpour::worker {
 namespace {
 
-TEST_CASE("no message of a stranger changes what a worker does", "[worker][hostile]") {
+TEST_CASE("no message of another run changes what a worker does", "[worker][hostile]") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     CAPTURE(seed);
     Harness h;
@@ -13,7 +13,7 @@ TEST_CASE("no message of a stranger changes what a worker does", "[worker][hosti
     wire::RandomMessages random(seed);
     Rng rng(seed);
     for (uint32_t batch = 0; batch < 20; ++batch) {
-      for (int i = 0; i < 100; ++i) {  // of another run, from a ps that took a port over
+      for (int i = 0; i < 100; ++i) {  // of another run, from a ps that has taken over a port
         wire::Message message = random.next(wire::Kind(1 + rng.below(wire::kKindMax)));
         if (auto* reject = std::get_if<wire::Reject>(&message.body)) {
           reject->code = ErrorCode::kUnavailable;
@@ -50,7 +50,7 @@ TEST_CASE("no message of a ps or of a forged chief aborts a worker", "[worker][h
       if (chief && (std::holds_alternative<wire::Stop>(message.body) ||
                     std::holds_alternative<wire::Refused>(message.body) ||
                     std::holds_alternative<wire::Welcome>(message.body))) {
-        continue;  // they end it, in order
+        continue;  // these end the worker, as they should
       }
       if (std::holds_alternative<wire::View>(message.body) && rng.below(2) == 0)
         message.body = h.view(1 + uint32_t(rng.below(3)), 1 + uint32_t(rng.below(90)));

@@ -1,10 +1,10 @@
-// Leaving, coming back to a chief, and two workers at one shard.
+// A worker leaves, returns to a restarted chief, or shares a shard with another worker.
 #include "tests/worker/core/worker_harness.h"
 
 namespace downpour::worker {
 namespace {
 
-TEST_CASE("of a chief that was started anew only other data end the worker", "[worker]") {
+TEST_CASE("only other data in the Welcome of a restarted chief ends the worker", "[worker]") {
   const wire::Welcome same{.job = "job",
                            .plan_hash = 9,
                            .shard_bytes = 1,
@@ -22,7 +22,8 @@ TEST_CASE("of a chief that was started anew only other data end the worker", "[w
   CHECK_FALSE(h.fx.other_job);
   CHECK(h.core.welcome() == other);
 
-  // Another text is for the shell to judge, which can read it; the lease goes on meanwhile.
+  // The shell decides about another job text, because it can parse it. The lease continues
+  // meanwhile.
   other.job = "job with more epochs";
   h.from(kChief, other);
   REQUIRE(h.fx.other_job);
@@ -51,12 +52,12 @@ TEST_CASE("of a chief that was started anew only other data end the worker", "[w
 }
 
 TEST_CASE(
-    "a worker that leaves gives every shard back where it stands, says Goodbye and ends with 0",
+    "a worker that leaves returns every lease with its progress, says Goodbye and ends with 0",
     "[worker]") {
   Harness h;
   h.begin();
   for (const auto& push : h.push(0)) h.applied(push);
-  h.push(1);  // is still on its way
+  h.push(1);  // still in flight
   h.fx.clear();
   h.core.leave(h.now_ns, 15, h.fx);
   const auto reported = h.sends_of<wire::Leave>();
@@ -66,21 +67,21 @@ TEST_CASE(
   REQUIRE(failed.size() == 1);
   const auto& back = std::get<wire::ShardFailed>(failed[0].message.body);
   CHECK(back.lease.shard == h.lease.shard);
-  CHECK(back.code == ErrorCode::kInterrupted);  // blames nobody
+  CHECK(back.code == ErrorCode::kInterrupted);  // counts as no failed attempt
   CHECK(back.batch == 1);
   CHECK(h.fx.stops.size() == 1);
   const auto goodbye = h.sends_of<wire::Goodbye>();
   REQUIRE(goodbye.size() == 1);
   CHECK(std::get<wire::Goodbye>(goodbye[0].message.body).last.records == 10);
-  CHECK(h.sends().back().message.body.index() == goodbye[0].message.body.index());  // the last word
+  CHECK(h.sends().back().message.body.index() == goodbye[0].message.body.index());  // comes last
   REQUIRE(h.fx.exits.size() == 1);
   CHECK(h.fx.exits[0].code == 0);
   CHECK(h.core.next_deadline_ns() == INT64_MAX);
   h.fx.clear();
-  h.core.leave(h.now_ns, 15, h.fx);  // once
+  h.core.leave(h.now_ns, 15, h.fx);  // a second signal has no effect
   h.tick(10 * kSecond);
   CHECK(h.fx.sends.empty());
-  // One that was never welcomed has nobody to say it to.
+  // A worker that was never welcomed has no chief to report to.
   Harness alone;
   alone.core.start(0, alone.fx);
   alone.fx.clear();
@@ -89,7 +90,7 @@ TEST_CASE(
   CHECK(alone.fx.exits.size() == 1);
 }
 
-TEST_CASE("a local worker reports a stop signal until the chief ends it, and works on meanwhile",
+TEST_CASE("a local worker reports a stop signal and continues until the chief ends it",
           "[worker]") {
   Harness h(WorkerConfig{.incarnation = Incarnation{77}, .leases_wanted = 1, .local = true});
   h.begin();
@@ -104,13 +105,13 @@ TEST_CASE("a local worker reports a stop signal until the chief ends it, and wor
   h.fx.clear();
   h.tick(2 * kSecond);
   CHECK(h.sends_of<wire::Heartbeat>().size() == 1);
-  CHECK(h.sends_of<wire::Leave>().size() == 1);  // the first one may have been lost
+  CHECK(h.sends_of<wire::Leave>().size() == 1);  // the first one may be lost
   h.from(kChief, wire::Stop{130, "stopped by SIGINT"});
   REQUIRE(h.fx.exits.size() == 1);
   CHECK(h.fx.exits[0].code == 130);
 }
 
-TEST_CASE("a local worker that no chief has welcomed reports a stop signal by its exit status",
+TEST_CASE("a local worker that no chief has welcomed reports a stop signal in its exit status",
           "[worker]") {
   Harness h(WorkerConfig{.incarnation = Incarnation{77}, .local = true});
   h.core.start(0, h.fx);
@@ -121,18 +122,20 @@ TEST_CASE("a local worker that no chief has welcomed reports a stop signal by it
   CHECK(h.fx.exits[0].code == 143);
 }
 
-TEST_CASE("the backup of a straggler begins where all partitions are, and overtakes it",
-          "[worker]") {
+TEST_CASE(
+    "a backup lease begins at the batch that all partitions have reached, and overtakes the "
+    "straggler",
+    "[worker]") {
   Harness h;
   h.lease.attempt = 2;
-  h.lease.first_batch = 3;  // what the chief knows to be acknowledged by all
+  h.lease.first_batch = 3;  // acknowledged by all, as the chief knows
   h.begin();
   CHECK(h.shard_read > 0);
-  // The straggler was one batch further at one ps, none at the other.
+  // At one ps the straggler was one batch ahead, at the other it was not.
   auto pushes = h.push(3);
   h.answer_all(pushes[0], wire::PartStatus::kAlreadyApplied, 4);
   h.applied(pushes[1]);
-  // From now on the backup is first.
+  // From now on the backup is ahead.
   for (uint32_t n = 4; n < 6; ++n) {
     pushes = h.push(n);
     REQUIRE(pushes.size() == 2);
@@ -149,13 +152,12 @@ TEST_CASE("the backup of a straggler begins where all partitions are, and overta
   CHECK(std::get<wire::ShardProgress>(told[0].message.body).lease.attempt == 2);
 }
 
-TEST_CASE(
-    "the straggler catches up with its backup: what all partitions have it neither pulls nor "
-    "pushes",
-    "[worker]") {
+TEST_CASE("a straggler that catches up neither pulls nor pushes what all partitions have applied",
+          "[worker]") {
   Harness h;
   h.begin(2, 3);
-  // Three batches are under way when the backup has brought every partition to the shard's end.
+  // Three batches are in flight when the backup has brought every partition to the end of the
+  // shard.
   std::map<uint32_t, WorkerEffects::Compute> tasks;
   for (uint32_t n = 0; n < 3; ++n) {
     h.fx.clear();

@@ -1,4 +1,4 @@
-// What a worker makes of a Welcome, whose sender it has not checked.
+// GivenJob: what a worker derives from a Welcome, whose sender it has not authenticated.
 #include "worker/runtime/given_job.h"
 
 #include <catch2/catch.hpp>
@@ -37,7 +37,7 @@ TEST_CASE("a Welcome whose files can't be cut is an error", "[worker]") {
   }
 }
 
-TEST_CASE("a Welcome whose job nests too deep is an error", "[worker]") {
+TEST_CASE("a Welcome whose job is nested too deeply is an error", "[worker]") {
   wire::Welcome welcome = welcome_of({.path = "/f", .bytes = kMiB});
   for (int i = 0; i < 100'000; ++i) welcome.job += "a.";
   welcome.job += "a = 1\n";

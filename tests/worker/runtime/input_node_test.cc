@@ -37,7 +37,7 @@ type = "sgd"
 learning_rate = 0.1
 )";
 
-/// An input process whose chief and workers are the test.
+/// An input process. The test plays its chief and its workers.
 struct Desk {
   Desk() {
     dir.write("a.svm", "1 2:1\n0 3:1\n");
@@ -65,7 +65,7 @@ struct Desk {
   static wire::ReadShard request(uint64_t shard_read) {
     return {.shard_read = shard_read, .lease = {.plan_hash = kPlan}, .window = 4};
   }
-  /// What this worker was sent: batches read, "end", or why it failed.
+  /// Returns what this worker received: batches, the end, or the text of a failure.
   std::vector<std::string> answers(transport::PeerId worker) const {
     std::vector<std::string> all;
     for (const auto& [to, message] : wire.sent) {
@@ -79,7 +79,7 @@ struct Desk {
     }
     return all;
   }
-  /// Until so many messages are sent to each worker.
+  /// Waits until `count` messages have been sent to each worker.
   void wait(size_t count) {
     for (int turn = 0; turn < 10'000; ++turn) {
       node.pump(0);
@@ -95,9 +95,10 @@ struct Desk {
 
 }  // namespace
 
-TEST_CASE("what workers ask of an input process before it has the job is answered with the job",
+TEST_CASE("requests that reach an input process before its job are answered when the job comes",
           "[worker][input]") {
-  // Workers hear of it as soon as it said Hello, and its own Welcome comes by another connection.
+  // Workers learn about an input process as soon as it has said Hello. Its own Welcome comes over
+  // another connection.
   Desk desk;
   desk.from_worker(kAnn, Desk::request(1));
   desk.from_worker(kBob, Desk::request(1));
@@ -113,28 +114,28 @@ TEST_CASE("what workers ask of an input process before it has the job is answere
 }
 
 TEST_CASE(
-    "an input process that waits for its job keeps what is still wanted, and not more than it "
-    "reads",
+    "an input process that waits for its job keeps only requests that are still wanted, up to its "
+    "limit",
     "[worker][input]") {
   Desk desk;
   const uint64_t most = InputConfig{}.shard_reads_max;
   for (uint64_t i = 0; i < most; ++i) {
     desk.from_worker(kAnn, Desk::request(i + 1));
-    desk.from_worker(kAnn, Desk::request(i + 1));  // the same
+    desk.from_worker(kAnn, Desk::request(i + 1));  // a repeated request
     desk.from_worker(kAnn, wire::ReadMore{.shard_read = i + 1});
     desk.from_worker(kAnn, wire::ReadMore{.shard_read = i + 1, .stop = true});
   }
   for (uint64_t i = 0; i < most; ++i) desk.from_worker(kAnn, Desk::request(most + i));
-  desk.from_worker(kBob, Desk::request(1));  // one too many
+  desk.from_worker(kBob, Desk::request(1));  // beyond the limit
   desk.welcome();
-  desk.from_worker(kBob, wire::ReadMore{.shard_read = 1});  // it asks once more
+  desk.from_worker(kBob, wire::ReadMore{.shard_read = 1});  // it asks again
   CHECK(desk.answers(kBob) == std::vector<std::string>{"a reading that is not known here"});
   for (int turn = 0; turn < 10'000 && desk.answers(kAnn).size() < 2 * most; ++turn) {
     desk.node.pump(0);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   CHECK(desk.answers(kAnn).size() ==
-        2 * most);  // a batch and the end each, of none that it stopped
+        2 * most);  // a batch and the end of each one that was not stopped
 }
 
 }  // namespace downpour::worker

@@ -1,5 +1,5 @@
-// A shard read by input processes that die, lie or stand still: whatever they do, its batches are
-// those that this process would have read.
+// RemoteReader: a shard is read by input processes that die, lie or hang. Whatever they do, its
+// batches are the same as if this process had read them.
 #include "worker/runtime/remote_reader.h"
 
 #include <deque>
@@ -21,13 +21,13 @@ namespace {
 constexpr uint64_t kInputRun = 77, kInputPlan = 5;
 constexpr uint32_t kRecords = 200, kBatch = 4;
 
-/// An input process without threads or sockets: the core, and readers that are done at once.
+/// An input process without threads or sockets: its core, and readers that finish at once.
 struct FakeInput {
   const ReaderOptions& options;
   InputShardReads core{InputConfig{.run = kInputRun, .plan_hash = kInputPlan}};
   std::map<uint64_t, std::pair<wire::ReadShard, std::unique_ptr<data::ShardReader>>> open;
   std::deque<wire::Message> out;
-  uint32_t batches = 0;  // given out
+  uint32_t batches = 0;  // sent
 
   explicit FakeInput(const ReaderOptions& readers) : options(readers) {}
 
@@ -80,11 +80,11 @@ struct FakeInput {
   }
 };
 
-/// Reaches fake input processes; time passes where nothing comes.
+/// A link to fake input processes. Time passes when no message comes.
 struct FakeLink final : InputLink {
   std::map<std::string, std::unique_ptr<FakeInput>> inputs;
-  std::function<bool(wire::Message&)> on_way;  // what happens to an answer; false: it is lost
-  std::function<bool(const wire::Message&)> on_sent;  // the same of what is said
+  std::function<bool(wire::Message&)> on_way;         // changes an answer; false: it is lost
+  std::function<bool(const wire::Message&)> on_sent;  // the same for requests
   int64_t time_ns = 0;
   std::vector<std::string> closed;
 
@@ -143,7 +143,7 @@ struct Room {
     listed.push_back({uint32_t(listed.size()), Incarnation(100 + listed.size()), name});
     inputs->update(listed);
   }
-  /// The chief says that it is gone.
+  /// The chief reports that the input process is gone.
   void kill(const std::string& name) {
     link.inputs.erase(name);
     std::erase_if(listed, [&](const auto& input) { return input.endpoint == name; });
@@ -160,7 +160,7 @@ struct Room {
   std::unique_ptr<data::ShardReader> local(uint32_t first_batch = 0, wire::Lease lease = {}) {
     return open_leased(find_leased(options, lease).value(), lease, first_batch).value();
   }
-  /// Both to their ends, batch by batch the same; `meanwhile` is called after each.
+  /// Reads both to their ends and compares them batch by batch. Calls `meanwhile` after each batch.
   void check_same(data::ShardReader& remote, data::ShardReader& here,
                   const std::function<void(uint32_t)>& meanwhile = {}) {
     Batch got, wanted;
@@ -177,7 +177,7 @@ struct Room {
     CHECK(remote.totals().batches == here.totals().batches);
     CHECK(remote.totals().end_offset == here.totals().end_offset);
   }
-  /// Which input process the shard goes to.
+  /// Returns the input process that the shard was given to.
   std::string chosen() const {
     for (const auto& [name, input] : link.inputs)
       if (input->batches > 0) return name;
@@ -189,7 +189,7 @@ struct Room {
 
 }  // namespace
 
-TEST_CASE("a shard read by an input process is the shard, from whatever batch on",
+TEST_CASE("a shard that an input process reads equals the shard, from any first batch",
           "[worker][input]") {
   Room room;
   room.start("a");
@@ -202,7 +202,7 @@ TEST_CASE("a shard read by an input process is the shard, from whatever batch on
   CHECK(room.link.inputs["a"]->core.size() == 0);
 }
 
-TEST_CASE("batches that are given up come as such", "[worker][input]") {
+TEST_CASE("quarantined batches arrive as quarantined", "[worker][input]") {
   Room room;
   room.start("a");
   const wire::Lease lease{.quarantined_batches = {3, 7}};
@@ -210,7 +210,7 @@ TEST_CASE("batches that are given up come as such", "[worker][input]") {
   room.check_same(remote, *room.local(0, lease));
 }
 
-TEST_CASE("when an input process dies the reading goes on at another, then here",
+TEST_CASE("when an input process dies, the shard is read at another one, and finally here",
           "[worker][input]") {
   Room room;
   room.start("a");
@@ -227,7 +227,7 @@ TEST_CASE("when an input process dies the reading goes on at another, then here"
   CHECK(room.link.closed.size() == 2);
 }
 
-TEST_CASE("an input process that stands still is left after some seconds, and avoided",
+TEST_CASE("an input process that hangs is left after some seconds, and avoided",
           "[worker][input]") {
   Room room;
   room.start("a");
@@ -266,7 +266,7 @@ TEST_CASE("poll() does not wait: it returns nothing until a batch has come", "[w
   }
   CHECK(room.link.time_ns == 0);
   answers = true;
-  room.link.time_ns = 6 * kSecond;  // the one that was asked has said nothing: the other reads
+  room.link.time_ns = 6 * kSecond;  // the first one has said nothing, so the other reads
   for (uint32_t n = 0;; ++n) {
     const auto more = remote.poll(got, 0);
     REQUIRE(more);
@@ -280,7 +280,7 @@ TEST_CASE("poll() does not wait: it returns nothing until a batch has come", "[w
   CHECK(room.said[0].find("does not answer") != std::string::npos);
 }
 
-TEST_CASE("an end that arrives without the last batch is not believed", "[worker][input]") {
+TEST_CASE("an end that arrives without the last batch is not accepted", "[worker][input]") {
   Room room;
   room.start("a");
   bool lost = false;
@@ -294,8 +294,9 @@ TEST_CASE("an end that arrives without the last batch is not believed", "[worker
   CHECK_FALSE(remote.reads_here());
 }
 
-TEST_CASE("a lost message, a dropped reading: the reading goes on from the batch that is needed",
-          "[worker][input]") {
+TEST_CASE(
+    "after a lost message or a dropped shard read, the reader continues from the needed batch",
+    "[worker][input]") {
   Room room;
   room.start("a");
   int seen = 0;
@@ -305,15 +306,14 @@ TEST_CASE("a lost message, a dropped reading: the reading goes on from the batch
   RemoteReader remote = room.reader();
   room.check_same(remote, *room.local(), [&](uint32_t n) {
     if (n != 30) return;
-    InputEffects fx;  // the input process forgets all
+    InputEffects fx;  // the input process loses all its shard reads
     room.link.inputs["a"]->core.on_peer_gone(InputPeer{1}, fx);
     room.link.inputs["a"]->out.clear();
   });
   CHECK_FALSE(remote.reads_here());
 }
 
-TEST_CASE("a request that was lost is made again, of the same input process once",
-          "[worker][input]") {
+TEST_CASE("a lost request is repeated, once to the same input process", "[worker][input]") {
   const bool another = GENERATE(false, true);
   const int lost = GENERATE(1, 2, 5);
   CAPTURE(another, lost);
@@ -326,14 +326,14 @@ TEST_CASE("a request that was lost is made again, of the same input process once
   };
   RemoteReader remote = room.reader();
   room.check_same(remote, *room.local());
-  // Whatever loses them all must not be waited for for ever.
+  // If every request is lost, the reader must not wait forever.
   const bool here = lost > (another ? 3 : 1);
   CHECK(remote.reads_here() == here);
   CHECK(room.link.time_ns <= (lost + 1) * kSecond);
   CHECK(room.said.size() == (here ? 1 : 0));
 }
 
-TEST_CASE("a worker that may not read says what it was told of a reading that is never known",
+TEST_CASE("a worker that may not read returns the error of a shard read that is never known",
           "[worker][input]") {
   Room room({}, {.wanted = true, .reads_here = false});
   room.start("a");
@@ -346,11 +346,10 @@ TEST_CASE("a worker that may not read says what it was told of a reading that is
   REQUIRE_FALSE(more);
   CHECK(more.error().code == ErrorCode::kUnavailable);
   CHECK(more.error().what == "a reading that is not known here");
-  CHECK(room.link.time_ns >= 30 * kSecond);  // another one might have come
+  CHECK(room.link.time_ns >= 30 * kSecond);  // another input process might have come
 }
 
-TEST_CASE("what is no batch of the job ends no process: the shard is read elsewhere",
-          "[worker][input]") {
+TEST_CASE("an invalid batch ends no process; the shard is read elsewhere", "[worker][input]") {
   const std::vector<std::function<void(wire::Message&)>> tricks = {
       [](wire::Message& m) { m.values = Bytes::copy_of("nonsense", 8); },
       [](wire::Message& m) {  // another batch
@@ -359,7 +358,7 @@ TEST_CASE("what is no batch of the job ends no process: the shard is read elsewh
         ++batch.id.shard;
         m.values = wire::encode_batch(batch).value();
       },
-      [](wire::Message& m) {  // given up, though nobody has given it up
+      [](wire::Message& m) {  // quarantined, although the lease does not say so
         Batch batch;
         REQUIRE(wire::decode_batch(m.values.span(), batch));
         batch.records = 0;
@@ -375,7 +374,8 @@ TEST_CASE("what is no batch of the job ends no process: the shard is read elsewh
                                   .what = "out of memory"};
       },
   };
-  // Of a shard without a batch the chief's account says that it can't be.
+  // An end before the first batch is accepted here. The chief's account would show that it is
+  // wrong.
   const auto ends_early = [](wire::Message& m) {
     m.body = wire::ReadEnd{.shard_read = std::get<wire::ReadBatch>(m.body).shard_read,
                            .counts = {.batches = 4}};
@@ -417,8 +417,9 @@ TEST_CASE("a batch may come in pieces", "[worker][input]") {
   CHECK_FALSE(remote.reads_here());
 }
 
-TEST_CASE("a bad record is believed, with its place; any other trouble is looked at here",
-          "[worker][input]") {
+TEST_CASE(
+    "a bad record is final and keeps its place; after any other failure the shard is read here",
+    "[worker][input]") {
   Room room("oops\n");
   room.start("a");
   RemoteReader remote = room.reader();
@@ -438,7 +439,7 @@ TEST_CASE("a bad record is believed, with its place; any other trouble is looked
   CHECK((remote.failed_batch() == local->failed_batch()));
   CHECK_FALSE(remote.reads_here());
 
-  // A file that only the input process does not see.
+  // A file that only the input process cannot see.
   Room other;
   other.start("a");
   other.link.on_way = [](wire::Message& message) {
@@ -452,15 +453,17 @@ TEST_CASE("a bad record is believed, with its place; any other trouble is looked
   CHECK(here.reads_here());
 }
 
-TEST_CASE("a shard that ends whoever reads it is read here, where the chief counts it",
-          "[worker][input]") {
+TEST_CASE(
+    "a shard that kills every input process is finally read here, where the chief counts the "
+    "failures",
+    "[worker][input]") {
   Room room;
   room.start("a");
   std::set<uint64_t> shard_reads;
   room.link.on_way = [&](wire::Message& message) {
     const auto* piece = std::get_if<wire::ReadBatch>(&message.body);
     if (piece == nullptr) return true;
-    shard_reads.insert(piece->shard_read);  // its end; it is started anew, again and again
+    shard_reads.insert(piece->shard_read);  // the process dies and is restarted each time
     room.listed[0].incarnation = Incarnation(1000 + shard_reads.size());
     room.inputs->update(room.listed);
     return false;
@@ -471,7 +474,7 @@ TEST_CASE("a shard that ends whoever reads it is read here, where the chief coun
   CHECK(remote.reads_here());
 }
 
-TEST_CASE("a worker waits a moment for the first input process, and reads meanwhile if none comes",
+TEST_CASE("a worker waits a short time for the first input process, and then reads by itself",
           "[worker][input]") {
   Room room;
   RemoteReader remote = room.reader();
@@ -481,7 +484,7 @@ TEST_CASE("a worker waits a moment for the first input process, and reads meanwh
   const int64_t before_ns = room.link.time_ns;
   RemoteReader again = room.reader();
   room.check_same(again, *room.local());
-  CHECK(room.link.time_ns == before_ns);  // once
+  CHECK(room.link.time_ns == before_ns);  // only the first time
   CHECK(room.said.size() == 1);
   room.start("a");
   RemoteReader third = room.reader();
@@ -489,7 +492,7 @@ TEST_CASE("a worker waits a moment for the first input process, and reads meanwh
   CHECK_FALSE(third.reads_here());
 }
 
-TEST_CASE("a worker that may not read waits for input processes, in the end it says so",
+TEST_CASE("a worker that may not read waits for input processes, and finally reports an error",
           "[worker][input]") {
   Room room({}, {.wanted = true, .reads_here = false});
   RemoteReader remote = room.reader();
@@ -504,8 +507,7 @@ TEST_CASE("a worker that may not read waits for input processes, in the end it s
   room.check_same(second, *room.local());
 }
 
-TEST_CASE("a worker that may not read passes on what an input process failed of",
-          "[worker][input]") {
+TEST_CASE("a worker that may not read returns the failure of an input process", "[worker][input]") {
   Room room({}, {.wanted = true, .reads_here = false});
   room.start("a");
   room.link.on_way = [](wire::Message& message) {
@@ -524,8 +526,7 @@ TEST_CASE("a worker that may not read passes on what an input process failed of"
   CHECK(room.link.time_ns < kSecond);
 }
 
-TEST_CASE("a reading that nobody wants ends while it waits, and where it is read",
-          "[worker][input]") {
+TEST_CASE("a stopped shard read ends at the worker and at the input process", "[worker][input]") {
   Room room;
   room.start("a");
   {
@@ -541,9 +542,10 @@ TEST_CASE("a reading that nobody wants ends while it waits, and where it is read
   CHECK(room.link.inputs["a"]->core.size() == 0);
 }
 
-TEST_CASE("dead input processes cost a worker little, however many are listed", "[worker][input]") {
+TEST_CASE("dead input processes cost a worker little time, however many are listed",
+          "[worker][input]") {
   Room room;
-  for (uint32_t i = 0; i < 20; ++i) {  // the chief lists them, and none of them runs
+  for (uint32_t i = 0; i < 20; ++i) {  // the chief lists them, but none of them runs
     room.listed.push_back({i, Incarnation(500 + i), str("dead", i)});
   }
   room.inputs->update(room.listed);
@@ -556,21 +558,22 @@ TEST_CASE("dead input processes cost a worker little, however many are listed", 
     }
     CHECK(remote.totals().counts.read == kRecords);
     waited_ns += room.link.time_ns - before_ns;
-    room.link.time_ns += kSecond;  // what a shard takes to read
+    room.link.time_ns += kSecond;  // time to read a shard
     return remote.reads_here();
   };
   for (uint32_t shard = 0; shard < 300; ++shard) read(shard);
   // A tenth of the 300 s that the shards take, and the first trials.
   CHECK(waited_ns < 45 * kSecond);
-  // One that delivers is found among them, and gets shards from then on.
+  // An input process that delivers is found among them, and gets shards from then on.
   room.start("good");
   uint32_t there = 0;
   for (uint32_t shard = 300; shard < 3000; ++shard) there += read(shard) ? 0 : 1;
   CHECK(there > 1000);
 }
 
-TEST_CASE("shards are shared evenly, and keep their input process when another comes or goes",
-          "[worker][input]") {
+TEST_CASE(
+    "shards are distributed evenly, and stay at their input process when another comes or goes",
+    "[worker][input]") {
   InputDirectory inputs({});
   std::vector<wire::InputProcess> all;
   for (uint32_t i = 0; i < 4; ++i) all.push_back({i, Incarnation(10 + i), "x"});
