@@ -1,5 +1,7 @@
 #include "shared/transport/endpoint.h"
 
+#include <algorithm>
+
 #include "shared/transport/address.h"
 #include "shared/transport/keys.h"
 #include "shared/transport/listen.h"
@@ -71,8 +73,9 @@ Result<void> check_peer_endpoint(const std::string& endpoint, const std::string&
     return refused("this process reaches its chief by another kind of connection");
   if (address->scheme == Scheme::kInproc) return {};
   const std::string folder = folder_of(own->place);
-  const bool inside = !folder.empty() && folder_of(address->place) == folder &&
-                      address->place.size() > folder.size();
+  const std::string name = address->place.substr(std::min(folder.size(), address->place.size()));
+  const bool inside = !folder.empty() && folder_of(address->place) == folder && !name.empty() &&
+                      name != "." && name != "..";
   if (inside) return {};
   return refused(str("it is not in the chief's folder ", folder));
 }

@@ -213,7 +213,8 @@ std::string check_endpoint(const std::string& text) {
     if (text.starts_with("inproc://")) return "inproc is taken beside ipc";
     if (text.starts_with("ipc://") &&
         (!text.starts_with(prefix) || text.find('/', prefix.size()) != std::string::npos ||
-         text.substr(prefix.size()) == ".." || text.size() == prefix.size())) {
+         text.substr(prefix.size()) == ".." || text.substr(prefix.size()) == "." ||
+         text.size() == prefix.size())) {
       return "a path outside of the chief's folder is taken";
     }
   }

@@ -86,9 +86,10 @@ TEST_CASE("an endpoint from a message names no place that its sender may not cho
   CHECK(check_peer_endpoint("tcp://10.0.0.2:7001", "tcp://10.0.0.1:7000"));
   CHECK(check_peer_endpoint("ipc:///run/dp-1/ps-0.1", chief));
   CHECK(check_peer_endpoint("inproc://ps-0", "inproc://chief"));
-  for (const char* endpoint : {"ipc:///run/docker.sock", "ipc:///run/dp-1/../docker.sock",
-                               "ipc:///run/dp-1/", "ipc://ps", "ipc://@x", "inproc://ps-0",
-                               "tcp://127.0.0.1:1;10.0.0.1:2", "tcp://*:1", "tcp://x:*", ""}) {
+  for (const char* endpoint :
+       {"ipc:///run/docker.sock", "ipc:///run/dp-1/../docker.sock", "ipc:///run/dp-1/",
+        "ipc:///run/dp-1/.", "ipc:///run/dp-1/..", "ipc://ps", "ipc://@x", "inproc://ps-0",
+        "tcp://127.0.0.1:1;10.0.0.1:2", "tcp://*:1", "tcp://x:*", ""}) {
     CAPTURE(endpoint);
     const Result<void> checked = check_peer_endpoint(endpoint, chief);
     REQUIRE_FALSE(checked);
