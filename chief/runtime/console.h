@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "chief/core/events.h"
 #include "shared/job/job.h"
 
@@ -43,9 +45,6 @@ struct StartInfo {
       model;  // eval, predict: "checkpoint 1-1, after epoch 1: the best of 3"; "": the newest
 };
 
-/// Returns "12 shards"; "shards" if the number is not known (0).
-std::string shards_text(uint32_t shards);
-
 class Console {
  public:
   Console(ConsoleOptions options, const Job& job);
@@ -71,7 +70,7 @@ class Console {
   };
   void row(const std::string& text);
   void clear_live();
-  void json(const std::string& line);
+  void json(const nlohmann::ordered_json& line);
 
   ConsoleOptions options_;
   const Job& job_;
@@ -81,9 +80,7 @@ class Console {
   int64_t last_elapsed_ns_ = 0;
   Rate records_, read_bytes_;
   wire::WorkTime last_work_;  // at the last row or line
-  uint64_t train_bytes_ = 0;  // size of the training data
-  bool insecure_ = false;
-  std::string sharding_;               // how the data are divided among the readers
+  StartInfo start_;
   std::vector<OutputMetrics> window_;  // metrics since the last row or line
 };
 

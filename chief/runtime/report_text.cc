@@ -1,0 +1,132 @@
+#include "chief/runtime/report_text.h"
+
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+
+#include "chief/runtime/report_figures.h"
+#include "shared/base/human.h"
+#include "shared/metrics/metrics.h"
+
+namespace downpour::chief {
+
+std::string format(const char* pattern, ...) {
+  char text[1024];
+  va_list arguments;
+  va_start(arguments, pattern);
+  std::vsnprintf(text, sizeof text, pattern, arguments);
+  va_end(arguments);
+  return text;
+}
+
+std::string human_count(double n) {
+  if (n >= 1e9) return format("%.2f G", n / 1e9);
+  if (n >= 1e6) return format("%.2f M", n / 1e6);
+  if (n >= 1e4) return format("%.0f k", n / 1e3);
+  return format("%.0f", n);
+}
+
+std::string human_time(double seconds) {
+  if (!std::isfinite(seconds)) return "-";
+  if (seconds < 1) return format("%.0f ms", seconds * 1e3);
+  if (seconds < 60) return format("%.1f s", seconds);
+  const auto whole = uint64_t(seconds);
+  if (whole < 3600)
+    return format("%llu:%02llu", static_cast<unsigned long long>(whole / 60),
+                  static_cast<unsigned long long>(whole % 60));
+  return format("%llu:%02llu:%02llu", static_cast<unsigned long long>(whole / 3600),
+                static_cast<unsigned long long>(whole / 60 % 60),
+                static_cast<unsigned long long>(whole % 60));
+}
+
+std::string number(double value) { return std::isfinite(value) ? format("%.4f", value) : "-"; }
+
+std::string shards_text(uint32_t shards) {
+  return shards == 0 ? "shards" : format("%u shard%s", shards, shards == 1 ? "" : "s");
+}
+
+const char* phase_name(Phase phase) {
+  switch (phase) {
+    case Phase::kGathering:
+      return "waiting for ps";
+    case Phase::kAdopting:
+      return "placing partitions";
+    case Phase::kReconciling:
+      return "asking what is done";
+    case Phase::kTraining:
+      return "training";
+    case Phase::kCompleting:
+      return "completing";
+    case Phase::kEvaluating:
+      return "evaluating";
+    case Phase::kPredicting:
+      return "predicting";
+    case Phase::kSaving:
+      return "saving";
+    case Phase::kStopping:
+      return "stopping";
+    case Phase::kFinished:
+      return "done";
+  }
+  return "";
+}
+
+std::string bound_text(const wire::WorkTime& work) {
+  if (work.sum() == 0) return "-";
+  const std::pair<uint64_t, const char*> shares[] = {
+      {work.compute_ns, "compute"}, {work.network_ns, "network"}, {work.input_ns, "input"}};
+  const auto& most =
+      *std::max_element(std::begin(shares), std::end(shares),
+                        [](const auto& a, const auto& b) { return a.first < b.first; });
+  const auto fill = queue_fill(work);
+  return format("%s %.0f %%", most.second, 100.0 * double(most.first) / double(work.sum())) +
+         (fill ? format(", queue %.0f %%", *fill * 100) : "");
+}
+
+std::string account_text(const wire::ShardCounts& c) {
+  std::string text = format(
+      "read %llu = applied %llu + filtered %llu + skipped %llu + dropped %llu",
+      static_cast<unsigned long long>(c.read), static_cast<unsigned long long>(c.applied),
+      static_cast<unsigned long long>(c.filtered), static_cast<unsigned long long>(c.skipped),
+      static_cast<unsigned long long>(c.dropped));
+  if (c.quarantined > 0)
+    text += format(" + quarantined %llu", static_cast<unsigned long long>(c.quarantined));
+  return text;
+}
+
+std::string partial_text(const EpochAccount& a) {
+  std::string unread;
+  for (size_t i = 0; i < a.unread_bytes.size(); ++i) {
+    if (a.unread_bytes[i] > 0)
+      unread += format("%s%s of source %zu", unread.empty() ? "  (unread: " : ", ",
+                       human_bytes(a.unread_bytes[i]).c_str(), i + 1);
+  }
+  if (!unread.empty()) unread += ")";
+  return unread + (a.is_partial()
+                       ? format("  (a part: %u of %u shards)", a.shards, a.shards + a.shards_left)
+                       : "");
+}
+
+std::string evaluation_text(const Job& job, const Evaluation& evaluation) {
+  std::string text;
+  for (size_t o = 0; o < evaluation.outputs.size() && o < job.model.outputs.size(); ++o) {
+    const OutputSpec& output = job.model.outputs[o];
+    if (o > 0) text += "; ";
+    if (job.model.outputs.size() > 1) text += output.name + " ";
+    bool first = true;
+    for (const std::string& name : shown_metrics(job, output)) {
+      double value = compute_metric(name, evaluation.outputs[o]).value;
+      if (name == "auc" && o < evaluation.auc.size()) value = evaluation.auc[o];
+      text += format("%s%s %s", first ? "" : "  ", name.c_str(), number(value).c_str());
+      first = false;
+    }
+    if (const auto best = constant_loss(job, o, evaluation)) {
+      text += format("  (loss %s, best constant %s)",
+                     number(compute_metric("loss", evaluation.outputs[o]).value).c_str(),
+                     number(*best).c_str());
+    }
+  }
+  return text;
+}
+
+}  // namespace downpour::chief

@@ -1,0 +1,37 @@
+// Formats quantities for the console: counts, durations, metrics, accounts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "chief/core/events.h"
+#include "shared/base/units.h"
+#include "shared/job/job.h"
+
+namespace downpour::chief {
+
+/// Returns what printf would print, cut after 1,023 bytes.
+std::string format(const char* pattern, ...) __attribute__((format(printf, 1, 2)));
+
+inline double seconds_of(int64_t ns) { return double(ns) / double(kSecond); }
+/// Returns "1.25 M", "340 k", "999".
+std::string human_count(double n);
+/// Returns "320 ms", "12.5 s", "3:07", "1:02:03"; "-" if `seconds` is not finite.
+std::string human_time(double seconds);
+/// Returns four decimals; "-" if `value` is not finite.
+std::string number(double value);
+
+/// Returns "12 shards"; "shards" if the number is not known (0).
+std::string shards_text(uint32_t shards);
+const char* phase_name(Phase phase);
+/// Returns what the workers spent most of their time on.
+std::string bound_text(const wire::WorkTime& work);
+/// Returns "read 10 = applied 9 + filtered 1 + skipped 0 + dropped 0".
+std::string account_text(const wire::ShardCounts& c);
+/// Describes an account that ends inside its epoch, or before the end of all sources; otherwise
+/// empty.
+std::string partial_text(const EpochAccount& account);
+/// Returns "auc 0.9023  logloss 0.3241  (loss 0.3241, best constant 0.5512)" for every output.
+std::string evaluation_text(const Job& job, const Evaluation& evaluation);
+
+}  // namespace downpour::chief

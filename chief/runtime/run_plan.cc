@@ -1,0 +1,297 @@
+// plan_run: the files, shards and plan hash of a job.
+#include "chief/runtime/run_setup.h"
+
+#include <algorithm>
+#include <bit>
+#include <sstream>
+#include <utility>
+
+#include "shared/base/error_text.h"
+#include "shared/base/sizes.h"
+#include "shared/base/units.h"
+#include "shared/data/dataset.h"
+#include "shared/job/job_file.h"
+#include "shared/model/graph.h"
+#include "shared/plan/plan_hash.h"
+#include "shared/plan/range_limits.h"
+
+namespace downpour::chief {
+namespace {
+
+constexpr uint64_t kBatchesPerShardMax = 64;
+constexpr uint64_t kBatchesPerShardMin = 4;
+constexpr uint64_t kShardsWanted = 64;
+constexpr uint64_t kProgramShardsWanted = 16;  // if each shard starts data.program
+constexpr uint64_t kPiecesMax = 32'768;  // pieces of a stream, which are all listed to every worker
+// Sizes of one compressed file, uncompressed. A file up to this size is not cut, and shuffled as
+// one:
+constexpr uint64_t kWholeFileMax = 64 * kMiB;
+constexpr uint64_t kFilePiece = 16 * kMiB;
+// Half of what may wait in memory, in case the file compresses better further on.
+constexpr uint64_t kFilePieceMax = 128 * kMiB;
+// Shards of very large data may exceed kBatchesPerShardMax batches, up to this many bytes, so that
+// there are at most plan::kRangesMax of them. Even larger data need data.shard_records.
+constexpr uint64_t kLargeRangeMax = 256 * kMiB;
+uint64_t fingerprint_of(const std::vector<plan::FileInfo>& files) {
+  plan::PlanHash hash;
+  for (const plan::FileInfo& file : files)
+    hash.add("bytes", file.bytes).add("file", file.fingerprint);
+  return hash.value();
+}
+
+/// Rejects a job that is not UTF-8. Processes get the job as TOML, so other bytes in a path would
+/// not arrive.
+Result<void> check_utf8(const std::string& job_text) {
+  std::istringstream lines(job_text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string shown = printable(line);
+    if (shown == line) continue;
+    return Error{ErrorCode::kConfig, str("the job is not UTF-8: ", shown),
+                 line.substr(0, line.find(" =")),
+                 "rename the folder or file, or give it a name in UTF-8 by a link", "DP-2106"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<uint64_t> choose_shard_bytes(const Job& job, const DataSpec& data,
+                                    const std::vector<plan::FileInfo>& files) {
+  uint64_t total = 0;
+  for (const plan::FileInfo& file : files) total = saturating_add(total, file.bytes);
+  if (files.empty() || data::is_program(files.front())) return kMiB;
+  DP_TRY(const uint64_t record, data::mean_record_bytes(data, files.front().path));
+  const uint32_t joined = plan::ranges_of(data::joining_of(job.data, {}));
+  if (job.data.shard_records > 0)
+    return std::max<uint64_t>(saturating_multiply(job.data.shard_records, record) / joined, 1);
+  const auto batches = [&](uint64_t count) {
+    return saturating_multiply(saturating_multiply(record, job.train.batch_size), count);
+  };
+  const uint64_t wanted = job.data.program.empty() ? kShardsWanted : kProgramShardsWanted;
+  const uint64_t shard =
+      std::clamp(total / wanted, batches(kBatchesPerShardMin), batches(kBatchesPerShardMax));
+  // The last range of each file may be short.
+  const uint64_t whole = files.size() < plan::kRangesMax ? plan::kRangesMax - files.size() : 1;
+  return std::max<uint64_t>({shard / joined, std::min(divide_up(total, whole), kLargeRangeMax), 1});
+}
+
+namespace {
+
+Result<void> check_streams(const plan::StreamSpec& streams,
+                           const std::vector<plan::FileInfo>& files) {
+  if (streams.policy != plan::StreamPolicy::kFiles || streams.count <= files.size() ||
+      files.empty())
+    return {};
+  return Error{ErrorCode::kConfig,
+               str("sharding = \"file\" in ", streams.count,
+                   " streams wants as many files, and there are ", files.size()),
+               "data.sharding",
+               str("data.streams = ", files.size(), ", or \"auto\" or \"data\", which cut files"),
+               ""};
+}
+
+/// Checks that an epoch with a fixed number of batches is a single shard.
+Result<void> check_steps_per_epoch(const Job& job, const std::vector<plan::FileInfo>& files,
+                                   const std::vector<plan::ShardRange>& ranges) {
+  if (job.train.steps_per_epoch == 0 || files.empty()) return {};
+  if (ranges.size() == 1 && !files[ranges.front().file].is_cut()) return {};
+  return Error{ErrorCode::kConfig,
+               str("`steps_per_epoch` over a source that is cut would need a count first (",
+                   ranges.size(), ranges.size() == 1 ? " range)" : " ranges)"),
+               "train.steps_per_epoch",
+               "leave it out: an epoch is all of the source, train.steps ends the job earlier, a "
+               "source's take makes it smaller",
+               ""};
+}
+
+/// Checks that an epoch reads something of each source of a mix.
+Result<void> check_mix(const plan::ShardMap& shards) {
+  const std::optional<size_t> unread = shards.source_without_reads();
+  if (!unread) return {};
+  return Error{ErrorCode::kConfig,
+               str("entry ", *unread + 1,
+                   " of the source can't be mixed in: a piece of its files (compressed ones are "
+                   "not cut) has more records than its weight "
+                   "wants of it in a whole epoch"),
+               "data.source",
+               "repeat the entry that ends first, give this one more weight, or write it as more "
+               "and smaller files",
+               ""};
+}
+
+/// Returns the number of records in a piece of a program. If the program is read whole, this is its
+/// number of records, or 0 if that is not known.
+Result<uint64_t> piece_of(const Job& job, const SourceSpec& source, bool training) {
+  const uint64_t batch = job.train.batch_size, records = source.records,
+                 few = kBatchesPerShardMin * batch, many = kBatchesPerShardMax * batch;
+  const uint64_t fewest = records / kPiecesMax + 1;
+  const bool stream = data::is_stream(source);
+  // One worker reads the whole stream in an evaluation, so pieces would not help.
+  if (stream && !(training && gives_pieces(job))) return records;
+  if (job.data.shard_records > 0) {
+    const uint64_t piece =
+        std::max<uint64_t>(job.data.shard_records / job.data.interleave.cycle, 1);
+    if (piece >= fewest) return std::min(piece, data::kOpenPieceMax);
+    return Error{ErrorCode::kConfig,
+                 str("shards of ", piece, " records make more than ", kPiecesMax,
+                     " of the program's ", records),
+                 "data.shard_records", str("choose at least ", fewest * job.data.interleave.cycle),
+                 ""};
+  }
+  if (!stream)
+    return std::max(
+        std::max<uint64_t>(
+            std::clamp(records / kShardsWanted, few, many) / job.data.interleave.cycle, 1),
+        fewest);
+  // A piece is kept in memory until it is read. If the number of records is not known, the reader
+  // ends a piece that would take too much memory.
+  if (records == 0) {
+    // A single epoch may have to contain all `steps`.
+    const uint64_t batches =
+        std::max({kBatchesPerShardMin, (job.data.shuffle_records() + batch - 1) / batch,
+                  job.train.steps / (plan::kOpenShardsMax / 2) + 1});
+    return batches < data::kOpenPieceMax / batch ? batches * batch : data::kOpenPieceMax;
+  }
+  const uint64_t piece = std::max(few, (fewest + batch - 1) / batch * batch);
+  if (piece <= many) return piece;
+  if (job.train.steps == 0) return records;
+  return Error{
+      ErrorCode::kConfig,
+      str("`steps` stop between shards, and an epoch of ", records, " records is read as one"),
+      "train.steps", "say how many batches an epoch has: steps_per_epoch = 1000", ""};
+}
+
+/// Returns true if the data are one compressed file that is read as a stream of pieces. Several
+/// files are not cut, because they are decompressed in parallel. Data with a cache are not cut
+/// either, because the process with the cache decompresses them.
+bool gives_pieces_of(const Job& job, const std::vector<plan::FileInfo>& files) {
+  const DataSpec& data = job.data;
+  return files.size() == 1 && !files.front().is_cut() && !data::is_program(files.front()) &&
+         data.source.takes_all() && data.source.parts.empty() && data.sharding == Sharding::kAuto &&
+         data.interleave.cycle == 1 && data.cache == Cache::kOff &&
+         data.format != DataFormat::kMnist && data.format != DataFormat::kNpy &&
+         data.format != DataFormat::kNpz && job.train.steps_per_epoch == 0;
+}
+
+Result<void> cut_programs(const Job& job, wire::Purpose mode, RunPlan& plan) {
+  const auto cut = [&](const SourceSpec& source,
+                       std::vector<plan::FileInfo>& files) -> Result<void> {
+    if (!source.is_program() || files.empty()) return {};
+    if (source.records == 0 && mode != wire::Purpose::kTrain) return {};
+    DP_TRY(const uint64_t piece, piece_of(job, source, &files == &plan.train_files));
+    data::cut_program(source, piece, files.front());
+    return {};
+  };
+  DP_TRY_VOID(cut(job.data.source, plan.train_files));
+  return cut(job.eval.source, plan.eval_files);
+}
+
+}  // namespace
+
+Result<void> check_chosen(const std::vector<plan::FileInfo>& files,
+                          const std::vector<plan::ShardRange>& ranges, const char* where) {
+  if (files.empty() || !ranges.empty()) return {};
+  return Error{ErrorCode::kNoInput, "`skip` leaves none of the records", where,
+               "count them: downpour data count", ""};
+}
+
+Result<void> cut_compressed(const Job& job, std::vector<plan::FileInfo>& files) {
+  if (!gives_pieces_of(job, files)) return {};
+  plan::FileInfo& file = files.front();
+  DP_TRY(const std::optional<double> ratio, data::compression_ratio(file.path));
+  if (!ratio) return {};
+  const auto compressed = [&](uint64_t text) { return uint64_t(double(text) / *ratio); };
+  if (job.data.shard_records == 0 && file.bytes <= compressed(kWholeFileMax)) return {};
+  DP_TRY(const uint64_t record, data::mean_record_bytes(job.data, file.path));
+  const uint64_t wanted =
+      job.data.shard_records > 0
+          ? job.data.shard_records * record
+          : std::max(kBatchesPerShardMin * job.train.batch_size * record, compressed(kFilePiece));
+  if (wanted > compressed(kFilePieceMax)) return {};
+  const uint64_t pieces =
+      std::min((file.bytes + wanted - 1) / std::max<uint64_t>(wanted, 1), kPiecesMax);
+  for (uint64_t i = 1; i < pieces; ++i)
+    file.cuts.push_back(uint64_t(__uint128_t{file.bytes} * i / pieces));
+  return {};
+}
+
+uint64_t RunPlan::train_bytes() const {
+  uint64_t bytes = 0;
+  for (const plan::FileInfo& file : train_files) bytes += file.is_open() ? 0 : file.bytes;
+  return bytes;
+}
+
+Result<uint64_t> hash_of(const RunPlan& plan) {
+  DP_TRY(const auto graph, model::Graph::build(plan.job));
+  return data::plan_hash(
+      *data::make_read_plan(plan.job, graph->inputs(), graph->output_widths(), plan.job.data.source,
+                            plan.train_files, plan.job.eval.holdout),
+      plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams));
+}
+
+Result<RunPlan> plan_run(const Job& job, wire::Purpose mode) {
+  RunPlan out;
+  out.job = job;
+  DP_TRY_VOID(data::note_vocabularies(out.job.data));
+  DP_TRY(const auto graph, model::Graph::build(job));
+  out.tables = graph->tables();
+  DP_TRY_VOID(data::check_filter(job.data));
+  // eval and predict read one source, which takes the place of the evaluation data.
+  if (mode == wire::Purpose::kTrain || job.eval.source.empty()) {
+    DP_TRY(out.train_files, data::list_files(job.data, job.data.source, job.base_dir));
+  }
+  if (!job.eval.source.empty()) {
+    DP_TRY(out.eval_files,
+           data::list_files(for_source(job.data, job.eval.source), job.eval.source, job.base_dir)
+               .context("the evaluation's source"));
+  }
+  if (!out.train_files.empty()) DP_TRY_VOID(data::note_parts(out.job.data, out.train_files));
+  out.job_text = job_to_toml(out.job);
+  DP_TRY_VOID(check_utf8(out.job_text));
+  const bool no_files = out.train_files.empty() || job.data.source.is_program();
+  const auto& files = no_files ? out.eval_files : out.train_files;
+  DP_TRY(
+      out.shard_bytes,
+      choose_shard_bytes(job, no_files ? for_source(job.data, job.eval.source) : job.data, files));
+  const uint64_t eval_bytes =
+      plan::eval_shard_bytes(data::joining_of(job.data, {}), out.shard_bytes);
+  DP_TRY_VOID(data::find_cuts(job.data, out.job.data.source, out.shard_bytes, out.train_files));
+  DP_TRY_VOID(data::find_cuts(for_source(job.data, job.eval.source), job.eval.source, eval_bytes,
+                              out.eval_files));
+  DP_TRY_VOID(cut_programs(job, mode, out));
+  if (mode == wire::Purpose::kTrain) DP_TRY_VOID(cut_compressed(job, out.train_files));
+  out.streams = data::stream_spec(job.data);
+  DP_TRY_VOID(check_streams(out.streams, out.train_files));
+  DP_TRY_VOID(plan::check_ranges(out.train_files, out.shard_bytes, out.streams));
+  DP_TRY_VOID(plan::check_ranges(out.eval_files, eval_bytes, {}));
+  const auto reading = [&](const SourceSpec& source, const std::vector<plan::FileInfo>& of) {
+    return data::make_read_plan(out.job, graph->inputs(), graph->output_widths(), source, of,
+                                job.eval.holdout);
+  };
+  if (data::chooses_by_number(job.data.source, out.streams) && !job.data.source.is_program()) {
+    DP_TRY_VOID(data::count_pieces(*reading(job.data.source, out.train_files), out.shard_bytes,
+                                   out.train_files));
+  }
+  if (data::chooses_by_number(job.eval.source, {}) && !job.eval.source.is_program()) {
+    DP_TRY_VOID(
+        data::count_pieces(*reading(job.eval.source, out.eval_files), eval_bytes, out.eval_files));
+  }
+  const auto ranges = plan::cut_streams(out.train_files, out.shard_bytes, out.streams);
+  const auto eval_ranges = plan::cut_shards(out.eval_files, eval_bytes);
+  DP_TRY_VOID(check_chosen(out.train_files, ranges, "data.source.skip"));
+  DP_TRY_VOID(check_chosen(out.eval_files, eval_ranges, "eval.source.skip"));
+  if (mode == wire::Purpose::kTrain)
+    DP_TRY_VOID(check_steps_per_epoch(job, out.train_files, ranges));
+  if (out.train_files.empty()) {
+    out.shards = uint32_t(eval_ranges.size());
+  } else {
+    const plan::ShardMap shards = data::map_shards(out.job, out.train_files, ranges);
+    DP_TRY_VOID(check_mix(shards));
+    out.shards = shards.open_piece() > 0 ? 0 : shards.count();
+  }
+  out.fingerprint = fingerprint_of(out.train_files);
+  DP_TRY(out.plan_hash, hash_of(out));
+  return out;
+}
+
+}  // namespace downpour::chief
