@@ -138,7 +138,7 @@ int main(int argc, char** argv) {
       ->group("Resources");
   app.add_option(
          "--readers", options.reader_threads,
-         "Reading threads of a worker (0: as the job says, else as many as compute threads)")
+         "Reading threads of a worker (0: as the job says, otherwise tuned while the job runs)")
       ->group("Resources");
   app.add_flag("--allow-exec", options.allow_exec,
                "Start the programs that the job names as its data's source")

@@ -337,7 +337,7 @@ void ChiefCore::check_ps() {
   restore();
   if (ending() || phase_ == Phase::kGathering) return;
   probe_ps();
-  if (const auto slow = ownership_.adopting_generation(now_ns_ - config_.adopt_timeout_ns)) {
+  if (const auto slow = ownership_.overdue_adopter(now_ns_ - config_.adopt_timeout_ns)) {
     Member* member = members_.find(wire::Role::kPs, slow->incarnation, slow->thread);
     const bool others = members_.count([&](const Member& m) {
       return m.is_ps() && m.live() && m.answers && &m != member;

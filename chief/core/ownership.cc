@@ -177,7 +177,7 @@ void Ownership::adopted(PsKey key) {
   for (Adoption& adoption : adoptions_) adoption.done |= adoption.core == core;
 }
 
-std::optional<wire::Owner> Ownership::adopting_generation(int64_t then_ns) const {
+std::optional<wire::Owner> Ownership::overdue_adopter(int64_t then_ns) const {
   for (const Adoption& adoption : adoptions_) {
     if (!adoption.done && adoption.begun_ns <= then_ns) return cores_[adoption.core].owner;
   }

@@ -95,7 +95,7 @@ class Ownership {
   void adopted(PsKey key);
   /// Returns the owner data of a core that was assigned partitions at `then_ns` or earlier and does
   /// not hold them yet.
-  std::optional<wire::Owner> adopting_generation(int64_t then_ns) const;
+  std::optional<wire::Owner> overdue_adopter(int64_t then_ns) const;
   /// Returns true if a view must be published and every core holds what it was assigned.
   bool ready() const;
   /// Publishes the next view, in which each assigned partition belongs to its successor.

@@ -246,7 +246,7 @@ uint32_t ShardMap::place_of_shard(uint32_t epoch, uint32_t shard) const {
   return in_order_ ? shard : order_inverse(seed_, epoch, count_, shard);
 }
 
-std::optional<size_t> ShardMap::unread_bytes_of_partial_epoch() const {
+std::optional<size_t> ShardMap::source_without_reads() const {
   const auto at =
       std::find_if(mix_.begin(), mix_.end(), [](const Mixed& part) { return part.read == 0; });
   if (at == mix_.end()) return std::nullopt;

@@ -145,7 +145,7 @@ class ShardMap {
   uint32_t place_of(uint32_t epoch, uint32_t range) const;
   /// Of a mix: the first part of which an epoch reads nothing, since even one of its ranges is more
   /// than its share of an epoch; none is how it should be.
-  std::optional<size_t> unread_bytes_of_partial_epoch() const;
+  std::optional<size_t> source_without_reads() const;
   /// Indexes of the ranges that no shard of the epoch has.
   std::vector<uint32_t> unread(uint32_t epoch) const;
 

@@ -12,6 +12,7 @@
 #include "shared/base/result.h"
 #include "shared/metrics/sums.h"
 #include "shared/plan/shard.h"
+#include "shared/wire/partition_set.h"
 
 namespace downpour::wire {
 
@@ -425,34 +426,6 @@ struct Section {
   TableId table{};
   uint32_t keys = 0;
   bool operator==(const Section&) const = default;
-};
-
-/// A set of partitions: bit p % 64 of word p / 64.
-struct PartitionSet {
-  std::vector<uint64_t> words;
-  bool operator==(const PartitionSet&) const = default;
-  bool contains(PartitionId p) const {
-    const uint32_t i = raw(p);
-    return i / 64 < words.size() && (words[i / 64] >> (i % 64) & 1) != 0;
-  }
-  void insert(PartitionId p) {
-    const uint32_t i = raw(p);
-    if (words.size() <= i / 64) words.resize(i / 64 + 1);
-    words[i / 64] |= uint64_t(1) << (i % 64);
-  }
-  template <typename Visit>  // visit(PartitionId), ascending
-  void for_each(Visit&& visit) const {
-    for (size_t w = 0; w < words.size(); ++w) {
-      for (uint64_t bits = words[w]; bits != 0; bits &= bits - 1) {
-        visit(PartitionId(uint32_t(w * 64 + size_t(__builtin_ctzll(bits)))));
-      }
-    }
-  }
-  uint32_t size() const {
-    uint32_t n = 0;
-    for (const uint64_t w : words) n += uint32_t(__builtin_popcountll(w));
-    return n;
-  }
 };
 
 /// Payload: keys frame. Changes nothing at the ps, whatever the purpose; with keep_handle (train)

@@ -15,7 +15,7 @@ def hardening_exact(lab):
     found = fault_case(lab, "hardening-exact", "chief-full-disk")
     yield is_true("a chief started again on a full disk", True, "continued, every weight exact", found["weights"], f"{found['warnings']} warnings about job.toml")
     # No process can be made to show it: it takes a report that is lost between two of a worker's messages.
-    name = "a careful lease of a shard that has ended everywhere counts its real batches"
+    name = "a single-step lease of a shard that has ended everywhere counts its real batches"
     ended = lab.run("hardening-exact", [lab.program("worker_core_test"), name], 60)
     yield is_true("batches reported of a shard that is leased alone and has ended elsewhere", ended.code == 0 and "1 test case" in ended.out, "as many as it has",
                   "holds" if ended.code == 0 else f"exit {ended.code}", "worker_core_test")

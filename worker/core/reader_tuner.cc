@@ -47,10 +47,10 @@ std::optional<ReaderLimits> ReaderTuner::on_totals(int64_t now_ns, const ReaderT
 /// Whether there are processors for more readers, given the share of time in which readers need
 /// one.
 bool ReaderTuner::may_pay(const ReaderTotals& totals) const {
-  const auto shard_read = double(totals.reading_ns - last_.reading_ns);
+  const auto reading = double(totals.reading_ns - last_.reading_ns);
   const auto runnable = double(totals.runnable_ns - last_.runnable_ns);
-  if (bounds_.processors == 0 || shard_read <= 0) return true;
-  return runnable / shard_read * limits_.shards * kRoom <= bounds_.processors;
+  if (bounds_.processors == 0 || reading <= 0) return true;
+  return runnable / reading * limits_.shards * kRoom <= bounds_.processors;
 }
 
 void ReaderTuner::end_trial(int64_t now_ns, double rate, double starved,

@@ -211,10 +211,10 @@ void WorkerCore::want_leases(int64_t now_ns, uint32_t leases, WorkerEffects& fx)
 
 void WorkerCore::request_leases(int64_t now_ns, WorkerEffects& fx) {
   if (!configured_ || !placements_ || stopping_ || lease_request_ != RequestId{}) return;
-  const uint32_t shard_read = shards_read();
-  if (shard_read >= config_.leases_wanted || now_ns < lease_deadline_ns_) return;
+  const uint32_t count = shards_read();
+  if (count >= config_.leases_wanted || now_ns < lease_deadline_ns_) return;
   lease_request_ = next_request();
-  lease_request_wanted_ = config_.leases_wanted - shard_read;
+  lease_request_wanted_ = config_.leases_wanted - count;
   lease_deadline_ns_ = now_ns + backoff_ns(0);
   send(kChief, wire::LeaseRequest{lease_request_wanted_}, lease_request_, fx);
 }

@@ -157,7 +157,7 @@ void WorkerNode::tell_stats(int64_t now_ns) {
 void WorkerNode::count_time(int64_t now_ns) {
   const int64_t passed_ns = std::max<int64_t>(0, now_ns - looked_ns_);
   looked_ns_ = now_ns;
-  if (starving_) shard_read_.starved_ns += passed_ns;
+  if (starving_) reader_totals_.starved_ns += passed_ns;
   if (doing_ == Activity::kComputing) stats_.work.compute_ns += uint64_t(passed_ns);
   if (doing_ == Activity::kNetwork) stats_.work.network_ns += uint64_t(passed_ns);
   if (doing_ == Activity::kInput) stats_.work.input_ns += uint64_t(passed_ns);
@@ -171,8 +171,8 @@ void WorkerNode::count_time(int64_t now_ns) {
 }
 
 void WorkerNode::took(const PreparedBatch& batch) {
-  ++shard_read_.batches;
-  shard_read_.batch_bytes += memory_bytes(batch.batch);
+  ++reader_totals_.batches;
+  reader_totals_.batch_bytes += memory_bytes(batch.batch);
 }
 
 /// Changes the limits of the readers if the tuner suggests it.
@@ -185,10 +185,10 @@ void WorkerNode::tune(int64_t now_ns, WorkerEffects& fx) {
     }
   }
   const Readers::Times times = readers_->times();
-  shard_read_.full_ns = times.full_ns;
-  shard_read_.reading_ns = times.reading_ns;
-  shard_read_.runnable_ns = times.runnable_ns;
-  const auto limits = tuner_->on_totals(now_ns, shard_read_);
+  reader_totals_.full_ns = times.full_ns;
+  reader_totals_.reading_ns = times.reading_ns;
+  reader_totals_.runnable_ns = times.runnable_ns;
+  const auto limits = tuner_->on_totals(now_ns, reader_totals_);
   if (!limits || !readers_->set_limits(*limits)) return;
   core_.want_leases(now_ns, limits->shards, fx);
   if (options_.say) {

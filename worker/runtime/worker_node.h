@@ -89,7 +89,7 @@ class WorkerNode final : public transport::Node {
   std::shared_ptr<data::CacheStore> cache_;  // null: none
   bool said_full_ = false;
   std::string refused_endpoint_;  // the last one reported
-  ReaderTotals shard_read_;
+  ReaderTotals reader_totals_;
   bool starving_ = false;  // as seen at the last look, like doing_
   Activity doing_ = Activity::kNothing;
   int64_t looked_ns_ = 0;

@@ -12,6 +12,7 @@
 namespace downpour::ps {
 namespace {
 
+constexpr size_t kPartStatuses = size_t(wire::PartStatus::kQuarantined) + 1;
 constexpr uint32_t kBits = 4;
 constexpr uint32_t kPartitions = 1U << kBits;
 constexpr uint32_t kShards = 6;
@@ -151,12 +152,12 @@ struct Cluster {
   std::unique_ptr<PsCore> cores[2];
   Effects effects;
   ViewId view;
-  std::array<uint64_t, 6> met{};  // number of answers, by PartStatus
+  std::array<uint64_t, kPartStatuses> met{};  // number of answers, by PartStatus
   uint32_t sealed = 0, saves = 0;
   uint64_t request = 0;
 };
 
-void run(uint64_t seed, std::array<uint64_t, 6>& met) {
+void run(uint64_t seed, std::array<uint64_t, kPartStatuses>& met) {
   INFO("seed " << seed);
   Cluster cluster(seed);
   std::vector<checkpoint::PartitionImage> saved[2];
@@ -200,11 +201,11 @@ void run(uint64_t seed, std::array<uint64_t, 6>& met) {
     });
   }
   CHECK(rows == kKeys);
-  for (size_t status = 0; status < 6; ++status) met[status] += cluster.met[status];
+  for (size_t status = 0; status < kPartStatuses; ++status) met[status] += cluster.met[status];
 }
 
 TEST_CASE("every weight of the counter model is the number of epochs", "[ps][core]") {
-  std::array<uint64_t, 6> met{};
+  std::array<uint64_t, kPartStatuses> met{};
   for (uint64_t seed = 1; seed <= 20; ++seed) run(seed, met);
   // Otherwise the random order was too tame to show anything.
   for (const wire::PartStatus status :

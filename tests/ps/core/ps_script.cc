@@ -61,9 +61,9 @@ std::string join(const Numbers& numbers) {
 }
 
 std::string print_set(const wire::PartitionSet& set) {
-  std::vector<PartitionId> table_variables;
-  set.for_each([&](PartitionId p) { table_variables.push_back(p); });
-  return join(table_variables);
+  std::vector<PartitionId> members;
+  set.for_each([&](PartitionId p) { members.push_back(p); });
+  return join(members);
 }
 
 std::string print_counts(const wire::ShardCounts& c) {

@@ -23,46 +23,46 @@ TEST_CASE("for_each() and for_each_word() visit the same partitions, also across
     for (uint32_t p = 0; p < partitions; ++p) {
       if (rng.below(2) == 0) insert(bits, PartitionId(p));
     }
-    std::vector<uint32_t> table_variables, by_word;
-    for_each(bits, [&](PartitionId p) { table_variables.push_back(raw(p)); });
+    std::vector<uint32_t> members, by_word;
+    for_each(bits, [&](PartitionId p) { members.push_back(raw(p)); });
     for_each_word(bits, partitions, [&](uint32_t begin, uint32_t end, uint64_t word) {
       for (uint32_t p = begin; p < end; ++p) {
         if (lane(word, begin, p) == 1) by_word.push_back(p);
       }
     });
-    CHECK(table_variables == by_word);
-    CHECK(table_variables.size() == count(bits));
+    CHECK(members == by_word);
+    CHECK(members.size() == count(bits));
   }
 }
 
 TEST_CASE("an interval set holds exactly its members, in the fewest intervals", "[ps][core]") {
   Rng rng(1);
   IntervalSet intervals, others;
-  std::set<uint32_t> table_variables, other_members;
+  std::set<uint32_t> members, other_members;
   for (int i = 0; i < 400; ++i) {
     const auto x = uint32_t(rng.below(300));
     intervals.insert(x);
-    table_variables.insert(x);
+    members.insert(x);
     const auto y = uint32_t(rng.below(300));
     others.insert(y);
     other_members.insert(y);
-    CHECK(intervals.size() == table_variables.size());
+    CHECK(intervals.size() == members.size());
   }
   uint32_t runs = 0;
   for (uint32_t x = 0; x < 300; ++x) {
-    CHECK(intervals.contains(x) == table_variables.contains(x));
-    runs += table_variables.contains(x) && !table_variables.contains(x - 1) ? 1 : 0;
+    CHECK(intervals.contains(x) == members.contains(x));
+    runs += members.contains(x) && !members.contains(x - 1) ? 1 : 0;
   }
   CHECK(intervals.intervals().size() == runs);
   IntervalSet united = intervals;
   united.unite(others);
   for (uint32_t x = 0; x < 300; ++x) {
-    CHECK(united.contains(x) == (table_variables.contains(x) || other_members.contains(x)));
+    CHECK(united.contains(x) == (members.contains(x) || other_members.contains(x)));
   }
   CHECK(united.assign(united.intervals()));  // ascending, disjoint, not touching
   intervals.intersect(others);
   for (uint32_t x = 0; x < 300; ++x) {
-    CHECK(intervals.contains(x) == (table_variables.contains(x) && other_members.contains(x)));
+    CHECK(intervals.contains(x) == (members.contains(x) && other_members.contains(x)));
   }
   CHECK_FALSE(intervals.assign({{3, 3}}));
   CHECK_FALSE(intervals.assign({{3, 5}, {5, 6}}));

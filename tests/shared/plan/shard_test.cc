@@ -313,7 +313,7 @@ TEST_CASE("a mix takes as many records of each source as its weight wants, until
     }
     const ShardMap shards(cut_shards(files, 200), 9, joining);
     REQUIRE(shards.count() > 0);
-    CHECK_FALSE(shards.unread_bytes_of_partial_epoch());
+    CHECK_FALSE(shards.source_without_reads());
     std::set<uint32_t> unread_before;
     for (uint32_t epoch = 0; epoch < 3; ++epoch) {
       std::vector<int> met(shards.ranges().size());
@@ -371,7 +371,7 @@ TEST_CASE("every shard of a mix has a range, and every range one shard at most",
     }
     for (const uint32_t i : shards.unread(1)) ++met[i];
     CHECK(met == std::vector<int>(met.size(), 1));
-    CHECK(shards.unread_bytes_of_partial_epoch().has_value() == (read.size() < parts));
+    CHECK(shards.source_without_reads().has_value() == (read.size() < parts));
   }
 }
 
@@ -380,7 +380,7 @@ TEST_CASE("a source whose smallest piece is more than its share of an epoch is t
                                        {.path = "b", .bytes = 100'000'000, .splittable = false},
                                        {.path = "b", .bytes = 100'000'000, .splittable = false}};
   const ShardRecipe joining{.mix = {{1, 1, 100}, {2, 1, 100}}};
-  CHECK(ShardMap(cut_shards(files, 12'500), 1, joining).unread_bytes_of_partial_epoch() == 1);
+  CHECK(ShardMap(cut_shards(files, 12'500), 1, joining).source_without_reads() == 1);
 }
 
 }  // namespace downpour::plan
