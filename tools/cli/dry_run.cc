@@ -4,6 +4,7 @@
 #include <string>
 
 #include "chief/runtime/console.h"
+#include "chief/runtime/report_text.h"
 #include "shared/base/human.h"
 #include "shared/data/dataset.h"
 #include "shared/optim/optimizer.h"
