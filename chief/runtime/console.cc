@@ -154,7 +154,7 @@ void Console::show(const EpochDone& done) {
     return json({{"event", "epoch"}, {"account", to_json(done.account, job_)}});
   row(format("epoch %u  trained  loss %s  %s; the same at every partition  %s%s",
              done.account.epoch + 1, number(mean_loss(trained_metrics(done.account), job_)).c_str(),
-             account_text(done.account.counts).c_str(),
+             counts_text(done.account.counts).c_str(),
              human_time(seconds_of(done.account.wall_ns)).c_str(),
              partial_text(done.account).c_str()));
 }

@@ -153,7 +153,7 @@ void print_account(const JobSummary& s, const std::string& sharding, std::FILE* 
     std::fprintf(out,
                  "account %s; balanced, the same at every partition (also: %llu parts "
                  "repeated, %llu gaps, %u leases repeated)\n",
-                 account_text(total).c_str(), static_cast<unsigned long long>(s.duplicate_parts),
+                 counts_text(total).c_str(), static_cast<unsigned long long>(s.duplicate_parts),
                  static_cast<unsigned long long>(s.gaps), s.attempts_repeated);
   }
   if (!s.epochs.empty() && !sharding.empty()) std::fprintf(out, "reading %s\n", sharding.c_str());

@@ -83,7 +83,7 @@ std::string bound_text(const wire::WorkTime& work) {
          (fill ? format(", queue %.0f %%", *fill * 100) : "");
 }
 
-std::string account_text(const wire::ShardCounts& c) {
+std::string counts_text(const wire::ShardCounts& c) {
   std::string text = format(
       "read %llu = applied %llu + filtered %llu + skipped %llu + dropped %llu",
       static_cast<unsigned long long>(c.read), static_cast<unsigned long long>(c.applied),

@@ -27,7 +27,7 @@ const char* phase_name(Phase phase);
 /// Returns what the workers spent most of their time on.
 std::string bound_text(const wire::WorkTime& work);
 /// Returns "read 10 = applied 9 + filtered 1 + skipped 0 + dropped 0".
-std::string account_text(const wire::ShardCounts& c);
+std::string counts_text(const wire::ShardCounts& c);
 /// Describes an account that ends inside its epoch, or before the end of all sources; otherwise
 /// empty.
 std::string partial_text(const EpochAccount& account);
