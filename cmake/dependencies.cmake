@@ -1,4 +1,4 @@
-# One choice per need; docs/dependencies.md says why. Each is wrapped by one module.
+# One library per need; docs/dependencies.md gives the reasons.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(cppzmq REQUIRED)
@@ -10,8 +10,8 @@ find_package(nlohmann_json REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(CURL REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
-# Optional: Eigen multiplies where it is absent. Found by hand: its own package file wants OpenCL's headers, which
-# libdnnl-dev does not bring along.
+# Optional: without oneDNN, Eigen computes the matrix products. Found without its package file, because that file
+# requires the headers of OpenCL, which libdnnl-dev does not install.
 find_library(DNNL_LIBRARY dnnl)
 find_path(DNNL_INCLUDE_DIR dnnl.h)
 if(DNNL_LIBRARY AND DNNL_INCLUDE_DIR)

@@ -1,12 +1,12 @@
-# dp_module(name SOURCES a.cc... DEPS shared::base...)  a library "name" with the alias given by its folder.
-#   shared_base -> shared::base, ps_core -> ps::core. Without SOURCES it is header-only.
+# dp_module(name SOURCES a.cc... DEPS shared::base...) adds a library "name" with an alias after its folder:
+#   shared_base -> shared::base, ps_core -> ps::core. Without SOURCES the library is header-only.
 function(dp_module name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   string(REGEX REPLACE "^([a-z]+)_" "\\1::" alias ${name})
   if(ARG_SOURCES)
     add_library(${name} STATIC ${ARG_SOURCES})
     target_link_libraries(${name} PUBLIC dp_flags ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
-    # Each module must link alone: an empty main with all of the module and only its declared dependencies.
+    # Link test: an empty main linked with the whole module and only its declared dependencies.
     if(DP_TESTS)
       file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}_link.cc CONTENT "int main() { return 0; }\n")
       add_executable(${name}_link ${CMAKE_CURRENT_BINARY_DIR}/${name}_link.cc)
@@ -35,8 +35,8 @@ function(dp_program name)
   endif()
 endfunction()
 
-# dp_test(name SOURCES x_test.cc... DEPS ... LABEL unit) one Catch2 binary; its cases become CTest tests.
-#   Sources are relative to tests/<folder of the caller>, so tests mirror the tree.
+# dp_test(name SOURCES x_test.cc... DEPS ... LABEL unit) adds one Catch2 binary, which is one CTest entry.
+#   Sources are relative to tests/<folder of the caller>, so the tests mirror the source tree.
 function(dp_test name)
   if(NOT DP_TESTS)
     return()
@@ -52,13 +52,13 @@ function(dp_test name)
   endforeach()
   add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} dp_flags Catch2::Catch2WithMain)
-  # Catch2's macros take the optimizer long and gain nothing; the modules under test keep -O3.
+  # Optimizing Catch2's macros takes long and gains nothing. The modules under test keep -O3.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1;-g1>)
-  # One CTest entry per binary: 2 cores start few processes quickly, hundreds slowly.
-  # From the build folder: a compiler cache may have made the paths in __FILE__ relative to it.
+  # One CTest entry per binary, because starting hundreds of processes on 2 cores is slow. The working directory is the
+  # build folder, because a compiler cache may have made the paths in __FILE__ relative to it.
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 600)
 endfunction()
 
-# Programs find each other in one folder, in the build tree as when installed.
+# All programs are in one folder, as after an installation, so that they find each other.
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)

@@ -1,5 +1,4 @@
-// Bytes: immutable, reference-counted bytes in flight, whoever owns the memory below (heap, pool, a
-// message).
+// Bytes: an immutable view of bytes that shares ownership of its memory (heap, pool or message).
 #pragma once
 
 #include <cstddef>
@@ -13,22 +12,22 @@
 
 namespace downpour {
 
-/// A view of bytes that keeps its owner alive. Copying it copies no byte. Alignment is not
-/// promised.
+/// A view of bytes that keeps the owner of its memory alive. A copy of a Bytes copies no byte. The
+/// memory may be unaligned.
 class Bytes {
  public:
   Bytes() = default;
   Bytes(std::shared_ptr<const void> owner, const void* data, size_t size)
       : owner_(std::move(owner)), data_(static_cast<const uint8_t*>(data)), size_(size) {}
 
-  /// A copy on the heap.
+  /// Returns a copy on the heap.
   static Bytes copy_of(const void* data, size_t size) {
     std::shared_ptr<uint8_t[]> memory(new uint8_t[size == 0 ? 1 : size]);
     if (size > 0) std::memcpy(memory.get(), data, size);
     const void* begin = memory.get();
     return Bytes(std::shared_ptr<const void>(memory, begin), begin, size);
   }
-  /// Takes a container with data() and size(), e.g. std::vector<float>.
+  /// Takes ownership of a container with data() and size(), e.g. std::vector<float>.
   template <typename Container>
   static Bytes of(Container&& container) {
     auto owner = std::make_shared<std::decay_t<Container>>(std::forward<Container>(container));
@@ -45,7 +44,8 @@ class Bytes {
     DP_CHECK(begin <= size_ && size <= size_ - begin, begin, size, size_);
     return Bytes(owner_, data_ + begin, size);
   }
-  /// Elements of T; the memory may be unaligned, so read through load() or a type with alignment 1.
+  /// Returns the number of whole elements of T. The memory may be unaligned, so read through load()
+  /// or through a type with alignment 1.
   template <typename T>
   size_t count() const {
     return size_ / sizeof(T);

@@ -1,5 +1,5 @@
-// DP_CHECK: programmer errors stop the process, in release too. Never for what a peer or a file
-// controls.
+// DP_CHECK: stops the process on a programmer error, in release builds too. Do not use it for
+// conditions that a peer or a file controls.
 #pragma once
 
 #include <string>

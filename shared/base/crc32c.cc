@@ -7,8 +7,8 @@
 namespace downpour {
 
 uint32_t crc32c_extend(uint32_t crc, const void* bytes, size_t size) {
-  constexpr size_t kOnce = size_t{1} << 30;  // ISA-L counts in int
-  // ISA-L takes a mutable pointer and writes nothing.
+  constexpr size_t kOnce = size_t{1} << 30;  // ISA-L takes the size as int
+  // ISA-L takes a mutable pointer but does not write through it.
   auto* at = static_cast<unsigned char*>(const_cast<void*>(bytes));
   crc = ~crc;
   while (size > 0) {

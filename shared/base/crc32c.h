@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli), as in iSCSI, ext4 and TFRecord: of headers on the wire and of records.
+// CRC-32C (Castagnoli), as in iSCSI, ext4 and TFRecord: for message headers and TFRecord records.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,11 @@
 
 namespace downpour {
 
-/// crc32c("123456789", 9) == 0xe3069283. Any number of bytes.
+/// Returns the CRC-32C of `size` bytes. Any size is allowed. crc32c("123456789", 9) == 0xe3069283.
 uint32_t crc32c(const void* bytes, size_t size);
 
-/// The same of a whole from that of its beginning and the bytes that follow it.
+/// Returns the CRC-32C of a concatenation: `crc` is that of the first piece, `bytes` are the
+/// second.
 uint32_t crc32c_extend(uint32_t crc, const void* bytes, size_t size);
 
 }  // namespace downpour

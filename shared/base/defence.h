@@ -1,5 +1,5 @@
-// Defence: counts how often a fence of the protocol refused, repeated or repaired something, so
-// that a simulated run can show which fences its faults reached.
+// Defence: counts how often each fence of the protocol has rejected, repeated or repaired
+// something. With these counts a simulation shows which fences its faults reached.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace downpour {
 
-/// Every fence against faults, one line each: the enumerator, and what the process does. Fences
-/// against hostile peers are not listed; faults among honest processes do not reach them.
+/// Every fence against faults, one per line: the enumerator, and what the process does. Fences
+/// against hostile peers are not listed, because faults among honest processes do not reach them.
 #define DP_DEFENCES(X)                                                                   \
   /* ps: ownership */                                                                    \
   X(kPsOtherRun, "ps: rejects a message of another run")                                 \
@@ -139,15 +139,16 @@ constexpr std::array<std::string_view, kDefences> kDefenceTexts = {
 
 using DefenceCounts = std::array<uint64_t, kDefences>;
 
-/// Counts of this thread since it began. The simulator runs all processes on one thread.
+/// Returns the counts of this thread since it started. The simulator runs all processes on one
+/// thread.
 inline DefenceCounts& defence_counts() {
-  // Counters that nothing decides by: the cores stay functions of their events.
+  // No decision depends on these counters, so the cores remain functions of their events.
   static thread_local DefenceCounts
       counts{};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
   return counts;
 }
 
-/// Notes that the fence has acted.
+/// Counts one action of the fence.
 inline void defended(Defence defence) { ++defence_counts()[size_t(defence)]; }
 
 }  // namespace downpour

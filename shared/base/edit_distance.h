@@ -1,4 +1,4 @@
-// edit_distance: how far two names are apart, for "did you mean".
+// edit_distance: the distance of two names, for "did you mean" hints.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,8 @@
 
 namespace downpour {
 
-/// Edits (insert, delete, replace, swap neighbours) between two words: optimal string alignment.
+/// Returns the number of edits (insert, delete, replace, swap adjacent characters) between two
+/// words: optimal string alignment.
 inline size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before, last(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) last[j] = j;

@@ -282,7 +282,8 @@ constexpr std::string_view general_id(ErrorCode code) {
   return "DP-9000";
 }
 
-/// How many bytes the UTF-8 character has that `text` begins with; 0: it is none, or a control.
+/// Returns the length in bytes of the UTF-8 character at the start of `text`, which is not empty.
+/// Returns 0 if the bytes are not valid UTF-8 or are a control character.
 size_t utf8_bytes(std::string_view text) {
   const auto lead = uint8_t(text[0]);
   if (lead < 0x80) return lead >= 0x20 && lead != 0x7f ? 1 : 0;
@@ -298,7 +299,7 @@ size_t utf8_bytes(std::string_view text) {
   return code < kLeast[bytes] || code > 0x10ffff || surrogate ? 0 : bytes;
 }
 
-/// Takes one character off `text`, as it may be shown.
+/// Removes the first character from `text` and returns it in printable form.
 std::string take_printable(std::string_view& text) {
   constexpr char kHex[] = "0123456789abcdef";
   const size_t bytes = utf8_bytes(text);
@@ -309,11 +310,12 @@ std::string take_printable(std::string_view& text) {
   return shown;
 }
 
-/// The text as it may be shown, at most `bytes_max` bytes of it; characters in `kept` stay.
+/// Returns the text in printable form, cut to `bytes_max` bytes. Characters in `kept` stay
+/// unchanged.
 std::string cut_printable(std::string_view text, std::string_view kept, size_t bytes_max) {
   constexpr std::string_view kCut = "...";
   std::string shown;
-  size_t fits = 0;  // of `shown`, with room for kCut
+  size_t fits = 0;  // length of the longest prefix of `shown` that leaves room for kCut
   while (!text.empty() && shown.size() <= bytes_max) {
     if (kept.find(text.front()) != kept.npos) {
       shown += text.front();
@@ -333,7 +335,7 @@ std::string printable(std::string_view text) {
   std::string shown;
   while (!text.empty()) {
     if (text.front() == '\n') {
-      shown += "\n       ";  // beneath the text after "error: "
+      shown += "\n       ";  // aligned with the text after "error: "
       text.remove_prefix(1);
     } else if (text.front() == '\t') {
       shown += '\t';

@@ -1,4 +1,4 @@
-// Stable hashes: part of the file format and of the protocol, so they never change.
+// Stable hashes. They are part of the file format and of the protocol, so they must never change.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ constexpr uint64_t mix64(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// The word whose mix64 it is.
+/// Returns the inverse of mix64.
 constexpr uint64_t unmix64(uint64_t x) {
   x = (x ^ (x >> 31) ^ (x >> 62)) * 0x319642b2d24d8ec3ULL;
   x = (x ^ (x >> 27) ^ (x >> 54)) * 0x96de1b173f119089ULL;
@@ -41,7 +41,8 @@ constexpr uint64_t bytes_of(const char* text, size_t size) {  // little-endian, 
   return word;
 }
 
-/// The same by whole loads: two that overlap make up 4 to 7 bytes, three single ones 1 to 3.
+/// Equal to bytes_of, but with whole loads: two overlapping loads for 4 to 7 bytes, three single
+/// bytes for 1 to 3.
 constexpr uint64_t word_of(const char* text, size_t size) {
   if (std::is_constant_evaluated() || std::endian::native != std::endian::little)
     return bytes_of(text, size);
@@ -66,14 +67,14 @@ constexpr uint64_t size_seed(size_t size, uint64_t seed) {
   return mix64(seed ^ (size * 0xff51afd7ed558ccdULL));
 }
 
-/// size_seed(size, 0) of short texts.
+/// size_seed(size, 0) for sizes below 16.
 inline constexpr std::array<uint64_t, 16> kSizeSeeds = [] {
   std::array<uint64_t, 16> seeds{};
   for (size_t size = 0; size < seeds.size(); ++size) seeds[size] = size_seed(size, 0);
   return seeds;
 }();
 
-/// One round: 8 bytes of text.
+/// One round of the hash: 8 bytes of text.
 constexpr uint64_t add_word(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9fb21c651e98df25ULL;
   return hash ^ (hash >> 32);
@@ -81,7 +82,7 @@ constexpr uint64_t add_word(uint64_t hash, uint64_t word) {
 
 }  // namespace hash_detail
 
-/// hash_string before its last step: it is mix64 of this.
+/// Returns hash_string() before its last step: hash_string() is mix64 of this value.
 constexpr uint64_t unmixed_hash_string(std::string_view text, uint64_t seed = 0) {
   if (seed == 0 && text.size() == 8)
     return hash_detail::add_word(hash_detail::kSizeSeeds[8], hash_detail::word_of(text.data(), 8));
@@ -93,20 +94,21 @@ constexpr uint64_t unmixed_hash_string(std::string_view text, uint64_t seed = 0)
   return hash ^ hash_detail::word_of(text.data(), text.size());
 }
 
-/// A short string's hash: names, small values, vocabulary words. 8 bytes a round, length folded in.
+/// Returns the hash of a short string: a name, a small value or a vocabulary word. Hashes 8 bytes
+/// per round; the size is part of the hash.
 constexpr uint64_t hash_string(std::string_view text, uint64_t seed = 0) {
   return mix64(unmixed_hash_string(text, seed));
 }
 
-/// The hash of a row (embedding key or dense block index) of a table. Its high bits name the
-/// partition, the bits below them the place in the index.
+/// Returns the hash of a row (embedding key or dense block index) of a table. Its high bits select
+/// the partition; the bits below them select the place in the partition's index.
 constexpr uint64_t row_hash(TableId table, uint64_t key) {
   const uint64_t x =
       (key ^ (uint64_t(raw(table)) << 56 | uint64_t(raw(table)) << 23)) * 0x9e3779b97f4a7c15ULL;
   return (x ^ (x >> 32)) * 0xd6e8feb86659fd93ULL;
 }
 
-/// The partition of a row hash; `partition_bits` = log2(P), 1 to 16.
+/// Returns the partition of a row hash. `partition_bits` = log2(P), 1 to 16.
 constexpr PartitionId partition_of(uint64_t hash, uint32_t partition_bits) {
   return PartitionId(uint32_t(hash >> (64 - partition_bits)));
 }

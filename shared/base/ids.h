@@ -1,4 +1,4 @@
-// Strong ids and ordinals: confusing two of them is a compile error.
+// Strong types for ids. Passing an id of the wrong kind is a compile error.
 #pragma once
 
 #include <compare>
@@ -24,14 +24,14 @@ requires std::is_enum_v<Id> &&(!std::is_convertible_v<Id, int>)std::ostream& ope
   return out << +raw(id);
 }
 
-/// One data shard of one epoch: the unit the chief leases.
+/// A data shard of an epoch: the unit of leasing.
 struct ShardId {
   uint32_t epoch = 0;
   uint32_t shard = 0;
   auto operator<=>(const ShardId&) const = default;
 };
 
-/// The same id always names the same records.
+/// A batch of a shard. The same id always names the same records.
 struct BatchId {
   uint32_t epoch = 0;
   uint32_t shard = 0;
@@ -40,8 +40,8 @@ struct BatchId {
   ShardId shard_id() const { return {epoch, shard}; }
 };
 
-/// Who owns what, numbered: (term of the chief, n within it). A new chief is always above the old
-/// one.
+/// The number of a view: (term of the chief, n within the term). Every view of a new chief is above
+/// all views of the old one.
 struct ViewId {
   uint32_t term = 0;
   uint32_t n = 0;

@@ -1,6 +1,7 @@
-// Mutants: deliberately broken variants of the code, to see that the simulator catches each. They
-// exist only in builds with -DDP_MUTANT=ON, where the environment variable DP_MUTANT_NAME chooses
-// one; otherwise every point is `false` and nothing of it is left. tools/mutants has the list.
+// Mutants: deliberately broken variants of the code, to test that the simulator detects each of
+// them. They exist only in builds with -DDP_MUTANT=ON, where the environment variable
+// DP_MUTANT_NAME chooses one. In other builds every DP_MUTATE is `false` and compiles to nothing.
+// tools/mutants has the list.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ inline bool mutant_chosen(std::string_view name) {
   return chosen != nullptr && name == chosen;
 }
 
-/// What a mutant remembers that the code does not: true the first time that it is told of `what`.
+/// Memory of a mutant that the code itself does not need. Returns true at the first call with
+/// `what`.
 inline bool mutant_sees_first(std::vector<uint64_t> what) {
   static std::set<std::vector<uint64_t>> seen;  // NOLINT: in builds of mutants only
   return seen.insert(std::move(what)).second;
@@ -27,7 +29,7 @@ inline bool mutant_sees_first(std::vector<uint64_t> what) {
 
 }  // namespace downpour
 
-/// True where this mutant was chosen: `if (DP_MUTATE("gap-ignored")) ...`.
+/// True if this mutant is chosen: `if (DP_MUTATE("gap-ignored")) ...`.
 #define DP_MUTATE(name)                                         \
   ([] {                                                         \
     static const bool chosen = ::downpour::mutant_chosen(name); \

@@ -1,4 +1,4 @@
-// Names that must differ.
+// Checks of lists of names.
 #pragma once
 
 #include <set>
@@ -8,7 +8,7 @@
 
 namespace downpour {
 
-/// The first that stands there for the second time; null: each stands there once.
+/// Returns the first name that occurs for the second time, or null if all names differ.
 inline const std::string* first_repeated(const std::vector<std::string>& names) {
   std::set<std::string_view> seen;
   for (const std::string& name : names) {

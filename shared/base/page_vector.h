@@ -11,13 +11,15 @@
 
 namespace downpour {
 
-constexpr size_t kPageBytes = 4 * kKiB;  // what disks ask of memory and offsets they copy from
-/// Memory and sections of images at least this large begin at a page, and reach the disk from
-/// there.
+// Alignment that direct I/O requires of memory and file offsets.
+constexpr size_t kPageBytes = 4 * kKiB;
+/// Memory and image sections of at least this size are aligned to a page. Files are written
+/// directly from such memory.
 constexpr size_t kPagedBytesMin = 256 * kKiB;
 
-/// Whoever resizes writes: new elements are not zeroed. What is large begins at a page, so that a
-/// file past the page cache can be written from it.
+/// An allocator for bulk data. Growing a vector does not zero the new elements; the caller must
+/// write them. Large allocations are aligned to a page, so that direct I/O (bypassing the page
+/// cache) can write from them.
 template <typename T>
 class PageAllocator {
   static_assert(std::is_trivially_copyable_v<T>);

@@ -1,11 +1,11 @@
-// Plain names: what a name that comes from a peer or a file must be to become part of a path.
+// Plain names: the names from a peer or a file that may become part of a path.
 #pragma once
 
 #include <string_view>
 
 namespace downpour {
 
-/// [A-Za-z0-9_][A-Za-z0-9_.-]{0,127}: safe in paths and logs.
+/// Returns true for [A-Za-z0-9_][A-Za-z0-9_.-]{0,127}. Such names are safe in paths and logs.
 constexpr bool is_plain_name(std::string_view name) {
   constexpr size_t kBytesMax = 128;
   const auto is_word = [](char c) {
@@ -18,8 +18,8 @@ constexpr bool is_plain_name(std::string_view name) {
   return true;
 }
 
-/// Whether `path` is `folder`, then a slash and plain names with slashes between them: a path that
-/// a peer may choose, because it stays below a folder that the peer did not choose.
+/// Returns true if `path` is `folder`, a slash, and plain names separated by slashes. A peer may
+/// choose such a path, because it stays below a folder that the peer did not choose.
 constexpr bool is_plain_path_beneath(std::string_view folder, std::string_view path) {
   if (folder.empty() || !path.starts_with(folder)) return false;
   path.remove_prefix(folder.size());

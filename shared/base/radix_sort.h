@@ -1,4 +1,4 @@
-// Radix sort: values by an unsigned key, several times as fast as std::sort.
+// Radix sort by an unsigned key, several times as fast as std::sort.
 #pragma once
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 
 namespace downpour {
 
-/// Stable. Least significant digit first; bits above the highest in which keys differ are passed
-/// over, so that keys from a dictionary take two or three passes. `spare`: memory for as many
-/// values; what it held is gone.
+/// Sorts stably, least significant digit first. Digits in which no two keys differ are skipped, so
+/// keys from a dictionary take two or three passes. `spare` is working memory of the same size; its
+/// contents are lost.
 template <typename T, typename KeyOf>
 void radix_sort(std::vector<T>& values, std::vector<T>& spare, KeyOf key_of) {
   constexpr uint32_t kDigitBits = 11;
   constexpr uint64_t kDigitMask = (1 << kDigitBits) - 1;
-  constexpr size_t kFew = 256;  // fewer than that are not worth the counters
+  constexpr size_t kFew = 256;  // below this size, counting does not pay
   if (values.size() < kFew) {
     return std::stable_sort(values.begin(), values.end(),
                             [&](const T& a, const T& b) { return key_of(a) < key_of(b); });

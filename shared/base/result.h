@@ -1,4 +1,4 @@
-// Result<T>: a value or an Error. Operating errors are values; nothing of ours throws.
+// Result<T>: a value or an Error. Operating errors are values. Downpour's own code does not throw.
 #pragma once
 
 #include <optional>
@@ -12,29 +12,30 @@
 
 namespace downpour {
 
-/// What a caller can act on. The process's exit code follows from it (exit_code()).
+/// The kind of an error: what a caller can react to. It determines the process's exit code
+/// (exit_code()).
 enum class ErrorCode : uint8_t {
-  kUsage,         // 64: wrong flags or arguments
-  kBadData,       // 65: a record or a file that can't be read as what it claims to be
-  kNoInput,       // 66: an input that is not there
-  kUnavailable,   // 69: a peer that can't be reached, or of another version
-  kBug,           // 70: a state that must not be
-  kCannotCreate,  // 73: an output that can't be made
+  kUsage,        // 64: wrong flags or arguments
+  kBadData,      // 65: a record or a file does not have the format that it should have
+  kNoInput,      // 66: an input does not exist
+  kUnavailable,  // 69: a peer cannot be reached or has another version; a resource is not available
+  kBug,          // 70: an impossible state
+  kCannotCreate,  // 73: an output cannot be created
   kIo,            // 74: reading or writing failed
   kPermission,    // 77
-  kConfig,        // 78: the job file or the environment
+  kConfig,        // 78: an error in the job file or the environment
   kMalformed,     // 65: bytes from a peer that break the protocol
-  kUnsupported,   // 69: a version or a feature that this build has not
+  kUnsupported,   // 69: a version or a feature that this build does not support
   kInterrupted,   // 130: stopped by a signal
-  kPeersLost,     // 180: may be tried again
+  kPeersLost,     // 180: processes of the job are lost; the user may retry
 };
 
-/// An operating error: a code, what happened, where, and what to do about it.
+/// An operating error: its code, what happened, where, and what to do about it.
 struct [[nodiscard]] Error {
   ErrorCode code = ErrorCode::kBug;
   std::string what;
   std::string where;  // file:line, file:offset or host:port; may be empty
-  std::string hint;   // what to type or change next; may be empty
+  std::string hint;   // what to type or to change next; may be empty
   std::string id;     // "DP-2104"; may be empty
 
   template <typename... Parts>
@@ -44,8 +45,8 @@ struct [[nodiscard]] Error {
   }
 };
 
-/// The exit status of a process that ends with this error (sysexits.h below 128; 128 and above may
-/// be retried).
+/// Returns the exit status of a process that ends with this error: sysexits.h below 128; 128 and
+/// above mean that the user may retry.
 constexpr int exit_code(ErrorCode code) {
   switch (code) {
     case ErrorCode::kUsage:
@@ -119,7 +120,7 @@ class [[nodiscard]] Result {
     return std::get<1>(std::move(state_));
   }
 
-  /// Puts "parts: " before the error's text, if there is one.
+  /// Prefixes the error's text with "parts: ". A value stays unchanged.
   template <typename... Parts>
   Result context(const Parts&... parts) && {
     if (has_value()) return std::move(*this);
@@ -166,7 +167,7 @@ class [[nodiscard]] Result<void> {
 #define DP_CONCAT_INNER(a, b) a##b
 #define DP_CONCAT(a, b) DP_CONCAT_INNER(a, b)
 
-/// DP_TRY(const Bytes bytes, storage.read_file(path)); names the value, or returns the Error.
+/// DP_TRY(const Bytes bytes, storage.read_file(path)); declares the value, or returns the Error.
 #define DP_TRY(declaration, ...)                               \
   auto DP_CONCAT(dp_result_, __LINE__) = (__VA_ARGS__);        \
   if (!DP_CONCAT(dp_result_, __LINE__)) {                      \

@@ -1,4 +1,4 @@
-// str(a, b, ...): concatenates anything a stream can print.
+// str(a, b, ...): concatenates anything that a stream can print.
 #pragma once
 
 #include <sstream>
@@ -7,7 +7,7 @@
 
 namespace downpour {
 
-/// Concatenation by operator<<. For messages, not for the hot path.
+/// Concatenates by operator<<. For messages, not for the hot path.
 template <typename... Parts>
 std::string str(const Parts&... parts) {
   std::ostringstream out;

@@ -1,4 +1,4 @@
-// ThreadTime: how much of a thread's time was its own doing.
+// ThreadTime: how long a thread ran, and how long it waited for a processor.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace downpour {
 
-/// What the system has counted of the thread that made it, which alone may ask.
+/// The scheduler's counters of the thread that constructs the object. Only that thread may use it.
 class ThreadTime {
  public:
   ThreadTime();
@@ -16,9 +16,10 @@ class ThreadTime {
 
   struct Sums {
     int64_t ran_ns = 0;
-    int64_t waited_ns = 0;  // it could have run, and another thread did
+    int64_t waited_ns = 0;  // the thread was runnable, but another thread had the processor
   };
-  /// None where the system does not say (no Linux with CONFIG_SCHED_INFO).
+  /// Returns nothing if the system does not report these times (only Linux with CONFIG_SCHED_INFO
+  /// does).
   std::optional<Sums> so_far() const;
 
  private:

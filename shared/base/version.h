@@ -1,4 +1,4 @@
-// The version that every process of a job must share.
+// The build version, which must be the same in every process of a job.
 #pragma once
 
 namespace downpour {

@@ -37,7 +37,7 @@ std::string number_text(double value) {
   return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
 }
 
-/// Why options can't be, and what to write.
+/// An error in the options of an op, and the correction.
 struct Complaint {
   std::string what, hint;
 };
@@ -142,7 +142,7 @@ Checked check_options(const TransformSpec& spec, ValueKind kind) {
   return {};
 }
 
-/// One op's way with what comes to it; nothing where it can't take that.
+/// Returns true if an op accepts values of this kind.
 bool takes(TransformOp op, ValueKind kind) {
   switch (op) {
     case TransformOp::kLog1p:
@@ -171,7 +171,8 @@ bool takes(TransformOp op, ValueKind kind) {
   return false;
 }
 
-/// Whether an op wants a record's values together, so that no key can come of them.
+/// Returns true if an op needs all values of a record or is random, so that no key can be made
+/// after it.
 bool is_late(TransformOp op) {
   return is_for_lists(op) || op == TransformOp::kDropout || op == TransformOp::kNoise;
 }

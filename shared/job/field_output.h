@@ -1,5 +1,5 @@
-// Field output: what a field gives the model, once its transform is done. The types of all ops
-// stand here.
+// Field output: the kind and shape of the values that a field gives to the model after its
+// transform. Defines the type rules of all ops.
 #pragma once
 
 #include <string_view>
@@ -10,21 +10,21 @@
 
 namespace downpour {
 
-/// What stands between two ops.
+/// The kind of the values between two ops.
 enum class ValueKind : uint8_t { kNumber, kInteger, kText, kKey };
 
 struct FieldOutput {
   ValueKind kind = ValueKind::kNumber;
   bool any_length = false;
-  std::vector<int64_t> shape;  // else
+  std::vector<int64_t> shape;  // if not any_length
 };
 
-/// The op's name in a job.
+/// Returns the name of the op in a job.
 std::string_view op_name(TransformOp op);
 
-/// Follows a field's transform from op to op. Errors: kConfig, where = the op's key
-/// ("data.fields.x.transform[1]"): an op that can't take what comes to it, options that can't be,
-/// or an end that no layer can read.
+/// Applies a field's transform to its type, op by op. Errors: kConfig for an op that does not
+/// accept its input, for invalid options, or for a result that no layer reads. `where` is the op's
+/// key ("data.fields.x.transform[1]").
 Result<FieldOutput> field_output(const DataSpec& data, const FieldSpec& field);
 
 constexpr bool makes_keys(TransformOp op) {
@@ -33,10 +33,12 @@ constexpr bool makes_keys(TransformOp op) {
          op == TransformOp::kCross;
 }
 
-// What follows is needed where this module, which reads TOML, is not linked.
+// The functions below are header-only, because modules that do not link this module (and TOML) use
+// them.
 
-/// Whether a field gives keys (an op makes them, or parts words; a field of any length that no op
-/// makes numbers; a string without `positive`); otherwise it gives numbers.
+/// Returns true if the field gives keys, false if it gives numbers. It gives keys if an op makes
+/// keys or tokens. Without pad or pool, so does a field of any length, and a string without
+/// `positive`.
 inline bool is_sparse(const FieldSpec& field) {
   bool numbers = false;
   for (const TransformSpec& spec : field.transform) {
@@ -47,7 +49,8 @@ inline bool is_sparse(const FieldSpec& field) {
   return field.is_bag() || (field.type == FieldType::kString && field.positive.empty());
 }
 
-/// The shape of a field of numbers behind its transform: `pad` and `pool` make one of any length.
+/// Returns the shape of a field of numbers after its transform. `pad` and `pool` give a field of
+/// any length a fixed shape.
 inline std::vector<int64_t> number_shape(const FieldSpec& field) {
   std::vector<int64_t> shape = field.shape;
   for (const TransformSpec& spec : field.transform) {
@@ -57,7 +60,7 @@ inline std::vector<int64_t> number_shape(const FieldSpec& field) {
   return shape;
 }
 
-/// Whether the field is made of others and not read.
+/// Returns true if the field is computed from other fields and not read.
 inline bool is_cross(const FieldSpec& field) {
   return !field.transform.empty() && field.transform[0].op == TransformOp::kCross;
 }

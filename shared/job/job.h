@@ -1,5 +1,5 @@
-// The job: everything a user says, as plain structs. Parsed from TOML by job_file.h, printed back
-// by it.
+// The job: all settings of a user, as plain structs. job_file.h parses it from TOML and prints it
+// back.
 #pragma once
 
 #include <cstdint>
@@ -45,111 +45,115 @@ enum class TransformOp : uint8_t {
   kCrop,
 };
 
-/// What a vocabulary makes of a word that it has not.
+/// How a vocabulary handles a word that it does not contain.
 enum class UnknownWord : uint8_t { kError, kDrop, kHash, kDefault };
 
-/// One op of a field's transform. docs/data.md says what each does; keys.h, which members it reads.
+/// One op of a field's transform. docs/data.md says what each op does; keys.h says which members it
+/// reads.
 struct TransformSpec {
   TransformOp op = TransformOp::kIdentity;
-  // hash, cross: key = hash(field name, value) mod buckets (0: the whole 64 bits). identity: keys
-  // are below it (0: any). vocabulary: for words it has not.
+  // hash, cross: key = hash(field name, value) mod buckets (0: all 64 bits). identity: keys must be
+  // below it (0: any). vocabulary: number of keys for unknown words.
   uint64_t buckets = 0;
-  std::optional<double> min, max;     // clip; min_max, learned where they are not given
-  std::optional<double> mean, scale;  // standardize: (x - mean) / scale, learned where not given
-  std::optional<uint64_t> fallback;   // `default`: the key of what is out of range or unknown
-  std::string file;                   // vocabulary: a word a line; absolute
-  std::vector<std::string> words;     // or these
+  std::optional<double> min, max;     // clip; min_max, learned if not given
+  std::optional<double> mean, scale;  // standardize: (x - mean) / scale, learned if not given
+  // `default`: the key of a value that is out of range or unknown.
+  std::optional<uint64_t> fallback;
+  std::string file;                // vocabulary: one word per line; absolute path
+  std::vector<std::string> words;  // vocabulary: the words, instead of a file
   UnknownWord unknown = UnknownWord::kError;
-  uint64_t size = 0, fingerprint = 0;  // of the vocabulary that training read; 0: not read yet
+  uint64_t size = 0, fingerprint = 0;  // of the vocabulary file that training read; 0: not read yet
   std::vector<double> boundaries;      // bucketize, ascending
-  std::string separators;              // tokens: each byte parts words; empty: blanks
-  bool lower = false;                  // tokens: A to Z as a to z
-  uint32_t ngrams = 1;                 // tokens: also of so many words in a row
+  std::string separators;              // tokens: each byte separates words; empty: blanks
+  bool lower = false;                  // tokens: converts A to Z to lower case
+  uint32_t ngrams = 1;                 // tokens: also joins up to this many words in a row
   uint32_t length = 0;                 // truncate, pad, crop
   std::string keep = "first";          // truncate, pad: or "last"
-  double value = 0;                    // pad: what is put behind
+  double value = 0;                    // pad: the value to append
   std::string how = "mean";            // pool: or "sum", "min", "max", "first", "last", "count"
   std::vector<std::string> fields;     // cross
   double rate = 0, stddev = 0;         // dropout, noise
   bool operator==(const TransformSpec&) const = default;
 };
 
-/// A field of a record. `shape` is empty for a scalar; {-1} is a bag of any length (libsvm's
-/// features).
+/// A field of a record. `shape` is empty for a scalar; {-1} is a bag of any length (the features of
+/// libsvm).
 struct FieldSpec {
   std::string name;
-  std::string column;   // column name, where it differs from `name`
-  std::string feature;  // TFRecord: the Example's feature, where it differs from `name`
-  std::string path;     // npy: its file; npz: its array; JSON: its place, "a.b"; else as above
+  std::string column;   // column name, if it differs from `name`
+  std::string feature;  // TFRecord: name of the Example's feature, if it differs from `name`
+  // In npy the file, in npz the array, in JSON the path as in "a.b"; if it differs from `name`.
+  std::string path;
   FieldType type = FieldType::kFloat32;
   std::vector<int64_t> shape;
-  std::string
-      encoding;  // TFRecord: "tensor", bytes made by tf.io.serialize_tensor; empty: as it is
-  std::optional<std::string>
-      fallback;  // `default`: the text a missing value reads as; none: bad record
+  std::string encoding;  // TFRecord: "tensor" for bytes of tf.io.serialize_tensor; empty: unencoded
+  // `default`: the text that replaces a missing value; none: the record is bad.
+  std::optional<std::string> fallback;
   std::vector<std::string> positive;  // labels: these texts read as 1, all others as 0
   std::vector<TransformSpec> transform;
   bool operator==(const FieldSpec&) const = default;
   bool is_bag() const { return shape.size() == 1 && shape[0] < 0; }
-  /// What the file calls it.
+  /// Returns the field's name in the file.
   const std::string& source_name() const {
     return !column.empty() ? column : !feature.empty() ? feature : !path.empty() ? path : name;
   }
 };
 
-/// Who reads what (the tf.data user's auto-shard policy).
+/// How records are assigned to workers. This is the auto-shard policy of tf.data.
 enum class Sharding : uint8_t {
-  kAuto,  // one stream that all workers share: each record once
+  kAuto,  // one stream that all workers share: each record counts once
   kFile,  // file i belongs to stream i mod n
   kData,  // record i belongs to stream i mod n
-  kOff,   // every stream is the whole data set: each record n times
+  kOff,   // every stream is the whole data set: each record counts n times
 };
 
-/// Where a worker keeps what it has read and parsed, for the epochs to come.
+/// Where a worker keeps the records that it has parsed, for later epochs.
 enum class Cache : uint8_t {
   kOff,
   kMemory,
   kFile,  // a temporary file on the worker's own disk
 };
 
-/// Which of its records a program can give again, to whoever goes on for a dead reader.
+/// Which records a program can produce again, for a worker that continues after a failed reader.
 enum class Replay : uint8_t {
-  kEpoch,  // those of an epoch, from the first on: the same for the same seed and epoch
-  kShard,  // any range of `records`, too
-  kNone,   // nothing: it runs once, and what it writes is kept
+  kEpoch,  // all records of an epoch, from the first on; the same for the same seed and epoch
+  kShard,  // also any range of the `records` of an epoch
+  kNone,   // none: the program runs once, and its output is kept
 };
 
-/// Some of a source's paths, one behind the other, and what is said of them alone.
+/// Consecutive paths of a source, with the settings that apply only to them.
 struct SourcePart {
-  uint32_t paths = 0;   // how many
-  double weight = 0;    // share of an epoch's records; 0: no part has one
-  uint32_t repeat = 1;  // each record counts so often an epoch
-  // What the run found, of sources with weights: how many files, repeated ones again, and how long
-  // their records are.
+  uint32_t paths = 0;   // number of paths
+  double weight = 0;    // share of an epoch's records; 0: no part of the source has a weight
+  uint32_t repeat = 1;  // how often each record counts per epoch
+  // Found by the run, for sources with weights: the number of files (repeated files count each
+  // time) and the mean record length.
   uint32_t files = 0;
   uint64_t record_bytes = 0;
   bool operator==(const SourcePart&) const = default;
 };
 
-/// The files of a source, one behind the other, or a program that writes records; and which of the
-/// records belong to it. They are counted from 0 over all files: first `skip` go, of the rest
-/// `take` stay, of those each shard_count-th from number shard_index on.
+/// The files of a source, in order, or a program that writes records. Also selects records, which
+/// are numbered from 0 over all files: the first `skip` are left out, then `take` are kept, and of
+/// these every shard_count-th from number shard_index on.
 struct SourceSpec {
-  std::vector<std::string>
-      paths;  // paths and globs as written, concatenated; relative to Job::base_dir
-  std::vector<SourcePart> parts;  // of the paths, in their order; empty: all are alike
-  std::vector<std::string> exec;  // instead of paths: argv, no shell; its stdout is the data
+  // Paths and globs as written, concatenated; relative to Job::base_dir.
+  std::vector<std::string> paths;
+  // Consecutive groups of the paths; empty: no path has settings of its own.
+  std::vector<SourcePart> parts;
+  std::vector<std::string> exec;  // instead of paths: argv without a shell; its stdout is the data
   Replay replay = Replay::kEpoch;
-  uint64_t records = 0;                   // that the program writes an epoch; 0: not known
-  DataFormat format = DataFormat::kAuto;  // auto: that of the training data
+  uint64_t records = 0;  // number of records that the program writes per epoch; 0: unknown
+  DataFormat format = DataFormat::kAuto;  // auto: the format of the training data
   uint64_t skip = 0;
   uint64_t take = 0;  // 0: all
   uint32_t shard_count = 1, shard_index = 0;
   bool operator==(const SourceSpec&) const = default;
   bool is_program() const { return !exec.empty(); }
-  /// Whether its parts are read in shares, until one of them is at its end.
+  /// Returns true if the parts are read in proportion to their weights, until one of them is at its
+  /// end.
   bool is_mix() const { return !parts.empty() && parts[0].weight > 0; }
-  /// Of a mix: which of its parts has a file.
+  /// Returns the part of a mix that has the file.
   uint32_t part_of(uint32_t file) const {
     uint32_t part = 0;
     for (uint32_t files = 0; part + 1 < parts.size(); ++part) {
@@ -162,11 +166,13 @@ struct SourceSpec {
   bool takes_all() const { return skip == 0 && take == 0 && shard_count == 1; }
 };
 
-constexpr uint64_t kShuffleRecordsMax = uint64_t{4} << 20;  // of a window: what a reader keeps
+// Records in a shuffle window, which a reader keeps in memory.
+constexpr uint64_t kShuffleRecordsMax = uint64_t{4} << 20;
 
-/// How the records of a shard's ranges follow each other: `block` of one, then as many of the next.
+/// The order of records from the ranges of a shard: `block` records of one range, then `block`
+/// records of the next.
 struct InterleaveSpec {
-  uint32_t cycle = 1;  // ranges in a shard, from different places of the data set
+  uint32_t cycle = 1;  // ranges per shard, from different places of the data set
   uint32_t block = 1;
   bool operator==(const InterleaveSpec&) const = default;
 };
@@ -174,35 +180,35 @@ struct InterleaveSpec {
 struct DataSpec {
   SourceSpec source;
   DataFormat format = DataFormat::kAuto;
-  std::string record;  // TFRecord: "example" (also empty) or "tensor", each record one tensor
-  std::vector<std::string>
-      columns;  // CSV/TSV: names in order, runs expanded; empty: from the header
+  std::string record;  // TFRecord: "example" (also if empty) or "tensor": each record is one tensor
+  // CSV/TSV: names in order, with runs of names expanded; empty: from the header.
+  std::vector<std::string> columns;
   bool header = false;
   uint32_t skip_lines = 0;           // at the start of each file, before the header
-  std::string delimiter;             // CSV/TSV: one character; empty: by format
-  bool quoted_newlines = false;      // CSV: a line break in quotes is a part of its cell
-  bool trim = false;                 // blanks around a value are no part of it
-  std::vector<std::string> missing;  // texts that mean "missing", besides the empty one
-  std::vector<FieldSpec> fields;     // runs expanded
-  std::vector<std::string> program;  // argv, no shell: makes a record of each record
-  std::string filter;  // a condition on fields (shared/data/expression.h); empty: every record
+  std::string delimiter;             // CSV/TSV: one character; empty: determined by the format
+  bool quoted_newlines = false;      // CSV: a line break in quotes is part of its cell
+  bool trim = false;                 // removes blanks around values
+  std::vector<std::string> missing;  // texts that mean "missing", in addition to the empty text
+  std::vector<FieldSpec> fields;     // runs of names expanded
+  std::vector<std::string> program;  // argv without a shell: a program that transforms each record
+  std::string filter;  // condition on fields (shared/data/expression.h); empty: keeps every record
   InterleaveSpec interleave;
-  std::string shuffle = "shard";  // "shard", "off", or a number: a window of so many records
+  std::string shuffle = "shard";  // "shard", "off", or a number: the size of a window in records
   Sharding sharding = Sharding::kAuto;
-  uint32_t streams = 0;        // of file, data and off; 0: as many as workers
+  uint32_t streams = 0;        // for file, data and off; 0: as many as workers
   uint64_t shard_records = 0;  // 0: auto
-  uint32_t prefetch = 0;       // batches read ahead a worker; 0: auto
-  uint32_t parallelism = 0;    // reading threads a worker; 0: auto
+  uint32_t prefetch = 0;       // batches that a worker reads ahead; 0: auto
+  uint32_t parallelism = 0;    // reading threads per worker; 0: auto
   Cache cache = Cache::kOff;
-  uint64_t memory = 0;  // bytes for a worker's input; 0: auto
+  uint64_t memory = 0;  // bytes for the input of a worker; 0: auto
   BadRecords bad_records = BadRecords::kFail;
-  uint64_t bad_records_max = 0;  // with skip: more than this fails the job; 0: no limit
+  uint64_t bad_records_max = 0;  // with skip: the job fails if there are more; 0: no limit
   bool operator==(const DataSpec&) const = default;
-  /// Whether where a record ends shows only to who comes from the record before.
+  /// True if record boundaries can only be found by scanning from the start of the file.
   bool boundaries_need_scan() const {
     return format == DataFormat::kTfrecord || (format == DataFormat::kCsv && quoted_newlines);
   }
-  /// Records of a shuffle's window; 0: not limited by their number.
+  /// Returns the size of the shuffle window in records, or 0 if it has no fixed size.
   uint64_t shuffle_records() const {
     return shuffle == "shard" || shuffle == "off" ? 0 : std::stoull(shuffle);
   }
@@ -213,25 +219,25 @@ struct DataSpec {
   }
 };
 
-/// The same for a source whose format may be one of its own.
+/// Returns the data settings for a source, which may have its own format.
 inline DataSpec for_source(DataSpec data, const SourceSpec& source) {
   if (source.format != DataFormat::kAuto) data.format = source.format;
   return data;
 }
 
-/// A layer as data. type: "linear", "embedding", "dense", "relu", "sigmoid", "concat", "add".
+/// A layer of the model. type: "linear", "embedding", "dense", "relu", "sigmoid", "concat", "add".
 struct LayerSpec {
   std::string name;
   std::string type;
-  std::vector<std::string> inputs;  // fields or earlier layers; runs expanded
+  std::vector<std::string> inputs;  // fields or earlier layers; runs of names expanded
   uint32_t dim = 0;                 // embedding
-  std::vector<uint32_t> units;      // dense: one entry a sub-layer
-  std::string activation;           // dense: between sub-layers ("relu", "sigmoid", "")
-  std::string last;                 // dense: after the last one; "" = linear
+  std::vector<uint32_t> units;      // dense: one entry per sublayer
+  std::string activation;           // dense: between sublayers ("relu", "sigmoid", "")
+  std::string last;                 // dense: after the last sublayer; "" = linear
   std::string pool = "sum";         // embedding of a bag: "sum" or "mean"
-  std::string table;  // embedding: "shared" = one table for all inputs; "" = a table a field
+  std::string table;  // embedding: "shared" = one table for all inputs; "" = one table per field
   bool bias = true;   // linear, dense
-  std::optional<InitSpec> init;  // of the weights; none: the layer's own
+  std::optional<InitSpec> init;  // of the weights; none: the default of the layer type
   bool operator==(const LayerSpec&) const = default;
 };
 
@@ -242,79 +248,82 @@ struct OutputSpec {
   std::string target;
   float weight = 1.0F;
   std::vector<std::string> metrics;  // "auc", "logloss", "accuracy", "rmse", "calibration"
-  std::string weights;               // field of sample weights; "" = none
+  std::string weights;               // field with sample weights; "" = none
   bool operator==(const OutputSpec&) const = default;
 };
 
-/// What a preset was told. complete_job() turns it into layers and outputs and clears it.
+/// The options of a preset. complete_job() expands them to layers and outputs and clears them.
 struct PresetOptions {
-  std::vector<std::string> inputs;  // empty: every field but the target
+  std::vector<std::string> inputs;  // empty: every field except the target
   std::string target;               // empty: "label"
-  uint32_t dim = 0;                 // 0: the preset's own
-  std::vector<uint32_t> units;      // empty: the preset's own
-  bool own_optimizer = false;       // the job says nothing of an optimizer: the preset may choose
+  uint32_t dim = 0;                 // 0: the preset's default
+  std::vector<uint32_t> units;      // empty: the preset's default
+  bool own_optimizer = false;       // the job sets no optimizer, so the preset may choose one
   bool operator==(const PresetOptions&) const = default;
 };
 
 struct ModelSpec {
-  std::string preset;     // as written; `layers` and `outputs` are always the expansion
-  PresetOptions options;  // until complete_job()
+  std::string preset;  // as written; after complete_job() `layers` and `outputs` are its expansion
+  PresetOptions options;  // cleared by complete_job()
   std::vector<LayerSpec> layers;
   std::vector<OutputSpec> outputs;
   bool operator==(const ModelSpec&) const = default;
 };
 
 struct OptimizerRule {
-  std::string variables;  // glob over variable names; first match wins
+  std::string variables;  // glob over variable names; the first match wins
   OptimizerSpec optimizer;
   bool operator==(const OptimizerRule&) const = default;
 };
 
-/// By time, by steps, or neither: at the end of each epoch only.
+/// An interval by time or by steps. If both are 0: only at the end of each epoch.
 struct Interval {
   int64_t ns = 0;
   uint64_t steps = 0;
   bool operator==(const Interval&) const = default;
 };
 
-/// When checkpoints are taken besides the end of each epoch and of the job, and how many are kept.
+/// When checkpoints are taken, in addition to the end of each epoch and of the job, and how many
+/// are kept.
 struct CheckpointSpec {
   Interval every{.ns = 600'000'000'000};
   uint32_t keep = 3;
-  bool incremental = false;  // holds only the rows touched since the one before
-  uint32_t full_every = 10;  // incremental: one of so many holds all rows
-  bool fall_back = true;     // where the newest is damaged the newest whole one is gone on from
+  bool incremental = false;  // a checkpoint holds only the rows that changed since the one before
+  uint32_t full_every = 10;  // incremental: one in so many checkpoints is full
+  bool fall_back = true;  // if the newest checkpoint is damaged, resume from the newest intact one
   bool operator==(const CheckpointSpec&) const = default;
 };
 
-/// A new run that starts from the variables of another run's newest checkpoint.
+/// A new run that starts with the variables of another run's newest checkpoint.
 struct WarmStartSpec {
-  std::string run;    // its folder, absolute; empty: none
-  bool slots = true;  // the optimizers' state as well
+  std::string run;    // absolute path of its folder; empty: none
+  bool slots = true;  // also the optimizers' state
   bool operator==(const WarmStartSpec&) const = default;
 };
 
-constexpr uint32_t kEpochsMax = 1'000'000;  // as many as that are no limit, beside `steps`
+constexpr uint32_t kEpochsMax = 1'000'000;  // with `steps`, this number means no limit
 
 struct TrainSpec {
-  uint32_t epochs = 1;           // where `steps` is given, kEpochsMax unless this is too
+  uint32_t epochs = 1;           // with `steps`: kEpochsMax unless it is given, too
   uint64_t steps = 0;            // batches, over all epochs; 0: no limit
-  uint64_t steps_per_epoch = 0;  // of a source that is one shard; 0: to its end
+  uint64_t steps_per_epoch = 0;  // for a source with one shard; 0: to the end of the source
   uint32_t batch_size = 512;
   bool drop_remainder = false;
   std::string reduction = "mean";  // or "sum"
-  std::string mode = "async";      // the only one accepted yet
-  uint32_t in_flight = 2;          // batches a worker has pulled and not yet seen applied
+  std::string mode = "async";      // the only accepted mode
+  // Batches that a worker has pulled and that are not yet applied everywhere.
+  uint32_t in_flight = 2;
   CheckpointSpec checkpoint;
   WarmStartSpec warm_start;
-  bool quarantine = false;      // a batch that fails again and again is left out, and counted
-  std::string on_nan = "stop";  // or "skip": so is one whose loss or gradient is not finite
+  bool quarantine = false;  // leave out and count a batch that fails at every attempt
+  // "stop", or "skip": leave out and count a batch whose loss or gradient is not finite.
+  std::string on_nan = "stop";
   bool operator==(const TrainSpec&) const = default;
 };
 
-/// Ends training once the evaluation loss stops improving.
+/// Ends training when the evaluation loss stops improving.
 struct EarlyStopSpec {
-  uint32_t patience = 0;  // evaluations in a row without a new lowest loss; 0: never stop early
+  uint32_t patience = 0;  // evaluations in a row without a new lowest loss; 0: never
   bool operator==(const EarlyStopSpec&) const = default;
 };
 
@@ -324,27 +333,28 @@ struct EvalSpec {
   std::string every = "epoch";
   std::vector<std::string> metrics;
   EarlyStopSpec early_stop;
-  bool keep_best = false;  // the run's result is the epoch with the lowest loss, not the last one
+  // The result of the run is the epoch with the lowest loss, not the last epoch.
+  bool keep_best = false;
   bool operator==(const EvalSpec&) const = default;
 };
 
 struct ClusterSpec {
   uint32_t ps = 1;
   uint32_t workers = 1;
-  uint32_t input_workers = 0;  // processes that read for the workers
-  std::string transport =
-      "ipc";                // between local processes: "ipc" or "tcp"; one process is always inproc
-  uint32_t threads = 0;     // 0: what affinity and cgroup allow
-  uint32_t ps_threads = 1;  // cores of a ps process
+  uint32_t input_workers = 0;  // number of input processes
+  // Between local processes: "ipc" or "tcp". A one-process run always uses inproc.
+  std::string transport = "ipc";
+  uint32_t threads = 0;     // 0: as many as affinity and cgroup allow
+  uint32_t ps_threads = 1;  // ps cores per ps process
   uint64_t ps_memory = 0;   // bytes for the tables of one ps; 0: what its machine allows
   uint32_t restarts = 3;    // of one local process, in a row without progress of the job
-  bool rebalance = true;    // a hot ps gives partitions away
-  // How long is waited, in nanoseconds.
-  int64_t start_wait_ns = 60'000'000'000;      // at the start, for all ps and for the first worker
-  int64_t workers_wait_ns = 60'000'000'000;    // without any worker; then the job ends
-  int64_t ps_wait_ns = 30'000'000'000;         // for a lost ps; then others take its partitions
-  int64_t chief_silence_ns = 60'000'000'000;   // ps and workers, for a word of the chief
-  int64_t claims_wait_ns = 2'000'000'000;      // a new chief, for ps to say what they hold
+  bool rebalance = true;    // partitions move away from a busy ps
+  // Time limits in nanoseconds.
+  int64_t start_wait_ns = 60'000'000'000;      // at the start: wait for all ps and the first worker
+  int64_t workers_wait_ns = 60'000'000'000;    // without any worker: then the job ends
+  int64_t ps_wait_ns = 30'000'000'000;         // for a lost ps: then other ps take its partitions
+  int64_t chief_silence_ns = 60'000'000'000;   // ps and workers: without a message from the chief
+  int64_t claims_wait_ns = 2'000'000'000;      // a new chief: wait for claims of ps
   int64_t adopt_timeout_ns = 600'000'000'000;  // for a ps to load its partitions
   bool operator==(const ClusterSpec&) const = default;
 };
@@ -353,7 +363,7 @@ struct Job {
   std::string name;
   uint64_t seed = 1;
   std::string run_dir;        // absolute
-  std::string base_dir;       // the job file's folder: relative paths start here
+  std::string base_dir;       // folder of the job file; base of relative paths
   uint32_t partitions = 256;  // P, a power of two
   DataSpec data;
   ModelSpec model;
@@ -365,8 +375,8 @@ struct Job {
   bool operator==(const Job&) const = default;
 };
 
-/// Whether the epoch of the data's program, which is read from its first record, is given out in
-/// pieces.
+/// Returns true if the chief cuts each epoch of the job's program into pieces, although the program
+/// itself always starts at the first record.
 bool gives_pieces(const Job& job);
 
 }  // namespace downpour

@@ -16,14 +16,15 @@ namespace downpour {
 namespace {
 
 constexpr size_t kJobBytesMax = 16U << 20;
-constexpr size_t kListItemsMax = 1024;     // an override's index beyond it is a mistake
-constexpr size_t kShownKeyBytesMax = 200;  // of a key that is too deep: the rest is left out
+constexpr size_t kListItemsMax = 1024;     // a larger index of an override is a mistake
+constexpr size_t kShownKeyBytesMax = 200;  // of a key that is too deep; the rest is cut
 
 Error config_error(std::string what, std::string where, std::string hint, const char* id) {
   return Error{ErrorCode::kConfig, std::move(what), std::move(where), std::move(hint), id};
 }
 
-/// ${NAME}, ${NAME:-default} and $${ in one string.
+/// Expands ${NAME}, ${NAME:-default} and $${ in one string. Appends to `names` where values came
+/// from.
 Result<std::string> expand_text(const std::string& text, const Environment& environment,
                                 std::string& names) {
   std::string expanded;
@@ -77,10 +78,10 @@ Result<void> expand_environment(TomlNode& node, const Environment& environment) 
 
 struct Step {
   std::string name;
-  std::optional<size_t> index;  // of a list
+  std::optional<size_t> index;  // index into a list
 };
 
-/// "model.layers[1].units" or "data.fields.\"a b\".type".
+/// Splits "model.layers[1].units" or "data.fields.\"a b\".type" into steps.
 std::optional<std::vector<Step>> split_key(std::string_view key) {
   std::vector<Step> steps;
   size_t i = 0;
@@ -116,7 +117,8 @@ std::optional<std::vector<Step>> split_key(std::string_view key) {
   }
 }
 
-/// What a step leads to, made where it is not there; null where it can't be.
+/// Returns the child that a step leads to. Creates it as a copy of `like` if it is missing. Returns
+/// null if that is impossible.
 TomlNode* descend(TomlNode& node, const Step& step, const TomlNode& like) {
   using enum TomlNode::Kind;
   if (step.index) {
@@ -172,14 +174,15 @@ std::string absolute_path(const std::string& path, const std::string& base) {
   return normal;
 }
 
-/// A preset may bring optimizers of its own where the job says nothing of one.
+/// Sets own_optimizer: if the job sets no optimizer, its preset may choose one.
 void note_own_optimizer(const TomlNode& root, Job& job) {
   const TomlNode* optimizer = root.find("optimizer");
   job.model.options.own_optimizer =
       job.model.layers.empty() && (optimizer == nullptr || optimizer->entries.empty());
 }
 
-/// What follows from the file's place: name, base_dir, run_dir.
+/// Sets the values that depend on the place of the file: name, base_dir, run_dir and relative
+/// paths.
 void settle_paths(Job& job, const std::string& base_dir, const std::string& stem) {
   if (job.name.empty()) job.name = stem;
   job.base_dir = absolute_path(job.base_dir.empty() ? "." : job.base_dir, base_dir);
@@ -193,7 +196,7 @@ void settle_paths(Job& job, const std::string& base_dir, const std::string& stem
   }
 }
 
-/// A format that stands with the training source is the data's.
+/// Moves a format that the training source gives to data.format.
 Result<void> settle_format(Job& job) {
   const DataFormat said = std::exchange(job.data.source.format, DataFormat::kAuto);
   if (said == DataFormat::kAuto || said == job.data.format) return {};
@@ -254,7 +257,7 @@ std::vector<Override> overrides_from_environment(std::span<const std::string> en
     if (key.find("__") == std::string::npos && !key.starts_with('_')) continue;
     std::transform(key.begin(), key.end(), key.begin(),
                    [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
-    if (key.starts_with('_')) key.erase(0, 1);  // DOWNPOUR__SEED: a key of no table
+    if (key.starts_with('_')) key.erase(0, 1);  // DOWNPOUR__SEED: a key outside of tables
     for (size_t at = key.find("__"); at != std::string::npos; at = key.find("__", at)) {
       key.replace(at, 2, ".");
     }
@@ -285,12 +288,12 @@ Error located(Error error, const Origins& origins) {
 
 namespace {
 
-/// Where a printed value is from, for the reader of --dry-run.
+/// Returns where a printed value is from, for --dry-run.
 std::string origin_text(const Job& job, const Origins& origins, const PrintedTable& table,
                         const std::string& key) {
   const auto exact = origins.find(table.path.empty() ? key : str(table.path, ".", key));
   if (exact != origins.end()) return exact->second.from;
-  const bool made = !origins.contains(table.path);  // the whole table stands nowhere in the file
+  const bool made = !origins.contains(table.path);  // the file does not contain this table at all
   if (made && table.path.starts_with("model.") && !job.model.preset.empty()) {
     return "preset " + job.model.preset;
   }
@@ -328,8 +331,8 @@ Result<Job> job_from_toml(std::string_view text, const std::string& base_dir) {
   note_own_optimizer(root, job);
   settle_paths(job, base_dir, "job");
   DP_TRY_VOID(settle_format(job));
-  // Complete already: this puts fields back in their columns' order, which tables do not keep, and
-  // validates.
+  // The job is already complete. This call validates it and restores the order of the fields, which
+  // TOML tables do not keep.
   if (auto done = complete_job(job); !done) return located(std::move(done).error(), origins);
   return job;
 }

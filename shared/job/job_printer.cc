@@ -1,4 +1,4 @@
-// The printing visitor of keys.h.
+// The visitor of keys.h that prints a job.
 #include <algorithm>
 #include <charconv>
 #include <concepts>
@@ -15,8 +15,8 @@ namespace {
 template <std::floating_point T>
 std::string real_text(T value) {
   char buffer[64];
-  const auto end =
-      std::to_chars(buffer, buffer + sizeof buffer, value);  // shortest that reads back
+  // Shortest text that reads back as the same number.
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value);
   std::string text(buffer, end.ptr);
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return text;
@@ -185,7 +185,8 @@ class Printer {
 
   void unavailable(std::initializer_list<const char*> /*names*/) {}
 
-  /// Opens this printer's table; what add() gets goes there, whatever tables follow.
+  /// Opens this printer's table. All later add() calls write to it, even after other tables are
+  /// opened.
   void begin() {
     table_index_ = tables_.size();
     tables_.push_back({path_, path_, {}});

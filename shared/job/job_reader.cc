@@ -1,4 +1,4 @@
-// The reading visitor of keys.h.
+// The visitor of keys.h that reads a job.
 #include <algorithm>
 #include <cmath>
 #include <concepts>
@@ -50,7 +50,7 @@ class Reader {
     if (const TomlNode* node = take(name)) read_number(*node, name, value, min, max);
   }
 
-  /// "10m", "epoch", or a number of steps.
+  /// Reads "10m", "epoch", or a number of steps.
   void interval(const char* name, Interval& value) {
     const TomlNode* found = take(name);
     if (found == nullptr) return;
@@ -71,7 +71,7 @@ class Reader {
     value = *read;
   }
 
-  /// "500ms", "30s", "10m": above 0.
+  /// Reads a time above 0: "500ms", "30s", "10m".
   void duration(const char* name, int64_t& ns) {
     const TomlNode* node = take(name);
     if (node == nullptr) return;
@@ -84,7 +84,7 @@ class Reader {
     ns = *read;
   }
 
-  /// A count whose 0 is written "auto".
+  /// Reads a count whose 0 is written "auto".
   template <std::unsigned_integral T>
   void automatic(const char* name, T& value, double max) {
     const TomlNode* node = take(name);
@@ -96,7 +96,7 @@ class Reader {
     }
   }
 
-  /// "512MiB", "2GB", a number of bytes; 0 is "auto".
+  /// Reads "512MiB", "2GB", or a number of bytes. 0 is written "auto".
   void bytes(const char* name, uint64_t& value) {
     const TomlNode* found = take(name);
     if (found == nullptr) return;
@@ -153,8 +153,8 @@ class Reader {
     }
   }
 
-  /// One of `choices`. What stands in `unavailable` is known but not built; "*": so is anything
-  /// else.
+  /// Reads one of `choices`. The values in `unavailable` are known but not implemented. "*" in it
+  /// adds all tables and all values that are or start with a number.
   void choice(const char* name, std::string& value, std::initializer_list<const char*> choices,
               std::initializer_list<const char*> unavailable) {
     const TomlNode* node = take(name);
@@ -179,7 +179,7 @@ class Reader {
     }
   }
 
-  /// "shard", "off", or a window in records.
+  /// Reads "shard", "off", or the size of a window in records.
   void shuffle(const char* name, std::string& value) {
     const TomlNode* found = take(name);
     if (found == nullptr) return;
@@ -232,7 +232,7 @@ class Reader {
     if (auto expanded = expand_runs(value); !expanded) fail_at(node, std::move(expanded).error());
   }
 
-  /// A list of counts, or one count for a list of one.
+  /// Reads a list of counts, or a single count as a list of one.
   void counts(const char* name, std::vector<uint32_t>& value) {
     const TomlNode* found = take(name);
     if (found == nullptr) return;
@@ -411,8 +411,8 @@ class Reader {
     }
   }
 
-  /// Keys may be runs; a field named by itself as well replaces what the run says of it, key by
-  /// key.
+  /// Reads fields. A key may be a run of names. A field that is also named by itself overrides the
+  /// run, key by key.
   void fields(const char* name, std::vector<FieldSpec>& values) {
     const TomlNode* found = take(name);
     if (found == nullptr) return;
@@ -439,7 +439,8 @@ class Reader {
     }
   }
 
-  /// Keys of the design that this version has not: an error of their own, not "unknown".
+  /// Reports keys that are planned but not implemented: they get their own error instead of
+  /// "unknown".
   void unavailable(std::initializer_list<const char*> names) {
     later_.assign(names.begin(), names.end());
     for (const auto& [key, node] : table_.entries) {
@@ -453,8 +454,8 @@ class Reader {
     for (const auto& [key, node] : table_.entries) {
       if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
       if (std::find(later_.begin(), later_.end(), key) != later_.end()) continue;
-      // An unknown key may be why something else seems to be missing, but a wrong value stands
-      // first.
+      // An unknown key may be the reason why something else seems to be missing. But an error in a
+      // value is reported first.
       context_.fail(
           str("unknown key `", path_of(key), "`"), node.key_where,
           hint_for(key, known_, str("`", path_.empty() ? "the top level" : path_, "` takes ")),

@@ -1,4 +1,4 @@
-// Between the tree of a job file and its structs: what job_file.h is made of.
+// Conversion between the tree of a job file and its structs. Internal to job_file.h.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace downpour {
 
-/// Reads the keys that are there into `job`; types, ranges and names of keys are checked, nothing
-/// else is. `origins` gets an entry a key. Errors: kConfig with the key's or value's place.
+/// Reads the keys of the tree into `job`. Checks only types, ranges and names of keys. `origins`
+/// gets an entry per key. Errors: kConfig with the place of the key or value.
 Result<void> read_job(const TomlNode& root, Job& job, Origins& origins);
 
-/// A table as it is printed: `path` as in "data.fields.I1" or "model.layers[0]", values as TOML
-/// text. `header` differs from `path` where one table speaks for a run of fields
+/// A table in printed form: `path` as in "data.fields.I1" or "model.layers[0]", values as TOML
+/// text. `header` differs from `path` if one table stands for a run of fields
 /// ("data.fields.\"I1..I13\"").
 struct PrintedTable {
   std::string path;
@@ -22,9 +22,9 @@ struct PrintedTable {
   std::vector<std::pair<std::string, std::string>> values;
 };
 
-/// Every key of a job with its value, in the order of keys.h. Of fields, layers and outputs only
-/// what differs from the default. `compress`: neighbouring fields alike share one table (headed
-/// "I1..I13").
+/// Returns every key of a job with its value, in the order of keys.h. Of fields, layers and outputs
+/// only the values that differ from the default. With `compress`, adjacent equal fields share one
+/// table (with the header "I1..I13").
 std::vector<PrintedTable> print_tables(const Job& job, bool compress);
 
 }  // namespace downpour

@@ -1,5 +1,5 @@
-// The keys of every table of a job file, each named once, with its range: visited by the reader, by
-// the printer and by whoever wants the list. A visitor V has kReads and the functions used below.
+// The keys of every table of a job file, each listed once, with its range. The reader and the
+// printer visit them. A visitor V has kReads and the functions used below.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace downpour {
 
-/// Bounds of a number. `above`: the lower bound itself is outside.
+/// Bounds of a number. With `above`, the lower bound itself is excluded.
 struct Range {
   double min = 0, max = 3e38;
   bool above = false;
@@ -72,7 +72,7 @@ inline constexpr std::array kInitNames{EnumName<InitType>{"zero", InitType::kZer
                                        EnumName<InitType>{"uniform", InitType::kUniform},
                                        EnumName<InitType>{"normal", InitType::kNormal}};
 
-/// An optimizer's settings where the job gives only its type.
+/// Returns the settings of an optimizer for a job that gives only its type.
 constexpr OptimizerSpec optimizer_defaults(OptimizerType type) {
   OptimizerSpec spec;
   spec.type = type;
@@ -101,7 +101,7 @@ void visit_vocabulary(V& v, T& t) {
   v.enumeration("unknown", t.unknown, kUnknownWordNames, {});
   if (t.unknown == UnknownWord::kHash) v.number("buckets", t.buckets, 1, 9e18);
   if (t.unknown == UnknownWord::kDefault) v.optional_number("default", t.fallback, 9e18);
-  if (V::kReads || t.fingerprint != 0) {  // what the run found, for all that read it later
+  if (V::kReads || t.fingerprint != 0) {  // found by the run and stored for later readers
     v.number("size", t.size, 0, 9e18);
     v.number("fingerprint", t.fingerprint, 0, 9e18);
   }
@@ -180,7 +180,7 @@ void visit_field(V& v, T& t) {
   v.choice("encoding", t.encoding, {"tensor", ""}, {"jpeg", "png", "raw"});
 }
 
-/// The keys of a source's table besides `path` and `shard`.
+/// The keys of a source's table, in addition to `path` and `shard`.
 template <typename V, typename T>
 void visit_source(V& v, T& t) {
   v.number("skip", t.skip, 0, 9e18);
@@ -193,12 +193,12 @@ void visit_source(V& v, T& t) {
   v.number("records", t.records, 0, 9e15);
 }
 
-/// The keys of a source's table that a list may have for each of its entries.
+/// The keys of a source's table that each entry of a list may have.
 template <typename V, typename T>
 void visit_source_part(V& v, T& t) {
   if (V::kReads || t.weight > 0) v.real("weight", t.weight, kPositive);
   if (V::kReads || t.repeat > 1) v.number("repeat", t.repeat, 1, 1000);
-  // What the run found, for all that read it later.
+  // Found by the run and stored for later readers.
   if (t.weight > 0 && (V::kReads || t.record_bytes > 0)) {
     v.number("files", t.files, 0, 4e9);
     v.number("record_bytes", t.record_bytes, 0, 9e18);
@@ -281,7 +281,7 @@ void visit_model(V& v, T& t) {
   v.choice("preset", t.preset,
            {"logistic_regression", "linear_regression", "softmax_mlp", "wide_deep", ""},
            {"deepfm", "factorization_machine", "dcn", "two_tower", "matrix_factorization"});
-  if (V::kReads || t.layers.empty()) {  // complete: the layers say it all
+  if (V::kReads || t.layers.empty()) {  // in a complete job the layers hold everything
     v.strings("inputs", t.options.inputs, true);
     v.text("target", t.options.target);
     v.number("dim", t.options.dim, 0, 4096);
@@ -400,11 +400,11 @@ void visit_job(V& v, T& t) {
   v.number("seed", t.seed, 0, 9e18);
   v.text("base_dir", t.base_dir);
   v.text("run_dir", t.run_dir);
-  v.number("partitions", t.partitions, 2, 4096);  // a ps answers for all of them in one message
+  v.number("partitions", t.partitions, 2, 4096);  // a ps reports about all of them in one message
   v.table("data", [&](auto& inner) { visit_data(inner, t.data); });
   v.table("model", [&](auto& inner) { visit_model(inner, t.model); });
-  // A job that leaves the choice to its preset is printed without an optimizer: with one, reading
-  // it again would take the choice away.
+  // A job that leaves the choice to its preset is printed without an optimizer. Otherwise the
+  // preset could not choose when the text is read again.
   if (V::kReads || !t.model.options.own_optimizer) {
     v.table("optimizer", [&](auto& inner) {
       visit_optimizer(inner, t.optimizer);

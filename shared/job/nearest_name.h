@@ -10,10 +10,10 @@
 
 namespace downpour {
 
-/// The name that `word` most likely meant; empty where none is near (more than a third of it
-/// differs) and none begins with it.
+/// Returns the name that `word` most likely means. Returns an empty string if no name is near (more
+/// than a third of the word differs) and no name is a prefix of the word or the reverse.
 inline std::string nearest_name(std::string_view word, const std::vector<std::string>& names) {
-  constexpr size_t kWordMax = 64;  // a longer word is no typing error
+  constexpr size_t kWordMax = 64;  // a longer word is not a typing error
   if (word.size() > kWordMax) return {};
   std::string best;
   size_t best_distance = std::max<size_t>(1, std::min<size_t>(3, word.size() / 3)) + 1;

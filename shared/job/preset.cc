@@ -39,7 +39,7 @@ std::vector<FieldSpec> format_fields(DataFormat format) {
       label.type = FieldType::kInt64;
       FieldSpec image;
       image.name = "image";
-      image.shape = {kMnistPixels};  // bytes; the reader makes 0 to 1 of them
+      image.shape = {kMnistPixels};  // bytes; the reader scales them to 0 to 1
       fields = {label, image};
       break;
     }
@@ -76,8 +76,8 @@ std::vector<FieldSpec> format_fields(DataFormat format) {
   return fields;
 }
 
-/// TOML tables have no order: fields stand in the order of their columns, then by name, I2 before
-/// I10.
+/// Sorts fields by the order of their columns, then by name with I2 before I10, because TOML tables
+/// have no order.
 void sort_fields(DataSpec& data) {
   const auto place = [&](const FieldSpec& field) {
     const std::string& column = field.source_name();
@@ -107,7 +107,7 @@ Result<void> expand_fields(DataSpec& data) {
       return std::move(names).error();
     }
     for (std::string& name : *names) {
-      // Named by itself as well: that stands.
+      // A field that is also named by itself overrides the run.
       const bool run = is_run(field.name);
       if (run && data.find_field(name) != nullptr) continue;
       fields.push_back(field);
@@ -133,14 +133,14 @@ Result<void> complete_data(DataSpec& data) {
     const bool unhashed =
         field.transform.empty() ||
         (field.transform.size() == 1 && field.transform[0].op == TransformOp::kTokens);
-    // Tables are sparse: no need to say a size.
+    // Tables are sparse, so the hash needs no number of buckets.
     if (texts && unhashed) field.transform.push_back(hash_to(0));
   }
   sort_fields(data);
   return {};
 }
 
-/// A name for a preset's layer or output that no field has.
+/// Returns a name for a preset's layer or output that no field has.
 std::string free_name(const DataSpec& data, std::string name) {
   while (data.find_field(name) != nullptr) name += "_";
   return name;
@@ -265,7 +265,8 @@ Result<void> expand_preset(Job& job) {
   return {};
 }
 
-/// Of an output with this loss and target; null: it names no field, and will be refused.
+/// Returns the default metrics of an output with this loss and target. `target` is null if no field
+/// has that name; validate() rejects the job later.
 std::vector<std::string> default_metrics(const std::string& loss, const FieldSpec* target) {
   const bool one_column =
       target == nullptr ||
@@ -292,7 +293,8 @@ Result<void> complete_job(Job& job) {
       output.metrics = default_metrics(output.loss, job.data.find_field(output.target));
   }
   job.model.options = {};
-  // Said once and for all: another number of workers must not mean other streams.
+  // Fixed when the job is first completed, because another number of workers must not change the
+  // streams.
   if (job.data.sharding != Sharding::kAuto && job.data.streams == 0) {
     job.data.streams = std::max(1U, job.cluster.workers);
   }
@@ -337,7 +339,7 @@ Job job_for_file(const FileFacts& facts, const std::string& base_dir) {
     job.model.preset = "wide_deep";
     options.own_optimizer = true;
     job.train.batch_size = 512;
-    job.train.reduction = "sum";  // Adagrad and FTRL scale their steps by the gradients met so far
+    job.train.reduction = "sum";  // Adagrad and FTRL scale their steps by the gradients so far
   } else {
     job.model.preset = "logistic_regression";
     job.optimizer = optimizer_defaults(OptimizerType::kFtrl);

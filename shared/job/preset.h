@@ -1,4 +1,4 @@
-// Presets: short names for whole models and data formats, written out as plain layers, columns and
+// Presets: short names for whole models and data formats, which expand to plain layers, columns and
 // fields.
 #pragma once
 
@@ -11,12 +11,13 @@
 
 namespace downpour {
 
-/// Makes a job complete, once data.format is known and data.columns and data.fields hold what the
-/// file says (where the job itself does not): the format's own columns and fields, runs, the model
-/// preset, default metrics. Then validates. Idempotent. Errors: kConfig, where = the key.
+/// Completes a job. data.format must be known, and data.columns and data.fields must hold what the
+/// file determines, where the job sets nothing. Adds the format's own columns and fields, and
+/// expands runs of names, the model preset and default metrics. Then validates. Idempotent. Errors:
+/// kConfig; `where` is the key.
 Result<void> complete_job(Job& job);
 
-/// What a look at a data file told (shared/data's sniff), and what job_for_file needs.
+/// The facts about a data file that its inspection finds (shared/data/sniff.h), for job_for_file().
 struct FileFacts {
   std::string path;
   DataFormat format = DataFormat::kAuto;
@@ -26,16 +27,17 @@ struct FileFacts {
   std::string delimiter;
   bool trim = false;
   std::vector<std::string> missing;
-  std::vector<FieldSpec> fields;  // suggested types and transforms; the target among them
+  std::vector<FieldSpec> fields;  // suggested types and transforms, including the target
   std::string target;
   uint32_t classes = 2;  // 2: binary; more: multi-class; 0: regression
   uint64_t records_estimated = 0;
-  std::string reason;  // for the user: "libsvm: 123 features, labels -1 and 1"
+  std::string reason;  // for the user, as in "libsvm: 123 features, labels -1 and 1"
 };
 
-/// The job for a data file without one: wide_deep where a CSV file has categories,
-/// logistic_regression for other binary targets, softmax_mlp for more classes, linear_regression
-/// for numbers. A tenth is held out. Not complete.
+/// Returns a job for a data file that comes without one. The model is linear_regression for a
+/// numeric target, softmax_mlp for more than two classes, and for a binary target wide_deep if the
+/// file has categories, otherwise logistic_regression. A tenth of the records is held out. The job
+/// is not complete.
 Job job_for_file(const FileFacts& facts, const std::string& base_dir);
 
 }  // namespace downpour

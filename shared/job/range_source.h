@@ -1,4 +1,4 @@
-// "range:N": a source of the numbers from 0 to N - 1, for tests and trials.
+// "range:N": a source of the numbers from 0 to N - 1, for tests and experiments.
 #pragma once
 
 #include <charconv>
@@ -11,7 +11,7 @@ namespace downpour {
 constexpr std::string_view kRangeScheme = "range:";
 constexpr uint64_t kRangeMax = 1'000'000'000;
 
-/// N; none where it is not one, or out of bounds.
+/// Returns N. Returns nothing if the path is not a range or N is out of bounds.
 inline std::optional<uint64_t> range_records(std::string_view path) {
   if (!path.starts_with(kRangeScheme)) return std::nullopt;
   const char* const end = path.data() + path.size();

@@ -1,4 +1,4 @@
-// What the reading visitor of keys.h says of what it finds.
+// Helpers and error texts of the visitor that reads a job (keys.h).
 #pragma once
 
 #include <charconv>
@@ -15,10 +15,10 @@
 
 namespace downpour {
 
-/// Where what is read goes, and the first thing that is wrong.
+/// The state of one read: the origins of the keys, and the first error.
 struct Context {
   Origins& origins;
-  std::optional<Error> error;  // the first one; nothing is read after it
+  std::optional<Error> error;  // the first error; nothing is read after it
 
   void fail(std::string what, std::string where, std::string hint, const char* id) {
     if (error) return;
@@ -26,7 +26,7 @@ struct Context {
   }
 };
 
-/// "a, b, c".
+/// Returns "a, b, c".
 inline std::string list_of(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) {
@@ -35,21 +35,22 @@ inline std::string list_of(const std::vector<std::string>& names) {
   return text;
 }
 
-/// The name that is meant, if one is near; else `say` and all of them.
+/// Returns a hint with the nearest name, or, if no name is near, `say` and all names.
 inline std::string hint_for(std::string_view word, const std::vector<std::string>& names,
                             std::string_view say) {
   const std::string nearest = nearest_name(word, names);
   return nearest.empty() ? str(say, list_of(names)) : str("did you mean `", nearest, "`?");
 }
 
-/// A number with no more digits than it needs.
+/// Returns the shortest text that reads back as the same number.
 inline std::string number_text(double value) {
   char buffer[64];
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, value);
   return std::string(buffer, end.ptr);
 }
 
-/// A value that stands in a string because it came of ${NAME} or an override, read as TOML would.
+/// Returns the value of a string that came from ${NAME} or from an override, read as TOML. Other
+/// nodes are returned unchanged.
 inline TomlNode loosened(const TomlNode& node) {
   if (!node.loose || node.kind != TomlNode::Kind::kString) return node;
   TomlNode value = parse_loose_value(node.text);

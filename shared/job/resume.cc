@@ -24,7 +24,7 @@ Frozen frozen(const std::string& key) {
     return shown ? Frozen::kNever : Frozen::kForRun;
   }
   if (key.starts_with("data.")) {
-    // A run that met a bad record may go on with "skip": no batch behind the record was applied.
+    // A run that met a bad record may resume with "skip": no batch after that record was applied.
     const bool free = is("data.prefetch") || is("data.parallelism") || is("data.cache") ||
                       is("data.memory") || is("data.bad_records") || is("data.bad_records_max");
     return free ? Frozen::kNever : Frozen::kInEpoch;

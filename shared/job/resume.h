@@ -1,4 +1,4 @@
-// Resume: what a run that goes on may change.
+// Resume: which keys of a job may change when a run resumes.
 #pragma once
 
 #include <span>
@@ -10,22 +10,25 @@
 
 namespace downpour {
 
-/// A key that may not change, with its value in the saved job and in the one given now ("(none)":
+/// A key that must not change, with its value in the saved job and in the new one ("(none)":
 /// absent).
 struct FrozenDifference {
   std::string key;
   std::string was;
   std::string now;
-  bool for_the_run = false;  // false: free again once the epoch is sealed
+  bool for_the_run = false;  // false: the key may change once the epoch is sealed
   bool operator==(const FrozenDifference&) const = default;
 };
 
-/// Frozen for the run: seed, partitions, model (but an output's metrics), the optimizers' types and
-/// rules. Within an open epoch also: data (but prefetch, parallelism, bad_records*), batch_size,
-/// drop_remainder, reduction, mode and eval.holdout. Both jobs complete.
+/// Returns the changed keys that must not change. Frozen for the run: seed, partitions, model
+/// (except the preset's name and the metrics of outputs), and the optimizers' types and rules.
+/// Frozen within an open epoch: data (except prefetch, parallelism, cache, memory and
+/// bad_records*), batch_size, drop_remainder, reduction, steps_per_epoch, mode and eval.holdout.
+/// Both jobs must be complete.
 std::vector<FrozenDifference> frozen_differences(const Job& saved, const Job& now, bool epoch_open);
 
-/// The error that names every difference and the ways on; `differences` is not empty.
+/// Returns the error that lists the differences (the first five) and the possible actions.
+/// `differences` is not empty.
 Error frozen_error(std::span<const FrozenDifference> differences, const std::string& run_dir);
 
 }  // namespace downpour

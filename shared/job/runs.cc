@@ -12,7 +12,7 @@ struct Numbered {
   uint64_t number = 0;
 };
 
-/// "I13" -> "I", 13. None without a final number of at most nine digits.
+/// "I13" -> "I", 13. Returns nothing without a final number of at most nine digits.
 std::optional<Numbered> split_number(std::string_view name) {
   size_t begin = name.size();
   while (begin > 0 && name[begin - 1] >= '0' && name[begin - 1] <= '9') --begin;
@@ -28,7 +28,7 @@ std::string padded(std::string_view prefix, uint64_t number, size_t width) {
   return std::string(prefix) + digits;
 }
 
-/// Whether the ends of a run differ in a final number only.
+/// Returns true if the ends of a run differ only in a final number.
 bool is_numbered_run(std::string_view name) {
   const size_t dots = name.find("..");
   const auto a = split_number(name.substr(0, dots)), b = split_number(name.substr(dots + 2));
@@ -79,7 +79,7 @@ Result<void> expand_runs(std::vector<std::string>& names, const std::vector<std:
   for (const std::string& name : names) {
     auto run = expand_run(name, columns);
     if (!run && columns.empty() && !is_numbered_run(name)) {
-      expanded.push_back(name);  // by columns, once they are known
+      expanded.push_back(name);  // expanded by columns once they are known
       continue;
     }
     if (!run) return std::move(run).error();

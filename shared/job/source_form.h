@@ -1,5 +1,5 @@
-// What a source of a job may look like: its table, a list of them, paths of a form of their own
-// (range:N, synth:N, s3://bucket/key).
+// The valid forms of a job's source: a table, a list of tables, and paths with a scheme (range:N,
+// synth:N, s3://bucket/key).
 #pragma once
 
 #include <optional>
@@ -13,7 +13,8 @@
 
 namespace downpour {
 
-/// How such a path is written, where this one is not; empty: it is, or is any other path.
+/// Returns how a path with one of these schemes must be written, if `path` is not. Returns an empty
+/// string if it is valid or has no such scheme.
 inline std::string hint_for_source_path(const std::string& path) {
   if (path.starts_with(kRangeScheme) && !range_records(path))
     return str("range:N, the numbers from 0 to N - 1; N from 1 to ", kRangeMax);
@@ -24,13 +25,13 @@ inline std::string hint_for_source_path(const std::string& path) {
   return good ? "" : "a bucket and a key or a glob: s3://BUCKET/2024/*.tsv";
 }
 
-/// What is wrong with a source as it was written, and how it is right.
+/// An error in a source as written, and the correction.
 struct SourceComplaint {
   std::string what;
   const char* hint;
 };
 
-/// Of one table.
+/// Checks one table.
 inline std::optional<SourceComplaint> complaint_of(const SourceSpec& source) {
   if (source.empty()) return SourceComplaint{"without a path", "source = { path = \"...\" }"};
   if (source.is_program() && !source.paths.empty())
@@ -46,7 +47,7 @@ inline std::optional<SourceComplaint> complaint_of(const SourceSpec& source) {
   return std::nullopt;
 }
 
-/// Of an entry of a list behind others, which are `before`.
+/// Checks an entry of a list. `before` holds the entries before it.
 inline std::optional<SourceComplaint> complaint_of(const SourceSpec& entry,
                                                    const SourceSpec& before) {
   if (!entry.takes_all())

@@ -1,4 +1,4 @@
-// "synth:ROWS,ids=N,...": synthetic clicks as a source, for tests and trials.
+// "synth:ROWS,ids=N,...": synthetic clicks as a source, for tests and experiments.
 #pragma once
 
 #include <charconv>
@@ -11,18 +11,19 @@ namespace downpour {
 
 enum class SynthFormat : uint8_t { kLibsvm, kTsv, kCsv };
 
-/// label ~ Bernoulli(sigmoid(bias + sum_j w_j x_j + sum_f v_f,id)), x_j ~ N(0, 1) in steps of 0.001
-/// cut at +-4, id_f ~ Zipf(zipf) over `ids` ids a field, w_j ~ N(0, 0.2^2), v ~ N(0, 0.3^2), bias
-/// -1.4. Columns: label, I1.., C1..; libsvm: features 1..numeric, then numeric + 1 + field * ids +
-/// id.
+/// The model of the synthetic data:
+///   label ~ Bernoulli(sigmoid(bias + sum_j w_j x_j + sum_f v_f,id)), bias = -1.4
+///   x_j ~ N(0, 1) in steps of 0.001, cut at +-4; w_j ~ N(0, 0.2^2)
+///   id_f ~ Zipf(zipf) over `ids` ids per field; v ~ N(0, 0.3^2)
+/// Columns: label, I1.., C1... In libsvm: features 1..numeric, then numeric + 1 + field * ids + id.
 struct SynthOptions {
   uint64_t rows = 1'000'000;
   uint32_t numeric = 13;
   uint32_t categorical = 26;
-  uint32_t ids = 38461;  // a field
+  uint32_t ids = 38461;  // per field
   double zipf = 1.1;     // exponent
-  uint64_t seed = 1;     // of the model
-  uint64_t stream = 0;   // of the rows: 0 for training, 1 for test data of the same model, ...
+  uint64_t seed = 1;     // seed of the model
+  uint64_t stream = 0;   // seed of the rows: 0 for training, 1 for test data of the same model, ...
   SynthFormat format = SynthFormat::kTsv;
 };
 
@@ -31,7 +32,7 @@ constexpr uint64_t kSynthRowsMax = 1'000'000'000;
 constexpr uint64_t kSynthFieldsMax = 100;
 constexpr uint64_t kSynthIdsMax = 10'000'000;  // of all fields together
 
-/// How such a source is written.
+/// Returns the syntax of such a source.
 inline std::string synth_source_hint() {
   return "synth:ROWS, followed by any of these, each after a comma: numeric=, categorical=, ids=, "
          "zipf=, "
@@ -68,7 +69,7 @@ inline bool read_option(std::string_view key, std::string_view value, SynthOptio
 
 }  // namespace synth_detail
 
-/// None where it is not one, or out of bounds.
+/// Returns the options. Returns nothing if the path is not a synth source or is out of bounds.
 inline std::optional<SynthOptions> synth_source(std::string_view path) {
   if (!path.starts_with(kSynthScheme)) return std::nullopt;
   path.remove_prefix(kSynthScheme.size());

@@ -8,7 +8,8 @@
 namespace downpour {
 namespace {
 
-/// A cursor over TOML text that counts levels and nodes, by TOML's rules for strings and comments.
+/// A cursor over TOML text that counts levels and nodes. It follows TOML's rules for strings and
+/// comments.
 class Scan {
  public:
   Scan(std::string_view text, const std::string& path) : text_(text), path_(path) {
@@ -73,7 +74,7 @@ class Scan {
     ++at_;
   }
 
-  /// The depth at which a key or an element begins.
+  /// Returns the depth at which a key or an element starts.
   uint32_t level() const { return open_.empty() ? header_depth_ + 1 : open_.back(); }
 
   void begin_line() {
@@ -96,18 +97,18 @@ class Scan {
   }
 
   void close() {
-    if (open_.empty()) return;  // of a header
+    if (open_.empty()) return;  // closes a header
     open_.pop_back();
     depth_ = level();
   }
 
-  /// Moves behind the string that begins here. One that does not end is the parser's to reject.
+  /// Skips the string that starts here. A string without an end is rejected later by the parser.
   void skip_string(char quote) {
     const std::string three(3, quote);
     if (text_.substr(at_, 3) == three) {
       at_ += 3;
       while (at_ < text_.size() && text_.substr(at_, 3) != three) skip_character(quote);
-      // Up to two more quotes belong to the string's end.
+      // Up to two more quotes belong to the string.
       for (int i = 0; i < 5 && at_ < text_.size() && text_[at_] == quote; ++i) ++at_;
       return;
     }
@@ -122,7 +123,8 @@ class Scan {
   }
 
   Error error(std::string what, std::string hint) const {
-    const std::string_view before = text_.substr(0, at_ - 1);  // the character that was too much
+    // Up to the character that exceeded the limit.
+    const std::string_view before = text_.substr(0, at_ - 1);
     const auto line = 1 + std::count(before.begin(), before.end(), '\n');
     const size_t column = before.size() - (before.rfind('\n') + 1) + 1;
     return Error{ErrorCode::kConfig, std::move(what), str(path_, ":", line, ":", column),
@@ -133,7 +135,7 @@ class Scan {
   const std::string& path_;
   size_t at_ = 0;
   uint32_t depth_ = 1, header_depth_ = 0, nodes_ = 0;
-  std::vector<uint32_t> open_;  // of each bracket, the depth inside it
+  std::vector<uint32_t> open_;  // the depth inside each open bracket
   bool line_begins_ = true, in_header_ = false;
 };
 

@@ -17,7 +17,8 @@ bool gives_pieces(const Job& job) {
   if (job.data.sharding != Sharding::kAuto || job.data.interleave.cycle > 1 ||
       job.train.steps_per_epoch > 0)
     return false;
-  // Where only reading tells the end, a piece has no length, by which a cache would know it.
+  // A cache identifies a piece by its length. If the end is only found by reading, a piece has no
+  // length.
   return source.records > 0 || job.data.cache == Cache::kOff;
 }
 namespace {
@@ -47,7 +48,7 @@ bool is_plain_name(const std::string& name) {
                      [](char c) { return uint8_t(c) >= 0x20 && c != '/' && c != 0x7f; });
 }
 
-/// The keys of a field that only some formats have.
+/// Checks the keys of a field that only some formats have.
 Result<void> check_place(const DataSpec& data, const FieldSpec& field, const std::string& where) {
   const bool tfrecord = data.format == DataFormat::kTfrecord;
   const bool tensors = tfrecord && data.record == "tensor";
@@ -83,7 +84,7 @@ Result<void> check_top(const Job& job) {
   }
   if (job.partitions < 2 || job.partitions > 4096) {
     return wrong(str("`partitions` can't be ", job.partitions), "partitions",
-                 "it wants 2 to 65536");
+                 "it wants 2 to 4096");
   }
   if (job.cluster.ps > job.partitions) {
     return wrong(str(job.cluster.ps, " ps share ", job.partitions, " partitions"), "cluster.ps",
@@ -92,8 +93,8 @@ Result<void> check_top(const Job& job) {
   return {};
 }
 
-/// Batches are counted as they come: an epoch can end at their number only where one reader has all
-/// of it, and steps stop between shards.
+/// Checks keys that count batches. Batches are counted as they are read. So an epoch can end at a
+/// given number only if one reader reads all of it, and `steps` can only stop between shards.
 Result<void> check_steps(const Job& job) {
   const SourceSpec& source = job.data.source;
   const bool whole = source.is_program() && source.replay == Replay::kEpoch;
@@ -140,7 +141,8 @@ Result<void> check_parts(const Job& job) {
   return {};
 }
 
-/// What a program writes can't be looked at beforehand, so the job says it.
+/// Checks a source that is a program. Its output cannot be inspected before the run, so the job
+/// must describe it.
 Result<void> check_program(const SourceSpec& source, const DataSpec& all, const char* where) {
   const DataSpec data = for_source(all, source);
   if (!source.is_program()) {
@@ -184,7 +186,7 @@ Result<void> check_program(const SourceSpec& source, const DataSpec& all, const 
   return {};
 }
 
-/// data.program: what it makes of a record can't be looked at beforehand, so the job says it.
+/// Checks data.program. Its output cannot be inspected before the run, so the job must describe it.
 Result<void> check_transform(const DataSpec& all, const SourceSpec& source) {
   if (all.program.empty()) return {};
   const DataSpec data = for_source(all, source);
@@ -358,8 +360,8 @@ Result<void> check_layer(const Job& job, const LayerSpec& layer, const std::stri
   return {};
 }
 
-/// Layers, outputs and fields share one space of names; only an output may bear its layer's name,
-/// and then its target may too.
+/// Checks that names are unique. Layers, outputs and fields share one namespace. Exception: an
+/// output may have the name of its own layer, and then its target may have that name, too.
 Result<void> check_clashes(const Job& job, const Names& names) {
   std::set<std::string> own;
   for (const OutputSpec& output : job.model.outputs) {

@@ -1,4 +1,4 @@
-// Rules that a job must keep beyond the types and ranges of its keys.
+// Rules for a job beyond the types and ranges of its keys.
 #pragma once
 
 #include "shared/base/result.h"
@@ -7,12 +7,12 @@
 
 namespace downpour {
 
-/// What can be said of a job before the data file was looked at: required keys are there, keys do
-/// not contradict each other. Errors: kConfig with the key's place.
+/// Checks what can be checked before the data file is inspected: required keys are present, and
+/// keys do not contradict each other. Errors: kConfig with the key's place.
 Result<void> validate_given(const Job& job, const Origins& origins);
 
-/// Every rule of a complete job. Errors: kConfig with where = the key ("model.layers[1].inputs");
-/// located() turns it into the place in the file.
+/// Checks every rule of a complete job. Errors: kConfig; `where` is the key
+/// ("model.layers[1].inputs"). located() replaces it by the place in the file.
 Result<void> validate(const Job& job);
 
 }  // namespace downpour

@@ -79,7 +79,8 @@ void AucHistogram::clear() {
 double auc_value(std::span<const AucBucket> buckets) {
   double negatives = 0;
   double positives = 0;
-  double ordered = 0;  // pairs with the positive above, ties as half; exact up to 2^53 pairs
+  // Pairs with the higher positive score; ties count half. Exact up to 2^53 pairs.
+  double ordered = 0;
   for (const AucBucket& b : buckets) {
     ordered += double(b.positives) * (negatives + 0.5 * double(b.negatives));
     negatives += double(b.negatives);

@@ -1,5 +1,5 @@
-// AucHistogram: area under the ROC curve from counts in fixed buckets of the logit. Mergeable,
-// order-independent.
+// AucHistogram: area under the ROC curve, from counts in fixed buckets of the logit. Histograms can
+// be merged in any order.
 #pragma once
 
 #include <bit>
@@ -14,14 +14,15 @@ namespace downpour {
 
 constexpr uint32_t kAucBuckets = 65536;
 
-/// The bucket of a logit: monotone, asinh-like, exact integer arithmetic on the bits of |x| + 2^-6,
-/// of which the top 11 mantissa bits are kept: 2048 buckets an octave over 16 octaves, 7.6e-6 wide
-/// at 0, 1e-3 at 3, |x| >= 1008 in the last. NaN counts as the largest (or smallest, by its sign):
-/// a wrong score, but never a wrong address.
+/// Returns the bucket of a logit. The mapping is monotone and similar to asinh. It is exact integer
+/// arithmetic on the bits of |x| + 2^-6, of which the top 11 bits of the mantissa are used: 2048
+/// buckets per octave over 16 octaves. A bucket is 7.6e-6 wide at 0 and 1e-3 wide at 3; the last
+/// one holds |x| >= 1023.74. NaN counts as the largest or smallest logit, by its sign: the score is
+/// wrong, but the bucket is in range.
 inline uint32_t auc_bucket(float logit) {
   constexpr uint32_t kSide = kAucBuckets / 2;
   constexpr float kOffset = 0x1p-6F;
-  const uint32_t bits = std::bit_cast<uint32_t>(logit + 0.0F);  // -0 ties with 0
+  const uint32_t bits = std::bit_cast<uint32_t>(logit + 0.0F);  // -0 and 0 share a bucket
   const uint32_t shifted =
       std::bit_cast<uint32_t>(std::bit_cast<float>(bits & 0x7fffffffU) + kOffset);
   uint32_t place = (shifted - std::bit_cast<uint32_t>(kOffset)) >> 12;
@@ -29,50 +30,53 @@ inline uint32_t auc_bucket(float logit) {
   return (bits >> 31) != 0 ? kSide - 1 - place : kSide + place;
 }
 
-/// Counts of negatives and positives by bucket.
+/// Counts of negatives and positives per bucket.
 ///
-/// Inside a bucket every pair counts half, which is the trapezoid rule on the ROC curve: the error
-/// falls with the square of bucket width over score spread. Below 1e-4 while the scores' standard
-/// deviation is at least 1/150 of their mean (and 2e-4 around 0); measured in auc_test.cc.
+/// Every pair inside a bucket counts half. This is the trapezoid rule on the ROC curve, so the
+/// error falls with the square of (bucket width / spread of the scores). The error is below 1e-4 if
+/// the standard deviation of the scores is at least 1/150 of their mean, or at least 2e-4 around 0.
+/// auc_test.cc measures it.
 class AucHistogram {
  public:
   AucHistogram();
 
-  /// One record; a label above 0.5 is positive.
+  /// Adds one record. A label above 0.5 is positive.
   void add(float logit, float label) {
     const uint32_t bucket = auc_bucket(logit);
     touched_[bucket / 64] |= uint64_t{1} << (bucket % 64);
     ++counts_[2 * size_t{bucket} + (label > 0.5F ? 1 : 0)];
   }
-  /// Several records. `weights` may be empty; a record whose weight is not above 0 is left out.
+  /// Adds several records. `weights` may be empty. Records with a weight of 0 or less are left out.
   void add(std::span<const float> logits, std::span<const float> labels,
            std::span<const float> weights = {});
   void merge(const AucHistogram& other);
-  /// Errors: a bucket beyond kAucBuckets (from a peer) is left out and false returned.
+  /// Adds sparse buckets. Returns false if a bucket is not below kAucBuckets (from a peer); that
+  /// bucket is left out.
   [[nodiscard]] bool merge(std::span<const AucBucket> buckets);
 
-  /// The non-empty buckets in ascending order, into `buckets` (its memory is kept).
+  /// Writes the non-empty buckets in ascending order to `buckets` and reuses its memory.
   void to_sparse(std::vector<AucBucket>& buckets) const;
   std::vector<AucBucket> to_sparse() const;
-  /// The area; NaN where one of the two classes is missing.
+  /// Returns the area, or NaN if one of the two classes has no records.
   double value() const;
-  /// Forgets all counts; costs only the buckets touched.
+  /// Resets all counts. Takes time proportional to the number of non-empty buckets.
   void clear();
 
  private:
-  std::vector<uint32_t> counts_;   // negatives, positives of each bucket
-  std::vector<uint64_t> touched_;  // one bit a bucket
+  std::vector<uint32_t> counts_;   // negatives and positives of each bucket, alternating
+  std::vector<uint64_t> touched_;  // one bit per bucket: set if the bucket is not empty
 };
 
-/// The area from sparse buckets in ascending order; NaN where one of the two classes is missing.
+/// Returns the area of sparse buckets in ascending order, or NaN if one class has no records.
 double auc_value(std::span<const AucBucket> buckets);
 
-/// Joins neighbours (2, 4, 8... buckets to one) until at most `buckets_max` are left; pairs inside
-/// a bucket count half, so resolution is lost and nothing else. buckets_max > 0.
+/// Merges adjacent buckets (2, 4, 8, ... into one) until at most `buckets_max` are left.
+/// Because pairs inside a bucket count half, the only effect is a lower resolution. `buckets_max` >
+/// 0.
 void coarsen_buckets(std::vector<AucBucket>& buckets, size_t buckets_max);
 
-/// Adds ascending `from` to ascending `into`; counts saturate at 2^32 - 1. Associative and
-/// commutative.
+/// Adds the buckets `from` to `into`, both in ascending order. Counts saturate at 2^32 - 1. The
+/// operation is associative and commutative.
 void merge_buckets(std::vector<AucBucket>& into, std::span<const AucBucket> from);
 
 }  // namespace downpour

@@ -13,7 +13,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 double ratio(double a, double b) { return b != 0 ? a / b : kNaN; }
 
-/// -p ln p, continued to 0.
+/// -p ln p; 0 for p = 0.
 double entropy_term(double p) { return p > 0 ? -p * std::log(p) : 0.0; }
 
 double class_entropy(const std::vector<uint64_t>& counts) {

@@ -1,4 +1,4 @@
-// Metrics by name, from merged sums.
+// Metrics, computed by name from merged sums.
 #pragma once
 
 #include <cstdint>
@@ -11,35 +11,42 @@
 
 namespace downpour {
 
-/// One figure. `value` is NaN where the sums do not define it (no records, one class only).
+/// One metric. `value` is NaN if the sums do not define it (no records, or only one class).
 struct MetricValue {
   std::string name;
   double value = 0;
-  bool higher_is_better = false;  // calibration: neither, its best is 1
+  bool higher_is_better = false;  // false for calibration too, whose best value is 1
 };
 
-/// Metric names that a loss ("logistic", "softmax_cross_entropy", "squared") knows; empty for an
-/// unknown loss. logistic: auc, logloss, accuracy, rmse, calibration, loss. softmax_cross_entropy:
-/// accuracy, logloss, loss. squared: rmse, calibration, loss.
+/// Returns the metrics that a loss ("logistic", "softmax_cross_entropy", "squared") supports.
+/// Returns an empty list for an unknown loss.
+/// - logistic: auc, logloss, accuracy, rmse, calibration, loss
+/// - softmax_cross_entropy: accuracy, logloss, loss
+/// - squared: rmse, calibration, loss
 const std::vector<std::string>& supported_metrics(std::string_view loss);
 
-/// What is shown where the job names no metrics: auc and logloss; accuracy and logloss; rmse.
+/// Returns the metrics of a job that names none: auc and logloss for logistic, accuracy and logloss
+/// for softmax_cross_entropy, rmse for squared.
 const std::vector<std::string>& default_metrics(std::string_view loss);
 
-/// "loss" and "logloss": loss / weight. "accuracy": correct / weight. "rmse": root of squared error
-/// / weight. "calibration": mean prediction / mean label. "auc": area under the ROC curve, half
-/// credit for ties. An unknown name is a programmer's error (job building checks names).
+/// Computes one metric. An unknown name is a programmer error, because building the job checks the
+/// names.
+/// - "loss", "logloss": loss / weight
+/// - "accuracy": correct / weight
+/// - "rmse": square root of squared_error / weight
+/// - "calibration": mean prediction / mean label
+/// - "auc": area under the ROC curve; ties count half
 MetricValue compute_metric(std::string_view name, const OutputMetrics& metrics);
 
-/// The mean loss of the best constant prediction on the same records, to print beside the loss
-/// reached: entropy of the mean label (logistic), of the class counts (softmax), variance of the
-/// label (squared). None for vector targets (`target_width` > 1), whose elements the sums do not
-/// keep apart, and without records.
+/// Returns the mean loss of the best constant prediction on the same records, as a baseline for the
+/// loss of the model: the entropy of the mean label (logistic), the entropy of the class counts
+/// (softmax), the variance of the label (squared). Returns nothing if there are no records, or for
+/// vector targets (`target_width` > 1), because the sums do not separate their elements.
 std::optional<double> best_constant_loss(std::string_view loss, uint32_t target_width,
                                          const OutputMetrics& metrics);
 
-/// Adds `from` to `into`: sums, buckets, class counts. Batches, shards and workers merge by this
-/// alone.
+/// Adds `from` to `into`: sums, buckets and class counts. Batches, shards and workers are merged
+/// only by this function.
 void merge(OutputMetrics& into, const OutputMetrics& from);
 
 }  // namespace downpour

@@ -1,5 +1,5 @@
-// What a batch adds to the metrics of one output: sums only, so batches, shards, workers and
-// partitions merge by adding.
+// Metric sums of one model output. They are plain sums, so the metrics of batches, shards, workers
+// and partitions merge by addition.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,15 @@
 
 namespace downpour {
 
-/// Sums over records of one model output. A mean is a sum divided by `weight`, never a mean of
-/// means.
+/// Sums over the records of one model output. A mean is always a sum divided by `weight`, never a
+/// mean of means.
 struct OutputSums {
-  double weight = 0;  // records (or the sum of their weights)
+  double weight = 0;  // number of records, or the sum of their weights
   double loss = 0;    // sum of the records' losses
-  double label = 0;   // sum of targets (first element of a vector target)
+  double label = 0;   // sum of targets; first element of a vector target
   double label_squared = 0;
-  double prediction = 0;  // sum of predictions (probabilities for logistic, values for squared)
-  double correct = 0;     // records whose class was right
+  double prediction = 0;  // sum of predictions: probabilities for logistic, values for squared
+  double correct = 0;     // records with the right class
   double squared_error = 0;
   bool operator==(const OutputSums&) const = default;
 
@@ -31,7 +31,7 @@ struct OutputSums {
   }
 };
 
-/// One bucket of an AUC histogram as it travels: only buckets that are not empty.
+/// One non-empty bucket of an AUC histogram, as sent in messages.
 struct AucBucket {
   uint32_t bucket = 0;
   uint32_t negatives = 0;
@@ -39,12 +39,12 @@ struct AucBucket {
   bool operator==(const AucBucket&) const = default;
 };
 
-/// The metrics of one output over some records: sums, the ranking histogram where the output is
-/// binary, and class counts (for the best constant's loss of a softmax) where it has classes.
+/// The metrics of one output over some records: the sums; for a binary output, the AUC histogram;
+/// for an output with classes, the class counts, which the best constant's loss of a softmax needs.
 struct OutputMetrics {
   OutputSums sums;
-  std::vector<AucBucket> auc;          // ascending buckets; empty where there is no ranking
-  std::vector<uint64_t> class_counts;  // softmax: records of each class
+  std::vector<AucBucket> auc;  // in ascending order of buckets; empty if the output is not binary
+  std::vector<uint64_t> class_counts;  // softmax: number of records per class
   bool operator==(const OutputMetrics&) const = default;
 };
 

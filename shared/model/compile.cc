@@ -15,9 +15,9 @@
 namespace downpour::model {
 namespace {
 
-constexpr uint32_t kDimMax = 4096;              // floats of an embedding's row
-constexpr uint32_t kUnitsMax = 65536;           // outputs of one dense sub-layer
-constexpr uint64_t kWidthMax = 1 << 20;         // floats of a record in one value
+constexpr uint32_t kDimMax = 4096;              // floats per embedding row
+constexpr uint32_t kUnitsMax = 65536;           // outputs of one dense sublayer
+constexpr uint64_t kWidthMax = 1 << 20;         // floats per record in one value
 constexpr uint64_t kDenseFloatsMax = 1U << 28;  // of one dense variable: 1 GiB
 constexpr float kEmbeddingScale = 0.05F;
 
@@ -43,7 +43,7 @@ std::optional<Activation> parse_activation(const std::string& name) {
   return std::nullopt;
 }
 
-/// He et al. 2015 before a relu, Glorot and Bengio 2010 otherwise.
+/// The default is that of He et al. 2015 before a relu, otherwise that of Glorot and Bengio 2010.
 InitSpec kernel_init(const LayerSpec& layer, uint32_t in, uint32_t out, Activation activation) {
   if (layer.init) return *layer.init;
   const double fan = activation == Activation::kRelu ? in : double(in) + out;
@@ -81,12 +81,12 @@ class Compiler final {
   }
 
  private:
-  /// About the layer or output at hand.
+  /// Returns an error of the current layer or output.
   Error error(std::string what, std::string hint = {}) const {
     return Error{ErrorCode::kConfig, std::move(what), where_, std::move(hint), {}};
   }
 
-  /// Inputs of a layer, told apart.
+  /// The inputs of a layer, separated by kind.
   struct Inputs {
     std::vector<std::string> keys;  // sparse fields
     std::vector<ValueId> values;    // numbers and layers, in order
@@ -169,7 +169,7 @@ class Compiler final {
     return inputs;
   }
 
-  /// One value that holds the given ones side by side; the same list gives the same value.
+  /// Returns one value that concatenates the given ones. The same list returns the same value.
   Result<ValueId> concat(const std::vector<ValueId>& values) {
     if (values.size() == 1) return values[0];
     if (const auto found = concats_.find(values); found != concats_.end()) return found->second;
@@ -351,7 +351,8 @@ class Compiler final {
     return op.output;
   }
 
-  /// A field that gives a target or weights: numbers, or texts read as 0 and 1.
+  /// Checks that a field can give a target or weights: numbers, or texts that are read as 0 and 1.
+  /// Returns its width.
   Result<uint64_t> number_field(const std::string& name, const char* role) const {
     const FieldSpec* field = job_.data.find_field(name);
     if (field == nullptr) {
@@ -441,7 +442,7 @@ class Compiler final {
   const Job& job_;
   std::string where_;
   Program program_;
-  std::vector<ValueUse> values_;  // beside program_.values
+  std::vector<ValueUse> values_;  // in the order of program_.values
   VariableSet variables_;
   std::map<std::string, ValueId> layers_;
   std::map<std::string, ValueId> float_values_;

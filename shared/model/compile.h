@@ -1,4 +1,4 @@
-// compile: a job's layers and outputs checked and turned into a Program.
+// compile: checks a job's layers and outputs and turns them into a Program.
 #pragma once
 
 #include "shared/base/result.h"
@@ -6,8 +6,8 @@
 
 namespace downpour::model {
 
-/// Errors: kConfig with `where` = "model.layers[2] (tower)" or "model.outputs[0] (click)", and what
-/// to change.
+/// Compiles the model of `job`. Errors: kConfig. `where` is "model.layers[2] (tower)" or
+/// "model.outputs[0] (click)"; the hint says what to change.
 Result<Program> compile(const Job& job);
 
 }  // namespace downpour::model

@@ -45,7 +45,7 @@ struct Columns {
   size_t count() const { return end - begin; }
 };
 
-/// Calls f with the columns within `all` that do not come by key.
+/// Calls f with the columns of `all` that no active KeyedProduct computes.
 template <typename F>
 void for_columns(const Chunk& c, const DenseOp& op, Columns all, const F& f) {
   if (!is_active(c, op.keyed)) return f(all);
@@ -58,7 +58,7 @@ void for_columns(const Chunk& c, const DenseOp& op, Columns all, const F& f) {
   }
 }
 
-// Forward, one overload an operation.
+// Forward pass, one overload per operation.
 
 void forward(const Chunk& c, const PoolOp& op) {
   if (is_active(c, op.keyed)) return;
@@ -116,7 +116,8 @@ void forward(const Chunk& c, const ConcatOp& op) {
   }
 }
 
-// Backward: the output's gradient is complete; adds to those of inputs and variables.
+// Backward pass. The gradient of the output is complete. Each overload sets, or adds to, the
+// gradients of the inputs and variables.
 
 void backward(const Chunk& c, const PoolOp& op) {
   if (is_active(c, op.keyed)) return;

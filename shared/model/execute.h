@@ -1,4 +1,4 @@
-// Execution: one chunk of records through a Program, forward and backward.
+// Execution: runs a chunk of records through a Program, forward and backward.
 #pragma once
 
 #include <span>
@@ -9,41 +9,47 @@
 
 namespace downpour::model {
 
-/// A chunk on its way. Owns nothing; everything outlives it.
+/// A chunk of records during execution. Owns nothing; everything that it refers to must outlive it.
 struct Chunk {
   const Program& program;
   const Batch& batch;
   std::span<const VariableView> variables;
   Arena& arena;
-  std::span<KeyedProduct> keyed;  // by Program::keyed; those that are active have their products
+  // In the order of Program::keyed; an active one already holds its products.
+  std::span<KeyedProduct> keyed;
   Rows rows;
 
   // Training only.
-  float* dense_gradients =
-      nullptr;                // of this slot, at Variable::dense_offset; null: into the views' own
-  bool first_of_slot = true;  // sets dense gradients; later chunks add
-  float* saved = nullptr;     // null: rows' gradients are summed at once; else kept for sum_saved()
+  /// Gradients of the dense variables for the chunk's slot, at Variable::dense_offset. Null: write
+  /// to the gradients of `variables`.
+  float* dense_gradients = nullptr;
+  /// True: set dense gradients. False: add to them.
+  bool first_of_slot = true;
+  /// Null: sum the gradients of embedding rows at once. Otherwise: keep them here for sum_saved().
+  float* saved = nullptr;
 
-  /// A value's place for this chunk.
+  /// Returns the place of a value, or of its gradient, for this chunk.
   ConstMatrix value(ValueId id) const;
   Matrix gradient(ValueId id) const;
 };
 
-/// The bags of `op` with their rows and gradients; they lie in `arena` until the next call.
+/// Returns the bags of `op` with their rows and gradients. The views are stored in `arena` and
+/// valid until the next call.
 std::span<const BagView> bag_views(const Batch& batch, std::span<const VariableView> variables,
                                    const PoolOp& op, Arena& arena);
 
-/// Sizes the arena for the program.
+/// Allocates the arena's buffers for the program.
 void prepare(const Program& program, Arena& arena);
 
 /// Computes all values.
 void run_forward(const Chunk& chunk);
 
-/// From the outputs' gradients (written by the losses) to those of all variables.
+/// Computes the gradients of all variables from the gradients of the outputs, which the losses
+/// wrote.
 void run_backward(const Chunk& chunk);
 
-/// Sums the gradients of embedding rows from what run_backward saved of records [rows); keys of
-/// `share` only.
+/// Sums the gradients of embedding rows from what run_backward() saved for the chunk's records.
+/// Only keys of `share` are summed.
 void sum_saved(const Chunk& chunk, KeyShare share);
 
 }  // namespace downpour::model

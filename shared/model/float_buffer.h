@@ -1,4 +1,4 @@
-// FloatBuffer: scratch memory that grows to the largest need and stays.
+// FloatBuffer: scratch memory that grows to the largest request and never shrinks.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,11 @@
 
 namespace downpour::model {
 
-/// Floats on a cache line's boundary, not initialised, kept until more are wanted.
+/// Floats aligned to a cache line and not initialized.
 class FloatBuffer final {
  public:
   float* data() { return floats_.get(); }
-  /// Contents are lost when it grows.
+  /// Returns memory for at least `count` floats. Growing discards the contents.
   float* ensure(size_t count) {
     if (count > count_) {
       floats_.reset(static_cast<float*>(operator new(count * sizeof(float), kLine)));

@@ -62,7 +62,7 @@ void gemm(Transpose transpose_a, Transpose transpose_b, size_t m, size_t n, size
 
 const char* gemm_backend() { return "oneDNN"; }
 
-// oneDNN asks OpenMP how many threads to start. The setting belongs to the calling thread alone.
+// oneDNN asks OpenMP for the number of threads. This setting is local to the calling thread.
 SingleThreadProducts::SingleThreadProducts() : threads_before_(omp_get_max_threads()) {
   omp_set_num_threads(1);
 }
@@ -77,7 +77,7 @@ void gemm(Transpose transpose_a, Transpose transpose_b, size_t m, size_t n, size
 
 const char* gemm_backend() { return "Eigen"; }
 
-SingleThreadProducts::SingleThreadProducts() = default;  // EIGEN_DONT_PARALLELIZE
+SingleThreadProducts::SingleThreadProducts() = default;  // EIGEN_DONT_PARALLELIZE is set
 SingleThreadProducts::~SingleThreadProducts() = default;
 
 #endif

@@ -1,11 +1,12 @@
-// Matrix products: oneDNN where the build has it, Eigen otherwise. Both stay on the calling thread.
+// Matrix products: by oneDNN if the build has it, otherwise by Eigen. Products run on the calling
+// thread only, if a SingleThreadProducts exists there (oneDNN) or always (Eigen).
 #pragma once
 
 #include <cstddef>
 
 namespace downpour::model {
 
-/// A row-major matrix in memory: element (i, j) at data[i * stride + j].
+/// A row-major matrix in memory: element (i, j) is at data[i * stride + j].
 struct ConstMatrix {
   const float* data = nullptr;
   size_t stride = 0;
@@ -20,19 +21,21 @@ struct Matrix {
 
 enum class Transpose : bool { kNo, kYes };
 
-/// c[m, n] = op(a)[m, k] op(b)[k, n], or += with `accumulate`. c overlaps neither a nor b.
-/// Numerics: float32; bits depend on the build, the CPU and the sizes, never on threads.
+/// Computes c[m, n] = op(a)[m, k] op(b)[k, n], or += with `accumulate`. c must not overlap a or b.
+/// Computes in float32. On a single thread the bits depend only on the build, the CPU and the
+/// sizes.
 void gemm(Transpose transpose_a, Transpose transpose_b, size_t m, size_t n, size_t k, ConstMatrix a,
           ConstMatrix b, bool accumulate, Matrix c);
 
-/// The same by Eigen in any build: the fallback, and the oracle of the tests.
+/// Computes the same product with Eigen in any build. It is the fallback, and the reference of the
+/// tests.
 void gemm_eigen(Transpose transpose_a, Transpose transpose_b, size_t m, size_t n, size_t k,
                 ConstMatrix a, ConstMatrix b, bool accumulate, Matrix c);
 
-/// "oneDNN" or "Eigen".
+/// Returns "oneDNN" or "Eigen".
 const char* gemm_backend();
 
-/// While it lives, products called from this thread use this thread only.
+/// Restricts matrix products that are called from this thread to this thread, for its lifetime.
 class SingleThreadProducts final {
  public:
   SingleThreadProducts();

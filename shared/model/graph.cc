@@ -14,7 +14,8 @@
 namespace downpour::model {
 namespace {
 
-/// A mismatch here is a programmer's error: readers build batches from the layout.
+/// Checks the shape of a batch. A mismatch is a programmer error, because readers build batches
+/// from the layout.
 void check_batch(const Program& program, const Batch& batch, size_t floats) {
   const InputLayout& layout = program.layout;
   const size_t records = batch.records;
@@ -129,7 +130,8 @@ class Step final {
   const DenseOp& dense_of(const KeyedInput& keyed) const {
     return std::get<DenseOp>(program_.ops[keyed.dense]);
   }
-  /// Floats of the layer's kernel before the block of the pool's first bag, and of all its blocks.
+  /// Return the offset of the pool's first block in the layer's kernel, and the size of all its
+  /// blocks, in floats.
   size_t keyed_floats_before(const KeyedInput& keyed) const {
     return size_t{keyed.column} * program_.values[dense_of(keyed).output].width;
   }
@@ -205,7 +207,8 @@ class Step final {
            program_.outputs[o].width == 1;
   }
 
-  /// Mean: the output's weight over the sum of the sample weights that count; 0 if there are none.
+  /// Computes the factor of each output's gradient. For "mean" it is the output's weight, divided
+  /// by the sum of the sample weights that count; 0 if that sum is 0.
   void set_scales() {
     workspace_.scales.clear();
     for (const Output& output : program_.outputs) {
@@ -279,7 +282,8 @@ class Step final {
     }
   }
 
-  /// Every thread goes through all records in the order of one thread, and sums its own keys.
+  /// Sums the gradients of embedding rows. Every thread goes through all records in order, and sums
+  /// only the keys of its own share.
   void sum_row_gradients() {
     parallel_for(threads_, size_t(threads_), [&](size_t share, int thread) {
       for (size_t slot = 0; slot < slots_; ++slot) {
@@ -303,7 +307,7 @@ class Step final {
     });
   }
 
-  /// Adds floats [begin, end) of the later slots' gradients to those of the first.
+  /// Adds floats [begin, end) of the later slots' gradients to the first slot's gradient.
   void sum_slots(size_t v, size_t begin, size_t end) {
     const size_t floats = end - begin;
     for (size_t slot = 1; slot < slots_ && floats > 0; ++slot) {
@@ -313,8 +317,9 @@ class Step final {
     }
   }
 
-  /// The floats of a dense variable whose gradient no slot has: it comes by key. Begin and end;
-  /// without any, both at its end.
+  /// Returns the range (begin, end) of a dense variable's floats whose gradient a KeyedProduct
+  /// computes. The slots have no gradient for them. If there are none, both are the end of the
+  /// variable.
   std::pair<size_t, size_t> keyed_in(size_t v) const {
     for (size_t i = 0; i < program_.keyed.size(); ++i) {
       const KeyedInput& keyed = program_.keyed[i];

@@ -1,5 +1,5 @@
-// Graph: a job's layers made executable. Built once per process from the job; const and thread-safe
-// afterwards.
+// Graph: the executable form of a job's layers. Built once per process from the job; const and
+// thread-safe afterwards.
 #pragma once
 
 #include <memory>
@@ -15,45 +15,46 @@
 
 namespace downpour::model {
 
-/// Where one variable's rows for a batch lie. For table t and member m (in the order of
-/// Graph::tables()): embedding: [unique keys of the batch, dim]; dense: all elements.
+/// The memory of one variable for one batch. Embedding variable: [unique keys of the batch, dim].
+/// Dense variable: all elements.
 struct VariableView {
   const float* values = nullptr;
-  float* gradient =
-      nullptr;  // same shape; training only; set to zero by the callee before it is summed into
+  /// Same shape as `values`; training only. train() clears it before it adds to it.
+  float* gradient = nullptr;
 };
 
 /// Scratch memory of one compute thread, kept between batches.
 class Workspace;
 
-/// Metrics of one batch, one entry an output.
+/// Metrics of one batch, one entry per output.
 using BatchMetrics = std::vector<OutputMetrics>;
 
 class Graph {
  public:
-  /// Builds from the job's (expanded) model, fields and optimizer rules.
-  /// Errors: kConfig with `where` = "model.layers[2]" and the like, naming the layer or field.
+  /// Builds the graph from the job's (expanded) model, fields and optimizer rules.
+  /// Errors: kConfig. `where` is "model.layers[2] (tower)" and the like.
   static Result<std::unique_ptr<Graph>> build(const Job& job);
   ~Graph();
 
   const std::vector<TableSpec>& tables() const;
   const InputLayout& inputs() const;
   const std::vector<OutputSpec>& outputs() const;
-  /// Floats that each output yields a record (1 for scalar, classes for softmax).
+  /// Returns the number of floats per record of each output: 1 for scalar, classes for softmax.
   std::vector<uint32_t> output_widths() const;
 
   std::unique_ptr<Workspace, void (*)(Workspace*)> make_workspace() const;
 
-  /// One step's gradient and metrics: loss = sum over records / records ("mean") or the sum
-  /// ("sum"). `variables` is flat: for t in tables(), for m in members. Deterministic for any
-  /// `threads` (fixed chunks). With `want_auc` the ranking histogram is filled too (costs a pass;
-  /// sums are always filled).
+  /// Computes the gradient and the metrics of one step. The loss is the sum over records, divided
+  /// by the sum of the record weights if the reduction is "mean". `variables` is flat: for each
+  /// table of tables(), each of its variables. The result is the same for any number of `threads`,
+  /// because the chunks are fixed. `want_auc` also fills the AUC histogram, which costs one more
+  /// pass; the sums are always filled.
   void train(const Batch& batch, std::span<const VariableView> variables, Workspace& workspace,
              int threads, bool want_auc, BatchMetrics& metrics) const;
 
-  /// Forward only. `predictions[o]` gets [records, output_widths()[o]]: probabilities for logistic
-  /// and softmax outputs, values for squared ones. `metrics` may be null (predict: targets are not
-  /// read).
+  /// Runs the forward pass only. `predictions[o]` gets [records, output_widths()[o]]: probabilities
+  /// for logistic and softmax outputs, values for squared ones. `metrics` may be null (for
+  /// prediction); then targets are not read.
   void forward(const Batch& batch, std::span<const VariableView> variables, Workspace& workspace,
                int threads, std::vector<std::vector<float>>& predictions,
                BatchMetrics* metrics) const;

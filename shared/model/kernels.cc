@@ -9,8 +9,8 @@
 namespace downpour::model {
 namespace {
 
-/// The width of a row, known to the compiler for the common ones: dispatch_dim(dim, [&](auto fixed)
-/// {...}).
+/// The width of a row, as a compile-time constant for common widths: dispatch_dim(dim, [&](auto
+/// fixed) {...}).
 template <uint32_t kFixed>
 struct Dim {
   uint32_t runtime;
@@ -46,7 +46,7 @@ Rows keys_of(const BagColumn& bag, size_t record) {
   return {bag.offsets[record], bag.offsets[record + 1]};
 }
 
-/// 1, or 1 / sum of values; 0 where that is no number to divide by.
+/// Returns 1, or 1 / (sum of values) with `mean`; 0 if that sum is 0.
 float bag_factor(const BagColumn& bag, Rows keys, bool mean) {
   if (!mean) return 1.0F;
   float sum = float(keys.count());
@@ -57,10 +57,12 @@ float bag_factor(const BagColumn& bag, Rows keys, bool mean) {
   return sum != 0.0F ? 1.0F / sum : 0.0F;
 }
 
-/// Bags of one key a record without values, taken some at a time: their pointers fit the
-/// first-level cache beside a row of `out`, which is written from left to right.
+/// Bags with one key per record and without values are processed in blocks of this many. The
+/// pointers of a block and one row of `out`, which is written from left to right, fit into the L1
+/// cache.
 constexpr size_t kBagBlock = 32;
-/// Rows are asked for so many records ahead: they come from the second-level cache or beyond.
+/// Rows are prefetched this many records ahead, because they come from the L2 cache or from further
+/// away.
 constexpr size_t kPrefetchRecords = 2;
 
 struct BagBlock {
@@ -123,14 +125,14 @@ void scatter_single_keys(std::span<const BagView> bags, uint32_t dim, Rows rows,
   });
 }
 
-/// Lanes of a row that stay in registers while bags are summed: 16 floats each.
+/// 16 floats of a row, which stay in registers while bags are summed.
 using Lanes = float __attribute__((vector_size(64), aligned(4), may_alias));
 
 const Lanes& lanes_at(const float* p) { return *reinterpret_cast<const Lanes*>(p); }
 Lanes& lanes_at(float* p) { return *reinterpret_cast<Lanes*>(p); }
 
-/// visit(width, column) for columns of `dim`: 64, then 16 at a time, then one by one; the width is
-/// known to the compiler.
+/// Calls visit(width, column) for the columns of `dim`: 64 at a time, then 16 at a time, then one
+/// by one. The width is a compile-time constant.
 template <typename F>
 void for_lanes(uint32_t dim, const F& visit) {
   uint32_t column = 0;
@@ -190,7 +192,7 @@ void scatter_to_single_keys(std::span<const BagView> bags, uint32_t dim, Rows ro
   });
 }
 
-/// Weights of one float a key: out[r] += sum of value * weight. The heart of logistic regression.
+/// Rows of one float: out[r] += sum of value * weight. The core of logistic regression.
 void add_scalar_bag(const BagView& view, bool mean, Rows rows, Matrix out) {
   const BagColumn& bag = *view.bag;
   const float* weights = view.rows;
@@ -245,7 +247,7 @@ void scatter_scalar_bag(const BagView& view, bool mean, Rows rows, ConstMatrix f
   }
 }
 
-/// The general case: any number of keys of any width.
+/// The general case: any number of keys per record, rows of any width.
 void add_bag(const BagView& view, uint32_t dim, bool mean, Rows rows, Matrix out) {
   const BagColumn& bag = *view.bag;
   const uint32_t* keys = view.keys();
@@ -318,7 +320,7 @@ void pool_backward(std::span<const BagView> bags, uint32_t dim, bool concat, boo
     return scatter_single_keys<true>(bags, dim, rows, out_gradient, share);
   }
   if (!concat && dim > 1 && std::all_of(bags.begin(), bags.end(), one_key_each)) {
-    // A row may be in several bags: the same order for any share.
+    // A row may be in several bags, so the order of summation must be the same for any share.
     if (share.count == 1)
       return scatter_to_single_keys<false>(bags, dim, rows, out_gradient, share);
     return scatter_to_single_keys<true>(bags, dim, rows, out_gradient, share);
@@ -366,7 +368,8 @@ void activate(ConstMatrix from, Matrix to, size_t rows, size_t width, Activation
 
 void add_bias_activate(Matrix x, size_t rows, size_t width, const float* bias,
                        Activation activation) {
-  if (bias != nullptr && activation == Activation::kRelu) {  // the usual one in a single pass
+  // The most common case, in a single pass.
+  if (bias != nullptr && activation == Activation::kRelu) {
     for (size_t r = 0; r < rows; ++r) {
       float* y = x.data + r * x.stride;
 #pragma omp simd

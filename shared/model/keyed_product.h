@@ -1,12 +1,13 @@
-// KeyedProduct: a dense layer over concatenated embeddings, multiplied once a key instead of once a
-// record.
+// KeyedProduct: a dense layer over concatenated embeddings, multiplied once per key and not once
+// per record.
 //
-// The kernel has a block W_b [dim, units] for each bag b, and the layer's product is the sum, over
-// bags and the record's keys in them, of value * (row(key) W_b). The records of a batch share keys
-// (their frequencies fall off like Zipf's law), so row(key) W_b is made once for each different key
-// of a bag and gathered; backward, the layer's gradients are summed by key and multiplied once. The
-// same sums in another order: linear models over normalised data, factorised (Kumar, Naughton and
-// Patel, "Learning Generalized Linear Models Over Normalized Data", SIGMOD 2015).
+// The kernel has a block W_b [dim, units] for each bag b. The layer's product is the sum, over the
+// bags and the record's keys in them, of value * (row(key) W_b). The records of a batch share keys,
+// because key frequencies are roughly Zipf-distributed. So row(key) W_b is computed once for each
+// different key of a bag and then gathered. In the backward pass the layer's gradients are first
+// summed by key and then multiplied once. The result consists of the same sums in another order.
+// This is known as factorized learning over normalized data (Kumar, Naughton and Patel, "Learning
+// Generalized Linear Models Over Normalized Data", SIGMOD 2015).
 #pragma once
 
 #include <cstdint>
@@ -20,45 +21,47 @@
 
 namespace downpour::model {
 
-/// One layer's part of a step. `views` are the pool's bags, in order; `kernel` is W_0, and the
-/// others follow it.
+/// The keyed product of one layer, used for one batch after the other. `views` are the pool's bags,
+/// in order. `kernel` points to W_0; the other blocks follow it.
 class KeyedProduct final {
  public:
   KeyedProduct(const PoolOp& pool, uint32_t units) : pool_(pool), units_(units) {}
 
-  /// Numbers the keys of each bag. False, and inactive until the next batch, where too few records
-  /// share keys for it to pay.
+  /// Starts a batch: numbers the keys of each bag. Returns false, and stays inactive until the next
+  /// batch, if too few records share keys for the method to pay.
   bool begin(const Batch& batch);
   bool active() const { return active_; }
 
-  /// The product of record `record` and those after it, [records, units]; then, written by the
-  /// caller, the gradient of that.
+  /// Returns the product from record `record` on, [records, units]. After forward() the caller
+  /// replaces it with its gradient.
   Matrix layer(size_t record) { return {layer_.data() + record * units_, units_}; }
 
   /// Fills layer() for all records.
   void forward(std::span<const BagView> views, const float* kernel, int threads);
 
-  /// From the gradients in layer(): sets `kernel_gradient`, which lies like `kernel`, and adds to
-  /// the rows' gradients of `views`. A key's gradient is summed by record, then by bag.
+  /// Reads the gradients in layer(). Sets `kernel_gradient`, which has the layout of `kernel`, and
+  /// adds to the row gradients of `views`. The gradient of a key is summed over records within each
+  /// bag, then over bags.
   void backward(std::span<const BagView> views, const float* kernel, float* kernel_gradient,
                 int threads);
 
  private:
-  /// Rows [begin, end) of a table that one bag alone has: they are multiplied where they lie.
+  /// Consecutive rows [begin, end) of a table for which `bag` is the last bag that has the key.
+  /// They are multiplied in place.
   struct Run {
     uint32_t begin = 0, end = 0;
     uint32_t bag = 0;
     uint32_t count() const { return end - begin; }
   };
   struct Bag {
-    uint32_t keys = 0;  // different ones: rows of products
+    uint32_t keys = 0;  // number of different keys: rows of products
     uint32_t rows_in_runs = 0;
-    size_t first_place = 0;       // in places_
-    std::span<const Run> runs;    // the first rows of products; the others are gathered
-    uint32_t first_gathered = 0;  // in gathered_
+    size_t first_place = 0;       // into places_
+    std::span<const Run> runs;    // the first rows of products; the other rows are gathered
+    uint32_t first_gathered = 0;  // into gathered_
     size_t gathered() const { return keys - rows_in_runs; }
   };
-  /// Bags [begin, end), whose products stay in cache together.
+  /// Bags [begin, end), whose products stay in the cache together.
   struct Group {
     size_t begin = 0, end = 0;
   };
@@ -70,7 +73,7 @@ class KeyedProduct final {
   void place(std::span<const uint32_t> keys, uint32_t stamp, Bag& bag);
   std::vector<Group> group(uint64_t floats_max, size_t bags_max) const;
   size_t floats_in(Group group) const;
-  /// The bags of a group as bags of products: places for keys, units for dim.
+  /// Returns the bags of a group as bags of products: places_ for keys, units for dim.
   std::vector<BagView> product_views(std::span<const BagView> views, Group group,
                                      float* products) const;
   void multiply(const Bag& bag, const BagView& view, const float* kernel, float* products);
@@ -82,14 +85,16 @@ class KeyedProduct final {
   bool active_ = false;
   size_t records_ = 0;
   std::vector<Bag> bags_;
-  std::vector<Run> found_, runs_;   // as they lie; bag by bag
-  std::vector<uint32_t> owners_;    // by number in the table's list: the last bag that has the key
-  std::vector<uint32_t> seen_;      // likewise: stamp of the bag + its place there
-  std::vector<uint32_t> places_;    // for each key of a bag: its product's number among the bag's
-  std::vector<uint32_t> gathered_;  // keys outside of runs, bag by bag: numbers in the table's list
+  std::vector<Run> found_, runs_;  // all runs in table order; the same runs grouped by bag
+  std::vector<uint32_t> owners_;   // for each key of a table: the last bag that has the key
+  // For each key of a table: stamp of the last bag + place in that bag.
+  std::vector<uint32_t> seen_;
+  std::vector<uint32_t> places_;  // for each key of a bag: the number of its product within the bag
+  std::vector<uint32_t> gathered_;  // keys outside of runs, bag by bag: index into the table's keys
   FloatBuffer layer_;               // [records, units]
-  FloatBuffer rows_;                // of gathered_, [keys, dim]; backward: their gradients
-  FloatBuffer products_;            // of a group: [keys, units]; backward: summed gradients
+  FloatBuffer rows_;  // rows of gathered_, [keys, dim]; in the backward pass their gradients
+  // Products of a group, [keys, units]; in the backward pass summed gradients.
+  FloatBuffer products_;
 };
 
 }  // namespace downpour::model

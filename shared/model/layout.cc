@@ -6,12 +6,13 @@
 namespace downpour::model {
 namespace {
 
-// Chunk: its values (512 KiB) and as many gradients stay in the L2 cache. For Wide & Deep that is
-// 128 records: the best of 32, 64, 128 and 256 in one run each on a busy Xeon with 2 MiB of L2.
+// Chunk: its values (512 KiB) and as many gradients fit into the L2 cache. For Wide & Deep this is
+// 128 records, which was the fastest of 32, 64, 128 and 256 in one run each on a busy Xeon with 2
+// MiB of L2.
 constexpr uint64_t kChunkFloats = 128 * 1024;
 constexpr uint32_t kChunkRowsMin = 16, kChunkRowsMax = 256;
-// Slot: about a quarter of a millisecond of products, so that adding up the slots' gradients costs
-// a few per cent.
+// Slot: about a quarter of a millisecond of products, so that adding up the gradients of the slots
+// costs only a few per cent.
 constexpr uint64_t kSlotProducts = 16 << 20;
 constexpr uint32_t kSlotRowsMin = 64, kSlotRowsMax = 512;
 
@@ -33,8 +34,9 @@ bool only_fields(const Program& program, const std::vector<Part>& parts) {
   });
 }
 
-/// A longer concatenation that contains all of `v` in a row: the same numbers need not be copied
-/// twice (the numbers of a wide part lie in the deep part's input). kNoIndex if there is none.
+/// Returns a longer concatenation that contains all parts of `v` in order, or kNoIndex. Then the
+/// same numbers are not copied twice: the numbers of a wide layer are also part of the deep layer's
+/// input.
 ValueId find_container(const std::vector<ValueUse>& uses, ValueId v, uint32_t& column) {
   const std::vector<Part>& wanted = uses[v].parts;
   for (ValueId w = 0; w < uses.size(); ++w) {
@@ -49,8 +51,8 @@ ValueId find_container(const std::vector<ValueUse>& uses, ValueId v, uint32_t& c
   return kNoIndex;
 }
 
-/// Places every value that is not read from the batch; a layer with one reader, a concatenation,
-/// lies in its place there.
+/// Assigns a place to every value that is not read from the batch. A value whose only reader is a
+/// concatenation is placed inside the concatenation.
 void place_values(Program& program, const std::vector<ValueUse>& uses) {
   std::vector<ValueId> contained;
   for (ValueId v = ValueId(uses.size()); v-- > 0;) {  // a concatenation comes after its parts
@@ -75,7 +77,7 @@ void place_values(Program& program, const std::vector<ValueUse>& uses) {
       }
     }
   }
-  // From the longest down: what contains a short list may lie within a longer one itself.
+  // Longest first, because the container of a short list may itself be placed inside a longer one.
   std::sort(contained.begin(), contained.end(),
             [&](ValueId a, ValueId b) { return uses[a].parts.size() > uses[b].parts.size(); });
   for (const ValueId v : contained) {
@@ -86,7 +88,8 @@ void place_values(Program& program, const std::vector<ValueUse>& uses) {
   }
 }
 
-/// Leaves to a ConcatOp the parts that it has to move; drops it where there are none.
+/// Keeps in each ConcatOp only the parts that must be copied. Removes a ConcatOp without such
+/// parts.
 void prune_concats(Program& program) {
   for (Op& op : program.ops) {
     auto* concat = std::get_if<ConcatOp>(&op);
@@ -104,7 +107,7 @@ void prune_concats(Program& program) {
   });
 }
 
-/// Columns of `v` from the first to the last that need a gradient.
+/// Finds the columns of `v` from the first to the last that needs a gradient.
 void find_gradient_columns(const Program& program, const std::vector<ValueUse>& uses, ValueId v,
                            uint32_t& begin, uint32_t& end) {
   begin = end = 0;
@@ -120,7 +123,7 @@ void find_gradient_columns(const Program& program, const std::vector<ValueUse>& 
   end = last.column + program.values[last.value].width;
 }
 
-/// In the order of backward the first writer of a gradient sets it, the others add.
+/// In backward order, the first writer of a gradient sets it, and the others add to it.
 void order_gradients(Program& program, const std::vector<ValueUse>& uses) {
   std::vector<bool> written(program.values.size());
   const auto visit = [&](ValueId v, bool& accumulate) {
@@ -147,8 +150,8 @@ void order_gradients(Program& program, const std::vector<ValueUse>& uses) {
   }
 }
 
-/// Where in the input of a dense layer that alone reads it the output of `pool` stands; kNoIndex if
-/// it has another reader.
+/// Returns the first column of the output of `pool` in the input of `dense`. Returns kNoIndex if
+/// `dense` does not read it or is not its only reader.
 uint32_t column_for(const PoolOp& pool, const DenseOp& dense, const std::vector<ValueUse>& uses) {
   if (!pool.concat || uses[pool.output].uses != 1 || uses[dense.input].uses != 1) return kNoIndex;
   if (dense.input == pool.output) return 0;
@@ -158,7 +161,7 @@ uint32_t column_for(const PoolOp& pool, const DenseOp& dense, const std::vector<
   return kNoIndex;
 }
 
-/// Each dense layer of more than one column by key for its widest embedding.
+/// Assigns a KeyedInput to each dense layer of more than one column, for its widest embedding.
 void find_keyed(Program& program, const std::vector<ValueUse>& uses) {
   for (uint32_t d = 0; d < program.ops.size(); ++d) {
     auto* dense = std::get_if<DenseOp>(&program.ops[d]);

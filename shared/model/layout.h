@@ -1,4 +1,5 @@
-// lay_out: where values lie, who writes a gradient first, and how many records go through at once.
+// lay_out: assigns memory to values, decides the first writer of each gradient, and sets the number
+// of records per chunk.
 #pragma once
 
 #include <vector>
@@ -7,10 +8,10 @@
 
 namespace downpour::model {
 
-/// What compile() knows of a value beside the program.
+/// What compile() knows about a value in addition to the program.
 struct ValueUse {
-  uint32_t uses = 0;        // by operations, concatenations and outputs
-  std::vector<Part> parts;  // of a concatenation
+  uint32_t uses = 0;        // number of operations, concatenations and outputs that read it
+  std::vector<Part> parts;  // of a concatenation; empty for other values
 };
 
 /// Completes a program whose values and operations are known.

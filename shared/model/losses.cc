@@ -20,8 +20,8 @@ float clamp_label(float y) {
   return y < 1.0F ? y : 1.0F;
 }
 
-/// One column without weights: the common case, in vector code. `scratch` holds the gradients
-/// before they are scaled.
+/// One column without weights: the common case, vectorized. `scratch` holds the gradients before
+/// scaling.
 void logistic_scalar(const LossChunk& c) {
   const float* x = c.x.data;
   const size_t stride = c.x.stride;
@@ -52,7 +52,7 @@ void logistic_scalar(const LossChunk& c) {
   }
 }
 
-/// What one element of a vector target contributes.
+/// The contribution of one element of a vector target.
 struct Element {
   float loss, difference, prediction, correct, gradient;
 };
@@ -110,7 +110,7 @@ void elementwise(const LossChunk& c, bool clamped, ElementOf element_of) {
   *c.sums += sums;
 }
 
-/// e^(x - max) into `out`, and their sum.
+/// Writes e^(x - max) to `out` and returns the sum.
 float exponentials(const float* x, uint32_t width, float* out, float& max, uint32_t& argmax) {
   max = x[0];
   argmax = 0;

@@ -1,4 +1,4 @@
-// Losses: value, gradient, predictions and metric sums of a chunk of records.
+// Losses: loss, gradient, predictions and metric sums of a chunk of records.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,17 @@
 
 namespace downpour::model {
 
-/// A chunk of one output. Arrays start at its first record.
+/// A chunk of records of one output. Arrays start at its first record.
 struct LossChunk {
   size_t rows = 0;
   uint32_t width = 1;
-  ConstMatrix x;                   // logits, or values for squared
-  const float* targets = nullptr;  // [rows, width]; softmax: [rows] classes
-  const float* weights =
-      nullptr;         // [rows]; null: all 1. Not above 0 (or no number): the record counts nowhere
-  float scale = 1.0F;  // of the gradient
-  Matrix gradient;     // data null: none wanted. Gets or is added scale * weight * d loss / d x
+  ConstMatrix x;                   // logits; for squared loss the values
+  const float* targets = nullptr;  // [rows, width]; for softmax [rows], class numbers
+  /// [rows]; null: all 1. A record with a weight of 0 or less, or NaN, counts nowhere.
+  const float* weights = nullptr;
+  float scale = 1.0F;  // factor of the gradient
+  /// Null data: no gradient wanted. Set to, or increased by, scale * weight * d loss / d x.
+  Matrix gradient;
   bool accumulate = false;
   float* scratch = nullptr;  // [rows * width] floats
 
@@ -28,17 +29,20 @@ struct LossChunk {
   std::span<uint64_t> class_counts;  // softmax, [width]
 };
 
-/// logistic: loss = max(x, 0) - x y + ln(1 + e^-|x|), y clamped to [0, 1]; right where x > 0 and y
-/// > 0.5 agree. softmax: ln(sum e^x) - x[class]; classes are clamped to [0, width), and then never
-/// right. squared: (x - y)^2; gradient 2 (x - y). A vector target's loss (and its gradient,
-/// correctness, squared error) is the mean over its elements; label and prediction are those of the
-/// first. Softmax's `prediction` is the class predicted, its squared error is 0.
+/// Adds the losses and metric sums of a chunk, and computes its gradient.
+/// - logistic: loss = max(x, 0) - x y + ln(1 + e^-|x|), with y clamped to [0, 1]. A prediction is
+///   correct if x > 0 and y > 0.5 agree.
+/// - softmax: loss = ln(sum e^x) - x[class]. A class outside [0, width) is clamped and never counts
+///   as correct. `prediction` is the predicted class; the squared error is 0.
+/// - squared: loss = (x - y)^2, gradient 2 (x - y).
+/// For a vector target the loss is the mean over its elements. So are its gradient, correctness and
+/// squared error. Label and prediction are those of the first element.
 void loss_and_gradient(Loss loss, const LossChunk& chunk);
 
-/// Predictions [rows, width]: sigmoid, softmax, or the value itself.
+/// Writes predictions [rows, width]: sigmoid, softmax, or the value itself.
 void predict(Loss loss, ConstMatrix x, size_t rows, uint32_t width, float* predictions);
 
-/// Sum of the weights that count.
+/// Returns the sum of the weights above 0.
 double sum_weights(std::span<const float> weights);
 
 }  // namespace downpour::model

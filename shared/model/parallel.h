@@ -1,4 +1,5 @@
-// parallel_for: tasks on OpenMP threads, each task's products on the thread that runs it.
+// parallel_for: runs tasks on OpenMP threads. The matrix products of a task run on the task's
+// thread.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 
 namespace downpour::model {
 
-/// Threads that `tasks` tasks can use: at least 1.
+/// Returns the number of threads that `tasks` tasks can use, at least 1.
 inline int usable_threads(int threads, size_t tasks) {
 #ifdef _OPENMP
   constexpr size_t kThreadsMax = 1024;
@@ -23,8 +24,8 @@ inline int usable_threads(int threads, size_t tasks) {
 #endif
 }
 
-/// task(i, thread) for i in [0, count). Each task's result must not depend on the thread that runs
-/// it.
+/// Calls task(i, thread) for i in [0, count). The result of a task must not depend on the thread
+/// that runs it.
 template <typename Task>
 void parallel_for(int threads, size_t count, const Task& task) {
   if (threads <= 1) {

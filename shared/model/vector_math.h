@@ -1,5 +1,4 @@
-// exp and log1p for loops: branch-free float32 polynomials that the compiler turns into vector
-// code.
+// exp and log1p for loops: branch-free float32 polynomials, which the compiler vectorizes.
 #pragma once
 
 #include <bit>
@@ -7,12 +6,12 @@
 
 namespace downpour::model {
 
-/// e^x. Relative error below 2e-7 on [-87.3, 88.3]; beyond, the value at the nearer end; NaN stays
-/// NaN. Cody and Waite 1980 reduction by ln 2 in two parts, degree 6 polynomial (Moshier's Cephes,
-/// expf).
+/// Returns e^x. The relative error is below 2e-7 on [-87.3, 88.3]. Outside, the result is that of
+/// the nearer end; NaN stays NaN. Range reduction by ln 2 in two parts (Cody and Waite 1980),
+/// polynomial of degree 6 (Moshier's Cephes, expf).
 inline float exp_fast(float x) {
-  constexpr float kShift =
-      12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer in the low bits
+  // 1.5 * 2^23: adding it rounds to an integer in the low bits.
+  constexpr float kShift = 12582912.0F;
   x = x < -87.3F ? -87.3F : x;
   x = x > 88.3F ? 88.3F : x;
   const float shifted = x * 1.44269504088896341F + kShift;
@@ -29,8 +28,9 @@ inline float exp_fast(float x) {
   return p * std::bit_cast<float>(power << 23);
 }
 
-/// ln(1 + u) for u in [0, 1], relative error below 3e-7, also for tiny u. 2 atanh(s), s = u / (2 +
-/// u) in [0, 1/3], as its series to s^17: the first term left out is below 1e-9 of the value.
+/// Returns ln(1 + u) for u in [0, 1], with a relative error below 3e-7, also for tiny u. It is the
+/// series of 2 atanh(s), with s = u / (2 + u) in [0, 1/3], up to s^17. The first omitted term is
+/// below 1e-9 of the value.
 inline float log1p_fast(float u) {
   const float s = u / (2.0F + u);
   const float z = s * s;
@@ -45,7 +45,7 @@ inline float log1p_fast(float u) {
   return 2.0F * s * (1.0F + z * p);
 }
 
-/// 1 / (1 + e^-x), relative error below 4e-7 for x > -87.
+/// Returns 1 / (1 + e^-x), with a relative error below 4e-7 for x > -87.
 inline float sigmoid_fast(float x) { return 1.0F / (1.0F + exp_fast(-x)); }
 
 }  // namespace downpour::model

@@ -1,5 +1,5 @@
-// Workspace: the memory of one compute thread between batches. Grows to the largest batch seen,
-// then stays.
+// Workspace: the memory of one compute thread, kept between batches. It grows to the largest batch
+// and never shrinks.
 #pragma once
 
 #include <vector>
@@ -12,15 +12,15 @@
 
 namespace downpour::model {
 
-/// What one OpenMP thread needs for its chunk.
+/// The buffers of one OpenMP thread for its current chunk.
 struct Arena {
   FloatBuffer values;     // chunk_rows * row_floats
-  FloatBuffer gradients;  // likewise
+  FloatBuffer gradients;  // chunk_rows * row_floats
   FloatBuffer scratch;    // chunk_rows * widest output
   std::vector<BagView> bags;
 };
 
-/// Metric sums of one slot of records, by output.
+/// Metric sums of one slot of records, per output.
 struct SlotSums {
   std::vector<OutputSums> sums;
   std::vector<std::vector<uint64_t>> class_counts;
@@ -28,13 +28,13 @@ struct SlotSums {
 
 class Workspace final {
  public:
-  std::vector<Arena> arenas;        // by OpenMP thread
-  std::vector<SlotSums> slots;      // by slot
-  std::vector<KeyedProduct> keyed;  // by Program::keyed
+  std::vector<Arena> arenas;        // one per OpenMP thread
+  std::vector<SlotSums> slots;      // one per slot
+  std::vector<KeyedProduct> keyed;  // in the order of Program::keyed
   FloatBuffer dense_gradients;      // slots after the first: [slot - 1][dense_floats]
-  FloatBuffer saved_gradients;      // several threads: [records][saved_floats]
-  std::vector<FloatBuffer> ranked;  // by output: logits for the ranking
-  std::vector<float> scales;        // of the gradient, by output
+  FloatBuffer saved_gradients;      // with several threads: [records][saved_floats]
+  std::vector<FloatBuffer> ranked;  // per output: the logits for the AUC histogram
+  std::vector<float> scales;        // per output: the factor of the gradient
   AucHistogram histogram;
 };
 

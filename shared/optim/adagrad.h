@@ -1,5 +1,5 @@
 // Adagrad, diagonal:  a += g^2;  w -= lr * g / (sqrt(a) + epsilon)
-// Source: Duchi, Hazan, Singer 2011, JMLR 12:2121; epsilon outside the root, as PyTorch has it.
+// Source: Duchi, Hazan, Singer 2011, JMLR 12:2121. Epsilon is outside the root, as in PyTorch.
 // Slot: a, starts at initial_accumulator.
 #pragma once
 

@@ -1,7 +1,8 @@
-// Adam, lazy on rows:  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;  w -= lr_t m / (sqrt(v) +
-// epsilon) with lr_t = lr sqrt(1 - b2^t) / (1 - b1^t): the form of Kingma, Ba 2015, section 2, last
-// paragraph ("epsilon hat"), which TensorFlow uses. Rows without a gradient in a step are not
-// touched: their moments do not decay. Slots: m and v, both start at 0. The rate given is lr_t.
+// Adam, lazy on rows:  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;
+//   w -= lr_t m / (sqrt(v) + epsilon)  with  lr_t = lr sqrt(1 - b2^t) / (1 - b1^t)
+// Source: Kingma, Ba 2015, section 2, last paragraph ("epsilon hat"), the form that TensorFlow
+// uses. A row without a gradient in a step stays unchanged: its moments do not decay. Slots: m and
+// v, both start at 0. The constructor's `rate` is lr_t.
 #pragma once
 
 #include <cmath>

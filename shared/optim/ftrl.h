@@ -1,9 +1,9 @@
 // FTRL-Proximal:  sigma = (sqrt(n + g^2) - sqrt(n)) / alpha;  z += g - sigma w;  n += g^2;
-//   w = 0 where |z| <= l1, else -(z - sign(z) l1) / ((beta + sqrt(n)) / alpha + l2)
-// Source: McMahan et al. 2013, "Ad click prediction: a view from the trenches", algorithm 1 (alpha
-// = the rate). Slots: n starts at initial_accumulator; z starts at 0 for a weight of 0, else where
-// the formula gives the initial weight back, so that a weight stays as initialized until its first
-// gradient and moves on from there.
+//   w = 0 if |z| <= l1, else -(z - sign(z) l1) / ((beta + sqrt(n)) / alpha + l2)
+// Source: McMahan et al. 2013, "Ad click prediction: a view from the trenches", algorithm 1; alpha
+// is the learning rate. Slots: z and n. n starts at initial_accumulator. z starts at 0 for a weight
+// of 0, otherwise at the value for which the formula returns the initial weight. So a weight keeps
+// its initial value until its first gradient.
 #pragma once
 
 #include <cmath>
@@ -25,7 +25,7 @@ struct Ftrl {
     n = n_new;
     w = std::fabs(z_new) <= l1_ ? 0.0F : weight;
   }
-  /// z for a row that starts at weight `w`, with n as given.
+  /// Returns the initial z of a row with initial weight `w` and initial `n`.
   float start(float w, float n) const {
     if (w == 0.0F) return 0.0F;
     return -w * ((beta_ + std::sqrt(n)) * inverse_alpha_ + l2_) - std::copysign(l1_, w);

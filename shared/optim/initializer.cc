@@ -9,9 +9,9 @@
 namespace downpour::optim {
 namespace {
 
-/// The quantile of the standard normal distribution truncated at two deviations, at (1 + t) / 2, t
-/// in (-1, 1). Own rational minimax fit (4/3 in t^2, 1.2e-6); without branches, so that columns
-/// become vector lanes.
+/// Returns the quantile at (1 + t) / 2, for t in (-1, 1), of the standard normal distribution
+/// truncated at two standard deviations. The rational minimax fit (degrees 4 and 3 in t^2, error
+/// 1.2e-6) was computed for this code. It has no branches, so the compiler vectorizes over columns.
 inline float truncated_normal_quantile(float t) {
   const float y = t * t;
   const float p = 1.196287341F + y * (-2.186959604F +
@@ -20,13 +20,14 @@ inline float truncated_normal_quantile(float t) {
   return std::clamp(t * p / q, -2.0F, 2.0F);
 }
 
-/// Calls value(u) with u uniform in [-1, 1) for each column, and stores what it returns.
+/// For each column, stores value(u) with u uniform in [-1, 1).
 template <typename Value>
 void fill(uint64_t row_seed, uint32_t dim, void* out, Value value) {
   constexpr uint32_t kLanes = 16;
   auto* bytes = static_cast<uint8_t*>(out);
   for (uint32_t begin = 0; begin < dim; begin += kLanes) {
-    float block[kLanes];  // always whole: the loop below has a constant length
+    // Full size even for the last block, so that the loop below has a constant length.
+    float block[kLanes];
     for (uint32_t c = 0; c < kLanes; ++c) {
       const uint64_t word = mix64(row_seed + (begin + c) * 0x9e3779b97f4a7c15ULL);
       block[c] = value(2.0F * uniform_float(word) - 1.0F);
@@ -54,7 +55,7 @@ void fill_initial(const InitSpec& init, uint64_t variable_seed, uint64_t key, ui
       fill(row_seed, dim, out, [scale](float u) { return scale * u; });
       return;
     case InitType::kNormal:
-      // Half a step up: the 2^24 values of u become symmetric about 0.
+      // Adding half a step makes the 2^24 values of u symmetric about 0.
       fill(row_seed, dim, out,
            [scale](float u) { return scale * truncated_normal_quantile(u + 0x1.0p-24F); });
       return;

@@ -1,6 +1,7 @@
 // Momentum:  v = mu * v + g;  w -= lr * v.   Nesterov:  w -= lr * (g + mu * v)
-// Source: Polyak 1964; Sutskever, Martens, Dahl, Hinton 2013 in the form of PyTorch and TensorFlow
-// (the rate is outside the velocity, no dampening). Slot: v, starts at 0.
+// Source: Polyak 1964; Sutskever, Martens, Dahl, Hinton 2013, in the form of PyTorch and
+// TensorFlow: the velocity does not contain the learning rate, and there is no dampening. Slot: v,
+// starts at 0.
 #pragma once
 
 #include "shared/tensor/variables.h"

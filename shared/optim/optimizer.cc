@@ -14,11 +14,11 @@
 namespace downpour::optim {
 namespace {
 
-// Gradients lie in a message, at any address.
+// Gradients are read from a message, so they may be unaligned.
 using UnalignedFloat [[gnu::aligned(1), gnu::may_alias]] = float;
 
-/// Floats that rows, slots or gradients are worked on in: a loop over a few of them that lie in
-/// memory is unrolled before the compiler knows that they do not overlap, and stays scalar.
+/// A local copy of the floats of a row, a slot or a gradient. Without the copy the compiler unrolls
+/// a short loop before it knows that the arrays do not overlap, and the loop stays scalar.
 template <uint32_t kDim>
 struct Lanes {
   alignas(64) float values[kDim];
@@ -26,8 +26,8 @@ struct Lanes {
   void store(void* to) const { std::memcpy(to, values, sizeof values); }
 };
 
-/// One row: `Rule` on each element. `kSlots` as the rule's operator() takes them. kDim: the width
-/// known at compile time, or 0.
+/// Updates one row by applying `Rule` to each element. `kSlots` is the number of slots that the
+/// rule's operator() takes. `kDim` is the width if it is known at compile time, or 0.
 template <typename Rule, uint32_t kSlots, uint32_t kDim>
 inline void update_row(const Rule& rule, float* row, const UnalignedFloat* g, uint32_t dim) {
   float* const s0 = row + dim;
@@ -53,7 +53,7 @@ inline void update_row(const Rule& rule, float* row, const UnalignedFloat* g, ui
   }
 }
 
-/// kDim: the width known at compile time, or 0.
+/// Updates many rows. `kOwnRates`: each update has its own rate. `kDim`: as for update_row().
 template <typename Rule, uint32_t kSlots, bool kOwnRates, uint32_t kDim>
 void update_rows(const OptimizerSpec& spec, const Rows& rows, std::span<const RowUpdate> updates,
                  const float* rates, const void* gradients) {

@@ -1,5 +1,5 @@
-// Optimizers on stored rows: slots, their start, and the kernels that update many rows of one
-// variable.
+// Optimizers on stored rows: the slots, their initial values, and the kernels that update many rows
+// of one variable.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace downpour::optim {
 
-/// Floats of state beside each weight.
+/// Returns the number of slots: floats of optimizer state per weight.
 constexpr uint32_t slot_count(OptimizerType type) {
   switch (type) {
     case OptimizerType::kSgd:
@@ -28,19 +28,19 @@ constexpr uint32_t slot_count(OptimizerType type) {
   return 0;
 }
 
-/// Floats of a stored row: the weights and then each slot, `dim` floats each.
+/// Returns the number of floats of a stored row: the weights and then each slot, `dim` floats each.
 constexpr uint32_t stored_floats(const OptimizerSpec& spec, uint32_t dim) {
   return dim * (1 + slot_count(spec.type));
 }
 
-/// Whether the rate of an update depends on its step, so that every update needs its own.
+/// Returns true if the learning rate depends on the step, so that every update needs its own rate.
 constexpr bool rate_needs_step(OptimizerType type) { return type == OptimizerType::kAdam; }
 
-/// The learning rate of step `step` (counted from 1), Adam's bias correction included.
+/// Returns the learning rate of step `step`, counted from 1. It includes Adam's bias correction.
 float step_rate(const OptimizerSpec& spec, uint64_t step);
 
-/// step_rate() with the steps seen lately remembered: partitions that advance together share one
-/// evaluation.
+/// Caches step_rate() of recent steps, so that partitions that advance together share one
+/// computation.
 class StepRates final {
  public:
   explicit StepRates(const OptimizerSpec& spec) : spec_(spec) {}
@@ -52,40 +52,41 @@ class StepRates final {
 
  private:
   struct Cached {
-    uint64_t step = 0;  // no step has number 0
+    uint64_t step = 0;  // 0 = empty: steps are counted from 1
     float rate = 0.0F;
   };
   OptimizerSpec spec_;
   std::array<Cached, 16> cached_{};
 };
 
-/// Writes the slots of a row whose weights were just initialized: stored_floats(spec, dim) - dim
-/// floats after them. FTRL recomputes weights from z at every update, so its z starts where that
-/// gives the initial weight back.
+/// Writes the slots of a row whose weights were just initialized: the stored_floats(spec, dim) -
+/// dim floats after the weights. FTRL recomputes the weights from z at every update. Therefore its
+/// z starts at the value that yields the initial weight.
 void start_slots(const OptimizerSpec& spec, uint32_t dim, float* row);
 
-/// One update: which row takes which gradient.
+/// One update: the indices of the row and of its gradient.
 struct RowUpdate {
   uint32_t row = 0;
   uint32_t gradient = 0;
-  uint32_t partition = 0;  // the caller's; the kernels do not read it
+  uint32_t partition = 0;  // for the caller; the kernels do not read it
 };
 
-/// A variable's rows in memory: row r begins at base + r * stride.
+/// The rows of a variable in memory: row r starts at base + r * stride.
 struct Rows {
   float* base = nullptr;
   size_t stride = 0;  // floats
   uint32_t dim = 0;
 };
 
-/// Updates rows in place, one after the other (so a row may be named twice). gradients: float32 [*,
-/// rows.dim], alignment not required. rates: one for each update where rate_needs_step(), else not
-/// read. One thread; float32; elementwise, so the bits do not depend on how updates are grouped.
+/// Updates rows in place, in the given order; a row may occur twice. `gradients` is float32 [*,
+/// rows.dim] and may be unaligned. `rates` has one rate per update if rate_needs_step(), otherwise
+/// it is not read. Runs on the calling thread, in float32. Every element is computed separately, so
+/// the bits do not depend on how updates are grouped into calls.
 using UpdateRows = void (*)(const OptimizerSpec& spec, const Rows& rows,
                             std::span<const RowUpdate> updates, const float* rates,
                             const void* gradients);
 
-/// The kernel for rows of `dim` weights. Chosen once, called for many rows.
+/// Returns the kernel for rows of `dim` weights. Choose it once and call it for many rows.
 UpdateRows update_kernel(const OptimizerSpec& spec, uint32_t dim);
 
 }  // namespace downpour::optim

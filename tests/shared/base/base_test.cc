@@ -18,7 +18,7 @@ Result<int> quarter(int x) {
   return q;
 }
 
-TEST_CASE("an error carries the story of how it came about", "[base]") {
+TEST_CASE("an error carries the context of every caller", "[base]") {
   CHECK(*quarter(8) == 2);
   CHECK(quarter(6).error().what == "half of 6: 3 is odd");
   CHECK(exit_code(quarter(7).error().code) == 65);
@@ -31,7 +31,7 @@ TEST_CASE("hashes are part of the format and never change", "[base]") {
   CHECK(row_hash(TableId{0}, 1) != row_hash(TableId{1}, 1));
 }
 
-TEST_CASE("a string hashes the same where it is compiled and where it is read", "[base]") {
+TEST_CASE("a string has the same hash at compile time and at run time", "[base]") {
   static constexpr char kText[] = "The quick brown fox, 0123456789";
   constexpr uint64_t kHashes[] = {
       hash_string({kText, 0}), hash_string({kText, 1}),  hash_string({kText, 2}),
@@ -39,7 +39,7 @@ TEST_CASE("a string hashes the same where it is compiled and where it is read", 
       hash_string({kText, 6}), hash_string({kText, 7}),  hash_string({kText, 8}),
       hash_string({kText, 9}), hash_string({kText, 15}), hash_string({kText, 16})};
   const size_t sizes[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16};
-  // Of the first release: keys in checkpoints and partitions hang on them.
+  // Values of the first release. The keys in checkpoints and the placement of rows depend on them.
   const uint64_t released[] = {0xa706dd2f4d197e6fULL, 0x48f3ada75cd83ea8ULL, 0xa1f967c9694e0221ULL,
                                0x539e793d4f1a7336ULL, 0x4ff5aba6d3bca35aULL, 0x99068507b6ee08e6ULL,
                                0x373c114d840d19b3ULL, 0x341ad25fc578b292ULL, 0x5a67e4e9e293647ULL,
@@ -59,7 +59,7 @@ TEST_CASE("row hashes fill the partitions evenly", "[base]") {
     std::vector<int> count(256);
     for (uint64_t i = 0; i < 256 * 400; ++i)
       ++count[raw(partition_of(row_hash(TableId{3}, i * stride), 8))];
-    // 400 expected, standard deviation 20: seven of them.
+    // Expected 400, standard deviation 20: the bounds are seven standard deviations away.
     for (const int n : count) CHECK((n > 260 && n < 540));
   }
 }
@@ -82,7 +82,7 @@ TEST_CASE("the uniform generator stays in its interval", "[base]") {
   }
 }
 
-TEST_CASE("a stream that skips words goes on where they end", "[base]") {
+TEST_CASE("skipping words of a stream is the same as drawing them", "[base]") {
   Rng drawn(7);
   Rng skipped(7);
   for (int i = 0; i < 6; ++i) drawn.normal();

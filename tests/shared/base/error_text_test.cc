@@ -11,7 +11,7 @@
 namespace downpour {
 namespace {
 
-TEST_CASE("an error shows what, where and hint, one line each", "[cli]") {
+TEST_CASE("format_error prints what, where and hint on one line each", "[cli]") {
   const Error error{ErrorCode::kConfig, "unknown key `sed`", "job.toml:3:1", "did you mean `seed`?",
                     "DP-2103"};
   CHECK(format_error(error, false) ==
@@ -19,7 +19,8 @@ TEST_CASE("an error shows what, where and hint, one line each", "[cli]") {
   CHECK(format_error(Error{ErrorCode::kBug, "oh", {}, {}, {}}, false) == "error: oh [DP-9000]\n");
 }
 
-TEST_CASE("colour is ANSI only where asked for, and text from outside can't add any", "[cli]") {
+TEST_CASE("color codes appear only on request, and escape codes in the error's texts are replaced",
+          "[cli]") {
   const Error error{ErrorCode::kBadData,
                     "label \x1b[31m\x07\r",
                     "a\x1b"
@@ -32,16 +33,17 @@ TEST_CASE("colour is ANSI only where asked for, and text from outside can't add 
   CHECK(colored.starts_with("\x1b[1;31merror:\x1b[0m label \\x1b[31m"));
 }
 
-TEST_CASE("letters of any script are shown, bytes that are none by their numbers", "[cli]") {
+TEST_CASE("UTF-8 text is printed unchanged, and invalid bytes in hexadecimal", "[cli]") {
   const std::string text = "gr\u00f6\u00dfe \u4e16 \U0001f4a7";
   CHECK(format_error(Error{ErrorCode::kBadData, text}, false) == "error: " + text + " [DP-3000]\n");
-  // A letter of latin-1, an overlong slash, half a surrogate, a control, one cut short.
+  // A Latin-1 letter, an overlong slash, half of a surrogate pair, a control character, a truncated
+  // character.
   CHECK(format_error(Error{ErrorCode::kBadData, "\xf6 \xc0\xaf \xed\xa0\x80 \xc2\x9b \xe4\xb8"},
                      false) ==
         "error: \\xf6 \\xc0\\xaf \\xed\\xa0\\x80 \\xc2\\x9b \\xe4\\xb8 [DP-3000]\n");
 }
 
-TEST_CASE("every code has a general id with a text", "[cli]") {
+TEST_CASE("every error code has a general id with a text", "[cli]") {
   for (int code = 0; code <= int(ErrorCode::kPeersLost); ++code) {
     const std::string id = error_id(Error{ErrorCode(code), "x", {}, {}, {}});
     INFO(id);
@@ -66,7 +68,7 @@ TEST_CASE("ids are sorted, distinct and explained", "[cli]") {
   CHECK(explain_error("DP-0000").error().code == ErrorCode::kUsage);
 }
 
-TEST_CASE("every id that the sources use can be explained", "[cli]") {
+TEST_CASE("every error id in the sources has a text", "[cli]") {
   const auto root = std::filesystem::path(__FILE__).parent_path() / "../../..";
   constexpr std::string_view kIdBegin = "\"DP-";
   size_t used = 0;

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-TEST_CASE("bytes are shown in the largest unit that leaves at least one", "[base]") {
+TEST_CASE("human_bytes uses the largest unit in which the value is at least one", "[base]") {
   using downpour::human_bytes;
   CHECK(human_bytes(0) == "0 B");
   CHECK(human_bytes(1023) == "1023 B");
@@ -12,7 +12,7 @@ TEST_CASE("bytes are shown in the largest unit that leaves at least one", "[base
   CHECK(human_bytes(UINT64_MAX) == "16.0 EiB");
 }
 
-TEST_CASE("a table's first columns stand to the left, its figures to the right", "[base]") {
+TEST_CASE("table_text aligns the first columns to the left and the others to the right", "[base]") {
   using downpour::table_text;
   CHECK(table_text({{"name", "n"}, {"é", "1,000"}, {"x", ""}}, 1) ==
         "  name      n\n  é     1,000\n  x\n");

@@ -1,4 +1,4 @@
-// The types of ops, and what is said where one can't take what comes to it.
+// The type rules of ops, and the errors for an op that does not accept its input.
 #include "shared/job/field_output.h"
 
 #include "tests/shared/job/job_test_support.h"
@@ -12,7 +12,7 @@ std::string csv_job(const std::string& fields) {
          fields + "\n";
 }
 
-TEST_CASE("an op on a type that it can't take is named with its line, its field and a way out",
+TEST_CASE("an op on a type that it does not accept is an error with line, field and hint",
           "[job][transform]") {
   struct Case {
     const char* field;
@@ -55,14 +55,14 @@ TEST_CASE("an op on a type that it can't take is named with its line, its field 
   }
 }
 
-TEST_CASE("of several ops the one that is wrong is pointed at", "[job][transform]") {
+TEST_CASE("with several ops the error points at the wrong one", "[job][transform]") {
   const Error error = test::error_of(
       csv_job("[data.fields.x]\ntype = \"string\"\ntransform = [\n  \"hash\",\n  \"log1p\",\n]"));
   CHECK(error.what == "log1p in field `x` can't take keys");
   CHECK(error.where == "/jobs/job.toml:10:3");
 }
 
-TEST_CASE("options that can't be are said when the job is read", "[job][transform]") {
+TEST_CASE("invalid options are reported when the job is read", "[job][transform]") {
   const auto what = [](const std::string& type, const std::string& op) {
     return test::error_of(csv_job(str("data.fields.x = { type = \"", type, "\", transform = [{ ",
                                       op, " }] }")))
@@ -93,7 +93,7 @@ TEST_CASE("options that can't be are said when the job is read", "[job][transfor
         "identity in field `x` has a default that is not below `buckets`");
 }
 
-TEST_CASE("whole numbers that no 32-bit float tells apart are good boundaries of integers",
+TEST_CASE("integers that are equal as 32-bit floats are valid boundaries of an int64 field",
           "[job][transform]") {
   const std::string op =
       "transform = [{ op = \"bucketize\", boundaries = [20240100, 20240101] }] }";
@@ -105,7 +105,7 @@ TEST_CASE("whole numbers that no 32-bit float tells apart are good boundaries of
         "bucketize in field `x` has boundaries that do not ascend: 20240100, 20240101");
 }
 
-TEST_CASE("a job with ops prints, and reads back as the same", "[job][transform]") {
+TEST_CASE("a job with ops is printed and reads back unchanged", "[job][transform]") {
   const Job job = test::completed(
       csv_job("data.fields.x = { transform = [{ op = \"min_max\", min = -1, max = 3 }, { op = "
               "\"bucketize\", boundaries = [0.1, 0.5] }] }\n"
@@ -117,7 +117,7 @@ TEST_CASE("a job with ops prints, and reads back as the same", "[job][transform]
   CHECK(again->data.fields == job.data.fields);
 }
 
-TEST_CASE("words are hashed where no op says what they become; a cross needs no column",
+TEST_CASE("tokens and strings are hashed by default, and a cross needs no column",
           "[job][transform]") {
   const Job job = test::completed(
       csv_job("data.fields.x = { type = \"string\", transform = [\"tokens\"] }\n"
@@ -132,7 +132,7 @@ TEST_CASE("words are hashed where no op says what they become; a cross needs no 
   CHECK(again->data.fields == job.data.fields);
 }
 
-TEST_CASE("a field of numbers of any length has the shape that pad or pool give",
+TEST_CASE("pad and pool determine the shape of a field of numbers of any length",
           "[job][transform]") {
   FieldSpec field{
       .name = "x", .shape = {-1}, .transform = {{.op = TransformOp::kPad, .length = 7}}};
@@ -142,7 +142,7 @@ TEST_CASE("a field of numbers of any length has the shape that pad or pool give"
   CHECK(number_shape(field).empty());
 }
 
-TEST_CASE("a field gives keys or numbers by its last op", "[job][transform]") {
+TEST_CASE("the ops of a field decide if it gives keys or numbers", "[job][transform]") {
   FieldSpec field{.name = "x"};
   CHECK_FALSE(is_sparse(field));
   field.transform = {{.op = TransformOp::kLog1p}, {.op = TransformOp::kBucketize}};

@@ -28,7 +28,8 @@ TEST_CASE("a minimal job gets the documented defaults", "[job]") {
   CHECK(job.eval.holdout == 0);
 }
 
-TEST_CASE("an unknown key names its file, line and column and the nearest right name", "[job]") {
+TEST_CASE("an unknown key is an error with file, line, column and the nearest valid name",
+          "[job]") {
   const Error error = error_of(small_job("[train]\nepochs = 2\nbatch_sise = 64\n"));
   CHECK(error.code == ErrorCode::kConfig);
   CHECK(error.where == "/jobs/job.toml:6:1");
@@ -47,11 +48,11 @@ TEST_CASE("unknown keys are found at every depth", "[job]") {
   CHECK(nearest("data.fields.x = { transform = [{ op = \"hash\", bukets = 4 }] }\n") ==
         "did you mean `buckets`?");
   CHECK(nearest("optimizer.rules = [{ variable = \"x\" }]\n") == "did you mean `variables`?");
-  // A key of another type of optimizer or layer is none of this one's.
+  // A key of another optimizer type or layer type is unknown.
   CHECK(error_of(small_job("optimizer = { type = \"adam\", l1 = 0.5 }\n")).id == "DP-2103");
 }
 
-TEST_CASE("an ill-typed value says what was wanted and what was found", "[job]") {
+TEST_CASE("a value of the wrong type is an error with the expected and the actual type", "[job]") {
   const Error error = error_of(small_job("train.epochs = \"three\"\n"));
   CHECK(error.what == "`train.epochs` wants an integer, found a string");
   CHECK(error.where == "/jobs/job.toml:4:16");
@@ -64,7 +65,7 @@ TEST_CASE("an ill-typed value says what was wanted and what was found", "[job]")
         "`data.columns` wants a list of strings, found a string");
 }
 
-TEST_CASE("values outside their range or choices are refused with what is right", "[job]") {
+TEST_CASE("values outside their range or choices are rejected with the valid ones", "[job]") {
   CHECK(error_of(small_job("train.batch_size = 0\n")).hint == "it wants 1 to 1048576");
   CHECK(error_of(small_job("train.epochs = -1\n")).id == "DP-2106");
   CHECK(error_of(small_job("optimizer.learning_rate = 0\n")).hint == "it wants more than 0");
@@ -81,7 +82,7 @@ TEST_CASE("values outside their range or choices are refused with what is right"
   CHECK(error_of(small_job("eval = { source = \"t\", holdout = 0.1 }\n")).id == "DP-2106");
 }
 
-TEST_CASE("the cache and the memory of the input", "[job]") {
+TEST_CASE("cache and memory of the input are read, printed and not frozen", "[job]") {
   const Job job = loaded(small_job("data.cache = \"file\"\ndata.memory = \"1.5GiB\"\n"));
   CHECK(job.data.cache == Cache::kFile);
   CHECK(job.data.memory == 1'610'612'736);
@@ -103,7 +104,7 @@ TEST_CASE("the cache and the memory of the input", "[job]") {
   CHECK(frozen_differences(job, other, true).empty());
 }
 
-TEST_CASE("what the design knows and this version has not is said so, never accepted", "[job]") {
+TEST_CASE("keys and values that are planned but not implemented are rejected as such", "[job]") {
   for (const char* line :
        {"train.mode = \"sync\"", "train.global_batch_size = 64", "train.staleness = 3",
         "train.replicas = 2", "train.max_time = \"6h\"",
@@ -121,10 +122,10 @@ TEST_CASE("what the design knows and this version has not is said so, never acce
   }
 }
 
-TEST_CASE("steps end a job, or an epoch where it has no end of its own", "[job]") {
+TEST_CASE("steps end a job, or each epoch of a source without an end", "[job]") {
   const Job steps = loaded(small_job("train.steps = 1000\n"));
   CHECK(steps.train.steps == 1000);
-  CHECK(steps.train.epochs == kEpochsMax);  // no limit beside the steps
+  CHECK(steps.train.epochs == kEpochsMax);  // with steps, this means no limit
   CHECK(job_from_toml(job_to_toml(steps), steps.base_dir)->train == steps.train);
   CHECK(loaded(small_job("train.steps = 1000\ntrain.epochs = 3\n")).train.epochs == 3);
   CHECK(loaded(small_job("")).train.epochs == 1);
@@ -149,20 +150,20 @@ TEST_CASE("steps end a job, or an epoch where it has no end of its own", "[job]"
             .what.find("would need a count first") != std::string::npos);
 }
 
-TEST_CASE("text that is no TOML is refused at its line", "[job]") {
+TEST_CASE("text that is not TOML is rejected with its line", "[job]") {
   const Error error = error_of("data.source = \"a\"\n= 3\n");
   CHECK(error.id == "DP-2102");
   CHECK(error.where.starts_with("/jobs/job.toml:2:"));
 }
 
-TEST_CASE("what is missing is named", "[job]") {
+TEST_CASE("a missing data source, model or file is named", "[job]") {
   CHECK(error_of("model.preset = \"wide_deep\"\n").what == "the job names no data");
   CHECK(error_of("data.source = \"a\"\n").what == "the job names no model");
   CHECK(load_job("/nowhere/job.toml", {}, test::environment_of({})).error().code ==
         ErrorCode::kNoInput);
 }
 
-TEST_CASE("environment variables are expanded in strings and may stand for numbers", "[job]") {
+TEST_CASE("environment variables are expanded in strings and may give numbers", "[job]") {
   const std::string text =
       "name = \"ctr-${DAY}\"\ntrain.epochs = \"${EPOCHS:-3}\"\ndata.header = \"${HEADER:-false}\"\n"
       "optimizer.learning_rate = \"${RATE:-0.5}\"\ncluster.threads = \"${THREADS:-auto}\"\n"
@@ -184,7 +185,7 @@ TEST_CASE("environment variables are expanded in strings and may stand for numbe
   CHECK(error_of(small_job("name = \"${DAY\"\n")).id == "DP-2109");
 }
 
-TEST_CASE("later overrides win over earlier ones, and all over the file", "[job]") {
+TEST_CASE("later overrides replace earlier ones, and all of them replace the file", "[job]") {
   const std::vector<std::string> environ_entries{
       "DOWNPOUR_TRAIN__EPOCHS=5", "DOWNPOUR_TRAIN__BATCH_SIZE=99", "DOWNPOUR__SEED=8",
       "DOWNPOUR_DATA=/data", "PATH=/bin"};
@@ -204,7 +205,7 @@ TEST_CASE("later overrides win over earlier ones, and all over the file", "[job]
   CHECK(find_origin(result->origins, "train.in_flight")->from == "/jobs/job.toml:4");
 }
 
-TEST_CASE("an override may set any value of any depth", "[job]") {
+TEST_CASE("an override can set any value at any depth", "[job]") {
   const Job job = loaded(small_job("optimizer.rules = [{ variables = \"a\" }]\n"),
                          {{"name", "42", "--set"},
                           {"data.source", "[\"x\", \"y\"]", "--set"},
@@ -240,7 +241,7 @@ TEST_CASE("overrides are checked like the file", "[job]") {
   CHECK(error("train.epochs[", "1").id == "DP-2111");
 }
 
-TEST_CASE("a field named by itself replaces what a run says of it, key by key", "[job]") {
+TEST_CASE("a field that is also named by itself overrides its run of names, key by key", "[job]") {
   const Job job =
       loaded(small_job("data.fields.\"I1..I3\" = { default = 0, transform = [\"log1p\"] "
                        "}\ndata.fields.I2 = { default = 5 }\n"));
@@ -251,7 +252,7 @@ TEST_CASE("a field named by itself replaces what a run says of it, key by key", 
         "DP-2106");
 }
 
-TEST_CASE("runs expand by number or by columns, and refuse nonsense", "[job]") {
+TEST_CASE("runs of names expand by number or by columns, and invalid ones are rejected", "[job]") {
   CHECK(*expand_run("I9..I11") == std::vector<std::string>{"I9", "I10", "I11"});
   CHECK(*expand_run("x08..x10") == std::vector<std::string>{"x08", "x09", "x10"});
   CHECK(*expand_run("b..d", {"a", "b", "c", "d"}) == std::vector<std::string>{"b", "c", "d"});
@@ -263,7 +264,7 @@ TEST_CASE("runs expand by number or by columns, and refuse nonsense", "[job]") {
         std::vector<std::string>{"a", "I1..I3", "b1", "b2"});
 }
 
-TEST_CASE("the nearest name is found through typing errors and not through chance", "[job]") {
+TEST_CASE("nearest_name finds names with typing errors but no unrelated names", "[job]") {
   const std::vector<std::string> names{"learning_rate", "momentum", "type", "l1"};
   CHECK(nearest_name("learnign_rate", names) == "learning_rate");
   CHECK(nearest_name("learning", names) == "learning_rate");
@@ -272,9 +273,7 @@ TEST_CASE("the nearest name is found through typing errors and not through chanc
   CHECK(nearest_name("", names).empty());
 }
 
-TEST_CASE(
-    "every example loads, is complete or waits for its file, and comes back from its own text",
-    "[job]") {
+TEST_CASE("every example loads, completes, and reads back from its own text", "[job]") {
   size_t examples = 0;
   for (const auto& entry : std::filesystem::directory_iterator(test::examples_dir())) {
     if (entry.path().extension() != ".toml") continue;
@@ -302,7 +301,7 @@ TEST_CASE(
   CHECK(examples >= 20);
 }
 
-TEST_CASE("--dry-run's text says where each value is from", "[job]") {
+TEST_CASE("the text of --dry-run says where each value is from", "[job]") {
   auto result = test::load_text(
       "data = { source = \"d.tsv\", format = \"criteo\" }\nmodel.preset = \"wide_deep\"\n",
       {{"train.epochs", "2", "--set"}});
@@ -321,7 +320,7 @@ TEST_CASE("--dry-run's text says where each value is from", "[job]") {
   CHECK(text.find("[data.fields.\"C1..C26\"]") != std::string::npos);
 }
 
-TEST_CASE("strings of every kind survive printing", "[job]") {
+TEST_CASE("strings with special characters survive printing", "[job]") {
   Job job = completed(small_job());
   job.data.missing = {"\"", "\\", "\t\n\r", "\x01\x7f", "Größe", "${X}", ""};
   auto back = job_from_toml(job_to_toml(job), "/");
@@ -373,7 +372,7 @@ TEST_CASE("no mutation of a job's text crashes or hangs the loader", "[job]") {
     CHECK(*back == result->job);
     ++good;
   }
-  CHECK(good > 100);  // the mutants are near enough to real jobs to mean something
+  CHECK(good > 100);  // many mutants are still valid jobs
 }
 
 TEST_CASE("a checkpoint's interval is a time, a number of steps, or the epoch", "[job]") {
@@ -393,7 +392,7 @@ TEST_CASE("a checkpoint's interval is a time, a number of steps, or the epoch", 
   }
 }
 
-TEST_CASE("how long is waited is a time above 0", "[job]") {
+TEST_CASE("a time limit is a time above 0", "[job]") {
   const auto loaded = test::load_text(small_job(
       "cluster = { ps_wait = \"2m\", chief_silence = \"1.5s\", claims_wait = \"500ms\" }\n"));
   REQUIRE(loaded);
@@ -409,7 +408,7 @@ TEST_CASE("how long is waited is a time above 0", "[job]") {
   CHECK(error_of(small_job("cluster.ps_wait = 30\n")).id == "DP-2104");
 }
 
-TEST_CASE("a job may do without batches that fail, or whose loss is not finite", "[job]") {
+TEST_CASE("a job can leave out batches that fail, or whose loss is not finite", "[job]") {
   const auto loaded =
       test::load_text(small_job("train = { quarantine = true, on_nan = \"skip\" }\n"));
   REQUIRE(loaded);
@@ -418,7 +417,7 @@ TEST_CASE("a job may do without batches that fail, or whose loss is not finite",
   CHECK(error_of(small_job("train.on_nan = \"ignore\"\n")).id == "DP-2106");
 }
 
-TEST_CASE("where a warm start comes from is relative to the job file", "[job]") {
+TEST_CASE("the run of a warm start is relative to the job file", "[job]") {
   const auto loaded =
       test::load_text(small_job("train.warm_start = { run = \"runs/old\", slots = false }\n"));
   REQUIRE(loaded);

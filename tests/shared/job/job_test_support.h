@@ -1,4 +1,4 @@
-// What the job's tests share: jobs from text, with an environment that a test chooses.
+// Helpers for the tests of jobs: jobs from text, with an environment that the test sets.
 #pragma once
 
 #include <filesystem>
@@ -44,7 +44,7 @@ inline Job completed(const std::string& text) {
   return job;
 }
 
-/// The error that the text ends in, wherever on the way to a complete job.
+/// Returns the error of the text, from any step on the way to a complete job.
 inline Error error_of(const std::string& text, std::vector<Override> overrides = {},
                       std::map<std::string, std::string> values = {}) {
   auto job = load_text(text, std::move(overrides), std::move(values));
@@ -54,7 +54,7 @@ inline Error error_of(const std::string& text, std::vector<Override> overrides =
   return located(std::move(done).error(), job->origins);
 }
 
-/// A small job that is complete but for what a test adds.
+/// Returns the text of a small, complete job. A test can append to it.
 inline std::string small_job(const std::string& more = {}) {
   return "data.source = \"a9a\"\ndata.format = \"libsvm\"\nmodel.preset = "
          "\"logistic_regression\"\n" +

@@ -14,8 +14,7 @@ std::string csv_job_with(const std::string& model) {
          model;
 }
 
-TEST_CASE("the criteo and wide_deep presets expand to the job written out by hand",
-          "[job][preset]") {
+TEST_CASE("the criteo and wide_deep presets equal the same job written out", "[job][preset]") {
   const Job preset = completed(
       "data = { source = \"d\", format = \"criteo\" }\nmodel = { preset = \"wide_deep\" }\n"
       "optimizer = { type = \"adam\" }\n");
@@ -40,7 +39,7 @@ model.outputs = [{ name = "click", input = "logit", loss = "logistic", target = 
   CHECK(preset.model.options == PresetOptions{});
 }
 
-TEST_CASE("wide_deep brings its own optimizers only where the job has none", "[job][preset]") {
+TEST_CASE("wide_deep sets its own optimizers only if the job has none", "[job][preset]") {
   const std::string text =
       "data = { source = \"d\", format = \"criteo\" }\nmodel = { preset = \"wide_deep\" }\n";
   const Job own = completed(text);
@@ -54,7 +53,7 @@ TEST_CASE("wide_deep brings its own optimizers only where the job has none", "[j
   CHECK(given.optimizer_rules.empty());
 }
 
-TEST_CASE("the other presets expand over all fields but the target", "[job][preset]") {
+TEST_CASE("the other presets use all fields except the target", "[job][preset]") {
   const Job lr = completed(small_job());
   REQUIRE(lr.model.layers.size() == 1);
   CHECK(lr.model.layers[0].type == "linear");
@@ -68,7 +67,7 @@ TEST_CASE("the other presets expand over all fields but the target", "[job][pres
   CHECK(regression.model.outputs[0].loss == "squared");
   CHECK(regression.model.outputs[0].metrics == std::vector<std::string>{"rmse"});
 
-  // auc ranks one column.
+  // auc ranks only one column.
   const char* const two =
       "data.source = \"a\"\ndata.format = \"npy\"\n"
       "data.fields = { x = { shape = [3] }, y = { shape = [2] }, z = { shape = [1] } }\n"
@@ -99,7 +98,7 @@ TEST_CASE("a string field without a transform is hashed, a label with `positive`
   CHECK(job.data.find_field("y")->transform.empty());
 }
 
-TEST_CASE("a field of the job's own stands before the format's", "[job][preset]") {
+TEST_CASE("a field of the job replaces the format's field of the same name", "[job][preset]") {
   const Job job = completed(
       "data.source = \"d\"\ndata.format = \"criteo\"\nmodel.preset = \"wide_deep\"\n"
       "data.fields.\"I1..I2\" = { default = 3 }\n");
@@ -109,7 +108,7 @@ TEST_CASE("a field of the job's own stands before the format's", "[job][preset]"
   CHECK(job.data.find_field("I3")->transform.size() == 2);
 }
 
-TEST_CASE("preset options that can't work are refused where they stand", "[job][preset]") {
+TEST_CASE("invalid preset options are rejected with their place", "[job][preset]") {
   CHECK(error_of(csv_job_with("model = { preset = \"wide_deep\" }\n")).what ==
         "the preset's target `label` is no field");
   CHECK(error_of(csv_job_with("model = { preset = \"softmax_mlp\", target = \"y\" }\n")).hint ==
@@ -134,7 +133,7 @@ std::string layers_job(const std::string& layers,
          layers + "]\nmodel.outputs = [{ name = \"out\", target = \"label\", " + output + " }]\n";
 }
 
-TEST_CASE("a model whose parts do not fit is refused with the layer and the nearest name",
+TEST_CASE("a model with inconsistent layers is rejected with the layer and the nearest name",
           "[job][preset]") {
   const std::string good = "{ name = \"a\", type = \"linear\", inputs = [\"x\", \"s\"] }";
   CHECK(completed(layers_job(good)).model.layers.size() == 1);
@@ -163,7 +162,7 @@ TEST_CASE("a model whose parts do not fit is refused with the layer and the near
   CHECK(output("input = \"a\", loss = \"logistic\", weights = \"w\"") == "there is no field `w`");
 }
 
-TEST_CASE("fields that can't be read are refused", "[job][preset]") {
+TEST_CASE("invalid fields are rejected", "[job][preset]") {
   const auto what = [](const std::string& field) {
     return error_of(
                "data.source = \"d\"\ndata.format = \"csv\"\ndata.columns = [\"x\", \"label\"]\n"
@@ -194,7 +193,7 @@ FileFacts facts_of(DataFormat format, uint32_t classes) {
   return facts;
 }
 
-TEST_CASE("a file without a job gets a model by what it holds", "[job][preset]") {
+TEST_CASE("the model for a file without a job depends on the file's contents", "[job][preset]") {
   Job libsvm = job_for_file(facts_of(DataFormat::kLibsvm, 2), "/home");
   REQUIRE(complete_job(libsvm));
   CHECK(libsvm.name == "clicks");
@@ -208,7 +207,8 @@ TEST_CASE("a file without a job gets a model by what it holds", "[job][preset]")
   FileFacts big = facts_of(DataFormat::kCriteo, 2);
   big.records_estimated = 2'000'000;
   Job criteo = job_for_file(big, "/home");
-  // The chosen job is printed and read back before it is used: the preset still chooses.
+  // The job is printed and read back before it is used. Then the preset still chooses the
+  // optimizer.
   auto loaded = load_job(JobSource{"/home/clicks.toml", job_to_toml(criteo)}, {}, {});
   REQUIRE(loaded);
   Job& again = loaded->job;

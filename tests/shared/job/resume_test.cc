@@ -12,7 +12,7 @@ optimizer = { type = "adagrad", rules = [{ variables = "wide/*", type = "ftrl" }
 eval = { holdout = 0.1 }
 )";
 
-/// The keys that differ after `change`.
+/// Returns the frozen keys that differ after `change`.
 std::vector<std::string> frozen_keys(void (*change)(Job&), bool epoch_open) {
   const Job saved = test::completed(kText);
   Job now = saved;
@@ -25,7 +25,8 @@ std::vector<std::string> frozen_keys(void (*change)(Job&), bool epoch_open) {
 
 using Keys = std::vector<std::string>;
 
-TEST_CASE("what may change on resume is no difference, even inside an epoch", "[job][resume]") {
+TEST_CASE("keys that may change on resume are not reported, even within an epoch",
+          "[job][resume]") {
   const auto change = [](Job& job) {
     job.train.epochs = 9;
     job.train.in_flight = 7;
@@ -45,7 +46,7 @@ TEST_CASE("what may change on resume is no difference, even inside an epoch", "[
   CHECK(frozen_keys(change, true).empty());
 }
 
-TEST_CASE("what is frozen inside an epoch is free between epochs", "[job][resume]") {
+TEST_CASE("keys that are frozen within an epoch may change between epochs", "[job][resume]") {
   const auto change = [](Job& job) {
     job.data.source.paths = {"e"};
     job.data.fields[1].fallback = "1";
@@ -75,7 +76,7 @@ TEST_CASE("seed, partitions, model and optimizer types are frozen for the run", 
   CHECK_FALSE(frozen_keys(extra_layer, false).empty());
 }
 
-TEST_CASE("the error names the key, both values and the ways on", "[job][resume]") {
+TEST_CASE("the error names the key, both values and the possible actions", "[job][resume]") {
   const Job saved = test::completed(kText);
   Job now = saved;
   now.train.batch_size = 64;

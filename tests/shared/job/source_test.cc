@@ -1,4 +1,5 @@
-// Jobs' sources: parts, lists, programs, and what comes between a source and its batches.
+// Sources of jobs: selections, lists and programs, and the programs between a source and its
+// batches.
 #include "tests/shared/job/job_test_support.h"
 
 namespace downpour {
@@ -9,7 +10,7 @@ using test::error_of;
 using test::loaded;
 using test::small_job;
 
-TEST_CASE("a source may be a part of its records, and says so again when it is printed", "[job]") {
+TEST_CASE("a source may select a part of its records, and prints the selection", "[job]") {
   const auto job_of = [](const char* source) {
     return str("data.format = \"libsvm\"\nmodel = { preset = \"logistic_regression\" }\n", source);
   };
@@ -22,7 +23,7 @@ TEST_CASE("a source may be a part of its records, and says so again when it is p
   CHECK(job.data.source.take == 100);
   CHECK(job.data.source.shard_count == 4);
   CHECK(job.data.source.shard_index == 3);
-  CHECK(job.data.streams == 3);  // as many as workers, and said from then on
+  CHECK(job.data.streams == 3);  // as many as workers, and fixed from then on
   const auto again = job_from_toml(job_to_toml(job), job.base_dir);
   REQUIRE(again);
   CHECK(*again == job);
@@ -37,7 +38,8 @@ TEST_CASE("a source may be a part of its records, and says so again when it is p
   CHECK(error_of(small_job("data.streams = 2\n")).what == "`streams` without a way to make them");
 }
 
-TEST_CASE("a source's own format is the data's; an evaluation's may be another", "[job]") {
+TEST_CASE("the format of the training source is the data's, that of an evaluation may differ",
+          "[job]") {
   const std::string model = "model.preset = \"logistic_regression\"\nmodel.target = \"label\"\n";
   const Job job = loaded(
       "data.source = { path = \"a\", format = \"libsvm\" }\n"
@@ -62,7 +64,8 @@ TEST_CASE("a source's own format is the data's; an evaluation's may be another",
   CHECK(both.where == "/jobs/job.toml:2:38");
 }
 
-TEST_CASE("sources of a list have weights, all or none, and count as often as they say", "[job]") {
+TEST_CASE("in a list all sources or none have a weight, and records count `repeat` times",
+          "[job]") {
   const auto job_of_source = [](const std::string& source, const std::string& more = "") {
     return "data.source = " + source + "\ndata.format = \"libsvm\"\n" + more +
            "model.preset = \"logistic_regression\"\nmodel.target = \"label\"\n";
@@ -102,13 +105,13 @@ TEST_CASE("sources of a list have weights, all or none, and count as often as th
         "synth:5,ids=0", "synth:5,ids=x", "synth:5,ids=400000", "synth:5,numeric=0,categorical=0",
         "synth:5,format=json", "synth:5,zipf=nan"})
     CHECK(what("\"" + std::string(bad) + "\"").find("can't be") != std::string::npos);
-  // As they are written: not relative to the job.
+  // These paths stay as written: they are not relative to the job.
   CHECK(loaded(job_of_source("\"synth:9,ids=5\"")).data.source.paths.front() == "synth:9,ids=5");
   CHECK(loaded(job_of_source("[\"s3://b/2024/*.tsv\", \"a\"]")).data.source.paths.front() ==
         "s3://b/2024/*.tsv");
 }
 
-TEST_CASE("an interleave and a shuffle's window are read and printed", "[job]") {
+TEST_CASE("an interleave and a shuffle window are read and printed", "[job]") {
   const Job job =
       loaded(small_job("data.interleave = { cycle = 8, block = 16 }\ndata.shuffle = 10000\n"));
   CHECK(job.data.interleave == InterleaveSpec{8, 16});
@@ -124,7 +127,7 @@ TEST_CASE("an interleave and a shuffle's window are read and printed", "[job]") 
   }
 }
 
-TEST_CASE("a program as source is read, and what it lacks is named", "[job]") {
+TEST_CASE("a program as source is read, and missing settings are named", "[job]") {
   const std::string model = "model.preset = \"logistic_regression\"\nmodel.target = \"label\"\n";
   const auto error = [&](const std::string& data) { return error_of(data + model).what; };
   const std::string program = "data.source = { exec = [\"a\", \"b\"]";
@@ -170,7 +173,7 @@ TEST_CASE("a program as source is read, and what it lacks is named", "[job]") {
         "`replay` and `records` are of a program's");
 }
 
-TEST_CASE("a program between the files and the fields says what it reads and writes", "[job]") {
+TEST_CASE("a program between the files and the fields must say what it reads and writes", "[job]") {
   const std::string model = "model.preset = \"logistic_regression\"\n";
   const auto error = [&](const std::string& text) {
     return error_of(text + "data.source = \"x\"\n" + model).what;

@@ -1,4 +1,4 @@
-// Job text from a file or from a Welcome message must not exhaust stack or memory.
+// The text of a job, from a file or from a Welcome message, must not exhaust stack or memory.
 #include "shared/job/toml_limits.h"
 
 #include "shared/job/toml_tree.h"
@@ -17,7 +17,7 @@ std::string repeated(std::string_view piece, size_t times) {
 
 bool parses(const std::string& text) { return parse_toml(text, "f").has_value(); }
 
-TEST_CASE("text nested too deep is an error, however it nests", "[job]") {
+TEST_CASE("text that is nested too deep is an error, in every form of nesting", "[job]") {
   constexpr size_t kDeep = 100'000;
   const std::string dotted = repeated("a.", kDeep) + "a";
   for (const std::string& text :
@@ -41,7 +41,7 @@ TEST_CASE("text nested too deep is an error, however it nests", "[job]") {
   CHECK(received.error().where == "job:1:128");
 }
 
-TEST_CASE("levels of header, key and value add up to the limit", "[job]") {
+TEST_CASE("the levels of header, key and value add up to the limit", "[job]") {
   const auto text = [](size_t header, size_t key, size_t lists) {
     return "[" + repeated("h.", header - 1) + "h]\n" + repeated("k.", key - 1) +
            "k = " + repeated("[", lists) + repeated("]", lists) + "\nlast = 1\n[h2]\n" +
@@ -53,7 +53,7 @@ TEST_CASE("levels of header, key and value add up to the limit", "[job]") {
   CHECK_FALSE(parses(text(20, 21, kTomlDepthMax - 40)));
 }
 
-TEST_CASE("points and brackets in strings and comments are no levels", "[job]") {
+TEST_CASE("dots and brackets in strings and comments are not levels", "[job]") {
   const std::string points = repeated(".[{", 1000);
   CHECK(parses("a = \"" + points + "\"\nb = '" + points + "' # " + points + "\nc = \"\"\"" +
                points + "\\\"\"\"\\\n\n" + points + "\"\"\"\"\"\nd = '''\n" + points +
@@ -64,7 +64,7 @@ TEST_CASE("points and brackets in strings and comments are no levels", "[job]") 
   CHECK(parses("# " + repeated("comment ", size_t{1} << 20) + "\na = 1\n"));
 }
 
-TEST_CASE("text of too many values is an error before a tree is built", "[job]") {
+TEST_CASE("text with too many values is rejected before a tree is built", "[job]") {
   const auto list = [](size_t values) { return "a = [" + repeated("1,", values) + "]"; };
   CHECK(parses(list(kTomlNodesMax / 2)));
   for (const std::string& text :
@@ -76,7 +76,7 @@ TEST_CASE("text of too many values is an error before a tree is built", "[job]")
   }
 }
 
-TEST_CASE("an override's key has as many levels as a job's", "[job]") {
+TEST_CASE("the key of an override has the same limit of levels as a job", "[job]") {
   const Error error =
       test::error_of(test::small_job(), {{repeated("a.", 10'000) + "a", "1", "--set"}});
   CHECK(error.id == "DP-2111");

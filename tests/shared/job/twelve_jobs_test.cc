@@ -1,5 +1,5 @@
-// The twelve jobs that show the job file's reach: what this version has is read, what it has not is
-// said.
+// Reference jobs that show the scope of the job file. Supported jobs load; for the others the error
+// names the first thing that is not implemented.
 #include "tests/shared/job/job_test_support.h"
 
 namespace downpour {
@@ -7,7 +7,7 @@ namespace {
 
 struct ReferenceJob {
   const char* text;
-  const char* missing;  // the first thing in it that this version has not
+  const char* missing;  // the first thing in the job that is not implemented
 };
 
 const ReferenceJob kReferenceJobs[] = {
@@ -77,7 +77,7 @@ train     = { epochs = 1, batch_size = 512, warm_start = { run = "runs/ctr-${PRE
      "train.max_time"},
 };
 
-TEST_CASE("of each reference job the first thing that this version has not is named",
+TEST_CASE("the error of an unsupported reference job names the first thing that is not implemented",
           "[job][reference]") {
   for (const ReferenceJob& reference : kReferenceJobs) {
     auto job = test::load_text(reference.text, {}, {{"DAY", "2"}, {"PREVIOUS_DAY", "1"}});
@@ -146,7 +146,7 @@ eval      = { source = "a9a.t", metrics = ["auc", "logloss"] }
   CHECK(job.eval.metrics == std::vector<std::string>{"auc", "logloss"});
 }
 
-TEST_CASE("reference job 02 but for the time between evaluations reads as written",
+TEST_CASE("reference job 02 without the time between evaluations reads as written",
           "[job][reference]") {
   std::string text = kReferenceJobs[1].text;
   const size_t every = text.find(", every = \"5m\"");

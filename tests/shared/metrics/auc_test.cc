@@ -16,7 +16,8 @@ struct Sample {
   std::vector<float> logits, labels;
 };
 
-/// Class-conditional normals: mean, spread, distance of the means in spreads, share of positives.
+/// Draws from one normal distribution per class: mean, standard deviation, distance of the means in
+/// standard deviations, share of positives.
 Sample normals(uint64_t seed, size_t n, double mean, double spread, double distance, double share) {
   Rng rng(seed);
   Sample s;
@@ -28,7 +29,7 @@ Sample normals(uint64_t seed, size_t n, double mean, double spread, double dista
   return s;
 }
 
-/// By sorting: the exact area, ties as half.
+/// Computes the exact area by sorting; ties count half.
 double exact_auc(const Sample& s) {
   std::vector<std::pair<float, float>> order;
   for (size_t i = 0; i < s.logits.size(); ++i) order.emplace_back(s.logits[i], s.labels[i]);
@@ -69,14 +70,14 @@ TEST_CASE("the area is exact to 1e-4 for wide, narrow, offset and imbalanced sco
   }
 }
 
-TEST_CASE("equal scores count half, whatever their number", "[metrics]") {
+TEST_CASE("equal scores count half, however many there are", "[metrics]") {
   Sample s = normals(3, 20'000, 0, 2, 1, 0.4);
   for (float& logit : s.logits) logit = std::round(logit);
   CHECK(histogram(s).value() == Approx(exact_auc(s)).epsilon(1e-12));
   CHECK(histogram({{1, 1, 1, 1}, {0, 1, 1, 0}}).value() == 0.5);
 }
 
-TEST_CASE("one class alone has no area", "[metrics]") {
+TEST_CASE("the area of a single class is NaN", "[metrics]") {
   CHECK(std::isnan(AucHistogram().value()));
   CHECK(std::isnan(histogram({{1, 2}, {1, 1}}).value()));
   CHECK(std::isnan(histogram({{1, 2}, {0, 0}}).value()));
@@ -119,7 +120,7 @@ TEST_CASE("merging in any grouping and order gives the histogram of all records"
   CHECK(again.to_sparse() == left);
 }
 
-TEST_CASE("a bucket out of range is refused and counts saturate", "[metrics]") {
+TEST_CASE("a bucket out of range is rejected, and counts saturate", "[metrics]") {
   AucHistogram h;
   CHECK_FALSE(h.merge(std::vector<AucBucket>{{kAucBuckets, 1, 1}}));
   CHECK(h.to_sparse().empty());
@@ -129,7 +130,7 @@ TEST_CASE("a bucket out of range is refused and counts saturate", "[metrics]") {
   CHECK(h.to_sparse() == std::vector<AucBucket>{{5, most, 2}});
 }
 
-TEST_CASE("a cleared histogram is empty and a record of weight 0 is left out", "[metrics]") {
+TEST_CASE("a cleared histogram is empty, and a record of weight 0 is left out", "[metrics]") {
   AucHistogram h = histogram({{1, -2}, {1, 0}});
   h.clear();
   CHECK(h.to_sparse().empty());

@@ -26,7 +26,7 @@ TEST_CASE("metrics are quotients of sums", "[metrics]") {
   CHECK(compute_metric("auc", m).value == Approx(2.5 / 3));
 }
 
-TEST_CASE("no records: every metric is NaN and there is no best constant", "[metrics]") {
+TEST_CASE("without records every metric is NaN, and there is no best constant", "[metrics]") {
   for (const char* loss : {"logistic", "softmax_cross_entropy", "squared"}) {
     REQUIRE_FALSE(supported_metrics(loss).empty());
     for (const std::string& name : supported_metrics(loss)) {
@@ -54,7 +54,7 @@ TEST_CASE("the best constant's loss is entropy or variance", "[metrics]") {
   CHECK(*best_constant_loss("logistic", 1, m) == 0.0);
 }
 
-TEST_CASE("merged metrics are those of all records, not a mean of means", "[metrics]") {
+TEST_CASE("merged metrics are computed from all records and are not a mean of means", "[metrics]") {
   OutputMetrics a, b;
   a.sums = {.weight = 1, .loss = 1};
   a.class_counts = {1};

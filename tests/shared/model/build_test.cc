@@ -17,7 +17,7 @@ std::vector<std::string> variable_names(const Graph& graph) {
   return names;
 }
 
-/// The error's text, with where and hint.
+/// Returns the text of the error with its place and hint.
 std::string build_error(const Job& job) {
   const auto built = Graph::build(job);
   REQUIRE_FALSE(built);
@@ -27,7 +27,7 @@ std::string build_error(const Job& job) {
 
 }  // namespace
 
-TEST_CASE("wide weights and a shared embedding over the same fields live in one table", "[model]") {
+TEST_CASE("wide weights and a shared embedding over the same fields share one table", "[model]") {
   auto graph = Graph::build(wide_deep_job());
   REQUIRE(graph);
   const Graph& g = **graph;
@@ -45,7 +45,7 @@ TEST_CASE("wide weights and a shared embedding over the same fields live in one 
   CHECK(g.output_widths() == std::vector<uint32_t>{1});
 }
 
-TEST_CASE("without table = shared every field has a table of its own", "[model]") {
+TEST_CASE("without table = \"shared\" every field of an embedding has its own table", "[model]") {
   Job job = wide_deep_job();
   job.model.layers[1].table = "";
   auto graph = Graph::build(job);
@@ -55,7 +55,7 @@ TEST_CASE("without table = shared every field has a table of its own", "[model]"
   CHECK((*graph)->tables()[1].name == "emb/a");
 }
 
-TEST_CASE("the first matching rule gives a variable its optimizer", "[model]") {
+TEST_CASE("a variable gets the optimizer of the first matching rule", "[model]") {
   Job job = wide_deep_job();
   job.optimizer.type = OptimizerType::kAdagrad;
   job.optimizer_rules = {{"wide/*", {.type = OptimizerType::kFtrl}},
@@ -69,7 +69,7 @@ TEST_CASE("the first matching rule gives a variable its optimizer", "[model]") {
   CHECK(tables[4].table_variables[0].optimizer.type == OptimizerType::kSgd);   // tower/0/bias
 }
 
-TEST_CASE("initial values: zero for linear, He before relu, Glorot otherwise, or as told",
+TEST_CASE("initial values: zero for linear, He before relu, Glorot otherwise, or the job's init",
           "[model]") {
   Job job = wide_deep_job();
   job.model.layers[1].init = InitSpec{InitType::kNormal, 0.01F};
@@ -83,7 +83,7 @@ TEST_CASE("initial values: zero for linear, He before relu, Glorot otherwise, or
   CHECK(tables[8].table_variables[0].init == InitSpec{});
 }
 
-TEST_CASE("each float field is in the layout once: inputs, targets, weights", "[model]") {
+TEST_CASE("each float field is in the layout once: inputs, then targets, then weights", "[model]") {
   Job job =
       make_job({number_field("w"), number_field("t"), number_field("x", 2), number_field("i")},
                {{.name = "a", .type = "dense", .inputs = {"x", "i"}, .units = {1}},
@@ -96,7 +96,8 @@ TEST_CASE("each float field is in the layout once: inputs, targets, weights", "[
         std::vector<FloatInput>{{"x", 2}, {"i", 1}, {"t", 1}, {"w", 1}});
 }
 
-TEST_CASE("int64 fields are numbers, and keys with a hash or identity", "[model]") {
+TEST_CASE("int64 fields are numbers, or keys if they have a hash or identity transform",
+          "[model]") {
   FieldSpec age = number_field("age");
   age.type = FieldType::kInt64;
   FieldSpec id = age;
@@ -112,7 +113,7 @@ TEST_CASE("int64 fields are numbers, and keys with a hash or identity", "[model]
   CHECK((*graph)->inputs().bags == std::vector<BagInput>{{"id", 0}});
 }
 
-TEST_CASE("what is wrong with a model is said with its place and what to do", "[model]") {
+TEST_CASE("an error of a model names the place and what to change", "[model]") {
   using Catch::Contains;
   Job job = wide_deep_job();
   auto& layers = job.model.layers;
@@ -123,7 +124,7 @@ TEST_CASE("what is wrong with a model is said with its place and what to do", "[
     CHECK_THAT(build_error(job), Contains("model.layers[2] (tower)") && Contains("'embb'") &&
                                      Contains("did you mean 'emb'?"));
   }
-  SECTION("later layer") {
+  SECTION("input from a later layer") {
     layers[0].inputs = {"a", "tower"};
     CHECK_THAT(build_error(job), Contains("model.layers[0] (wide)") && Contains("not an earlier"));
   }
@@ -147,7 +148,7 @@ TEST_CASE("what is wrong with a model is said with its place and what to do", "[
     layers[3].inputs = {"tower"};
     CHECK_THAT(build_error(job), Contains("model.layers[0] (wide)") && Contains("nothing reads"));
   }
-  SECTION("names that clash") {
+  SECTION("duplicate names") {
     layers[2].name = "x";
     CHECK_THAT(build_error(job), Contains("a field has this name"));
     layers[2].name = "emb";
@@ -162,7 +163,7 @@ TEST_CASE("what is wrong with a model is said with its place and what to do", "[
     layers[2].units = {};
     CHECK_THAT(build_error(job), Contains("needs units"));
   }
-  SECTION("words that are none of a layer's") {
+  SECTION("unknown values of a layer's keys") {
     layers[1].pool = "max";
     CHECK_THAT(build_error(job), Contains("pool is 'max'"));
     layers[1].pool = "sum";
@@ -172,13 +173,13 @@ TEST_CASE("what is wrong with a model is said with its place and what to do", "[
     layers[2].last = "tanh";
     CHECK_THAT(build_error(job), Contains("'tanh'"));
   }
-  SECTION("inputs: none, twice") {
+  SECTION("no inputs, and a repeated input") {
     layers[2].inputs = {};
     CHECK_THAT(build_error(job), Contains("no inputs"));
     layers[2].inputs = {"emb", "x", "x"};
     CHECK_THAT(build_error(job), Contains("'x' stands twice"));
   }
-  SECTION("a field of no width") {
+  SECTION("a field with an invalid shape") {
     job.data.fields[3].shape = {2, 0};
     CHECK_THAT(build_error(job), Contains("'y'") && Contains("shape"));
     job.data.fields[3].shape = {1 << 20, 1 << 20, 1 << 20, 1 << 20};

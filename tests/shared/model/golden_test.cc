@@ -1,11 +1,11 @@
-// One step against values that golden.py computed without our formulas.
+// One step, compared with values that golden.py computes independently of the C++ code's formulas.
 #include "tests/shared/model/golden_wide_deep.h"
 #include "tests/shared/model/support.h"
 
 using namespace downpour;
 using namespace downpour::model;
 
-TEST_CASE("a Wide & Deep step gives the golden loss, predictions and gradients",
+TEST_CASE("a Wide & Deep step matches the golden loss, predictions and gradients",
           "[model][numeric]") {
   const Job job = make_job(
       {key_field("a"), key_field("b"), number_field("x", 2), number_field("label")},

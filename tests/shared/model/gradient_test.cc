@@ -1,4 +1,4 @@
-// Every backward pass against central differences of the forward pass.
+// Every backward pass, compared with central differences of the forward pass.
 #include <cmath>
 
 #include "tests/shared/model/support.h"
@@ -8,9 +8,9 @@ using namespace downpour::model;
 
 namespace {
 
-/// Step 4e-3: truncation is of the order 1e-5, and float32 rounding of the loss (1e-7 a record,
-/// summed in double) divided by the step below 1e-4; seeds are chosen so that no relu flips within
-/// a step.
+/// The step is 4e-3. The truncation error is of the order of 1e-5. The float32 rounding error of
+/// the loss (1e-7 per record, summed in double) divided by the step is below 1e-4. The seeds are
+/// chosen so that no relu changes its sign within a step.
 void check_gradients(Trial& trial) {
   constexpr float kStep = 4e-3F;
   constexpr double kTolerance = 1e-3;
@@ -33,7 +33,7 @@ void check_gradients(Trial& trial) {
       CHECK(std::abs(numeric - analytic) < kTolerance * std::max(1.0, std::abs(numeric)));
     }
   }
-  CHECK(largest > 0.05);  // something was tested
+  CHECK(largest > 0.05);  // some gradients are not negligible
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ TEST_CASE("gradients of Wide & Deep with a shared table", "[model][numeric]") {
   check_gradients(trial);
 }
 
-TEST_CASE("gradients of bags: sum, mean, empty bags, values, tables of their own",
+TEST_CASE("gradients of bags: sum, mean, empty bags, values, and separate tables",
           "[model][numeric]") {
   const char* pool = GENERATE("sum", "mean");
   Job job = make_job(
@@ -91,7 +91,7 @@ TEST_CASE("gradients of several outputs on a shared trunk, with sample and outpu
   check_gradients(trial);
 }
 
-TEST_CASE("gradients where a value has many readers: add, concat, sigmoid, two losses",
+TEST_CASE("gradients of values with several readers: add, concat, sigmoid, two losses",
           "[model][numeric]") {
   Job job = make_job(
       {number_field("u", 3), number_field("t", 3), number_field("s", 3), number_field("w")},
@@ -115,7 +115,7 @@ TEST_CASE("gradients where a value has many readers: add, concat, sigmoid, two l
   check_gradients(trial);
 }
 
-TEST_CASE("gradients of a softmax perceptron read from one wide field", "[model][numeric]") {
+TEST_CASE("gradients of a softmax perceptron on one wide field", "[model][numeric]") {
   Job job = make_job(
       {number_field("x", 20), number_field("label")},
       {{.name = "mlp",

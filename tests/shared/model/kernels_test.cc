@@ -9,7 +9,7 @@
 using namespace downpour;
 using namespace downpour::model;
 
-TEST_CASE("exp, log1p and sigmoid keep their error bounds", "[model][numeric]") {
+TEST_CASE("exp_fast, log1p_fast and sigmoid_fast keep their error bounds", "[model][numeric]") {
   double worst_exp = 0, worst_log = 0, worst_sigmoid = 0;
   for (double x = -87; x < 88; x += 0.00317) {
     const float f = float(x);
@@ -32,7 +32,7 @@ TEST_CASE("exp, log1p and sigmoid keep their error bounds", "[model][numeric]") 
   CHECK(exp_fast(-1e30F) < 1e-37F);
 }
 
-TEST_CASE("the build's matrix product agrees with Eigen's for all forms", "[model][numeric]") {
+TEST_CASE("gemm agrees with Eigen for all forms", "[model][numeric]") {
   Rng rng(1);
   const auto fill = [&](size_t n) {
     std::vector<float> x(n);
@@ -43,7 +43,7 @@ TEST_CASE("the build's matrix product agrees with Eigen's for all forms", "[mode
        {std::tuple{1, 1, 1}, {7, 3, 5}, {128, 64, 429}, {64, 2, 100}, {3, 4, 0}, {0, 4, 3}}) {
     for (const bool ta : {false, true}) {
       for (const bool tb : {false, true}) {
-        const size_t extra = 3;  // rows lie apart
+        const size_t extra = 3;  // strides are larger than the rows
         const auto size = [&](int rows, int columns) {
           return size_t(rows) * (size_t(columns) + extra) + 1;
         };
@@ -73,7 +73,7 @@ TEST_CASE("the build's matrix product agrees with Eigen's for all forms", "[mode
 }
 
 TEST_CASE("pooling: values are factors, mean divides by their sum, an empty bag is 0", "[model]") {
-  const std::vector<float> rows = {1, 2, 10, 20, 100, 200};  // three keys of two floats
+  const std::vector<float> rows = {1, 2, 10, 20, 100, 200};  // three keys with two floats each
   BagColumn bag;
   bag.offsets = {0, 2, 2, 4};
   bag.keys = {0, 2, 1, 1};
@@ -99,7 +99,7 @@ TEST_CASE("key shares are disjoint and cover every key", "[model]") {
   }
 }
 
-TEST_CASE("every width of row gives the same sums, with and without fixed sizes", "[model]") {
+TEST_CASE("pooling gives the same sums for every row width, with and without offsets", "[model]") {
   for (const uint32_t dim : {1U, 2U, 4U, 5U, 8U, 16U, 32U, 33U, 64U}) {
     std::vector<float> rows(3 * dim), gradient(3 * dim, 0.0F), out(4 * dim);
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = float(i);

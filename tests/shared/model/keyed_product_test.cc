@@ -1,4 +1,4 @@
-// Products by key against the same model's products by record.
+// KeyedProduct, compared with the same model multiplied by record.
 #include <algorithm>
 #include <cmath>
 
@@ -9,8 +9,8 @@ using namespace downpour::model;
 
 namespace {
 
-/// Numbers stand on both sides of the embedding. `by_record`: it has a second reader, whose loss
-/// does not count, so that it has to be pooled.
+/// A model with numbers before and after the embedding in the layer's input. `by_record` adds a
+/// second reader of the embedding, whose loss has weight 0, so that the embedding must be pooled.
 Job tower_job(uint32_t units, const std::string& pool, bool any_length, bool by_record) {
   const auto field = [&](const std::string& name) {
     return any_length ? bag_field(name) : key_field(name);
@@ -41,8 +41,8 @@ Job tower_job(uint32_t units, const std::string& pool, bool any_length, bool by_
   return job;
 }
 
-/// Bag i of 3 has its own keys in two stretches of the table's 600, as a pull plan of two messages
-/// leaves them; each tenth key is one of any bag's.
+/// Gives each of 3 bags its own keys in two ranges of the table's 600 keys, like a pull plan of two
+/// messages. One key in ten is a key of any bag.
 void spread_keys(Batch& batch, uint64_t seed) {
   Rng rng(seed);
   for (size_t i = 0; i < batch.bags.size(); ++i) {
@@ -62,8 +62,8 @@ void check_close(const std::vector<float>& got, const std::vector<float>& wanted
   }
 }
 
-/// The gradients of the trial's batch, which it has been trained with, are those by record. The
-/// rest makes the same trial again.
+/// Checks that the gradients of the trial's last batch equal those by record. The other arguments
+/// recreate the trial's model.
 void check_against_records(const Trial& trial, bool any_length, uint32_t records, uint64_t seed,
                            uint32_t keys) {
   Trial plain(tower_job(64, "sum", any_length, true), records, seed, keys);
@@ -76,11 +76,11 @@ void check_against_records(const Trial& trial, bool any_length, uint32_t records
 
 }  // namespace
 
-TEST_CASE("products by key are those by record", "[model]") {
+TEST_CASE("products by key equal products by record", "[model]") {
   const auto units = GENERATE(5U, 64U, 83U);
   const auto any_length = GENERATE(false, true);
   const std::string pool = GENERATE("sum", "mean");
-  const auto records = GENERATE(900U, 4000U);  // one slot and several
+  const auto records = GENERATE(900U, 4000U);  // one slot and several slots
   const auto spread = GENERATE(true, false);   // false: all bags share all keys
   const uint32_t keys = spread ? 600 : 60;
   CAPTURE(units, any_length, pool, records, spread);
@@ -112,11 +112,12 @@ TEST_CASE("products by key are those by record", "[model]") {
   CHECK(many.gradients == keyed.gradients);
 }
 
-TEST_CASE("fields with tables of their own are multiplied by key", "[model]") {
+TEST_CASE("KeyedProduct works with a separate table per field", "[model]") {
   Job job = tower_job(64, "sum", false, false);
   job.model.layers[1].table.clear();
   Trial keyed(job, 2000, 3, 80);
-  for (uint32_t& key : keyed.batch.bags[1].keys) key /= 2;  // half of its table in no record
+  // Half of the table's keys occur in no record.
+  for (uint32_t& key : keyed.batch.bags[1].keys) key /= 2;
   keyed.train();
   REQUIRE(keyed.workspace->keyed[0].active());
   Job other = tower_job(64, "sum", false, true);
@@ -145,14 +146,15 @@ TEST_CASE("only an embedding with one reader is multiplied by key", "[model]") {
   two.model.layers.erase(two.model.layers.begin() + 2);  // "low"
   Trial alone(two, 900, 1, 20);
   alone.train();
-  CHECK(alone.workspace->keyed.size() == 1);  // read without a concatenation
+  // The layer reads the embedding without a concatenation.
+  CHECK(alone.workspace->keyed.size() == 1);
   two.model.layers[2].units = {1};
   Trial scalar(two, 900, 1, 20);
   scalar.train();
-  CHECK(scalar.workspace->keyed.empty());  // of one column: nothing to gain
+  CHECK(scalar.workspace->keyed.empty());  // a layer of one column gains nothing
 }
 
-TEST_CASE("bags that are empty in a whole batch leave their kernel's gradient at zero", "[model]") {
+TEST_CASE("a bag that is empty in the whole batch has a kernel gradient of zero", "[model]") {
   Trial trial(tower_job(64, "sum", true, false), 900, 5, 30);
   BagColumn& bag = trial.batch.bags[1];
   bag.keys.clear();

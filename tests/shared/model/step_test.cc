@@ -24,7 +24,7 @@ Job bag_job() {
       {{.name = "y", .input = "logit", .loss = "logistic", .target = "label"}});
 }
 
-/// Fields that share rows, several weights each.
+/// Fields that share rows, with several weights per key.
 Job classes_job() {
   return make_job(
       {key_field("a"), key_field("b"), number_field("class")},
@@ -34,7 +34,7 @@ Job classes_job() {
 
 }  // namespace
 
-TEST_CASE("the same bits for any number of threads", "[model]") {
+TEST_CASE("train and forward give the same bits for any number of threads", "[model]") {
   for (const Job& job : {wide_deep_job(), bag_job(), classes_job()}) {
     Trial one(job, 2900, 1, 700);
     const BatchMetrics metrics = one.train(1, true);
@@ -66,8 +66,9 @@ TEST_CASE("a workspace gives the same bits after other batches", "[model]") {
   CHECK(used.gradients == expected);
 }
 
-TEST_CASE("a batch's gradient is the weighted mean of its parts' and never the mean of means",
-          "[model]") {
+TEST_CASE(
+    "a batch's gradient is the weighted mean of its parts' gradients, not the mean of their means",
+    "[model]") {
   Job job = wide_deep_job();
   job.model.outputs[0].weights = GENERATE("", "w");
   Trial trial(job, 600, 3);
@@ -98,7 +99,7 @@ TEST_CASE("a batch's gradient is the weighted mean of its parts' and never the m
   }
 }
 
-TEST_CASE("reduction sum is the mean times the records", "[model]") {
+TEST_CASE("reduction \"sum\" is the mean times the number of records", "[model]") {
   Trial mean(wide_deep_job(), 50, 4);
   mean.train();
   Job job = wide_deep_job();
@@ -112,8 +113,8 @@ TEST_CASE("reduction sum is the mean times the records", "[model]") {
   }
 }
 
-TEST_CASE("the counter model: each record adds exactly -1 to its key's weight", "[model]") {
-  // squared loss at prediction 0 and target 0.5: gradient 2 (0 - 0.5) = -1.
+TEST_CASE("the counter model adds exactly -1 per record to the gradient of its key", "[model]") {
+  // Squared loss at prediction 0 and target 0.5: the gradient is 2 (0 - 0.5) = -1.
   Job job = make_job({key_field("k"), number_field("t")},
                      {{.name = "count", .type = "linear", .inputs = {"k"}, .bias = false}},
                      {{.name = "o", .input = "count", .loss = "squared", .target = "t"}});
@@ -127,7 +128,7 @@ TEST_CASE("the counter model: each record adds exactly -1 to its key's weight", 
   CHECK(trial.gradients[0] == counts);
 }
 
-TEST_CASE("an empty batch has gradient zero and empty metrics", "[model]") {
+TEST_CASE("an empty batch has zero gradients and empty metrics", "[model]") {
   Trial trial(wide_deep_job(), 0, 1);
   const BatchMetrics metrics = trial.train(2, true);
   CHECK(metrics == BatchMetrics(1));
@@ -136,7 +137,8 @@ TEST_CASE("an empty batch has gradient zero and empty metrics", "[model]") {
   }
 }
 
-TEST_CASE("records of weight 0 count nowhere; if all are, the gradient is 0", "[model]") {
+TEST_CASE("records of weight 0 count nowhere; without any other records the gradient is 0",
+          "[model]") {
   Job job = wide_deep_job();
   job.model.outputs[0].weights = "w";
   Trial trial(job, 40, 6);
@@ -162,7 +164,7 @@ TEST_CASE("records of weight 0 count nowhere; if all are, the gradient is 0", "[
   }
 }
 
-TEST_CASE("predictions are probabilities and metrics agree with them", "[model]") {
+TEST_CASE("predictions are probabilities, and the metrics agree with them", "[model]") {
   Trial trial(wide_deep_job(), 333, 7);
   std::vector<std::vector<float>> predictions;
   BatchMetrics metrics;
@@ -179,7 +181,7 @@ TEST_CASE("predictions are probabilities and metrics agree with them", "[model]"
     squared += (p - y) * (p - y);
     ranking.add(float(std::log(p / (1 - p))), float(y));
   }
-  CHECK(metrics[0].sums.loss == Approx(loss).epsilon(1e-4));  // 1 - p of float32 p
+  CHECK(metrics[0].sums.loss == Approx(loss).epsilon(1e-4));  // 1 - p is computed from a float32 p
   CHECK(metrics[0].sums.prediction == Approx(sum));
   CHECK(metrics[0].sums.correct == correct);
   CHECK(metrics[0].sums.squared_error == Approx(squared).epsilon(1e-5));
@@ -187,7 +189,7 @@ TEST_CASE("predictions are probabilities and metrics agree with them", "[model]"
   CHECK(trial.train(1, true) == metrics);
   CHECK(trial.train(1, false)[0].auc.empty());
 
-  // Without metrics targets are not read.
+  // Without metrics, targets are not read.
   trial.batch.floats.resize(2);
   std::vector<std::vector<float>> again;
   trial.graph->forward(trial.batch, trial.views, *trial.workspace, 1, again, nullptr);

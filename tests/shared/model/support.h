@@ -1,4 +1,4 @@
-// Builds small jobs and random batches for the model's tests.
+// Small jobs and random batches for the tests of the model.
 #pragma once
 
 #include <memory>
@@ -41,7 +41,7 @@ inline Job make_job(std::vector<FieldSpec> fields, std::vector<LayerSpec> layers
   return job;
 }
 
-/// A graph, one random batch for it, and variables with their gradients.
+/// A graph with one random batch, and variables with their gradients.
 struct Trial {
   std::unique_ptr<Graph> graph;
   std::unique_ptr<Workspace, void (*)(Workspace*)> workspace{nullptr, nullptr};
@@ -66,7 +66,7 @@ struct Trial {
         for (float& v : values.back()) v = 0.6F * float(rng.normal());
       }
     }
-    gradients = values;  // garbage that train() must overwrite
+    gradients = values;  // arbitrary values that train() must overwrite
     for (size_t v = 0; v < values.size(); ++v) {
       views.push_back({values[v].data(), gradients[v].data()});
     }
@@ -127,7 +127,7 @@ struct Trial {
     return metrics;
   }
 
-  /// The step's loss, by forward alone.
+  /// Returns the loss of the step, from a forward pass.
   double loss() {
     BatchMetrics metrics;
     std::vector<std::vector<float>> predictions;
@@ -141,7 +141,7 @@ struct Trial {
   }
 };
 
-/// Records [begin, end) of a batch.
+/// Returns records [begin, end) of a batch.
 inline Batch slice(const Batch& batch, uint32_t begin, uint32_t end) {
   Batch part;
   part.records = end - begin;
@@ -166,7 +166,7 @@ inline Batch slice(const Batch& batch, uint32_t begin, uint32_t end) {
   return part;
 }
 
-/// Wide & Deep over two key fields, a bag and three numbers.
+/// Wide & Deep over two key fields and three numbers.
 inline Job wide_deep_job() {
   return make_job(
       {key_field("a"), key_field("b"), number_field("x"), number_field("y", 2),

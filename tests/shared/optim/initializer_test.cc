@@ -15,12 +15,13 @@ std::vector<float> values_of(const InitSpec& init, size_t rows, uint32_t dim, ui
   return values;
 }
 
-/// Distribution function of the standard normal truncated at two deviations.
+/// The cumulative distribution function of the standard normal truncated at two standard
+/// deviations.
 double truncated_normal_cdf(double x) {
   return 0.5 + 0.5 * std::erf(x / std::sqrt(2.0)) / std::erf(std::sqrt(2.0));
 }
 
-/// Kolmogorov and Smirnov's distance between values and a distribution.
+/// Returns the Kolmogorov-Smirnov distance between the values and a distribution.
 template <typename Cdf>
 double distance(std::vector<float> values, Cdf cdf) {
   std::sort(values.begin(), values.end());
@@ -35,8 +36,8 @@ double distance(std::vector<float> values, Cdf cdf) {
 
 }  // namespace
 
-TEST_CASE("initial values have the distribution asked for", "[optim]") {
-  // 1.63 / sqrt(n) is passed by chance once in a hundred; the seed is fixed.
+TEST_CASE("initial values have the requested distribution", "[optim]") {
+  // Random values exceed 1.63 / sqrt(n) in one of a hundred samples. The seed is fixed.
   const double limit = 1.63 / std::sqrt(200'000.0);
   const auto normal = values_of({InitType::kNormal, 0.05F}, 12'500, 16);
   CHECK(distance(normal, [](double x) { return truncated_normal_cdf(x / double(0.05F)); }) < limit);
@@ -48,18 +49,19 @@ TEST_CASE("initial values have the distribution asked for", "[optim]") {
   CHECK(values_of({InitType::kZero, 1.0F}, 2, 3) == std::vector<float>(6, 0.0F));
 }
 
-TEST_CASE("an initial value depends on seed, variable, key and column only", "[optim]") {
+TEST_CASE("an initial value depends only on seed, variable, key and column", "[optim]") {
   const InitSpec init{InitType::kNormal, 1.0F};
   std::vector<float> narrow(3), wide(37), other(37);
   fill_initial(init, 1, 5, 3, narrow.data());
   fill_initial(init, 1, 5, 37, wide.data());
-  CHECK(std::equal(narrow.begin(), narrow.end(), wide.begin()));  // the width is no part of it
+  // The value does not depend on the width.
+  CHECK(std::equal(narrow.begin(), narrow.end(), wide.begin()));
   fill_initial(init, 1, 6, 37, other.data());
   CHECK(other[0] != wide[0]);
   CHECK(variable_seed(1, "a") != variable_seed(1, "b"));
   CHECK(variable_seed(1, "a") != variable_seed(2, "a"));
   std::vector<uint8_t> bytes(37 * sizeof(float) + 1);
-  fill_initial(init, 1, 5, 37, bytes.data() + 1);  // any address
+  fill_initial(init, 1, 5, 37, bytes.data() + 1);  // unaligned output
   CHECK(std::equal(bytes.begin() + 1, bytes.end(), reinterpret_cast<const uint8_t*>(wide.data())));
 }
 

@@ -13,7 +13,8 @@ namespace {
 
 struct Golden {
   OptimizerSpec spec;
-  std::vector<std::vector<double>> steps;  // weights, then slots, of three elements
+  // Weights, then slots, of three elements, after each step.
+  std::vector<std::vector<double>> steps;
 };
 const std::vector<Golden>& goldens() {
   static const std::vector<Golden> all = {
@@ -28,7 +29,8 @@ constexpr float kGradients[][3] = {{0.3F, -0.7F, 0.05F},
                                    {0.0F, 0.6F, 2.0F},
                                    {-0.9F, 0.1F, 0.25F}};
 
-/// A block of rows of `dim` whose weights repeat kStart.
+/// Returns rows of width `dim` whose weights repeat kStart and whose slots have their initial
+/// values.
 std::vector<float> start_rows(const OptimizerSpec& spec, uint32_t dim, uint32_t rows,
                               size_t stride) {
   std::vector<float> memory(rows * stride, -99.0F);
@@ -41,7 +43,7 @@ std::vector<float> start_rows(const OptimizerSpec& spec, uint32_t dim, uint32_t 
 
 }  // namespace
 
-TEST_CASE("every optimizer follows its paper's formula at every width", "[optim]") {
+TEST_CASE("every optimizer matches its paper's formula at every width", "[optim]") {
   for (const Golden& golden : goldens()) {
     for (const uint32_t dim : {1U, 3U, 16U, 37U}) {
       const OptimizerSpec& spec = golden.spec;
@@ -51,7 +53,7 @@ TEST_CASE("every optimizer follows its paper's formula at every width", "[optim]
       std::vector<float> memory = start_rows(spec, dim, rows, stride);
       const UpdateRows update = update_kernel(spec, dim);
       for (size_t step = 0; step < golden.steps.size(); ++step) {
-        // Gradients lie one byte off, and in another order than the rows.
+        // The gradients start at an odd address and have another order than the rows.
         std::vector<uint8_t> bytes(rows * dim * sizeof(float) + 1);
         for (uint32_t r = 0; r < rows; ++r) {
           for (uint32_t i = 0; i < dim; ++i) {
@@ -70,20 +72,20 @@ TEST_CASE("every optimizer follows its paper's formula at every width", "[optim]
             for (uint32_t i = 0; i < dim; ++i) {
               const double want = golden.steps[step][part * 3 + (r + i) % 3];
               const float got = memory[r * stride + part * dim + i];
-              // float32 against float64: a few roundings of values up to 10 in each of 5 steps.
+              // float32 against float64: a few roundings in each of 5 steps, for values up to 10.
               INFO("type " << int(spec.type) << " dim " << dim << " step " << step << " part "
                            << part);
               REQUIRE(double(got) == Approx(want).margin(4e-6).epsilon(4e-6));
             }
           }
-          REQUIRE(memory[r * stride + stride - 1] == -99.0F);  // nothing past the row
+          REQUIRE(memory[r * stride + stride - 1] == -99.0F);  // nothing is written past the row
         }
       }
     }
   }
 }
 
-TEST_CASE("a row named twice takes both gradients, one after the other", "[optim]") {
+TEST_CASE("a row that occurs twice in a call takes both gradients in order", "[optim]") {
   for (const Golden& golden : goldens()) {
     const OptimizerSpec& spec = golden.spec;
     const size_t stride = stored_floats(spec, 3);
@@ -99,7 +101,7 @@ TEST_CASE("a row named twice takes both gradients, one after the other", "[optim
   }
 }
 
-TEST_CASE("an FTRL weight stays as initialized under a zero gradient", "[optim]") {
+TEST_CASE("an FTRL weight keeps its initial value under a zero gradient", "[optim]") {
   const OptimizerSpec spec{
       .type = OptimizerType::kFtrl, .learning_rate = 0.1F, .l1 = 0.5F, .l2 = 0.2F};
   std::vector<float> row = start_rows(spec, 3, 1, stored_floats(spec, 3));
@@ -109,7 +111,7 @@ TEST_CASE("an FTRL weight stays as initialized under a zero gradient", "[optim]"
   for (int i = 0; i < 3; ++i) CHECK(row[i] == Approx(kStart[i]).margin(1e-6));
 }
 
-TEST_CASE("FTRL with l1 holds a weight at exactly zero until its gradients outweigh l1",
+TEST_CASE("FTRL with l1 keeps a weight at exactly 0 until the sum of its gradients exceeds l1",
           "[optim]") {
   const OptimizerSpec spec{.type = OptimizerType::kFtrl, .learning_rate = 0.1F, .l1 = 1.0F};
   float row[3] = {};
@@ -122,7 +124,7 @@ TEST_CASE("FTRL with l1 holds a weight at exactly zero until its gradients outwe
   }
 }
 
-TEST_CASE("a step's rate is the same from the cache and computed anew", "[optim]") {
+TEST_CASE("StepRates returns the same rate as step_rate", "[optim]") {
   const OptimizerSpec adam{.type = OptimizerType::kAdam, .learning_rate = 0.01F};
   StepRates rates(adam);
   Rng rng(1);
