@@ -252,10 +252,10 @@ Result<void> PsCore::check_push(const wire::Push& push, const Bytes& keys, const
   if (!push.end) return {};
   if (!push.sections.empty() || !keys.empty() || !values.empty() || push.fragments != 1 ||
       raw(push.handle) != 0) {
-    return malformed("an end part with a payload");
+    return malformed("a shard-end marker with a payload");
   }
   if (push.counts.batches != push.batch.batch) {
-    return malformed(str("an end part whose counts say ", push.counts.batches, " batches"));
+    return malformed(str("a shard-end marker whose counts say ", push.counts.batches, " batches"));
   }
   return {};
 }

@@ -341,7 +341,7 @@ void read(schema::Push::Reader in, Push& out, Checks& checks) {
   read_words(in.getPulledVersions(), kPartitionsMax, "too many versions", out.pulled_versions,
              checks);
   read(in.getSections(), out.sections, checks);
-  checks.require(!out.end || out.sections.empty(), "end part with keys");
+  checks.require(!out.end || out.sections.empty(), "shard-end marker with keys");
   read(in.getMetrics(), out.metrics, checks);
   out.quarantined = in.getQuarantined();
   checks.require(!out.quarantined || (!out.end && out.sections.empty()),

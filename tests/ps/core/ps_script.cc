@@ -109,11 +109,11 @@ const char* name_of(wire::PartStatus status) {
     case wire::PartStatus::kApplied:
       return "applied";
     case wire::PartStatus::kAlreadyApplied:
-      return "had it";
+      return "already applied";
     case wire::PartStatus::kGap:
       return "gap";
     case wire::PartStatus::kViewMismatch:
-      return "not mine";
+      return "view mismatch";
     case wire::PartStatus::kUnknownPull:
       return "unknown pull";
     case wire::PartStatus::kStaged:

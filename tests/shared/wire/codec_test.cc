@@ -189,7 +189,7 @@ TEST_CASE("required fields and ranges are checked", "[wire]") {
         "Push: too many partitions");
   CHECK(push_with([](Push& push) { push.fragment = 1; }) == "Push: fragment out of range");
   CHECK(push_with([](Push& push) { push.fragments = 0; }) == "Push: fragment out of range");
-  CHECK(push_with([](Push& push) { push.end = true; }) == "Push: end part with keys");
+  CHECK(push_with([](Push& push) { push.end = true; }) == "Push: shard-end marker with keys");
   const auto welcome_with = [](auto&& change) {
     Welcome welcome{.job = "x", .shard_bytes = 64, .heartbeat_ns = 1, .lease_ns = 1};
     welcome.train_files = {{.path = "a.csv", .bytes = 1000}};
