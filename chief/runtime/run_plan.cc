@@ -1,11 +1,10 @@
 // plan_run: the files, shards and plan hash of a job.
-#include "chief/runtime/run_setup.h"
-
 #include <algorithm>
 #include <bit>
 #include <sstream>
 #include <utility>
 
+#include "chief/runtime/run_setup.h"
 #include "shared/base/error_text.h"
 #include "shared/base/sizes.h"
 #include "shared/base/units.h"

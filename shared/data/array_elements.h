@@ -1,4 +1,4 @@
-// Elements of arrays: loaded from any bytes, in either order, and taken as float or integer.
+// Elements of arrays: loads them from unaligned bytes in either byte order, as float or integer.
 #pragma once
 
 #include <bit>
@@ -10,7 +10,7 @@
 
 namespace downpour::data {
 
-/// IEEE 754 half precision.
+/// Converts an IEEE 754 half-precision number to a float.
 inline float half_to_float(uint16_t bits) {
   const uint32_t sign = uint32_t(bits & 0x8000) << 16, exponent = (bits >> 10) & 31,
                  fraction = bits & 0x3ff;
@@ -37,8 +37,8 @@ inline T load_element(const char* at) {
   return value;
 }
 
-/// Calls visit(element type, whether to swap its bytes) as a template: visit.template operator()<T,
-/// kSwap>().
+/// Calls visit.template operator()<T, kSwap>(), where T is the element type and kSwap says whether
+/// its bytes are in the other order.
 template <typename Visit>
 auto visit_npy_type(NpyType type, Visit&& visit) {
   const auto both = [&]<typename T>() {
@@ -65,7 +65,8 @@ auto visit_npy_type(NpyType type, Visit&& visit) {
   }
 }
 
-/// What an element is: an int64, a float or a double. A bool is 0 or 1, whatever its byte.
+/// Returns the element at `at` as an int64, a float or a double. A bool is 0 or 1, whatever its
+/// byte is.
 template <typename T, bool kSwap>
 inline auto element_value(const char* at) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -79,8 +80,9 @@ inline auto element_value(const char* at) {
   }
 }
 
-/// Writes `count` elements as floats, 64-bit integers by way of a double if not kPlain, as ops take
-/// them. False: one of them is not finite as a float.
+/// Writes `count` elements as floats. With kPlain = false, integers are converted by way of a
+/// double, because the ops of a transform work on doubles. Returns false if one of the floats is
+/// not finite.
 template <typename T, bool kSwap, bool kPlain = true>
 inline bool copy_floats(const char* from, size_t count, float* to) {
   uint32_t infinite = 0;

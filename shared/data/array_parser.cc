@@ -13,19 +13,20 @@
 namespace downpour::data {
 namespace {
 
-constexpr size_t kHashedBytes = 256;     // of each array's row, as xxh3_256() has it
+constexpr size_t kHashedBytes = 256;     // of each array's row; the size that xxh3_256() hashes
 constexpr size_t kLinesAhead = 8;        // cache lines prefetched of each array's row
-constexpr size_t kRowsAhead = 8;         // of a run
-constexpr size_t kPartBytes = 16 << 10;  // of a run's rows: so many stay in the nearest cache
-constexpr uint64_t kRunElementsMax = uint64_t{1} << 24;  // of a field in a batch
+constexpr size_t kRowsAhead = 8;         // rows of a run prefetched in advance
+constexpr size_t kPartBytes = 16 << 10;  // of the rows that are parsed together, so that they stay
+                                         // in the L1 cache
+constexpr uint64_t kRunElementsMax = uint64_t{1} << 24;  // of one field in a batch
 
-/// The next `count` rows of one array, and those behind them.
+/// The next `count` rows of one array, and the rows after them.
 struct RowRun {
   const char* block = nullptr;  // row 0
   size_t stride = 0;
   std::span<const QueuedRecord> rows;
   size_t count = 0;
-  size_t lines = 0;  // cache lines of each row to ask for; 0: it was asked for
+  size_t lines = 0;  // cache lines to prefetch of each row; 0: the row has been prefetched
 
   const char* operator[](size_t i) const { return block + rows[i].ref.begin * stride; }
   void prefetch(size_t i) const {
@@ -35,18 +36,20 @@ struct RowRun {
   }
 };
 
-/// A field and the stretch of an array's row that it reads.
+/// A field, and the range of an array's row that it reads.
 struct RowField {
   TypedField field;
   uint32_t array = 0;
   size_t first_byte = 0;
   size_t count = 0;
   NpyType type;
-  size_t (*copy)(const RowRun&, const RowField&, float*) = nullptr;  // copy_rows(), of floats
-  bool leads = false;  // the first of its array, which asks for the rows
+  size_t (*copy)(const RowRun&, const RowField&, float*) = nullptr;  // copy_rows(); null if not a
+                                                                     // float field
+  bool leads = false;  // first field of its array; it prefetches the rows
 };
 
-/// Writes each row's elements as floats; how many rows have only finite ones.
+/// Writes the elements of each row as floats. Returns how many rows it wrote before the first one
+/// with an element that is not finite.
 template <typename T, bool kSwap, bool kPlain>
 size_t copy_rows(const RowRun& run, const RowField& wanted, float* to) {
   const size_t count = wanted.count;
@@ -61,7 +64,7 @@ uint64_t hash_row(const char* row, size_t bytes) {
   return bytes < kHashedBytes ? xxh3(row, bytes) : xxh3_256(row);
 }
 
-/// Elements into a field one by one.
+/// Gives the elements of a row to a field one by one.
 bool take_elements(const RowField& wanted, const char* from, Columns& columns, Fault& fault) {
   FieldWriter writer = wanted.field.begin(columns);
   const bool good = visit_npy_type(wanted.type, [&]<typename T, bool kSwap>() {
@@ -83,8 +86,8 @@ bool take_elements(const RowField& wanted, const char* from, Columns& columns, F
   return good && writer.finish(fault);
 }
 
-/// Numbers as they are, or through their ops and range. How many rows could be taken: of the next
-/// one take_elements() says why not, or takes it.
+/// Copies numbers, and applies the field's ops and range check. Returns how many rows it converted.
+/// The next row has to go through take_elements(), which converts it or reports the fault.
 size_t take_floats(const RowField& wanted, const RowRun& run, Columns& columns) {
   float* const to =
       &(*columns.floats)[wanted.field.column()].values[size_t(columns.record) * wanted.count];
@@ -93,7 +96,7 @@ size_t take_floats(const RowField& wanted, const RowRun& run, Columns& columns) 
   return field.is_plain() ? rows : field.convert_numbers({to, rows * wanted.count}) / wanted.count;
 }
 
-/// Any elements; how many rows could be taken.
+/// Reads the field from each row of a run, whatever its type. Returns how many rows it converted.
 size_t take_rows(const RowField& wanted, const RowRun& run, Columns& columns, Fault& fault) {
   if (wanted.copy != nullptr) return take_floats(wanted, run, columns);
   const uint32_t first = columns.record;
@@ -110,7 +113,7 @@ class ArrayParser final : public RecordParser {
  public:
   explicit ArrayParser(std::shared_ptr<const RowBlocks> blocks) : blocks_(std::move(blocks)) {}
 
-  /// The fields of the layout, and those that the filter asks for.
+  /// Makes the fields of the layout and the inputs of the filter.
   Result<std::vector<TypedField>> make_fields(const ReadPlan& plan) {
     DP_TRY(filter_, RecordFilter::make(plan.data));
     DP_TRY(FieldSet set, FieldSet::make(plan));
@@ -136,9 +139,9 @@ class ArrayParser final : public RecordParser {
     }
     (field.field.is_filter() ? condition_ : fields_).push_back(std::move(field));
   }
-  /// Of a target, whose array is not there.
+  /// Adds a target whose array does not exist.
   void add_absent(TypedField field) { absent_.push_back(std::move(field)); }
-  /// After the last of them; `row_bytes` are those of all arrays.
+  /// Must be called after the last add(). `row_bytes` is the sum over all arrays.
   void start(size_t row_bytes, uint32_t batch_size) {
     part_rows_ = std::clamp<size_t>(kPartBytes / std::max<size_t>(row_bytes, 1), 8, hashes_.size());
     takes_runs_ = filter_ == nullptr && absent_.empty() &&
@@ -214,13 +217,13 @@ class ArrayParser final : public RecordParser {
     return std::min(blocks_->row_bytes[array] / 64 + 1, kLinesAhead);
   }
 
-  /// The first `count` rows of a run: their fields, and hash()es to hashes_. How many could be
-  /// taken.
+  /// Parses the first `count` rows of a run: writes their fields, and their hash() to hashes_.
+  /// Returns how many rows it parsed.
   size_t take_part(std::span<const QueuedRecord> run, size_t count, Columns& columns) {
     for (const RowField& wanted : fields_) {
       RowRun rows = run_of(wanted.array, run, count);
       if (wanted.leads) rows.lines = lines_of(wanted.array);
-      Fault fault;  // parse() says it
+      Fault fault;  // ignored; parse() reports it
       count = take_rows(wanted, rows, columns, fault);
     }
     std::fill_n(hashes_.begin(), count, 0);
@@ -234,10 +237,10 @@ class ArrayParser final : public RecordParser {
 
   std::shared_ptr<const RowBlocks> blocks_;
   std::vector<RowField> fields_, condition_;
-  std::vector<TypedField> absent_;  // targets whose arrays are not there
+  std::vector<TypedField> absent_;  // targets whose arrays do not exist
   bool takes_runs_ = false;
-  size_t part_rows_ = 0;                               // of a run, taken together
-  std::array<uint64_t, 256> hashes_{}, row_hashes_{};  // of all arrays' rows, of one's
+  size_t part_rows_ = 0;                               // rows of a run that are parsed together
+  std::array<uint64_t, 256> hashes_{}, row_hashes_{};  // combined over all arrays; of one array
 };
 
 std::string shape_text(const std::vector<uint64_t>& shape) {
@@ -246,7 +249,7 @@ std::string shape_text(const std::vector<uint64_t>& shape) {
   return text + "]";
 }
 
-/// Checks what a field declares against the array that it reads.
+/// Checks a field's declaration against the array that it reads.
 Result<RowField> row_field(const TypedField& field, const SourceArray& source, uint32_t index) {
   const NpyArray& array = source.array;
   const auto wrong = [&](const std::string& what, const std::string& hint) {

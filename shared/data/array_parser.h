@@ -1,4 +1,4 @@
-// ArrayParser: one row of several arrays into columns, wherever a window has laid the rows.
+// ArrayParser: parses one row of several arrays into columns, wherever the window stores the rows.
 #pragma once
 
 #include <functional>
@@ -11,14 +11,15 @@
 
 namespace downpour::data {
 
-/// Where a window's rows lie: what its source tells its parser.
+/// Where the rows of a window are stored. A window source passes it to its parser.
 struct RowBlocks {
   const char* text = nullptr;       // Window::text; row i is at text + i
   std::vector<const char*> blocks;  // row 0 of each array
   std::vector<size_t> row_bytes;
-  std::vector<size_t> strides;  // from row to row; empty: as row_bytes
+  std::vector<size_t> strides;  // distance between two rows; empty: row_bytes
 
-  /// Of rows of all arrays side by side, whose places are bytes of the text (strides of 1).
+  /// Describes rows of all arrays that are stored side by side at `rows`. A row's RecordRef::begin
+  /// is then its first byte in the text (strides of 1).
   void lie_in(const char* rows) {
     text = rows;
     blocks.resize(row_bytes.size());
@@ -26,15 +27,17 @@ struct RowBlocks {
   }
 };
 
-/// A parser of the plan's fields in rows of `there`; the arrays that they read, in the order in
-/// which `blocks` will have them, go to `used`. `name_of` says which array a field reads; an empty
-/// name in `there` stands for the only one. An empty `there` has no rows to read. Errors: kConfig
-/// where a field's type or shape is not its array's; kNoInput where `source` has not the array.
+/// The arrays that fields can read. `there` lists them; a single array has an empty name. `name_of`
+/// returns the name of the array that a field reads. An empty `there` means that there are no rows
+/// to read.
 struct ArrayFields {
   std::string source;
   std::vector<SourceArray> there;
   std::function<std::string(const FieldSpec&)> name_of;
 };
+/// Creates a parser for the plan's fields. Appends the arrays that they read to `used`, in the
+/// order in which `blocks` has to contain them. Errors: kConfig if a field's type or shape does not
+/// match its array; kNoInput if `source` does not have the array.
 Result<std::unique_ptr<RecordParser>> make_array_parser(const ReadPlan& plan,
                                                         const ArrayFields& from,
                                                         std::shared_ptr<const RowBlocks> blocks,

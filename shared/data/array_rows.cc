@@ -1,5 +1,5 @@
-// Rows of arrays: a window of each array at a time, mapped, or side by side in one buffer what is
-// small or can't be.
+// Windows of array rows. Large pieces of an array are mapped. Small ones, and those that can't be
+// mapped, are read into one buffer.
 #include <algorithm>
 
 #include "shared/data/array_parser.h"
@@ -9,8 +9,9 @@
 namespace downpour::data {
 namespace {
 
-/// So many bytes of an array are read, not mapped: no page has to be, and where they are the only
-/// array or one of few, they lie in the cache when rows are gathered in random order.
+/// Pieces of up to this size are read instead of mapped, because mapping costs page faults. If
+/// there are few arrays, such pieces also stay in the cache while rows are gathered in random
+/// order.
 constexpr size_t kReadBytesMax = size_t{4} << 20;
 
 class ArrayWindows final : public WindowSource {
@@ -41,7 +42,7 @@ class ArrayWindows final : public WindowSource {
     rows_per_window_ = std::clamp<uint64_t>(window_bytes / row_bytes_, 1, kWindowRecordsMax);
   }
 
-  /// Goes over the headers of what is decompressed.
+  /// Skips the .npy headers of deflated members.
   Result<void> start() {
     for (size_t i = 0; i < arrays_.size(); ++i) {
       if (inflated_[i] == nullptr) continue;
@@ -89,8 +90,9 @@ class ArrayWindows final : public WindowSource {
   }
   Result<void> check() override {
     for (size_t i = 0; i < arrays_.size(); ++i) {
-      // Of a mapped page that the file's new end lies in the rest reads as zeros, and nothing is
-      // torn. What was read is whole, but what the job trains on is another file now.
+      // If the file was cut inside a mapped page, the rest of that page reads as zeros without
+      // SIGBUS, so is_torn() is false. Rows that were read before are complete, but the file is no
+      // longer the one of the job. The file's size is therefore checked too.
       const bool torn = mapped_[i] && mapped_[i]->is_torn();
       const bool whole = !torn && !arrays_[i].file->is_cut();
       if (!whole) return changed(arrays_[i]);
@@ -125,14 +127,14 @@ class ArrayWindows final : public WindowSource {
 
   const std::string path_;
   const plan::ShardRange range_;
-  const uint64_t all_row_bytes_;  // of all the source's arrays: the unit of the range
+  const uint64_t all_row_bytes_;  // one row of all arrays of the source: the unit of the range
   std::shared_ptr<RowBlocks> blocks_;
   Buffer& buffer_;
   std::vector<RecordRef>& records_;
   std::vector<SourceArray> arrays_;
   std::vector<std::unique_ptr<InflatedMember>> inflated_;
-  std::vector<std::optional<MappedBytes>> mapped_;  // the window; none: in buffer_
-  uint64_t row_bytes_ = 0;                          // of the arrays that are read
+  std::vector<std::optional<MappedBytes>> mapped_;  // the window; nothing: it is in buffer_
+  uint64_t row_bytes_ = 0;                          // sum over the arrays that are read
   uint64_t rows_per_window_ = 0;
   uint64_t begin_ = 0, next_ = 0, end_ = 0;  // rows
 };

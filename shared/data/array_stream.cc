@@ -10,7 +10,8 @@
 namespace downpour::data {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{1} << 20;  // memory grows with what comes, not with a header
+constexpr size_t kPieceBytes = size_t{1} << 20;  // memory grows with the data that arrive, not with
+                                                 // the size in a header
 
 std::string array_of(const FieldSpec& field) {
   std::string name = field.path.empty() ? field.name : field.path;
@@ -29,7 +30,7 @@ bool has_same_rows(const NpyArray& a, const NpyArray& b) {
          std::equal(a.shape.begin() + 1, a.shape.end(), b.shape.begin() + 1, b.shape.end());
 }
 
-/// A parser of rows side by side, and the arrays that they have.
+/// Creates a parser for rows that are stored side by side, and sets their sizes in `blocks`.
 Result<std::unique_ptr<RecordParser>> make_row_parser(const ReadPlan& plan,
                                                       const ArrayFields& arrays,
                                                       const std::shared_ptr<RowBlocks>& blocks,
@@ -42,7 +43,7 @@ Result<std::unique_ptr<RecordParser>> make_row_parser(const ReadPlan& plan,
   return parser;
 }
 
-/// Rows that lie in windows already.
+/// Rows that are already stored side by side in windows.
 class RowWindows final : public WindowSource {
  public:
   RowWindows(std::unique_ptr<WindowSource> inner, std::shared_ptr<RowBlocks> blocks)
@@ -62,7 +63,7 @@ class RowWindows final : public WindowSource {
   const std::shared_ptr<RowBlocks> blocks_;
 };
 
-/// Repacks chunks of arrays into rows that lie side by side, a window at a time.
+/// Repacks chunks of arrays into rows that are stored side by side, a window at a time.
 class ArrayStream final : public WindowSource {
  public:
   ArrayStream(std::unique_ptr<ByteSource> source, std::string name, size_t window_bytes,
@@ -73,7 +74,7 @@ class ArrayStream final : public WindowSource {
         buffer_(buffer),
         records_(records) {}
 
-  /// Reads the first chunk, which says what its rows are.
+  /// Reads the first chunk, which determines type and shape of the rows.
   Result<std::unique_ptr<RecordParser>> start(const ReadPlan& plan) {
     for (std::string& name : streamed_arrays(plan.data)) {
       columns_.push_back({});
@@ -83,7 +84,7 @@ class ArrayStream final : public WindowSource {
     arrays_->source = name_;
     arrays_->name_of = array_of;
     for (const Column& column : columns_) {
-      if (!column.first) break;  // there is no row at all
+      if (!column.first) break;  // there are no rows at all
       SourceArray& array = arrays_->there.emplace_back();
       array.name = column.name;
       array.where = place(column.name);
@@ -146,8 +147,8 @@ class ArrayStream final : public WindowSource {
  private:
   struct Column {
     std::string name;
-    std::optional<NpyArray> first;  // the first chunk's: its type and shape hold for all
-    Buffer bytes;                   // of this chunk
+    std::optional<NpyArray> first;  // of the first chunk; all chunks have its type and shape
+    Buffer bytes;                   // of the current chunk
   };
 
   std::string place(const std::string& array) const {
@@ -158,7 +159,7 @@ class ArrayStream final : public WindowSource {
                  "it must write whole arrays: one .npy for each field, with as many rows"};
   }
 
-  /// The next arrays of all columns; or ended_.
+  /// Reads the next array of each column, or sets ended_.
   Result<void> read_chunk() {
     chunk_begin_ += chunk_rows_;
     chunk_rows_ = next_row_ = 0;
@@ -188,7 +189,8 @@ class ArrayStream final : public WindowSource {
     return {};
   }
 
-  /// None: the output ends here, as it may before the first of the arrays.
+  /// Returns nothing if the output ends here. That is allowed only before the first array of a
+  /// chunk.
   Result<std::optional<NpyArray>> read_head(Column& column) {
     char head[kNpyHeadBytesMax];
     constexpr size_t kLengthAt = 8, kLongest = 12;
@@ -203,7 +205,7 @@ class ArrayStream final : public WindowSource {
     }
     uint32_t bytes = 0;
     std::memcpy(&bytes, head + kLengthAt, is_short ? 2 : 4);
-    if (bytes <= kNpyHeadBytesMax - have) {  // else parse_npy() refuses what is here
+    if (bytes <= kNpyHeadBytesMax - have) {  // otherwise parse_npy() refuses the header
       DP_TRY(const size_t more, source_->read(head + have, bytes));
       if (more < bytes) return cut_short(column.name);
       have += more;
@@ -249,12 +251,12 @@ class ArrayStream final : public WindowSource {
   const std::shared_ptr<RowBlocks> blocks_ = std::make_shared<RowBlocks>();
   const std::shared_ptr<ArrayFields> arrays_ = std::make_shared<ArrayFields>();
   std::vector<Column> columns_;
-  std::vector<size_t> used_;    // columns that a field reads
-  std::vector<size_t> begins_;  // of each of them, in a row
+  std::vector<size_t> used_;    // indexes of the columns that a field reads
+  std::vector<size_t> begins_;  // offset of each of them in a row
   size_t row_bytes_ = 0;
   uint64_t rows_per_window_ = 1;
   size_t chunk_rows_ = 0, next_row_ = 0;
-  uint64_t chunk_begin_ = 0, given_ = 0;  // records
+  uint64_t chunk_begin_ = 0, given_ = 0;  // in records
   bool ended_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Arrays one behind the other, as a program writes them: np.save of each field's, again and again.
+// Array streams: reads the concatenated output of np.save, one array per field, repeated.
 #pragma once
 
 #include <memory>
@@ -11,29 +11,31 @@
 
 namespace downpour::data {
 
-constexpr uint64_t kChunkBytesMax = uint64_t{256} << 20;  // of the arrays that belong together
+constexpr uint64_t kChunkBytesMax = uint64_t{256} << 20;  // of the arrays of one chunk
 
-/// The names of the arrays that are expected, in their order: `data.columns`, or where that is
-/// empty the fields' own, by name (I2 before I10). Without those that a field is made of.
+/// Returns the names of the expected arrays in their order: `data.columns`, or if that is empty the
+/// names of the fields, sorted (I2 before I10). Fields that are made of other fields (crosses) have
+/// no array.
 std::vector<std::string> streamed_arrays(const DataSpec& data);
 
-/// Rows of arrays that lie side by side.
+/// Rows whose arrays are stored side by side.
 struct RowStream {
   ShardRecords records;
-  std::shared_ptr<const ArrayFields> arrays;  // that come
-  size_t row_bytes = 0;                       // of those that a field reads
+  std::shared_ptr<const ArrayFields> arrays;  // arrays in the stream
+  size_t row_bytes = 0;                       // bytes of the arrays that a field reads
 };
 
-/// Rows of all that `source` gives: .npy arrays (any version, C order) in the order of
-/// streamed_arrays(), all with as many rows, then the same again with as many rows as it likes. Row
-/// i of each is a record of `row_bytes`, whose offset is its place among the others. Waits for the
-/// first arrays. Errors: kBadData naming the array and record where one is cut short, or has
-/// another type or shape than before; as parse_npy() and make_array_parser().
+/// Reads rows from all of `source`. The stream consists of chunks. A chunk has one .npy array (any
+/// version, C order) for each name of streamed_arrays(), all with the same number of rows. Each
+/// chunk may have another number of rows. Record i consists of row i of each array that a field
+/// reads; its size is `row_bytes`, and its offset is the position among these records. Waits for
+/// the first chunk. Errors: kBadData naming the array and record if an array is cut short, or has
+/// another type or shape than in the first chunk; those of parse_npy() and make_array_parser().
 Result<RowStream> rows_of(std::unique_ptr<ByteSource> source, const ReadPlan& plan,
                           const std::string& name, size_t window_bytes, Buffer& buffer,
                           std::vector<RecordRef>& records);
 
-/// The same of rows that were read: `windows` are of those of `arrays`.
+/// Returns the same for rows that have been read before: the windows contain rows of `arrays`.
 Result<RowStream> rows_in(std::unique_ptr<WindowSource> windows, const ReadPlan& plan,
                           std::shared_ptr<const ArrayFields> arrays);
 

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Reads the header of an array that begins at `offset` and has `bytes`.
+/// Reads the header of an array that starts at `offset` and has `bytes` bytes.
 Result<NpyArray> read_head(const File& file, uint64_t offset, uint64_t bytes,
                            const std::string& where) {
   std::string head(size_t(std::min<uint64_t>(bytes, kNpyHeadBytesMax)), '\0');
@@ -74,7 +74,7 @@ bool is_archive(const DataSpec& data, const std::string& path) {
   return path.ends_with(".npz") || (data.format == DataFormat::kNpz && !is_folder(path));
 }
 
-/// Whether the fields want an array of this name; without fields all are wanted.
+/// Returns whether a field reads the array of this name. Without fields all arrays are wanted.
 bool is_wanted(const DataSpec& data, const std::string& path, const std::string& name) {
   return data.fields.empty() ||
          std::any_of(data.fields.begin(), data.fields.end(), [&](const FieldSpec& field) {
@@ -123,7 +123,7 @@ Result<std::vector<SourceArray>> open_arrays(const DataSpec& data, const std::st
   }
   if (is_folder(path)) {
     there = npy_names_in(path);
-    // Fields may lie in folders below, which are not listed.
+    // Fields may read arrays in subfolders, which are not listed.
     std::vector<std::string> wanted = there;
     for (const FieldSpec& field : data.fields) {
       const std::string name = array_name_of(data, path, field);

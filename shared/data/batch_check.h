@@ -1,4 +1,4 @@
-// Whether a batch that another process read is one that this plan makes, as far as can be seen.
+// Batch check: checks whether a batch from another process can be one that this plan produces.
 #pragma once
 
 #include "shared/base/result.h"
@@ -7,9 +7,10 @@
 
 namespace downpour::data {
 
-/// Checks what the model relies on: the batch's id and number of records, the columns of the
-/// layout, and targets as their rules want them (a class indexes memory). Columns are whole in
-/// themselves (wire::decode_batch). Error: kMalformed.
+/// Checks everything that the model relies on: the batch's id, its number of records, the columns
+/// of the layout, and the values of targets (a class is used as an index into memory).
+/// wire::decode_batch has already checked that each column is consistent in itself. Error:
+/// kMalformed.
 Result<void> check_batch(const ReadPlan& plan, BatchId expected, const Batch& batch);
 
 }  // namespace downpour::data

@@ -8,11 +8,12 @@
 namespace downpour::data {
 namespace {
 
-constexpr size_t kRecordsAhead = 4;  // prefetched while shuffled: a record is a jump in memory
+constexpr size_t kRecordsAhead = 4;  // records prefetched during shuffled reading, where each
+                                     // record is a jump in memory
 constexpr size_t kLinesAheadMax =
-    16;  // cache lines of each; the hardware follows by itself after that
+    16;  // of each record; after that the hardware prefetches by itself
 constexpr size_t kHashedBytesMax = 4096;
-constexpr size_t kBatchKeysMax = size_t{1} << 26;  // of one field: what a batch may take of memory
+constexpr size_t kBatchKeysMax = size_t{1} << 26;  // of one field; bounds the memory of a batch
 
 bool too_many_keys(const std::vector<KeyBuffer>& buffers) {
   return std::any_of(buffers.begin(), buffers.end(),
@@ -128,7 +129,7 @@ Result<bool> BatchReader::next_run(Batch& batch, size_t max) {
   while (run_.empty()) {
     while (cursor_ == flow_.size()) {
       cursor_ = 0;
-      DP_TRY(const bool more, flow_.next());  // a window may hold none of this stream
+      DP_TRY(const bool more, flow_.next());  // the window may have no record of this stream
       if (!more) return false;
     }
     const size_t end = cursor_ + std::min(flow_.size() - cursor_, max);
@@ -174,12 +175,13 @@ Result<void> BatchReader::pass_over(Batch& batch) {
   return {};
 }
 
-/// What random ops draw from: the same for a record of an epoch, whoever reads it.
+/// Returns the seed of random ops. It is the same for a record of an epoch in every process.
 uint64_t BatchReader::random_of(const QueuedRecord& record) const {
   const plan::ShardRange& range = flow_.range_of(record);
   const uint64_t seed =
       hash_combine(hash_combine(0x72616e646f6d00ULL, plan_->seed), shard_.epoch) +
-      (plan_->source.is_program() ? range.begin : 0);  // each of its ranges begins at byte 0
+      (plan_->source.is_program() ? range.begin : 0);  // a program's output starts at byte 0 in
+                                                       // each range
   return hash_combine(hash_combine(seed, range.file), record.offset) | 1;
 }
 
@@ -237,12 +239,12 @@ Result<void> BatchReader::skip_or_fail(const Fault& fault, const QueuedRecord& r
   if (skip && (plan_->data.bad_records_max == 0 || skipped <= plan_->data.bad_records_max)) {
     ++batch.counts.skipped;
     if (is_watched(record)) fate_ = RecordFate{RecordFate::Kind::kSkipped};
-    for (KeyBuffer& buffer : flow_.scratch().keys) {  // what the record had left before it broke
+    for (KeyBuffer& buffer : flow_.scratch().keys) {  // keys that the record left before its fault
       buffer.count = buffer.offsets.empty() ? batch.records : buffer.offsets[batch.records];
     }
     return {};
   }
-  if (!skip) failed_batch_ = totals_.batches;  // else it is a limit that is reached
+  if (!skip) failed_batch_ = totals_.batches;  // otherwise the limit bad_records_max is exceeded
   Error error = bad_record_error(fault, flow_.locate(record));
   if (skip)
     error.what += str(" (and it is one more than bad_records_max = ", plan_->data.bad_records_max,
@@ -294,7 +296,7 @@ Result<bool> BatchReader::next(Batch& batch) {
     const bool quarantined = std::binary_search(quarantined_batches_.begin(),
                                                 quarantined_batches_.end(), totals_.batches);
     Result<void> filled = quarantined ? pass_over(batch) : fill(batch);
-    // A record that seems bad may be of bytes that could not be read.
+    // A record may only seem bad because its bytes could not be read.
     if (Result<void> whole = flow_.check(); !whole) {
       failed_batch_.reset();
       filled = std::move(whole);

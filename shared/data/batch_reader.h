@@ -1,5 +1,5 @@
-// BatchReader: windows of records through holdout, shuffle and parser into batches with unique
-// keys.
+// BatchReader: turns windows of records into batches with unique keys, through holdout, shuffle and
+// parser.
 #pragma once
 
 #include <memory>
@@ -15,32 +15,35 @@
 
 namespace downpour::data {
 
-/// Why there are no bytes of a record that is not whole; without a reason: it was dropped.
+/// Returns why a record that is not whole has no bytes. No reason means that data.program dropped
+/// it.
 Fault fault_of(const RecordRef& record);
-/// What is said of a bad record at `where`.
+/// Returns the error for a bad record at `where`.
 Error bad_record_error(const Fault& fault, std::string where);
-/// The order in which a shard gives out the records of its window-th window.
+/// Shuffles the records of the window with index `window` into the order in which the shard yields
+/// them.
 template <typename Record>
 void shuffle_window(std::vector<Record>& records, uint64_t seed, ShardId shard, uint32_t window) {
   Rng rng(hash_combine(hash_combine(hash_combine(seed, shard.epoch), shard.shard), window));
   for (size_t i = records.size(); i > 1; --i) std::swap(records[i - 1], records[rng.below(i)]);
 }
-/// Whether the record at `offset` of the plan's file-th file is kept out of training.
+/// Returns whether the record at `offset` of file `file` of the plan is held out of training.
 bool is_held_out(double holdout, uint32_t file, uint64_t offset);
 
-/// Opens one of the `ranges` of a shard without the steps behind its records. `text` outlives
-/// both. Errors: as open_shard().
+/// Opens one range of a shard that has `ranges` ranges, without the later steps of the pipeline.
+/// `text` must outlive the source and the parser. Errors: those of open_shard().
 Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
                                   const plan::ShardRange& range, Scratch::Text& text,
                                   size_t ranges = 1);
-/// The records alone, of any format but arrays, whose rows their fields choose.
+/// Opens the records without a parser. Arrays are excluded, because the fields determine the
+/// content of their rows.
 Result<std::unique_ptr<WindowSource>> open_windows(const DataSpec& data, const plan::FileInfo& info,
                                                    const plan::ShardRange& range,
                                                    size_t window_bytes, Buffer& buffer,
                                                    std::vector<RecordRef>& records);
 
-/// The ShardReader of every format. The order of its steps is the pipeline's: source, interleave,
-/// shuffle, filter, batch.
+/// The ShardReader of every format. It applies the steps of the pipeline in this order: source,
+/// interleave, shuffle, filter, batch.
 class BatchReader final : public ShardReader {
  public:
   BatchReader(std::shared_ptr<const ReadPlan> plan, Split split, ShardId shard,
@@ -52,39 +55,39 @@ class BatchReader final : public ShardReader {
   std::optional<uint32_t> failed_batch() const override { return failed_batch_; }
   bool is_kept() const override { return flow_.is_kept(); }
 
-  /// What becomes of the record that starts at `offset` of a file is told by fate() once its batch
-  /// is made.
+  /// Watches the record that starts at `offset` of a file. fate() returns its fate once its batch
+  /// is complete.
   void watch(uint32_t file, uint64_t offset) {
     watched_file_ = file;
     watched_ = offset;
   }
   const std::optional<RecordFate>& fate() const { return fate_; }
-  /// The next record as it lies in its window, not parsed; instead of next(). None at the end.
-  /// Valid until the next call.
+  /// A record as it is stored in its window, not parsed.
   struct Found {
     uint32_t file = 0;
     RecordRef ref;
-    uint64_t offset = 0;         // in the file; of arrays the row
-    const char* text = nullptr;  // of ref.size bytes if it is whole and no row
+    uint64_t offset = 0;         // in the file; for arrays the row number
+    const char* text = nullptr;  // ref.size bytes if the record is whole and not a row of arrays
   };
+  /// Returns the next record, in place of next(); nothing at the end. Valid until the next call.
   Result<std::optional<Found>> next_record();
-  /// "file:line" of the one that next_record() gave. Only for errors.
+  /// Returns "file:line" of the last record of next_record(). Only for error messages.
   std::string where() { return flow_.locate(run_.front()); }
-  /// Bytes of the shard that lie behind.
+  /// Returns how many bytes of the shard have been read.
   uint64_t progress() const { return flow_.progress(); }
 
  private:
   void begin_batch(Batch& batch);
-  /// Parses records until the batch is full or the shard at its end.
+  /// Parses records until the batch is full or the shard ends.
   Result<void> fill(Batch& batch);
-  /// As many records, counted and not parsed.
+  /// Counts the records of one batch without parsing them.
   Result<void> pass_over(Batch& batch);
-  /// The next records of a window that are not held out, `max` at the most, to run_; none at the
-  /// shard's end.
+  /// Puts at most `max` records of one window that are not held out into run_. Returns false at the
+  /// end of the shard.
   Result<bool> next_run(Batch& batch, size_t max);
-  /// Leaves in run_ what is of the reader's part, and counts the others.
+  /// Keeps in run_ only the records of the reader's split, and counts the others.
   void keep_own_split(Batch& batch);
-  /// Parses one of run_.
+  /// Parses one record of run_.
   Result<void> take(Batch& batch, Columns& columns, const QueuedRecord& record);
   Result<void> skip_or_fail(const Fault& fault, const QueuedRecord& record, Batch& batch);
   void finish_batch(Batch& batch);
@@ -101,8 +104,8 @@ class BatchReader final : public ShardReader {
   const uint32_t first_batch_;
   const std::vector<uint32_t> quarantined_batches_;
   RecordFlow flow_;
-  const bool random_;  // random ops act
-  size_t cursor_ = 0;  // in the flow's window
+  const bool random_;  // random ops are active
+  size_t cursor_ = 0;  // position in the flow's window
   std::vector<QueuedRecord> run_;
   ShardTotals totals_;
   bool ended_ = false, failed_ = false;
@@ -113,7 +116,7 @@ class BatchReader final : public ShardReader {
   std::optional<RecordFate> fate_;
 };
 
-/// open_shard() with what only this reader has.
+/// Opens a shard like open_shard(), but returns the BatchReader itself.
 Result<std::unique_ptr<BatchReader>> open_batch_reader(std::shared_ptr<const ReadPlan> plan,
                                                        Split split, ShardId shard,
                                                        std::vector<plan::ShardRange> ranges,

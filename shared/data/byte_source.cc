@@ -27,9 +27,9 @@ namespace downpour::data {
 namespace {
 
 constexpr size_t kFingerprintBytes = 64 * kKiB;
-constexpr size_t kSkippedBytes = 64 * kKiB;  // at once
+constexpr size_t kSkippedBytes = 64 * kKiB;  // read at once
 
-/// "did you mean train.tsv?", or which folder is not there.
+/// Returns a hint such as "did you mean train.tsv?", or names the missing folder.
 std::string nearest_name_hint(const std::filesystem::path& path) {
   std::error_code error;
   const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
@@ -74,7 +74,7 @@ class PlainSource final : public ByteSource {
     DP_TRY(const size_t n, file_.read_at(offset_, to, size));
     offset_ += n;
     if (n == 0 && offset_ < file_.bytes()) return changed_error(file_.path(), "it is shorter now");
-    // What is appended to a file under our eyes is not of the job.
+    // Bytes that are appended to the file later do not belong to the job.
     if (offset_ > file_.bytes()) {
       const uint64_t surplus = std::min<uint64_t>(offset_ - file_.bytes(), n);
       offset_ -= surplus;
@@ -93,15 +93,16 @@ class PlainSource final : public ByteSource {
   uint64_t offset_;
 };
 
-/// What a file's system says of it: while that stays, so does the content. (Not seen is what is
-/// written through a mapping of a file in memory, whose times stay.)
+/// Metadata of a file. While they stay the same, the content is assumed to stay the same. Writes
+/// through a shared memory mapping may not update the times and go undetected.
 struct FileState {
   uint64_t device = 0, number = 0, bytes = 0;
   int64_t modified_ns = 0, changed_ns = 0;
   auto operator<=>(const FileState&) const = default;
 };
 
-/// None where the clock is too coarse to tell a change from the one before it.
+/// Returns nothing if the file changed so recently that a further change could leave its times the
+/// same.
 std::optional<FileState> settled_state(int fd) {
   constexpr int64_t kSecond = 1'000'000'000;
   struct stat status {};
@@ -117,7 +118,8 @@ std::optional<FileState> settled_state(int fd) {
   return settled ? std::optional(state) : std::nullopt;
 }
 
-/// Fingerprints of files that were not written lately: every shard opens its files anew.
+/// Caches fingerprints of files that were not modified recently, because every shard opens its
+/// files again.
 class KnownFingerprints {
  public:
   std::optional<uint64_t> find(const FileState& state) {
@@ -165,7 +167,7 @@ Result<File> File::open(const std::string& path) {
     return File(std::move(object));
   }
   const int fd =
-      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO must not hang us
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // opening a FIFO must not block
   if (fd < 0) return open_error(path, errno);
   struct stat status {};
   const bool known = ::fstat(fd, &status) == 0;
@@ -187,7 +189,7 @@ File::~File() {
 }
 
 bool File::is_cut() const {
-  if (object_ != nullptr) return false;  // what is read is checked
+  if (object_ != nullptr) return false;  // ObjectReader checks each read
   struct stat status {};
   return ::fstat(fd_, &status) != 0 || uint64_t(status.st_size) < bytes_;
 }
@@ -270,7 +272,8 @@ Result<uint64_t> fingerprint_of(const File& file) {
   const std::string labels_path = idx_labels_path(file.path());
   if (labels_path.empty()) return own;
   auto labels = File::open(labels_path);
-  // Absent ones are said when they are read; a store that does not answer is no other fingerprint.
+  // A missing label file is reported when the labels are read. An I/O error is returned, because
+  // otherwise it would look like a changed fingerprint.
   if (!labels && labels.error().code == ErrorCode::kIo) return std::move(labels).error();
   if (!labels) return own;
   DP_TRY(const uint64_t theirs, labels->fingerprint());

@@ -1,5 +1,5 @@
-// ByteSource: the bytes of one file in order, plain or compressed, checked against what the chief
-// saw.
+// ByteSource: yields the bytes of one file in order, plain or decompressed, and checks that the
+// file has not changed since the chief saw it.
 #pragma once
 
 #include <cstdint>
@@ -20,40 +20,44 @@ namespace downpour::data {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  /// Up to `size` bytes; 0 at the end of the file. Errors: kIo, kBadData (cut short, damaged
-  /// inside).
+  /// Reads up to `size` bytes. Returns 0 at the end of the file. Errors: kIo; kBadData if the file
+  /// is cut short or its compressed data are damaged.
   virtual Result<size_t> read(char* to, size_t size) = 0;
-  /// Goes over the next `bytes` bytes, or to the end of the file.
+  /// Skips the next `bytes` bytes, or to the end of the file.
   virtual Result<void> skip(uint64_t bytes);
-  /// Bytes of the file itself that were used so far (compressed ones, where they are).
+  /// Returns how many bytes of the file itself have been used; compressed bytes for a compressed
+  /// file.
   virtual uint64_t consumed() const = 0;
-  /// Of a compressed file: how many bytes had come out when those before each of its cuts were
-  /// used, for as many cuts as read() has come to. However it is read, they are the same.
+  /// Maps offsets of a compressed file to offsets in its decompressed content. Element i is the
+  /// number of bytes that the file yields for the bytes before cut i. There is one element for each
+  /// cut that read() has reached. The values do not depend on the sizes of the reads.
   virtual std::span<const uint64_t> marks() const { return {}; }
 };
 
-/// An open file descriptor, or ("s3://bucket/key") an object of a store, which belongs to one
-/// thread at a time.
+/// An open file descriptor, or an object of a store ("s3://bucket/key"). Only one thread may use it
+/// at a time.
 class File {
  public:
-  /// Errors: kNoInput naming the path with the nearest existing name as hint; a folder;
-  /// kPermission; kIo; of an object as ObjectStore's, kConfig for the environment's settings.
+  /// Opens a file or object. Errors: kNoInput if there is none (the hint names the most similar
+  /// existing name) or if it is a folder; kPermission; kIo; for an object those of ObjectStore, and
+  /// kConfig for bad settings in the environment.
   static Result<File> open(const std::string& path);
   File(File&& other) noexcept;
   File& operator=(File&&) = delete;
   ~File();
   const std::string& path() const { return path_; }
-  uint64_t bytes() const { return bytes_; }  // when it was opened
-  /// Up to `size` bytes from `offset`; fewer only at the end of the file. Of an object that changed
-  /// since it was opened: kBadData.
+  uint64_t bytes() const { return bytes_; }  // size when it was opened
+  /// Reads up to `size` bytes from `offset`; fewer only at the end of the file. Error kBadData if
+  /// an object has changed since it was opened.
   Result<size_t> read_at(uint64_t offset, char* to, size_t size) const;
-  /// Whether it has become shorter since it was opened.
+  /// Returns whether the file has become shorter since it was opened.
   bool is_cut() const;
-  /// For mapping it; -1 of an object.
+  /// Returns the descriptor, for mapping; -1 for an object.
   int descriptor() const { return fd_; }
-  /// XXH3 of size and of the first and last 64 KiB; of an object size and ETag, hashed.
+  /// Returns the XXH3 hash of the size and of the first and last 64 KiB; for an object the hash of
+  /// its size and ETag.
   Result<uint64_t> fingerprint() const;
-  /// By its first bytes (decompress.h).
+  /// Returns whether the first bytes identify a compressed format (decompress.h).
   Result<bool> is_compressed() const;
 
  private:
@@ -65,21 +69,21 @@ class File {
   std::unique_ptr<objects::ObjectReader> object_;  // null for a file
 };
 
-/// Reads `file` from `offset` on; gzip, zlib and zstd are recognized by their content, are
-/// decompressed, and start at 0 only. `cuts` are places of a compressed file, ascending: see
+/// Reads `file` from `offset` on. Content that is recognized as gzip, zlib or zstd is decompressed;
+/// then `offset` must be 0. `cuts` are ascending offsets in a compressed file, see
 /// ByteSource::marks().
 Result<std::unique_ptr<ByteSource>> open_bytes(File file, uint64_t offset,
                                                std::vector<uint64_t> cuts = {});
 
-/// Opens a file of the plan. Error kBadData naming it if size or fingerprint are not what they
-/// were.
+/// Opens a file of the plan. Error kBadData naming the file if its size or fingerprint has changed.
 Result<File> open_unchanged(const plan::FileInfo& info);
 
-/// The labels beside an idx image file ("...images-idx3..." -> "...labels-idx1..."); empty for
-/// other names.
+/// Returns the label file of an idx image file ("...images-idx3..." -> "...labels-idx1..."); empty
+/// for other names.
 std::string idx_labels_path(const std::string& path);
 
-/// A file's fingerprint; for idx images together with that of their labels, if they are there.
+/// Returns a file's fingerprint. For idx images it includes the fingerprint of their label file, if
+/// that exists.
 Result<uint64_t> fingerprint_of(const File& file);
 
 }  // namespace downpour::data

@@ -5,7 +5,7 @@
 namespace downpour::data {
 
 bool is_chosen(const SourceSpec& source, const plan::ShardRange& range, uint64_t number) {
-  const uint64_t place = number - source.skip;  // huge below `skip`
+  const uint64_t place = number - source.skip;  // wraps around to a huge number below `skip`
   if (place >= chosen_end(source) - source.skip) return false;
   if (place % source.shard_count != source.shard_index) return false;
   return place / source.shard_count % range.modulus == range.stream % range.modulus;

@@ -1,4 +1,4 @@
-// ChosenWindows: those of a range's records that its source and its stream choose by number.
+// ChosenWindows: keeps only the records of a range that its source and its stream choose by number.
 #pragma once
 
 #include <memory>
@@ -12,25 +12,26 @@
 
 namespace downpour::data {
 
-/// Whether the number-th record over all files belongs to the source and, in it, to the range's
-/// stream.
+/// Returns whether a record belongs to the source and to the range's stream. `number` counts the
+/// records of all files from 0.
 bool is_chosen(const SourceSpec& source, const plan::ShardRange& range, uint64_t number);
 
-/// How many of a source's records belong to it, of all its files' `records`.
+/// Returns how many of a source's records are chosen, if all of its files together have `records`.
 uint64_t chosen_of(const SourceSpec& source, uint64_t records);
 
-/// The number over all files from which on none is chosen.
+/// Returns the first number over all files from which on no record is chosen.
 uint64_t chosen_end(const SourceSpec& source);
 
-/// What FileInfo::records_before has for a piece whose records are [begin, end) over all files.
+/// Returns the element of FileInfo::records_before for a piece whose records are numbered [begin,
+/// end) over all files.
 uint64_t number_of_piece(const SourceSpec& source, uint64_t begin, uint64_t end);
 
-/// The windows of another source without the records that are not chosen: those are not read in the
-/// account's sense, since they are somebody else's, or nobody's. Windows may be empty.
+/// Yields the windows of another source without the records that are not chosen. Those do not count
+/// as read, because they belong to another stream or to none. Windows may be empty.
 class ChosenWindows final : public WindowSource {
  public:
-  /// The range's first record is the records_before-th over all files. `whole`: it is all of its
-  /// file, whose rest need not be read when the last chosen one was.
+  /// The first record of the range has the number range.records_before over all files. `whole`: the
+  /// range is the whole file, so reading may stop after the last chosen record.
   ChosenWindows(const SourceSpec& source, const plan::ShardRange& range, bool whole,
                 std::unique_ptr<WindowSource> all)
       : source_(source),
@@ -46,19 +47,20 @@ class ChosenWindows final : public WindowSource {
   uint64_t end_offset() const override { return all_->end_offset(); }
   std::span<const uint64_t> marks() const override { return all_->marks(); }
   std::string locate(uint64_t offset) override { return all_->locate(offset); }
-  /// Records so far that were not chosen.
+  /// Returns how many records so far were not chosen.
   uint64_t left_out() const { return left_out_; }
 
  private:
   const SourceSpec source_;
   const plan::ShardRange range_;
-  const uint64_t end_;  // number where reading may end
-  uint64_t number_;     // of the next window's first record
+  const uint64_t end_;  // number of the record at which reading may stop
+  uint64_t number_;     // of the first record of the next window
   uint64_t left_out_ = 0;
   const std::unique_ptr<WindowSource> all_;
 };
 
-/// `all`, or what leaves only chosen ones where not all are. `whole`: see ChosenWindows.
+/// Returns `all`, wrapped in ChosenWindows if some of its records are not chosen. `whole`: see
+/// ChosenWindows.
 std::unique_ptr<WindowSource> choose_by_number(const SourceSpec& source,
                                                const plan::ShardRange& range, bool whole,
                                                std::unique_ptr<WindowSource> all);

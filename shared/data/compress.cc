@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kWriteBytes = kMiB;
 constexpr int kGzipLevel = 6, kZstdLevel = 3;
 
-/// Bytes gathered to large writes; what stands between is the derived classes'.
+/// Collects bytes into large writes. Derived classes compress them in pack().
 class PlainFile : public CompressedFile {
  public:
   explicit PlainFile(std::unique_ptr<OutputFile> file) : file_(std::move(file)) {}
@@ -47,7 +47,7 @@ class PlainFile : public CompressedFile {
 class GzipFile final : public PlainFile {
  public:
   GzipFile(std::unique_ptr<OutputFile> file, int level) : PlainFile(std::move(file)) {
-    constexpr int kWindowBits = 15 + 16;  // with gzip's header
+    constexpr int kWindowBits = 15 + 16;  // selects the gzip header
     const int status = deflateInit2(&stream_, level == 0 ? kGzipLevel : level, Z_DEFLATED,
                                     kWindowBits, 8, Z_DEFAULT_STRATEGY);
     DP_CHECK(status == Z_OK, status);

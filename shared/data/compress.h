@@ -1,4 +1,4 @@
-// Compression while writing: the other direction of decompress.h.
+// CompressedFile: writes compressed files. decompress.h reads them.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace downpour::data {
 
-/// A file that takes plain bytes and holds them compressed, or as they are.
+/// A file that takes plain bytes and stores them compressed, or plain.
 class CompressedFile {
  public:
   CompressedFile() = default;
@@ -19,13 +19,14 @@ class CompressedFile {
   CompressedFile(const CompressedFile&) = delete;
   CompressedFile& operator=(const CompressedFile&) = delete;
   virtual Result<void> add(std::string_view bytes) = 0;
-  /// Writes what is left and commits the file.
+  /// Writes the remaining bytes and commits the file.
   virtual Result<void> finish() = 0;
-  /// Bytes that have gone to the file.
+  /// Returns how many bytes have been written to the file.
   virtual uint64_t written() const = 0;
 };
 
-/// kNone, kGzip (level 1 to 9; 0: 6) or kZstd (1 to 19; 0: 3), with a checksum of the content.
+/// Creates a writer for kNone, kGzip (level 1 to 9; 0: 6) or kZstd (level 1 to 19; 0: 3). The
+/// compressed formats contain a checksum of the content.
 std::unique_ptr<CompressedFile> compress_to(std::unique_ptr<OutputFile> file,
                                             Compression compression, int level);
 

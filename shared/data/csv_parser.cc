@@ -1,4 +1,4 @@
-// Delimited text: CSV with RFC 4180's quotes, TSV, and Criteo's TSV.
+// CSV parser: CSV with the quoting of RFC 4180, TSV, and Criteo's TSV.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -16,7 +16,8 @@ namespace {
 constexpr const char* kCsvHint =
     "mend the line or data.columns, or set data.bad_records = \"skip\"";
 
-/// Bit i: text[i] == c, for 64 bytes (which must be readable).
+/// Returns a mask whose bit i says whether text[i] == c, for 64 bytes. All of them must be
+/// readable.
 inline uint64_t match64(const char* text, char c) {
 #if defined(__AVX512BW__)
   return _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(text), _mm512_set1_epi8(c));
@@ -33,8 +34,8 @@ inline uint64_t match64(const char* text, char c) {
 #endif
 }
 
-/// split_line without quotes, in strides of 64 bytes: kPadBytes are readable behind the line. False
-/// if there is a quote and `quotes` says that it matters.
+/// Does the same as split_line without quotes, in strides of 64 bytes; kPadBytes are readable after
+/// the line. Returns false if `quotes` is set and the line has a quote.
 bool split_plain(const char* begin, const char* end, char delimiter, bool quotes,
                  std::vector<std::string_view>& cells, size_t& count) {
   size_t n = 0;
@@ -160,7 +161,8 @@ class CsvParser final : public RecordParser {
     return filter_->passes(fault);
   }
 
-  /// Numbers are read all at once, and then taken, or read again in another way, one by one.
+  /// Parses all numbers at once as short numbers. A cell for which that fails is then converted by
+  /// itself.
   bool read_floats(Columns& columns, Fault& fault) {
     for (size_t i = 0; i < floats_.size(); ++i) texts_[i] = cell(floats_[i].cell);
     parse_short_floats(texts_, numbers_.get(), short_.get());
@@ -200,13 +202,13 @@ class CsvParser final : public RecordParser {
   std::vector<std::string_view> cells_;
   std::string store_;
   std::vector<Wanted<FloatField>> floats_;
-  std::vector<Wanted<FloatField>> absent_;  // targets whose column the file does not have
+  std::vector<Wanted<FloatField>> absent_;  // targets whose columns the file does not have
   std::vector<Wanted<KeyField>> keys_;
-  // Of floats_, of the record.
+  // One element for each of floats_, for the current record.
   std::vector<std::string_view> texts_;
   std::unique_ptr<float[]> numbers_;
   std::unique_ptr<bool[]> short_;
-  std::vector<uint32_t> filter_cells_;  // of the filter's inputs
+  std::vector<uint32_t> filter_cells_;  // one for each input of the filter
 };
 
 }  // namespace
@@ -215,7 +217,7 @@ Result<char> delimiter_of(const DataSpec& data) {
   if (data.delimiter.empty()) return data.format == DataFormat::kCsv ? ',' : '\t';
   const std::string_view text = data.delimiter == "\\t" ? "\t" : std::string_view(data.delimiter);
   const char c = text[0];
-  // A delimiter also ends a number, so it can't be part of one.
+  // A delimiter must end a number, so it can't be a character of one.
   const bool ends_numbers = !(c >= '0' && c <= '9') && !((c | 0x20) >= 'a' && (c | 0x20) <= 'z') &&
                             c != '.' && c != '-' && c != '+';
   if (text.size() == 1 && ends_numbers && c != '"' && c != '\n' && c != '\r') return c;
@@ -227,7 +229,8 @@ Result<char> delimiter_of(const DataSpec& data) {
 bool split_line(std::string_view line, char delimiter, bool quotes,
                 std::vector<std::string_view>& cells, size_t& count, std::string& store) {
   store.clear();
-  store.reserve(line.size() + kPadBytes);  // no reallocation below: cells point into it
+  store.reserve(line.size() + kPadBytes);  // prevents reallocation below, because cells point into
+                                           // it
   count = 0;
   size_t i = 0;
   for (;;) {
@@ -261,7 +264,7 @@ bool split_line(std::string_view line, char delimiter, bool quotes,
     if (count < cells.size()) cells[count] = cell;
     ++count;
     if (i >= line.size()) return true;
-    ++i;  // the delimiter; behind the last one stands an empty cell
+    ++i;  // the delimiter; after the last one there is an empty cell
   }
 }
 

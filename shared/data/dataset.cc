@@ -25,11 +25,12 @@
 namespace downpour::data {
 namespace {
 
-/// Rises whenever a change makes the same plan name other records or other values.
+/// Must be incremented by every change after which the same plan names other records or other
+/// values.
 constexpr uint64_t kReaderVersion = 2;
-constexpr uint64_t kSampleRecords = 1000;  // what a mean is taken of
+constexpr uint64_t kSampleRecords = 1000;  // sample size of a mean
 
-/// The cells of the line behind the skipped ones.
+/// Splits `line`, the first line after the skipped ones, into cells.
 Result<std::vector<std::string>> first_cells(const DataSpec& data, const std::string& line,
                                              const std::string& path) {
   DP_TRY(const char delimiter, delimiter_of(data));
@@ -46,8 +47,8 @@ Result<std::vector<std::string>> first_cells(const DataSpec& data, const std::st
   return texts;
 }
 
-/// Preambles of files that shards were opened of lately: each shard opens its file anew, and its
-/// fingerprint tells that it is the same.
+/// Caches preambles of files, because each shard opens its file again. The key contains the
+/// fingerprint, so an entry is valid as long as the file is unchanged.
 class KnownPreambles {
  public:
   Result<Preamble> get(const DataSpec& data, const plan::FileInfo& info) {
@@ -72,7 +73,7 @@ class KnownPreambles {
 };
 KnownPreambles known_preambles;
 
-/// The names in a header. Columns without one are called by their place.
+/// Returns the names in a header. A column without a name gets one by its position.
 Result<std::vector<std::string>> header_names(const DataSpec& data, const std::string& header,
                                               const std::string& path) {
   DP_TRY(std::vector<std::string> names, first_cells(data, header, path));
@@ -94,7 +95,7 @@ Result<std::vector<std::string>> declared_columns(const DataSpec& data) {
       "list them in data.columns, or set data.header = true if the file's first line does"};
 }
 
-/// Of a file with that preamble.
+/// Returns the columns of a file with that preamble.
 Result<std::vector<std::string>> columns_behind(const DataSpec& data, const Preamble& preamble,
                                                 const std::string& path) {
   if (!data.header) return declared_columns(data);
@@ -102,14 +103,14 @@ Result<std::vector<std::string>> columns_behind(const DataSpec& data, const Prea
   constexpr uint64_t kMarkBytes = 3;  // of the byte order mark
   const bool nothing =
       data.skip_lines == 0 && (preamble.bytes == 0 || preamble.bytes == kMarkBytes);
-  if (nothing && !data.columns.empty()) return data.columns;  // of no record
+  if (nothing && !data.columns.empty()) return data.columns;  // the file has no records
   return Error{
       ErrorCode::kBadData, "the header names no column", str(path, ":", data.skip_lines + 1),
       "its first line names them; or list names in data.columns, with data.header = false"};
 }
 
-/// `names` without the targets' columns where the first record of the file, which has no header,
-/// has the others and not these.
+/// Returns `names` without the targets' columns if the first record of a file without header has
+/// exactly that many cells fewer.
 Result<std::vector<std::string>> present_columns(const ReadPlan& plan,
                                                  std::vector<std::string> names,
                                                  const std::string& path) {
@@ -123,7 +124,8 @@ Result<std::vector<std::string>> present_columns(const ReadPlan& plan,
   return cells.size() == others.size() ? std::move(others) : std::move(names);
 }
 
-/// Of one of the plan's files; of what comes from a program, those that were declared.
+/// Returns the columns of one of the plan's files. For the output of a program, returns the
+/// declared ones.
 Result<std::vector<std::string>> columns_for(const ReadPlan& plan, const plan::FileInfo& info) {
   const DataSpec& data = plan.data;
   if (is_program(info) || !data.program.empty()) return declared_columns(data);
@@ -135,7 +137,8 @@ Result<std::vector<std::string>> columns_for(const ReadPlan& plan, const plan::F
   return columns_behind(data, preamble, info.path);
 }
 
-/// What came after the first ops: only where it is there, so that older plans keep their hash.
+/// Hashes options of ops that were added later. They are hashed only if they are set, so that older
+/// plans keep their hash.
 void hash_options(plan::PlanHash& hash, const TransformSpec& op) {
   const TransformSpec plain;
   if (op.fallback) hash.add("op_default", *op.fallback);
@@ -259,7 +262,8 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
   hash.add("drop_remainder", plan.drop_remainder)
       .add("holdout", std::bit_cast<uint64_t>(plan.holdout));
   for (const plan::FileInfo& file : plan.files) {
-    // The name, not the folder: a data set may be mounted elsewhere on another machine.
+    // Only the name counts, not the folder: a data set may be mounted at another place on another
+    // machine.
     const size_t slash = file.path.rfind('/');
     hash.add("file",
              std::string_view(file.path).substr(slash == std::string::npos ? 0 : slash + 1));
@@ -297,9 +301,11 @@ uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& sh
   if (!data.filter.empty()) hash.add("filter", data.filter);
   for (const std::string& word : data.program) hash.add("program", word);
   if (!data.program.empty() && chooses_by_number(plan.source, stream_spec(data)))
-    hash.add("program_reads", "chosen");  // not all, as it once did
-  // Not bad_records: a run that met a bad record goes on with "skip", and no batch behind the
-  // record was applied. What is not read can't be bad, so the layout decides then.
+    hash.add("program_reads", "chosen");  // separates these plans from older ones, whose program
+                                          // read all records
+  // bad_records is not hashed. A run that failed at a bad record can be resumed with "skip",
+  // because no batch from that record on was applied. The layout is hashed, because it decides
+  // which fields are read, and so which records are bad.
   for (const FloatInput& input : plan.layout.floats)
     hash.add("float", input.field).add("width", input.width);
   for (const BagInput& input : plan.layout.bags)
@@ -333,7 +339,7 @@ Result<std::unique_ptr<WindowSource>> open_windows(const DataSpec& data, const p
 
 namespace {
 
-/// The bytes of text or pixels that the window of one of a shard's ranges has.
+/// Returns the size of the window of text or pixels for one range of a shard.
 size_t window_bytes_of(const DataSpec& data, size_t ranges) {
   constexpr size_t kLeast = size_t{64} << 10;
   const size_t bytes = data.shuffle == "off" ? kPlainWindowBytes : kShuffleWindowBytes;
@@ -344,7 +350,8 @@ bool reads_arrays(const DataSpec& data) {
   return data.format == DataFormat::kNpy || data.format == DataFormat::kNpz;
 }
 
-/// All records of a range as they are in the files; rows of arrays come with what takes them apart.
+/// Opens all records of a range as they are in the files. For arrays, also returns the parser of
+/// the rows.
 Result<ShardRecords> open_whole_range(const ReadPlan& plan, uint32_t epoch,
                                       const plan::ShardRange& range, size_t window_bytes,
                                       Scratch::Text& text) {
@@ -388,7 +395,7 @@ Result<ShardRecords> open_records(const ReadPlan& plan, uint32_t epoch,
   Scratch::Text& read = transformed ? program->input_text() : text;
   const size_t read_bytes = transformed ? kPlainWindowBytes : window_bytes;
   DP_TRY(ShardRecords out, open_whole_range(plan, epoch, range, read_bytes, read));
-  if (!info.is_open())  // which is cut behind the choice
+  if (!info.is_open())  // an open stream chooses its records before it is cut into pieces
     out.source = choose_by_number(plan.source, range, !info.is_cut(), std::move(out.source));
   if (out.parser != nullptr) return out;
   if (transformed) {
@@ -440,7 +447,8 @@ Result<std::unique_ptr<BatchReader>> open_batch_reader(std::shared_ptr<const Rea
   for (const plan::ShardRange& range : ranges) {
     DP_TRY(ShardRecords records,
            open_records(*plan, shard.epoch, range, scratch->texts[open.size()], ranges.size()));
-    // What a given up batch would have held is not parsed; arrays are as fast as a cache of them.
+    // Records of quarantined batches are not parsed, so the range would be incomplete. Parsing
+    // arrays is as fast as a cache of them.
     const bool cached = plan->cache != nullptr && quarantined_batches.empty() &&
                         !is_program(plan->files[range.file]) && !reads_arrays(plan->data);
     if (cached) {
@@ -463,8 +471,8 @@ Result<void> count_pieces(const ReadPlan& plan, uint64_t shard_bytes,
   const uint64_t wanted = chosen_end(plan.source);
   Scratch::Text text;
   ReadPlan as_read = plan;
-  as_read.source = {};           // nothing is left out
-  as_read.data.program.clear();  // it gives as many as it reads
+  as_read.source = {};           // no record is left out
+  as_read.data.program.clear();  // it writes one record per record that it reads
   for (const plan::ShardRange& range : plan::cut_shards(plan.files, shard_bytes)) {
     const uint64_t before = records;
     if (before < wanted) {
@@ -519,7 +527,7 @@ Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path
   }
   std::string text(256 * 1024, '\0');
   DP_TRY(const size_t n, source->read(text.data(), text.size()));
-  // Where it is compressed, bytes of the file count, not those in it.
+  // For a compressed file, its compressed bytes count.
   const uint64_t used =
       n < text.size() ? file_bytes : std::min<uint64_t>(source->consumed(), file_bytes);
   const auto mean = [&](uint64_t bytes, uint64_t records) {

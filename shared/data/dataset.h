@@ -1,5 +1,5 @@
-// Dataset: reads one shard, from a batch on, and yields batches. Pull iterators; each belongs to
-// one thread.
+// Dataset: reads a shard as a sequence of batches, starting at a given batch. The iterators are
+// pull-based; each belongs to one thread.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@
 
 namespace downpour::data {
 
-/// What a target must be; the model's outputs say it. A value that breaks it makes its record a bad
-/// one.
+/// The rule for the values of a target, which follows from the model's output. A record whose value
+/// breaks the rule is a bad record.
 enum class TargetKind : uint8_t {
   kAny,     // any finite number
   kBinary,  // 0 or 1; -1 reads as 0
@@ -31,202 +31,216 @@ struct TargetRule {
 };
 
 class ScratchPool;
-/// Memory that the readers of a process hand on to each other.
+/// Creates a pool of memory that the readers of a process share one after another.
 std::shared_ptr<ScratchPool> make_scratch_pool();
 
 class ProgramPool;
-/// The programs that the readers of a process have running; stop_programs() ends them, and fails
-/// whoever reads from one.
+/// Creates a pool of the programs that the readers of a process have started. stop_programs() kills
+/// them, and fails every reader that reads from one.
 std::shared_ptr<ProgramPool> make_program_pool();
 void stop_programs(ProgramPool& pool);
 
 class RecordStreams;
-/// What they write that can only be read from its start, read once for all readers of a process.
+/// Creates a cache for streams: programs' outputs and compressed files that can only be read from
+/// their start. Each is read once for all readers of a process.
 std::shared_ptr<RecordStreams> make_record_streams();
 
 class CacheStore;
-/// Where the readers of a process keep what they have parsed: memory, or an unlinked file in
-/// `folder`, of at most so many bytes; and how much of that is in use, and was more asked for.
+/// Creates the store for the parsed records of a process: memory, or an unlinked file in `folder`,
+/// of at most `bytes_max` bytes. used_bytes() returns how much is in use. was_full() returns
+/// whether a request found no room.
 std::shared_ptr<CacheStore> make_cache_store(Cache where, uint64_t bytes_max, std::string folder);
 uint64_t used_bytes(const CacheStore& store);
 bool was_full(const CacheStore& store);
 class RecordCache;
 
 class VocabularyPool;
-/// The vocabularies of a job's fields, read once for all readers of a process.
+/// Creates a pool for the vocabularies of a job's fields. Each is read once for all readers of a
+/// process.
 std::shared_ptr<VocabularyPool> make_vocabulary_pool();
 
-/// Everything that a reader needs; shared by all readers of a process, immutable (its pool is
-/// thread-safe).
+/// Everything that a reader needs. All readers of a process share it. It is immutable, and its
+/// pools are thread-safe.
 struct ReadPlan {
   DataSpec data;
   InputLayout layout;
   uint64_t seed = 1;
   uint32_t batch_size = 512;
   bool drop_remainder = false;
-  uint64_t batches_max = 0;  // of a shard, where it is an epoch; 0: to its end
-  double holdout = 0;        // share held out of training
-  SourceSpec source;         // which records of the files belong to it
-  std::string base_dir;      // where its program runs
+  uint64_t batches_max = 0;  // batches of a shard that is one epoch; 0: until its end
+  double holdout = 0;        // share of the records held out of training
+  SourceSpec source;         // which records of the files belong to the data set
+  std::string base_dir;      // working directory of the source's program
   std::vector<plan::FileInfo> files;
   std::vector<TargetRule> targets;
   bool targets_optional = false;       // see for_prediction()
-  bool training = true;                // random ops act, but on what is held out
-  std::shared_ptr<RecordCache> cache;  // null: what is read again is parsed again
+  bool training = true;                // random ops apply, except to held-out records
+  std::shared_ptr<RecordCache> cache;  // null: records that are read again are parsed again
   std::shared_ptr<ScratchPool> scratch = make_scratch_pool();
   std::shared_ptr<ProgramPool> programs = make_program_pool();
   std::shared_ptr<RecordStreams> streams = make_record_streams();
   std::shared_ptr<VocabularyPool> vocabularies = make_vocabulary_pool();
 };
 
-/// The same with a cache of its own in `store`.
+/// Returns a copy of the plan with its own cache in `store`.
 std::shared_ptr<const ReadPlan> with_cache(const ReadPlan& plan, std::shared_ptr<CacheStore> store);
 
-/// The plan of a job's readers: `widths` are the floats of each of its model's outputs, `source` is
-/// what `files` are of, `holdout` the share kept out.
+/// Returns the plan for a job's readers. `widths` has the number of floats of each model output,
+/// `files` are the files of `source`, and `holdout` is the share held out of training.
 std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout& layout,
                                                const std::vector<uint32_t>& widths,
                                                const SourceSpec& source,
                                                std::vector<plan::FileInfo> files, double holdout);
 
-/// The same reading of another source's files for evaluation: no record is held out, random ops do
-/// nothing.
+/// Returns a plan that reads the files of another source in the same way for evaluation. No record
+/// is held out, and random ops do nothing.
 std::shared_ptr<const ReadPlan> for_evaluation(const ReadPlan& plan, const SourceSpec& source,
                                                std::vector<plan::FileInfo> files);
 
-/// The same reading for data to predict: every record, in the order of the files. Its targets need
-/// not be known: any value will do, and a missing one reads as its field's default or 0, whether a
-/// text, the whole column, or the labels' file is absent. A column is taken for absent where the
-/// header lacks it, or where there is no header and the first line is shorter by just the targets'
-/// columns.
+/// Returns a plan that reads the same data for prediction: every record, in the order of the files.
+/// Targets are optional, and any value is allowed. A missing target reads as its field's default or
+/// 0, whether a text, the whole column or the label file is missing. A column counts as missing if
+/// the header does not contain it. Without a header, the targets' columns count as missing if the
+/// first line has exactly that many cells fewer.
 std::shared_ptr<const ReadPlan> for_prediction(const ReadPlan& plan);
 
-/// Whether data.filter is a condition on the fields that there are. Error: kConfig with its column.
+/// Checks that data.filter is a condition on existing fields. Error: kConfig with the column in its
+/// text.
 Result<void> check_filter(const DataSpec& data);
 
-/// Reads the files of the `vocabulary` ops and notes their size and fingerprint in them, so that
-/// whoever reads one later knows it for the same. Errors: kNoInput, kIo; kBadData naming the line
-/// of a word that stands twice, or a file that is another than was noted.
+/// Reads the files of the `vocabulary` ops and stores their size and fingerprint in the ops, so
+/// that a later reader can detect a changed file. Errors: kNoInput; kIo; kBadData naming the line
+/// of a repeated word, or a file that differs from the stored fingerprint.
 Result<void> note_vocabularies(DataSpec& data);
 
-/// How many bytes come out of each of a compressed file, by its first 4 MiB; none of a plain one.
-/// Errors: kNoInput, kIo, kBadData.
+/// Returns how many decompressed bytes a compressed file yields per byte, measured on its first 4
+/// MiB of content; nothing for a plain file. Errors: kNoInput, kIo, kBadData.
 Result<std::optional<double>> compression_ratio(const std::string& path);
 
-/// How much there is, for people: "2 files, 3.1 MiB", "a program, 10,000 records".
+/// Describes the amount of data for the user: "2 files, 3.1 MiB", "a program, 10000 records an
+/// epoch".
 std::string text_of(const std::vector<plan::FileInfo>& files);
-/// Whether it stands for a program.
+/// Returns whether `info` stands for a program.
 bool is_program(const plan::FileInfo& info);
-/// Whether its records can only be read from the first one on: a program's that gives whole epochs.
+/// Returns whether the records can only be read from the first one on: a program that writes whole
+/// epochs.
 bool is_stream(const SourceSpec& source);
-/// Cuts a program's records in ranges of so many; where they begin is known then, as count_pieces()
-/// would find it. Of a number that is not known: in pieces without an end (FileInfo::is_open()), of
-/// at most kOpenPieceMax records. 0: not at all.
+/// Cuts a program's records into ranges of `records_a_range`; 0 means no cut. Also sets
+/// records_before, as count_pieces() would. If the number of records is not known, the length stays
+/// open (FileInfo::is_open()), and a piece has at most kOpenPieceMax records.
 constexpr uint64_t kOpenPieceMax = uint64_t{1} << 32;
 void cut_program(const SourceSpec& source, uint64_t records_a_range, plan::FileInfo& info);
-/// The files, each program that is cut without an end as one range.
+/// Returns the files with each program of open length as one range.
 std::vector<plan::FileInfo> as_whole(std::vector<plan::FileInfo> files);
 
-/// The hash of all that decides which records a batch id names: files, seed, data and fields,
-/// layout, batch size, holdout, the shards' ranges, and the version of this reader.
+/// Returns the hash of everything that decides which records a batch id names: files, seed, data
+/// and fields, layout, batch size, holdout, the ranges of the shards, and the version of this
+/// reader.
 uint64_t plan_hash(const ReadPlan& plan, const std::vector<plan::ShardRange>& shards);
 
-/// The fields that a format gives without being told: libsvm `label`, `features`; criteo `label`,
-/// I1..I13, C1..C26; mnist `image`, `label`. Empty for CSV and TSV. The job's own fields go before
-/// these.
+/// Returns the fields that a format defines itself: libsvm `label`, `features`; criteo `label`,
+/// I1..I13, C1..C26; mnist `image`, `label`. Empty for the other formats. Fields of the job take
+/// precedence.
 std::vector<FieldSpec> default_fields(DataFormat format);
-/// The columns that a format gives without being told (criteo's 40); empty for the others.
+/// Returns the columns that a format defines itself (criteo's 40); empty for the others.
 std::vector<std::string> default_columns(DataFormat format);
 
-/// Bytes a record takes in the file, from its first lines (mnist: from its header): what turns a
-/// number of records a shard into cut_shards' target_bytes. At least 1.
+/// Returns the mean bytes of a record in the file, estimated from its beginning (mnist and arrays:
+/// from headers). It converts a number of records per shard to the target_bytes of cut_shards(). At
+/// least 1.
 Result<uint64_t> mean_record_bytes(const DataSpec& data, const std::string& path);
 
 enum class Split : uint8_t { kTrain, kHeldOut, kAll };  // which side of the holdout a reader yields
 
-/// The counts of a whole shard, known when its last batch was given out.
+/// The counts of a whole shard, known after its last batch.
 struct ShardTotals {
   ReadCounts counts;
   uint32_t batches = 0;
-  // Where its first record starts and its last one ends, line breaks, blank lines and headers
-  // included: the shards of a file tile it, [0, bytes). Of joined ranges: RecordFlow::extent(). Of
-  // a program that is read as a stream: a hash of all that it gave before, and with it.
+  // Where the first record starts and the last one ends, including line breaks, blank lines and
+  // headers: the shards of a file tile [0, bytes). If the shard joins ranges, see
+  // RecordFlow::extent(). For a program that is read as a stream: a hash of all records before the
+  // shard, and one that includes its own records.
   uint64_t first_offset = 0, end_offset = 0;
   uint64_t records_hash = 0;
-  uint64_t bytes = 0;  // of the shard, read here: Batch::end_offset at its end
+  uint64_t bytes = 0;  // of the shard that were read; Batch::end_offset at its end
 };
 
-/// Yields the batches of one shard in order. Always starts reading at the shard's begin; batches
-/// before `first_batch` are parsed for their counts but not given out.
+/// Yields the batches of one shard in order. Reading always starts at the beginning of the shard.
+/// Batches before `first_batch` are parsed for their counts but not yielded.
 class ShardReader {
  public:
   virtual ~ShardReader() = default;
-  /// Fills `batch` (its vectors are reused) and returns true; false at the end, when totals() is
-  /// valid. Errors: kBadData with where = "file:line" and the text, kNoInput, kIo; after one the
-  /// reader is spent.
+  /// Fills `batch` (its vectors are reused) and returns true. Returns false at the end of the
+  /// shard; totals() is valid from then on. Errors: kBadData with where = "file:line" and the text,
+  /// kNoInput, kIo. After an error the reader must not be used again.
   virtual Result<bool> next(Batch& batch) = 0;
   virtual const ShardTotals& totals() const = 0;
-  /// Whether the records come from a cache: no file is read.
+  /// Returns whether all records come from a cache, so that no file is read.
   virtual bool is_kept() const { return false; }
-  /// After an error of next(): the batch at one of whose records it happened; none where the fault
-  /// is not a record's.
+  /// Returns, after an error of next(), the batch of the bad record; nothing if the cause of the
+  /// error is not a record.
   virtual std::optional<uint32_t> failed_batch() const = 0;
 };
 
-/// Opens a shard. `shard.shard` with `epoch` seeds the shuffle. The records of the batches in
-/// `given_up` (ascending) are counted, and not parsed. Errors: kNoInput, kIo, kBadData (file
-/// changed). Of several ranges the records are interleaved.
+/// Opens a shard. The shuffle is seeded by `shard` (epoch and shard number). Records of the batches
+/// in `quarantined_batches` (ascending) are counted, but not parsed. Records of several ranges are
+/// interleaved. Errors: kNoInput, kIo, kBadData (file changed).
 Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Split split,
                                                 ShardId shard, std::vector<plan::ShardRange> ranges,
                                                 uint32_t first_batch,
                                                 std::vector<uint32_t> quarantined_batches = {});
-/// The same of one range.
+/// Opens a shard of one range.
 Result<std::unique_ptr<ShardReader>> open_shard(std::shared_ptr<const ReadPlan> plan, Split split,
                                                 ShardId shard, const plan::ShardRange& range,
                                                 uint32_t first_batch,
                                                 std::vector<uint32_t> quarantined_batches = {});
 
-/// Resolves paths and globs to a sorted file list with fingerprints. Errors: kNoInput naming the
-/// path or glob; an empty file is an error too. Order: as the paths are written; the names that a
-/// glob gives are sorted. Not splittable are compressed files, idx files, and those whose
-/// records hide their ends (DataSpec::hides_ends(); until find_cuts()).
+/// Resolves paths and globs to a list of files with fingerprints, in the order in which the paths
+/// are written; the matches of a glob are sorted. Files are not splittable if they are compressed,
+/// or idx files, or if DataSpec::boundaries_need_scan() (until find_cuts()). Errors: kNoInput
+/// naming the path or glob; kBadData for an empty file.
 Result<std::vector<plan::FileInfo>> list_files(const DataSpec& data, const SourceSpec& source,
                                                const std::string& base_dir);
 
-/// Says where files of `source` are to be cut, where that isn't about every `shard_bytes` of them,
-/// which cut_shards() does by itself: those whose records do not show where they begin (TFRecord),
-/// of which it reads the headers, as far as the source takes records, or an index beside the file;
-/// and those of a mix whose records are longer or shorter than the first part's, so that all ranges
-/// have about as many of them (after note_parts()). Errors: kIo, kBadData.
+/// Decides at which offsets to cut files that cut_shards() can't cut evenly every `shard_bytes` by
+/// itself. Errors: kIo, kBadData.
+/// - Files whose record boundaries need a scan (TFRecord, CSV with quoted line breaks). Scans them
+///   as far as the source takes records. For a TFRecord file with an index file, reads the index
+///   instead.
+/// - Files of a mix whose records are longer or shorter than those of the first part. Cuts them so
+///   that all ranges have about the same number of records. Needs note_parts() before.
 Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t shard_bytes,
                        std::vector<plan::FileInfo>& files);
 
-/// Notes in the parts of a weighted mix how many files each has, and how long their records are.
-/// Errors: as mean_record_bytes().
+/// Stores in the parts of a weighted mix how many files each has, and the mean length of its
+/// records. Errors: those of mean_record_bytes().
 Result<void> note_parts(DataSpec& data, const std::vector<plan::FileInfo>& files);
-/// How the ranges of the training data make shards; of a mix, after note_parts(). `files` say
-/// whether they are pieces of a stream; those of find_cuts() and cut_program().
+/// Returns how shards are made of the ranges of the training data; for a mix, after note_parts().
+/// `files` come from find_cuts() and cut_program(); they determine whether ranges are pieces of a
+/// stream.
 plan::ShardRecipe joining_of(const DataSpec& data, const std::vector<plan::FileInfo>& files);
-/// Whether the noted parts of a mix are these files: what a job from elsewhere must keep.
+/// Checks that the parts stored in a mix match these files. A process that receives a job must
+/// check this.
 Result<void> check_parts(const DataSpec& data, const std::vector<plan::FileInfo>& files);
 plan::ShardMap map_shards(const Job& job, const std::vector<plan::FileInfo>& files,
                           std::vector<plan::ShardRange> ranges);
-/// The streams that the job's training data are made of.
+/// Returns the streams that the job's training data consist of.
 plan::StreamSpec stream_spec(const DataSpec& data);
-/// In a sentence: who reads what, and how often each record counts in an epoch.
+/// Describes in one sentence which workers read which data, and how often each record counts in an
+/// epoch.
 std::string sharding_text(const DataSpec& data, const std::vector<plan::FileInfo>& files);
-/// Whether records are chosen by their number, so that they must be counted first.
+/// Returns whether records are chosen by their number, so that records must be counted first.
 bool chooses_by_number(const SourceSpec& source, const plan::StreamSpec& streams);
-/// Counts the records of every piece that cut_shards() makes of the plan's files, into the
-/// records_before of `files`, which are the same: reads all of them, or as far as the source takes
-/// records. Errors: as of reading.
+/// Counts the records of every piece that cut_shards() makes of the plan's files, and stores in the
+/// records_before of `files`, which are the same files, how many records precede each piece. Reads
+/// all of them, or as far as the source takes records. Errors: those of reading.
 Result<void> count_pieces(const ReadPlan& plan, uint64_t shard_bytes,
                           std::vector<plan::FileInfo>& files);
 
-/// Looks at the first lines of a file: its format, and what a job for it must say. Of what the job
-/// says already it takes delimiter, header and skip_lines.
-/// `records_estimated` is left to the caller (0) unless it is known. Errors: kBadData where it is
-/// nothing known.
+/// Detects a file's format from its beginning, and the settings that a job for it needs. Uses
+/// delimiter, header and skip_lines of `declared`. If the number of records is not known,
+/// `records_estimated` is 0, and the caller estimates it. Errors: kBadData if the format is
+/// unknown.
 Result<FileFacts> sniff(const std::string& path, const DataSpec& declared = {});
 
 }  // namespace downpour::data

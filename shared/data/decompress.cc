@@ -11,11 +11,12 @@ namespace downpour::data {
 namespace {
 
 constexpr size_t kInputBytes = 128 * kKiB;
-constexpr uint64_t kRatioMax = 200;  // of a whole file: above it, it is made to fill memory or time
+constexpr uint64_t kRatioMax = 200;  // of a whole file; more indicates a file made to exhaust
+                                     // memory or time
 constexpr uint64_t kFreeBytes = 64 * kMiB;
 constexpr int kZstdWindowLogMax = 27;  // 128 MiB
 
-/// Reads the file piece by piece, counts what comes out of it, and says what is wrong with it.
+/// Reads the file in pieces, counts the decompressed bytes, and makes the errors.
 class CompressedSource : public ByteSource {
  public:
   uint64_t consumed() const final { return offset_ - (input_.size() - used_); }
@@ -27,8 +28,8 @@ class CompressedSource : public ByteSource {
 
   std::string_view unused() const { return std::string_view(input_).substr(used_); }
   void use(size_t bytes) { used_ += bytes; }
-  /// More input where all was used; none at a cut where the decoder may still hold output of what
-  /// is before it. False at the end of the file.
+  /// Reads more input if all of it was used. At a cut it reads nothing as long as the decoder may
+  /// still hold output of the bytes before the cut. Returns false at the end of the file.
   Result<bool> refill() {
     if (used_ < input_.size()) return true;
     input_.resize(kInputBytes);
@@ -50,7 +51,8 @@ class CompressedSource : public ByteSource {
     used_ = 0;
     return n > 0;
   }
-  /// Of one call of the decoder, which may have `held` some back for lack of room.
+  /// Counts the output of one call of the decoder. `held`: the decoder may have held back output,
+  /// because the output buffer was full.
   Result<void> count_output(size_t bytes, bool held) {
     made_ += bytes;
     holds_output_ = held;
@@ -68,14 +70,14 @@ class CompressedSource : public ByteSource {
   const char* const check_;
   std::string input_;
   size_t used_ = 0;
-  uint64_t offset_ = 0;  // in the file, behind input_
+  uint64_t offset_ = 0;  // in the file, after input_
   uint64_t made_ = 0;
   const std::vector<uint64_t> cuts_;
   std::vector<uint64_t> marks_;
   bool holds_output_ = false;
 };
 
-/// Gzip and zlib; members or streams may follow each other.
+/// Gzip and zlib. A file may contain several members or streams in a row.
 class ZlibSource final : public CompressedSource {
  public:
   ZlibSource(File file, const char* check, std::vector<uint64_t> cuts)
@@ -93,7 +95,7 @@ class ZlibSource final : public CompressedSource {
         break;
       }
       if (!inside_) {
-        // Between members gzip allows padding with zeros.
+        // Gzip allows zero padding between members.
         if (begun_ && unused().starts_with('\0')) {
           use(1);
           continue;
@@ -128,7 +130,7 @@ class ZlibSource final : public CompressedSource {
   bool ready_ = false, inside_ = false, ended_ = false, begun_ = false;
 };
 
-/// Zstandard; frames may follow each other.
+/// Zstandard. A file may contain several frames in a row.
 class ZstdSource final : public CompressedSource {
  public:
   ZstdSource(File file, std::vector<uint64_t> cuts)
@@ -141,7 +143,7 @@ class ZstdSource final : public CompressedSource {
     size_t made = 0;
     while (made < size) {
       DP_TRY(const bool more, refill());
-      // At the end of the file the decoder may still hold output.
+      // At the end of the file, the decoder may still hold output.
       if (!more && !inside_) break;
       const std::string_view input = unused();
       ZSTD_inBuffer in{input.data(), input.size(), 0};

@@ -1,4 +1,4 @@
-// Decompression: what compressed bytes are recognized by, and a ByteSource over each kind of them.
+// Decompression: detects compressed formats, and provides a ByteSource for each of them.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,15 @@ enum class Compression : uint8_t { kNone, kGzip, kZlib, kZstd };
 
 constexpr size_t kCompressionHeadBytes = 64;
 
-/// How a file whose first bytes (kCompressionHeadBytes of them, if it has so many) are `head` is
-/// compressed. A zlib stream has no magic number, only a checked header of two bytes that could
-/// begin a text ("x^"): it is one only where `head` is no plain text.
+/// Returns how a file is compressed whose first kCompressionHeadBytes bytes (fewer if it is
+/// shorter) are `head`. A zlib stream has no magic number, only a checked header of two bytes,
+/// which can also begin a text ("x^"). It is therefore detected only if `head` is not plain text.
 Compression compression_of(std::string_view head);
 
-/// The bytes in a compressed file, from its start. Bounded however it was made: output in pieces, a
-/// zstd window of at most 128 MiB, and an end once the file has grown to 200 times its size (or 64
-/// MiB, the larger). `cuts`: ByteSource::marks().
+/// Yields the decompressed bytes of a file from its start. Memory and output are bounded for any
+/// input. Output is produced in pieces, and a zstd window has at most 128 MiB. The output may have
+/// at most 200 times the size of the file, or 64 MiB if that is more; more is an error. `cuts`: see
+/// ByteSource::marks().
 Result<std::unique_ptr<ByteSource>> open_compressed(File file, Compression compression,
                                                     std::vector<uint64_t> cuts = {});
 

@@ -1,4 +1,4 @@
-// Records that are a tf.train.Example or a tensor, into columns.
+// Parsers of records that are a tf.train.Example or a tensor.
 #if defined(__AVX__)
 #include <immintrin.h>
 #endif
@@ -19,11 +19,11 @@ namespace {
 
 constexpr const char* kFixFile =
     "copy or download the file again, or set data.bad_records = \"skip\"";
-constexpr char kNoName[8] = {};  // may be read like any name
+constexpr char kNoName[8] = {};  // 8 readable bytes, like those of any name
 constexpr const char* kFixType = "mend the field's type or shape, or data.record";
 constexpr uint32_t kNoField = UINT32_MAX;
 
-/// The list that holds the value which take_only() takes; 0: none.
+/// Returns the tag of the list that contains a value for take_only(); 0: there is none.
 uint32_t list_of(TypedField::Only only) {
   switch (only) {
     case TypedField::Only::kNothing:
@@ -52,7 +52,7 @@ bool check_crc(const char* begin, const char* end, Fault& fault) {
   return bad("fails its checksum", kFixFile, fault);
 }
 
-/// Names to numbers: features come in any order.
+/// Maps names of features to numbers, because features come in any order.
 class NameIndex {
  public:
   void add(const std::string& name, uint32_t number) {
@@ -71,7 +71,7 @@ class NameIndex {
   uint32_t find(const std::string& name) const {
     return find((name + std::string(8, '\0')).data(), name.size());
   }
-  /// 8 bytes from `name` on are readable.
+  /// 8 bytes from `name` on must be readable.
   uint32_t find(const char* name, size_t size) const {
     if (slots_.empty()) return kNoField;
     const Slot wanted = ends_of(name, size);
@@ -86,7 +86,7 @@ class NameIndex {
   }
 
  private:
-  /// A name by its first and last 8 bytes, which are all of it up to 16.
+  /// A name as its first and last 8 bytes. They contain the whole name if it has up to 16 bytes.
   struct Slot {
     uint64_t first = 0, last = 0;
     uint64_t size = 0;
@@ -112,14 +112,15 @@ class NameIndex {
   std::vector<Slot> slots_;
 };
 
-/// The bytes of an entry of an Example in front of its value, where that is a field's only one, of
-/// at most kValueMax bytes: all that differs among records is the value's size, in four lengths.
+/// The bytes before the value in an entry of an Example that has a single value of at most
+/// kValueMax bytes. Between records they differ only by the size of the value, which four lengths
+/// contain.
 class EntryHead {
  public:
   static constexpr uint32_t kBytesMax = 32;
-  static constexpr uint32_t kValueMax = 0x60;  // all lengths are one byte
+  static constexpr uint32_t kValueMax = 0x60;  // so that each length is one byte
 
-  EntryHead() = default;  // of no entry
+  EntryHead() = default;  // matches no entry
   EntryHead(const std::string& name, uint32_t list) {
     constexpr size_t kOthers = 10;  // tags and lengths
     if (list == 0 || name.size() + kOthers > kBytesMax) return;
@@ -143,8 +144,8 @@ class EntryHead {
 
   bool is_any() const { return bytes_ > 0; }
   uint32_t bytes() const { return bytes_; }
-  /// The size of the value of the entry at `p`, of which kBytesMax bytes are readable, if this is
-  /// its head; else 0.
+  /// Returns the size of the value if the entry at `p` starts with this head; else 0. kBytesMax
+  /// bytes from `p` on must be readable.
   size_t value_bytes(const char* p) const {
     const auto size = uint8_t(p[bytes_ - 1]);
     Lanes at;
@@ -166,13 +167,13 @@ class EntryHead {
  private:
   using Lanes = uint8_t __attribute__((vector_size(kBytesMax)));
 
-  Lanes head_ = {};        // with the lengths of a value of no bytes
-  Lanes of_lengths_ = {};  // all bits of these
+  Lanes head_ = {};        // with the lengths for an empty value
+  Lanes of_lengths_ = {};  // all bits set at the lengths
   Lanes compared_ = {};
   uint32_t bytes_ = 0;
 };
 
-/// Checks a tensor against what the field declares, then gives its elements to the field.
+/// Checks a tensor against the field's declaration, then gives its elements to the field.
 bool read_tensor(std::string_view bytes, const TypedField& field, FieldWriter& writer,
                  Fault& fault) {
   TensorView tensor;
@@ -211,7 +212,7 @@ bool read_tensor(std::string_view bytes, const TypedField& field, FieldWriter& w
   return false;
 }
 
-/// Fields, and the features of an Example that they read.
+/// Fields and the features of an Example that they read.
 class ExampleFields {
  public:
   ExampleFields() = default;
@@ -226,7 +227,7 @@ class ExampleFields {
       const uint32_t before = index_.find(feature);
       if (before == kNoField) {
         index_.add(feature, i);
-      } else {  // one feature for several fields
+      } else {  // several fields read the same feature
         next_[i] = std::exchange(next_[before], i);
       }
     }
@@ -259,10 +260,10 @@ class ExampleFields {
 
  private:
   struct Entry {
-    EntryHead head;     // none where it can't be told
-    uint32_t list = 0;  // of its value
+    EntryHead head;     // empty if the head can't be predicted
+    uint32_t list = 0;  // tag of the value's list
     uint32_t field = 0;
-    Entry* next = nullptr;  // that came behind it the last time
+    Entry* next = nullptr;  // entry that followed this one the last time
   };
 
   bool parse_features(std::string_view bytes, Columns& columns, Fault& fault) {
@@ -294,8 +295,8 @@ class ExampleFields {
     return true;
   }
 
-  /// The entry that came behind the last one in the record before, as mostly it does again. False:
-  /// it is another, and `p` stays where it is.
+  /// Reads the entry that followed the last one in the previous record, because writers mostly keep
+  /// the same order. Returns false if another entry follows; then `p` is unchanged.
   bool read_expected(const char*& p, const char* end, Entry*& last, Columns& columns) {
     Entry* const entry = last->next;
     const size_t size = entry->head.value_bytes(p);
@@ -315,7 +316,8 @@ class ExampleFields {
     seen_[at] = record_;
   }
 
-  /// An entry as every writer leaves it: short, its key first. False: `p` stays where it is.
+  /// Parses an entry in the usual form: short, with the key first. Returns false for any other
+  /// form; then `p` is unchanged.
   static bool parse_short_entry(const char*& p, const char* end, std::string_view& key,
                                 std::string_view& feature) {
     if (end - p < 4 || p[0] != '\x0a' || uint8_t(p[1]) >= 0x80 || p[2] != '\x0a') [[unlikely]]
@@ -333,7 +335,8 @@ class ExampleFields {
     return true;
   }
 
-  /// Any entry; of another field the key is empty, which is no feature's. False: no protobuf.
+  /// Parses any entry. For a protobuf field that is not an entry, the key is empty, which matches
+  /// no feature. Returns false if the bytes are not a protobuf.
   [[gnu::noinline]] static bool parse_entry(const char*& p, const char* end, std::string_view& key,
                                             std::string_view& feature) {
     key = {kNoName, 0};
@@ -355,7 +358,8 @@ class ExampleFields {
 
   bool read_feature(std::string_view key, std::string_view feature, Entry*& last, Columns& columns,
                     Fault& fault) {
-    // A key may stand at the very end of the record; behind that lie the checksum and the padding.
+    // The key may be at the very end of the record. The bytes after it, the checksum and the
+    // padding, are readable.
     uint32_t at = index_.find(key.data(), key.size());
     if (last != nullptr && at != kNoField && entries_[at].head.is_any())
       last = last->next = &entries_[at];
@@ -363,15 +367,16 @@ class ExampleFields {
       bool any = read_only(fields_[at], feature, columns);
       if (!any && !read_field(fields_[at], feature, columns, any, fault)) [[unlikely]]
         return false;
-      if (!any) continue;  // without a value, and so missing
+      if (!any) continue;  // the feature has no value, so it counts as missing
       note_found(at);
     }
     return true;
   }
 
-  /// A feature that is one value, as most are, and the field's. False: read_field() must look.
+  /// Reads a feature that has exactly one value, if the field takes one. This is the usual case.
+  /// Returns false if read_field() must be used.
   static bool read_only(const TypedField& field, std::string_view feature, Columns& columns) {
-    // Tag and length of the list, tag and length of the value or of the packed values.
+    // Tag and length of the list, then tag and length of the value or the packed values.
     constexpr size_t kHeadBytes = 4;
     const size_t size = feature.size() - kHeadBytes;
     if (feature.size() <= kHeadBytes || size >= 0x7e) [[unlikely]]
@@ -386,7 +391,7 @@ class ExampleFields {
     return head == head_of(list) && read_value(field, list, value, size, columns);
   }
 
-  /// The only value of a list. False: the field takes another.
+  /// Reads the only value of a list. Returns false if the field does not take such a value.
   static bool read_value(const TypedField& field, uint32_t list, const char* value, size_t size,
                          Columns& columns) {
     if (list == kInt64List) {
@@ -402,7 +407,8 @@ class ExampleFields {
     return list == kBytesList && field.take_only({value, size}, columns);
   }
 
-  /// A feature's list into a field. Of several lists the last one counts, as in any protobuf.
+  /// Reads the list of a feature into a field. If there are several lists the last one counts, as
+  /// in any protobuf.
   bool read_field(const TypedField& field, std::string_view feature, Columns& columns, bool& any,
                   Fault& fault) {
     const char* p = feature.data();
@@ -454,14 +460,14 @@ class ExampleFields {
   }
 
   std::vector<TypedField> fields_;
-  std::vector<uint32_t> next_;  // another field of the same feature
-  std::vector<uint64_t> seen_;  // the last record that had it
+  std::vector<uint32_t> next_;  // another field that reads the same feature
+  std::vector<uint64_t> seen_;  // the last record that contained it
   NameIndex index_;
   uint64_t record_ = 0;
   size_t found_ = 0;
-  std::vector<Entry> entries_;  // by field; behind them the one before a record's first
-  /// Records for which no entry is expected, after one in which most of the expected ones were
-  /// others: not every writer keeps an order.
+  std::vector<Entry> entries_;  // by field; the last element precedes the first entry of a record
+  /// Number of records for which no entry is predicted, after a record in which most predictions
+  /// were wrong. Some writers do not keep an order.
   static constexpr uint32_t kPause = 64;
   uint32_t pause_ = 0;
 };
@@ -493,8 +499,8 @@ class ExampleParser final : public RecordParser {
   ExampleFields fields_, condition_;
 };
 
-/// A record that is one tensor: a field is all of it, or (with `column` = N) elements from the
-/// N-th.
+/// A record that is one tensor. A field is the whole tensor, or with `column` = N the elements from
+/// N on.
 class TensorParser final : public RecordParser {
  public:
   static Result<std::unique_ptr<RecordParser>> make(const ReadPlan& plan) {
@@ -523,7 +529,7 @@ class TensorParser final : public RecordParser {
  private:
   struct TensorPart {
     TypedField field;
-    std::optional<uint64_t> first;  // none: all of it
+    std::optional<uint64_t> first;  // nothing: the whole tensor
   };
 
   static Result<std::vector<TensorPart>> parts_of(std::vector<TypedField> fields) {

@@ -1,4 +1,4 @@
-// tf.train.Example (tensorflow/core/example/{example,feature}.proto), read where it lies:
+// tf.train.Example (tensorflow/core/example/{example,feature}.proto), read in place:
 //   Example { Features features = 1 }   Features { map<string, Feature> feature = 1 }
 //   Feature { oneof { BytesList = 1, FloatList = 2, Int64List = 3 } }, each { repeated value = 1 }
 #pragma once
@@ -16,12 +16,12 @@ constexpr uint32_t kEntryKey = tag_of(1, WireType::kBytes),
 constexpr uint32_t kBytesList = tag_of(1, WireType::kBytes);
 constexpr uint32_t kFloatList = tag_of(2, WireType::kBytes);
 constexpr uint32_t kInt64List = tag_of(3, WireType::kBytes);
-constexpr uint32_t kListed = tag_of(1, WireType::kBytes);  // of bytes; packed numbers
+constexpr uint32_t kListed = tag_of(1, WireType::kBytes);  // a bytes value, or packed numbers
 constexpr uint32_t kOneFloat = tag_of(1, WireType::kFixed32);
 constexpr uint32_t kOneInt64 = tag_of(1, WireType::kVarint);
 
-/// Calls take(value) for each value of an Int64List, packed or not, until it returns
-/// false. False: it did, or (malformed = true) these bytes are no such list.
+/// Calls take(value) for each value of an Int64List, packed or not, until it returns false. Returns
+/// false if take() did, or (malformed = true) if the bytes are not such a list.
 template <typename Take>
 bool each_int64(std::string_view list, Take&& take, bool& malformed) {
   const char* p = list.data();
@@ -48,7 +48,7 @@ bool each_int64(std::string_view list, Take&& take, bool& malformed) {
   return !malformed;
 }
 
-/// The same of a FloatList.
+/// Does the same for a FloatList.
 template <typename Take>
 bool each_float(std::string_view list, Take&& take, bool& malformed) {
   const char* p = list.data();
@@ -80,7 +80,7 @@ bool each_float(std::string_view list, Take&& take, bool& malformed) {
   return !malformed;
 }
 
-/// The same of a BytesList.
+/// Does the same for a BytesList.
 template <typename Take>
 bool each_bytes(std::string_view list, Take&& take, bool& malformed) {
   const char* p = list.data();
@@ -95,8 +95,8 @@ bool each_bytes(std::string_view list, Take&& take, bool& malformed) {
   return !malformed;
 }
 
-/// Calls take(name, feature) for each feature of an Example, until it returns false. False: it did,
-/// or (malformed = true) these bytes are no Example.
+/// Calls take(name, feature) for each feature of an Example, until it returns false. Returns false
+/// if take() did, or (malformed = true) if the bytes are not an Example.
 template <typename Take>
 bool each_feature(std::string_view example, Take&& take, bool& malformed) {
   WireField features, entry, part;

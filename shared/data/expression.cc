@@ -11,7 +11,8 @@ namespace downpour::data {
 namespace {
 
 constexpr size_t kTextBytesMax = 64 * 1024;
-constexpr uint32_t kDepthMax = 64;  // of parentheses; and of the stack when it is judged
+constexpr uint32_t kDepthMax = 64;  // of parentheses and unary operators; bounds the evaluation
+                                    // stack
 
 enum class Kind : uint8_t { kNumber, kText, kCondition };
 
@@ -35,14 +36,15 @@ bool is_word(char c) { return is_word_start(c) || (c >= '0' && c <= '9') || c ==
 struct Token {
   enum class Type : uint8_t { kEnd, kNumber, kText, kName, kSign } type = Type::kEnd;
   size_t begin = 0;
-  std::string text;     // a sign, a name, a text without its quotes
-  bool quoted = false;  // a name in backquotes: never a keyword
+  std::string text;     // of a sign, a name, or a text without its quotes
+  bool quoted = false;  // a text, or a name in backquotes, which is never a keyword
   long double number = 0;
 };
 
 }  // namespace
 
-/// Recursive descent; each level returns what kind of value its steps leave on the stack.
+/// A recursive-descent compiler. Each level returns the kind of value that its steps leave on the
+/// stack.
 class ExpressionCompiler {
  public:
   ExpressionCompiler(std::string_view text, const std::vector<ExpressionField>& fields)
@@ -335,7 +337,7 @@ class ExpressionCompiler {
     return all_[out_.fields_[place]].is_text ? Kind::kText : Kind::kNumber;
   }
 
-  /// The field's place among those that are named.
+  /// Returns the index of the field among the named ones, and adds it if it is new.
   Result<uint32_t> place_of(const Token& name) {
     const auto field = std::find_if(all_.begin(), all_.end(),
                                     [&](const ExpressionField& f) { return f.name == name.text; });
@@ -377,7 +379,7 @@ Result<Expression> Expression::compile(std::string_view text,
 
 namespace {
 
-/// Nothing is set at first: most of the stack is never used.
+/// A slot of the evaluation stack. It is not initialized, because most of the stack is never used.
 struct Slot {
   long double number;
   const char* text;
@@ -389,13 +391,15 @@ struct Slot {
 
 }  // namespace
 
-// A left-associative chain holds two slots a level, and there are at most kDepthMax parentheses of
-// five levels each (or, and, comparison, sum, product), one more being worked on.
+// The stack depth is bounded. Chains are left-associative, so each grammar level (or, and,
+// comparison, sum, product) holds at most one left operand while its right operand is evaluated.
+// There are at most kDepthMax nested parentheses in addition to the outermost level, and one value
+// is being computed.
 constexpr size_t kSlotsMax = size_t{5} * (kDepthMax + 1) + 1;
 
 Verdict Expression::judge(std::span<const ExpressionValue> values) const {
   Slot stack[kSlotsMax + 1];
-  Slot* top = stack;  // the first one stays empty
+  Slot* top = stack;  // the first slot stays unused
   const auto number = [&](auto&& result) {
     --top;
     top->number = result(top[0].number, top[1].number);
@@ -453,7 +457,8 @@ Verdict Expression::judge(std::span<const ExpressionValue> values) const {
         compare([](auto a, auto b) { return a == b; });
         break;
       case Op::kNotEqual:
-        compare([](auto a, auto b) { return a < b || a > b; });  // no number: false, as all others
+        compare([](auto a, auto b) { return a < b || a > b; });  // false for NaN, as all
+                                                                 // comparisons
         break;
       case Op::kLess:
         compare([](auto a, auto b) { return a < b; });

@@ -14,7 +14,7 @@ namespace downpour::data {
 /// A field that a condition may name.
 struct ExpressionField {
   std::string name;
-  bool is_text = false;  // else a number
+  bool is_text = false;  // false: a number
 };
 
 /// A field's value in one record.
@@ -24,30 +24,32 @@ struct ExpressionValue {
   bool missing = false;
 };
 
-/// What a condition says of a record. kMissing: a field that it needed has no value.
+/// The result of a condition for one record. kMissing: a field that the condition needed has no
+/// value.
 enum class Verdict : uint8_t { kKeep, kDrop, kMissing };
 
 /// A condition such as "country != 'XX' && (age >= 18 || missing(age))".
 ///
-///     ||  &&  !                      of conditions; what the left side decides is not looked at
-///     further
+///     ||  &&  !                      of conditions; the right side is evaluated only if needed
 ///     ==  !=  <  <=  >  >=           of two numbers or two texts (by bytes)
-///     x in (a, b, c)                 one of them; `not in`: none
+///     x in (a, b, c)                 x equals one of them; `not in`: none of them
 ///     +  -  *  /  %                  of numbers
-///     missing(field)                 whether the record has no value there
+///     missing(field)                 the record has no value in this field
 ///
-/// Names are fields; one that is no plain word stands in backquotes. Texts stand in single or
-/// double quotes, with \' \" \\ \n \t. Numbers as in JSON. A division by zero gives infinity or no
-/// number, which compares as false.
+/// Names are fields. A name that is not a plain word is written in backquotes. Texts are written in
+/// single or double quotes, with \' \" \\ \n \t. Numbers are written as in JSON. A division by zero
+/// gives infinity or NaN; every comparison with NaN is false.
 class Expression {
  public:
-  /// Errors: kConfig with the column in the text (from 1), what stands there, and what may.
+  /// Compiles a condition. Errors: kConfig with the column in the text (from 1), what was found
+  /// there, and what is allowed.
   static Result<Expression> compile(std::string_view text,
                                     const std::vector<ExpressionField>& fields);
 
-  /// The fields it names, each once: indexes into compile()'s `fields`.
+  /// Returns the fields that the condition names, each once, as indexes into the `fields` of
+  /// compile().
   std::span<const uint32_t> fields() const { return fields_; }
-  /// `values` as fields(). Allocates nothing.
+  /// Evaluates the condition. `values` are in the order of fields(). Allocates nothing.
   Verdict judge(std::span<const ExpressionValue> values) const;
 
  private:
@@ -76,17 +78,17 @@ class Expression {
     kTextLessEqual,
     kTextGreater,
     kTextGreaterEqual,
-    kInNumbers,  // pop x, push whether it is one of lists_[argument]
+    kInNumbers,  // pop x, push whether lists_[argument] contains it
     kInTexts,
-    kAnd,  // top is false: go on at step `argument` with it; else drop it
-    kOr,   // top is true: the same
+    kAnd,  // if top is false, keep it and continue at step `argument`; else drop it
+    kOr,   // if top is true, the same
   };
   struct Step {
     Op op;
     uint32_t argument = 0;
   };
   struct List {
-    uint32_t begin = 0, end = 0;  // of numbers_ or texts_
+    uint32_t begin = 0, end = 0;  // range in numbers_ or texts_
   };
 
   std::vector<Step> steps_;

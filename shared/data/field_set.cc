@@ -10,7 +10,7 @@
 namespace downpour::data {
 namespace {
 
-/// The spec without the ops that RecordStage does.
+/// Returns the spec without the ops that RecordStage applies.
 FieldSpec early_part(const FieldSpec& spec) {
   FieldSpec early = spec;
   early.transform.resize(PostParseOps::begin_of(spec));
@@ -60,7 +60,7 @@ class Builder {
     return {};
   }
 
-  /// Of keys that RecordStage does not look at.
+  /// Defers the hashes of keys that RecordStage does not read.
   void defer_hashes() {
     for (FieldSet::Keys& keys : set_.keys) {
       const bool late = PostParseOps::begin_of(keys.spec) < keys.spec.transform.size();
@@ -109,8 +109,8 @@ class Builder {
   const ReadPlan& plan_;
   const FieldSet::Resolve& resolve_;
   FieldSet set_;
-  std::vector<std::string> names_;  // of the entries; empty: of a list of numbers
-  std::set<uint32_t> crossed_;      // entries that crosses are made of
+  std::vector<std::string> names_;  // of the entries; empty for a list of numbers
+  std::set<uint32_t> crossed_;      // entries that are inputs of crosses
   std::unique_ptr<RecordStage> stage_ = std::make_unique<RecordStage>();
 };
 

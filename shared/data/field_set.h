@@ -1,5 +1,5 @@
-// FieldSet: what a parser is to read of a record for a model's layout: each field once, with the
-// fields that others are made of, and the stage that makes them.
+// FieldSet: the fields that a parser reads for a model's layout, each once. It includes the fields
+// that others are made of, and the stage that makes those.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@
 
 namespace downpour::data {
 
-/// An entry of Columns::keys: whether it has any number of keys a record (else one), and whether
-/// values go with them.
+/// The form of an entry of Columns::keys: whether a record has any number of keys (else one), and
+/// whether each key has a value.
 struct KeyShape {
   bool bag = false;
   bool values = false;
@@ -30,7 +30,7 @@ struct FieldSet {
     KeyField field;
     uint32_t entry = 0;  // of Columns::keys
   };
-  /// What is left to do with whole columns when their batch is full.
+  /// The steps that are applied to whole columns when a batch is full.
   struct Deferred {
     struct Floats {
       uint32_t column = 0;
@@ -48,13 +48,14 @@ struct FieldSet {
   Deferred deferred;
   std::vector<uint32_t> key_of_bag;  // the entry that feeds each bag of the layout
   std::vector<KeyShape> key_shapes;
-  std::unique_ptr<RecordStage> stage;  // null: nothing is left to do
+  std::unique_ptr<RecordStage> stage;  // null: there are no such ops
 
-  /// A field by its name, as the format wants it: `width` floats; 0: keys.
+  /// Returns the field with this name as the format reads it: as `width` floats, or for width 0 as
+  /// keys.
   using Resolve = std::function<Result<FieldSpec>(const std::string& name, uint32_t width)>;
-  /// Errors: kConfig naming the field; those of `resolve`.
+  /// Makes the field set of a plan's layout. Errors: kConfig naming the field; those of `resolve`.
   static Result<FieldSet> make(const ReadPlan& plan, const Resolve& resolve);
-  /// With the fields as the job or the format declares them.
+  /// Makes it with the fields as the job or the format declares them.
   static Result<FieldSet> make(const ReadPlan& plan);
 };
 

@@ -103,7 +103,7 @@ Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,
   field.plain_ = field.positive_.empty() && field.ops_.empty() && !field.integer_ &&
                  field.target_ == TargetKind::kAny;
   if (spec.fallback) {
-    // The default is a value like any other; an empty or missing one can't stand for itself.
+    // The default is converted like any other value, but without the check for missing marks.
     Fault fault;
     std::vector<float> values(width);
     float number = 0;
@@ -142,7 +142,8 @@ bool FloatField::convert_number(float value, std::string_view text, float* to, F
   if (integer_ && value != std::floor(value))
     return refuse("is not an integer", text, kFixLine, fault);
   if (!ops_.empty()) {
-    // Whether a value is small and whole varies from one to the next: no branch for a part of it.
+    // Whether a value is a small integer varies from value to value, so both parts are tested
+    // without a branch.
     const auto whole = uint32_t(std::min(std::max(0.0F, value), float(kSmallResults)));
     const bool small = small_ != nullptr &&
                        (uint32_t(float(whole) == value) & uint32_t(whole < kSmallResults)) != 0;
@@ -153,7 +154,7 @@ bool FloatField::convert_number(float value, std::string_view text, float* to, F
     }
   }
   if (target_ == TargetKind::kBinary) {
-    // Which of them it is is chance: no branch for it.
+    // The class of a value is unpredictable, so there is no branch for it.
     const bool one = value == 1.0F;
     if (!(one | (value == 0.0F) | (value == -1.0F))) [[unlikely]] {
       return refuse("is out of range: a logistic target is 0 or 1 (or -1 and 1)", text,
@@ -187,7 +188,7 @@ bool FloatField::convert_any_value(double value, float* to, Fault& fault) const 
   }
   if (!std::isfinite(narrow)) {
     refuse("is not a finite number", {}, kFixRecord, fault);
-  } else if (integer_ && value != std::floor(value)) {  // before it is rounded
+  } else if (integer_ && value != std::floor(value)) {  // checked before the value is rounded
     refuse("is not an integer", {}, kFixRecord, fault);
   } else if (convert_number(narrow, {}, to, fault)) {
     return true;
@@ -226,7 +227,7 @@ bool FloatField::convert(std::string_view text, float* to, Fault& fault) const {
           width_ == 1 ? "is not a finite number" : "is not the list of numbers that its shape says",
           text, kFixLine, fault);
     }
-    if (integer_ && !is_int64({begin, size_t(p - begin)}))  // before it is rounded
+    if (integer_ && !is_int64({begin, size_t(p - begin)}))  // checked before the value is rounded
       return refuse("is not an integer of 64 bits", text, kFixLine, fault);
     if (!convert_number(value, text, to + i, fault)) return false;
   }

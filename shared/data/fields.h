@@ -1,4 +1,5 @@
-// Fields: how one field's text becomes a float or a key, compiled once from its FieldSpec.
+// Fields: convert the value of a field to a float or a key. They are compiled once from a
+// FieldSpec.
 #pragma once
 
 #include <cmath>
@@ -20,20 +21,22 @@
 
 namespace downpour::data {
 
-/// The hint of an error about a record without the field's value.
+/// The hint of an error about a record in which the field has no value.
 constexpr const char* kGiveDefault =
     "give the field a `default`, or set data.bad_records = \"skip\"";
 
-/// Why a value was refused. `reason` is a constant text; null: it was taken.
+/// Why a value was refused. `reason` is a constant text; null if there is no fault.
 struct Fault {
   const char* reason = nullptr;
-  const std::string* field = nullptr;  // lives as long as the parser; null: the line as a whole
-  std::string_view text;               // lies in the window, or in a constant
-  std::string made = {};               // instead of `text`, where the window holds no text
+  const std::string* field = nullptr;  // lives as long as the parser; null: the fault is in the
+                                       // whole line
+  std::string_view text;               // points into the window or to a constant
+  std::string made = {};               // used in place of `text` if the window does not contain the
+                                       // text
   const char* hint = nullptr;
 };
 
-/// Whether a text means that there is no value.
+/// Decides whether a text means that a value is missing.
 class MissingMarks {
  public:
   explicit MissingMarks(const DataSpec& data) : marks_(data.missing) {
@@ -45,9 +48,9 @@ class MissingMarks {
       if (text == mark) return true;
     return false;
   }
-  /// Whether one of them is a number.
+  /// Returns whether one of the marks is a number.
   bool are_numbers() const;
-  /// Whether a NaN that is no text means the same.
+  /// Returns whether a NaN of a binary format also means that a value is missing.
   bool matches_nan() const { return nan_; }
 
  private:
@@ -55,24 +58,27 @@ class MissingMarks {
   bool nan_ = false;
 };
 
-/// Reads a field as floats: number or label list, then the ops for numbers, then the target's
-/// range.
+/// Reads a field as floats: parses numbers or compares with `positive`, applies the ops for
+/// numbers, and checks the target's range.
 class FloatField {
  public:
-  /// Errors: kConfig for what no float can come of (a hash, a string without `positive`).
+  /// Errors: kConfig if the field can't be read as floats (it has a hash, or is a string without
+  /// `positive`).
   static Result<FloatField> make(const DataSpec& data, const FieldSpec& spec,
                                  const TargetRule* rule, uint32_t width);
 
   const std::string& name() const { return name_; }
   uint32_t width() const { return width_; }
-  /// Writes width() floats. `text` is followed by a byte that can be no part of a number, and 9
-  /// bytes from its start on are readable.
+  /// Writes width() floats. The byte after `text` must not be able to continue a number, and 9
+  /// bytes from its start must be readable.
   bool convert(std::string_view text, float* to, Fault& fault) const;
-  /// The same from a number that has been read already (not with `positive`, see needs_text()).
+  /// Does the same for a number that has been parsed already. Not allowed if needs_text().
   bool convert_number(float value, std::string_view text, float* to, Fault& fault) const;
-  /// The same of finite numbers in their place; how many could be taken, before one could not.
+  /// Converts finite numbers in place. Returns how many it converted before the first one that is
+  /// refused.
   size_t convert_numbers(std::span<float> values) const;
-  /// The same from a value that is no text: of an array, a protobuf, JSON. Any bits may come.
+  /// Converts a value that is not text: of an array, a protobuf or JSON. Any bit pattern is
+  /// allowed.
   bool convert_value(float value, float* to, Fault& fault) const {
     if (plain_ && std::isfinite(value)) [[likely]] {
       *to = value;
@@ -90,20 +96,21 @@ class FloatField {
     }
     return convert_any_value(double(value), to, fault);
   }
-  /// Whether convert() takes every text that parse_short_float() reads as that number: what has
-  /// been read so already goes to take_number().
+  /// Returns whether convert() reads every text that parse_short_float() accepts as that number.
+  /// Such a number, once parsed, can be given to take_number().
   bool takes_short_numbers() const { return takes_short_numbers_; }
   bool take_number(float value, std::string_view text, float* to, Fault& fault) const {
     if (!plain_) return convert_number(value, text, to, fault);
     *to = value;
     return true;
   }
-  /// Whether a finite value is taken as it is.
+  /// Returns whether finite values are taken unchanged.
   bool is_plain() const { return plain_; }
-  /// Leaves its ops to whoever has all values of a batch, if no value can be refused for them: then
-  /// it takes values as they are, a default too. Else none.
+  /// Moves the ops out of the field, to be applied to all values of a batch at once. Afterwards the
+  /// field takes values unchanged, including its default. Returns nothing, and changes nothing, if
+  /// there are no ops, if their result may not be finite, or if the field is a target with a range.
   std::optional<NumberOps> defer_ops();
-  /// What a missing value reads as.
+  /// Writes the floats that a missing value reads as.
   bool convert_missing(float* to, Fault& fault) const;
   bool needs_text() const { return !positive_.empty(); }
 
@@ -119,7 +126,7 @@ class FloatField {
   MissingMarks missing_;
   std::vector<std::string> positive_;
   NumberOps ops_;
-  // For a transform with a logarithm: its results for 0, 1, 2 ... (counts are mostly small).
+  // Results for 0, 1, 2, ... of a transform with a logarithm, because counts are mostly small.
   std::shared_ptr<const std::vector<float>> small_;
   bool is_target_ = false;
   TargetKind target_ = TargetKind::kAny;
@@ -128,67 +135,70 @@ class FloatField {
   float fallback_given_ = 0;  // before the ops
 };
 
-/// What makes a key of a text's hash.
+/// Makes a key from the hash of a text.
 struct KeyHash {
   uint64_t name_hash = 0;  // of the field
-  uint64_t buckets = 0;    // keys are below it; 0: any
+  uint64_t buckets = 0;    // keys are below this; 0: no limit
 
-  /// `unmixed`: unmixed_hash_string() of the text.
+  /// Returns the key. `unmixed` is the unmixed_hash_string() of the text.
   uint64_t key_of(uint64_t unmixed) const {
     const uint64_t key = hash_combine(name_hash, mix64(unmixed));
     if (buckets == 0) return key;
     return (buckets & (buckets - 1)) == 0 ? key & (buckets - 1) : key % buckets;
   }
-  /// A hash that gives `key`, which is one.
+  /// Returns a hash for which key_of() gives `key`. `key` must be a possible key.
   uint64_t unmixed_of(uint64_t key) const { return unmix64(unmix64(unmix64(key) ^ name_hash)); }
-  /// Each by key_of(), in loops that the compiler makes vectors of.
+  /// Replaces each hash by its key_of(). The compiler vectorizes these loops.
   void apply_to_all(std::span<uint64_t> keys) const;
 };
 
-/// Reads a field as one key, or as any number of them: by hash, as the integer that it is, by a
-/// vocabulary, or by the bucket that a number falls into.
+/// Reads a field as one key or any number of keys: by hash, as the integer itself, by a vocabulary,
+/// or by the bucket that contains a number.
 class KeyField {
  public:
   /// Errors: kConfig for transforms that give no key; those of the vocabulary's file.
   static Result<KeyField> make(const ReadPlan& plan, const FieldSpec& spec);
-  /// Numbers of any length: the values count, there are no keys.
+  /// Makes a field that reads a list of numbers of any length. It fills values and no keys.
   static Result<KeyField> make_list(const ReadPlan& plan, const FieldSpec& spec);
 
   const std::string& name() const { return name_; }
-  /// A record has any number of keys: of a field of any length, of a text's words, or where unknown
-  /// words are dropped.
+  /// Returns whether a record has any number of keys: if the field has any length, if a text is
+  /// split into words, or if unknown words are dropped.
   bool is_bag() const { return list_ || drops_ || tokens_; }
-  /// A float32 field read as key: the field itself is the key and the number its value.
+  /// Returns whether a float32 field is read as a key. The key is then that of the field itself,
+  /// and the number is its value.
   bool is_number() const { return how_ == How::kNumber; }
-  /// What comes may be any number: its bucket is the key, or it is one of a list.
+  /// Returns whether any number is accepted: its bucket is the key, or it is an element of a list.
   bool takes_numbers() const { return how_ == How::kBuckets || how_ == How::kList; }
-  /// An integer is the key, whatever it is.
+  /// Returns whether every integer is its own key.
   bool is_plain() const { return how_ == How::kIdentity && range_ == 0; }
 
-  /// Any text is a key, by its hash.
+  /// Returns whether every text gives a key, by its hash.
   bool hashes_text() const { return hashes_text_; }
   uint64_t hash(std::string_view text) const {
     const uint64_t unmixed = unmixed_hash_string(text);
     return deferred_ ? unmixed : hash_.key_of(unmixed);
   }
-  /// Leaves the last steps of a hash to whoever has all keys of a batch: then its keys are what
-  /// KeyHash::key_of() wants, a default too. None: its keys come of no hash.
+  /// Leaves out the last steps of the hash from now on, to be applied to all keys of a batch at
+  /// once. The field's keys, including its default, are then arguments of KeyHash::key_of().
+  /// Returns nothing if the keys do not come from a hash.
   std::optional<KeyHash> defer_hash();
 
-  // A text of a table.
+  // Converts a text of a table.
   bool convert(std::string_view text, uint64_t& key, Fault& fault) const {
     if (!hashes_text_ || missing_.matches(text)) [[unlikely]]
       return convert_any(text, key, fault);
     key = hash(text);
     return true;
   }
-  /// is_number(): the key and the value.
+  /// Converts a text to key and value; only if is_number().
   bool convert_number(std::string_view text, uint64_t& key, float& value, Fault& fault) const;
-  /// is_bag(): a key a word, the words parted by blanks where the field is of any length.
+  /// Appends the keys of a text; only if is_bag(). If the field has any length, blanks separate its
+  /// words, and each word gives a key.
   bool append(std::string_view text, KeyBuffer& to, Fault& fault) const;
 
-  // Values that are no texts of a table: a string is not missing, whatever it is. An integer gives
-  // the key that its decimal digits would.
+  // The following functions convert values that are not texts of a table. A string is never
+  // missing. An integer gives the same key as its decimal digits.
   bool convert_value(std::string_view value, uint64_t& key, Fault& fault) const {
     return find(value, key, fault);
   }
@@ -210,13 +220,13 @@ class KeyField {
     uint64_t key = 0;
     return convert_value(value, key, fault) && put(key, to);
   }
-  /// is_number(): the same with its value.
+  /// Converts to key and value; only if is_number().
   template <typename T>
   bool convert_value(T value, uint64_t& key, float& number, Fault& fault) const {
     key = hash_.name_hash;
     return number_->convert_value(value, &number, fault);
   }
-  /// libsvm's feature numbers. The key may be one that drops().
+  /// Converts a feature number of libsvm. The key may be one for which drops() is true.
   bool convert_feature(uint64_t number, std::string_view digits, uint64_t& key,
                        Fault& fault) const {
     key = number;
@@ -255,35 +265,35 @@ class KeyField {
 
   std::string name_;
   KeyHash hash_;
-  bool deferred_ = false;  // hash() does its first half
+  bool deferred_ = false;  // hash() does only its first half
   How how_ = How::kHash;
   bool list_ = false;   // of any length
-  bool drops_ = false;  // a word that the vocabulary has not gives no key
+  bool drops_ = false;  // a word that is not in the vocabulary gives no key
   bool integer_ = false;
-  bool hashes_text_ = false;                      // kHash of no integer
-  uint64_t range_ = 0;                            // kIdentity: keys are below it; 0: any
-  std::optional<uint64_t> otherwise_;             // key of what is out of range or unknown
+  bool hashes_text_ = false;                      // kHash, and the type is not an integer
+  uint64_t range_ = 0;                            // kIdentity: keys are below this; 0: no limit
+  std::optional<uint64_t> otherwise_;             // key for values that are out of range or unknown
   std::shared_ptr<const Vocabulary> vocabulary_;  // kVocabulary
-  uint64_t unknown_buckets_ = 0;                  // behind its words
+  uint64_t unknown_buckets_ = 0;                  // numbered after its words
   std::vector<double> boundaries_;                // kBuckets
-  bool exact_ = false;                            // kBuckets: of integers as they are
+  bool exact_ = false;                            // kBuckets: the integers themselves are compared
   MissingMarks missing_;
   std::optional<uint64_t> fallback_;
   std::optional<FloatField> number_;      // kNumber, kBuckets, kList
-  mutable std::optional<Tokens> tokens_;  // its buffers change; a field belongs to one thread
-  std::string fallback_text_;             // with tokens
+  mutable std::optional<Tokens> tokens_;  // has mutable buffers; a field belongs to one thread
+  std::string fallback_text_;             // used with tokens_
 };
 
-/// An error of the job's about a field.
+/// Returns an error of the job's settings about a field.
 Error field_error(const FieldSpec& spec, const std::string& what, const std::string& hint);
 
-/// The floats of a value of this shape (not a bag's).
+/// Returns the number of floats of a value with this shape. Not for a bag.
 uint64_t elements_of(const std::vector<int64_t>& shape);
 
-/// Blanks and carriage returns around a text are cut off.
+/// Removes blanks around a text, and carriage returns at its end.
 std::string_view trimmed(std::string_view text);
 
-/// A text as an error shows it: shortened, control bytes escaped.
+/// Returns a text as error messages show it: shortened, control bytes escaped.
 std::string shown(std::string_view text);
 
 }  // namespace downpour::data

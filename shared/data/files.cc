@@ -1,4 +1,4 @@
-// list_files: what the user's paths and globs name.
+// list_files: resolves the user's paths and globs to files.
 #include <algorithm>
 #include <filesystem>
 #include <glob.h>
@@ -21,7 +21,7 @@
 namespace downpour::data {
 namespace {
 
-/// The names that a glob matches, sorted byte by byte; empty: none.
+/// Returns the names that match a glob, sorted by bytes; empty if there are none.
 Result<std::vector<std::string>> expand_glob(const std::string& pattern) {
   glob_t found{};
   const int status = ::glob(pattern.c_str(), 0, nullptr, &found);
@@ -30,14 +30,14 @@ Result<std::vector<std::string>> expand_glob(const std::string& pattern) {
   ::globfree(&found);
   if (status != 0 && status != GLOB_NOMATCH)
     return Error{ErrorCode::kIo, str("can't list ", pattern), pattern};
-  std::sort(paths.begin(), paths.end());  // glob's own order depends on the locale
+  std::sort(paths.begin(), paths.end());  // the order of glob() depends on the locale
   return paths;
 }
 
 constexpr uint64_t kListBytesMax = uint64_t{16} << 20;
 
-/// The paths and globs that stand in a text file, one a line, relative to its folder; blank lines
-/// and those that begin with '#' are none.
+/// Reads paths and globs from a text file, one per line, relative to the folder of that file. Blank
+/// lines and lines that begin with '#' are ignored.
 Result<std::vector<std::string>> read_list(const std::string& path) {
   DP_TRY(File file, File::open(path));
   DP_TRY(const std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
@@ -86,8 +86,8 @@ Result<plan::FileInfo> look_at(const DataSpec& data, const std::string& path) {
       .splittable = !compressed && !is_idx_images({head, n}) && !data.boundaries_need_scan()};
 }
 
-/// The files or objects that an absolute path or glob names. One whose very name looks like a glob
-/// is meant as it is written.
+/// Returns the files or objects that an absolute path or glob names. If a file with exactly that
+/// name exists, the path is not treated as a glob.
 Result<std::vector<std::string>> files_named(const std::string& path) {
   if (is_object_path(path)) {
     if (path.find_first_of("*?[\\") == std::string::npos) return std::vector{path};
@@ -105,7 +105,7 @@ Result<std::vector<std::string>> files_named(const std::string& path) {
                str("see what is there: ls ", folder.string())};
 }
 
-/// The files of a path as it is written in a job.
+/// Returns the files of a path as it is written in a job.
 Result<std::vector<std::string>> files_of(const std::string& written, const std::string& base_dir) {
   std::error_code ignored;
   const auto absolute = [&](std::string_view name) {
@@ -169,7 +169,8 @@ Result<void> note_parts(DataSpec& data, const std::vector<plan::FileInfo>& files
 
 namespace {
 
-/// Bytes of the part's records where `bytes` are of as many of the first part's.
+/// Returns how many bytes of the part's records correspond to `bytes` of the first part's: the same
+/// number of records.
 uint64_t bytes_in_part(const SourceSpec& source, uint32_t part, uint64_t bytes) {
   if (!source.is_mix()) return bytes;
   const auto length = [&](uint32_t p) {
@@ -179,7 +180,7 @@ uint64_t bytes_in_part(const SourceSpec& source, uint32_t part, uint64_t bytes) 
   return uint64_t(std::clamp<__uint128_t>(scaled, 1, UINT64_MAX));
 }
 
-/// The places where cut_shards() would cut the file.
+/// Returns the offsets at which cut_shards() would cut the file.
 std::vector<uint64_t> even_cuts(const plan::FileInfo& info, uint64_t bytes) {
   std::vector<uint64_t> cuts;
   for (const plan::ShardRange& range : plan::cut_shards({info}, bytes)) {
@@ -204,12 +205,12 @@ Result<std::optional<double>> compression_ratio(const std::string& path) {
 Result<void> find_cuts(const DataSpec& data, const SourceSpec& source, uint64_t shard_bytes,
                        std::vector<plan::FileInfo>& files) {
   DP_TRY_VOID(plan::check_ranges(files, shard_bytes, {}));
-  std::map<std::string, const plan::FileInfo*> found;  // one may be there several times
-  uint64_t wanted = chosen_end(source);                // behind so many records no cut is needed
+  std::map<std::string, const plan::FileInfo*> found;  // a file may be listed several times
+  uint64_t wanted = chosen_end(source);                // after this many records no cut is needed
   uint64_t cuts = 0;
   for (plan::FileInfo& info : files) {
     if (is_program(info)) continue;
-    if (cuts > plan::kRangesMax) break;  // the check below rejects them
+    if (cuts > plan::kRangesMax) break;  // the check below rejects this many
     const uint64_t bytes = bytes_in_part(source, info.part, shard_bytes);
     const auto check = [&] {
       return plan::check_ranges({{.path = info.path, .bytes = info.bytes}}, bytes, {});

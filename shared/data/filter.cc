@@ -10,8 +10,8 @@
 namespace downpour::data {
 namespace {
 
-/// The number that `text` is from end to end, blanks around it left out. Short ones are the rule
-/// and go through double, which holds integers up to 2^53 exactly; longer ones take the slow way.
+/// Parses a whole text as a number, without the blanks around it. Short texts are the usual case
+/// and go through double, which is exact for up to 15 digits. Longer texts take a slower path.
 bool read_number(std::string_view text, long double& number) {
   text = trimmed(text);
   if (!text.empty() && text.front() == '+') text.remove_prefix(1);

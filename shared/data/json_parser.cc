@@ -1,4 +1,5 @@
-// JSON lines: each line an object; a field is a member of it, or of an object inside ("a.b").
+// JSON lines parser: each line is an object. A field is a member of it, or of a nested object
+// ("a.b").
 #include <cmath>
 #include <span>
 
@@ -17,7 +18,7 @@ bool bad(const char* reason, std::string_view text, Fault& fault) {
   return false;
 }
 
-/// Fields, and the members of an object that they read.
+/// Fields and the members of an object that they read.
 class JsonFields {
  public:
   JsonFields() = default;
@@ -27,7 +28,7 @@ class JsonFields {
     for (uint32_t i = 0; i < fields_.size(); ++i) {
       const std::string& path = fields_[i].source_name();
       add(path, i);
-      // A member's own name may hold a point.
+      // The name of a member may itself contain a point.
       if (path.find('.') != std::string::npos) nodes_[child(0, path)].fields.push_back(i);
     }
   }
@@ -53,7 +54,7 @@ class JsonFields {
   }
 
  private:
-  /// A member that is wanted, or leads to one.
+  /// A member that a field reads, or that contains such a member.
   struct Node {
     std::vector<std::pair<std::string, uint32_t>> children;
     std::vector<uint32_t> fields;
@@ -78,7 +79,7 @@ class JsonFields {
     nodes_[node].fields.push_back(field);
   }
 
-  /// An error of simdjson's, or kOther with `fault`.
+  /// Returns an error of simdjson, or kOther with `fault` set.
   json::ErrorCode read_object(json::Object& object, uint32_t node, Columns& columns, Fault& fault) {
     for (auto member : object) {
       std::string_view name;
@@ -119,7 +120,8 @@ class JsonFields {
     return fill(writers_, value, wanted, fault);
   }
 
-  /// Gives the member to all fields that read it, value by value: simdjson shows each once.
+  /// Gives a member to all fields that read it, value by value, because simdjson yields each value
+  /// only once.
   json::ErrorCode fill(std::span<FieldWriter> writers, json::Value& value,
                        const std::vector<uint32_t>& wanted, Fault& fault) {
     if (const json::ErrorCode error = read_values(value, writers, 0, fault)) return error;
@@ -148,7 +150,7 @@ class JsonFields {
   }
   static json::ErrorCode give_integer_or_real(double value, std::span<FieldWriter> writers,
                                               Fault& fault) {
-    // 3.0 is an integer where one is wanted.
+    // 3.0 is accepted as an integer by int64 fields.
     const bool whole = std::abs(value) < 9e18 && value == std::floor(value);
     for (FieldWriter& writer : writers) {
       const bool integer = whole && writer.field().type() == FieldType::kInt64;
@@ -199,9 +201,9 @@ class JsonFields {
   }
 
   std::vector<TypedField> fields_;
-  std::vector<Node> nodes_;  // the first is the line's object
+  std::vector<Node> nodes_;  // the first one is the object of the line
   std::vector<uint64_t> seen_;
-  std::vector<FieldWriter> writers_;  // of a member that several fields read
+  std::vector<FieldWriter> writers_;  // for a member that several fields read
   uint64_t record_ = 0;
   size_t found_ = 0;
 };

@@ -1,5 +1,5 @@
-// simdjson (Langdale, Lemire 2019), read on demand, by the names that are used of it. A line need
-// not be copied: kPadBytes are readable behind every window.
+// JSON scanning: the names of simdjson (Langdale, Lemire 2019; on-demand API) that are used here.
+// Lines need not be copied for its padding, because kPadBytes are readable after every window.
 #pragma once
 
 #define SIMDJSON_EXCEPTIONS 0
@@ -20,7 +20,8 @@ using Value = simdjson::ondemand::value;
 using ErrorCode = simdjson::error_code;
 
 constexpr ErrorCode kSuccess = simdjson::SUCCESS;
-constexpr ErrorCode kOther = simdjson::NUM_ERROR_CODES;  // not simdjson's: what the caller says
+constexpr ErrorCode kOther = simdjson::NUM_ERROR_CODES;  // not an error of simdjson: the caller has
+                                                         // set `fault`
 
 static_assert(simdjson::SIMDJSON_PADDING <= kPadBytes);
 
@@ -33,7 +34,7 @@ inline bool is_utf8(std::string_view text) {
   return simdjson::validate_utf8(text.data(), text.size());
 }
 
-/// What simdjson's error means, as the end of a sentence about a line.
+/// Returns what simdjson's error means, as the end of a sentence about a line.
 inline const char* message(ErrorCode error) {
   switch (error) {
     case simdjson::UTF8_ERROR:

@@ -1,4 +1,4 @@
-// KeyField: values into keys.
+// KeyField: converts values to keys.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -111,7 +111,7 @@ Result<void> KeyField::add_op(const ReadPlan& plan, const FieldSpec& spec, size_
 
 Result<void> KeyField::add_fallback(const FieldSpec& spec) {
   if (tokens_) fallback_text_ = spec.fallback.value_or("");
-  if (!spec.fallback || list_ || tokens_) return {};  // a missing list is an empty one
+  if (!spec.fallback || list_ || tokens_) return {};  // a missing list is empty
   uint64_t key = 0;
   Fault fault;
   if (!find(*spec.fallback, key, fault)) {
@@ -162,7 +162,7 @@ bool KeyField::find_word(std::string_view word, uint64_t& key, Fault& fault) con
            "add it, or say in the op what unknown words are: unknown = \"hash\", \"drop\" or "
            "\"default\"",
            fault);
-    fault.made = std::string(word);  // it may be made of digits that are gone then
+    fault.made = std::string(word);  // a copy, because `word` may point to a local buffer of digits
     return false;
   }
   return true;
@@ -191,7 +191,8 @@ bool KeyField::find_integer(std::string_view text, uint64_t& key, Fault& fault) 
   }
   switch (how_) {
     case How::kIdentity:
-      key = negative ? UINT64_MAX : number;  // with a default, which there is a range for
+      key = negative ? UINT64_MAX : number;  // only with a default, which requires a range, so this
+                                             // is out of range
       return in_range(text, key, fault);
     case How::kBuckets:
       key = bucket_of(negative ? -double(number) : double(number));
@@ -270,7 +271,7 @@ bool KeyField::convert_value(int64_t value, uint64_t& key, Fault& fault) const {
     key = bucket_of(double(value));
     return true;
   }
-  // The same as of a table's digits.
+  // Gives the same key as the digits in a table.
   char digits[24] = {};
   const auto end = std::to_chars(digits, digits + sizeof digits, value);
   const std::string_view text(digits, size_t(end.ptr - digits));

@@ -1,4 +1,5 @@
-// "label index:value index:value ... # comment", and libffm's "label field:index:value ..."
+// Libsvm parser: "label index:value index:value ... # comment", and libffm's "label
+// field:index:value ...".
 #include <algorithm>
 #include <utility>
 
@@ -57,7 +58,8 @@ class LibsvmParser final : public RecordParser {
     float label = 0;
     const char* const label_begin = p;
     p = parse_float(p, label);
-    if (labels_optional_ && p != nullptr && *p == ':') {  // the line begins with a feature
+    if (labels_optional_ && p != nullptr && *p == ':') {  // the line has no label and begins with a
+                                                          // feature
       if (filter_ != nullptr && !passes({}, label_begin, end, fault)) return false;
       return read_missing(labels_, columns, fault) &&
              read_features(label_begin, end, columns, fault);
@@ -90,8 +92,8 @@ class LibsvmParser final : public RecordParser {
     KeyField field;
   };
 
-  /// Single features need not be declared: a field named "13" is feature 13, 0 where a line has
-  /// none.
+  /// Returns the field of a float input. Single features need not be declared: a field named "13"
+  /// is feature 13. A feature that a line does not contain is 0.
   static Result<FieldSpec> numbered_field(const ReadPlan& plan, const std::string& name) {
     FieldSpec spec{.name = name};
     const bool is_number =
@@ -104,7 +106,7 @@ class LibsvmParser final : public RecordParser {
     return spec;
   }
 
-  /// The feature that a field is; none for the label.
+  /// Returns the feature number of a field; nothing for the label.
   static Result<std::optional<uint64_t>> number_of(const FieldSpec& spec) {
     const std::string& column = spec.column.empty() ? spec.name : spec.column;
     if (column == "label") return std::optional<uint64_t>();
@@ -119,12 +121,12 @@ class LibsvmParser final : public RecordParser {
     return std::optional<uint64_t>(number);
   }
 
-  /// Goes over the features [p, end) once more, for those that the filter names. What is malformed
-  /// among them is found by the parsing itself, if the record passes.
+  /// Evaluates the filter in an additional pass over the features [p, end). The pass ignores
+  /// malformed features; if the record passes, the parser reports them.
   bool passes(std::string_view label, const char* p, const char* end, Fault& fault) {
     for (size_t i = 0; i < filter_numbers_.size(); ++i) {
       if (filter_numbers_[i]) {
-        filter_->set_number(i, 0);  // a feature that a line has not is 0
+        filter_->set_number(i, 0);  // a feature that the line does not contain is 0
       } else if (!filter_->set_text(i, label, fault)) {
         return false;
       }
@@ -137,7 +139,7 @@ class LibsvmParser final : public RecordParser {
     return filter_->passes(fault);
   }
 
-  /// Sets the filter's inputs that the feature at `p` is; where none stands there, nothing.
+  /// Sets the filter's inputs that read the feature at `p`. Does nothing if `p` is not a feature.
   void set_feature(const char* p) {
     uint64_t number = 0;
     float value = 1.0F;
@@ -149,7 +151,7 @@ class LibsvmParser final : public RecordParser {
     }
   }
 
-  /// libffm: the field whose features the bag holds; kAll for `features`.
+  /// Returns libffm's field whose features the bag contains; kAll for `features`.
   Result<uint64_t> group_of(const FieldSpec& spec) const {
     if (spec.name == "features" || spec.column == "features") return kAll;
     const std::string& column = spec.source_name();
@@ -185,7 +187,7 @@ class LibsvmParser final : public RecordParser {
     return false;
   }
 
-  /// After a token that is no "index:value": what is wrong with it.
+  /// Makes the fault for a token that is not "index:value".
   static bool bad_token(const char* token, const char* end, Fault& fault, bool ffm = false) {
     const char* stop = token;
     while (stop < end && *stop != ' ' && *stop != '\t') ++stop;
@@ -201,13 +203,13 @@ class LibsvmParser final : public RecordParser {
                token, stop, fault);
   }
 
-  /// The hot loop: all features into one bag, keys as they are.
+  /// The hot loop: appends all features to one bag, with unchanged keys.
   bool parse_plain(const char* p, const char* end, Columns& columns, Fault& fault) {
     KeyBuffer& buffer = (*columns.keys)[0];
     buffer.ensure(size_t(end - p) / 4 + 1);  // " 1:1" is the shortest token
     uint64_t* keys = buffer.keys.data() + buffer.count;
     float* values = buffer.values.data() + buffer.count;
-    uint32_t others = 0;  // values that are not 1
+    uint32_t others = 0;  // number of values that are not 1
     for (;;) {
       while (*p == ' ' || *p == '\t') ++p;
       const char* const token = p;
@@ -218,7 +220,7 @@ class LibsvmParser final : public RecordParser {
       }
       for (++p; is_digit(*p); ++p) key = key * 10 + uint64_t(*p - '0');
       if (p - token > 19) [[unlikely]] {
-        uint64_t large = 0;  // `key` itself stays in a register
+        uint64_t large = 0;  // so that `key` can stay in a register
         if ((p = parse_uint_slow(token, large)) == nullptr) return bad_token(token, end, fault);
         key = large;
       }
@@ -295,8 +297,10 @@ class LibsvmParser final : public RecordParser {
   std::vector<Features> features_;
   bool ffm_ = false;
   bool labels_optional_ = false;
-  bool plain_ = false;  // one bag, its keys as they are, no single features: the hot loop will do
-  std::vector<std::optional<uint64_t>> filter_numbers_;  // of the filter's inputs; none: the label
+  bool plain_ = false;  // one bag with unchanged keys and no single features, so that the hot loop
+                        // can be used
+  std::vector<std::optional<uint64_t>> filter_numbers_;  // one for each input of the filter;
+                                                         // nothing: the label
   bool filters_features_ = false;
 };
 

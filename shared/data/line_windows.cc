@@ -12,13 +12,14 @@ namespace {
 
 constexpr size_t kLastLineBytes = 16 * kKiB;  // read at once to find the end of the last line
 constexpr size_t kScanBytes = 64 * kKiB;
-// A line of more than kLineBytesMax is a bad record, whose end is looked for. One of more than this
-// is an error even where bad records are skipped: the hole of a sparse file is read for days.
+// A line longer than kLineBytesMax is a bad record, and its end is searched for. A line longer than
+// kSkippedBytesMax is an error even if bad records are skipped, because the hole of a sparse file
+// would be read for days.
 constexpr uint64_t kSkippedBytesMax = 256 * kMiB;
 
-/// The line break that ends the record at `begin`, by the rules of split_line(): one in quotes is
-/// none. `end` where the record ends there; null where it goes on behind it. `whole`: nothing
-/// stands behind `end`.
+/// Returns the line break that ends the record at `begin`, by the rules of split_line(): a line
+/// break in quotes does not end it. Returns `end` if the record ends there, and null if it
+/// continues after `end`. `whole`: there is nothing after `end`.
 const char* end_of_quoting(const char* begin, const char* end, char delimiter, bool whole) {
   for (const char* at = begin;;) {
     while (at < end && *at == ' ' && delimiter != ' ') ++at;
@@ -45,13 +46,15 @@ bool is_blank(std::string_view line, LineRules rules) {
 }
 
 enum class Found : uint8_t {
-  kEnd,   // a line break, or the end of the whole text
-  kOpen,  // the same, of the line: its quotes are not closed within what a record may have
-  kMore,  // it goes on behind the text, or may
+  kEnd,   // at a line break, or at the end of the whole text
+  kOpen,  // at the end of the line, because its quotes are not closed within the maximum length of
+          // a record
+  kMore,  // the record continues after the text, or may continue
 };
 
-/// Where the record at `begin` ends. `plain`: with its line. What is found depends on the record
-/// and what stands behind it, not on how much of that was read: so all readers see the same.
+/// Finds where the record at `begin` ends. `plain`: always at the end of its line. The result
+/// depends only on the record and the bytes after it, not on how many of them have been read, so
+/// that all readers agree.
 Found find_end(const char* begin, const char* end, char quoting, bool plain, bool whole,
                const char*& found) {
   found = static_cast<const char*>(std::memchr(begin, '\n', size_t(end - begin)));
@@ -84,8 +87,8 @@ class LineWindows final : public WindowSource {
         source_(std::move(source)),
         base_(start) {}
 
-  /// Goes to the first line that begins in the range: `source` stands at base_, one byte before the
-  /// range.
+  /// Moves to the first line that begins in the range. `source` must be at base_, one byte before
+  /// the range.
   Result<void> align() { return skip_line(); }
   void started() { first_ = range_.begin == 0 ? 0 : base_ + used_; }
 
@@ -93,7 +96,7 @@ class LineWindows final : public WindowSource {
     records_.clear();
     window.begin_progress = progress();
     while (records_.empty() && position() < limit_) {
-      index_lines();  // of a window that had too many
+      index_lines();  // rest of a window that had too many records
       if (!records_.empty()) break;
       DP_TRY(const bool more, fill());
       index_lines();
@@ -106,7 +109,7 @@ class LineWindows final : public WindowSource {
         window.text = buffer_.data();
         window.records = &records_;
         window.end_progress = progress();
-        // skip_line moved base_: the record's place is given relative to the old one.
+        // skip_line() moved base_. The record's position is relative to the old value.
         return true;
       }
       if (!more && used_ == filled_) break;
@@ -124,7 +127,8 @@ class LineWindows final : public WindowSource {
   uint64_t end_offset() const override { return splittable_ ? position() : range_.end; }
   std::span<const uint64_t> marks() const override { return source_->marks(); }
   std::string locate(uint64_t offset) override { return line_of(path_, offset); }
-  /// Whether who begins at this record of the window reads on as this one does.
+  /// Returns whether a reader that starts at this record of the window sees the same records as
+  /// this reader does.
   bool begins_anew(uint64_t place) const {
     return place >= plain_until_ || place + kLineBytesMax == plain_until_;
   }
@@ -136,7 +140,8 @@ class LineWindows final : public WindowSource {
     return std::clamp(at, range_.begin, range_.end) - range_.begin;
   }
 
-  /// Moves what is left to the front and reads on. False if the file is at its end.
+  /// Moves the unused bytes to the front of the buffer and reads more. Returns false at the end of
+  /// the file.
   Result<bool> fill() {
     const size_t left = filled_ - used_;
     if (used_ > 0 && left > 0) std::memmove(buffer_.data(), buffer_.data() + used_, left);
@@ -144,13 +149,13 @@ class LineWindows final : public WindowSource {
     used_ = 0;
     filled_ = left;
     if (eof_) return false;
-    // The window, or what is left of the range; a line that goes on behind either is read bit by
-    // bit.
+    // Fill the window, or read the rest of the range if that is smaller. A line that continues
+    // after either is read in small steps.
     const uint64_t rest = limit_ > base_ ? limit_ - base_ : 0;
     size_t target =
         std::min(window_bytes_, size_t(std::min<uint64_t>(rest, window_bytes_)) + kLastLineBytes);
     if (target <= left) target = left + std::max<size_t>(kLastLineBytes, left);
-    // The size of what a compressed file holds is not known: let the buffer grow with it.
+    // The decompressed size is not known, so the buffer grows in steps.
     while (filled_ < target) {
       const size_t step =
           splittable_ ? target - filled_ : std::min(target - filled_, std::max(filled_, kMiB));
@@ -165,9 +170,10 @@ class LineWindows final : public WindowSource {
     return true;
   }
 
-  /// Finds the whole records that begin before the limit; used_ comes to stand behind the last of
-  /// them. Behind a quote that nothing closes lines are taken as they are, as far as it was looked
-  /// for: else each of them might be looked through as far again. A window has such or others.
+  /// Finds the complete records that begin before the limit, and moves used_ to the end of the last
+  /// one. After a quote that is not closed, each line is a record of its own. This holds for the
+  /// range in which the closing quote was searched. Otherwise each of these lines could cost
+  /// another search of that length. All records of a window are found by the same rule.
   void index_lines() {
     const char* const text = buffer_.data();
     while (used_ < filled_ && base_ + used_ < limit_ && records_.size() < kWindowRecordsMax) {
@@ -178,12 +184,12 @@ class LineWindows final : public WindowSource {
       const Found found = find_end(begin, text + filled_, rules_.quoting, plain, eof_, end);
       if (found == Found::kMore) return;
       if (found == Found::kOpen && !plain) {
-        if (!records_.empty()) return;  // it begins a window
+        if (!records_.empty()) return;  // it must be the first of a window
         plain_until_ = position() + kLineBytesMax;
       }
       plain_ = rules_.quoting != 0 && position() < plain_until_;
       if (end == text + filled_)
-        buffer_.data()[filled_] = '\n';  // in the padding: parsers stop at a line break
+        buffer_.data()[filled_] = '\n';  // overwrites padding, because parsers stop at a line break
       const size_t next = std::min(size_t(end - text) + 1, filled_);
       const size_t size = size_t(end - begin) - (end > begin && end[-1] == '\r' ? 1 : 0);
       if (size > kLineBytesMax) {
@@ -197,7 +203,7 @@ class LineWindows final : public WindowSource {
     }
   }
 
-  /// Drops the bytes up to and with the next line break.
+  /// Skips the bytes up to and including the next line break.
   Result<void> skip_line() {
     const uint64_t begin = position();
     for (;;) {
@@ -224,7 +230,7 @@ class LineWindows final : public WindowSource {
   const std::string path_;
   const bool splittable_;
   const plan::ShardRange range_;
-  const uint64_t limit_;  // lines that begin here or behind are not ours
+  const uint64_t limit_;  // lines that begin at or after it belong to another range
   const LineRules rules_;
   const size_t window_bytes_;
   Buffer& buffer_;
@@ -234,8 +240,8 @@ class LineWindows final : public WindowSource {
   size_t used_ = 0, filled_ = 0;
   uint64_t first_ = 0;
   bool eof_ = false;
-  uint64_t plain_until_ = 0;  // records that begin before it are lines
-  bool plain_ = false;        // those of the window
+  uint64_t plain_until_ = 0;  // before this offset each line is a record
+  bool plain_ = false;        // value for the records of the current window
 };
 
 Result<std::unique_ptr<LineWindows>> open_line_windows(const plan::FileInfo& info,
@@ -244,8 +250,8 @@ Result<std::unique_ptr<LineWindows>> open_line_windows(const plan::FileInfo& inf
                                                        size_t window_bytes, Buffer& buffer,
                                                        std::vector<RecordRef>& records) {
   DP_TRY(File file, open_unchanged(info));
-  // A range behind the preamble starts one byte early: a line break there means that a line begins
-  // in the range.
+  // A range after the preamble starts one byte early. If that byte is a line break, the first byte
+  // of the range begins a line.
   const bool inside = info.splittable && range.begin > preamble_bytes;
   const uint64_t start = inside ? range.begin - 1 : info.splittable ? preamble_bytes : 0;
   DP_TRY(

@@ -1,4 +1,4 @@
-// LineWindows: the lines that begin in a byte range of a text file.
+// LineWindows: yields the lines that begin in a byte range of a text file.
 #pragma once
 
 #include <memory>
@@ -13,51 +13,52 @@
 
 namespace downpour::data {
 
-/// What stands before the first record of a file.
+/// The part of a file before its first record.
 struct Preamble {
   uint64_t bytes = 0;  // byte order mark, skipped lines, header
-  std::string header;  // the header line, without line break
+  std::string header;  // without its line break
 };
-/// Reads it; `header`: whether there is one. Errors: kBadData where the file ends before it does;
-/// as of rules_of().
+/// Reads the preamble. `header` says whether there is a header line. Errors: kBadData if the file
+/// ends before the preamble does; those of rules_of().
 Result<Preamble> read_preamble(const std::string& path, const DataSpec& data, bool header);
 
-/// Lines that are blank are no records, nor (with `comments`) those that begin with '#'. A line
-/// ends in LF or CR LF; the last one needs none.
+/// Which lines are records. Blank lines are not, nor (with `comments`) lines that begin with '#'. A
+/// line ends in LF or CR LF. The last line needs no line break.
 struct LineRules {
   bool comments = false;
   bool every = false;  // each line is a record, blank or not
-  // What stands between a table's cells, where a record goes on behind a line break in quotes (RFC
-  // 4180); else 0. Quotes that nothing closes within 16 MiB cost no more than their own line.
+  // Delimiter of a table in which a record may contain line breaks in quotes (RFC 4180); else 0. If
+  // a quote is not closed within 16 MiB, only its own line is a bad record.
   char quoting = 0;
 };
 
-/// Errors: as of delimiter_of().
+/// Returns the rules for a format. Errors: those of delimiter_of().
 Result<LineRules> rules_of(const DataSpec& data);
 
-/// The first records of a text, at most so many; of one that goes on (`whole` is false) not those
-/// that may.
+/// Returns at most `records_max` records from the beginning of a text. If the text continues
+/// (`whole` is false), leaves out the records that may continue.
 std::vector<std::string_view> records_in(std::string_view text, LineRules rules, bool whole,
                                          size_t records_max = SIZE_MAX);
 
-/// Where a plain file, whose records hide their ends in quotes, may be cut: see find_frame_cuts().
+/// Finds offsets at which a plain file can be cut whose quotes may contain line breaks. See
+/// find_frame_cuts().
 Result<RecordCuts> find_line_cuts(const DataSpec& data, const plan::FileInfo& info,
                                   uint64_t target_bytes, uint64_t records_max);
 
-/// Windows of about `window_bytes` of text each, in `buffer` and `records`, which outlive the
-/// source.
+/// Opens windows of about `window_bytes` of text each. `buffer` and `records` hold them and must
+/// outlive the source.
 Result<std::unique_ptr<WindowSource>> open_lines(const plan::FileInfo& info,
                                                  const plan::ShardRange& range,
                                                  uint64_t preamble_bytes, LineRules rules,
                                                  size_t window_bytes, Buffer& buffer,
                                                  std::vector<RecordRef>& records);
 
-/// The same of all that `source` gives.
+/// Does the same for all bytes of `source`.
 std::unique_ptr<WindowSource> lines_of(std::unique_ptr<ByteSource> source, const std::string& name,
                                        LineRules rules, size_t window_bytes, Buffer& buffer,
                                        std::vector<RecordRef>& records);
 
-/// "path:line" of a byte of a text file, by counting line breaks from its start.
+/// Returns "path:line" of a byte of a text file, by counting line breaks from its start.
 std::string line_of(const std::string& path, uint64_t offset);
 
 }  // namespace downpour::data

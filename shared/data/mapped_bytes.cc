@@ -16,13 +16,14 @@ namespace {
 #ifdef MADV_POPULATE_READ
 constexpr int kPopulateRead = MADV_POPULATE_READ;
 #else
-constexpr int kPopulateRead = 22;  // Linux 5.14; before it each page comes when it is read
+constexpr int kPopulateRead = 22;  // Linux 5.14; earlier kernels load each page when it is read
 #endif
 
-/// What is mapped. Written by its owner, read by the handler, on whichever thread the signal comes.
+/// A mapped range. Written by its owner; read by the signal handler on the thread that receives the
+/// signal.
 struct Stretch {
   std::atomic<bool> used{false};
-  std::atomic<uintptr_t> begin{0}, end{0};  // 0: nothing
+  std::atomic<uintptr_t> begin{0}, end{0};  // 0: not mapped
   std::atomic<bool> torn{false};
 };
 std::array<Stretch, kMappedBytesMax> stretches;
@@ -37,7 +38,7 @@ Stretch* stretch_of(uintptr_t address) {
   return nullptr;
 }
 
-/// Only what a signal handler may do: mmap is a system call, and the list has no locks.
+/// Does only what a signal handler may do: mmap is a system call, and the list has no locks.
 void on_bus_error(int signal, siginfo_t* info, void* context) {
   const int before = errno;
   const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
@@ -57,7 +58,7 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
     handler_before.sa_handler(signal);
   } else {
     ::signal(SIGBUS, SIG_DFL);
-    ::raise(SIGBUS);  // ends the process when this returns
+    ::raise(SIGBUS);  // ends the process after this function returns
   }
   errno = before;
 }
@@ -99,8 +100,8 @@ std::optional<MappedBytes> MappedBytes::map(const File& file, uint64_t offset, s
   stretch.torn.store(false, std::memory_order_relaxed);
   stretch.end.store(begin + lead + size, std::memory_order_relaxed);
   stretch.begin.store(begin, std::memory_order_release);
-  // All pages at once, instead of a fault for each few of them. Where it fails, what is lacking is
-  // met when it is read.
+  // Loads all pages at once, in place of a page fault for every few of them. If this fails, the
+  // missing pages are loaded when they are read.
   ::madvise(memory, lead + size, kPopulateRead);
   return MappedBytes(*slot, static_cast<char*>(memory), lead + size, lead);
 }

@@ -1,4 +1,4 @@
-// MappedBytes: a stretch of a file as memory, which stays readable whatever becomes of the file.
+// MappedBytes: maps a range of a file into memory, which stays readable if the file is cut short.
 #pragma once
 
 #include <cstddef>
@@ -9,22 +9,23 @@
 
 namespace downpour::data {
 
-/// Reading mapped memory whose file has been cut short since, or whose disk fails, raises SIGBUS
-/// (mmap(2)). A handler then puts zeros in the page's place and notes that the stretch is torn, so
-/// that the reader goes on, and asks is_torn() before it uses what it made of the bytes. One
-/// process maps at most kMappedBytesMax stretches at a time. Signals of other addresses go to
-/// whoever handled them before.
+/// Reading mapped memory raises SIGBUS if the file has been cut short since, or if its disk fails
+/// (mmap(2)). A signal handler then replaces the page by zeros and marks the range as torn, so that
+/// the reader can continue. The reader must check is_torn() before it uses results made from the
+/// bytes. A process maps at most kMappedBytesMax ranges at a time. Signals for other addresses go
+/// to the handler that was installed before.
 class MappedBytes {
  public:
-  /// Bytes [offset, offset + size) of the file, brought to memory. None: this file, or this system,
-  /// can't be mapped, or there are too many; read_at() says why or does as well.
+  /// Maps bytes [offset, offset + size) of the file and loads them into memory. Returns nothing if
+  /// this file or system does not support mapping, or if there are too many ranges. Then
+  /// File::read_at() works, or reports the reason.
   static std::optional<MappedBytes> map(const File& file, uint64_t offset, size_t size);
   MappedBytes(MappedBytes&& other) noexcept;
   MappedBytes& operator=(MappedBytes&& other) noexcept;
   ~MappedBytes();
 
   const char* data() const { return begin_ + lead_; }
-  /// Whether some of it could not be read, as far as it was asked for until now.
+  /// Returns whether some page that was read so far could not be loaded.
   bool is_torn() const;
 
  private:
@@ -34,7 +35,7 @@ class MappedBytes {
 
   size_t slot_ = 0;  // in the handler's list
   char* begin_ = nullptr;
-  size_t size_ = 0, lead_ = 0;  // mapped; of it before the first byte that was asked for
+  size_t size_ = 0, lead_ = 0;  // mapped bytes; those before the requested offset
 };
 
 inline constexpr size_t kMappedBytesMax = 1024;

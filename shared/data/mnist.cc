@@ -40,7 +40,7 @@ class IdxWindows final : public WindowSource {
     const uint32_t count = std::min(per_window_, images_.count - done_);
     window.begin_progress = source_->consumed();
     window.offset = IdxImages::kHeaderBytes + uint64_t(done_) * images_.pixels;
-    // The header may lie: memory grows only as bytes come.
+    // The header may be wrong, so memory grows only with the bytes that are read.
     size_t filled = 0;
     const size_t wanted = size_t(count) * images_.pixels;
     while (filled < wanted) {
@@ -141,7 +141,7 @@ class IdxParser final : public RecordParser {
  private:
   struct Image {
     uint32_t column;
-    std::vector<float> scaled;  // of each byte
+    std::vector<float> scaled;  // for each value of a byte
   };
   struct Label {
     uint32_t column;
@@ -156,7 +156,7 @@ class IdxParser final : public RecordParser {
     std::string_view text(uint8_t i) const { return texts[i]; }
   };
 
-  /// What the field makes of each byte, as a number from 0 to 1.
+  /// Returns what the field makes of each byte, scaled to a number from 0 to 1.
   static Result<std::vector<float>> scaled_pixels(const FloatField& field) {
     std::vector<float> scaled(256);
     for (uint32_t byte = 0; byte < 256; ++byte) {

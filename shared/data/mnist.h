@@ -1,5 +1,5 @@
-// The idx image format (LeCun, Cortes, Burges 1998): "...images-idx3-ubyte" with
-// "...labels-idx1-ubyte" beside it.
+// Idx files (LeCun, Cortes, Burges 1998): images in "...images-idx3-ubyte", and their labels in
+// "...labels-idx1-ubyte" in the same folder.
 #pragma once
 
 #include <memory>
@@ -17,21 +17,23 @@ struct IdxImages {
   uint32_t count = 0;
   uint32_t pixels = 0;  // of one image
 };
-/// Reads it. Error kBadData if it is no idx image file.
+/// Reads the header. Error kBadData if it is not an idx image file.
 Result<IdxImages> read_idx_header(ByteSource& source, const std::string& path);
 
-/// Whether these are the first bytes of an idx image file, or of a label file.
+/// Returns whether `head` is the beginning of an idx image file, or of a label file.
 bool is_idx_images(std::string_view head);
 bool is_idx_labels(std::string_view head);
 
-/// The labels of `count` images, from the file beside theirs. Errors: kNoInput, kBadData.
+/// Reads the labels of `count` images from the label file in the same folder. Errors: kNoInput,
+/// kBadData.
 Result<std::vector<char>> read_idx_labels(const std::string& path, uint32_t count);
 
-/// Windows whose records are images. An image's offset is where its pixels stand in the
+/// Opens windows whose records are images. An image's offset is the offset of its pixels in the
 /// decompressed file.
 Result<std::unique_ptr<WindowSource>> open_idx(const plan::FileInfo& info, size_t window_bytes,
                                                Buffer& buffer, std::vector<RecordRef>& records);
-/// Fields `image` (float32, 0 to 1) and `label`, which is read from the file beside.
+/// Creates a parser for the fields `image` (float32, 0 to 1) and `label`, which it reads from the
+/// label file.
 Result<std::unique_ptr<RecordParser>> make_idx_parser(const ReadPlan& plan,
                                                       const std::string& path);
 

@@ -8,7 +8,8 @@ namespace downpour::data {
 namespace {
 
 constexpr size_t kHeaderBytesMax = 10'000;
-constexpr uint64_t kRowBytesMax = uint64_t{64} << 20;  // as of a TFRecord; a window holds one
+constexpr uint64_t kRowBytesMax = uint64_t{64} << 20;  // the same as for a TFRecord record, because
+                                                       // a window holds at least one row
 
 Error bad(const std::string& what, const std::string& where, const std::string& hint) {
   return Error{ErrorCode::kBadData, str(what, ": ", where), where, hint};
@@ -82,7 +83,7 @@ bool parse_header(std::string_view text, Header& header) {
     if (!literal.take_string(key) || !literal.take(':')) return false;
     if (key == "descr") {
       header.has_descr = true;
-      if (literal.at('[')) {  // a list of fields; nothing behind it matters
+      if (literal.at('[')) {  // a list of fields; the rest does not matter
         header.structured = true;
         return true;
       }

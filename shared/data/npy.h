@@ -1,5 +1,5 @@
-// NumPy's .npy format, versions 1 to 3 (numpy/lib/format.py): a header that says type, order and
-// shape, then the elements.
+// NumPy's .npy format, versions 1 to 3 (numpy/lib/format.py): a header with type, order and shape,
+// followed by the elements.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace downpour::data {
 
-/// The longest header that is read, with what stands before it.
+/// The longest header that is read, including the bytes before its dictionary.
 constexpr size_t kNpyHeadBytesMax = 10'012;
 
-/// An element: kind 'b' (bool), 'i', 'u', 'f' and its bytes.
+/// The type of an element: kind 'b' (bool), 'i', 'u' or 'f', and its size in bytes.
 struct NpyType {
   char kind = 'f';
   uint32_t bytes = 4;
@@ -22,10 +22,10 @@ struct NpyType {
   bool operator==(const NpyType&) const = default;
   bool is_integer() const { return kind != 'f'; }
 };
-/// "float32", "uint8", ...
+/// Returns a name such as "float32" or "uint8".
 std::string npy_type_name(NpyType type);
 
-/// An array whose first dimension are its rows.
+/// An array. Its first dimension is the number of rows.
 struct NpyArray {
   NpyType type;
   std::vector<uint64_t> shape;
@@ -35,9 +35,10 @@ struct NpyArray {
   uint64_t row_bytes() const { return row_elements * type.bytes; }
 };
 
-/// Reads the header that `head` begins with; `file_bytes` is what the whole file holds, `where`
-/// names it. Errors: kBadData where it is none, or lies of the file's size; kUnsupported for
-/// objects, records, texts, dates, complex numbers and Fortran order.
+/// Parses the header at the beginning of `head`. `file_bytes` is the size of the whole file, and
+/// `where` names it in errors. Errors: kBadData if there is no valid header, or if the file is
+/// smaller than the header says; kUnsupported for objects, records, texts, dates, complex numbers
+/// and Fortran order.
 Result<NpyArray> parse_npy(std::string_view head, uint64_t file_bytes, const std::string& where);
 
 }  // namespace downpour::data

@@ -43,7 +43,7 @@ const char* parse_float_slow(const char* text, float& value) {
   float result = 0;
   const auto [end, error] = std::from_chars(first, last, result);
   if (error == std::errc::invalid_argument) return nullptr;
-  // from_chars does not say whether the number was too large or too small; strtof does.
+  // from_chars does not report whether the number was too large or too small; strtof does.
   if (error == std::errc::result_out_of_range)
     result = std::strtof(std::string(first, end).c_str(), nullptr);
   if (!std::isfinite(result)) return nullptr;
@@ -54,7 +54,7 @@ const char* parse_float_slow(const char* text, float& value) {
 bool is_int64(std::string_view text) {
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
-  // Its digits from the first to the last that is no zero, and how many stand before the point.
+  // The significant digits, and the number of digits before the point.
   std::string digits;
   int64_t point = -1;
   size_t i = 0;

@@ -1,4 +1,4 @@
-// Numbers from text, fast: the inner loop of every text format.
+// Number parsing: fast conversion of text to numbers, the inner loop of every text format.
 #pragma once
 
 #include <bit>
@@ -18,17 +18,18 @@ inline constexpr double kPow10[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e
 
 inline bool is_digit(char c) { return uint8_t(c - '0') < 10; }
 
-/// What parse_float does not decide at once: exponents, long mantissas, halfway cases.
+/// Handles the cases that parse_float does not decide itself: exponents, long mantissas, halfway
+/// cases.
 const char* parse_float_slow(const char* text, float& value);
 
-/// Reads a decimal number at `text` as the float nearest to it (bit for bit strtof's in the C
-/// locale). Returns the first byte behind it, or null: no number there, or not finite ("inf",
-/// "nan", 1e99). The text must end in a byte that can be no part of a number (a line break, a
-/// delimiter, 0).
+/// Reads the decimal number at `text` as the nearest float, bit for bit like strtof in the C
+/// locale. Returns the first byte after it, or null if there is no number or it is not finite
+/// ("inf", "nan", 1e99). The text must be followed by a byte that can't be part of a number (a line
+/// break, a delimiter, 0).
 inline const char* parse_float(const char* text, float& value) {
   const char* p = text;
   const bool negative = *p == '-';
-  p += negative;  // no branch: signs vary
+  p += negative;  // branch-free, because signs vary
   if (*p == '+' && !negative) [[unlikely]]
     ++p;
   uint64_t mantissa = 0;
@@ -45,11 +46,11 @@ inline const char* parse_float(const char* text, float& value) {
     return parse_float_slow(text, value);
   float result;
   if (mantissa <= (1U << 24) && decimals <= 10) {
-    // Both exact in a float, so one division rounds once (Clinger 1990).
+    // Both are exact in a float, so one division rounds once (Clinger 1990).
     result = float(int32_t(mantissa)) / kPow10f[decimals];
   } else if (mantissa <= (uint64_t{1} << 53)) {
-    // Rounded once to double. Rounding again to float is wrong only on a float's halfway point, or
-    // below the normal floats.
+    // The double is rounded once. Rounding it to float again is wrong only if it is halfway between
+    // two floats or below the normal floats.
     const double wide = double(int64_t(mantissa)) / kPow10[decimals];
     if ((std::bit_cast<uint64_t>(wide) & 0x1fffffff) == 0x10000000 ||
         (wide < 0x1p-126 && wide != 0)) [[unlikely]] {
@@ -63,14 +64,14 @@ inline const char* parse_float(const char* text, float& value) {
   return p;
 }
 
-/// A short decimal number as text: a sign, up to 8 digits and a point. Read in three steps, so that
-/// the one in the middle can be done of many at once.
+/// A short decimal number as text: a sign, up to 8 digits and a point. It is read in three steps,
+/// so that the middle step can process many numbers at once.
 struct ShortNumber {
-  uint64_t word;  // right-aligned behind zeros: the first digit is the lowest byte
-  uint32_t sign;  // of a float
-  bool fits;      // false: not of 1 to 8 bytes besides its sign, and `word` is anything
+  uint64_t word;  // right-aligned and padded with zeros; the first digit is the lowest byte
+  uint32_t sign;  // sign bit of a float
+  bool fits;      // false: there are not 1 to 8 bytes after the sign, and `word` is undefined
 
-  /// 9 bytes from `text` on must be readable.
+  /// Loads a number. 9 bytes from `text` on must be readable.
   static ShortNumber at(const char* text, size_t size) {
     const uint64_t negative = *text == '-';
     size -= negative;
@@ -83,17 +84,17 @@ struct ShortNumber {
 
   struct Digits {
     uint64_t number = 0, decimals = 0;
-    uint64_t good = 0;  // 1; 0: they are no digits with at most one point, or not exact in a float
+    uint64_t good = 0;  // 0: not digits with at most one point, or not exact in a float; else 1
   };
-  /// Eight digits at once, as in Lemire, "Quickly parsing eight digits" (2018). No branch: a loop
-  /// of it becomes vectors.
+  /// Parses eight digits at once, as in Lemire, "Quickly parsing eight digits" (2018). Branch-free,
+  /// so that a loop of calls can be vectorized.
   static Digits read(uint64_t word) {
     constexpr uint64_t kHigh = 0xf0f0f0f0f0f0f0f0, kPairs = 0x000000ff000000ff;
     constexpr uint64_t kLonePoint = (kZeros & ~(uint64_t{0xff} << 56)) | uint64_t{'.'} << 56;
     const uint64_t not_point = word ^ 0x2e2e2e2e2e2e2e2e;
     uint64_t point = (not_point - 0x0101010101010101) & ~not_point & 0x8080808080808080;
-    point = (point & (0 - point)) >> 7;  // the lowest bit of the first point's byte; 0: none
-    const uint64_t before = point - 1;   // all bits, where there is none
+    point = (point & (0 - point)) >> 7;  // the lowest bit of the first point's byte; 0: no point
+    const uint64_t before = point - 1;   // all bits if there is no point
     const uint64_t behind = ~(before | ((point << 8) - point));
     const uint64_t moved = (word & behind) | (word & before) << 8 | '0';
     const uint64_t text = point == 0 ? word : moved;
@@ -109,7 +110,7 @@ struct ShortNumber {
     return {number, (point * 0x0706050403020100) >> 56, good};
   }
 
-  /// Both exact in a float, so one division rounds once (Clinger 1990).
+  /// Both are exact in a float, so one division rounds once (Clinger 1990).
   static float value(uint64_t number, uint64_t decimals, uint32_t sign) {
     const float value = float(int32_t(number)) / kPow10f[decimals];
     return std::bit_cast<float>(std::bit_cast<uint32_t>(value) ^ sign);
@@ -119,8 +120,8 @@ struct ShortNumber {
   static constexpr uint64_t kZeros = 0x3030303030303030;
 };
 
-/// Reads the decimal number that `text` is from end to end, where it is short and plain ("-0.534").
-/// False: try parse_float. 9 bytes from `text` on must be readable.
+/// Reads a whole text as a decimal number if it is short and plain ("-0.534"). Returns false
+/// otherwise; then use parse_float. 9 bytes from `text` on must be readable.
 inline bool parse_short_float(const char* text, size_t size, float& value) {
   const ShortNumber number = ShortNumber::at(text, size);
   if (!number.fits) return false;
@@ -130,16 +131,17 @@ inline bool parse_short_float(const char* text, size_t size, float& value) {
   return true;
 }
 
-/// The same of many texts: values[i] where good[i] becomes true; where it becomes false, anything.
+/// Does the same for many texts. Sets good[i], and values[i] if good[i] is true; otherwise
+/// values[i] is undefined.
 void parse_short_floats(std::span<const std::string_view> texts, float* values, bool* good);
 
-/// Whether a decimal number ("-3", "3.0", "1e3") is an int64.
+/// Returns whether a decimal number ("-3", "3.0", "1e3") is an int64.
 bool is_int64(std::string_view text);
 
 const char* parse_uint_slow(const char* text, uint64_t& value);
 
-/// Reads a decimal uint64 at `text`. Returns the first byte behind it, or null: no digit, or too
-/// large.
+/// Reads the decimal uint64 at `text`. Returns the first byte after it, or null if there is no
+/// digit or the number is too large.
 inline const char* parse_uint(const char* text, uint64_t& value) {
   const char* p = text;
   uint64_t result = 0;

@@ -1,4 +1,4 @@
-// NumberOps: the ops of a transform that make a number of a number, compiled.
+// NumberOps: the ops of a transform that map numbers to numbers, compiled.
 #pragma once
 
 #include <bit>
@@ -12,10 +12,10 @@
 
 namespace downpour::data {
 
-/// log1p, clip, standardize and min_max in their order. Of the other ops it takes none.
+/// Applies log1p, clip, standardize and min_max in their order. Ignores other ops.
 class NumberOps {
  public:
-  /// Statistics that are to be learned must have been.
+  /// Adds an op. Statistics that have to be learned must be known.
   void add(const TransformSpec& spec) {
     switch (spec.op) {
       case TransformOp::kLog1p:
@@ -44,7 +44,7 @@ class NumberOps {
   bool empty() const { return steps_.empty(); }
   bool has_logarithm() const { return has_logarithm_; }
 
-  /// Whether every finite number becomes one.
+  /// Returns whether every finite number is mapped to a finite number.
   bool is_total() const {
     double least = -std::numeric_limits<float>::max(), most = std::numeric_limits<float>::max();
     for (const Step& step : steps_) {
@@ -75,8 +75,8 @@ class NumberOps {
     return true;
   }
 
-  /// The same as apply() to each, where is_total() and all are finite: step by step, so that the
-  /// compiler makes vectors of it.
+  /// Does the same as apply() on each value. All values must be finite, and is_total() must hold.
+  /// Works op by op, so that the compiler can vectorize each loop.
   void apply_to_all(std::span<float> values) const {
     for (const Step& step : steps_) {
       const auto a = float(step.a);
@@ -118,15 +118,16 @@ class NumberOps {
   }
 
  private:
-  /// Of x > -1. u = 1 + x = 2^e m with m in [sqrt(1/2), sqrt(2)), and log m = 2 atanh((m - 1) /
-  /// (m + 1)), whose series is cut where a term is below 2^-40. What u lost of x is added to its
-  /// logarithm. No branch, and nothing that only AVX-512 has: a loop of it becomes vectors.
+  /// Returns log(1 + x) for x > -1. u = 1 + x = 2^e m with m in [sqrt(1/2), sqrt(2)), and log m = 2
+  /// atanh((m - 1) / (m + 1)), whose series is cut off where a term is below 2^-40. The part of x
+  /// that u has lost to rounding is added to the logarithm. Branch-free and without instructions
+  /// that only AVX-512 has, so that a loop of calls can be vectorized.
   static float log1p_of(float x) {
     constexpr uint64_t kRootHalf = 0x3fe6a09e667f3bcd;  // bits of sqrt(1/2)
     constexpr uint64_t kBias = 1024;
     const double u = 1.0 + double(x);
     const auto bits = std::bit_cast<uint64_t>(u);
-    const uint64_t e = (bits - kRootHalf + (kBias << 52)) >> 52;  // above 0 by kBias
+    const uint64_t e = (bits - kRootHalf + (kBias << 52)) >> 52;  // biased by kBias, so positive
     const auto m = std::bit_cast<double>(bits - ((e - kBias) << 52));
     const double exponent = std::bit_cast<double>(0x4330000000000000 | e) - (0x1p52 + kBias);
     const double s = (m - 1) / (m + 1), z = s * s;
