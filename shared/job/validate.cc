@@ -83,8 +83,7 @@ Result<void> check_top(const Job& job) {
                  "it wants a power of two");
   }
   if (job.partitions < 2 || job.partitions > 4096) {
-    return wrong(str("`partitions` can't be ", job.partitions), "partitions",
-                 "it wants 2 to 4096");
+    return wrong(str("`partitions` can't be ", job.partitions), "partitions", "it wants 2 to 4096");
   }
   if (job.cluster.ps > job.partitions) {
     return wrong(str(job.cluster.ps, " ps share ", job.partitions, " partitions"), "cluster.ps",
