@@ -3,7 +3,7 @@
 
     pip install pyte rich && docs/images/record_session.py build/release/bin
 
-Each command runs in a pseudo-terminal of 112 columns; the picture shows what the screen shows when it has ended.
+Each command runs in a pseudo-terminal of 128 columns; the picture shows what the screen shows when it has ended.
 """
 import fcntl
 import os
@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-COLUMNS, LINES = 112, 60
+COLUMNS, LINES = 128, 60
 COMMANDS = [
     "downpour synth clicks.tsv --rows 200000 --ids 100",
     "downpour train clicks.tsv",
