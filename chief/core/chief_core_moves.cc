@@ -9,38 +9,39 @@
 namespace downpour::chief {
 
 /// Begins the next move if one is wanted, and cancels one that takes too long.
-void ChiefCore::check_moves() {
+void ChiefCore::check_moves(Turn& turn) {
   const auto stays = [](const Member& m) { return m.is_ps() && m.live() && !m.leaving; };
   if (members_.find_if(stays) == nullptr) {  // no staying ps is left, so no ps can leave now
     for (Member& m : members_) m.leaving = false;
   }
-  if (move_ && now_ns_ - move_->begun_ns > move_timeout_ns()) {
-    blame_target();
-    cancel_move("it took too long");
+  if (move_ && turn.now_ns() - move_->begun_ns > move_timeout_ns()) {
+    blame_target(turn);
+    cancel_move(turn, "it took too long");
   }
-  dismiss_drained_ps();
-  if (!may_move()) return;
-  if (!rebalance() && config_.job.cluster.rebalance && !continue_offloading()) offload();
+  dismiss_drained_ps(turn);
+  if (!may_move(turn)) return;
+  if (!rebalance(turn) && config_.job.cluster.rebalance && !continue_offloading(turn))
+    offload(turn);
 }
 
 /// Returns true if a move may begin: shards are leased, no other move is in progress, and no
 /// checkpoint would lose its images by it.
-bool ChiefCore::may_move() const {
+bool ChiefCore::may_move(const Turn& turn) const {
   if (config_.moves_folder.empty() || !leasing() || stop_signal_ != 0 || !settled()) return false;
-  if (now_ns_ < move_at_ns_ || !outbox_.empty()) return false;
-  return !saving_.under_way() && !save_due();
+  if (turn.now_ns() < move_at_ns_ || !turn.outbox().empty()) return false;
+  return !saving_.under_way() && !save_due(turn);
 }
 
 /// Moves the next bundle towards equal numbers of partitions. With `cluster.rebalance` this happens
 /// only if a core leaves or holds less than half of an even share; then it continues until the
 /// numbers are equal. Without it, it always happens.
-bool ChiefCore::rebalance() {
+bool ChiefCore::rebalance(Turn& turn) {
   std::vector<Member*> cores;
   std::vector<CoreLoad> loads;
   for (Member& m : members_) {
     if (!m.is_ps() || !m.live()) continue;
     const uint32_t holds = ownership_.load(ps_key(m));
-    const bool takes = takes_partitions(m);
+    const bool takes = takes_partitions(turn, m);
     if (holds == 0 && !takes) continue;  // cannot take part
     cores.push_back(&m);
     loads.push_back({holds, m.leaving, takes});
@@ -55,17 +56,17 @@ bool ChiefCore::rebalance() {
   // Take the last ones, so that the remaining partitions form few ranges.
   const size_t count = std::min({size_t(step->partitions), size_t(move_size_), partitions.size()});
   partitions.erase(partitions.begin(), partitions.end() - std::ptrdiff_t(count));
-  begin_move(*cores[step->source], *cores[step->target], std::move(partitions));
+  begin_move(turn, *cores[step->source], *cores[step->target], std::move(partitions));
   return true;
 }
 
 /// Decides whether a busy core offloads partitions to the least busy one. Requires load reports of
 /// all cores since ownership last changed.
-void ChiefCore::offload() {
-  if (now_ns_ < offload_at_ns_ || !work_.changed()) return;
+void ChiefCore::offload(Turn& turn) {
+  if (turn.now_ns() < offload_at_ns_ || !work_.changed()) return;
   std::vector<Member*> cores = ps_cores();
   std::erase_if(cores, [&](const Member* m) {
-    return !takes_partitions(*m) && ownership_.load(ps_key(*m)) == 0;
+    return !takes_partitions(turn, *m) && ownership_.load(ps_key(*m)) == 0;
   });
   std::vector<CoreWork> works;
   for (const Member* m : cores) {
@@ -85,28 +86,28 @@ void ChiefCore::offload() {
     works.push_back(std::move(*work));
   }
   const auto offload = choose_offload(works);
-  if (!offload || !takes_partitions(*cores[offload->target])) return;
+  if (!offload || !takes_partitions(turn, *cores[offload->target])) return;
   const Member &source = *cores[offload->source], &target = *cores[offload->target];
   const auto percent = [&](size_t core) { return uint32_t(100 * works[core].busy); };
-  log(event("relief")
-          .add("from", source.name())
-          .add("to", target.name())
-          .add("partitions", offload->partitions.size())
-          .add("busy_percent_from", percent(offload->source))
-          .add("busy_percent_to", percent(offload->target)));
-  notice(
+  turn.log(turn.event("relief")
+               .add("from", source.name())
+               .add("to", target.name())
+               .add("partitions", offload->partitions.size())
+               .add("busy_percent_from", percent(offload->source))
+               .add("busy_percent_to", percent(offload->target)));
+  turn.notice(
       NoticeLevel::kInfo,
       str(source.name(), " is busy ", percent(offload->source), " % of the time, ", target.name(),
           ' ', percent(offload->target), " %: ", offload->partitions.size(),
           offload->partitions.size() == 1 ? " partition moves there" : " partitions move there"));
-  offload_at_ns_ = now_ns_ + config_.offload_pause_ns;
+  offload_at_ns_ = turn.now_ns() + config_.offload_pause_ns;
   offloading_ = Offloading{ps_key(source), ps_key(target), offload->partitions};
-  continue_offloading();
+  continue_offloading(turn);
 }
 
 /// Moves the next bundle of the decided partitions. Stops if either side is gone, or the target
 /// leaves.
-bool ChiefCore::continue_offloading() {
+bool ChiefCore::continue_offloading(Turn& turn) {
   if (!offloading_) return false;
   Offloading& r = *offloading_;
   Member* source = members_.find(wire::Role::kPs, r.source.incarnation, r.source.thread);
@@ -124,42 +125,43 @@ bool ChiefCore::continue_offloading() {
   std::vector<PartitionId> bundle(r.partitions.begin(), r.partitions.begin() + count);
   r.partitions.erase(r.partitions.begin(), r.partitions.begin() + count);
   std::sort(bundle.begin(), bundle.end());
-  begin_move(*source, *target, std::move(bundle));
+  begin_move(turn, *source, *target, std::move(bundle));
   if (move_) move_->offloads = true;
   return true;
 }
 
-void ChiefCore::begin_move(Member& source, Member& target, std::vector<PartitionId> partitions) {
+void ChiefCore::begin_move(Turn& turn, Member& source, Member& target,
+                           std::vector<PartitionId> partitions) {
   if (partitions.empty()) return;
   if (!target.received) partitions.erase(partitions.begin() + 1, partitions.end());
   move_ = Move{.source = ps_key(source),
                .target = ps_key(target),
                .ownership_generation = ownership_.next_ownership_generation(),
                .partitions = std::move(partitions),
-               .begun_ns = now_ns_};
-  log(event("move")
-          .add("since_n", move_->ownership_generation.n)
-          .add("from", source.name())
-          .add("to", target.name())
-          .add("first", raw(move_->partitions.front()))
-          .add("partitions", move_->partitions.size()));
-  ask(source, wire::Freeze{.ownership_generation = move_->ownership_generation,
-                           .partitions = move_->partitions,
-                           .folder = config_.moves_folder});
+               .begun_ns = turn.now_ns()};
+  turn.log(turn.event("move")
+               .add("since_n", move_->ownership_generation.n)
+               .add("from", source.name())
+               .add("to", target.name())
+               .add("first", raw(move_->partitions.front()))
+               .add("partitions", move_->partitions.size()));
+  turn.ask(source, wire::Freeze{.ownership_generation = move_->ownership_generation,
+                                .partitions = move_->partitions,
+                                .folder = config_.moves_folder});
 }
 
-void ChiefCore::on_frozen(Member& member, wire::Frozen&& frozen, Bytes&& inlined) {
+void ChiefCore::on_frozen(Turn& turn, Member& member, wire::Frozen&& frozen, Bytes&& inlined) {
   if (!move_ || move_->given || move_->ownership_generation != frozen.ownership_generation ||
       ps_key(member) != move_->source) {
     return defended(Defence::kChiefFrozenLate);
   }
-  outbox_.answered(member);
+  turn.outbox().answered(member);
   Member* target = members_.find(wire::Role::kPs, move_->target.incarnation, move_->target.thread);
-  if (!frozen.ok) return cancel_move(frozen.error);
+  if (!frozen.ok) return cancel_move(turn, frozen.error);
   if (target == nullptr || !target->live())
-    return cancel_move("the ps that should get them is gone");
+    return cancel_move(turn, "the ps that should get them is gone");
   if (ownership_.adopting(ps_key(*target)))
-    return cancel_move(str(target->full_name(), " restores other partitions first"));
+    return cancel_move(turn, str(target->full_name(), " restores other partitions first"));
   std::sort(frozen.images.begin(), frozen.images.end(),
             [](const auto& a, const auto& b) { return a.partition < b.partition; });
   const bool all =
@@ -168,37 +170,32 @@ void ChiefCore::on_frozen(Member& member, wire::Frozen&& frozen, Bytes&& inlined
                    return image.partition == p && is_plain_name(image.file);
                  });
   if (!all)
-    return cancel_move(str(member.full_name(), " wrote other images than it was asked for"));
+    return cancel_move(turn, str(member.full_name(), " wrote other images than it was asked for"));
   move_->given = true;
-  move_->frozen_ns = now_ns_;
+  move_->frozen_ns = turn.now_ns();
   move_->inlined = std::move(inlined);
-  ownership_.give(now_ns_, move_->partitions, owner_from(*target), move_->ownership_generation);
-  ask(*target, wire::Adopt{.ownership_generation = move_->ownership_generation,
-                           .sealed_epochs = epochs_sealed_,
-                           .partitions = move_->partitions,
-                           .folder = config_.moves_folder,
-                           .images = std::move(frozen.images),
-                           .markers = quarantine_.markers(),
-                           .markers_known = quarantine_.known(),
-                           .plan_hash = ownership_.view().plan_hash});
-}
-
-Bytes ChiefCore::values_of(const wire::Body& body) const {
-  const auto* adopt = std::get_if<wire::Adopt>(&body);
-  return adopt != nullptr && move_ && move_->given &&
-                 adopt->ownership_generation == move_->ownership_generation
-             ? move_->inlined
-             : Bytes();
+  ownership_.give(turn.now_ns(), move_->partitions, owner_from(*target),
+                  move_->ownership_generation);
+  turn.ask(*target,
+           wire::Adopt{.ownership_generation = move_->ownership_generation,
+                       .sealed_epochs = epochs_sealed_,
+                       .partitions = move_->partitions,
+                       .folder = config_.moves_folder,
+                       .images = std::move(frozen.images),
+                       .markers = quarantine_.markers(),
+                       .markers_known = quarantine_.known(),
+                       .plan_hash = ownership_.view().plan_hash},
+           move_->inlined);
 }
 
 /// Doubles the pause before the next move to the target, because it did not take over the
 /// partitions that it was sent.
-void ChiefCore::blame_target() {
+void ChiefCore::blame_target(Turn& turn) {
   if (!move_ || !move_->given) return;
   Member* target = members_.find(wire::Role::kPs, move_->target.incarnation, move_->target.thread);
   if (target == nullptr) return;
   constexpr int64_t kPauseNs = 30 * kSecond;
-  target->move_at_ns = now_ns_ + (kPauseNs << std::min(target->move_failures++, 7U));
+  target->move_at_ns = turn.now_ns() + (kPauseNs << std::min(target->move_failures++, 7U));
 }
 
 /// Returns the time limit of the current move. It is shorter for a target that has never taken over
@@ -212,32 +209,34 @@ int64_t ChiefCore::move_timeout_ns() {
 
 /// Sends an Adopt without partitions to ps cores that have not answered one yet. It changes
 /// nothing.
-void ChiefCore::probe_ps() {
+void ChiefCore::probe_ps(Turn& turn) {
   for (Member& m : members_) {
-    if (!m.is_ps() || !m.live() || m.answers || now_ns_ < m.probe_at_ns) continue;
+    if (!m.is_ps() || !m.live() || m.answers || turn.now_ns() < m.probe_at_ns) continue;
     if (ownership_.adopting(ps_key(m))) continue;
-    m.probe_at_ns = now_ns_ + (kSecond << std::min(m.probes++, 6U));
-    send(m, wire::Adopt{.ownership_generation = {config_.term, 0}}, RequestId{++last_request_});
+    m.probe_at_ns = turn.now_ns() + (kSecond << std::min(m.probes++, 6U));
+    turn.send(m, wire::Adopt{.ownership_generation = {config_.term, 0}}, turn.next_request());
   }
 }
 
 /// Cancels the move. The next view names the source as owner, because only a view lets the source
 /// serve the partitions again.
-void ChiefCore::cancel_move(const std::string& why) {
+void ChiefCore::cancel_move(Turn& turn, const std::string& why) {
   const Move move = *std::exchange(move_, std::nullopt);
   defended(Defence::kChiefMoveCancelled);
-  log(event("move_cancelled").add("since_n", move.ownership_generation.n).add("why", why));
-  notice(NoticeLevel::kWarning,
-         str("a move of ", move.partitions.size(), " partitions was called off: ", why));
+  turn.log(
+      turn.event("move_cancelled").add("since_n", move.ownership_generation.n).add("why", why));
+  turn.notice(NoticeLevel::kWarning,
+              str("a move of ", move.partitions.size(), " partitions was called off: ", why));
   for (const PsKey& key : {move.source, move.target}) {
     const Member* member = members_.find(wire::Role::kPs, key.incarnation, key.thread);
     if (member == nullptr) continue;
-    if (outbox_.waits_for<wire::Freeze>(*member) || outbox_.waits_for<wire::Adopt>(*member)) {
-      outbox_.answered(*member);
+    if (turn.outbox().waits_for<wire::Freeze>(*member) ||
+        turn.outbox().waits_for<wire::Adopt>(*member)) {
+      turn.outbox().answered(*member);
     }
   }
   constexpr int64_t kPauseAfterFailureNs = 2 * kSecond;
-  move_at_ns_ = now_ns_ + (kPauseAfterFailureNs << std::min(moves_failed_++, 8U));
+  move_at_ns_ = turn.now_ns() + (kPauseAfterFailureNs << std::min(moves_failed_++, 8U));
   move_size_ = 1;
   offloading_.reset();
   // If the source has not reported Frozen, it may still serve the partitions. A new generation
@@ -250,15 +249,15 @@ void ChiefCore::cancel_move(const std::string& why) {
   // A source that another process replaces is still a member here, but its partitions are lost.
   if (source == nullptr || !source->live() || ownership_.is_gone(move.source))
     unresolved_moves_[move.source] = move;
-  if (ownership_.ready()) publish_view();
+  if (ownership_.ready()) publish_view(turn);
 }
 
 /// Completes the move after a view: the partitions belong to the target, and the pause is over.
-void ChiefCore::settle_move() {
+void ChiefCore::settle_move(Turn& turn) {
   if (!move_) return;
   const Move move = *std::exchange(move_, std::nullopt);
-  if (!move.given) return outbox_.drop<wire::Freeze>();  // this view lets the source continue
-  const int64_t pause_ns = now_ns_ - move.begun_ns;
+  if (!move.given) return turn.outbox().drop<wire::Freeze>();  // this view lets the source continue
+  const int64_t pause_ns = turn.now_ns() - move.begun_ns;
   partitions_moved_ += uint32_t(move.partitions.size());
   moves_failed_ /= 2;
   if (Member* target =
@@ -267,29 +266,29 @@ void ChiefCore::settle_move() {
   }
   if (move.offloads) partitions_offloaded_ += uint32_t(move.partitions.size());
   move_pause_ns_max_ = std::max(move_pause_ns_max_, pause_ns);
-  log(event("moved")
-          .add("since_n", move.ownership_generation.n)
-          .add("partitions", move.partitions.size())
-          .add("pause_us", pause_ns / kMicrosecond)
-          .add("freeze_us", (move.frozen_ns - move.begun_ns) / kMicrosecond)
-          .add("bytes", move.inlined.size()));
+  turn.log(turn.event("moved")
+               .add("since_n", move.ownership_generation.n)
+               .add("partitions", move.partitions.size())
+               .add("pause_us", pause_ns / kMicrosecond)
+               .add("freeze_us", (move.frozen_ns - move.begun_ns) / kMicrosecond)
+               .add("bytes", move.inlined.size()));
   if (pause_ns > config_.move_pause_wanted_ns) {
     move_size_ = std::max(1U, move_size_ / 2);
   } else if (2 * pause_ns < config_.move_pause_wanted_ns) {
     move_size_ = std::min(config_.move_partitions_max, move_size_ + 1);
   }
-  move_at_ns_ = now_ns_ + 4 * pause_ns;  // so that partitions are served most of the time
+  move_at_ns_ = turn.now_ns() + 4 * pause_ns;  // so that partitions are served most of the time
 }
 
 /// Stops the leaving ps that own nothing any more.
-void ChiefCore::dismiss_drained_ps() {
+void ChiefCore::dismiss_drained_ps(Turn& turn) {
   for (Member& m : members_) {
-    if (!m.is_ps() || !m.leaving || !m.live() || outbox_.waits_for(m)) continue;
+    if (!m.is_ps() || !m.leaving || !m.live() || turn.outbox().waits_for(m)) continue;
     const bool holds = members_.find_if([&](const Member& other) {
       return other.is_ps() && other.incarnation() == m.incarnation() &&
              ownership_.concerns(ps_key(other));
     }) != nullptr;
-    if (!holds) ask(m, wire::Stop{0, "its partitions have moved away"});
+    if (!holds) turn.ask(m, wire::Stop{0, "its partitions have moved away"});
   }
 }
 

@@ -67,8 +67,8 @@ ChiefCore::Totals ChiefCore::totals() const {
   return t;
 }
 
-void ChiefCore::show_progress() {
-  progress_at_ns_ = now_ns_ + config_.progress_ns;
+void ChiefCore::show_progress(Turn& turn) {
+  progress_at_ns_ = turn.now_ns() + config_.progress_ns;
   Totals t = totals();
   uint64_t bytes_done = bytes_ended_;
   for (const uint32_t shard : table_.leased()) {
@@ -77,31 +77,31 @@ void ChiefCore::show_progress() {
   uint64_t bytes_total = bytes_total_;
   if (length_unknown_ && !epochs_.empty())  // estimate: as many as in the epoch before
     bytes_total = std::max(epochs_.back().input_bytes, bytes_done);
-  emit(ProgressSnapshot{.phase = phase_,
-                        .elapsed_ns = now_ns_ - start_ns_,
-                        .epoch = epoch_,
-                        .epochs = config_.job.train.epochs,
-                        .steps = steps_done(),
-                        .steps_wanted = config_.job.train.steps,
-                        .bytes_done = bytes_done,
-                        .bytes_total = bytes_total,
-                        .shards_done = table_.ended_count(),
-                        .shards_total = table_.shard_count(),
-                        .shards_in_flight = table_.leased_count(),
-                        .records = t.records,
-                        .recent = std::exchange(recent_, {}),
-                        .staleness = std::move(t.staleness),
-                        .pulled_bytes = t.pulled,
-                        .pushed_bytes = t.pushed,
-                        .read_bytes = t.read,
-                        .work = t.work,
-                        .duplicate_parts = t.duplicate_parts,
-                        .gaps = t.gaps,
-                        .rows = t.rows,
-                        .table_bytes = t.table_bytes,
-                        .workers_live = members_.workers_live(),
-                        .ps_live = members_.ps_live(),
-                        .inputs_live = members_.inputs_live()});
+  turn.emit(ProgressSnapshot{.phase = phase_,
+                             .elapsed_ns = turn.now_ns() - turn.start_ns(),
+                             .epoch = epoch_,
+                             .epochs = config_.job.train.epochs,
+                             .steps = steps_done(),
+                             .steps_wanted = config_.job.train.steps,
+                             .bytes_done = bytes_done,
+                             .bytes_total = bytes_total,
+                             .shards_done = table_.ended_count(),
+                             .shards_total = table_.shard_count(),
+                             .shards_in_flight = table_.leased_count(),
+                             .records = t.records,
+                             .recent = std::exchange(recent_, {}),
+                             .staleness = std::move(t.staleness),
+                             .pulled_bytes = t.pulled,
+                             .pushed_bytes = t.pushed,
+                             .read_bytes = t.read,
+                             .work = t.work,
+                             .duplicate_parts = t.duplicate_parts,
+                             .gaps = t.gaps,
+                             .rows = t.rows,
+                             .table_bytes = t.table_bytes,
+                             .workers_live = members_.workers_live(),
+                             .ps_live = members_.ps_live(),
+                             .inputs_live = members_.inputs_live()});
 }
 
 /// Keeps the figures of a member that is removed.
@@ -119,25 +119,13 @@ void ChiefCore::keep_figures(const Member& member) {
   departed_.pushed_bytes += member.last.pushed_bytes;
 }
 
-void ChiefCore::log_silent(const Member& member) {
-  log_of(member.peer,
-         event("silent").add("who", member.name()).add("incarnation", raw(member.incarnation())));
+void ChiefCore::log_silent(Turn& turn, const Member& member) {
+  turn.log_of(
+      member.peer,
+      turn.event("silent").add("who", member.name()).add("incarnation", raw(member.incarnation())));
 }
 
-void ChiefCore::log_of(PeerKey peer, const JsonLine& line) {
-  if (log_budget_.allows(now_ns_, peer)) log(line);
-}
-
-void ChiefCore::notice_of(PeerKey peer, NoticeLevel level, std::string text) {
-  if (log_budget_.allows(now_ns_, peer)) notice(level, std::move(text));
-}
-
-void ChiefCore::notice(NoticeLevel level, std::string text) {
-  log(event("notice").add("text", text));
-  emit(Notice{level, std::move(text)});
-}
-
-JobSummary ChiefCore::summary() const {
+JobSummary ChiefCore::summary(const Turn& turn) const {
   Totals t = totals();
   JobSummary s;
   s.mode = config_.mode;
@@ -172,9 +160,9 @@ JobSummary ChiefCore::summary() const {
   std::sort(s.processes.begin(), s.processes.end(), [](const ProcessPeak& a, const ProcessPeak& b) {
     return std::pair(a.role, a.index) < std::pair(b.role, b.index);
   });
-  s.wall_ns = now_ns_ - start_ns_;
+  s.wall_ns = turn.now_ns() - turn.start_ns();
   if (train_begin_ns_ >= 0)
-    s.train_ns = (train_end_ns_ >= 0 ? train_end_ns_ : now_ns_) - train_begin_ns_;
+    s.train_ns = (train_end_ns_ >= 0 ? train_end_ns_ : turn.now_ns()) - train_begin_ns_;
   s.checkpoint = published_checkpoint_;
   s.checkpoint_folder = published_folder_;
   return s;
