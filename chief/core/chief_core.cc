@@ -12,6 +12,7 @@ ChiefCore::ChiefCore(ChiefConfig config)
       // Evaluation and prediction accept a model of any plan.
       ownership_(config_.term, config_.partition_bits,
                  config_.mode == wire::Purpose::kTrain ? config_.plan_hash : 0),
+      moves_(config_, members_, ownership_),
       turn_state_{.config = config_,
                   .view = ownership_.view(),
                   .log_budget = LogBudget({.burst = 1024}),
@@ -157,8 +158,11 @@ void ChiefCore::handle(Turn& turn, Member& member, wire::Message&& message) {
       return on_adopted(turn, member, *adopted);
     if (auto* status = std::get_if<wire::StatusReply>(&body))
       return on_status(turn, member, std::move(*status));
-    if (auto* frozen = std::get_if<wire::Frozen>(&body))
-      return on_frozen(turn, member, std::move(*frozen), std::move(message.values));
+    if (auto* frozen = std::get_if<wire::Frozen>(&body)) {
+      const auto failure = moves_.on_frozen(turn, member, std::move(*frozen),
+                                            std::move(message.values), adopt_request());
+      return failure ? cancel_move(turn, *failure) : void();
+    }
     if (auto* saved = std::get_if<wire::Saved>(&body))
       return on_saved(turn, member, std::move(*saved));
   }

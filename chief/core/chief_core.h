@@ -9,13 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "chief/core/balance.h"
 #include "chief/core/completion.h"
 #include "chief/core/evaluation.h"
 #include "chief/core/events.h"
 #include "chief/core/leases.h"
+#include "chief/core/moves.h"
 #include "chief/core/ownership.h"
 #include "chief/core/prediction.h"
+#include "chief/core/ps_cores.h"
 #include "chief/core/quarantine.h"
 #include "chief/core/saving.h"
 #include "chief/core/selection.h"
@@ -127,11 +128,6 @@ class ChiefCore {
     const Member* by = nullptr;
     ViewId ownership_generation;
   };
-  static PsKey ps_key(const Member& member) { return {member.incarnation(), member.hello.thread}; }
-  std::vector<Member*> ps_cores();
-  static wire::Owner owner_from(const Member& m) {
-    return {m.hello.index, m.hello.thread, m.incarnation(), m.hello.endpoint};
-  }
   void place(Turn& turn);
   std::vector<Claim> best_claims(const std::vector<Member*>& cores) const;
   const Member* drop_claims_of_other_plans(std::vector<Claim>& claims) const;
@@ -159,25 +155,13 @@ class ChiefCore {
   void roll_back_to(Turn& turn, uint32_t epoch);
   void take_lacking(Turn& turn, const RoundOutcome& outcome);
 
-  // chief_core_moves.cc: moving partitions between live ps
+  // chief_core_recovery.cc: moves
   void check_moves(Turn& turn);
   bool may_move(const Turn& turn) const;
-  bool rebalance(Turn& turn);
-  void offload(Turn& turn);
-  bool continue_offloading(Turn& turn);
-  void begin_move(Turn& turn, Member& source, Member& target, std::vector<PartitionId> partitions);
-  void on_frozen(Turn& turn, Member& member, wire::Frozen&& frozen, Bytes&& inlined);
   void cancel_move(Turn& turn, const std::string& why);
-  void blame_target(Turn& turn);
-  int64_t move_timeout_ns();
-  bool takes_partitions(const Turn& turn, const Member& member) const {
-    return member.answers && !member.leaving && turn.now_ns() >= member.move_at_ns;
-  }
-  void probe_ps(Turn& turn);
-  void settle_move(Turn& turn);
-  void dismiss_drained_ps(Turn& turn);
+  wire::Adopt adopt_request() const;
   /// Returns true if every partition has a live owner and no move is in progress.
-  bool settled() const { return ownership_.whole() && !move_; }
+  bool settled() const { return ownership_.whole() && !moves_.under_way(); }
 
   // chief_core_stop.cc: stop signals to this process and to members
   void stop(Turn& turn, int signal, const std::string& receiver);
@@ -308,6 +292,7 @@ class ChiefCore {
 
   Membership members_;
   Ownership ownership_;
+  Moves moves_;
   TurnState turn_state_;
   bool begun_ = false;        // work has begun under the first view
   bool rolled_back_ = false;  // some partition was restored or began empty since the newest view
@@ -316,36 +301,6 @@ class ChiefCore {
   int64_t no_ps_ns_ = -1;     // since when there is no live ps; -1: there is one
   uint32_t ps_lost_ = 0;
   Incarnation last_lost_{};
-
-  /// A bundle of partitions that moves between two live cores. At most one moves at a time.
-  struct Move {
-    PsKey source, target;
-    ViewId ownership_generation;
-    std::vector<PartitionId> partitions;
-    int64_t begun_ns = 0;
-    int64_t frozen_ns = 0;  // when Frozen arrived
-    Bytes inlined;          // small images that came with Frozen
-    bool given = false;     // Adopt was sent to the target
-    bool offloads = false;  // the move offloads a busy core
-  };
-  std::optional<Move> move_;
-  // Moves that were cancelled while the source was lost. The source may still have the partitions
-  // frozen.
-  std::map<PsKey, Move> unresolved_moves_;
-  uint32_t move_size_ = 4;
-  int64_t move_at_ns_ = 0;     // earliest time of the next move
-  uint32_t moves_failed_ = 0;  // recent failures; a success halves the number
-  uint32_t partitions_moved_ = 0;
-  bool rebalancing_ = false;  // the numbers of partitions are being evened out
-  WorkReports work_;
-  struct Offloading {
-    PsKey source, target;
-    std::vector<PartitionId> partitions;  // not moved yet
-  };
-  std::optional<Offloading> offloading_;
-  int64_t offload_at_ns_ = 0;  // earliest time of the next decision to offload
-  uint32_t partitions_offloaded_ = 0;
-  int64_t move_pause_ns_max_ = 0;
 
   uint32_t epoch_ = 0;            // the current epoch
   uint32_t epochs_complete_ = 0;  // decreases if partitions that are restored lack an epoch

@@ -62,7 +62,7 @@ void ChiefCore::on_older(int64_t now_ns, Result<ResumeState> older, Effects& eff
   published_images_ = std::move(older->images);
   best_checkpoint_ = older->best;
   schedule_.want();  // so that the newest checkpoint is whole again
-  if (move_) cancel_move(turn, "a checkpoint is damaged");
+  if (moves_.under_way()) cancel_move(turn, "a checkpoint is damaged");
   turn.outbox().drop<wire::Adopt>();
   ownership_.take_back();
   if (some) return restore(turn);
@@ -84,7 +84,7 @@ void ChiefCore::go_back_all(Turn& turn, uint32_t sealed_epochs) {
     epochs_complete_ = epoch_ = sealed_epochs;
     claimed_ = false;
     ownership_.forget_claims();
-    return give_ranges(turn, ps_cores());
+    return give_ranges(turn, ps_cores(members_));
   }
   // The older images may hold markers of epochs that were sealed later.
   if (config_.mode == wire::Purpose::kTrain) quarantine_.forget_what_others_know();

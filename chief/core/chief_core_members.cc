@@ -317,7 +317,7 @@ void ChiefCore::on_heartbeat(Turn& turn, Member& member, wire::Heartbeat&& heart
   heartbeat.recent = {};
   if (heartbeat.staleness.size() > kStalenessBucketsMax) heartbeat.staleness = {};
   if (member.is_ps() && ownership_.published() && config_.job.cluster.rebalance)
-    work_.take(ps_key(member), heartbeat);
+    moves_.take_report(ps_key(member), heartbeat);
   heartbeat.loads = {};
   wire::Failure failure = std::exchange(heartbeat.failure, {});
   member.last = std::move(heartbeat);

@@ -16,24 +16,12 @@ std::string partitions_text(size_t count) {
 
 }  // namespace
 
-/// Returns the ps cores that are live and not leaving, by index and core number.
-std::vector<Member*> ChiefCore::ps_cores() {
-  std::vector<Member*> cores;
-  for (Member& m : members_) {
-    if (m.is_ps() && m.live() && !m.leaving) cores.push_back(&m);
-  }
-  std::sort(cores.begin(), cores.end(), [](const Member* a, const Member* b) {
-    return std::pair(a->hello.index, a->hello.thread) < std::pair(b->hello.index, b->hello.thread);
-  });
-  return cores;
-}
-
 // ---- placing
 
 /// Assigns an owner to every partition when enough ps have joined: the ps with the best claim, or
 /// else a ps that restores the partition from the newest checkpoint.
 void ChiefCore::place(Turn& turn) {
-  const std::vector<Member*> cores = ps_cores();
+  const std::vector<Member*> cores = ps_cores(members_);
   std::vector<Claim> claims = best_claims(cores);
   const auto count = [&] {
     return size_t(std::ranges::count_if(claims, [](const Claim& c) { return c.by != nullptr; }));
@@ -157,14 +145,10 @@ void ChiefCore::refuse_data(Turn& turn, const Member& holder) {
 /// none.
 void ChiefCore::adopt(Turn& turn, Member& member, std::vector<PartitionId> partitions,
                       ViewId ownership_generation) {
-  wire::Adopt adopt{.ownership_generation = ownership_generation,
-                    .sealed_epochs = epochs_sealed_,
-                    .partitions = std::move(partitions),
-                    .folder = published_images_.empty() ? std::string() : published_folder_,
-                    .images = {},
-                    .markers = quarantine_.markers(),
-                    .markers_known = quarantine_.known(),
-                    .plan_hash = ownership_.view().plan_hash};
+  wire::Adopt adopt = adopt_request();
+  adopt.ownership_generation = ownership_generation;
+  adopt.partitions = std::move(partitions);
+  if (!published_images_.empty()) adopt.folder = published_folder_;
   for (const PartitionId p : adopt.partitions) {
     if (published_images_.empty()) continue;
     const auto& chain = published_images_[raw(p)];
@@ -205,8 +189,8 @@ void ChiefCore::on_adopted(Turn& turn, Member& member, const wire::Adopted& adop
   if (!ownership_.adopting(ps_key(member), adopted.ownership_generation)) {
     return defended(Defence::kChiefAdoptedLate);
   }
-  if (!adopted.ok && move_ && move_->ownership_generation == adopted.ownership_generation) {
-    blame_target(turn);
+  if (!adopted.ok && moves_.is_current(adopted.ownership_generation)) {
+    moves_.blame_target(turn);
     return cancel_move(turn, str(member.full_name(), ": ", adopted.error));
   }
   if (!adopted.ok) return on_damage(turn, member, adopted);
@@ -226,10 +210,7 @@ void ChiefCore::publish_view(Turn& turn) {
   for (const Member& member : members_) {
     if (!member.left) turn.send(member, view);
   }
-  work_.reset();
-  settle_move(turn);
-  std::erase_if(unresolved_moves_,
-                [&](const auto& u) { return !ownership_.owner_number(u.first); });
+  moves_.on_view_published(turn);
   if (DP_MUTATE("round-survives-a-change-of-ownership") && phase_ == Phase::kCompleting) return;
   const bool rolled_back = std::exchange(rolled_back_, false);
   if (!begun_) {
@@ -244,17 +225,47 @@ void ChiefCore::publish_view(Turn& turn) {
   }
 }
 
+/// Returns an Adopt without partitions: what every core must know that adopts some.
+wire::Adopt ChiefCore::adopt_request() const {
+  return {.sealed_epochs = epochs_sealed_,
+          .markers = quarantine_.markers(),
+          .markers_known = quarantine_.known(),
+          .plan_hash = ownership_.view().plan_hash};
+}
+
+// ---- moves
+
+/// Begins the next move if one is wanted, and cancels one that takes too long.
+void ChiefCore::check_moves(Turn& turn) {
+  moves_.check_leaving();
+  if (moves_.overdue(turn)) {
+    moves_.blame_target(turn);
+    cancel_move(turn, "it took too long");
+  }
+  moves_.dismiss_drained_ps(turn);
+  if (may_move(turn)) moves_.begin_next(turn);
+}
+
+/// Returns true if a move may begin: shards are leased, no other move is in progress, and no
+/// checkpoint would lose its images by it.
+bool ChiefCore::may_move(const Turn& turn) const {
+  return moves_.may_begin(turn) && leasing() && stop_signal_ == 0 && ownership_.whole() &&
+         !saving_.under_way() && !save_due(turn);
+}
+
+void ChiefCore::cancel_move(Turn& turn, const std::string& why) {
+  moves_.cancel(turn, why);
+  if (ownership_.ready()) publish_view(turn);
+}
+
 // ---- losing a ps
 
 /// Marks a ps core as lost. Its partitions wait for a ps of the same index, and no other partition
 /// is rolled back.
 void ChiefCore::on_ps_lost(Turn& turn, Member& member, const std::string& why) {
   turn.outbox().answered(member);
-  // The source of a move is not needed any more once the target has the images.
-  const bool ends_move = move_ && (move_->target == ps_key(member) ||
-                                   (move_->source == ps_key(member) && !move_->given));
   const uint32_t partitions = ownership_.lose(ps_key(member), turn.now_ns());
-  work_.forget(ps_key(member));
+  const bool ends_move = moves_.forget_ps(ps_key(member));
   if (partitions > 0) {
     if (last_lost_ != member.incarnation()) ++ps_lost_;  // the cores of a process are lost together
     last_lost_ = member.incarnation();
@@ -283,19 +294,9 @@ void ChiefCore::on_ps_lost(Turn& turn, Member& member, const std::string& why) {
 /// not assigned to another core meanwhile.
 void ChiefCore::on_ps_returned(Turn& turn, Member& member) {
   const uint32_t found = ownership_.reinstate(ps_key(member));
-  const auto frozen = unresolved_moves_.extract(ps_key(member));
+  moves_.on_ps_returned(ps_key(member), found);
   if (found == 0) return;
   defended(Defence::kChiefPsReturns);
-  if (!frozen.empty()) {
-    defended(Defence::kChiefFrozenReturns);
-    std::vector<PartitionId> own = ownership_.owned(ps_key(member));
-    const Move& move = frozen.mapped();
-    std::erase_if(own, [&](PartitionId p) {
-      return std::find(move.partitions.begin(), move.partitions.end(), p) == move.partitions.end();
-    });
-    ownership_.keep(
-        own, move.given ? std::optional(ownership_.next_ownership_generation()) : std::nullopt);
-  }
   if (ownership_.ready()) return publish_view(turn);
   if (ownership_.whole()) continue_phase(turn);
 }
@@ -319,7 +320,7 @@ void ChiefCore::restore(Turn& turn) {
       continue;
     }
     if (had_owner && turn.now_ns() - lost.lost_ns < config_.ps_wait_ns) continue;
-    std::vector<Member*> cores = ps_cores();
+    std::vector<Member*> cores = ps_cores(members_);
     std::erase_if(cores, [&](const Member* m) { return ownership_.adopting(ps_key(*m)); });
     const auto answers = [](const Member* m) { return m->answers; };
     if (std::any_of(cores.begin(), cores.end(), answers))
@@ -343,7 +344,7 @@ Member* ChiefCore::successor_of(const wire::Owner& was) {
 void ChiefCore::check_ps(Turn& turn) {
   restore(turn);
   if (ending() || phase_ == Phase::kGathering) return;
-  probe_ps(turn);
+  moves_.probe_ps(turn);
   if (const auto slow = ownership_.adopting_generation(turn.now_ns() - config_.adopt_timeout_ns)) {
     Member* member = members_.find(wire::Role::kPs, slow->incarnation, slow->thread);
     const bool others = members_.count([&](const Member& m) {

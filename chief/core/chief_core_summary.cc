@@ -148,9 +148,9 @@ JobSummary ChiefCore::summary(const Turn& turn) const {
   s.quarantined = quarantined_;
   s.workers_lost = workers_lost_;
   s.ps_lost = ps_lost_;
-  s.partitions_moved = partitions_moved_;
-  s.partitions_offloaded = partitions_offloaded_;
-  s.move_pause_ns_max = move_pause_ns_max_;
+  s.partitions_moved = moves_.counts().partitions;
+  s.partitions_offloaded = moves_.counts().offloaded;
+  s.move_pause_ns_max = moves_.counts().pause_ns_max;
   s.pulled_bytes = t.pulled;
   s.pushed_bytes = t.pushed;
   s.read_bytes = t.read;

@@ -1,41 +1,37 @@
-// ChiefCore: moves partitions between live ps, a few at a time, while training continues.
+#include "chief/core/moves.h"
+
 #include <algorithm>
 
-#include "chief/core/chief_core.h"
 #include "chief/core/placement.h"
 #include "shared/base/defence.h"
 #include "shared/base/plain_name.h"
 
 namespace downpour::chief {
 
-/// Begins the next move if one is wanted, and cancels one that takes too long.
-void ChiefCore::check_moves(Turn& turn) {
+void Moves::check_leaving() {
   const auto stays = [](const Member& m) { return m.is_ps() && m.live() && !m.leaving; };
-  if (members_.find_if(stays) == nullptr) {  // no staying ps is left, so no ps can leave now
-    for (Member& m : members_) m.leaving = false;
-  }
-  if (move_ && turn.now_ns() - move_->begun_ns > move_timeout_ns()) {
-    blame_target(turn);
-    cancel_move(turn, "it took too long");
-  }
-  dismiss_drained_ps(turn);
-  if (!may_move(turn)) return;
-  if (!rebalance(turn) && config_.job.cluster.rebalance && !continue_offloading(turn))
-    offload(turn);
+  if (members_.find_if(stays) != nullptr) return;
+  for (Member& m : members_) m.leaving = false;
 }
 
-/// Returns true if a move may begin: shards are leased, no other move is in progress, and no
-/// checkpoint would lose its images by it.
-bool ChiefCore::may_move(const Turn& turn) const {
-  if (config_.moves_folder.empty() || !leasing() || stop_signal_ != 0 || !settled()) return false;
-  if (turn.now_ns() < move_at_ns_ || !turn.outbox().empty()) return false;
-  return !saving_.under_way() && !save_due(turn);
+bool Moves::overdue(const Turn& turn) const {
+  return move_ && turn.now_ns() - move_->begun_ns > timeout_ns();
+}
+
+bool Moves::may_begin(const Turn& turn) const {
+  return !config_.moves_folder.empty() && !move_ && turn.now_ns() >= move_at_ns_ &&
+         turn.outbox().empty();
+}
+
+void Moves::begin_next(Turn& turn) {
+  if (!rebalance(turn) && config_.job.cluster.rebalance && !continue_offloading(turn))
+    offload(turn);
 }
 
 /// Moves the next bundle towards equal numbers of partitions. With `cluster.rebalance` this happens
 /// only if a core leaves or holds less than half of an even share; then it continues until the
 /// numbers are equal. Without it, it always happens.
-bool ChiefCore::rebalance(Turn& turn) {
+bool Moves::rebalance(Turn& turn) {
   std::vector<Member*> cores;
   std::vector<CoreLoad> loads;
   for (Member& m : members_) {
@@ -62,9 +58,9 @@ bool ChiefCore::rebalance(Turn& turn) {
 
 /// Decides whether a busy core offloads partitions to the least busy one. Requires load reports of
 /// all cores since ownership last changed.
-void ChiefCore::offload(Turn& turn) {
+void Moves::offload(Turn& turn) {
   if (turn.now_ns() < offload_at_ns_ || !work_.changed()) return;
-  std::vector<Member*> cores = ps_cores();
+  std::vector<Member*> cores = ps_cores(members_);
   std::erase_if(cores, [&](const Member* m) {
     return !takes_partitions(turn, *m) && ownership_.load(ps_key(*m)) == 0;
   });
@@ -107,11 +103,11 @@ void ChiefCore::offload(Turn& turn) {
 
 /// Moves the next bundle of the decided partitions. Stops if either side is gone, or the target
 /// leaves.
-bool ChiefCore::continue_offloading(Turn& turn) {
+bool Moves::continue_offloading(Turn& turn) {
   if (!offloading_) return false;
   Offloading& r = *offloading_;
-  Member* source = members_.find(wire::Role::kPs, r.source.incarnation, r.source.thread);
-  Member* target = members_.find(wire::Role::kPs, r.target.incarnation, r.target.thread);
+  Member* source = find(r.source);
+  Member* target = find(r.target);
   const std::vector<PartitionId> owned = ownership_.owned(r.source);
   std::erase_if(r.partitions,
                 [&](PartitionId p) { return !std::binary_search(owned.begin(), owned.end(), p); });
@@ -130,8 +126,8 @@ bool ChiefCore::continue_offloading(Turn& turn) {
   return true;
 }
 
-void ChiefCore::begin_move(Turn& turn, Member& source, Member& target,
-                           std::vector<PartitionId> partitions) {
+void Moves::begin_move(Turn& turn, Member& source, Member& target,
+                       std::vector<PartitionId> partitions) {
   if (partitions.empty()) return;
   if (!target.received) partitions.erase(partitions.begin() + 1, partitions.end());
   move_ = Move{.source = ps_key(source),
@@ -150,18 +146,19 @@ void ChiefCore::begin_move(Turn& turn, Member& source, Member& target,
                                 .folder = config_.moves_folder});
 }
 
-void ChiefCore::on_frozen(Turn& turn, Member& member, wire::Frozen&& frozen, Bytes&& inlined) {
+std::optional<std::string> Moves::on_frozen(Turn& turn, const Member& member, wire::Frozen&& frozen,
+                                            Bytes&& inlined, wire::Adopt&& adopt) {
   if (!move_ || move_->given || move_->ownership_generation != frozen.ownership_generation ||
       ps_key(member) != move_->source) {
-    return defended(Defence::kChiefFrozenLate);
+    defended(Defence::kChiefFrozenLate);
+    return std::nullopt;
   }
   turn.outbox().answered(member);
-  Member* target = members_.find(wire::Role::kPs, move_->target.incarnation, move_->target.thread);
-  if (!frozen.ok) return cancel_move(turn, frozen.error);
-  if (target == nullptr || !target->live())
-    return cancel_move(turn, "the ps that should get them is gone");
+  Member* target = find(move_->target);
+  if (!frozen.ok) return frozen.error;
+  if (target == nullptr || !target->live()) return "the ps that should get them is gone";
   if (ownership_.adopting(ps_key(*target)))
-    return cancel_move(turn, str(target->full_name(), " restores other partitions first"));
+    return str(target->full_name(), " restores other partitions first");
   std::sort(frozen.images.begin(), frozen.images.end(),
             [](const auto& a, const auto& b) { return a.partition < b.partition; });
   const bool all =
@@ -169,30 +166,23 @@ void ChiefCore::on_frozen(Turn& turn, Member& member, wire::Frozen&& frozen, Byt
                  move_->partitions.end(), [](const wire::ImageRef& image, PartitionId p) {
                    return image.partition == p && is_plain_name(image.file);
                  });
-  if (!all)
-    return cancel_move(turn, str(member.full_name(), " wrote other images than it was asked for"));
+  if (!all) return str(member.full_name(), " wrote other images than it was asked for");
   move_->given = true;
   move_->frozen_ns = turn.now_ns();
   move_->inlined = std::move(inlined);
   ownership_.give(turn.now_ns(), move_->partitions, owner_from(*target),
                   move_->ownership_generation);
-  turn.ask(*target,
-           wire::Adopt{.ownership_generation = move_->ownership_generation,
-                       .sealed_epochs = epochs_sealed_,
-                       .partitions = move_->partitions,
-                       .folder = config_.moves_folder,
-                       .images = std::move(frozen.images),
-                       .markers = quarantine_.markers(),
-                       .markers_known = quarantine_.known(),
-                       .plan_hash = ownership_.view().plan_hash},
-           move_->inlined);
+  adopt.ownership_generation = move_->ownership_generation;
+  adopt.partitions = move_->partitions;
+  adopt.folder = config_.moves_folder;
+  adopt.images = std::move(frozen.images);
+  turn.ask(*target, std::move(adopt), move_->inlined);
+  return std::nullopt;
 }
 
-/// Doubles the pause before the next move to the target, because it did not take over the
-/// partitions that it was sent.
-void ChiefCore::blame_target(Turn& turn) {
+void Moves::blame_target(Turn& turn) {
   if (!move_ || !move_->given) return;
-  Member* target = members_.find(wire::Role::kPs, move_->target.incarnation, move_->target.thread);
+  Member* target = find(move_->target);
   if (target == nullptr) return;
   constexpr int64_t kPauseNs = 30 * kSecond;
   target->move_at_ns = turn.now_ns() + (kPauseNs << std::min(target->move_failures++, 7U));
@@ -200,16 +190,13 @@ void ChiefCore::blame_target(Turn& turn) {
 
 /// Returns the time limit of the current move. It is shorter for a target that has never taken over
 /// a partition, because training waits for the move.
-int64_t ChiefCore::move_timeout_ns() {
-  const Member* target =
-      members_.find(wire::Role::kPs, move_->target.incarnation, move_->target.thread);
+int64_t Moves::timeout_ns() const {
+  const Member* target = find(move_->target);
   if (target == nullptr || target->received) return config_.move_timeout_ns;
   return std::min(config_.move_timeout_ns, (2 * kSecond) << std::min(target->move_failures, 7U));
 }
 
-/// Sends an Adopt without partitions to ps cores that have not answered one yet. It changes
-/// nothing.
-void ChiefCore::probe_ps(Turn& turn) {
+void Moves::probe_ps(Turn& turn) {
   for (Member& m : members_) {
     if (!m.is_ps() || !m.live() || m.answers || turn.now_ns() < m.probe_at_ns) continue;
     if (ownership_.adopting(ps_key(m))) continue;
@@ -218,9 +205,7 @@ void ChiefCore::probe_ps(Turn& turn) {
   }
 }
 
-/// Cancels the move. The next view names the source as owner, because only a view lets the source
-/// serve the partitions again.
-void ChiefCore::cancel_move(Turn& turn, const std::string& why) {
+void Moves::cancel(Turn& turn, const std::string& why) {
   const Move move = *std::exchange(move_, std::nullopt);
   defended(Defence::kChiefMoveCancelled);
   turn.log(
@@ -228,7 +213,7 @@ void ChiefCore::cancel_move(Turn& turn, const std::string& why) {
   turn.notice(NoticeLevel::kWarning,
               str("a move of ", move.partitions.size(), " partitions was called off: ", why));
   for (const PsKey& key : {move.source, move.target}) {
-    const Member* member = members_.find(wire::Role::kPs, key.incarnation, key.thread);
+    const Member* member = find(key);
     if (member == nullptr) continue;
     if (turn.outbox().waits_for<wire::Freeze>(*member) ||
         turn.outbox().waits_for<wire::Adopt>(*member)) {
@@ -244,28 +229,25 @@ void ChiefCore::cancel_move(Turn& turn, const std::string& why) {
   const auto ownership_generation =
       move.given ? std::optional(ownership_.next_ownership_generation()) : std::nullopt;
   ownership_.keep(move.partitions, ownership_generation);
-  const Member* source =
-      members_.find(wire::Role::kPs, move.source.incarnation, move.source.thread);
+  const Member* source = find(move.source);
   // A source that another process replaces is still a member here, but its partitions are lost.
   if (source == nullptr || !source->live() || ownership_.is_gone(move.source))
-    unresolved_moves_[move.source] = move;
-  if (ownership_.ready()) publish_view(turn);
+    unresolved_[move.source] = move;
 }
 
 /// Completes the move after a view: the partitions belong to the target, and the pause is over.
-void ChiefCore::settle_move(Turn& turn) {
+void Moves::settle(Turn& turn) {
   if (!move_) return;
   const Move move = *std::exchange(move_, std::nullopt);
   if (!move.given) return turn.outbox().drop<wire::Freeze>();  // this view lets the source continue
   const int64_t pause_ns = turn.now_ns() - move.begun_ns;
-  partitions_moved_ += uint32_t(move.partitions.size());
+  counts_.partitions += uint32_t(move.partitions.size());
   moves_failed_ /= 2;
-  if (Member* target =
-          members_.find(wire::Role::kPs, move.target.incarnation, move.target.thread)) {
+  if (Member* target = find(move.target)) {
     target->move_failures = 0;
   }
-  if (move.offloads) partitions_offloaded_ += uint32_t(move.partitions.size());
-  move_pause_ns_max_ = std::max(move_pause_ns_max_, pause_ns);
+  if (move.offloads) counts_.offloaded += uint32_t(move.partitions.size());
+  counts_.pause_ns_max = std::max(counts_.pause_ns_max, pause_ns);
   turn.log(turn.event("moved")
                .add("since_n", move.ownership_generation.n)
                .add("partitions", move.partitions.size())
@@ -280,8 +262,7 @@ void ChiefCore::settle_move(Turn& turn) {
   move_at_ns_ = turn.now_ns() + 4 * pause_ns;  // so that partitions are served most of the time
 }
 
-/// Stops the leaving ps that own nothing any more.
-void ChiefCore::dismiss_drained_ps(Turn& turn) {
+void Moves::dismiss_drained_ps(Turn& turn) {
   for (Member& m : members_) {
     if (!m.is_ps() || !m.leaving || !m.live() || turn.outbox().waits_for(m)) continue;
     const bool holds = members_.find_if([&](const Member& other) {
@@ -290,6 +271,31 @@ void ChiefCore::dismiss_drained_ps(Turn& turn) {
     }) != nullptr;
     if (!holds) turn.ask(m, wire::Stop{0, "its partitions have moved away"});
   }
+}
+
+void Moves::on_view_published(Turn& turn) {
+  work_.reset();
+  settle(turn);
+  std::erase_if(unresolved_, [&](const auto& u) { return !ownership_.owner_number(u.first); });
+}
+
+bool Moves::forget_ps(PsKey ps) {
+  work_.forget(ps);
+  // The source of a move is not needed any more once the target has the images.
+  return move_ && (move_->target == ps || (move_->source == ps && !move_->given));
+}
+
+void Moves::on_ps_returned(PsKey ps, uint32_t found) {
+  const auto frozen = unresolved_.extract(ps);
+  if (found == 0 || frozen.empty()) return;
+  defended(Defence::kChiefFrozenReturns);
+  std::vector<PartitionId> own = ownership_.owned(ps);
+  const Move& move = frozen.mapped();
+  std::erase_if(own, [&](PartitionId p) {
+    return std::find(move.partitions.begin(), move.partitions.end(), p) == move.partitions.end();
+  });
+  ownership_.keep(
+      own, move.given ? std::optional(ownership_.next_ownership_generation()) : std::nullopt);
 }
 
 }  // namespace downpour::chief
