@@ -9,6 +9,7 @@ namespace downpour::chief {
 
 ChiefCore::ChiefCore(ChiefConfig config)
     : config_(std::move(config)),
+      report_(config_, members_),
       // Evaluation and prediction accept a model of any plan.
       ownership_(config_.term, config_.partition_bits,
                  config_.mode == wire::Purpose::kTrain ? config_.plan_hash : 0),
@@ -17,6 +18,7 @@ ChiefCore::ChiefCore(ChiefConfig config)
                   .view = ownership_.view(),
                   .log_budget = LogBudget({.burst = 1024}),
                   .outbox = Outbox(config_.resend_ns)},
+      rounds_(config_),
       saving_(config_.resend_ns),
       schedule_(config_.job.train.checkpoint.every, config_.save_retry_ns) {
   DP_CHECK(config_.run != 0);
@@ -189,8 +191,7 @@ void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
   if (!ending()) check_moves(turn);
   if (!ending()) check_workers(turn);
   if (config_.job.train.steps > 0 && phase_ == Phase::kTraining) check_pass_end(turn);
-  if (round_at_ns_ > 0 && turn.now_ns() >= round_at_ns_ &&
-      (phase_ == Phase::kReconciling || phase_ == Phase::kCompleting)) {
+  if (rounds_.due(turn) && (phase_ == Phase::kReconciling || phase_ == Phase::kCompleting)) {
     begin_round(turn);
   }
   if (!ending()) check_save(turn);
@@ -202,7 +203,7 @@ void ChiefCore::on_tick(int64_t now_ns, Effects& effects) {
   };
   turn.outbox().tick(turn.now_ns(), again);
   saving_.outbox.tick(turn.now_ns(), again);
-  if (!finished() && turn.now_ns() >= progress_at_ns_) show_progress(turn);
+  if (!finished() && report_.progress_due(turn)) show_progress(turn);
   turn.log_withheld();
 }
 
@@ -325,7 +326,7 @@ void ChiefCore::check_workers(Turn& turn) {
 // ---- sending, the end
 
 void ChiefCore::replace(Turn& turn, Member& member) {
-  keep_figures(member);
+  report_.keep_figures(member);
   if (member.is_worker()) take_back_leases(turn, member, true);
   turn.outbox().answered(member);
   saving_.outbox.answered(member);

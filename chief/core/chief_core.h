@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "chief/core/completion.h"
 #include "chief/core/evaluation.h"
 #include "chief/core/events.h"
 #include "chief/core/leases.h"
@@ -18,6 +17,8 @@
 #include "chief/core/prediction.h"
 #include "chief/core/ps_cores.h"
 #include "chief/core/quarantine.h"
+#include "chief/core/report.h"
+#include "chief/core/rounds.h"
 #include "chief/core/saving.h"
 #include "chief/core/selection.h"
 #include "chief/core/stragglers.h"
@@ -92,7 +93,6 @@ class ChiefCore {
   // chief_core_summary.cc: display and log
   void show_progress(Turn& turn);
   void log_silent(Turn& turn, const Member& member);
-  void keep_figures(const Member& member);
   JobSummary summary(const Turn& turn) const;
 
   // chief_core_members.cc: members that join and leave
@@ -291,6 +291,7 @@ class ChiefCore {
   }
 
   Membership members_;
+  Report report_;
   Ownership ownership_;
   Moves moves_;
   TurnState turn_state_;
@@ -306,8 +307,6 @@ class ChiefCore {
   uint32_t epochs_complete_ = 0;  // decreases if partitions that are restored lack an epoch
   uint32_t epochs_sealed_ = 0;
   uint32_t epochs_begun_ = 0;  // partitions may hold batches of the epochs below this number
-  int64_t epoch_begin_ns_ = 0;
-  uint64_t epoch_duplicate_parts_ = 0, epoch_gaps_ = 0;  // values when the epoch began
   LeaseTable table_;
   std::vector<uint64_t> shard_bytes_;           // by shard of the pass
   WorkerPaces paces_;                           // rates in this pass
@@ -329,10 +328,7 @@ class ChiefCore {
   bool partial_epoch_ = false;  // the newest account covers a partial epoch, which ends the job
   bool partial_epoch_saved_ = false;   // the newest checkpoint holds the partial epoch completely
   bool saving_partial_epoch_ = false;  // the current checkpoint holds the partial epoch completely
-  CompletionRound round_;
-  uint64_t last_round_ = 0;
-  uint32_t void_rounds_ = 0;
-  int64_t round_at_ns_ = 0;  // > 0: when to begin another round
+  Rounds rounds_;
   EvaluationRun evaluation_;
   uint32_t last_evaluation_ = 0;
   PredictionRun prediction_;
@@ -358,24 +354,10 @@ class ChiefCore {
   bool had_worker_ = false;
   int64_t no_worker_ns_ = -1;  // since when there is no live worker; -1: there is one
   uint32_t workers_lost_ = 0;
-  std::vector<OutputMetrics> recent_;    // since the last snapshot
-  std::vector<OutputMetrics> observed_;  // in this epoch
-  int64_t progress_at_ns_ = 0;
-  wire::Heartbeat departed_;  // sums over members that are gone
-  std::vector<ProcessPeak> departed_peaks_;
-  int64_t train_begin_ns_ = -1, train_end_ns_ = -1;
   uint32_t attempts_repeated_ = 0, backups_ = 0;
   std::vector<EpochAccount> epochs_;
   uint32_t epochs_resumed_ = 0;
   std::vector<Evaluation> evaluations_;
-
-  struct Totals {
-    uint64_t records = 0, pulled = 0, pushed = 0, read = 0, duplicate_parts = 0, gaps = 0, rows = 0,
-             table_bytes = 0;
-    wire::WorkTime work;
-    std::vector<uint64_t> staleness;
-  };
-  Totals totals() const;
 };
 
 /// Returns the error of a stop by signal.

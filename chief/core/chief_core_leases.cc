@@ -54,8 +54,7 @@ void ChiefCore::on_lease_request(Turn& turn, Member& member, const wire::LeaseRe
   wire::LeaseGrant grant;
   if (leasing() && stop_signal_ == 0) {
     grant_leases(turn, member, request.wanted, grant);
-    if (!grant.leases.empty() && phase_ == Phase::kTraining && train_begin_ns_ < 0)
-      train_begin_ns_ = turn.now_ns();
+    if (!grant.leases.empty() && phase_ == Phase::kTraining) report_.note_training(turn);
   }
   if (grant.leases.empty()) grant.retry_ns = config_.lease_retry_ns;
   member.granted = id;

@@ -3,7 +3,6 @@
 #include <set>
 
 #include "chief/core/chief_core.h"
-#include "chief/core/metrics_merge.h"
 #include "shared/base/defence.h"
 #include "shared/base/mutate.h"
 
@@ -311,8 +310,7 @@ Member* ChiefCore::rebind_by_heartbeat(PeerKey peer, const wire::Body& body,
 void ChiefCore::on_heartbeat(Turn& turn, Member& member, wire::Heartbeat&& heartbeat) {
   // Metrics of another model are ignored.
   if (heartbeat.recent.size() <= config_.job.model.outputs.size()) {
-    merge_metrics(recent_, heartbeat.recent);
-    if (phase_ == Phase::kTraining) merge_metrics(observed_, heartbeat.recent);
+    report_.take_metrics(heartbeat.recent, phase_ == Phase::kTraining);
   }
   heartbeat.recent = {};
   if (heartbeat.staleness.size() > kStalenessBucketsMax) heartbeat.staleness = {};

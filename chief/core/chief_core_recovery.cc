@@ -383,9 +383,7 @@ void ChiefCore::interrupt(Turn& turn, const std::string& why) {
   if ((phase_ == Phase::kReconciling || phase_ == Phase::kCompleting) &&
       !DP_MUTATE("round-survives-a-change-of-ownership")) {
     defended(Defence::kChiefRoundInterrupted);
-    round_ = CompletionRound();
-    round_at_ns_ = 0;
-    turn.outbox().drop<wire::StatusRequest>();
+    rounds_.interrupt(turn);
   }
   abandon_save(turn, why);
 }
@@ -495,7 +493,7 @@ void ChiefCore::take_lacking(Turn& turn, const RoundOutcome& outcome) {
   extend_open_pass(turn);
   defended(Defence::kChiefLacking);
   turn.log(turn.event("round_lacking")
-               .add("round", round_.round())
+               .add("round", rounds_.number())
                .add("shards", outcome.lacking.size())
                .add("first", outcome.lacking.front().shard));
 }

@@ -45,7 +45,7 @@ void ChiefCore::stop(Turn& turn, int signal, const std::string& receiver) {
     return;
   }
   turn.outbox().drop<wire::StatusRequest>();
-  round_at_ns_ = 0;
+  rounds_.cancel_repeat();
   const bool waits_already = phase_ == Phase::kSaving && saving_.under_way();
   enter(turn, Phase::kSaving);
   if (!waits_already) want_save(turn);

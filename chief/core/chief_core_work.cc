@@ -4,7 +4,6 @@
 
 #include "chief/core/account.h"
 #include "chief/core/chief_core.h"
-#include "chief/core/metrics_merge.h"
 
 namespace downpour::chief {
 
@@ -120,12 +119,8 @@ void ChiefCore::begin_epoch(Turn& turn, bool reconcile) {
 
 void ChiefCore::open_epoch(Turn& turn) {
   epochs_begun_ = std::max(epochs_begun_, epoch_ + 1);
-  const Totals t = totals();
-  epoch_duplicate_parts_ = t.duplicate_parts;
-  epoch_gaps_ = t.gaps;
-  epoch_begin_ns_ = turn.now_ns();
-  observed_.clear();
-  void_rounds_ = 0;
+  report_.begin_epoch(turn);
+  rounds_.forget_void();
   open_pass(
       turn,
       {.purpose = wire::Purpose::kTrain, .shard = {epoch_, 0}, .plan_hash = config_.plan_hash});
@@ -163,22 +158,21 @@ void ChiefCore::check_pass_end(Turn& turn) {
 // ---- completion
 
 void ChiefCore::begin_round(Turn& turn) {
-  round_at_ns_ = 0;
+  rounds_.cancel_repeat();
   if (!settled()) return;  // begins when every partition has an owner again
   const uint32_t epoch = phase_ == Phase::kReconciling ? reconcile_epoch_ : epoch_;
-  round_ = CompletionRound(++last_round_, epoch, extent_of(epoch), ownership_.view());
-  turn.log(turn.event("round").add("round", last_round_).add("epoch", epoch));
+  rounds_.begin(turn, epoch, extent_of(epoch), ownership_.view());
   quarantine_.begin_round();
-  const auto request = round_.request(quarantine_.markers(), quarantine_.known());
+  const auto request = rounds_.current().request(quarantine_.markers(), quarantine_.known());
   for_each_owner([&](uint32_t, const Member& member) { turn.ask(member, request); });
 }
 
 void ChiefCore::on_status(Turn& turn, Member& member, wire::StatusReply&& reply) {
   const auto owner = owner_of(member);
-  if (!owner || round_at_ns_ > 0 || (phase_ != Phase::kReconciling && phase_ != Phase::kCompleting))
+  if (!owner || rounds_.waits() || (phase_ != Phase::kReconciling && phase_ != Phase::kCompleting))
     return;
   std::string why;
-  switch (round_.take(*owner, std::move(reply), why)) {
+  switch (rounds_.current().take(*owner, std::move(reply), why)) {
     case CompletionRound::Verdict::kIgnored:
       return;
     case CompletionRound::Verdict::kFailed:
@@ -190,24 +184,18 @@ void ChiefCore::on_status(Turn& turn, Member& member, wire::StatusReply&& reply)
       break;
   }
   turn.outbox().answered(member);
-  if (round_.all_in()) end_round(turn);
+  if (rounds_.current().all_in()) end_round(turn);
 }
 
-/// Voids the round, because ownership differs from what the round assumed. Another one follows.
 void ChiefCore::void_round(Turn& turn, const std::string& why) {
-  turn.log(turn.event("round_void").add("round", round_.round()).add("why", why));
-  turn.outbox().drop<wire::StatusRequest>();
-  if (++void_rounds_ >= config_.void_rounds_max) {
-    return fail(turn,
-                Error{ErrorCode::kPeersLost, str("epoch ", epoch_, " cannot be completed: ", why)});
-  }
-  round_at_ns_ = turn.now_ns() + config_.resend_ns / 10 + 1;
+  if (rounds_.repeat(turn, why)) return;
+  fail(turn, Error{ErrorCode::kPeersLost, str("epoch ", epoch_, " cannot be completed: ", why)});
 }
 
 void ChiefCore::end_round(Turn& turn) {
-  Result<RoundOutcome> outcome = round_.judge();
+  Result<RoundOutcome> outcome = rounds_.current().judge();
   if (!outcome) return fail(turn, std::move(outcome).error());
-  void_rounds_ = 0;
+  rounds_.forget_void();
   // A ps that has missed Sealed still has the markers of sealed epochs.
   std::erase_if(outcome->markers, [&](const auto& l) { return l.batch.epoch < epochs_sealed_; });
   decide_markers(turn, *outcome);
@@ -288,8 +276,7 @@ void ChiefCore::complete_epoch(Turn& turn, const RoundOutcome& outcome) {
   Result<wire::ShardCounts> counts = settle(outcome);
   if (!counts) return fail(turn, std::move(counts).error().with_context("epoch ", epoch_));
   if (config_.job.train.steps > 0 && counts->batches == 0) return fail(turn, no_batch(*counts));
-  const Totals t = totals();
-  train_end_ns_ = turn.now_ns();
+  report_.note_trained(turn);
   partial_epoch_ = !outcome.lacking.empty();
   partial_epoch_saved_ = false;
   const bool open = train_shards_.open_piece() > 0;
@@ -302,13 +289,11 @@ void ChiefCore::complete_epoch(Turn& turn, const RoundOutcome& outcome) {
                        .unread_bytes = unread_bytes(),
                        .counts = *counts,
                        .metrics = outcome.metrics,
-                       .duplicate_parts = t.duplicate_parts - epoch_duplicate_parts_,
-                       .gaps = t.gaps - epoch_gaps_,
-                       .attempts_repeated = table_.attempts_repeated(),
-                       .wall_ns = turn.now_ns() - epoch_begin_ns_};
+                       .attempts_repeated = table_.attempts_repeated()};
+  report_.measure_epoch(turn, account);
   JsonLine line = turn.event("complete")
                       .add("epoch", epoch_)
-                      .add("round", round_.round())
+                      .add("round", rounds_.number())
                       .add("shards_left", account.shards_left)
                       .add("read", counts->read)
                       .add("applied", counts->applied)
@@ -323,8 +308,7 @@ void ChiefCore::complete_epoch(Turn& turn, const RoundOutcome& outcome) {
   turn.log(line);
   epochs_.push_back(account);
   if (!partial_epoch_) ++epochs_complete_;
-  turn.emit(EpochDone{std::move(account), std::move(observed_)});
-  observed_.clear();
+  turn.emit(EpochDone{std::move(account), report_.take_observed()});
   if (evaluates()) return begin_evaluation(turn);
   end_epoch(turn);
 }
