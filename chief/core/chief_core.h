@@ -9,21 +9,20 @@
 #include <utility>
 #include <vector>
 
-#include "chief/core/balance.h"
-#include "chief/core/completion.h"
 #include "chief/core/evaluation.h"
 #include "chief/core/events.h"
-#include "chief/core/json_line.h"
 #include "chief/core/leases.h"
-#include "chief/core/log_budget.h"
-#include "chief/core/membership.h"
-#include "chief/core/outbox.h"
+#include "chief/core/moves.h"
 #include "chief/core/ownership.h"
 #include "chief/core/prediction.h"
+#include "chief/core/ps_cores.h"
 #include "chief/core/quarantine.h"
+#include "chief/core/report.h"
+#include "chief/core/rounds.h"
 #include "chief/core/saving.h"
 #include "chief/core/selection.h"
 #include "chief/core/stragglers.h"
+#include "chief/core/turn.h"
 #include "shared/wire/peer_identity.h"
 
 namespace downpour::chief {
@@ -34,6 +33,8 @@ namespace downpour::chief {
 class ChiefCore {
  public:
   explicit ChiefCore(ChiefConfig config);
+  ChiefCore(const ChiefCore&) = delete;
+  ChiefCore& operator=(const ChiefCore&) = delete;
 
   /// Starts the job. Finishes at once if there is nothing to do (`already_finished`), so call it
   /// before starting processes.
@@ -77,57 +78,43 @@ class ChiefCore {
 
  private:
   // chief_core.cc: events, time, sending, the end
-  void handle(Member& member, wire::Message&& message);
-  void check_silence();
-  void check_idle_leases();
-  void check_limits();
-  void check_workers();
-  void send(PeerKey peer, wire::Body body, RequestId request = {});
-  void reply(PeerKey peer, const wire::Envelope& to, wire::Body body);
-  void send(const Member& member, wire::Body body, RequestId request = {}) {
-    send(member.peer, std::move(body), request);
-  }
-  /// Sends a request to a ps core or a stopping member, and repeats it until outbox_.answered().
-  void ask(const Member& member, wire::Body body);
-  JsonLine event(std::string_view name) const { return JsonLine(now_ns_ - start_ns_, name); }
-  void log(const JsonLine& line) { effects_->push_back(AppendEvent{line.str()}); }
-  void emit(Effect effect) { effects_->push_back(std::move(effect)); }
-  void fail(Error error);
-  void begin_stop(int32_t code, std::string reason);
-  void finish();
-  void finish_if_alone();
-  void supersede(uint32_t term);
+  void handle(Turn& turn, Member& member, wire::Message&& message);
+  void check_silence(Turn& turn);
+  void check_idle_leases(Turn& turn);
+  void check_limits(Turn& turn);
+  void check_workers(Turn& turn);
+  void fail(Turn& turn, Error error);
+  void begin_stop(Turn& turn, int32_t code, std::string reason);
+  void finish(Turn& turn);
+  void finish_if_alone(Turn& turn);
+  void supersede(Turn& turn, uint32_t term);
   bool ending() const { return phase_ == Phase::kStopping || phase_ == Phase::kFinished; }
 
   // chief_core_summary.cc: display and log
-  void show_progress();
-  void notice(NoticeLevel level, std::string text);
-  /// Log and show events that a peer can cause as often as it likes, within log_budget_.
-  void log_of(PeerKey peer, const JsonLine& line);
-  void notice_of(PeerKey peer, NoticeLevel level, std::string text);
-  void log_silent(const Member& member);
-  void keep_figures(const Member& member);
-  JobSummary summary() const;
+  void show_progress(Turn& turn);
+  void log_silent(Turn& turn, const Member& member);
+  JobSummary summary(const Turn& turn) const;
 
   // chief_core_members.cc: members that join and leave
-  void on_hello(PeerKey peer, const wire::Hello& hello, const wire::Envelope& envelope,
+  void on_hello(Turn& turn, PeerKey peer, const wire::Hello& hello, const wire::Envelope& envelope,
                 const wire::PeerIdentity& identity);
-  Result<Member*> admit(PeerKey peer, wire::Hello hello, const wire::PeerIdentity& identity);
-  Result<Member*> admit_ps(PeerKey peer, wire::Hello hello);
-  Result<Member*> admit_worker(PeerKey peer, wire::Hello hello);
+  Result<Member*> admit(Turn& turn, PeerKey peer, wire::Hello hello,
+                        const wire::PeerIdentity& identity);
+  Result<Member*> admit_ps(Turn& turn, PeerKey peer, wire::Hello hello);
+  Result<Member*> admit_worker(Turn& turn, PeerKey peer, wire::Hello hello);
   wire::InputList input_list() const;
-  void tell_inputs();
+  void tell_inputs(Turn& turn);
   void share_stream();
-  void welcome(Member& member, RequestId request);
-  void refuse(PeerKey peer, const Error& error, const wire::Envelope& envelope);
-  bool make_room(wire::Role role);
+  void welcome(Turn& turn, Member& member, RequestId request);
+  void refuse(Turn& turn, PeerKey peer, const Error& error, const wire::Envelope& envelope);
+  bool make_room(Turn& turn, wire::Role role);
   enum class IndexConflict : uint8_t { kWait, kRefused, kReplaced };
-  IndexConflict index_conflict(Member& old, const wire::Hello& hello);
-  void replace(Member& member);
+  IndexConflict index_conflict(Turn& turn, Member& old, const wire::Hello& hello);
+  void replace(Turn& turn, Member& member);
   Member* rebind_by_heartbeat(PeerKey peer, const wire::Body& body,
                               const wire::PeerIdentity& identity);
-  void on_heartbeat(Member& member, wire::Heartbeat&& heartbeat);
-  void on_goodbye(Member& member, wire::Goodbye&& goodbye);
+  void on_heartbeat(Turn& turn, Member& member, wire::Heartbeat&& heartbeat);
+  void on_goodbye(Turn& turn, Member& member, wire::Goodbye&& goodbye);
   std::optional<uint32_t> owner_of(const Member& member) const {
     return member.is_ps() ? ownership_.owner_number(ps_key(member)) : std::nullopt;
   }
@@ -141,81 +128,63 @@ class ChiefCore {
     const Member* by = nullptr;
     ViewId ownership_generation;
   };
-  static PsKey ps_key(const Member& member) { return {member.incarnation(), member.hello.thread}; }
-  std::vector<Member*> ps_cores();
-  static wire::Owner owner_from(const Member& m) {
-    return {m.hello.index, m.hello.thread, m.incarnation(), m.hello.endpoint};
-  }
-  void place();
+  void place(Turn& turn);
   std::vector<Claim> best_claims(const std::vector<Member*>& cores) const;
   const Member* drop_claims_of_other_plans(std::vector<Claim>& claims) const;
-  void refuse_data(const Member& holder);
-  void adopt(Member& member, std::vector<PartitionId> partitions, ViewId ownership_generation);
-  void spread(const std::vector<PartitionId>& partitions, const std::vector<Member*>& cores,
-              ViewId ownership_generation);
-  void on_adopted(Member& member, const wire::Adopted& adopted);
-  void publish_view();
-  void on_ps_lost(Member& member, const std::string& why);
-  void on_ps_returned(Member& member);
-  void restore();
+  void refuse_data(Turn& turn, const Member& holder);
+  void adopt(Turn& turn, Member& member, std::vector<PartitionId> partitions,
+             ViewId ownership_generation);
+  void spread(Turn& turn, const std::vector<PartitionId>& partitions,
+              const std::vector<Member*>& cores, ViewId ownership_generation);
+  void on_adopted(Turn& turn, Member& member, const wire::Adopted& adopted);
+  void publish_view(Turn& turn);
+  void on_ps_lost(Turn& turn, Member& member, const std::string& why);
+  void on_ps_returned(Turn& turn, Member& member);
+  void restore(Turn& turn);
   Member* successor_of(const wire::Owner& was);
-  void give_ranges(const std::vector<Member*>& cores);
+  void give_ranges(Turn& turn, const std::vector<Member*>& cores);
   // chief_core_damage.cc: fallback from a damaged checkpoint
-  void on_damage(const Member& member, const wire::Adopted& adopted);
-  void go_back_all(uint32_t sealed_epochs);
-  void check_ps();
-  void interrupt(const std::string& why);
-  void continue_phase();
-  void reconcile();
-  void reconcile_next();
-  void end_reconcile(const RoundOutcome& outcome);
-  void roll_back_to(uint32_t epoch);
-  void take_lacking(const RoundOutcome& outcome);
+  void on_damage(Turn& turn, const Member& member, const wire::Adopted& adopted);
+  void go_back_all(Turn& turn, uint32_t sealed_epochs);
+  void check_ps(Turn& turn);
+  void interrupt(Turn& turn, const std::string& why);
+  void continue_phase(Turn& turn);
+  void reconcile(Turn& turn);
+  void reconcile_next(Turn& turn);
+  void end_reconcile(Turn& turn, const RoundOutcome& outcome);
+  void roll_back_to(Turn& turn, uint32_t epoch);
+  void take_lacking(Turn& turn, const RoundOutcome& outcome);
 
-  // chief_core_moves.cc: moving partitions between live ps
-  void check_moves();
-  bool may_move() const;
-  bool rebalance();
-  void offload();
-  bool continue_offloading();
-  void begin_move(Member& source, Member& target, std::vector<PartitionId> partitions);
-  void on_frozen(Member& member, wire::Frozen&& frozen, Bytes&& inlined);
-  /// Returns the images that travel with the Adopt of the current move.
-  Bytes values_of(const wire::Body& body) const;
-  void cancel_move(const std::string& why);
-  void blame_target();
-  int64_t move_timeout_ns();
-  bool takes_partitions(const Member& member) const {
-    return member.answers && !member.leaving && now_ns_ >= member.move_at_ns;
-  }
-  void probe_ps();
-  void settle_move();
-  void dismiss_drained_ps();
+  // chief_core_recovery.cc: moves
+  void check_moves(Turn& turn);
+  bool may_move(const Turn& turn) const;
+  void cancel_move(Turn& turn, const std::string& why);
+  wire::Adopt adopt_request() const;
   /// Returns true if every partition has a live owner and no move is in progress.
-  bool settled() const { return ownership_.whole() && !move_; }
+  bool settled() const { return ownership_.whole() && !moves_.under_way(); }
 
   // chief_core_stop.cc: stop signals to this process and to members
-  void stop(int signal, const std::string& receiver);
-  void end_unsaved();
+  void stop(Turn& turn, int signal, const std::string& receiver);
+  void end_unsaved(Turn& turn);
   bool members_hold_state() const;
-  bool stop_overdue() const {
-    return stop_signal_ != 0 && now_ns_ - stop_ns_ > config_.stop_save_ns;
+  bool stop_overdue(const Turn& turn) const {
+    return stop_signal_ != 0 && turn.now_ns() - stop_ns_ > config_.stop_save_ns;
   }
-  void on_leave(Member& member, const wire::Leave& leave);
-  void leave_ps(Member& member);
+  void on_leave(Turn& turn, Member& member, const wire::Leave& leave);
+  void leave_ps(Turn& turn, Member& member);
   int signal_of_departed_workers() const;
 
   // chief_core_work.cc: epochs, rounds, evaluation, prediction
-  void begin_work();
-  void begin_epoch(bool reconcile);
-  void open_epoch();
-  void end_epoch();
-  void next_epoch();
-  void begin_round();
-  void void_round(const std::string& why);
-  void on_status(Member& member, wire::StatusReply&& reply);
-  void end_round();
-  void complete_epoch(const RoundOutcome& outcome);
+  void begin_work(Turn& turn);
+  void begin_epoch(Turn& turn, bool reconcile);
+  void open_epoch(Turn& turn);
+  void end_epoch(Turn& turn);
+  void next_epoch(Turn& turn);
+  void begin_round(Turn& turn);
+  void void_round(Turn& turn, const std::string& why);
+  void on_status(Turn& turn, Member& member, wire::StatusReply&& reply);
+  void end_round(Turn& turn);
+  void complete_epoch(Turn& turn, const RoundOutcome& outcome);
   std::vector<uint64_t> unread_bytes() const;
   Result<wire::ShardCounts> settle(const RoundOutcome& outcome) const;
   bool evaluated() const {
@@ -223,18 +192,18 @@ class ChiefCore {
            (!evaluations_.empty() && evaluations_.back().epochs_trained == epochs_trained());
   }
   bool evaluates() const { return eval_from_files_ || config_.job.eval.holdout > 0; }
-  void begin_evaluation();
-  void begin_prediction();
-  void open_pass(const wire::Lease& pattern);
+  void begin_evaluation(Turn& turn);
+  void begin_prediction(Turn& turn);
+  void open_pass(Turn& turn, const wire::Lease& pattern);
   void add_shards(uint32_t count);
   void add_shards_of_earlier_chief(const wire::Lease& lease);
-  void extend_open_pass();
-  void note_end(uint32_t shard, const wire::ShardCounts& counts);
+  void extend_open_pass(Turn& turn);
+  void note_end(Turn& turn, uint32_t shard, const wire::ShardCounts& counts);
   EpochExtent extent_of(uint32_t epoch) const;
-  void on_eval_report(Member& member, wire::EvalReport&& report);
-  void on_predict_report(Member& member, wire::PredictReport&& report, Bytes&& values);
-  void check_pass_end();
-  void end_evaluation();
+  void on_eval_report(Turn& turn, Member& member, wire::EvalReport&& report);
+  void on_predict_report(Turn& turn, Member& member, wire::PredictReport&& report, Bytes&& values);
+  void check_pass_end(Turn& turn);
+  void end_evaluation(Turn& turn);
   bool leasing() const {
     return phase_ == Phase::kTraining || phase_ == Phase::kEvaluating ||
            phase_ == Phase::kPredicting;
@@ -251,10 +220,10 @@ class ChiefCore {
   uint64_t steps_accounted() const;
   uint64_t steps_done() const;
   bool may_begin_shards() const;
-  bool partial_epoch_is_read() const;
+  bool partial_epoch_is_read(const Turn& turn) const;
   bool ends_here(const RoundOutcome& outcome) const;
   void drop_partial_epoch();
-  void reopen_partial_epoch(const Member& member);
+  void reopen_partial_epoch(Turn& turn, const Member& member);
   /// Returns true if the job has all the training that it asks for.
   bool trained() const {
     const uint64_t wanted = config_.job.train.steps;
@@ -265,43 +234,44 @@ class ChiefCore {
   uint32_t epochs_trained() const { return epochs_complete_ + (partial_epoch_ ? 1 : 0); }
 
   // chief_core_leases.cc: granting and revoking leases
-  void on_lease_request(Member& member, const wire::LeaseRequest& request, RequestId id);
-  void grant_leases(const Member& member, uint32_t wanted, wire::LeaseGrant& grant);
-  void log_lease(const Member& member, const wire::Lease& lease, bool backup);
-  PassView pass_view() const;
-  void advance(const Member& member, uint32_t shard, uint64_t bytes_done);
-  void note_idle(Incarnation worker);
-  void on_shard_progress(Member& member, const wire::ShardProgress& progress);
-  void on_shard_failed(Member& member, const wire::ShardFailed& failed);
-  void take_back_leases(Member& member, bool died);
+  void on_lease_request(Turn& turn, Member& member, const wire::LeaseRequest& request,
+                        RequestId id);
+  void grant_leases(Turn& turn, const Member& member, uint32_t wanted, wire::LeaseGrant& grant);
+  void log_lease(Turn& turn, const Member& member, const wire::Lease& lease, bool backup);
+  PassView pass_view(const Turn& turn) const;
+  void advance(Turn& turn, const Member& member, uint32_t shard, uint64_t bytes_done);
+  void note_idle(Turn& turn, Incarnation worker);
+  void on_shard_progress(Turn& turn, Member& member, const wire::ShardProgress& progress);
+  void on_shard_failed(Turn& turn, Member& member, const wire::ShardFailed& failed);
+  void take_back_leases(Turn& turn, Member& member, bool died);
   uint32_t fatal_batch(uint32_t shard) const;
-  void end_shard(const Member& member, uint32_t shard, const wire::ShardCounts& counts);
-  void count_failure(const Member& member, const Error& error, uint32_t shard, uint32_t batch,
-                     wire::FailureKind kind = wire::FailureKind::kOther);
-  void revoke(uint32_t shard, Incarnation worker);
-  void revoke_all(uint32_t shard);
+  void end_shard(Turn& turn, const Member& member, uint32_t shard, const wire::ShardCounts& counts);
+  void count_failure(Turn& turn, const Member& member, const Error& error, uint32_t shard,
+                     uint32_t batch, wire::FailureKind kind = wire::FailureKind::kOther);
+  void revoke(Turn& turn, uint32_t shard, Incarnation worker);
+  void revoke_all(Turn& turn, uint32_t shard);
 
   // chief_core_quarantine.cc: quarantined batches
   bool may_quarantine(wire::FailureKind kind) const;
   bool single_step() const;
-  void quarantine_batch(uint32_t shard, uint32_t batch, const Error& error);
-  void reconcile_markers();
-  void decide_markers(const RoundOutcome& outcome);
+  void quarantine_batch(Turn& turn, uint32_t shard, uint32_t batch, const Error& error);
+  void reconcile_markers(Turn& turn);
+  void decide_markers(Turn& turn, const RoundOutcome& outcome);
   std::string train_range_text(ShardId shard) const;
 
   // chief_core_save.cc: checkpoints, in parallel to the phases of the job
-  void want_save();
-  void check_save();
-  bool save_due() const;
+  void want_save(Turn& turn);
+  void check_save(Turn& turn);
+  bool save_due(const Turn& turn) const;
   ViewId base_for_save() const;
   Result<void> chain(const std::vector<wire::ImageRef>& images);
-  void begin_save();
+  void begin_save(Turn& turn);
   bool publishing() const { return saving_.state == Saving::State::kPublishing; }
-  void on_saved(Member& member, wire::Saved&& saved);
-  void publish();
-  void save_failed(const std::string& why);
-  void abandon_save(const std::string& why);
-  void after_save(const std::string& error);
+  void on_saved(Turn& turn, Member& member, wire::Saved&& saved);
+  void publish(Turn& turn);
+  void save_failed(Turn& turn, const std::string& why);
+  void abandon_save(Turn& turn, const std::string& why);
+  void after_save(Turn& turn, const std::string& error);
   bool is_best() const;
   bool waits_for_best() const {
     return is_best() && best_epochs_saved_ != epochs_trained() &&
@@ -313,33 +283,18 @@ class ChiefCore {
   std::vector<plan::ShardRange> eval_ranges_;
   bool eval_from_files_ = false;  // eval_ranges_ come from eval_files, not from train_files
 
-  // Time and effects of the current event.
-  int64_t now_ns_ = 0;
-  Effects* effects_ = nullptr;
-  class Turn {  // sets both while an event is handled
-   public:
-    Turn(ChiefCore& core, int64_t now_ns, Effects& effects);
-    ~Turn() { core_.effects_ = nullptr; }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-
-   private:
-    ChiefCore& core_;
-  };
-
   Phase phase_ = Phase::kGathering;
-  int64_t start_ns_ = 0;
   int64_t phase_ns_ = 0;  // when the phase began
-  void enter(Phase phase) {
+  void enter(Turn& turn, Phase phase) {
     phase_ = phase;
-    phase_ns_ = now_ns_;
+    phase_ns_ = turn.now_ns();
   }
 
   Membership members_;
-  LogBudget log_budget_;
-  Outbox outbox_;
-  uint64_t last_request_ = 0;
+  Report report_;
   Ownership ownership_;
+  Moves moves_;
+  TurnState turn_state_;
   bool begun_ = false;        // work has begun under the first view
   bool rolled_back_ = false;  // some partition was restored or began empty since the newest view
   bool claimed_ = false;      // partitions were claimed, so leases of an earlier chief may exist
@@ -348,42 +303,10 @@ class ChiefCore {
   uint32_t ps_lost_ = 0;
   Incarnation last_lost_{};
 
-  /// A bundle of partitions that moves between two live cores. At most one moves at a time.
-  struct Move {
-    PsKey source, target;
-    ViewId ownership_generation;
-    std::vector<PartitionId> partitions;
-    int64_t begun_ns = 0;
-    int64_t frozen_ns = 0;  // when Frozen arrived
-    Bytes inlined;          // small images that came with Frozen
-    bool given = false;     // Adopt was sent to the target
-    bool offloads = false;  // the move offloads a busy core
-  };
-  std::optional<Move> move_;
-  // Moves that were cancelled while the source was lost. The source may still have the partitions
-  // frozen.
-  std::map<PsKey, Move> unresolved_moves_;
-  uint32_t move_size_ = 4;
-  int64_t move_at_ns_ = 0;     // earliest time of the next move
-  uint32_t moves_failed_ = 0;  // recent failures; a success halves the number
-  uint32_t partitions_moved_ = 0;
-  bool rebalancing_ = false;  // the numbers of partitions are being evened out
-  WorkReports work_;
-  struct Offloading {
-    PsKey source, target;
-    std::vector<PartitionId> partitions;  // not moved yet
-  };
-  std::optional<Offloading> offloading_;
-  int64_t offload_at_ns_ = 0;  // earliest time of the next decision to offload
-  uint32_t partitions_offloaded_ = 0;
-  int64_t move_pause_ns_max_ = 0;
-
   uint32_t epoch_ = 0;            // the current epoch
   uint32_t epochs_complete_ = 0;  // decreases if partitions that are restored lack an epoch
   uint32_t epochs_sealed_ = 0;
   uint32_t epochs_begun_ = 0;  // partitions may hold batches of the epochs below this number
-  int64_t epoch_begin_ns_ = 0;
-  uint64_t epoch_duplicate_parts_ = 0, epoch_gaps_ = 0;  // values when the epoch began
   LeaseTable table_;
   std::vector<uint64_t> shard_bytes_;           // by shard of the pass
   WorkerPaces paces_;                           // rates in this pass
@@ -405,10 +328,7 @@ class ChiefCore {
   bool partial_epoch_ = false;  // the newest account covers a partial epoch, which ends the job
   bool partial_epoch_saved_ = false;   // the newest checkpoint holds the partial epoch completely
   bool saving_partial_epoch_ = false;  // the current checkpoint holds the partial epoch completely
-  CompletionRound round_;
-  uint64_t last_round_ = 0;
-  uint32_t void_rounds_ = 0;
-  int64_t round_at_ns_ = 0;  // > 0: when to begin another round
+  Rounds rounds_;
   EvaluationRun evaluation_;
   uint32_t last_evaluation_ = 0;
   PredictionRun prediction_;
@@ -434,24 +354,10 @@ class ChiefCore {
   bool had_worker_ = false;
   int64_t no_worker_ns_ = -1;  // since when there is no live worker; -1: there is one
   uint32_t workers_lost_ = 0;
-  std::vector<OutputMetrics> recent_;    // since the last snapshot
-  std::vector<OutputMetrics> observed_;  // in this epoch
-  int64_t progress_at_ns_ = 0;
-  wire::Heartbeat departed_;  // sums over members that are gone
-  std::vector<ProcessPeak> departed_peaks_;
-  int64_t train_begin_ns_ = -1, train_end_ns_ = -1;
   uint32_t attempts_repeated_ = 0, backups_ = 0;
   std::vector<EpochAccount> epochs_;
   uint32_t epochs_resumed_ = 0;
   std::vector<Evaluation> evaluations_;
-
-  struct Totals {
-    uint64_t records = 0, pulled = 0, pushed = 0, read = 0, duplicate_parts = 0, gaps = 0, rows = 0,
-             table_bytes = 0;
-    wire::WorkTime work;
-    std::vector<uint64_t> staleness;
-  };
-  Totals totals() const;
 };
 
 /// Returns the error of a stop by signal.

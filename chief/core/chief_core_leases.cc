@@ -40,38 +40,39 @@ std::string_view purpose_name(wire::Purpose purpose) {
 
 }  // namespace
 
-void ChiefCore::on_lease_request(Member& member, const wire::LeaseRequest& request, RequestId id) {
+void ChiefCore::on_lease_request(Turn& turn, Member& member, const wire::LeaseRequest& request,
+                                 RequestId id) {
   if (id != RequestId{} && member.granted == id) {  // the answer was lost
     std::erase_if(member.grant.leases, [&](const wire::Lease& lease) {
       return !table_.holds(member.incarnation(), lease);
     });
     if (!member.grant.leases.empty()) {
       defended(Defence::kChiefGrantRepeated);
-      return send(member, member.grant, id);
+      return turn.send(member, member.grant, id);
     }
   }
   wire::LeaseGrant grant;
   if (leasing() && stop_signal_ == 0) {
-    grant_leases(member, request.wanted, grant);
-    if (!grant.leases.empty() && phase_ == Phase::kTraining && train_begin_ns_ < 0)
-      train_begin_ns_ = now_ns_;
+    grant_leases(turn, member, request.wanted, grant);
+    if (!grant.leases.empty() && phase_ == Phase::kTraining) report_.note_training(turn);
   }
   if (grant.leases.empty()) grant.retry_ns = config_.lease_retry_ns;
   member.granted = id;
   member.grant = grant;
-  send(member, std::move(grant), id);
+  turn.send(member, std::move(grant), id);
 }
 
-PassView ChiefCore::pass_view() const {
+PassView ChiefCore::pass_view(const Turn& turn) const {
   return {.table = table_,
           .paces = paces_,
           .bytes_of = [this](uint32_t shard) { return bytes_of(shard); },
-          .now_ns = now_ns_};
+          .now_ns = turn.now_ns()};
 }
 
-void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseGrant& grant) {
+void ChiefCore::grant_leases(Turn& turn, const Member& member, uint32_t wanted,
+                             wire::LeaseGrant& grant) {
   const Incarnation who = member.incarnation();
-  extend_open_pass();
+  extend_open_pass(turn);
   if (ending()) return;
   // Near the end of a pass a worker gets at most its fair share of the free shards.
   const uint32_t workers = std::max(1U, members_.workers_live());
@@ -81,7 +82,7 @@ void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseG
       config_.leases_per_worker_max - std::min(held, config_.leases_per_worker_max);
   const uint32_t limit =
       phase_ == Phase::kPredicting ? table_.first_open() + config_.predict_window : UINT32_MAX;
-  const PassView pass = pass_view();
+  const PassView pass = pass_view(turn);
   const auto is_suspect = [&](uint32_t shard) { return table_.entry(shard).failures > 0; };
   const bool fresh = may_begin_shards();
   const auto hand_over = [&](wire::Lease lease, bool backup) {
@@ -89,7 +90,7 @@ void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseG
       lease.quarantined_batches = quarantine_.quarantined_batches(lease.shard);
       lease.single_step = single_step() && is_suspect(lease.shard.shard);
     }
-    log_lease(member, lease, backup);
+    log_lease(turn, member, lease, backup);
     grant.leases.push_back(std::move(lease));
   };
   // A worker holds a shard that has failed only as its single shard. So the chief knows where the
@@ -101,7 +102,7 @@ void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseG
     if (!may_hold_more(pass, who, bytes_left)) break;
     const bool suspects = !single_step() || table_.held_count(who) == 0;
     const auto lease =
-        table_.grant(now_ns_, who, limit, member.hello.index, suspects, may_begin_shards());
+        table_.grant(turn.now_ns(), who, limit, member.hello.index, suspects, may_begin_shards());
     if (!lease) break;
     hand_over(*lease, false);
     if (grant.leases.back().single_step) break;
@@ -114,17 +115,17 @@ void ChiefCore::grant_leases(const Member& member, uint32_t wanted, wire::LeaseG
     const auto shard = choose_backup(pass, who);
     if (shard && !(single_step() && is_suspect(*shard))) {
       defended(Defence::kChiefBackupLease);
-      hand_over(table_.back_up(now_ns_, *shard, who), true);
+      hand_over(table_.back_up(turn.now_ns(), *shard, who), true);
     }
   }
-  if (table_.held_count(who) > 0) paces_.busy(now_ns_, who);
-  extend_open_pass();
+  if (table_.held_count(who) > 0) paces_.busy(turn.now_ns(), who);
+  extend_open_pass(turn);
 }
 
-void ChiefCore::log_lease(const Member& member, const wire::Lease& lease, bool backup) {
+void ChiefCore::log_lease(Turn& turn, const Member& member, const wire::Lease& lease, bool backup) {
   const std::vector<plan::ShardRange> ranges = ranges_of(lease.shard.shard);
   const plan::ShardRange& range = ranges.front();
-  JsonLine line = event("lease")
+  JsonLine line = turn.event("lease")
                       .add("purpose", purpose_name(lease.purpose))
                       .add("epoch", lease.shard.epoch)
                       .add("shard", lease.shard.shard)
@@ -138,17 +139,17 @@ void ChiefCore::log_lease(const Member& member, const wire::Lease& lease, bool b
                       .add("end", range.end);
   if (ranges.size() > 1) line.add("ranges", ranges.size());
   if (!table_.shared()) line.add("stream", range.stream);
-  log(line);
+  turn.log(line);
 }
 
-void ChiefCore::on_shard_progress(Member& member, const wire::ShardProgress& progress) {
+void ChiefCore::on_shard_progress(Turn& turn, Member& member, const wire::ShardProgress& progress) {
   const uint32_t shard = progress.lease.shard.shard;
   if (phase_ == Phase::kGathering || phase_ == Phase::kAdopting) return;  // no lease table
   add_shards_of_earlier_chief(progress.lease);
   if (!working() || !table_.covers(progress.lease)) {
     if (!progress.ended) {
       defended(Defence::kChiefLeaseNotHeld);
-      send(member, wire::LeaseRevoked{progress.lease});
+      turn.send(member, wire::LeaseRevoked{progress.lease});
     }
     return;
   }
@@ -157,21 +158,22 @@ void ChiefCore::on_shard_progress(Member& member, const wire::ShardProgress& pro
       (progress.lease.purpose != wire::Purpose::kTrain ||
        progress.lease.quarantined_batches ==
            quarantine_.quarantined_batches(progress.lease.shard))) {
-    if (table_.take_up(now_ns_, member.incarnation(), progress.lease))
+    if (table_.take_up(turn.now_ns(), member.incarnation(), progress.lease))
       defended(Defence::kChiefLeaseTakenUp);
   }
   const bool holds = table_.holds(member.incarnation(), progress.lease);
   if (progress.ended && progress.lease.purpose == wire::Purpose::kTrain) {
     // Accepted from every worker, because every partition has the shard-end marker. The completion
     // round verifies it.
-    return end_shard(member, shard, progress.counts);
+    return end_shard(turn, member, shard, progress.counts);
   }
   if (!holds) {
     defended(Defence::kChiefLeaseNotHeld);
-    return send(member, wire::LeaseRevoked{progress.lease});
+    return turn.send(member, wire::LeaseRevoked{progress.lease});
   }
-  advance(member, shard, progress.bytes_done);
-  table_.renew(now_ns_, shard, member.incarnation(), progress.batches_acked, progress.bytes_done);
+  advance(turn, member, shard, progress.bytes_done);
+  table_.renew(turn.now_ns(), shard, member.incarnation(), progress.batches_acked,
+               progress.bytes_done);
 }
 
 /// Appends shards of an open stream that an earlier chief leased and this one does not know yet.
@@ -187,33 +189,34 @@ void ChiefCore::add_shards_of_earlier_chief(const wire::Lease& lease) {
 }
 
 /// Measures a worker's rate by its progress with a shard that it holds.
-void ChiefCore::advance(const Member& member, uint32_t shard, uint64_t bytes_done) {
+void ChiefCore::advance(Turn& turn, const Member& member, uint32_t shard, uint64_t bytes_done) {
   const Holder* holder = table_.holder(shard, member.incarnation());
   if (holder == nullptr) return;
   const uint64_t bytes = std::min(bytes_done, bytes_of(shard));
   if (bytes > holder->bytes_done) {
-    paces_.advanced(now_ns_, member.incarnation(), bytes - holder->bytes_done);
+    paces_.advanced(turn.now_ns(), member.incarnation(), bytes - holder->bytes_done);
   }
 }
 
 /// Stops measuring a worker that holds no shard.
-void ChiefCore::note_idle(Incarnation worker) {
-  if (table_.held_count(worker) == 0) paces_.idle(now_ns_, worker);
+void ChiefCore::note_idle(Turn& turn, Incarnation worker) {
+  if (table_.held_count(worker) == 0) paces_.idle(turn.now_ns(), worker);
 }
 
 /// Ends a shard. Leases of other workers on it are revoked.
-void ChiefCore::end_shard(const Member& member, uint32_t shard, const wire::ShardCounts& counts) {
+void ChiefCore::end_shard(Turn& turn, const Member& member, uint32_t shard,
+                          const wire::ShardCounts& counts) {
   if (table_.entry(shard).state == ShardState::kEnded) return;
   if (table_.purpose() == wire::Purpose::kTrain && train_shards_.open_piece() > 0) {
     if (!length_unknown_) bytes_total_ += counts.read - shard_bytes_[shard];
     shard_bytes_[shard] = counts.read;  // the size of a piece is known when it has ended
   }
-  advance(member, shard, bytes_of(shard));
+  advance(turn, member, shard, bytes_of(shard));
   const Holder* own = table_.holder(shard, member.incarnation());
   const uint32_t attempt = own != nullptr ? own->attempt : table_.entry(shard).attempt;
   const std::vector<Holder> holders = table_.entry(shard).holders;
   for (const Holder& holder : holders) {
-    if (holder.worker != member.incarnation()) revoke(shard, holder.worker);
+    if (holder.worker != member.incarnation()) revoke(turn, shard, holder.worker);
   }
   table_.end(shard, counts);
   if (table_.purpose() == wire::Purpose::kTrain) {
@@ -221,28 +224,28 @@ void ChiefCore::end_shard(const Member& member, uint32_t shard, const wire::Shar
   } else {
     ++pass_shards_ended_;
   }
-  for (const Holder& holder : holders) note_idle(holder.worker);
+  for (const Holder& holder : holders) note_idle(turn, holder.worker);
   bytes_ended_ += bytes_of(shard);
-  log(event("ended")
-          .add("epoch", table_.epoch())
-          .add("shard", shard)
-          .add("attempt", attempt)
-          .add("worker", member.hello.index)
-          .add("batches", counts.batches)
-          .add("read", counts.read)
-          .add("skipped", counts.skipped)
-          .add("first_offset", counts.first_offset)
-          .add("end_offset", counts.end_offset));
+  turn.log(turn.event("ended")
+               .add("epoch", table_.epoch())
+               .add("shard", shard)
+               .add("attempt", attempt)
+               .add("worker", member.hello.index)
+               .add("batches", counts.batches)
+               .add("read", counts.read)
+               .add("skipped", counts.skipped)
+               .add("first_offset", counts.first_offset)
+               .add("end_offset", counts.end_offset));
   const uint64_t limit = config_.job.data.bad_records_max;
   if (limit > 0 && counts.skipped > 0 && skipped_so_far() > limit) {
-    return fail(Error{ErrorCode::kBadData,
-                      str("more than ", limit, " bad records (data.bad_records_max)"),
-                      range_text(shard), "mend the data, or raise data.bad_records_max"});
+    return fail(turn, Error{ErrorCode::kBadData,
+                            str("more than ", limit, " bad records (data.bad_records_max)"),
+                            range_text(shard), "mend the data, or raise data.bad_records_max"});
   }
-  if (auto same = check_stream(shard); !same) return fail(std::move(same).error());
-  note_end(shard, counts);
-  extend_open_pass();
-  check_pass_end();
+  if (auto same = check_stream(shard); !same) return fail(turn, std::move(same).error());
+  note_end(turn, shard, counts);
+  extend_open_pass(turn);
+  check_pass_end(turn);
 }
 
 /// Checks that the hash of the stream before this shard equals the hash after the shard before it,
@@ -274,7 +277,7 @@ uint64_t ChiefCore::skipped_so_far() const {
   return skipped;
 }
 
-void ChiefCore::on_shard_failed(Member& member, const wire::ShardFailed& failed) {
+void ChiefCore::on_shard_failed(Turn& turn, Member& member, const wire::ShardFailed& failed) {
   Error error{failed.code, failed.what, failed.where, failed.hint, failed.id};
   const bool of_worker = failed.lease.attempt == 0;  // the worker itself cannot continue
   if (!of_worker && !(working() && table_.is_newest(member.incarnation(), failed.lease))) return;
@@ -284,17 +287,17 @@ void ChiefCore::on_shard_failed(Member& member, const wire::ShardFailed& failed)
         "batch ", BatchId{failed.lease.shard.epoch, failed.lease.shard.shard, failed.batch});
   }
   if (is_deterministic(failed.code) && !survivable) {
-    log(event("shard_failed")
-            .add("worker", member.hello.index)
-            .add("epoch", failed.lease.shard.epoch)
-            .add("shard", failed.lease.shard.shard)
-            .add("batch", failed.batch)
-            .add("what", failed.what));
-    return fail(std::move(error));
+    turn.log(turn.event("shard_failed")
+                 .add("worker", member.hello.index)
+                 .add("epoch", failed.lease.shard.epoch)
+                 .add("shard", failed.lease.shard.shard)
+                 .add("batch", failed.batch)
+                 .add("what", failed.what));
+    return fail(turn, std::move(error));
   }
   if (of_worker)
-    return notice_of(member.peer, NoticeLevel::kWarning,
-                     str(member.full_name(), " failed: ", failed.what));
+    return turn.notice_of(member.peer, NoticeLevel::kWarning,
+                          str(member.full_name(), " failed: ", failed.what));
   const uint32_t shard = failed.lease.shard.shard;
   // The lease may be from an earlier chief, before a batch of the shard was quarantined.
   const bool outdated =
@@ -302,41 +305,42 @@ void ChiefCore::on_shard_failed(Member& member, const wire::ShardFailed& failed)
       failed.lease.quarantined_batches != quarantine_.quarantined_batches(failed.lease.shard);
   if (outdated || failed.code == ErrorCode::kInterrupted) {
     table_.release(shard, member.incarnation());
-    note_idle(member.incarnation());
+    note_idle(turn, member.incarnation());
     if (outdated || failed.kind != wire::FailureKind::kMarkersDiffer) return;
     defended(Defence::kChiefMarkersAsked);
     quarantine_.ask_again();  // a partition knows a marker that this chief does not know
-    return reconcile_markers();
+    return reconcile_markers(turn);
   }
-  count_failure(member, error, shard, failed.batch, failed.kind);
+  count_failure(turn, member, error, shard, failed.batch, failed.kind);
 }
 
 /// Counts a failed attempt. The shard is leased again, or its batch is quarantined. The job fails
 /// after too many attempts in a row without progress.
-void ChiefCore::count_failure(const Member& member, const Error& error, uint32_t shard,
+void ChiefCore::count_failure(Turn& turn, const Member& member, const Error& error, uint32_t shard,
                               uint32_t batch, wire::FailureKind kind) {
   const uint32_t failures = table_.fail(shard, member.incarnation(), batch);
-  note_idle(member.incarnation());
+  note_idle(turn, member.incarnation());
   prediction_.drop(shard);
-  log(event("shard_failed")
-          .add("worker", member.hello.index)
-          .add("epoch", table_.epoch())
-          .add("shard", shard)
-          .add("batch", batch)
-          .add("failures", failures)
-          .add("what", error.what));
+  turn.log(turn.event("shard_failed")
+               .add("worker", member.hello.index)
+               .add("epoch", table_.epoch())
+               .add("shard", shard)
+               .add("batch", batch)
+               .add("failures", failures)
+               .add("what", error.what));
   // Another attempt would only repeat an unreadable record or a loss that is not finite.
   const bool once = kind == wire::FailureKind::kRecord || kind == wire::FailureKind::kNotFinite;
   if (may_quarantine(kind) && (once || failures >= config_.attempts_max)) {
-    return quarantine_batch(shard, batch, error);
+    return quarantine_batch(turn, shard, batch, error);
   }
   if (failures < config_.attempts_max) {
     if (error.code == ErrorCode::kPeersLost) return;  // the loss of the worker was reported already
-    return notice(NoticeLevel::kWarning,
-                  str("shard ", table_.epoch(), "/", shard, " failed at batch ", batch, " on ",
-                      member.name(), ": ", error.what, "; it is tried again"));
+    return turn.notice(NoticeLevel::kWarning,
+                       str("shard ", table_.epoch(), "/", shard, " failed at batch ", batch, " on ",
+                           member.name(), ": ", error.what, "; it is tried again"));
   }
-  fail(Error{error.code,
+  fail(turn,
+       Error{error.code,
              str("batch ", table_.epoch(), "/", shard, "/", batch, " failed ", failures,
                  " times in a row: ", error.what),
              error.where.empty() ? range_text(shard) : error.where,
@@ -350,21 +354,22 @@ void ChiefCore::count_failure(const Member& member, const Error& error, uint32_t
 /// Ends all leases of a member that is silent, replaced or gone. A death counts a failed attempt at
 /// the shard that the worker was processing: the first one that it got and has not ended. It does
 /// not count for the shards in its queue.
-void ChiefCore::take_back_leases(Member& member, bool died) {
+void ChiefCore::take_back_leases(Turn& turn, Member& member, bool died) {
   member.granted = RequestId{};
   paces_.forget(member.incarnation());
   table_.leave(member.incarnation());
   const std::vector<uint32_t> held = table_.held_by(member.incarnation());
   for (size_t i = 0; i < held.size(); ++i) {
     const uint32_t shard = held[i];
-    log(event("expired")
-            .add("epoch", table_.epoch())
-            .add("shard", shard)
-            .add("attempt", table_.holder(shard, member.incarnation())->attempt)
-            .add("worker", member.hello.index));
+    turn.log(turn.event("expired")
+                 .add("epoch", table_.epoch())
+                 .add("shard", shard)
+                 .add("attempt", table_.holder(shard, member.incarnation())->attempt)
+                 .add("worker", member.hello.index));
     if (died && i == 0) {
-      count_failure(member, Error{ErrorCode::kPeersLost, str(member.full_name(), " was lost")},
-                    shard, fatal_batch(shard));
+      count_failure(turn, member,
+                    Error{ErrorCode::kPeersLost, str(member.full_name(), " was lost")}, shard,
+                    fatal_batch(shard));
     } else {
       table_.release(shard, member.incarnation());
       prediction_.drop(shard);
@@ -385,27 +390,27 @@ uint32_t ChiefCore::fatal_batch(uint32_t shard) const {
 }
 
 /// Revokes a lease and notifies its holder.
-void ChiefCore::revoke(uint32_t shard, Incarnation worker) {
+void ChiefCore::revoke(Turn& turn, uint32_t shard, Incarnation worker) {
   const Holder* holder = table_.holder(shard, worker);
   if (holder == nullptr) return;
   const wire::Lease lease = table_.lease_of(shard, *holder);
   const Member* member = members_.find_worker(worker);
-  if (member != nullptr) send(*member, wire::LeaseRevoked{lease});
-  JsonLine line = event("revoked")
+  if (member != nullptr) turn.send(*member, wire::LeaseRevoked{lease});
+  JsonLine line = turn.event("revoked")
                       .add("epoch", lease.shard.epoch)
                       .add("shard", shard)
                       .add("attempt", lease.attempt);
   if (member != nullptr) line.add("worker", member->hello.index);
-  log(line);
+  turn.log(line);
   table_.release(shard, worker);
-  note_idle(worker);
+  note_idle(turn, worker);
   prediction_.drop(shard);
 }
 
 /// Revokes all leases on the shard.
-void ChiefCore::revoke_all(uint32_t shard) {
+void ChiefCore::revoke_all(Turn& turn, uint32_t shard) {
   const std::vector<Holder> holders = table_.entry(shard).holders;
-  for (const Holder& holder : holders) revoke(shard, holder.worker);
+  for (const Holder& holder : holders) revoke(turn, shard, holder.worker);
 }
 
 }  // namespace downpour::chief

@@ -3,7 +3,6 @@
 #include <set>
 
 #include "chief/core/chief_core.h"
-#include "chief/core/metrics_merge.h"
 #include "shared/base/defence.h"
 #include "shared/base/mutate.h"
 
@@ -30,29 +29,29 @@ Error no_room(const char* members, uint32_t most) {
 
 }  // namespace
 
-void ChiefCore::on_hello(PeerKey peer, const wire::Hello& hello, const wire::Envelope& envelope,
-                         const wire::PeerIdentity& identity) {
+void ChiefCore::on_hello(Turn& turn, PeerKey peer, const wire::Hello& hello,
+                         const wire::Envelope& envelope, const wire::PeerIdentity& identity) {
   if (ending()) {
-    return refuse(peer, Error{ErrorCode::kUnavailable, "the job has ended"}, envelope);
+    return refuse(turn, peer, Error{ErrorCode::kUnavailable, "the job has ended"}, envelope);
   }
-  Result<Member*> admitted = admit(peer, hello, identity);
-  if (!admitted) return refuse(peer, admitted.error(), envelope);
+  Result<Member*> admitted = admit(turn, peer, hello, identity);
+  if (!admitted) return refuse(turn, peer, admitted.error(), envelope);
   if (*admitted == nullptr) return;  // undecided: it repeats its Hello
   Member& member = **admitted;
   member.key = identity.key;
-  if (!member.welcomes.allows(now_ns_)) return;
-  welcome(member, envelope.request);
-  for (const Outbox* outbox : {&outbox_, &saving_.outbox}) {
-    if (const wire::Body* waiting = outbox->find(member)) {
-      send(member, *waiting, RequestId{++last_request_});
+  if (!member.welcomes.allows(turn.now_ns())) return;
+  welcome(turn, member, envelope.request);
+  for (const Outbox* outbox : {&turn.outbox(), &saving_.outbox}) {
+    if (const Outbox::Request* waiting = outbox->find(member)) {
+      turn.send_again(member, *waiting);
     }
   }
-  if (phase_ == Phase::kGathering) return place();
-  if (member.is_ps()) restore();
-  if (member.is_input()) tell_inputs();
+  if (phase_ == Phase::kGathering) return place(turn);
+  if (member.is_ps()) restore(turn);
+  if (member.is_input()) tell_inputs(turn);
 }
 
-Result<Member*> ChiefCore::admit(PeerKey peer, wire::Hello hello,
+Result<Member*> ChiefCore::admit(Turn& turn, PeerKey peer, wire::Hello hello,
                                  const wire::PeerIdentity& identity) {
   if (!identity.may_be(hello.role)) return wire::wrong_role(identity, hello.role);
   if (hello.role == wire::Role::kChief || hello.incarnation == Incarnation{}) {
@@ -90,25 +89,25 @@ Result<Member*> ChiefCore::admit(PeerKey peer, wire::Hello hello,
                    "start this process again with its own key"};
     }
     if (known->peer != peer) members_.rebind(*known, peer);
-    known->heard_ns = now_ns_;
+    known->heard_ns = turn.now_ns();
     known->cut_off = false;
     known->hello.claims = std::move(hello.claims);
     const bool was_away = known->silent || known->left;
     defended(Defence::kChiefHelloAgain);
     known->silent = known->left = false;
-    if (was_away && known->is_ps()) on_ps_returned(*known);
+    if (was_away && known->is_ps()) on_ps_returned(turn, *known);
     return known;
   }
   if (members_.find(peer) != nullptr) {
     return Error{ErrorCode::kMalformed, "another process said Hello on this connection"};
   }
-  return hello.role == wire::Role::kPs ? admit_ps(peer, std::move(hello))
-                                       : admit_worker(peer, std::move(hello));
+  return hello.role == wire::Role::kPs ? admit_ps(turn, peer, std::move(hello))
+                                       : admit_worker(turn, peer, std::move(hello));
 }
 
 /// Returns true if one more member of the role fits. If the limit is reached, the member that has
 /// been gone longest and owns nothing is removed.
-bool ChiefCore::make_room(wire::Role role) {
+bool ChiefCore::make_room(Turn& turn, wire::Role role) {
   const uint32_t most = role == wire::Role::kPs      ? config_.ps_cores_max
                         : role == wire::Role::kInput ? config_.inputs_max
                                                      : config_.workers_max;
@@ -119,7 +118,7 @@ bool ChiefCore::make_room(wire::Role role) {
     if (m.hello.role != role || m.live() || holds) continue;
     if (oldest == nullptr || m.heard_ns < oldest->heard_ns) oldest = &m;
   }
-  if (oldest != nullptr) replace(*oldest);
+  if (oldest != nullptr) replace(turn, *oldest);
   return oldest != nullptr;
 }
 
@@ -130,20 +129,21 @@ bool ChiefCore::make_room(wire::Role role) {
 /// than one interval after the request, the newer process is refused.
 /// A wrong decision does no harm to the partitions, because each transfer has its own ownership
 /// generation.
-ChiefCore::IndexConflict ChiefCore::index_conflict(Member& old, const wire::Hello& hello) {
-  if (old.left || old.cut_off || now_ns_ - old.heard_ns > config_.lease_ns) {
+ChiefCore::IndexConflict ChiefCore::index_conflict(Turn& turn, Member& old,
+                                                   const wire::Hello& hello) {
+  if (old.left || old.cut_off || turn.now_ns() - old.heard_ns > config_.lease_ns) {
     defended(Defence::kChiefIndexConflictReplaced);
     return IndexConflict::kReplaced;
   }
   if (old.contender != hello.incarnation) {
     // Only sending shows whether the connection is intact. The member gets these messages anyway.
     if (old.is_ps()) {
-      send(old, wire::Sealed{epochs_sealed_});
+      turn.send(old, wire::Sealed{epochs_sealed_});
     } else {
-      send(old, wire::Heartbeat{.incarnation = old.incarnation()});
+      turn.send(old, wire::Heartbeat{.incarnation = old.incarnation()});
     }
     old.contender = hello.incarnation;
-    old.contended_ns = now_ns_;
+    old.contended_ns = turn.now_ns();
     defended(Defence::kChiefIndexConflictWaits);
     return IndexConflict::kWait;
   }
@@ -152,11 +152,11 @@ ChiefCore::IndexConflict ChiefCore::index_conflict(Member& old, const wire::Hell
     return IndexConflict::kRefused;
   }
   const int64_t patience_ns = std::min(config_.lease_ns, 4 * config_.heartbeat_ns);
-  const int64_t quiet_ns = now_ns_ - std::max(old.heard_ns, old.contended_ns);
+  const int64_t quiet_ns = turn.now_ns() - std::max(old.heard_ns, old.contended_ns);
   return quiet_ns > patience_ns ? IndexConflict::kReplaced : IndexConflict::kWait;
 }
 
-Result<Member*> ChiefCore::admit_ps(PeerKey peer, wire::Hello hello) {
+Result<Member*> ChiefCore::admit_ps(Turn& turn, PeerKey peer, wire::Hello hello) {
   if (hello.endpoint.empty())
     return Error{ErrorCode::kMalformed, "a ps said Hello without its endpoint"};
   if (hello.index == UINT32_MAX) {  // the cores of a process share an index
@@ -179,31 +179,31 @@ Result<Member*> ChiefCore::admit_ps(PeerKey peer, wire::Hello hello) {
       others.push_back(&m);
   }
   for (Member* other : others) {
-    const IndexConflict result = index_conflict(*other, hello);
+    const IndexConflict result = index_conflict(turn, *other, hello);
     if (result == IndexConflict::kWait) return nullptr;
     if (result == IndexConflict::kRefused) return index_taken("ps", *other);
   }
   for (Member* other : others) {
-    on_ps_lost(*other, "it was started anew");
-    replace(*other);
+    on_ps_lost(turn, *other, "it was started anew");
+    replace(turn, *other);
   }
-  if (!make_room(hello.role)) return no_room("ps cores", config_.ps_cores_max);
+  if (!make_room(turn, hello.role)) return no_room("ps cores", config_.ps_cores_max);
   const bool placed = phase_ != Phase::kGathering;
   Member& member =
-      members_.add(Member{.hello = std::move(hello), .peer = peer, .heard_ns = now_ns_});
+      members_.add(Member{.hello = std::move(hello), .peer = peer, .heard_ns = turn.now_ns()});
   if (placed && ownership_.whole()) {
-    notice_of(peer, NoticeLevel::kInfo, str(member.name(), " joins: partitions move to it"));
+    turn.notice_of(peer, NoticeLevel::kInfo, str(member.name(), " joins: partitions move to it"));
   }
-  on_ps_returned(member);  // it may have been replaced before, by a process that is gone now
+  on_ps_returned(turn, member);  // it may have been replaced before, by a process that is gone now
   return &member;
 }
 
 /// Admits a worker or an input process. Each role has its own indices.
-Result<Member*> ChiefCore::admit_worker(PeerKey peer, wire::Hello hello) {
+Result<Member*> ChiefCore::admit_worker(Turn& turn, PeerKey peer, wire::Hello hello) {
   if (hello.index == UINT32_MAX) {
     // A worker that is only paused keeps its index for a while, so that it can continue later.
     const auto is_gone = [&](const Member& m) {
-      return m.left || now_ns_ - m.heard_ns > config_.member_silence_ns;
+      return m.left || turn.now_ns() - m.heard_ns > config_.member_silence_ns;
     };
     std::set<uint32_t> taken;
     for (const Member& m : members_) {
@@ -212,13 +212,13 @@ Result<Member*> ChiefCore::admit_worker(PeerKey peer, wire::Hello hello) {
     for (hello.index = 0; taken.contains(hello.index);) ++hello.index;
   }
   if (Member* old = members_.find(hello.role, hello.index, 0)) {
-    const IndexConflict result = index_conflict(*old, hello);
+    const IndexConflict result = index_conflict(turn, *old, hello);
     if (result == IndexConflict::kWait) return nullptr;
     if (result == IndexConflict::kRefused) return index_taken(old->role_name(), *old);
-    replace(*old);
+    replace(turn, *old);
   }
   const bool input = hello.role == wire::Role::kInput;
-  if (!make_room(hello.role)) {
+  if (!make_room(turn, hello.role)) {
     return no_room(input ? "input processes" : "workers",
                    input ? config_.inputs_max : config_.workers_max);
   }
@@ -228,31 +228,31 @@ Result<Member*> ChiefCore::admit_worker(PeerKey peer, wire::Hello hello) {
     had_worker_ = true;
     no_worker_ns_ = -1;
   }
-  return &members_.add(Member{.hello = std::move(hello), .peer = peer, .heard_ns = now_ns_});
+  return &members_.add(Member{.hello = std::move(hello), .peer = peer, .heard_ns = turn.now_ns()});
 }
 
-void ChiefCore::welcome(Member& member, RequestId request) {
-  log_of(member.peer, event("hello")
-                          .add("who", member.name())
-                          .add("incarnation", raw(member.incarnation()))
-                          .add("host", member.hello.host)
-                          .add("pid", member.hello.pid)
-                          .add("endpoint", member.hello.endpoint));
-  send(member,
-       wire::Welcome{.index = member.hello.index,
-                     .job = config_.job_text,
-                     .base_dir = config_.job.base_dir,
-                     .run_dir = config_.job.run_dir,
-                     .plan_hash = config_.plan_hash,
-                     .shard_bytes = config_.shard_bytes,
-                     .train_files = config_.train_files,
-                     .eval_files = config_.eval_files,
-                     .heartbeat_ns = config_.heartbeat_ns,
-                     .lease_ns = config_.lease_ns,
-                     .train_shards = train_shards_.count()},
-       request);
-  if (ownership_.published() && !member.is_input()) send(member, ownership_.view());
-  if (member.is_worker() && had_input_) send(member, input_list());
+void ChiefCore::welcome(Turn& turn, Member& member, RequestId request) {
+  turn.log_of(member.peer, turn.event("hello")
+                               .add("who", member.name())
+                               .add("incarnation", raw(member.incarnation()))
+                               .add("host", member.hello.host)
+                               .add("pid", member.hello.pid)
+                               .add("endpoint", member.hello.endpoint));
+  turn.send(member,
+            wire::Welcome{.index = member.hello.index,
+                          .job = config_.job_text,
+                          .base_dir = config_.job.base_dir,
+                          .run_dir = config_.job.run_dir,
+                          .plan_hash = config_.plan_hash,
+                          .shard_bytes = config_.shard_bytes,
+                          .train_files = config_.train_files,
+                          .eval_files = config_.eval_files,
+                          .heartbeat_ns = config_.heartbeat_ns,
+                          .lease_ns = config_.lease_ns,
+                          .train_shards = train_shards_.count()},
+            request);
+  if (ownership_.published() && !member.is_input()) turn.send(member, ownership_.view());
+  if (member.is_worker() && had_input_) turn.send(member, input_list());
 }
 
 wire::InputList ChiefCore::input_list() const {
@@ -266,21 +266,23 @@ wire::InputList ChiefCore::input_list() const {
 
 /// Sends the changed list of input processes to the workers. A worker that misses it gets it with
 /// the answer to its next heartbeat.
-void ChiefCore::tell_inputs() {
+void ChiefCore::tell_inputs(Turn& turn) {
   if (ending()) return;
   share_stream();
   const wire::InputList list = input_list();
   for (Member& m : members_) {
-    if (m.is_worker() && m.live() && m.input_lists.allows(now_ns_)) send(m, list);
+    if (m.is_worker() && m.live() && m.input_lists.allows(turn.now_ns())) turn.send(m, list);
   }
 }
 
-void ChiefCore::refuse(PeerKey peer, const Error& error, const wire::Envelope& envelope) {
-  log_of(peer, event("refused").add("peer", raw(peer)).add("what", error.what));
-  reply(peer, envelope,
-        wire::Refused{.code = error.code,
-                      .what = error.id.empty() ? error.what : str(error.what, " (", error.id, ")"),
-                      .hint = error.hint});
+void ChiefCore::refuse(Turn& turn, PeerKey peer, const Error& error,
+                       const wire::Envelope& envelope) {
+  turn.log_of(peer, turn.event("refused").add("peer", raw(peer)).add("what", error.what));
+  turn.reply(
+      peer, envelope,
+      wire::Refused{.code = error.code,
+                    .what = error.id.empty() ? error.what : str(error.what, " (", error.id, ")"),
+                    .hint = error.hint});
 }
 
 /// Returns the worker or input process that sent this heartbeat or Goodbye on a new connection, and
@@ -305,89 +307,88 @@ Member* ChiefCore::rebind_by_heartbeat(PeerKey peer, const wire::Body& body,
   return member;
 }
 
-void ChiefCore::on_heartbeat(Member& member, wire::Heartbeat&& heartbeat) {
+void ChiefCore::on_heartbeat(Turn& turn, Member& member, wire::Heartbeat&& heartbeat) {
   // Metrics of another model are ignored.
   if (heartbeat.recent.size() <= config_.job.model.outputs.size()) {
-    merge_metrics(recent_, heartbeat.recent);
-    if (phase_ == Phase::kTraining) merge_metrics(observed_, heartbeat.recent);
+    report_.take_metrics(heartbeat.recent, phase_ == Phase::kTraining);
   }
   heartbeat.recent = {};
   if (heartbeat.staleness.size() > kStalenessBucketsMax) heartbeat.staleness = {};
   if (member.is_ps() && ownership_.published() && config_.job.cluster.rebalance)
-    work_.take(ps_key(member), heartbeat);
+    moves_.take_report(ps_key(member), heartbeat);
   heartbeat.loads = {};
   wire::Failure failure = std::exchange(heartbeat.failure, {});
   member.last = std::move(heartbeat);
   if (ending()) return;
   // A ps that owns nothing cannot end the job.
   if (!failure.what.empty() && member.is_ps() && ownership_.concerns(ps_key(member))) {
-    return fail(Error{failure.code,
-                      str(member.full_name(), ": ", failure.what),
-                      {},
-                      std::move(failure.hint),
-                      std::move(failure.id)});
+    return fail(turn, Error{failure.code,
+                            str(member.full_name(), ": ", failure.what),
+                            {},
+                            std::move(failure.hint),
+                            std::move(failure.id)});
   }
   // Answers with a sign of life. For a ps, Sealed also replaces one that was lost.
   if (!member.is_ps()) {
-    send(member, wire::Heartbeat{.incarnation = member.incarnation()});
-    if (member.is_worker() && had_input_ && member.input_lists.allows(now_ns_))
-      send(member, input_list());
+    turn.send(member, wire::Heartbeat{.incarnation = member.incarnation()});
+    if (member.is_worker() && had_input_ && member.input_lists.allows(turn.now_ns()))
+      turn.send(member, input_list());
   } else if (ownership_.published()) {
-    send(member,
-         wire::Sealed{DP_MUTATE("sealed-before-published") ? epochs_complete_ : epochs_sealed_});
+    turn.send(member, wire::Sealed{DP_MUTATE("sealed-before-published") ? epochs_complete_
+                                                                        : epochs_sealed_});
   }
 }
 
-void ChiefCore::on_goodbye(Member& member, wire::Goodbye&& goodbye) {
+void ChiefCore::on_goodbye(Turn& turn, Member& member, wire::Goodbye&& goodbye) {
   goodbye.last.recent = {};
   goodbye.last.loads = {};
   if (goodbye.last.staleness.size() > kStalenessBucketsMax) goodbye.last.staleness = {};
   member.last = std::move(goodbye.last);
   member.left = true;
-  outbox_.answered(member);
+  turn.outbox().answered(member);
   saving_.outbox.answered(member);
-  log_of(member.peer, event("goodbye").add("who", member.name()));
-  if (ending()) return finish_if_alone();
+  turn.log_of(member.peer, turn.event("goodbye").add("who", member.name()));
+  if (ending()) return finish_if_alone(turn);
   if (member.is_worker()) {
-    notice_of(member.peer, NoticeLevel::kInfo, str(member.full_name(), " left"));
-    take_back_leases(member, false);
+    turn.notice_of(member.peer, NoticeLevel::kInfo, str(member.full_name(), " left"));
+    take_back_leases(turn, member, false);
   } else if (member.is_input()) {
-    notice_of(member.peer, NoticeLevel::kInfo, str(member.full_name(), " left"));
-    tell_inputs();
+    turn.notice_of(member.peer, NoticeLevel::kInfo, str(member.full_name(), " left"));
+    tell_inputs(turn);
   } else {
-    on_ps_lost(member, "it ended");
+    on_ps_lost(turn, member, "it ended");
   }
 }
 
 void ChiefCore::on_peer_gone(int64_t now_ns, PeerKey peer, Effects& effects) {
   if (finished()) return;
-  const Turn turn(*this, now_ns, effects);
+  Turn turn(turn_state_, now_ns, effects);
   if (Member* member = members_.find(peer)) member->cut_off = true;
 }
 
 void ChiefCore::on_process_ended(int64_t now_ns, const EndedProcess& ended, Effects& effects) {
   if (finished()) return;
-  const Turn turn(*this, now_ns, effects);
+  Turn turn(turn_state_, now_ns, effects);
   for (Member& member : members_) {
     if (member.left || member.hello.role != ended.role || member.hello.index != ended.index ||
         member.hello.pid != ended.pid) {
       continue;
     }
     member.left = true;  // a process that takes its index does not wait
-    outbox_.answered(member);
-    log(event("process_ended").add("who", member.name()).add("pid", ended.pid));
+    turn.outbox().answered(member);
+    turn.log(turn.event("process_ended").add("who", member.name()).add("pid", ended.pid));
     if (ending()) continue;
     if (member.is_worker()) {
       if (!std::exchange(member.silent, true)) ++workers_lost_;
-      take_back_leases(member, true);
+      take_back_leases(turn, member, true);
     } else if (member.is_input()) {
-      tell_inputs();
+      tell_inputs(turn);
     } else {
-      on_ps_lost(member, "its process ended");
+      on_ps_lost(turn, member, "its process ended");
     }
   }
-  if (ended.stop_signal != 0) stop(ended.stop_signal, str("process ", ended.pid));
-  if (phase_ == Phase::kStopping) finish_if_alone();
+  if (ended.stop_signal != 0) stop(turn, ended.stop_signal, str("process ", ended.pid));
+  if (phase_ == Phase::kStopping) finish_if_alone(turn);
 }
 
 std::string ChiefCore::missing_ps() const {

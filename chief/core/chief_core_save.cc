@@ -10,57 +10,57 @@
 namespace downpour::chief {
 
 /// Requests a checkpoint, which begins as soon as possible.
-void ChiefCore::want_save() {
+void ChiefCore::want_save(Turn& turn) {
   schedule_.want();
-  check_save();
+  check_save(turn);
 }
 
 /// Begins a checkpoint that is due, and abandons one that takes too long.
-void ChiefCore::check_save() {
+void ChiefCore::check_save(Turn& turn) {
   if (saving_.under_way()) {
     // A manifest that is being written may still appear, so it does not time out.
     const bool waits = saving_.state == Saving::State::kWriting;
-    if (waits && now_ns_ - saving_.begun_ns > config_.save_timeout_ns)
-      save_failed("it took too long");
-  } else if (save_due()) {
-    begin_save();
+    if (waits && turn.now_ns() - saving_.begun_ns > config_.save_timeout_ns)
+      save_failed(turn, "it took too long");
+  } else if (save_due(turn)) {
+    begin_save(turn);
   }
-  if (phase_ == Phase::kSaving && stop_overdue()) {
-    schedule_.begun(now_ns_, steps());  // so that no other one begins
-    save_failed("it took too long");
+  if (phase_ == Phase::kSaving && stop_overdue(turn)) {
+    schedule_.begun(turn.now_ns(), steps());  // so that no other one begins
+    save_failed(turn, "it took too long");
   }
 }
 
 /// Returns true if a checkpoint is due. The number of complete epochs must be certain, because the
 /// checkpoint seals them.
-bool ChiefCore::save_due() const {
+bool ChiefCore::save_due(const Turn& turn) const {
   return settled() && config_.mode == wire::Purpose::kTrain &&
          (phase_ == Phase::kTraining || phase_ == Phase::kCompleting || phase_ == Phase::kSaving) &&
-         schedule_.due(now_ns_, steps());
+         schedule_.due(turn.now_ns(), steps());
 }
 
-void ChiefCore::begin_save() {
+void ChiefCore::begin_save(Turn& turn) {
   DP_CHECK(!saving_.under_way());
-  schedule_.begun(now_ns_, steps());
+  schedule_.begun(turn.now_ns(), steps());
   saving_partial_epoch_ = partial_epoch_;
   saving_best_ = phase_ == Phase::kSaving && is_best();
-  saving_.begin(now_ns_, DP_MUTATE("manifest-number-forgets-the-term") ? 1 : config_.term,
+  saving_.begin(turn.now_ns(), DP_MUTATE("manifest-number-forgets-the-term") ? 1 : config_.term,
                 config_.checkpoint_root, epochs_complete_, ownership_.view().owners.size(),
                 base_for_save());
-  log(event("save")
-          .add("term", saving_.id.term)
-          .add("n", saving_.id.n)
-          .add("base_term", saving_.base.term)
-          .add("base_n", saving_.base.n)
-          .add("epochs", saving_.sealed_epochs));
+  turn.log(turn.event("save")
+               .add("term", saving_.id.term)
+               .add("n", saving_.id.n)
+               .add("base_term", saving_.base.term)
+               .add("base_n", saving_.base.n)
+               .add("epochs", saving_.sealed_epochs));
   const wire::Save save{.checkpoint = saving_.id,
                         .folder = saving_.folder,
                         .base = saving_.base,
                         .partial_epoch = partial_epoch_ ? epochs_.back().epoch : 0,
                         .partial_shards = partial_epoch_ ? epochs_.back().shards : 0};
   for_each_owner([&](uint32_t, const Member& member) {
-    saving_.outbox.put(now_ns_, member, save);
-    send(member, save, RequestId{++last_request_});
+    saving_.outbox.put(turn.now_ns(), member, save);
+    turn.send(member, save, turn.next_request());
   });
 }
 
@@ -106,28 +106,29 @@ Result<void> ChiefCore::chain(const std::vector<wire::ImageRef>& images) {
   return {};
 }
 
-void ChiefCore::on_saved(Member& member, wire::Saved&& saved) {
+void ChiefCore::on_saved(Turn& turn, Member& member, wire::Saved&& saved) {
   const auto owner = owner_of(member);
   if (saving_.state != Saving::State::kWriting || !owner || saved.checkpoint != saving_.id ||
       !saving_.outbox.waits_for(member)) {
     return defended(Defence::kChiefSavedLate);
   }
   saving_.outbox.answered(member);
-  if (saved.beyond_partial_epoch && saving_partial_epoch_) return reopen_partial_epoch(member);
-  if (!saved.ok) return save_failed(str(member.full_name(), ": ", saved.error));
+  if (saved.beyond_partial_epoch && saving_partial_epoch_)
+    return reopen_partial_epoch(turn, member);
+  if (!saved.ok) return save_failed(turn, str(member.full_name(), ": ", saved.error));
   if (saved.sealed_epochs > saving_.sealed_epochs) {  // no chief could restore from these images
-    return save_failed(str(member.full_name(), " has sealed ", saved.sealed_epochs,
-                           " epochs, and this checkpoint holds ", saving_.sealed_epochs));
+    return save_failed(turn, str(member.full_name(), " has sealed ", saved.sealed_epochs,
+                                 " epochs, and this checkpoint holds ", saving_.sealed_epochs));
   }
   saving_.images[*owner] = std::move(saved.images);
   saving_.rows += saved.rows;
-  if (saving_.outbox.empty()) publish();
+  if (saving_.outbox.empty()) publish(turn);
 }
 
-void ChiefCore::publish() {
+void ChiefCore::publish(Turn& turn) {
   auto images = join_images(ownership_.view(), saving_.images);
-  if (!images) return save_failed(images.error().what);
-  if (auto chained = chain(*images); !chained) return save_failed(chained.error().what);
+  if (!images) return save_failed(turn, images.error().what);
+  if (auto chained = chain(*images); !chained) return save_failed(turn, chained.error().what);
   saving_.state = Saving::State::kPublishing;
   PublishManifest manifest{.checkpoint = saving_.id,
                            .folder = saving_.folder,
@@ -150,15 +151,15 @@ void ChiefCore::publish() {
   for (const auto& chain : saving_.chains) {
     manifest.bases.insert(manifest.bases.end(), chain.begin(), chain.end() - 1);
   }
-  emit(std::move(manifest));
+  turn.emit(std::move(manifest));
 }
 
 void ChiefCore::on_published(int64_t now_ns, ViewId checkpoint, Result<void> result,
                              Effects& effects) {
   if (finished()) return;
-  const Turn turn(*this, now_ns, effects);
+  Turn turn(turn_state_, now_ns, effects);
   if (saving_.state != Saving::State::kPublishing || checkpoint != saving_.id) return;
-  if (!result && !DP_MUTATE("publish-error-ignored")) return save_failed(result.error().what);
+  if (!result && !DP_MUTATE("publish-error-ignored")) return save_failed(turn, result.error().what);
   partial_epoch_saved_ = saving_partial_epoch_ && partial_epoch_;
   published_checkpoint_ = saving_.id;
   published_folder_ = saving_.folder;
@@ -173,74 +174,76 @@ void ChiefCore::on_published(int64_t now_ns, ViewId checkpoint, Result<void> res
   quarantine_.forget_below(epochs_sealed_);
   const uint64_t bytes = saving_.bytes();
   saved_since_stop_ = stop_signal_ != 0;
-  log(event("published")
-          .add("term", checkpoint.term)
-          .add("n", checkpoint.n)
-          .add("sealed_epochs", epochs_sealed_)
-          .add("bytes", bytes)
-          .add("whole", !builds)
-          .add("rows", saving_.rows));
-  emit(CheckpointDone{.checkpoint = saving_.id,
-                      .base = builds ? saving_.base : ViewId{},
-                      .folder = saving_.folder,
-                      .sealed_epochs = epochs_sealed_,
-                      .rows = saving_.rows,
-                      .bytes = bytes});
+  turn.log(turn.event("published")
+               .add("term", checkpoint.term)
+               .add("n", checkpoint.n)
+               .add("sealed_epochs", epochs_sealed_)
+               .add("bytes", bytes)
+               .add("whole", !builds)
+               .add("rows", saving_.rows));
+  turn.emit(CheckpointDone{.checkpoint = saving_.id,
+                           .base = builds ? saving_.base : ViewId{},
+                           .folder = saving_.folder,
+                           .sealed_epochs = epochs_sealed_,
+                           .rows = saving_.rows,
+                           .bytes = bytes});
   if (epochs_sealed_ > 0) {
     for_each_owner(
-        [&](uint32_t, const Member& member) { send(member, wire::Sealed{epochs_sealed_}); });
+        [&](uint32_t, const Member& member) { turn.send(member, wire::Sealed{epochs_sealed_}); });
   }
   saving_.end();
-  after_save({});
+  after_save(turn, {});
 }
 
 /// Ends a failed checkpoint. Training continues, and the epochs stay unsealed until the next one.
-void ChiefCore::save_failed(const std::string& why) {
+void ChiefCore::save_failed(Turn& turn, const std::string& why) {
   const std::string what = why.empty() ? "no reason given" : why;
   if (saving_.under_way()) {
     defended(Defence::kChiefSaveFailed);
-    log(event("save_failed").add("n", saving_.id.n).add("why", what));
-    emit(Notice{NoticeLevel::kError, str("checkpoint ", saving_.id, " failed: ", what)});
-    schedule_.failed(now_ns_);
+    turn.log(turn.event("save_failed").add("n", saving_.id.n).add("why", what));
+    turn.emit(Notice{NoticeLevel::kError, str("checkpoint ", saving_.id, " failed: ", what)});
+    schedule_.failed(turn.now_ns());
   }
   saving_.end();
-  after_save(what);
+  after_save(turn, what);
 }
 
 /// Abandons the checkpoint that is being written, because the owners have changed. The next one
 /// begins as soon as possible. When all images have arrived, the checkpoint is not abandoned: then
 /// lost partitions are restored from it.
-void ChiefCore::abandon_save(const std::string& why) {
+void ChiefCore::abandon_save(Turn& turn, const std::string& why) {
   if (saving_.state != Saving::State::kWriting) return;
   defended(Defence::kChiefSaveAbandoned);
-  log(event("save_abandoned").add("n", saving_.id.n).add("why", why));
+  turn.log(turn.event("save_abandoned").add("n", saving_.id.n).add("why", why));
   saving_.end();
   schedule_.want();
 }
 
 /// Continues whatever waited for the checkpoint, which was published, or failed because of `error`.
-void ChiefCore::after_save(const std::string& error) {
-  if (schedule_.wanted()) return check_save();  // the next checkpoint decides
+void ChiefCore::after_save(Turn& turn, const std::string& error) {
+  if (schedule_.wanted()) return check_save(turn);  // the next checkpoint decides
   if (phase_ != Phase::kSaving) return;
   if (!error.empty() && stop_signal_ == 0 && !trained() && waits_for_best()) {
     best_epochs_lost_ = epochs_trained();
-    notice(NoticeLevel::kWarning, str("epoch ", epochs_trained(),
-                                      " has the lowest evaluation loss, but its checkpoint failed: "
-                                      "eval and predict will use another epoch"));
-    return next_epoch();
+    turn.notice(NoticeLevel::kWarning,
+                str("epoch ", epochs_trained(),
+                    " has the lowest evaluation loss, but its checkpoint failed: "
+                    "eval and predict will use another epoch"));
+    return next_epoch(turn);
   }
   if (!error.empty() && !saved_since_stop_) {
-    return fail(Error{ErrorCode::kIo, str("the last checkpoint could not be written: ", error),
+    return fail(turn,
+                Error{ErrorCode::kIo, str("the last checkpoint could not be written: ", error),
                       saving_.folder, "free the disk or mend the folder, then run the job again"});
   }
   const bool last =
       trained() && epochs_sealed_ >= epochs_complete_ && (!partial_epoch_ || partial_epoch_saved_);
-  if (last && (evaluated() || stop_signal_ == 0)) return begin_stop(0, {});
+  if (last && (evaluated() || stop_signal_ == 0)) return begin_stop(turn, 0, {});
   if (stop_signal_ != 0) {
     error_ = interrupted(stop_signal_, true);
-    return begin_stop(128 + stop_signal_, error_->what);
+    return begin_stop(turn, 128 + stop_signal_, error_->what);
   }
-  next_epoch();
+  next_epoch(turn);
 }
 
 }  // namespace downpour::chief

@@ -41,13 +41,13 @@ bool ChiefCore::may_begin_shards() const {
 }
 
 /// Returns true if every shard that was begun has ended, and the epoch needs no further shard.
-bool ChiefCore::partial_epoch_is_read() const {
+bool ChiefCore::partial_epoch_is_read(const Turn& turn) const {
   const uint64_t wanted = config_.job.train.steps;
   if (wanted == 0 || table_.all_ended() || table_.leased_count() > 0) return false;
   if (steps_done() < wanted) return false;
   // A worker may hold a lease of an earlier chief and not have reported it yet. The images would
   // reveal that; the wait only avoids a checkpoint that must be repeated.
-  if (claimed_ && now_ns_ - start_ns_ < config_.lease_ns) return false;
+  if (claimed_ && turn.now_ns() - turn.start_ns() < config_.lease_ns) return false;
   return !table_.begun_is_free();
 }
 
@@ -64,11 +64,11 @@ bool ChiefCore::ends_here(const RoundOutcome& outcome) const {
 /// Reopens the partial epoch, because an image holds a shard that the account lacks. A worker that
 /// this chief does not know, for example with a lease of an earlier chief, has continued. That
 /// shard must end, too.
-void ChiefCore::reopen_partial_epoch(const Member& member) {
+void ChiefCore::reopen_partial_epoch(Turn& turn, const Member& member) {
   defended(Defence::kChiefPartialEpochReopened);
-  log(event("part_reopened").add("n", saving_.id.n).add("who", member.name()));
+  turn.log(turn.event("part_reopened").add("n", saving_.id.n).add("who", member.name()));
   saving_.end();
-  reconcile();
+  reconcile(turn);
 }
 
 /// Drops the account of a partial epoch, because more steps are wanted or a partition was restored.

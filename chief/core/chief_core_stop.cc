@@ -21,22 +21,22 @@ const char* signal_name(int signal) { return signal == kInterruptSignal ? "SIGIN
 
 void ChiefCore::request_stop(int64_t now_ns, int signal, Effects& effects) {
   if (finished()) return;
-  const Turn turn(*this, now_ns, effects);
-  stop(signal, "the chief");
+  Turn turn(turn_state_, now_ns, effects);
+  stop(turn, signal, "the chief");
 }
 
 /// A signal to a process group reaches every process, so each of them reports it. Only the first
 /// report has an effect. A job that is ending keeps its exit status.
-void ChiefCore::stop(int signal, const std::string& receiver) {
+void ChiefCore::stop(Turn& turn, int signal, const std::string& receiver) {
   if (stop_signal_ != 0 || ending()) return;
   stop_signal_ = signal;
-  stop_ns_ = now_ns_;
-  log(event("stop_requested").add("signal", signal).add("who", receiver));
-  for (const uint32_t shard : table_.leased()) revoke_all(shard);
-  if (config_.mode != wire::Purpose::kTrain) return end_unsaved();
+  stop_ns_ = turn.now_ns();
+  turn.log(turn.event("stop_requested").add("signal", signal).add("who", receiver));
+  for (const uint32_t shard : table_.leased()) revoke_all(turn, shard);
+  if (config_.mode != wire::Purpose::kTrain) return end_unsaved(turn);
   if (!ownership_.published()) {
     // Partitions with batches of an earlier chief's leases are placed first, then saved.
-    if (!members_hold_state()) end_unsaved();
+    if (!members_hold_state()) end_unsaved(turn);
     return;
   }
   // Parts in flight are not covered by the images. Their batches are read again after a resume.
@@ -44,17 +44,17 @@ void ChiefCore::stop(int signal, const std::string& receiver) {
     reconciled_phase_ = Phase::kSaving;
     return;
   }
-  outbox_.drop<wire::StatusRequest>();
-  round_at_ns_ = 0;
+  turn.outbox().drop<wire::StatusRequest>();
+  rounds_.cancel_repeat();
   const bool waits_already = phase_ == Phase::kSaving && saving_.under_way();
-  enter(Phase::kSaving);
-  if (!waits_already) want_save();
+  enter(turn, Phase::kSaving);
+  if (!waits_already) want_save(turn);
 }
 
 /// Ends a stop without a checkpoint: there is nothing to save, or saving took too long.
-void ChiefCore::end_unsaved() {
+void ChiefCore::end_unsaved(Turn& turn) {
   error_ = interrupted(stop_signal_, false);
-  begin_stop(128 + stop_signal_, error_->what);
+  begin_stop(turn, 128 + stop_signal_, error_->what);
 }
 
 /// True if a ps holds partitions that it received from an earlier chief.
@@ -63,23 +63,24 @@ bool ChiefCore::members_hold_state() const {
   return members_.count([](const Member& m) { return m.live() && !m.hello.claims.empty(); }) > 0;
 }
 
-void ChiefCore::on_leave(Member& member, const wire::Leave& leave) {
+void ChiefCore::on_leave(Turn& turn, Member& member, const wire::Leave& leave) {
   const bool first = std::exchange(member.stop_signal, stop_signal_from(leave.signal)) == 0;
   const std::string receiver = member.full_name();
-  if (first) log(event("leave").add("who", member.name()).add("signal", member.stop_signal));
+  if (first)
+    turn.log(turn.event("leave").add("who", member.name()).add("signal", member.stop_signal));
   if (config_.local) {
     if (first && stop_signal_ == 0) {
-      notice(NoticeLevel::kInfo,
-             str(receiver, " received ", signal_name(member.stop_signal), ": the job stops"));
+      turn.notice(NoticeLevel::kInfo,
+                  str(receiver, " received ", signal_name(member.stop_signal), ": the job stops"));
     }
-    return stop(member.stop_signal, receiver);
+    return stop(turn, member.stop_signal, receiver);
   }
-  if (member.is_ps()) leave_ps(member);
+  if (member.is_ps()) leave_ps(turn, member);
 }
 
 /// Removes a ps that was started by hand. Its partitions move to other ps. Without another ps the
 /// job stops, because the state in its memory would be lost.
-void ChiefCore::leave_ps(Member& member) {
+void ChiefCore::leave_ps(Turn& turn, Member& member) {
   const auto same_process = [&](const Member& m) {
     return m.is_ps() && m.incarnation() == member.incarnation();
   };
@@ -93,17 +94,17 @@ void ChiefCore::leave_ps(Member& member) {
   if (holds && (!others || config_.moves_folder.empty())) {
     // The ps repeats its Leave. By then a lost ps may be back, and lost partitions have an owner.
     const bool awaited = members_.find_if([&](const Member& m) {
-      return stays(m) && !m.live() && now_ns_ - m.heard_ns < config_.ps_wait_ns;
+      return stays(m) && !m.live() && turn.now_ns() - m.heard_ns < config_.ps_wait_ns;
     }) != nullptr;
-    if (!awaited && ownership_.whole()) stop(member.stop_signal, member.full_name());
+    if (!awaited && ownership_.whole()) stop(turn, member.stop_signal, member.full_name());
     return;
   }
   for (Member& m : members_) {
     if (!same_process(m) || m.leaving) continue;
     m.leaving = true;
-    log(event("leaving").add("who", m.name()));
-    notice(NoticeLevel::kInfo, str(m.full_name(), " leaves: its ", ownership_.load(ps_key(m)),
-                                   " partitions move to others"));
+    turn.log(turn.event("leaving").add("who", m.name()));
+    turn.notice(NoticeLevel::kInfo, str(m.full_name(), " leaves: its ", ownership_.load(ps_key(m)),
+                                        " partitions move to others"));
   }
 }
 

@@ -4,26 +4,25 @@
 
 #include "chief/core/account.h"
 #include "chief/core/chief_core.h"
-#include "chief/core/metrics_merge.h"
 
 namespace downpour::chief {
 
 // ---- passes
 
-void ChiefCore::begin_work() {
-  schedule_.start(now_ns_, steps());
-  if (config_.mode == wire::Purpose::kEval) return begin_evaluation();
-  if (config_.mode == wire::Purpose::kPredict) return begin_prediction();
+void ChiefCore::begin_work(Turn& turn) {
+  schedule_.start(turn.now_ns(), steps());
+  if (config_.mode == wire::Purpose::kEval) return begin_evaluation(turn);
+  if (config_.mode == wire::Purpose::kPredict) return begin_prediction(turn);
   if (stop_signal_ != 0) {  // the partitions hold batches of an earlier chief's leases
-    enter(Phase::kSaving);
-    return want_save();
+    enter(turn, Phase::kSaving);
+    return want_save(turn);
   }
-  if (trained()) return begin_evaluation();
+  if (trained()) return begin_evaluation(turn);
   // Partitions from a checkpoint or an earlier chief may hold part of the epoch, so ask them first.
-  begin_epoch(claimed_ || !published_images_.empty());
+  begin_epoch(turn, claimed_ || !published_images_.empty());
 }
 
-void ChiefCore::open_pass(const wire::Lease& pattern) {
+void ChiefCore::open_pass(Turn& turn, const wire::Lease& pattern) {
   attempts_repeated_ += table_.attempts_repeated();
   backups_ += table_.backups();
   paces_ = {};
@@ -47,7 +46,7 @@ void ChiefCore::open_pass(const wire::Lease& pattern) {
   if (train && !config_.streams.shared()) {
     table_.split(config_.streams.count, stream_of);
   }
-  extend_open_pass();
+  extend_open_pass(turn);
   share_stream();
 }
 
@@ -60,27 +59,27 @@ void ChiefCore::add_shards(uint32_t count) {
 
 /// Keeps enough free shards in a pass over an open stream, until a worker reports the end of the
 /// stream. There is always at least one, so the epoch cannot be complete before.
-void ChiefCore::extend_open_pass() {
+void ChiefCore::extend_open_pass(Turn& turn) {
   constexpr uint32_t kPiecesAhead = 4;  // per worker
   if (!length_unknown_) return;
   const uint32_t wanted = kPiecesAhead * std::max(1U, members_.workers_live());
   if (table_.free_count() >= wanted) return;
   const uint32_t count = wanted - table_.free_count();
   if (count <= train_shards() - table_.shard_count()) return add_shards(count);
-  fail(Error{ErrorCode::kUnsupported,
-             str("an epoch of the program has more than ", train_shards(), " pieces of ",
-                 train_shards_.open_piece(), " records"),
-             "data.source", "choose larger ones with data.shard_records"});
+  fail(turn, Error{ErrorCode::kUnsupported,
+                   str("an epoch of the program has more than ", train_shards(), " pieces of ",
+                       train_shards_.open_piece(), " records"),
+                   "data.source", "choose larger ones with data.shard_records"});
 }
 
 /// Records the end of an open stream, if this shard reports it. Shards after it are still leased,
 /// and have no records.
-void ChiefCore::note_end(uint32_t shard, const wire::ShardCounts& counts) {
+void ChiefCore::note_end(Turn& turn, uint32_t shard, const wire::ShardCounts& counts) {
   if (!length_unknown_ || counts.end_offset != plan::kOpenEnd) return;
   length_unknown_ = false;
   std::fill(shard_bytes_.begin() + shard + 1, shard_bytes_.end(), 0);
   bytes_total_ = std::accumulate(shard_bytes_.begin(), shard_bytes_.end(), uint64_t{0});
-  log(event("end_found").add("epoch", table_.epoch()).add("shard", shard));
+  turn.log(turn.event("end_found").add("epoch", table_.epoch()).add("shard", shard));
 }
 
 EpochExtent ChiefCore::extent_of(uint32_t epoch) const {
@@ -109,29 +108,26 @@ uint64_t ChiefCore::steps() const {
   return steps_before_ + (table_.purpose() == wire::Purpose::kTrain ? table_.batches_acked() : 0);
 }
 
-void ChiefCore::begin_epoch(bool reconcile) {
-  open_epoch();
-  if (!reconcile) return enter(Phase::kTraining);
+void ChiefCore::begin_epoch(Turn& turn, bool reconcile) {
+  open_epoch(turn);
+  if (!reconcile) return enter(turn, Phase::kTraining);
   reconciled_phase_ = Phase::kTraining;
   reconcile_epoch_ = epoch_;
-  enter(Phase::kReconciling);
-  begin_round();
+  enter(turn, Phase::kReconciling);
+  begin_round(turn);
 }
 
-void ChiefCore::open_epoch() {
+void ChiefCore::open_epoch(Turn& turn) {
   epochs_begun_ = std::max(epochs_begun_, epoch_ + 1);
-  const Totals t = totals();
-  epoch_duplicate_parts_ = t.duplicate_parts;
-  epoch_gaps_ = t.gaps;
-  epoch_begin_ns_ = now_ns_;
-  observed_.clear();
-  void_rounds_ = 0;
+  report_.begin_epoch(turn);
+  rounds_.forget_void();
   open_pass(
+      turn,
       {.purpose = wire::Purpose::kTrain, .shard = {epoch_, 0}, .plan_hash = config_.plan_hash});
-  log(event("epoch")
-          .add("epoch", epoch_)
-          .add("shards", table_.shard_count())
-          .add("bytes", bytes_total_));
+  turn.log(turn.event("epoch")
+               .add("epoch", epoch_)
+               .add("shards", table_.shard_count())
+               .add("bytes", bytes_total_));
 }
 
 std::vector<plan::ShardRange> ChiefCore::ranges_of(uint32_t shard) const {
@@ -147,83 +143,78 @@ std::string ChiefCore::range_text(uint32_t shard) const {
 
 // ---- the end of a pass
 
-void ChiefCore::check_pass_end() {
-  if (!table_.all_ended() && !(phase_ == Phase::kTraining && partial_epoch_is_read())) return;
+void ChiefCore::check_pass_end(Turn& turn) {
+  if (!table_.all_ended() && !(phase_ == Phase::kTraining && partial_epoch_is_read(turn))) return;
   if (phase_ == Phase::kTraining) {
-    enter(Phase::kCompleting);
-    begin_round();
+    enter(turn, Phase::kCompleting);
+    begin_round(turn);
   } else if (phase_ == Phase::kEvaluating) {
-    end_evaluation();
+    end_evaluation(turn);
   } else if (phase_ == Phase::kPredicting) {
-    begin_stop(0, {});
+    begin_stop(turn, 0, {});
   }
 }
 
 // ---- completion
 
-void ChiefCore::begin_round() {
-  round_at_ns_ = 0;
+void ChiefCore::begin_round(Turn& turn) {
+  rounds_.cancel_repeat();
   if (!settled()) return;  // begins when every partition has an owner again
   const uint32_t epoch = phase_ == Phase::kReconciling ? reconcile_epoch_ : epoch_;
-  round_ = CompletionRound(++last_round_, epoch, extent_of(epoch), ownership_.view());
-  log(event("round").add("round", last_round_).add("epoch", epoch));
+  rounds_.begin(turn, epoch, extent_of(epoch), ownership_.view());
   quarantine_.begin_round();
-  const auto request = round_.request(quarantine_.markers(), quarantine_.known());
-  for_each_owner([&](uint32_t, const Member& member) { ask(member, request); });
+  const auto request = rounds_.current().request(quarantine_.markers(), quarantine_.known());
+  for_each_owner([&](uint32_t, const Member& member) { turn.ask(member, request); });
 }
 
-void ChiefCore::on_status(Member& member, wire::StatusReply&& reply) {
+void ChiefCore::on_status(Turn& turn, Member& member, wire::StatusReply&& reply) {
   const auto owner = owner_of(member);
-  if (!owner || round_at_ns_ > 0 || (phase_ != Phase::kReconciling && phase_ != Phase::kCompleting))
+  if (!owner || rounds_.waits() || (phase_ != Phase::kReconciling && phase_ != Phase::kCompleting))
     return;
   std::string why;
-  switch (round_.take(*owner, std::move(reply), why)) {
+  switch (rounds_.current().take(*owner, std::move(reply), why)) {
     case CompletionRound::Verdict::kIgnored:
       return;
     case CompletionRound::Verdict::kFailed:
-      return fail(Error{ErrorCode::kBadData, str(member.name(), ": ", why)});
+      return fail(turn, Error{ErrorCode::kBadData, str(member.name(), ": ", why)});
     case CompletionRound::Verdict::kVoid:
-      send(member, ownership_.view());  // it may have missed the view
-      return void_round(str(member.name(), ": ", why));
+      turn.send(member, ownership_.view());  // it may have missed the view
+      return void_round(turn, str(member.name(), ": ", why));
     case CompletionRound::Verdict::kTaken:
       break;
   }
-  outbox_.answered(member);
-  if (round_.all_in()) end_round();
+  turn.outbox().answered(member);
+  if (rounds_.current().all_in()) end_round(turn);
 }
 
-/// Voids the round, because ownership differs from what the round assumed. Another one follows.
-void ChiefCore::void_round(const std::string& why) {
-  log(event("round_void").add("round", round_.round()).add("why", why));
-  outbox_.drop<wire::StatusRequest>();
-  if (++void_rounds_ >= config_.void_rounds_max) {
-    return fail(Error{ErrorCode::kPeersLost, str("epoch ", epoch_, " cannot be completed: ", why)});
-  }
-  round_at_ns_ = now_ns_ + config_.resend_ns / 10 + 1;
+void ChiefCore::void_round(Turn& turn, const std::string& why) {
+  if (rounds_.repeat(turn, why)) return;
+  fail(turn, Error{ErrorCode::kPeersLost, str("epoch ", epoch_, " cannot be completed: ", why)});
 }
 
-void ChiefCore::end_round() {
-  Result<RoundOutcome> outcome = round_.judge();
-  if (!outcome) return fail(std::move(outcome).error());
-  void_rounds_ = 0;
+void ChiefCore::end_round(Turn& turn) {
+  Result<RoundOutcome> outcome = rounds_.current().judge();
+  if (!outcome) return fail(turn, std::move(outcome).error());
+  rounds_.forget_void();
   // A ps that has missed Sealed still has the markers of sealed epochs.
   std::erase_if(outcome->markers, [&](const auto& l) { return l.batch.epoch < epochs_sealed_; });
-  decide_markers(*outcome);
+  decide_markers(turn, *outcome);
   if (ending()) return;
-  if (quarantine_.wants_round()) return begin_round();
-  if (phase_ == Phase::kReconciling) return end_reconcile(*outcome);
-  if (outcome->lacking.empty() || ends_here(*outcome)) return complete_epoch(*outcome);
-  take_lacking(*outcome);
+  if (quarantine_.wants_round()) return begin_round(turn);
+  if (phase_ == Phase::kReconciling) return end_reconcile(turn, *outcome);
+  if (outcome->lacking.empty() || ends_here(*outcome)) return complete_epoch(turn, *outcome);
+  take_lacking(turn, *outcome);
   if (ending()) return;
   // If the job may end inside the epoch, shards that were not begun need not be leased.
   const bool all = config_.job.train.steps == 0;
   const auto again = std::count_if(outcome->lacking.begin(), outcome->lacking.end(),
                                    [&](const LackingShard& shard) { return all || shard.begun; });
   if (again > 0) {
-    notice(NoticeLevel::kWarning, str("of epoch ", epoch_, " ", again, " of ", table_.shard_count(),
-                                      " shards are not whole at every partition: leased again"));
+    turn.notice(NoticeLevel::kWarning,
+                str("of epoch ", epoch_, " ", again, " of ", table_.shard_count(),
+                    " shards are not whole at every partition: leased again"));
   }
-  enter(Phase::kTraining);
+  enter(turn, Phase::kTraining);
 }
 
 /// Returns the account of the epoch, or the error that forbids it.
@@ -281,12 +272,11 @@ Error no_batch(const wire::ShardCounts& counts) {
 
 }  // namespace
 
-void ChiefCore::complete_epoch(const RoundOutcome& outcome) {
+void ChiefCore::complete_epoch(Turn& turn, const RoundOutcome& outcome) {
   Result<wire::ShardCounts> counts = settle(outcome);
-  if (!counts) return fail(std::move(counts).error().with_context("epoch ", epoch_));
-  if (config_.job.train.steps > 0 && counts->batches == 0) return fail(no_batch(*counts));
-  const Totals t = totals();
-  train_end_ns_ = now_ns_;
+  if (!counts) return fail(turn, std::move(counts).error().with_context("epoch ", epoch_));
+  if (config_.job.train.steps > 0 && counts->batches == 0) return fail(turn, no_batch(*counts));
+  report_.note_trained(turn);
   partial_epoch_ = !outcome.lacking.empty();
   partial_epoch_saved_ = false;
   const bool open = train_shards_.open_piece() > 0;
@@ -299,13 +289,11 @@ void ChiefCore::complete_epoch(const RoundOutcome& outcome) {
                        .unread_bytes = unread_bytes(),
                        .counts = *counts,
                        .metrics = outcome.metrics,
-                       .duplicate_parts = t.duplicate_parts - epoch_duplicate_parts_,
-                       .gaps = t.gaps - epoch_gaps_,
-                       .attempts_repeated = table_.attempts_repeated(),
-                       .wall_ns = now_ns_ - epoch_begin_ns_};
-  JsonLine line = event("complete")
+                       .attempts_repeated = table_.attempts_repeated()};
+  report_.measure_epoch(turn, account);
+  JsonLine line = turn.event("complete")
                       .add("epoch", epoch_)
-                      .add("round", round_.round())
+                      .add("round", rounds_.number())
                       .add("shards_left", account.shards_left)
                       .add("read", counts->read)
                       .add("applied", counts->applied)
@@ -317,51 +305,50 @@ void ChiefCore::complete_epoch(const RoundOutcome& outcome) {
                       .add("had_it", account.duplicate_parts)
                       .add("gaps", account.gaps);
   if (partial_epoch_) line.add("left", left_text(outcome.lacking));
-  log(line);
+  turn.log(line);
   epochs_.push_back(account);
   if (!partial_epoch_) ++epochs_complete_;
-  emit(EpochDone{std::move(account), std::move(observed_)});
-  observed_.clear();
-  if (evaluates()) return begin_evaluation();
-  end_epoch();
+  turn.emit(EpochDone{std::move(account), report_.take_observed()});
+  if (evaluates()) return begin_evaluation(turn);
+  end_epoch(turn);
 }
 
 /// Ends an epoch that is complete and evaluated: requests a checkpoint that seals it, and begins
 /// the next epoch.
-void ChiefCore::end_epoch() {
+void ChiefCore::end_epoch(Turn& turn) {
   schedule_.want();
-  next_epoch();
-  check_save();
+  next_epoch(turn);
+  check_save(turn);
 }
 
-void ChiefCore::next_epoch() {
+void ChiefCore::next_epoch(Turn& turn) {
   if (trained() || waits_for_best() ||
       epochs_complete_ - epochs_sealed_ >= config_.unsealed_epochs_max) {
-    return enter(Phase::kSaving);  // after_save() continues
+    return enter(turn, Phase::kSaving);  // after_save() continues
   }
   epoch_ = epochs_complete_;
-  begin_epoch(claimed_ || epoch_ < epochs_begun_);
+  begin_epoch(turn, claimed_ || epoch_ < epochs_begun_);
 }
 
 // ---- evaluation and prediction
 
-void ChiefCore::begin_evaluation() {
+void ChiefCore::begin_evaluation(Turn& turn) {
   const uint32_t id = ++last_evaluation_;
   const uint32_t trained =
       config_.mode == wire::Purpose::kTrain ? epochs_trained() : epochs_sealed_;
-  evaluation_ = EvaluationRun(id, trained, now_ns_);
-  enter(Phase::kEvaluating);
-  open_pass({.purpose = wire::Purpose::kEval,
-             .shard = {epoch_, 0},
-             .plan_hash = config_.plan_hash,
-             .evaluation = id});
-  log(event("evaluation")
-          .add("evaluation", id)
-          .add("epochs", trained)
-          .add("shards", table_.shard_count()));
+  evaluation_ = EvaluationRun(id, trained, turn.now_ns());
+  enter(turn, Phase::kEvaluating);
+  open_pass(turn, {.purpose = wire::Purpose::kEval,
+                   .shard = {epoch_, 0},
+                   .plan_hash = config_.plan_hash,
+                   .evaluation = id});
+  turn.log(turn.event("evaluation")
+               .add("evaluation", id)
+               .add("epochs", trained)
+               .add("shards", table_.shard_count()));
 }
 
-void ChiefCore::on_eval_report(Member& member, wire::EvalReport&& report) {
+void ChiefCore::on_eval_report(Turn& turn, Member& member, wire::EvalReport&& report) {
   // Reports also count during a reconciliation: if the epoch proves complete, they are valid.
   if (!working() || !table_.covers(report.lease)) return;
   const uint32_t shard = report.lease.shard.shard;
@@ -370,7 +357,7 @@ void ChiefCore::on_eval_report(Member& member, wire::EvalReport&& report) {
   const bool nothing = report.counts.applied == 0 && report.outputs.empty();
   if (!nothing && report.outputs.size() != config_.job.model.outputs.size()) {
     if (!table_.holds(member.incarnation(), report.lease)) return;
-    return count_failure(member,
+    return count_failure(turn, member,
                          Error{ErrorCode::kMalformed,
                                str("it reported ", report.outputs.size(),
                                    " outputs, the model has ", config_.job.model.outputs.size())},
@@ -378,50 +365,52 @@ void ChiefCore::on_eval_report(Member& member, wire::EvalReport&& report) {
   }
   const wire::ShardCounts counts = report.counts;
   evaluation_.take(shard, std::move(report));
-  end_shard(member, shard, counts);
+  end_shard(turn, member, shard, counts);
 }
 
-void ChiefCore::end_evaluation() {
-  Evaluation evaluation = evaluation_.finish(now_ns_);
-  log(event("evaluated")
-          .add("evaluation", evaluation.id)
-          .add("epochs", evaluation.epochs_trained)
-          .add("read", evaluation.counts.read)
-          .add("applied", evaluation.counts.applied));
+void ChiefCore::end_evaluation(Turn& turn) {
+  Evaluation evaluation = evaluation_.finish(turn.now_ns());
+  turn.log(turn.event("evaluated")
+               .add("evaluation", evaluation.id)
+               .add("epochs", evaluation.epochs_trained)
+               .add("read", evaluation.counts.read)
+               .add("applied", evaluation.counts.applied));
   if (!evaluations_.empty()) {  // only the newest one keeps its histograms
     for (OutputMetrics& output : evaluations_.back().outputs) output.auc.clear();
   }
   evaluations_.push_back(evaluation);
-  emit(EvalDone{std::move(evaluation)});
-  if (config_.mode == wire::Purpose::kEval) return begin_stop(0, {});
-  end_epoch();
+  turn.emit(EvalDone{std::move(evaluation)});
+  if (config_.mode == wire::Purpose::kEval) return begin_stop(turn, 0, {});
+  end_epoch(turn);
 }
 
-void ChiefCore::begin_prediction() {
-  enter(Phase::kPredicting);
+void ChiefCore::begin_prediction(Turn& turn) {
+  enter(turn, Phase::kPredicting);
   open_pass(
+      turn,
       {.purpose = wire::Purpose::kPredict, .shard = {epoch_, 0}, .plan_hash = config_.plan_hash});
-  log(event("prediction").add("shards", table_.shard_count()));
+  turn.log(turn.event("prediction").add("shards", table_.shard_count()));
 }
 
-void ChiefCore::on_predict_report(Member& member, wire::PredictReport&& report, Bytes&& values) {
+void ChiefCore::on_predict_report(Turn& turn, Member& member, wire::PredictReport&& report,
+                                  Bytes&& values) {
   if (phase_ != Phase::kPredicting || !table_.covers(report.lease)) return;
   if (!table_.holds(member.incarnation(), report.lease))
-    return send(member, wire::LeaseRevoked{report.lease});
+    return turn.send(member, wire::LeaseRevoked{report.lease});
   const uint32_t shard = report.lease.shard.shard;
-  table_.renew(now_ns_, shard, member.incarnation(), report.batch + 1, 0);
+  table_.renew(turn.now_ns(), shard, member.incarnation(), report.batch + 1, 0);
   switch (prediction_.take(report, std::move(values))) {
     case PredictionRun::Verdict::kKept:
     case PredictionRun::Verdict::kRepeated:
       return;
     case PredictionRun::Verdict::kBroken:
       // A report was lost, so the shard starts again.
-      return revoke(shard, member.incarnation());
+      return revoke(turn, shard, member.incarnation());
     case PredictionRun::Verdict::kWhole:
       break;
   }
-  for (PredictionBatch& batch : prediction_.next_in_order()) emit(std::move(batch));
-  end_shard(member, shard, report.counts);
+  for (PredictionBatch& batch : prediction_.next_in_order()) turn.emit(std::move(batch));
+  end_shard(turn, member, shard, report.counts);
 }
 
 }  // namespace downpour::chief

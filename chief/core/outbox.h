@@ -14,11 +14,18 @@ namespace downpour::chief {
 
 class Outbox {
  public:
+  struct Request {
+    wire::Body body;
+    Bytes values;  // travel with the body
+    int64_t next_ns = 0;
+    int64_t wait_ns = 0;
+  };
+
   explicit Outbox(int64_t resend_ns) : resend_ns_(resend_ns) {}
 
   /// Adds a request to `to`. It replaces a pending request to the same member.
-  void put(int64_t now_ns, const Member& to, wire::Body body) {
-    waiting_[key_of(to)] = {std::move(body), now_ns + resend_ns_, resend_ns_};
+  void put(int64_t now_ns, const Member& to, wire::Body body, Bytes values = {}) {
+    waiting_[key_of(to)] = {std::move(body), std::move(values), now_ns + resend_ns_, resend_ns_};
   }
   void answered(const Member& by) { waiting_.erase(key_of(by)); }
   void clear() { waiting_.clear(); }
@@ -41,37 +48,32 @@ class Outbox {
   /// Returns true if a request of this kind to `to` is pending.
   template <typename Body>
   bool waits_for(const Member& to) const {
-    const wire::Body* body = find(to);
-    return body != nullptr && std::holds_alternative<Body>(*body);
+    const Request* request = find(to);
+    return request != nullptr && std::holds_alternative<Body>(request->body);
   }
 
-  /// Calls send(role, incarnation, thread, body) for every request that is due. The waits double,
-  /// up to eight times the first one.
+  /// Calls send(role, incarnation, thread, request) for every request that is due. The waits
+  /// double, up to eight times the first one.
   template <typename SendAgain>
   void tick(int64_t now_ns, SendAgain&& send) {
     for (auto& [to, request] : waiting_) {
       if (now_ns < request.next_ns) continue;
       request.wait_ns = std::min(2 * request.wait_ns, 8 * resend_ns_);
       request.next_ns = now_ns + request.wait_ns;
-      std::apply([&](auto... who) { send(who..., request.body); }, to);
+      std::apply([&](auto... who) { send(who..., request); }, to);
     }
   }
   /// Returns the pending request to this member; null if there is none. It is repeated at once when
   /// the member sends Hello again.
-  const wire::Body* find(const Member& to) const {
+  const Request* find(const Member& to) const {
     const auto it = waiting_.find(key_of(to));
-    return it == waiting_.end() ? nullptr : &it->second.body;
+    return it == waiting_.end() ? nullptr : &it->second;
   }
 
  private:
   using Key =
       std::tuple<wire::Role, Incarnation, uint32_t>;  // stays the same when the connection changes
   static Key key_of(const Member& m) { return {m.hello.role, m.incarnation(), m.hello.thread}; }
-  struct Request {
-    wire::Body body;
-    int64_t next_ns = 0;
-    int64_t wait_ns = 0;
-  };
   int64_t resend_ns_;
   std::map<Key, Request> waiting_;
 };

@@ -122,7 +122,7 @@ TEST_CASE("a condition that means nothing is refused at its column", "[data][exp
       {"agee == 1", "there is no field \"agee\""},
       {"age in ()", "expected a number in the list"},
       {"age in (1, 'x')", "expected a number in the list"},
-      {"age in 1", "expected \"(\" behind \"in\""},
+      {"age in 1", "expected \"(\" after \"in\""},
       {"age not (1)", "expected \"in\" after \"not\""},
       {"missing(3)", "expected a field"},
       {"(age == 1", "expected \")\""},

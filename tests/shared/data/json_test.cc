@@ -104,7 +104,7 @@ TEST_CASE("JSON lines: each kind of bad line is named with file and line", "[dat
   };
   CHECK_THAT(what("[1]"), Contains("no JSON object"));
   CHECK_THAT(what("{\"y\": 1"), Contains("no JSON object"));
-  CHECK_THAT(what("{\"y\": 1, \"user\": {\"age\": 1}} {}"), Contains("behind"));
+  CHECK_THAT(what("{\"y\": 1, \"user\": {\"age\": 1}} {}"), Contains("after its JSON object"));
   CHECK_THAT(what("{\"y\": 1, \"user\": {\"age\": 1}, \"tags\": [\"\xff\"]}"), Contains("UTF-8"));
   CHECK_THAT(what("{\"y\": \"1\", \"user\": {\"age\": 1}}"),
              Contains("field y") && Contains("is a string, and the field is declared float32"));

@@ -1,0 +1,31 @@
+// The ps cores among the members: how other tables name them, and which may own partitions.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "chief/core/membership.h"
+#include "chief/core/ownership.h"
+
+namespace downpour::chief {
+
+inline PsKey ps_key(const Member& member) { return {member.incarnation(), member.hello.thread}; }
+
+inline wire::Owner owner_from(const Member& m) {
+  return {m.hello.index, m.hello.thread, m.incarnation(), m.hello.endpoint};
+}
+
+/// Returns the ps cores that are live and not leaving, by index and core number.
+inline std::vector<Member*> ps_cores(Membership& members) {
+  std::vector<Member*> cores;
+  for (Member& m : members) {
+    if (m.is_ps() && m.live() && !m.leaving) cores.push_back(&m);
+  }
+  std::sort(cores.begin(), cores.end(), [](const Member* a, const Member* b) {
+    return std::pair(a->hello.index, a->hello.thread) < std::pair(b->hello.index, b->hello.thread);
+  });
+  return cores;
+}
+
+}  // namespace downpour::chief
