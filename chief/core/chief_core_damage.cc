@@ -84,7 +84,9 @@ void ChiefCore::go_back_all(Turn& turn, uint32_t sealed_epochs) {
     epochs_complete_ = epoch_ = sealed_epochs;
     claimed_ = false;
     ownership_.forget_claims();
-    return give_ranges(turn, ps_cores(members_));
+    const std::vector<Member*> cores = ps_cores(members_);
+    if (cores.empty()) return enter(turn, Phase::kGathering);  // place() runs when ps arrive
+    return give_ranges(turn, cores);
   }
   // The older images may hold markers of epochs that were sealed later.
   if (config_.mode == wire::Purpose::kTrain) quarantine_.forget_what_others_know();
