@@ -113,7 +113,7 @@ struct ImageRef {
   uint64_t offset = 0;
   uint64_t bytes = 0;
   uint64_t checksum = 0;  // checksum that a manifest names the image by (XXH3-64)
-  uint64_t base = 0;  // checksum of the image that this one builds on; 0: this image holds all rows
+  uint64_t base = 0;      // checksum of the image that this one builds on; 0: a full image
   // {}: see above; else the image lies in the folder of that checkpoint, next to the named one
   ViewId checkpoint;
   bool operator==(const ImageRef&) const = default;
@@ -140,7 +140,7 @@ struct Adopt {
   uint32_t sealed_epochs = 0;
   std::vector<PartitionId> partitions;
   std::string folder;  // checkpoint folder; empty: start empty
-  // Per partition: a whole image, then the images that build on it; none if it starts empty. The
+  // Per partition: a full image, then the images that build on it; none if it starts empty. The
   // small images of a move travel in the values frame, as in Frozen.
   std::vector<ImageRef> images;
   std::vector<QuarantineMarker> markers = {};  // all that the chief knows
@@ -251,8 +251,8 @@ struct LeaseGrant {
 struct ShardCounts {
   uint32_t batches = 0;
   uint64_t read = 0, applied = 0, filtered = 0, skipped = 0, dropped = 0, quarantined = 0;
-  uint64_t first_offset = 0,
-           end_offset = 0;  // bytes: start of the first record, end of the last one
+  // bytes: start of the first record, end of the last one
+  uint64_t first_offset = 0, end_offset = 0;
   bool operator==(const ShardCounts&) const = default;
   ShardCounts& operator+=(const ShardCounts& o) {
     batches += o.batches;
@@ -371,7 +371,7 @@ struct StatusReply {
 struct Save {
   ViewId checkpoint;  // (term, n) of the manifest to be written
   std::string folder;
-  ViewId base;  // {}: all images are whole
+  ViewId base;  // {}: all images are full
   uint32_t partial_epoch = 0;
   // ended shards of partial_epoch, if the job ends inside that epoch; 0: it does not
   uint32_t partial_shards = 0;
