@@ -81,8 +81,8 @@ struct StreamSpec {
 };
 
 /// Cuts files into ranges of about `target_bytes`, evenly within a file, or at its `cuts`. The
-/// ranges tile every file, with two exceptions: a file that leaves_out() pieces, and an open one,
-/// of which only the first piece is returned.
+/// ranges tile every file, with two exceptions. A file that leaves_out() pieces lacks these. An
+/// open file has only its first piece as a range.
 std::vector<ShardRange> cut_shards(const std::vector<FileInfo>& files, uint64_t target_bytes);
 /// Returns the ranges in streams. With kOne and kFiles each range appears once. With kRecords and
 /// kCopies each range appears once per stream, ordered by stream.

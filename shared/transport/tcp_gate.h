@@ -105,9 +105,8 @@ class TcpGate {
   GateLimits limits();
   /// Counts the connections of this listening socket until the socket is closed.
   std::shared_ptr<GateListener> add_listener(int fd, uint32_t frames_max, uint64_t held_bytes_max);
-  /// Returns the connection with this descriptor that sent a message of this cost. Returns null if
-  /// the descriptor belongs to another connection by now, which shows because that one has not sent
-  /// so many bytes.
+  /// Returns the connection with this descriptor, which sent a message of this cost. Returns null
+  /// if the descriptor belongs to a newer connection by now: one that holds fewer bytes than that.
   std::shared_ptr<GateConnection> connection(int fd, uint64_t cost_bytes);
   /// Reports that the receiver found the queue of the port empty.
   void on_drained(GateListener& listener);

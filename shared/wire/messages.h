@@ -395,8 +395,8 @@ struct Sealed {
   bool operator==(const Sealed&) const = default;
 };
 /// Chief -> ps core, to move partitions: stop serving these partitions and write their images into
-/// `folder`. Answered by Frozen. The partitions do not change until a view decides whose number is
-/// not below `ownership_generation`. If it names this core, the core serves them again, else it
+/// `folder`. Answered by Frozen. The partitions do not change until a view decides that is numbered
+/// `ownership_generation` or higher. If it names this core, the core serves them again, else it
 /// drops them. The target receives them under `ownership_generation`.
 struct Freeze {
   ViewId ownership_generation;
