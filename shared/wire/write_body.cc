@@ -31,7 +31,7 @@ void write_list(const std::vector<T>& in, Init&& init, WriteOne&& write_one) {
   for (uint32_t i = 0; i < in.size(); ++i) write_one(in[i], list[i]);
 }
 
-// ---- parts of messages
+// ---- structs inside messages
 
 void write(const plan::FileInfo& in, schema::FileInfo::Builder out) {
   out.setPath(text_out(in.path));
