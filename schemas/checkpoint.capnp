@@ -1,6 +1,9 @@
-# What stands in a checkpoint besides bulk: the state of a partition, the manifest, the run file. Bulk (keys, weights, slots)
-# is raw little-endian in the image's sections; shared/checkpoint/FORMAT.md gives the bytes around these messages.
-# Never renumber, reorder or reuse a field. Absent fields read as 0 or empty; what must not be is refused by the reader.
+# Structured data in a checkpoint: the state of a partition, the manifest, the file `run`. Bulk data
+# (keys, weights, slots) are raw and little-endian in the sections of an image.
+# shared/checkpoint/FORMAT.md specifies the bytes around these messages.
+#
+# Never renumber, reorder or reuse a field. Absent fields read as 0 or empty; the reader rejects
+# values that are not allowed.
 @0xb2c5f2a6d1e94c07;
 
 using Cxx = import "/capnp/c++.capnp";
@@ -8,7 +11,7 @@ $Cxx.namespace("downpour::schema::checkpoint");
 
 # ---- one partition (section "state" of an image) ----
 
-struct Counts {             # records and batches; wire::ShardCounts
+struct Counts {             # batches and records; wire::ShardCounts
   batches @0 :UInt32;
   read @1 :UInt64;          # = applied + filtered + skipped + dropped + quarantined
   applied @2 :UInt64;
@@ -30,12 +33,12 @@ struct Sums {               # OutputSums of one model output, over records
   squaredError @6 :Float64;
 }
 
-struct Interval {           # [begin, end), begin < end
+struct Interval {           # [begin, end); begin < end
   begin @0 :UInt32;
   end @1 :UInt32;
 }
 
-struct EpochState {         # an unsealed epoch's sums at this partition
+struct EpochState {         # sums of an unsealed epoch at this partition
   epoch @0 :UInt32;
   shardsEnded @1 :UInt32;
   counts @2 :Counts;
@@ -44,7 +47,7 @@ struct EpochState {         # an unsealed epoch's sums at this partition
   recordsHash @5 :UInt64;   # sum of the hashes of all records of ended shards; 0: not known
 }
 
-struct ShardState {         # a shard begun and not ended at this partition
+struct ShardState {         # a shard that this partition has begun and not ended
   epoch @0 :UInt32;
   shard @1 :UInt32;
   watermark @2 :UInt32;     # batches applied
@@ -54,26 +57,27 @@ struct ShardState {         # a shard begun and not ended at this partition
   counts @6 :Counts;
 }
 
-struct QuarantineMarker {     # a batch that is given up, of an unsealed epoch
+struct QuarantineMarker {     # a quarantined batch of an unsealed epoch
   epoch @0 :UInt32;
   shard @1 :UInt32;
   batch @2 :UInt32;
-  withdrawn @3 :Bool;       # it counts as any other batch after all
-  had @4 :Bool;             # this partition had applied it when it heard of the line
+  withdrawn @3 :Bool;       # the batch counts like any other batch again
+  had @4 :Bool;             # the batch had been applied already when the marker arrived
 }
 
-# Section "lines" of an image of format 3.
+# Section "quarantine markers" of an image of format 3 or 4.
 struct QuarantineMarkers {
   markers @0 :List(QuarantineMarker);  # ascending, at least one
 }
 
 struct PartitionState {
-  partition @0 :UInt32;     # below the manifest's partitions
-  version @1 :UInt64;       # steps applied, empty ones included
+  partition @0 :UInt32;     # below Manifest.partitions
+  version @1 :UInt64;       # steps applied, including empty ones
   sealedEpochs @2 :UInt32;  # epochs below this are sealed
   epochs @3 :List(EpochState);  # ascending
   shards @4 :List(ShardState);  # ascending
-  planHash @5 :UInt64;      # under which the unsealed epochs were trained; absent: not known, or nothing of them is held
+  planHash @5 :UInt64;      # plan under which the unsealed epochs were trained; absent: not known,
+                            # or none are held
 }
 
 # ---- the manifest ----
@@ -99,8 +103,8 @@ struct Optimizer {
 
 struct Variable {
   name @0 :Text;
-  dim @1 :UInt32;           # embedding: floats a row, at least 1
-  shape @2 :List(UInt32);   # dense: row-major, no 0
+  dim @1 :UInt32;           # embedding: floats per row, at least 1
+  shape @2 :List(UInt32);   # dense: row-major, without 0
   init @3 :Initializer;
   optimizer @4 :Optimizer;
 }
@@ -111,19 +115,19 @@ struct Table {              # a TableId is an index into Manifest.tables
   members @2 :List(Variable);  # at least 1; dense: exactly 1
 }
 
-struct ImageRef {           # where a partition's image lies
+struct ImageRef {           # location of a partition's image
   partition @0 :UInt32;
-  file @1 :Text;            # a plain name in the checkpoint's folder
-  offset @2 :UInt64;        # bytes, a multiple of 64
+  file @1 :Text;            # plain name in the checkpoint's folder
+  offset @2 :UInt64;        # bytes from the start of the file, a multiple of 64
   bytes @3 :UInt64;
-  checksum @4 :UInt64;      # XXH3-64 of those bytes
+  checksum @4 :UInt64;      # XXH3-64 that identifies the image: see checkpoint::image_checksum()
 }
 
-struct EpochRecord {        # what the chief knows of an epoch that is complete
+struct EpochRecord {        # a complete epoch as the chief knows it
   epoch @0 :UInt32;
   shards @1 :UInt32;
   counts @2 :Counts;        # the same at every partition
-  summary @3 :Text;         # JSON, the chief's; opaque here
+  summary @3 :Text;         # JSON of the chief; opaque here
 }
 
 struct Manifest {
@@ -131,44 +135,49 @@ struct Manifest {
   n @1 :UInt32;
   run @2 :UInt64;           # id in the file `run`; not 0
   planHash @3 :UInt64;
-  job @4 :Text;             # the effective job, TOML
+  job @4 :Text;             # effective job, TOML
   partitions @5 :UInt32;    # P, a power of two, 2 to 65536
   tables @6 :List(Table);
   images @7 :List(ImageRef);   # exactly P, by partition
   completedEpochs @8 :UInt32;
   sealedEpochs @9 :UInt32;  # sealed by this manifest; at most completedEpochs
   epochs @10 :List(EpochRecord);
-  rows @11 :UInt64;         # embedding rows in all
+  rows @11 :UInt64;         # total number of embedding rows
   build @12 :Text;          # version of the writer; information only
   createdUnixSeconds @13 :Int64;  # information only
 }
 
-# The body of a manifest of format 2: some image holds only what was touched since an earlier one.
+# The body of a manifest of format 2: some images hold only the rows changed since an earlier image.
 struct ChainedManifest {
-  manifest @0 :Manifest;    # its images are the newest of each partition, in this checkpoint's own folder
-  bases @1 :List(BaseImage);   # what those build on; by partition, the oldest, which holds all rows, first
+  manifest @0 :Manifest;    # its images are the newest of each partition, in this checkpoint's own
+                            # folder
+  bases @1 :List(BaseImage);   # images that those build on: by partition, oldest first; the first
+                               # one is a full image
 }
 
-# The body of a manifest of format 3: it says who held the partitions.
+# The body of a manifest of format 3: it also names the ownership generation of each partition.
 struct PlacedManifest {
   chained @0 :ChainedManifest;    # with bases or without
-  generationTerms @1 :List(UInt32);    # by partition: the view since which the ps that wrote its image held it
+  generationTerms @1 :List(UInt32);    # by partition: ownership generation of the ps core that wrote
+                                       # its image
   generationNs @2 :List(UInt32);       # as long as generationTerms
-  givenTerm @3 :UInt32;           # no view above (givenTerm, givenN) had been given to any ps
+  givenTerm @3 :UInt32;           # upper bound of all generations assigned so far: (givenTerm,
+                                  # givenN)
   givenN @4 :UInt32;
-  bestTerm @5 :UInt32;            # (term, n) of the checkpoint with the lowest evaluation loss, at most this
-  bestN @6 :UInt32;               # manifest's own; (0, 0): no checkpoint is kept for that reason
+  bestTerm @5 :UInt32;            # (term, n) of the checkpoint with the lowest evaluation loss, at
+                                  # most this manifest's own; (0, 0): none is kept for that reason
+  bestN @6 :UInt32;
 }
 
 struct BaseImage {
-  term @0 :UInt32;          # (term, n): the checkpoint in whose folder the image lies
+  term @0 :UInt32;          # (term, n): checkpoint whose folder contains the image
   n @1 :UInt32;
   image @2 :ImageRef;
 }
 
 # ---- the file `run` ----
 
-struct DataFile {           # as the plan saw it
+struct DataFile {           # a file as the plan saw it
   path @0 :Text;
   bytes @1 :UInt64;         # on disk
   fingerprint @2 :UInt64;   # hash of size and of the first and last 64 KiB
@@ -176,10 +185,10 @@ struct DataFile {           # as the plan saw it
 
 struct Run {
   id @0 :UInt64;            # random; not 0
-  planHash @1 :UInt64;      # of the epochs that no manifest holds
+  planHash @1 :UInt64;      # plan of the epochs that no manifest holds
   fingerprint @2 :UInt64;   # of the data set
-  job @3 :Text;             # the effective job as the run began, TOML
+  job @3 :Text;             # effective job at the start of the run, TOML
   build @4 :Text;
   createdUnixSeconds @5 :Int64;
-  files @6 :List(DataFile); # at most 4096, for messages; absent: not known
+  files @6 :List(DataFile);  # at most 4096, for messages; absent: not known
 }

@@ -1,9 +1,10 @@
-# Every message between roles, as it travels in the header frame behind the envelope of shared/wire/frame.h.
-# The envelope's kind says which struct is the root. Rules of change: README.md.
+# Every message between roles. It follows the envelope of shared/wire/frame.h in the header frame.
+# The kind in the envelope says which struct is the root. README.md gives the rules for changes.
 #
-# A field that is absent reads as its default. Every enum starts with `unset`, which no sender writes and every
-# reader refuses: so a message of zeros, which is valid Cap'n Proto, is not a valid message. "Required" below means
-# that the reader refuses the default.
+# A field that is absent reads as its default. Every enum starts with `unset`. No sender writes
+# `unset` and every reader rejects it, except in FailureKind and in two codes below. Therefore a
+# message of zeros, which is valid Cap'n Proto, is not a valid message. "Required" means that the
+# reader rejects the default.
 @0xc5d7a1f3b2e94806;
 
 using Cxx = import "/capnp/c++.capnp";
@@ -11,7 +12,7 @@ $Cxx.namespace("downpour::schema");
 
 enum Role { unset @0; chief @1; ps @2; worker @3; input @4; }
 enum Purpose { unset @0; train @1; eval @2; predict @3; }
-enum FailureKind { unset @0; record @1; notFinite @2; markersDiffer @3; }  # unset: none of the others
+enum FailureKind { unset @0; record @1; notFinite @2; markersDiffer @3; }  # unset: another
 enum PullStatus { unset @0; ok @1; wrongView @2; overloaded @3; }
 enum PartStatus {
   unset @0; applied @1; alreadyApplied @2; gap @3; viewMismatch @4; unknownPull @5; staged @6; quarantined @7;
@@ -21,15 +22,19 @@ enum ErrorCode {
   config @9; malformed @10; unsupported @11; interrupted @12; peersLost @13;
 }
 
-# ---- parts of messages
+# ---- structs inside messages
 
 struct FileInfo {
   path @0 :Text;                # absolute; required
   bytes @1 :UInt64;             # size on disk
   fingerprint @2 :UInt64;       # hash of size and of the first and last 64 KiB
-  splittable @3 :Bool = true;   # absent: may be cut into shards; false: is read from its start only
-  cuts @4 :List(UInt64);        # where alone it may be cut: bytes, strictly ascending, within (0, bytes); empty: anywhere if it is splittable, else nowhere
-  recordsBefore @5 :List(UInt64);  # records of the data set before each piece that the file is cut in, ascending, or all ones: none of its records is chosen; empty: not counted
+  splittable @3 :Bool = true;   # true: may be cut into shards; false: is read from its start only
+  cuts @4 :List(UInt64);        # the only offsets where it may be cut: bytes, strictly ascending,
+                                # within (0, bytes); empty: anywhere if it is splittable, else
+                                # nowhere
+  recordsBefore @5 :List(UInt64);  # for each piece that the file is cut into: number of records of
+                                   # the data set before it, ascending, or all ones if no record of
+                                   # the piece is chosen; empty: not counted
 }
 
 struct OutputSums {
@@ -44,17 +49,17 @@ struct OutputSums {
 
 struct OutputMetrics {
   sums @0 :OutputSums;          # absent: zeros
-  aucBuckets @1 :List(UInt32);  # buckets that are not empty; the three lists are as long as each other
+  aucBuckets @1 :List(UInt32);  # non-empty buckets; the three lists have the same length
   aucNegatives @2 :List(UInt32);
   aucPositives @3 :List(UInt32);
-  classCounts @4 :List(UInt64); # records of each class; absent: no classes
+  classCounts @4 :List(UInt64);  # records of each class; absent: no classes
 }
 
 struct Owner {
   index @0 :UInt32;             # of the ps process
   thread @1 :UInt32;            # of the core in that process
   incarnation @2 :UInt64;       # required
-  endpoint @3 :Text;            # where it answers pulls and pushes; required
+  endpoint @3 :Text;            # answers pulls and pushes; required
 }
 
 struct ImageRef {
@@ -62,14 +67,16 @@ struct ImageRef {
   file @1 :UInt32;              # index into Images.files
   offset @2 :UInt64;            # bytes from the start of the file
   bytes @3 :UInt64;
-  checksum @4 :UInt64;          # XXH3-64 of the image
-  base @5 :UInt64;              # checksum of the image it builds on; 0: it holds all rows
-  term @6 :UInt32;              # (term, n): the checkpoint in whose folder it lies; 0: in the folder named beside
+  checksum @4 :UInt64;          # XXH3-64 that identifies the image
+  base @5 :UInt64;              # checksum of the image that it builds on; 0: a full image
+  term @6 :UInt32;              # (term, n): checkpoint whose folder contains the file; 0: the
+                                # folder named by the message
   n @7 :UInt32;
 }
 struct Images {
-  files @0 :List(Text);         # names in the images' folders
-  refs @1 :List(ImageRef);      # of a partition: the whole image first, then what builds on it
+  files @0 :List(Text);         # names in the folders of the images
+  refs @1 :List(ImageRef);      # per partition: the full image first, then the images that build on
+                                # it
 }
 
 struct Lease {
@@ -81,28 +88,29 @@ struct Lease {
   evaluation @5 :UInt32;        # eval only
   planHash @6 :UInt64;
   quarantinedBatches @7 :List(UInt32);     # batches of the shard, ascending; absent: none
-  singleStep @8 :Bool;             # one batch at a time; absent: as many as the job says
+  singleStep @8 :Bool;             # report each batch before the next one is read; false: up to
+                                 # as many at once as the job allows
 }
 
-struct QuarantineMarker {         # a batch that is given up
+struct QuarantineMarker {         # a quarantined or proposed batch
   epoch @0 :UInt32;
   shard @1 :UInt32;
   batch @2 :UInt32;
-  withdrawn @3 :Bool;           # absent: it stands
-  had @4 :Bool;                 # in replies: it had been applied when the line came
-  passed @5 :Bool;              # in replies: it is past, without its gradient
+  withdrawn @3 :Bool;           # true: it counts like any other batch again
+  had @4 :Bool;                 # in replies: it had been applied already when the marker arrived
+  passed @5 :Bool;              # in replies: the watermark is past it, without its gradient
 }
 
 struct ShardCounts {
   batches @0 :UInt32;
-  read @1 :UInt64;              # records, as all below
+  read @1 :UInt64;              # records, like all below
   applied @2 :UInt64;
   filtered @3 :UInt64;
   skipped @4 :UInt64;
   dropped @5 :UInt64;
   quarantined @6 :UInt64;
-  firstOffset @7 :UInt64;       # bytes: where the first record starts
-  endOffset @8 :UInt64;         # bytes: where the last record ends
+  firstOffset @7 :UInt64;       # bytes: start of the first record
+  endOffset @8 :UInt64;         # bytes: end of the last record
 }
 
 struct ShardWatermark {
@@ -126,30 +134,32 @@ struct PartitionStatus {
 
 struct Section {
   table @0 :UInt32;
-  keys @1 :UInt32;              # count; the sum over a message's sections is that of its keys frame
+  keys @1 :UInt32;              # number; the sum over all sections of a message is the number of
+                                # keys in its keys frame
 }
 
 struct PartReply {
   partition @0 :UInt32;         # 0 to 65535
   status @1 :PartStatus;        # required
-  watermark @2 :UInt32;         # batches applied now
+  watermark @2 :UInt32;         # batches applied
 }
 
 # ---- membership (kinds 1 to 7)
 
 struct Hello {
   role @0 :Role;                # required
-  index @1 :UInt32 = 0xffffffff; # absent: give me one
-  thread @2 :UInt32;            # ps: which core of the process
+  index @1 :UInt32 = 0xffffffff;  # absent: the chief assigns one
+  thread @2 :UInt32;            # ps: number of the core in its process
   pid @3 :UInt32;
   threads @4 :UInt32;           # worker: compute threads
   incarnation @5 :UInt64;       # required
   build @6 :Text;
   host @7 :Text;
-  endpoint @8 :Text;            # ps: where this core answers; input: where it reads for workers; others: absent
-  claims @9 :List(PartitionClaim);  # ps: what it holds already, ascending; absent: nothing
-  planHash @10 :UInt64;         # ps: of the chief whose view it serves under; absent: none yet
-  holdsUnsealed @11 :Bool;      # ps: what it claims holds batches of unsealed epochs
+  endpoint @8 :Text;            # ps: answers pulls and pushes; input: reads for workers; others:
+                                # absent
+  claims @9 :List(PartitionClaim);  # ps: all that it holds, ascending; absent: none
+  planHash @10 :UInt64;         # ps: plan of the chief whose view it serves under; absent: none yet
+  holdsUnsealed @11 :Bool;      # ps: claimed partitions hold batches of unsealed epochs
 }
 
 struct PartitionClaim {
@@ -170,7 +180,7 @@ struct Welcome {
   runDir @7 :Text;
   trainFiles @8 :List(FileInfo);
   evalFiles @9 :List(FileInfo);
-  trainShards @10 :UInt32;      # that a training pass has, or at most, where only reading tells; 0: not said
+  trainShards @10 :UInt32;      # upper bound of the shards of a training pass; 0: not set
 }
 
 struct Refused {
@@ -183,10 +193,13 @@ struct View {
   term @0 :UInt32;
   n @1 :UInt32;
   owners @2 :List(Owner);
-  placementOwners @3 :List(UInt32);  # by partition: index into owners, 0xffffffff: nobody; required
-  placementTerms @4 :List(UInt32);   # by partition: since.term; as long as placementOwners
-  placementNs @5 :List(UInt32);      # by partition: since.n; as long as placementOwners
-  planHash @6 :UInt64;               # of the chief that published it; absent: not known
+  placementOwners @3 :List(UInt32);  # by partition: index into owners, or 0xffffffff if it has no
+                                     # owner; required
+  placementTerms @4 :List(UInt32);   # by partition: term of the ownership generation; as long as
+                                     # placementOwners
+  placementNs @5 :List(UInt32);      # by partition: n of the ownership generation; as long as
+                                     # placementOwners
+  planHash @6 :UInt64;               # of the chief that published the view; absent: not known
 }
 
 struct Adopt {
@@ -197,8 +210,9 @@ struct Adopt {
   folder @4 :Text;              # checkpoint folder; absent: start empty
   images @5 :Images;
   markers @6 :List(QuarantineMarker);
-  markersKnown @7 :Bool = true;   # absent: the lines are all there are
-  planHash @8 :UInt64;          # an image with batches of unsealed epochs must be of this plan; absent: of any
+  markersKnown @7 :Bool = true;   # false: there may be more markers than these
+  planHash @8 :UInt64;          # plan that an image with batches of unsealed epochs must have;
+                                # absent: any
 }
 
 struct Adopted {
@@ -222,18 +236,19 @@ struct Heartbeat {
   duplicateParts @9 :UInt64;             # parts
   gaps @10 :UInt64;             # parts
   recent @11 :List(OutputMetrics);
-  staleness @12 :List(UInt64);  # parts, by versions between pull and apply
-  loadNs @13 :Int64;            # >= 0; 0: the next four tell nothing
+  staleness @12 :List(UInt64);  # parts, by number of versions between pull and application
+  loadNs @13 :Int64;            # >= 0; 0: the next four are not set
   busyNs @14 :UInt64;           # at most loadNs
-  loadPartitions @15 :List(UInt32);  # ascending, each 0 to 65535; no more than 4096
-  loadRows @16 :List(UInt64);   # as long as loadPartitions, as is the next
+  loadPartitions @15 :List(UInt32);  # ascending, each 0 to 65535; at most 4096
+  loadRows @16 :List(UInt64);   # as long as loadPartitions, like the next
   loadBytes @17 :List(UInt64);
-  computeNs @18 :UInt64;        # of a worker, since it began, as are the next two
+  computeNs @18 :UInt64;        # of a worker since its start, like the next four
   networkNs @19 :UInt64;
   inputNs @20 :UInt64;
-  queuedNs @21 :UInt64;         # of a worker: batches ready times nanoseconds, and the room for them
+  queuedNs @21 :UInt64;         # batches ready, and room for batches, integrated over time (batches
+                                # x ns)
   queueNs @22 :UInt64;
-  failure @23 :Text;            # of a ps: why the job must end; absent: it need not
+  failure @23 :Text;            # of a ps: why the job must end; absent: no failure
   failureHint @24 :Text;
   failureId @25 :Text;
   failureCode @26 :ErrorCode;   # absent: bug
@@ -243,7 +258,7 @@ struct Heartbeat {
 
 struct LeaseRequest { wanted @0 :UInt32 = 1; }
 struct LeaseGrant {
-  leases @0 :List(Lease);       # absent: nothing to do now
+  leases @0 :List(Lease);       # absent: no work now
   retryNs @1 :Int64;            # >= 0
 }
 struct ShardProgress {
@@ -251,7 +266,7 @@ struct ShardProgress {
   batchesAcked @1 :UInt32;
   ended @2 :Bool;
   bytesDone @3 :UInt64;
-  counts @4 :ShardCounts;       # when ended; absent: zeros
+  counts @4 :ShardCounts;       # if ended; absent: zeros
 }
 struct ShardFailed {
   lease @0 :Lease;              # required
@@ -261,7 +276,7 @@ struct ShardFailed {
   where @4 :Text;
   hint @5 :Text;
   id @6 :Text;
-  kind @7 :FailureKind;         # absent: any other
+  kind @7 :FailureKind;         # absent: none of the kinds
 }
 struct LeaseRevoked { lease @0 :Lease; }  # required
 struct EvalReport {
@@ -269,12 +284,12 @@ struct EvalReport {
   counts @1 :ShardCounts;       # absent: zeros
   outputs @2 :List(OutputMetrics);
 }
-struct PredictReport {          # values frame: [records, width] floats an output
+struct PredictReport {          # values frame: [records, width] floats for each output
   lease @0 :Lease;              # required
   batch @1 :UInt32;
   records @2 :UInt32;
   ended @3 :Bool;
-  counts @4 :ShardCounts;       # when ended; absent: zeros
+  counts @4 :ShardCounts;       # if ended; absent: zeros
 }
 
 # ---- completion, checkpoints, end (kinds 15 to 21)
@@ -282,9 +297,9 @@ struct PredictReport {          # values frame: [records, width] floats an outpu
 struct StatusRequest {
   round @0 :UInt64;
   epoch @1 :UInt32;
-  shards @2 :UInt32;            # of that epoch
+  shards @2 :UInt32;            # in that epoch
   markers @3 :List(QuarantineMarker);  # of any epoch
-  markersKnown @4 :Bool = true;   # absent: the lines are all there are
+  markersKnown @4 :Bool = true;   # false: there may be more markers than these
 }
 struct StatusReply {
   round @0 :UInt64;
@@ -295,8 +310,8 @@ struct StatusReply {
   ended @5 :List(Interval);     # ascending
   open @6 :List(ShardWatermark);
   metrics @7 :List(OutputSums);
-  failure @8 :Text;             # absent: all is well
-  markers @9 :List(QuarantineMarker);  # of any epoch, as the core's partitions know them
+  failure @8 :Text;             # absent: no failure
+  markers @9 :List(QuarantineMarker);  # of any epoch, merged over the core's partitions
   begun @10 :List(Interval);    # ascending
 }
 struct Save {
@@ -306,7 +321,8 @@ struct Save {
   baseTerm @3 :UInt32;          # published checkpoint that images may build on; 0: none
   baseN @4 :UInt32;
   partialEpoch @5 :UInt32;
-  partialShards @6 :UInt32;        # that have ended of partialEpoch, where the job ends inside it; 0: it does not
+  partialShards @6 :UInt32;        # ended shards of partialEpoch, if the job ends inside it; 0: it
+                                   # does not
 }
 struct Saved {
   term @0 :UInt32;
@@ -315,8 +331,9 @@ struct Saved {
   rows @3 :UInt64;
   error @4 :Text;
   images @5 :Images;
-  beyondPartialEpoch @6 :Bool;          # some image holds more or less of partialEpoch than its partialShards
-  sealedEpochs @7 :UInt32;      # the most that an image of them has sealed
+  beyondPartialEpoch @6 :Bool;          # an image holds more or less of partialEpoch than its
+                                        # partialShards
+  sealedEpochs @7 :UInt32;      # highest number of sealed epochs of any image
 }
 struct Sealed { epochs @0 :UInt32; }
 struct Freeze {                 # kind 27
@@ -334,10 +351,12 @@ struct Frozen {                 # kind 28
 }
 struct Leave {                  # kind 29
   incarnation @0 :UInt64;       # required
-  signal @1 :UInt32;            # number of the stop signal that the sender received; 0: not reported
+  signal @1 :UInt32;            # number of the stop signal that the sender received; 0: not
+                                # reported
 }
 struct Stop {
-  code @0 :Int32 = 70;          # exit code; 0: done. Absent: a bug, so that zeros never say "done"
+  code @0 :Int32 = 70;          # exit code; 0: success. The default is that of a bug, so that zeros
+                                # never mean success.
   reason @1 :Text;
 }
 struct Goodbye { last @0 :Heartbeat; }  # required
@@ -350,30 +369,30 @@ struct Pull {                   # keys frame
   keepHandle @2 :Bool;
   sections @3 :List(Section);
 }
-struct PullReply {              # values frame where ok
+struct PullReply {              # values frame if ok
   status @0 :PullStatus;        # required
   viewTerm @1 :UInt32;
   viewN @2 :UInt32;
   versions @3 :List(UInt64);    # of every partition of the core, ascending
 }
-struct Push {                   # keys frame (none with a handle), values frame
+struct Push {                   # keys frame (absent with a handle), values frame
   worker @0 :UInt64;            # incarnation; required
   epoch @1 :UInt32;
   shard @2 :UInt32;
   batch @3 :UInt32;
   records @4 :UInt32;
   recordsHash @5 :UInt64;
-  handle @6 :UInt64;            # request id of a pull; absent: keys travel along
+  handle @6 :UInt64;            # request id of a pull; absent: the keys frame is present
   fragment @7 :UInt32;          # 0 to fragments - 1
   fragments @8 :UInt32 = 1;
   end @9 :Bool;
-  counts @10 :ShardCounts;      # end only; absent: zeros
+  counts @10 :ShardCounts;      # shard-end marker only; absent: zeros
   covered @11 :List(UInt64);    # bit p % 64 of word p / 64; required
   pulledVersions @12 :List(UInt64);
   sections @13 :List(Section);
   metrics @14 :List(OutputSums);
-  quarantined @15 :Bool;            # no gradient: the batch is given up
-  batchesQuarantined @16 :UInt32;   # of the shard, as the sender knows
+  quarantined @15 :Bool;            # no gradient: the batch is quarantined
+  batchesQuarantined @16 :UInt32;   # of the shard, as far as the sender knows
 }
 struct PushReply {
   epoch @0 :UInt32;
@@ -385,12 +404,12 @@ struct PushReply {
   others @6 :List(PartReply);
 }
 
-# ---- reading elsewhere (kinds 30 to 35)
+# ---- reading in another process (kinds 30 to 35)
 
 struct InputProcess {
   index @0 :UInt32;
   incarnation @1 :UInt64;       # required
-  endpoint @2 :Text;            # where it reads for workers; required
+  endpoint @2 :Text;            # reads for workers; required
 }
 struct InputList { inputs @0 :List(InputProcess); }
 struct ReadShard {
@@ -401,10 +420,11 @@ struct ReadShard {
 }
 struct ReadMore {
   shardRead @0 :UInt64;           # required
-  next @1 :UInt32;              # every batch below it has come
+  next @1 :UInt32;              # all batches below it have arrived
   stop @2 :Bool;
 }
-struct ReadBatch {              # values frame: this piece of the batch's bytes (shared/wire/batch_codec.h)
+struct ReadBatch {              # values frame: this piece of the batch's bytes
+                                # (shared/wire/batch_codec.h)
   shardRead @0 :UInt64;           # required
   batch @1 :UInt32;
   piece @2 :UInt32;             # 0 to pieces - 1
@@ -423,7 +443,7 @@ struct ReadFailed {
   hint @4 :Text;
   id @5 :Text;
   ofRecord @6 :Bool;
-  batch @7 :UInt32;             # where ofRecord
+  batch @7 :UInt32;             # if ofRecord
 }
 
 # ---- kind 26

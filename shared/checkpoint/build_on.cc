@@ -9,7 +9,7 @@
 namespace downpour::checkpoint {
 namespace {
 
-/// One table of an image and of the next, merged by key.
+/// Merges one table of an image and of the next image by key.
 class Merging {
  public:
   Merging(const TableSpec& spec, const TableImage& old, const TableImage& next)
@@ -45,8 +45,8 @@ class Merging {
   }
 
  private:
-  /// Rows [begin, end). All are as wide as the first; only a dense variable's last block may be
-  /// narrower, and it is the last of all.
+  /// Appends rows [begin, end). All rows are as wide as the first one. Only the last block of a
+  /// dense variable may be shorter, and it is the last row of all.
   void append(const TableImage& from, size_t begin, size_t end) {
     merged_.keys.insert(merged_.keys.end(), from.keys.begin() + ptrdiff_t(begin),
                         from.keys.begin() + ptrdiff_t(end));
@@ -62,7 +62,7 @@ class Merging {
   const TableImage& old_;
   const TableImage& next_;
   TableImage merged_;
-  std::vector<size_t> widths_;  // by member: floats of a row
+  std::vector<size_t> widths_;  // per variable: floats of a row
 };
 
 }  // namespace

@@ -1,5 +1,4 @@
-// Building on: an image that holds only what was touched since another, and that other, make a
-// whole one.
+// build_on(): merges an incremental image into the image that it builds on.
 #pragma once
 
 #include <vector>
@@ -10,8 +9,9 @@
 
 namespace downpour::checkpoint {
 
-/// Puts what `next` holds over `image`, the base of `next`: it is then whole, as it was when `next`
-/// was made. Keys of both ascend. On an error (rows of another length) `image` is of no use.
+/// Merges `next` into `image`, which is the full image that `next` builds on. Then `image` is a
+/// full image of the state saved in `next`. The keys of both must ascend. After an error (rows of
+/// another length) `image` is unusable.
 Result<void> build_on(PartitionImage& image, PartitionImage&& next,
                       const std::vector<TableSpec>& tables);
 

@@ -1,7 +1,7 @@
 #include "shared/checkpoint/checksum.h"
 
-#define XXH_INLINE_ALL  // compiled here for our instruction set: the packaged library is built for
-                        // SSE2
+// compiled here for the target's instruction set, because the packaged library uses SSE2
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 namespace downpour::checkpoint {

@@ -1,5 +1,5 @@
-// XXH3-64 (Collet, xxHash 0.8): the checksum of every durable file. Part of the format; its bits
-// never change.
+// Checksum: XXH3-64 (Collet, xxHash 0.8), used by every durable file. It is part of the format and
+// never changes.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,10 @@
 
 namespace downpour::checkpoint {
 
+/// Returns the checksum of `bytes`.
 uint64_t checksum_of(std::span<const uint8_t> bytes);
 
-/// The same piece by piece.
+/// Computes the same checksum from consecutive pieces.
 class Checksum {
  public:
   Checksum();

@@ -15,7 +15,7 @@ static_assert(std::endian::native == std::endian::little,
 struct FrameHeader {
   char magic[8];
   uint32_t format;
-  uint32_t reserved;  // 0
+  uint32_t reserved;  // always 0
   uint64_t body_bytes;
   uint64_t checksum;  // of the 24 bytes before and of the body
 };

@@ -30,7 +30,7 @@ Result<void> check_header(const ImageHeader& header, uint64_t image_bytes,
   return {};
 }
 
-/// Sections follow one another without a gap and fill the image.
+/// Checks that the sections follow one another without gaps and fill the image.
 Result<void> check_layout(const ImageHead& head, uint64_t image_bytes, const ImagePlace& place) {
   uint64_t end = head.table_end(), widest = kImageAlignment;
   for (size_t s = 0; s < head.entries.size(); ++s) {

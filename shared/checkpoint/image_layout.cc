@@ -92,7 +92,8 @@ uint64_t image_checksum(std::span<const uint8_t> image) {
 
 Result<uint32_t> stored_copies(const TableSpec& table, size_t m, std::span<const uint64_t> keys,
                                uint64_t floats) {
-  uint64_t weights = 0;  // fits: a file has less than 2^60 keys, and a variable at most 2^40 floats
+  // cannot overflow: a file has fewer than 2^60 keys, and a variable at most 2^40 floats
+  uint64_t weights = 0;
   if (table.kind == TableKind::kEmbedding) {
     if (keys.size() > floats) return bad(str(floats, " floats for ", keys.size(), " rows"));
     weights = keys.size() * uint64_t{table.table_variables[m].dim};

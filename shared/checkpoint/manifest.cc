@@ -51,8 +51,8 @@ Result<void> validate_bases(const Manifest& manifest) {
   return {};
 }
 
-/// The image files must be there, reach as far as the manifest says, and hold nothing but images
-/// behind that; their checksums are the loader's.
+/// Checks that the image files exist, are as long as the manifest requires, and contain only images
+/// after that. Checksums of images are verified elsewhere.
 Result<void> check_files(Storage& storage, const std::string& folder, const Manifest& manifest) {
   std::map<std::string, uint64_t> ends;
   for (const auto* refs : {&manifest.bases, &manifest.images}) {
@@ -78,8 +78,8 @@ uint64_t image_bytes(const Manifest& manifest) {
   return bytes;
 }
 
-/// Every byte of every image is as it was when the manifest was made; of images of more than
-/// `bytes_max` in all, of their heads.
+/// Verifies every byte of every image, or only the heads if the images have more than `bytes_max`
+/// bytes together.
 Result<void> check_images(Storage& storage, const std::string& folder, const Manifest& manifest,
                           uint64_t bytes_max) {
   const auto verify = image_bytes(manifest) <= bytes_max ? verify_image : verify_image_head;
@@ -94,7 +94,7 @@ struct Found {
   std::string name;
 };
 
-/// Manifests of a run by name, newest first.
+/// Returns the manifests of a run by name, newest first.
 Result<std::vector<Found>> find_manifests(Storage& storage, const std::string& run_dir) {
   std::vector<Found> found;
   auto names = storage.list(checkpoints_dir(run_dir));
@@ -125,7 +125,7 @@ Result<Manifest> load_verified(Storage& storage, const std::string& run_dir, Vie
   return manifest;
 }
 
-/// ".manifest-3-17.dpm.tmp-...": what a chief that died while publishing leaves behind.
+/// Parses ".manifest-3-17.dpm.tmp-...", a file left by a chief that died while publishing.
 std::optional<ViewId> parse_temporary_name(std::string_view name) {
   const size_t end = name.find(".tmp-");
   if (!name.starts_with('.') || end == std::string_view::npos) return {};
@@ -140,8 +140,8 @@ Result<void> remove_folder(Storage& storage, const std::string& folder) {
   return storage.remove(folder);
 }
 
-/// Removes what belongs to no manifest and is older than the newest one: folders of checkpoints
-/// that were never published or are not kept, and files that were being written.
+/// Removes everything that belongs to no manifest and is older than the newest one: folders of
+/// checkpoints that were never published or are not kept, and temporary files.
 Result<void> sweep(Storage& storage, const std::string& run_dir, const std::set<ViewId>& kept,
                    ViewId newest) {
   DP_TRY(const std::vector<std::string> names, storage.list(checkpoints_dir(run_dir)));
@@ -308,8 +308,10 @@ Result<void> publish(Storage& storage, const std::string& run_dir, const Manifes
 Result<void> remove_old(Storage& storage, const std::string& run_dir, uint32_t keep) {
   DP_CHECK(keep > 0);
   DP_TRY(const std::vector<Found> found, find_manifests(storage, run_dir));
-  std::set<ViewId> kept;  // with a manifest, whole or not, and what those that are whole build on
-  std::set<ViewId> best;  // what the whole ones that are kept name as the best
+  // checkpoints whose manifest stays, intact or not, and those that the intact ones build on
+  std::set<ViewId> kept;
+  // best checkpoints as named by the intact manifests that are kept
+  std::set<ViewId> best;
   uint32_t whole = 0;
   for (const Found& candidate : found) {
     if (whole < keep || best.contains(candidate.id)) {
@@ -320,7 +322,7 @@ Result<void> remove_old(Storage& storage, const std::string& run_dir, uint32_t k
       ++whole;
       for (const wire::ImageRef& base : manifest->bases) kept.insert(base.checkpoint);
     } else {
-      // The manifest goes first: from then on nobody looks for the images.
+      // Remove the manifest first, so that no reader looks for the images afterwards.
       DP_TRY_VOID(storage.remove(manifest_path(run_dir, candidate.id)));
     }
   }

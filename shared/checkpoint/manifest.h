@@ -1,5 +1,5 @@
-// Manifest: the file whose creation publishes a checkpoint. It names every partition's image and
-// all that a chief needs to go on.
+// Manifest: the file that publishes a checkpoint. It names the image of every partition, and
+// contains everything that a chief needs to resume.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@
 namespace downpour::checkpoint {
 
 constexpr uint32_t kManifestFormat = 1;
-constexpr uint32_t kChainedManifestFormat = 2;  // of one with bases
-constexpr uint32_t kPlacedManifestFormat = 3;   // of one that says who held the partitions
+constexpr uint32_t kChainedManifestFormat = 2;  // with bases
+constexpr uint32_t kPlacedManifestFormat = 3;   // with the ownership generations of the partitions
 constexpr uint64_t kManifestBytesMax = 64 * 1024 * 1024;
 
-/// What the chief knows of an epoch that is complete.
+/// A complete epoch as the chief knows it.
 struct EpochRecord {
   uint32_t epoch = 0;
   uint32_t shards = 0;
   wire::ShardCounts counts;  // the same at every partition
-  std::string summary;       // JSON, the chief's; opaque here
+  std::string summary;       // JSON of the chief; opaque here
   bool operator==(const EpochRecord&) const = default;
 };
 
@@ -32,72 +32,74 @@ struct Manifest {
   ViewId id;         // (term, n)
   uint64_t run = 0;  // RunFile::id
   uint64_t plan_hash = 0;
-  std::string job;          // effective, TOML
+  std::string job;          // effective job, TOML
   uint32_t partitions = 0;  // P
   std::vector<TableSpec> tables;
   std::vector<wire::ImageRef> images;  // exactly P, by partition, in this checkpoint's folder
-  // What those that are not whole build on, in other checkpoints' folders: by partition, the whole
-  // image first.
+  // The images that incremental ones build on, in the folders of other checkpoints: by partition,
+  // the full image first.
   std::vector<wire::ImageRef> bases;
-  // By partition: the view since which the ps that wrote its image held it. What it holds since
-  // that very view is no older than the image. Empty: not known.
+  // By partition: the ownership generation under which the image was written. A copy under the same
+  // generation is not older than the image. Empty: not known.
   std::vector<ViewId> ownership_generations;
-  // Where `sinces` is known: the highest view that had been given to any ps when this was written.
-  // What is held since a later one came from this checkpoint, or after it.
+  // If ownership_generations is known: the highest generation that was assigned when the manifest
+  // was written. A copy under a higher generation comes from this checkpoint or a later state.
   ViewId given;
-  // The checkpoint of the run's best evaluation: this one or an earlier one. {0, 0}: none is kept.
+  // The checkpoint with the best evaluation of the run: this one or an earlier one. {0, 0}: none is
+  // kept.
   ViewId best;
   uint32_t completed_epochs = 0;
   uint32_t sealed_epochs = 0;  // sealed by this manifest
   std::vector<EpochRecord> epochs;
-  uint64_t rows = 0;  // embedding rows in all
-  std::string build;  // information only, as is the next
+  uint64_t rows = 0;  // total number of embedding rows
+  std::string build;  // for information only, like the next
   int64_t created_unix_s = 0;
   bool operator==(const Manifest&) const = default;
 };
 
-/// Every partition's images: the whole one, then what builds on it. Those of this checkpoint name
-/// it, too, so that they can be told apart from the others.
+/// Returns the chain of images of each partition: the full image, then those that build on it.
+/// `checkpoint` of each reference is set, also for images of this checkpoint.
 std::vector<std::vector<wire::ImageRef>> chains_of(const Manifest& manifest);
 
-/// What a manifest must be: ids set, P a power of two, every partition exactly once, plain file
-/// names, tables whose sizes can be computed with. publish() and the reader both ask.
+/// Checks that ids are set, P is a power of two, every partition appears exactly once, file names
+/// are plain, and the sizes of tables are within limits. publish() and decode_manifest() use it.
 Result<void> validate_manifest(const Manifest& manifest);
 
 std::vector<uint8_t> encode_manifest(const Manifest& manifest);
-/// `path` is for messages. kBadData for any flipped bit or truncation, kUnsupported for a later
-/// format.
+/// Decodes a manifest. `path` is for messages. Errors: kBadData for any flipped bit or truncation,
+/// kUnsupported for a later format.
 Result<Manifest> decode_manifest(std::span<const uint8_t> bytes, const std::string& path);
 
-/// One manifest file; its name must agree with its content.
+/// Loads one manifest file. Its name must agree with its content.
 Result<Manifest> load_manifest(Storage& storage, const std::string& path);
 
-/// The highest manifest of a run by its name, whole or not; {0, 0}: there is none.
+/// Returns the highest manifest of a run by name, without reading it. {0, 0}: there is none.
 Result<ViewId> newest_manifest(Storage& storage, const std::string& run_dir);
 
-/// The highest whole manifest of a run whose image files are there and long enough; why higher ones
-/// were passed over goes to `skipped` (may be null). Images of at most `verify_bytes_max` bytes in
-/// all are read, and must be as they were written; of more than that, if it is not 0, their heads.
-/// kNoInput where there is no manifest at all, kBadData where none is whole. Only those below
-/// `below` are looked at.
+/// Returns the highest intact manifest of a run below `below` whose image files exist and are long
+/// enough. The reasons for rejecting higher ones are appended to `skipped` (may be null).
+///
+/// `verify_bytes_max` > 0 verifies images, too: if they have at most that many bytes together, all
+/// bytes are checked, otherwise only their heads. Errors: kNoInput if there is no manifest,
+/// kBadData if none is intact.
 Result<Manifest> load_latest(Storage& storage, const std::string& run_dir,
                              std::vector<std::string>* skipped, uint64_t verify_bytes_max = 0,
                              ViewId below = {UINT32_MAX, UINT32_MAX});
 
-/// The checkpoint that `newest` names as the best one, whole, its images verified as by
-/// load_latest(); `newest` itself where it names none. kBadData or kNoInput where the best one is
-/// damaged or gone.
+/// Returns the checkpoint that `newest` names as the best one, verified like in load_latest(), or
+/// `newest` itself if it names none. Errors: kBadData or kNoInput if the best one is damaged or
+/// missing.
 Result<Manifest> load_best(Storage& storage, const std::string& run_dir, const Manifest& newest,
                            uint64_t verify_bytes_max = 0);
 
-/// Publishes a checkpoint, atomically and durably, after all its image files are. kCannotCreate
-/// where one of that (term, n) exists: manifests are never overwritten.
+/// Publishes a checkpoint atomically and durably; all its image files must exist. Error:
+/// kCannotCreate if a manifest with this (term, n) exists, because manifests are never overwritten.
 Result<void> publish(Storage& storage, const std::string& run_dir, const Manifest& manifest);
 
-/// Keeps the newest `keep` (at least 1) whole checkpoints, and those that they name as the best.
-/// Removes what is older, and what belongs
-/// to no manifest and is older than the newest: folders of checkpoints never published, files that
-/// were being written. Safe to stop anywhere; run by one chief at a time.
+/// Keeps the newest `keep` (at least 1) intact checkpoints and those that they name as the best.
+/// Removes older checkpoints. Also removes everything that belongs to no manifest and is older than
+/// the newest one: folders of unpublished checkpoints and temporary files. It may be interrupted at
+/// any point. Only one chief at a time may run it.
 Result<void> remove_old(Storage& storage, const std::string& run_dir, uint32_t keep);
 
 }  // namespace downpour::checkpoint

@@ -15,10 +15,10 @@
 namespace downpour::checkpoint {
 namespace {
 
-/// An image that is verified piece by piece takes no more memory than this.
+/// Maximum memory for verifying an image piece by piece.
 constexpr uint64_t kVerifiedBytes = 4 * kMiB;
 
-/// One image being read; holds what its error messages need.
+/// Reads one image; holds what its error messages need.
 class ImageReader {
  public:
   ImageReader(ByteSpan bytes, const std::vector<TableSpec>& tables, const std::string& path,
@@ -148,7 +148,8 @@ Error not_the_one(const wire::ImageRef& ref, const std::string& path) {
                str(path, ':', ref.offset)};
 }
 
-/// The head of the image that `ref` names; from format 4 on that it is the one shows there.
+/// Returns the head of the image that `ref` names. From format 4 on, the head proves that it is
+/// this image.
 Result<ImageHead> named_head(Storage& storage, const std::string& path, const wire::ImageRef& ref) {
   DP_TRY(ImageHead head, read_image_head(storage, ref.bytes, {path, ref.offset}));
   const bool shows = head.header.format >= kImageFormat && !DP_MUTATE("checksum-unchecked");
@@ -157,8 +158,8 @@ Result<ImageHead> named_head(Storage& storage, const std::string& path, const wi
   return head;
 }
 
-/// Whole in itself, but is it the one? Another incarnation or checkpoint may have left its file
-/// here.
+/// Decodes an image and checks that it is the one that `ref` names. Another incarnation or
+/// checkpoint may have left an intact file with this name.
 Result<PartitionImage> decode_named(std::span<const uint8_t> bytes, const wire::ImageRef& ref,
                                     const std::vector<TableSpec>& tables, const std::string& path) {
   DP_TRY(PartitionImage image, decode_image(bytes, tables, path, ref.offset));
@@ -212,7 +213,7 @@ Result<PartitionImage> read_image(Storage& storage, const std::string& folder,
     return std::move(valid).error();
   }
   const std::string path = image_path(folder, ref);
-  // Memory is taken for an image that begins as one of that size, not for what `ref` claims.
+  // Allocate memory only after the head has confirmed the size, because `ref` may claim any size.
   DP_TRY_VOID(named_head(storage, path, ref));
   DP_TRY(const Bytes bytes, storage.read_range(path, ref.offset, ref.bytes));
   return decode_named(bytes.span(), ref, tables, path);

@@ -29,7 +29,7 @@ ByteSpan bytes_of(const Values& values) {
           values.size() * sizeof(typename Values::value_type)};
 }
 
-/// What is appended goes into a vector: it can't fail.
+/// A file in memory. Appending to it cannot fail.
 class MemoryFile final : public OutputFile {
  public:
   explicit MemoryFile(std::vector<uint8_t>& bytes) : bytes_(bytes) {}
@@ -43,8 +43,8 @@ class MemoryFile final : public OutputFile {
   std::vector<uint8_t>& bytes_;
 };
 
-/// An image's sections in the order they are written: state, lines, then for each table its keys
-/// and its members.
+/// The sections of an image in the order in which they are written: state, markers, then for each
+/// table its keys and its variables.
 struct Plan {
   std::vector<SectionEntry> entries;
   std::vector<ByteSpan> contents;
@@ -172,7 +172,7 @@ Result<void> ImageFileWriter::put(ByteSpan bytes) {
   return {};
 }
 
-/// Up to that place in the file.
+/// Fills the file with zeros up to offset `end`.
 Result<void> ImageFileWriter::put_zeros(uint64_t end) {
   static constexpr uint8_t kZeros[kLargeSectionAlignment] = {};
   DP_CHECK(position_ <= end && end - position_ <= sizeof(kZeros), position_, end);

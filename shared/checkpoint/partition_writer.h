@@ -1,4 +1,4 @@
-// Writes partition images, one after the other, into one file of a checkpoint.
+// Partition writer: writes partition images into one file of a checkpoint.
 #pragma once
 
 #include <memory>
@@ -15,28 +15,29 @@
 
 namespace downpour::checkpoint {
 
-/// What becomes of a file of images: kept for a time that may never come, or read at once by
+/// The use of a file of images: kept for a recovery that may never happen, or read at once by
 /// another process.
 enum class ImageUse : uint8_t { kKept, kReadAtOnce };
 
 struct EncodedImages;
 
-/// One file of one ps core, in the format of today (FORMAT.md): rows are written in the order in
-/// which they come. Images may be added as they are copied out of their partitions, so that
-/// no more than one need be held; the file has its name after finish(). Dropped before, it leaves
-/// nothing behind.
+/// Writes one file of one ps core in the current format (FORMAT.md). The order of rows is kept.
+/// Images may be added while they are copied from their partitions, so that only one needs to be in
+/// memory. The file gets its name in finish(). A writer that is destroyed before that leaves no
+/// file.
 class ImageFileWriter {
  public:
-  /// Makes `folder` where it is missing. `tables` and `storage` must outlive the writer.
+  /// Creates `folder` if it does not exist. `tables` and `storage` must outlive the writer.
   static Result<ImageFileWriter> create(Storage& storage, const std::string& folder,
                                         const std::string& file_name,
                                         const std::vector<TableSpec>& tables,
                                         ImageUse use = ImageUse::kKept);
-  /// The image's sizes must agree with the tables (DP_CHECK). After an error the file is given up.
+  /// Appends an image. Its sizes must agree with the tables (DP_CHECK). After an error the file
+  /// must be abandoned.
   Result<void> add(const PartitionImage& image);
-  /// One fsync, then the name. References in the order of the images.
+  /// Calls fsync once, then gives the file its name. Returns references in the order of the images.
   Result<std::vector<wire::ImageRef>> finish();
-  /// The same without the fsync: for images that nobody needs after a crash.
+  /// Does the same without fsync, for images that are useless after a crash.
   Result<std::vector<wire::ImageRef>> finish_volatile();
 
  private:
@@ -57,8 +58,7 @@ class ImageFileWriter {
   std::vector<wire::ImageRef> refs_;
 };
 
-/// Images one after the other in memory, as a file would hold them. `file_name` is what the
-/// references call it.
+/// Images in memory with the layout of a file. The references contain `file_name` as their file.
 struct EncodedImages {
   Bytes bytes;
   std::vector<wire::ImageRef> refs;
@@ -66,7 +66,7 @@ struct EncodedImages {
 EncodedImages encode_images(std::span<const PartitionImage> images, const std::string& file_name,
                             const std::vector<TableSpec>& tables);
 
-/// All of it in one call.
+/// Writes all images into one file in one call.
 Result<std::vector<wire::ImageRef>> write_images(Storage& storage, const std::string& folder,
                                                  const std::string& file_name,
                                                  std::span<const PartitionImage> images,

@@ -8,7 +8,8 @@
 namespace downpour::checkpoint {
 namespace {
 
-/// Takes a number without sign or leading zero off the front: one number has one name.
+/// Takes a number from the front. It must have no sign and no leading zero, so that each number has
+/// exactly one name.
 std::optional<uint32_t> take_number(std::string_view* text) {
   uint32_t value = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);

@@ -1,4 +1,4 @@
-// Where the files of a run lie. Every path of a run folder is made here.
+// Paths of the files of a run. All paths inside a run folder are made here.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,21 @@ std::string job_path(const std::string& run_dir);                  // <run_dir>/
 std::string checkpoints_dir(const std::string& run_dir);           // <run_dir>/checkpoints
 std::string term_path(const std::string& run_dir, uint32_t term);  // <run_dir>/term-3
 std::string manifest_path(const std::string& run_dir, ViewId id);  // .../manifest-3-17.dpm
-/// The manifest of checkpoint `id` in the folder of the manifest at `path`.
+/// Returns the manifest of checkpoint `id` in the folder of the manifest at `path`.
 std::string sibling_manifest_path(const std::string& path, ViewId id);
 std::string checkpoint_folder(const std::string& run_dir,
-                              ViewId id);  // .../3-17: wire::Save::folder
-/// Where an image lies: in `folder`, that of the checkpoint which names it, or in the folder beside
-/// it of the checkpoint that the reference names.
+                              ViewId id);  // .../3-17, as in wire::Save::folder
+/// Returns the path of an image: in `folder`, or in the neighbouring folder of the checkpoint that
+/// the reference names.
 std::string image_path(const std::string& folder, const wire::ImageRef& ref);
-/// The file a ps core writes; the incarnation keeps a zombie from touching its successor's file.
+/// Returns the name of the file that a ps core writes. The incarnation prevents a paused
+/// predecessor from writing to the same file.
 std::string image_file_name(uint32_t index, uint32_t thread, Incarnation incarnation);
 
-/// <run_dir>/moves: images on their way from one ps to another, needed by nobody afterwards.
+/// Returns <run_dir>/moves: images that move from one ps to another. They are useless after the
+/// move.
 std::string moves_dir(const std::string& run_dir);
-/// The file of one move, by the view in which it was to end and the ps core that gives.
+/// Returns the name of the file of one move, from its ownership generation and its source.
 std::string move_file_name(ViewId ownership_generation, uint32_t index, uint32_t thread,
                            Incarnation incarnation);
 

@@ -66,13 +66,13 @@ Result<uint32_t> take_term(Storage& storage, const std::string& run_dir) {
   uint32_t tried = 0;
   for (int attempt = 0; attempt < kTermAttemptsMax; ++attempt) {
     DP_TRY(const uint32_t highest, highest_term(storage, run_dir));
-    // A network file system may list the folder as it was some time ago, without the term that
-    // another chief has taken.
+    // A network file system may return an old listing of the folder, without the term that another
+    // chief has taken.
     const uint32_t known = std::max(highest, tried);
     if (known == UINT32_MAX) break;
     tried = known + 1;
     DP_TRY(const bool taken, storage.create_exclusive(term_path(run_dir, tried), {}));
-    if (taken) return tried;  // else another chief was faster: look again
+    if (taken) return tried;  // otherwise another chief was faster; try again
   }
   return Error{ErrorCode::kCannotCreate, "no free term", term_path(run_dir, UINT32_MAX)};
 }

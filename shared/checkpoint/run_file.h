@@ -1,5 +1,5 @@
-// The chief's durable state: the file `run`, which says what the run trains, and the files
-// `term-N`, each created by one chief only.
+// Run file: the durable state of the chief. The file `run` describes what the run trains. Each file
+// `term-N` is created by exactly one chief.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ struct RunDataFile {
   bool operator==(const RunDataFile&) const = default;
 };
 
-constexpr size_t kRunDataFilesMax = 4096;  // the first ones; an error names no other one
+constexpr size_t kRunDataFilesMax = 4096;  // only the first ones; an error can name no others
 
 struct RunFile {
   uint64_t id = 0;  // random, not 0
   uint64_t plan_hash = 0;
   uint64_t fingerprint = 0;  // of the data set
-  std::string job;           // effective as the run began, TOML
-  std::string build;         // information only, as is the next
+  std::string job;           // effective job at the start of the run, TOML
+  std::string build;         // for information only, like the next
   int64_t created_unix_s = 0;
   std::vector<RunDataFile> files = {};  // of the plan; empty in runs of earlier builds
   bool operator==(const RunFile&) const = default;
@@ -37,20 +37,22 @@ struct RunFile {
 std::vector<uint8_t> encode_run(const RunFile& run);
 Result<RunFile> decode_run(std::span<const uint8_t> bytes, const std::string& path);
 
-/// Makes the run folder and writes `run`. kCannotCreate where there is one: a run is begun once.
+/// Creates the run folder and writes `run`. Error: kCannotCreate if it exists, because a run starts
+/// only once.
 Result<void> write_run(Storage& storage, const std::string& run_dir, const RunFile& run);
-/// Replaces `run`, atomically: a run whose epochs are all sealed continues with other data.
+/// Replaces `run` atomically, when a run whose epochs are all sealed continues with other data.
 Result<void> replace_run(Storage& storage, const std::string& run_dir, const RunFile& run);
-/// kNoInput where `run_dir` is no run folder.
+/// Reads `run`. Error: kNoInput if `run_dir` is not a run folder.
 Result<RunFile> read_run(Storage& storage, const std::string& run_dir);
 
-/// The highest term any chief has taken; 0: none. A chief that sees one above its own stops.
+/// Returns the highest term that a chief has taken; 0: none. A chief that finds a higher term than
+/// its own ends.
 Result<uint32_t> highest_term(Storage& storage, const std::string& run_dir);
-/// Takes the next term; no two chiefs ever get the same.
+/// Takes the next term. No two chiefs get the same one.
 Result<uint32_t> take_term(Storage& storage, const std::string& run_dir);
 
-/// Removes images that were on their way between ps when an earlier chief ended. Whoever still
-/// writes or reads one finds it missing, which calls that move off; nobody needs it.
+/// Removes the images of moves that were under way when an earlier chief ended. A process that
+/// still writes or reads such an image fails, and its move is cancelled.
 Result<void> remove_moves(Storage& storage, const std::string& run_dir);
 
 }  // namespace downpour::checkpoint

@@ -16,7 +16,7 @@ namespace schema = downpour::schema::checkpoint;
 
 constexpr int kNestingMax = 16;
 
-/// Whole, zeros in it included.
+/// Converts a text including zero bytes.
 capnp::Text::Reader text(const std::string& value) { return {value.c_str(), value.size()}; }
 std::string text_of(capnp::Text::Reader text) { return std::string(text.begin(), text.size()); }
 
@@ -26,8 +26,7 @@ std::vector<uint8_t> flat_bytes(capnp::MessageBuilder& builder) {
   return std::vector<uint8_t>(bytes.begin(), bytes.end());
 }
 
-/// Runs `decode(root)` on a message. Cap'n Proto throws on what it dislikes; here that becomes an
-/// Error.
+/// Calls `decode(root)` on a message and converts the exceptions of Cap'n Proto to an Error.
 template <typename Root, typename Decode>
 auto with_message(std::span<const uint8_t> bytes, Decode&& decode)
     -> decltype(decode(typename Root::Reader{})) {
@@ -39,8 +38,8 @@ auto with_message(std::span<const uint8_t> bytes, Decode&& decode)
   kj::Array<capnp::word> aligned = kj::heapArray<capnp::word>(words);
   std::memcpy(aligned.asBytes().begin(), bytes.data(), bytes.size());
   capnp::ReaderOptions options;
-  options.traversalLimitInWords =
-      2 * words + 64;  // we read each field once; this also bounds list lengths
+  // enough to read each field once; also bounds the lengths of lists
+  options.traversalLimitInWords = 2 * words + 64;
   options.nestingLimit = kNestingMax;
   try {
     capnp::FlatArrayMessageReader reader(aligned, options);
@@ -275,7 +274,7 @@ Result<RunFile> read_run_body(schema::Run::Reader in) {
   return run;
 }
 
-/// What each base builds on is the one before it; a partition's image builds on its last base.
+/// Each base builds on the one before it, and the image of a partition builds on its last base.
 Result<Manifest> read_chained_manifest(schema::ChainedManifest::Reader in) {
   DP_TRY(Manifest manifest, read_manifest(in.getManifest()));
   for (const auto base : in.getBases()) {

@@ -1,6 +1,6 @@
-// Plain structs <-> Cap'n Proto (schemas/checkpoint.capnp); the bytes stand inside framed files and
-// image sections, whose checksums were checked before. Decoding still trusts nothing: no throw,
-// memory bounded by the bytes given.
+// Schema codec: converts plain structs to and from Cap'n Proto (schemas/checkpoint.capnp). The
+// bytes come from framed files and image sections whose checksums have been verified. Even so,
+// decoding accepts any bytes: it does not throw, and its memory is bounded by their number.
 #pragma once
 
 #include <cstdint>
@@ -18,23 +18,23 @@ namespace downpour::checkpoint {
 std::vector<uint8_t> encode_manifest_body(const Manifest& manifest);
 Result<Manifest> decode_manifest_body(std::span<const uint8_t> bytes);
 
-/// The same with bases.
+/// Manifests with bases.
 std::vector<uint8_t> encode_chained_manifest_body(const Manifest& manifest);
 Result<Manifest> decode_chained_manifest_body(std::span<const uint8_t> bytes);
 
-/// The same, with bases or without, and with who held the partitions.
+/// Manifests with ownership generations, with or without bases.
 std::vector<uint8_t> encode_placed_manifest_body(const Manifest& manifest);
 Result<Manifest> decode_placed_manifest_body(std::span<const uint8_t> bytes);
 
 std::vector<uint8_t> encode_run_body(const RunFile& run);
 Result<RunFile> decode_run_body(std::span<const uint8_t> bytes);
 
-/// All of an image but its lines and its tables.
+/// The state of an image: everything except markers and tables.
 std::vector<uint8_t> encode_state(const PartitionImage& image);
 Result<PartitionImage> decode_state(std::span<const uint8_t> bytes);
 
 std::vector<uint8_t> encode_markers(const std::vector<wire::QuarantineMarker>& markers);
-/// At least one, ascending.
+/// Requires at least one marker, and ascending order.
 Result<std::vector<wire::QuarantineMarker>> decode_markers(std::span<const uint8_t> bytes);
 
 }  // namespace downpour::checkpoint

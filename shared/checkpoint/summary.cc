@@ -38,8 +38,8 @@ struct Totals {
     const PageVector<float>& floats = image.table_variables[m];
     uint64_t weights = 0;
     for (const uint64_t key : image.keys) weights += spec.row_floats(m, key);
-    const uint64_t copies =
-        weights == 0 ? 1 : floats.size() / weights;  // the reader saw that it divides
+    // the reader has checked that this division has no remainder
+    const uint64_t copies = weights == 0 ? 1 : floats.size() / weights;
     size_t position = 0;
     for (const uint64_t key : image.keys) {
       const uint64_t row = spec.row_floats(m, key);
@@ -104,13 +104,13 @@ Result<Source> open(Storage& storage, const std::string& path) {
   return open_manifest(storage, path);
 }
 
-/// What is gathered while the images go by.
+/// Figures collected while images are read.
 struct Gathering {
-  std::vector<std::vector<Totals>> totals;  // by table, by member
+  std::vector<std::vector<Totals>> totals;  // by table, by variable
   std::vector<uint64_t> partition_rows;
   std::vector<uint64_t> versions;
-  std::map<uint32_t, std::vector<uint32_t>>
-      ended;  // epoch -> shards ended, by partition that knows the epoch
+  // epoch -> ended shards at each partition that lists the epoch
+  std::map<uint32_t, std::vector<uint32_t>> ended;
 
   void add(const std::vector<TableSpec>& tables, const PartitionImage& image) {
     uint64_t rows = 0;

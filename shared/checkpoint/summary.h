@@ -1,5 +1,5 @@
-// Summary: what `downpour inspect` shows of a checkpoint. Making it reads every byte, so it also
-// verifies them.
+// Summary: what `downpour inspect` shows of a checkpoint. Computing it reads and verifies every
+// byte.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace downpour::checkpoint {
 
-/// One variable as stored. Statistics are of its weights, not of its slots; elements never written
-/// are not stored.
+/// One variable as stored. The statistics cover its weights, not its slots. Elements that were
+/// never written are not stored.
 struct VariableSummary {
   std::string table;
   TableKind kind = TableKind::kEmbedding;
@@ -24,16 +24,16 @@ struct VariableSummary {
   uint64_t weight_bytes = 0;
   uint64_t slot_bytes = 0;
   double l2_norm = 0;      // of finite elements
-  float min = 0, max = 0;  // of finite elements; 0 where there is none
+  float min = 0, max = 0;  // of finite elements; 0 if there are none
   uint64_t zeros = 0;
   uint64_t non_finite = 0;  // NaN or infinite
   bool operator==(const VariableSummary&) const = default;
 };
 
-/// Sums over the partitions of an epoch that is not sealed.
+/// Sums of an unsealed epoch over the partitions.
 struct OpenEpochSummary {
   uint32_t epoch = 0;
-  uint32_t shards_ended_min = 0;  // at the partition that is farthest behind
+  uint32_t shards_ended_min = 0;  // at the partition with the fewest
   uint32_t shards_ended_max = 0;
   bool operator==(const OpenEpochSummary&) const = default;
 };
@@ -41,22 +41,22 @@ struct OpenEpochSummary {
 struct Summary {
   Manifest manifest;
   std::string manifest_path;
-  std::vector<std::string> skipped;  // newer manifests that are not whole, and why
+  std::vector<std::string> skipped;  // newer manifests that are not intact, with reasons
   std::vector<VariableSummary> variables;
   std::vector<OpenEpochSummary> open_epochs;
   uint64_t rows = 0;                                     // embedding rows, as counted
   uint64_t rows_min = 0, rows_median = 0, rows_max = 0;  // of a partition
   uint64_t version_min = 0, version_max = 0;
   uint32_t files = 0;
-  uint64_t bytes = 0;  // of the images
-  // Of those that other checkpoints hold and this one builds on; all 0 and empty where it is whole.
+  uint64_t bytes = 0;  // of the images of this checkpoint
+  // Images of other checkpoints that this one builds on; 0 and empty if all images are full.
   uint64_t base_bytes = 0;
-  uint32_t images_max = 0;    // of one partition, its newest included
+  uint32_t images_max = 0;    // of one partition, including its newest
   std::vector<ViewId> bases;  // ascending
 };
 
-/// Of the newest whole checkpoint of a run folder, or of the manifest at `path`. kNoInput where
-/// `path` is neither; kBadData, by file and offset, where a byte is not as written.
+/// Summarizes the newest intact checkpoint of a run folder, or the manifest at `path`. Errors:
+/// kNoInput if `path` is neither; kBadData with file and offset if a byte is damaged.
 Result<Summary> summarize(Storage& storage, const std::string& path);
 
 }  // namespace downpour::checkpoint

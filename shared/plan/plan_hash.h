@@ -1,5 +1,5 @@
-// PlanHash: the hash of all that decides which records a batch id names. Manifest and lease carry
-// it.
+// PlanHash: the hash of everything that decides which records a batch id names. Manifests and
+// leases carry it.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,9 @@
 
 namespace downpour::plan {
 
-/// Collects named settings, in order. Names are hashed too, so a value can't slip into its
-/// neighbour's place. Part of the checkpoint format: the same calls give the same hash for ever.
+/// Collects named settings in order. Names are hashed too, so that a value cannot be mistaken for
+/// that of another setting. Part of the checkpoint format: the same calls must give the same hash
+/// forever.
 class PlanHash {
  public:
   PlanHash& add(std::string_view name, uint64_t value) {

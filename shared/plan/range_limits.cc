@@ -21,7 +21,7 @@ Result<void> check_cuts(const FileInfo& file) {
                file.path};
 }
 
-/// How many ranges of about `target_bytes` a file makes.
+/// Returns the number of ranges of about `target_bytes` in a file.
 uint64_t ranges_in(const FileInfo& file, uint64_t target_bytes) {
   if (file.is_open()) return 1;
   if (!file.cuts.empty()) return file.cuts.size() + 1;

@@ -12,10 +12,10 @@
 namespace downpour::plan {
 namespace {
 
-constexpr uint32_t kRounds = 8;  // few enough to cost nothing, enough that tiny domains mix as well
+constexpr uint32_t kRounds = 8;  // cheap, and enough to mix even tiny domains well
 
 /// A balanced Feistel network (Luby, Rackoff 1988) on the smallest even number of bits that holds
-/// `count`; values that fall outside are sent through again ("cycle walking", Black and Rogaway
+/// `count`. A value outside [0, count) is encrypted again ("cycle walking", Black and Rogaway
 /// 2002).
 class Permutation {
  public:
@@ -185,10 +185,10 @@ ShardMap::ShardMap(std::vector<ShardRange> ranges, uint64_t seed, const ShardRec
   if (!joining.mix.empty() && !ranges_.empty()) mix(joining.mix);
 }
 
-/// All processes come to the same numbers: no sum is taken of a product, which some processors
-/// round once and others twice.
+/// The arithmetic gives the same numbers in every process: no sum contains a product, because some
+/// processors round a fused multiply-add once and others round twice.
 void ShardMap::mix(const std::vector<MixPart>& parts) {
-  std::vector<double> paces;  // ranges a shard, but for a common factor
+  std::vector<double> paces;  // ranges per shard, up to a common factor
   double sum = 0, shards = 1e300;
   uint32_t files = 0, begin = 0;
   for (const MixPart& part : parts) {
@@ -208,7 +208,8 @@ void ShardMap::mix(const std::vector<MixPart>& parts) {
   const double joined = mix_ranges(mix_.size());
   for (size_t i = 0; i < mix_.size(); ++i)
     shards = std::min(shards, mix_[i].ranges * sum / (paces[i] * joined));
-  const double shorter = std::min(shards, 1.0);  // where a part has not even enough for one
+  // below 1 if some part has too few ranges for a single shard
+  const double shorter = std::min(shards, 1.0);
   double epoch = 1e300;
   for (size_t i = 0; i < mix_.size(); ++i) {
     mix_[i].pace = std::max<uint64_t>(
@@ -221,7 +222,7 @@ void ShardMap::mix(const std::vector<MixPart>& parts) {
         std::min(part.ranges, uint32_t(std::llround(epoch * double(part.pace) / double(kPaceOne))));
 }
 
-/// The first place of the part's order that the shard takes.
+/// Returns the first position in the part's order that the shard takes.
 uint32_t ShardMap::mixed_begin(const Mixed& part, uint32_t shard) const {
   if (shard == count_) return part.read;
   return std::min(part.read, uint32_t(shard * part.pace / kPaceOne));
@@ -279,8 +280,8 @@ std::vector<uint32_t> ShardMap::indexes_at(uint32_t epoch, uint32_t place) const
   const auto behind =
       std::upper_bound(streams_.begin(), streams_.end(), shard,
                        [](uint32_t s, const Stream& t) { return s < t.first_shard; });
-  const Stream& stream =
-      *std::prev(behind);  // of several that begin there the last: the others have none
+  // several streams may begin at this shard; all but the last of them are empty
+  const Stream& stream = *std::prev(behind);
   const auto count = uint32_t(stream.ranges.size());
   const Permutation order(stream_seed(seed_, size_t(&stream - streams_.data())), epoch, count);
   const uint32_t begin = (shard - stream.first_shard) * cycle_;

@@ -1,5 +1,5 @@
-// What a model's variables are: tables of rows, their members, initializers and optimizers. Plain
-// data that the ps, the worker and a checkpoint agree upon.
+// Variables: tables of rows, their variables, initializers and optimizers. Plain data on which ps,
+// worker and checkpoint agree.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace downpour {
 
 enum class OptimizerType : uint8_t { kSgd, kMomentum, kAdagrad, kAdam, kFtrl };
 
-/// As job files and people write them.
+/// Names of optimizers in job files and in output.
 inline constexpr std::array<std::pair<std::string_view, OptimizerType>, 5> kOptimizerNames{
     {{"sgd", OptimizerType::kSgd},
      {"momentum", OptimizerType::kMomentum},
@@ -29,42 +29,43 @@ constexpr std::string_view name_of(OptimizerType type) {
   return "?";
 }
 
-/// An optimizer with all its settings; those of other types are ignored.
+/// An optimizer with the settings of all types. Settings of other types are ignored.
 struct OptimizerSpec {
   OptimizerType type = OptimizerType::kAdam;
   float learning_rate = 0.001F;
   float momentum = 0.9F;             // momentum
   bool nesterov = false;             // momentum
-  float initial_accumulator = 0.1F;  // adagrad: > 0; ftrl: >= 0 (n at the start)
+  float initial_accumulator = 0.1F;  // adagrad: > 0; ftrl: >= 0 (initial value of n)
   float epsilon = 1e-7F;             // adagrad, adam
   float beta1 = 0.9F;                // adam
   float beta2 = 0.999F;              // adam
   float l1 = 0.0F;                   // ftrl
   float l2 = 0.0F;                   // ftrl
-  float beta = 1.0F;                 // ftrl: McMahan 2013's beta
+  float beta = 1.0F;                 // ftrl: beta of McMahan 2013
   auto operator<=>(const OptimizerSpec&) const = default;
 };
 
 enum class InitType : uint8_t { kZero, kUniform, kNormal };
 
-/// How an element that was never written reads: a function of (seed, variable, key, column) alone.
-/// kUniform: in [-scale, scale); kNormal: standard deviation `scale`, truncated at two of them.
+/// The value of an element that was never written. It depends only on (seed, variable, key,
+/// column). kUniform: in [-scale, scale). kNormal: standard deviation `scale`, truncated at two
+/// standard deviations.
 struct InitSpec {
   InitType type = InitType::kZero;
   float scale = 0.0F;
   auto operator<=>(const InitSpec&) const = default;
 };
 
-/// A named parameter. In an embedding table: `dim` floats a row. Dense: `shape`, row-major.
+/// A named parameter: `dim` floats per row (embedding) or `shape`, row-major (dense).
 struct VariableSpec {
   std::string name;
-  uint32_t dim = 0;             // embedding: floats a row
+  uint32_t dim = 0;             // embedding only: floats per row
   std::vector<uint32_t> shape;  // dense only
   InitSpec init;
   OptimizerSpec optimizer;
   bool operator==(const VariableSpec&) const = default;
 
-  /// Floats of a dense variable.
+  /// Returns the number of floats of a dense variable.
   uint64_t elements() const {
     uint64_t product = 1;
     for (const uint32_t d : shape) product *= d;
@@ -74,13 +75,14 @@ struct VariableSpec {
 
 enum class TableKind : uint8_t { kEmbedding, kDense };
 
-/// Floats in a block of a dense variable: block i holds elements [i * kDenseBlockFloats, ...), the
-/// last one fewer.
+/// Floats per block of a dense variable: block i holds the elements from i * kDenseBlockFloats on.
+/// The last block may be shorter.
 constexpr uint32_t kDenseBlockFloats = 4096;
 
-/// Rows found by one look-up. An embedding table maps a uint64 key to one row of each member
-/// (members that are always used with the same keys share one index: a wide weight beside an
-/// embedding). A dense table has one member; its keys are block indices 0 .. block_count() - 1.
+/// Variables that share an index. An embedding table maps a uint64 key to one row of each of its
+/// variables. Variables that are always used with the same keys belong to one table, for example a
+/// wide weight and an embedding. A dense table has one variable; its keys are block indices 0 ..
+/// block_count() - 1.
 struct TableSpec {
   std::string name;
   TableKind kind = TableKind::kEmbedding;
@@ -90,7 +92,7 @@ struct TableSpec {
   uint32_t block_count() const {
     return uint32_t((table_variables[0].elements() + kDenseBlockFloats - 1) / kDenseBlockFloats);
   }
-  /// Floats of member `m` under `key`, as they travel and as they are stored.
+  /// Returns the floats of variable `m` under `key`, in messages and in storage.
   uint32_t row_floats(size_t m, uint64_t key) const {
     if (kind == TableKind::kEmbedding) return table_variables[m].dim;
     const uint64_t begin = key * kDenseBlockFloats;

@@ -23,7 +23,7 @@ Error bad_endpoint(const std::string& endpoint, std::string_view why) {
           .id = "DP-2702"};
 }
 
-/// 0 for "*"; none where the text is no port.
+/// Returns 0 for "*", and nothing if the text is not a port.
 std::optional<uint16_t> port_of(std::string_view text, bool wildcard) {
   if (text == "*") return wildcard ? std::optional<uint16_t>(0) : std::nullopt;
   uint16_t port = 0;
@@ -32,7 +32,8 @@ std::optional<uint16_t> port_of(std::string_view text, bool wildcard) {
   return whole ? std::optional(port) : std::nullopt;
 }
 
-/// An IPv6 address, with or without the interface that a link-local one needs ("fe80::1%eth0").
+/// Returns true for an IPv6 address, with or without the interface of a link-local one
+/// ("fe80::1%eth0").
 bool is_ipv6(const std::string& host) {
   const size_t zone = host.find('%');
   in6_addr address{};
@@ -41,7 +42,8 @@ bool is_ipv6(const std::string& host) {
   return zone + 1 < host.size() && ::if_nametoindex(host.c_str() + zone + 1) != 0;
 }
 
-/// A host's, an interface's or an IPv4 address's characters: letters, digits, and . - _ inside.
+/// Returns true if the text may be a host name, an interface or an IPv4 address: it has only
+/// letters, digits, and . - _ inside.
 bool is_name(std::string_view host) {
   constexpr size_t kNameBytesMax = 253;
   const auto is_plain = [](char c) {
@@ -76,15 +78,16 @@ Result<void> parse_tcp(const std::string& endpoint, bool wildcard, Address& out)
   return bad_endpoint(endpoint, "its host is neither a name nor an address");
 }
 
-/// Whether a process accepts connections there.
+/// Returns true if a process accepts connections on this path.
 bool is_listened_on(const std::string& path) {
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return false;
   sockaddr_un to{};
   to.sun_family = AF_UNIX;
   std::memcpy(to.sun_path, path.c_str(), path.size() + 1);
-  const bool answered = ::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0 ||
-                        errno == EAGAIN;  // its backlog is full
+  // EAGAIN: a process listens, but its backlog is full
+  const bool answered =
+      ::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0 || errno == EAGAIN;
   ::close(fd);
   return answered;
 }
@@ -130,8 +133,8 @@ Result<void> check_host(const std::string& host) {
 
 Result<void> check_ipc_path(const std::string& path) {
   struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0)
-    return {};  // nothing there, or the bind will say why not
+  // nothing exists there, or bind() will report the reason
+  if (::lstat(path.c_str(), &status) != 0) return {};
   if (!S_ISSOCK(status.st_mode)) {
     return Error{.code = ErrorCode::kCannotCreate,
                  .what = "there is a file that is no socket",

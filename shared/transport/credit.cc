@@ -14,14 +14,15 @@ void Waker::wake() {
   if (pending_.exchange(true)) return;
   const uint64_t one = 1;
   const auto written = ::write(fd_, &one, sizeof(one));
-  DP_CHECK(written == ssize_t{sizeof(one)}, errno);  // can't fail: the counter is 0 or 1
+  DP_CHECK(written == ssize_t{sizeof(one)}, errno);  // cannot fail, because the counter is 0 or 1
 }
 
 void Waker::clear() {
   uint64_t count = 0;
   const auto got = ::read(fd_, &count, sizeof(count));
-  (void)got;  // EAGAIN: another read was first
-  // Last: who woke us before this line finds us about to look, who wakes us after it writes again.
+  (void)got;  // EAGAIN: another thread has read already
+  // This must come last. Work announced before this line is found by the caller, which looks for
+  // work next. A wake() after this line writes to the eventfd again.
   pending_.exchange(false);
 }
 

@@ -1,4 +1,4 @@
-// Credit: how many bytes are on their way to one peer. Waker: ends a poll from another thread.
+// Credit: counts the bytes in flight to one peer. Waker: ends a poll from another thread.
 #pragma once
 
 #include <atomic>
@@ -9,8 +9,8 @@
 
 namespace downpour::transport {
 
-/// An eventfd with a flag, so that waking one that is awake costs no system call. wake() from any
-/// thread.
+/// An eventfd with a flag, so that a wake() that is already pending needs no system call. Any
+/// thread may call wake().
 class Waker {
  public:
   Waker();
@@ -20,7 +20,7 @@ class Waker {
 
   int fd() const { return fd_; }
   void wake();
-  /// By the polling thread, when fd() is readable, before it looks at what it was woken for.
+  /// Resets the waker. The polling thread calls it when fd() is readable, before it looks for work.
   void clear();
 
  private:
@@ -28,8 +28,8 @@ class Waker {
   std::atomic<bool> pending_{false};
 };
 
-/// Bytes handed to the library and not yet written. The owner adds; the library's I/O thread
-/// releases.
+/// The bytes that were passed to ZeroMQ and not yet written. The owner adds bytes; the I/O thread
+/// of ZeroMQ releases them.
 class Credit {
  public:
   Credit(std::shared_ptr<Waker> waker, uint64_t bytes_max)
@@ -42,14 +42,15 @@ class Credit {
   }
   uint64_t bytes() const { return bytes_.load(); }
 
-  /// Whether `more` bytes may be added. Where not, the waker is called when about half has left. A
-  /// single message always fits where nothing else is on its way.
+  /// Returns true if `more` bytes may be added. After false, the waker is called when about half of
+  /// the bytes have left. A message of any size is admitted if nothing is in flight.
   bool admits(uint64_t more) {
     if (fits(more)) return true;
     blocked_.store(true);
-    return fits(more);  // what left in between will wake nobody
+    // check again, because bytes that left before the flag was set wake no thread
+    return fits(more);
   }
-  /// The owner was refused for another reason: wake it all the same when bytes leave.
+  /// Requests a wake-up when bytes leave, although the credit itself did not refuse.
   void block() { blocked_.store(true); }
   void unblock() {
     if (blocked_.exchange(false)) waker_->wake();
@@ -67,7 +68,7 @@ class Credit {
   std::atomic<bool> blocked_{false};
 };
 
-/// Bytes in flight: counted against a credit for as long as it lives.
+/// Bytes in flight. They count against a credit for the parcel's lifetime.
 class Parcel {
  public:
   Parcel(Bytes bytes, std::shared_ptr<Credit> credit)

@@ -11,7 +11,7 @@ namespace {
 
 bool has_scheme(const std::string& text) { return text.find("://") != std::string::npos; }
 
-/// As parse_address, of a flag's value.
+/// Parses like parse_address(), for the value of a flag.
 Result<Address> parse_given(const std::string& endpoint, bool wildcard) {
   Result<Address> address = parse_address(endpoint, wildcard);
   if (address) return address;

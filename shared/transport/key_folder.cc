@@ -51,7 +51,8 @@ std::string octal(mode_t mode) {
   return {digit(6), digit(3), digit(0)};
 }
 
-/// Only its owner, this process's user (or root), may use it as `forbidden` says.
+/// Checks that the owner is this process's user or root, and that the mode grants other users none
+/// of the bits in `forbidden`.
 Result<void> check_owner(const struct stat& status, mode_t forbidden, const std::string& path) {
   const char* const fit = S_ISDIR(status.st_mode) ? "chmod 700" : "chmod 600";
   if (status.st_uid != ::geteuid() && status.st_uid != 0) {
@@ -68,7 +69,7 @@ Result<void> check_owner(const struct stat& status, mode_t forbidden, const std:
   return {};
 }
 
-/// What a file without links, of a size and mode that fit, holds.
+/// Reads a plain file (no link) whose size and mode are acceptable.
 Result<std::string> read_own_file(const std::string& path, size_t bytes_max, mode_t forbidden) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (file.get() < 0) return io_error("open", path);
@@ -102,8 +103,8 @@ Result<void> check_folder(const std::string& path) {
   return check_owner(status, kForOthers, path);
 }
 
-/// Writes a file that others can not read, and makes it durable. With `replace` the name changes
-/// from the old file to the new one at once; otherwise the name must be new.
+/// Writes a file that other users cannot read, and makes it durable. With `replace` the new file
+/// atomically replaces the old one; otherwise the name must be new.
 Result<void> write_own_file(const std::string& path, const std::string& text, bool replace) {
   const std::string place = replace ? str(path, ".", ::getpid(), ".tmp") : path;
   if (replace) (void)::unlink(place.c_str());
@@ -130,8 +131,8 @@ std::string key_path(const std::string& folder, const std::string& name) {
   return str(folder, "/", name, ".key");
 }
 
-/// Adds the keys that the list lacks to a folder that is there. The list comes last: a key that it
-/// does not name may not connect.
+/// Adds the missing keys to an existing folder. The list is written last, because only keys in the
+/// list may connect.
 Result<AllowList> add_keys(const std::string& folder, const std::vector<WantedKey>& wanted,
                            AllowList list, std::vector<std::string>* added) {
   bool changed = false;
@@ -248,7 +249,7 @@ Result<KeyFolder> make_keys(const std::string& path, const std::vector<WantedKey
     return failed;
   }
   auto list = add_keys(making, wanted, {}, added);
-  // rename() replaces an empty folder, and no other.
+  // rename() replaces only an empty folder.
   if (list && ::rename(making.c_str(), path.c_str()) == 0) return KeyFolder{path, *std::move(list)};
   const Error failed = list ? io_error("rename", path) : std::move(list).error();
   std::filesystem::remove_all(making, error);

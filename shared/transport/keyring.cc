@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The secret file in the folder that a process of this role and index uses.
+/// Returns the name of the secret file in the folder for a process of this role and index.
 Result<std::string> file_in(const std::string& folder, wire::Role role, uint32_t index) {
   std::vector<std::string> names;
   if (index != UINT32_MAX) names.push_back(str(role_text(role), "-", index));

@@ -18,7 +18,7 @@ int digit_of(char c) {
   return -1;
 }
 
-/// Takes the next word off `line`; empty at its end.
+/// Takes the next word from `line`. Returns an empty word at its end.
 std::string_view take_word(std::string_view& line) {
   const size_t begin = std::min(line.find_first_not_of(" \t\r"), line.size());
   const size_t end = std::min(line.find_first_of(" \t\r", begin), line.size());

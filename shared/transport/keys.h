@@ -1,5 +1,5 @@
-// Keys: what identifies a process of a cluster, and the list of the public keys that may connect.
-// Texts and lookups only; key_folder.h reads and writes the files.
+// Keys: the identities of processes of a cluster, and the list of public keys that may connect.
+// Only texts and lookups; key_folder.h reads and writes the files.
 #pragma once
 
 #include <array>
@@ -18,53 +18,55 @@ namespace downpour::transport {
 /// A Curve25519 key, public or secret.
 using Key = std::array<uint8_t, 32>;
 
-/// 64 hexadecimal digits.
+/// Returns 64 hexadecimal digits.
 std::string hex_of(const Key& key);
-/// Nothing where `text` is not exactly 64 hexadecimal digits.
+/// Parses exactly 64 hexadecimal digits. Returns nothing for any other text.
 std::optional<Key> key_from_hex(std::string_view text);
 
 struct KeyPair {
   Key public_key{};
   Key secret_key{};
 };
-/// A new random pair. Errors: kUnsupported where the library has no CURVE.
+/// Returns a new random pair. Errors: kUnsupported if the library has no CURVE.
 Result<KeyPair> make_key_pair();
-/// The public key that belongs to a secret one.
+/// Returns the public key of a secret key.
 Result<Key> public_key_of(const Key& secret_key);
 
 using wire::role_text;
 std::optional<wire::Role> role_from_text(std::string_view text);
 
-/// One line of an allow-list: a process that holds the secret key may connect, in this role.
+/// One line of the list: a process with the secret key may connect in this role.
 struct AllowedKey {
   wire::Role role{};
-  std::string name;  // unique in the list; also the name of its secret file
+  std::string name;  // unique in the list; also the name of the secret file
   Key key{};
   bool operator==(const AllowedKey&) const = default;
 };
 
-/// Names follow [A-Za-z0-9_][A-Za-z0-9_.-]{0,127}, so that they are safe in paths and logs.
+/// Returns true if the name matches [A-Za-z0-9_][A-Za-z0-9_.-]{0,127}, so that it is safe in paths
+/// and logs.
 bool is_key_name(std::string_view name);
 
-/// The public keys that may connect, each with its role and name. Text form: one line a key, "ROLE
-/// NAME KEY"; empty lines and lines that begin with # are comments.
+/// The public keys that may connect, each with a role and a name. The text form has one line per
+/// key, "ROLE NAME KEY". Empty lines and lines that begin with # are ignored.
 class AllowList {
  public:
   static constexpr size_t kBytesMax = 1 << 20;
   static constexpr size_t kKeysMax = 8192;
 
-  /// Errors: kConfig naming `where` and the line: not of that form, a key or a name twice.
+  /// Parses the text form. Errors: kConfig, naming `where` and the line: a malformed line, or a
+  /// repeated key or name.
   static Result<AllowList> parse(std::string_view text, const std::string& where);
-  /// The text form, with a comment that explains it.
+  /// Returns the text form, with a comment that explains it.
   std::string text() const;
 
-  /// Null: the key may not connect.
+  /// Returns null if the key may not connect.
   const AllowedKey* find(const Key& key) const;
   const AllowedKey* find_name(std::string_view name) const;
-  /// The only key of the role. Errors: kConfig where there is none, or several.
+  /// Returns the only key of the role. Errors: kConfig if there is none or more than one.
   Result<Key> only_key_of(wire::Role role, const std::string& where) const;
   const std::vector<AllowedKey>& keys() const { return keys_; }
-  /// `key`'s name and key must be new.
+  /// Adds a key. Its name and key must be new.
   void add(AllowedKey key);
   void remove(std::string_view name);
 
@@ -72,13 +74,13 @@ class AllowList {
   std::vector<AllowedKey> keys_;  // ascending by key
 };
 
-/// An endpoint text carries the public key of the process that listens there:
-/// "tcp://host:port?key=HEX".
+/// An endpoint with the public key of the listening process: "tcp://host:port?key=HEX".
 struct KeyedEndpoint {
   std::string endpoint;    // without the key
-  std::optional<Key> key;  // none: the text carries none
+  std::optional<Key> key;  // none: the text has no key
 };
-/// Errors: kConfig where something other than "key=HEX" follows a '?' of a tcp endpoint.
+/// Splits a text into endpoint and key. Errors: kConfig if a '?' in a tcp endpoint is not followed
+/// by "key=HEX".
 Result<KeyedEndpoint> split_key(const std::string& endpoint);
 std::string with_key(const std::string& endpoint, const Key& key);
 

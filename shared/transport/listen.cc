@@ -29,7 +29,7 @@ ListenAddress of(const sockaddr* address, socklen_t bytes, uint16_t port) {
   return out;
 }
 
-/// An interface's first address, IPv4 before IPv6.
+/// Finds the first address of an interface, IPv4 before IPv6.
 bool find_interface(const std::string& name, uint16_t port, ListenAddress& out) {
   ifaddrs* found = nullptr;
   if (::getifaddrs(&found) != 0) return false;

@@ -1,4 +1,4 @@
-// Listening: a tcp endpoint resolved to the one address that the socket then listens on.
+// Listening: resolves a tcp endpoint to the one address that the socket listens on.
 #pragma once
 
 #include <netinet/in.h>
@@ -10,22 +10,22 @@
 
 namespace downpour::transport {
 
-/// An address of this machine, with its port (0: any).
+/// An address of this machine, and its port (0: any).
 struct ListenAddress {
   sockaddr_storage storage{};
   socklen_t bytes = 0;
 
-  /// Whether only processes of this machine reach it.
+  /// Returns true if only processes of this machine can reach the address.
   bool is_loopback() const;
-  /// "tcp://127.0.0.1:7000", "tcp://[::1]:*".
+  /// Returns a text such as "tcp://127.0.0.1:7000" or "tcp://[::1]:*".
   std::string text() const;
 };
 
-/// The address that a tcp endpoint means: of an interface ("eth0"), a literal, a host name's first
-/// one, or all addresses ("*": IPv4). Errors: kConfig (an unknown name).
+/// Resolves the host of a tcp endpoint: an interface ("eth0"), a literal address, a host name (its
+/// first address), or "*" (all IPv4 addresses). Errors: kConfig (unknown name).
 Result<ListenAddress> resolve_listen(const std::string& endpoint, const Address& address);
 
-/// A listening socket. Errors: as bind_error() says.
+/// Returns a listening socket. Errors: as in bind_error().
 Result<int> listen_on(const std::string& endpoint, const Address& address,
                       const ListenAddress& listen);
 

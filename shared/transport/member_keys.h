@@ -1,4 +1,4 @@
-// Member keys: which keys a program that is started by hand uses, from its flags.
+// Member keys: chooses the keys of a program that is started by hand, from its flags.
 #pragma once
 
 #include <cstdint>
@@ -9,32 +9,33 @@
 
 namespace downpour::transport {
 
-/// What a chief with --insecure warns of.
+/// The warning of a chief with --insecure.
 constexpr const char* kInsecureNote =
     "insecure: connections are neither encrypted nor authenticated (--insecure); any process that "
     "reaches the "
     "port can read and change the variables";
 
 struct KeyFlags {
-  std::string keys;       // --keys FOLDER or FILE; empty: not given
+  std::string keys;       // --keys FOLDER or --keys FILE; empty: not given
   bool insecure = false;  // --insecure
 };
 
-/// The keyring of a ps, a worker or an input process, and in `chief` the chief's endpoint with its
-/// key. Null where the chief's endpoint is not tcp and no keys are given, or with --insecure. Keys
-/// that are not there yet are waited for, at most `wait_ns`, because the chief may be about to make
-/// them. Errors: kUsage for both flags together; kPermission for tcp without either; as
-/// Keyring::open.
+/// Returns the keyring of a ps, a worker or an input process, and adds the chief's key to the
+/// endpoint `chief`. Returns null with --insecure, and if no keys are given for an endpoint that is
+/// not tcp. If the keys do not exist yet, it waits for them for at most `wait_ns`, because the
+/// chief may be about to create them. Errors: kUsage for both flags together; kPermission for tcp
+/// without either; as in Keyring::open().
 Result<std::shared_ptr<Keyring>> member_keyring(const KeyFlags& flags, wire::Role role,
                                                 uint32_t index, int64_t wait_ns,
                                                 std::string& chief);
 
-/// The keyring of a chief that binds `endpoint`. Without --keys it is made in RUN_DIR/keys, one key
-/// a role, or found there. Null with --insecure, or where the endpoint is not tcp.
+/// Returns the keyring of a chief that binds `endpoint`. Without --keys it uses RUN_DIR/keys and
+/// creates one key per role there if they are missing. Returns null with --insecure, or if the
+/// endpoint is not tcp.
 Result<std::shared_ptr<Keyring>> chief_keyring(const KeyFlags& flags, const std::string& endpoint,
                                                const std::string& run_dir);
 
-/// RUN_DIR/keys: where a chief without --keys keeps the keys of its run.
+/// Returns RUN_DIR/keys, where a chief without --keys stores the keys of its run.
 std::string run_keys_folder(const std::string& run_dir);
 
 }  // namespace downpour::transport

@@ -1,4 +1,4 @@
-// Outbox: messages that a full peer would not take yet, kept in order until it does.
+// Outbox: keeps messages, in order, that a peer with a full queue could not accept yet.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ class Outbox {
  public:
   explicit Outbox(Transport& transport) : transport_(transport) {}
 
-  /// Sends, or keeps (kFull). Messages to a peer that is gone are dropped (kGone): requests are
-  /// repeated, replies asked for again.
+  /// Sends the message, or keeps it (kFull). Messages to a peer that is gone are dropped (kGone),
+  /// because requests are repeated and lost replies requested again.
   SendStatus send(PeerId peer, wire::Message&& message) {
     if (!waiting_.contains(peer)) {
       const SendStatus status = transport_.send(peer, std::move(message));
@@ -26,7 +26,7 @@ class Outbox {
     keep(peer, std::move(message));
     return SendStatus::kFull;
   }
-  /// Tries again. Called on every turn of the loop.
+  /// Tries to send the kept messages. Called on every turn of the loop.
   void flush() {
     for (auto entry = waiting_.begin(); entry != waiting_.end();) {
       Waiting& waiting = entry->second;
@@ -43,8 +43,8 @@ class Outbox {
   }
   bool empty() const { return waiting_.empty(); }
   uint64_t bytes() const { return bytes_; }
-  /// At the end, on every turn: what a peer has not taken within kDrainNs from the first call on is
-  /// given up.
+  /// Flushes at the end, on every turn. Discards everything that peers have not accepted within
+  /// kDrainNs of the first call.
   void drain(int64_t now_ns) {
     flush();
     if (give_up_ns_ == 0) give_up_ns_ = now_ns + kDrainNs;
@@ -53,8 +53,8 @@ class Outbox {
     bytes_ = 0;
   }
 
-  // Beyond these, messages are dropped, as a network would: a peer may ask for much and take
-  // nothing.
+  // Further messages are dropped, like on a network, because a peer may request much and accept
+  // nothing. The first waiting message of a peer is always kept.
   static constexpr size_t kWaitingMax = 4096;       // of one peer
   static constexpr uint64_t kBytesMax = 64 * kMiB;  // of one peer
   static constexpr uint64_t kBytesOfAllMax = 256 * kMiB;
@@ -81,7 +81,7 @@ class Outbox {
 
   Transport& transport_;
   std::unordered_map<PeerId, Waiting> waiting_;
-  uint64_t bytes_ = 0;  // of payloads, of all peers
+  uint64_t bytes_ = 0;  // of the payloads for all peers
   int64_t give_up_ns_ = 0;
 };
 

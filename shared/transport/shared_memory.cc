@@ -16,14 +16,15 @@
 namespace downpour::transport {
 namespace {
 
-// A block's state: 0 free; ticket * 4 + kPut; ticket * 4 + kTaken.
+// State of a block: 0 if free, else ticket * 4 + kPut or ticket * 4 + kTaken.
 constexpr uint32_t kPut = 1;
 constexpr uint32_t kTaken = 2;
 constexpr uint32_t kTicketsMax = (1U << 30) - 1;
-constexpr int64_t kLostNs = 30 * kSecond;  // put and not taken for longer: its message was lost
+// a block that was not taken for longer belongs to a lost message
+constexpr int64_t kLostNs = 30 * kSecond;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-/// The first bytes of an arena.
+/// The start of an arena.
 struct ArenaHead {
   uint64_t token = 0;
   std::atomic<uint32_t> states[kArenaGranules];  // of the block that begins at the granule
@@ -49,11 +50,12 @@ struct RawNote {
 static_assert(sizeof(RawNote) == kSharedNoteBytes &&
               std::has_unique_object_representations_v<RawNote>);
 
-/// Opened, a regular file, of our size, and sealed so that nobody can make it smaller under us.
+/// Opens an arena. Checks that it is a regular file of the expected size, and sealed so that no
+/// process can shrink it while it is mapped.
 int open_arena(const ArenaName& name) {
   const std::string path = str("/proc/", name.pid, "/fd/", name.fd);
-  const int found =
-      ::open(path.c_str(), O_PATH | O_CLOEXEC);  // touches no device, waits for no pipe
+  // O_PATH neither touches a device nor waits for a pipe
+  const int found = ::open(path.c_str(), O_PATH | O_CLOEXEC);
   if (found < 0) return -1;
   struct stat is {};
   int fd = -1;
@@ -91,7 +93,7 @@ std::optional<SharedNote> decode_note(std::span<const uint8_t> bytes) {
 
 class ArenaMapping {
  public:
-  /// Keeps the descriptor only where others are to find it.
+  /// Maps an arena. Keeps the descriptor only if other processes must find it.
   static std::shared_ptr<ArenaMapping> map(int fd, bool keep) {
     void* memory = ::mmap(nullptr, kArenaBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (!keep || memory == MAP_FAILED) ::close(fd);
@@ -116,7 +118,7 @@ class ArenaMapping {
   int fd_;
 };
 
-// ---- the sender's side
+// ---- sender
 
 std::unique_ptr<SharedArena> SharedArena::create() {
   const int fd = ::memfd_create("downpour", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -181,7 +183,7 @@ void SharedArena::reclaim(int64_t now_ns) {
   });
 }
 
-// ---- the receiver's side
+// ---- receiver
 
 std::unique_ptr<SharedView> SharedView::open(const ArenaName& name) {
   const int fd = open_arena(name);
@@ -200,7 +202,7 @@ std::optional<Bytes> SharedView::take(const BlockRef& ref) {
   uint32_t expected = ref.ticket * 4 + kPut;
   if (!state.compare_exchange_strong(expected, ref.ticket * 4 + kTaken, std::memory_order_acquire))
     return std::nullopt;
-  // Gives the block back; the mapping lives as long as any of its payloads.
+  // Its deleter returns the block. The mapping lives as long as any of its payloads.
   const std::shared_ptr<ArenaMapping> mapping = mapping_;
   std::shared_ptr<const void> owner(mapping->block(ref.granule), [mapping, ref](const void*) {
     mapping->state(ref.granule).store(0, std::memory_order_release);

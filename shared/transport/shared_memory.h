@@ -1,6 +1,6 @@
-// Shared memory between two processes of one machine: what is large goes through here, and the
-// socket carries only where it lies. The sender owns an arena (a sealed memfd) for each peer; the
-// receiver maps it, reads in place and gives blocks back.
+// Shared memory between two processes of one machine: large payloads travel through it, and the
+// socket carries only their location. The sender owns an arena (a sealed memfd) for each peer. The
+// receiver maps it, reads in place, and returns the blocks.
 #pragma once
 
 #include <array>
@@ -14,13 +14,14 @@
 
 namespace downpour::transport {
 
-constexpr uint64_t kArenaBytes = 64ULL << 20;     // of addresses; memory is taken as it is used
-constexpr uint64_t kSharedBytesMin = 8ULL << 10;  // smaller payloads travel in the socket
+// address range of an arena; memory is allocated when it is used
+constexpr uint64_t kArenaBytes = 64ULL << 20;
+constexpr uint64_t kSharedBytesMin = 8ULL << 10;  // smaller payloads travel through the socket
 constexpr uint32_t kArenaClasses = 8;             // blocks of 8 KiB, 16 KiB ... 1 MiB
 constexpr uint32_t kArenaGranules = uint32_t(kArenaBytes / kSharedBytesMin);
 
-/// How a peer finds an arena: /proc/<pid>/fd/<fd>, which only the same user may open, and a random
-/// number at its start that says that it is the one meant.
+/// Identifies an arena: /proc/<pid>/fd/<fd>, which only the same user may open, and the random
+/// number stored at its start.
 struct ArenaName {
   uint32_t pid = 0;
   int32_t fd = -1;
@@ -28,48 +29,49 @@ struct ArenaName {
   bool operator==(const ArenaName&) const = default;
 };
 
-/// Where a payload lies. `ticket` is the block's use: a block that was taken back or used anew does
-/// not open with an old one.
+/// The location of a payload. `ticket` numbers the use of the block: an old reference does not open
+/// a block that was taken back or reused.
 struct BlockRef {
   uint32_t granule = 0;
   uint32_t ticket = 0;
   uint64_t bytes = 0;
 };
 
-/// What stands before the header frame of a message on a link that may share memory; never alone
-/// but where it speaks of the arena itself.
+/// A note in front of the header frame of a message, on a link that may share memory. Notes about
+/// the arena itself travel alone.
 struct SharedNote {
   enum class Kind : uint32_t {
     kOffer = 1,    // here is my arena: open it
-    kAccept = 2,   // I have it open
-    kDecline = 3,  // I can not: use the socket
-    kUnknown =
-        4,  // a payload that I can not open (I am new here): its message is lost, offer again
+    kAccept = 2,   // I have opened it
+    kDecline = 3,  // I cannot open it: use the socket
+    // I cannot open this payload (for example after a restart): its message is lost, offer again
+    kUnknown = 4,
     kPayload = 5,  // the values of the message that follows
   };
   Kind kind = Kind::kOffer;
-  ArenaName arena;  // kAccept and after: the token alone, and whose process answers
+  ArenaName arena;  // kAccept and later kinds: only the token, and the pid of the answering process
   BlockRef block;   // kPayload
 };
 constexpr size_t kSharedNoteBytes = 48;
+/// Returns the bytes of a note.
 std::array<uint8_t, kSharedNoteBytes> encode_note(const SharedNote& note);
-/// None where the bytes are no note.
+/// Returns nothing if the bytes are not a note.
 std::optional<SharedNote> decode_note(std::span<const uint8_t> bytes);
 
-/// One mapping of an arena, by either side.
+/// One mapping of an arena, used by either side.
 class ArenaMapping;
 
-/// The sender's side. One thread.
+/// The sender's side. Used by one thread.
 class SharedArena {
  public:
-  /// None where the system gives no sealable memory.
+  /// Returns null if the system has no sealable memory.
   static std::unique_ptr<SharedArena> create();
 
   ArenaName name() const;
-  /// Copies `bytes` into a free block, for the peer to take. None where there is no room, or
+  /// Copies `bytes` into a free block for the peer. Returns nothing if there is no room, or if
   /// `bytes` is larger than a block.
   std::optional<BlockRef> put(int64_t now_ns, std::span<const uint8_t> bytes);
-  /// Takes a block back that was put and not sent.
+  /// Frees a block that was filled and not sent.
   void take_back(const BlockRef& ref);
 
  private:
@@ -85,20 +87,24 @@ class SharedArena {
 
   std::shared_ptr<ArenaMapping> mapping_;
   std::vector<InUse> in_use_;
-  std::vector<uint32_t> free_[kArenaClasses];  // granules; the last given back is used first
-  uint32_t fresh_;                             // first granule that was never used
+  // granules; the most recently freed one is used first
+  std::vector<uint32_t> free_[kArenaClasses];
+  uint32_t fresh_;  // first granule that was never used
   uint32_t last_ticket_ = 0;
 };
 
-/// The receiver's side. One thread, but the Bytes that it gives may die on any.
+/// The receiver's side. Used by one thread, but the Bytes that it returns may be destroyed by any
+/// thread.
 class SharedView {
  public:
-  /// None where there is no such arena: another machine's or user's process, another container.
+  /// Returns null if there is no such arena, for example if the process belongs to another machine,
+  /// user or container.
   static std::unique_ptr<SharedView> open(const ArenaName& name);
 
   const ArenaName& name() const { return name_; }
-  /// The payload, where it lies; the block is the sender's again when the last copy of the Bytes
-  /// dies. None where the reference is wrong or the sender has taken the block back.
+  /// Returns the payload in place. The block returns to the sender when the last copy of the Bytes
+  /// is destroyed. Returns nothing if the reference is invalid or the sender has taken the block
+  /// back.
   std::optional<Bytes> take(const BlockRef& ref);
 
  private:

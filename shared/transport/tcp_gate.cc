@@ -20,11 +20,11 @@ namespace {
 constexpr int kFdsMax = 1 << 17;
 constexpr int64_t kLookForRoomNs = 50 * kMillisecond;
 constexpr int64_t kSweepNs = kSecond;
-// Heartbeats of a CURVE connection look like frames and are never delivered: one a second at most,
-// each way.
+// Heartbeats of a CURVE connection look like frames but are never delivered. There is at most one
+// per second in each direction.
 constexpr uint64_t kHeartbeatBytesPerSecond = 512;
 
-// Tables by descriptor, in zeroed memory: read by every close() and recv() of the program.
+// Tables by descriptor, in zeroed memory. Every close() and recv() of the program reads them.
 std::array<std::atomic<bool>, kFdsMax> known_fds;
 std::array<std::atomic<GateConnection*>, kFdsMax> read_fds;
 
@@ -33,7 +33,7 @@ int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
-/// "127.0.0.1:4711" of the other end.
+/// Returns the address of the other end, such as "127.0.0.1:4711".
 std::string from_text(int fd) {
   sockaddr_storage address{};
   socklen_t size = sizeof(address);
@@ -89,7 +89,8 @@ void GateConnection::delivered(uint64_t cost_bytes) {
 }
 
 bool GateConnection::shows_proof() {
-  if (walker_.encrypted()) return walker_.frames() > 0;  // libzmq takes none before the handshake
+  // libzmq accepts no data frame before the end of the handshake
+  if (walker_.encrypted()) return walker_.frames() > 0;
   const auto first = walker_.take_first_frame();
   return first && wire::open_frame(*first);
 }
@@ -106,10 +107,12 @@ void GateConnection::prove(int64_t now_ns) {
 
 // ---- the gate
 
-GateListener::~GateListener() { TcpGate::instance().on_drained(*this); }  // nothing will be taken
+// its messages are not delivered any more
+GateListener::~GateListener() { TcpGate::instance().on_drained(*this); }
 
 TcpGate& TcpGate::instance() {
-  static auto* const gate = new TcpGate;  // lives as long as close() may be called
+  // never destroyed, because close() may be called until the process ends
+  static auto* const gate = new TcpGate;
   return *gate;
 }
 
@@ -177,8 +180,8 @@ void TcpGate::cut(GateConnection& connection, const std::string& why) {
   if (at != connections_.end() && at->second.get() == &connection) cut_locked(connection, why);
 }
 
-/// The descriptor is still this connection's: on_close() waits for the lock. libzmq reads the end
-/// of the connection and closes it.
+/// The descriptor still belongs to this connection, because on_close() waits for the lock. libzmq
+/// then reads the end of the connection and closes it.
 void TcpGate::cut_locked(GateConnection& connection, const std::string& why) {
   if (connection.cut_.exchange(true)) return;
   lose(*connection.listener_, str("connection from ", from_text(connection.fd_), " closed: ", why));
@@ -221,7 +224,7 @@ void TcpGate::sweep(int64_t now_ns) {
   }
 }
 
-// ---- what libzmq does
+// ---- calls from libzmq
 
 bool TcpGate::on_accepted(int listener_fd, int fd) {
   const int64_t now = now_ns();
@@ -273,8 +276,8 @@ bool TcpGate::on_received(int fd, std::span<const uint8_t> bytes) {
     connection->unproven_bytes_.fetch_add(cost);
     unproven_bytes_.fetch_add(cost);
   } else if (connection->unproven_bytes_.load(std::memory_order_relaxed) != 0) {
-    unproven_bytes_.fetch_sub(
-        connection->unproven_bytes_.exchange(0));  // added while it was proven
+    // added while another thread proved the connection
+    unproven_bytes_.fetch_sub(connection->unproven_bytes_.exchange(0));
   }
   std::string why;
   if (finding == ZmtpWalker::Finding::kNotZmtp3) {
@@ -318,7 +321,7 @@ void TcpGate::on_close(int fd) {
   connections_.erase(at);
   uncount_locked(*connection);
   unproven_bytes_.fetch_sub(connection->unproven_bytes_.exchange(0));
-  // What of this is whole messages is still to be delivered; the rest is freed now.
+  // Complete messages among these bytes are still to be delivered; the rest is freed now.
   connection->listener_->closed_bytes.fetch_add(connection->held_bytes_.exchange(0));
 }
 

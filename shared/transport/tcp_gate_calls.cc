@@ -1,6 +1,7 @@
-// Three functions of the C library, for the whole program. libzmq's calls come here, because a
-// program's own definition precedes the library's; so do those of other libraries, which pass.
-#undef _FORTIFY_SOURCE  // would make recv() a macro or an inline function
+// Replaces three functions of the C library for the whole program. libzmq calls them, because a
+// definition in the program precedes that in the library. So do other libraries, whose calls are
+// passed on.
+#undef _FORTIFY_SOURCE  // prevents recv() from being a macro or an inline function
 #include <cerrno>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -23,7 +24,8 @@ int accept4(int fd, sockaddr* address, socklen_t* size, int flags) {
   }
   if (TcpGate::instance().on_accepted(fd, accepted)) return accepted;
   ::syscall(SYS_close, accepted);
-  errno = ECONNABORTED;  // as if the peer had left: the listener waits for the next one
+  // as if the peer had left, so that the listener waits for the next connection
+  errno = ECONNABORTED;
   return -1;
 }
 

@@ -1,22 +1,22 @@
-// Throttle: how often something may be reported or answered that peers can cause at will.
+// Throttle: limits how often events that peers can cause at will are reported or answered.
 #pragma once
 
 #include <cstdint>
 
 namespace downpour::transport {
 
-/// A token bucket. The clock is the caller's.
+/// A token bucket. The caller supplies the time.
 class Throttle {
  public:
   struct Limits {
-    uint32_t burst = 1;       // at once
-    uint32_t per_second = 1;  // in the long run
+    uint32_t burst = 1;       // maximum at once
+    uint32_t per_second = 1;  // maximum in the long run
   };
   explicit Throttle(Limits limits) : limits_(limits), tokens_(limits.burst) {}
 
-  /// Whether one more may pass now. Counts those that may not.
+  /// Returns true if one more event may pass now. Counts suppressed events.
   bool pass(int64_t now_ns);
-  /// How many were held back since the last call.
+  /// Returns the number of events suppressed since the last call.
   uint64_t take_suppressed();
 
  private:

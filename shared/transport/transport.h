@@ -1,5 +1,5 @@
-// Transport: moves messages between nodes; knows nothing of what they mean. One instance belongs to
-// one thread.
+// Transport: moves messages between nodes without knowing their meaning. An instance belongs to one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,24 @@ namespace downpour::transport {
 
 /// A bound or connected socket of this transport.
 enum class PortId : uint32_t {};
-/// The other end of one connection, as seen from here. Never reused.
+/// The other end of one connection of this transport. Ids are never reused.
 enum class PeerId : uint64_t {};
 
 enum class SendStatus : uint8_t {
   kSent,
-  kFull,      // over the byte or message limit of this peer; try again after the next poll
-  kGone,      // no such peer (any more)
-  kTooLarge,  // it fits in no frame and never will: drop it; poll() reports the error
+  kFull,      // above the byte or message limit of this peer; try again after the next poll
+  kGone,      // the peer is not known, or no longer
+  kTooLarge,  // does not fit into a frame and never will; drop it, poll() reports the error
 };
 
-/// Called on the transport's thread.
+/// Callbacks of poll(), called on the transport's thread.
 struct Receiver {
-  /// A message arrived. `port` says on which socket, `peer` whom to answer.
+  /// Called with each message, the port on which it arrived, and the peer to answer.
   std::function<void(PortId, PeerId, wire::Message&&)> on_message;
-  /// Something was dropped, or a connection was: a frame that was no valid message (the peer got a
-  /// Reject where that was possible), a message of ours that fits in no frame, or connections that
-  /// exceed a limit (then the peer is PeerId{}). Peers cause these at will, so that only some of
-  /// many are reported.
+  /// Called for dropped input or output: a frame that was not a valid message (the peer gets a
+  /// Reject if possible), a message of this process that fits into no frame, or connections that
+  /// exceed a limit (then the peer is PeerId{}). Peers can cause these at will, so only some of
+  /// them are reported.
   std::function<void(PortId, PeerId, const Error&)> on_malformed;
 };
 
@@ -41,73 +41,79 @@ struct TransportStats {
   uint64_t sent_messages = 0, sent_bytes = 0;
   uint64_t received_messages = 0, received_bytes = 0;
   uint64_t malformed = 0;
-  uint64_t unsendable = 0;       // messages of ours that fit in no frame
-  uint64_t connections_cut = 0;  // of tcp, at bound ports: cut or refused, as limits say
-  uint64_t shared_bytes = 0;     // of those sent: through memory shared with the peer
-  int64_t waited_ns = 0;         // in poll(), for something to do
+  uint64_t unsendable = 0;  // own messages that fit into no frame
+  // tcp connections of bound ports that were cut or refused because of limits
+  uint64_t connections_cut = 0;
+  uint64_t shared_bytes = 0;  // part of sent_bytes that went through shared memory
+  int64_t waited_ns = 0;      // time in poll() spent waiting
 };
 
-/// Endpoints: "inproc://name", "ipc:///path", "tcp://host:port" ("tcp://127.0.0.1:*" chooses a
-/// port). Where the transport has keys, the endpoint of a tcp port carries the key of the process
-/// that listens there
-/// ("tcp://host:port?key=HEX"), and only such an endpoint can be connected to.
-/// Two ports of the same instance are joined by a queue; inproc passes pointers; ipc and tcp
-/// encode.
+/// Moves messages over endpoints "inproc://name", "ipc:///path" and "tcp://host:port"
+/// ("tcp://127.0.0.1:*" chooses a port). If the transport has keys, a tcp endpoint contains the key
+/// of the listening process ("tcp://host:port?key=HEX"), and only such an endpoint can be connected
+/// to.
+///
+/// Two ports of the same instance are connected by a queue. inproc passes pointers; ipc and tcp
+/// encode messages.
 class Transport {
  public:
   virtual ~Transport() = default;
 
-  /// Errors: kUnavailable "port in use", kCannotCreate (ipc path), kConfig (address), kPermission
-  /// (a port with keys that admits a random key).
+  /// Opens a port. Errors: kUnavailable "port in use", kCannotCreate (ipc path), kConfig (address),
+  /// kPermission (a port with keys that accepts a random key).
   virtual Result<PortId> bind(const std::string& endpoint) = 0;
-  /// The address others connect to (wildcards resolved, with the key of this process where it has
-  /// one).
+  /// Returns the address that others connect to: wildcards are resolved, and it contains the key of
+  /// this process if it has one.
   virtual std::string endpoint(PortId port) const = 0;
-  /// Starts to connect; messages queue (bounded) until it stands. Reconnects by itself.
+  /// Starts to connect. Messages are queued, up to a limit, until the connection is established.
+  /// Reconnects by itself.
   virtual Result<PeerId> connect(const std::string& endpoint) = 0;
   virtual PortId port_of(PeerId peer) const = 0;
-  /// The key of the process at the other end, proven by the connection; a message says nothing
-  /// about it. Without a role where the connection proves no key, or where this process connected
-  /// to a key that its own list does not name. Valid until the next call of poll().
+  /// Returns the identity that the connection proves for the process at the other end; messages
+  /// have no influence on it. It has no role if the connection proves no key, or if this process
+  /// connected to a key that is not in its own list. Valid until the next call of poll().
   virtual const PeerIdentity& identity(PeerId peer) const {
     static const PeerIdentity none;
     (void)peer;
     return none;
   }
-  /// Never blocks. On kFull and kGone the message is left untouched in the caller's hands; after
-  /// kFull a poll() ends when there is room again. Where a message's size follows from what the
-  /// user wrote (a Welcome with its file list), ask wire::Codec::encode first, so that the error
-  /// comes before the job begins.
+  /// Sends a message and never blocks. On kFull and kGone, `message` is unchanged. After kFull,
+  /// poll() ends when there is room again.
+  ///
+  /// If the size of a message depends on user input (a Welcome with its list of files), call
+  /// wire::Codec::encode() first, so that the error is reported before the job starts.
   virtual SendStatus send(PeerId peer, wire::Message&& message) = 0;
-  /// Closes a connected peer, or forgets one of a bound port.
+  /// Closes a connected peer, or forgets a peer of a bound port.
   virtual void close(PeerId peer) = 0;
   virtual void close(PortId port) = 0;
 
-  /// Waits until something arrives, wake() is called or `timeout_ns` passed (0: does not wait; < 0:
-  /// for ever), then delivers at most `messages_max` messages. Returns how many were delivered.
+  /// Waits until a message arrives, wake() is called, or `timeout_ns` has passed (0: does not wait;
+  /// < 0: forever). Then delivers at most `messages_max` messages. Returns the number of delivered
+  /// messages.
   virtual size_t poll(int64_t timeout_ns, size_t messages_max, const Receiver& receiver) = 0;
-  /// Ends a poll() from any other thread. Cheap when already pending.
+  /// Ends a poll() from any other thread. Costs little if a wake-up is already pending.
   virtual void wake() = 0;
   virtual TransportStats stats() const = 0;
-  /// Waits for queued messages to leave, at most `linger_ns`, then closes everything.
+  /// Waits at most `linger_ns` until queued messages have left, then closes everything.
   virtual void shutdown(int64_t linger_ns) = 0;
 };
 
 struct ZmqOptions {
-  uint64_t send_bytes_max = 64ULL << 20;  // queued to one peer; above it send() says kFull
+  uint64_t send_bytes_max = 64ULL << 20;  // queued to one peer; above this, send() returns kFull
   uint64_t receive_frame_bytes_max = wire::kFrameBytesMax;
-  bool shared_memory = true;         // ipc: large values go through memory that both processes map
-  int io_threads = 1;                // of the process-wide context; the first caller decides
-  std::shared_ptr<Keyring> keyring;  // tcp is encrypted, and peers prove their keys; null: neither
+  bool shared_memory = true;  // ipc: large values go through shared memory
+  int io_threads = 1;         // of the process-wide context; the first caller decides
+  // encrypts tcp, and peers must prove their keys; null: no encryption and no keys
+  std::shared_ptr<Keyring> keyring;
 };
 
-/// Transport over ZeroMQ. All instances of a process share one context, so that inproc reaches
-/// every thread.
+/// Returns a transport over ZeroMQ. All instances of a process share one context, so that inproc
+/// connects all threads.
 std::unique_ptr<Transport> make_zmq_transport(const ZmqOptions& options = {});
 
-/// Lets the allocator keep the memory of frames: else glibc maps and unmaps each, and touching
-/// fresh pages costs more than copying the frame. For mains to call once, before other threads
-/// start.
+/// Configures the allocator to keep the memory of frames. Otherwise glibc maps and unmaps each
+/// frame, and touching new pages costs more than copying the frame. Called once by mains before
+/// other threads start.
 void tune_malloc_for_frames();
 
 }  // namespace downpour::transport

@@ -9,8 +9,8 @@ namespace {
 constexpr std::string_view kVersion = "1.0";
 constexpr std::string_view kAdmitted = "200";
 constexpr std::string_view kRefused = "400";
-constexpr size_t kIdAt =
-    1;  // of the frames: version, id, domain, address, identity, mechanism, key
+// frames of a request: version, id, domain, address, identity, mechanism, key
+constexpr size_t kIdAt = 1;
 constexpr size_t kFrames = 7;
 constexpr size_t kStatusAt = 2;
 

@@ -1,5 +1,5 @@
-// ZAP: the question that ZeroMQ asks about each connection before it admits the peer (RFC 27), and
-// the answer. Pure functions; zmq_curve.cc moves the frames.
+// ZAP: the request that ZeroMQ sends for each connection before it admits the peer (RFC 27), and
+// the reply. These are pure functions; zmq_curve.cc moves the frames.
 #pragma once
 
 #include <span>
@@ -12,20 +12,20 @@
 namespace downpour::transport {
 
 struct ZapRequest {
-  std::string id;       // echoed in the answer
-  std::string domain;   // which keyring decides
+  std::string id;       // returned in the reply
+  std::string domain;   // names the keyring that decides
   std::string address;  // of the peer, for messages
-  Key key{};            // the peer's public key, proven by the handshake
+  Key key{};            // public key of the peer, proven by the handshake
 };
 
-/// Errors: kMalformed where it is not version 1.0 with the mechanism CURVE and one key.
+/// Parses a request. Errors: kMalformed unless it has version 1.0, the mechanism CURVE and one key.
 Result<ZapRequest> parse_zap_request(std::span<const std::string_view> frames);
 
-/// The answer's frames. A key on the list is admitted, and its text form becomes the connection's
-/// User-Id; any other is refused. `allowed` null: every key is refused.
+/// Returns the frames of the reply. A key in the list is admitted, and its text form becomes the
+/// User-Id of the connection. Any other key is refused. If `allowed` is null, every key is refused.
 std::vector<std::string> answer_zap(const ZapRequest& request, const AllowList* allowed);
 
-/// The answer to a malformed request: refused.
+/// Returns the reply to a malformed request, which refuses the connection.
 std::vector<std::string> refuse_zap(std::span<const std::string_view> frames);
 
 bool is_admitted(const std::vector<std::string>& answer);

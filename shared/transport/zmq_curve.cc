@@ -16,8 +16,8 @@ namespace downpour::transport {
 namespace {
 
 constexpr const char* kZapEndpoint = "inproc://zeromq.zap.01";
-constexpr int kZapEnforceDomain = 93;  // ZMQ_ZAP_ENFORCE_DOMAIN; the header hides it as a draft
-constexpr int kReloadMs = 500;         // the list of allowed keys is looked at this often
+constexpr int kZapEnforceDomain = 93;  // ZMQ_ZAP_ENFORCE_DOMAIN, which the header hides as a draft
+constexpr int kReloadMs = 500;         // interval of checks for changes of the allowed keys
 constexpr int64_t kNoticeEveryNs = 10 * kSecond;
 constexpr size_t kZapFramesMax = 16;
 constexpr int kSelfTestMs = 5000;
@@ -28,7 +28,7 @@ Error no_curve() {
           "DP-2711"};
 }
 
-/// ZeroMQ's text form of a key: 40 characters and a zero.
+/// Returns ZeroMQ's text form of a key: 40 characters and a zero.
 std::array<char, 41> z85_of(const Key& key) {
   std::array<char, 41> text{};
   DP_CHECK(zmq_z85_encode(text.data(), key.data(), key.size()) != nullptr);
@@ -41,7 +41,7 @@ Key from_z85(const std::array<char, 41>& text) {
   return key;
 }
 
-/// Where a process of this machine reaches a port that is bound to all addresses.
+/// Returns an endpoint by which a process of this machine reaches a port bound to all addresses.
 std::string local_endpoint(std::string endpoint) {
   const auto swap = [&](std::string_view any, std::string_view local) {
     if (endpoint.starts_with(any)) endpoint = str(local, endpoint.substr(any.size()));
@@ -159,7 +159,7 @@ void ZapHandler::answer() {
   }
 }
 
-/// One line every ten seconds at most, however many strangers knock.
+/// Reports refusals at most once every ten seconds, for any number of strangers.
 void ZapHandler::note_refusal(Keyring& keyring, const std::string& address) {
   ++refused_;
   const int64_t now_ns = steady_ns();
@@ -191,7 +191,7 @@ Result<void> make_curve_server(SharedContext& context, zmq::socket_t& socket,
   if (zmq_has("curve") == 0) return no_curve();
   DP_TRY(ZapHandler* const zap, context.zap());
   socket.set(zmq::sockopt::zap_domain, zap->domain_of(keyring));
-  // Without a handler every connection is refused. A library built without the option relies on the
+  // Refuses every connection if there is no handler. A library without this option relies on the
   // handler, which outlives every port.
   const int enforce = 1;
   (void)zmq_setsockopt(socket.handle(), kZapEnforceDomain, &enforce, sizeof(enforce));

@@ -1,5 +1,5 @@
-// CURVE on ZeroMQ sockets: the options of both ends, the thread that answers ZAP's questions, and a
-// test of each bound port by a key that must be refused.
+// CURVE on ZeroMQ sockets: the options of both ends, the thread that answers ZAP requests, and a
+// test that every bound port refuses a random key.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@
 
 namespace downpour::transport {
 
-/// Decides for all CURVE ports of one context which keys may connect: each keyring is a ZAP domain.
+/// Decides for all CURVE ports of one context which keys may connect. Each keyring is a ZAP domain.
 class ZapHandler {
  public:
-  /// Answers from now on. Errors: kBug where the context has another handler.
+  /// Starts the thread that answers requests. Errors: kBug if the context has another handler.
   static Result<std::unique_ptr<ZapHandler>> start(zmq::context_t& context);
   ZapHandler(const ZapHandler&) = delete;
   ZapHandler& operator=(const ZapHandler&) = delete;
-  /// The context must have been shut down, which ends the thread.
+  /// Joins the thread. The context must have been shut down before, which ends the thread.
   ~ZapHandler();
 
-  /// The domain in which this keyring decides.
+  /// Returns the domain of this keyring.
   std::string domain_of(const std::shared_ptr<Keyring>& keyring);
-  /// Refusals of this key are expected: no notice.
+  /// Suppresses the notice when this key is refused.
   void expect_refusal(const Key& key);
 
  private:
@@ -48,8 +48,8 @@ class ZapHandler {
   std::thread thread_;
 };
 
-/// One context for all transports that live at the same time, with its ZAP handler once a port
-/// needs one.
+/// The context of all transports that live at the same time. It gets a ZAP handler when the first
+/// port needs one.
 class SharedContext {
  public:
   SharedContext(int io_threads, int sockets_max) : context_(io_threads, sockets_max) {}
@@ -66,16 +66,17 @@ class SharedContext {
   std::unique_ptr<ZapHandler> zap_;
 };
 
-/// Before bind: only CURVE peers whose key the keyring allows. PLAIN and NULL are refused.
+/// Configures a socket before bind: it accepts only CURVE peers whose keys the keyring allows, and
+/// refuses PLAIN and NULL.
 Result<void> make_curve_server(SharedContext& context, zmq::socket_t& socket,
                                const std::shared_ptr<Keyring>& keyring);
-/// Before connect: talks only to the holder of the secret key that belongs to `server`.
+/// Configures a socket before connect: it talks only to a process with the secret key of `server`.
 void make_curve_client(zmq::socket_t& socket, const KeyPair& own, const Key& server);
-/// Connects to a bound port with the key of a stranger. Errors: kPermission where the port accepts
-/// it, kUnavailable where the port does not answer.
+/// Connects to a bound port with the key of a stranger. Errors: kPermission if the port accepts it,
+/// kUnavailable if the port does not answer.
 Result<void> check_refuses(zmq::context_t& context, const std::string& endpoint, const Key& server,
                            const KeyPair& stranger);
-/// The same with a random key, whose refusal causes no notice.
+/// Does the same with a random key, whose refusal causes no notice.
 Result<void> check_refuses_strangers(SharedContext& context, const std::string& endpoint,
                                      const Key& server);
 

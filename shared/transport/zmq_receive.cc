@@ -8,11 +8,11 @@
 namespace downpour::transport {
 namespace {
 
-constexpr uint32_t kMalformedMax = 16;  // more from one peer: it is dropped
-constexpr size_t kBurst = 16;     // messages taken from one port before the next gets its turn
-constexpr int kPollsPerScan = 4;  // while ports are busy, all others are looked at this often
+constexpr uint32_t kMalformedMax = 16;  // a peer that sends more is dropped
+constexpr size_t kBurst = 16;           // messages taken from one port before the next one
+constexpr int kPollsPerScan = 4;        // polls between two scans of all ports while some are busy
 
-/// A received frame as bytes, uncopied.
+/// Returns a received frame as bytes, without a copy.
 Bytes take_bytes(zmq::message_t&& frame) {
   auto owner = std::make_shared<zmq::message_t>(std::move(frame));
   const void* data = owner->data();
@@ -22,8 +22,8 @@ Bytes take_bytes(zmq::message_t&& frame) {
 
 }  // namespace
 
-/// Looks at all sockets, waiting at most `timeout_ns` for one of them. True where the caller was
-/// asked to wake up.
+/// Polls all sockets and waits at most `timeout_ns`. Returns true if the caller must stop waiting:
+/// wake() was called, or a signal arrived.
 bool ZmqTransport::scan(int64_t timeout_ns) {
   polls_since_scan_ = 0;
   drop_revoked();
@@ -40,14 +40,14 @@ bool ZmqTransport::scan(int64_t timeout_ns) {
   for (size_t i = 0; i < item_ports_.size(); ++i) {
     items_[1 + i].events = short(ZMQ_POLLIN | (item_ports_[i]->wants_out ? ZMQ_POLLOUT : 0));
   }
-  // Up to the next millisecond, which is what the system call counts: never a busy wait for a
-  // fraction of one.
+  // Round up to whole milliseconds, the unit of the system call. Otherwise a fraction of one would
+  // be a busy wait.
   const int64_t ms = timeout_ns < 0 ? -1 : (timeout_ns + kMillisecond - 1) / kMillisecond;
   const int64_t before_ns = ms != 0 ? steady_ns() : 0;
   const int found =
       zmq_poll(items_.data(), int(items_.size()), long(std::min<int64_t>(ms, INT_MAX)));
   if (ms != 0) stats_.waited_ns += steady_ns() - before_ns;
-  if (found < 0) return true;  // a signal: the caller may have to stop
+  if (found < 0) return true;  // a signal arrived, so the caller may have to stop
   for (size_t i = 0; found > 0 && i < item_ports_.size(); ++i) {
     const std::shared_ptr<Port>& port = item_ports_[i];
     if ((items_[1 + i].revents & ZMQ_POLLOUT) != 0) flush(peers_.at(port->peer));
@@ -82,10 +82,10 @@ size_t ZmqTransport::poll(int64_t timeout_ns, size_t messages_max, const Receive
   return delivered;
 }
 
-/// Round robin over the loop and all ports that have something, a burst each.
+/// Delivers messages of the loop and of all ready ports, round robin with a burst each.
 size_t ZmqTransport::deliver(size_t messages_max, const Receiver& receiver) {
   size_t delivered = 0;
-  size_t work = 0;  // frames that were no message count too, so that garbage can't keep us here
+  size_t work = 0;  // malformed messages count too, so that they cannot keep the loop busy
   while (work < messages_max && (!ready_.empty() || !loop_.empty())) {
     const size_t looped = deliver_loop(std::min(kBurst, messages_max - work), receiver);
     delivered += looped;
@@ -128,7 +128,7 @@ bool ZmqTransport::receive(const std::shared_ptr<Port>& port, const Receiver& re
   PeerId from = port->peer;
   bool trusted_route = true;
   if (port->bound) {
-    // Routing ids that ROUTER made up are 5 bytes that start with 0; others were chosen by a peer.
+    // ROUTER generates routing ids of 5 bytes that start with 0. Other ids were chosen by a peer.
     trusted_route = frame.size() == 5 && frame.data<uint8_t>()[0] == 0;
     uint32_t route = 0;
     if (trusted_route) std::memcpy(&route, frame.data<uint8_t>() + 1, sizeof(route));
@@ -176,7 +176,7 @@ bool ZmqTransport::receive(const std::shared_ptr<Port>& port, const Receiver& re
       values = peer.sharing.view->take(note->block);
     if (!values) {
       (void)send_note(peer, {SharedNote::Kind::kUnknown, {.token = note->arena.token}, {}});
-      return true;  // lost: who needs it asks again
+      return true;  // the message is lost, and its sender or receiver repeats the request
     }
     shared_values = *std::move(values);
   }
@@ -184,7 +184,7 @@ bool ZmqTransport::receive(const std::shared_ptr<Port>& port, const Receiver& re
     DP_CHECK(header.size() == sizeof(Handover) && part_count == 0, header.size(), part_count);
     header.data<Handover>()->take();
     wire::Message message = std::move(header.data<Handover>()->message);
-    header.rebuild();  // gives the credit back before the message is worked on
+    header.rebuild();  // releases the credit before the message is processed
     accept(port, from, std::move(message), receiver, delivered);
     return true;
   }
@@ -193,7 +193,7 @@ bool ZmqTransport::receive(const std::shared_ptr<Port>& port, const Receiver& re
   if (part_count > kPayloadsMax) {
     message = Error{.code = ErrorCode::kMalformed,
                     .what = str("message of ", 1 + part_count, " frames, at most 3")};
-    at->second.malformed = kMalformedMax;  // nobody sends this by mistake
+    at->second.malformed = kMalformedMax;  // no process does this by mistake
   } else {
     std::array<Bytes, kPayloadsMax + 1> payloads;
     size_t payload_count = part_count;
@@ -223,8 +223,8 @@ void ZmqTransport::accept(const std::shared_ptr<Port>& port, PeerId from, wire::
   if (receiver.on_message) receiver.on_message(port->id, from, std::move(message));
 }
 
-/// Credits the connection that sent a message. Without a peer (a routing id that the sender chose,
-/// a sender that was dropped) the connection is cut.
+/// Credits the delivered bytes to the connection that sent the message. If `peer` is null (its
+/// routing id was chosen by the sender, or it was dropped), the connection is cut.
 void ZmqTransport::account(Peer* peer, zmq::message_t& header, uint64_t cost_bytes) {
   std::shared_ptr<GateConnection> connection = peer != nullptr ? peer->connection : nullptr;
   TcpGate& gate = TcpGate::instance();
@@ -236,8 +236,8 @@ void ZmqTransport::account(Peer* peer, zmq::message_t& header, uint64_t cost_byt
   peer->connection = std::move(connection);
 }
 
-/// Answers at a bound port only: two peers that find each other's answers malformed must not answer
-/// for ever.
+/// Sends a Reject only at bound ports. Otherwise two peers that reject each other's Rejects would
+/// continue forever.
 void ZmqTransport::refuse(const std::shared_ptr<Port>& port, PeerId from, Error error,
                           RequestId request, const Receiver& receiver) {
   ++stats_.malformed;
@@ -247,7 +247,7 @@ void ZmqTransport::refuse(const std::shared_ptr<Port>& port, PeerId from, Error 
     if (rejects_.pass(now_ns_)) {
       wire::Message reject{.envelope = {.request = request},
                            .body = wire::Reject{error.code, error.what}};
-      (void)transmit(peer, reject);  // a courtesy: lost where there is no room
+      (void)transmit(peer, reject);  // optional: dropped if there is no room
     }
     peer.dropped = drop;
     if (drop && peer.connection != nullptr)
@@ -258,7 +258,7 @@ void ZmqTransport::refuse(const std::shared_ptr<Port>& port, PeerId from, Error 
   report(port->id, from, std::move(error), receiver);
 }
 
-/// Peers decide how many errors there are, so that only some are reported.
+/// Peers control the number of errors, so only some are reported.
 void ZmqTransport::report(PortId port, PeerId from, Error error, const Receiver& receiver) {
   if (!receiver.on_malformed || !reports_.pass(now_ns_)) return;
   if (const uint64_t more = reports_.take_suppressed(); more > 0)
@@ -266,10 +266,10 @@ void ZmqTransport::report(PortId port, PeerId from, Error error, const Receiver&
   receiver.on_malformed(port, from, error);
 }
 
-/// Connections that the gate has cut or refused, and those that are due.
+/// Reports connections that the gate has cut or refused, after cutting those that are due.
 void ZmqTransport::report_losses(const Receiver& receiver) {
   for (size_t i = 0; i < gated_.size(); ++i) {
-    const std::shared_ptr<Port> port = gated_[i];  // the receiver may close ports
+    const std::shared_ptr<Port> port = gated_[i];  // a copy, because the receiver may close ports
     TcpGate& gate = TcpGate::instance();
     gate.sweep(now_ns_);
     if (!port->ready) gate.on_drained(*port->gate);

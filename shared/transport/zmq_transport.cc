@@ -21,17 +21,18 @@
 namespace downpour::transport {
 namespace {
 
-constexpr int kSendMessagesMax = 1024;  // a peer's queue inside ZeroMQ, besides its byte credit
-constexpr size_t kOutboxMessagesMax = 1024;  // a peer's queue before its connection stands
-constexpr size_t kPeersMax =
-    16384;  // of one bound port; then those silent for longest are forgotten
+constexpr int kSendMessagesMax = 1024;  // per peer inside ZeroMQ, in addition to its byte credit
+constexpr size_t kOutboxMessagesMax = 1024;  // per peer, before it is connected
+// peers of a bound port; above it, those silent for longest are forgotten
+constexpr size_t kPeersMax = 16384;
 constexpr int kLingerMs = 2000;
-// What CURVE adds to a frame: the command's name (8), a nonce (8), flags (1), an authenticator
+// Bytes that CURVE adds to a frame: name of the command (8), nonce (8), flags (1), authenticator
 // (16).
 constexpr uint64_t kCurveFrameBytes = 33;
 constexpr int kSocketsMax = 8192;  // of a process
 
-/// One context for all transports that live at the same time; the last one ends it.
+/// Returns the context of all transports that live at the same time. It is destroyed with the last
+/// of them.
 std::shared_ptr<SharedContext> shared_context(int io_threads) {
   static std::mutex mutex;
   static std::weak_ptr<SharedContext> current;
@@ -44,10 +45,10 @@ std::shared_ptr<SharedContext> shared_context(int io_threads) {
   return context;
 }
 
-/// A frame that is sent from where its bytes lie.
+/// Returns a frame that ZeroMQ sends from the memory of `bytes`, without a copy.
 zmq::message_t frame_of(Bytes bytes, const std::shared_ptr<Credit>& credit) {
   auto* parcel = new Parcel(std::move(bytes), credit);
-  // ZeroMQ takes a mutable pointer and writes nothing.
+  // ZeroMQ takes a mutable pointer but does not write.
   return zmq::message_t(
       const_cast<uint8_t*>(parcel->bytes().data()), parcel->bytes().size(),
       [](void*, void* hint) { delete static_cast<Parcel*>(hint); }, parcel);
@@ -81,7 +82,8 @@ zmq::socket_t ZmqTransport::make_socket(const Address& address, bool bound) {
   socket.set(zmq::sockopt::linger, kLingerMs);
   socket.set(zmq::sockopt::immediate, true);
   socket.set(zmq::sockopt::sndhwm, kSendMessagesMax);
-  // libzmq compares the bytes on the wire, and never connects again after one that is too large.
+  // libzmq compares this limit with the bytes on the wire, and does not reconnect after a larger
+  // frame.
   const bool encrypted = address.scheme == Scheme::kTcp && options_.keyring != nullptr;
   socket.set(zmq::sockopt::maxmsgsize,
              int64_t(frame_bytes_max() + (encrypted ? kCurveFrameBytes : 0)));
@@ -156,24 +158,25 @@ uint64_t ZmqTransport::frame_bytes_max() const {
   return std::max(options_.receive_frame_bytes_max, wire::kHeaderBytesMax);
 }
 
-/// Of one connection, in libzmq's queue.
+/// Returns the limit for one connection in libzmq's queue.
 uint64_t ZmqTransport::receive_messages_max() const {
   return std::clamp<uint64_t>(options_.send_bytes_max / frame_bytes_max(), 16, 1024);
 }
 
-/// Gives the socket a listening descriptor of ours, so that it listens exactly where we resolved
-/// the endpoint to, and so that the gate knows its connections.
+/// Creates the listening descriptor for the socket. So it listens exactly on the resolved address,
+/// and the gate knows its connections.
 Result<std::shared_ptr<GateListener>> ZmqTransport::listen(const std::string& text,
                                                            const Address& address,
                                                            zmq::socket_t& socket) {
   DP_TRY(const ListenAddress where, resolve_listen(text, address));
   DP_TRY(const int fd, listen_on(text, address, where));
   constexpr uint64_t kFramesMax = 1 + kPayloadsMax;
-  // A full queue, the message that did not fit in it, and what libzmq has read and not decoded.
+  // a full queue, the message that did not fit into it, and the bytes that libzmq has read and not
+  // decoded
   const uint64_t held_bytes_max =
       (receive_messages_max() + 2) * kFramesMax * (frame_bytes_max() + kFrameOverheadBytes);
   auto gate = TcpGate::instance().add_listener(fd, kFramesMax, held_bytes_max);
-  socket.set(zmq::sockopt::use_fd, fd);  // closes it from now on
+  socket.set(zmq::sockopt::use_fd, fd);  // the socket closes it from now on
   return gate;
 }
 
@@ -219,8 +222,9 @@ bool ZmqTransport::has_keys(const Port& port) const {
   return port.scheme == Scheme::kTcp && options_.keyring != nullptr;
 }
 
-/// A peer of a bound port whose key is not on the list (any more) is dropped. A connected one was
-/// chosen by its key, whether the list names it or not.
+/// Sets the identity of a peer from its key. A peer of a bound port is dropped if its key is not in
+/// the list, or no longer. The key of a connected peer was chosen by this process, so it need not
+/// be in the list.
 void ZmqTransport::identify(Peer& peer, const std::string& key) {
   const auto parsed = key_from_hex(key);
   const auto allowed = options_.keyring->allowed();
@@ -234,7 +238,7 @@ void ZmqTransport::identify(Peer& peer, const std::string& key) {
   }
 }
 
-/// Compares all peers with the list of allowed keys, if that has changed.
+/// Checks all peers again after a change of the list of allowed keys.
 void ZmqTransport::drop_revoked() {
   if (options_.keyring == nullptr || options_.keyring->version() == list_version_) return;
   list_version_ = options_.keyring->version();
@@ -279,8 +283,8 @@ PeerId ZmqTransport::peer_by_route(const std::shared_ptr<Port>& port, uint32_t r
   return id;
 }
 
-/// ROUTER does not say when a peer leaves. Who was silent for longest most likely has; if not, it
-/// gets a new id.
+/// Forgets a quarter of the peers, those silent for longest, because ROUTER does not report when a
+/// peer leaves. A forgotten peer that sends again gets a new id.
 void ZmqTransport::forget_oldest(Port& port) {
   std::vector<std::pair<uint64_t, PeerId>> heard;
   for (const auto& [route, id] : port.peer_of_route) heard.emplace_back(peers_[id].heard, id);
@@ -324,8 +328,8 @@ void ZmqTransport::close_socket(Port& port, int linger_ms) {
   if (port.socket.handle() == nullptr) return;
   constexpr std::string_view kIpc = "ipc://";
   if (port.bound && port.scheme == Scheme::kIpc) {
-    ::unlink(port.endpoint.c_str() +
-             kIpc.size());  // first: as long as we listen nobody else has taken the path
+    // before closing: as long as this process listens, no other process has taken the path
+    ::unlink(port.endpoint.c_str() + kIpc.size());
   }
   port.socket.set(zmq::sockopt::linger, linger_ms);
   port.socket.close();
@@ -398,12 +402,12 @@ bool ZmqTransport::send_frame(Port& port, zmq::message_t& frame, bool more) {
                       ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0)) >= 0;
 }
 
-/// All frames or, as far as the receiver can tell, none. The message keeps its payloads in any
-/// case.
+/// Sends all frames of a message or, as far as the receiver can see, none. The message keeps its
+/// payloads in any case.
 ZmqTransport::Sent ZmqTransport::transmit(Peer& peer, wire::Message& message) {
   Port& port = *peer.port;
   const auto failed = [] { return errno == EAGAIN || errno == EINTR ? Sent::kAgain : Sent::kGone; };
-  // First, before anything of it is sent or shared.
+  // Encode before anything is sent or shared.
   std::optional<std::span<const uint8_t>> encoded;
   if (port.scheme != Scheme::kInproc) {
     Result<std::span<const uint8_t>> frame = codec_.encode(message);
@@ -429,14 +433,14 @@ ZmqTransport::Sent ZmqTransport::transmit(Peer& peer, wire::Message& message) {
   if (!message.keys.empty()) frames[count++] = frame_of(message.keys, peer.credit);
   if (!message.values.empty() && !note) frames[count++] = frame_of(message.values, peer.credit);
   for (size_t i = 0; i < count; ++i) {
-    // DEALER takes back the frames already given if it must refuse a later one.
+    // DEALER takes back frames already accepted if it must refuse a later one.
     if (!send_frame(port, frames[i], i + 1 < count)) return undo();
   }
   if (note) stats_.shared_bytes += note->block.bytes;
   return Sent::kYes;
 }
 
-/// A core may want to send more than a frame holds, because a peer made its lists long.
+/// Records a message that fits into no frame, for example because a peer caused long lists in it.
 ZmqTransport::Sent ZmqTransport::drop_unsendable(const Peer& peer, Error error) {
   constexpr size_t kKeptMax = 64;
   ++stats_.unsendable;
@@ -447,7 +451,7 @@ ZmqTransport::Sent ZmqTransport::drop_unsendable(const Peer& peer, Error error) 
   return Sent::kTooLarge;
 }
 
-/// ROUTER's first frame; nothing to do for a connected peer.
+/// Sends ROUTER's first frame. Does nothing for a connected peer.
 bool ZmqTransport::send_route(Peer& peer) {
   if (!peer.port->bound) return true;
   std::array<uint8_t, 5> route{};
@@ -477,7 +481,8 @@ ZmqTransport::Sent ZmqTransport::transmit_pointer(Peer& peer, wire::Message& mes
 
 // ---- memory shared with peers on this machine
 
-/// Puts large values where the peer can read them; offers an arena first. None: by the socket.
+/// Puts large values where the peer can read them, or first offers an arena. Returns nothing if the
+/// values must travel through the socket.
 std::optional<SharedNote> ZmqTransport::share(Peer& peer, const Bytes& values) {
   Sharing& sharing = peer.sharing;
   if (!options_.shared_memory || peer.port->scheme != Scheme::kIpc ||
@@ -498,7 +503,7 @@ std::optional<SharedNote> ZmqTransport::share(Peer& peer, const Bytes& values) {
   return SharedNote{SharedNote::Kind::kPayload, {.token = sharing.arena->name().token}, *block};
 }
 
-/// A hint: where it is lost, the socket goes on carrying everything.
+/// Sends a note, which may be lost: without it the socket continues to carry everything.
 bool ZmqTransport::send_note(Peer& peer, const SharedNote& note) {
   const auto bytes = encode_note(note);
   zmq::message_t frame(bytes.data(), bytes.size());
@@ -534,8 +539,8 @@ void ZmqTransport::on_note(Peer& peer, const SharedNote& note) {
   }
 }
 
-/// ROUTER does not say that a peer has left: arenas whose reader is no more go when a new one
-/// comes.
+/// Frees arenas whose reader has died, when a new one is created, because ROUTER does not report
+/// when a peer leaves.
 void ZmqTransport::drop_orphans() {
   for (auto& [id, peer] : peers_) {
     Sharing& sharing = peer.sharing;
@@ -562,11 +567,12 @@ std::unique_ptr<Transport> make_zmq_transport(const ZmqOptions& options) {
 }
 
 void tune_malloc_for_frames() {
-  if (address_space_limited()) {  // an arena a thread would take 64 MiB of it each
+  // one arena per thread would take 64 MiB of it each
+  if (address_space_limited()) {
     mallopt(M_ARENA_MAX, 2);
     return;
   }
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);   // the largest that glibc takes; frames are at most 1 MiB
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);   // maximum that glibc accepts; frames have at most 1 MiB
   mallopt(M_TRIM_THRESHOLD, 512 << 20);  // kept for the next frames
   mallopt(M_TOP_PAD, 16 << 20);
 }

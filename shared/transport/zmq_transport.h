@@ -1,6 +1,5 @@
-// ZmqTransport: the two .cc files beside this header are the only users of ZeroMQ. A bound port is
-// a ROUTER socket, a connected peer a DEALER socket of its own. docs/protocol.md gives the reasons
-// for the socket options.
+// ZmqTransport: the implementation over ZeroMQ. Only this module's files zmq_* use ZeroMQ. A bound
+// port is a ROUTER socket, a connected peer a DEALER socket of its own.
 #pragma once
 
 #include <array>
@@ -27,7 +26,7 @@
 namespace downpour::transport {
 
 constexpr size_t kPayloadsMax = 2;
-constexpr uint64_t kHeaderBytesNominal = 256;  // of a message that is not encoded
+constexpr uint64_t kHeaderBytesNominal = 256;  // nominal size for a message that is not encoded
 
 inline uint64_t bytes_of(const wire::Message& message) {
   return kHeaderBytesNominal + message.keys.size() + message.values.size();
@@ -35,15 +34,16 @@ inline uint64_t bytes_of(const wire::Message& message) {
 
 int64_t steady_ns();
 
-/// A message between threads: a pointer in flight. Freed by ZeroMQ with the frame, received or not.
+/// A message between threads, sent as a pointer. ZeroMQ destroys it with the frame, whether or not
+/// it was received.
 struct Handover {
   wire::Message message;
   std::shared_ptr<Credit> credit;
   uint64_t bytes = 0;
   ~Handover() { credit->release(bytes); }
 
-  /// By the sender when all is written, and by the other thread before it reads. ZeroMQ orders the
-  /// two; thread checkers, which do not see inside it, are told so.
+  /// The sender calls give() after writing, and the other thread calls take() before reading.
+  /// ZeroMQ orders the two; these calls only inform thread checkers, which cannot see inside it.
   void give() const;
   void take() const;
 };
@@ -53,38 +53,39 @@ struct Port {
   Scheme scheme{};
   bool bound = false;
   bool open = true;
-  bool ready = false;      // stands in ready_
-  bool wants_out = false;  // its peer's outbox is not empty
-  std::string given;       // endpoint as the caller wrote it
-  std::string endpoint;    // wildcards resolved
-  zmq::socket_t socket;    // none where both ends are ports of this instance
-  PeerId peer{};           // connected
-  std::unordered_map<uint32_t, PeerId> peer_of_route;  // bound: by routing id
-  std::shared_ptr<GateListener> gate;                  // bound to tcp
+  bool ready = false;      // is in ready_
+  bool wants_out = false;  // the outbox of its peer is not empty
+  std::string given;       // endpoint as passed by the caller
+  std::string endpoint;    // with wildcards resolved
+  zmq::socket_t socket;    // none if both ends are ports of this instance
+  PeerId peer{};           // connected ports only
+  std::unordered_map<uint32_t, PeerId> peer_of_route;  // bound ports only: by routing id
+  std::shared_ptr<GateListener> gate;                  // ports bound to tcp only
 };
 
-/// Memory shared with a peer on this machine: an arena for each direction, its sender's.
+/// Memory shared with a peer on this machine. Each direction has an arena, which belongs to its
+/// sender.
 struct Sharing {
   enum class State : uint8_t { kNone, kOffered, kOpen, kRefused };
   State state = State::kNone;
-  std::unique_ptr<SharedArena> arena;  // ours, from the offer on
-  uint32_t pid = 0;                    // of the process that has it open
-  std::unique_ptr<SharedView> view;    // the peer's
+  std::unique_ptr<SharedArena> arena;  // own arena, since the offer
+  uint32_t pid = 0;                    // of the process that has opened it
+  std::unique_ptr<SharedView> view;    // the peer's arena
 };
 
 struct Peer {
   std::shared_ptr<Port> port;
   std::shared_ptr<Credit> credit;
-  uint32_t route = 0;    // bound: how ROUTER names it
-  PeerId other{};        // both ends here: the other end
-  bool dropped = false;  // sent too much that was no message, or its key is not allowed
+  uint32_t route = 0;    // at a bound port: its routing id in ROUTER
+  PeerId other{};        // the other end, if both ends belong to this instance
+  bool dropped = false;  // sent too many malformed messages, or its key is not allowed
   PeerIdentity identity;
   uint32_t malformed = 0;
-  uint64_t heard = 0;                // when, in messages of this transport
-  std::deque<wire::Message> outbox;  // connected: waits for the connection
+  uint64_t heard = 0;                // last message, in messages received by this transport
+  std::deque<wire::Message> outbox;  // connected peers: messages that wait for the connection
   uint64_t outbox_bytes = 0;
-  Sharing sharing;                             // ipc
-  std::shared_ptr<GateConnection> connection;  // at a bound tcp port, once it sent a message
+  Sharing sharing;                             // ipc only
+  std::shared_ptr<GateConnection> connection;  // at a bound tcp port, after its first message
 };
 
 class ZmqTransport final : public Transport {
@@ -108,14 +109,14 @@ class ZmqTransport final : public Transport {
  private:
   enum class Sent : uint8_t { kYes, kAgain, kGone, kTooLarge };
   struct LoopItem {
-    PeerId from{};  // as the receiving port sees it
+    PeerId from{};  // as the receiving port knows it
     wire::Message message;
     std::shared_ptr<Credit> credit;
   };
 
   zmq::socket_t make_socket(const Address& address, bool bound);
   Result<zmq::socket_t> make_connecting_socket(const Address& address, const KeyedEndpoint& to);
-  /// Whether connections of this port prove keys.
+  /// Returns true if connections of this port prove keys.
   bool has_keys(const Port& port) const;
   void identify(Peer& peer, const std::string& key);
   void drop_revoked();
@@ -146,7 +147,7 @@ class ZmqTransport final : public Transport {
   bool scan(int64_t timeout_ns);
   size_t deliver(size_t messages_max, const Receiver& receiver);
   size_t deliver_loop(size_t messages_max, const Receiver& receiver);
-  /// Whether something was there; `delivered` rises if it was a message.
+  /// Returns true if something had arrived. Increments `delivered` if it was a message.
   bool receive(const std::shared_ptr<Port>& port, const Receiver& receiver, size_t& delivered);
   void accept(const std::shared_ptr<Port>& port, PeerId from, wire::Message&& message,
               const Receiver& receiver, size_t& delivered);
@@ -163,7 +164,7 @@ class ZmqTransport final : public Transport {
   std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
   wire::Codec codec_;
   TransportStats stats_;
-  uint64_t list_version_ = 0;  // of the allowed keys, when peers were compared with it
+  uint64_t list_version_ = 0;  // version of the allowed keys at the last comparison with the peers
   uint32_t last_port_ = 0;
   uint64_t last_peer_ = 0;
   std::map<PortId, std::shared_ptr<Port>> ports_;
@@ -175,12 +176,12 @@ class ZmqTransport final : public Transport {
   std::vector<std::shared_ptr<Port>> gated_;       // bound to tcp
   Throttle reports_{{.burst = 20, .per_second = 2}};
   Throttle rejects_{{.burst = 100, .per_second = 50}};
-  int64_t now_ns_ = 0;  // of the poll under way
+  int64_t now_ns_ = 0;  // start of the current poll
   struct Unsendable {
     PortId port{};
     Error error;
   };
-  std::deque<Unsendable> unsendable_;  // to be reported by the next poll
+  std::deque<Unsendable> unsendable_;  // reported by the next poll
   bool items_stale_ = true;
   bool polling_ = false;
   int polls_since_scan_ = 0;

@@ -6,13 +6,15 @@
 namespace downpour::transport {
 namespace {
 
-// RFC 37/ZMTP 3.1: signature (FF, 8 bytes, 7F), version (2), mechanism (20), as-server, filler.
+// Greeting in RFC 37/ZMTP 3.1: signature (FF, 8 bytes, 7F), version (2), mechanism (20), as-server,
+// filler.
 constexpr uint8_t kGreetingBytes = 64;
 constexpr uint8_t kMechanismAt = 12;
 constexpr uint8_t kMore = 1;
 constexpr uint8_t kLong = 2;
 constexpr uint8_t kCommand = 4;
-// A CURVE frame is "\7MESSAGE", a nonce of 8 bytes, and a box of 16 bytes, flags and the frame.
+// A CURVE frame consists of "\7MESSAGE", a nonce of 8 bytes, and a box of 16 bytes, flags and the
+// frame.
 constexpr uint64_t kCurveBytes = 8 + 8 + 16 + 1;
 static_assert(kCurveBytes < kFrameOverheadBytes);
 
@@ -56,8 +58,7 @@ ZmtpWalker::Finding ZmtpWalker::walk(std::span<const uint8_t> bytes) {
   return Finding::kFine;
 }
 
-/// libzmq still speaks the framings of ZMTP 1 and 2 with a peer that asks for them. No Downpour
-/// process does.
+/// libzmq falls back to ZMTP 1 or 2 for a peer that requests it. No Downpour process does.
 ZmtpWalker::Finding ZmtpWalker::greet(uint8_t byte) {
   const uint8_t at = greeting_bytes_++;
   const bool foreign =

@@ -1,4 +1,5 @@
-// ZmtpWalker: follows the framing of what a tcp peer sends (ZMTP 3), and keeps nothing of it.
+// ZmtpWalker: follows the framing of the bytes that a tcp peer sends (ZMTP 3), without storing the
+// bytes.
 #pragma once
 
 #include <cstddef>
@@ -9,34 +10,36 @@
 
 namespace downpour::transport {
 
-/// Memory that libzmq takes for a frame besides its bytes (a msg_t in a queue).
+/// Memory that libzmq uses for a frame in addition to its bytes (a msg_t in a queue).
 constexpr uint64_t kFrameOverheadBytes = 64;
 
-/// One direction of one connection, from its first byte on. One thread.
+/// Follows one direction of one connection from its first byte. Used by one thread.
 class ZmtpWalker {
  public:
   enum class Finding : uint8_t {
     kFine,
-    kNotZmtp3,       // the greeting is of another protocol or of an older version
-    kTooManyFrames,  // of one message
+    kNotZmtp3,       // the greeting is of another protocol or an older version
+    kTooManyFrames,  // in one message
   };
 
-  /// `frames_max`: of one message.
+  /// `frames_max` is the limit for one message.
   explicit ZmtpWalker(uint32_t frames_max) : frames_max_(frames_max) {}
 
-  /// The next bytes of the connection. After another answer than kFine the walker must not be used
-  /// again. CURVE hides where a message ends, so that kTooManyFrames needs the NULL mechanism.
+  /// Processes the next bytes of the connection. After a result other than kFine the walker must
+  /// not be used again. CURVE hides the ends of messages, so kTooManyFrames requires the NULL
+  /// mechanism.
   Finding walk(std::span<const uint8_t> bytes);
 
-  /// Memory that all data frames so far take: kFrameOverheadBytes each, and their bytes as the
-  /// receiver sees them. Commands (handshake, heartbeats of the NULL mechanism) are not counted:
-  /// libzmq queues none.
+  /// Returns the memory of all data frames so far: kFrameOverheadBytes each, and their bytes as the
+  /// receiver sees them. Commands (handshake, heartbeats of the NULL mechanism) are not counted,
+  /// because libzmq does not queue them.
   uint64_t cost_bytes() const { return cost_bytes_; }
-  /// Data frames begun. With CURVE, the first one proves that the handshake has ended.
+  /// Returns the number of data frames begun. With CURVE, the first one proves that the handshake
+  /// has ended.
   uint64_t frames() const { return frames_; }
   bool encrypted() const { return encrypted_; }
-  /// The first data frame, once: when all of it has come, and where it has at most
-  /// kFirstFrameBytesMax. Not with CURVE.
+  /// Returns the first data frame once, when it is complete, if it has at most kFirstFrameBytesMax.
+  /// Never with CURVE.
   std::optional<std::vector<uint8_t>> take_first_frame();
   static constexpr size_t kFirstFrameBytesMax = 256 << 10;
 
@@ -54,7 +57,7 @@ class ZmtpWalker {
   uint8_t flags_ = 0;
   uint8_t size_bytes_left_ = 0;
   uint64_t body_bytes_left_ = 0;
-  uint32_t message_frames_ = 0;  // of the message under way
+  uint32_t message_frames_ = 0;  // of the current message
   uint64_t frames_ = 0;
   uint64_t cost_bytes_ = 0;
   enum class First : uint8_t { kComing, kHere, kGone };

@@ -12,10 +12,10 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr uint32_t kBatchMagic = 0x31425044;  // "DPB1"
-constexpr uint32_t kQuarantinedFlag = 1;      // flag of a batch
-constexpr uint32_t kBagHasOffsets = 1;        // flags of a bag
+constexpr uint32_t kQuarantinedFlag = 1;      // in Head::flags
+constexpr uint32_t kBagHasOffsets = 1;        // in BagHead::flags
 constexpr uint32_t kBagHasValues = 2;
-constexpr uint64_t kNarrowKeys = 65536;  // a table of so many is indexed by 16 bits
+constexpr uint64_t kNarrowKeys = 65536;  // tables of at most this size are indexed by 16 bits
 
 struct Head {
   uint32_t magic = kBatchMagic;
@@ -58,7 +58,7 @@ uint64_t bytes_of(const Batch& batch) {
   return bytes;
 }
 
-/// Writes one thing behind the other into memory that has room for all.
+/// Appends values to memory that must have room for all of them.
 class Writer {
  public:
   explicit Writer(uint8_t* at) : at_(at) {}
@@ -83,7 +83,7 @@ class Writer {
   uint8_t* at_;
 };
 
-/// Takes one thing after the other; false where there is not enough left.
+/// Takes values one after the other. Returns false if too few bytes are left.
 class Reader {
  public:
   explicit Reader(std::span<const uint8_t> bytes) : left_(bytes) {}
@@ -120,7 +120,7 @@ class Reader {
   std::span<const uint8_t> left_;
 };
 
-/// How many keys each column has, before any of them is read.
+/// The number of keys of each bag and table, read before any key.
 struct Shape {
   std::vector<BagHead> bags;
   std::vector<TableHead> tables;
@@ -131,7 +131,7 @@ Result<void> read_shape(Reader& in, const Head& head, Batch& batch, Shape& shape
       head.tables > kBatchColumnsMax) {
     return malformed_batch("too many columns");
   }
-  // Descriptions are taken one by one, so that a count alone makes no memory.
+  // Descriptions are read one by one, so that a count alone allocates nothing.
   batch.floats.resize(std::min<size_t>(batch.floats.size(), head.floats));
   for (uint32_t i = 0; i < head.floats; ++i) {
     uint32_t width = 0;
@@ -202,7 +202,7 @@ Result<void> read_columns(Reader& in, const Shape& shape, Batch& batch) {
 
 Result<Bytes> encode_batch(const Batch& batch) {
   if (batch.quarantined && !(batch.floats.empty() && batch.bags.empty() && batch.tables.empty())) {
-    Batch bare;  // columns of a batch that was given up are of one before it
+    Batch bare;  // the columns of a quarantined batch are left over from an earlier batch
     bare.id = batch.id;
     bare.counts = batch.counts;
     bare.records_hash = batch.records_hash;

@@ -1,5 +1,5 @@
-// Batches as bytes, for an input process to send to a worker. Column by column, raw and
-// little-endian; nothing of the files' text is left in them.
+// Batch codec: batches as bytes, for an input process to send to a worker. Columns are raw and
+// little-endian, one after the other. The text of the files is not included.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,31 @@
 
 namespace downpour::wire {
 
-/// Above it a batch is not sent: whoever wants it reads it itself. With some smaller ones before it
-/// it fits what a transport queues to one peer (64 MiB).
+/// Maximum size of an encoded batch. The worker reads a larger batch itself. The limit leaves room
+/// for smaller batches in what a transport queues to one peer (64 MiB).
 constexpr uint64_t kBatchBytesMax = 48 * kFrameBytesMax;
 constexpr uint32_t kBatchColumnsMax = 65536;  // of each kind
 
-/// The bytes of a batch, a multiple of 4. Head: magic, flags, epoch, shard, batch, records (u32);
-/// records' hash, five counts, end offset, first and last record (u64); numbers of float columns,
-/// bags and tables, 0 (u32). Then a description of each: a float column's width; a bag's table,
-/// flags, keys; a table's id, keys. Then the columns' values in the same order, each filled up to 4
-/// bytes: floats; a bag's offsets where it has some, its keys (u16 where its table has at most
-/// 65536 keys, else u32), its values where it has some; a table's keys (u64).
-/// Error: kUnsupported, more than kBatchBytesMax.
+/// Returns the bytes of a batch; their number is a multiple of 4. Error: kUnsupported if there are
+/// more than kBatchBytesMax.
+///
+/// The layout is:
+/// - Head: magic, flags, epoch, shard, batch, records (u32); hash of the records, five counts, end
+///   offset, first and last record (u64); numbers of float columns, bags and tables, and 0 (u32).
+/// - Shape: the width of each float column; table, flags and number of keys of each bag; id and
+///   number of keys of each table.
+/// - Values of the columns in the same order, each padded to 4 bytes: floats; per bag its offsets
+///   if it has some, its keys (u16 if its table has at most 65536 keys, else u32), and its values
+///   if it has some; per table its keys (u64).
 Result<Bytes> encode_batch(const Batch& batch);
 
-/// The same cut in pieces of at most kFrameBytesMax, for the values frames of ReadBatch.
+/// Cuts the bytes of a batch into pieces of at most kFrameBytesMax, for the values frames of
+/// ReadBatch.
 std::vector<Bytes> cut_batch(const Bytes& batch);
 
-/// The batch that these bytes are, its vectors used again. What comes is whole in itself: columns
-/// are as long as its records want, offsets ascend, and no key lies outside its table. Whether it
-/// is what was asked for is the caller's to check. Error: kMalformed.
+/// Decodes a batch and reuses the vectors of `batch`. The result is consistent: the lengths of
+/// columns match the number of records, offsets ascend, and each key is inside its table. The
+/// caller checks that it is the requested batch. Error: kMalformed.
 Result<void> decode_batch(std::span<const uint8_t> bytes, Batch& batch);
 
 }  // namespace downpour::wire

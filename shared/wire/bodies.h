@@ -1,5 +1,5 @@
-// Bodies: between plain structs and generated Cap'n Proto types. Inside shared/wire only; may throw
-// kj::Exception.
+// Bodies: conversion between plain structs and generated Cap'n Proto types. Private to shared/wire.
+// The functions may throw kj::Exception.
 #pragma once
 
 #include <capnp/message.h>
@@ -10,9 +10,11 @@
 
 namespace downpour::wire {
 
+/// Writes `body` as the root of the message.
 void write_body(const Body& body, capnp::MessageBuilder& builder);
 
-/// Reads and checks each field: enum ranges, list sizes, required fields.
+/// Reads the root of a message of kind `kind` and checks each field: enum ranges, list sizes,
+/// required fields. Error: kMalformed.
 Result<Body> read_body(Kind kind, capnp::MessageReader& reader);
 
 }  // namespace downpour::wire

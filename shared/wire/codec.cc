@@ -10,7 +10,7 @@
 namespace downpour::wire {
 namespace {
 
-constexpr size_t kFirstSegmentWords = 4096;  // 32 KiB: a push of 256 partitions needs 5 KiB
+constexpr size_t kFirstSegmentWords = 4096;  // 32 KiB; a push of 256 partitions needs 5 KiB
 
 uint64_t key_count(const std::vector<Section>& sections) {
   uint64_t keys = 0;
@@ -18,7 +18,7 @@ uint64_t key_count(const std::vector<Section>& sections) {
   return keys;
 }
 
-/// Whether the payloads are what this body calls for.
+/// Checks that the message has the payloads that its body requires.
 Result<void> check_payloads(const Message& message) {
   const uint64_t keys = message.keys.size() / 8;
   if (const auto* pull = std::get_if<Pull>(&message.body)) {
@@ -51,7 +51,8 @@ Result<void> check_payloads(const Message& message) {
   return {};
 }
 
-/// Sizes follow from what users and peers write, so that one that fits in no frame is an error.
+/// The sizes depend on input of users and peers. Therefore a payload that does not fit into a frame
+/// is an error, not a bug.
 Result<void> check_payload_sizes(Kind kind, const Message& message) {
   const auto check = [&](std::string_view name, uint64_t bytes, uint64_t element) -> Result<void> {
     if (bytes <= kFrameBytesMax && bytes % element == 0) return {};
@@ -67,10 +68,10 @@ Result<void> check_payload_sizes(Kind kind, const Message& message) {
 }  // namespace
 
 struct Codec::Scratch {
-  std::vector<capnp::word> segment =
-      std::vector<capnp::word>(kFirstSegmentWords);  // zero between calls
-  std::vector<uint8_t> frame;                        // written
-  std::vector<capnp::word> aligned;                  // read
+  // zeroed between calls
+  std::vector<capnp::word> segment = std::vector<capnp::word>(kFirstSegmentWords);
+  std::vector<uint8_t> frame;        // the last encoded one
+  std::vector<capnp::word> aligned;  // copy of the body that is being decoded
 };
 
 Codec::Codec() : scratch_(std::make_unique<Scratch>()) {}
@@ -120,7 +121,7 @@ Result<Message> Codec::decode(std::span<const uint8_t> header, std::span<Bytes> 
     return malformed("values frame of ", payloads.back().size(), " bytes, the header says ",
                      frame.values_bytes);
   }
-  // Received frames are seldom aligned to 8 bytes, which Cap'n Proto needs.
+  // Cap'n Proto needs 8-byte alignment, which received frames seldom have.
   const size_t words = (header.size() - kEnvelopeBytes) / sizeof(capnp::word);
   if (words == 0) return malformed("an envelope without a message");
   if (scratch_->aligned.size() < words) scratch_->aligned.resize(words);

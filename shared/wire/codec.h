@@ -1,5 +1,5 @@
-// Codec: messages as plain structs <-> header frames. Payloads (keys, values) pass by; they are
-// never copied.
+// Codec: converts messages between plain structs and header frames. Payloads (keys, values) are
+// passed along without a copy.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,26 @@
 
 namespace downpour::wire {
 
-/// Upper bounds of what one message may list. A reader refuses more before it allocates for them.
+/// Upper bounds of the lists in one message. A reader rejects a longer list before it allocates
+/// memory for it.
 constexpr uint32_t kPartitionsMax = 65536;
 constexpr uint32_t kSectionsMax = 65536;
 constexpr uint32_t kOwnersMax = 65536;
 constexpr uint32_t kFilesMax = 65536;
-constexpr uint32_t kShardsMax = 1U << 24;  // that the files of a Welcome are cut to
+constexpr uint32_t kShardsMax = 1U << 24;  // shards that the files of a Welcome are cut into
 constexpr uint32_t kLeasesMax = 4096;
 constexpr uint32_t kOutputsMax = 1024;
-constexpr uint32_t kBucketsMax = 65536;  // of an AUC histogram, of a staleness histogram
+constexpr uint32_t kBucketsMax = 65536;  // of an AUC histogram or a staleness histogram
 constexpr uint32_t kClassesMax = 65536;
 constexpr uint32_t kShardsListedMax = 131072;
-constexpr uint32_t kLinesMax = 16384;  // batches given up, in unsealed epochs
+constexpr uint32_t kLinesMax = 16384;  // quarantine markers of unsealed epochs
 constexpr uint32_t kFragmentsMax = 65536;
 constexpr uint32_t kInputsMax = 4096;  // processes in an InputList
 constexpr uint32_t kPiecesMax = 256;   // of a batch
 constexpr uint64_t kKeysMax = kFrameBytesMax / 8;
 
-/// Encodes and decodes with memory of its own, kept between calls. One thread at a time.
+/// Encodes and decodes messages, and keeps scratch memory between calls. Used by one thread at a
+/// time.
 class Codec {
  public:
   Codec();
@@ -38,15 +40,15 @@ class Codec {
   Codec(Codec&&) noexcept;
   Codec& operator=(Codec&&) noexcept;
 
-  /// The header frame, valid until the next call. The payload frames are message.keys and
-  /// message.values, each left out where it is empty. Errors: kUnsupported where the header would
-  /// pass kHeaderBytesMax or a payload kFrameBytesMax; that names the kind.
+  /// Returns the header frame, which is valid until the next call. The payload frames are
+  /// message.keys and message.values; an empty one is not sent. Error: kUnsupported if the header
+  /// exceeds kHeaderBytesMax or a payload exceeds kFrameBytesMax; the error names the kind.
   Result<std::span<const uint8_t>> encode(const Message& message);
 
-  /// A message from its frames; `payloads` are those that followed the header, in order, moved from
-  /// on success. Whatever the bytes are, this returns a message that keeps messages.h's promises,
-  /// or an Error: kMalformed, or kUnsupported for another protocol version or kind. Memory stays
-  /// within a small multiple of the frame.
+  /// Returns the message of these frames. `payloads` are the frames after the header, in order;
+  /// they are moved from on success. Any bytes give either a message that satisfies the constraints
+  /// of messages.h, or an Error: kMalformed, or kUnsupported for another protocol version or an
+  /// unknown kind. Uses memory of at most a small multiple of the frame's size.
   Result<Message> decode(std::span<const uint8_t> header, std::span<Bytes> payloads);
 
  private:

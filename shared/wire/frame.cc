@@ -40,7 +40,8 @@ uint32_t crc32c(std::span<const uint8_t> bytes) {
   return downpour::crc32c(bytes.data(), bytes.size());
 }
 
-/// A payload frame: there where its flag says so, of a size that is a whole number of elements.
+/// Checks that a payload frame is present exactly if its flag is set, and that it consists of whole
+/// elements.
 Result<void> check_payload(std::string_view name, bool present, uint32_t bytes,
                            uint32_t element_bytes) {
   if (present != (bytes > 0))

@@ -1,4 +1,4 @@
-// The header frame: a fixed little-endian envelope, checked byte for byte, and behind it a Cap'n
+// Header frame: a fixed little-endian envelope whose bytes are all checked, followed by a Cap'n
 // Proto body.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace downpour::wire {
 
-/// What a message is, on the wire. Numbers are given once and for ever; 0 is no message.
+/// The type of a message on the wire. A number never changes its meaning. 0 is not a kind.
 enum class Kind : uint16_t {
   kHello = 1,
   kWelcome = 2,
@@ -52,19 +52,19 @@ enum class Kind : uint16_t {
 };
 constexpr uint16_t kKindMax = 35;
 
-/// Body's alternatives stand in the order of their kinds: a new one goes to the end of both.
+/// The alternatives of Body are in the order of their kinds. Add a new one at the end of both.
 inline Kind kind_of(const Body& body) { return Kind(uint16_t(body.index() + 1)); }
 static_assert(std::variant_size_v<Body> == kKindMax);
-/// "Push"; "kind 99" is for the caller to write.
+/// Returns the name, such as "Push", or "unknown".
 std::string_view kind_name(Kind kind);
 
-/// Envelope: [0,4) magic "DPWF", [4,6) protocol version, [6,8) envelope bytes, [8,12) bytes of the
-/// whole frame, [12,16) CRC-32C of all that follows, [16,18) kind, [18,20) flags, [20,24)
-/// view.term, [24,32) run, [32,40) request, [40,44) view.n, [44,48) bytes of the keys frame,
-/// [48,52) bytes of the values frame, [52,56) zero. Then the body.
+/// Size of the envelope: [0,4) magic "DPWF", [4,6) protocol version, [6,8) bytes of the envelope,
+/// [8,12) bytes of the whole frame, [12,16) CRC-32C of all following bytes, [16,18) kind, [18,20)
+/// flags, [20,24) view.term, [24,32) run, [32,40) request, [40,44) view.n, [44,48) bytes of the
+/// keys frame, [48,52) bytes of the values frame, [52,56) zero. The body follows.
 constexpr size_t kEnvelopeBytes = 56;
 
-/// What the envelope says, and where the body lies.
+/// The content of an envelope.
 struct FrameHeader {
   Kind kind{};
   Envelope envelope;
@@ -72,12 +72,13 @@ struct FrameHeader {
   uint32_t values_bytes = 0;  // 0: no values frame
 };
 
-/// Fills the first kEnvelopeBytes of `frame`, whose body already stands behind them.
+/// Fills the first kEnvelopeBytes of `frame`. The body must already follow them, because the
+/// checksum covers it.
 void seal_frame(const FrameHeader& header, std::span<uint8_t> frame);
 
-/// Checks magic, version, lengths, CRC, kind and flags, in this order; nothing is read before it is
-/// checked. The body is frame.subspan(kEnvelopeBytes), a whole number of words. Errors: kMalformed,
-/// kUnsupported (version, kind).
+/// Checks magic, version, lengths, CRC, kind and flags in this order, and returns the content of
+/// the envelope. The body is frame.subspan(kEnvelopeBytes), a whole number of 8-byte words. Errors:
+/// kMalformed, kUnsupported (version, kind).
 Result<FrameHeader> open_frame(std::span<const uint8_t> frame);
 
 }  // namespace downpour::wire

@@ -1,4 +1,4 @@
-// The error that says what is wrong with the bytes of a message.
+// malformed(): the error for a message with invalid bytes.
 #pragma once
 
 #include "shared/base/result.h"

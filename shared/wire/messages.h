@@ -1,5 +1,5 @@
-// Every message between roles as a plain struct. Cores know these and nothing of sockets or Cap'n
-// Proto. The protocol they serve is described in docs/protocol.md.
+// Messages: every message between roles as a plain struct. Cores use only these structs; they use
+// neither sockets nor Cap'n Proto. docs/protocol.md specifies the protocol.
 #pragma once
 
 #include <cstdint>
@@ -17,60 +17,64 @@
 namespace downpour::wire {
 
 constexpr uint16_t kProtocolVersion = 1;
-constexpr uint64_t kFrameBytesMax = 1024 * 1024;   // a payload frame
-constexpr uint64_t kHeaderBytesMax = 1024 * 1024;  // the header frame
-constexpr uint32_t kLoadsMax = 4096;  // in a heartbeat: of every partition that a job may have
+constexpr uint64_t kFrameBytesMax = 1024 * 1024;   // bytes of a payload frame
+constexpr uint64_t kHeaderBytesMax = 1024 * 1024;  // bytes of the header frame
+// loads in a heartbeat: one for each partition that a job may have
+constexpr uint32_t kLoadsMax = 4096;
 
 enum class Role : uint8_t { kChief, kPs, kWorker, kInput };
 enum class Purpose : uint8_t { kTrain, kEval, kPredict };
 
-// ---- membership: control sockets, ps core, worker or input process <-> chief
+// ---- membership: control connections, ps core, worker or input process <-> chief
 
-/// A partition that a ps core holds, for whoever is chief.
+/// A statement of a ps core that it holds a partition. A new chief accepts or rejects it.
 struct PartitionClaim {
   PartitionId partition{};
-  ViewId ownership_generation;  // as its Adopt said
+  ViewId ownership_generation;  // as in the Adopt that brought the partition
   uint32_t sealed_epochs = 0;
   bool operator==(const PartitionClaim&) const = default;
 };
 
-/// First message on a control socket, and again after silence. A ps process sends one for each of
-/// its cores.
+/// The first message on a control connection; repeated until answered. A ps process sends one for
+/// each of its cores.
 struct Hello {
   Role role = Role::kWorker;
-  uint32_t index = UINT32_MAX;  // UINT32_MAX: give me one
-  uint32_t thread = 0;          // ps: which core of the process
+  uint32_t index = UINT32_MAX;  // UINT32_MAX: the chief assigns one
+  uint32_t thread = 0;          // ps: number of the core in its process
   Incarnation incarnation{};
   std::string build;  // version of the sender's build
   std::string host;
   uint32_t pid = 0;
-  uint32_t threads = 0;  // compute threads (worker)
-  std::string
-      endpoint;  // ps: where this core answers pulls and pushes; input: where it reads for workers
-  std::vector<PartitionClaim> claims;  // ps: what it holds, ascending; a new chief goes on with it
-  uint64_t plan_hash = 0;              // ps: of the chief whose view it serves under; 0: none yet
-  bool holds_unsealed = false;         // ps: what it claims holds batches of unsealed epochs
+  uint32_t threads = 0;  // worker: compute threads
+  // ps: endpoint that answers pulls and pushes; input: endpoint that reads for workers
+  std::string endpoint;
+  // ps: all partitions that it holds, ascending, so that a new chief can continue with them
+  std::vector<PartitionClaim> claims;
+  uint64_t plan_hash = 0;       // ps: plan of the chief whose view it serves under; 0: none yet
+  bool holds_unsealed = false;  // ps: claimed partitions hold batches of unsealed epochs
   bool operator==(const Hello&) const = default;
 };
 
-/// The chief's answer: all that a process needs to know. The files are the data set as the chief
-/// saw it.
+/// The chief's answer to Hello, from which the member configures itself. The files are the data set
+/// as the chief has seen it.
 struct Welcome {
   uint32_t index = 0;
-  std::string job;  // the effective job, TOML as job_to_toml() prints it
+  std::string job;  // effective job, TOML as job_to_toml() prints it
   std::string base_dir;
   std::string run_dir;
   uint64_t plan_hash = 0;
-  uint64_t shard_bytes = 0;  // target of cut_shards
+  uint64_t shard_bytes = 0;  // target size in cut_shards()
   std::vector<plan::FileInfo> train_files;
   std::vector<plan::FileInfo> eval_files;
-  int64_t heartbeat_ns = 0;   // send a heartbeat this often
-  int64_t lease_ns = 0;       // silence that ends a lease
-  uint32_t train_shards = 0;  // of a training pass, at most; 0: an older chief, which does not say
+  int64_t heartbeat_ns = 0;  // interval of heartbeats
+  int64_t lease_ns = 0;      // silence that ends a lease
+  // upper bound of the shards of a training pass; 0: from an older chief that does not set it
+  uint32_t train_shards = 0;
   bool operator==(const Welcome&) const = default;
 };
 
-/// The chief will not have this peer: another version, a taken index, a finished job.
+/// The chief's refusal of this process: another version, a taken index, a wrong role, or an ended
+/// job. The process ends.
 struct Refused {
   ErrorCode code = ErrorCode::kUnavailable;
   std::string what;
@@ -78,13 +82,14 @@ struct Refused {
   bool operator==(const Refused&) const = default;
 };
 
-/// One hash partition's owner in a view.
+/// The owner of one partition in a view.
 struct Placement {
-  uint32_t owner = UINT32_MAX;  // into View::owners; UINT32_MAX: nobody
-  ViewId ownership_generation;  // the view in which this owner took it, or was rolled back
+  uint32_t owner = UINT32_MAX;  // index into View::owners; UINT32_MAX: no owner
+  // under which this owner received the partition, or kept it after a cancelled move
+  ViewId ownership_generation;
   bool operator==(const Placement&) const = default;
 };
-/// A ps core.
+/// A ps core that owns partitions.
 struct Owner {
   uint32_t index = 0;  // of the ps process
   uint32_t thread = 0;
@@ -92,80 +97,83 @@ struct Owner {
   std::string endpoint;
   bool operator==(const Owner&) const = default;
 };
+/// Chief -> members: the owner of each partition. Accepted if it is newer than the known view.
 struct View {
   ViewId id;
   std::vector<Owner> owners;
-  std::vector<Placement> partitions;  // P entries
-  uint64_t plan_hash = 0;             // of the chief that published it; 0: not known
+  std::vector<Placement> partitions;  // one for each partition
+  uint64_t plan_hash = 0;             // of the chief that published the view; 0: not known
   bool operator==(const View&) const = default;
 };
 
-/// Where one partition's image lies; `file` is a plain name in the folder of `checkpoint`, or of
-/// what names the image.
+/// The location of one partition's image. `file` is a plain name in the folder of `checkpoint`. If
+/// `checkpoint` is {}, the folder is the one named by the message that contains this reference.
 struct ImageRef {
   PartitionId partition{};
   std::string file;
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  uint64_t checksum = 0;  // XXH3-64 of the image
-  uint64_t base = 0;  // checksum of the partition's image that it builds on; 0: it holds all rows
-  ViewId checkpoint;  // {}: in the folder that is named beside; else in this one's, that folder's
-                      // neighbour
+  uint64_t checksum = 0;  // checksum that a manifest names the image by (XXH3-64)
+  uint64_t base = 0;      // checksum of the image that this one builds on; 0: a full image
+  // {}: see above; else the image lies in the folder of that checkpoint, next to the named one
+  ViewId checkpoint;
   bool operator==(const ImageRef&) const = default;
 };
 
-/// A batch that is given up: the job goes on without its gradient, and its records count as
-/// quarantined. Partitions keep such lines in their unit until the epoch is sealed
-/// (docs/protocol.md).
+/// A quarantined batch, or one proposed for quarantine: the job continues without its gradient, and
+/// its records count as quarantined. Partitions store markers with their other state until the
+/// epoch is sealed (docs/protocol.md).
 struct QuarantineMarker {
   BatchId batch;
-  bool withdrawn = false;  // it counts as any other batch after all
-  bool had = false;        // in replies and images: the batch had been applied when the line came
-  bool passed = false;     // in replies: the batch is past, without its gradient
+  bool withdrawn = false;  // the batch counts like any other batch again
+  // in replies and images: the batch had been applied already when the marker arrived
+  bool had = false;
+  // in replies: the watermark is past the batch, and its gradient was left out
+  bool passed = false;
   bool operator==(const QuarantineMarker&) const = default;
 };
 
-/// Chief -> ps core: hold these partitions from view `since` on, empty or from images. Answered by
-/// Adopted; only then the view that names the core is published.
+/// Chief -> ps core: hold these partitions under `ownership_generation`, empty or restored from
+/// images. Answered by Adopted. The chief publishes the view that names the core only after that
+/// answer.
 struct Adopt {
   ViewId ownership_generation;
   uint32_t sealed_epochs = 0;
   std::vector<PartitionId> partitions;
   std::string folder;  // checkpoint folder; empty: start empty
-  std::vector<ImageRef>
-      images;  // of each partition: a whole one, then what builds on it; none where it starts
-               // empty. A move's small images travel along as Frozen brought them
-  std::vector<QuarantineMarker> markers = {};  // every one that the chief knows
-  bool markers_known = true;  // false: there may be more; take no push before a StatusRequest says
-                              // that these are all
-  uint64_t plan_hash =
-      0;  // an image with batches of unsealed epochs must be of this plan; 0: of any
+  // Per partition: a full image, then the images that build on it; none if it starts empty. The
+  // small images of a move travel in the values frame, as in Frozen.
+  std::vector<ImageRef> images;
+  std::vector<QuarantineMarker> markers = {};  // all that the chief knows
+  // False: there may be more markers. The partitions reject pushes until a StatusRequest has sent
+  // all of them.
+  bool markers_known = true;
+  // An image with batches of unsealed epochs must be of this plan. 0: any plan is accepted.
+  uint64_t plan_hash = 0;
   bool operator==(const Adopt&) const = default;
 };
 struct Adopted {
   ViewId ownership_generation;
   bool ok = true;
-  std::string error;                         // where !ok
-  ErrorCode code = ErrorCode::kUnavailable;  // of that
+  std::string error;                         // if !ok
+  ErrorCode code = ErrorCode::kUnavailable;  // of that error
   bool operator==(const Adopted&) const = default;
 };
 
-/// What a partition was asked for in some time: rows pulled and applied, and the bytes of their
-/// values.
+/// The load of a partition in some period: rows pulled and applied, and the bytes of their values.
 struct PartitionLoad {
   PartitionId partition{};
   uint64_t rows = 0, bytes = 0;
   bool operator==(const PartitionLoad&) const = default;
 };
 
-/// ps core or worker -> chief, every heartbeat_ns: I am alive and this is how it goes. Hints, never
-/// truth. What a worker's time went into since it began. The rest: it had no shard.
+/// How a worker has spent its time since it started. In the remaining time it had no shard.
 struct WorkTime {
   uint64_t compute_ns = 0;  // a batch was being computed
-  uint64_t network_ns = 0;  // none was, and a ps's answer was waited for
-  uint64_t input_ns = 0;    // neither: the next batch was still being read
-  // While it had a shard: batches that lay ready to be taken, and for how many there was room,
-  // times nanoseconds. Their ratio is how full the queue was.
+  uint64_t network_ns = 0;  // no batch was computed, and the worker waited for a ps
+  uint64_t input_ns = 0;    // neither of these; the next batch was still being read
+  // Integrals over time while the worker had a shard: of the batches that were ready, and of the
+  // batches for which the queue had room. Their ratio is the mean fill of the queue.
   uint64_t queued_ns = 0, queue_ns = 0;
   uint64_t sum() const { return compute_ns + network_ns + input_ns; }
   WorkTime& operator+=(const WorkTime& other) {
@@ -179,29 +187,33 @@ struct WorkTime {
   bool operator==(const WorkTime&) const = default;
 };
 
-/// Why a process can't go on and the job must end.
+/// An error after which a process cannot continue and the job must end.
 struct Failure {
   ErrorCode code = ErrorCode::kBug;
-  std::string what;  // empty: there is none
+  std::string what;  // empty: no failure
   std::string hint, id;
   bool operator==(const Failure&) const = default;
 };
+/// ps core, worker or input process -> chief, every heartbeat_ns: a sign of life, with figures. The
+/// figures are hints and decide nothing about correctness.
 struct Heartbeat {
   Incarnation incarnation{};
   uint64_t rss_bytes_max = 0;
-  uint64_t cpu_ns = 0;                // of the process
-  uint64_t rows = 0;                  // ps: embedding rows held
-  uint64_t table_bytes = 0;           // ps: memory of tables and slots
-  uint64_t pulled_bytes = 0;          // worker: received payload; ps: sent payload
-  uint64_t pushed_bytes = 0;          // input: sent batches
+  uint64_t cpu_ns = 0;        // of the process
+  uint64_t rows = 0;          // ps: embedding rows held
+  uint64_t table_bytes = 0;   // ps: memory of tables and slots
+  uint64_t pulled_bytes = 0;  // worker: payload received; ps: payload sent
+  // worker: payload sent; ps: payload received; input: bytes of batches sent
+  uint64_t pushed_bytes = 0;
   uint64_t records = 0;               // worker: trained since start
-  uint64_t read_bytes = 0;            // worker, input: input read
+  uint64_t read_bytes = 0;            // worker, input: bytes of input read
   std::vector<OutputMetrics> recent;  // worker: since the last heartbeat, with AUC buckets
   std::vector<uint64_t> staleness;    // ps: histogram since start, bucket = min(versions, size - 1)
-  uint64_t duplicate_parts = 0, gaps = 0;  // ps: parts repeated, parts too early
-  int64_t load_ns = 0;   // ps, in every fourth: of so much time tell the next two; 0: nothing
-  uint64_t busy_ns = 0;  // of it, not waiting for a message
-  std::vector<PartitionLoad> loads;  // estimates; what it owns and was asked for, ascending
+  uint64_t duplicate_parts = 0, gaps = 0;  // ps: parts already applied, parts too early
+  // ps, in every fourth heartbeat: the period that `busy_ns` and `loads` cover; 0: they are not set
+  int64_t load_ns = 0;
+  uint64_t busy_ns = 0;              // time in that period not spent waiting for a message
+  std::vector<PartitionLoad> loads;  // estimates for its partitions that were used, ascending
   WorkTime work;                     // worker
   Failure failure = {};              // ps
   bool operator==(const Heartbeat&) const = default;
@@ -210,37 +222,38 @@ struct Heartbeat {
 // ---- leases: worker <-> chief
 
 struct LeaseRequest {
-  uint32_t wanted = 1;  // leases the worker could begin now
+  uint32_t wanted = 1;  // leases that the worker could begin now
   bool operator==(const LeaseRequest&) const = default;
 };
 
-/// A shard in this worker's hands until lease_ns of silence. `shard` is the place in the epoch's
-/// order for training (range = order_at(...)), the range itself for eval and predict.
+/// Permission for one worker to process a shard; ends after lease_ns of silence. In training,
+/// `shard` is the position in the epoch's order (its range is given by order_at()). In eval and
+/// predict it is the number of the range itself.
 struct Lease {
   Purpose purpose = Purpose::kTrain;
   ShardId shard;
   uint32_t attempt = 0;
-  uint32_t first_batch = 0;  // smallest watermark any partition is known to hold (hint)
+  uint32_t first_batch = 0;  // smallest watermark known of any partition (a hint)
   uint64_t plan_hash = 0;
-  uint32_t evaluation = 0;  // id, eval only
-  std::vector<uint32_t> quarantined_batches =
-      {};                    // batches of the shard that are given up, ascending
-  bool single_step = false;  // one batch at a time, each reported: the shard has failed before
+  uint32_t evaluation = 0;                         // id; eval only
+  std::vector<uint32_t> quarantined_batches = {};  // quarantined batches of the shard, ascending
+  // report each batch before the next one is read, because the shard has failed before
+  bool single_step = false;
   bool operator==(const Lease&) const = default;
 };
 struct LeaseGrant {
-  std::vector<Lease> leases;  // empty: nothing to do now, ask again after retry_ns
+  std::vector<Lease> leases;  // empty: no work now, ask again after retry_ns
   int64_t retry_ns = 0;
   bool operator==(const LeaseGrant&) const = default;
 };
 
-/// Counts of one shard as its end part carries them; a partition sums them over an epoch for the
-/// account.
+/// Counts of one shard as its shard-end marker carries them. A partition sums them over an epoch
+/// for the account.
 struct ShardCounts {
   uint32_t batches = 0;
   uint64_t read = 0, applied = 0, filtered = 0, skipped = 0, dropped = 0, quarantined = 0;
-  uint64_t first_offset = 0,
-           end_offset = 0;  // bytes: where the first record starts and the last one ends
+  // bytes: start of the first record, end of the last one
+  uint64_t first_offset = 0, end_offset = 0;
   bool operator==(const ShardCounts&) const = default;
   ShardCounts& operator+=(const ShardCounts& o) {
     batches += o.batches;
@@ -254,23 +267,22 @@ struct ShardCounts {
   }
 };
 
-/// Worker -> chief: this far with a lease (renews it), or through (`ended`: every partition has the
-/// end part).
+/// Worker -> chief: progress of a lease, which renews it. `ended`: every partition has the
+/// shard-end marker.
 struct ShardProgress {
   Lease lease;
   uint32_t batches_acked = 0;  // acknowledged by all partitions
   bool ended = false;
-  ShardCounts counts;       // when ended
+  ShardCounts counts;       // if ended
   uint64_t bytes_done = 0;  // of the shard's range
   bool operator==(const ShardProgress&) const = default;
 };
-/// Why a shard failed at a batch, where that says what can be done about it.
+/// The cause of a shard's failure at a batch, if it decides how the chief reacts.
 enum class FailureKind : uint8_t {
   kOther,
-  kRecord,         // a record of the batch can't be read
-  kNotFinite,      // its loss or a gradient is not finite
-  kMarkersDiffer,  // a ps says that the batch is given up, and the lease does not, or the other way
-                   // round
+  kRecord,         // a record of the batch cannot be read
+  kNotFinite,      // the loss or a gradient is not finite
+  kMarkersDiffer,  // a ps has quarantined the batch and the lease has not, or the reverse
 };
 struct ShardFailed {
   Lease lease;
@@ -280,28 +292,28 @@ struct ShardFailed {
   FailureKind kind = FailureKind::kOther;
   bool operator==(const ShardFailed&) const = default;
 };
-/// Chief -> worker: this lease is no longer yours; stop working on it.
+/// Chief -> worker: the lease has ended. Drop all work on it.
 struct LeaseRevoked {
   Lease lease;
   bool operator==(const LeaseRevoked&) const = default;
 };
 
-/// Worker -> chief: metrics of a whole eval shard. The first report of each (evaluation, shard)
-/// counts.
+/// Worker -> chief: metrics of a whole evaluation shard. The first report of each (evaluation,
+/// shard) counts.
 struct EvalReport {
   Lease lease;
   ShardCounts counts;
   std::vector<OutputMetrics> outputs;
   bool operator==(const EvalReport&) const = default;
 };
-/// Worker -> chief: predictions of one batch; payload values = for each output [records, width]
-/// float32.
+/// Worker -> chief: predictions of one batch. Payload: a values frame of [records, width] float32
+/// for each output.
 struct PredictReport {
   Lease lease;
   uint32_t batch = 0;
   uint32_t records = 0;
-  bool ended = false;  // last batch of the shard (records may be 0)
-  ShardCounts counts;  // when ended
+  bool ended = false;  // last batch of the shard; `records` may be 0
+  ShardCounts counts;  // if ended
   bool operator==(const PredictReport&) const = default;
 };
 
@@ -310,10 +322,10 @@ struct PredictReport {
 struct StatusRequest {
   uint64_t round = 0;
   uint32_t epoch = 0;
-  uint32_t shards = 0;  // of that epoch
-  std::vector<QuarantineMarker> markers =
-      {};                     // of any epoch; every partition takes them before it answers
-  bool markers_known = true;  // these are all there are
+  uint32_t shards = 0;  // in that epoch
+  // of any epoch; every partition stores them before the core answers
+  std::vector<QuarantineMarker> markers = {};
+  bool markers_known = true;  // no other markers exist
   bool operator==(const StatusRequest&) const = default;
 };
 struct ShardWatermark {
@@ -329,39 +341,41 @@ struct PartitionStatus {
   PartitionId partition{};
   ViewId ownership_generation;
   uint64_t version = 0;
-  uint32_t shards_ended = 0;  // of the epoch asked for
-  ShardCounts counts;         // sums over its ended shards
+  uint32_t shards_ended = 0;  // in the requested epoch
+  ShardCounts counts;         // sums over those shards
   uint64_t records_hash = 0;  // sum over their records; 0: not known
   bool operator==(const PartitionStatus&) const = default;
 };
 struct StatusReply {
   uint64_t round = 0;
   uint32_t epoch = 0;
-  ViewId view;  // newest this core knows
+  ViewId view;  // newest that this core knows
   std::vector<PartitionStatus> partitions;
-  std::vector<Interval> ended;  // shards ended at every partition of this core, ascending
-  std::vector<ShardWatermark>
-      open;  // begun somewhere, not ended everywhere; a hint, where there are too many to list
-  std::vector<OutputSums>
-      metrics;          // training metrics of the epoch that ride in this core's partitions
-  std::string failure;  // not empty: the job must fail (input not deterministic, ...)
-  std::vector<QuarantineMarker> markers =
-      {};  // of any epoch; what is said of one is so at some partition of this core
-  std::vector<Interval> begun =
-      {};  // ascending; any other shard stands at 0 at every partition of this core
+  // Shards that have ended at every partition of this core, ascending. The list may be cut short.
+  std::vector<Interval> ended;
+  // Shards begun at some partition and not ended at all of them. A hint; the list may be cut short.
+  std::vector<ShardWatermark> open;
+  // training metrics of the epoch that are stored in this core's partitions
+  std::vector<OutputSums> metrics;
+  // not empty: the job must fail, for example because the input is not deterministic
+  std::string failure;
+  // Of any epoch. A flag is set if it holds at one or more partitions of this core.
+  std::vector<QuarantineMarker> markers = {};
+  // Ascending. Every shard outside these intervals has watermark 0 at every partition of this core.
+  std::vector<Interval> begun = {};
   bool operator==(const StatusReply&) const = default;
 };
 
-/// Chief -> ps core: write every partition you own into `folder` (one file a core), then answer
-/// Saved. An image that follows one in the published checkpoint `base` may hold only the rows
-/// touched since that one.
+/// Chief -> ps core: write all owned partitions into `folder`, in one file per core, and answer
+/// with Saved. An image may hold only the rows that changed since its image in the published
+/// checkpoint `base`.
 struct Save {
-  ViewId checkpoint;  // (term, n) of the manifest to come
+  ViewId checkpoint;  // (term, n) of the manifest to be written
   std::string folder;
-  ViewId base;  // {}: all images are whole
+  ViewId base;  // {}: all images are full
   uint32_t partial_epoch = 0;
-  uint32_t partial_shards =
-      0;  // that have ended of part_epoch, where the job ends inside it; 0: it does not
+  // ended shards of partial_epoch, if the job ends inside that epoch; 0: it does not
+  uint32_t partial_shards = 0;
   bool operator==(const Save&) const = default;
 };
 struct Saved {
@@ -370,20 +384,21 @@ struct Saved {
   std::string error;
   std::vector<ImageRef> images;
   uint64_t rows = 0;
-  bool beyond_partial_epoch = false;  // some image does not hold exactly part_shards of part_epoch
-  uint32_t sealed_epochs = 0;         // the most that an image of them has sealed
+  // an image holds more or less of partial_epoch than its partial_shards
+  bool beyond_partial_epoch = false;
+  uint32_t sealed_epochs = 0;  // highest number of sealed epochs of any image
   bool operator==(const Saved&) const = default;
 };
-/// Chief -> ps core: every epoch below this is sealed; drop its watermarks, answer "had it" from
-/// now on.
+/// Chief -> ps core: all epochs below `epochs` are sealed. Drop their watermarks and answer
+/// "already applied" to their parts from now on.
 struct Sealed {
   uint32_t epochs = 0;
   bool operator==(const Sealed&) const = default;
 };
-/// Chief -> ps core, to move partitions: serve these no more and write their images into `folder`;
-/// answered by Frozen. Nothing of them changes until a newer view says whose they are: this core's,
-/// and it serves them again, or another's, and it drops them. `since` is the view in which they are
-/// to become the other's.
+/// Chief -> ps core, to move partitions: stop serving these partitions and write their images into
+/// `folder`. Answered by Frozen. The partitions do not change until a view decides that is numbered
+/// `ownership_generation` or higher. If it names this core, the core serves them again, else it
+/// drops them. The target receives them under `ownership_generation`.
 struct Freeze {
   ViewId ownership_generation;
   std::vector<PartitionId> partitions;
@@ -393,9 +408,10 @@ struct Freeze {
 struct Frozen {
   ViewId ownership_generation;
   bool ok = true;
-  std::string error;  // where !ok: nothing is frozen
-  std::vector<ImageRef>
-      images;  // in files of the folder; with a values frame in that, whatever they call the file
+  std::string error;  // if !ok: nothing is frozen
+  // In files of the folder. If the message has a values frame, the images lie in that frame and
+  // `file` has no meaning.
+  std::vector<ImageRef> images;
   bool operator==(const Frozen&) const = default;
 };
 /// Any member -> chief: this process received a stop signal. With processes of `downpour train` the
@@ -403,11 +419,11 @@ struct Frozen {
 /// ps. Repeated with each heartbeat.
 struct Leave {
   Incarnation incarnation{};
-  uint32_t signal =
-      0;  // number of the signal (2: SIGINT, 15: SIGTERM); 0: from a build that did not report it
+  // number of the signal (2: SIGINT, 15: SIGTERM); 0: from a build that does not report it
+  uint32_t signal = 0;
   bool operator==(const Leave&) const = default;
 };
-/// Chief -> all: the job has ended. code 0: done. Answered by Goodbye.
+/// Chief -> all: the job has ended. Code 0 means success. Answered by Goodbye.
 struct Stop {
   int32_t code = 0;
   std::string reason;
@@ -420,16 +436,16 @@ struct Goodbye {
 
 // ---- pulls and pushes: worker <-> ps core
 
-/// `keys` keys of one table, in the order of the keys frame. Values travel table by table, within a
-/// table member by member: [keys, dim] floats (dense: the blocks one after the other).
+/// `keys` keys of one table, in the order of the keys frame. Values travel table by table, and
+/// inside a table variable by variable, each [keys, dim] floats (dense: the blocks in order).
 struct Section {
   TableId table{};
   uint32_t keys = 0;
   bool operator==(const Section&) const = default;
 };
 
-/// Payload: keys frame. Changes nothing at the ps, whatever the purpose; with keep_handle (train)
-/// the ps keeps the rows found, for the push that names this request.
+/// Worker -> ps core. Payload: keys frame. Changes nothing at the ps, for any purpose. With
+/// keep_handle (train) the ps keeps the rows that it found, for the push that names this request.
 struct Pull {
   Incarnation worker{};
   Purpose purpose = Purpose::kTrain;
@@ -438,36 +454,38 @@ struct Pull {
   bool operator==(const Pull&) const = default;
 };
 enum class PullStatus : uint8_t { kOk, kWrongView, kOverloaded };
-/// Payload where kOk: values frame. `versions`: of every partition this core owns, ascending.
+/// ps core -> worker. Payload if kOk: values frame. `versions` has one entry for each partition
+/// that this core owns, ascending.
 struct PullReply {
   PullStatus status = PullStatus::kOk;
-  ViewId view;  // newest this core knows (kWrongView: what the worker must reach)
+  ViewId view;  // newest that this core knows; kWrongView: the view that the worker needs
   std::vector<uint64_t> versions;
   bool operator==(const PullReply&) const = default;
 };
 
-/// The parts of one batch for the partitions in `covered`, all owned by one core. Payload: keys
-/// frame (absent with a handle) and values frame = gradients. A part is applied only where
-/// watermark == batch.batch.
+/// Worker -> ps core: the parts of one batch for the partitions in `covered`, all owned by one
+/// core. Payload: keys frame (absent with a handle) and values frame (gradients). A part is applied
+/// only if watermark == batch.batch.
 struct Push {
   Incarnation worker{};
   BatchId batch;
   uint32_t records = 0;
   uint64_t records_hash = 0;
-  bool end = false;    // end part: batch.batch = batches of the shard, no sections
-  ShardCounts counts;  // end only
+  // shard-end marker: batch.batch is the number of batches of the shard; no sections
+  bool end = false;
+  ShardCounts counts;  // shard-end marker only
   PartitionSet covered;
-  RequestId handle{};                     // the pull it answers; 0: keys travel along
-  uint32_t fragment = 0, fragments = 1;   // several: staged until whole
-  std::vector<uint64_t> pulled_versions;  // without handle: as PullReply gave them for the covered
-                                          // partitions, or empty
+  RequestId handle{};  // pull that this push follows; 0: the keys frame is present
+  uint32_t fragment = 0, fragments = 1;  // if several: staged until all have arrived
+  // Without a handle: the versions of the covered partitions as PullReply returned them, or empty.
+  std::vector<uint64_t> pulled_versions;
   std::vector<Section> sections;
-  std::vector<OutputSums> metrics;   // counted by partition (shard mod P) where that is covered
-  bool quarantined = false;          // the batch is given up: no records, no sections
-  uint32_t batches_quarantined = 0;  // how many of the shard the sender knows of
+  std::vector<OutputSums> metrics;   // counted by partition (shard mod P), if it is covered
+  bool quarantined = false;          // the batch is left out: no records, no sections
+  uint32_t batches_quarantined = 0;  // quarantined batches of the shard that the sender knows
   bool operator==(const Push&) const = default;
 };
-/// A watermark above every batch: the shard has ended at the partition (or its epoch is sealed).
+/// A watermark above every batch: the shard has ended at the partition, or its epoch is sealed.
 constexpr uint32_t kShardEnded = UINT32_MAX;
 enum class PartStatus : uint8_t {
   kApplied,
@@ -481,12 +499,12 @@ enum class PartStatus : uint8_t {
 struct PartReply {
   PartitionId partition{};
   PartStatus status = PartStatus::kApplied;
-  uint32_t watermark =
-      0;  // batches of the shard that the partition has applied now; or kShardEnded
+  // number of batches of the shard that the partition has applied, or kShardEnded
+  uint32_t watermark = 0;
   bool operator==(const PartReply&) const = default;
 };
-/// Parts that were applied stand in `applied` (their watermark is batch + 1); all others are
-/// listed.
+/// ps core -> worker. `applied` lists the parts that were applied (their watermark is batch + 1),
+/// `others` all other parts.
 struct PushReply {
   BatchId batch;
   PartitionSet applied;
@@ -495,63 +513,64 @@ struct PushReply {
   bool operator==(const PushReply&) const = default;
 };
 
-// ---- reading elsewhere: chief -> worker, worker <-> input process
+// ---- reading in another process: chief -> worker, worker <-> input process
 
-/// A process that reads for workers.
+/// A process that reads shards for workers.
 struct InputProcess {
   uint32_t index = 0;
   Incarnation incarnation{};
   std::string endpoint;
   bool operator==(const InputProcess&) const = default;
 };
-/// Chief -> worker: the input processes that live. Said when that changes, and with every answer to
-/// a heartbeat.
+/// Chief -> worker: the live input processes. Sent when the list changes, and with each answer to a
+/// heartbeat.
 struct InputList {
   std::vector<InputProcess> inputs;
   bool operator==(const InputList&) const = default;
 };
-/// Worker -> input process: read this shard, and send its batches from `first_batch` on.
+/// Worker -> input process: read this shard and send its batches, starting at `first_batch`.
 struct ReadShard {
-  uint64_t shard_read = 0;  // what this connection calls it
-  Lease lease;  // which records: purpose, shard, batches given up; the plan they belong to
+  uint64_t shard_read = 0;  // id of the shard read on this connection
+  Lease lease;              // purpose, shard, quarantined batches and plan: the records to read
   uint32_t first_batch = 0;
-  uint32_t window = 1;  // so many batches may be under way
+  uint32_t window = 1;  // batches that may be sent and not yet acknowledged
   bool operator==(const ReadShard&) const = default;
 };
-/// Worker -> input process: I have all batches below `next`. Repeated while it waits, and sent back
-/// as it is: "still at it".
+/// Worker -> input process: all batches below `next` have arrived. Repeated while the worker waits.
+/// The input process returns it unchanged as a sign of life.
 struct ReadMore {
   uint64_t shard_read = 0;
   uint32_t next = 0;
-  bool stop = false;  // nothing more is wanted
+  bool stop = false;  // end the shard read
   bool operator==(const ReadMore&) const = default;
 };
-/// Input process -> worker. Payload: values frame, this piece of the batch's bytes (batch_codec.h).
+/// Input process -> worker. Payload: values frame with this piece of the batch's bytes
+/// (batch_codec.h).
 struct ReadBatch {
   uint64_t shard_read = 0;
   uint32_t batch = 0;
   uint32_t piece = 0, pieces = 1;
   bool operator==(const ReadBatch&) const = default;
 };
-/// Input process -> worker: the shard has no more batches. Counts and hash are of all of it.
+/// Input process -> worker: the shard has no more batches. Counts and hash cover the whole shard.
 struct ReadEnd {
   uint64_t shard_read = 0;
   ShardCounts counts;
   uint64_t records_hash = 0;
   bool operator==(const ReadEnd&) const = default;
 };
-/// Input process -> worker: this reading is over.
+/// Input process -> worker: this shard read has failed and is over.
 struct ReadFailed {
   uint64_t shard_read = 0;
   ErrorCode code = ErrorCode::kUnavailable;
   std::string what, where, hint, id;
-  bool of_record = false;  // a record of `batch` can't be read; else the fault is not the data's,
-                           // as far as known
+  // A record of `batch` cannot be read. False: the data are not known to be the cause.
+  bool of_record = false;
   uint32_t batch = 0;
   bool operator==(const ReadFailed&) const = default;
 };
 
-/// An answer to a message that could not be understood or served.
+/// Any receiver -> sender: the message could not be understood or served.
 struct Reject {
   ErrorCode code = ErrorCode::kMalformed;
   std::string what;
@@ -564,20 +583,21 @@ using Body = std::variant<Hello, Welcome, Refused, View, Adopt, Adopted, Heartbe
                           Goodbye, Pull, PullReply, Push, PushReply, Reject, Freeze, Frozen, Leave,
                           InputList, ReadShard, ReadMore, ReadBatch, ReadEnd, ReadFailed>;
 
-/// What fences every message.
+/// The fields that fence every message.
 struct Envelope {
   uint64_t run = 0;     // 0 until welcomed
-  ViewId view;          // newest the sender knows; its term fences what comes from a chief
-  RequestId request{};  // a reply carries the request's
+  ViewId view;          // newest that the sender knows; its term fences messages of a chief
+  RequestId request{};  // a reply carries the id of its request
   bool operator==(const Envelope&) const = default;
 };
 
-/// A message: fences, body, and at most two raw little-endian payloads, each <= kFrameBytesMax.
+/// A message: envelope, body, and at most two raw little-endian payloads of at most kFrameBytesMax
+/// bytes each.
 struct Message {
   Envelope envelope;
   Body body;
-  Bytes keys;    // uint64
-  Bytes values;  // float32
+  Bytes keys;    // elements are uint64
+  Bytes values;  // elements are float32
 };
 
 }  // namespace downpour::wire

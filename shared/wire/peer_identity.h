@@ -1,4 +1,4 @@
-// Peer identity: what a connection proves about the process at its other end. Comes from the
+// Peer identity: what a connection proves about the process at its other end. It comes from the
 // transport, never from a message.
 #pragma once
 
@@ -11,18 +11,19 @@
 
 namespace downpour::wire {
 
-/// The key that a process proved when it connected, as the receiver's list of keys names it.
+/// The key that a process proved when it connected, as named in the receiver's list of keys.
 struct PeerIdentity {
-  std::optional<Role> role;  // that the list gives the key; none: the connection proves no key
-  std::string name;          // of the key
-  std::string key;           // public, 64 hexadecimal digits; empty: the connection proves none
+  // role of the key in the list; none: the connection proves no key
+  std::optional<Role> role;
+  std::string name;  // of the key
+  std::string key;   // public key, 64 hexadecimal digits; empty: no key is proved
 
-  /// Whether the process may act in this role. A process without a key may act in any: --insecure,
-  /// Unix sockets, one process.
+  /// True if the process may act in this role. A process without a key may act in any role
+  /// (--insecure, Unix sockets, one process).
   bool may_be(Role claimed) const { return !role || *role == claimed; }
 };
 
-/// "chief", "ps", "worker", "input".
+/// Returns "chief", "ps", "worker" or "input".
 constexpr const char* role_text(Role role) {
   switch (role) {
     case Role::kChief:
@@ -37,7 +38,7 @@ constexpr const char* role_text(Role role) {
   return "unknown";
 }
 
-/// Why a process that may not be `claimed` is refused. Precondition: its key has a role.
+/// Returns the error for a process that may not act as `claimed`. Precondition: its key has a role.
 inline Error wrong_role(const PeerIdentity& peer, Role claimed) {
   return {ErrorCode::kPermission,
           str("key `", peer.name, "` has the role ", role_text(*peer.role),

@@ -52,7 +52,7 @@ void read(schema::Welcome::Reader in, Welcome& out, Checks& checks) {
   checks.require(out.heartbeat_ns > 0 && out.lease_ns > 0, "heartbeat or lease time not positive");
   checks.require(out.heartbeat_ns <= kTimeMaxNs && out.lease_ns <= kTimeMaxNs,
                  "heartbeat or lease time above an hour");
-  uint64_t shards = 0;  // each of which takes memory at the receiver
+  uint64_t shards = 0;  // each shard takes memory at the receiver
   for (const auto* files : {&out.train_files, &out.eval_files}) {
     for (const plan::FileInfo& file : *files) {
       const bool cut = file.splittable && file.cuts.empty() && out.shard_bytes > 0;
@@ -107,7 +107,7 @@ void read(schema::Adopt::Reader in, Adopt& out, Checks& checks) {
 void read(schema::Adopted::Reader in, Adopted& out, Checks& checks) {
   out.ownership_generation = {in.getGenerationTerm(), in.getGenerationN()};
   out.ok = in.getOk();
-  const bool told = uint16_t(in.getCode()) != 0;  // by builds that know it
+  const bool told = uint16_t(in.getCode()) != 0;  // older builds do not set it
   if (!out.ok && told) out.code = read(in.getCode(), checks);
   out.error = prose(in.getError());
 }
@@ -363,7 +363,7 @@ void read(schema::PushReply::Reader in, PushReply& out, Checks& checks) {
             });
 }
 
-// ---- reading elsewhere
+// ---- reading in another process
 
 void read_shard_read_id(uint64_t in, uint64_t& out, Checks& checks) {
   out = in;

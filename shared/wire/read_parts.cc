@@ -81,7 +81,8 @@ void read(schema::Owner::Reader in, Owner& out, Checks& checks) {
 void read(schema::Images::Reader in, std::vector<ImageRef>& out, Checks& checks) {
   const auto names = in.getFiles();
   const auto refs = in.getRefs();
-  // Each image may name a long file: what they all say must still be a small multiple of the frame.
+  // Each image may name a long file. Bound the total length of names, so that the result stays a
+  // small multiple of the frame.
   if (!checks.fits(refs.size(), kPartitionsMax, "too many images")) return;
   std::vector<std::string> files;
   read_list(names, refs.size(), "more files than images", files, checks,

@@ -1,4 +1,5 @@
-// The parts of which bodies are made, out of Cap'n Proto: checked as they are read.
+// Readers of the structs that bodies consist of. Each checks the Cap'n Proto data while it reads
+// them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace downpour::wire {
 
-/// The first thing found wrong in a body. Reading goes on after it, and its result is thrown away.
+/// The first error found in a body. Reading continues after it, and the caller discards the result.
 class Checks {
  public:
   void require(bool holds, const char* what) {
@@ -20,7 +21,7 @@ class Checks {
   }
   const char* what() const { return what_; }
 
-  /// Whether a list may be taken; false also where something was wrong before.
+  /// Returns true if a list of this size may be read. Returns false after any earlier error, too.
   bool fits(uint32_t size, uint32_t max, const char* what) {
     require(size <= max, what);
     return what_ == nullptr;
@@ -32,16 +33,18 @@ class Checks {
 
 inline std::string text(capnp::Text::Reader value) { return {value.begin(), value.size()}; }
 
-/// Text that people read (an error, a reason) may enter a log, an event and a terminal as it comes
-/// out of here: of bounded length, without control characters but line breaks and tabs.
+/// Returns text for people (an error, a reason) in a form that is safe in a log, an event and a
+/// terminal: of bounded length, and without control characters except line breaks and tabs.
 inline std::string prose(capnp::Text::Reader value) {
   return printable_lines({value.begin(), value.size()});
 }
-/// The same of a name: one line.
+/// Returns a name in the same form, on one line.
 inline std::string name(capnp::Text::Reader value) {
   return printable_line({value.begin(), value.size()});
 }
 
+/// Converts a schema enum, which has `unset` before the plain values. `last` is the highest valid
+/// one.
 template <typename Plain, typename Schema>
 Plain enum_in(Schema value, Plain last, const char* what, Checks& checks) {
   const auto number = uint16_t(value);

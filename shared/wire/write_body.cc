@@ -10,13 +10,13 @@ namespace {
 
 capnp::Text::Reader text_out(const std::string& value) { return {value.c_str(), value.size()}; }
 
-/// Schema enums begin with `unset`; the rest is in the order of the plain ones.
+/// Schema enums begin with `unset`; then they have the order of the plain enums.
 template <typename Schema, typename Plain>
 Schema enum_out(Plain value) {
   return Schema(uint16_t(raw(value)) + 1);
 }
 
-/// out.init(n) gives the list; absent where there is nothing to say.
+/// Writes the list that init(size) creates. An empty vector leaves the field absent.
 template <typename T, typename Init>
 void write_words(const std::vector<T>& in, Init&& init) {
   if (in.empty()) return;
@@ -31,7 +31,7 @@ void write_list(const std::vector<T>& in, Init&& init, WriteOne&& write_one) {
   for (uint32_t i = 0; i < in.size(); ++i) write_one(in[i], list[i]);
 }
 
-// ---- parts of messages
+// ---- structs inside messages
 
 void write(const plan::FileInfo& in, schema::FileInfo::Builder out) {
   out.setPath(text_out(in.path));
@@ -80,7 +80,7 @@ void write(const Owner& in, schema::Owner::Builder out) {
   out.setEndpoint(text_out(in.endpoint));
 }
 
-/// A core's images lie in few files, so a file is named once.
+/// The images of a core lie in few files, so each file is named only once.
 void write(const std::vector<ImageRef>& in, schema::Images::Builder out) {
   std::map<std::string_view, uint32_t> index_of;
   std::vector<const std::string*> files;
@@ -483,7 +483,7 @@ void write(const PushReply& in, schema::PushReply::Builder out) {
       });
 }
 
-// ---- reading elsewhere
+// ---- reading in another process
 
 void write(const InputList& in, schema::InputList::Builder out) {
   write_list(

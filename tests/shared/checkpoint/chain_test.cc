@@ -1,4 +1,4 @@
-// Images that hold only what was touched since another: read together they are the whole.
+// Chains of images: incremental images read together with their base give the full state.
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -16,8 +16,8 @@ namespace {
 constexpr uint32_t kPartitions = 4;
 const std::vector<TableSpec> kChainTables = test_tables();
 
-/// A run that saves all of it at first, then what is touched; what each checkpoint must read as is
-/// kept beside it.
+/// A run that first saves everything, then only changed rows. It also keeps the expected full state
+/// of each checkpoint.
 class Saver {
  public:
   Saver(Storage& storage, std::string run_dir, uint64_t seed)
@@ -25,7 +25,7 @@ class Saver {
     for (uint32_t p = 0; p < kPartitions; ++p) whole_.push_back(random_image(p, 20, seed + p));
   }
 
-  /// Some rows change, some are new, and everything that is no row is another.
+  /// Changes some rows, adds some, and replaces everything except rows.
   void train() {
     for (uint32_t p = 0; p < kPartitions; ++p) {
       const PartitionImage drawn = random_image(p, rng_.below(6), rng_.next());
@@ -50,7 +50,8 @@ class Saver {
     }
   }
 
-  /// Writes and publishes `id`; on what is published where `build`. False where the disk died.
+  /// Writes and publishes `id`; with `build`, as incremental images of the published checkpoint.
+  /// Returns false if the disk died.
   bool save(ViewId id, bool build) {
     std::vector<PartitionImage> images;
     for (uint32_t p = 0; p < kPartitions; ++p) {
@@ -95,7 +96,7 @@ class Saver {
       at += floats;
     }
   }
-  /// What build_on() must do, done the slow way.
+  /// A slow and simple implementation of build_on().
   static void put(PartitionImage& whole, const PartitionImage& next) {
     std::vector<TableImage> tables = whole.tables;
     for (const TableImage& table : next.tables) {
@@ -142,7 +143,7 @@ std::vector<PartitionImage> read_all(Storage& storage, const std::string& run_di
   return images;
 }
 
-TEST_CASE("a chain of images reads as the whole would, bit for bit", "[checkpoint]") {
+TEST_CASE("a chain of images reads as the full image, bit for bit", "[checkpoint]") {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const Folder folder;
     PosixStorage storage;
@@ -159,7 +160,7 @@ TEST_CASE("a chain of images reads as the whole would, bit for bit", "[checkpoin
   }
 }
 
-TEST_CASE("a manifest is of the oldest format that says what it holds", "[checkpoint]") {
+TEST_CASE("a manifest has the oldest format that can hold its content", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   Manifest manifest = write_checkpoint(storage, folder.path, {1, 2});
@@ -170,7 +171,8 @@ TEST_CASE("a manifest is of the oldest format that says what it holds", "[checkp
   CHECK(encode_manifest(manifest)[8] == 2);
 }
 
-TEST_CASE("a flipped bit anywhere in a chain is refused, and never read in part", "[checkpoint]") {
+TEST_CASE("a flipped bit anywhere in a chain is refused, and nothing is read in part",
+          "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   Saver saver(storage, folder.path, 7);
@@ -197,7 +199,7 @@ TEST_CASE("a flipped bit anywhere in a chain is refused, and never read in part"
   }
 }
 
-TEST_CASE("where a base is missing or damaged it is named, and the newest whole one is used",
+TEST_CASE("a missing or damaged base is named, and the newest intact checkpoint is used",
           "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
@@ -224,7 +226,7 @@ TEST_CASE("where a base is missing or damaged it is named, and the newest whole 
   CHECK(load_latest(storage, folder.path, nullptr, 0, {1, 1}).error().code == ErrorCode::kNoInput);
 }
 
-TEST_CASE("images are only read in the chain that the manifest says", "[checkpoint]") {
+TEST_CASE("images are only read in the chain of the manifest", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   Saver saver(storage, folder.path, 5);
@@ -247,14 +249,14 @@ TEST_CASE("images are only read in the chain that the manifest says", "[checkpoi
   CHECK(refused({chain[0], chain[2], chain[1]}));
   auto skips = chain;
   skips.erase(skips.begin() + 1);
-  skips[1].base = skips[0].checksum;  // the image itself says otherwise
+  skips[1].base = skips[0].checksum;  // the image itself names another base
   CHECK(refused(skips));
   auto other = chain;
   other[1] = saver.chains()[3][1];
   CHECK(refused(other));
 }
 
-TEST_CASE("what kept checkpoints build on is kept with them", "[checkpoint]") {
+TEST_CASE("checkpoints that kept ones build on are kept with them", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   Saver saver(storage, folder.path, 9);
@@ -271,7 +273,7 @@ TEST_CASE("what kept checkpoints build on is kept with them", "[checkpoint]") {
         std::vector<std::string>{"1-6", "1-7", "manifest-1-6.dpm", "manifest-1-7.dpm"});
 }
 
-TEST_CASE("the summary of a chain verifies all of it and says what it builds on", "[checkpoint]") {
+TEST_CASE("the summary of a chain verifies all images and lists the bases", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   REQUIRE(write_run(storage, folder.path, {.id = 0x5eed, .job = "x"}));
@@ -298,7 +300,7 @@ TEST_CASE("the summary of a chain verifies all of it and says what it builds on"
         std::string::npos);
 }
 
-TEST_CASE("a manifest with bases that do not make chains is neither published nor read",
+TEST_CASE("a manifest whose bases do not form chains is neither published nor read",
           "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
@@ -327,9 +329,9 @@ TEST_CASE("a manifest with bases that do not make chains is neither published no
   CHECK_FALSE(validate_manifest(bad));
 }
 
-TEST_CASE("a power cut at any change of the disk leaves a whole chain, the old or the new one",
+TEST_CASE("a power cut at any change of the disk leaves an intact chain, the old or the new one",
           "[checkpoint][durability]") {
-  // 1-1 whole, 1-2 and 1-3 build on it; then 2-1 builds on that.
+  // 1-1 has full images, 1-2 and 1-3 build on it; then 2-1 builds on 1-3.
   const auto history = [](LossyStorage& disk) {
     auto saver = std::make_unique<Saver>(disk, "/run", 17);
     REQUIRE(saver->save({1, 1}, false));
@@ -367,7 +369,7 @@ TEST_CASE("a power cut at any change of the disk leaves a whole chain, the old o
       const std::vector<PartitionImage> images = read_all(found, "/run", *manifest);
       CHECK(images == (manifest->id == ViewId{2, 1} ? next : old));
       ++(manifest->id == ViewId{2, 1} ? news : olds);
-      // A whole one follows after that; nothing but what is kept is left.
+      // A full checkpoint follows. Afterwards only the kept files remain.
       Saver again(found, "/run", 19);
       REQUIRE(again.save({3, 1}, false));
       REQUIRE(remove_old(found, "/run", 1));
@@ -379,7 +381,7 @@ TEST_CASE("a power cut at any change of the disk leaves a whole chain, the old o
   CHECK(news > 3);
 }
 
-/// Checks that the golden file of this name reads to `manifest`.
+/// Checks that the golden file of this name decodes to `manifest`.
 void check_reads(const Manifest& manifest, const std::string& name) {
   PosixStorage storage;
   const auto read = load_manifest(storage, std::string(DP_GOLDEN_DIR) + "/" + name);
@@ -387,7 +389,7 @@ void check_reads(const Manifest& manifest, const std::string& name) {
   CHECK(*read == manifest);
 }
 
-/// The same, and that `manifest` is written to the bytes of that file.
+/// Checks the same, and that `manifest` is encoded to the bytes of that file.
 void check_reads_and_writes(const Manifest& manifest, const std::string& name) {
   const std::string path = std::string(DP_GOLDEN_DIR) + "/" + name;
   PosixStorage storage;
@@ -399,8 +401,8 @@ void check_reads_and_writes(const Manifest& manifest, const std::string& name) {
   CHECK(std::ranges::equal(bytes.span(), encode_manifest(manifest)));
 }
 
-/// Checks that the golden file of this name reads to `image`. Images of older formats are not
-/// written any more.
+/// Checks that the golden file of this name decodes to `image`. Images of older formats are no
+/// longer written.
 void check_image_reads(const PartitionImage& image, const std::string& image_name) {
   const std::string golden = DP_GOLDEN_DIR;
   PosixStorage storage;

@@ -1,4 +1,4 @@
-// A power cut at every single change of the disk, and damage to every bit.
+// Power cuts at every single change of the disk, and damage to every bit.
 #include <algorithm>
 #include <set>
 
@@ -31,7 +31,7 @@ Recovered recover(Storage& storage) {
   return recovered;
 }
 
-/// A save, its publication and the removal of what is superfluous; false where the power went out.
+/// Saves and publishes a checkpoint and removes old ones. Returns false if the power failed.
 bool save(Storage& storage, ViewId id) {
   const Manifest next = write_checkpoint(storage, "/run", id);
   return publish(storage, "/run", next) && remove_old(storage, "/run", 2);
@@ -40,7 +40,7 @@ bool save(Storage& storage, ViewId id) {
 LossyStorage disk_with_history() {
   LossyStorage disk;
   for (uint32_t n = 1; n <= 3; ++n) REQUIRE(save(disk, {1, n}));
-  write_checkpoint(disk, "/run", {1, 4});  // never published: swept by the next
+  write_checkpoint(disk, "/run", {1, 4});  // never published; the next save removes it
   return disk.after_power_cut(Survivors::kEverything, 1);
 }
 
@@ -70,11 +70,11 @@ TEST_CASE("a power cut at any change of the disk leaves the old checkpoint or th
       const Recovered recovered = recover(found);
       CHECK((recovered == old || recovered == next));
       ++(recovered == old ? olds : news);
-      // And it goes on from there: the next checkpoint is published, leftovers are swept.
+      // The run continues: the next checkpoint is published, and leftovers are removed.
       REQUIRE(save(found, {3, 1}));
       const auto left = found.list(checkpoints_dir("/run"));
       REQUIRE(left);
-      CHECK(left->size() == 4);  // two, each with its manifest
+      CHECK(left->size() == 4);  // two checkpoints, each with its manifest
       CHECK(std::none_of(left->begin(), left->end(), [](const auto& n) { return n[0] == '.'; }));
     }
   }
@@ -82,9 +82,8 @@ TEST_CASE("a power cut at any change of the disk leaves the old checkpoint or th
   CHECK(news > 20);
 }
 
-TEST_CASE(
-    "a disk that is full at any write leaves the old checkpoint, and room is made by trying again",
-    "[checkpoint][durability]") {
+TEST_CASE("a full disk at any write leaves the old checkpoint, and another attempt frees space",
+          "[checkpoint][durability]") {
   for (uint64_t at = 1; at < 60; ++at) {
     LossyStorage disk = disk_with_history();
     disk.die_at(at);
@@ -111,7 +110,7 @@ std::vector<uint8_t> image_of_bytes(const std::string& folder, size_t wanted) {
   }
 }
 
-/// Whether `bytes` are refused. (What the manifest says of the image would find it, too.)
+/// Returns true if `bytes` are refused. The reference in the manifest would detect the damage, too.
 bool refused(const std::vector<uint8_t>& bytes, size_t length) {
   const auto image = decode_image(std::span(bytes).first(length), test_tables(), "f", 0);
   return !image && !image.error().where.empty();
@@ -134,12 +133,12 @@ void check_damage(size_t image_bytes, size_t bit_step, size_t length_step) {
   CHECK(cases >= (image_bytes * 8) / bit_step);
 }
 
-TEST_CASE("flipped bits and truncations of an image are refused, a sample of 64 KiB",
+TEST_CASE("flipped bits and truncations of an image are refused (a sample, 64 KiB)",
           "[checkpoint][durability]") {
   check_damage(64 * 1024, 131, 37);
 }
 
-TEST_CASE("each of the 524,288 flipped bits and every truncation of 64 KiB is refused",
+TEST_CASE("each of 524,288 flipped bits and every truncation is refused (64 KiB)",
           "[.][slow][checkpoint][durability]") {
   check_damage(64 * 1024, 1, 1);
 }

@@ -30,7 +30,7 @@ std::vector<uint8_t> encoded(const PartitionImage& image) {
   return bytes_of_file(folder.path + "/f");
 }
 
-/// Puts checksums right again after a change, as a hostile or buggy writer would.
+/// Corrects the checksums after a change, like a hostile or buggy writer.
 void reseal(std::vector<uint8_t>& bytes) {
   ImageHeader header;
   std::memcpy(&header, bytes.data(), sizeof(header));
@@ -55,14 +55,14 @@ void poke(std::vector<uint8_t>& bytes, size_t offset, T value) {
   std::memcpy(bytes.data() + offset, &value, sizeof(value));
 }
 
-TEST_CASE("what a partition writes it reads back, bit for bit", "[checkpoint]") {
+TEST_CASE("a partition reads what it wrote, bit for bit", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   std::vector<PartitionImage> images;
   for (uint32_t p = 0; p < 20; ++p) images.push_back(random_image(p, p % 3 == 1 ? 0 : p * 50, p));
   images[3].epochs.clear(), images[3].shards.clear(), images[3].tables.clear();
-  // Bit patterns that arithmetic would not keep, and a piece large enough to bypass the write
-  // buffer.
+  // Bit patterns that arithmetic would not preserve, and a piece that is large enough to bypass the
+  // write buffer.
   images[4] = random_image(4, 40'000, 4);
   images[5].tables[0].table_variables[0][0] = -0.0F;
   images[5].tables[0].table_variables[0][1] = 1e-45F;
@@ -79,7 +79,7 @@ TEST_CASE("what a partition writes it reads back, bit for bit", "[checkpoint]") 
         *storage.file_bytes(folder.path + "/new/folder/f"));
 }
 
-TEST_CASE("rows are put in the order of their keys, whatever the keys", "[checkpoint]") {
+TEST_CASE("rows are sorted by key, for keys of any size", "[checkpoint]") {
   Rng rng(3);
   RowSorter sorter;
   for (const uint64_t range : {uint64_t{1} << 8, uint64_t{1} << 20, uint64_t{0}}) {
@@ -132,7 +132,7 @@ TEST_CASE("any flipped bit of an image is refused, naming file and offset", "[ch
   CHECK(decode_image(bytes, kTables, "some/file", 640));
 }
 
-TEST_CASE("a flipped weight is found in its section", "[checkpoint]") {
+TEST_CASE("a flipped weight is reported with its section", "[checkpoint]") {
   std::vector<uint8_t> bytes = encoded(random_image(1, 8, 1));
   SectionEntry last;
   std::memcpy(&last, bytes.data() + entry_at(3), sizeof(last));
@@ -151,8 +151,7 @@ TEST_CASE("every truncation of an image is refused", "[checkpoint]") {
   }
 }
 
-TEST_CASE("lines that are not where the format says, or do not ascend, are refused",
-          "[checkpoint]") {
+TEST_CASE("markers that contradict the format or do not ascend are refused", "[checkpoint]") {
   PartitionImage image = random_image(1, 8, 1);
   image.base = 0;
   const auto read_as = [&](uint32_t format) {
@@ -172,7 +171,7 @@ TEST_CASE("lines that are not where the format says, or do not ascend, are refus
   CHECK(read_as(4));
 }
 
-TEST_CASE("rows are written as they come, and read in the order of their keys", "[checkpoint]") {
+TEST_CASE("rows are written in their order, and read in the order of their keys", "[checkpoint]") {
   const PartitionImage sorted = random_image(1, 30'000, 5);
   PartitionImage image = sorted;
   TableImage& table = image.tables[0];
@@ -194,7 +193,7 @@ TEST_CASE("rows are written as they come, and read in the order of their keys", 
         str("key ", table.keys[7], " of table features stands twice, or out of order"));
 }
 
-TEST_CASE("large sections lie where they can be written from without a copy", "[checkpoint]") {
+TEST_CASE("large sections are aligned so that they can be written without a copy", "[checkpoint]") {
   PartitionImage image = random_image(1, 40'000, 5);
   const std::vector<uint8_t> bytes = encoded(image);
   CHECK(bytes.size() % 4096 == 0);
@@ -210,7 +209,7 @@ TEST_CASE("large sections lie where they can be written from without a copy", "[
   }
 }
 
-TEST_CASE("images with sound checksums and unsound content are refused", "[checkpoint]") {
+TEST_CASE("images with valid checksums and invalid content are refused", "[checkpoint]") {
   PartitionImage image = random_image(1, 8, 1);
   image.markers.clear();
   const std::vector<uint8_t> good = encoded(image);
@@ -223,16 +222,16 @@ TEST_CASE("images with sound checksums and unsound content are refused", "[check
   };
   SectionEntry keys;
   std::memcpy(&keys, good.data() + entry_at(1), sizeof(keys));
-  CHECK(refused(12, uint32_t{2}));                 // partition of the header
+  CHECK(refused(12, uint32_t{2}));                 // partition in the header
   CHECK(refused(48, uint64_t{good.size() + 64}));  // length
   CHECK(refused(entry_at(0), uint32_t{7}));        // unknown section
   CHECK(refused(entry_at(1) + 4, uint32_t{9}));    // unknown table
   CHECK(refused(entry_at(1) + 4, uint32_t{1}));    // another table
-  CHECK(refused(entry_at(2) + 8, uint32_t{1}));    // members out of order
-  CHECK(refused(entry_at(2) + 12, uint32_t{2}));   // floats a weight
+  CHECK(refused(entry_at(2) + 8, uint32_t{1}));    // variables out of order
+  CHECK(refused(entry_at(2) + 12, uint32_t{2}));   // floats per weight
   uint64_t second = 0;
   std::memcpy(&second, good.data() + keys.offset + 8, sizeof(second));
-  CHECK(refused(keys.offset, second));      // a key twice
+  CHECK(refused(keys.offset, second));      // a duplicate key
   for (size_t at = 0; at < 256; at += 8) {  // hostile state messages
     SectionEntry state;
     std::memcpy(&state, good.data() + entry_at(0), sizeof(state));
@@ -242,12 +241,13 @@ TEST_CASE("images with sound checksums and unsound content are refused", "[check
       poke(bytes, state.offset + at, value);
       reseal(bytes);
       (void)decode_image(bytes, kTables, "f",
-                         0);  // must not crash or swallow memory; may be a valid state
+                         // must neither crash nor allocate much; it may be a valid state
+                         0);
     }
   }
 }
 
-TEST_CASE("a later format is called unsupported, not damaged", "[checkpoint]") {
+TEST_CASE("a later format is reported as unsupported, not as damaged", "[checkpoint]") {
   std::vector<uint8_t> bytes = encoded(random_image(1, 1, 1));
   poke(bytes, 8, kImageFormat + 1);
   reseal(bytes);
@@ -272,13 +272,13 @@ TEST_CASE("an image must be the one that the manifest names", "[checkpoint]") {
   CHECK(code() == ErrorCode::kBadData);
   ref = (*refs)[0], ref.bytes = uint64_t{1} << 40;  // larger than the file: nothing is allocated
   CHECK(code() == ErrorCode::kBadData);
-  ref = (*refs)[0], ref.file = "../f";  // a name from a peer is no path
+  ref = (*refs)[0], ref.file = "../f";  // a name from a peer must not be a path
   CHECK(code() == ErrorCode::kBadData);
   ref = (*refs)[0], ref.file = "gone";
   CHECK(code() == ErrorCode::kNoInput);
 }
 
-/// The longest read that was asked for.
+/// Records the longest requested read.
 class MeteredStorage final : public PosixStorage {
  public:
   Result<Bytes> read_range(const std::string& path, uint64_t offset, uint64_t bytes) override {
@@ -289,7 +289,7 @@ class MeteredStorage final : public PosixStorage {
   uint64_t longest = 0;
 };
 
-TEST_CASE("no memory is taken for an image that is not there", "[checkpoint]") {
+TEST_CASE("no memory is allocated for an image that does not exist", "[checkpoint]") {
   const Folder folder;
   MeteredStorage storage;
   const PartitionImage image = random_image(1, 20, 1);
@@ -311,7 +311,7 @@ TEST_CASE("no memory is taken for an image that is not there", "[checkpoint]") {
   CHECK(storage.longest <= 4 * kKiB);
 }
 
-TEST_CASE("a large image is verified piece by piece, each byte of it", "[checkpoint]") {
+TEST_CASE("a large image is verified piece by piece, including each byte", "[checkpoint]") {
   const Folder folder;
   MeteredStorage storage;
   const PartitionImage image = random_image(1, 500'000, 1);
@@ -331,19 +331,19 @@ TEST_CASE("a large image is verified piece by piece, each byte of it", "[checkpo
   }
 }
 
-TEST_CASE("an image whose header says another length is refused", "[checkpoint]") {
+TEST_CASE("an image whose header gives another length is refused", "[checkpoint]") {
   std::vector<uint8_t> bytes = encoded(random_image(1, 8, 1));
   for (const size_t more : {1, 64, 4096}) {
     std::vector<uint8_t> longer = bytes;
     longer.resize(bytes.size() + more);
     CHECK_FALSE(decode_image(longer, kTables, "f", 0));
-    poke(longer, 48, uint64_t(longer.size()));  // and the header agrees
+    poke(longer, 48, uint64_t(longer.size()));  // also if the header agrees
     reseal(longer);
     CHECK_FALSE(decode_image(longer, kTables, "f", 0));
   }
 }
 
-TEST_CASE("bytes behind the message of a section are refused", "[checkpoint]") {
+TEST_CASE("bytes after the message of a section are refused", "[checkpoint]") {
   const PartitionImage image = random_image(1, 0, 1);
   std::vector<uint8_t> state = encode_state(image);
   REQUIRE(decode_state(state));
@@ -351,7 +351,7 @@ TEST_CASE("bytes behind the message of a section are refused", "[checkpoint]") {
   CHECK_FALSE(decode_state(state));
 }
 
-TEST_CASE("a checkpoint file that can't be made is an error with its path", "[checkpoint]") {
+TEST_CASE("a checkpoint file that cannot be created is an error with its path", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   REQUIRE(storage.write_file_atomic(folder.path + "/file", as_bytes("x")));
@@ -361,7 +361,7 @@ TEST_CASE("a checkpoint file that can't be made is an error with its path", "[ch
   CHECK(refs.error().where.find("file/1-1") != std::string::npos);
 }
 
-TEST_CASE("a checkpoint file appears whole or not at all", "[checkpoint]") {
+TEST_CASE("a checkpoint file appears completely or not at all", "[checkpoint]") {
   const PartitionImage image = random_image(0, 100, 1);
   for (int crash_at = 1;; ++crash_at) {
     const Folder folder;
@@ -377,8 +377,8 @@ TEST_CASE("a checkpoint file appears whole or not at all", "[checkpoint]") {
   }
 }
 
-/// These bytes stay readable for ever, and the last ones are what this build writes.
-TEST_CASE("golden images of the formats without and with any order of keys",
+/// These bytes must stay readable forever. This build writes the last of them.
+TEST_CASE("golden images of the formats with sorted and with unsorted keys",
           "[checkpoint][golden]") {
   const std::string golden = DP_GOLDEN_DIR;
   PartitionImage image{.partition = PartitionId{3}, .version = 41, .sealed_epochs = 2};
@@ -407,10 +407,10 @@ TEST_CASE("golden images of the formats without and with any order of keys",
   std::swap(table.keys[0], table.keys[2]);
   table.table_variables[0] = {7, 8, 9, 4, 5, 6, 1, 2, 3};
   check("image-v4.bin");
-  // The same format: its state says the plan.
+  // The same format; the state contains the plan.
   unordered.plan_hash = image.plan_hash = 0xfedcba9876543210;
   check("image-v4-plan.bin");
-  // The same format: an epoch's state has the hash of its records.
+  // The same format; the state of an epoch contains the hash of its records.
   unordered.epochs[0].records_hash = image.epochs[0].records_hash = 0x1122334455667788;
   const std::vector<uint8_t> bytes = encoded(unordered);
   if (std::getenv("DP_WRITE_GOLDEN") != nullptr) {
@@ -422,7 +422,7 @@ TEST_CASE("golden images of the formats without and with any order of keys",
 }
 
 TEST_CASE("speed of writing and reading images", "[.][bench]") {
-  const char* dir = std::getenv("DP_BENCH_DIR");  // a disk; memory otherwise
+  const char* dir = std::getenv("DP_BENCH_DIR");  // a folder on a disk; by default in memory
   const Folder memory;
   const struct { std::string path; } folder{dir != nullptr ? dir : memory.path};
   PosixStorage storage;

@@ -1,6 +1,6 @@
-// A disk in memory that knows what would survive a power cut: contents that were fsynced, names
-// whose folder was. Every change of the disk has an ordinal; from a chosen one on the machine is
-// dead.
+// A disk in memory that tracks what survives a power cut: contents that were fsynced, and names
+// whose folder was. Every change of the disk has an ordinal. From a chosen ordinal on, the machine
+// is dead.
 #pragma once
 
 #include <map>
@@ -13,19 +13,19 @@
 
 namespace downpour::checkpoint {
 
-/// What is found after the power comes back, of all that was not made durable.
+/// What survives of the changes that were not made durable.
 enum class Survivors { kNothing, kEverything, kSome };
 
 class LossyStorage final : public Storage {
  public:
-  /// The change of this number (from 1) and all later ones do not happen; 0: no end.
+  /// Drops the change with this ordinal (from 1) and all later ones. 0: never.
   void die_at(uint64_t ordinal) { die_at_ = ordinal; }
   uint64_t changes() const { return changes_; }
-  /// What each change was, "fsync /run/x".
+  /// Returns a description of each change, such as "fsync /run/x".
   const std::vector<std::string>& log() const { return log_; }
 
-  /// The disk as it is found afterwards. kSome: each name and each file's tail by chance; a tail
-  /// that is kept may be torn: zeros in place of some of it.
+  /// Returns the disk after the power cut. kSome: each name and each file's tail survives by
+  /// chance. A surviving tail may be torn, with zeros in some places.
   LossyStorage after_power_cut(Survivors survivors, uint64_t seed) const {
     Rng rng(seed);
     LossyStorage disk;
@@ -119,7 +119,7 @@ class LossyStorage final : public Storage {
       DP_TRY_VOID(make_dirs(parent));
     }
     DP_TRY_VOID(change("mkdir", folder));
-    folders_[folder] = true;  // made durable at once: what is tested are files
+    folders_[folder] = true;  // durable at once, because only files are tested
     return {};
   }
   Result<void> remove(const std::string& path) override {

@@ -23,7 +23,7 @@ void flip(const std::string& path, size_t byte) {
   REQUIRE(storage.write_file_atomic(path, changed));
 }
 
-TEST_CASE("a published manifest is read back as it was", "[checkpoint]") {
+TEST_CASE("a published manifest is read back unchanged", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   const Manifest manifest = published(storage, folder.path, {1, 2});
@@ -34,7 +34,7 @@ TEST_CASE("a published manifest is read back as it was", "[checkpoint]") {
   CHECK(skipped.empty());
 }
 
-TEST_CASE("the highest manifest counts, terms before numbers", "[checkpoint]") {
+TEST_CASE("the highest manifest is used, ordered by term, then by number", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   for (const ViewId id : {ViewId{2, 9}, ViewId{10, 1}, ViewId{2, 10}, ViewId{9, 99}}) {
@@ -43,7 +43,8 @@ TEST_CASE("the highest manifest counts, terms before numbers", "[checkpoint]") {
   CHECK(load_latest(storage, folder.path, nullptr)->id == ViewId{10, 1});
 }
 
-TEST_CASE("an image file that goes on behind its last image is not used", "[checkpoint]") {
+TEST_CASE("a checkpoint is not used if an image file has other bytes after its last image",
+          "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   published(storage, folder.path, {1, 1});
@@ -59,13 +60,14 @@ TEST_CASE("an image file that goes on behind its last image is not used", "[chec
   CHECK(latest_with({}) == ViewId{1, 2});
   for (const size_t zeros : {1, 64, 4096})
     CHECK(latest_with(std::vector<uint8_t>(zeros)) == ViewId{1, 1});
-  // An image that the manifest does not name may follow: of a partition that moved meanwhile.
+  // An image that the manifest does not name may follow, for example of a partition that has moved.
   const auto image = whole.span().subspan(newest.images[1].offset, newest.images[1].bytes);
   CHECK(latest_with(image) == ViewId{1, 2});
   CHECK(latest_with(image.first(image.size() - 64)) == ViewId{1, 1});
 }
 
-TEST_CASE("of images too large to be read at the start the heads are checked", "[checkpoint]") {
+TEST_CASE("only the heads of images are checked if the images are too large to read at the start",
+          "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   published(storage, folder.path, {1, 1});
@@ -84,7 +86,7 @@ TEST_CASE("of images too large to be read at the start the heads are checked", "
   CHECK(latest(1) == ViewId{1, 1});
 }
 
-TEST_CASE("a torn newest manifest is skipped, by name and reason", "[checkpoint]") {
+TEST_CASE("a torn newest manifest is skipped, with name and reason", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   published(storage, folder.path, {1, 1});
@@ -101,7 +103,7 @@ TEST_CASE("a torn newest manifest is skipped, by name and reason", "[checkpoint]
   CHECK(skipped[1].find("manifest-1-2.dpm: cut off") == 0);
 }
 
-TEST_CASE("a manifest whose image files are gone or short is skipped", "[checkpoint]") {
+TEST_CASE("a manifest whose image files are missing or too short is skipped", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   published(storage, folder.path, {1, 1});
@@ -114,9 +116,8 @@ TEST_CASE("a manifest whose image files are gone or short is skipped", "[checkpo
   CHECK(load_latest(storage, folder.path, nullptr)->id == ViewId{1, 1});
 }
 
-TEST_CASE(
-    "where images are verified a checkpoint with one flipped bit is passed over, with its place",
-    "[checkpoint]") {
+TEST_CASE("if images are verified, a checkpoint with one flipped bit is skipped, with its place",
+          "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   published(storage, folder.path, {1, 1});
@@ -129,11 +130,11 @@ TEST_CASE(
   CHECK(load_latest(storage, folder.path, &skipped, 1 << 20)->id == ViewId{1, 1});
   REQUIRE(skipped.size() == 1);
   CHECK(skipped[0].find(str(file, ':')) != std::string::npos);
-  CHECK(load_latest(storage, folder.path, nullptr, 100)->id ==
-        ViewId{1, 2});  // too large to verify
+  // too large to verify
+  CHECK(load_latest(storage, folder.path, nullptr, 100)->id == ViewId{1, 2});
 }
 
-TEST_CASE("a manifest under another's name is refused", "[checkpoint]") {
+TEST_CASE("a manifest with the name of another one is refused", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   const Manifest manifest = published(storage, folder.path, {1, 1});
@@ -143,7 +144,8 @@ TEST_CASE("a manifest under another's name is refused", "[checkpoint]") {
   CHECK(load_latest(storage, folder.path, nullptr)->id == ViewId{1, 1});
 }
 
-TEST_CASE("no checkpoint yet and no whole checkpoint are different errors", "[checkpoint]") {
+TEST_CASE("having no checkpoint and having no intact checkpoint are different errors",
+          "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   CHECK(load_latest(storage, folder.path, nullptr).error().code == ErrorCode::kNoInput);
@@ -163,7 +165,7 @@ TEST_CASE("manifests are never overwritten", "[checkpoint]") {
   CHECK(load_latest(storage, folder.path, nullptr)->job == "name = \"test\"\n");
 }
 
-TEST_CASE("a manifest that lacks a partition, or a file, is not published", "[checkpoint]") {
+TEST_CASE("a manifest that lacks a partition or a file is not published", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   const Manifest good = write_checkpoint(storage, folder.path, {1, 1});
@@ -190,7 +192,7 @@ TEST_CASE("a manifest that lacks a partition, or a file, is not published", "[ch
   CHECK(publish(storage, folder.path, good));
 }
 
-TEST_CASE("wherever a chief stops while publishing, the old or the new checkpoint is read",
+TEST_CASE("if a chief stops at any point while publishing, the old or the new checkpoint is read",
           "[checkpoint]") {
   for (int crash_at = 1;; ++crash_at) {
     const Folder folder;
@@ -214,16 +216,17 @@ TEST_CASE("wherever a chief stops while publishing, the old or the new checkpoin
 }
 
 TEST_CASE(
-    "wherever the removal of old checkpoints stops, the newest stay, and the next one finishes",
+    "if the removal of old checkpoints stops at any point, the newest stay, and the next removal "
+    "finishes",
     "[checkpoint]") {
   for (int crash_at = 1;; ++crash_at) {
     const Folder folder;
     PosixStorage disk;
     for (uint32_t n = 1; n <= 4; ++n) published(disk, folder.path, {1, n});
-    write_checkpoint(disk, folder.path, {2, 1});  // never published: its chief died
+    write_checkpoint(disk, folder.path, {2, 1});  // never published, because its chief died
     published(disk, folder.path, {3, 1});
     const Manifest newest = published(disk, folder.path, {3, 2});
-    write_checkpoint(disk, folder.path, {3, 3});  // under way
+    write_checkpoint(disk, folder.path, {3, 3});  // still being written
     REQUIRE(disk.write_file_atomic(checkpoints_dir(folder.path) + "/.manifest-1-4.dpm.tmp-1-1",
                                    as_bytes("x")));
     CrashingStorage crashing(crash_at);
@@ -258,7 +261,7 @@ TEST_CASE("the best checkpoint is kept as long as a kept manifest names it", "[c
         std::vector<std::string>{"1-4", "1-5", "manifest-1-4.dpm", "manifest-1-5.dpm"});
 }
 
-TEST_CASE("a best checkpoint that is damaged or missing is an error, not the newest one",
+TEST_CASE("a damaged or missing best checkpoint is an error, and the newest is not used instead",
           "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
@@ -272,7 +275,7 @@ TEST_CASE("a best checkpoint that is damaged or missing is an error, not the new
   CHECK(load_best(storage, folder.path, newest).error().code == ErrorCode::kNoInput);
 }
 
-TEST_CASE("damaged checkpoints do not count among those that are kept", "[checkpoint]") {
+TEST_CASE("damaged checkpoints do not count as kept ones", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   for (uint32_t n = 1; n <= 4; ++n) published(storage, folder.path, {1, n});
@@ -304,7 +307,7 @@ TEST_CASE("any flipped bit and every truncation of a manifest is refused, with i
   CHECK_FALSE(decode_manifest(bytes, "m"));
 }
 
-TEST_CASE("manifest bodies of arbitrary words are refused or read, never a crash", "[checkpoint]") {
+TEST_CASE("manifest bodies of random words never crash the decoder", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   const std::vector<uint8_t> good =
@@ -320,7 +323,8 @@ TEST_CASE("manifest bodies of arbitrary words are refused or read, never a crash
   CHECK_FALSE(decode_placed_manifest_body({}));
   CHECK_FALSE(decode_placed_manifest_body(std::span(good).first(9)));
   CHECK_FALSE(decode_manifest(frame("DPMANIF", 1, std::vector<uint8_t>(800)),
-                              "m"));  // all zero is a valid message
+                              // all zeros are a valid message
+                              "m"));
   CHECK(decode_manifest(frame("DPMANIF", 4, good), "m").error().code == ErrorCode::kUnsupported);
 }
 

@@ -16,14 +16,14 @@ const RunFile kRun{.id = 0x1234,
                    .created_unix_s = 7,
                    .files = {{"/data/a.svm", 100, 8}, {"/data/b.svm", 0, 9}}};
 
-TEST_CASE("a run is begun once and read back as it was", "[checkpoint]") {
+TEST_CASE("a run starts once and is read back unchanged", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   const std::string run_dir = folder.path + "/runs/x";
   REQUIRE(write_run(storage, run_dir, kRun));
   CHECK(*read_run(storage, run_dir) == kRun);
   RunFile odd = kRun;
-  odd.job = std::string("a\0b", 3);  // whatever a job holds, it comes back whole
+  odd.job = std::string("a\0b", 3);  // any bytes of a job are preserved
   CHECK(*decode_run(encode_run(odd), "x") == odd);
   RunFile other = kRun;
   other.id = 9;
@@ -31,7 +31,7 @@ TEST_CASE("a run is begun once and read back as it was", "[checkpoint]") {
   CHECK(read_run(storage, run_dir)->id == kRun.id);
 }
 
-TEST_CASE("the file run of the first release stays readable, and is replaced whole",
+TEST_CASE("the file run of the first release stays readable and is replaced as a whole",
           "[checkpoint][golden]") {
   const Folder folder;
   PosixStorage storage;
@@ -51,7 +51,7 @@ TEST_CASE("the file run of the first release stays readable, and is replaced who
   CHECK(decode_run(encode_run(many), "run")->files.size() == kRunDataFilesMax);
 }
 
-TEST_CASE("a folder without the file `run` is said to be no run folder", "[checkpoint]") {
+TEST_CASE("a folder without the file `run` is reported as no run folder", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   const auto run = read_run(storage, folder.path);
@@ -73,7 +73,8 @@ TEST_CASE("any flipped bit and every truncation of the file run is refused", "[c
   }
 }
 
-TEST_CASE("wherever the writing of run stops, it is whole or absent", "[checkpoint]") {
+TEST_CASE("if writing the file run stops at any point, the file is complete or absent",
+          "[checkpoint]") {
   for (int crash_at = 1;; ++crash_at) {
     const Folder folder;
     CrashingStorage crashing(crash_at);
@@ -86,11 +87,12 @@ TEST_CASE("wherever the writing of run stops, it is whole or absent", "[checkpoi
   }
 }
 
-TEST_CASE("each chief takes a term of its own, above all others", "[checkpoint]") {
+TEST_CASE("each chief takes a term of its own that is above all others", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   CHECK(*highest_term(storage, folder.path) == 0);
-  REQUIRE(storage.write_file_atomic(folder.path + "/term-007", as_bytes("")));  // no name of ours
+  // not a valid name of a term
+  REQUIRE(storage.write_file_atomic(folder.path + "/term-007", as_bytes("")));
   CHECK(*take_term(storage, folder.path) == 1);
   std::vector<uint32_t> terms(16);
   {
@@ -103,11 +105,10 @@ TEST_CASE("each chief takes a term of its own, above all others", "[checkpoint]"
   CHECK(*highest_term(storage, folder.path) == 17);
 }
 
-TEST_CASE("images of moves that a crash left behind are removed, and nothing else is",
-          "[checkpoint]") {
+TEST_CASE("only the images of moves that a crash left are removed", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
-  REQUIRE(remove_moves(storage, folder.path));  // there was never a move
+  REQUIRE(remove_moves(storage, folder.path));  // no move has happened yet
   REQUIRE(storage.make_dirs(moves_dir(folder.path)));
   for (const std::string& name :
        {move_file_name({3, 7}, 1, 0, Incarnation{9}), std::string(".torn.tmp-12-1")}) {
@@ -128,7 +129,7 @@ TEST_CASE("only plain names become paths", "[checkpoint]") {
   CHECK_FALSE(is_plain_name(std::string_view("a\0b", 3)));
 }
 
-TEST_CASE("names of manifests are read strictly", "[checkpoint]") {
+TEST_CASE("names of manifests are parsed strictly", "[checkpoint]") {
   CHECK(parse_manifest_name("manifest-3-17.dpm") == ViewId{3, 17});
   for (const char* name : {"manifest-3-17", "manifest-3.dpm", "manifest-03-1.dpm",
                            "manifest--1-2.dpm", "manifest-3-4294967296.dpm", ".manifest-3-17.dpm",

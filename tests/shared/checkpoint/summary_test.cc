@@ -9,7 +9,7 @@
 namespace downpour::checkpoint {
 namespace {
 
-/// Two partitions with rows whose statistics can be worked out by hand.
+/// Writes two partitions with rows whose statistics can be calculated by hand.
 Manifest small_run(Storage& storage, const std::string& run_dir) {
   REQUIRE(write_run(storage, run_dir, {.id = 0x5eed}));
   Manifest manifest{
@@ -27,7 +27,7 @@ Manifest small_run(Storage& storage, const std::string& run_dir) {
   return manifest;
 }
 
-TEST_CASE("a summary tells rows, bytes, norms and extremes of each variable", "[checkpoint]") {
+TEST_CASE("a summary has rows, bytes, norms and extremes of each variable", "[checkpoint]") {
   const Folder folder;
   PosixStorage storage;
   REQUIRE(publish(storage, folder.path, small_run(storage, folder.path)));

@@ -1,4 +1,4 @@
-// What the checkpoint tests share: a folder that goes, random images, a small run.
+// Shared by the checkpoint tests: a temporary folder, random images, a small run.
 #pragma once
 
 #include <string>
@@ -19,13 +19,14 @@ namespace downpour::checkpoint {
 
 using testing::CrashingStorage;
 
-/// In memory: the tests fsync thousands of times.
+/// In memory, because the tests call fsync thousands of times.
 struct Folder {
   testing::ScratchDir dir{/*in_memory=*/true};
   const std::string& path = dir.path();
 };
 
-/// A wide weight beside an embedding, and a dense variable of three blocks, the last one short.
+/// Returns a table with a wide weight and an embedding, and a dense variable of three blocks, the
+/// last one short.
 inline std::vector<TableSpec> test_tables() {
   VariableSpec wide{.name = "wide", .dim = 1, .optimizer = {.type = OptimizerType::kFtrl}};
   VariableSpec deep{.name = "deep", .dim = 4, .init = {InitType::kNormal, 0.1F}};
@@ -44,8 +45,8 @@ inline wire::ShardCounts random_counts(Rng& rng) {
   return counts;
 }
 
-/// `rows` embedding rows and some blocks; floats are arbitrary bits, NaNs left out so that ==
-/// works.
+/// Returns an image with `rows` embedding rows and some blocks. Floats have random bits, but no
+/// NaN, so that == works.
 inline PartitionImage random_image(uint32_t partition, uint64_t rows, uint64_t seed) {
   Rng rng(seed);
   const std::vector<TableSpec> tables = test_tables();
@@ -89,7 +90,7 @@ inline PartitionImage random_image(uint32_t partition, uint64_t rows, uint64_t s
   return image;
 }
 
-/// Writes four partitions in two files under `id`, and the manifest to come.
+/// Writes four partitions into two files under `id`, and returns a manifest for them.
 inline Manifest write_checkpoint(Storage& storage, const std::string& run_dir, ViewId id,
                                  uint64_t rows = 3) {
   Manifest manifest{

@@ -14,7 +14,7 @@
 namespace downpour::plan {
 namespace {
 
-TEST_CASE("an open stream has a piece for every place, in its order", "[plan]") {
+TEST_CASE("an open stream has a piece at every position, in order", "[plan]") {
   const FileInfo file{.path = "exec: x", .bytes = kOpenEnd, .splittable = false, .cuts = {640}};
   REQUIRE(file.is_open());
   REQUIRE(file.is_streamed());
@@ -44,7 +44,7 @@ TEST_CASE("files that make too many ranges are an error before any range is made
   CHECK(fits({file(0), file(1)}, UINT64_MAX));
   CHECK_FALSE(fits({file(UINT64_MAX)}, 1));
   CHECK_FALSE(fits({file(5)}, 0));
-  // Fifty claims whose sum does not fit 64 bits.
+  // fifty claims whose sum does not fit into 64 bits
   CHECK_FALSE(fits(std::vector(50, file(uint64_t{1} << 62)), 64 << 20));
   CHECK_FALSE(fits(std::vector<FileInfo>(kRangesMax + size_t{1}), 1));
   const StreamSpec copies{StreamPolicy::kCopies, 3}, by_file{StreamPolicy::kFiles, 3};
@@ -61,7 +61,7 @@ TEST_CASE("files that make too many ranges are an error before any range is made
         "files");
 }
 
-TEST_CASE("cuts that do not lie in their file are an error", "[plan]") {
+TEST_CASE("cuts outside their file or out of order are an error", "[plan]") {
   const auto fits = [](uint64_t bytes, std::vector<uint64_t> cuts) {
     return check_ranges({{.path = "f", .bytes = bytes, .cuts = std::move(cuts)}}, 1 << 20, {})
         .has_value();
@@ -75,7 +75,7 @@ TEST_CASE("cuts that do not lie in their file are an error", "[plan]") {
   CHECK_FALSE(fits(kOpenEnd, {}));
 }
 
-TEST_CASE("the order of shards is a permutation and its inverse undoes it", "[plan]") {
+TEST_CASE("order_inverse undoes the order of shards, which is a permutation", "[plan]") {
   for (const uint32_t count : {1U, 2U, 3U, 4U, 5U, 16U, 17U, 1000U, 4097U}) {
     for (const uint32_t epoch : {0U, 1U, 7U}) {
       std::vector<bool> seen(count);
@@ -90,7 +90,7 @@ TEST_CASE("the order of shards is a permutation and its inverse undoes it", "[pl
   }
 }
 
-TEST_CASE("the order holds for the largest number of shards", "[plan]") {
+TEST_CASE("the order is a permutation for the largest number of shards, too", "[plan]") {
   constexpr uint32_t kMax = 0xffffffffU;
   for (const uint32_t place : {0U, 1U, kMax / 2, kMax - 1}) {
     CHECK(order_inverse(3, 2, kMax, order_at(3, 2, kMax, place)) == place);
@@ -98,21 +98,21 @@ TEST_CASE("the order holds for the largest number of shards", "[plan]") {
 }
 
 TEST_CASE("the order of shards never changes between releases", "[plan]") {
-  // Checkpoints hold watermarks by place in this order: other numbers here would read them as other
-  // shards.
+  // Checkpoints store watermarks by position in this order. With another order they would be read
+  // as those of other shards.
   std::vector<uint32_t> order;
   for (uint32_t place = 0; place < 8; ++place) order.push_back(order_at(1, 0, 8, place));
   CHECK(order == std::vector<uint32_t>{5, 2, 7, 1, 3, 4, 6, 0});
 }
 
-TEST_CASE("every range comes to every place equally often over the epochs", "[plan]") {
+TEST_CASE("over many epochs every range is equally often at every position", "[plan]") {
   constexpr uint32_t kCount = 5, kEpochs = 20000;
   std::map<std::pair<uint32_t, uint32_t>, int> hits;
   for (uint32_t epoch = 0; epoch < kEpochs; ++epoch) {
     for (uint32_t place = 0; place < kCount; ++place)
       ++hits[{place, order_at(9, epoch, kCount, place)}];
   }
-  // 4000 expected, standard deviation 57: six of them.
+  // 4000 expected, standard deviation 57; the limit is six of them
   for (const auto& [at, n] : hits) CHECK(std::abs(n - 4000) < 340);
   CHECK(hits.size() == kCount * kCount);
 }
@@ -131,11 +131,11 @@ TEST_CASE("every order of four ranges is equally likely, over epochs and over se
     double chi2 = 0;
     const double expected = double(kTimes) / kOrders;
     for (const auto& [order, n] : met) chi2 += (n - expected) * (n - expected) / expected;
-    CHECK(chi2 < 55);  // 23 degrees of freedom: above by chance once in 5,000
+    CHECK(chi2 < 55);  // 23 degrees of freedom: exceeded by chance once in 5,000 runs
   }
 }
 
-TEST_CASE("another seed or epoch is another order", "[plan]") {
+TEST_CASE("another seed or epoch gives another order", "[plan]") {
   const auto order = [](uint64_t seed, uint32_t epoch) {
     std::vector<uint32_t> places;
     for (uint32_t i = 0; i < 50; ++i) places.push_back(order_at(seed, epoch, 50, i));
@@ -146,7 +146,7 @@ TEST_CASE("another seed or epoch is another order", "[plan]") {
   CHECK(order(1, 0) != order(2, 0));
 }
 
-TEST_CASE("ranges tile every file, evenly, and never cut what can't be cut", "[plan]") {
+TEST_CASE("ranges tile every file evenly and never cut an unsplittable file", "[plan]") {
   Rng rng(5);
   for (int round = 0; round < 200; ++round) {
     std::vector<FileInfo> files;
@@ -172,7 +172,7 @@ TEST_CASE("ranges tile every file, evenly, and never cut what can't be cut", "[p
   }
 }
 
-TEST_CASE("the plan hash tells apart values, names and their order", "[plan]") {
+TEST_CASE("the plan hash depends on values, on names and on their order", "[plan]") {
   const uint64_t hash = PlanHash().add("seed", 1).add("batch", 2).value();
   CHECK(hash == PlanHash().add("seed", 1).add("batch", 2).value());
   CHECK(hash != PlanHash().add("batch", 2).add("seed", 1).value());
@@ -180,8 +180,7 @@ TEST_CASE("the plan hash tells apart values, names and their order", "[plan]") {
   CHECK(PlanHash().add("a", "b").value() != PlanHash().add("a", "c").value());
 }
 
-TEST_CASE("a file that may be cut in some places only is cut there, whatever the target",
-          "[plan]") {
+TEST_CASE("a file with cuts is cut there, for every target size", "[plan]") {
   const std::vector<FileInfo> files = {{.path = "a", .bytes = 100, .cuts = {7, 50}},
                                        {.path = "b", .bytes = 10}};
   for (const uint64_t target : {uint64_t{1000}, uint64_t{10}}) {
@@ -190,7 +189,7 @@ TEST_CASE("a file that may be cut in some places only is cut there, whatever the
   }
 }
 
-TEST_CASE("a piece without a chosen record is no range, in any stream", "[plan]") {
+TEST_CASE("a piece without a chosen record is not a range of any stream", "[plan]") {
   const std::vector<FileInfo> files = {
       {.path = "a", .bytes = 20, .records_before = {kNotChosen, 4}},
       {.path = "b", .bytes = 30, .records_before = {9, 12, kNotChosen}},
@@ -209,8 +208,9 @@ TEST_CASE("a piece without a chosen record is no range, in any stream", "[plan]"
   CHECK(cut_shards({open}, 10).size() == 1);
 }
 
-TEST_CASE("streams are files, numbered records or copies; one stream is the ranges as they are",
-          "[plan]") {
+TEST_CASE(
+    "streams are files, numbered records or copies; a single stream has the ranges of cut_shards",
+    "[plan]") {
   const std::vector<FileInfo> files = {{.path = "a", .bytes = 20, .records_before = {0, 4}},
                                        {.path = "b", .bytes = 10, .records_before = {9}},
                                        {.path = "c", .bytes = 10, .records_before = {11}}};
@@ -237,7 +237,8 @@ TEST_CASE("streams are files, numbered records or copies; one stream is the rang
 }
 
 }  // namespace
-TEST_CASE("every range is in one shard of each epoch, and found there again", "[plan]") {
+TEST_CASE("every range is in exactly one shard of each epoch, and place_of finds that shard",
+          "[plan]") {
   const std::vector<FileInfo> files = {{.path = "a", .bytes = 95}, {.path = "b", .bytes = 41}};
   for (const StreamPolicy policy :
        {StreamPolicy::kOne, StreamPolicy::kFiles, StreamPolicy::kRecords, StreamPolicy::kCopies}) {
@@ -263,7 +264,8 @@ TEST_CASE("every range is in one shard of each epoch, and found there again", "[
   }
 }
 
-TEST_CASE("a cycle joins ranges from all over the data, others in each epoch", "[plan]") {
+TEST_CASE("a cycle combines ranges from all over the data, different ones in each epoch",
+          "[plan]") {
   const auto ranges = cut_shards({{.path = "a", .bytes = 6400}}, 10);
   const ShardMap shards(ranges, 3, 8);
   REQUIRE(shards.count() == 80);
@@ -271,7 +273,7 @@ TEST_CASE("a cycle joins ranges from all over the data, others in each epoch", "
   for (uint32_t place = 0; place < shards.count(); ++place) {
     const auto indexes = shards.indexes_at(0, place);
     const auto [low, high] = std::minmax_element(indexes.begin(), indexes.end());
-    apart += *high - *low > 320 ? 1 : 0;  // of eight drawn by chance all but 7 in 1,000 are
+    apart += *high - *low > 320 ? 1 : 0;  // true by chance for all but 7 in 1,000 draws of eight
     again += shards.indexes_at(1, place) == indexes ? 1 : 0;
   }
   CHECK(apart > 70);
@@ -281,7 +283,7 @@ TEST_CASE("a cycle joins ranges from all over the data, others in each epoch", "
     CHECK(single.indexes_at(2, place) == std::vector{order_at(3, 2, 640, place)});
 }
 
-TEST_CASE("the shards of a stream come in its order in every epoch", "[plan]") {
+TEST_CASE("the shards of a stream keep its order in every epoch", "[plan]") {
   const ShardMap shards(cut_shards({{.path = "a", .bytes = 100}}, 10), 3,
                         ShardRecipe{.in_order = true});
   REQUIRE(shards.count() == 10);
@@ -293,7 +295,7 @@ TEST_CASE("the shards of a stream come in its order in every epoch", "[plan]") {
   }
 }
 
-TEST_CASE("a mix takes as many records of each source as its weight wants, until one has none left",
+TEST_CASE("a mix takes records of each source by its weight until one source is exhausted",
           "[plan]") {
   struct Case {
     std::vector<uint64_t> bytes, record_bytes;
@@ -339,13 +341,13 @@ TEST_CASE("a mix takes as many records of each source as its weight wants, until
       for (size_t i = 0; i < records.size(); ++i)
         CHECK(records[i] / all == Approx(c.weights[i] / wanted).margin(0.01));
       const std::set<uint32_t> now(unread.begin(), unread.end());
-      if (unread.size() > 20) CHECK(now != unread_before);  // others in each epoch
+      if (unread.size() > 20) CHECK(now != unread_before);  // different ones in each epoch
       unread_before = now;
     }
   }
 }
 
-TEST_CASE("every shard of a mix has a range, and every range one shard at most", "[plan]") {
+TEST_CASE("every shard of a mix has a range, and every range is in at most one shard", "[plan]") {
   Rng rng(11);
   for (int round = 0; round < 300; ++round) {
     const uint64_t parts = 1 + rng.below(round % 2 == 0 ? 4 : 40);
@@ -375,7 +377,8 @@ TEST_CASE("every shard of a mix has a range, and every range one shard at most",
   }
 }
 
-TEST_CASE("a source whose smallest piece is more than its share of an epoch is told of", "[plan]") {
+TEST_CASE("a source is reported if its smallest piece is more than its share of an epoch",
+          "[plan]") {
   const std::vector<FileInfo> files = {{.path = "a", .bytes = 100'000},
                                        {.path = "b", .bytes = 100'000'000, .splittable = false},
                                        {.path = "b", .bytes = 100'000'000, .splittable = false}};

@@ -18,7 +18,7 @@ std::string why_not(const std::string& text, bool wildcard = false) {
   return address.error().what;
 }
 
-TEST_CASE("endpoints are parsed, and what is none is named with the reason", "[transport]") {
+TEST_CASE("endpoints are parsed, and an invalid one is reported with the reason", "[transport]") {
   CHECK(parse_address("tcp://host:1", false)->place == "host:1");
   CHECK(parse_address("tcp://[::1]:65535", false)->scheme == Scheme::kTcp);
   CHECK(parse_address("tcp://127.0.0.1:*", true));
@@ -36,7 +36,7 @@ TEST_CASE("endpoints are parsed, and what is none is named with the reason", "[t
   CHECK_THAT(why_not("ipc:///" + std::string(200, 'x')), Catch::Contains("more than 107 bytes"));
 }
 
-TEST_CASE("an ipc path that holds a file of somebody's is never taken", "[transport]") {
+TEST_CASE("an ipc path with a file that is no socket is never taken", "[transport]") {
   const std::string path = str("/tmp/downpour-endpoint-", ::getpid());
   CHECK(check_ipc_path(path));
   std::ofstream(path) << "precious";
@@ -46,7 +46,7 @@ TEST_CASE("an ipc path that holds a file of somebody's is never taken", "[transp
   std::filesystem::remove(path);
 }
 
-TEST_CASE("bind errors say what to do", "[transport]") {
+TEST_CASE("bind errors suggest an action", "[transport]") {
   const Address tcp{Scheme::kTcp, "127.0.0.1:5555"};
   CHECK(bind_error("tcp://127.0.0.1:5555", tcp, EADDRINUSE).what ==
         "port 127.0.0.1:5555 is in use");

@@ -1,4 +1,4 @@
-// CURVE over real sockets: which peers a port with keys admits, and what travels on the wire.
+// CURVE over real sockets: which peers a port with keys admits, and what is visible on the wire.
 #include <arpa/inet.h>
 #include <array>
 #include <chrono>
@@ -24,7 +24,7 @@ namespace {
 using downpour::testing::ScratchDir;
 using Clock = std::chrono::steady_clock;
 
-/// A list and the processes that it names.
+/// A list of keys, and the keyrings of its processes.
 struct Cluster {
   AllowList list;
   std::shared_ptr<Keyring> make(wire::Role role, const std::string& name) {
@@ -72,9 +72,9 @@ bool until(const std::function<bool()>& condition, int seconds = 10) {
   return true;
 }
 
-/// Whether a message of `client` arrives at `server`, which listens at `endpoint`. A refused peer
-/// is known by that: a later message of an admitted one, `witness`, has arrived, and its own has
-/// not.
+/// Returns true if a message of `client` arrives at `server`, which listens at `endpoint`. A
+/// refusal causes no error here. It is concluded if a later message of `witness`, which is
+/// admitted, has arrived and the client's has not.
 bool reaches(CurveNode& client, CurveNode& server, const std::string& endpoint,
              CurveNode& witness) {
   const auto peer = client.transport->connect(endpoint);
@@ -153,8 +153,7 @@ TEST_CASE("a port with keys refuses a random key, and a client refuses another l
   CHECK(chief.received == before + 1);
 }
 
-TEST_CASE("a key that is taken off the list is refused, and its connections are dropped",
-          "[curve]") {
+TEST_CASE("a key removed from the list is refused, and its connections are dropped", "[curve]") {
   const ScratchDir scratch;
   const std::string folder = scratch / "keys";
   REQUIRE(make_keys(folder, one_key_a_role()));
@@ -174,7 +173,7 @@ TEST_CASE("a key that is taken off the list is refused, and its connections are 
   }));
   const PeerId peer = chief.from;
   REQUIRE(revoke_key(folder, "worker-1"));
-  // The next message to it finds it gone, without a restart of the chief.
+  // The next message to it returns kGone, without a restart of the chief.
   REQUIRE(until([&] {
     chief.poll();
     return chief.transport->send(peer, sealed_with(1)) == SendStatus::kGone;
@@ -182,7 +181,7 @@ TEST_CASE("a key that is taken off the list is refused, and its connections are 
   const int before = chief.received;
   REQUIRE(revoked.transport->send(to, sealed_with(1)) == SendStatus::kSent);
   CHECK(!reaches(again, chief, endpoint, witness));
-  CHECK(chief.received == before + 1);  // the witness's
+  CHECK(chief.received == before + 1);  // only that of the witness
 }
 
 TEST_CASE("PLAIN and NULL peers are refused by a port with keys", "[curve]") {
@@ -214,12 +213,13 @@ TEST_CASE("PLAIN and NULL peers are refused by a port with keys", "[curve]") {
     chief.poll();
     return chief.received == 1;
   }));
-  CHECK(chief.malformed == 0);  // not even a frame of it arrived
+  CHECK(chief.malformed == 0);  // not even one of its frames arrived
   zmq_close(socket);
   zmq_ctx_term(context);
 }
 
-TEST_CASE("a process with keys and one without do not connect, and the error says why", "[curve]") {
+TEST_CASE("a process with keys and one without do not connect, and the error gives the reason",
+          "[curve]") {
   Cluster cluster;
   CurveNode with(cluster.stranger());
   CurveNode without(nullptr);
@@ -232,7 +232,7 @@ TEST_CASE("a process with keys and one without do not connect, and the error say
   CHECK(no_ring.error().id == "DP-2711");
 }
 
-TEST_CASE("the test at the start finds a port that admits every key", "[curve]") {
+TEST_CASE("the test at the start detects a port that admits every key", "[curve]") {
   SharedContext context(1, 64);
   const KeyPair own = make_key_pair().value();
   const auto bound = [&](zmq::socket_t& socket) {
@@ -244,7 +244,7 @@ TEST_CASE("the test at the start finds a port that admits every key", "[curve]")
   zmq::socket_t safe(context.zmq(), zmq::socket_type::router);
   REQUIRE(make_curve_server(context, safe, keyring));
   CHECK(check_refuses_strangers(context, bound(safe), own.public_key));
-  // CURVE without a ZAP domain admits every peer that knows the server's key.
+  // Without a ZAP domain CURVE admits every peer that knows the server's key.
   zmq::context_t bare;
   zmq::socket_t open(bare, zmq::socket_type::router);
   open.set(zmq::sockopt::curve_server, true);
@@ -256,7 +256,7 @@ TEST_CASE("the test at the start finds a port that admits every key", "[curve]")
   CHECK(result.error().code == ErrorCode::kPermission);
 }
 
-/// Forwards one connection and keeps the bytes of both directions.
+/// Forwards one connection and records the bytes of both directions.
 class Tap {
  public:
   explicit Tap(uint16_t to) : to_(to), listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -269,7 +269,7 @@ class Tap {
     thread_ = std::thread([this] { run(); });
   }
   ~Tap() { stop(); }
-  /// The bytes seen; the connection is cut.
+  /// Cuts the connection and returns the recorded bytes.
   std::string stop() {
     if (!thread_.joinable()) return seen_;
     ::shutdown(listener_, SHUT_RDWR);
@@ -316,7 +316,7 @@ class Tap {
   std::thread thread_;
 };
 
-TEST_CASE("what is sent between processes with keys is not visible on the wire", "[curve]") {
+TEST_CASE("messages between processes with keys are not visible on the wire", "[curve]") {
   const std::string secret = "the-weights-of-the-model-0123456789-abcdefghijklmnopqrstuvwxyz!!";
   const auto seen = [&](bool keys) {
     Cluster cluster;
@@ -347,7 +347,8 @@ TEST_CASE("what is sent between processes with keys is not visible on the wire",
     return tap.stop();
   };
   const std::string plain = seen(false);
-  CHECK(plain.find(secret.substr(0, 40)) != std::string::npos);  // the tap sees what is visible
+  // proves that the tap records readable messages
+  CHECK(plain.find(secret.substr(0, 40)) != std::string::npos);
   const std::string hidden = seen(true);
   CHECK(hidden.size() > 200);
   CHECK(hidden.find(secret.substr(0, 8)) == std::string::npos);
@@ -368,7 +369,7 @@ TEST_CASE("the largest frames pass between processes with keys, in both directio
     return wire::Message{.body = wire::PullReply{},
                          .values = Bytes::of(std::vector<uint8_t>(bytes, uint8_t(bytes)))};
   };
-  // Around the size at which the wire frame exceeds 1 MiB, because CURVE adds 33 bytes.
+  // Sizes around the one at which the frame on the wire exceeds 1 MiB, because CURVE adds 33 bytes.
   for (const uint64_t less : {64, 36, 32, 4, 0}) {
     CAPTURE(less);
     const uint64_t bytes = wire::kFrameBytesMax - less;

@@ -14,7 +14,7 @@ ErrorCode refusal(const Result<std::string>& endpoint) {
   return endpoint.error().code;
 }
 
-TEST_CASE("an endpoint to bind is one address, in the form that the socket listens on",
+TEST_CASE("an endpoint to bind becomes one address, in the form that the socket listens on",
           "[transport]") {
   CHECK(*normalize_bind_endpoint("127.0.0.1:7000", false) == "tcp://127.0.0.1:7000");
   CHECK(*normalize_bind_endpoint("tcp://127.0.0.1:*", false) == "tcp://127.0.0.1:*");
@@ -29,14 +29,13 @@ TEST_CASE("an endpoint to bind is one address, in the form that the socket liste
   CHECK(*normalize_bind_endpoint("ipc:///tmp/x", false) == "ipc:///tmp/x");
 }
 
-TEST_CASE("an endpoint beyond loopback needs --insecure, however it is written", "[transport]") {
+TEST_CASE("an endpoint beyond loopback needs --insecure in any notation", "[transport]") {
   for (const char* text : {"0.0.0.0:7000", "*:7000", "tcp://*:*", "[::]:7000", "0:7000",
                            "tcp://10.0.0.1:7000", "[::ffff:10.0.0.1]:7000", "[fd00::1]:1"})
     CHECK(refusal(normalize_bind_endpoint(text, false)) == ErrorCode::kPermission);
 }
 
-TEST_CASE("lists, source addresses and other forms that libzmq understands are refused",
-          "[transport]") {
+TEST_CASE("lists, source addresses and other notations of libzmq are refused", "[transport]") {
   for (const char* text : {"tcp://127.0.0.1:7001;0.0.0.0:7002",
                            "127.0.0.1;0.0.0.0:7002",
                            "tcp://127.0.0.1:7001 ",
@@ -61,13 +60,13 @@ TEST_CASE("lists, source addresses and other forms that libzmq understands are r
     CHECK(refusal(normalize_bind_endpoint(text, true)) == ErrorCode::kUsage);
     CHECK(refusal(normalize_endpoint(text)) == ErrorCode::kUsage);
   }
-  CHECK(refusal(normalize_endpoint("127.0.0.1:*")) == ErrorCode::kUsage);  // only to bind
+  CHECK(refusal(normalize_endpoint("127.0.0.1:*")) == ErrorCode::kUsage);  // allowed only for bind
   CHECK(refusal(normalize_endpoint("*:7000")) == ErrorCode::kUsage);
   CHECK(*normalize_endpoint("chief-0.example:7000") == "tcp://chief-0.example:7000");
   CHECK(refusal(normalize_bind_endpoint("no-such-host.invalid:7000", true)) == ErrorCode::kConfig);
 }
 
-TEST_CASE("an advertised host is a host and nothing else", "[transport]") {
+TEST_CASE("an advertised host must be only a host", "[transport]") {
   const std::string bound = "tcp://0.0.0.0:7001";
   CHECK(*advertised_endpoint(bound, "") == bound);
   CHECK(*advertised_endpoint(bound, "10.0.0.2") == "tcp://10.0.0.2:7001");
@@ -79,7 +78,7 @@ TEST_CASE("an advertised host is a host and nothing else", "[transport]") {
     CHECK(refusal(advertised_endpoint(bound, host)) == ErrorCode::kUsage);
 }
 
-TEST_CASE("an endpoint from a message names no place that its sender may not choose",
+TEST_CASE("an endpoint in a message cannot name a place outside the chief's folder",
           "[transport]") {
   const std::string chief = "ipc:///run/dp-1/chief";
   CHECK(check_peer_endpoint("tcp://10.0.0.2:7001", chief));
@@ -98,7 +97,7 @@ TEST_CASE("an endpoint from a message names no place that its sender may not cho
   CHECK_FALSE(check_peer_endpoint("ipc:///run/dp-1/ps-0.1", "tcp://10.0.0.1:7000"));
 }
 
-TEST_CASE("what an endpoint resolves to is what is judged", "[transport]") {
+TEST_CASE("an endpoint is judged by the address that it resolves to", "[transport]") {
   const auto resolved = [](const std::string& endpoint) {
     const Result<Address> address = parse_address(endpoint, true);
     REQUIRE(address);

@@ -1,4 +1,4 @@
-// Peers that mean harm, at a port without keys: what they cost is bounded.
+// Hostile peers at a port without keys: their cost is bounded.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -27,7 +27,7 @@ uint64_t resident_bytes() {
   return resident * uint64_t(::sysconf(_SC_PAGESIZE));
 }
 
-/// A bound port, polled by a thread of its own until the end.
+/// A bound port that a thread of its own polls until the end.
 class Port {
  public:
   Port() {
@@ -67,7 +67,8 @@ bool wait_until(const std::function<bool()>& condition) {
   return condition();
 }
 
-/// Sends all of it, or until the other side ends the connection. Bytes that were sent.
+/// Sends all bytes, or stops when the other side ends the connection. Returns the number of bytes
+/// sent.
 uint64_t send_all(int fd, const std::string& bytes, uint64_t times) {
   uint64_t sent = 0;
   for (uint64_t i = 0; i < times; ++i) {
@@ -132,7 +133,7 @@ TEST_CASE("unfinished frames of many connections together take little memory",
   }
   CHECK(wait_until(
       [&] { return std::any_of(fds.begin(), fds.end(), [](int fd) { return is_closed(fd); }); }));
-  CHECK(resident_bytes() < before + 64 * kMiB);  // 135 MB were sent
+  CHECK(resident_bytes() < before + 64 * kMiB);  // although 135 MB were sent
   const int honest = zmtp_connection(port.endpoint());
   raw_send(honest, zmtp_frame(header_frame(1), false));
   CHECK(wait_until([&] { return port.messages() == 1; }));
@@ -140,7 +141,7 @@ TEST_CASE("unfinished frames of many connections together take little memory",
   ::close(honest);
 }
 
-TEST_CASE("peers that speak an older ZMTP or another protocol are closed", "[transport][hostile]") {
+TEST_CASE("connections with an older ZMTP or another protocol are closed", "[transport][hostile]") {
   const Port port;
   const std::string bytes = GENERATE(std::string("GET / HTTP/1.1\r\n\r\n"), std::string("\1\0", 2),
                                      std::string("\xff\0\0\0\0\0\0\0\1\x7f\1", 11));
@@ -170,7 +171,7 @@ TEST_CASE("many peers that send malformed messages cause few reports and few ans
     ::close(fd);
   }
   CHECK(port.errors() >= 10);
-  CHECK(port.errors() < 200);          // of 1,700
+  CHECK(port.errors() < 200);          // for 1,700 errors
   CHECK(answered_bytes < 200 * 1000);  // of 1,700 answers
 }
 

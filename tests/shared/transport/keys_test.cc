@@ -39,7 +39,7 @@ std::string list_error(const std::string& text) {
   return list ? "" : str(list.error().where, " ", list.error().what);
 }
 
-TEST_CASE("a key's text is 64 hexadecimal digits, and no other text is a key", "[keys]") {
+TEST_CASE("a key has 64 hexadecimal digits, and any other text is refused", "[keys]") {
   const Key key = key_of(0xa5);
   CHECK(hex_of(key).size() == 64);
   CHECK(key_from_hex(hex_of(key)) == key);
@@ -68,7 +68,7 @@ TEST_CASE("an allow-list gives each key its role and name", "[keys]") {
   CHECK(again->keys() == list->keys());
 }
 
-TEST_CASE("a damaged allow-list is refused as a whole and names the line", "[keys]") {
+TEST_CASE("a damaged allow-list is refused completely, and the line is named", "[keys]") {
   const std::string key = hex_of(key_of(1));
   CHECK_THAT(list_error("boss x " + key), Catch::Contains("allowed:1 the role"));
   CHECK_THAT(list_error("ps ../x " + key), Catch::Contains("the name"));
@@ -82,7 +82,7 @@ TEST_CASE("a damaged allow-list is refused as a whole and names the line", "[key
   CHECK_THAT(list_error(std::string(AllowList::kBytesMax + 1, '#')), Catch::Contains("bytes"));
 }
 
-TEST_CASE("an endpoint carries the key of the process that listens there", "[keys]") {
+TEST_CASE("an endpoint contains the key of the listening process", "[keys]") {
   const Key key = key_of(7);
   const std::string text = with_key("tcp://10.0.0.1:7000", key);
   const auto split = split_key(text);
@@ -97,8 +97,7 @@ TEST_CASE("an endpoint carries the key of the process that listens there", "[key
   CHECK(!split_key(text + "?key=" + hex_of(key)));
 }
 
-TEST_CASE("a new key folder is for its owner only, and more keys join those that are there",
-          "[keys]") {
+TEST_CASE("a new key folder is only for its owner, and keys can be added", "[keys]") {
   const ScratchDir scratch;
   const std::string folder = scratch / "above/keys";
   std::vector<std::string> added;
@@ -121,7 +120,7 @@ TEST_CASE("a new key folder is for its owner only, and more keys join those that
   CHECK_THAT(text_of(folder + "/allowed"), !Catch::Contains(hex_of(pair->secret_key)));
 }
 
-TEST_CASE("keys that others can read, change or own are refused with the remedy", "[keys]") {
+TEST_CASE("keys that other users can read, change or own are refused with a remedy", "[keys]") {
   const ScratchDir scratch;
   const std::string folder = scratch / "keys";
   REQUIRE(make_keys(folder, one_key_a_role()));
@@ -142,14 +141,14 @@ TEST_CASE("keys that others can read, change or own are refused with the remedy"
   refused(secret, fs::perms(0604), "chmod 600 " + secret);
   refused(folder, fs::perms(0750), "chmod 700 " + folder);
   refused(folder + "/allowed", fs::perms(0620), "chmod 600 " + folder + "/allowed");
-  fs::permissions(folder + "/allowed", fs::perms(0644));  // it holds no secret
+  fs::permissions(folder + "/allowed", fs::perms(0644));  // the list holds no secret
   CHECK(opened());
   fs::rename(secret, scratch / "elsewhere.key");
   fs::create_symlink(scratch / "elsewhere.key", secret);
   CHECK(!opened());
 }
 
-TEST_CASE("a process takes the key of its index, else that of its role, and no other role's",
+TEST_CASE("a process uses the key of its index, or else of its role, never of another role",
           "[keys]") {
   const ScratchDir scratch;
   const std::string folder = scratch / "keys";
@@ -171,7 +170,7 @@ TEST_CASE("a process takes the key of its index, else that of its role, and no o
   CHECK(Keyring::open(folder, wire::Role::kPs, 1).value()->name() == "ps");
 }
 
-TEST_CASE("a keyring sees a changed list, and keeps the former one where the new one is damaged",
+TEST_CASE("a keyring follows its list, and keeps the previous one if the new one is damaged",
           "[keys]") {
   const ScratchDir scratch;
   const std::string folder = scratch / "keys";
@@ -195,8 +194,7 @@ TEST_CASE("a keyring sees a changed list, and keeps the former one where the new
   CHECK(notices.size() == 1);
 }
 
-TEST_CASE("ZAP admits a key of the list under its own name, and refuses everything else",
-          "[keys]") {
+TEST_CASE("ZAP admits a key of the list as its User-Id, and refuses everything else", "[keys]") {
   AllowList list;
   list.add({wire::Role::kWorker, "w", key_of(1)});
   const auto raw = [](const Key& key) {

@@ -1,4 +1,4 @@
-// A tcp peer written by hand, that sends what a test wants.
+// A tcp peer without libzmq, which sends any bytes.
 #pragma once
 
 #include <arpa/inet.h>
@@ -36,7 +36,7 @@ inline std::string raw_receive(int fd, size_t least) {
   return out;
 }
 
-/// Whether the other side has ended the connection. Drops what came.
+/// Returns true if the other side has ended the connection. Discards received bytes.
 inline bool is_closed(int fd) {
   char dropped[4096];
   ssize_t got = 0;
@@ -46,8 +46,8 @@ inline bool is_closed(int fd) {
   return got == 0 || (errno != EAGAIN && errno != EINTR);
 }
 
-/// A connection after the handshake of ZMTP 3.0 without security, by hand; with a routing id of the
-/// peer's own choice if it is not empty.
+/// Returns a connection after a hand-written handshake of ZMTP 3.0 without security. If `identity`
+/// is not empty, it is the routing id of the peer.
 inline int zmtp_connection(const std::string& endpoint, const std::string& identity = {}) {
   const int fd = raw_connection(endpoint);
   std::string greeting("\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL", 16);

@@ -26,7 +26,8 @@ std::unique_ptr<SharedArena> arena_or_skip() {
   return arena;
 }
 
-TEST_CASE("what one side puts the other takes, in place, and the block comes back", "[transport]") {
+TEST_CASE("one side puts a payload, the other takes it in place, and the block returns",
+          "[transport]") {
   const auto arena = arena_or_skip();
   if (arena == nullptr) return;
   const auto view = SharedView::open(arena->name());
@@ -37,14 +38,14 @@ TEST_CASE("what one side puts the other takes, in place, and the block comes bac
     const auto ref = arena->put(round, sent);
     REQUIRE(ref.has_value());
     if (!first) first = ref->granule;
-    CHECK(ref->granule == *first);  // given back each time
+    CHECK(ref->granule == *first);  // returned each time
     const auto bytes = view->take(*ref);
     REQUIRE(bytes.has_value());
     CHECK(std::equal(sent.begin(), sent.end(), bytes->data(), bytes->data() + bytes->size()));
   }
 }
 
-TEST_CASE("a payload outlives the view it was taken from", "[transport]") {
+TEST_CASE("a payload outlives the view that it was taken from", "[transport]") {
   auto arena = arena_or_skip();
   if (arena == nullptr) return;
   auto view = SharedView::open(arena->name());
@@ -56,7 +57,7 @@ TEST_CASE("a payload outlives the view it was taken from", "[transport]") {
   CHECK(std::equal(sent.begin(), sent.end(), bytes->data()));
 }
 
-TEST_CASE("a reference opens once, and not when it is wrong", "[transport]") {
+TEST_CASE("a reference opens a block once, and only if it is correct", "[transport]") {
   const auto arena = arena_or_skip();
   if (arena == nullptr) return;
   const auto view = SharedView::open(arena->name());
@@ -65,7 +66,7 @@ TEST_CASE("a reference opens once, and not when it is wrong", "[transport]") {
   wrong.ticket += 1;
   CHECK_FALSE(view->take(wrong).has_value());
   wrong = good;
-  wrong.granule = 0;  // the arena's own head
+  wrong.granule = 0;  // the head of the arena
   CHECK_FALSE(view->take(wrong).has_value());
   wrong = good;
   wrong.granule = kArenaGranules;
@@ -78,7 +79,7 @@ TEST_CASE("a reference opens once, and not when it is wrong", "[transport]") {
   CHECK_FALSE(view->take(good).has_value());
 }
 
-TEST_CASE("a block whose message was lost comes back after a while, and one in use never does",
+TEST_CASE("a block whose message was lost returns after a while, and one in use never does",
           "[transport]") {
   const auto arena = arena_or_skip();
   if (arena == nullptr) return;
@@ -95,11 +96,11 @@ TEST_CASE("a block whose message was lost comes back after a while, and one in u
     ++again;
   }
   CHECK(again == refs.size() - 1);
-  CHECK_FALSE(view->take(refs[1]).has_value());  // used anew: the late message gets nothing
+  CHECK_FALSE(view->take(refs[1]).has_value());  // reused: the late message gets nothing
   CHECK(std::equal(payload.begin(), payload.end(), held->data()));
 }
 
-TEST_CASE("what is no arena is not opened", "[transport]") {
+TEST_CASE("memory that is no arena is not opened", "[transport]") {
   const auto arena = arena_or_skip();
   if (arena == nullptr) return;
   ArenaName name = arena->name();
@@ -107,7 +108,8 @@ TEST_CASE("what is no arena is not opened", "[transport]") {
   CHECK(SharedView::open(name) == nullptr);
   const std::string path = str("/tmp/downpour-test-", ::getpid(), "-plain");
   const int plain = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  REQUIRE(::ftruncate(plain, off_t(kArenaBytes)) == 0);  // could be cut short while we read
+  // not sealed, so it could shrink while it is read
+  REQUIRE(::ftruncate(plain, off_t(kArenaBytes)) == 0);
   CHECK(SharedView::open({uint32_t(::getpid()), plain, 0}) == nullptr);
   ::close(plain);
   std::filesystem::remove(path);
@@ -116,7 +118,7 @@ TEST_CASE("what is no arena is not opened", "[transport]") {
   CHECK(SharedView::open({UINT32_MAX, 3, 0}) == nullptr);
 }
 
-TEST_CASE("notes read back as written, and other bytes are none", "[transport]") {
+TEST_CASE("notes are decoded as encoded, and other bytes are refused", "[transport]") {
   const SharedNote note{SharedNote::Kind::kPayload, {5, 6, 7}, {8, 9, 10}};
   auto bytes = encode_note(note);
   const auto read = decode_note(bytes);
@@ -183,7 +185,7 @@ TEST_CASE("large values go through shared memory over ipc, both ways, in order",
   const PeerId peer = *worker.transport->connect(endpoint);
   constexpr uint32_t kCount = 200;
   for (uint32_t i = 0; i < kCount; ++i) {
-    worker.send(peer, i, 10 + 1000 * i);  // the first ones are small, the last ones 800 KB
+    worker.send(peer, i, 10 + 1000 * i);  // the first ones are small, the last ones have 800 KB
     REQUIRE(ps.wait_until([&] { return ps.received.size() == 1; }, &worker));
     check_values(ps.received[0]);
     CHECK(ps.transport->send(ps.from, std::move(ps.received[0])) == SendStatus::kSent);
@@ -197,13 +199,13 @@ TEST_CASE("large values go through shared memory over ipc, both ways, in order",
   CHECK(ps.transport->stats().shared_bytes > 10'000'000);
 }
 
-TEST_CASE("with all blocks in the receiver's hands the socket carries the rest", "[transport]") {
+TEST_CASE("if the receiver holds all blocks, the socket carries the rest", "[transport]") {
   if (arena_or_skip() == nullptr) return;
   Side ps, worker;
   const std::string endpoint = memory_endpoint("held");
   REQUIRE(ps.transport->bind(endpoint).has_value());
   const PeerId peer = *worker.transport->connect(endpoint);
-  constexpr uint32_t kCount = 120;  // of 1 MB each: more than an arena holds
+  constexpr uint32_t kCount = 120;  // of 1 MB each, more than an arena holds
   for (uint32_t i = 0; i < kCount; ++i) {
     worker.send(peer, i, 250'000);
     REQUIRE(ps.wait_until([&] { return ps.received.size() == i + 1; }, &worker));
@@ -214,7 +216,7 @@ TEST_CASE("with all blocks in the receiver's hands the socket carries the rest",
   CHECK(shared < kArenaBytes);
 }
 
-TEST_CASE("a peer that came back as another process is offered shared memory anew", "[transport]") {
+TEST_CASE("a peer that returns as another process is offered shared memory again", "[transport]") {
   if (arena_or_skip() == nullptr) return;
   const std::string endpoint = memory_endpoint("back");
   Side worker;
@@ -233,11 +235,11 @@ TEST_CASE("a peer that came back as another process is offered shared memory ane
   REQUIRE(until_shared());
   ps = std::make_unique<Side>();
   REQUIRE(ps->transport->bind(endpoint).has_value());
-  REQUIRE(until_shared());  // at most one message was lost on the way
+  REQUIRE(until_shared());  // at most one message was lost
   for (const wire::Message& message : ps->received) check_values(message);
 }
 
-TEST_CASE("one side alone can do without shared memory", "[transport]") {
+TEST_CASE("shared memory can be disabled on one side only", "[transport]") {
   const std::string endpoint = memory_endpoint("without");
   Side ps(false), worker;
   REQUIRE(ps.transport->bind(endpoint).has_value());

@@ -18,7 +18,7 @@
 namespace downpour::transport {
 namespace {
 
-/// Limits for one test.
+/// Sets limits for the duration of a test.
 class WithLimits {
  public:
   explicit WithLimits(const GateLimits& limits) { TcpGate::instance().set_limits(limits); }
@@ -62,7 +62,7 @@ std::string padded_frame(uint32_t padding = 0) {
   REQUIRE(frame);
   return {frame->begin(), frame->end()};
 }
-/// A connection that has sent a valid message.
+/// Returns a connection that has sent a valid message.
 int proven(const std::string& endpoint) {
   const int fd = zmtp_connection(endpoint);
   raw_send(fd, zmtp_frame(padded_frame(), false));
@@ -103,7 +103,7 @@ TEST_CASE("idle connections beyond the limit are refused, and old ones make room
   for (int i = 0; i < 30; ++i) idle.push_back(raw_connection(node.endpoint));
   CHECK(node.wait_until([&] { return closed_of(idle) >= 20; }));
   CHECK_THAT(node.last, Catch::Contains("without a valid message"));
-  // Later a newcomer gets in: those without a message go first.
+  // Later a new connection is accepted, because connections without a message make room.
   std::this_thread::sleep_for(std::chrono::milliseconds(400));
   const int late = proven(node.endpoint);
   CHECK(node.wait_until([&] { return node.messages == 2; }));
@@ -115,7 +115,7 @@ TEST_CASE("idle connections beyond the limit are refused, and old ones make room
   ::close(member);
 }
 
-TEST_CASE("connections that show a valid message are limited too, and the silent ones make room",
+TEST_CASE("connections with a valid message are limited too, and silent ones make room",
           "[transport][gate]") {
   const WithLimits limits({.connections_max = 8, .silent_keep_ns = 500 * kMillisecond});
   Bound node;
@@ -147,7 +147,8 @@ TEST_CASE("a connection that never sends a valid message is closed after a while
   ::close(member);
 }
 
-TEST_CASE("whole messages that wait for a busy receiver cut no connection", "[transport][gate]") {
+TEST_CASE("complete messages that wait for a busy receiver cut no connection",
+          "[transport][gate]") {
   const WithLimits limits({.unproven_bytes_max = 256 * 1024});
   Bound node;
   auto client = make_zmq_transport();
@@ -169,14 +170,14 @@ TEST_CASE("whole messages that wait for a busy receiver cut no connection", "[tr
   CHECK(TcpGate::instance().counts().held_bytes == 0);
 }
 
-TEST_CASE("the sum of what connections hold is bounded, and the largest one pays",
+TEST_CASE("the bytes that connections hold together are limited, and the largest holder is cut",
           "[transport][gate]") {
   const WithLimits limits({.held_bytes_max = 4 << 20});
   Bound node;
   const int small = proven(node.endpoint);
   const int large = proven(node.endpoint);
   CHECK(node.wait_until([&] { return node.messages == 2; }));
-  // Not polled from here on: nothing is taken.
+  // Not polled from here on, so nothing is delivered.
   std::string message(1, '\2');
   for (int shift = 56; shift >= 0; shift -= 8) message += char(uint64_t{1'000'000} >> shift);
   message += std::string(1'000'000, 'x');
@@ -191,7 +192,7 @@ TEST_CASE("the sum of what connections hold is bounded, and the largest one pays
 }
 
 TEST_CASE(
-    "without a descriptor left a port refuses connections at once, and takes them again later",
+    "without a free descriptor a port refuses connections at once, and accepts them again later",
     "[transport][gate]") {
   Bound node;
   const int member = proven(node.endpoint);
@@ -199,7 +200,7 @@ TEST_CASE(
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
-  const rlimit none{rlim_t(fd) + 1, before.rlim_max};  // all below are in use
+  const rlimit none{rlim_t(fd) + 1, before.rlim_max};  // all lower ones are in use
   std::vector<int> fill;
   for (int i = ::dup(fd); i >= 0 && i < fd; i = ::dup(fd)) fill.push_back(i);
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
@@ -220,7 +221,7 @@ TEST_CASE(
   ::close(member);
 }
 
-TEST_CASE("a part of the descriptors is left to files", "[transport][gate]") {
+TEST_CASE("some descriptors are reserved for files", "[transport][gate]") {
   CHECK(descriptor_reserve(1024) == 256);
   CHECK(descriptor_reserve(100) == 64);
   CHECK(descriptor_reserve(1'000'000) == 1024);

@@ -7,7 +7,7 @@
 namespace downpour::transport {
 namespace {
 
-TEST_CASE("a throttle passes a burst, then so many a second, and counts the others",
+TEST_CASE("a throttle passes a burst, then a fixed number a second, and counts the others",
           "[transport]") {
   Throttle throttle({.burst = 3, .per_second = 2});
   int passed = 0;
@@ -22,7 +22,8 @@ TEST_CASE("a throttle passes a burst, then so many a second, and counts the othe
   CHECK(throttle.pass(100 * kSecond));
 }
 
-TEST_CASE("a throttle whose clock stands still or steps back passes nothing more", "[transport]") {
+TEST_CASE("a throttle passes nothing more while its clock stands still or steps back",
+          "[transport]") {
   Throttle throttle({.burst = 1, .per_second = 1000});
   CHECK(throttle.pass(5 * kSecond));
   CHECK_FALSE(throttle.pass(5 * kSecond));

@@ -43,11 +43,11 @@ struct Received {
   wire::Message message;
 };
 
-/// A transport and what arrived at it.
+/// A transport, and the messages received by it.
 struct Node {
   explicit Node(const ZmqOptions& options = {}) : transport(make_zmq_transport(options)) {}
 
-  /// Polls until `count` messages are in, or 10 s passed.
+  /// Polls until `count` messages have arrived, or 10 s have passed.
   bool wait(size_t count) {
     return wait_until([&] { return received.size() >= count; });
   }
@@ -86,7 +86,7 @@ PeerId connected(Node& node, const std::string& endpoint) {
   return *peer;
 }
 
-/// Answers every message with itself until told to stop (an empty Sealed).
+/// Returns every message to its sender until an empty Sealed arrives.
 void echo(Transport& transport) {
   bool stop = false;
   while (!stop) {
@@ -138,7 +138,7 @@ TEST_CASE("requests and answers cross threads with their payloads, over every ki
   thread.join();
 }
 
-TEST_CASE("two ports of one transport are joined by a queue that passes the very same memory",
+TEST_CASE("two ports of one transport are connected by a queue that passes the same memory",
           "[transport]") {
   Node node;
   const Result<PortId> port = node.transport->bind("tcp://127.0.0.1:*");
@@ -159,21 +159,21 @@ TEST_CASE("two ports of one transport are joined by a queue that passes the very
   CHECK(node.transport->send(peer, sealed(8)) == SendStatus::kGone);
 }
 
-TEST_CASE("inproc passes pointers, and frees what nobody received", "[transport]") {
+TEST_CASE("inproc passes pointers, and frees messages that were not received", "[transport]") {
   Node a;
   Node b;
-  const PeerId peer = connected(b, "inproc://pointers");  // before anybody is bound there
+  const PeerId peer = connected(b, "inproc://pointers");  // before any port is bound there
   wire::Message message = predictions(1000);
   const uint8_t* memory = message.values.data();
   REQUIRE(b.transport->send(peer, std::move(message)) == SendStatus::kSent);
   bound(a, "inproc://pointers");
   REQUIRE(a.wait(1));
   CHECK(a.received[0].message.values.data() == memory);
-  REQUIRE(b.transport->send(peer, predictions(1000)) ==
-          SendStatus::kSent);  // leak checkers look at this one
+  // checked by leak checkers
+  REQUIRE(b.transport->send(peer, predictions(1000)) == SendStatus::kSent);
 }
 
-TEST_CASE("a peer that takes nothing makes send say kFull, and poll ends when there is room again",
+TEST_CASE("send returns kFull if a peer accepts nothing, and poll ends when there is room again",
           "[transport]") {
   const std::string wanted =
       GENERATE(as<std::string>(), "inproc://full", "ipc", "tcp://127.0.0.1:*");
@@ -187,12 +187,12 @@ TEST_CASE("a peer that takes nothing makes send say kFull, and poll ends when th
     REQUIRE(sent < 1000);
     message = predictions(200'000, sent);
     if (sender.transport->send(peer, std::move(message)) != SendStatus::kSent) {
-      // What the kernel and the other side's queue took may have left room by now.
+      // The kernel and the queue of the other side may have made room by now.
       sender.poll(200 * kMillisecond);
       if (sender.transport->send(peer, std::move(message)) != SendStatus::kSent) break;
     }
   }
-  REQUIRE(message.values.size() == 800'000);  // still in our hands
+  REQUIRE(message.values.size() == 800'000);  // unchanged by send()
   CHECK(sent >= 8);
   std::thread thread([&] { slow.wait(sent); });
   const auto before = Clock::now();
@@ -203,15 +203,14 @@ TEST_CASE("a peer that takes nothing makes send say kFull, and poll ends when th
   CHECK(slow.wait(sent + 1));
 }
 
-TEST_CASE(
-    "what is sent before the other side is there arrives once it is, and again after it came back",
-    "[transport]") {
+TEST_CASE("messages sent before the other side exists arrive later, also after its restart",
+          "[transport]") {
   Node client;
   std::string endpoint = ipc_endpoint("later");
   if (GENERATE(true, false)) {
     Node probe;
-    endpoint =
-        bound(probe, "tcp://127.0.0.1:*");  // a port that is free as soon as the probe is gone
+    // this port is free as soon as the probe is destroyed
+    endpoint = bound(probe, "tcp://127.0.0.1:*");
   }
   const PeerId peer = connected(client, endpoint);
   for (uint32_t i = 0; i < 10; ++i)
@@ -235,7 +234,7 @@ TEST_CASE(
     CHECK(client.wait(before + 1));
     if (life == 1) break;
     node.transport.reset();
-    // A message may be lost with the connection; those sent once it is known to be gone are not.
+    // A message may be lost with the connection, but not one sent after the loss is known.
     client.poll(300 * kMillisecond);
     REQUIRE(client.transport->send(peer, sealed(100)) == SendStatus::kSent);
   }
@@ -257,8 +256,7 @@ TEST_CASE("a bound port learns that a peer is gone when it sends", "[transport]"
   CHECK(node.transport->send(PeerId(12345), sealed(2)) == SendStatus::kGone);
 }
 
-TEST_CASE("wake ends a poll from another thread, and a wake that came first is not lost",
-          "[transport]") {
+TEST_CASE("wake ends a poll from another thread, and an earlier wake is not lost", "[transport]") {
   Node node;
   bound(node, "tcp://127.0.0.1:*");
   node.transport->wake();
@@ -273,11 +271,11 @@ TEST_CASE("wake ends a poll from another thread, and a wake that came first is n
   thread.join();
   CHECK(Clock::now() - before < std::chrono::seconds(5));
   const auto then = Clock::now();
-  CHECK(node.poll(30 * kMillisecond) == 0);  // nothing is left of the wakes
+  CHECK(node.poll(30 * kMillisecond) == 0);  // no wake-up is pending
   CHECK(Clock::now() - then >= std::chrono::milliseconds(29));
 }
 
-TEST_CASE("poll delivers no more than asked for and keeps the rest", "[transport]") {
+TEST_CASE("poll delivers at most the requested number and keeps the rest", "[transport]") {
   Node node;
   Node client;
   const PeerId peer = connected(client, bound(node, "inproc://bounded"));
@@ -326,7 +324,7 @@ TEST_CASE("a callback may send, connect and close", "[transport]") {
   CHECK(node.transport->endpoint(*port).empty());
 }
 
-TEST_CASE("ports that can't be bound say why", "[transport]") {
+TEST_CASE("ports that cannot be bound report the reason", "[transport]") {
   Node node;
   const auto code = [&](const std::string& endpoint) {
     const Result<PortId> port = node.transport->bind(endpoint);
@@ -341,7 +339,7 @@ TEST_CASE("ports that can't be bound say why", "[transport]") {
   CHECK(again.error().what == str("port ", taken.substr(6), " is in use"));
   CHECK_FALSE(again.error().hint.empty());
   const std::string socket = bound(other, ipc_endpoint("taken"));
-  CHECK(code(socket) == ErrorCode::kUnavailable);  // ZeroMQ itself would take it away
+  CHECK(code(socket) == ErrorCode::kUnavailable);  // ZeroMQ itself would replace it
   CHECK(code(bound(other, "inproc://taken")) == ErrorCode::kUnavailable);
   CHECK(code("ipc:///no/such/folder/x") == ErrorCode::kCannotCreate);
   CHECK(code("tcp://203.0.113.7:5555") == ErrorCode::kConfig);
@@ -350,9 +348,8 @@ TEST_CASE("ports that can't be bound say why", "[transport]") {
   CHECK_FALSE(node.transport->connect("tcp://host"));
 }
 
-TEST_CASE(
-    "an ipc socket is gone from the file system after close, and one left by a crash is replaced",
-    "[transport]") {
+TEST_CASE("an ipc socket is removed after close, and one left by a crash is replaced",
+          "[transport]") {
   const std::string endpoint = ipc_endpoint("left");
   Node node;
   const Result<PortId> port = node.transport->bind(endpoint);
@@ -360,8 +357,8 @@ TEST_CASE(
   CHECK(std::filesystem::exists(path_of(endpoint)));
   node.transport->close(*port);
   CHECK(node.wait_until([&] { return !std::filesystem::exists(path_of(endpoint)); }));
-  const int fd =
-      ::socket(AF_UNIX, SOCK_STREAM, 0);  // bound and closed: the file stays, as after kill -9
+  // bound and closed: the file stays, as after kill -9
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
   struct {
     uint16_t family = AF_UNIX;
     char path[108] = {};
@@ -372,7 +369,7 @@ TEST_CASE(
   bound(node, endpoint);
 }
 
-TEST_CASE("shutdown lets what was sent arrive", "[transport]") {
+TEST_CASE("shutdown waits until sent messages have left", "[transport]") {
   Node node;
   const std::string endpoint = bound(node, "tcp://127.0.0.1:*");
   std::thread thread([&] {
@@ -396,7 +393,7 @@ wire::Message list_of_inputs(size_t count) {
   return {.body = std::move(list)};
 }
 
-TEST_CASE("a message that fits in no frame is an error of send, and later ones pass",
+TEST_CASE("a message that fits into no frame is an error of send, and later ones pass",
           "[transport]") {
   const std::string wanted = GENERATE(as<std::string>(), "ipc", "tcp://127.0.0.1:*");
   Node node;
@@ -405,11 +402,11 @@ TEST_CASE("a message that fits in no frame is an error of send, and later ones p
   const PeerId peer = connected(client, endpoint);
   REQUIRE(client.transport->send(peer, sealed(1)) == SendStatus::kSent);
   REQUIRE(node.wait_until([&] {
-    client.poll(kMillisecond);  // connects, and sends what waited
+    client.poll(kMillisecond);  // connects, and sends the queued message
     return node.received.size() == 1;
   }));
   const PeerId back = node.received[0].peer;
-  // As many Hellos with long endpoints would make it.
+  // as long as many Hellos with long endpoints would make it
   CHECK(node.transport->send(back, list_of_inputs(1500)) == SendStatus::kTooLarge);
   CHECK(client.transport->send(peer, predictions((1 << 18) + 1)) == SendStatus::kTooLarge);
   CHECK(node.transport->send(back, sealed(2)) == SendStatus::kSent);
@@ -424,13 +421,14 @@ TEST_CASE("a message that fits in no frame is an error of send, and later ones p
   CHECK_THAT(client.errors[0].what, Catch::Contains("values frame of 1048580 bytes"));
 }
 
-TEST_CASE("an outbox keeps a bounded number of bytes for peers that take nothing", "[transport]") {
+TEST_CASE("an outbox keeps a bounded number of bytes for peers that accept nothing",
+          "[transport]") {
   Node node({.send_bytes_max = 1 * kMiB});
   Node client;
   const PeerId peer = connected(client, bound(node, "tcp://127.0.0.1:*"));
   REQUIRE(client.transport->send(peer, sealed(1)) == SendStatus::kSent);
   REQUIRE(node.wait_until([&] {
-    client.poll(kMillisecond);  // connects, and sends what waited
+    client.poll(kMillisecond);  // connects, and sends the queued message
     return node.received.size() == 1;
   }));
   Outbox outbox(*node.transport);
@@ -453,8 +451,7 @@ std::string header_frame() {
   return {frame->begin(), frame->end()};
 }
 
-TEST_CASE("a peer written by hand is understood, so that the tests below test what they say",
-          "[transport]") {
+TEST_CASE("a hand-written peer is understood, which the tests below rely on", "[transport]") {
   Node node;
   const int fd = zmtp_connection(bound(node, "tcp://127.0.0.1:*"));
   raw_send(fd, zmtp_frame(header_frame(), false));
@@ -470,11 +467,11 @@ TEST_CASE("malformed messages are counted, and too many of them end the connecti
   std::string bad = header_frame();
   bad[60] = char(bad[60] ^ 1);
   for (int i = 0; i < 40; ++i) raw_send(fd, zmtp_frame(bad, false));
-  raw_send(fd, zmtp_frame(header_frame(), false));  // good, but too late
+  raw_send(fd, zmtp_frame(header_frame(), false));  // valid, but too late
   CHECK(node.wait_until([&] { return is_closed(fd); }));
   CHECK(node.received.empty());
   CHECK(node.transport->stats().malformed >= 17);
-  REQUIRE(node.errors.size() == 18);  // silence after the one that ended it
+  REQUIRE(node.errors.size() == 18);  // no reports after the one that ended the connection
   CHECK(node.errors[0].what == "header frame fails its checksum");
   CHECK_THAT(node.errors[0].where, Catch::EndsWith(" from 127.0.0.1"));
   CHECK_THAT(node.errors[17].what, Catch::EndsWith("closed: too many malformed messages"));
@@ -506,7 +503,7 @@ TEST_CASE("a message of too many frames ends the connection", "[transport]") {
   ::close(fd);
 }
 
-TEST_CASE("a routing id that the peer chose is refused", "[transport]") {
+TEST_CASE("a routing id chosen by the peer is refused", "[transport]") {
   Node node;
   const int fd = zmtp_connection(bound(node, "tcp://127.0.0.1:*"), "evil!");
   raw_send(fd, zmtp_frame(header_frame(), false));
@@ -516,7 +513,7 @@ TEST_CASE("a routing id that the peer chose is refused", "[transport]") {
   ::close(fd);
 }
 
-TEST_CASE("random bytes on a port harm nobody", "[transport]") {
+TEST_CASE("random bytes on a port have no effect on other peers", "[transport]") {
   Node node;
   Node client;
   const std::string endpoint = bound(node, "tcp://127.0.0.1:*");
@@ -524,8 +521,8 @@ TEST_CASE("random bytes on a port harm nobody", "[transport]") {
   Rng rng(1);
   for (int connection = 0; connection < 60; ++connection) {
     const int fd = connection % 2 == 0 ? zmtp_connection(endpoint) : raw_connection(endpoint);
-    std::string bytes =
-        connection % 4 == 1 ? std::string("\1\0", 2) : std::string();  // as ZMTP 1.0 begins
+    // start of a ZMTP 1.0 connection
+    std::string bytes = connection % 4 == 1 ? std::string("\1\0", 2) : std::string();
     for (size_t n = rng.below(3000); n > 0; --n) bytes.push_back(char(rng.next()));
     raw_send(fd, bytes);
     node.poll(0);

@@ -46,7 +46,7 @@ TEST_CASE("frames are counted with their overhead, commands are not", "[transpor
   CHECK_FALSE(walker.encrypted());
 }
 
-TEST_CASE("a message of too many frames is found when the first frame too many begins",
+TEST_CASE("a message of too many frames is detected at the start of the first excess frame",
           "[transport]") {
   ZmtpWalker walker(3);
   CHECK(walk(walker, greeting("NULL")) == Finding::kFine);
@@ -58,7 +58,7 @@ TEST_CASE("a message of too many frames is found when the first frame too many b
   CHECK(walk(walker, std::string("\1\0", 2)) == Finding::kTooManyFrames);
 }
 
-TEST_CASE("where the bytes are cut into pieces makes no difference", "[transport]") {
+TEST_CASE("the division of bytes into pieces makes no difference", "[transport]") {
   const std::string bytes = greeting("NULL") + frame(kCommand, 30) + frame(kMore, 70'000) +
                             frame(kMore, 8) + frame(0, 0) + frame(0, 255) + frame(0, 256);
   ZmtpWalker whole(3);
@@ -77,7 +77,7 @@ TEST_CASE("where the bytes are cut into pieces makes no difference", "[transport
   }
 }
 
-TEST_CASE("the first frame is kept until it is taken, a large one is not", "[transport]") {
+TEST_CASE("the first frame is kept until it is taken, but a large one is not", "[transport]") {
   ZmtpWalker walker(3);
   CHECK(walk(walker, greeting("NULL") + frame(kCommand, 10) + frame(kMore, 5).substr(0, 4)) ==
         Finding::kFine);
@@ -93,7 +93,7 @@ TEST_CASE("the first frame is kept until it is taken, a large one is not", "[tra
   CHECK_FALSE(large.take_first_frame());
 }
 
-TEST_CASE("older protocols and other ones are found in the greeting", "[transport]") {
+TEST_CASE("older versions and other protocols are detected in the greeting", "[transport]") {
   const std::vector<std::string> foreign = {"GET / HTTP/1.1\r\n",
                                             std::string("\1\0", 2),  // ZMTP 1.0
                                             greeting("NULL", '\0'), greeting("NULL", '\1'),
@@ -104,7 +104,8 @@ TEST_CASE("older protocols and other ones are found in the greeting", "[transpor
   }
 }
 
-TEST_CASE("with CURVE a frame costs what it holds, and its end is not known", "[transport]") {
+TEST_CASE("with CURVE a frame costs its bytes, and the end of a message is not known",
+          "[transport]") {
   ZmtpWalker walker(3);
   CHECK(walk(walker, greeting("CURVE") + frame(kCommand, 200) + frame(kCommand, 300)) ==
         Finding::kFine);
@@ -115,7 +116,7 @@ TEST_CASE("with CURVE a frame costs what it holds, and its end is not known", "[
   CHECK(walker.cost_bytes() == 10 * (kFrameOverheadBytes + 1000));
 }
 
-TEST_CASE("a claimed size of 2^64 - 1 and random bytes do no harm", "[transport]") {
+TEST_CASE("a claimed size of 2^64 - 1 and random bytes have no effect", "[transport]") {
   ZmtpWalker claim(3);
   CHECK(walk(claim, greeting("NULL") + std::string("\2\xff\xff\xff\xff\xff\xff\xff\xff", 9) +
                         std::string(100, 'y')) == Finding::kFine);

@@ -46,7 +46,7 @@ std::string why_refused_with(size_t at, uint32_t value) {
 
 }  // namespace
 
-TEST_CASE("a batch comes back field by field, into vectors that held another", "[wire]") {
+TEST_CASE("a batch comes back field by field, also into used vectors", "[wire]") {
   Rng rng(1);
   Batch out;
   for (int round = 0; round < 500; ++round) {
@@ -58,7 +58,7 @@ TEST_CASE("a batch comes back field by field, into vectors that held another", "
   }
 }
 
-TEST_CASE("a large batch is cut in frames that together are its bytes", "[wire]") {
+TEST_CASE("a large batch is cut into frames that together are its bytes", "[wire]") {
   Batch batch = sample();
   batch.records = 400'000;
   batch.bags.clear();
@@ -79,7 +79,7 @@ TEST_CASE("a large batch is cut in frames that together are its bytes", "[wire]"
   CHECK(cut_batch(Bytes::of(bytes_of(sample()))).size() == 1);
 }
 
-TEST_CASE("of a batch that is given up no columns travel, whatever its vectors held", "[wire]") {
+TEST_CASE("a quarantined batch travels without columns, even if its vectors hold some", "[wire]") {
   Batch batch = sample();
   batch.quarantined = true;
   batch.records = 0;
@@ -93,7 +93,7 @@ TEST_CASE("of a batch that is given up no columns travel, whatever its vectors h
   CHECK(out.floats.empty());
 }
 
-TEST_CASE("keys of small tables take two bytes, of large ones four", "[wire]") {
+TEST_CASE("keys of small tables take two bytes, keys of large tables take four", "[wire]") {
   Batch batch;
   batch.records = 1000;
   batch.tables = {{TableId(0), std::vector<uint64_t>(65536)}};
@@ -103,7 +103,7 @@ TEST_CASE("keys of small tables take two bytes, of large ones four", "[wire]") {
   CHECK(bytes_of(batch).size() == narrow + 8 + 2000);
 }
 
-TEST_CASE("what is no batch is refused, and says why", "[wire]") {
+TEST_CASE("the decoder rejects bytes that are no batch, and names the fault", "[wire]") {
   CHECK(why_refused({}) == "batch: too short");
   CHECK(why_refused_with(0, 1) == "batch: not one");
   CHECK(why_refused_with(4, 2) == "batch: unknown flags");
@@ -138,7 +138,7 @@ TEST_CASE("every truncation of a batch is refused", "[wire]") {
     REQUIRE_FALSE(decode_batch(std::span(bytes).first(size), out));
 }
 
-TEST_CASE("mutated batches never crash, and what is taken can be sent on", "[wire]") {
+TEST_CASE("mutated batches never crash, and an accepted one can be encoded again", "[wire]") {
   Rng rng(5);
   Batch out;
   size_t taken = 0;

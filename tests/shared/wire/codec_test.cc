@@ -24,7 +24,7 @@ Result<Message> decoded(std::span<const uint8_t> frame, std::vector<Bytes> paylo
   return Codec().decode(frame, payloads);
 }
 
-/// The same frame with its checksum made right, so that what lies behind the checksum is tried.
+/// Returns the frame with a corrected checksum, so that the checks after the checksum are tested.
 std::vector<uint8_t> resealed(std::vector<uint8_t> frame, const Message& message) {
   seal_frame({.kind = kind_of(message.body),
               .envelope = message.envelope,
@@ -59,7 +59,7 @@ Message sample_push() {
 }
 
 TEST_CASE("every kind of message comes back field by field", "[wire]") {
-  Codec codec;  // kept, as a transport keeps it: nothing of one message may be left in the next
+  Codec codec;  // reused like in a transport: fields of one message must not leak into the next
   RandomMessages random(1);
   for (int round = 0; round < 200; ++round) {
     for (uint16_t kind = 1; kind <= kKindMax; ++kind) {
@@ -79,7 +79,7 @@ TEST_CASE("every kind of message comes back field by field", "[wire]") {
   }
 }
 
-TEST_CASE("payloads pass by uncopied, also from unaligned memory", "[wire]") {
+TEST_CASE("payloads are not copied, and unaligned memory is accepted", "[wire]") {
   const Message message = sample_push();
   std::vector<Bytes> payloads = payloads_of(message);
   const Result<Message> out = Codec().decode(encoded(message), payloads);
@@ -92,7 +92,7 @@ TEST_CASE("payloads pass by uncopied, also from unaligned memory", "[wire]") {
   CHECK(decoded(std::span(shifted).subspan(1), payloads_of(message)));
 }
 
-TEST_CASE("a message larger than the scratch memory survives, one larger than a frame is refused",
+TEST_CASE("a message larger than the scratch memory passes, one larger than a frame is refused",
           "[wire]") {
   Codec codec;
   View view{.id = {1, 2}, .owners = {{0, 0, Incarnation(1), "inproc://ps"}}};
@@ -110,7 +110,7 @@ TEST_CASE("a message larger than the scratch memory survives, one larger than a 
   CHECK_THAT(refused.error().what, Catch::StartsWith("Welcome of 10"));
 }
 
-TEST_CASE("a stream without an end names its first piece, and no other", "[wire]") {
+TEST_CASE("a stream of unknown length must name exactly one piece", "[wire]") {
   const auto passes = [](std::vector<uint64_t> cuts, bool splittable) {
     Welcome welcome{.job = "x", .shard_bytes = 1, .heartbeat_ns = 1, .lease_ns = 1};
     welcome.train_files = {{.path = "exec: x",
@@ -125,7 +125,7 @@ TEST_CASE("a stream without an end names its first piece, and no other", "[wire]
   CHECK_FALSE(passes({640}, true));
 }
 
-TEST_CASE("text that people read arrives with a bounded length and is safe to show", "[wire]") {
+TEST_CASE("text for people arrives with a bounded length and is safe to show", "[wire]") {
   const auto arrives = [](std::string what) {
     const Message sent{.body = Reject{.what = std::move(what)}};
     return std::get<Reject>(decoded(encoded(sent), {})->body).what;
@@ -143,7 +143,7 @@ TEST_CASE("text that people read arrives with a bounded length and is safe to sh
   CHECK(std::get<Hello>(out->body).build == "1\\x0d2");
 }
 
-TEST_CASE("payload frames must be those the header names", "[wire]") {
+TEST_CASE("payload frames must match the header", "[wire]") {
   const Message message = sample_push();
   const std::vector<uint8_t> frame = encoded(message);
   const Bytes keys = message.keys;
@@ -157,7 +157,7 @@ TEST_CASE("payload frames must be those the header names", "[wire]") {
   CHECK_FALSE(decoded(frame, {keys, values.slice(0, 8)}));
 }
 
-TEST_CASE("a body that does not agree with its payloads is refused", "[wire]") {
+TEST_CASE("a body that contradicts its payloads is refused", "[wire]") {
   Message message = sample_push();
   std::get<Push>(message.body).sections[0].keys = 3;
   CHECK(why_refused(message) == "Push: sections of 4 keys, keys frame of 3");
@@ -168,7 +168,8 @@ TEST_CASE("a body that does not agree with its payloads is refused", "[wire]") {
   message.keys = {};
   CHECK_THAT(why_refused(message), Catch::Contains("keys frame of 0"));
   std::get<Push>(message.body).sections = {{TableId(0), 3}};
-  CHECK(decoded(encoded(message), payloads_of(message)));  // by handle, without keys
+  // with a handle, the keys frame may be absent
+  CHECK(decoded(encoded(message), payloads_of(message)));
   message.envelope.request = {};
   CHECK(why_refused(message) == "Push: no request id");
   CHECK_THAT(why_refused({.body = Sealed{1}, .values = message.values}),
@@ -228,13 +229,13 @@ TEST_CASE("required fields and ranges are checked", "[wire]") {
         "ReadBatch: piece out of range");
 }
 
-TEST_CASE("zeros are a valid Cap'n Proto message and never a harmful one of ours", "[wire]") {
+TEST_CASE("a message of zeros is valid Cap'n Proto but never a harmful message", "[wire]") {
   const std::set<Kind> harmless{Kind::kAdopt,      Kind::kAdopted,       Kind::kLeaseRequest,
                                 Kind::kLeaseGrant, Kind::kStatusRequest, Kind::kStatusReply,
                                 Kind::kSaved,      Kind::kSealed,        Kind::kStop,
                                 Kind::kPushReply,  Kind::kFrozen,        Kind::kInputList};
   for (uint16_t number = 1; number <= kKindMax; ++number) {
-    // One segment of one word: a null root, so that every field reads as its default.
+    // one segment of one word: a null root, so that every field reads as its default
     std::vector<uint8_t> frame(kEnvelopeBytes + 16);
     frame[kEnvelopeBytes + 4] = 1;
     seal_frame({.kind = Kind(number), .envelope = {.request = RequestId(1)}}, frame);
@@ -246,7 +247,7 @@ TEST_CASE("zeros are a valid Cap'n Proto message and never a harmful one of ours
   }
 }
 
-TEST_CASE("every flipped bit, every truncation of a header is refused", "[wire]") {
+TEST_CASE("every flipped bit and every truncation of a header is refused", "[wire]") {
   const Message message = sample_push();
   const std::vector<uint8_t> frame = encoded(message);
   for (size_t bit = 0; bit < frame.size() * 8; ++bit) {
@@ -270,25 +271,26 @@ TEST_CASE("a sealed envelope without a message is refused", "[wire]") {
 }
 
 TEST_CASE("a hostile count allocates nothing", "[wire]") {
-  // Cap'n Proto lists of zero-sized structs claim 2^29 elements in no bytes at all.
+  // Cap'n Proto lists of zero-sized structs can claim 2^29 elements that take no bytes.
   std::vector<uint8_t> frame(kEnvelopeBytes + 8 * 4);
   frame[kEnvelopeBytes + 4] = 3;                       // one segment of three words
-  const uint64_t root = uint64_t(1) << 48;             // a struct of no data and one pointer
+  const uint64_t root = uint64_t(1) << 48;             // a struct without data and with one pointer
   const uint64_t list = 1 | uint64_t(7) << 32;         // a composite list of zero words
-  const uint64_t tag = uint64_t((1U << 29) - 1) << 2;  // of 2^29 - 1 elements of no size
+  const uint64_t tag = uint64_t((1U << 29) - 1) << 2;  // 2^29 - 1 elements of size 0
   std::memcpy(&frame[kEnvelopeBytes + 8], &root, 8);
   std::memcpy(&frame[kEnvelopeBytes + 16], &list, 8);
   std::memcpy(&frame[kEnvelopeBytes + 24], &tag, 8);
   for (uint16_t number = 1; number <= kKindMax; ++number) {
     seal_frame({.kind = Kind(number), .envelope = {.request = RequestId(1)}}, frame);
-    (void)decoded(frame);  // no crash, no gigabytes
+    (void)decoded(frame);  // neither crashes nor allocates gigabytes
   }
   seal_frame({.kind = Kind::kLeaseGrant}, frame);
   CHECK_FALSE(decoded(frame));
 }
 
-TEST_CASE("mutated bodies behind a right checksum never crash, and what is read can be written",
-          "[wire]") {
+TEST_CASE(
+    "mutated bodies under a valid checksum never crash, and a decoded one can be encoded again",
+    "[wire]") {
   RandomMessages random(2);
   Rng rng(3);
   Codec codec;
@@ -313,7 +315,7 @@ TEST_CASE("mutated bodies behind a right checksum never crash, and what is read 
     std::vector<Bytes> same = payloads_of(*out);
     REQUIRE(codec.decode(*again, same));
   }
-  CHECK(accepted > 1000);  // else the loop tried nothing but the first check
+  CHECK(accepted > 1000);  // otherwise only the first check was tested
 }
 
 TEST_CASE("random garbage is refused", "[wire]") {
@@ -332,8 +334,8 @@ std::vector<uint8_t> read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// One frame of each kind as the first release wrote it, with every field filled; readable for
-/// ever. DP_REGENERATE_GOLDEN=1 writes files that are missing and never touches one that is there.
+/// One frame of each kind as the first release wrote it, with every field filled. They must stay
+/// readable forever. DP_REGENERATE_GOLDEN=1 writes missing files and never changes an existing one.
 TEST_CASE("golden frames of protocol 1 stay readable", "[wire]") {
   for (uint16_t number = 1; number <= kKindMax; ++number) {
     const std::string path =
@@ -359,7 +361,7 @@ TEST_CASE("golden frames of protocol 1 stay readable", "[wire]") {
   }
 }
 
-TEST_CASE("what we write of protocol 1 is what the first release wrote", "[wire]") {
+TEST_CASE("this build encodes a push exactly like the first release", "[wire]") {
   const std::vector<uint8_t> golden =
       read_file(str(DP_SOURCE_DIR, "/tests/golden/wire/v1_Push.bin"));
   CHECK(encoded(sample_push()) == golden);

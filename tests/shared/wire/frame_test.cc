@@ -23,7 +23,7 @@ ErrorCode code_of(std::span<const uint8_t> frame) {
   return header.error().code;
 }
 
-TEST_CASE("an envelope comes back as it was sealed", "[wire]") {
+TEST_CASE("an opened envelope has the fields that were sealed", "[wire]") {
   const Result<FrameHeader> header = open_frame(sealed());
   REQUIRE(header);
   CHECK(header->kind == Kind::kPush);
@@ -33,7 +33,7 @@ TEST_CASE("an envelope comes back as it was sealed", "[wire]") {
   CHECK(header->values_bytes == 32);
 }
 
-TEST_CASE("every flipped bit of a frame is found", "[wire]") {
+TEST_CASE("every flipped bit of a frame is detected", "[wire]") {
   const std::vector<uint8_t> frame = sealed();
   for (size_t bit = 0; bit < frame.size() * 8; ++bit) {
     std::vector<uint8_t> bad = frame;
@@ -43,7 +43,7 @@ TEST_CASE("every flipped bit of a frame is found", "[wire]") {
   }
 }
 
-TEST_CASE("every truncation and every lengthening is found", "[wire]") {
+TEST_CASE("every truncation and every extension is detected", "[wire]") {
   std::vector<uint8_t> frame = sealed();
   for (size_t size = 0; size < frame.size(); ++size) {
     CAPTURE(size);
@@ -54,7 +54,8 @@ TEST_CASE("every truncation and every lengthening is found", "[wire]") {
   CHECK(code_of(std::vector<uint8_t>(kHeaderBytesMax + 8)) == ErrorCode::kMalformed);
 }
 
-TEST_CASE("another protocol version is refused by its number, before the checksum", "[wire]") {
+TEST_CASE("another protocol version is refused by its number, before the checksum is compared",
+          "[wire]") {
   std::vector<uint8_t> frame = sealed();
   frame[4] = 2;
   const Result<FrameHeader> header = open_frame(frame);

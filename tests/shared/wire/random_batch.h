@@ -1,4 +1,4 @@
-// Batches of every shape, from a seed.
+// Random batches of every shape, from a seed.
 #pragma once
 
 #include "shared/base/rng.h"
@@ -6,7 +6,8 @@
 
 namespace downpour::wire {
 
-/// A batch that is whole in itself: `records_max` at most, tables of at most `keys_max` keys.
+/// Returns a consistent batch of at most `records_max` records, with tables of at most `keys_max`
+/// keys.
 inline Batch random_batch(Rng& rng, uint32_t records_max, uint32_t keys_max) {
   Batch batch;
   batch.id = {uint32_t(rng.below(9)), uint32_t(rng.below(99)), uint32_t(rng.below(99))};
@@ -51,7 +52,7 @@ inline Batch random_batch(Rng& rng, uint32_t records_max, uint32_t keys_max) {
   return batch;
 }
 
-/// Columns of batches that are given up mean nothing.
+/// Compares two batches, except for the columns of quarantined ones, which have no meaning.
 inline bool same_batch(const Batch& a, const Batch& b) {
   const auto all = [](const auto& x, const auto& y, auto&& same) {
     bool equal = x.size() == y.size();

@@ -1,4 +1,4 @@
-// Messages of every kind with every field filled, from a seed.
+// Random messages of every kind with every field filled, from a seed.
 #pragma once
 
 #include <string>
@@ -38,10 +38,11 @@ class RandomMessages {
   PartitionId partition() { return PartitionId(uint32_t(rng_.below(65536))); }
   std::string text(size_t least = 0) {
     std::string out(least + size_t(rng_.below(40)), 'a');
-    for (char& c : out) c = char(rng_.below(256));  // any byte, NUL and bad UTF-8 included
+    for (char& c : out) c = char(rng_.below(256));  // any byte, including NUL and invalid UTF-8
     return out;
   }
-  /// What people read travels as it may be shown: see printable_line().
+  /// Returns text that passes printable_line() unchanged, because text for people travels in that
+  /// form.
   std::string prose() {
     std::string out = text();
     for (char& c : out) c = char(' ' + uint8_t(c) % 95);
@@ -312,7 +313,7 @@ class RandomMessages {
   Rng rng_;
 };
 
-/// Payloads as the codec takes them: those that are there.
+/// Returns the payloads that are not empty, as the codec expects them.
 inline std::vector<Bytes> payloads_of(const Message& message) {
   std::vector<Bytes> out;
   if (!message.keys.empty()) out.push_back(message.keys);
