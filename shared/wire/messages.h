@@ -148,8 +148,7 @@ struct Adopt {
   // False: there may be more markers. The partitions reject pushes until a StatusRequest has sent
   // all of them.
   bool markers_known = true;
-  // An image with batches of unsealed epochs must be of this plan. 0: any plan is accepted.
-  uint64_t plan_hash = 0;
+  uint64_t plan_hash = 0;  // required of images with batches of unsealed epochs; 0: any plan
   bool operator==(const Adopt&) const = default;
 };
 struct Adopted {
@@ -203,16 +202,14 @@ struct Heartbeat {
   uint64_t rows = 0;          // ps: embedding rows held
   uint64_t table_bytes = 0;   // ps: memory of tables and slots
   uint64_t pulled_bytes = 0;  // worker: payload received; ps: payload sent
-  // worker: payload sent; ps: payload received; input: bytes of batches sent
-  uint64_t pushed_bytes = 0;
-  uint64_t records = 0;               // worker: trained since start
-  uint64_t read_bytes = 0;            // worker, input: bytes of input read
+  uint64_t pushed_bytes = 0;  // worker: payload sent; ps: received; input: bytes of batches sent
+  uint64_t records = 0;       // worker: trained since start
+  uint64_t read_bytes = 0;    // worker, input: bytes of input read
   std::vector<OutputMetrics> recent;  // worker: since the last heartbeat, with AUC buckets
   std::vector<uint64_t> staleness;    // ps: histogram since start, bucket = min(versions, size - 1)
   uint64_t duplicate_parts = 0, gaps = 0;  // ps: parts already applied, parts too early
-  // ps, in every fourth heartbeat: the period that `busy_ns` and `loads` cover; 0: they are not set
-  int64_t load_ns = 0;
-  uint64_t busy_ns = 0;              // time in that period not spent waiting for a message
+  int64_t load_ns = 0;   // ps, in every fourth: the period of busy_ns and loads; 0: not set
+  uint64_t busy_ns = 0;  // time in that period not spent waiting for a message
   std::vector<PartitionLoad> loads;  // estimates for its partitions that were used, ascending
   WorkTime work;                     // worker
   Failure failure = {};              // ps
