@@ -6,6 +6,7 @@
 Each command runs in a pseudo-terminal of 128 columns; the picture shows what the screen shows when it has ended.
 """
 import fcntl
+import itertools
 import os
 import pty
 import struct
@@ -47,11 +48,12 @@ def run(command, folder, path):
         sys.exit(f"`{command}` ended with {process.returncode}")
     text = Text()
     for y in range(screen.cursor.y):
-        for x in range(COLUMNS):
-            char = screen.buffer[y][x]
-            color = None if char.fg == "default" else char.fg
-            text.append(char.data, Style(color=color, bold=char.bold))
-        text.rstrip()
+        cells = [screen.buffer[y][x] for x in range(COLUMNS)]
+        while cells and cells[-1].data == " ":
+            cells.pop()
+        for (color, bold), run_of in itertools.groupby(cells, lambda cell: (cell.fg, cell.bold)):
+            style = Style(color=None if color == "default" else color, bold=bold)
+            text.append("".join(cell.data for cell in run_of), style)
         text.append("\n")
     return text
 
