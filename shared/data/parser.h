@@ -1,4 +1,4 @@
-// RecordParser: one record's bytes into the columns of the batch being made.
+// RecordParser: turns the bytes of one record into the columns of a batch.
 #pragma once
 
 #include <memory>
@@ -13,34 +13,37 @@
 
 namespace downpour::data {
 
-/// A record of a shard.
+/// One record of a shard.
 struct QueuedRecord {
   RecordRef ref;
-  uint32_t range = 0;   // of the shard's
-  uint64_t offset = 0;  // in its file
+  uint32_t range = 0;   // index of the range in the shard
+  uint64_t offset = 0;  // in its file, in bytes
 };
 
-/// Turns a record into columns. Allocates nothing once its buffers have grown.
+/// Turns records into columns. Allocates no memory once its buffers have grown.
 class RecordParser {
  public:
   virtual ~RecordParser() = default;
-  /// [begin, end) is the record; *end is readable, a line break or '\r' for text. False: a bad
-  /// record, told in `fault`; keys that it left behind are the caller's to cut off. Or one that the
-  /// job's filter drops: then fault.reason is null, and no partial file is left.
+  /// Parses the record [begin, end). *end is readable; for text it is a line break or '\r'. Returns
+  /// false if the record is bad or the job's filter drops it. For a bad record `fault` describes
+  /// the error, and the caller must cut off the keys that the record has already added. For a
+  /// filtered record fault.reason is null, and no keys are added.
   virtual bool parse(const char* begin, const char* end, uint64_t offset, Columns& columns,
                      Fault& fault) = 0;
 
-  /// Takes records of a window in a row, whole ones of one range, as parse() takes each. How many
-  /// were taken: the next one is parse()'s, which writes over what this one or those behind it
-  /// left. To `hashes` is added, of each that was taken, hash_combine(hash(), its offset).
+  /// Parses consecutive records of a window like parse(). All of them are whole and of one range.
+  /// Returns the number of records parsed. The caller passes the next record to parse(), which
+  /// overwrites anything that this function wrote for that record or a later one. Adds
+  /// hash_combine(hash(), offset) of each parsed record to `hashes`.
   virtual size_t parse_run(std::span<const QueuedRecord> run, Columns& columns, uint64_t& hashes);
 
-  /// After a record that parse() took: what its fields need of each other. False: a bad record.
+  /// Applies the ops that need several values of a record. Called after parse() has returned true.
+  /// Returns false if the record is bad.
   bool finish(Columns& columns, Fault& fault) {
     return stage_ == nullptr || stage_->apply(columns, fault);
   }
   bool finishes() const { return stage_ != nullptr; }
-  /// After the last record of a batch: what is done with whole columns.
+  /// Applies the ops that work on whole columns. Called after the last record of a batch.
   void finish_batch(std::vector<FloatColumn>& floats, std::vector<KeyBuffer>& keys,
                     uint32_t records) const {
     for (const auto& each : deferred_.floats) {
@@ -53,20 +56,22 @@ class RecordParser {
     }
   }
 
-  /// Asks for the memory that parse() will look at.
+  /// Prefetches the memory that parse() will read.
   virtual void prefetch(const char* begin, size_t size) const;
-  /// Of the record's bytes, or of enough of them to tell it from others.
+  /// Returns a hash of the record's bytes, or of enough of them to distinguish it from other
+  /// records.
   virtual uint64_t hash(const char* begin, const char* end) const;
 
-  /// Which entry of Columns::keys feeds each bag of the layout. A field used by two bags is read
-  /// once.
+  /// Returns the entry of Columns::keys that feeds each bag of the layout. A field that two bags
+  /// use is read only once.
   const std::vector<uint32_t>& key_of_bag() const { return key_of_bag_; }
-  /// Of each entry. There may be more than the bags want: what other fields are made of.
+  /// Returns the shape of each entry. Entries that only feed other fields have no bag.
   const std::vector<KeyShape>& key_shapes() const { return key_shapes_; }
   void set_filter(std::unique_ptr<RecordFilter> filter) { filter_ = std::move(filter); }
 
  protected:
-  /// For a parser that reads the fields of `set`.
+  /// Takes the key shapes, the stage and the deferred ops of `set`. For a parser that reads these
+  /// fields.
   void adopt(FieldSet& set) {
     key_of_bag_ = std::move(set.key_of_bag);
     key_shapes_ = std::move(set.key_shapes);
@@ -74,7 +79,8 @@ class RecordParser {
     deferred_ = std::move(set.deferred);
   }
 
-  /// For a parser that gives what `other` would, whose part finish() is.
+  /// Takes the key shapes, the stage and the deferred ops of `other`. For a parser that yields the
+  /// same columns as `other` and replaces it in finish().
   void stand_for(RecordParser& other) {
     key_of_bag_ = other.key_of_bag_;
     key_shapes_ = other.key_shapes_;
@@ -82,49 +88,55 @@ class RecordParser {
     deferred_ = other.deferred_;
   }
 
-  std::unique_ptr<RecordFilter> filter_;  // null: none
+  std::unique_ptr<RecordFilter> filter_;  // null: no filter
 
  private:
   std::vector<uint32_t> key_of_bag_;
   std::vector<KeyShape> key_shapes_;
-  std::unique_ptr<RecordStage> stage_;  // null: none
+  std::unique_ptr<RecordStage> stage_;  // null: no such ops
   FieldSet::Deferred deferred_;
 };
 
-/// A shard's records, and what makes columns of them.
+/// The records of a shard, and the parser for them.
 struct ShardRecords {
   std::unique_ptr<WindowSource> source;
   std::unique_ptr<RecordParser> parser;
-  bool kept = false;  // by a cache: nothing is read
+  bool kept = false;  // a cache supplies the records; nothing is read
 };
 
-/// The field as the job or the format declares it. Error kConfig naming it, with what there is.
+/// Returns the field as the job declares it, or else as the format does. Error kConfig names the
+/// field and lists the available ones.
 Result<FieldSpec> resolve_field(const ReadPlan& plan, const std::string& name);
 const TargetRule* find_target(const ReadPlan& plan, const std::string& name);
 
 Result<std::unique_ptr<RecordParser>> make_libsvm_parser(const ReadPlan& plan);
-/// `columns`: names in the file's order.
+/// Makes a parser for CSV, TSV and criteo lines. `columns` has the names in the file's order.
 Result<std::unique_ptr<RecordParser>> make_csv_parser(const ReadPlan& plan,
                                                       const std::vector<std::string>& columns,
                                                       const std::string& where);
 
-/// Records that are a serialized tf.train.Example; each field is one of its features.
+/// Makes a parser for records that are serialized tf.train.Example messages. Each field is one
+/// feature.
 Result<std::unique_ptr<RecordParser>> make_example_parser(const ReadPlan& plan);
-/// Records that are a serialized tensor; a field is all of it, or the elements from `column` on.
+/// Makes a parser for records that are serialized tensors. A field is the whole tensor, or its
+/// elements from `column` on.
 Result<std::unique_ptr<RecordParser>> make_tensor_parser(const ReadPlan& plan);
 
-/// Lines that are JSON objects; each field is a member, "a.b" a member's member.
+/// Makes a parser for lines that are JSON objects. Each field is a member; "a.b" names member `b`
+/// of the object `a`.
 Result<std::unique_ptr<RecordParser>> make_json_parser(const ReadPlan& plan);
 
-/// The columns of a table's file: as declared, the format's own, or those of its header.
+/// Returns the columns of a table file: the declared ones, those of the format, or those of the
+/// header.
 Result<std::vector<std::string>> columns_of(const DataSpec& data, const std::string& path);
-/// What a column is called that a header, or nothing, names; `index` counts from 0.
+/// Returns the name of a column without a name in the job or the header. `index` starts at 0.
 inline std::string unnamed_column(size_t index) { return str("c", index + 1); }
-/// The delimiter of a CSV, TSV or criteo file. Error kConfig if the job's is none.
+/// Returns the delimiter of a CSV, TSV or criteo file. Error kConfig if the job's delimiter is not
+/// valid.
 Result<char> delimiter_of(const DataSpec& data);
-/// Cuts a line at `delimiter`; with `quotes` RFC 4180's rules hold, and texts with doubled quotes
-/// lie in `store`. False: an open quote or text behind a closing one. More than cells.size() cells
-/// are counted, not kept.
+/// Splits a line at `delimiter`. With `quotes`, the rules of RFC 4180 apply; quoted cells point
+/// into `store`. Returns false for an unclosed quote, or for text after a closing quote. Cells
+/// beyond cells.size() are counted but not stored.
 bool split_line(std::string_view line, char delimiter, bool quotes,
                 std::vector<std::string_view>& cells, size_t& count, std::string& store);
 

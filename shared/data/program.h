@@ -1,4 +1,4 @@
-// Programs as sources: what `exec` of a job starts, and the records that come out of its stdout.
+// Programs as data sources: starts the `exec` program of a job and reads records from its stdout.
 #pragma once
 
 #include <cstdint>
@@ -20,66 +20,70 @@
 
 namespace downpour::data {
 
-/// The programs that the readers of a process have running. Any thread.
+/// The programs that the readers of a process run. Safe to use from any thread.
 class ProgramPool {
  public:
-  /// Kills them all, and whatever is started later at once: readers that wait for one come back.
+  /// Kills all programs, and from now on each program as soon as it is started. Readers that wait
+  /// for a program return with an error.
   void stop();
   bool stopped() const;
 
  private:
   friend class ProgramSource;
   bool add(int pid);
-  /// waitpid() under the lock: a number that was reaped may soon be another's, whom stop() must not
-  /// meet. False: it still runs.
+  /// Calls waitpid() under the lock. The lock matters because the system may reuse the number of a
+  /// reaped process, and stop() must not kill an unrelated process. Returns false if the program
+  /// still runs.
   bool reap(int pid, int flags, int& status);
   mutable std::mutex mutex_;
-  std::set<int> running_;  // leaders of their process groups
+  std::set<int> running_;  // process ids of the group leaders
   bool stopped_ = false;
 };
 
-/// Of the text that a program writes, where nothing is shuffled: a slow one's records soon count.
+/// Window size of program output where nothing is shuffled. It is small so that the records of a
+/// slow program are trained soon.
 constexpr size_t kProgramWindowBytes = size_t{64} << 10;
 
 struct ProgramCall {
   std::vector<std::string> argv;                                 // argv[0] is looked up in PATH
-  std::string directory;                                         // where it runs
-  std::vector<std::pair<std::string, std::string>> environment;  // beside this process's own
+  std::string directory;                                         // working directory
+  std::vector<std::pair<std::string, std::string>> environment;  // added to this process's own
 };
 
-/// What goes to a program's stdin: the next bytes, which stay until the next call; empty at the
-/// end.
+/// Supplies a program's stdin. Returns the next bytes, which stay valid until the next call, or an
+/// empty text at the end.
 using ProgramInput = std::function<Result<std::string_view>()>;
 
-/// Starts it, in a process group of its own; read() gives what it writes to its stdout, and its
-/// stderr goes to ours. `input` is asked while read() waits, for as long as the program takes it. A
-/// program that does not end well, or not at all after its last byte, is an error of the read()
-/// that would give that byte. Destroyed before: it is killed. Errors: kNoInput (no such program or
-/// folder), kUnavailable (it can't be started), kBadData (it failed, with the last line of its
-/// stderr).
+/// Starts the program in a process group of its own. read() returns what the program writes to
+/// stdout; its stderr goes to the stderr of this process. While read() waits, it takes bytes from
+/// `input` for as long as the program reads them. The program must exit with status 0 soon after it
+/// closes stdout; otherwise the read() that reaches the end fails. Destroying the source before the
+/// end kills the program. Errors: kNoInput (no such program or folder), kUnavailable (the program
+/// cannot be started), kBadData (the program failed; includes the last line of its stderr).
 Result<std::unique_ptr<ByteSource>> start_program(const ProgramCall& call,
                                                   std::shared_ptr<ProgramPool> pool,
                                                   ProgramInput input = nullptr);
 
-/// What stands for a program among the files of a plan. Its `bytes` are its records, or 1 where
-/// their number is not known: one range then.
+/// Returns the entry that represents a program among the files of a plan. Its `bytes` are the
+/// number of records. If that number is not known, they are 1, which makes one range.
 plan::FileInfo program_info(const SourceSpec& source);
 
-/// The call for a range of an epoch, as docs/data.md says it.
+/// Returns the call for a range of an epoch, as docs/data.md specifies it.
 ProgramCall call_of(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range);
 
-/// The call of data.program for a range of an epoch.
+/// Returns the call of data.program for a range of an epoch.
 ProgramCall transform_call_of(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range);
 
-/// Whether a range of the plan's is a piece of what can only be read from its start.
+/// Returns true if the range is a piece of a source that can only be read from its start.
 bool is_piece(const ReadPlan& plan, const plan::ShardRange& range);
 
-/// Starts the program that the range is of for the whole epoch.
+/// Starts the program of the range for the whole epoch.
 Result<void> start_stream(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range,
                           RecordStream::Reading& reading);
 
-/// The windows of a range that the plan's program writes: of lines or TFRecords; or of rows of
-/// arrays, with their parser. A range whose records are not as many as it says is an error.
+/// Opens the records that the plan's program writes for a range: lines or TFRecords, or rows of
+/// arrays, which come with their parser. It is an error if the range has more or fewer records than
+/// its length says.
 Result<ShardRecords> open_program(const ReadPlan& plan, uint32_t epoch,
                                   const plan::ShardRange& range, size_t window_bytes,
                                   Buffer& buffer, std::vector<RecordRef>& records);

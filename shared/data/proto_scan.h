@@ -1,4 +1,5 @@
-// Protobuf's wire format, read where it lies: tags, varints and lengths (protobuf.dev, "Encoding").
+// Scanner for Protobuf's wire format (protobuf.dev, "Encoding"): tags, varints and lengths, read in
+// place.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@ enum class WireType : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32
 
 constexpr uint32_t tag_of(uint32_t field, WireType type) { return field << 3 | uint32_t(type); }
 
-/// What parse_varint does not decide at once: 9 and 10 bytes, and what runs into the end.
+/// Reads a varint byte by byte. parse_varint() calls it for varints of 9 and 10 bytes and for those
+/// that reach `end`.
 inline const char* parse_varint_slow(const char* p, const char* end, uint64_t& value) {
   value = 0;
   for (uint32_t shift = 0; shift < 70 && p < end; shift += 7) {
@@ -26,8 +28,8 @@ inline const char* parse_varint_slow(const char* p, const char* end, uint64_t& v
   return nullptr;
 }
 
-/// Reads a varint at `p`, which lies before `end`; 8 bytes from any p < end on are readable.
-/// Returns the first byte behind it, or null: it does not end before `end`.
+/// Reads a varint at `p`. For p < end, 8 bytes from `p` on are readable. Returns the first byte
+/// after it, or null if the varint does not end before `end`.
 inline const char* parse_varint(const char* p, const char* end, uint64_t& value) {
   if (p < end && uint8_t(*p) < 0x80) [[likely]] {
     value = uint8_t(*p);
@@ -35,13 +37,13 @@ inline const char* parse_varint(const char* p, const char* end, uint64_t& value)
   }
   if (p >= end) return nullptr;
 #if defined(__BMI2__)
-  // Without a branch on its length, which nothing predicts.
+  // No branch on the length, because it is unpredictable.
   uint64_t word;
   std::memcpy(&word, p, 8);
   const uint64_t stops = ~word & 0x8080808080808080;
   if (stops == 0) [[unlikely]]
     return parse_varint_slow(p, end, value);
-  const uint64_t kept = stops ^ (stops - 1);  // up to the first byte that ends it
+  const uint64_t kept = stops ^ (stops - 1);  // up to the first byte without a continuation bit
   value = _pext_u64(word & kept, 0x7f7f7f7f7f7f7f7f);
   p += (__builtin_ctzll(stops) + 1) / 8;
   return p <= end ? p : nullptr;
@@ -50,8 +52,8 @@ inline const char* parse_varint(const char* p, const char* end, uint64_t& value)
 #endif
 }
 
-/// Reads the varint that is exactly `size` bytes, of which 8 from `p` on are readable. False: it is
-/// none.
+/// Reads a varint of exactly `size` bytes. 8 bytes from `p` on are readable. Returns false if these
+/// bytes are not one whole varint.
 inline bool parse_whole_varint(const char* p, size_t size, uint64_t& value) {
 #if defined(__BMI2__)
   if (size <= 8) [[likely]] {
@@ -65,14 +67,15 @@ inline bool parse_whole_varint(const char* p, size_t size, uint64_t& value) {
   return parse_varint(p, p + size, value) == p + size;
 }
 
-/// A field of a message: its tag, and its number or its bytes.
+/// One field of a message: its tag, and its number or bytes.
 struct WireField {
   uint32_t tag = 0;
   uint64_t number = 0;     // kVarint, kFixed64, kFixed32
   std::string_view bytes;  // kBytes
 };
 
-/// Reads the field at `p`. Returns the first byte behind it, or null: this is no protobuf.
+/// Reads the field at `p`. Returns the first byte after it, or null if the bytes are not valid
+/// Protobuf.
 inline const char* parse_wire_field(const char* p, const char* end, WireField& field) {
   uint64_t tag = 0;
   p = parse_varint(p, end, tag);
@@ -100,7 +103,7 @@ inline const char* parse_wire_field(const char* p, const char* end, WireField& f
       return p + 4;
     }
   }
-  return nullptr;  // groups, which proto3 has not
+  return nullptr;  // groups do not exist in proto3
 }
 
 }  // namespace downpour::data

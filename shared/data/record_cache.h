@@ -1,4 +1,4 @@
-// RecordCache: what parsers made of the records of a range, kept for the next time that it is read.
+// RecordCache: keeps the parsed records of a range for the next time that the range is read.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,17 @@
 
 namespace downpour::data {
 
-/// Memory of the process, or of an unlinked file on its disk, up to a limit. Any thread.
+/// A store for cached data, up to a limit: memory of the process, or an unlinked file on its disk.
+/// Safe to use from any thread.
 class CacheStore {
  public:
-  /// `folder` is where the file of Cache::kFile lies.
+  /// `folder` holds the file of Cache::kFile.
   CacheStore(Cache where, uint64_t bytes_max, std::string folder);
   ~CacheStore();
   CacheStore(const CacheStore&) = delete;
   CacheStore& operator=(const CacheStore&) = delete;
 
-  /// A piece that goes back to the store when it is destroyed; the store must outlive it.
+  /// A piece of the store. Its destructor returns it to the store, which must outlive it.
   class Piece {
    public:
     Piece(CacheStore& store, char* data, size_t bytes, uint64_t offset)
@@ -47,12 +48,13 @@ class CacheStore {
     CacheStore* store_;
     char* data_;
     size_t bytes_;
-    uint64_t offset_;  // in the file
+    uint64_t offset_;  // in the file, in bytes
   };
-  /// None: there is no room, or the disk is full.
+  /// Returns a piece of at least `bytes` bytes, or nothing if the limit is reached or the disk is
+  /// full.
   std::optional<Piece> take(size_t bytes);
   uint64_t used() const;
-  /// Whether something found no room.
+  /// Returns true if take() has ever returned nothing.
   bool was_full() const;
 
  private:
@@ -64,25 +66,25 @@ class CacheStore {
   mutable std::mutex mutex_;
   int file_ = -1;
   uint64_t file_bytes_ = 0;
-  std::multimap<size_t, uint64_t> holes_;  // of the file: pieces that came back, by their size
+  std::multimap<size_t, uint64_t> holes_;  // freed pieces of the file, by size
   uint64_t used_ = 0;
   bool was_full_ = false;
 };
 
-/// A range whose records have all been parsed once is given out again without its text: the same
-/// windows, the same columns, the same hashes, so that a shard's batches are the same batches. What
-/// random ops and crosses make is made anew. A range with a record that could not be read is not
-/// kept, nor one for which there is no room. Any thread.
+/// Replays ranges whose records have all been parsed once, without reading their text. A replay has
+/// the same windows, columns and hashes, so a shard yields the same batches. Random ops and crosses
+/// are computed anew each time. A range is not kept if one of its records is bad, or if the store
+/// has no room for it. Safe to use from any thread.
 class RecordCache {
  public:
-  /// The caches of a process share their store.
+  /// All caches of a process share one store.
   explicit RecordCache(std::shared_ptr<CacheStore> store) : store_(std::move(store)) {}
 
-  /// What is asked for: some of a range's records, in windows of so many bytes.
+  /// Identifies the cached records: a range, the window size in bytes, and the side of the holdout.
   struct Key {
     plan::ShardRange range;
     size_t window_bytes = 0;
-    bool held_out = false;  // the other side of the holdout
+    bool held_out = false;  // the held-out records instead of the training records
     auto operator<=>(const Key& other) const { return tie() <=> other.tie(); }
     bool operator==(const Key& other) const { return tie() == other.tie(); }
 
@@ -92,12 +94,13 @@ class RecordCache {
               range.modulus, window_bytes, held_out};
     }
   };
-  /// `opened`, which reads the range; or what was kept of it, with the same records; or `opened`,
-  /// watched: once all of it has been read, it is kept. `records` is memory for a window's.
+  /// Returns `opened` wrapped so that all parsed records are captured. When the range has been read
+  /// to its end, the cache keeps them. If the cache already has the range, the result replays the
+  /// kept records instead. `records` is memory for the records of one window.
   ShardRecords capture_or_replay(const Key& key, ShardRecords opened,
                                  std::vector<RecordRef>& records);
 
-  /// Of a range.
+  /// The kept records of a range.
   struct Row;
   struct Kept;
 

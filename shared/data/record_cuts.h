@@ -1,4 +1,5 @@
-// RecordCuts: where a file may be cut whose records' ends show only to who comes from the start.
+// RecordCuts: where to cut a file whose record boundaries can only be found by scanning from its
+// start.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +12,12 @@
 namespace downpour::data {
 
 struct RecordCuts {
-  std::vector<uint64_t> cuts;  // ascending places where a record begins, without 0
-  uint64_t records = 0;        // that were looked at
+  std::vector<uint64_t> cuts;  // offsets where a record begins, ascending, without 0
+  uint64_t records = 0;        // number of records scanned
 };
 
-/// Finds them, so that each piece has about `target_bytes`; told where each record begins, in their
-/// order. What lies behind `records_max` of them is a piece.
+/// Chooses cuts so that each piece has about `target_bytes`. add() must be called with the start of
+/// each record, in order. After `records_max` records the rest of the file is one piece.
 class CutFinder {
  public:
   CutFinder(uint64_t bytes, uint64_t target_bytes, uint64_t records_max)
@@ -24,9 +25,11 @@ class CutFinder {
         size_(std::max<uint64_t>(bytes / pieces_, 1)),
         records_max_(records_max) {}
 
-  /// Of a piece, at least.
+  /// Returns the wanted distance between cuts, in bytes. Cut i is at the first suitable record at
+  /// or after i * size().
   uint64_t size() const { return size_; }
-  /// `may_cut`: whether it may begin a piece. False: it needs no more.
+  /// Adds the start of a record. `may_cut` says whether a piece may begin there. Returns false if
+  /// no more records are needed.
   bool add(uint64_t place, bool may_cut = true) {
     std::vector<uint64_t>& cuts = found_.cuts;
     while (may_cut && place >= (cuts.size() + 1) * size_) cuts.push_back(place);
@@ -38,7 +41,7 @@ class CutFinder {
     }
     return true;
   }
-  /// Found elsewhere: in an index.
+  /// Sets the cuts that an index file lists.
   void set(std::vector<uint64_t> cuts) { found_.cuts = std::move(cuts); }
   RecordCuts finish() && {
     std::vector<uint64_t>& cuts = found_.cuts;

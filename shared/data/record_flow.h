@@ -1,5 +1,5 @@
-// RecordFlow: the records of a shard's ranges in the order in which the shard gives them out:
-// interleaved, then shuffled.
+// RecordFlow: yields the records of a shard's ranges in the shard's order: interleaved, then
+// shuffled.
 #pragma once
 
 #include <algorithm>
@@ -14,38 +14,44 @@
 
 namespace downpour::data {
 
-/// One range of a shard, opened.
+/// One opened range of a shard.
 struct OpenRange {
   plan::ShardRange range;
   std::unique_ptr<WindowSource> source;
   std::unique_ptr<RecordParser> parser;
-  bool kept = false;  // by a cache
+  bool kept = false;  // a cache supplies the records
 };
 
-/// Ranges take turns: those of a weighted mix as drawn by chance, in proportion to the records that
-/// each is thought to have; others in a row, each with DataSpec::interleave's `block` records in
-/// the order of its file; one that is at its end is passed over. What so comes to lie in a row is
-/// cut in windows, each shuffled by itself: of `shuffle_records` records, or of as many as the
-/// ranges' own windows have at once (what a reader keeps in memory). A function of the plan, the
-/// shard and the files' bytes.
+/// Merges the ranges of a shard and shuffles the result.
+///
+/// Ranges take turns. In a weighted mix the next range is drawn at random, in proportion to the
+/// estimated number of records in each range. Otherwise they take turns in order, and each turn
+/// yields the `block` records of DataSpec::interleave in file order. A range at its end loses its
+/// turn.
+///
+/// The merged sequence is cut into windows, and each window is shuffled on its own. A window has
+/// `shuffle_records` records, or as many as the current windows of all ranges hold together (the
+/// records that the reader has in memory). The order depends only on the plan, the shard and the
+/// bytes of the files.
 class RecordFlow {
  public:
-  /// `scratch` has the memory of the ranges' windows, `texts` in their order.
+  /// `scratch` holds the memory of the ranges' windows: texts[i] belongs to range i.
   RecordFlow(const ReadPlan& plan, ShardId shard, std::vector<OpenRange> ranges,
              std::unique_ptr<Scratch> scratch);
 
-  /// Goes to the next window, which may be empty. False at the end. Errors: as of reading.
+  /// Moves to the next window, which may be empty. Returns false at the end. Errors: those of
+  /// reading.
   Result<bool> next();
-  /// WindowSource::check() of all ranges.
+  /// Calls WindowSource::check() of all ranges.
   Result<void> check();
-  /// Records of the window.
+  /// Returns the number of records in the window.
   size_t size() const { return size_; }
-  /// Those of [begin, end) to the end of `to`.
+  /// Appends the records [begin, end) of the window to `to`.
   void append(size_t begin, size_t end, std::vector<QueuedRecord>& to) const;
   bool shuffles() const { return shuffle_; }
-  /// Whether all records are of one range.
+  /// Returns true if all records are of one range.
   bool is_single() const { return ranges_.size() == 1; }
-  /// Whether no range is read from its file.
+  /// Returns true if no range is read from its file.
   bool is_kept() const {
     return std::all_of(ranges_.begin(), ranges_.end(),
                        [](const Range& range) { return range.open.kept; });
@@ -58,32 +64,35 @@ class RecordFlow {
   const char* text_of(const QueuedRecord& record) const {
     return ranges_[record.range].window.text + record.ref.begin;
   }
-  /// "file:line". Only for errors.
+  /// Returns "file:line" of a record. Only for error messages.
   std::string locate(const QueuedRecord& record) {
     return ranges_[record.range].open.source->locate(record.offset);
   }
-  /// The first range's: all are made for the same columns.
+  /// Returns the parser of the first range. All parsers yield the same columns.
   RecordParser& parser() { return *ranges_[0].open.parser; }
   Scratch& scratch() { return *scratch_; }
 
-  /// Bytes of the shard that the first `count` records of the window bring it to.
+  /// Returns how many bytes of the shard are consumed after the first `count` records of the
+  /// window.
   uint64_t progress(size_t count) const;
-  /// The same of all that was taken so far; at the end, of all that was read.
+  /// Returns how many bytes of the shard all records so far have consumed; at the end, all bytes
+  /// that were read.
   uint64_t progress() const;
-  /// At the end: where the shard's first record starts and its last one ends; where shards join
-  /// ranges, the sums of plan::place_mark() over those of each in a file that was cut.
+  /// Returns where the shard's first record starts and its last one ends. Valid at the end. If
+  /// shards join ranges, each value is a sum of plan::offset_hash() over the ranges of files that
+  /// were cut.
   void extent(uint64_t& first_offset, uint64_t& end_offset) const;
-  /// Gives the memory back.
+  /// Returns the scratch memory to `pool`.
   void close(ScratchPool& pool);
 
  private:
   struct Range {
     OpenRange open;
     Window window;
-    size_t taken = 0;      // of the window's records
-    uint64_t share = 0;    // of a mix: how many records it has, about
-    bool in_use = false;   // the window's text is wanted by what is taken
-    bool resting = false;  // until the next window of the flow
+    size_t taken = 0;      // records of the window that were taken
+    uint64_t share = 0;    // in a mix: estimated number of records
+    bool in_use = false;   // records taken refer to the text of the window
+    bool resting = false;  // takes no turn until the next window of the flow
     bool ended = false;
   };
   Result<void> load(Range& range);
@@ -96,17 +105,17 @@ class RecordFlow {
   const ReadPlan& plan_;
   const ShardId shard_;
   const bool shuffle_;
-  const uint64_t limit_;  // records of a window
+  const uint64_t limit_;  // maximum number of records in a window
   const bool mixes_;
-  const bool single_;  // its windows are the flow's
-  Rng rng_;            // draws whose turn it is in a mix
+  const bool single_;  // the windows of the only range are the flow's windows
+  Rng rng_;            // draws the next range of a mix
   std::unique_ptr<Scratch> scratch_;
   std::vector<Range> ranges_;
   size_t size_ = 0;
   uint32_t windows_ = 0;
-  size_t turn_ = 0;    // of this range
-  uint64_t left_ = 0;  // records of its block
-  // Of ranges that take turns: neither at their end nor resting.
+  size_t turn_ = 0;    // index of the range whose turn it is
+  uint64_t left_ = 0;  // records left in its turn
+  // Totals over the ranges that take turns: those neither at their end nor resting.
   size_t active_ = 0;
   uint64_t shares_ = 0;
   uint64_t begin_progress_ = 0, end_progress_ = 0;

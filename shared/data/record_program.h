@@ -1,4 +1,4 @@
-// RecordProgram: data.program, which gives a record for each record of the source that it reads.
+// RecordProgram: runs data.program, which writes one record for each record that it reads.
 #pragma once
 
 #include <deque>
@@ -13,18 +13,18 @@
 
 namespace downpour::data {
 
-/// Writes the records of `input` to the program's stdin, framed as the format is, and reads as many
-/// from its stdout: the i-th is what became of the i-th, and keeps its place in the file; an empty
-/// one is dropped. What was not whole before is not shown to the program and stays as it is. It is
-/// started by the first next(). Errors: as of programs; kBadData where it does not give one for
-/// each.
+/// Writes the records of `input` to the program's stdin, framed in the data's format, and reads its
+/// stdout. The i-th output record replaces the i-th input record and keeps its offset in the file.
+/// An empty output record drops the record. The program does not see input records that are not
+/// whole; they pass through unchanged. The first next() starts the program. Errors: those of
+/// programs; kBadData if the program does not write exactly one record for each.
 class RecordProgram final : public WindowSource {
  public:
-  /// Windows of about `window_bytes` in `text`, which outlives it.
-  /// `quoting`: as of LineRules. `may_drop`: else an empty record is an error.
+  /// Places windows of about `window_bytes` bytes in `text`, which must outlive this object.
+  /// `quoting`: see LineRules. If `may_drop` is false, an empty output record is an error.
   RecordProgram(ProgramCall call, std::shared_ptr<ProgramPool> pool, DataFormat format,
                 char quoting, bool may_drop, size_t window_bytes, Scratch::Text& text);
-  /// Where `input` may read to.
+  /// Returns the memory for the windows of `input`.
   Scratch::Text& input_text() { return input_text_; }
   void set_input(std::unique_ptr<WindowSource> input) { input_ = std::move(input); }
 
@@ -37,7 +37,7 @@ class RecordProgram final : public WindowSource {
  private:
   struct Pending {
     uint64_t offset = 0;
-    uint32_t size = 0;  // as RecordRef's where the record is not whole; else 0
+    uint32_t size = 0;  // RecordRef's code if the record is not whole, else 0
   };
   Result<void> start();
   Result<std::string_view> more_input();
@@ -57,10 +57,10 @@ class RecordProgram final : public WindowSource {
   Scratch::Text& text_;
   Scratch::Text input_text_;
   std::unique_ptr<WindowSource> input_, output_;
-  std::string chunk_;            // on its way to the program
-  std::deque<Pending> pending_;  // read, and not given out yet
+  std::string chunk_;            // bytes being sent to the program
+  std::deque<Pending> pending_;  // read from the input, not yet given out
   bool input_ended_ = false, ended_ = false;
-  uint64_t sent_ = 0, written_ = 0;  // records
+  uint64_t sent_ = 0, written_ = 0;  // counts of records
   uint64_t progress_ = 0;
   Window output_window_;
   std::vector<RecordRef> output_records_;

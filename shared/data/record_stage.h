@@ -1,5 +1,5 @@
-// RecordStage: the ops that want a record's values together: those for lists, random ones, and
-// crosses. The same for every format: it works on the columns that a parser has filled.
+// RecordStage: applies the ops that need all values of a record: list ops, random ops and crosses.
+// It works on the columns that a parser has filled, so it is the same for every format.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,19 @@
 
 namespace downpour::data {
 
-/// The ops of one field from the first on that RecordStage does.
+/// The ops of one field that RecordStage applies: the first such op and all ops after it.
 class PostParseOps {
  public:
-  /// Where such ops begin in a transform; its size: nowhere.
+  /// Returns the index of the first such op in the field's transform, or the transform's size if it
+  /// has none.
   static size_t begin_of(const FieldSpec& spec);
   explicit PostParseOps(const FieldSpec& spec);
   bool empty() const { return steps_.empty(); }
 
-  /// Numbers, and what becomes of them. `random` is the record's; 0: random ops do nothing.
+  /// Applies the ops to a list of numbers. `random` is the random state of the record; 0 disables
+  /// random ops.
   void apply(std::vector<float>& list, uint64_t random) const;
-  /// The keys from `begin` on, with their values.
+  /// Applies the ops to the keys from `begin` on, and to their values.
   void apply(KeyBuffer& keys, size_t begin, uint64_t random) const;
 
  private:
@@ -36,24 +38,25 @@ class PostParseOps {
 
 class RecordStage {
  public:
-  /// A list of numbers in entry `entry` of Columns::keys becomes `width` floats of a column. An
-  /// empty list whose ops do not fill it reads as `fallback`.
+  /// Adds a field that turns the list of numbers in `entry` of Columns::keys into `width` floats of
+  /// a column. If the list is empty and no op fills it, it reads as `fallback`.
   void add_list(const FieldSpec& spec, uint32_t entry, uint32_t column, uint32_t width);
-  /// Numbers of a column, in place.
+  /// Adds a field whose numbers are changed in place in a column.
   void add_floats(const FieldSpec& spec, uint32_t column, uint32_t width);
   void add_keys(const FieldSpec& spec, uint32_t entry);
-  /// `inputs` are entries too; `bag`: the cross has any number of keys.
+  /// Adds a cross of the entries in `inputs`. With `bag`, the cross has any number of keys.
   void add_cross(const FieldSpec& spec, uint32_t entry, std::vector<uint32_t> inputs, bool bag);
   bool empty() const { return lists_.empty() && keys_.empty() && crosses_.empty(); }
 
-  /// False: a bad record, told in `fault`.
+  /// Applies all ops to one record. Returns false if the record is bad; `fault` describes the
+  /// error.
   bool apply(Columns& columns, Fault& fault);
 
  private:
   struct List {
     std::string name;
     PostParseOps ops;
-    bool from_keys = false;  // a list of any length, from entry `entry`
+    bool from_keys = false;  // a list of any length, read from `entry`
     uint32_t entry = 0;
     uint32_t column = 0;
     uint32_t width = 1;

@@ -1,5 +1,5 @@
-// Scratch: the memory a reader works in, kept between readers. Fresh pages cost more than parsing
-// into them.
+// Scratch: the working memory of a reader, reused by later readers because allocating new pages
+// costs more than parsing into them.
 #pragma once
 
 #include <deque>
@@ -12,11 +12,11 @@
 
 namespace downpour::data {
 
-/// Raw keys of one field of the batch being read, before they are made unique.
+/// Raw keys of one field of the current batch, before they are made unique.
 struct KeyBuffer {
-  std::vector<uint64_t> keys;     // sized for what may come; `count` of them are valid
-  std::vector<float> values;      // the same, where the field has values
-  std::vector<uint32_t> offsets;  // begins per record, and the end; empty: one key a record
+  std::vector<uint64_t> keys;     // sized for the expected keys; the first `count` are valid
+  std::vector<float> values;      // one value per key, if the field has values
+  std::vector<uint32_t> offsets;  // start of each record, and the end; empty: one key per record
   size_t count = 0;
   bool has_values = false;
   bool all_one = true;  // every value so far is exactly 1
@@ -28,25 +28,25 @@ struct KeyBuffer {
   }
 };
 
-/// A record in the window of one of a shard's ranges.
+/// A record in the window of one of the shard's ranges.
 struct RangeRecord {
   RecordRef ref;
   uint32_t range = 0;
 };
 
 struct Scratch {
-  /// Of a window.
+  /// Memory of a window.
   struct Text {
     Buffer bytes;
     std::vector<RecordRef> records;
   };
-  std::deque<Text> texts;          // per range, or more; they stay where they are
+  std::deque<Text> texts;          // at least one per range; their addresses do not change
   std::vector<RangeRecord> taken;  // from the windows of several ranges
   std::vector<KeyIndex> indexes;   // per table of the layout
   std::vector<KeyBuffer> keys;     // per field that is read as keys
 };
 
-/// Hands out scratch memory to readers and takes it back. Any thread.
+/// Lends scratch memory to readers. Safe to use from any thread.
 class ScratchPool {
  public:
   std::unique_ptr<Scratch> take() {

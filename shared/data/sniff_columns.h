@@ -1,5 +1,4 @@
-// What a look at the values of a column tells of it: the field to declare, and which column is the
-// target.
+// Column analysis of a sample: derives the field to declare for each column, and finds the target.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +14,20 @@
 
 namespace downpour::data {
 
-constexpr size_t kSampleBytes = 8 * kMiB;  // read of a file to find its columns
+constexpr size_t kSampleBytes = 8 * kMiB;  // sample size for finding the columns of a file
 
-constexpr size_t kDistinctMax = 2'000;  // distinct texts of a column that are told apart
+constexpr size_t kDistinctMax = 2'000;  // distinct texts tracked per column
 constexpr size_t kClassesMax = 1'000;
 
-/// What is known of a column after a look at its cells.
+/// Statistics of the cells of a column.
 struct Column {
   std::vector<double> numbers;
-  std::map<std::string, size_t> texts;  // distinct ones, at most kDistinctMax
-  std::map<std::string, size_t> marks;  // known marks for missing values
+  std::map<std::string, size_t> texts;  // counts of distinct texts, at most kDistinctMax
+  std::map<std::string, size_t> marks;  // counts of known marks for missing values
   size_t empty = 0, cells = 0, words = 0;
   bool numeric = true;
 
-  /// Another value, and the number that it is, if it is one.
+  /// Adds a value, and its number if the text is one.
   void add_text(const std::string& text, std::optional<double> number);
   void add_number(double number);
   bool is_numeric() const { return numeric && !numbers.empty(); }
@@ -38,27 +37,29 @@ struct Column {
   }
 };
 
-/// The classes that numeric targets make: 2, the number of 0, 1, 2 ..., or 0 for any other numbers.
+/// Returns the number of classes of a numeric target: 2, the number of classes 0, 1, 2 ..., or 0
+/// for other numbers.
 uint32_t classes_of(const std::set<double>& values, size_t records);
-/// "binary", "10 classes", "regression".
+/// Returns "binary", "10 classes" or "regression".
 std::string said(uint32_t classes);
 
-/// The field of a column: numbers standardized, texts hashed, long texts as bags of words.
+/// Returns the field for a column: standardized numbers, hashed texts, or bags of words for long
+/// texts.
 FieldSpec field_of(const std::string& name, const Column& column);
-/// Whether a column is the target by its name ("label", "click", ...).
+/// Returns true if the name is a usual name of a target ("label", "click", ...).
 bool is_target_name(const std::string& name);
-/// The column to predict; `why` says how it was found.
+/// Returns the index of the column to predict. `why` gets the reason.
 size_t choose_target(const std::vector<std::string>& names, const std::vector<Column>& columns,
                      bool header, std::string& why);
-/// Adds the target's field to `facts` and says its classes; `note` what its values mean.
+/// Adds the target's field and number of classes to `facts`. `note` gets the meaning of its values.
 void describe_target(const std::string& name, const Column& column, FileFacts& facts,
                      std::string& note);
 
-/// The facts of a TFRecord file: the features of its first Examples.
+/// Returns the facts of a TFRecord file: the features of its first Examples.
 Result<FileFacts> sniff_tfrecord(const std::string& path);
-/// The facts of JSON lines, of which these are the first.
+/// Returns the facts of a JSON lines file, given its first lines.
 Result<FileFacts> sniff_json(const std::vector<std::string_view>& lines, const std::string& path);
-/// The facts of NumPy arrays: a file, an archive, or a folder of files.
+/// Returns the facts of NumPy arrays: a file, an archive, or a folder of files.
 Result<FileFacts> sniff_arrays(const std::string& path);
 
 }  // namespace downpour::data

@@ -1,5 +1,5 @@
-// Synthetic click data from a known model: what a training run on it can reach at best is known
-// exactly.
+// Synthetic click data from a known model, so that the best result a training run can reach on it
+// is known exactly.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct SynthResult {
   double seconds = 0;
 };
 
-/// Writes the file. The same options give the same bytes, whatever the number of threads. Errors:
-/// kCannotCreate, kIo (nothing is left behind), kUsage.
+/// Writes the file. The same options give the same bytes for any number of threads. Errors:
+/// kCannotCreate, kIo (no file is left), kUsage.
 Result<SynthResult> synthesize(const SynthOptions& options, const std::string& path,
                                uint32_t threads = 1);
 

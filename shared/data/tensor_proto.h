@@ -1,4 +1,4 @@
-// tensorflow.TensorProto, as tf.io.serialize_tensor writes it: read where it lies.
+// Parser for tensorflow.TensorProto as tf.io.serialize_tensor writes it, read in place.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace downpour::data {
 
-/// tensorflow.DataType: those whose elements are read.
+/// tensorflow.DataType: the types whose elements can be read.
 enum class TensorType : uint32_t { kFloat = 1, kString = 7, kInt64 = 9 };
 
-/// "float32" for 1, "float64" for 2, ...
+/// Returns "float32" for 1, "float64" for 2, ...
 const char* tensor_type_name(uint64_t type);
 
 struct TensorView {
@@ -22,20 +22,21 @@ struct TensorView {
   uint32_t rank = 0;
   int64_t dims[kRankMax] = {};
   uint64_t elements = 1;
-  std::string_view content;  // tensor_content: the elements' bytes; empty: they stand in `message`
+  std::string_view content;  // tensor_content: the elements' bytes; if empty, see `message`
   std::string_view message;
   std::span<const int64_t> shape() const { return {dims, rank}; }
 };
 
-/// Null, or why these bytes are no tensor. The view points into them.
+/// Returns null, or the reason why these bytes are not a tensor. The view points into the bytes.
 const char* parse_tensor(std::string_view bytes, TensorView& tensor);
 
 constexpr const char* kTensorCutShort = "is a tensor whose values are not there";
 constexpr const char* kTensorTooLong = "is a tensor of more values than its shape says";
 
-/// The elements that stand one by one in a tensor's message, in fields of their own type; the last
-/// one stands for all that follow. Calls take(number or bytes as WireField) until it returns false.
-/// False: it did, or `reason` says what is wrong.
+/// Iterates over the elements that a tensor lists one by one, in the field of their type. The last
+/// listed element repeats until the shape is full. Calls take(WireField), with a number or bytes,
+/// until it returns false. Returns false if take() did, or if the tensor is invalid; `reason` then
+/// says why.
 template <typename Take>
 bool each_listed_element(const TensorView& tensor, Take&& take, const char*& reason) {
   const uint32_t list = tensor.type == uint64_t(TensorType::kFloat)    ? 5
@@ -87,9 +88,9 @@ bool each_listed_element(const TensorView& tensor, Take&& take, const char*& rea
   return true;
 }
 
-/// Calls take(float), take(int64_t) or take(std::string_view), by tensor.type (a TensorType), for
-/// each element in row-major order, until it returns false. False: it did, or `reason` says what is
-/// wrong.
+/// Calls take(float), take(int64_t) or take(std::string_view), depending on tensor.type (a
+/// TensorType), for each element in row-major order, until it returns false. Returns false if
+/// take() did, or if the tensor is invalid; `reason` then says why.
 template <typename Take>
 bool each_element(const TensorView& tensor, Take&& take, const char*& reason) {
   const auto from_content = [&]<typename T>(T value) {

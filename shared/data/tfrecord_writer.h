@@ -1,4 +1,5 @@
-// Writing TFRecord: frames, tf.train.Example, serialized tensors; the same bytes as TensorFlow's.
+// TFRecord writer: frames, tf.train.Example and serialized tensors, byte for byte as TensorFlow
+// writes them.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +16,15 @@ namespace downpour::data {
 /// Appends one record with its length and checksums.
 void append_frame(std::string& out, std::string_view record);
 
-/// A tf.train.Example, feature by feature; made anew after clear(), in the same memory. Numbers are
-/// packed, as TensorFlow writes them.
+/// Builds a tf.train.Example feature by feature. clear() starts a new one in the same memory.
+/// Numbers are packed, as TensorFlow writes them.
 class ExampleBuilder {
  public:
   void clear() { features_.clear(); }
   void add(std::string_view name, std::span<const int64_t> values);
   void add(std::string_view name, std::span<const float> values);
   void add(std::string_view name, std::span<const std::string_view> values);
-  /// The serialized Example, until the next call.
+  /// Returns the serialized Example. Valid until the next call.
   const std::string& bytes();
 
  private:
@@ -32,11 +33,12 @@ class ExampleBuilder {
   std::string features_, list_, example_;
 };
 
-/// What tf.io.serialize_tensor makes of a tensor of numbers; `content` are its elements' bytes.
+/// Returns what tf.io.serialize_tensor writes for a tensor of numbers. `content` has the bytes of
+/// its elements.
 std::string serialized_tensor(TensorType type, std::span<const int64_t> dims,
                               std::string_view content);
 
-/// Writes records to a file, a mebibyte at a time. flush() before the file is committed.
+/// Writes records to a file, 1 MiB at a time. Call flush() before the file is committed.
 class TfrecordWriter {
  public:
   explicit TfrecordWriter(OutputFile& file) : file_(file) {}

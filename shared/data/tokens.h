@@ -1,4 +1,4 @@
-// Tokens: a text's words, and words in a row.
+// Tokens: splits a text into words and n-grams.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace downpour::data {
 
-/// The op `tokens`. Allocates nothing once its buffers have grown; one thread.
+/// Implements the op `tokens`. Allocates no memory once its buffers have grown. For one thread.
 class Tokens {
  public:
   explicit Tokens(const TransformSpec& op) : lower_(op.lower), ngrams_(op.ngrams) {
@@ -20,8 +20,8 @@ class Tokens {
     for (const char c : separators) separates_[uint8_t(c)] = true;
   }
 
-  /// Gives each word to `take(std::string_view)`, and behind it the words in a row that end with
-  /// it, from two to `ngrams` of them joined by a blank. False: `take` returned false.
+  /// Calls `take(std::string_view)` for each word. After each word come the n-grams that end with
+  /// it: 2 to `ngrams` words, joined by a blank. Returns false if `take` returned false.
   template <typename Take>
   bool each(std::string_view text, Take&& take) {
     joined_.clear();
@@ -56,8 +56,8 @@ class Tokens {
   std::array<bool, 256> separates_{};
   bool lower_;
   uint32_t ngrams_;
-  std::string joined_;                            // the words, parted by single blanks
-  std::vector<std::pair<size_t, size_t>> words_;  // where each begins and ends in it
+  std::string joined_;                            // all words, separated by single blanks
+  std::vector<std::pair<size_t, size_t>> words_;  // begin and end of each word in joined_
 };
 
 }  // namespace downpour::data

@@ -1,6 +1,6 @@
-// TypedField: where the values of one declared field go when they come as numbers and strings, not
-// as text to be parsed: from tf.train.Example, tensors, arrays, JSON. What a value must be is
-// checked here, the same for all of them.
+// TypedField: writes the values of one declared field to its columns. For formats whose values are
+// numbers and strings instead of text: tf.train.Example, tensors, arrays, JSON. It applies the same
+// checks to the values of all of them.
 #pragma once
 
 #include <cmath>
@@ -16,10 +16,10 @@ class FieldWriter;
 
 class TypedField {
  public:
-  /// The fields of a set, whose fields it takes. Error kConfig naming the field.
+  /// Makes the fields of `set` and moves their parsers out of it. Error kConfig names the field.
   static Result<std::vector<TypedField>> make_all(FieldSet& set);
 
-  /// The inputs of a job's filter, which outlives them: their values go to it.
+  /// Returns the inputs of a job's filter. Their values go to `filter`, which must outlive them.
   static std::vector<TypedField> inputs_of(RecordFilter& filter);
 
   const std::string& name() const { return spec_.name; }
@@ -27,24 +27,25 @@ class TypedField {
   const std::string& source_name() const { return spec_.source_name(); }
   FieldType type() const { return spec_.type; }
   const std::vector<int64_t>& shape() const { return spec_.shape; }
-  /// Of any length.
+  /// Returns true if the field can have any number of values.
   bool is_bag() const { return spec_.is_bag(); }
   bool is_filter() const { return kind_ == Kind::kFilter; }
-  /// Its value is a serialized tensor.
+  /// Returns true if the value is a serialized tensor.
   bool encoded() const { return spec_.encoding == "tensor"; }
-  /// `column` = "N": the field is the elements from the N-th on. Error kConfig: it is no number.
+  /// Returns N if `column` = "N", which means that the field has the elements from index N on.
+  /// Error kConfig if `column` is not a number.
   Result<std::optional<uint64_t>> first_element() const;
-  /// Where a float field's block lies, and how its values are converted; null for keys.
+  /// Returns the converter of a float field, or null for keys. column() is the index of its column.
   const FloatField* floats() const { return floats_ ? &*floats_ : nullptr; }
   uint32_t column() const { return column_; }
 
-  /// What take_only() takes: integers as numbers; these and floats; integers as keys; texts by
-  /// hash.
+  /// The values that take_only() accepts: integers as numbers; integers and floats as numbers;
+  /// integers as keys; texts, which are hashed.
   enum class Only : uint8_t { kNothing, kInteger, kFloat, kKey, kText };
   Only only() const;
 
-  /// Takes the record's only value where the field is one value of this type that is taken as it
-  /// is. False: it has to go through begin().
+  /// Writes the only value of the record, if the field has one value of this type that needs no
+  /// conversion. Returns false if the value must go through begin() instead.
   bool take_only(int64_t value, Columns& columns) const {
     if (only_ == Only::kKey && value >= 0) [[likely]] {
       put_key(uint64_t(value), columns);
@@ -67,7 +68,8 @@ class TypedField {
     return true;
   }
 
-  /// Starts the field's values of this record; a second start drops those of the first.
+  /// Starts the values of the current record. A second call for the same record discards the values
+  /// of the first.
   FieldWriter begin(Columns& columns) const;
   bool read_missing(Columns& columns, Fault& fault) const;
 
@@ -83,15 +85,15 @@ class TypedField {
 
   Kind kind_ = Kind::kFloat;
   Only only_ = Only::kNothing;
-  uint32_t column_ = 0;  // in Columns::floats or Columns::keys, or of the filter's inputs
-  uint32_t width_ = 1;   // values a record; UINT32_MAX: any number
+  uint32_t column_ = 0;  // index in Columns::floats, Columns::keys or the filter's inputs
+  uint32_t width_ = 1;   // values per record; UINT32_MAX: any number
   std::optional<FloatField> floats_;
   std::optional<KeyField> keys_;
   RecordFilter* filter_ = nullptr;
   FieldSpec spec_;
 };
 
-/// Takes one record's values of one field, in their order.
+/// Writes the values of one field of one record, in order.
 class FieldWriter {
  public:
   bool take(int64_t value, Fault& fault) {
@@ -128,7 +130,7 @@ class FieldWriter {
   }
   size_t count() const { return count_; }
   const TypedField& field() const { return field_; }
-  /// False: these were not as many as the shape says.
+  /// Returns false if the number of values differs from the shape.
   bool finish(Fault& fault) {
     if (field_.kind_ == Kind::kBag) {
       keys_->offsets[record_ + 1] = uint32_t(keys_->count);
@@ -156,7 +158,7 @@ class FieldWriter {
     if (field.kind_ == Kind::kBag) keys_->count = keys_->offsets[record_];
   }
 
-  /// There is room for another value, of this type.
+  /// Returns true if the field accepts this type and has room for another value.
   bool may_take(bool type) const { return type && count_ < field_.width_; }
   template <typename T>
   bool take_real(T value, Fault& fault) {
@@ -187,7 +189,7 @@ class FieldWriter {
     return true;
   }
   enum class Found : uint8_t { kFloat, kInteger, kString };
-  /// No room, or no value of the field's type.
+  /// Reports that there is no room, or that the value has the wrong type.
   bool refuse(Found found, std::string value, Fault& fault) const;
   bool wrong_count(Fault& fault) const;
 

@@ -7,25 +7,25 @@
 
 namespace downpour::data {
 
-/// An open-addressing table that is kept between batches. A slot counts only if it bears the
-/// batch's stamp, so that nothing is cleared but when the stamps run out; memory is reused, and
-/// grows only when a batch has more distinct keys than any before. Four bytes a slot: of a batch of
-/// 40,000 distinct keys the table is 1 MiB, and stays in a core's cache.
+/// An open-addressing hash table that is reused for all batches. A slot is valid only if it has the
+/// batch's stamp, so the table is cleared only when the stamps run out. The table grows only if a
+/// batch has more distinct keys than any batch before. A slot takes 4 bytes: for 40,000 distinct
+/// keys the table has 1 MiB and stays in a core's cache.
 class KeyIndex {
  public:
   KeyIndex();
-  /// Forgets all keys.
+  /// Removes all keys.
   void begin_batch();
-  /// Writes to indices[i] the number of keys[i]; keys not seen in this batch yet are appended to
-  /// `unique`, which must be what earlier calls of the batch left there. `indices` has room for
-  /// keys.size().
+  /// Sets indices[i] to the number of keys[i]. Appends keys that are new in this batch to `unique`,
+  /// which must be unchanged since the previous call of the batch. `indices` must have room for
+  /// keys.size() entries.
   void add(std::span<const uint64_t> keys, uint32_t* indices, std::vector<uint64_t>& unique);
 
  private:
   void grow(std::span<const uint64_t> unique);
   uint32_t index_bits() const;
 
-  std::vector<uint32_t> slots_;  // a stamp, and below it index_bits() of a key's number
+  std::vector<uint32_t> slots_;  // a stamp, and in the low index_bits() bits a key's number
   uint32_t shift_;               // 64 - log2(slots)
   uint32_t stamp_ = 0;           // 0: no batch
 };

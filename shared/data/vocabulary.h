@@ -1,4 +1,4 @@
-// Vocabulary: words and their numbers, from a file with a word a line or from the job.
+// Vocabulary: maps words to numbers, from a file with one word per line or from the job.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,27 @@
 
 namespace downpour::data {
 
-/// A word's number is its line's, counted from 0. An empty line is no word, but counts. Immutable.
+/// The number of a word is its line number, starting at 0. An empty line is not a word, but it
+/// counts. Immutable.
 class Vocabulary {
  public:
   static constexpr uint64_t kUnknown = UINT64_MAX;
 
-  /// A file of lines, plain or compressed; a byte-order mark and carriage returns are no part of a
-  /// word. Errors: kNoInput, kIo; kBadData naming both lines of a word that stands twice.
+  /// Reads the lines of a plain or compressed file. A byte-order mark and carriage returns are not
+  /// part of a word. Errors: kNoInput, kIo; kBadData names both lines of a repeated word.
   static Result<std::shared_ptr<const Vocabulary>> load(const std::string& path);
   static Result<std::shared_ptr<const Vocabulary>> of(const std::vector<std::string>& words);
 
-  /// The word's number, or kUnknown.
+  /// Returns the word's number, or kUnknown.
   uint64_t find(std::string_view word) const;
   uint64_t size() const { return ends_.size(); }
-  /// Of all words in their order; below 2^62, not 0.
+  /// Returns a hash of all words in order. It is below 2^62 and not 0.
   uint64_t fingerprint() const { return fingerprint_; }
 
  private:
   Vocabulary() = default;
   Result<void> add_lines(std::string text, const std::string& where);
-  /// Where the word stands in slots_, or the free slot where it would.
+  /// Returns the index in slots_ of the word, or of the free slot for it.
   size_t slot_of(std::string_view wanted) const;
   void grow();
   std::string_view word(uint64_t number) const {
@@ -41,17 +42,17 @@ class Vocabulary {
     return std::string_view(text_).substr(begin, ends_[number] - begin);
   }
 
-  std::string text_;             // all words, one behind the other
-  std::vector<uint32_t> ends_;   // of each word
-  std::vector<uint32_t> slots_;  // open addressing: numbers, kFree
+  std::string text_;             // all words, concatenated
+  std::vector<uint32_t> ends_;   // end of each word
+  std::vector<uint32_t> slots_;  // hash table with open addressing: word numbers or kFree
   uint64_t fingerprint_ = 0;
 };
 
-/// Any thread.
+/// The vocabularies of a process, each file read once. Safe to use from any thread.
 class VocabularyPool {
  public:
-  /// The op's vocabulary. Errors as Vocabulary::load(); kBadData where it is another than the op's
-  /// fingerprint says.
+  /// Returns the vocabulary of an op. Errors: those of Vocabulary::load(); kBadData if the file no
+  /// longer matches the op's fingerprint.
   Result<std::shared_ptr<const Vocabulary>> get(const TransformSpec& spec);
 
  private:

@@ -1,4 +1,4 @@
-// XXH3-64 (Collet, xxHash 0.8) of records, words and the ends of files.
+// XXH3-64 (Collet, xxHash 0.8), for records, words and the ends of files.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@ namespace downpour::data {
 
 uint64_t xxh3(const void* bytes, size_t size);
 
-/// The same of 256 bytes, in half the time: their number is known here.
+/// Returns the same hash of exactly 256 bytes in half the time, because the size is a constant.
 uint64_t xxh3_256(const void* bytes);
 
 }  // namespace downpour::data

@@ -1,4 +1,4 @@
-// Zip archives as np.savez writes them (PKWARE, APPNOTE 6.3): where each member's bytes lie.
+// Zip archives as np.savez writes them (PKWARE, APPNOTE 6.3): locates the bytes of each member.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,26 @@ namespace downpour::data {
 
 struct ZipMember {
   std::string name;
-  bool deflated = false;  // else stored
-  uint64_t bytes = 0;     // as it was before
+  bool deflated = false;  // compressed with deflate, otherwise stored
+  uint64_t bytes = 0;     // uncompressed
   uint64_t packed_bytes = 0;
   uint64_t data_offset = 0;  // of its first packed byte in the file
   uint32_t crc32 = 0;
 };
 
-/// The members that the central directory lists. Errors: kBadData where it is no whole archive;
-/// kUnsupported for encrypted members and other compressions.
+/// Returns the members listed in the central directory. Errors: kBadData if the archive is not
+/// complete; kUnsupported for encrypted members and other compression methods.
 Result<std::vector<ZipMember>> list_zip(const File& file);
 
-/// A deflated member's bytes in their order. Error kBadData where they are damaged, are not as many
-/// as the directory says, or fail its checksum.
+/// Reads the bytes of a deflated member in order. Error kBadData if they are damaged, if their
+/// number differs from the directory, or if their checksum does not match.
 class InflatedMember {
  public:
   InflatedMember(std::shared_ptr<const File> file, ZipMember member);
   ~InflatedMember();
   InflatedMember(const InflatedMember&) = delete;
   InflatedMember& operator=(const InflatedMember&) = delete;
-  /// The next `size` bytes, all of them.
+  /// Reads exactly the next `size` bytes.
   Result<void> read(char* to, size_t size);
 
  private:
