@@ -59,7 +59,7 @@ void Histogram::add(double value) {
   if (width_ > 0) return place(value);
   first_.push_back(value);
   if (first_.size() >= kFirst && max_ > min_) settle();
-  // All alike so far: their number is all there is to keep.
+  // All values are equal so far, so it is enough to count them.
   if (width_ == 0 && first_.size() >= 2 * kFirst) {
     counts_[0] += kFirst;
     first_.resize(first_.size() - kFirst);
@@ -71,7 +71,7 @@ void Histogram::settle() {
   const double value = first_.front();
   counts_[0] = 0;
   low_ = min_;
-  // A little wider, so that the largest value lies inside.
+  // Widen the range slightly, so that it contains the largest value.
   width_ = std::max((max_ - min_) / double(kBins) * (1 + 1e-9), std::ldexp(std::abs(max_), -50));
   for (const double each : first_) place(each);
   if (alike > 0) counts_[size_t((value - low_) / width_)] += alike;
@@ -128,7 +128,7 @@ std::string bars(const std::vector<uint64_t>& bins) {
   const uint64_t highest = *std::max_element(bins.begin(), bins.end());
   std::string out;
   for (const uint64_t bin : bins) {
-    // What is there at all is seen.
+    // A bin that is not empty gets at least the lowest bar.
     const double share = highest == 0 ? 0 : double(bin) / double(highest);
     out += kBars[bin == 0 ? 0 : std::max<size_t>(size_t(share * 8 + 0.5), 1)];
   }

@@ -1,5 +1,5 @@
-// Statistics of a stream of values in fixed memory: how many different ones, which are frequent,
-// how they are spread.
+// Statistics of a stream of values in fixed memory: number of distinct values, frequent values, and
+// distribution.
 #pragma once
 
 #include <array>
@@ -11,8 +11,9 @@
 
 namespace downpour::tools {
 
-/// How many different hashes were added, to about 1.6 % (Flajolet, Fusy, Gandouet, Meunier 2007);
-/// few are counted by the empty registers, to less.
+/// Estimates the number of distinct hashes (Flajolet, Fusy, Gandouet, Meunier 2007). The standard
+/// error is about 1.6 %. Small numbers are estimated from the empty registers, with a smaller
+/// error.
 class HyperLogLog {
  public:
   void add(uint64_t hash);
@@ -23,8 +24,9 @@ class HyperLogLog {
   std::array<uint8_t, size_t{1} << kBits> registers_{};
 };
 
-/// The most frequent of a stream of values (Misra, Gries 1982): each count is low by at most
-/// error(), a 1,000th of all, and no value more frequent than that is missed.
+/// Finds the most frequent values of a stream (Misra, Gries 1982). Each count is too low by at most
+/// error(), which is at most 1/1000 of the number of values. A value that occurs more often than
+/// error() is always found.
 class FrequentValues {
  public:
   void add(std::string_view value);
@@ -32,7 +34,7 @@ class FrequentValues {
     std::string value;
     uint64_t count = 0;
   };
-  /// The `most` most frequent ones, the first of equals in order of their bytes.
+  /// Returns the `most` most frequent values. Equally frequent values are in byte order.
   std::vector<Entry> top(size_t most) const;
   uint64_t error() const { return removed_; }
 
@@ -45,20 +47,21 @@ class FrequentValues {
   uint64_t removed_ = 0;
 };
 
-/// Counts of values in bins of equal width. Its range doubles as values come.
+/// Counts values in bins of equal width. The range doubles when a value lies outside of it.
 class Histogram {
  public:
-  static constexpr double kLargest = 1e300;  // of what may be added, either sign
+  static constexpr double kLargest = 1e300;  // largest absolute value that may be added
   void add(double value);
-  /// `bins` counts from the smallest value to the largest, each of whole bins of ours.
+  /// Returns `bins` counts that cover the smallest to the largest value. Each of them is a sum of
+  /// whole internal bins.
   std::vector<uint64_t> bins(size_t bins) const;
 
  private:
   static constexpr size_t kBins = 256, kFirst = 256;
   void place(double value);
-  void settle();  // chooses the range by the values so far
+  void settle();  // chooses the range from the values so far
 
-  std::vector<double> first_;  // until the range is chosen
+  std::vector<double> first_;  // the values until the range is chosen
   std::array<uint64_t, kBins> counts_{};
   double low_ = 0, width_ = 0;
   double min_ = 0, max_ = 0;
@@ -73,7 +76,7 @@ struct Moments {
   double deviation() const;
 };
 
-/// Eighths of a line's height, a character a bin: "▁▂█".
+/// Draws one character per bin, with heights in eighths of a line: "▁▂█".
 std::string bars(const std::vector<uint64_t>& bins);
 
 }  // namespace downpour::tools

@@ -1,4 +1,4 @@
-// How many records there are.
+// `downpour data count`: counts records.
 #include <nlohmann/json.hpp>
 
 #include "shared/base/human.h"

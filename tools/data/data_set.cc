@@ -13,7 +13,8 @@
 namespace downpour::tools {
 namespace {
 
-/// The format of a file of which a look can't tell the fields; kAuto: not known either.
+/// Returns the format of a file whose fields sniff() can't detect; kAuto if the format is unknown,
+/// too.
 DataFormat format_by_head(const std::string& path) {
   if (data::names_arrays(DataSpec{}, path))
     return path.ends_with(".npz") ? DataFormat::kNpz : DataFormat::kNpy;
@@ -96,13 +97,14 @@ Result<DataSet> open_data_set(const std::vector<std::string>& names,
       return std::move(facts).error();
   }
   if (options.format != DataFormat::kAuto && options.format != set.data().format) {
-    set.job.data = DataSpec{.format = options.format};  // what another format has says nothing
+    // The detected fields belong to another format.
+    set.job.data = DataSpec{.format = options.format};
     set.found.clear();
   }
   set.job.data.source.paths = names;
   set.job.base_dir = here;
   if (set.data().format == DataFormat::kTfrecord || is_arrays(set.data())) {
-    // These are cut by their content.
+    // List the files again with this format, because their content decides where they can be cut.
     DataSpec all = set.data();
     all.fields.clear();
     DP_TRY(set.files, data::list_files(all, all.source, here));

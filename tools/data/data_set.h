@@ -1,4 +1,4 @@
-// DataSet: what a command line names as data: files whose format is found out, or a job file.
+// DataSet: the data that a command line names, either files whose format is detected or a job file.
 #pragma once
 
 #include <memory>
@@ -15,37 +15,38 @@
 namespace downpour::tools {
 
 struct DataSet {
-  Job job;                // of files: one whose `data` says what was found out
+  Job job;                // for data files: only `data` is set, as detected
   bool from_job = false;  // a job file was named; `job` is complete
-  bool declared = false;  // the job file itself says what the fields are
-  std::string found;      // what a look at the data told, for the user; may be empty
+  bool declared = false;  // the job file declares the fields
+  std::string found;      // what detection found, as text for the user; may be empty
   std::vector<plan::FileInfo> files;
-  /// That are started to read it: stop_programs() ends the reading too.
+  /// Programs that are started to read the data. stop_programs() also ends the reading.
   std::shared_ptr<data::ProgramPool> programs = data::make_program_pool();
 
   const DataSpec& data() const { return job.data; }
-  /// How the user would name it in another command.
+  /// The name under which the user can pass the data to another command.
   std::string name;
 };
 
 struct DataSetOptions {
-  DataFormat format = DataFormat::kAuto;  // of files; kAuto: found out
+  DataFormat format = DataFormat::kAuto;  // of data files; kAuto: detected
   std::span<const Override> overrides;
 };
 
-/// Opens what `names` are: one job file, or data files, folders of arrays and globs in their order.
-/// A file that is known by its first bytes but says nothing of its fields (tensors, say) has none.
-/// Errors: as load_given_job(), list_files() and sniff().
+/// Opens `names`: one job file, or data files, folders of arrays and globs in the given order. If
+/// the format is recognized but the fields can't be detected (tensors, for example), the data set
+/// has no fields. Errors: as load_given_job(), list_files() and sniff().
 Result<DataSet> open_data_set(const std::vector<std::string>& names, const DataSetOptions& options);
 
-/// "csv", "tfrecord", ...
+/// Returns "csv", "tfrecord", ...
 const char* format_name(DataFormat format);
-/// What format_name() gives that name to; none: no such format.
+/// Returns the format with that name, the inverse of format_name(); none if there is no such
+/// format.
 std::optional<DataFormat> format_named(std::string_view name);
 
-/// Whether the data are rows of arrays.
+/// Returns whether the records are rows of arrays.
 bool is_arrays(const DataSpec& data);
-/// Whether a record is a line.
+/// Returns whether each record is a line of text.
 bool is_lines(const DataSpec& data);
 
 }  // namespace downpour::tools

@@ -1,4 +1,4 @@
-// Rows of arrays and images taken apart; the choice among all decoders.
+// Decoders of array rows and of images, and make_decoder(), which chooses among all decoders.
 #include <algorithm>
 #include <type_traits>
 
@@ -12,7 +12,7 @@
 namespace downpour::tools {
 namespace {
 
-/// Where a field's elements stand in a row.
+/// The position of a field's elements in a row.
 struct Stretch {
   size_t first_byte = 0;
   uint64_t count = 0;
@@ -121,7 +121,7 @@ class RowDecoder final : public RecordDecoder {
   std::vector<Stretch> stretches_;
 };
 
-/// Pixels as they stand in the file, 0 to 255, and the label of the file beside it.
+/// Decodes the pixels, 0 to 255 as in the file, and the label from the matching label file.
 class ImageDecoder final : public RecordDecoder {
  public:
   static Result<std::unique_ptr<RecordDecoder>> make(const std::string& path,

@@ -1,4 +1,4 @@
-// tf.train.Example and serialized tensors taken apart.
+// Decoders of tf.train.Example and of serialized tensors.
 #include <utility>
 
 #include "shared/data/example_scan.h"
@@ -16,7 +16,8 @@ bool add_value(FieldValues& to, int64_t value) { return to.add(value); }
 bool add_value(FieldValues& to, float value) { return to.add_real(double(value), true); }
 bool add_value(FieldValues& to, std::string_view value) { return to.add_text(value); }
 
-/// The elements [first, first + count) of a tensor. Null, or why there are none.
+/// Reads the elements [first, first + count) of a tensor into `to`. Returns null, or the reason why
+/// it can't.
 const char* read_tensor(std::string_view bytes, uint64_t first, uint64_t count, FieldValues& to) {
   data::TensorView tensor;
   if (const char* reason = data::parse_tensor(bytes, tensor)) return reason;

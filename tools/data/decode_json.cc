@@ -1,4 +1,4 @@
-// JSON lines taken apart: members of objects inside are named "a.b".
+// Decoder of JSON lines. A member of a nested object is named "a.b".
 #include "shared/data/json_scan.h"
 #include "tools/data/decoders.h"
 
@@ -63,7 +63,7 @@ class JsonDecoder final : public RecordDecoder {
         refuse(name_, fault);
         return json::kOther;
       }
-      values[place].clear();  // of a name that stands twice the last counts
+      values[place].clear();  // if a name occurs twice, the last value counts
       if (const json::ErrorCode error = read_value(value, type, 0, values[place], fault))
         return error;
     }

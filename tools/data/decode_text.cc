@@ -1,4 +1,4 @@
-// Lines of text taken apart: tables and libsvm.
+// Decoders of text lines: tables and libsvm.
 #include <algorithm>
 #include <charconv>
 
@@ -16,7 +16,7 @@ bool bad_line(const char* reason, std::string_view line, data::Fault& fault) {
   return false;
 }
 
-/// "12", but not "007", which is no number but a name made of digits.
+/// Parses "12" but rejects "007", which is more likely an identifier than a number.
 bool integer_of(std::string_view text, int64_t& value) {
   const size_t sign = !text.empty() && text[0] == '-' ? 1 : 0;
   if (text.size() > sign + 1 && text[sign] == '0') return false;
@@ -27,7 +27,7 @@ bool integer_of(std::string_view text, int64_t& value) {
 bool real_of(std::string_view text, double& value) {
   const size_t sign = !text.empty() && text[0] == '-' ? 1 : 0;
   if (text.size() <= sign || (!data::is_digit(text[sign]) && text[sign] != '.')) return false;
-  // Digits alone that are no integer of ours: "007", or too long.
+  // Reject digits that integer_of() rejects: "007", or too many digits.
   if (std::all_of(text.begin() + ptrdiff_t(sign), text.end(), data::is_digit) && text != "-0")
     return false;
   const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -90,7 +90,7 @@ class TableDecoder final : public RecordDecoder {
   }
 
  private:
-  /// As `kind` says where that can be; else as what it is.
+  /// Adds a value of kind `kind` if the text has that form; otherwise of the kind of its own form.
   static void add(std::string_view text, ValueKind kind, FieldValues& to) {
     int64_t integer = 0;
     double real = 0;
@@ -104,7 +104,7 @@ class TableDecoder final : public RecordDecoder {
       to.add_text(text);
     }
   }
-  /// Of a field that is declared a number, also "007" and "+1".
+  /// Parses the text of a field that is declared as a number; accepts "007" and "+1", too.
   static bool any_number(std::string_view text, double& value) {
     if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
     if (text.empty() || (text[0] | 0x20) == 'i' || (text[0] | 0x20) == 'n') return false;
@@ -124,11 +124,12 @@ class TableDecoder final : public RecordDecoder {
   const bool quotes_, trim_;
   const data::MissingMarks missing_;
   std::vector<std::string_view> cells_;
-  std::vector<size_t> cell_of_;  // of each field
+  std::vector<size_t> cell_of_;  // index of the cell, per field
   std::string store_;
 };
 
-/// "label key:value ..." and "label field:key:value ...": a label, and all features as one field.
+/// Decodes "label key:value ..." and "label field:key:value ..." into a label and one field with
+/// all features.
 class LibsvmDecoder final : public RecordDecoder {
  public:
   LibsvmDecoder(const DataSpec& data, std::vector<ValueField> fields, Unnamed unnamed)

@@ -1,4 +1,4 @@
-// The decoders of each format; make_decoder() chooses among them.
+// Factories of the record decoders of all formats. make_decoder() chooses among them.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ std::unique_ptr<RecordDecoder> make_libsvm_decoder(const DataSpec& data,
 std::unique_ptr<RecordDecoder> make_json_decoder(std::vector<ValueField> fields, Unnamed unnamed);
 std::unique_ptr<RecordDecoder> make_example_decoder(std::vector<ValueField> fields,
                                                     Unnamed unnamed);
-/// Records that are one tensor.
+/// Makes a decoder of records that are one serialized tensor each.
 Result<std::unique_ptr<RecordDecoder>> make_tensor_decoder(std::vector<ValueField> fields,
                                                            Unnamed unnamed);
 Result<std::unique_ptr<RecordDecoder>> make_row_decoder(const DataSpec& data,

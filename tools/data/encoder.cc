@@ -26,7 +26,7 @@ bool refuse(const char* reason, const ValueField& field, data::Fault& fault) {
   return false;
 }
 
-/// Whether these are values that the field was said to have.
+/// Returns whether the values match the kind and shape of the field.
 bool fits(const ValueField& field, const FieldValues& values, data::Fault& fault) {
   const bool number = values.kind == ValueKind::kInteger || values.kind == ValueKind::kReal;
   if (field.kind == ValueKind::kReal ? !number : field.kind != values.kind)
@@ -64,7 +64,7 @@ class ExampleEncoder final : public RecordEncoder {
     for (size_t i = 0; i < fields_.size(); ++i) {
       const ValueField& field = fields_[i];
       const FieldValues& each = values[i];
-      if (each.missing()) continue;  // a feature that is not there
+      if (each.missing()) continue;  // the example has no such feature
       if (!fits(field, each, fault)) return false;
       if (field.kind == ValueKind::kInteger || field.kind == ValueKind::kPairs)
         example_.add(field.name, std::span(each.integers));
@@ -127,7 +127,7 @@ class JsonEncoder final : public RecordEncoder {
 
  private:
   std::vector<ValueField> fields_;
-  std::vector<std::string> names_;  // as JSON texts
+  std::vector<std::string> names_;  // as JSON strings
 };
 
 class TableEncoder final : public RecordEncoder {
@@ -168,7 +168,7 @@ class TableEncoder final : public RecordEncoder {
       if (each.kind == ValueKind::kText && !append_text(each.texts[0], fields_[i], out, fault))
         return false;
     }
-    if (out.size() == begin && quotes_) out += "\"\"";  // an empty line is no record
+    if (out.size() == begin && quotes_) out += "\"\"";  // readers skip an empty line
     if (out.size() == begin) return refuse("is missing, and alone in its line", fields_[0], fault);
     out += '\n';
     return true;
@@ -259,7 +259,7 @@ class LibsvmEncoder final : public RecordEncoder {
         const bool pairs = values[i].kind == ValueKind::kPairs;
         const double value = pairs ? values[i].reals[v] : values[i].number(v);
         if (!std::isfinite(value)) return refuse("is no finite number", fields_[i], fault);
-        if (value == 0 && !pairs) continue;  // what a line has not is 0
+        if (value == 0 && !pairs) continue;  // a feature that the line lacks is 0
         out += ' ';
         append_number(out, pairs ? values[i].integers[v] : int64_t(first_[i] + v));
         out += ':';
@@ -281,7 +281,7 @@ class LibsvmEncoder final : public RecordEncoder {
   }
 
   std::vector<ValueField> fields_;
-  std::vector<uint64_t> first_;  // the number of each field's first feature
+  std::vector<uint64_t> first_;  // number of the first feature, per field
   size_t label_ = SIZE_MAX;
 };
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kBucketsMax = 256;  // open files
 constexpr size_t kBufferBytesMin = 16 * kKiB, kBufferBytesMax = 2 * kMiB;
-constexpr size_t kAhead = 8;  // records prefetched: each is a jump in memory
+constexpr size_t kAhead = 8;  // records to prefetch, because they are read in random order
 constexpr size_t kReadBytes = kMiB;
 using Length = uint32_t;  // before each record in a bucket
 
@@ -25,7 +25,7 @@ struct Place {
   uint64_t offset = 0;
 };
 
-/// What a record takes in memory besides its bytes.
+/// Memory per record in addition to its bytes.
 constexpr uint64_t kPlaceBytes = sizeof(Place) + sizeof(Length);
 
 Error file_error(const char* operation, const std::string& folder, int error) {
@@ -43,7 +43,7 @@ Error file_error(const char* operation, const std::string& folder, int error) {
   return result;
 }
 
-/// A file that has no name any more.
+/// Opens an unnamed temporary file.
 Result<int> open_nameless(const std::string& folder) {
   int fd = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
@@ -59,7 +59,8 @@ Result<int> open_nameless(const std::string& folder) {
 
 ExternalShuffle::ExternalShuffle(Options options)
     : options_(std::move(options)), rng_(options_.seed) {
-  // Buckets differ by chance; half of what fits leaves room for that, and for a guess that is off.
+  // Aim at buckets of half the size that fits. Bucket sizes vary randomly, and expected_bytes may
+  // be too low.
   const uint64_t wanted = options_.expected_bytes / std::max<uint64_t>(load_limit() / 2, 1) + 1;
   const uint64_t whole = options_.expected_bytes <= load_limit() / 2 ? 1 : wanted;
   buckets_.resize(size_t(std::min(whole, kBucketsMax)));
@@ -140,7 +141,7 @@ Result<void> ExternalShuffle::drain(const Take& take) {
   for (Bucket& bucket : buckets_) {
     if (in_memory) break;
     DP_TRY_VOID(flush(bucket));
-    bucket.buffer = {};  // the memory is the bucket's that is being given out
+    bucket.buffer = {};  // leave the memory to the bucket that is being drained
   }
   for (Bucket& bucket : buckets_) {
     DP_TRY_VOID(drain_bucket(bucket, take));
@@ -185,7 +186,8 @@ Result<void> ExternalShuffle::drain_large(Bucket& bucket, const Take& take) {
   size_t used = 0;
   uint64_t offset = 0;
   for (uint64_t i = 0; i < bucket.records; ++i) {
-    // A record's length, then the record: what is not in the block yet is read behind it.
+    // First the length of a record must be in the block, then all of the record. Bytes that are
+    // missing are read from the file and appended.
     for (size_t need = sizeof(Length);;) {
       if (block.size() - used < need) {
         block.erase(block.begin(), block.begin() + ptrdiff_t(used));

@@ -1,4 +1,4 @@
-// The first records of a data set, shown.
+// `downpour data head`: shows the first records of a data set.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -20,7 +20,8 @@ void append_escape(std::string& out, char c) {
   out += text;
 }
 
-/// Bytes of a well-formed UTF-8 sequence that begins at `p`; 0: none does.
+/// Returns the number of bytes of the well-formed UTF-8 sequence that begins at `p`; 0 if there is
+/// none.
 size_t utf8_bytes(const char* p, const char* end) {
   const auto c = uint8_t(*p);
   const size_t n = c < 0x80                ? 1
@@ -37,7 +38,7 @@ size_t utf8_bytes(const char* p, const char* end) {
   return bad ? 0 : n;
 }
 
-/// A text that can't steer a terminal: control bytes and what is no UTF-8 as \x1b.
+/// Escapes control bytes and invalid UTF-8 as \x1b, so that the text can't control a terminal.
 std::string printable(std::string_view text, size_t width) {
   std::string out;
   const char* const end = text.data() + text.size();
@@ -81,7 +82,8 @@ std::string one_text(const FieldValues& values, size_t i, size_t width) {
   return out;
 }
 
-/// Where a table of the values is wider than that, they stand below each other.
+/// Returns a table of the values. If it is wider than `columns`, the values of each record are
+/// listed one per line instead.
 std::string head_text(const std::vector<ValueField>& fields,
                       const std::vector<std::vector<FieldValues>>& records,
                       const std::vector<std::string>& names, size_t columns) {
@@ -94,7 +96,7 @@ std::string head_text(const std::vector<ValueField>& fields,
       row.push_back(i < record.size() ? value_text(record[i], kCellWidth) : "-");
     }
   }
-  // Texts stand to the left; so do the columns before the last text.
+  // The last column of texts or lists, and all columns before it, are aligned to the left.
   for (size_t i = 0; i < fields.size(); ++i)
     if (fields[i].kind == ValueKind::kText || !fields[i].shape.empty()) left = i + 1;
   std::string table = table_text(rows, left);
@@ -156,7 +158,7 @@ void append_json_text(std::string& out, std::string_view text) {
   for (const char* p = text.data(); p < end;) {
     const size_t n = utf8_bytes(p, end);
     if (n == 0 || uint8_t(*p) < 0x20 || *p == 0x7f) {
-      append_escape(out, *p++);  // a byte that is no text: as Latin-1
+      append_escape(out, *p++);  // write an invalid byte as if it were Latin-1
       continue;
     }
     if (*p == '"' || *p == '\\') out += '\\';
@@ -183,7 +185,7 @@ void append_json_value(std::string& out, const FieldValues& values, bool scalar)
     } else if (values.kind == ValueKind::kText) {
       append_json_text(out, values.texts[i]);
     } else if (values.kind == ValueKind::kReal && !std::isfinite(values.reals[i])) {
-      append_json_text(out, one_text(values, i, 16));  // JSON has no such numbers
+      append_json_text(out, one_text(values, i, 16));  // JSON has no NaN and no infinity
     } else {
       out += one_text(values, i, 0);
     }
@@ -208,7 +210,7 @@ std::string value_text(const FieldValues& values, size_t width) {
 
 Result<std::vector<ValueField>> fields_of(const DataSet& set) {
   const DataSpec data = readable_data(set);
-  const bool own = data.format == DataFormat::kCriteo;  // a table whose columns are known
+  const bool own = data.format == DataFormat::kCriteo;  // the format defines the columns
   if (set.declared || own) {
     DataSpec declared = data;
     if (!set.declared) declared.fields.clear();
@@ -220,14 +222,14 @@ Result<std::vector<ValueField>> fields_of(const DataSet& set) {
 Result<Rejected> show_head(const DataSet& set, uint64_t wanted, uint64_t skip,
                            const LookOptions& options, std::ostream& out) {
   DP_TRY(std::vector<ValueField> fields, fields_of(set));
-  // A field that only later records have is shown where it comes.
+  // Without declared fields, add a field that only later records have.
   const Unnamed unnamed = set.declared ? Unnamed::kIgnore : Unnamed::kAdd;
   DP_TRY(RecordWalk walk, RecordWalk::open(set, options.worker, options.epoch));
   std::unique_ptr<RecordDecoder> decoder;
   std::string decoded_path;
   Rejected bad;
   std::vector<std::vector<FieldValues>> kept;
-  std::vector<std::vector<std::string>> texts;  // of `kept`: records go with their window
+  std::vector<std::vector<std::string>> texts;  // copies for `kept`, which outlives the windows
   std::vector<std::string> names;
   RawRecord record;
   std::vector<FieldValues> values;

@@ -1,5 +1,5 @@
-// Looks at data: what the verbs of `downpour data` do. Each prints its result to `out` and returns
-// nothing but an error; counts of bad records come back in its result.
+// The verbs of `downpour data`. Each prints its output to `out`. The functions that can meet bad
+// records return them.
 #pragma once
 
 #include <cstdint>
@@ -16,62 +16,63 @@ namespace downpour::tools {
 
 struct LookOptions {
   bool json = false;
-  size_t columns = 100;  // of the terminal
+  size_t columns = 100;  // width of the terminal
   WorkerPlace worker;
   uint32_t epoch = 0;
-  /// Asked now and then; true ends the work with kInterrupted.
+  /// Polled during the work. If it returns true, the work ends with kInterrupted.
   std::function<bool()> stopped = [] { return false; };
-  /// Told now and then how much is done.
+  /// Called during the work with the progress so far.
   std::function<void(uint64_t records, uint64_t bytes, uint64_t of_bytes)> progress =
       [](uint64_t, uint64_t, uint64_t) {};
 };
 
-/// Bad records that were met, the first of them as errors.
+/// The number of bad records, and the first of them as errors.
 struct Rejected {
   uint64_t count = 0;
   std::vector<Error> first;
 };
 
-/// The fields of the data: those declared, or those found in its first records.
+/// Returns the declared fields, or if there are none the fields found in the first records.
 Result<std::vector<ValueField>> fields_of(const DataSet& set);
 
-/// The first `records` behind the first `skip`: a table, or where that is too wide a line a field;
-/// with json an object a line.
+/// Prints `records` records after the first `skip`. The output is a table, or one line per field if
+/// the table is too wide for the terminal. With json it is one object per line.
 Result<Rejected> show_head(const DataSet& set, uint64_t records, uint64_t skip,
                            const LookOptions& options, std::ostream& out);
 
-/// Records and bytes of each file.
+/// Prints the number of records and bytes of each file.
 Result<void> show_count(const DataSet& set, const LookOptions& options, std::ostream& out);
 
-/// The records of a file: by headers where they tell, else by finding every one; nothing is parsed.
-/// `told` hears now and then of records and bytes.
+/// Returns the number of records of a file. It reads headers if they contain the number; otherwise
+/// it finds the end of every record. It parses no record. `told` is called during the work with the
+/// records and bytes so far.
 Result<uint64_t> count_records(const DataSpec& data, const plan::FileInfo& info,
                                const std::function<bool()>& stopped,
                                const std::function<void(uint64_t, uint64_t)>& told);
 
-/// Reads every record as a training would, or the way its file says, and names each bad one, at
-/// most `limit` of them (0: all).
+/// Reads every record as training would, or without a job as the file's format requires. Prints bad
+/// records, at most `limit` of them (0: all).
 Result<Rejected> validate(const DataSet& set, uint64_t limit, const LookOptions& options,
                           std::ostream& out);
 
-/// Missing values, different ones, extremes, moments, a histogram and the most frequent values of
-/// every field, of at most `most` records (0: all).
+/// Prints statistics of every field over at most `most` records (0: all): missing and distinct
+/// values, extremes, moments, a histogram and the most frequent values.
 Result<Rejected> show_stats(const DataSet& set, uint64_t most, const LookOptions& options,
                             std::ostream& out);
 
-/// The shards, and which of `workers` reads which if all are equally fast; at most `limit` of them
-/// (0: all).
+/// Prints at most `limit` shards (0: all), and which of `workers` reads each if all workers are
+/// equally fast.
 Result<void> show_plan(const DataSet& set, uint32_t workers, uint64_t limit,
                        const LookOptions& options, std::ostream& out);
 
-/// A field's values as they are shown, at most about `width` characters.
+/// Returns a field's values as text of at most about `width` characters.
 std::string value_text(const FieldValues& values, size_t width);
-/// The same as JSON; null where it is missing.
+/// Appends a field's values as JSON; null if the field is missing.
 void append_json_value(std::string& out, const FieldValues& values, bool scalar);
 void append_json_text(std::string& out, std::string_view text);
 bool is_utf8(std::string_view text);
 
-/// Every so many records stop and progress are asked.
+/// The number of records between two calls of `stopped` and `progress`.
 constexpr uint64_t kRecordsPerLook = 4096;
 Error interrupted_error();
 

@@ -1,4 +1,4 @@
-// Pieces: a data set as the chief cuts it.
+// Cuts a data set into shards exactly as the chief does.
 #pragma once
 
 #include <cstdint>
@@ -13,40 +13,43 @@ namespace downpour::tools {
 /// One of `count` workers.
 struct WorkerPlace {
   uint32_t index = 0;
-  uint32_t count = 0;  // 0: no worker, all of the data
+  uint32_t count = 0;  // 0: no particular worker, all of the data
 };
-/// "0/4". Error kUsage: it is none.
+/// Parses INDEX/COUNT, such as "0/4". Error kUsage if `text` is not of this form.
 Result<WorkerPlace> parse_worker(const std::string& text);
 
+/// One range of a shard. A shard that joins several ranges has several pieces.
 struct Piece {
-  plan::ShardRange range;  // of a shard that joins several, one of them
-  ShardId shard;           // its place in the epoch's order
+  plan::ShardRange range;
+  ShardId shard;  // its position in the epoch's order
 };
 
-/// A data set as the chief cuts it.
+/// A data set cut into shards.
 struct CutData {
-  DataSpec data;                      // with the parts of a mix noted
-  std::vector<plan::FileInfo> files;  // with the places where they may be cut
+  DataSpec data;                      // after note_parts()
+  std::vector<plan::FileInfo> files;  // with the offsets where they may be cut
   uint64_t shard_bytes = 0;
   plan::StreamSpec streams;
   std::vector<plan::ShardRange> ranges;
   plan::ShardRecipe joining;
 };
-/// Of which records it must be known how many there are, before they are read.
+/// When cut_data() counts the records of the pieces.
 enum class Numbers : uint8_t {
-  kToLeaveOut,  // where pieces have none that is chosen
-  kOfAll,       // wherever records are chosen by number
+  kToLeaveOut,  // if the source skips or limits records, so that some pieces may have none
+  kOfAll,       // whenever the source chooses records by number
 };
+/// Cuts the data set.
 Result<CutData> cut_data(const DataSet& set, Numbers numbers);
 
-/// The ranges of the shards in an epoch's order.
+/// Returns the ranges of all shards in the order of an epoch.
 std::vector<Piece> pieces_of(const CutData& cut, uint64_t seed, uint32_t epoch);
 
-/// The data as they are read without a job's declarations: of arrays all that there are.
+/// Returns the data's specification for reading without the job's declarations. For arrays without
+/// declared fields it has no fields, so that all arrays are read.
 DataSpec readable_data(const DataSet& set);
 
-/// Which of `workers` is given a shard if all are equally fast: each every so many-th one; of
-/// several streams those that fall to it.
+/// Returns the worker that reads a piece if all workers are equally fast. Shared shards go to the
+/// workers in turn. If each stream belongs to one worker, the streams go to the workers in turn.
 uint32_t worker_of(const CutData& cut, const Piece& piece, uint32_t workers);
 
 }  // namespace downpour::tools

@@ -1,4 +1,4 @@
-// The shard plan: who would read what.
+// `downpour data plan`: shows the shards and the worker that would read each of them.
 #include <algorithm>
 
 #include <nlohmann/json.hpp>

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kRowWindowBytes = size_t{1} << 20;
 
-/// Records that a window source finds: lines, frames, images.
+/// Reads lines, frames or images through a window source.
 class WindowCursor final : public RecordCursor {
  public:
   WindowCursor(const DataSpec& data, const CursorOptions& options)
@@ -83,19 +83,19 @@ class WindowCursor final : public RecordCursor {
   }
 
   const bool checked_;
-  const Job* const job_;  // null: the files' own records
+  const Job* const job_;  // null: read the file without the program
   const uint32_t epoch_;
   const uint64_t first_number_;
   data::ReadPlan plan_;
   plan::ShardRange range_;
   data::Scratch::Text text_;
   std::unique_ptr<data::WindowSource> source_;
-  const data::ChosenWindows* chosen_ = nullptr;  // in what the program reads
+  const data::ChosenWindows* chosen_ = nullptr;  // the program's input
   data::Window window_;
   size_t at_ = 0;
 };
 
-/// Rows of arrays, gathered.
+/// Reads rows of arrays and concatenates them.
 class RowCursor final : public RecordCursor {
  public:
   RowCursor(std::string path, std::vector<data::SourceArray> arrays)
@@ -174,7 +174,7 @@ class RowCursor final : public RecordCursor {
   std::vector<std::unique_ptr<data::InflatedMember>> inflated_;
   uint64_t row_bytes_ = 0, rows_per_window_ = 1;
   std::vector<char> blocks_, row_;
-  size_t at_ = 0, filled_ = 0;  // rows of the blocks
+  size_t at_ = 0, filled_ = 0;  // in rows of the blocks
   const uint64_t end_;
   uint64_t next_ = 0, window_begin_ = 0;
 };

@@ -1,4 +1,4 @@
-// RecordCursor: the records of a file one by one, as the bytes that they are.
+// RecordCursor: reads the records of a file one by one, as raw bytes.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,20 @@
 
 namespace downpour::tools {
 
-/// A line without its line break; what a TFRecord's frame holds; the row of every array, one behind
-/// the other; an image's pixels. kPadBytes behind it are readable.
+/// The bytes of one record: a line without its line break, the payload of a TFRecord frame, the
+/// concatenated rows of all arrays, or the pixels of an image. kPadBytes after them are readable.
 struct RawRecord {
   std::string_view bytes;
-  uint64_t offset = 0;   // in the decompressed file; of arrays the row
-  data::Fault fault;     // reason != null: it is no whole record, or fails its checksum
-  bool dropped = false;  // by data.program: there are no bytes
+  uint64_t offset = 0;   // in the decompressed file; for arrays the row number
+  data::Fault fault;     // reason != null: incomplete record, or wrong checksum
+  bool dropped = false;  // by data.program; `bytes` is empty
 };
 
 struct CursorOptions {
-  bool check = true;  // TFRecord: the checksums of the records' bytes
-  /// Shows what data.program makes of the records that the job's source chooses by number, the
-  /// file's first one having this number, as in this epoch.
+  bool check = true;  // TFRecord: compare the checksums of the records
+  /// If set, the cursor reads the output of this job's data.program in `epoch`. The program gets
+  /// the records that the job's source chooses by number. `first_number` is the number of the
+  /// file's first record.
   const Job* through_program_of = nullptr;
   uint32_t epoch = 0;
   uint64_t first_number = 0;
@@ -40,21 +41,22 @@ struct CursorOptions {
 class RecordCursor {
  public:
   virtual ~RecordCursor() = default;
-  /// False at the end. The record is valid until the next call. Errors: kIo, kBadData where nothing
-  /// more can be read (a compressed file that is damaged, say).
+  /// Reads the next record, which stays valid until the next call. Returns false at the end.
+  /// Errors: kIo; kBadData if no more can be read (a damaged compressed file, for example).
   virtual Result<bool> next(RawRecord& record) = 0;
-  /// "file:line", "file:record N (byte B)", "file:row N". Reads the file anew: for errors only.
+  /// Returns "file:line", "file:record N (byte B)" or "file:row N". Reads the file again, so use it
+  /// only for errors.
   virtual std::string locate(uint64_t offset) = 0;
-  /// Bytes of the file that lie behind.
+  /// Returns the number of bytes of the file that have been read.
   virtual uint64_t progress() const = 0;
-  /// Records so far that were not chosen, and so not shown.
+  /// Returns the number of records so far that the source did not choose.
   virtual uint64_t left_out() const { return 0; }
 };
 
-/// Whether the bytes of a TFRecord, which stand before their checksum, have it; else its fault.
+/// Sets the record's fault if the checksum that follows the bytes of a TFRecord is wrong.
 void check_frame(RawRecord& record);
 
-/// Opens a file of the data set. Errors: as the readers'.
+/// Opens a file of the data set. Errors: those of the readers.
 Result<std::unique_ptr<RecordCursor>> open_cursor(const DataSpec& data, const plan::FileInfo& info,
                                                   const CursorOptions& options);
 

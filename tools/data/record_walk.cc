@@ -41,7 +41,7 @@ Result<bool> RecordWalk::next(RawRecord& record) {
       cursor_.reset();
       continue;
     }
-    // The files are read from end to end, and so a record's number is its place.
+    // All files are read completely and in order, so counting records gives their numbers.
     const bool chosen = job_ != nullptr || data::is_chosen(data_.source, {}, number_);
     ++number_;
     if (chosen && !record.dropped) return true;

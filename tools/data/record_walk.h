@@ -1,4 +1,4 @@
-// RecordWalk: the records that a look goes through, one by one.
+// RecordWalk: visits the records of a data set, or those that one worker reads, one by one.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,28 @@
 
 namespace downpour::tools {
 
-/// Goes through all records of the source in the order of the files, or through those that a
-/// worker is given.
+/// Visits all records of the source in file order, or the records that one worker would read.
 class RecordWalk {
  public:
-  /// Errors: of a worker as WorkerView::open().
+  /// Opens the walk. Errors for a worker: as WorkerView::open().
   static Result<RecordWalk> open(const DataSet& set, WorkerPlace worker, uint32_t epoch);
-  /// False at the end.
+  /// Reads the next record. Returns false at the end.
   Result<bool> next(RawRecord& record);
-  /// Of the record given last.
+  /// Returns the file of the last record.
   const plan::FileInfo& file() const;
   std::string where(const RawRecord& record);
-  /// Of all bytes of the files how many lie behind.
+  /// Returns how many of total_bytes() have been read.
   uint64_t progress_bytes() const;
   uint64_t total_bytes() const;
 
  private:
-  std::optional<WorkerView> view_;  // of a worker; else what follows
+  std::optional<WorkerView> view_;  // of a worker; otherwise the following members are used
   DataSpec data_;
   std::vector<plan::FileInfo> files_;
-  std::shared_ptr<const Job> job_;  // where its records go through a program
+  std::shared_ptr<const Job> job_;  // set if the records go through the job's program
   CursorOptions options_;
-  uint64_t number_ = 0;  // of the next record over all files
-  size_t next_ = 0;      // file
+  uint64_t number_ = 0;  // of the next record, counted over all files
+  size_t next_ = 0;      // index of the next file
   std::unique_ptr<RecordCursor> cursor_;
   uint64_t total_bytes_ = 0, done_bytes_ = 0;
 };

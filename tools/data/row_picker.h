@@ -1,4 +1,4 @@
-// RowPicker: rows of a source of arrays by their number, in any order.
+// RowPicker: reads rows of arrays by number, in any order.
 #pragma once
 
 #include <array>
@@ -16,12 +16,12 @@ namespace downpour::tools {
 
 class RowPicker {
  public:
-  /// Errors: as open_arrays().
+  /// Opens the arrays. Errors: as open_arrays().
   static Result<RowPicker> open(const DataSpec& data, const std::string& path);
-  /// The row of every array, one behind the other; kPadBytes behind it are readable. Valid until
-  /// the next call. Of a compressed member two blocks of 64 MiB are kept, which is what rows that
-  /// are shuffled within windows want; to go back further it is decompressed again. Errors: kIo,
-  /// kBadData.
+  /// Returns the concatenated rows of all arrays; kPadBytes after them are readable. The bytes stay
+  /// valid until the next call. For each compressed archive member, the last two blocks of 64 MiB
+  /// are kept, which is enough for rows shuffled within windows. To go back further, the member is
+  /// decompressed from its start. Errors: kIo, kBadData.
   Result<std::string_view> row(uint64_t number);
 
  private:
@@ -29,16 +29,16 @@ class RowPicker {
     uint64_t number = UINT64_MAX;
     std::vector<char> rows;
   };
-  /// A member that can only be read from its start.
+  /// A compressed archive member, which can only be read from its start.
   struct Inflating {
     std::unique_ptr<data::InflatedMember> member;
-    uint64_t next = 0;  // block
+    uint64_t next = 0;  // number of the next block
     std::array<Block, 2> kept;
   };
   Result<const char*> inflated_row(size_t array, uint64_t number);
 
   std::vector<data::SourceArray> arrays_;
-  std::vector<Inflating> inflating_;  // by array
+  std::vector<Inflating> inflating_;  // per array
   std::vector<char> row_;
 };
 

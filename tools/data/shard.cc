@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kNames = "{name}-{index:05}-of-{count:05}";
 
-/// A folder beside the one wanted, which takes its name when all is in it. Goes with the object.
+/// A temporary folder next to the wanted one. take_name() renames it to the wanted name when it is
+/// complete. Otherwise the destructor removes it.
 class PartialFolder {
  public:
   static Result<PartialFolder> make(const std::string& wanted) {
@@ -53,16 +54,17 @@ class PartialFolder {
   const fs::path& path() const { return path_; }
   const fs::path& wanted() const { return wanted_; }
 
-  /// What is in it must be durable.
+  /// Renames the folder. All files in it must be durable.
   Result<void> take_name() {
-    // Over an empty folder rename(2) is allowed, over any other it is not.
+    // rename(2) replaces an empty folder, but fails if the folder is not empty.
     if (std::rename(path_.c_str(), wanted_.c_str()) != 0) {
       return Error{ErrorCode::kCannotCreate,
                    str("can't be named: ", std::generic_category().message(errno)),
                    wanted_.string(), "nothing is overwritten: name another folder"};
     }
     path_.clear();
-    // So that the name outlives a crash of the machine; where that can't be it is not ours to fail.
+    // The fsync makes the name survive a crash of the machine. A failure is ignored, because the
+    // data are complete.
     const int above = ::open(wanted_.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (above >= 0) {
       (void)::fsync(above);
@@ -92,11 +94,11 @@ std::string ending_of(const Transcription& how, data::Compression compression) {
                                                              : "");
 }
 
-/// "train" of "data/train-00000-of-00004.tfrecord.gz" or "train.csv".
+/// Returns "train" for "data/train-00000-of-00004.tfrecord.gz" or "train.csv".
 std::string stem_of(const std::string& path) {
   std::string name = fs::path(path).filename().string();
   name = name.substr(0, name.find('.', 1));
-  // Not the numbers of shards that it was.
+  // Remove the shard numbers of the input.
   if (const size_t of = name.find("-of-"); of != std::string::npos) {
     name.resize(of);
     name.resize(name.find_last_not_of("0123456789") + 1);
@@ -137,7 +139,7 @@ class Sharding {
     large_ = bytes > request.memory_bytes;
   }
 
-  /// Records as they are written, without writing them.
+  /// Returns the number and bytes of the records to be written, without writing them.
   Result<Size> measure() {
     Size size;
     DP_TRY(Transcriber records, Transcriber::open(set_, how_, request_.skip_bad));
@@ -151,7 +153,7 @@ class Sharding {
     }
   }
 
-  /// Records, by finding them.
+  /// Returns the number of records to be written. Finds their ends but does not parse them.
   Result<Size> count() {
     Size size;
     const DataSpec data = readable_data(set_);
@@ -213,7 +215,7 @@ class Sharding {
     return {};
   }
 
-  /// `size.records` 0: one shard of however many.
+  /// Prepares the shards. `size.records` is 0 if there is one shard of unknown size.
   Result<void> begin(Size size) {
     if (size.records < request_.shards && (request_.shards > 1 || request_.shuffle)) {
       if (size.records == 0) return none();

@@ -102,13 +102,13 @@ uint64_t Cutter::records_of(uint32_t shard) const {
 }
 
 uint32_t Cutter::next(uint64_t record_bytes) {
-  const uint64_t left = records_ - given_;  // with this one
+  const uint64_t left = records_ - given_;  // including this one
   const uint64_t shards_behind = shards_ - 1 - shard_;
   if (in_shard_ > 0 && shards_behind > 0) {
     bool over = in_shard_ == records_of(shard_);
     if (by_bytes_) {
-      // The middle of the record lies behind the ideal end of this shard; or as many records are
-      // left as shards.
+      // The middle of the record is past the ideal end of this shard, or the remaining shards need
+      // all remaining records.
       const auto middle = __uint128_t(given_bytes_) + record_bytes / 2;
       over = middle * shards_ >= __uint128_t(bytes_) * (shard_ + 1) || left <= shards_behind;
     }

@@ -1,4 +1,4 @@
-// ShardFiles: records into the files of a data set that is being written.
+// ShardFile and Cutter: write records into the files of a new data set.
 #pragma once
 
 #include <cstdint>
@@ -14,45 +14,46 @@
 
 namespace downpour::tools {
 
-/// One file of the set, or (arrays) one folder of files. Written under its own name below a folder
-/// that is not there yet for anybody else.
+/// One file of the new set, or for arrays one folder of files. It has its final name inside a
+/// temporary folder, which is renamed when the set is complete.
 class ShardFile {
  public:
   virtual ~ShardFile() = default;
   virtual Result<void> add(std::string_view record) = 0;
-  /// Makes it durable. Without it nothing is left of the file.
+  /// Makes the file durable. Without this call the file disappears.
   virtual Result<void> finish() = 0;
-  /// Bytes written, as they stand on disk; after finish() all of them.
+  /// Returns the number of bytes on disk so far; after finish() the size of the file.
   virtual uint64_t bytes() const = 0;
 };
 
 struct ShardFileOptions {
   data::Compression compression = data::Compression::kNone;
-  int level = 0;         // of the compression; 0: its default
-  bool index = false;    // "PATH.idx": a line "offset bytes" a record
-  std::string preamble;  // stands at the start of the file
-  // The set is larger than memory is to be: its files go to the disk past the page cache, which
-  // could not keep them.
+  int level = 0;         // of the compression; 0: default
+  bool index = false;    // also write "PATH.idx", with one line "offset bytes" per record
+  std::string preamble;  // bytes at the start of the file
+  // The set is larger than the memory limit. Its files bypass the page cache, which could not hold
+  // them.
   bool large = false;
 };
 
 Result<std::unique_ptr<ShardFile>> create_shard_file(Storage& storage, const std::string& path,
                                                      const ShardFileOptions& options);
-/// A folder of .npy files with `rows` rows each; a single form without a name is the file itself.
+/// Creates a folder of .npy files with `rows` rows each. If there is one form and it has no name,
+/// `path` is the file itself.
 Result<std::unique_ptr<ShardFile>> create_shard_arrays(Storage& storage, const std::string& path,
                                                        const std::vector<ArrayForm>& arrays,
                                                        uint64_t rows);
 
-/// Which shard each record of a sequence goes to, so that every shard gets at least one and their
-/// records differ by at most one, or (`by_bytes`) their bytes are as alike as whole records let
-/// them. Needs at least as many records as shards.
+/// Assigns each record of a sequence to a shard. Every shard gets at least one record. The numbers
+/// of records differ by at most one; with `by_bytes` the shards are instead as equal in bytes as
+/// whole records allow. There must be at least as many records as shards.
 class Cutter {
  public:
   Cutter(uint32_t shards, uint64_t records, uint64_t bytes, bool by_bytes)
       : shards_(shards), records_(records), bytes_(bytes), by_bytes_(by_bytes) {}
-  /// The shard of the next record: the same as of the one before, or the next one.
+  /// Returns the shard of the next record: the shard of the previous record, or the one after it.
   uint32_t next(uint64_t record_bytes);
-  /// Records of a shard, where they are cut by records.
+  /// Returns the number of records of a shard, unless `by_bytes` is set.
   uint64_t records_of(uint32_t shard) const;
 
  private:

@@ -1,4 +1,4 @@
-// Statistics of every field of a data set.
+// `downpour data stats`: statistics of every field of a data set.
 #include <cmath>
 #include <cstdio>
 
@@ -22,8 +22,8 @@ struct FieldStats {
   uint64_t missing = 0;                                    // records
   uint64_t integers = 0, reals = 0, texts = 0, pairs = 0;  // values
   uint64_t not_finite = 0;
-  size_t most = 0;  // values of a record
-  Moments moments;  // of numbers; of texts their bytes
+  size_t most = 0;  // largest number of values in a record
+  Moments moments;  // of numbers, or of the lengths of texts in bytes
   Histogram histogram;
   HyperLogLog distinct;
   FrequentValues frequent;
@@ -95,7 +95,7 @@ std::string percent(uint64_t part, uint64_t whole) {
 std::string top_text(const FieldStats& stats) {
   std::string out;
   for (const FrequentValues::Entry& entry : stats.frequent.top(kTop)) {
-    if (entry.count * 200 < stats.values()) break;  // nothing stands out
+    if (entry.count * 200 < stats.values()) break;  // below 0.5 %
     FieldValues shown;
     shown.add_text(entry.value);
     out += str(out.empty() ? "" : ", ", value_text(shown, 16), " ",
@@ -192,7 +192,7 @@ Result<Rejected> show_stats(const DataSet& set, uint64_t most, const LookOptions
       continue;
     }
     for (size_t i = stats.size(); i < values.size(); ++i) {
-      stats.emplace_back().missing = good;  // the records before had it not
+      stats.emplace_back().missing = good;  // all earlier records lack this field
     }
     for (size_t i = 0; i < values.size(); ++i) stats[i].add(values[i], scratch);
     ++good;

@@ -15,7 +15,7 @@ std::string descr_of(data::NpyType type) {
   return str(order, type.kind, type.bytes);
 }
 
-/// The arrays of a source as they stand in a record's row.
+/// Returns the arrays of a source in the order of a record's bytes.
 Result<std::vector<ArrayForm>> forms_of(const DataSpec& data, const std::string& path) {
   DP_TRY(const std::vector<data::SourceArray> arrays, data::open_arrays(data, path));
   std::vector<ArrayForm> forms;
@@ -30,7 +30,7 @@ Result<std::vector<ArrayForm>> forms_of(const DataSpec& data, const std::string&
   return forms;
 }
 
-/// The header that stands before the lines of each file, and the first file that has another one.
+/// The header line that all files share, and the first file with another header, if any.
 struct SharedHeader {
   std::string preamble;
   const plan::FileInfo* other = nullptr;
@@ -49,7 +49,7 @@ Result<SharedHeader> header_of(const DataSet& set) {
   return shared;
 }
 
-/// Formats of one way to say the same thing.
+/// Returns the format in which data of this format are written.
 DataFormat written_as(DataFormat format) {
   return format == DataFormat::kNpz ? DataFormat::kNpy : format;
 }
@@ -98,7 +98,7 @@ Result<Transcription> plan_transcription(const DataSet& set, DataFormat to,
   DP_TRY(how.fields, fields_of(set));
   if (is_lines(data))
     for (ValueField& field : how.fields)
-      field.single = true;  // decimal digits: a training's floats
+      field.single = true;  // training would read the decimal digits as floats
   const std::string& path = set.files.front().path;
   DP_TRY(const auto decoder, make_decoder(data, path, how.fields, Unnamed::kIgnore));
   how.fields = decoder->fields();
@@ -110,7 +110,7 @@ Result<Transcription> plan_transcription(const DataSet& set, DataFormat to,
 }
 
 Result<Transcriber> Transcriber::open(const DataSet& set, const Transcription& how, bool skip_bad) {
-  DataSet files = set;  // their own records
+  DataSet files = set;  // records of the files, without the job's program
   files.job.data.program.clear();
   DP_TRY(RecordWalk walk, RecordWalk::open(files, {}, 0));
   Transcriber out(set, how, skip_bad, std::move(walk));
@@ -153,7 +153,7 @@ bool Transcriber::transcribe(const RawRecord& record, std::string_view& bytes, d
     return true;
   }
   bytes = record.bytes;
-  if (data_.format == DataFormat::kTfrecord) {  // its frame lies around it
+  if (data_.format == DataFormat::kTfrecord) {  // extend the bytes to the frame around them
     bytes = {bytes.data() - data::kFrameHeaderBytes,
              bytes.size() + data::kFrameHeaderBytes + data::kFrameTailBytes};
   } else if (is_lines(data_)) {

@@ -1,4 +1,4 @@
-// Transcriber: the records of a data set as they are to stand in the files of another.
+// Transcriber: yields the records of a data set in the form in which another data set stores them.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,26 @@
 
 namespace downpour::tools {
 
-/// How records are written.
+/// Describes how records are written.
 struct Transcription {
   DataFormat to = DataFormat::kAuto;
   bool converted = false;
-  std::string preamble;            // of each file
-  std::vector<ArrayForm> arrays;   // of npy; a single one without a name: the shard is that file
-  std::vector<ValueField> fields;  // converted: the records'
+  std::string preamble;            // bytes at the start of each file
+  std::vector<ArrayForm> arrays;   // for npy; if a single one has no name, the shard is that file
+  std::vector<ValueField> fields;  // fields of the records, if converted
   std::string target;
 };
-/// `to` kAuto: as the data are. Errors: kUsage, kConfig where that can't be written.
+/// Plans how to write the set in format `to`; kAuto keeps the format of the data. Errors: kUsage
+/// and kConfig if the set can't be written in that format.
 Result<Transcription> plan_transcription(const DataSet& set, DataFormat to,
                                          const std::string& target);
 
-/// Goes through a set once.
+/// Reads a data set once.
 class Transcriber {
  public:
   static Result<Transcriber> open(const DataSet& set, const Transcription& how, bool skip_bad);
-  /// The next record; valid until the next call. False at the end. Error kBadData naming a bad one,
-  /// where they are not skipped.
+  /// Yields the next record, which stays valid until the next call. Returns false at the end. Error
+  /// kBadData names a bad record, unless bad records are skipped.
   Result<bool> next(std::string_view& bytes);
   uint64_t skipped() const { return skipped_; }
   uint64_t progress_bytes() const { return walk_.progress_bytes(); }

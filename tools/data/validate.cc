@@ -1,4 +1,4 @@
-// Every record of a data set, read as a training reads it; what is bad is named.
+// `downpour data validate`: reads every record as training would, and reports bad records.
 #include <algorithm>
 
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ namespace {
 
 using data::ReadPlan;
 
-/// Every field that is there, read by no model.
+/// Returns a layout that contains every field, although no model reads them.
 InputLayout layout_of(const std::vector<FieldSpec>& fields) {
   InputLayout layout;
   for (const FieldSpec& field : fields) {
@@ -30,7 +30,7 @@ InputLayout layout_of(const std::vector<FieldSpec>& fields) {
   return layout;
 }
 
-/// As `downpour train` would read it; where no model can be chosen, each field by itself.
+/// Plans the read as `downpour train` does. If no model can be chosen, all fields are read.
 Result<ReadPlan> plan_of(const DataSet& set) {
   Job job = set.job;
   const bool complete = set.from_job || complete_job(job).has_value();
@@ -54,12 +54,12 @@ struct Findings {
   std::vector<std::string> files;
   uint64_t records = 0, filtered = 0, bytes = 0;
   Rejected bad;
-  uint64_t unreadable = 0;  // files that could not be read to their end
+  uint64_t unreadable = 0;  // files that can't be read to the end
 
   bool wants_more() const { return limit == 0 || bad.first.size() < limit; }
 };
 
-/// The columns of one record.
+/// Buffers for the columns of one record.
 class OneRecord {
  public:
   OneRecord(const ReadPlan& plan, const data::RecordParser& parser) : parser_(parser) {
@@ -84,7 +84,7 @@ class OneRecord {
   std::vector<data::KeyBuffer> keys_;
 };
 
-/// Without fields: the records alone, and their checksums.
+/// Checks the records and their checksums, but parses no fields.
 Result<void> walk_records(const DataSpec& data, const plan::FileInfo& info,
                           const LookOptions& options, Findings& findings) {
   DP_TRY(const auto cursor, open_cursor(data, info, {}));
@@ -137,13 +137,14 @@ Result<void> parse_records(const ReadPlan& plan, uint32_t file, const LookOption
   }
 }
 
-/// All files of a source. One that can't be read to its end is told, and the next one is looked at.
+/// Checks all files of a source. A file that can't be read to the end is reported, and the next one
+/// follows.
 Result<void> validate_source(ReadPlan& plan, const DataSet& set, const SourceSpec& source,
                              const LookOptions& options, Findings& findings) {
   const bool parsed = !plan.data.fields.empty();
   const DataSpec readable = for_source(readable_data(set), source);
   plan.data = for_source(plan.data, source);
-  plan.source = {};  // all records, whichever of them it takes
+  plan.source = {};  // check all records, even those that the source does not choose
   DP_TRY(plan.files, data::list_files(parsed ? plan.data : readable, source, set.job.base_dir));
   for (uint32_t i = 0; i < plan.files.size(); ++i) {
     const auto read = parsed ? parse_records(plan, i, options, findings)
@@ -151,7 +152,7 @@ Result<void> validate_source(ReadPlan& plan, const DataSet& set, const SourceSpe
     findings.files.push_back(plan.files[i].path);
     findings.bytes += plan.files[i].bytes;
     if (read) continue;
-    // Not of the data: of the job, or of us.
+    // Other errors come from the job or from the program, not from the data.
     if (read.error().code != ErrorCode::kBadData && read.error().code != ErrorCode::kIo)
       return read.error();
     ++findings.unreadable;

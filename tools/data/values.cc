@@ -9,9 +9,9 @@
 namespace downpour::tools {
 namespace {
 
-/// What was met of one field.
+/// Counts of the values of one field in the sampled records.
 struct Met {
-  uint64_t integers = 0, reals = 0, texts = 0, pairs = 0;  // records
+  uint64_t integers = 0, reals = 0, texts = 0, pairs = 0;  // in records
   size_t fewest = SIZE_MAX, most = 0;
   bool list = false, wide = false;
 };
@@ -129,7 +129,7 @@ std::vector<ValueField> declared_fields(const DataSpec& data) {
     field.name = spec.name;
     field.spec = spec;
     field.shape = spec.shape;
-    // A list of texts that read as 1 says nothing of what stands there.
+    // `positive` lists the texts that are read as 1, so the values are texts.
     field.kind = !spec.positive.empty()             ? ValueKind::kText
                  : spec.type == FieldType::kFloat32 ? ValueKind::kReal
                  : spec.type == FieldType::kInt64   ? ValueKind::kInteger

@@ -8,8 +8,8 @@
 namespace downpour::tools {
 namespace {
 
-/// Of a data file that no job names, the job that `downpour train` would make of it; where it can
-/// make none, without fields.
+/// Makes the read plan of the job. For data files it uses the job that `downpour train` would make
+/// for them. If that is impossible, the plan has no fields.
 Result<std::shared_ptr<data::ReadPlan>> plan_of(const DataSet& set, const CutData& cut) {
   Job job = set.job;
   const Result<void> complete = set.from_job ? Result<void>{} : complete_job(job);
