@@ -1,5 +1,5 @@
-// AppliedOrder: in which order each partition has applied batches. Adam's learning rate depends on
-// a partition's step number, and watermarks do not say which batch was which step.
+// AppliedOrder: records the order in which each partition applied batches. Adam's learning rate
+// depends on a partition's step number, and watermarks do not contain the step of a batch.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,14 @@
 
 namespace downpour::sim {
 
-/// Every order that any ps has had: a tree for each partition, which grows where a ps applies a
-/// batch. A partition that is restored or moved goes on from an earlier node. Batches are numbered
-/// as Oracle::batches() has them.
+/// Holds every order in which any ps has applied batches. Each partition has a tree, and a node is
+/// added when a ps applies a batch. A restored or moved partition continues from an earlier node.
+/// A batch is identified by its index in Oracle::batches().
 class AppliedOrder {
  public:
   using Node = uint32_t;
-  /// A set of batches. Two sets with the same sum are the same.
+  /// A set of batches, as their number and the sum of their hashes. Sets with equal count and sum
+  /// are treated as equal.
   struct Set {
     uint64_t count = 0;
     uint64_t sum = 0;
@@ -26,13 +27,13 @@ class AppliedOrder {
 
   explicit AppliedOrder(uint32_t partitions);
 
-  /// The node of a partition that holds nothing.
+  /// Returns the node of a partition that has applied no batch.
   Node root(PartitionId p) const { return raw(p); }
-  /// The node after `from` applies `batch`.
+  /// Returns the node that follows `from` when `batch` is applied. Adds it if it is new.
   Node after(PartitionId p, Node from, uint32_t batch);
-  /// Every node whose partition holds exactly this set; empty: no ps ever held it.
+  /// Returns every node whose batches are exactly this set. Empty if no ps ever held the set.
   std::vector<Node> find(PartitionId p, const Set& set) const;
-  /// By batch, the step that applied it, counted from 1; 0: none. `batches`: how many there are.
+  /// Returns for each of `batches` batches the step that applied it, starting at 1; 0 if none did.
   std::vector<uint64_t> steps(Node node, size_t batches) const;
 
  private:

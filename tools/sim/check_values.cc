@@ -1,4 +1,4 @@
-// What partitions and images hold, against what the oracle says.
+// Checkers: compares the contents of partitions and images with the oracle.
 #include <algorithm>
 
 #include "tools/sim/checkers.h"
@@ -6,13 +6,13 @@
 namespace downpour::sim {
 namespace {
 
-/// Whether a partition holds a batch of its records.
+/// Returns whether a partition has passed a batch, with or without its gradient.
 bool holds(const ps::Partitions& partitions, PartitionId p, BatchId batch) {
   if (batch.epoch < partitions.sealed(p)) return true;
   return partitions.watermarks().watermark(batch.shard_id(), p) > batch.batch;
 }
 
-/// Whether an image holds a batch of its records, with or without its gradient.
+/// Returns whether an image has passed a batch, with or without its gradient.
 bool holds(const checkpoint::PartitionImage& image, BatchId batch) {
   if (batch.epoch < image.sealed_epochs) return true;
   for (const checkpoint::EpochImage& epoch : image.epochs) {
@@ -65,7 +65,7 @@ void Checkers::follow(const Core& core, std::optional<BatchId> last) {
   }
 }
 
-/// The order behind a partition that was restored, moved, or is new: one that some ps had.
+/// Finds the order of a partition that is new, restored or moved. Some ps must have had this order.
 Checkers::Holding Checkers::find_holding(const Core& core, PartitionId p) const {
   const ps::Partitions& partitions = core.partitions();
   AppliedOrder::Set set;
@@ -96,13 +96,13 @@ Checkers::Holding Checkers::find_holding(const Core& core, PartitionId p) const 
 
 // ---- values
 
-/// Whether the partition does without a batch.
+/// Returns whether the partition has quarantined a batch.
 bool Checkers::quarantined(const ps::Partitions& partitions, PartitionId p, BatchId batch) const {
   return batch.epoch < partitions.sealed(p) ? quarantined_batches_.contains(batch)
                                             : partitions.markers().quarantines(batch, p);
 }
 
-/// Whether a partition holds the gradient of a batch of its records.
+/// Returns whether a partition holds the gradient of a batch.
 bool Checkers::counts(const ps::Partitions& partitions, PartitionId p, BatchId batch) const {
   return holds(partitions, p, batch) && !quarantined(partitions, p, batch);
 }
@@ -168,7 +168,7 @@ std::string Checkers::wrong_row(const checkpoint::PartitionImage& image,
                                 const StepOf& step_of) const {
   std::map<TableId, const checkpoint::TableImage*> tables;
   for (const checkpoint::TableImage& table : image.tables) tables[table.table] = &table;
-  std::map<TableId, size_t> next;  // place in the image
+  std::map<TableId, size_t> next;  // index of the next row in the image
   std::vector<double> expected;
   for (const Oracle::Row& row : oracle_->by_partition()[raw(image.partition)]) {
     const auto table = tables.find(row.table);
@@ -227,8 +227,8 @@ void Checkers::check_floor(const Core& core) {
   const ps::Partitions& partitions = core.partitions();
   for (uint32_t i = 0; i < partitions.count(); ++i) {
     const auto p = PartitionId(i);
-    // Only an owner under a view that the core knows: a zombie may lag, and a partition that is
-    // being loaded is not complete.
+    // Check only cores that know the latest view, because a zombie may be outdated. Skip partitions
+    // that are not in this view yet, because they may still be loading.
     if (!partitions.owns(p) || partitions.ownership_generation(p) > core.core->view().id ||
         core.core->view().id < views_latest())
       continue;

@@ -12,10 +12,10 @@ namespace downpour::sim {
 namespace {
 
 constexpr int64_t kFullCheckEveryNs = 500 * kMillisecond;
-// A worker has a few batches and shard ends under way, each with a request to each ps.
+// A worker has a few batches and shard-end markers in flight, each with one request per ps.
 constexpr size_t kRequestsMax = 512;
 
-/// The number behind a key of an event's line.
+/// Returns the number after a key in the JSON line of an event; 0 if the key is missing.
 uint32_t number_in(const std::string& line, const char* key) {
   const size_t at = line.find(str('"', key, "\":"));
   return at == std::string::npos
@@ -35,12 +35,12 @@ Checkers::Checkers(World& world, const Oracle* oracle)
   if (oracle != nullptr) floor_.assign(oracle->by_partition().size(), 0);
 }
 
-// ---- what is seen of messages: the "sometimes" counters
+// ---- messages: count what happens in a run
 
 void Checkers::on_message(Process& to, const wire::Message& message) {
   for (const Core& core : cores_of(to)) follow(core, last_push_of(to.number()));
   last_push_.erase(to.number());
-  // Read before a partition hears that an epoch is sealed, and drops its lines.
+  // Read the checkpoint before a partition learns that an epoch is sealed and drops its markers.
   const auto* sealed = std::get_if<wire::Sealed>(&message.body);
   const auto* adopt = std::get_if<wire::Adopt>(&message.body);
   const uint32_t epochs = sealed != nullptr  ? sealed->epochs
@@ -63,7 +63,8 @@ void Checkers::on_message(Process& to, const wire::Message& message) {
   } else if (std::holds_alternative<wire::ReadBatch>(message.body)) {
     world_.count("batch read by an input process");
   } else if (const auto* failed = std::get_if<wire::ReadFailed>(&message.body)) {
-    // What it has dropped it is asked for each time that a batch from before arrives.
+    // kPeersLost answers requests for a shard read that the input process has dropped. They are not
+    // failures to read.
     if (failed->code != ErrorCode::kPeersLost) world_.count("input process could not read");
   } else if (const auto* grant = std::get_if<wire::LeaseGrant>(&message.body)) {
     for (const wire::Lease& lease : grant->leases) {
@@ -77,8 +78,8 @@ void Checkers::on_event(const Process&, const std::string& line) {
   if (begin == std::string::npos) return;
   const size_t at = begin + 9;
   const std::string name = line.substr(at, line.find('"', at) - at);
-  // A round is void where ownership changed before it was through; some say so, others are just
-  // begun anew.
+  // A round is void if ownership changed before its end. Some void rounds have an event of their
+  // own; others are only followed by a new round.
   if (name == "round_void" || (name == "round" && round_open_ && ownership_changed_))
     world_.count("round void");
   if (name == "round") round_open_ = true;
@@ -143,7 +144,7 @@ void Checkers::on_core_turn(const Core& core) {
   const int64_t now = world_.scheduler().now_ns();
   if (!moved && now - checked < kFullCheckEveryNs) return;
   checked = now;
-  if (!moved) check_owners(core);  // a late Adopt takes partitions without a new view
+  if (!moved) check_owners(core);  // a late Adopt changes ownership without a new view
   check_values(core);
   check_floor(core);
 }
@@ -167,7 +168,7 @@ void Checkers::check_owners(const Core& ps) {
   for (uint32_t p = 0; p < partitions.count(); ++p) {
     if (!partitions.owns(PartitionId(p))) continue;
     const ViewId ownership_generation = partitions.ownership_generation(PartitionId(p));
-    if (ownership_generation > core.view().id) continue;  // taken up, not yet published
+    if (ownership_generation > core.view().id) continue;  // adopted for a view that comes later
     const wire::Placement& placement = core.view().partitions[p];
     const wire::Owner& owner = core.view().owners[placement.owner];
     if (owner.incarnation != ps.incarnation || owner.thread != ps.id.second ||
@@ -179,7 +180,8 @@ void Checkers::check_owners(const Core& ps) {
     }
     const auto [at, fresh] = owners_.try_emplace({p, ownership_generation}, ps.id);
     if (fresh || at->second == ps.id) continue;
-    // Moved and taken again under one since would be two owners that workers can not tell apart.
+    // Two owners under one ownership generation are an error, because workers can't distinguish
+    // them.
     const auto process = world_.processes().find(at->second.first);
     if (process == world_.processes().end()) continue;
     for (const Core& other : cores_of(*process->second)) {
@@ -194,14 +196,14 @@ void Checkers::check_owners(const Core& ps) {
 
 // ---- checkpoints and the end
 
-/// Whether the oracle's batches are those that were trained: the same records in other files make
-/// others, and a source that is not replayable gives other records.
+/// Returns whether the oracle's batches are those of the training. Batches differ if the data files
+/// have changed, and records differ if a source is not replayable.
 bool Checkers::batches_are_known() const {
   return !world_.data_changed() && !world_.spec().faults.on[size_t(FaultKind::kUnreplayable)];
 }
 
-/// The newest checkpoint that is whole. Others may be newer only if a fault has damaged them, or
-/// one that they build on.
+/// Returns the newest whole checkpoint. A newer one may exist only if a fault has damaged it, or a
+/// checkpoint that it builds on.
 std::optional<Checkers::Published> Checkers::newest_whole(Storage& storage) {
   const chief::RunPlan& plan = *world_.spec().plan;
   ViewId below{UINT32_MAX, UINT32_MAX};
@@ -281,7 +283,7 @@ void Checkers::read_published(ViewId told) {
 void Checkers::take_quarantined(const std::vector<checkpoint::PartitionImage>& images,
                                 uint32_t sealed_epochs) {
   sealed_epochs_ = sealed_epochs;
-  // A partition that has heard that an epoch is sealed keeps no lines of it.
+  // A partition that knows that an epoch is sealed has dropped the epoch's markers.
   for (uint32_t epoch = 0; epoch < sealed_epochs; ++epoch) {
     std::optional<std::set<BatchId>> first;
     for (const checkpoint::PartitionImage& image : images) {
@@ -325,7 +327,7 @@ void Checkers::check_account(const chief::Finish& finish) {
     if (c.read != sum)
       world_.violated(str("I2: of epoch ", epoch.epoch, " ", c.read, " records were read and ", sum,
                           " accounted for"));
-    // Its lines stand in the images still: check_model() looks at what it has.
+    // The markers of a partial epoch are still in the images, so check_model() checks this epoch.
     if (epoch.is_partial()) continue;
     uint64_t quarantined = 0;
     for (const BatchId batch : quarantined_batches_) {
@@ -347,7 +349,7 @@ void Checkers::check_account(const chief::Finish& finish) {
   }
 }
 
-/// Whether sums of metrics are those of the records that should be in them, each once.
+/// Returns whether metric sums equal the expected sums, in which each record counts once.
 static bool same_sums(const OutputSums& a, const OutputSums& b) {
   constexpr double kTolerance = 1e-9;
   const auto same = [](double x, double y) { return std::abs(x - y) <= kTolerance * std::abs(y); };
@@ -397,7 +399,8 @@ void Checkers::check_model(const chief::JobSummary& summary) {
   const auto whole = newest_whole(storage);
   if (!whole) return;
   const auto newest = checkpoint::newest_manifest(storage, plan.job.run_dir);
-  if (world_.has_damage() && (!newest || whole->manifest.id != *newest)) return;  // damaged since
+  // The newest checkpoint was damaged after it was published.
+  if (world_.has_damage() && (!newest || whole->manifest.id != *newest)) return;
   if (!batches_are_known()) return check_sums_of_keys(whole->images);
   uint64_t told = 0;
   for (const chief::EpochAccount& epoch : summary.epochs) told += epoch.counts.applied;
@@ -415,8 +418,8 @@ void Checkers::check_model(const chief::JobSummary& summary) {
   }
 }
 
-/// Of the counter model: each record counts once in each epoch, whatever batch it was in. Where a
-/// source gave another record when it was read again, that is in one of the two forms.
+/// Checks for the counter model that each record counts once per epoch, in any batch. If a source
+/// yielded a different record on the second read, the counts of both forms are added.
 void Checkers::check_sums_of_keys(const std::vector<checkpoint::PartitionImage>& images) {
   std::map<uint64_t, float> weights;
   for (const checkpoint::PartitionImage& image : images) {

@@ -16,7 +16,7 @@ constexpr const char* kCounterModel =
     "[[model.outputs]]\nname = \"y\"\ninput = \"w\"\nloss = \"squared\"\ntarget = \"label\"\n"
     "[optimizer]\ntype = \"sgd\"\n";
 constexpr const char* kCounterRate =
-    "4.656612873077392578125e-10";  // 2^-31: the loss is the square, not half of it
+    "4.656612873077392578125e-10";  // 2^-31, because the loss is the square without a factor 1/2
 
 std::string folder() { return str("/tmp/downpour-sim-", ::getuid()); }
 
@@ -66,7 +66,7 @@ Result<Job> make_built_in_job(const JobSize& size, const BuiltInJob& own) {
 Result<Job> make_counter_job(const JobSize& size) {
   const auto records = [reversed = size.reversed](uint64_t begin, uint64_t end) {
     std::string text;
-    // Keys of one length, so that all lines are as long and the shards as large.
+    // All keys have the same length, so that all lines are equally long and shards equally large.
     for (uint64_t i = begin; i < end; ++i) {
       const uint64_t r = reversed ? begin + end - 1 - i : i;
       text += str(kTarget, ' ', 1'000'000 + r, ":1\n");

@@ -1,6 +1,6 @@
-// The counter model: linear, one feature a record, every gradient -1, learning rate 1. After E
-// epochs every weight is E exactly, and at any moment a weight says how often its record was
-// applied.
+// The counter model, a job for the simulator. It is linear, each record has its own feature, and
+// each step adds 1 to the weight. After E epochs every weight is exactly E. At any moment a weight
+// is the number of times that its record was applied.
 #pragma once
 
 #include <cstdint>
@@ -12,43 +12,44 @@
 
 namespace downpour::sim {
 
-/// How large a built-in job is, and how its data is read.
+/// The size of a built-in job, and the way its data are read.
 struct JobSize {
   uint32_t shards = 12;
-  uint32_t batches = 4;  // of a shard, about
-  uint32_t records = 8;  // of a batch
+  uint32_t batches = 4;  // per shard, approximately
+  uint32_t records = 8;  // per batch
   uint32_t epochs = 3;
   uint32_t partitions = 16;
-  uint32_t files = 1;             // of the data, as long as each other to a line
-  std::string sharding = "auto";  // with 3 streams, unless auto
+  uint32_t files = 1;             // data files; their lengths differ by at most one line
+  std::string sharding = "auto";  // any other value uses 3 streams
   uint32_t cycle = 1;             // ranges that a shard joins
-  bool mix = false;               // the files are sources of equal weight, all of them read
-  uint32_t window = 0;            // of the shuffle, in records; 0: the shard
-  uint32_t checkpoint_steps = 0;  // between checkpoints; 0: as the job has it
-  uint32_t chief_silence_s = 60;  // after which a ps or worker ends
-  uint64_t steps = 0;             // where the job ends; 0: with the epochs
-  bool reversed = false;          // the records of each file in the opposite order
-  bool program = false;           // which writes the first file, and does not say how many records
+  bool mix = false;               // the files are sources of equal weight, each read completely
+  uint32_t window = 0;            // records in the shuffle window; 0: the shard
+  uint32_t checkpoint_steps = 0;  // between checkpoints; 0: the built-in job's value
+  uint32_t chief_silence_s = 60;  // a ps or worker ends after this silence of the chief
+  uint64_t steps = 0;             // steps after which the job ends; 0: after the epochs
+  bool reversed = false;          // the records of each file are in reverse order
+  bool program = false;           // a program of unknown length writes the first file
 };
 
-/// What one built-in job has of its own.
+/// The properties of one built-in job.
 struct BuiltInJob {
   std::string name;
   std::string format;
-  std::string model;               // TOML: fields, layers, outputs, optimizer
+  std::string model;               // TOML of fields, layers, outputs and optimizer
   uint32_t checkpoint_steps = 40;  // between checkpoints
-  std::function<std::string(uint64_t begin, uint64_t end)> records;  // the data's lines
+  std::function<std::string(uint64_t begin, uint64_t end)> records;  // lines of the data
 };
 
-/// A job of that size, and its data in files of the machine's folder for temporary files.
+/// Makes a job of that size, and writes its data to files in the machine's folder for temporary
+/// files.
 Result<Job> make_built_in_job(const JobSize& size, const BuiltInJob& own);
 
-/// Writes a data file of a built-in job, unless it is there. Returns its path.
+/// Writes a data file of a built-in job unless it exists. Returns its path.
 Result<std::string> write_data(const std::string& name, const std::string& format,
                                const std::string& text);
 
-/// The counter model. A squared loss with a target of 2^30 has the gradient -2^31 exactly as long
-/// as weights are small; the rate is 2^-31.
+/// Makes the counter job. A squared loss with target 2^30 has a gradient of exactly -2^31 while the
+/// weights are small. The learning rate is 2^-31.
 Result<Job> make_counter_job(const JobSize& size);
 
 }  // namespace downpour::sim

@@ -27,7 +27,7 @@ Error disk_error(const char* operation, const std::string& path, int error) {
 
 }  // namespace
 
-// ---- the disk
+// ---- SimDisk
 
 void SimDisk::put(const std::string& path, InodePtr inode) {
   const auto at = names_.find(path);
@@ -45,7 +45,7 @@ void SimDisk::sync_folder(const std::string& folder) {
                 [&](const std::string& made) { return folder_of(made) == folder; });
 }
 
-/// The folder was never durable, and nothing in it is reached any more.
+/// Removes a folder that was never durable, with all names in it.
 void SimDisk::lose_folder(const std::string& folder) {
   const std::string inside = folder + "/";
   std::erase_if(names_, [&](const auto& name) { return name.first.starts_with(inside); });
@@ -54,7 +54,7 @@ void SimDisk::lose_folder(const std::string& folder) {
 }
 
 void SimDisk::lose_power(bool flip) {
-  // Names first: for each path a prefix of its changes survives.
+  // For each path, the first changes of its name survive, up to a random one.
   std::set<std::string> broken;
   for (const Renaming& change : renamings_) {
     if (broken.contains(change.path)) continue;
@@ -78,7 +78,7 @@ void SimDisk::lose_power(bool flip) {
   std::set<Inode*> seen;
   for (auto& [path, inode] : names_) {
     if (!seen.insert(inode.get()).second || inode->synced_bytes >= inode->bytes.size()) continue;
-    // Sectors behind the synced end: each one is there or not; the file may also be shorter.
+    // Each sector after the synced bytes may be lost, and the file may be shorter.
     const uint64_t unsynced = inode->bytes.size() - inode->synced_bytes;
     const uint64_t kept = rng_.below(unsynced + 1);
     if (kept < unsynced) ++counts_.lost_writes;
@@ -112,7 +112,7 @@ std::string SimDisk::flip_bit(const std::function<bool(const std::string&)>& fil
 bool SimDisk::flip_bit_of(const std::string& path) {
   const auto at = names_.find(path);
   if (at == names_.end() || at->second->synced_bytes == 0) return false;
-  // Another inode: a reader may hold the old bytes, and they are shared.
+  // Replace the inode, because readers may still share the old bytes.
   auto inode = std::make_shared<Inode>(*at->second);
   inode->bytes[rng_.below(inode->synced_bytes)] ^= uint8_t(1U << rng_.below(8));
   at->second = std::move(inode);
@@ -133,7 +133,7 @@ std::vector<std::string> SimDisk::files() const {
   return out;
 }
 
-// ---- one process's view
+// ---- SimStorage
 
 void SimStorage::pay(uint64_t bytes) {
   cost_ns_ += (disk_.speed.operation_ns + int64_t(double(bytes) / disk_.speed.bytes_per_s * 1e9)) *
@@ -162,7 +162,7 @@ Result<void> SimStorage::fsync(const char* operation, const std::string& path,
   ++disk_.counts_.fsyncs;
   if (disk_.faults.fsync_fails) {
     ++disk_.counts_.eio;
-    return disk_error(operation, path, EIO);  // what was dirty stays unsynced for ever
+    return disk_error(operation, path, EIO);  // the bytes stay unsynced
   }
   if (disk_.faults.lying_fsync && disk_.rng_.below(4) == 0) {
     ++disk_.counts_.lies;
@@ -192,7 +192,7 @@ bool SimStorage::is_remembered(int64_t since_ns) const {
   return disk_.now_ns() - since_ns < kRememberNs;
 }
 
-/// This machine has changed the name itself: it looks again.
+/// Removes the name from the machine's cache, because a process of this machine has changed it.
 void SimStorage::forget(const std::string& path) {
   SimDisk::Remembered* const known = remembered();
   if (known == nullptr) return;
@@ -243,7 +243,7 @@ class SimOutputFile final : public OutputFile {
   Result<void> commit() override {
     DP_TRY_VOID(sync());
     if (temporary_.empty()) return {};
-    failed_ = true;  // takes no more
+    failed_ = true;  // rejects further appends
     DP_TRY_VOID(storage_.change("rename", path_, 0));
     storage_.disk_.put(temporary_, nullptr);
     storage_.disk_.put(path_, inode_);

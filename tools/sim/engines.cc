@@ -22,7 +22,7 @@ class SimBackground final : public Background {
         state_(std::make_shared<State>(std::move(wake))) {}
 
   void start(Task task) override {
-    (void)storage_.take_cost_ns();  // what the event loop did is not the task's
+    (void)storage_.take_cost_ns();  // discard the cost of the event loop's operations
     Completion completion = task();
     free_ns_ = std::max(free_ns_, scheduler_.now_ns()) + storage_.take_cost_ns() +
                10 * kMicrosecond + storage_.draw_task_delay_ns();
@@ -54,10 +54,10 @@ class SimBackground final : public Background {
 };
 
 constexpr int64_t kLateDeathNs = 300 * kMicrosecond;
-constexpr int64_t kReadNs = 10 * kMicrosecond;  // for any item, before its records
-constexpr int64_t kLookNs = 50 * kMillisecond;  // a reading that waits looks at the time so often
+constexpr int64_t kReadNs = 10 * kMicrosecond;  // per item, in addition to its records
+constexpr int64_t kLookNs = 50 * kMillisecond;  // poll interval of a shard read that waits
 
-/// Threads of a worker that read: each a lane with at most one shard.
+/// The reader threads of a worker. Each is a lane with at most one shard.
 class SimReaders final : public worker::Readers {
  public:
   SimReaders(EngineHost host, worker::ReaderOptions options, std::function<void()> wake)
@@ -102,14 +102,14 @@ class SimReaders final : public worker::Readers {
 
  private:
   struct Lane {
-    std::unique_ptr<worker::InputLink> link;  // once some input process may read
+    std::unique_ptr<worker::InputLink> link;  // set when an input process may read
     std::optional<worker::ShardRead> now;
-    uint64_t shard_read = 0;     // of `now`
-    bool other_records = false;  // `now` gives
+    uint64_t shard_read = 0;     // id of `now`
+    bool other_records = false;  // the source of `now` yields different records
     worker::PreparedBatchPtr fresh;
-    bool busy = false;    // an item of it takes its time
-    bool waits = false;   // a look at it is due
-    bool called = false;  // a message has come: a look at it is due at once
+    bool busy = false;    // an item is being read
+    bool waits = false;   // the next poll is scheduled
+    bool called = false;  // an immediate poll is scheduled, because a message has arrived
   };
   struct State {
     State(EngineHost h, worker::ReaderOptions o, std::function<void()> w)
@@ -120,7 +120,7 @@ class SimReaders final : public worker::Readers {
     std::shared_ptr<const worker::Placements> placements;
     std::deque<worker::ReadTask> tasks;
     std::deque<worker::ReadItem> ready;
-    std::deque<Lane> lanes;  // after `options`, which their readings borrow
+    std::deque<Lane> lanes;  // declared after `options`, which the shard reads borrow
     uint32_t ready_batches = 0;
     uint64_t bytes = 0;
   };
@@ -130,17 +130,17 @@ class SimReaders final : public worker::Readers {
     for (size_t i = 0; i < state->lanes.size(); ++i) advance(state, i);
   }
 
-  /// The source gives another record than the first time, as the last one of the first batch.
+  /// Simulates a source that is not replayable: changes the last record of the first batch.
   static void change_records(worker::ReadItem& item, bool of_program) {
     constexpr uint64_t kHash = 0x9e3779b97f4a7c15;
     if (item.end) {
       item.end->records_hash += kHash;
-      if (of_program) ++item.end->counts.first_offset;  // and a longer one before the shard
+      if (of_program) ++item.end->counts.first_offset;  // a record before the shard is longer, too
     }
     if (!item.batch || item.batch->batch.id.batch != 0) return;
     item.batch->batch.tables[0].keys.back() += kOtherRecord;
     item.batch->batch.records_hash += kHash;
-    item.batch->plan = {};  // of the keys before
+    item.batch->plan = {};  // it was made for the old keys
   }
 
   static void open(const StatePtr& state, size_t index) {
@@ -154,7 +154,7 @@ class SimReaders final : public worker::Readers {
       }
       remote = {.inputs = state->options.inputs.get(), .link = lane.link.get(), .stopped = [] {
                   return false;
-                }};  // stop() ends it
+                }};  // stop() ends the read
     }
     lane.now.emplace(state->options, state->tasks.front(), std::move(remote));
     lane.shard_read = state->tasks.front().shard_read;
@@ -163,7 +163,7 @@ class SimReaders final : public worker::Readers {
     state->tasks.pop_front();
   }
 
-  /// Begins the lane's next read, if there is something to read and room for it.
+  /// Begins the lane's next read if there is something to read and room for a batch.
   static void advance(const StatePtr& state, size_t index) {
     Lane& lane = state->lanes[index];
     if (lane.busy || state->ready_batches >= state->options.limits.batches) return;
@@ -210,7 +210,7 @@ class SimReaders final : public worker::Readers {
     });
   }
 
-  /// Something has come for the lane.
+  /// Polls the lane soon, because a message has arrived for it.
   static void call(const std::weak_ptr<State>& weak, size_t index) {
     const auto state = weak.lock();
     if (!state || std::exchange(state->lanes[index].called, true)) return;
@@ -224,8 +224,8 @@ class SimReaders final : public worker::Readers {
   StatePtr state_;
 };
 
-/// Threads of an input process: each reads one batch at a time, in the order in which the core
-/// asks.
+/// The reader threads of an input process. Each reads one batch at a time, in the order of the
+/// core's requests.
 class SimInputReaders final : public worker::InputReaders {
  public:
   SimInputReaders(EngineHost host, worker::ReaderOptions options, uint32_t threads,
@@ -253,7 +253,7 @@ class SimInputReaders final : public worker::InputReaders {
         : host(std::move(h)), options(std::move(o)), idle(threads), wake(std::move(w)) {}
     EngineHost host;
     worker::ReaderOptions options;
-    uint32_t idle;  // threads
+    uint32_t idle;  // idle threads
     std::function<void()> wake;
     std::map<uint64_t, worker::InputShardRead> shard_reads;
     std::deque<uint64_t> tasks;
@@ -307,7 +307,7 @@ class SimComputers final : public worker::Computers {
         values = Bytes::of(std::vector<float>(values.size() / sizeof(float), std::nanf("")));
       }
     }
-    // While its pushes arrive, and before the chief hears of the batch.
+    // A late death happens while the pushes arrive and before the chief receives a report.
     const int64_t late_ns = lane % kLateDeathNs;
     scheduler_.at(lane, [state = std::weak_ptr(state_), task = std::move(compute), poison, late_ns,
                          die = speed_.die] {

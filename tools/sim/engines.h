@@ -1,5 +1,5 @@
-// What a process does beside its event loop, in virtual time and one thread: storing, reading,
-// computing.
+// The work that a process does outside its event loop (storing, reading, computing), in virtual
+// time and one thread.
 #pragma once
 
 #include <cstdint>
@@ -16,49 +16,49 @@
 
 namespace downpour::sim {
 
-/// What a source that is not replayable adds to the largest key of a shard's first batch.
+/// The number that a source that is not replayable adds to a key of a shard's first batch.
 constexpr uint64_t kOtherRecord = 1'000'000'000;
 
-/// What a batch does to the worker that computes it: it dies before the batch's pushes leave, or
-/// right after; or the loss is NaN.
+/// The effect of a batch on the worker that computes it. The worker dies before the batch's pushes
+/// leave (kDeath) or right after (kLateDeath), or the loss is NaN.
 enum class Poison : uint8_t { kNone, kDeath, kLateDeath, kNan };
 
-/// How a worker computes: how long it takes, and what kills it.
+/// The speed of a worker or input process, and the batches and shards that harm it.
 struct WorkerSpeed {
-  int64_t batch_ns = 100 * kMicrosecond;  // for any batch, and
-  int64_t record_ns = 2 * kMicrosecond;   // for each record: computing
-  int64_t read_record_ns = 500;           // reading
-  double read_byte_ns = 10;               // the same at an input process, for each byte of a batch
-  uint32_t slow = 1;                      // a straggler takes this many times as long
-  /// What a batch does to whoever computes it; empty: nothing.
+  int64_t batch_ns = 100 * kMicrosecond;  // computing: per batch
+  int64_t record_ns = 2 * kMicrosecond;   // computing: in addition, per record
+  int64_t read_record_ns = 500;           // reading: per record
+  double read_byte_ns = 10;               // reading at an input process: per byte of a batch
+  uint32_t slow = 1;                      // factor on all of these times
+  /// Returns the effect of a batch; empty: no batch has an effect.
   std::function<Poison(const Batch&)> poison;
   std::function<void(int64_t after_ns)> die;  // ends the process
-  /// Asked when a shard begins to be read: whether its source gives other records than before.
-  /// Empty: it never does.
+  /// Called when a read of a shard begins. Returns whether the source yields different records this
+  /// time. Empty: it never does.
   std::function<bool(ShardId)> gives_other_records;
 };
 
-/// Tasks are done when they are given; what follows comes when their operations on the disk would
-/// have ended.
+/// Makes an executor of background tasks. It runs each task at once, and calls its completion when
+/// the task's disk operations would have ended.
 std::unique_ptr<Background> make_sim_background(Scheduler& scheduler, SimStorage& storage,
                                                 std::function<void()> wake);
 
-/// The process that engines work for. References are borrowed.
+/// The process that the engines work for. The references are borrowed.
 struct EngineHost {
   Scheduler& scheduler;
   const WorkerSpeed& speed;
   const Clock& clock;
-  /// Makes another transport of the process; `wake` is called when something has come.
+  /// Makes another transport of the process. `wake` is called when a message has arrived.
   std::function<std::unique_ptr<transport::Transport>(std::function<void()> wake)> make_transport;
-  /// Returns true while the process is paused or about to end: its threads do nothing then.
+  /// Returns true while the process is paused or about to end, so that its threads do nothing.
   std::function<bool()> stands_still;
 };
 
-/// Real files, real batches, the real model; only the time they take is that of the host's speed.
-/// Where input processes may read, as many shards are read at once as the limits allow, each over a
-/// transport of its own; else one.
+/// Makes the engines of a worker. They use real files, real batches and the real model; only the
+/// durations follow the host's speed. If input processes may read, the engines read as many shards
+/// at once as the limits allow, each over its own transport. Otherwise they read one.
 std::unique_ptr<worker::Engines> make_sim_engines(EngineHost host);
-/// The same for an input process.
+/// Makes the engines of an input process.
 std::unique_ptr<worker::InputEngines> make_sim_input_engines(EngineHost host);
 
 }  // namespace downpour::sim

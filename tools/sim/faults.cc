@@ -18,7 +18,7 @@ struct Kind {
   bool chaos = true;
 };
 
-// In the order of FaultKind.
+// In order of FaultKind.
 constexpr std::array<Kind, kFaultKinds> kKinds = {{
     {"drop", Nature::kRate},
     {"duplicate", Nature::kRate},
@@ -87,10 +87,10 @@ constexpr std::array kPointActions = {
     PointAction{"stall", FaultPoint::Action::kStall},
 };
 
-constexpr int64_t kHorizonNs = 3600 * kSecond * 24;  // a period's events are drawn for so long
+constexpr int64_t kHorizonNs = 3600 * kSecond * 24;  // limit on the time of periodic events
 constexpr size_t kEventsMax = 20'000;
 
-// "250ms", "10s", "10m", "2h".
+// Parses "250ms", "10s", "10m" or "2h".
 std::optional<int64_t> parse_duration(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -105,7 +105,7 @@ std::optional<int64_t> parse_duration(std::string_view text) {
   return int64_t(value * ns);
 }
 
-// "1%", "0.01".
+// Parses "1%" or "0.01".
 std::optional<double> parse_rate(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -116,7 +116,7 @@ std::optional<double> parse_rate(std::string_view text) {
   return value;
 }
 
-// "worker.View:lose=90%".
+// Parses "worker.View:lose=90%".
 Result<FaultPoint> parse_point(std::string_view item) {
   const auto wrong = [&] {
     return Error{ErrorCode::kUsage, str("--faults: `", item, "` is not understood"), "",
@@ -254,7 +254,7 @@ int64_t draw_duration(FaultKind kind, Rng& rng) {
       return 2 * kSecond + up_to(6 * kSecond);
     case FaultKind::kClock:
       return up_to(20 * kSecond);
-    default:  // until a killed process comes back
+    default:  // time until a killed process is replaced
       return rng.below(4) == 0 ? up_to(8 * kSecond) : up_to(kSecond);
   }
 }
@@ -267,7 +267,7 @@ FaultPlan make_plan(const FaultSpec& spec, uint64_t seed) {
   const int64_t until_ns = kSecond + int64_t(rng.below(uint64_t(8 * kSecond)));
   bool for_ever = false;
   for (const auto& [kind, setting] : spec.kinds) {
-    Rng own(hash_combine(seed, 1000 + uint64_t(kind)));  // so that kinds do not disturb each other
+    Rng own(hash_combine(seed, 1000 + uint64_t(kind)));  // kinds do not affect each other's draws
     const bool whole_run = !is_rate(kind) && !is_moment(kind);
     const bool on = setting.always || own.below(whole_run ? 4 : 2) == 0;
     if (!on) continue;

@@ -1,4 +1,4 @@
-// What each kind of fault does to the world.
+// Applies each kind of fault to the world.
 #include <algorithm>
 #include <array>
 
@@ -40,7 +40,7 @@ Process* choose(World& world, Role role, uint64_t pick) {
   return replicas == 0 ? nullptr : world.current(role, uint32_t(pick % replicas));
 }
 
-/// Two processes that are connected.
+/// Chooses two processes that are connected, in random order.
 std::optional<std::pair<ProcessNumber, ProcessNumber>> choose_pair(World& world, uint64_t pick) {
   const auto pairs = world.network().connected();
   if (pairs.empty()) return std::nullopt;
@@ -83,7 +83,7 @@ void hold(World& world, const FaultEvent& event) {
   });
 }
 
-/// A ps, worker or input process does not hear the chief, which hears it.
+/// Stops the messages from the chief to a ps, worker or input process. The other direction works.
 void deafen(World& world, const FaultEvent& event) {
   const Process* chief = world.current(Role::kChief, 0);
   Role role = (event.pick >> 32 & 1) != 0 ? Role::kPs : Role::kWorker;
@@ -95,8 +95,8 @@ void deafen(World& world, const FaultEvent& event) {
   world.stall(chief->number(), member->number(), event.duration_ns, lose);
 }
 
-/// The chief's address leads to a former chief that has not ended, as where a name or an address
-/// was moved to another machine and flaps.
+/// Makes the chief's address lead to a former chief that has not ended, as when a name or address
+/// that was moved to another machine flaps.
 void flap(World& world, const FaultEvent& event) {
   const Process* chief = world.current(Role::kChief, 0);
   const Process* former = nullptr;
@@ -113,7 +113,7 @@ void flap(World& world, const FaultEvent& event) {
   });
 }
 
-/// The connections of one process stop one by one and go on in another order.
+/// Stops the connections of one process at random times; they resume in another order.
 void clog(World& world, const FaultEvent& event) {
   const auto pair = choose_pair(world, event.pick);
   if (!pair) return;
@@ -133,8 +133,8 @@ void clog(World& world, const FaultEvent& event) {
   }
 }
 
-/// A bit of the newest checkpoint flips: of its manifest, or of an image that it wrote. Only where
-/// an older one is whole; before, a moment later.
+/// Flips a bit of the newest checkpoint, in its manifest or in one of its own images. If no older
+/// checkpoint is whole yet, it tries again later.
 void damage(World& world, const FaultEvent& event) {
   SimStorage storage(world.disk(), "fault");
   const std::string& run_dir = world.spec().plan->job.run_dir;
@@ -157,7 +157,7 @@ void damage(World& world, const FaultEvent& event) {
   world.count("damage");
   world.trace(0, "a bit flips in " + file);
   world.damaged(*newest);
-  // A process must be lost before another one reads the damaged checkpoint.
+  // A process reads the damaged checkpoint only after a loss, so end some processes.
   const uint64_t fate = (event.pick >> 20) % 4;
   world.scheduler().after(int64_t((event.pick >> 24) % uint64_t(300 * kMillisecond)),
                           [&world, fate, event] {
@@ -171,7 +171,7 @@ void damage(World& world, const FaultEvent& event) {
                           });
 }
 
-/// Other data files lie where the job's were, and a chief starts meanwhile.
+/// Replaces the job's data files by other ones for a while, and restarts the chief.
 void change_data(World& world, const FaultEvent& event) {
   const Process* chief = world.current(Role::kChief, 0);
   if (world.spec().other_plan == nullptr || chief == nullptr) return;
@@ -200,7 +200,7 @@ void break_disk(World& world, const FaultEvent& event) {
   });
 }
 
-/// A process ends before one of its next changes of the disk.
+/// Ends a process before one of its next changes of the disk.
 void kill_in_write(World& world, const FaultEvent& event) {
   const bool chief = event.pick >> 40 & 1;
   Process* process = choose(world, chief ? Role::kChief : Role::kPs, event.pick);
@@ -215,7 +215,7 @@ void kill_in_write(World& world, const FaultEvent& event) {
 }
 
 void flip_bit(World& world, const FaultEvent& event) {
-  // The newest checkpoints stay whole: what is lost with the only copy is nobody's fault.
+  // The newest checkpoint stays whole, because no process could recover the only copy.
   const std::vector<std::string> files = world.disk().files();
   const auto manifests = std::count_if(files.begin(), files.end(), [](const std::string& f) {
     return f.find("/manifest-") != std::string::npos;
@@ -240,7 +240,7 @@ void flip_bit(World& world, const FaultEvent& event) {
   world.trace(0, "a bit flips in " + flipped);
 }
 
-/// A worker's machine is gone for good; one always stays.
+/// Kills a worker without a replacement. One worker always stays.
 void lose_worker(World& world, const FaultEvent& event) {
   const Process* process = choose(world, Role::kWorker, event.pick);
   uint32_t left = 0;
@@ -251,7 +251,7 @@ void lose_worker(World& world, const FaultEvent& event) {
   world.kill(process->number(), -1);
 }
 
-/// Another ps comes; partitions move to it, and away again when it is asked to leave.
+/// Starts another ps and later asks it to leave. Partitions move to it and away again.
 void join(World& world, const FaultEvent& event) {
   const uint32_t index = world.replicas(Role::kPs) + uint32_t(event.pick % 2);
   if (world.current(Role::kPs, index) != nullptr) return;
@@ -336,7 +336,7 @@ void happen(World& world, const FaultEvent& event) {
     case FaultKind::kKillInWrite:
       return kill_in_write(world, event);
     case FaultKind::kKillInPhase: {
-      // Everything that says that something begins or ends: View, Adopt, Adopted, EvalReport,
+      // The messages at the beginning or end of a phase: View, Adopt, Adopted, EvalReport,
       // StatusRequest ... Stop.
       constexpr std::array<size_t, 14> kBodies = {1,  3,  4,  5,  8,  12, 14,
                                                   15, 16, 17, 18, 19, 26, 27};

@@ -10,12 +10,13 @@ constexpr uint64_t kItems = 29;
 constexpr uint64_t kEvalRecords = 40;
 constexpr uint64_t kTargetUnit = uint64_t{1} << 26;
 
-/// One line. All lines are of one length, so that all shards hold as many records.
+/// Returns one line of data. All lines have the same length, so that all shards have the same
+/// number of records.
 std::string record(uint64_t number, uint64_t salt) {
   const uint64_t drawn = hash_combine(number, salt);
   std::string line = str("{\"user\":", 1'000'000 + number, ",\"item\":", 2'000'000 + drawn % kItems,
                          ",\"x\":[", 1 + number % 3, ',', 1 + number % 5, "],\"y\":[");
-  for (uint64_t j = 0; j < kWidth; ++j)  // 2 to 14 units: nine digits
+  for (uint64_t j = 0; j < kWidth; ++j)  // 2 to 14 units, which always have nine digits
     line += str(j == 0 ? "" : ",", (2 + (drawn / kItems + 3 * j) % 13) * kTargetUnit);
   return line + str("],\"one\":", 16 * kTargetUnit, "}\n");
 }
@@ -91,7 +92,7 @@ Result<Job> make_model_job(const JobSize& size) {
       {.name = "model",
        .format = "jsonl",
        .model = kSparseDenseModel + str("[eval]\nsource = \"", eval, "\"\nmetrics = [\"rmse\"]\n"),
-       .checkpoint_steps = 12,  // so that most losses of a ps restore rows and slots
+       .checkpoint_steps = 12,  // after most losses of a ps there are rows and slots to restore
        .records = [](uint64_t begin, uint64_t end) { return records(begin, end, kTrainSalt); }});
 }
 

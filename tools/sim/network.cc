@@ -13,14 +13,14 @@ using transport::PortId;
 using transport::SendStatus;
 
 constexpr uint64_t kQueueBytesMax =
-    64 * kMiB;  // of one connection and direction, as the real transport
+    64 * kMiB;  // per connection and direction, as in the real transport
 constexpr uint64_t kQueueMessagesMax = 1024;
-constexpr size_t kChecksumAt = 12;  // in the header frame, of all that follows
+constexpr size_t kChecksumAt = 12;  // offset of the checksum in the header frame
 constexpr int64_t kBackoffNs = 50 * kMillisecond;
 constexpr int64_t kBackoffNsMax = 2 * kSecond;
 
-/// What a process of another run may send to a port that was another's. It never gets so far as to
-/// join or to end a process.
+/// Returns whether a process of another run could send this message to a reused port. Messages that
+/// join or end a process are excluded, because such a process never gets that far.
 bool is_foreign_possible(const wire::Message& message) {
   return message.envelope.run != 0 && !std::holds_alternative<wire::Hello>(message.body) &&
          !std::holds_alternative<wire::Welcome>(message.body) &&
@@ -90,7 +90,7 @@ void SimNetwork::close(uint64_t id) {
   connections_.erase(at);
 }
 
-/// Its process is no more: whoever it served dials again, and again.
+/// Removes a transport whose process has ended. Its clients try to reconnect.
 void SimNetwork::gone(SimTransport& transport) {
   transports_.erase(transport.number());
   for (auto& [endpoint, bindings] : bound_)
@@ -123,7 +123,7 @@ void SimNetwork::transmit(Connection& connection, bool to_server, Parcel&& parce
     ++counts_.delayed;
     when += int64_t(rng_.below(uint64_t(faults.delay_ns_max)));
   }
-  if (chance(faults.duplicate)) {  // a copy that went another way: no order, and perhaps late
+  if (chance(faults.duplicate)) {  // the copy is not in order, and may be late
     ++counts_.duplicated;
     const int64_t late =
         rng_.below(4) == 0 ? int64_t(rng_.below(uint64_t(faults.delay_ns_max))) : 0;
@@ -163,7 +163,8 @@ void SimNetwork::send_again(const Destination& destination, Parcel&& parcel) {
                    });
 }
 
-/// The sender's end of the connection is gone. The receiver's system had the bytes by then.
+/// Delivers a message whose connection has broken, as if the receiver's operating system had
+/// received it before.
 void SimNetwork::arrive_late(const Destination& destination, Parcel&& parcel) {
   const auto at = transports_.find(destination.to);
   if (at == transports_.end()) return;
@@ -250,7 +251,7 @@ std::vector<std::pair<ProcessNumber, ProcessNumber>> SimNetwork::connected() con
   return {pairs.begin(), pairs.end()};
 }
 
-// ---- one process's end
+// ---- SimTransport
 
 SimTransport::SimTransport(SimNetwork& network, ProcessNumber process, std::function<void()> wake)
     : network_(network),
@@ -263,7 +264,7 @@ SimTransport::~SimTransport() { network_.gone(*this); }
 Result<PortId> SimTransport::bind(const std::string& endpoint) {
   const auto port = PortId(++last_port_);
   ports_[port] = endpoint;
-  network_.bound_[endpoint].push_back({this, port});  // a newer process takes the address over
+  network_.bound_[endpoint].push_back({this, port});  // the last process to bind gets the address
   return port;
 }
 

@@ -1,5 +1,6 @@
-// A network in virtual time: connections with latency and bandwidth that break and come again as
-// those of shared/transport do, and faults on request. Messages go through the wire's codec.
+// SimNetwork and SimTransport: a network in virtual time. Its connections have latency and
+// bandwidth, and break and reconnect like those of shared/transport. It can inject faults. All
+// messages pass through the wire codec.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@
 
 namespace downpour::sim {
 
-/// One run of one process; never used again.
+/// Identifies one run of one process. Numbers are never reused.
 using ProcessNumber = uint32_t;
 
 struct NetworkSpeed {
@@ -29,15 +30,15 @@ struct NetworkSpeed {
   double bytes_per_s = 1.25e9;
 };
 
-/// Chances per message.
+/// The current faults of the network. Rates are probabilities per message.
 struct NetworkFaults {
   double drop = 0;
   double duplicate = 0;
   double delay = 0;
   int64_t delay_ns_max = 2 * kSecond;
-  uint64_t queue_messages_max = 0;  // of a connection and direction; 0: as the real transport
-  double foreign = 0;               // it comes once more, under the id of another run
-  bool late_mail = false;  // half of what is under way when a connection breaks still arrives
+  uint64_t queue_messages_max = 0;  // per connection and direction; 0: as the real transport
+  double foreign = 0;               // the message arrives again under the id of another run
+  bool late_mail = false;  // half of the messages under way in a broken connection still arrive
 };
 
 struct NetworkCounts {
@@ -46,7 +47,7 @@ struct NetworkCounts {
   uint64_t late = 0;
 };
 
-/// A message on its way, as frames.
+/// A message under way, as frames.
 struct Parcel {
   std::vector<uint8_t> header;
   Bytes keys, values;
@@ -62,36 +63,39 @@ class SimNetwork {
   NetworkSpeed speed;
   NetworkFaults faults;
   const NetworkCounts& counts() const { return counts_; }
-  /// Told of every message as its receiver takes it: from, to, the message, the checksum of its
-  /// header. False: it is lost.
+  /// Called for every message when its receiver takes it, with sender, receiver, message and the
+  /// checksum of its header. If it returns false, the message is lost.
   std::function<bool(ProcessNumber, ProcessNumber, const wire::Message&, uint32_t)> on_message;
 
-  /// Asked about each message that its receiver takes for the first time: whether a copy of it
-  /// arrives up to delay_ns_max later. Empty: none does.
+  /// Called for each message that its receiver takes for the first time. Returns whether a copy of
+  /// the message arrives up to delay_ns_max later. If empty, there are no copies.
   std::function<bool(ProcessNumber to, const wire::Message&)> comes_again;
 
-  /// A transport of one process; `wake` is called when it has something to do. Must not outlive
-  /// the network.
+  /// Makes a transport of one process. `wake` is called when the process has something to do. The
+  /// transport must not outlive the network.
   std::unique_ptr<SimTransport> make_transport(ProcessNumber process, std::function<void()> wake);
 
-  /// What `from` sends to `to` waits until it is let go (a partition, one way; a clogged
-  /// connection).
+  /// Holds back all messages from `from` to `to` until let_go(): one direction of a network
+  /// partition, or a clogged connection.
   void hold(ProcessNumber from, ProcessNumber to);
-  /// Lets it go. With `lose` the connection broke meanwhile and all that waited is gone.
+  /// Delivers the messages that hold() holds back. With `lose` the connection breaks instead, and
+  /// these messages are lost.
   void let_go(ProcessNumber from, ProcessNumber to, bool lose);
-  /// The connections between two processes break, with what is under way, and come again.
+  /// Breaks the connections between two processes. Messages under way are lost, and the clients
+  /// reconnect.
   void reset(ProcessNumber a, ProcessNumber b);
-  /// What this process has bound leads to it, and all that are connected there dial anew.
+  /// Makes the endpoints that this process has bound lead to it again. Clients that are connected
+  /// there reconnect.
   void lead_to(ProcessNumber process);
-  /// The process has ended in the middle of what it does: nothing it sends from now on leaves.
+  /// Discards all messages that the process sends from now on, because it is about to end.
   void mute(ProcessNumber process) { muted_.insert(process); }
-  /// Pairs (client, server) that are connected, ascending.
+  /// Returns all connected pairs (client, server) in ascending order.
   std::vector<std::pair<ProcessNumber, ProcessNumber>> connected() const;
 
  private:
   friend class SimTransport;
   struct Way {            // one direction of a connection
-    int64_t last_ns = 0;  // nothing overtakes what arrives then
+    int64_t last_ns = 0;  // latest arrival so far; later messages do not overtake it
     uint64_t queued_bytes = 0;
     uint64_t queued_messages = 0;
     std::deque<Parcel> held;
@@ -99,11 +103,11 @@ class SimNetwork {
   struct Connection {
     uint64_t id = 0;
     SimTransport* client = nullptr;
-    SimTransport* server = nullptr;  // null: not up
+    SimTransport* server = nullptr;  // null: not connected
     std::string endpoint;
     transport::PeerId client_peer{}, server_peer{};
     transport::PortId server_port{};
-    uint32_t life = 0;  // rises when it breaks
+    uint32_t life = 0;  // increases each time the connection breaks
     int64_t backoff_ns = 0;
     Way to_server, to_client;
   };
@@ -112,10 +116,10 @@ class SimNetwork {
   void try_connect(uint64_t id);
   void broken(Connection& connection, bool dial_again);
   void transmit(Connection& connection, bool to_server, Parcel&& parcel);
-  /// Where a message goes even after its connection has broken.
+  /// The destination of a message that arrives even if its connection has broken.
   struct Destination {
     ProcessNumber from = 0;
-    uint64_t to = 0;  // number of a transport, which may be gone by then
+    uint64_t to = 0;  // number of a transport, which may no longer exist
     transport::PortId port{};
     transport::PeerId peer{};
   };
@@ -138,14 +142,14 @@ class SimNetwork {
     transport::PortId port{};
     bool operator==(const Binding&) const = default;
   };
-  std::map<std::string, std::vector<Binding>> bound_;  // the last one has the address
+  std::map<std::string, std::vector<Binding>> bound_;  // the endpoint leads to the last one
   std::set<std::pair<ProcessNumber, ProcessNumber>> held_;
   std::set<ProcessNumber> muted_;
   std::map<uint64_t, SimTransport*> transports_;  // by number
   uint64_t last_transport_ = 0;
 };
 
-/// As transport.h says; one process's end of the network. A process may have several.
+/// A process's end of the network; implements transport.h. A process may have several.
 class SimTransport final : public transport::Transport {
  public:
   SimTransport(SimNetwork& network, ProcessNumber process, std::function<void()> wake);
@@ -166,10 +170,10 @@ class SimTransport final : public transport::Transport {
 
   ProcessNumber process() const { return process_; }
   uint64_t number() const { return number_; }
-  /// What the newest poll() was asked to wait.
+  /// Returns the timeout of the last poll().
   int64_t timeout_ns() const { return timeout_ns_; }
   bool has_mail() const { return !inbox_.empty(); }
-  /// Its process had nothing to do for so long.
+  /// Records that the process was idle for this time.
   void waited(int64_t ns) { stats_.waited_ns += std::max<int64_t>(0, ns); }
 
  private:
@@ -178,7 +182,7 @@ class SimTransport final : public transport::Transport {
     transport::PortId port{};
     uint64_t connection = 0;
     bool client = false;
-    std::deque<Parcel> outbox;  // before the connection stands
+    std::deque<Parcel> outbox;  // messages that wait for the connection
   };
   struct Mail {
     ProcessNumber from = 0;

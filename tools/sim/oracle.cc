@@ -13,7 +13,7 @@ namespace downpour::sim {
 namespace {
 
 constexpr double kTargetMin = 1 << 27;  // float32 rounds predictions below 4 away from it
-constexpr double kTolerance = 2e-5;     // a few hundred steps of float32
+constexpr double kTolerance = 2e-5;     // relative; covers a few hundred steps in float32
 
 Error wrong(std::string what) {
   return Error{ErrorCode::kConfig, str("the simulator can't check this job's values: ", what)};
@@ -37,7 +37,7 @@ Result<worker::ReaderOptions> reader_options(const chief::RunPlan& plan,
   return options;
 }
 
-/// Which output a layer's values are added into.
+/// Maps each layer to the output to which its values are added.
 class LayerOutputs {
  public:
   static Result<LayerOutputs> make(const Job& job) {
@@ -50,7 +50,7 @@ class LayerOutputs {
     }
     return outputs;
   }
-  /// Of the layer that declares a variable: "LAYER/...".
+  /// Returns the layer that declares a variable, which is named "LAYER/...".
   const LayerSpec* layer(const Job& job, const std::string& variable) const {
     const std::string name = variable.substr(0, variable.find('/'));
     for (const LayerSpec& layer : job.model.layers)
@@ -62,7 +62,7 @@ class LayerOutputs {
  private:
   Result<void> add(const Job& job, const std::string& name, size_t output) {
     const LayerSpec* const layer = this->layer(job, name);
-    if (layer == nullptr) return {};  // a field
+    if (layer == nullptr) return {};  // `name` is a field
     if (!outputs_.emplace(name, output).second) return wrong(str("layer ", name, " is used twice"));
     if (layer->type == "add") {
       for (const std::string& input : layer->inputs) DP_TRY_VOID(add(job, input, output));
@@ -74,9 +74,9 @@ class LayerOutputs {
   std::map<std::string, size_t> outputs_;
 };
 
-/// The gradients of one batch at the outputs, and what metrics count of it.
+/// The gradients of one batch at the outputs, and its sums for metrics.
 struct Losses {
-  std::vector<std::vector<double>> gradients;  // by output: [records, width]
+  std::vector<std::vector<double>> gradients;  // per output: [records, width]
   std::vector<OutputSums> sums;
 };
 
@@ -104,7 +104,7 @@ Result<Losses> losses_of(const Job& job, const model::Graph& graph, const Batch&
   return losses;
 }
 
-/// Adds to the gradients of a batch's rows.
+/// Computes the gradients of all rows of a batch.
 class GradientSum {
  public:
   using Rows = std::map<std::pair<TableId, uint64_t>, std::vector<double>>;
@@ -164,7 +164,7 @@ class GradientSum {
       for (size_t i = 0; i < gradient_->size(); ++i) sum[i % width_] += (*gradient_)[i];
       return;
     }
-    size_t at = 0;  // of the kernel's rows, [inputs, width]
+    size_t at = 0;  // index of the weight matrix's row; the matrix has shape [inputs, width]
     const InputLayout& layout = graph_.inputs();
     for (const std::string& name : layer.inputs) {
       for (size_t f = 0; f < layout.floats.size(); ++f) {
@@ -197,8 +197,8 @@ class GradientSum {
   Rows rows_;
 };
 
-/// Calls visit(batch) for each batch of a shard. Returns whether the shard is the last one of an
-/// open stream.
+/// Calls visit(batch) for each batch of a shard. Returns whether the shard is the last one of a
+/// stream of unknown length.
 template <typename Visit>
 Result<bool> read_shard(const worker::ReaderOptions& options, const wire::Lease& lease,
                         Visit&& visit) {
@@ -227,7 +227,7 @@ Result<std::vector<Oracle::TableVariable>> table_variables_of(const TableSpec& t
   return table_variables;
 }
 
-/// The learning rate of a partition's step, Adam's bias correction included.
+/// Returns the learning rate of a partition's step, including Adam's bias correction.
 double rate_of(const Oracle::TableVariable& table_variable, uint64_t step) {
   const OptimizerSpec& o = table_variable.optimizer;
   if (table_variable.slots == 0) return double(o.learning_rate);
@@ -235,7 +235,7 @@ double rate_of(const Oracle::TableVariable& table_variable, uint64_t step) {
   return double(o.learning_rate) * std::sqrt(1 - std::pow(b2, t)) / (1 - std::pow(b1, t));
 }
 
-/// A step of one weight. `at` is its place among the member's weights in a stored row.
+/// Applies a step to one weight. `at` is its index among the variable's weights in a stored row.
 void apply(const Oracle::TableVariable& table_variable, double rate, double gradient,
            double* stored, size_t at) {
   const OptimizerSpec& o = table_variable.optimizer;
@@ -294,7 +294,7 @@ Result<Oracle> Oracle::make(const chief::RunPlan& plan) {
   const uint32_t shards = options.train_shards.count();
   for (uint32_t epoch = 0; epoch < oracle.epochs_; ++epoch) {
     oracle.numbers_.emplace_back();
-    bool ended = false;  // an open stream
+    bool ended = false;  // a stream of unknown length has ended
     for (uint32_t place = 0; place < shards && !ended; ++place) {
       oracle.numbers_.back().emplace_back();
       DP_TRY(ended, read_shard(options, {.shard = {epoch, place}}, add));

@@ -1,6 +1,6 @@
-// Oracle: what the data alone says of a job whose gradients do not depend on its weights. From it
-// the state of each row (weights and optimizer slots) follows, given which batches a partition has
-// applied, and in which order.
+// Oracle: computes the correct state of each row (weights and optimizer slots) from the data alone.
+// The caller provides the batches that a partition has applied, and their order. The job's
+// gradients must not depend on its weights.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 
 namespace downpour::sim {
 
-/// The step of a partition that applied a batch, counted from 1; 0: the partition holds no gradient
-/// of the batch. Where the order does not matter every step may be 1. Batches are numbered as
-/// Oracle::batches() has them.
+/// Returns the step of a partition that applied a batch, starting at 1; 0 if the partition holds no
+/// gradient of the batch. If the order does not matter, every step may be 1. A batch is identified
+/// by its index in Oracle::batches().
 using StepOf = std::function<uint64_t(uint32_t batch)>;
 
-/// Layers `embedding` (pool "sum"), `linear` and `add` over squared losses, summed over a batch,
-/// whose targets are so large that float32 rounds each prediction away; all variables begin at 0;
-/// SGD and Adam. It reads the data as workers do, and computes gradients and optimizers with code
-/// of its own, in double precision.
+/// Supports the layers `embedding` (pool "sum"), `linear` and `add`, squared losses summed over a
+/// batch, SGD and Adam. Targets must be so large that float32 rounds each prediction away. All
+/// variables must start at 0. The oracle reads the data as workers do. It computes gradients and
+/// optimizers with its own code, in double precision.
 class Oracle {
  public:
-  /// A variable in a row: as Downpour stores it, [weights][slot 0][slot 1].
+  /// A variable of a table. A row stores it as [weights][slot 0][slot 1].
   struct TableVariable {
     OptimizerSpec optimizer;
     uint32_t dim = 0;
@@ -33,28 +33,28 @@ class Oracle {
   };
   struct Use {
     uint32_t batch = 0;
-    std::vector<double> gradient;  // of all members, one after the other
+    std::vector<double> gradient;  // of all table variables, concatenated
   };
   /// A row of an embedding table, or a block of a dense variable.
   struct Row {
     TableId table{};
     uint64_t key = 0;
     PartitionId partition{};
-    std::vector<Use> uses;  // by batch
+    std::vector<Use> uses;  // in order of the batches
   };
   struct Batch {
     BatchId id;
     uint32_t records = 0;
-    std::vector<OutputSums> sums;                        // of outputs; `prediction` is not known
-    std::vector<std::pair<PartitionId, uint32_t>> rows;  // into by_partition()
+    std::vector<OutputSums> sums;                        // per output; `prediction` is unknown
+    std::vector<std::pair<PartitionId, uint32_t>> rows;  // indices into by_partition()
   };
 
-  /// Error kConfig where the job's gradients are not known beforehand.
+  /// Makes the oracle of a job. Error kConfig: the job's gradients depend on its weights.
   static Result<Oracle> make(const chief::RunPlan& plan);
 
-  /// Every row, by partition, then by (table, key).
+  /// Returns every row, by partition, then by (table, key).
   const std::vector<std::vector<Row>>& by_partition() const { return by_partition_; }
-  /// Every batch, by epoch, shard and number.
+  /// Returns every batch, in order of epoch, shard and batch.
   const std::vector<Batch>& batches() const { return batches_; }
   const Row& row(const std::pair<PartitionId, uint32_t>& at) const {
     return by_partition_[raw(at.first)][at.second];
@@ -63,34 +63,35 @@ class Oracle {
     return table_variables_[raw(table)];
   }
   const std::string& table_name(TableId table) const { return names_[raw(table)]; }
-  /// The number of a batch; UINT32_MAX where there is none, as for a shard-end marker.
+  /// Returns the index of a batch in batches(); UINT32_MAX if there is none, as for a shard-end
+  /// marker.
   uint32_t number_of(BatchId batch) const;
-  /// Of an epoch.
+  /// Returns the number of records of an epoch.
   uint64_t records() const { return records_; }
   uint32_t epochs() const { return epochs_; }
-  /// Of one evaluation, by output; empty without evaluation data.
+  /// Returns the sums of one evaluation, per output; empty without evaluation data.
   const std::vector<OutputSums>& evaluation() const { return evaluation_; }
-  /// Whether the order of a partition's batches shows in its rows.
+  /// Returns whether a partition's rows depend on the order of its batches.
   bool order_matters() const { return order_matters_; }
 
-  /// The row's weights and slots after those steps, member by member as stored. False: no step
-  /// touched it, so it is not stored.
+  /// Computes the row's weights and slots after those steps, per table variable as stored. Returns
+  /// false if no step has touched the row, so that it is not stored.
   bool state(const Row& row, const StepOf& step_of, std::vector<double>& out) const;
 
  private:
   std::vector<std::vector<Row>> by_partition_;
   std::vector<Batch> batches_;
   std::vector<std::vector<std::vector<uint32_t>>> numbers_;  // epoch, shard, batch
-  std::vector<std::vector<TableVariable>> table_variables_;  // by table
-  std::vector<std::string> names_;                           // by table
+  std::vector<std::vector<TableVariable>> table_variables_;  // per table
+  std::vector<std::string> names_;                           // per table
   std::vector<OutputSums> evaluation_;
   uint64_t records_ = 0;
   uint32_t epochs_ = 0;
   bool order_matters_ = false;
 };
 
-/// Whether a stored float is what the oracle computed: rounding of float32 steps is allowed for, a
-/// step too many or too few is not.
+/// Returns whether a stored float agrees with the value that the oracle computed. The tolerance
+/// covers rounding in float32, but not a missing or additional step.
 bool agrees(float stored, double expected);
 
 }  // namespace downpour::sim

@@ -6,7 +6,7 @@ namespace downpour::sim {
 namespace {
 
 constexpr int kTerminate = 15;
-constexpr int64_t kMessageNs = 3 * kMicrosecond;  // an event loop's time for one message
+constexpr int64_t kMessageNs = 3 * kMicrosecond;  // duration of one message in the event loop
 
 const char* role_name(wire::Role role) {
   switch (role) {
@@ -48,7 +48,7 @@ Process::Process(Machinery& machinery, ProcessNumber number, wire::Role role, ui
       transport_(machinery.network.make_transport(number, [this] { wake(); })),
       reactor_(*transport_, clock_) {
   clock_.offset_ns =
-      kSecond * (1 + int64_t(raw(incarnation) % 1000));  // clocks have nothing in common
+      kSecond * (1 + int64_t(raw(incarnation) % 1000));  // clocks of processes are unrelated
 }
 
 Process::~Process() { *self_ = nullptr; }
@@ -84,7 +84,7 @@ Result<void> Process::start_ps(ps::PsOptions options, uint32_t cores) {
   Result<void> started;
   for (uint32_t core = 0; core < cores && started; ++core) {
     options.thread = core;
-    // Its own host name: an endpoint ends with a number, as that of a port does.
+    // Each core gets its own host name, because an endpoint must end with a port number.
     if (core > 0) options.endpoint = str("tcp://core-", core, '-', endpoint.substr(6));
     ps_.push_back(std::make_unique<ps::PsNode>(
         *transport_, storage(), options,
@@ -170,7 +170,7 @@ void Process::turn() {
                    int64_t(delivered) * kMessageNs * (ps_.empty() ? 1 : speed.slow);
   if (on_turn) on_turn(*this);
   if (!more) {
-    finished_ = true;  // what it sent still leaves: its end comes a moment later
+    finished_ = true;  // messages that it has sent still leave, because it is destroyed later
     if (on_finished) on_finished(*this);
     return;
   }

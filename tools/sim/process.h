@@ -1,5 +1,5 @@
-// A process of the simulated cluster: the real shell of a role over a simulated transport, disk,
-// clock and engines, driven turn by turn by the real reactor.
+// Process: a process of the simulated cluster. It is the real shell of a role over a simulated
+// transport, disk, clock and engines. The real reactor runs it, one turn at a time.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@
 
 namespace downpour::sim {
 
-/// What all processes of a cluster share. Borrowed.
+/// The simulated resources that all processes of a cluster share. Borrowed.
 struct Machinery {
   Scheduler& scheduler;
   SimNetwork& network;
@@ -27,7 +27,7 @@ struct Machinery {
 
 class Process {
  public:
-  /// `incarnation` is what it calls itself. `storage` null: the simulated disk.
+  /// Creates a process under this incarnation. If `storage` is null, it uses the simulated disk.
   Process(Machinery& machinery, ProcessNumber number, wire::Role role, uint32_t index,
           Incarnation incarnation, Storage* storage);
   ~Process();
@@ -40,32 +40,32 @@ class Process {
 
   Result<void> start_chief(chief::ChiefConfig config, std::vector<TableSpec> tables,
                            chief::ChiefOptions options, chief::Console* console);
-  /// A ps with so many cores, which take turns in one event loop.
+  /// Starts a ps with this number of cores, which share one event loop.
   Result<void> start_ps(ps::PsOptions options, uint32_t cores);
   Result<void> start_worker(worker::WorkerOptions options);
   Result<void> start_input(worker::InputOptions options);
-  /// The storage it sees: for what happens before start_chief().
+  /// Returns the storage that the process uses, for work before start_chief().
   Storage& storage() { return real_storage_ != nullptr ? *real_storage_ : sim_storage_; }
   SimStorage& sim_storage() { return sim_storage_; }
 
-  /// A turn as soon as possible.
+  /// Schedules a turn as soon as possible.
   void wake();
-  /// SIGSTOP: what comes waits.
+  /// Stops the process like SIGSTOP. Messages that arrive wait in its queue.
   void pause() { paused_ = true; }
   void resume();
   bool paused() const { return paused_; }
-  /// The clock that this process sees jumps forward.
+  /// Moves the clock of this process forward.
   void jump_clock(int64_t by_ns) { clock_.offset_ns += by_ns; }
-  /// Nothing leaves it any more: it is about to end.
+  /// Discards all messages that it sends from now on, because it is about to end.
   void mute();
   bool muted() const { return muted_; }
-  /// A ps, worker or input process gives back what it holds, then ends.
+  /// Asks a ps, worker or input process to hand over its partitions or leases and then to end.
   void leave();
-  /// Its work takes this many times as long.
+  /// Sets the factor on the duration of its work.
   void slow_down(uint32_t times) { speed.slow = times; }
   WorkerSpeed speed;
 
-  /// All its nodes have ended by themselves.
+  /// Returns whether all its nodes have ended by themselves.
   bool finished() const { return finished_; }
   int32_t exit_code() const;
   const std::string& exit_reason() const;
@@ -75,7 +75,7 @@ class Process {
   const worker::WorkerNode* worker() const { return worker_.get(); }
 
   std::function<void(Process&)> on_turn;      // after each turn
-  std::function<void(Process&)> on_finished;  // once; it may not be destroyed in there
+  std::function<void(Process&)> on_finished;  // called once; must not destroy the process
 
  private:
   struct SimClock final : Clock {
@@ -98,11 +98,11 @@ class Process {
   Storage* real_storage_;
   SimStorage sim_storage_;
   SimClock clock_;
-  std::shared_ptr<Process*> self_;  // what is scheduled looks here first
+  std::shared_ptr<Process*> self_;  // null for scheduled events after the process is destroyed
   std::unique_ptr<SimTransport> transport_;
   transport::Reactor reactor_;
   std::unique_ptr<chief::ChiefNode> chief_;
-  std::vector<std::unique_ptr<ps::PsNode>> ps_;  // by core
+  std::vector<std::unique_ptr<ps::PsNode>> ps_;  // per core
   std::unique_ptr<worker::WorkerNode> worker_;
   std::unique_ptr<worker::InputNode> input_;
   int64_t busy_until_ns_ = 0;

@@ -12,7 +12,7 @@ using enum Defence;
 
 constexpr std::array<Defence, 0> kNone{};
 
-// Each fence stands with the profile that reaches it most often.
+// Each fence is listed for the profile that reaches it most often.
 constexpr std::array kModel = {kPsFragmentStaged, kPsFragmentRepeated, kPsStageReplaced,
                                kPsPullOverloaded, kPsStageDropped,     kWorkerFragmentsAgain};
 constexpr std::array kMoves = {
@@ -203,7 +203,7 @@ const Profile* find_profile(std::string_view name) {
 }
 
 Result<SimulatorOptions> options_of(const Profile& profile) {
-  constexpr uint64_t kModelMessageBytes = 96;  // many partitions have more than that of a batch
+  constexpr uint64_t kModelMessageBytes = 96;  // many parts of a batch are larger than this
   const auto make_job = profile.model ? make_model_job : make_counter_job;
   SimulatorOptions options;
   options.check_values = true;
@@ -228,8 +228,8 @@ Result<SimulatorOptions> options_of(const Profile& profile) {
 
 Result<Simulator> make_simulator(const Profile& profile) {
   DP_TRY(SimulatorOptions options, options_of(profile));
-  // Under chaos each seed draws it. So slow that the training meets the faults of its first
-  // seconds.
+  // Batches take so long that the training lasts until the faults happen. Under chaos each seed
+  // draws the time instead.
   if (!options.faults.swarm) options.batch_ns = 60 * kMillisecond;
   return Simulator::make(std::move(options));
 }

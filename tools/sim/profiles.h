@@ -1,4 +1,4 @@
-// Profiles: a job, the faults that it meets, and the fences that these faults must reach.
+// Profiles: each is a job, the faults of its run, and the fences that these faults must reach.
 #pragma once
 
 #include <span>
@@ -13,27 +13,27 @@ namespace downpour::sim {
 
 struct Profile {
   std::string_view name;
-  std::string_view says;  // one line for a reader of the report
-  bool model = false;     // the model job; else the counter model
+  std::string_view says;  // description in the report, one line
+  bool model = false;     // true: the model job; false: the counter model
   JobSize size;
-  std::string_view faults;  // as --faults takes them
-  uint32_t inputs = 0;      // input processes
-  /// Each of these fences acts in at least one of a hundred seeds.
+  std::string_view faults;  // value of --faults
+  uint32_t inputs = 0;      // number of input processes
+  /// The fences that must act in at least 1 % of the seeds.
   std::span<const Defence> defences;
 };
 
-/// All profiles, in the order in which a report shows them.
+/// Returns all profiles, in the order of a report.
 std::span<const Profile> profiles();
-/// Null: there is no such profile.
+/// Returns the profile with that name; null if there is none.
 const Profile* find_profile(std::string_view name);
-/// The profile's job and faults on the cluster that its job usually has. Errors: a job or a list of
-/// faults that can't be read.
+/// Returns the profile's job and faults on the default cluster of the job. Errors: the job or the
+/// list of faults is invalid.
 Result<SimulatorOptions> options_of(const Profile& profile);
-/// The simulator that `--profile` runs. Errors: as Simulator::make().
+/// Makes the simulator that `--profile` runs. Errors: as Simulator::make().
 Result<Simulator> make_simulator(const Profile& profile);
 
-/// The defences of the profile that acted in less than one of a hundred of `seeds` runs, of which
-/// `runs_with` counts those in which a defence acted.
+/// Returns the fences of the profile that acted in less than 1 % of `seeds` runs. `runs_with`
+/// counts for each fence the runs in which it acted.
 std::vector<Defence> too_rare(const Profile& profile, const DefenceCounts& runs_with,
                               uint64_t seeds);
 

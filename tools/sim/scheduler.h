@@ -1,5 +1,5 @@
-// Scheduler: virtual time. What is to happen is a queue of moments; nothing waits and nothing runs
-// beside.
+// Scheduler: virtual time, as a queue of events. Nothing waits in real time, and only one event
+// runs at a time.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace downpour::sim {
 
-/// Events of one moment run in the order in which they were asked for.
+/// Runs events in order of time. Events of the same time run in the order in which they were added.
 class Scheduler {
  public:
   using Act = std::function<void()>;
@@ -24,7 +24,7 @@ class Scheduler {
   }
   void after(int64_t delay_ns, Act act) { at(now_ns_ + delay_ns, std::move(act)); }
 
-  /// Runs the next event; false where there is none.
+  /// Runs the next event. Returns false if there is none.
   bool step() {
     if (heap_.empty()) return false;
     std::pop_heap(heap_.begin(), heap_.end(), later);

@@ -13,7 +13,7 @@ namespace downpour::sim {
 
 namespace {
 
-/// A key that only one record has.
+/// Returns a random key that occurs in only one record.
 std::optional<uint64_t> rare_key(const Oracle& oracle, Rng& rng) {
   const auto& partition = oracle.by_partition()[rng.below(oracle.by_partition().size())];
   std::vector<uint64_t> rare;
@@ -23,11 +23,12 @@ std::optional<uint64_t> rare_key(const Oracle& oracle, Rng& rng) {
   return rare[rng.below(rare.size())];
 }
 
-/// `poison`: one to four keys of which every second kills each worker that computes its batch, and
-/// the others give NaN. `flaky`: one to four keys that kill the first three workers in each epoch.
+/// Returns the effects of batches. `poison` draws one to four keys. About half of them kill each
+/// worker that computes their batch, and the others give a loss of NaN. `flaky` draws one to four
+/// keys that kill the first three workers in each epoch.
 std::function<Poison(const Batch&)> poison_of(const Oracle& oracle, uint64_t seed,
                                               const FaultPlan& plan) {
-  constexpr uint32_t kFlakyDeaths = 3;  // then the chief gives the batch up
+  constexpr uint32_t kFlakyDeaths = 3;  // after these the chief quarantines the batch
   std::map<uint64_t, Poison> keys;
   Rng rng(hash_combine(seed, 0x9015));
   const bool poison = plan.on[size_t(FaultKind::kPoison)];
@@ -73,7 +74,7 @@ Result<Simulator> Simulator::make(SimulatorOptions options) {
   DP_TRY(simulator.plan_, plan_of(options.job));
   if (options.other_job) {
     DP_TRY(simulator.other_plan_, plan_of(*options.other_job));
-    // The same job, but for its epochs: only the files that it names are others.
+    // The other plan uses the same job except for the number of epochs and its data files.
     chief::RunPlan& other = *simulator.other_plan_;
     const uint32_t epochs = other.job.train.epochs;
     other.job = simulator.plan_->job;
@@ -108,7 +109,7 @@ Outcome Simulator::run(uint64_t seed, const RunOptions& options) const {
   spec.console = options.console;
   spec.trace = options.trace;
   Rng rng(hash_combine(seed, 5));
-  // Under faults training takes seconds, so that they meet it.
+  // Under chaos, batches are so slow that training lasts until the faults happen.
   const int64_t drawn_ns = int64_t(20 + rng.below(300)) * kMillisecond;
   spec.worker_speed.batch_ns =
       options_.batch_ns.value_or(options_.faults.swarm ? drawn_ns : spec.worker_speed.batch_ns);
@@ -135,7 +136,7 @@ Selection Simulator::shrink(uint64_t seed, const std::string& violation, uint32_
     less.without.push_back(FaultKind(k));
     if (fails(less)) best = std::move(less);
   }
-  // Delta debugging: chunks of moments, halved until single ones.
+  // Delta debugging: leave out chunks of events, halving the chunks down to single events.
   std::vector<uint32_t> moments;
   for (uint32_t i = 0; i < plan.events.size(); ++i) {
     if (std::find(best.without.begin(), best.without.end(), plan.events[i].kind) ==

@@ -1,4 +1,5 @@
-// Simulator: one job under many seeds; finds the smallest set of faults that breaks an invariant.
+// Simulator: runs one job under many seeds, and finds a small set of faults that breaks an
+// invariant.
 #pragma once
 
 #include <memory>
@@ -14,21 +15,22 @@ namespace downpour::sim {
 struct SimulatorOptions {
   Job job;                       // complete
   std::optional<Job> other_job;  // the same records in other files, for the fault `change-data`
-  bool check_values = false;     // against an Oracle
+  bool check_values = false;     // check values against an Oracle
   uint32_t ps = 1, workers = 1;
-  uint32_t inputs = 0;    // input processes; the job's cluster.input_workers becomes this
-  uint32_t ps_cores = 1;  // of each ps
+  uint32_t inputs = 0;    // input processes; replaces the job's cluster.input_workers
+  uint32_t ps_cores = 1;  // per ps
   uint64_t message_bytes_max = wire::kFrameBytesMax;  // of a worker's pull or push
   FaultSpec faults;
-  std::optional<int64_t>
-      batch_ns;  // a worker's time for a batch; none: by the seed under faults, else small
+  // A worker's time for a batch. If it is not set, the seed decides under `chaos`; otherwise it is
+  // the default of WorkerSpeed.
+  std::optional<int64_t> batch_ns;
   int64_t limit_ns = INT64_MAX;  // of virtual time
 };
 
-/// What of a seed's faults happens; all, unless told otherwise.
+/// The faults of a seed that happen. By default all of them do.
 struct Selection {
   std::vector<FaultKind> without;
-  std::optional<std::vector<uint32_t>> moments;  // places in the plan's events
+  std::optional<std::vector<uint32_t>> moments;  // indices into the plan's events
 };
 
 class Simulator {
@@ -38,15 +40,15 @@ class Simulator {
   struct RunOptions {
     Selection selection;
     Trace* trace = nullptr;
-    Storage* storage = nullptr;  // null: a simulated disk
+    Storage* storage = nullptr;  // null: use a simulated disk
     bool fresh = false;
     chief::Console* console = nullptr;
   };
   Outcome run(uint64_t seed, const RunOptions& options) const;
   FaultPlan plan_of(uint64_t seed) const { return make_plan(options_.faults, seed); }
 
-  /// The faults of a failing seed without which it no longer breaks the same invariant: first whole
-  /// kinds are left out, then single moments. At most `runs_max` runs.
+  /// Returns a small set of a failing seed's faults that still breaks the same invariant. It first
+  /// leaves out whole kinds, then single events, and makes at most `runs_max` runs.
   Selection shrink(uint64_t seed, const std::string& violation, uint32_t runs_max) const;
   const chief::RunPlan& plan() const { return *plan_; }
 
@@ -56,7 +58,7 @@ class Simulator {
   std::unique_ptr<Oracle> oracle_;
 };
 
-/// "I1: at ps 0 ..." -> "I1".
+/// Returns the invariant of a violation: "I1" for "I1: at ps 0 ...".
 std::string invariant_of(const std::string& violation);
 
 }  // namespace downpour::sim

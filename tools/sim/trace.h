@@ -1,5 +1,5 @@
-// What happened in a simulated run, for people: lines of text, and the format that Perfetto and
-// chrome://tracing open.
+// Trace: the events of a simulated run, as lines of text and as a file for Perfetto and
+// chrome://tracing.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,18 @@ namespace downpour::sim {
 
 class Trace {
  public:
-  /// `all`: keeps every event for json(); else only the last lines.
+  /// With `all` it keeps every event for json(); otherwise it keeps only the last lines.
   explicit Trace(bool all) : all_(all) {}
 
-  /// Something happened at a process, or (`process` 0) to all of them.
+  /// Adds an event of one process, or of all processes if `process` is 0.
   void add(int64_t now_ns, uint32_t process, std::string what);
-  /// A process has a name from now on.
+  /// Sets the name of a process.
   void name(uint32_t process, std::string name);
 
-  /// One line an event, the last ones, oldest first.
+  /// Returns the last events as one line each, oldest first.
   const std::deque<std::string>& tail() const { return tail_; }
-  /// Trace Event Format: a JSON object with an array of instant events, one track a process.
+  /// Returns all events in Trace Event Format: a JSON object with an array of instant events, one
+  /// track per process.
   std::string json() const;
 
  private:
@@ -40,9 +41,9 @@ class Trace {
   std::vector<std::pair<uint32_t, std::string>> names_;
 };
 
-/// Which of wire::Body this is: "View", "StatusReply".
+/// Returns the index into wire::Body of a message name such as "View" or "StatusReply".
 std::optional<size_t> body_index(std::string_view name);
-/// A message in a few words: "Push 0/3/1 12 partitions", "PushReply 0/3/1: 3 gap".
+/// Summarizes a message: "Push 0/3/1 12 partitions", "PushReply 0/3/1: 3 gap".
 std::string describe(const wire::Message& message);
 
 }  // namespace downpour::sim

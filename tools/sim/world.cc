@@ -12,11 +12,12 @@ namespace downpour::sim {
 namespace {
 
 constexpr const char* kChiefEndpoint = "tcp://chief:7000";
-constexpr int64_t kUnixTime = 1'700'000'000;       // when every simulated run begins
-constexpr int64_t kLingerNs = 20 * kMillisecond;   // in which the last messages of a process leave
-constexpr int64_t kLongestLimitNs = 70 * kSecond;  // of those that end a job with 128 or above
-constexpr int64_t kRestartNs =
-    500 * kMillisecond;  // until a process that ended by itself is started again
+constexpr int64_t kUnixTime = 1'700'000'000;      // start time of every simulated run
+constexpr int64_t kLingerNs = 20 * kMillisecond;  // for the last messages of a process to leave
+// Longest time limit that ends a job with an exit code of 128 or above.
+constexpr int64_t kLongestLimitNs = 70 * kSecond;
+// Time until a process that ended by itself is started again.
+constexpr int64_t kRestartNs = 500 * kMillisecond;
 
 }  // namespace
 
@@ -179,7 +180,8 @@ void World::start(wire::Role role, uint32_t index) {
     options.chief = kChiefEndpoint;
     options.endpoint = str("tcp://ps-", index, ":", number);
     options.index = index;
-    // Images of a move are small here: under every other seed they go through files all the same.
+    // Images of a move are small enough to be sent inline. Under every second seed they go through
+    // files instead.
     if (!spec_.faults.empty() && spec_.seed % 2 == 0) options.inline_bytes_max = 0;
     if (spec_.faults.on[size_t(FaultKind::kSmallLimits)]) {
       options.limits.replies_max = 8;
@@ -221,7 +223,7 @@ Result<void> World::start_worker(Process& process) {
   worker::WorkerOptions options{.chief = kChiefEndpoint,
                                 .index = process.index(),
                                 .message_bytes_max = spec_.message_bytes_max};
-  // Under every other seed only input processes may start programs.
+  // Under odd seeds only input processes may start programs.
   options.allow_exec = spec_.inputs == 0 || spec_.seed % 2 == 0;
   if (spec_.inputs == 0) return process.start_worker(std::move(options));
   options.say = [this, number = process.number()](const std::string& line) {
@@ -242,7 +244,7 @@ Result<void> World::start_chief(Process& process) {
   };
   if (other_data_) chiefs_of_other_data_.insert(process.number());
   const chief::RunPlan& plan = other_data_ ? *spec_.other_plan : *spec_.plan;
-  // Files on a real disk bear the real date; it decides nothing.
+  // Files on a real disk get the real date, which affects no decision.
   const int64_t begin = spec_.storage != nullptr ? int64_t(std::time(nullptr)) : kUnixTime;
   const auto unix_time = [this, begin] { return begin + scheduler_.now_ns() / kSecond; };
   DP_TRY(chief::ChiefConfig config,
@@ -262,7 +264,7 @@ Result<void> World::start_chief(Process& process) {
     config.adopt_timeout_ns = 2 * kSecond;
     config.offload_pause_ns = kSecond;
   }
-  // Deaths at a shard are not the data's fault here, unless it is poisoned.
+  // Unless records are poisoned, failed attempts come from faults and not from the data.
   if (spec_.poison) {
     config.job.train.quarantine = true;
     config.job.train.on_nan = "skip";
@@ -292,11 +294,12 @@ void World::on_chief_event(const Process& process, const std::string& line) {
   }
 }
 
-/// Every epoch is sealed. The chief dies, before any ps hears of that or a moment later, and while
-/// ps and workers still run another one is started with other data files and more epochs.
+/// Extends the run after its last epoch is sealed. The chief dies before or shortly after it
+/// informs the ps. A new chief with other data files and more epochs starts while ps and workers
+/// run.
 void World::extend_run(ProcessNumber chief) {
   constexpr int64_t kMomentNs = 2 * kMillisecond;
-  constexpr int64_t kPatienceNs = 3 * kSecond;  // until the first data files are put back
+  constexpr int64_t kPatienceNs = 3 * kSecond;  // then the first data files are put back
   count("extend-run");
   change_data(true);
   const bool at_once = outcome_.hash % 2 == 0;
@@ -373,7 +376,7 @@ void World::restart_all(int64_t back_ns) {
   });
 }
 
-/// A process ended by itself: whoever launched it starts another, as long as the job is not over.
+/// Handles a process that ended by itself. A new one is started unless the job has ended.
 void World::finished(Process& process) {
   trace(process.number(), str("ends with ", process.exit_code(), " ", process.exit_reason()));
   hash(uint64_t(process.exit_code()));
@@ -383,7 +386,7 @@ void World::finished(Process& process) {
 
 void World::chief_finished(Process& process) {
   const chief::Finish& finish = process.chief()->finish();
-  if (current(wire::Role::kChief, 0) != &process) {  // a zombie that has seen that it is one
+  if (current(wire::Role::kChief, 0) != &process) {  // an outdated chief has noticed its successor
     scheduler_.after(kLingerNs, [this, number = process.number()] { kill(number, -1); });
     return;
   }
@@ -403,7 +406,7 @@ void World::chief_finished(Process& process) {
   count(str("job ended with ", finish.code, " and was run again"));
   trace(0, str("the job ended with ", finish.code, ": ", why));
   disk_errors_seen_ = disk_.counts().enospc + disk_.counts().eio;
-  // A chief that refuses the data ends alone: ps and workers keep running.
+  // A chief that refuses changed data ends alone. The ps and workers keep running.
   const bool data_refused = finish.error && finish.error->id == "DP-2112";
   if (data_refused) {
     return void(scheduler_.after(0, [this, number = process.number()] { kill(number, kSecond); }));
@@ -411,8 +414,8 @@ void World::chief_finished(Process& process) {
   scheduler_.after(0, [this] { restart_all(kSecond); });
 }
 
-/// Whether the job may end with an error, and is run again: a fault must explain it, and the same
-/// reason does not hold for ever.
+/// Returns whether the job may end with this error. A fault must explain the error, and the same
+/// reason is accepted only a limited number of times.
 bool World::excused(const chief::Finish& finish, const std::string& why) {
   constexpr uint32_t kSameEndsMax = 8;
   if (spec_.faults.empty()) return false;
@@ -430,7 +433,7 @@ bool World::excused(const chief::Finish& finish, const std::string& why) {
     ended_ = true;  // a run of such a source cannot be continued
     return true;
   }
-  // Whatever a fault began has run into its time limit by then.
+  // By then every consequence of a fault has reached its time limit.
   const bool late = healed_ && scheduler_.now_ns() > spec_.faults.heal_ns + kLongestLimitNs;
   if (finish.code == exit_code(ErrorCode::kBadData) && has_damage() && no_checkpoint_is_whole()) {
     count("ended because no checkpoint was whole");
@@ -479,7 +482,7 @@ void World::heal() {
 
 // ---- messages
 
-/// What the plan's points do to a message that arrives; true: it is lost.
+/// Applies the plan's fault points to a message that arrives. Returns true if the message is lost.
 bool World::lost_at_point(ProcessNumber from, const Process& to, const wire::Message& message) {
   for (const FaultPoint& point : spec_.faults.points) {
     if (point.body != message.body.index() || (point.to && *point.to != to.role())) continue;
@@ -506,7 +509,7 @@ void World::apply_point(FaultPoint::Action action, ProcessNumber from, ProcessNu
   scheduler_.after(0, [this, victim, back_ns] { kill(victim, back_ns); });
 }
 
-/// Whether the plan's points let a copy of the message arrive later.
+/// Returns whether a fault point lets a copy of the message arrive later.
 bool World::comes_again(ProcessNumber to, const wire::Message& message) {
   const Process* receiver = healed_ ? nullptr : find(to);
   if (receiver == nullptr) return false;

@@ -1,4 +1,4 @@
-// World: a whole cluster in one thread and virtual time, from one seed.
+// World: a whole cluster in one thread and in virtual time, determined by one seed.
 #pragma once
 
 #include <functional>
@@ -18,39 +18,38 @@
 
 namespace downpour::sim {
 
-/// One run. What is pointed at is borrowed.
+/// The settings of one run. Pointers are borrowed.
 struct WorldSpec {
   const chief::RunPlan* plan = nullptr;
-  /// The same records in another order, for the faults `change-data` and `extend-run`. Null: the
-  /// data never change.
+  /// A plan with the same records in another order, for the faults `change-data` and `extend-run`.
+  /// If null, the data never change.
   const chief::RunPlan* other_plan = nullptr;
   uint32_t ps = 1, workers = 1, inputs = 0;
-  uint32_t ps_cores = 1;                              // of each ps
+  uint32_t ps_cores = 1;                              // per ps
   uint64_t message_bytes_max = wire::kFrameBytesMax;  // of a worker's pull or push
   uint64_t seed = 1;
   FaultPlan faults;
   WorkerSpeed worker_speed;
-  /// What a batch does to whoever computes it; then the job may do without such batches. Empty:
-  /// nothing.
+  /// Returns the effect of a batch on the worker that computes it. If set, the job quarantines
+  /// batches. If empty, no batch has an effect.
   std::function<Poison(const Batch&)> poison;
-  int64_t liveness_ns = 150 * kSecond;  // after the last fault the job ends within this (I12)
-  int64_t limit_ns = INT64_MAX;         // of virtual time, whatever happens
-  bool fresh = false;          // what the run folder holds goes first (only with `storage`)
-  Storage* storage = nullptr;  // null: a disk of its own, that can fail
+  int64_t liveness_ns = 150 * kSecond;  // the job must end within this time after the faults (I12)
+  int64_t limit_ns = INT64_MAX;         // of virtual time for the whole run
+  bool fresh = false;                   // start a new run in the run folder (only with `storage`)
+  Storage* storage = nullptr;           // null: use a simulated disk, which can fail
   chief::Console* console = nullptr;
   Trace* trace = nullptr;
 };
 
-/// What became of it.
+/// The result of a run.
 struct Outcome {
-  std::string violation;  // empty: none. "I1: ..."
+  std::string violation;  // "I1: ..."; empty: no violation
   std::optional<chief::Finish> finish;
-  uint64_t hash = 0;  // of everything that happened
+  uint64_t hash = 0;  // of all events
   int64_t virtual_ns = 0;
   uint64_t steps = 0;
-  std::map<std::string, uint64_t>
-      counts;                // how often something happened: faults, repeats, gaps, ...
-  DefenceCounts defences{};  // how often each fence acted
+  std::map<std::string, uint64_t> counts;  // numbers of faults, repeated parts, gaps, ...
+  DefenceCounts defences{};                // how often each fence acted
 };
 
 class World {
@@ -58,24 +57,24 @@ class World {
   explicit World(WorldSpec spec);
   ~World();
 
-  /// Until the job has ended, or an invariant is broken.
+  /// Runs until the job has ended or an invariant is broken.
   Outcome run();
 
-  // ---- what watches it
-  /// Each message as its receiver takes it.
+  // ---- observers
+  /// Called for each message when its receiver takes it.
   std::function<void(Process& to, const wire::Message&)> on_message;
   std::function<void(Process&)> on_turn;
   std::function<void(const Process& chief, const std::string& line)> on_event;
-  /// The job has ended well.
+  /// Called when the job has ended without an error.
   std::function<void(const chief::Finish&)> on_end;
-  /// A fault has taken something away that was published.
+  /// Called when a fault has damaged a published checkpoint.
   std::function<void()> on_damage;
-  /// An invariant is broken: the run ends here.
+  /// Ends the run because an invariant is broken.
   void violated(std::string what);
   void count(const std::string& what, uint64_t n = 1) { outcome_.counts[what] += n; }
-  /// Every process there is, by number; the dead are not among them.
+  /// Returns all running processes, by number.
   const std::map<ProcessNumber, std::unique_ptr<Process>>& processes() const { return processes_; }
-  /// The newest process of a role and index; null: it is dead.
+  /// Returns the newest process of a role and index; null if it no longer runs.
   Process* current(wire::Role role, uint32_t index);
   const WorldSpec& spec() const { return spec_; }
   Scheduler& scheduler() { return scheduler_; }
@@ -83,30 +82,32 @@ class World {
   SimDisk& disk() { return disk_; }
   void trace(ProcessNumber process, std::string what);
 
-  // ---- what goes wrong
-  /// The process is gone. With `back_ns` >= 0 another takes its place after that time.
+  // ---- faults
+  /// Ends the process at once. If `back_ns` >= 0, a new process replaces it after that time. A
+  /// process that has a replacement already, or a ps that joined later, is not replaced.
   void kill(ProcessNumber number, int64_t back_ns);
   void start(wire::Role role, uint32_t index);
-  /// The process stands still, then goes on.
+  /// Pauses the process for this time.
   void pause(ProcessNumber number, int64_t duration_ns);
-  /// What one sends to the other waits for so long; with `lose` it is gone then.
+  /// Holds back messages from one process to another for this time. With `lose` they are lost then.
   void stall(ProcessNumber from, ProcessNumber to, int64_t duration_ns, bool lose);
-  /// Everything ends at once and is started again.
+  /// Ends all processes at once, and starts the cluster again after `back_ns`.
   void restart_all(int64_t back_ns);
   bool healed() const { return healed_; }
   uint32_t replicas(wire::Role role) const;
-  /// Chiefs that start from now on meet the other data files, or again the first ones.
+  /// Makes chiefs that start from now on find the other data files, or the first ones again.
   void change_data(bool other);
   bool data_changed() const { return data_changed_; }  // at any time so far
-  /// The plan under which the newest view was published.
+  /// Returns the plan under which the newest view was published.
   const chief::RunPlan& plan() const { return accepted_other_ ? *spec_.other_plan : *spec_.plan; }
-  /// A bit of this checkpoint, or of an image that it needs, is wrong.
+  /// Records that a bit of this checkpoint, or of an image that it needs, is wrong.
   void damaged(ViewId checkpoint);
   bool is_damaged(ViewId checkpoint) const { return damaged_.contains(checkpoint); }
   bool has_damage() const { return !damaged_.empty() || disk_.counts().lies > 0; }
-  bool lost_leases = false;  // every other grant and revocation does not arrive
-  bool lost_views = false;   // nor does every other view
-  /// The next message of this kind (an index into wire::Body) that arrives ends one of the two.
+  bool lost_leases = false;  // half of all grants and revocations are lost
+  bool lost_views = false;   // half of all views are lost
+  /// The next message of a kind (an index into wire::Body) that arrives ends its receiver or
+  /// sender.
   struct PhaseKill {
     size_t body = 0;
     bool receiver = true;
@@ -143,24 +144,24 @@ class World {
   std::map<ProcessNumber, std::unique_ptr<Process>> processes_;
   std::map<std::pair<wire::Role, uint32_t>, ProcessNumber> current_;
   ProcessNumber last_number_ = 0;
-  std::set<BatchId> poisonous_;  // met so far
+  std::set<BatchId> poisonous_;  // batches with an effect so far
   std::set<ShardId> read_before_;
-  std::map<std::string, uint32_t> ends_;  // by reason: how often the job was run again
-  uint64_t disk_errors_seen_ = 0;         // before the newest start of all
+  std::map<std::string, uint32_t> ends_;  // by reason: how often the job ended with it
+  uint64_t disk_errors_seen_ = 0;         // when the job last ended with an error
   std::set<ViewId> damaged_;
   std::set<ProcessNumber> chiefs_of_other_data_;
   bool other_data_ = false, data_changed_ = false, accepted_other_ = false;
   DefenceCounts defences_before_{};
-  uint64_t run_ = 0;  // of restart_all()
+  uint64_t run_ = 0;  // number of restart_all() calls
   int64_t deadline_ns_ = INT64_MAX;
   bool healed_ = false;
   bool ended_ = false;
 };
 
-/// Whether every image of the checkpoint is there and as it was written.
+/// Returns whether every image of the checkpoint exists and is undamaged.
 bool is_whole(Storage& storage, const chief::RunPlan& plan, const checkpoint::Manifest& manifest);
 
-/// Lets the plan's faults happen to the world.
+/// Schedules the faults of the plan in the world.
 void inject(World& world);
 
 }  // namespace downpour::sim
