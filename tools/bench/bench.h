@@ -1,5 +1,5 @@
-// Benchmarks of `downpour bench`: each measures a part of ours and, in the same run, the physical
-// limit it stands against.
+// The benchmarks of `downpour bench`. Each measures a part of Downpour and, in the same run, the
+// physical limit of that part.
 #pragma once
 
 #include <cstdint>
@@ -8,53 +8,59 @@
 
 namespace downpour::tools {
 
-/// One figure. Where a limit was measured in the same run, `limit_value` has the same unit and
-/// value / limit_value is the share of the limit reached (more is better), or where `bound` is set,
-/// the value must not exceed limit_value.
+/// One figure. If there is a limit, `limit_value` has the same unit as `value`. Usually the limit
+/// is measured in the same run, and value / limit_value is the reached share of it (more is
+/// better). With `bound`, `value` must not exceed `limit_value`.
 struct BenchResult {
   std::string name;
   double value = 0;
   std::string unit;
-  std::string limit_name;  // empty: nothing to compare with
+  std::string limit_name;  // empty: there is no limit
   double limit_value = 0;
-  bool bound = false;        // limit_value is a promise (at most), not a measurement
-  double low = 0, high = 0;  // of repeated runs, whose median is `value`; 0, 0: one run
+  bool bound = false;        // limit_value is a guaranteed upper bound, not a measurement
+  double low = 0, high = 0;  // range of repeated runs; `value` is the median. 0, 0: one run
 
   double ratio() const { return limit_value > 0 ? value / limit_value : 0; }
 };
 
 struct BenchOptions {
-  bool quick = false;  // small sizes: seconds in all, to see that it runs
+  bool quick = false;  // small sizes for a test that takes seconds in total
   uint64_t seed = 1;
 };
 
-/// Tables: apply, pull and look-up against a plain array with prefetch; growth; memory a row.
+/// Measures tables: apply, pull and look-up against a plain array with prefetch, growth, and memory
+/// per row.
 std::vector<BenchResult> bench_table(const BenchOptions& options);
 
-/// Messages to header frames and back, against a copy of the same bytes.
+/// Measures encoding and decoding of header frames, against a copy of the same bytes.
 std::vector<BenchResult> bench_codec(const BenchOptions& options);
 
-/// Round trips and bulk messages over inproc, ipc and tcp, against bare sockets and memcpy.
+/// Measures round trips and bulk messages over inproc, ipc and tcp, against bare sockets and
+/// memcpy.
 std::vector<BenchResult> bench_transport(const BenchOptions& options);
 
-/// Pushes and pulls between a client and one ps process, sparse and dense, against bare sockets
-/// that move the same bytes.
+/// Measures pushes and pulls between a client and one ps process, sparse and dense, against bare
+/// sockets that move the same bytes.
 std::vector<BenchResult> bench_push_pull(const BenchOptions& options);
 
-/// Checkpoints beside pushes, against a plain write of the same bytes and pushes alone.
+/// Measures checkpoints during pushes, against a plain write of the same bytes and against pushes
+/// alone.
 std::vector<BenchResult> bench_checkpoint(const BenchOptions& options);
 
-/// Whole trainings in this process, from text to saved model, against reading the same text alone.
+/// Measures whole trainings in this process, from text to saved model, against only reading the
+/// same text.
 std::vector<BenchResult> bench_train(const BenchOptions& options);
 
-/// Every input format read on one thread, from the page cache to batches, against memcpy.
+/// Measures reading every input format, from the page cache to batches, against memcpy. Arrays are
+/// read on one thread and on all cores, other formats on one thread.
 std::vector<BenchResult> bench_input(const BenchOptions& options);
 
-/// A cluster of processes that waits: its memory and CPU; and the time from start to the first
-/// shard trained. Needs downpour's programs beside the running one; without them: nothing.
+/// Measures memory and CPU of an idle cluster of processes, and the time from the start to the end
+/// of the first shard. Needs Downpour's programs in the folder of the running one; without them it
+/// returns no results.
 std::vector<BenchResult> bench_idle(const BenchOptions& options);
 
-/// The names that run_bench() takes, in the order in which `downpour bench` runs them.
+/// Returns the names of all benchmarks, in the order in which `downpour bench` runs them.
 const std::vector<std::string>& bench_parts();
 /// Runs one of bench_parts().
 std::vector<BenchResult> run_bench(const std::string& part, const BenchOptions& options);

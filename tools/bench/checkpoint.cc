@@ -1,5 +1,5 @@
-// Checkpoints while pushes are served: how fast images reach the disk, against a plain write of as
-// many bytes; what is left of the pushes' rate meanwhile; the longest stop of all pushes and pulls.
+// Measures checkpoints during pushes: the rate of writing images against a plain write of the same
+// number of bytes, the remaining rate of pushes, and the longest pause of all pushes and pulls.
 #include <algorithm>
 #include <fcntl.h>
 #include <memory>
@@ -26,7 +26,7 @@ constexpr uint64_t kSaveRun = 1;
 constexpr uint32_t kDim = 16;
 constexpr uint64_t kSaveRowBytes = 8 + 2 * 4 * kDim;  // key, weights, one slot
 constexpr uint32_t kKeysPerPush = 2000;
-constexpr uint32_t kPushesPerTurn = 4;  // between two copies
+constexpr uint32_t kPushesPerTurn = 4;  // between two copies of partitions
 
 double thread_seconds() {
   timespec time{};
@@ -34,7 +34,7 @@ double thread_seconds() {
   return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
 }
 
-/// One ps core with its storage thread, as the shell runs them, and a worker that only pushes.
+/// One ps core with its storage thread, as in the shell, and a worker that only pushes.
 class Serving {
  public:
   Serving(uint64_t rows, uint64_t seed, const std::string& folder, bool incremental = false)
@@ -62,7 +62,7 @@ class Serving {
     for (uint64_t key = 0; key < rows; key += kKeysPerPush) push(key);
   }
 
-  /// Pushes of random rows until `until` says so; rows a second.
+  /// Pushes random rows until `until` returns true. Returns rows per second.
   template <typename Until>
   double serve(Until&& until) {
     const double begin_s = wall_seconds();
@@ -73,7 +73,8 @@ class Serving {
     } while (!until());
     return double(pushed) / (wall_seconds() - begin_s);
   }
-  /// The same by the time of this thread alone, for comparing where others want the processor, too.
+  /// Pushes random rows for this time. Returns rows per second of this thread's CPU time, so that
+  /// other load on the machine matters less.
   double serve_cpu(double seconds) {
     const double begin_s = wall_seconds(), begin_cpu_s = thread_seconds();
     uint64_t pushed = 0;
@@ -102,7 +103,7 @@ class Serving {
     core_.on_message(0, ps::kChiefPeer, message, effects_);
     run();
   }
-  /// Of the keys from `first` on, or of random ones.
+  /// Pushes the keys from `first` on, or random keys if `first` is UINT64_MAX.
   void push(uint64_t first) {
     for (uint32_t i = 0; i < kKeysPerPush; ++i) {
       keys_[i] = first == UINT64_MAX ? rng_.below(rows_) : first + i;
@@ -165,10 +166,10 @@ class Serving {
   uint32_t batch_ = 0, saves_ = 0;
   std::optional<wire::Saved> saved_;
   double longest_copy_s_ = 0, copying_s_ = 0;
-  BackgroundThread background_{[] {}};  // last: its tasks use what stands above
+  BackgroundThread background_{[] {}};  // last, because its tasks use the members above
 };
 
-/// Pushes where the rows touched are marked, for incremental checkpoints, and where they are not.
+/// Compares pushes that mark touched rows for incremental checkpoints with pushes that do not.
 BenchResult marking(const BenchOptions& options, const ScratchDir& scratch) {
   const uint64_t rows = (options.quick ? 32'000'000 : 300'000'000) / kSaveRowBytes;
   Serving plain(rows, options.seed, scratch.path() + "/plain-rows");
@@ -181,7 +182,7 @@ BenchResult marking(const BenchOptions& options, const ScratchDir& scratch) {
   return rate.result("pushes with touched rows marked", "M rows/s of CPU", "not marked");
 }
 
-/// What `dd bs=1M conv=fsync` does.
+/// Writes a file like `dd bs=1M conv=fsync`. Returns the seconds.
 double plain_write_s(const std::string& path, uint64_t bytes) {
   const std::vector<char> block(1 << 20, 'x');
   const double begin_s = wall_seconds();

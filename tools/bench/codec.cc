@@ -1,5 +1,5 @@
-// Codec: the header frames of the two hot messages, encoded and decoded, against a copy of the same
-// bytes, and as a share of copying the message with its rows.
+// Measures encoding and decoding of the header frames of the two most frequent messages, against a
+// copy of the same bytes, and as a share of copying the message with its rows.
 #include "shared/wire/codec.h"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ wire::Push push_of(bool by_handle) {
   return push;
 }
 
-/// Seconds per call, the best of several turns.
+/// Returns the seconds per call, the best of five rounds.
 template <typename Call>
 double seconds_per_call(uint32_t calls, Call&& call) {
   double best = 1e9;
@@ -85,7 +85,7 @@ void bench_message(const std::string& name, const wire::Message& message, uint32
   const double header_copy_s =
       seconds_per_call(calls, [&] { std::memcpy(copy.data(), frame.data(), frame.size()); });
   const uint64_t payload = message.keys.size() + message.values.size();
-  std::vector<uint8_t> from(payload + 1, 1), to(payload + 1);  // never empty: memcpy wants pointers
+  std::vector<uint8_t> from(payload + 1, 1), to(payload + 1);  // not empty, so data() is not null
   const double payload_copy_s = seconds_per_call(
       std::max(1U, calls / 100), [&] { std::memcpy(to.data(), from.data(), payload); });
   const double both_s = encode_s + decode_s;
@@ -115,7 +115,7 @@ std::vector<BenchResult> bench_codec(const BenchOptions& options) {
                 results);
   bench_message("PushReply of 256 partitions", message_of(std::move(acknowledged), 0, 0), calls,
                 results);
-  results.pop_back();  // it has no payload to stand against
+  results.pop_back();  // a PushReply has no payload to compare with
   return results;
 }
 

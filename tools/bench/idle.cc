@@ -1,4 +1,4 @@
-// Idle: what a cluster of processes costs before it has anything to do, and how soon it begins.
+// Measures the memory and CPU of an idle cluster of processes, and the time until training begins.
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -33,7 +33,7 @@ std::string program_dir() {
   return size <= 0 ? "." : path.substr(0, path.rfind('/', size_t(size)));
 }
 
-/// Of a file in /proc/PID, the number behind `key`; 0 where it is not there.
+/// Returns the number after `key` in a file of /proc/PID; 0 if the key is missing.
 uint64_t proc_number(pid_t pid, const char* file, const std::string& key) {
   std::ifstream in(str("/proc/", pid, "/", file));
   for (std::string line; std::getline(in, line);) {
@@ -42,7 +42,7 @@ uint64_t proc_number(pid_t pid, const char* file, const std::string& key) {
   return 0;
 }
 
-/// CPU seconds used so far.
+/// Returns the CPU seconds that the process has used.
 double cpu_seconds(pid_t pid) {
   std::ifstream in(str("/proc/", pid, "/stat"));
   std::string line;
@@ -67,7 +67,7 @@ bool contains(const std::string& path, const char* text) {
   return content.str().find(text) != std::string::npos;
 }
 
-/// A chief that waits for one ps more than comes, two ps and two workers, all of them welcomed.
+/// Measures a chief, two ps and two workers. All have joined, but the chief waits for a third ps.
 void bench_waiting(const std::string& bin, const std::string& folder, bool quick,
                    std::vector<BenchResult>& results) {
   const std::string chief = str("ipc://", folder, "/chief"), log = folder + "/idle.log";
@@ -101,7 +101,7 @@ void bench_waiting(const std::string& bin, const std::string& folder, bool quick
                      (cpu_after - cpu_before) / kWatched * 100, "% core", "", 0});
 }
 
-/// `downpour train` from its start until the first shard has ended, which is after the first step.
+/// Measures the time from the start of `downpour train` until the first shard has ended.
 void bench_start(const std::string& bin, const std::string& folder, int rounds,
                  std::vector<BenchResult>& results) {
   const std::string events = folder + "/run/events.jsonl", log = folder + "/start.log";

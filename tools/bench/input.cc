@@ -1,5 +1,5 @@
-// Input: every format read alone on one thread, arrays also on all cores, from files in the page
-// cache to batches of 512, against a copy of the same bytes on as many.
+// Measures reading every format on one thread, and arrays on all cores, too. It reads files in the
+// page cache into batches of 512, against a copy of the same bytes with as many threads.
 #include "tools/bench/input.h"
 
 #include <algorithm>
@@ -24,7 +24,8 @@
 namespace downpour::tools {
 namespace {
 
-/// Shuffled within a shard, as in training; the model is never built, its inputs say what to read.
+/// Records are shuffled within a shard, as in training. The model is not run; its inputs only
+/// determine the fields to read.
 constexpr const char* kTables = R"(
 model.layers  = [
   { name = "wide",  type = "linear", inputs = ["C1..C26"] },
@@ -79,8 +80,8 @@ data.fields."I1..I13" = {}
 data.fields."C1..C26" = { type = "int64", transform = ["identity"] }
 )";
 
-/// Examples of 26 integers, 13 floats and a label, their features in an order that changes from
-/// record to record, as TensorFlow leaves it. 655 bytes each on average.
+/// Writes examples of 26 integers, 13 floats and a label, 655 bytes each on average. The order of
+/// the features differs between records, as in files written by TensorFlow.
 void write_examples(const std::string& path, uint64_t rows, uint64_t seed) {
   std::vector<std::string> names;
   for (int i = 1; i <= 26; ++i) names.push_back(str("C", i));
@@ -129,7 +130,7 @@ void write_npy(const std::string& path, const std::string& shape,
       << std::string_view(reinterpret_cast<const char*>(values.data()), values.size() * 4);
 }
 
-/// 128 floats and a label a row.
+/// Writes arrays with 128 floats and a label per row.
 void write_arrays(const std::string& folder, uint64_t rows, uint64_t seed) {
   Rng rng(seed);
   std::vector<float> x(rows * 128), label(rows);
@@ -139,7 +140,8 @@ void write_arrays(const std::string& folder, uint64_t rows, uint64_t seed) {
   write_npy(folder + "/label.npy", str("(", rows, ",)"), label);
 }
 
-/// MB/s of copying `bytes`, from and to memory that no cache holds, a part on each thread.
+/// Returns the MB/s of copying `bytes` bytes between memory that is in no cache. Each thread copies
+/// an equal share.
 double copy_mb_s(uint64_t bytes, uint32_t threads) {
   std::vector<char> from(bytes, 1), to(bytes, 2);
   const double begin = wall_seconds();
@@ -160,7 +162,7 @@ void bench_format(const std::string& name, const ScratchDir& folder, const char*
   const std::string path = folder.path() + "/job.toml";
   std::ofstream(path) << text;
   const Job job = must(chief::load_given_job(path, {})).loaded.job;
-  const bool text_or_records = job.data.format != DataFormat::kNpy;  // what a cache is for
+  const bool text_or_records = job.data.format != DataFormat::kNpy;  // arrays need no cache
   Repeated bytes, rows, kept;
   for (int round = 0; round < rounds; ++round) {
     const ReadTiming timing = must(time_reading(job, {.threads = threads}));

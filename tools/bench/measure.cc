@@ -20,7 +20,7 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-/// In the child: gone when the parent is.
+/// Lets the calling child process end when its parent ends.
 void die_with(pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
@@ -55,7 +55,7 @@ Child::Child(const std::function<void(const Tell&)>& body) {
       const std::string text = line + "\n";
       if (::write(pipe[1], text.data(), text.size()) != ssize_t(text.size())) ::_exit(1);
     });
-    ::_exit(0);  // no destructor of the parent's objects
+    ::_exit(0);  // run no destructors of the parent's objects
   }
   ::close(pipe[1]);
   for (char c = 0; ::read(pipe[0], &c, 1) == 1 && c != '\n';) told_ += c;

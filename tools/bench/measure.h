@@ -1,4 +1,4 @@
-// What the benchmarks share: time, repetition, processes of their own, and a folder for scratch.
+// Helpers of the benchmarks: clock, repetition, child processes and a scratch folder.
 #pragma once
 
 #include <functional>
@@ -12,18 +12,18 @@
 
 namespace downpour::tools {
 
-/// Seconds of a clock that never goes back.
+/// Returns the time of a monotonic clock in seconds.
 double wall_seconds();
 
-/// The value, or the end of the benchmark with what went wrong.
+/// Returns the value, or aborts the benchmark with the error.
 template <typename T>
 T must(Result<T> result) {
   DP_CHECK(result.has_value(), result.error().what, result.error().where);
   return std::move(*result);
 }
 
-/// Ours and its limit, measured in turn so that a neighbour's load falls on both: medians and the
-/// range of ours.
+/// Collects repeated measurements of a value and its limit. They alternate, so that other load on
+/// the machine affects both. The result has both medians, and the range of the value.
 class Repeated {
  public:
   void add(double value, double limit) {
@@ -36,22 +36,22 @@ class Repeated {
   std::vector<double> values_, limits_;
 };
 
-/// A process forked from this one, ended with this object. The caller runs no other threads that
-/// hold what the child needs.
+/// A process forked from this one, which the destructor kills. No other thread of the caller may
+/// hold a lock that the child needs.
 class Child {
  public:
   using Tell = std::function<void(const std::string& line)>;
-  /// `body` runs in the child, tells its parent one line (where it listens), and goes on until it
-  /// is killed.
+  /// Runs `body` in the child. The body reports one line to the parent, such as its endpoint, and
+  /// then runs until it is killed.
   explicit Child(const std::function<void(const Tell& tell)>& body);
-  /// A program with its arguments, whose output goes to the file `log`.
+  /// Runs a program with its arguments. The output goes to the file `log`.
   Child(const std::vector<std::string>& command, const std::string& log);
   ~Child();
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
   pid_t pid() const { return pid_; }
-  /// What `body` told; empty for a program.
+  /// Returns the line that `body` reported; empty for a program.
   const std::string& told() const { return told_; }
   bool running();
 
@@ -60,7 +60,8 @@ class Child {
   std::string told_;
 };
 
-/// A folder that goes with this object. Short: a socket's path has at most 107 bytes.
+/// A temporary folder that the destructor removes. Its path is short, because the path of a socket
+/// has at most 107 bytes.
 class ScratchDir {
  public:
   ScratchDir();

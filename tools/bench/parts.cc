@@ -8,7 +8,7 @@ namespace {
 
 using Run = std::vector<BenchResult> (*)(const BenchOptions&);
 
-// Parts that fork come before those that start threads which stay.
+// Parts that fork must run before parts that start threads which outlive them.
 constexpr std::pair<const char*, Run> kParts[] = {
     {"table", bench_table},         {"codec", bench_codec},
     {"input", bench_input},         {"transport", bench_transport},

@@ -1,6 +1,6 @@
-// bench-push: rows a second that one ps core applies from pushes, without a network. Built twice,
-// with the watermarks and (bench-push-unchecked) without their check and their moving: the
-// difference is what exactly-once costs.
+// bench-push: measures the rows per second that one ps core applies from pushes, without a network.
+// It is built twice. bench-push-unchecked neither checks nor moves watermarks, so the difference is
+// the cost of exactly-once.
 #include <cstdio>
 #include <vector>
 
@@ -40,7 +40,7 @@ class Pushes {
     send(ps::kChiefPeer, std::move(view));
   }
 
-  /// Rows a second, for so long.
+  /// Pushes for this time. Returns rows per second.
   double run(double seconds) {
     const double begin_s = tools::wall_seconds();
     uint64_t rows = 0;
@@ -80,7 +80,7 @@ class Pushes {
     core_.on_message(0, from, std::move(message), effects_);
     for (const ps::Send& sent : effects_.sends) {
       const auto* reply = std::get_if<wire::PushReply>(&sent.message.body);
-      DP_CHECK(reply == nullptr || reply->others.empty(), shard_, batch_);  // each part is applied
+      DP_CHECK(reply == nullptr || reply->others.empty(), shard_, batch_);  // all parts are applied
     }
     effects_.clear();
   }

@@ -1,5 +1,5 @@
-// Push and pull: a client and one ps process (the real core behind the real transport), sparse and
-// dense, over tcp and ipc.
+// Measures pushes and pulls between a client and one ps process with the real core and transport,
+// sparse and dense, over tcp and ipc.
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -29,7 +29,7 @@ constexpr Incarnation kPsIncarnation{1};
 constexpr Incarnation kWorkerIncarnation{2};
 constexpr ViewId kView{1, 1};
 constexpr uint32_t kKeySets = 4;
-constexpr uint64_t kReplyBytes = 160;  // a PushReply on the wire, about
+constexpr uint64_t kReplyBytes = 160;  // approximate size of a PushReply
 
 wire::View view_of(const std::string& endpoint) {
   wire::View view{.id = kView,
@@ -39,8 +39,8 @@ wire::View view_of(const std::string& endpoint) {
   return view;
 }
 
-/// A ps without a chief: it is told at once that it owns every partition. On the path of a push or
-/// pull it does what PsNode does.
+/// A ps without a chief, which owns every partition from the start. It handles a push or pull like
+/// PsNode.
 class LonePs final : public transport::Node {
  public:
   LonePs(transport::Transport& transport, const std::vector<TableSpec>& tables)
@@ -66,7 +66,7 @@ class LonePs final : public transport::Node {
   bool pump(int64_t now_ns) override {
     outbox_.flush();
     core_.on_tick(now_ns, effects_);
-    effects_.clear();  // heartbeats: nobody listens
+    effects_.clear();  // drop the heartbeats, because there is no chief
     return false;
   }
   int64_t next_deadline_ns() const override { return outbox_.empty() ? INT64_MAX : 0; }
@@ -111,13 +111,13 @@ void serve(const std::vector<TableSpec>& tables, const std::string& endpoint,
 }
 
 enum class Phase : uint8_t {
-  kPush,      // with keys
-  kPull,      // keeps a handle, as training does
-  kPullPush,  // a pull, and when all of it is there the push that answers it by handle
+  kPush,      // a push with keys
+  kPull,      // a pull that keeps a handle, as in training
+  kPullPush,  // a pull, and after all of its replies a push by handle
 };
 
-/// Sends batches to a ps and takes its replies, several in flight. The messages of each key set
-/// (its pull plan) are made beforehand.
+/// Sends batches to a ps and receives the replies, with several batches in flight. The messages of
+/// each key set (its pull plan) are made in advance.
 class Client {
  public:
   Client(const std::string& endpoint, const std::vector<TableSpec>& tables,
@@ -136,7 +136,7 @@ class Client {
         bytes += message.value_bytes;
       value_bytes_ = std::max(value_bytes_, bytes);
     }
-    // Where a worker's kernels would read and write: the values of a whole batch.
+    // Buffers for the values of a whole batch, as a worker's kernels read and write them.
     gradients_ = Bytes::of(std::vector<float>(value_bytes_ / sizeof(float), 1e-3F));
     values_.resize(value_bytes_);
     receiver_.on_message = [this](transport::PortId, transport::PeerId, wire::Message&& message) {
@@ -147,7 +147,8 @@ class Client {
     };
   }
 
-  /// Seconds for `batches` of them. Every part of every push has been applied when it returns.
+  /// Processes `batches` batches and returns the seconds. When it returns, every part of every push
+  /// has been applied.
   double seconds(Phase phase, uint32_t batches, uint32_t window) {
     phase_ = phase;
     done_ = 0;
@@ -175,7 +176,7 @@ class Client {
     RequestId request{};
     std::shared_ptr<InFlight> batch;
     size_t message = 0;
-    uint64_t at = 0;  // of its values, in the batch's
+    uint64_t at = 0;  // offset of its values in the batch's values
   };
 
   void start(uint32_t number) {
@@ -235,7 +236,7 @@ class Client {
 
   void on_reply(const wire::Message& message) {
     DP_CHECK(!pending_.empty());
-    const Pending pending = std::move(pending_.front());  // one core, one connection: in order
+    const Pending pending = std::move(pending_.front());  // one core answers in order
     pending_.pop_front();
     DP_CHECK(message.envelope.request == pending.request);
     heard_s_ = wall_seconds();
@@ -318,13 +319,13 @@ void bench_case(const Case& c, bool tcp, const BenchOptions& options,
   const ScratchDir scratch;
   const std::vector<TableSpec> tables = tables_of(c);
   const auto key_sets = key_sets_of(c, options.seed);
-  // Both processes fork before this one has any thread.
+  // Fork both processes before this process has other threads.
   const std::string endpoint = tcp ? "tcp://127.0.0.1:*" : "ipc://" + scratch.path() + "/ps";
   const Child ps([&](const Child::Tell& tell) { serve(tables, endpoint, tell); });
   DP_CHECK(!ps.told().empty());
   RawLink raw(tcp ? RawLink::Kind::kTcp : RawLink::Kind::kUnix);
   Client client(ps.told(), tables, key_sets);
-  client.seconds(Phase::kPush, uint32_t(key_sets.size()), 1);  // makes the rows
+  client.seconds(Phase::kPush, uint32_t(key_sets.size()), 1);  // creates the rows
   client.seconds(Phase::kPullPush, uint32_t(key_sets.size()), c.window);
 
   const std::string limit = tcp ? "raw TCP" : "raw Unix socket";
@@ -346,8 +347,8 @@ void bench_case(const Case& c, bool tcp, const BenchOptions& options,
   }
 }
 
-/// What a plan costs; the cases above make theirs beforehand, and a worker makes its own while it
-/// computes other batches.
+/// Measures making a pull plan. The cases above make their plans in advance, and a worker makes a
+/// plan while it computes other batches.
 BenchResult bench_plan(uint32_t keys, const BenchOptions& options) {
   const Case c{.name = "", .keys = keys};
   const std::vector<TableSpec> tables = tables_of(c);

@@ -13,7 +13,7 @@
 namespace downpour::tools {
 namespace {
 
-/// False when the other end is gone.
+/// Reads exactly `bytes` bytes. Returns false if the other end has closed the socket.
 bool read_all(int fd, void* data, size_t bytes) {
   auto* at = static_cast<uint8_t*>(data);
   while (bytes > 0) {
@@ -115,7 +115,7 @@ double RawLink::seconds(std::span<const RawExchange> exchanges, uint64_t repeats
     }
     return wall_seconds() - begin;
   }
-  // A thread of its own sends, so that neither end ever waits for the other to read.
+  // A separate thread sends, so that neither end waits for the other one to read.
   std::counting_semaphore<> room(window);
   std::thread sender([&] {
     for (uint64_t r = 0; r < repeats; ++r) {

@@ -1,4 +1,4 @@
-// Raw link: the limit of every exchange between two processes: the same bytes over a bare socket.
+// RawLink: exchanges bytes with another process over a bare socket, as the limit of any transport.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace downpour::tools {
 
-/// What goes there and what comes back.
+/// The sizes of a request and of its reply.
 struct RawExchange {
   uint64_t request_bytes = 0;
   uint64_t reply_bytes = 0;
 };
 
-/// Two processes and one stream socket; the other end reads what it is sent and answers.
+/// A stream socket to a child process, which reads requests and sends replies.
 class RawLink {
  public:
   enum class Kind : uint8_t { kTcp, kUnix };
@@ -25,7 +25,7 @@ class RawLink {
   RawLink(const RawLink&) = delete;
   RawLink& operator=(const RawLink&) = delete;
 
-  /// Seconds for all of `exchanges`, `repeats` times over, with at most `window` in flight.
+  /// Makes all `exchanges` `repeats` times with at most `window` in flight. Returns the seconds.
   double seconds(std::span<const RawExchange> exchanges, uint64_t repeats, uint32_t window);
 
  private:

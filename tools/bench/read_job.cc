@@ -1,5 +1,5 @@
-// bench-read: reads what a job trains on, several times, and prints one line of JSON with the best
-// round. For tools/verify, which puts it beside other readers of the same files.
+// bench-read: reads the training data of a job several times, and prints one line of JSON for the
+// best round. tools/verify compares it with other readers of the same files.
 #include <cstdio>
 #include <cstdlib>
 

@@ -12,7 +12,7 @@
 namespace downpour::tools {
 namespace {
 
-/// Four significant digits, without an exponent.
+/// Formats a number without an exponent, with 1 decimal from 100 on, 2 from 1 on, and otherwise 4.
 std::string number(double value) {
   const double magnitude = value < 0 ? -value : value;
   const int decimals = magnitude >= 100 ? 1 : magnitude >= 1 ? 2 : 4;

@@ -1,4 +1,4 @@
-// How benchmark results are shown: a table for people, JSON for machines.
+// Formats benchmark results, as a table or as JSON.
 #pragma once
 
 #include <span>
@@ -8,14 +8,14 @@
 
 namespace downpour::tools {
 
-/// Processor, cores, build flags: what a figure needs beside it to mean anything.
+/// Describes processor, cores and build flags, on which all figures depend.
 std::string machine_line();
 
-/// A line per result: name, value, unit, ratio, what the ratio is to.
+/// Returns one line per result: name, value, unit, ratio, and the limit of the ratio.
 std::string bench_text(std::span<const BenchResult> results);
 
-/// {"machine": ..., "results": [{name, value, unit, limit_name, limit_value, ratio, bound, low,
-/// high}]}, one line.
+/// Returns {"machine": ..., "results": [{name, value, unit, limit_name, limit_value, ratio, bound,
+/// low, high}]} in one line.
 std::string bench_json(std::span<const BenchResult> results);
 
 }  // namespace downpour::tools

@@ -1,5 +1,5 @@
-// Tables against a plain array: what a look-up, a slot layout and growth cost. Rates are by the
-// thread's CPU time, on both sides of a ratio; stalls by the wall clock.
+// Measures tables against a plain array: the cost of a look-up, of the slot layout and of growth.
+// Both sides of a ratio use the thread's CPU time. Stalls are measured by the wall clock.
 #include "ps/core/table.h"
 
 #include <algorithm>
@@ -29,19 +29,19 @@ constexpr uint32_t kDim = 16;
 constexpr uint32_t kPartitionBits = 8;
 constexpr size_t kKeysPerCall = 10'000;
 constexpr double kPacedRowsMax =
-    2e6;  // new rows a second: all that a ps can be sent, were all keys new
+    2e6;  // new rows per second; the most that a ps can receive if all keys are new
 
 double wall_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-/// Time of this thread alone: rates of one thread are fair on a machine with other work, too.
+/// Returns the CPU time of this thread, so that other load on the machine affects rates less.
 double now_s() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
 }
 
-/// An array of rows on huge pages: the limit.
+/// An array of rows on huge pages. It is the limit of a table.
 class PlainRows {
  public:
   PlainRows(uint64_t rows, size_t floats) : floats_(floats) {
@@ -75,7 +75,7 @@ TableSpec spec_of(OptimizerType type, uint32_t dim) {
   return {.name = "bench", .table_variables = {variable}};
 }
 
-/// Key number i of a table.
+/// Returns the i-th key of a table.
 uint64_t key_of(uint64_t i) { return mix64(i ^ 0x5bd1e995); }
 
 void fill_table(ps::Table& table, uint64_t rows, const std::vector<float>& gradients) {
@@ -105,7 +105,8 @@ struct Accesses {
   std::vector<uint64_t> keys_;
 };
 
-/// Update of every row named, prefetched 16 ahead: `Adagrad` or SGD without an index.
+/// Updates the rows at the given positions with Adagrad or SGD, without an index. Prefetches 16
+/// rows ahead.
 template <bool kAdagrad>
 void update_plain(const PlainRows& rows, const uint32_t* at, const float* gradients) {
   constexpr size_t kAhead = 16;
@@ -164,8 +165,8 @@ void bench_apply(uint64_t rows, uint64_t accesses_count, uint64_t seed,
   const auto apply_by_handle = [&](size_t c) {
     table.apply(accesses.keys(c), kKeysPerCall, handle_of(c), gradients.data(), {});
   };
-  // Turn by turn, and the best of each: so a neighbour's load falls on all alike. A turn never sees
-  // a row that the one before it may have left in a cache, but by chance.
+  // The variants take turns, and the best turn of each counts, so that other load on the machine
+  // affects all of them equally. Each turn visits other random rows, so few of them are in a cache.
   constexpr size_t kTurns = 10;
   const size_t calls_per_turn = std::max<size_t>(1, accesses.calls() / kTurns);
   double best[5] = {};
@@ -191,7 +192,7 @@ void bench_apply(uint64_t rows, uint64_t accesses_count, uint64_t seed,
                      "24 B a key", 24, true});
 }
 
-/// What the machine itself gives: memory that was never touched before, by the huge page.
+/// Measures how fast the machine provides memory that was never touched before, in huge pages.
 class FreshMemory {
  public:
   FreshMemory()
@@ -214,7 +215,7 @@ class FreshMemory {
   FreshMemory& operator=(const FreshMemory&) = delete;
 
   double bytes_per_s() const { return bytes_per_s_; }
-  /// Of one page.
+  /// Returns the longest time of one page.
   double worst_s() const { return worst_s_; }
 
  private:
@@ -223,7 +224,7 @@ class FreshMemory {
   double bytes_per_s_ = 0, worst_s_ = 0;
 };
 
-/// A table that grows as a ps process lets it.
+/// A table that grows as in a ps process.
 struct Growing {
   ps::PageToucher toucher;
   ps::Table table{TableId{1},
@@ -236,30 +237,31 @@ struct Growing {
 struct Growth {
   std::vector<double> calls_s;  // CPU time, ascending
   double wall_worst_s = 0, wall_median_s = 0;
-  /// The longest stall: what a call took beyond an ordinary one, both by the wall clock without the
-  /// time in which the system ran something else on this core.
+  /// Returns the longest stall: the duration of the worst call minus that of the median call. Both
+  /// are wall time without the time in which another thread ran on this core.
   double stall_s() const { return own_worst_s - own_median_s; }
   double own_worst_s = 0, own_median_s = 0;
-  double still_worst_s = 0;  // wall clock of calls that met no new key, in the same seconds
-  int64_t faults = 0;        // of the core's thread: pages that were not made present in time
+  double still_worst_s = 0;  // wall time of calls without new keys, interleaved with the others
+  int64_t faults = 0;        // page faults of the core's thread, for pages not touched in advance
   double index_bytes_max = 0, index_bytes_mean = 0;
 };
 
-/// Of this thread, so far.
+/// Returns the number of minor page faults of this thread.
 int64_t page_faults() {
   rusage usage{};
   ::getrusage(RUSAGE_THREAD, &usage);
   return usage.ru_minflt;
 }
 
-/// The time in which this thread could have run and another one did, in seconds; 0 where the system
-/// does not say.
+/// Returns the seconds in which this thread was runnable but another thread ran; 0 if the system
+/// does not provide it.
 double waited_so_far_s(const ThreadTime& time) {
   return double(time.so_far().value_or(ThreadTime::Sums{}).waited_ns) / 1e9;
 }
 
-/// Growth from nothing, 10,000 new keys a call; at most so many rows a second. Paced growth takes
-/// turns with calls of old keys, which show what the machine itself holds up in these seconds.
+/// Grows an empty table with 10,000 new keys per call, and at most `rows_per_s` rows per second.
+/// Paced growth alternates with calls of old keys, which show delays that the machine itself
+/// causes.
 Growth grow(ps::Table& table, uint64_t rows, double rows_per_s) {
   const std::vector<float> gradients(kKeysPerCall * kDim, 1e-3F);
   std::vector<uint64_t> keys(kKeysPerCall);
@@ -300,24 +302,25 @@ Growth grow(ps::Table& table, uint64_t rows, double rows_per_s) {
   return growth;
 }
 
-/// Stalls count at a rate of new rows that a ps may meet, and no more than half of what the machine
-/// finds memory for: the thread that looks ahead needs its turn. Unbounded growth is shown beside
-/// it.
+/// Measures growth. Stalls are measured at a realistic rate of new rows, at most half of the rate
+/// at which the machine provides memory, because the thread that touches pages in advance needs CPU
+/// time, too. Growth without a rate limit is measured in addition.
 ///
-/// Nothing is given back before the end: a guest's kernel reports free pages to the hypervisor 2 s
-/// later, piece by piece, which holds up all of the guest for tens of milliseconds a piece.
+/// No memory is released before the end. After 2 s, the kernel of a virtual machine reports free
+/// pages to the hypervisor in pieces. Each piece stops the machine for tens of milliseconds.
 void bench_growth(uint64_t rows, std::vector<BenchResult>& results) {
   const FreshMemory fresh;
   results.push_back({"memory never touched before", fresh.bytes_per_s() / 1e9, "GB/s", "", 0});
   results.push_back({"the same, worst huge page", fresh.worst_s() * 1e3, "ms", "", 0});
   Growing one, other;
-  constexpr double kRowBytes = 150;  // with the index
+  constexpr double kRowBytes = 150;  // including the index
   const double paced_rows_per_s = std::min(kPacedRowsMax, fresh.bytes_per_s() / 2 / kRowBytes);
   const Growth paced = grow(one.table, rows, paced_rows_per_s);
   results.push_back({"paced growth", paced_rows_per_s / 1e6, "Mrows/s", "", 0});
   results.push_back(
       {"paced growth, worst call, CPU time", paced.calls_s.back() * 1e3, "ms", "", 0});
-  // A call of 10,000 keys is work too; a stall is what a peer waits beyond it, by the wall clock.
+  // A call of 10,000 keys takes time without any stall. A stall is the additional wall time that a
+  // peer waits.
   results.push_back(
       {"paced growth, worst call, wall clock", paced.wall_worst_s * 1e3, "ms", "", 0});
   results.push_back(
@@ -347,10 +350,10 @@ void bench_growth(uint64_t rows, std::vector<BenchResult>& results) {
   results.push_back({"table growth, worst call, wall clock", most.wall_worst_s * 1e3, "ms", "", 0});
 }
 
-/// Many small tables that grow side by side: 1,000 rows each.
+/// Measures many small tables that grow at the same time, to 1,000 rows each.
 void bench_small_tables(size_t tables, std::vector<BenchResult>& results) {
   constexpr size_t kRows = 1000;
-  constexpr size_t kKeysPerTable = 10;  // at once
+  constexpr size_t kKeysPerTable = 10;  // per call
   const std::vector<float> gradients(kKeysPerTable * kDim, 1e-3F);
   std::vector<std::unique_ptr<ps::Table>> all;
   for (size_t t = 0; t < tables; ++t) {

@@ -19,7 +19,7 @@ double cpu_seconds() {
   return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
 }
 
-/// Shards from `next` on, until none is left.
+/// Reads shard `next`, increments it, and continues until no shard is left.
 Result<ReadTiming> read_shards(const std::shared_ptr<const data::ReadPlan>& reading,
                                const plan::ShardMap& shards, uint32_t epoch,
                                std::atomic<uint32_t>& next) {

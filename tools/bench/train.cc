@@ -1,4 +1,4 @@
-// Train: whole jobs in this process, as `downpour train` runs them, from text to saved model.
+// Measures whole jobs in this process, as `downpour train` runs them, from text to saved model.
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -65,7 +65,8 @@ Job job_of(const std::string& folder, const char* text) {
   return must(chief::load_given_job(path, {})).loaded.job;
 }
 
-/// Reads and parses all of it, on as many threads as training may use: no job can be faster.
+/// Reads and parses all training data with as many threads as training may use. No job can be
+/// faster. Returns the seconds.
 double parse_seconds(const chief::RunPlan& plan) {
   const auto graph = must(model::Graph::build(plan.job));
   const auto reading =
@@ -93,7 +94,8 @@ double parse_seconds(const chief::RunPlan& plan) {
   return wall_seconds() - begin;
 }
 
-/// From the plan of a run to its end with a saved model. One ps, one worker, all cores.
+/// Trains a planned run with one ps and one worker on all cores until the model is saved. Returns
+/// the seconds.
 double train_seconds(const chief::RunPlan& plan) {
   const double begin = wall_seconds();
   PosixStorage storage;

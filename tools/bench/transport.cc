@@ -1,4 +1,4 @@
-// Transport: round trips of small messages and throughput of 1 MiB ones, with nothing behind them.
+// Measures the transport alone: round trips of small messages, and throughput of 1 MiB messages.
 #include "shared/transport/transport.h"
 
 #include <atomic>
@@ -26,9 +26,9 @@ using transport::PortId;
 using transport::SendStatus;
 using transport::Transport;
 
-constexpr uint64_t kSmallBytes = 200;  // a Pull and its reply on the wire, about
+constexpr uint64_t kSmallBytes = 200;  // approximate size of a small Pull, and of its reply
 
-/// Answers every message by a small one, until told to stop.
+/// Answers every message with a small one, until `stop` is set.
 void echo(Transport& transport, const std::atomic<bool>& stop) {
   const transport::Receiver receiver{
       .on_message =
@@ -42,7 +42,7 @@ void echo(Transport& transport, const std::atomic<bool>& stop) {
   while (!stop) transport.poll(kSecond, 64, receiver);
 }
 
-/// The other end: a process of its own, or a thread where the endpoint is inproc.
+/// The other end of the connection: a child process, or a thread if the endpoint is inproc.
 class Echo {
  public:
   Echo(bool thread, const std::string& endpoint) {
@@ -80,7 +80,8 @@ class Echo {
   std::string endpoint_;
 };
 
-/// Seconds for `count` messages with `values` each, at most `window` unanswered.
+/// Sends `count` messages with `values` each, with at most `window` unanswered. Returns the
+/// seconds.
 double seconds(Transport& transport, PeerId peer, const Bytes& values, uint64_t count,
                uint32_t window) {
   uint64_t sent = 0, answered = 0;
@@ -116,8 +117,8 @@ double seconds(Transport& transport, PeerId peer, const Bytes& values, uint64_t 
   return wall_seconds() - begin;
 }
 
-/// Seconds for `count` round trips between two threads that wake each other by the cheapest thing
-/// that lets both sleep.
+/// Returns the seconds for `count` round trips between two threads that wake each other by the
+/// cheapest means that lets both sleep.
 double eventfd_seconds(uint64_t count) {
   const int there = ::eventfd(0, 0), back = ::eventfd(0, 0);
   DP_CHECK(there >= 0 && back >= 0, errno);
@@ -158,7 +159,7 @@ void bench_scheme(const std::string& scheme, const BenchOptions& options,
   const int rounds = options.quick ? 1 : 5;
   const bool inproc = scheme == "inproc";
   const ScratchDir scratch;
-  // The other processes come before this one has any thread.
+  // Fork the other processes before this process has other threads.
   std::optional<RawLink> raw;
   if (!inproc) raw.emplace(scheme == "tcp" ? RawLink::Kind::kTcp : RawLink::Kind::kUnix);
   const Echo echo(inproc, scheme == "tcp"   ? "tcp://127.0.0.1:*"
