@@ -21,7 +21,7 @@ struct Stage {
   ReadTiming best;
 };
 
-/// Every record found, none parsed.
+/// Measures finding every record without parsing any.
 Result<ReadTiming> time_finding(const DataSet& set, const LookOptions& options) {
   DP_TRY(RecordWalk walk, RecordWalk::open(set, {}, 0));
   ReadTiming timing;

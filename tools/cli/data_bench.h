@@ -1,4 +1,4 @@
-// downpour data bench: the input alone, with what each of its stages costs.
+// `downpour data bench`: measures only the input, with the cost of each stage.
 #pragma once
 
 #include <ostream>
@@ -8,9 +8,10 @@
 
 namespace downpour::tools {
 
-/// Reads what a job trains on, the best of `rounds`, on one thread: its records found, then parsed
-/// and batched in the order of the files, then in the order of a training. Of files the job that
-/// `downpour train` would choose. Errors: as plan_run() and the readers'.
+/// Reads the training data of a job on one thread, and prints the best of `rounds` rounds. The
+/// stages are: find the records; parse and batch them in file order; the same in training order.
+/// For data files it uses the job that `downpour train` would choose. Errors: those of plan_run()
+/// and of the readers.
 Result<void> bench_data(const DataSet& set, uint32_t rounds, const LookOptions& options,
                         std::ostream& out);
 

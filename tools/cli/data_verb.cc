@@ -33,7 +33,7 @@ Result<Rejected> look_at_set(const DataFlags& flags, const chief::ConsoleOptions
     DP_TRY(options.worker, parse_worker(flags.worker));
   }
   DP_TRY(std::vector<Override> overrides, overrides_of(flags.common));
-  // A job that does not say how many streams there are has as many as workers.
+  // The number of streams defaults to the number of workers.
   if (flags.workers > 0) overrides.push_back({"cluster.workers", str(flags.workers), "--workers"});
   if (options.worker.count > 0)
     overrides.push_back({"cluster.workers", str(options.worker.count), "--worker"});
@@ -55,11 +55,12 @@ Result<Rejected> look_at_set(const DataFlags& flags, const chief::ConsoleOptions
   return rejected;
 }
 
-/// Returns the exit status: 65 where there were bad records. `tell`: shows them as errors.
+/// Runs the body of a verb. Returns the exit status, which is 65 if there were bad records. With
+/// `tell` it prints them as errors.
 int look(const DataFlags& flags, bool tell, const Look& body) {
   const chief::ConsoleOptions console = console_options(flags.common);
   const auto programs = data::make_program_pool();
-  // One that says nothing would be waited for.
+  // Stop the programs on a signal, because a read from a silent program would not return.
   const SignalWatcher watcher([&](int) { data::stop_programs(*programs); });
   auto rejected = look_at_set(flags, console, programs, watcher, body);
   if (!rejected) {
@@ -248,7 +249,7 @@ void add_data(CLI::App& app, int& status) {
       "  downpour data head clicks.tsv\n"
       "  downpour data count 'train-*.tfrecord'\n"
       "  downpour data validate job.toml");
-  verb->callback([flags] {});  // keeps the flags
+  verb->callback([flags] {});  // keeps the flags alive
 }
 
 }  // namespace downpour::tools

@@ -1,4 +1,4 @@
-// downpour: one program, a verb for each thing to do.
+// The program `downpour`, with a verb for each task.
 #include <cstdio>
 
 #include <CLI/CLI.hpp>

@@ -12,10 +12,10 @@
 namespace downpour::tools {
 namespace {
 
-// Bytes that one row of a table takes in a ps: weights and slots of each member, and its share of
-// the index.
+// Returns the bytes of one row of a table in a ps: weights and slots of each variable, and its
+// share of the index.
 uint64_t row_bytes(const TableSpec& table) {
-  constexpr uint64_t kIndexBytes = 20;  // measured average of a key
+  constexpr uint64_t kIndexBytes = 20;  // measured average per key
   uint64_t bytes = table.kind == TableKind::kEmbedding ? kIndexBytes : 0;
   for (const VariableSpec& variable : table.table_variables) {
     const uint64_t floats =

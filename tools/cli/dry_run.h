@@ -1,4 +1,5 @@
-// --dry-run: the effective job with the source of each value, the shards, and the memory per ps.
+// --dry-run: prints the effective job with the origin of each value, the shards, and the memory per
+// ps.
 #pragma once
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// eval and predict: one pass over data with a saved model.
+// The verbs eval and predict: one pass over data with a saved model.
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -25,7 +25,7 @@ struct EvalFlags {
   bool allow_exec = false;
 };
 
-// The run folder behind what the user named: itself, or the one of a job file.
+// Returns the run folder that the user named, directly or through its job file.
 Result<std::string> find_run(const EvalFlags& flags) {
   std::error_code ignored;
   if (fs::is_directory(flags.run, ignored))
@@ -39,7 +39,7 @@ Result<std::string> find_run(const EvalFlags& flags) {
   return given.loaded.job.run_dir;
 }
 
-// The program that the pass would start, as the run folder names it; empty: it starts none.
+// Returns the program of the saved job that the pass would start; empty if it starts none.
 std::string program_of(const Job& job) {
   if (!job.data.program.empty()) return job.data.program.front();
   const bool held_out = job.eval.source.empty() && job.eval.holdout > 0;
@@ -47,7 +47,7 @@ std::string program_of(const Job& job) {
   return source.is_program() ? "the program of its data source" : "";
 }
 
-// The saved job, reading `data` (or what it evaluates on) in one process.
+// Returns the saved job, changed to one process that reads `data` or its own evaluation data.
 Result<Job> eval_job(const EvalFlags& flags) {
   DP_TRY(const std::string run_dir, find_run(flags));
   PosixStorage storage;
@@ -99,7 +99,7 @@ int run_pass(const EvalFlags& flags, wire::Purpose mode) {
                   request.console);
   bool failed = false;
   request.on_prediction = [&](const chief::PredictionBatch& batch) {
-    // [records, width] of each output, one after the other; a line a record, tabs between numbers.
+    // `values` has [records, width] for each output. Print one line per record, separated by tabs.
     std::string text;
     char number[32];
     for (uint32_t r = 0; r < batch.records; ++r) {

@@ -40,17 +40,17 @@ std::optional<NamedRecord> parse_record(const std::string& text) {
   return named;
 }
 
-// What the run's events say of one shard of one epoch, in their order.
+// The events of one shard in one epoch, in their order.
 struct ShardStory {
   std::vector<std::string> lines;
   std::vector<uint32_t> quarantined_batches;
-  std::map<uint32_t, std::string> why;  // by batch given up
+  std::map<uint32_t, std::string> why;  // by quarantined batch
 };
 struct EpochStory {
   std::map<uint32_t, ShardStory> shards;
   bool complete = false;
-  uint32_t shards_left = 0;  // of a complete one: the job ended inside it
-  std::string left;          // which, "3-7,9-10": [3, 7) and [9, 10); empty: too many to tell
+  uint32_t shards_left = 0;  // shards that a partial epoch does not cover
+  std::string left;          // these shards: "3-7,9-10" is [3, 7) and [9, 10); empty: too many
   std::string account;
 };
 struct RunStory {
@@ -71,7 +71,7 @@ std::string who(const Json& event) {
   return event.contains("worker") ? str("worker ", event["worker"].get<uint32_t>()) : "its worker";
 }
 
-/// One event of a shard, as a line for people; empty: nothing of interest.
+/// Returns an event of a shard as a line of text; empty if the event is not shown.
 std::string shard_line(const std::string& name, const Json& e, uint32_t term) {
   const std::string attempt = str("attempt ", e.value("attempt", 0U), ": ");
   if (name == "lease") {
@@ -122,7 +122,7 @@ void take_event(const Json& e, uint32_t& term, RunStory& story) {
   }
   if (!e.contains("epoch")) return;
   EpochStory& epoch = story.epochs[e.value("epoch", 0U)];
-  if (name == "epoch") epoch.complete = false;  // its training goes on
+  if (name == "epoch") epoch.complete = false;  // a later run continues its training
   if (name == "complete") {
     epoch.complete = true;
     epoch.shards_left = e.value("shards_left", 0U);
@@ -148,7 +148,7 @@ Result<RunStory> read_events(const std::string& path) {
   uint32_t term = 0;
   for (std::string line; std::getline(in, line);) {
     const Json event = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (event.is_object()) take_event(event, term, story);  // else: torn where a chief died
+    if (event.is_object()) take_event(event, term, story);  // else a chief died while writing it
   }
   for (auto& [number, epoch] : story.epochs) {
     for (auto& [place, shard] : epoch.shards) {
@@ -160,7 +160,7 @@ Result<RunStory> read_events(const std::string& path) {
   return story;
 }
 
-// ---- which run, which file
+// ---- the run and the file
 
 Result<std::string> run_folder(const std::string& named) {
   std::error_code ignored;
@@ -193,7 +193,7 @@ Result<Run> open(const std::string& folder) {
   return Run{folder, std::move(plan)};
 }
 
-/// The file's number in a list; its name alone will do where only one file bears it.
+/// Returns the index of a file in a list. The name without a folder is enough if it is unique.
 std::optional<uint32_t> find_file(const std::vector<plan::FileInfo>& files,
                                   const std::string& named) {
   const std::string path = canonical(named);
@@ -216,7 +216,7 @@ std::string names_of(const std::vector<plan::FileInfo>& files) {
   return files.size() > kShownMax ? str(text, ", and ", files.size() - kShownMax, " more") : text;
 }
 
-/// The run that the user means: the one named, or the only one below ./runs that reads the file.
+/// Returns the run that the user has named, or the only run below ./runs that reads the file.
 Result<Run> find_run(const ExplainRecordRequest& request, const std::string& file) {
   if (!request.run.empty()) {
     DP_TRY(const std::string folder, run_folder(request.run));
@@ -240,7 +240,7 @@ Result<Run> find_run(const ExplainRecordRequest& request, const std::string& fil
                file, "say which run is meant: --run FOLDER"};
 }
 
-// ---- what is told
+// ---- the output
 
 std::string fate_text(const Result<data::RecordFate>& fate, const ShardStory* shard) {
   using Kind = data::RecordFate::Kind;
@@ -268,7 +268,7 @@ std::string fate_text(const Result<data::RecordFate>& fate, const ShardStory* sh
   return {};
 }
 
-/// Whether it is known that all partitions have the shard whole.
+/// Returns whether all partitions are known to hold the whole shard.
 bool is_whole(const EpochStory& epoch, uint32_t shard) {
   if (!epoch.complete || epoch.shards_left == 0) return epoch.complete;
   std::istringstream left(epoch.left);
@@ -282,13 +282,14 @@ plan::ShardMap shards_of(const chief::RunPlan& plan) {
                           plan::cut_streams(plan.train_files, plan.shard_bytes, plan.streams));
 }
 
-/// What became of a record in the shard of a range; empty where the shard does without it, since it
-/// is another stream's, not chosen, or in another piece of a file that shows no places.
+/// Describes what happened to a record in the shard of a range. Returns an empty string if the
+/// shard does not contain it: it belongs to another stream, is not chosen, or is in another piece
+/// of a stream.
 std::string shard_text(const Run& run, const std::shared_ptr<const data::ReadPlan>& reading,
                        uint32_t epoch, uint32_t range_index, uint64_t offset,
                        const RunStory& story) {
   const plan::ShardMap shards = shards_of(run.plan);
-  const bool open = shards.open_piece() > 0;  // whose pieces are in its order
+  const bool open = shards.open_piece() > 0;  // stream of unknown length; its pieces are in order
   const uint32_t place = open ? range_index : shards.place_of(epoch, range_index);
   const uint32_t file = shards.ranges()[open ? 0 : range_index].file;
   if (place == shards.count())
@@ -318,7 +319,7 @@ std::string epoch_text(const Run& run, const std::shared_ptr<const data::ReadPla
                        const RunStory& story) {
   const EpochStory& told = story.epochs.at(epoch);
   std::string text;
-  const bool in_pieces = run.plan.train_files.front().is_streamed();  // one of them has it
+  const bool in_pieces = run.plan.train_files.front().is_streamed();  // one piece has the record
   for (const uint32_t range : ranges) {
     text += shard_text(run, reading, epoch, range, offset, story);
     if (in_pieces && !text.empty()) break;
@@ -366,15 +367,15 @@ Result<std::string> explain_in(const Run& run, const NamedRecord& named, data::R
   DP_TRY(const data::RecordPlace place, data::find_record(reading, *file, named.n, unit));
   const plan::ShardMap shards = shards_of(plan);
   const std::vector<plan::ShardRange>& all = shards.ranges();
-  std::vector<uint32_t> ranges;  // more than one where streams share a file
+  std::vector<uint32_t> ranges;  // more than one if streams share a file
   for (uint32_t range = 0; range < all.size(); ++range) {
     const bool whole = !plan.train_files[*file].splittable;
     const bool inside = place.offset >= all[range].begin && place.offset < all[range].end;
-    // A source that is repeated has the file several times.
+    // A repeated source contains the file several times.
     const bool same = plan.train_files[all[range].file].path == plan.train_files[*file].path;
     if (same && (whole || inside)) ranges.push_back(range);
   }
-  if (shards.open_piece() > 0) {  // those that the run has met
+  if (shards.open_piece() > 0) {  // search all pieces that the run has leased
     uint32_t pieces = 1;
     for (const auto& [epoch, told] : story.epochs) {
       if (!told.shards.empty()) pieces = std::max(pieces, told.shards.rbegin()->first + 1);

@@ -1,4 +1,4 @@
-// downpour explain FILE:RECORD: which way a record of a data file went through a run.
+// `downpour explain FILE:RECORD`: traces a record of a data file through a run.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,16 @@ namespace downpour::tools {
 
 struct ExplainRecordRequest {
   std::string record;  // "clicks.tsv:17"
-  std::string run;     // run folder, or the job file whose run it is; empty: one below ./runs
+  std::string run;     // run folder, or job file of the run; empty: search below ./runs
   data::RecordUnit unit = data::RecordUnit::kRecord;
 };
 
-/// Whether this is no error's id but a place in a file.
+/// Returns whether `text` names a record in a file, and not the id of an error.
 bool names_record(const std::string& text);
 
-/// For each epoch of the run its shard and batch, who had it when, and what became of it: from the
-/// run's saved job, its event file, and the data. Errors say what is not there or has changed.
+/// Returns for each epoch of the run the record's shard and batch, the leases of the shard, and the
+/// result. It uses the run's saved job, its event file, and the data. Errors name what is missing
+/// or has changed.
 Result<std::string> explain_record(const ExplainRecordRequest& request);
 
 }  // namespace downpour::tools

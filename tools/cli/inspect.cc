@@ -52,7 +52,8 @@ std::string utc(int64_t unix_s) {
   return text;
 }
 
-/// Names come from a file: nothing in them may steer a terminal.
+/// Replaces control characters of a name, because names come from a file and could control the
+/// terminal.
 std::string printable(const std::string& name) {
   std::string text = name;
   for (char& c : text) {
@@ -95,7 +96,7 @@ std::string variables_text(const Summary& summary) {
   return "variables\n" + table_text(rows, /*left_columns=*/2) + warnings;
 }
 
-/// Of the epoch in which a job of steps ended; 0: it is whole.
+/// Returns the number of shards that a partial epoch does not cover; 0 for a whole epoch.
 uint64_t shards_left(const checkpoint::EpochRecord& epoch) {
   const Json summary = Json::parse(epoch.summary, nullptr, /*allow_exceptions=*/false);
   if (!summary.is_object() || !summary.contains("shards_left")) return 0;
@@ -128,7 +129,7 @@ std::string account_text(const Manifest& manifest) {
   return "account\n" + table_text(rows, /*left_columns=*/2) + warnings;
 }
 
-/// "3-1, 3-2 and 3-4".
+/// Returns "3-1, 3-2 and 3-4".
 std::string list_text(const std::vector<ViewId>& ids) {
   std::string text;
   for (size_t i = 0; i < ids.size(); ++i) {

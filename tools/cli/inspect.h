@@ -1,5 +1,5 @@
-// downpour inspect: what stands in a saved model. Reads, and so verifies, every byte of its newest
-// checkpoint.
+// `downpour inspect`: shows the contents of a saved model. It reads, and so verifies, every byte of
+// the newest checkpoint.
 #pragma once
 
 #include <ostream>
@@ -14,12 +14,12 @@ struct InspectOptions {
   bool json = false;
 };
 
-/// The verb: prints a run folder's newest whole checkpoint, or the one of a manifest file, to
-/// `out`; what goes wrong, to stderr. Returns the exit status: 66 where there is no checkpoint, 65
-/// where one is damaged.
+/// Runs the verb: prints the newest whole checkpoint of a run folder, or the checkpoint of a
+/// manifest file, to `out`. Errors go to stderr. Returns the exit status: 66 if there is no
+/// checkpoint, 65 if one is damaged.
 int run_inspect(const std::string& path, const InspectOptions& options, std::ostream& out);
 
-/// The same without a terminal: nothing is printed unless all of it was read.
+/// Prints the same, but returns errors. It prints nothing unless it could read everything.
 Result<void> inspect(const std::string& path, const InspectOptions& options, std::ostream& out);
 
 std::string summary_text(const checkpoint::Summary& summary);

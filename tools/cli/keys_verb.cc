@@ -16,7 +16,7 @@ struct KeysFlags {
   bool list = false;
 };
 
-/// "worker:NAME", or a role alone, which is then the name too.
+/// Parses "worker:NAME", or a role alone, which is then also the name.
 Result<transport::WantedKey> parse_wanted(const std::string& text) {
   const size_t colon = text.find(':');
   const auto role = transport::role_from_text(text.substr(0, colon));

@@ -1,4 +1,5 @@
-// LiveLine: on a terminal one line that changes while a verb works through data; elsewhere nothing.
+// LiveLine: a progress line that changes in place while a verb reads data. It is shown only on a
+// terminal.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ class LiveLine {
   LiveLine& operator=(const LiveLine&) = delete;
   ~LiveLine() { clear(); }
 
-  /// `of_bytes` 0: not known.
+  /// Shows the progress. `of_bytes` is 0 if the total is unknown.
   void tell(uint64_t records, uint64_t bytes, uint64_t of_bytes) {
     if (!shown_) return;
     std::string text = str(grouped(records), " records, ", human_bytes(bytes));

@@ -18,7 +18,7 @@
 namespace downpour::tools {
 namespace {
 
-// The last line a process wrote: usually says why it ended.
+// Returns the last line of a log, which usually contains the reason why the process ended.
 std::string last_line(const std::string& path) {
   std::ifstream in(path);
   std::string line;
@@ -35,7 +35,8 @@ std::string how_it_ended(int status) {
   return str("ended with status ", WEXITSTATUS(status));
 }
 
-/// SIGINT or SIGTERM if one of them ended the process, in its own way or by the default action.
+/// Returns SIGINT or SIGTERM if one of them ended the process, either through its handler or by the
+/// default action; otherwise 0.
 int stop_signal_of(int status) {
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - 128;
   return signal == SIGINT || signal == SIGTERM ? signal : 0;
@@ -56,7 +57,7 @@ LocalCluster::~LocalCluster() { end(); }
 
 void LocalCluster::end() {
   ending_ = true;
-  // Processes that the chief has welcomed end by its Stop. The others end by this signal.
+  // The chief's Stop ends the processes that it has welcomed. This signal ends the others.
   for (const Process& process : processes_) {
     if (process.pid > 0) kill(process.pid, SIGTERM);
   }
@@ -99,7 +100,7 @@ std::vector<std::string> LocalCluster::command(const Process& process) const {
     command.insert(command.end(), {"--threads", std::to_string(options_.worker_threads)});
     return command;
   }
-  // One that comes back has an endpoint of its own: nobody takes it for the one before.
+  // A restarted process gets a new endpoint, so that peers can't confuse it with its predecessor.
   const std::string endpoint = options_.transport == "tcp"
                                    ? std::string("tcp://127.0.0.1:*")
                                    : str("ipc://", options_.socket_dir, "/", process.role_name(),
@@ -133,9 +134,10 @@ Result<void> LocalCluster::spawn(Process& process) {
                  str("can't start ", process.name(), ": ", std::strerror(errno))};
   }
   if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // never an orphan
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // end with the parent
     if (getppid() != parent) _exit(1);
-    // Stop signals wait until the program's SignalWatcher takes them: none is lost, none kills.
+    // Block stop signals until the program's SignalWatcher handles them. A pending signal is not
+    // lost and does not kill the process.
     sigset_t stop_signals;
     sigemptyset(&stop_signals);
     sigaddset(&stop_signals, SIGINT);
@@ -188,8 +190,8 @@ Result<void> LocalCluster::on_ended(int64_t now_ns, uint64_t progress, int statu
     return {};
   }
   if (stop_signal_of(status) != 0) {
-    // The chief stops the job. To save it may need this process again: a ps restores its
-    // partitions.
+    // The chief is stopping the job. It may need this process again to save: a restarted ps
+    // restores its partitions.
     constexpr int64_t kStopPauseNs = 250 * kMillisecond;
     process.start_at_ns = now_ns + kStopPauseNs;
     notices.push_back(str(process.last_words, "; the job stops"));
@@ -213,8 +215,8 @@ Result<void> LocalCluster::on_ended(int64_t now_ns, uint64_t progress, int statu
   return {};
 }
 
-/// An error where all ps, or all workers, are given up. It has the status of the last one where no
-/// restart mends that.
+/// Returns an error if no ps or no worker is running or waiting for a restart. The error has the
+/// status of the last process if that is a permanent_error().
 Result<void> LocalCluster::check_left() const {
   for (const wire::Role role : {wire::Role::kPs, wire::Role::kWorker}) {
     const Process* last = nullptr;

@@ -1,5 +1,5 @@
-// Local cluster: ps, worker and input processes of this machine, started for one job, started again
-// when they die, and ended with the job.
+// LocalCluster: starts the ps, worker and input processes of one job on this machine, restarts them
+// when they die, and ends them with the job.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace downpour::tools {
 struct LocalClusterOptions {
   std::string chief;       // endpoint
   std::string transport;   // "ipc" or "tcp"
-  std::string keys;        // tcp: folder with a key for each role
-  std::string socket_dir;  // ipc: where ps and input processes bind; 0700
+  std::string keys;        // for tcp: folder with a key for each role
+  std::string socket_dir;  // for ipc: folder for the sockets of ps and input processes, mode 0700
   std::string run_dir;     // each process appends to its own file in logs/, also after a restart
   uint32_t ps = 1;
   uint32_t ps_threads = 1;
@@ -26,8 +26,8 @@ struct LocalClusterOptions {
   uint32_t worker_threads = 1;
   uint32_t inputs = 0;
   uint32_t input_threads = 1;
-  bool allow_exec = false;  // workers and input processes may start the programs that the job names
-  uint32_t restarts = 3;    // of one process without progress; then the job ends. 0: none
+  bool allow_exec = false;  // workers and input processes may start the programs of the job
+  uint32_t restarts = 3;    // per process without progress; then the job ends. 0: no restarts
 };
 
 class LocalCluster {
@@ -35,21 +35,22 @@ class LocalCluster {
   LocalCluster() = default;
   LocalCluster(const LocalCluster&) = delete;
   LocalCluster& operator=(const LocalCluster&) = delete;
-  ~LocalCluster();  // end()
+  ~LocalCluster();  // calls end()
 
-  /// Starts downpour-ps and downpour-worker, found beside this program. Errors: kUnavailable naming
-  /// the program.
+  /// Starts downpour-ps and downpour-worker from the folder of this program. Error kUnavailable
+  /// names the program that can't be started.
   Result<void> start(const LocalClusterOptions& options);
-  /// Starts processes that ended again under their index, each when its time has come. `progress`
-  /// as in RestartPolicy. `notices` gets what the user should know, `ended` the processes that have
-  /// ended since the last call. Errors: a process ends again and again without progress of the job;
-  /// no ps or no worker is left and none will be started (without input processes workers read for
-  /// themselves).
+  /// Restarts processes that have ended, under the same index and after their pause. `progress` is
+  /// as in RestartPolicy. Adds messages for the user to `notices`, and the processes that have
+  /// ended since the last call to `ended`. Errors: a process keeps ending without progress of the
+  /// job, or no ps or no worker is left. The job continues without input processes, because workers
+  /// can read the data themselves.
   Result<void> watch(int64_t now_ns, uint64_t progress, std::vector<std::string>& notices,
                      std::vector<chief::EndedProcess>& ended);
-  /// The job is ending: from now on processes may end, and none is started.
+  /// Records that the job is ending: from now on processes may end and are not restarted.
   void expect_end() { ending_ = true; }
-  /// Ends all processes: SIGTERM, after 5 s SIGKILL. Call it when the chief has stopped the job.
+  /// Ends all processes with SIGTERM, and with SIGKILL after 5 s. Call it after the chief has
+  /// stopped the job.
   void end();
   uint32_t restarts() const { return restarts_; }
 
@@ -60,14 +61,14 @@ class LocalCluster {
     std::string log;
     RestartPolicy policy{0};
     uint32_t starts = 0;
-    pid_t pid = -1;            // -1: does not run
-    int64_t start_at_ns = -1;  // -1: will not be started
-    int last_status = 0;       // how it ended, as waitpid() reports it
-    std::string last_words;    // the same for the user, with its last line
+    pid_t pid = -1;            // -1: not running
+    int64_t start_at_ns = -1;  // time of the next start; -1: none
+    int last_status = 0;       // status of the last end, from waitpid()
+    std::string last_words;    // the last end as text, with the last line of the log
 
     bool is_ps() const { return role == wire::Role::kPs; }
     bool given_up() const { return pid < 0 && start_at_ns < 0; }
-    /// "ps", "worker", "input"
+    /// Returns "ps", "worker" or "input".
     std::string role_name() const;
     std::string name() const { return str(role_name(), " ", index); }
   };
@@ -84,7 +85,7 @@ class LocalCluster {
   bool ending_ = false;
 };
 
-/// The folder of the running program.
+/// Returns the folder of the running program.
 std::string program_dir();
 
 }  // namespace downpour::tools

@@ -11,7 +11,7 @@ namespace downpour::tools {
 namespace {
 
 constexpr int64_t kMinuteNs = 60 * kSecond;
-constexpr int64_t kPauseNs = 250 * kMillisecond;  // before the second restart of a minute; doubles
+constexpr int64_t kPauseNs = 250 * kMillisecond;  // before the second restart in a minute; doubles
 constexpr int64_t kPauseMaxNs = 8 * kSecond;
 constexpr int kExecFailed = 127;
 
@@ -43,7 +43,7 @@ std::optional<ErrorCode> permanent_error(int wait_status) {
 bool restart_mends(int wait_status) {
   if (!WIFEXITED(wait_status)) return true;
   const int status = WEXITSTATUS(wait_status);
-  if (status == 0 || status == kExecFailed) return false;  // 0: it was asked to leave
+  if (status == 0 || status == kExecFailed) return false;  // 0: the process was asked to leave
   return !permanent_error(wait_status);
 }
 

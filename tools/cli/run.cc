@@ -32,7 +32,7 @@ namespace {
 
 constexpr int64_t kLingerNs = 2 * kSecond;
 
-// A ps core on a thread of its own, with its own transport.
+// A ps core with its own thread and transport.
 class PsThread {
  public:
   PsThread(Storage& storage, const Clock& clock, ps::PsOptions options)
@@ -64,7 +64,7 @@ struct Layout {
   bool one_process = true;
   uint32_t ps_cores = 1;
   uint32_t cores_allowed = 1;
-  uint32_t worker_threads = 1;  // a worker, and an input process
+  uint32_t worker_threads = 1;  // per worker or input process
 };
 
 Layout choose_layout(const Job& job) {
@@ -73,7 +73,7 @@ Layout choose_layout(const Job& job) {
   layout.one_process =
       job.cluster.ps == 1 && job.cluster.workers == 1 && job.cluster.input_workers == 0;
   layout.ps_cores = job.cluster.ps * std::max(1U, job.cluster.ps_threads);
-  // Local ps processes need cores too: what they leave is shared among workers and input processes.
+  // Local ps processes need cores, too. Workers and input processes share the remaining cores.
   const uint32_t left = layout.one_process ? layout.cores_allowed
                         : layout.cores_allowed > layout.ps_cores
                             ? layout.cores_allowed - layout.ps_cores
@@ -180,7 +180,7 @@ int run_job(RunRequest request) {
   if (!config) return fail(config.error());
   config->local = !layout.one_process;
 
-  // The order of construction is the order of need; destruction runs backwards.
+  // Each object is constructed after the objects that it uses, and destroyed before them.
   block_stop_signals();
   transport::tune_malloc_for_frames();
   raise_descriptor_limit();
@@ -192,7 +192,8 @@ int run_job(RunRequest request) {
   console.start(start_info(*plan, *config, layout));
   SocketDir sockets;
   const bool over_ipc = !layout.one_process && job.cluster.transport != "tcp";
-  // Evaluation and prediction change nothing in a run folder, so their keys lie here, too.
+  // Evaluation and prediction must not change the run folder, so their keys are in this folder,
+  // too.
   const bool trains = request.mode == wire::Purpose::kTrain;
   if (over_ipc || (!layout.one_process && !trains)) {
     auto made = SocketDir::create(socket_dir_parents());
@@ -215,7 +216,7 @@ int run_job(RunRequest request) {
   options.stop_signal = &signals.signal();
   options.on_prediction = request.on_prediction;
   options.endpoint = endpoint;
-  const chief::ChiefCore* core = nullptr;  // once it is there
+  const chief::ChiefCore* core = nullptr;  // set when the chief is constructed
   std::vector<chief::EndedProcess> ended;
   if (!layout.one_process) {
     options.watch = [&]() -> Result<void> {
@@ -239,7 +240,7 @@ int run_job(RunRequest request) {
   std::unique_ptr<ps::PsNode> first_ps;
   std::unique_ptr<worker::WorkerNode> worker;
   if (chief.finished()) {
-    // Nothing to do: the summary says so.
+    // There is nothing to do. The summary reports it.
   } else if (layout.one_process) {
     const Incarnation incarnation{random_id()};
     const auto ps_options = [&](uint32_t thread) {
@@ -262,11 +263,11 @@ int run_job(RunRequest request) {
         worker::WorkerOptions{.chief = chief.endpoint(),
                               .index = 0,
                               .threads = layout.worker_threads,
-                              .allow_exec = true});  // whoever named the job started this process
+                              .allow_exec = true});  // the user who runs this process chose the job
     if (auto started = worker->start(clock.now_ns()); !started) return fail(started.error());
     reactor.add(*worker);
   } else {
-    // The keys of the folder name the chief's, too.
+    // Remove the chief's key from the endpoint, because the key folder contains it, too.
     auto started = cluster.start({.chief = transport::split_key(chief.endpoint())->endpoint,
                                   .transport = job.cluster.transport,
                                   .keys = *keyring == nullptr ? "" : (*keyring)->folder(),

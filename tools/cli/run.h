@@ -1,5 +1,5 @@
-// Run: a complete job from start to summary, in one process or with local processes; for train,
-// eval and predict.
+// Runs a complete job from start to summary, in one process or with local processes. For the verbs
+// train, eval and predict.
 #pragma once
 
 #include <functional>
@@ -18,21 +18,21 @@ namespace downpour::tools {
 struct RunRequest {
   Job job;                   // complete
   Origins origins;           // for messages and --dry-run
-  std::string job_argument;  // as the user named it
+  std::string job_argument;  // the job as named by the user
   wire::Purpose mode = wire::Purpose::kTrain;
   bool fresh = false;
-  bool takeover = false;  // of a run folder whose chief hangs
+  bool takeover = false;  // take over a run folder whose chief hangs
   bool dry_run = false;
-  FileLock lock;                   // of the run folder, where it is held already
-  std::vector<std::string> notes;  // warnings to be shown
+  FileLock lock;                   // of the run folder, if the caller holds it already
+  std::vector<std::string> notes;  // warnings to show
   chief::ConsoleOptions console;
   std::function<void(const chief::PredictionBatch&)> on_prediction;
 };
 
-/// Returns the exit status; whatever went wrong has been said.
+/// Runs the job. Reports errors to the user and returns the exit status.
 int run_job(RunRequest request);
 
-/// "error: what / where / hint" on stderr; returns the exit status.
+/// Prints "error: what / where / hint" to stderr, and returns the exit status.
 int report(const Error& error, const chief::ConsoleOptions& console);
 
 }  // namespace downpour::tools

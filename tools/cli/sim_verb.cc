@@ -1,4 +1,4 @@
-// sim: a job on a simulated cluster, with whatever goes wrong.
+// `downpour sim`: runs a job on a simulated cluster with faults.
 #include <charconv>
 #include <chrono>
 #include <fstream>
@@ -42,7 +42,7 @@ struct SimFlags {
 };
 
 constexpr uint32_t kShrinkRuns = 200;
-constexpr uint64_t kHashEvery = 100;  // each so many seeds one is run twice
+constexpr uint64_t kHashEvery = 100;  // every hundredth seed is run twice, to compare the hashes
 
 Result<std::pair<uint64_t, uint64_t>> seed_range(const SimFlags& flags) {
   if (flags.seeds.empty()) return std::pair(flags.seed, flags.seed);
@@ -91,7 +91,7 @@ Result<sim::Selection> selection_of(const SimFlags& flags) {
   return selection;
 }
 
-/// The flags that give a built-in job this size.
+/// Returns the flags that give a built-in job this size.
 std::string size_flags(const sim::JobSize& size) {
   const sim::JobSize usual;
   std::string flags;
@@ -131,7 +131,7 @@ std::string replay_command(const SimFlags& flags, uint64_t seed, const sim::Sele
   return command;
 }
 
-/// The seed again with a trace, and with as few faults as still break it.
+/// Runs a failed seed again with a trace, and with as few faults as still break the invariant.
 void explain_failure(const sim::Simulator& simulator, const SimFlags& flags, uint64_t seed,
                      const sim::Outcome& outcome, const sim::Selection& given) {
   std::fprintf(stderr, "seed %llu: %s\n", static_cast<unsigned long long>(seed),
@@ -146,7 +146,8 @@ void explain_failure(const sim::Simulator& simulator, const SimFlags& flags, uin
   if (!flags.trace.empty()) std::ofstream(flags.trace) << trace.json();
 }
 
-/// What must have happened in at least one of a hundred seeds, or they prove nothing.
+/// Returns the events that must happen in at least 1 % of the seeds. Otherwise the run proves
+/// nothing.
 std::vector<std::string> wanted_counts(const sim::FaultSpec& faults) {
   std::vector<std::string> wanted = {"part repeated", "gap", "wrong view", "lease repeated",
                                      "round void"};
@@ -154,7 +155,7 @@ std::vector<std::string> wanted_counts(const sim::FaultSpec& faults) {
   return wanted;
 }
 
-/// What the seeds of a run have met, by the number of seeds.
+/// The number of seeds in which each event happened.
 struct Met {
   uint64_t seeds = 0, failed = 0;
   std::map<std::string, uint64_t> with;
@@ -225,8 +226,8 @@ int run_many(const sim::Simulator& simulator, const SimFlags& flags, const sim::
   return met.failed > 0 || vacuous ? exit_code(ErrorCode::kBug) : 0;
 }
 
-/// One profile, or all of them. Fails if a fence that a profile lists acted in less than one of a
-/// hundred of its seeds.
+/// Runs one profile or all of them. Fails if a fence of a profile acted in less than 1 % of its
+/// seeds.
 int run_profiles(SimFlags flags, uint64_t first, uint64_t last, const sim::Selection& selection) {
   const bool all = flags.profile == "all";
   bool failed = false;
@@ -254,7 +255,8 @@ int run_profiles(SimFlags flags, uint64_t first, uint64_t last, const sim::Selec
   return failed ? exit_code(ErrorCode::kBug) : 0;
 }
 
-/// The smallest number of versions that this share of the parts lags by at most.
+/// Returns a quantile of the staleness: the smallest number of versions by which at least this
+/// share of the parts lags at most.
 size_t staleness_at(const std::vector<uint64_t>& parts_by_lag, double share) {
   uint64_t all = 0;
   for (const uint64_t parts : parts_by_lag) all += parts;
@@ -290,7 +292,7 @@ void print_summary(const sim::Outcome& outcome, bool on_simulated_disk) {
   if (on_simulated_disk) std::printf("the disk was simulated too: nothing of this run is left\n");
 }
 
-/// One seed. Where nothing goes wrong it trains for good: the run folder is the job's own.
+/// Runs one seed. Without faults it really trains the job, in the job's own run folder.
 int run_one(const sim::Simulator& simulator, const SimFlags& flags, const sim::FaultSpec& faults,
             const sim::Selection& selection) {
   PosixStorage posix;
@@ -333,7 +335,7 @@ Result<sim::SimulatorOptions> built_in_options(const SimFlags& flags) {
   return sim::options_of({.model = flags.model, .size = flags.size, .faults = flags.faults});
 }
 
-/// Of the user's job, whose values are not checked.
+/// Returns the options for the user's job, whose values are not checked.
 Result<sim::SimulatorOptions> job_options(const SimFlags& flags) {
   if (flags.job.empty()) {
     return Error{ErrorCode::kUsage, "a job, --counter or --model is needed", "",
@@ -368,7 +370,7 @@ int simulate(SimFlags flags) {
   }
   auto options = flags.built_in() ? built_in_options(flags) : job_options(flags);
   if (!options) return report(options.error(), console);
-  // The flags of the replay command name what they left open.
+  // Set the flags that the user did not give, so that the replay command contains all values.
   const auto settle = [](auto& flag, auto& option) {
     if (flag == 0) flag = option;
     option = flag;

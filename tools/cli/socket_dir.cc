@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "downpour-";
-constexpr size_t kRandomBytes = 6;          // that mkdtemp() chooses
+constexpr size_t kRandomBytes = 6;          // chosen by mkdtemp()
 constexpr size_t kSocketNameBytesMax = 28;  // "ps-4294967295.4294967295-255"
 constexpr size_t kParentBytesMax = sizeof(sockaddr_un{}.sun_path) - 1 - 1 - kPrefix.size() -
                                    kRandomBytes - 1 - kSocketNameBytesMax;
@@ -35,7 +35,7 @@ bool is_socket_dir_name(std::string_view name) {
   return std::all_of(random.begin(), random.end(), [](unsigned char c) { return std::isalnum(c); });
 }
 
-/// A descriptor that is closed at the end of the scope.
+/// Closes a descriptor at the end of the scope.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -60,7 +60,8 @@ std::vector<std::string> names_in(int folder) {
   return names;
 }
 
-/// Removes the sockets and then the lock, so that the folder stays recognizable until it is empty.
+/// Removes the sockets first and the lock last, so that the folder stays recognizable until it is
+/// empty.
 void remove_contents(int folder) {
   for (const std::string& name : names_in(folder)) {
     struct stat found {};
@@ -77,10 +78,10 @@ void remove_if_stale(int parent, const std::string& name) {
   if (folder < 0 || fstat(folder, &found) != 0 || found.st_uid != geteuid()) return;
   const Descriptor lock(openat(folder, kLockName, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
   if (lock >= 0) {
-    if (flock(lock, LOCK_EX | LOCK_NB) != 0) return;  // its owner lives
+    if (flock(lock, LOCK_EX | LOCK_NB) != 0) return;  // the owner is running
     remove_contents(folder);
   }
-  // Succeeds only on an empty folder: one that is in use has a lock in it.
+  // This succeeds only if the folder is empty. A folder in use contains a lock.
   unlinkat(parent, name.c_str(), AT_REMOVEDIR);
 }
 
@@ -105,8 +106,8 @@ void remove_stale_socket_dirs(const std::string& parent) {
   }
 }
 
-/// Another job that starts may remove the new folder until its lock is held: then the next one is
-/// made.
+/// Makes the folder. Until its lock is held, another job that starts may remove it; then it tries
+/// again.
 Result<SocketDir> SocketDir::create_in(const std::string& parent) {
   Error last;
   for (int attempt = 0; attempt < kAttemptsMax; ++attempt) {

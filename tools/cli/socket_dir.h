@@ -1,4 +1,4 @@
-// Socket folder: where the processes of one local job bind their Unix sockets.
+// SocketDir: a folder for the Unix sockets of one local job.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace downpour::tools {
 
-/// A folder `downpour-XXXXXX` with mode 0700, removed on destruction. Its file `lock` stays locked
-/// (flock) as long as the owner lives, so that a later job can recognize and remove the folder of a
-/// process that was killed.
+/// A folder `downpour-XXXXXX` with mode 0700, which the destructor removes. Its file `lock` stays
+/// locked (flock) while the owner runs, so that a later job can recognize and remove the folder of
+/// a process that was killed.
 class SocketDir {
  public:
   SocketDir() = default;
@@ -26,8 +26,8 @@ class SocketDir {
   ~SocketDir();
 
   /// Makes the folder in the first of `parents` that is writable and short enough for the path of a
-  /// socket, and removes stale folders of this user there. Error: kCannotCreate with the reason for
-  /// each parent.
+  /// socket, and removes stale folders of this user there. Error kCannotCreate contains the reason
+  /// for each parent.
   static Result<SocketDir> create(const std::vector<std::string>& parents);
   const std::string& path() const { return path_; }
 
@@ -38,11 +38,11 @@ class SocketDir {
   FileLock lock_;
 };
 
-/// $TMPDIR if it is set, then /tmp.
+/// Returns $TMPDIR if it is set, then /tmp.
 std::vector<std::string> socket_dir_parents();
 
-/// Removes the folders of SocketDir in `parent` that belong to this user and whose owner is dead.
-/// Follows no links and removes only sockets and the lock.
+/// Removes the folders of SocketDir in `parent` that belong to this user and whose owning process
+/// has ended. It follows no links, and removes only sockets and the lock.
 void remove_stale_socket_dirs(const std::string& parent);
 
 }  // namespace downpour::tools

@@ -1,4 +1,4 @@
-// The verbs of `downpour`, each of which adds itself to the command line. docs/cli.md shows them.
+// Functions that add the verbs of `downpour` to the command line. docs/cli.md describes the verbs.
 #pragma once
 
 #include <string>
@@ -11,26 +11,28 @@
 
 namespace downpour::tools {
 
-/// Flags that every verb has.
+/// The flags that several verbs share.
 struct CommonFlags {
   std::string log_format = "text";
   std::string color = "auto";
   bool quiet = false;
   std::vector<std::string> set;
-  std::string ps, workers, input_workers, threads, transport, epochs, steps,
-      seed;  // short for --set; empty: not given
+  // Short forms of --set; empty: not given.
+  std::string ps, workers, input_workers, threads, transport, epochs, steps, seed;
 };
 
 void add_output_flags(CLI::App& app, CommonFlags& flags);
 void add_job_flags(CLI::App& app, CommonFlags& flags);
 
-/// What the terminal, NO_COLOR, CLICOLOR_FORCE, TERM and the flags come to.
+/// Returns the output options that follow from the terminal, NO_COLOR, CLICOLOR_FORCE, TERM and the
+/// flags.
 chief::ConsoleOptions console_options(const CommonFlags& flags);
 
-/// Environment first, then --set, then the short flags: later ones win.
+/// Returns the overrides in order of precedence: environment, --set, short flags. The last one
+/// wins.
 Result<std::vector<Override>> overrides_of(const CommonFlags& flags);
 
-/// Each adds its verb; when it was given, `status` gets its exit status.
+/// Each function adds a verb. If the user calls the verb, `status` is set to its exit status.
 void add_train(CLI::App& app, int& status);
 void add_eval(CLI::App& app, int& status);
 void add_predict(CLI::App& app, int& status);
