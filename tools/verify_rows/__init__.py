@@ -1,4 +1,4 @@
-"""The rows of `tools/verify`: importing this package registers all of them, in the order of the table."""
+"""The rows of `tools/verify`. Importing this package registers all of them, in the order of the table."""
 import importlib
 from pathlib import Path
 

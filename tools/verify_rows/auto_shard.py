@@ -1,8 +1,8 @@
-"""Rows that TensorFlow's two workers read under each auto-shard policy, counted by id.
+"""Counts by id the rows that two TensorFlow workers read under each auto-shard policy.
 
   auto_shard.py FILES_FOLDER ROWS    FILES_FOLDER/N/*.svm is the data set in N files; a line is `label ID:1`. Prints JSON.
 
-`input_ops.auto_shard_dataset` is what every strategy calls on a worker's data set (`experimental_distribute_dataset`); it needs no cluster.
+Every strategy calls `input_ops.auto_shard_dataset` on a worker's data set (`experimental_distribute_dataset`). It needs no cluster.
 """
 import json
 import os
@@ -22,7 +22,8 @@ POLICIES = tf.data.experimental.AutoShardPolicy
 
 
 def counted(rows, policy, make):
-    """make(worker): its data set. Rows of each worker; {how often: rows}; or the error's text."""
+    """Reads the data set make(worker) for each worker. Returns the number of rows per worker and {times read: rows}, or
+    the text of the error."""
     workers, times = [], Counter()
     for worker in range(WORKERS):
         options = tf.data.Options()
@@ -57,7 +58,7 @@ def main(folder, rows):
         line = tf.TensorSpec([], tf.string)
         of["generator"] = counted(rows, policy, lambda _: tf.data.Dataset.from_generator(generated, output_signature=line))
         found["policies"][name.lower()] = of
-    # Two pipelines that look right: each worker draws an order of its own, then takes its half of it.
+    # Two pipelines that look right but are wrong: each worker draws its own order, and then takes its half of it.
     found["list_files"] = counted(rows, POLICIES.DATA,
                                   lambda _: tf.data.Dataset.list_files(str(folder / "3/*.svm")).interleave(tf.data.TextLineDataset))
     found["shuffle_shard"] = counted(rows, POLICIES.OFF,

@@ -1,10 +1,10 @@
-"""The row of reading that tunes itself, against every fixed number of shards read at once."""
+"""Compares the automatic number of shards read at once with every fixed number."""
 from .frame import at_least, figure, row
 
 FIXED = (1, 2, 4, 8)
 ROUNDS = 2
 
-# One worker with both cores; a wide model on text, a deep one on few records, a program that waits before each shard.
+# One worker with both cores: a wide model on text, a deep model on few records, and a program that waits before each shard.
 PARSING = """
 data      = { source = "DATA", format = "libsvm" }
 model     = { preset = "logistic_regression" }
@@ -31,7 +31,7 @@ awk -v begin="$DOWNPOUR_SHARD_BEGIN" -v end="$DOWNPOUR_SHARD_END" 'BEGIN { for (
 
 @row("autotune", "shards read at once found while training, against 1, 2, 4 and 8 of them")
 def autotune(lab):
-    """Records a second of whole runs, in turns; the best of each."""
+    """Measures records per second of whole runs, in turns. The best run of each variant counts."""
     folder = lab.row_folder("autotune")
     waiting = folder / "waiting.sh"
     waiting.write_text(PROGRAM)

@@ -1,4 +1,4 @@
-"""Rows about what a user meets: what waits costs, a file without a job, threads, clean sanitizers, broken input."""
+"""Rows about the user's view: the cost of an idle cluster, a file without a job, threads, clean sanitizers, broken input."""
 import os
 import re
 import time
@@ -29,7 +29,7 @@ def idle(lab):
 
 
 def _waiting_cluster(lab, job):
-    """By hand over tcp; the chief waits for a third ps, so all five idle."""
+    """Starts five processes by hand over tcp. The chief waits for a third ps, so all of them are idle."""
     chief = f"127.0.0.1:{free_port()}"
     commands = [[lab.program("downpour-chief"), job, "--bind", f"tcp://{chief}", "--fresh", "--set", "cluster.ps=3", "--set", "cluster.workers=2"]]
     commands += [[lab.program(f"downpour-{role}"), "--chief", chief, "--index", index, "--threads", 1,

@@ -1,7 +1,7 @@
 """example_parse.py write FILE ROWS | read FILE: TensorFlow's side of the row example-parse.
 
-write: tf.train.Examples of 26 int64, 13 floats and a label. read: TFRecordDataset, batches of 512, parse_example, on one core; prints the best
-of three passes as JSON, after one that warms up.
+`write` writes tf.train.Examples with 26 int64, 13 floats and a label. `read` reads them on one core with TFRecordDataset, batches of 512 and
+parse_example. After one pass to warm up, it prints the best of three passes as JSON.
 """
 import json
 import os

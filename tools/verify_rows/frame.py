@@ -1,4 +1,4 @@
-"""What a row is: a registered function that yields checks; and how they are run, judged and printed."""
+"""Rows and checks: a row is a registered function that yields checks. Runs rows, judges checks and prints them."""
 import json
 import math
 import statistics
@@ -9,11 +9,11 @@ OK, FAIL, NOT_RUN = "ok", "FAIL", "NOT RUN"
 
 
 class NotRun(Exception):
-    """Something outside this tree that the row needs (data, a peer, a flag) is not there."""
+    """The row needs something that is missing: data, a rival program, or a flag."""
 
 
 class Broken(Exception):
-    """What was to be shown could not be: a command failed, hung or printed something else."""
+    """The row could not measure: a command failed, did not end, or printed something unexpected."""
 
 
 @dataclass
@@ -22,8 +22,8 @@ class Check:
     wanted: str
     got: str
     state: str
-    value: float | None = None  # the figure behind `got`, where it is one
-    note: str = ""              # how it came about: the other side's figure, spread, sizes
+    value: float | None = None  # `got` as a number, if it is one
+    note: str = ""              # details: the figure of the other side, the range, sizes
 
 
 def at_least(what, value, bound, unit="", note=""):
@@ -54,7 +54,8 @@ def _bounded(what, value, relation, bound, unit, note):
 
 
 def figure(value):
-    """Four significant digits, thousands apart; whole numbers as they are."""
+    """Formats integers and values from 1000 on as whole numbers with thousands separators, and others with four
+    significant digits."""
     if isinstance(value, int) or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.4g}"
@@ -77,7 +78,7 @@ ROWS: dict[str, Row] = {}
 
 
 def row(name, what):
-    """Registers a generator of checks under the name by which `tools/verify NAME` runs it."""
+    """Registers a generator of checks. `tools/verify NAME` runs it under this name."""
     def register(function):
         assert name not in ROWS, name
         ROWS[name] = Row(name, what, function)
@@ -86,19 +87,19 @@ def row(name, what):
 
 
 def rows_named(name):
-    """The row of that name, or the family of rows whose names begin with it and a hyphen."""
+    """Returns the row with this name, or the family of rows whose names begin with it and a hyphen."""
     return [row_ for row_ in ROWS.values() if row_.name == name] or [row_ for row_ in ROWS.values() if row_.name.startswith(name + "-")]
 
 
 def checks_of(row_, lab):
-    """The row's checks as they come; a row that breaks off ends with the reason."""
+    """Yields the row's checks as they are made. If the row breaks off, the last check contains the reason."""
     try:
         yield from row_.function(lab)
     except NotRun as why:
         yield not_run(row_.what, str(why))
     except Broken as why:
         yield Check(row_.what, "works", str(why), FAIL)
-    except Exception:  # one row's mistake is not to hide the others' figures
+    except Exception:  # an error in one row must not prevent the others
         yield Check(row_.what, "works", "this row's script failed: " + traceback.format_exc(limit=-1).strip(), FAIL)
 
 

@@ -1,4 +1,5 @@
-"""docs/from-tensorflow.md: whether the job lines it names are taken, those that are not there yet refused, and no name of TensorFlow forgotten."""
+"""Checks docs/from-tensorflow.md: Downpour accepts the job lines that it names and rejects those that it calls not available
+yet, and the page mentions every name of TensorFlow."""
 import re
 
 from .frame import NotRun, is_true, not_run, row
@@ -9,7 +10,7 @@ TENSORFLOW = {"tensorflow": "tensorflow-cpu"}
 PAGE = CHECKOUT / "docs/from-tensorflow.md"
 LINE = r"`((?:data|model|optimizer|train|eval|cluster)(?:\.\w+)* = [^`]+|partitions = \d+|seed = \d+)`"
 NOT_AVAILABLE = "DP-2105"
-# A line alone may lack what stands around it in a job: a file, a column, another key. These say that the line itself is wrong.
+# A single line may fail because a file, a column or another key of the job is missing. These errors mean that the line itself is wrong.
 WRONG = re.compile(r"DP-(2101|2102|2103|2104|2105|2109|2111)")
 JOB = """
 run_dir = "run"
@@ -19,9 +20,9 @@ model.preset = "wide_deep"
 
 
 def _refusal(lab, job, line):
-    """The error's id of a dry run of the job with that line; "" where it is taken."""
+    """Returns the id of the error in a dry run of the job with that line; "" if the line is accepted."""
     ended = lab.run("from-tensorflow", [lab.program(), "train", job, "--dry-run", "--set", line.replace(" = ", "=", 1)], 60,
-                    {"AWS_ENDPOINT_URL": "http://127.0.0.1:1"})  # no store is asked
+                    {"AWS_ENDPOINT_URL": "http://127.0.0.1:1"})  # contact no real object store
     said = re.search(r"\[(DP-\d+)\]", ended.err)
     return said[1] if said and ended.code != 0 else ""
 

@@ -1,4 +1,4 @@
-"""What a program writes: read once for all workers, in its order, or the job stops."""
+"""Rows about programs as data sources: the output is read once for all workers and in its order, or the job stops."""
 import os
 import signal
 import time
@@ -10,7 +10,7 @@ from .peers import venv_python
 
 NUMPY = {"numpy": "numpy"}
 ROWS, EPOCHS, WORKERS = 10_000, 2, 4
-# A row's only feature is its id; the weight grows by exactly 1 each time the row counts: the gradient is -2^31, the rate 2^-31.
+# A row's only feature is its id. The weight grows by exactly 1 each time the row counts: the gradient is -2^31, the rate 2^-31.
 JOB = """\
 data = { source = { exec = ["PYTHON", "SCRIPT"], replay = "epoch" }, FORMAT }
 model.layers = [{ name = "w", type = "linear", inputs = ["ID"], bias = false }]
@@ -36,7 +36,7 @@ for begin in range(0, {ROWS}, 64):
     np.save(sys.stdout.buffer, np.full(len(ids), 1073741824, np.float32))
     np.save(sys.stdout.buffer, ids + 1_000_000)
 """
-# As rows come in another order in each run, whoever takes the first run's place reads other records.
+# The order of rows differs between runs, so a worker that continues after the first run reads other records.
 UNSEEDED = f"""\
 import random, sys, time
 ids = list(range({ROWS}))
@@ -92,7 +92,7 @@ def generator(lab):
 
 
 def _not_replayable(lab, folder):
-    """The worker that reads is killed in the middle."""
+    """Kills the reading worker during its read. The job must stop."""
     _, command = _train(lab, folder, "unseeded", "--transport", "tcp")
     with lab.start("generator", command, 120) as running:
         killed_s = None

@@ -1,4 +1,4 @@
-"""What keys cost: the rate of a job over tcp with keys (CURVE), of the same job with --insecure."""
+"""The cost of keys: compares the rate of a job over tcp with keys (CURVE) and with --insecure."""
 import contextlib
 import socket
 
@@ -6,7 +6,7 @@ from .frame import Broken, at_least, figure, median, row
 from .lab import CHECKOUT
 
 ROW = "hardening-curve"
-SHARE = 0.65  # of the rate with --insecure
+SHARE = 0.65  # required share of the rate with --insecure
 JOBS = {512: "synthetic-wide-deep-512.toml", 4096: "synthetic-wide-deep-4096.toml"}
 
 
@@ -17,7 +17,8 @@ def _free_port():
 
 
 def _rate(lab, job, data, insecure):
-    """Examples/s of 2 ps and 2 workers, started by hand on loopback; and the CPU of all processes, an example."""
+    """Trains with 2 ps and 2 workers, started by hand on loopback. Returns examples/s, and CPU microseconds of all processes
+    per example."""
     run_dir = lab.row_folder(ROW) / "run"
     address = f"127.0.0.1:{_free_port()}"
     flags = ["--insecure"] if insecure else []
@@ -42,7 +43,7 @@ def _rate(lab, job, data, insecure):
 
 @row(ROW, "Wide & Deep over tcp, 2 ps + 2 workers: the rate with keys, of the rate with --insecure")
 def curve(lab):
-    """In turns, so that both meet the same load: the median of each turn's share."""
+    """Runs both variants in turns, so that other load affects both. The median of the shares counts."""
     train, _ = lab.synth(ROW, "train.tsv", 4_000_000 if lab.full else 1_000_000)
     for batch, job in JOBS.items():
         turns = []

@@ -1,4 +1,4 @@
-"""A row about exactly once where the data, the newest checkpoint or the disk are not what they were."""
+"""A row about exactly-once when the data change, the newest checkpoint is damaged, or the disk is full."""
 from .frame import is_true, row
 from .recovery import fault_case
 
@@ -14,7 +14,7 @@ def hardening_exact(lab):
                   f"went back {found['went_back_epochs']} epochs; {found['records']:,} records; account balances")
     found = fault_case(lab, "hardening-exact", "chief-full-disk")
     yield is_true("a chief started again on a full disk", True, "continued, every weight exact", found["weights"], f"{found['warnings']} warnings about job.toml")
-    # No process can be made to show it: it takes a report that is lost between two of a worker's messages.
+    # Real processes can't reproduce this reliably: a report must be lost between two messages of a worker.
     name = "a single-step lease of a shard that has ended everywhere counts its real batches"
     ended = lab.run("hardening-exact", [lab.program("worker_core_test"), name], 60)
     yield is_true("batches reported of a shard that is leased alone and has ended elsewhere", ended.code == 0 and "1 test case" in ended.out, "as many as it has",

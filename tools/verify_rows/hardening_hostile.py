@@ -1,4 +1,4 @@
-"""What clients without a key cost a training job."""
+"""The effect on a training job of clients without a key."""
 from .frame import at_least, at_most, is_true, row
 from .recovery import fault_case
 
@@ -7,7 +7,7 @@ ROW = "hardening-hostile"
 
 @row(ROW, "clients without a key attack all ports of a job, beside an equal job without them")
 def hostile(lab):
-    """Both jobs run at once on this machine, so that they meet the same load."""
+    """Runs both jobs at the same time on this machine, so that other load affects both."""
     found = fault_case(lab, ROW, "hostile-rate", "--seconds", 600 if lab.full else 60, timeout_s=7200)
     attacks = sum(found["attacks"].values())
     yield at_least("rate, of the job without", found["rate_share"], 0.9, note=f"{attacks:,} connections in {found['seconds_attacked']:.0f} s: random bytes, "

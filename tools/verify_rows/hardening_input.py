@@ -1,4 +1,5 @@
-"""Rows about inputs that claim more than they hold, against the real command: one clear error, bounded memory and time."""
+"""Rows about inputs that claim to be larger than they are. The real command must report one clear error, in bounded memory
+and time."""
 import ctypes
 import ctypes.util
 import http.server
@@ -12,7 +13,7 @@ from pathlib import Path
 from .frame import Broken, NotRun, at_most, is_true, row
 
 ROW = "hardening-input"
-MEMORY_MIB = 256       # above what a job of three lines takes
+MEMORY_MIB = 256       # in addition to the memory of a job with three lines of data
 SECONDS = 60
 ERROR_CODES = range(64, 79)
 JOB = """\
@@ -30,7 +31,7 @@ def _job(folder, name, source, format_, more="", target="label"):
 
 
 def _ended(lab, what, path, base_mib, env=None):
-    """The checks of one command: its exit status, its message, its memory and its time."""
+    """Yields the checks of one command: exit status, message, memory and time."""
     ended = lab.run(ROW, [lab.program(), "train", path, "--quiet"], 10 * SECONDS, env)
     errors = re.findall(r"^error: (.*)$", ended.err, re.MULTILINE)
     yield is_true(f"{what}: an error of the input", ended.code in ERROR_CODES and len(errors) == 1 and "hint:" in ended.err,
@@ -42,7 +43,7 @@ def _ended(lab, what, path, base_mib, env=None):
 # ---- files -------------------------------------------------------------------------------------------------------------
 
 def _sparse(path, head, size):
-    """A file of `size` bytes: `head`, then a hole."""
+    """Writes a file of `size` bytes: `head`, followed by a hole."""
     with open(path, "wb") as file:
         file.write(head)
         try:
@@ -58,13 +59,13 @@ def _npy_head(shape):
 
 
 def _nested_line(size):
-    """Arrays in arrays, closed again."""
+    """Returns a JSON line of about `size` bytes of nested arrays."""
     depth = size // 2
     return b'{"label": 1, "v": ' + b"[" * depth + b"]" * depth + b"}\n"
 
 
 def _files(folder, memory_folder):
-    """(what, path to train) of each."""
+    """Yields (description, path to train) of each file."""
     deep = folder / "deep.toml"
     deep.write_text(".".join(["a"] * 10_000) + " = 1\n")
     yield "a key of 10,000 levels", deep
@@ -85,7 +86,7 @@ def _files(folder, memory_folder):
 # ---- objects -----------------------------------------------------------------------------------------------------------
 
 class _Store(http.server.ThreadingHTTPServer):
-    """A store whose objects are as large as it says: `claimed` bytes, `bytes_a_second` of them (0: at once)."""
+    """An object store whose objects have `claimed` bytes. It sends `bytes_a_second` bytes per second (0: no limit)."""
     daemon_threads = True
 
     def __init__(self, claimed, bytes_a_second=0):
@@ -101,7 +102,7 @@ class _Store(http.server.ThreadingHTTPServer):
         self.server_close()
 
     def handle_error(self, *_):
-        """A client that goes is no matter."""
+        """Ignores clients that close the connection."""
 
 
 class _Answer(http.server.BaseHTTPRequestHandler):
@@ -126,7 +127,7 @@ class _Answer(http.server.BaseHTTPRequestHandler):
             time.sleep(1 / self.server.bytes_a_second)
 
     def log_message(self, *_):
-        """Nothing is printed."""
+        """Prints nothing."""
 
 
 def _objects(lab, folder, base_mib):
@@ -151,7 +152,7 @@ def _xxh3(data):
 
 
 def _claim_image(checkpoints, size):
-    """The last image of the newest checkpoint's file claims `size` bytes in its manifest, and its file has them, as a hole."""
+    """Makes the manifest of the newest checkpoint claim `size` bytes for the last image, and extends the file with a hole."""
     manifest = max(checkpoints.glob("manifest-*.dpm"), key=lambda path: [int(n) for n in re.findall(r"\d+", path.name)])
     folder = checkpoints / manifest.name.removeprefix("manifest-").removesuffix(".dpm")
     image_file = next(folder.glob("*.ckpt"))

@@ -1,12 +1,12 @@
-"""Rows about a ps whose tables outgrow what it may have: growth, limits of address space, a budget."""
+"""Rows about a ps whose tables outgrow the available memory: growth, limits of address space, a memory budget."""
 import shutil
 
 from .frame import NotRun, Broken, at_least, is_true, row
 from .lab import CHECKOUT
 
 GIB = 1 << 30
-# A row of 4.2 KB: dim 512 with Adagrad's slot, the linear part, key and index. The data's 172,800 first records have
-# 0.69 million different ids, so that rows of 21 KB make 14 GiB of them.
+# A row has 4.2 KB: dim 512 with Adagrad's slot, the linear part, key and index. The first 172,800 records have 0.69
+# million distinct ids, so their rows of 21 KB each (LARGE_DIM) take 14 GiB.
 DIM = 512
 LARGE_DIM = 2560
 JOB = """

@@ -1,4 +1,4 @@
-"""What the holder of a worker's key can do besides a worker's work."""
+"""A row about attacks by a client that has a worker's key."""
 import re
 
 from .frame import Broken, is_true, row
@@ -14,7 +14,7 @@ TESTS = {
 
 @row(ROW, "a client with a worker's key, beside a training job, on real processes")
 def roles(lab):
-    """Real processes, driven by tests/integration/keys_test.cc."""
+    """Runs tests/integration/keys_test.cc, which uses real processes."""
     for test, got in TESTS.items():
         ended = lab.run(ROW, [lab.program("keys_test"), test.replace(",", "\\,")], 300, cwd=lab.bin.parent)
         passed = re.search(r"All tests passed \((\d+) assertions?", ended.out)

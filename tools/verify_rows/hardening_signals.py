@@ -1,4 +1,4 @@
-"""The row about stop signals: a supervisor may signal any processes of a job at any moment."""
+"""A row about stop signals: a supervisor may send them to any processes of a job at any time."""
 from .frame import at_least, at_most, is_true, row
 from .recovery import fault_case
 

@@ -1,4 +1,4 @@
-"""Rows of the input: files of TensorFlow's and NumPy's, and what reading them costs."""
+"""Rows about input: files written by TensorFlow and NumPy, and the cost of reading them."""
 import hashlib
 import os
 import shutil
@@ -50,7 +50,7 @@ def npy(lab):
 
 
 ARRAYS_GB, ARRAYS_FULL_GB = 1, 8
-ARRAYS = {"user": 128, "item": 128, "context": 16, "rating": 1, "genre": 10}  # floats of a row
+ARRAYS = {"user": 128, "item": 128, "context": 16, "rating": 1, "genre": 10}  # floats per row
 ARRAYS_JOB = """
 data.source = "."
 data.format = "npy"
@@ -61,7 +61,7 @@ model.outputs = [{ name = "a", input = "stars", loss = "squared", target = "rati
 optimizer = { type = "sgd", learning_rate = 0.001 }
 train = { epochs = 1, batch_size = 256 }
 """
-# Writes them with NumPy, a stretch of rows at a time.
+# Writes ARRAYS with NumPy, a block of rows at a time.
 WRITE_ARRAYS = """
 import sys
 import numpy as np
@@ -75,7 +75,7 @@ for name, width in zip(sys.argv[2::2], map(int, sys.argv[3::2])):
 
 
 def _memory_of_its_own_mb(pid):
-    """Resident memory that is no page of a file."""
+    """Returns the resident memory without pages of files, in MB."""
     try:
         with open(f"/proc/{pid}/status") as lines:
             return sum(int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
@@ -119,7 +119,7 @@ train.batch_size = 512
 
 
 def _read(lab, row_name, job):
-    """The best of three rounds of bench-read, on one core."""
+    """Returns the best of ROUNDS rounds of bench-read on one core."""
     return lab.run(row_name, [*_one_core(), lab.program("bench-read"), job, ROUNDS]).expect().summary()
 
 
@@ -151,7 +151,7 @@ JOBS = {
 
 @row("text-parse", "libsvm, CSV and Criteo TSV: read, parsed, batched on one core")
 def text_parse(lab):
-    """500 MB/s; where that is not reached, twice the fastest of scikit-learn, pandas and pyarrow on the same file."""
+    """Requires 500 MB/s, or else twice the rate of the fastest of scikit-learn, pandas and pyarrow on the same file."""
     for kind, text in JOBS.items():
         path, _ = lab.synth("text-parse", f"data.{kind}", TEXT_ROWS, 0, "--format", kind)
         job = lab.row_folder("text-parse") / f"{kind}.toml"
@@ -172,7 +172,7 @@ def text_parse(lab):
 
 @row("npy-shuffle", "npy batches shuffled within their shards, against memcpy")
 def npy_shuffle(lab):
-    """On one thread, against one memcpy; and as a job reads, on all cores, where memcpy has as many."""
+    """Compares one thread with one memcpy, and all cores, as in a job, with memcpy on as many threads."""
     found = [result for name, result in lab.bench("input").items() if name.startswith("npy") and result["unit"] == "MB/s"]
     for what, reading in zip(("one thread", "all cores, both sides"), found):
         yield at_least(f"{what}: share of memcpy of the same bytes", reading["value"] / reading["limit_value"] * 100, 50, " %",
@@ -181,7 +181,7 @@ def npy_shuffle(lab):
 
 SHARD_GB, SHARD_MEMORY_MB, SHARDS = 1, 256, 8
 ROW_BYTES = 320
-# Runs a command; its resident memory, which only its parent can ask for, and the time it took.
+# Runs a command and prints its time and its peak resident memory, which only its parent can query.
 MEASURED = ("import json, resource, subprocess, sys, time\n"
             "begin = time.monotonic()\n"
             "code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode\n"
@@ -195,7 +195,7 @@ def _measured(lab, row_name, command):
 
 
 def _multiset(paths):
-    """Number of the lines of all files, and a sum of their hashes: the same in any order."""
+    """Returns the number of lines of each file, and the sum of the hashes of all lines, which does not depend on the order."""
     counts, total = [], 0
     for path in paths:
         count = 0
@@ -209,7 +209,7 @@ def _multiset(paths):
 
 @row("shard", "downpour shard: synthetic records cut, then shuffled, in 256 MB of memory")
 def shard(lab):
-    """300 MB/s; where that is not reached, 80 % of copying and parsing the same file in the same run."""
+    """Requires 300 MB/s, or else 80 % of the rate of copying and parsing the same file in the same run."""
     gigabytes = 10 if lab.full else SHARD_GB
     path, _ = lab.synth("shard", "data.tsv", gigabytes * 10 ** 9 // ROW_BYTES, 0)
     folder = lab.row_folder("shard")

@@ -1,4 +1,4 @@
-"""Where rows work: folders, data, peers, and commands that end in time and leave no process behind."""
+"""The environment of rows: folders, data, rival programs, and commands with a time limit that leave no process running."""
 import json
 import os
 import re
@@ -18,7 +18,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent.parent
 
 @dataclass
 class Ended:
-    """A command that has ended. `cpu_s` is its own and that of all descendants that were waited for."""
+    """A command that has ended. `cpu_s` includes all descendants that were waited for."""
     command: list
     code: int
     out: str
@@ -34,7 +34,7 @@ class Ended:
         return self
 
     def summary(self):
-        """The JSON object on the last line of stdout."""
+        """Returns the JSON object on the last line of stdout."""
         try:
             return json.loads(self.out.strip().splitlines()[-1])
         except (IndexError, ValueError):
@@ -42,7 +42,7 @@ class Ended:
 
 
 class Running:
-    """A command in a session of its own. Leaving the `with` block ends whatever of it still runs."""
+    """A command in its own session. Leaving the `with` block kills all of its processes that still run."""
 
     def __init__(self, command, folder, timeout_s, env=None, cwd=None):
         self.command = [str(part) for part in command]
@@ -80,7 +80,7 @@ class Running:
         return self._ended is None and os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
     def wait(self):
-        """Ended; Broken if the time limit ended it."""
+        """Waits for the end and returns Ended. Raises Broken if the time limit ended the command."""
         if self._ended is None:
             _, status, usage = os.wait4(self.pid, 0)
             wall_s = self.age_s()
@@ -121,7 +121,7 @@ class Lab:
     # -- folders and files
 
     def row_folder(self, name):
-        """build/verify/NAME, empty at the first call."""
+        """Returns build/verify/NAME. The first call empties it."""
         folder = self.folder / name
         if name not in self._began:
             self._began.add(name)
@@ -142,7 +142,7 @@ class Lab:
         return path
 
     def once(self, key, make):
-        """make() of the first call; a failure is remembered too, so that no row waits for it again."""
+        """Returns the result of the first make(). It also remembers a failure, so that no row waits for it again."""
         if key not in self._memo:
             try:
                 self._memo[key] = (make(), None)
@@ -156,7 +156,7 @@ class Lab:
     # -- commands
 
     def start(self, row, command, timeout_s=300, env=None, cwd=None):
-        """A Running, for `with`. The environment lacks DOWNPOUR_*, except the places of data."""
+        """Returns a Running for a `with` statement. Its environment has no DOWNPOUR_* variable except DOWNPOUR_DATA."""
         clean = {k: v for k, v in os.environ.items() if not k.startswith("DOWNPOUR_")}
         clean |= {"DOWNPOUR_DATA": str(self.data_dir), "LC_ALL": "C.UTF-8"} | (env or {})
         return Running(command, self.row_folder(row) / "log", timeout_s, clean, cwd or CHECKOUT)
@@ -179,23 +179,23 @@ class Lab:
             self.run("build", step, timeout_s=3600).expect()
 
     def train_command(self, job, run_dir, *flags):
-        """`downpour train` of a job of docs/examples (or of a path), its summary as JSON on stdout."""
+        """Returns the command that trains a job of docs/examples or of a path, with its summary as JSON on stdout."""
         path = job if os.sep in str(job) else CHECKOUT / "docs/examples" / job
         return [self.program(), "train", path, "--fresh", "--quiet", "--log-format", "json", "--set", f"run_dir={run_dir}", *flags]
 
     def train(self, row, job, *flags, prefix=(), env=None, timeout_s=300):
-        """Trains to the end; the Ended has code 0."""
+        """Trains a job. Returns an Ended with code 0, or raises Broken."""
         command = [*prefix, *self.train_command(job, self.row_folder(row) / "run", *flags)]
         return self.run(row, command, timeout_s, env).expect()
 
     def synth(self, row, name, rows, stream=0, *flags):
-        """Path of click data in the row's folder, and what `downpour synth` says of it."""
+        """Generates click data in the row's folder. Returns the path and the JSON output of `downpour synth`."""
         path = self.row_folder(row) / name
         made = self.run(row, [self.program(), "synth", path, "--rows", rows, "--stream", stream, "--json", *flags])
         return path, made.expect().summary()
 
     def bench(self, part, run=0, settle_s=0):
-        """Results by name of `downpour bench PART`, begun `settle_s` later; the same `run` number is measured once."""
+        """Returns the results of `downpour bench PART` by name. Waits `settle_s` first. Each `run` number is measured once."""
         def measure():
             time.sleep(settle_s)
             found = self.run(f"bench-{part}", [self.program(), "bench", part, "--json"], timeout_s=900).expect().summary()
@@ -204,7 +204,7 @@ class Lab:
 
 
 def suite_check(what, ended):
-    """The check of a run of tools/test: it must have passed, and have run tests."""
+    """Returns the check of a run of tools/test. It must have run tests, and all must have passed."""
     said = re.search(r"^(\d+)% tests passed, \d+ tests failed out of (\d+)$", ended.out, re.MULTILINE)
     passed = ended.code == 0 and said is not None and said[1] == "100" and int(said[2]) > 0
     return is_true(what, passed, "exit 0, all passed", f"exit {ended.code}, {said[0] if said else 'no test ran'}",
@@ -218,7 +218,7 @@ def named(results, name):
 
 
 def outputs(summary, output=None):
-    """Metrics of the last evaluation: of an output by name, or of the first."""
+    """Returns the metrics of the last evaluation for the named output, or for the first one."""
     if not summary["evaluations"]:
         raise Broken("the summary has no evaluation")
     metrics = summary["evaluations"][-1]["outputs"]
@@ -226,7 +226,7 @@ def outputs(summary, output=None):
 
 
 def balanced(summary, records):
-    """What is wrong with the account of each epoch, as text; "" where every epoch balances and read all records."""
+    """Describes the errors in the accounts of all epochs; "" if every epoch balances and has read all records."""
     wrong = [] if summary["accounts"] else ["no account"]
     for account in summary["accounts"]:
         parts = sum(account[key] for key in ("applied", "filtered", "skipped", "dropped", "quarantined"))
@@ -236,7 +236,7 @@ def balanced(summary, records):
 
 
 def descendants(pid):
-    """{pid: program} of all processes below `pid`."""
+    """Returns {pid: program} of all descendants of `pid`."""
     parent_of, program_of = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -258,13 +258,14 @@ def descendants(pid):
 
 
 def workers_below(pid):
-    """The worker processes below `pid`, ascending: without what they start, which is called as they are until it is another program."""
+    """Returns the worker processes below `pid` in ascending order. It excludes the children of workers, which have the same
+    program name until they execute another program."""
     workers = {child for child, program in descendants(pid).items() if program == "downpour-worker"}
     return sorted(workers - {started for worker in workers for started in descendants(worker)})
 
 
 def two_cores():
-    """A `taskset` prefix for two of the cores that this process may use."""
+    """Returns a `taskset` prefix for two of the cores that this process may use."""
     cores = sorted(os.sched_getaffinity(0))[:2]
     return ["taskset", "-c", ",".join(map(str, cores))]
 
@@ -276,7 +277,7 @@ def free_port():
 
 
 def machine():
-    """What figures depend on."""
+    """Returns the properties of the machine and of the checkout on which figures depend."""
     model = next((line.split(": ", 1)[1] for line in Path("/proc/cpuinfo").read_text().splitlines()
                   if line.startswith("model name")), "unknown processor")
     git = subprocess.run(["git", "-C", CHECKOUT, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)

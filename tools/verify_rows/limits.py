@@ -1,4 +1,4 @@
-"""Rows against what the machine allows: bare servers, bare sockets, plain arrays, dd."""
+"""Rows against the limits of the machine: bare servers, bare sockets, plain arrays, dd."""
 import os
 import re
 import time
@@ -13,7 +13,7 @@ ROUNDS = 3
 # ---- push and pull -----------------------------------------------------------------------------------------------------
 
 def _sparse(lab, name, keys, ours, bare_arguments, share):
-    """In turns; the median of the rounds' ratios, of pulls and pushes mixed."""
+    """Measures both servers in turns. The median of the ratios for mixed pulls and pushes counts."""
     server = compiled(lab, "limits/psproto.cpp", "-lzmq")
     rounds = []
     for number in range(ROUNDS):
@@ -65,8 +65,8 @@ def dense_ipc(lab):
 # ---- tables ------------------------------------------------------------------------------------------------------------
 
 def _table(lab, number=0):
-    """A guest gives freed memory back to its hypervisor piece by piece, seconds later, and each piece holds up all of the
-    guest for tens of milliseconds: what ran before is let go first."""
+    """Runs the benchmark after a pause. A virtual machine returns freed memory to its hypervisor in pieces, seconds later, and
+    each piece stops the machine for tens of milliseconds. During the pause, it returns the memory of earlier rows."""
     return lab.bench("table", number, settle_s=40)
 
 
@@ -91,7 +91,8 @@ def memory(lab):
 
 
 def _stall(lab, what, name):
-    """A stall of ours comes back in every run, a neighbour's does not: the shortest of up to three runs decides."""
+    """Checks the shortest stall of up to three runs. A stall caused by Downpour occurs in every run, but one caused by other
+    load does not."""
     worst = []
     for number in range(3):
         worst.append(named(_table(lab, number), name)["value"])
@@ -105,7 +106,8 @@ def _stall(lab, what, name):
 
 @row("synth-dd", "downpour synth against dd of zeros to the same disk")
 def synth_dd(lab):
-    """In turns, process start included, the best of three: until the command ends, and until the bytes are on the disk."""
+    """Measures both commands in turns, including process start, until the command ends and until the bytes are on the disk.
+    The best of three runs counts."""
     folder = lab.row_folder("synth-dd")
     rates = {"synth": ([], []), "dd": ([], [])}
 

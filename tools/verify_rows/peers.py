@@ -1,4 +1,4 @@
-"""Rivals and limits, built or installed in build/peers and kept there for the next time."""
+"""Builds or installs rival programs in build/peers, and keeps them there for the next run."""
 import os
 import shutil
 import sys
@@ -11,7 +11,7 @@ TENSORFLOW = {"tensorflow": "tensorflow-cpu", "tf_keras": "tf-keras"}
 
 
 def venv_python(lab, packages):
-    """A Python that has `packages`; they are installed where missing."""
+    """Returns a Python that has `packages`. Installs the missing ones."""
     python = lab.peers_build / "venv/bin/python"
 
     def install():
@@ -38,7 +38,7 @@ def _last(ended):
 
 
 def compiled(lab, source, *flags):
-    """The program of one of the peers' C++ files; compiled again where the source is newer."""
+    """Returns the program of one of the peers' C++ files. Compiles it again if the source is newer."""
     path = lab.peer(source)
     program = lab.peers_build / path.stem
 
@@ -55,7 +55,7 @@ def compiled(lab, source, *flags):
 
 
 def _kept(folder, make):
-    """`folder`, filled by make(folder beside it) the first time: whole or not there at all."""
+    """Returns `folder`. The first call fills it with make(temporary folder), so that it is complete or does not exist."""
     if not folder.exists():
         partial = folder.with_name(folder.name + ".partial")
         shutil.rmtree(partial, ignore_errors=True)
@@ -66,7 +66,7 @@ def _kept(folder, make):
 
 
 def synth_lr_data(lab):
-    """Folder with {train,test}.{svm,vw}: 2,000,000 and 200,000 rows of the peers' own generator."""
+    """Returns a folder with {train,test}.{svm,vw}: 2,000,000 and 200,000 rows from the peers' own generator."""
     generator = compiled(lab, "single-machine/gen_synth.cc")
 
     def make(folder):
@@ -80,7 +80,7 @@ WD_ROWS = 2_000_000
 
 
 def zipf_clicks(lab):
-    """Folder with train.tsv in Criteo's format: ids, numbers and labels as TensorFlow's script draws them."""
+    """Returns a folder with train.tsv in Criteo's format. TensorFlow's script draws ids, numbers and labels."""
     models = lab.peer("tensorflow/models.py")
     python = venv_python(lab, TENSORFLOW)
     script = CHECKOUT / "tools/verify_rows/zipf_clicks.py"
@@ -92,7 +92,7 @@ def zipf_clicks(lab):
 
 
 def warm(path):
-    """Reads a file once, so that no side finds it cold, and has it written, so that none pays for that."""
+    """Writes a file to the disk and reads it once, so that neither side pays for write-back or for a cold cache."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
         while file.read(1 << 24):

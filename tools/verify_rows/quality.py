@@ -1,4 +1,4 @@
-"""Rows about what is learnt: metrics on public data, and the same metric however many processes train."""
+"""Rows about the trained model: metrics on public data, and equal metrics for any number of processes."""
 import os
 import re
 import shutil
@@ -12,7 +12,7 @@ from .lab import CHECKOUT, balanced, outputs, suite_check, two_cores, workers_be
 
 @row("quickstart", "the README's two commands")
 def quickstart(lab):
-    """Without --full in this tree as it is built; with --full in a fresh copy of it, without ccache."""
+    """Uses this tree and its build. With --full it uses a fresh copy of the tree, without ccache."""
     tree = CHECKOUT
     if lab.full:
         tree = lab.row_folder("quickstart") / "tree"
@@ -39,7 +39,7 @@ def quickstart(lab):
 
 
 def _copy_tree(tree):
-    """Every file of the checkout that git does not ignore."""
+    """Copies every file of the checkout that git does not ignore."""
     files = subprocess.run(["git", "-C", CHECKOUT, "ls-files", "-coz", "--exclude-standard"], capture_output=True, check=True).stdout
     for name in filter(None, files.decode().split("\0")):
         if (CHECKOUT / name).is_file():
@@ -48,13 +48,13 @@ def _copy_tree(tree):
 
 
 def _run_with_times(lab, command, tree, timeout_s):
-    """Ended, and [(seconds since the start, line of stdout)] as they came, to a tenth of a second."""
+    """Returns Ended, and [(seconds since the start, line of stdout)] with a resolution of a tenth of a second."""
     lines = []
     with lab.start("quickstart", command, timeout_s, {"CCACHE_DISABLE": "1"}, tree) as running:
         while True:
             alive = running.is_running()
             text = running.output()
-            whole = text[:text.rfind("\n") + 1] if alive else text  # a line that is being written is not one yet
+            whole = text[:text.rfind("\n") + 1] if alive else text  # ignore an incomplete last line
             lines += [(running.age_s(), line) for line in whole.splitlines()[len(lines):]]
             if not alive:
                 return running.wait().expect(), lines
@@ -107,7 +107,7 @@ def criteo_small(lab):
     summary = lab.train("criteo-small", "criteo-small.toml").summary()
     wrong = balanced(summary, len(records))
     yield is_true("every record trained", not wrong, "all applied", wrong or f"{len(records)} an epoch", f"{missing} with missing values")
-    # The test file, and a record of which nothing is known.
+    # The test file, and a record whose values are all missing.
     asked = lab.row_folder("criteo-small") / "asked.tsv"
     lines = [*_lines(lab.data("criteo-small/test.tsv")), "0" + "\t" * 39]
     asked.write_text("\n".join(lines) + "\n")
@@ -140,7 +140,7 @@ def modes(lab):
     try:
         records = len(_lines(lab.data("a9a/a9a")))
         yield from _compare_modes(lab, "a9a, logistic regression", "a9a.toml", (), records)
-    finally:  # the clicks need no data from outside
+    finally:  # the click data need no files from outside
         yield from _compare_modes(lab, "clicks, Wide & Deep", *click_job, 1_000_000)
         yield from _kill_one_worker(lab, *click_job, 1_000_000)
 
@@ -178,7 +178,7 @@ def _kill_one_worker(lab, job, flags, records):
 
 
 def _kill_when_begun(running, events):
-    """Kills a worker when at least a fifth of the epoch's shards has ended; returns the share."""
+    """Kills a worker when at least a fifth of the epoch's shards have ended. Returns the share that has ended."""
     while running.is_running():
         text = events.read_text() if events.exists() else ""
         shards = re.search(r'"train_shards":(\d+)', text)

@@ -1,4 +1,4 @@
-"""Rows about what may die: processes, disks, and what a checkpoint is worth then."""
+"""Rows about failures of processes and disks, and about the cost of checkpoints."""
 import json
 import os
 import random
@@ -14,7 +14,7 @@ CASES = CHECKOUT / "tests/fault/cases.py"
 
 
 def fault_case(lab, row_name, case, *flags, timeout_s=900):
-    """What a fault test on real processes measured."""
+    """Runs a fault test on real processes. Returns its measurements."""
     ended = lab.run(row_name, [sys.executable, CASES, "--json", "--bin", lab.bin, *flags, case], timeout_s)
     found = ended.summary()
     if found["state"] == "skipped":
@@ -124,13 +124,14 @@ TRAINED_ROWS, TRAINED_TIMES, TRAINED_BUCKETS = 300_000, 8, 1 << 24
 
 @row("checkpoint-training", "a Wide & Deep job with 0.9 GB of state, while whole checkpoints are written one behind the other")
 def checkpoint_training(lab):
-    """In turns, each three times: one checkpoint at the end, and a new one as soon as the last is there. The best of each."""
+    """Trains in turns with one checkpoint at the end, and with a new checkpoint as soon as the last one is published. Runs each
+    three times. The best run of each counts."""
     path = lab.row_folder("checkpoint-training") / "uniform.tsv"
     draw = random.Random(7).getrandbits
     with open(path, "w") as out:
         for _ in range(TRAINED_ROWS):
             out.write("\t".join([str(draw(1)), *(str(draw(7)) for _ in range(13)), *(f"{draw(24):x}" for _ in range(26))]) + "\n")
-    source = json.dumps([str(path)] * TRAINED_TIMES)  # one epoch: at each one's end there is a checkpoint
+    source = json.dumps([str(path)] * TRAINED_TIMES)  # one long epoch, because each epoch ends with a checkpoint
     field = f'{{ type = "string", default = "", transform = [{{ op = "hash", buckets = {TRAINED_BUCKETS} }}] }}'
     rates, written = {"10h": [], "10ms": []}, []
     for _ in range(3):
@@ -158,7 +159,7 @@ def warm_start(lab):
     job = ('data = {{ source = "day{day}.svm", format = "libsvm" }}\nmodel = {{ preset = "logistic_regression" }}\n'
            'optimizer = {{ type = "ftrl", learning_rate = 0.1 }}\ntrain = {{ {train} }}\n')
     (folder / "day1.toml").write_text(job.format(day=1, train="epochs = 1, batch_size = 200"))
-    # One batch is the whole second day, so the epoch's loss is that of the first batch before its update.
+    # The second day is a single batch, so the epoch's loss is the loss of this batch before its update.
     warm = f'epochs = 1, batch_size = {rows}, warm_start = {{ run = "day1" }}'
     (folder / "day2.toml").write_text(job.format(day=2, train=warm))
     train = lambda day: lab.run("warm-start", lab.train_command(folder / f"day{day}.toml", folder / f"day{day}"), cwd=folder).expect().summary()  # noqa: E731
@@ -178,7 +179,7 @@ ROUNDS = 5
 
 @row("exactly-once-cost", "rows pushed, with watermarks and with their check compiled out")
 def exactly_once_cost(lab):
-    """In turns, so that both meet the same machine; the median of the rounds' ratios."""
+    """Runs both programs in turns, so that other load affects both. The median of the ratios counts."""
     rates = {"bench-push": [], "bench-push-unchecked": []}
     for _ in range(ROUNDS):
         for name, found in rates.items():

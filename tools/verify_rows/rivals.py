@@ -1,4 +1,4 @@
-"""Rows against other trainers, both in the same run: Vowpal Wabbit, TensorFlow's ParameterServerStrategy."""
+"""Rows against other trainers in the same run: Vowpal Wabbit, and TensorFlow's ParameterServerStrategy."""
 from .frame import Broken, at_least, at_most, figure, not_run, NotRun, row
 from .lab import outputs, two_cores
 from .peers import TENSORFLOW, VW, synth_lr_data, venv_python, warm, zipf_clicks
@@ -9,7 +9,8 @@ ROUNDS = 3
 
 @row("lr-vw", "logistic regression from libsvm text, against Vowpal Wabbit")
 def lr_vw(lab):
-    """Each side: process start, reading, one pass, the model saved; on the same two cores, in turns, the best of three."""
+    """Measures process start, reading, one pass and saving the model. Both sides use the same two cores in turns. The best of
+    three runs counts."""
     data = synth_lr_data(lab)
     try:
         python = venv_python(lab, VW)
@@ -38,7 +39,7 @@ def lr_vw(lab):
 
 
 def _vw(lab, python, data):
-    """As the peers' vw.sh runs it."""
+    """Runs Vowpal Wabbit with the flags of the peers' vw.sh."""
     model = lab.row_folder("lr-vw") / "vw.model"
     return lab.run("lr-vw", [*two_cores(), python, "-m", "vowpalwabbit", "-d", data / "train.vw", "--loss_function", "logistic", "-b", 22,
                              "--holdout_off", "-f", model, "-P", 1_000_000, "--quiet"]).expect()
@@ -60,10 +61,10 @@ def wd_adam_512(lab):
 
 
 def _wide_deep(lab, name, job, batch, optimizer, times, cpu_us=None, beside_us=None):
-    """In turns: ours, TensorFlow with 10 steps packed in a function, and with one. The best of each side.
+    """Measures in turns Downpour, and TensorFlow with 10 steps packed in a function or with one. The best run of each side counts.
 
-    A CPU second does more on one machine, and on one day, than on another: the bound `cpu_us` was set on a machine where
-    TensorFlow, 10 steps packed, takes `beside_us` an example, and moves with what TensorFlow takes in this run.
+    The work done per CPU second differs between machines and days. The bound `cpu_us` was set on a machine where TensorFlow
+    with 10 packed steps takes `beside_us` per example. The bound is scaled by TensorFlow's CPU time in this run.
     """
     data = zipf_clicks(lab)
     python = venv_python(lab, TENSORFLOW)
@@ -96,5 +97,5 @@ def _train_wide_deep(lab, name, job, data):
 def _tensorflow(lab, name, python, script, batch, optimizer, pack):
     command = [python, script, "--model", "wd", "--batch", batch, "--opt", optimizer, "--ps", 2, "--workers", 1, "--pack", pack,
                "--logdir", lab.row_folder(name)]
-    # It ends with 0 even where it failed; a line of JSON is its success.
+    # The script exits with 0 even if it fails. Only a line of JSON means success.
     return lab.run(name, command, 900, {"CUDA_VISIBLE_DEVICES": ""}, lab.row_folder(name)).summary()

@@ -1,4 +1,4 @@
-"""Who reads what: rows counted by id, ours beside TensorFlow's."""
+"""Rows about sharding: counts by id the rows that each worker reads, and compares them with TensorFlow."""
 import itertools
 import os
 import re
@@ -15,7 +15,7 @@ ROWS, WORKERS = 1003, 2
 FILES = (1, 2, 3, 7)
 GENERATOR = "generator"
 KILLS, EPOCHS_WITH_KILLS = 3, 60
-# A row's only feature is its id, and its target so large that the weight grows by exactly 1 each time the row counts: the gradient is -2^31, the rate 2^-31.
+# A row's only feature is its id. The target is so large that the weight grows by exactly 1 each time the row counts: the gradient is -2^31, the rate 2^-31.
 JOB = """\
 run_dir = "run"
 partitions = 16
@@ -41,7 +41,7 @@ def _write(folder):
 
 
 def _theirs(lab, folder):
-    """What auto_shard.py says; {} and the reason where there is no TensorFlow."""
+    """Returns the output of auto_shard.py, or {} and the reason if there is no TensorFlow."""
     try:
         python = venv_python(lab, TENSORFLOW)
     except NotRun as why:
@@ -51,7 +51,7 @@ def _theirs(lab, folder):
 
 
 def _told(counted):
-    """A count in words: `669 + 334, each once`."""
+    """Returns a count in words, such as `669 + 334, each once`."""
     if "error" in counted:
         return f"error: {counted['error']}"
     times = {int(often): rows for often, rows in counted["times"].items()}
@@ -68,7 +68,7 @@ def _train(lab, folder, files, *flags):
 
 
 def _weights(lab, folder, run, files):
-    """Of each row, how often it counted."""
+    """Returns for each row how often it counted."""
     data = sorted((folder / str(files)).glob("*.svm"), key=lambda path: int(path.stem))
     said = lab.run("sharding-counts", [lab.program(), "predict", run, "--data", *data]).expect().out
     return [round(float(line)) for line in said.split()]
@@ -84,7 +84,7 @@ def _ours(lab, folder, policy, files):
 
 
 def _killed(lab, folder, policy, files):
-    """How often rows counted in a run whose workers were killed in turn, and how many were."""
+    """Kills workers in turn during a run. Returns how often rows counted, and the number of lost workers."""
     run, command = _train(lab, folder, files, "--epochs", EPOCHS_WITH_KILLS, "--set", f"data.sharding={policy}")
     kills = 0
     with lab.start("sharding-counts", command, 300) as running:
@@ -141,7 +141,8 @@ def _in_words(times):
 
 
 def _cut_by_hand(lab, folder, beside, theirs):
-    """Two jobs, each with its half of one data set and a seed of its own: shuffle and shard in either order."""
+    """Runs two jobs, each with its half of one data set and its own seed. Compares with TensorFlow pipelines that shuffle and
+    shard in either order."""
     total = [0] * ROWS
     source = folder / "3/*.svm"
     for index in range(2):
@@ -155,7 +156,8 @@ def _cut_by_hand(lab, folder, beside, theirs):
 
 @row("order", "the order of records: the same for any number of workers, uniform, another each epoch")
 def order(lab):
-    """The cases of data_test that are about it: batches by id for 1, 2 and 8 workers; chi-squared tests of shuffles over seeds and places."""
+    """Runs the cases of data_test with the tag [order]: batches by id for 1, 2 and 8 workers, and chi-squared tests of shuffles
+    over seeds and positions."""
     ended = lab.run("order", [lab.program("data_test"), "[order]", "--reporter", "compact"], 600)
     cases = re.search(r"Passed (?:all |both )?(\d+) test cases?", ended.out)
     yield is_true("cases", ended.code == 0 and cases is not None and int(cases[1]) >= 3, "all pass", ended.out.strip().splitlines()[-1][:100] if ended.out.strip() else "no output")

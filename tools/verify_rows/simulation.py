@@ -1,4 +1,4 @@
-"""Rows about simulated clusters: seeds without a violation, broken builds that are caught, stragglers."""
+"""Rows about simulated clusters: seeds without a violation, mutants that are caught, stragglers."""
 import re
 
 from .frame import Broken, at_least, at_most, is_true, not_run, row
@@ -73,7 +73,7 @@ def straggler(lab):
         return float(said[1])
 
     equal = seconds()
-    # The first of the faults that come each second, and no other: one worker is slow from then on.
+    # `--moments 0` keeps only the first of the faults, so that one worker is slow from then on.
     slow = seconds("--faults", "straggler=1s", "--moments", "0")
     ideal = equal * WORKERS / (WORKERS - 1 + 1 / SLOWER)
     yield at_most("epoch, of the ideal one", slow / ideal, 1.2, " x", f"{slow:.1f} s, ideal {ideal:.1f} s, with {WORKERS} equal workers {equal:.1f} s")

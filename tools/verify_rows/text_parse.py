@@ -1,4 +1,4 @@
-"""text_parse.py FORMAT FILE: the fastest of the libraries that are there reads a text file on one core; prints {name: seconds} as JSON."""
+"""text_parse.py FORMAT FILE: measures how fast the installed libraries read a text file on one core. Prints {name: seconds} as JSON."""
 import json
 import sys
 import time

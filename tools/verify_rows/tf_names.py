@@ -1,4 +1,4 @@
-"""Prints, as JSON, the public names of tf.data and tf.distribute that a user meets."""
+"""Prints the public names of tf.data and tf.distribute that a user needs, as JSON."""
 import json
 import os
 
@@ -11,7 +11,7 @@ PLACES = [tf.data, tf.data.Dataset, tf.data.Options, tf.data.ThreadingOptions, d
           distribute.coordinator.ClusterCoordinator, distribute.cluster_resolver, distribute.experimental.coordinator, distribute.experimental.partitioners,
           distribute.InputContext, distribute.InputReplicationMode, distribute.ReduceOp, distribute.Strategy, tf.feature_column, tf.keras.callbacks]
 LAYERS = ["Hashing", "StringLookup", "IntegerLookup", "Discretization", "Normalization", "CategoryEncoding", "HashedCrossing", "TextVectorization", "Rescaling"]
-NOT_APIS = set(dir(int)) | {"count", "index", "experimental", "device", "devices"}  # what enumerations and named tuples have beside their own
+NOT_APIS = set(dir(int)) | {"count", "index", "experimental", "device", "devices"}  # names that all enumerations and named tuples have
 
 names = {name for place in PLACES for name in dir(place) if not name.startswith("_")}
 names |= set(distribute.InputOptions._fields) | set(LAYERS)

@@ -1,7 +1,7 @@
-"""zipf_clicks.py MODELS_DIR OUT ROWS: Criteo's format with the ids, numbers and labels of the peers' models.py.
+"""zipf_clicks.py MODELS_DIR OUT ROWS: writes Criteo's format with the ids, numbers and labels of the peers' models.py.
 
-Needs NumPy and TensorFlow: it calls models.zipf_ids itself, for 24 bits: a trainer that hashes them to 2^20 then meets
-as many different keys as TensorFlow does.
+Needs NumPy and TensorFlow. It calls models.zipf_ids for 24 bits, so that a trainer that hashes the ids to 2^20 has as many
+distinct keys as TensorFlow.
 """
 import sys
 
@@ -12,13 +12,13 @@ import models  # noqa: E402
 
 CHUNK_ROWS = 50_000
 ID_CHARS = 8
-NUMBER_CHARS = 6  # "-1.234"; a zero byte stands for no sign and is taken out at the end
+NUMBER_CHARS = 6  # "-1.234"; a zero byte means no sign and is removed at the end
 HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
 TAB, NEWLINE, MINUS, DOT, ZERO = b"\t\n-.0"
 
 
 def number_chars(x):
-    """[rows, fields] floats as [rows, fields, NUMBER_CHARS] characters, three decimals."""
+    """Converts floats [rows, fields] to characters [rows, fields, NUMBER_CHARS] with three decimals."""
     thousandths = np.minimum(np.rint(np.abs(x) * 1000).astype(np.int32), 9999)
     chars = np.empty((*x.shape, NUMBER_CHARS), np.uint8)
     chars[..., 0] = np.where((x < 0) & (thousandths > 0), MINUS, 0)
