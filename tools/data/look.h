@@ -44,8 +44,8 @@ Result<Rejected> show_head(const DataSet& set, uint64_t records, uint64_t skip,
 Result<void> show_count(const DataSet& set, const LookOptions& options, std::ostream& out);
 
 /// Returns the number of records of a file. It reads headers if they contain the number; otherwise
-/// it finds the end of every record. It parses no record. `told` is called during the work with the
-/// records and bytes so far.
+/// it finds the end of every record. It parses no record. The callback is called during the work
+/// with the records and bytes so far.
 Result<uint64_t> count_records(const DataSpec& data, const plan::FileInfo& info,
                                const std::function<bool()>& stopped,
                                const std::function<void(uint64_t, uint64_t)>& told);
