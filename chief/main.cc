@@ -12,7 +12,7 @@
 #include "chief/runtime/run_setup.h"
 #include "shared/base/error_text.h"
 #include "shared/base/version.h"
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
 #include "shared/env/clock.h"
 #include "shared/env/descriptors.h"
 #include "shared/env/signals.h"

@@ -275,9 +275,9 @@ Findings check_third_parties(std::string_view path, std::string_view text) {
       {{"zstd.h"}, {"shared/data/"}},
       {{"curl/"}, {"shared/objects/http.cc"}},
       {{"openssl/"}, {"shared/objects/sigv4.cc"}},
-      {{"simdjson"}, {"shared/data/json_scan.h"}},
+      {{"simdjson"}, {"shared/data/formats/json/json_scan.h"}},
       {{"isa-l", "crc.h"}, {"shared/base/crc32c.cc"}},
-      {{"xxhash.h"}, {"shared/checkpoint/checksum.cc", "shared/data/xxh3.cc"}},
+      {{"xxhash.h"}, {"shared/checkpoint/checksum.cc", "shared/data/bytes/xxh3.cc"}},
       {{"catch2/"}, {"tests/"}},
   };
   for (const Include& include : includes_of(text)) {
@@ -382,7 +382,7 @@ TEST_CASE("a core that includes what does input or output is found", "[tidy]") {
   };
   CHECK(including("shared/env/clock.h") == 1);
   CHECK(including("shared/transport/transport.h") == 1);
-  CHECK(including("shared/data/dataset.h") == 1);
+  CHECK(including("shared/data/reading/dataset.h") == 1);
   CHECK(including("shared/wire/codec.h") == 1);
   CHECK(including("shared/job/job_file.h") == 1);
   CHECK(including("shared/checkpoint/manifest.h") == 1);

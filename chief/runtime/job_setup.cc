@@ -7,10 +7,13 @@
 
 #include "chief/runtime/run_lock.h"
 #include "shared/base/object_scheme.h"
-#include "shared/data/byte_source.h"
-#include "shared/data/dataset.h"
-#include "shared/data/parser.h"
+#include "shared/data/bytes/byte_source.h"
+#include "shared/data/formats/parser.h"
+#include "shared/data/formats/sniff.h"
+#include "shared/data/formats/text/table_columns.h"
+#include "shared/data/reading/dataset.h"
 #include "shared/env/storage.h"
+#include "shared/job/formats.h"
 #include "shared/job/preset.h"
 
 extern char** environ;  // NOLINT: POSIX
@@ -37,16 +40,10 @@ void fill_from(const FileFacts& found, DataSpec& data) {
   }
 }
 
-bool is_table(const DataSpec& data) {
-  return data.format == DataFormat::kCsv || data.format == DataFormat::kTsv;
-}
-
 bool needs_a_look(const DataSpec& data) {
   if (data.format == DataFormat::kAuto) return true;
-  const bool table = is_table(data);
-  const bool typed = data.format == DataFormat::kTfrecord || data.format == DataFormat::kNpy ||
-                     data.format == DataFormat::kNpz || data.format == DataFormat::kJsonl;
-  return (table && (data.columns.empty() || data.fields.empty())) || (typed && data.fields.empty());
+  if (data.fields.empty()) return has_named_columns(data.format) || traits_of(data.format).typed;
+  return has_named_columns(data.format) && data.columns.empty();
 }
 
 // Only the holder of the run's lock may create or replace files that its workers read.
@@ -94,7 +91,7 @@ Result<void> complete_from_data(Job& job, std::string& sniffed) {
     if (found) {
       sniffed = found->reason;
       fill_from(*found, job.data);
-    } else if (is_table(job.data) && job.data.header && !job.data.fields.empty()) {
+    } else if (has_named_columns(job.data.format) && job.data.header && !job.data.fields.empty()) {
       // The lines may give no facts, but the job has them.
       DP_TRY(job.data.columns, data::columns_of(job.data, files.front().path));
     } else {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
 #include "shared/env/process.h"
 #include "shared/env/storage.h"
 #include "shared/job/field_output.h"

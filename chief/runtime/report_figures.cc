@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
 #include "shared/job/field_output.h"
 #include "shared/metrics/auc.h"
 #include "shared/metrics/metrics.h"

@@ -8,7 +8,9 @@
 #include "shared/base/error_text.h"
 #include "shared/base/sizes.h"
 #include "shared/base/units.h"
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
+#include "shared/data/values/vocabulary.h"
+#include "shared/job/formats.h"
 #include "shared/job/job_file.h"
 #include "shared/model/graph.h"
 #include "shared/plan/plan_hash.h"
@@ -58,7 +60,7 @@ Result<uint64_t> choose_shard_bytes(const Job& job, const DataSpec& data,
                                     const std::vector<plan::FileInfo>& files) {
   uint64_t total = 0;
   for (const plan::FileInfo& file : files) total = saturating_add(total, file.bytes);
-  if (files.empty() || data::is_program(files.front())) return kMiB;
+  if (files.empty() || files.front().is_program()) return kMiB;
   DP_TRY(const uint64_t record, data::mean_record_bytes(data, files.front().path));
   const uint32_t joined = plan::ranges_of(data::joining_of(job.data, {}));
   if (job.data.shard_records > 0)
@@ -165,11 +167,11 @@ Result<uint64_t> piece_of(const Job& job, const SourceSpec& source, bool trainin
 /// either, because the process with the cache decompresses them.
 bool gives_pieces_of(const Job& job, const std::vector<plan::FileInfo>& files) {
   const DataSpec& data = job.data;
-  return files.size() == 1 && !files.front().is_cut() && !data::is_program(files.front()) &&
+  return files.size() == 1 && !files.front().is_cut() && !files.front().is_program() &&
          data.source.takes_all() && data.source.parts.empty() && data.sharding == Sharding::kAuto &&
          data.interleave.cycle == 1 && data.cache == Cache::kOff &&
-         data.format != DataFormat::kMnist && data.format != DataFormat::kNpy &&
-         data.format != DataFormat::kNpz && job.train.steps_per_epoch == 0;
+         layout_of(data.format) != RecordLayout::kImages && !is_arrays(data.format) &&
+         job.train.steps_per_epoch == 0;
 }
 
 Result<void> cut_programs(const Job& job, wire::Purpose mode, RunPlan& plan) {

@@ -14,7 +14,7 @@
 #include "shared/base/version.h"
 #include "shared/checkpoint/paths.h"
 #include "shared/checkpoint/run_file.h"
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
 #include "shared/env/process.h"
 #include "shared/job/job_file.h"
 #include "shared/job/resume.h"

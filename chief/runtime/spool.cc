@@ -21,13 +21,13 @@
 #include "shared/base/human.h"
 #include "shared/base/units.h"
 #include "shared/checkpoint/paths.h"
-#include "shared/data/program.h"
-#include "shared/data/synth.h"
+#include "shared/data/reading/program.h"
 #include "shared/env/process.h"
 #include "shared/env/signals.h"
 #include "shared/env/storage.h"
 #include "shared/job/range_source.h"
 #include "shared/job/synth_source.h"
+#include "shared/synth/synth.h"
 
 namespace downpour::chief {
 namespace {

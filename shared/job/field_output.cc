@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "shared/job/formats.h"
 #include "shared/job/keys.h"
 #include "shared/job/toml_tree.h"
 
@@ -243,10 +244,8 @@ std::string_view op_name(TransformOp op) {
 
 Result<FieldOutput> field_output(const DataSpec& data, const FieldSpec& field) {
   const std::string where = str("data.fields.", toml_key(field.name), ".transform");
-  const bool sparse_lines =
-      data.format == DataFormat::kLibsvm || data.format == DataFormat::kLibffm;
   FieldOutput now{.any_length = field.is_bag(), .shape = field.shape};
-  if (field.type == FieldType::kInt64 || (field.is_bag() && sparse_lines)) {
+  if (field.type == FieldType::kInt64 || (field.is_bag() && has_sparse_lines(data.format))) {
     now.kind = ValueKind::kInteger;
   } else if (field.type == FieldType::kString && field.positive.empty()) {
     now.kind = ValueKind::kText;

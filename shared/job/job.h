@@ -23,7 +23,8 @@ enum class DataFormat : uint8_t {
   kNpy,
   kNpz,
   kJsonl,
-  kLibffm
+  kLibffm,
+  kLast = kLibffm
 };
 enum class BadRecords : uint8_t { kFail, kSkip };
 enum class TransformOp : uint8_t {
@@ -191,7 +192,8 @@ struct DataSpec {
   std::vector<std::string> missing;  // texts that mean "missing", in addition to the empty text
   std::vector<FieldSpec> fields;     // runs of names expanded
   std::vector<std::string> program;  // argv without a shell: a program that transforms each record
-  std::string filter;  // condition on fields (shared/data/expression.h); empty: keeps every record
+  std::string
+      filter;  // condition on fields (shared/data/values/expression.h); empty: keeps every record
   InterleaveSpec interleave;
   std::string shuffle = "shard";  // "shard", "off", or a number: the size of a window in records
   Sharding sharding = Sharding::kAuto;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "shared/job/formats.h"
 #include "shared/job/job.h"
 
 namespace downpour {
@@ -21,17 +22,11 @@ inline constexpr Range kShareBelowOne{0, 0.9999999};
 template <typename E>
 using EnumName = std::pair<std::string_view, E>;
 
-inline constexpr std::array kFormatNames{EnumName<DataFormat>{"auto", DataFormat::kAuto},
-                                         EnumName<DataFormat>{"libsvm", DataFormat::kLibsvm},
-                                         EnumName<DataFormat>{"csv", DataFormat::kCsv},
-                                         EnumName<DataFormat>{"tsv", DataFormat::kTsv},
-                                         EnumName<DataFormat>{"criteo", DataFormat::kCriteo},
-                                         EnumName<DataFormat>{"mnist", DataFormat::kMnist},
-                                         EnumName<DataFormat>{"tfrecord", DataFormat::kTfrecord},
-                                         EnumName<DataFormat>{"npy", DataFormat::kNpy},
-                                         EnumName<DataFormat>{"npz", DataFormat::kNpz},
-                                         EnumName<DataFormat>{"libffm", DataFormat::kLibffm},
-                                         EnumName<DataFormat>{"jsonl", DataFormat::kJsonl}};
+inline constexpr auto kFormatNames = [] {
+  std::array<EnumName<DataFormat>, kFormats.size()> names;
+  for (size_t i = 0; i < names.size(); ++i) names[i] = {kFormats[i].name, kFormats[i].format};
+  return names;
+}();
 inline constexpr std::array kFieldTypeNames{EnumName<FieldType>{"float32", FieldType::kFloat32},
                                             EnumName<FieldType>{"int64", FieldType::kInt64},
                                             EnumName<FieldType>{"string", FieldType::kString}};

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "shared/job/field_output.h"
+#include "shared/job/formats.h"
 #include "shared/job/keys.h"
 #include "shared/job/nearest_name.h"
 #include "shared/job/runs.h"
@@ -12,68 +13,11 @@
 namespace downpour {
 namespace {
 
-constexpr uint64_t kCriteoBuckets = 1U << 20;
-constexpr int64_t kMnistPixels = 28 * 28;
-
 TransformSpec hash_to(uint64_t buckets) {
   TransformSpec spec;
   spec.op = TransformOp::kHash;
   spec.buckets = buckets;
   return spec;
-}
-
-std::vector<FieldSpec> format_fields(DataFormat format) {
-  std::vector<FieldSpec> fields;
-  FieldSpec label;
-  label.name = "label";
-  switch (format) {
-    case DataFormat::kLibsvm:
-    case DataFormat::kLibffm: {
-      FieldSpec features;
-      features.name = "features";
-      features.shape = {-1};
-      fields = {label, features};
-      break;
-    }
-    case DataFormat::kMnist: {
-      label.type = FieldType::kInt64;
-      FieldSpec image;
-      image.name = "image";
-      image.shape = {kMnistPixels};  // bytes; the reader scales them to 0 to 1
-      fields = {label, image};
-      break;
-    }
-    case DataFormat::kCriteo: {
-      fields.push_back(label);
-      TransformSpec clip, log1p;
-      clip.op = TransformOp::kClip;
-      clip.min = 0;
-      log1p.op = TransformOp::kLog1p;
-      for (int i = 1; i <= 13; ++i) {
-        FieldSpec& field = fields.emplace_back();
-        field.name = str("I", i);
-        field.fallback = "0";
-        field.transform = {clip, log1p};
-      }
-      for (int i = 1; i <= 26; ++i) {
-        FieldSpec& field = fields.emplace_back();
-        field.name = str("C", i);
-        field.type = FieldType::kString;
-        field.fallback = "";
-        field.transform = {hash_to(kCriteoBuckets)};
-      }
-      break;
-    }
-    case DataFormat::kAuto:
-    case DataFormat::kCsv:
-    case DataFormat::kTsv:
-    case DataFormat::kTfrecord:
-    case DataFormat::kNpy:
-    case DataFormat::kNpz:
-    case DataFormat::kJsonl:
-      break;
-  }
-  return fields;
 }
 
 /// Sorts fields by the order of their columns, then by name with I2 before I10, because TOML tables
@@ -120,10 +64,8 @@ Result<void> expand_fields(DataSpec& data) {
 
 Result<void> complete_data(DataSpec& data) {
   DP_TRY_VOID(expand_runs(data.columns).context("data.columns"));
-  const std::vector<FieldSpec> preset = format_fields(data.format);
-  if (data.format == DataFormat::kCriteo && data.columns.empty()) {
-    for (const FieldSpec& field : preset) data.columns.push_back(field.name);
-  }
+  const std::vector<FieldSpec> preset = default_fields(data.format);
+  if (data.columns.empty()) data.columns = default_columns(data.format);
   DP_TRY_VOID(expand_fields(data));
   for (const FieldSpec& field : preset) {
     if (data.find_field(field.name) == nullptr) data.fields.push_back(field);

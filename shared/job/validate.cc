@@ -6,6 +6,7 @@
 
 #include "shared/base/names.h"
 #include "shared/job/field_output.h"
+#include "shared/job/formats.h"
 #include "shared/job/nearest_name.h"
 #include "shared/job/toml_tree.h"
 
@@ -52,10 +53,9 @@ bool is_plain_name(const std::string& name) {
 Result<void> check_place(const DataSpec& data, const FieldSpec& field, const std::string& where) {
   const bool tfrecord = data.format == DataFormat::kTfrecord;
   const bool tensors = tfrecord && data.record == "tensor";
-  const bool arrays = data.format == DataFormat::kNpy || data.format == DataFormat::kNpz;
   const std::pair<const char*, bool> wrong_keys[] = {
       {"feature", !field.feature.empty() && (!tfrecord || tensors)},
-      {"path", !field.path.empty() && !arrays && data.format != DataFormat::kJsonl},
+      {"path", !field.path.empty() && !traits_of(data.format).has_paths},
       {"encoding", !field.encoding.empty() && !tfrecord},
       {"column", !field.column.empty() && tfrecord && !tensors},
   };
@@ -67,10 +67,6 @@ Result<void> check_place(const DataSpec& data, const FieldSpec& field, const std
                  "npz and jsonl");
   }
   return {};
-}
-
-bool reads_columns(DataFormat format) {
-  return format == DataFormat::kCsv || format == DataFormat::kTsv || format == DataFormat::kCriteo;
 }
 
 Result<void> check_top(const Job& job) {
@@ -148,25 +144,22 @@ Result<void> check_program(const SourceSpec& source, const DataSpec& all, const 
     if (source.records == 0 && source.replay == Replay::kEpoch) return {};
     return wrong("`replay` and `records` are of a program's", where, "leave them out");
   }
-  switch (data.format) {
-    case DataFormat::kAuto:
-      return wrong(
-          "a program's format is not known", "data.format",
-          "say what it writes: \"csv\", \"tsv\", \"jsonl\", \"libsvm\", \"npy\", \"tfrecord\"",
-          "DP-2107");
-    case DataFormat::kNpz:
-    case DataFormat::kMnist:
-      return wrong("a program can't write this format", "data.format",
-                   "let it write csv, tsv, jsonl, libsvm, npy or tfrecord");
-    default:
-      break;
+  if (data.format == DataFormat::kAuto) {
+    return wrong(
+        "a program's format is not known", "data.format",
+        "say what it writes: \"csv\", \"tsv\", \"jsonl\", \"libsvm\", \"npy\", \"tfrecord\"",
+        "DP-2107");
+  }
+  if (!traits_of(data.format).writable) {
+    return wrong("a program can't write this format", "data.format",
+                 "let it write csv, tsv, jsonl, libsvm, npy or tfrecord");
   }
   if (data.header || data.skip_lines > 0) {
     return wrong("a program's output has neither a header nor lines to skip",
                  data.header ? "data.header" : "data.skip_lines",
                  "list the names in data.columns, and let it write records only");
   }
-  if (reads_columns(data.format) && data.format != DataFormat::kCriteo && data.columns.empty()) {
+  if (has_named_columns(data.format) && data.columns.empty()) {
     return wrong("the columns that the program writes are not known", "data.columns",
                  "list their names, in order", "DP-2107");
   }
@@ -193,22 +186,17 @@ Result<void> check_transform(const DataSpec& all, const SourceSpec& source) {
     return wrong("the program has no name", "data.program",
                  "program = [\"python3\", \"enrich.py\"]");
   }
-  switch (data.format) {
-    case DataFormat::kAuto:
-      return wrong("the format of what the program writes is not known", "data.format",
-                   "say what it reads and writes: \"csv\", \"tsv\", \"criteo\", \"jsonl\", "
-                   "\"libsvm\", \"libffm\" or \"tfrecord\"",
-                   "DP-2107");
-    case DataFormat::kNpy:
-    case DataFormat::kNpz:
-    case DataFormat::kMnist:
-      return wrong("arrays and images do not go through a program", "data.program",
-                   "it reads and writes lines or TFRecords; leave it out");
-    default:
-      break;
+  if (data.format == DataFormat::kAuto) {
+    return wrong("the format of what the program writes is not known", "data.format",
+                 "say what it reads and writes: \"csv\", \"tsv\", \"criteo\", \"jsonl\", "
+                 "\"libsvm\", \"libffm\" or \"tfrecord\"",
+                 "DP-2107");
   }
-  if (reads_columns(data.format) && data.format != DataFormat::kCriteo && data.columns.empty() &&
-      !data.header) {
+  if (!traits_of(data.format).filterable) {
+    return wrong("arrays and images do not go through a program", "data.program",
+                 "it reads and writes lines or TFRecords; leave it out");
+  }
+  if (has_named_columns(data.format) && data.columns.empty() && !data.header) {
     return wrong("the columns that the program writes are not known", "data.columns",
                  "list their names, in order", "DP-2107");
   }
@@ -251,7 +239,7 @@ Result<void> check_data_given(const DataSpec& data) {
     return wrong("only csv data have line breaks in quotes", "data.quoted_newlines",
                  "say data.format = \"csv\", or leave it out");
   }
-  const bool table = data.format == DataFormat::kAuto || reads_columns(data.format);
+  const bool table = data.format == DataFormat::kAuto || is_table(data.format);
   const bool arrays = data.format == DataFormat::kNpy && data.source.is_program();
   if (arrays && !delimiter.empty()) {
     return wrong("arrays have no delimiter", "data.delimiter", "leave it out");
@@ -284,7 +272,7 @@ Result<void> check_fields(const DataSpec& data) {
                             data.columns);
     }
     const std::string& column = field.column.empty() ? field.name : field.column;
-    if (reads_columns(data.format) && !is_cross(field) && !data.columns.empty() &&
+    if (is_table(data.format) && !is_cross(field) && !data.columns.empty() &&
         !contains(data.columns, column)) {
       return unknown_name("column", column, field.column.empty() ? where : where + ".column",
                           data.columns);

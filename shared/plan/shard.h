@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "shared/base/ids.h"
@@ -36,6 +37,9 @@ struct FileInfo {
   std::vector<uint64_t> records_before;
   uint32_t part = 0;  // number of its source when the files were listed; not sent
   bool operator==(const FileInfo&) const = default;
+  /// True if a program writes the records; `path` is then kProgramMark and its command.
+  bool is_program() const { return path.starts_with(kProgramMark); }
+  static constexpr std::string_view kProgramMark = "exec: ";  // a file's path is absolute
   /// True if several ranges may tile the file.
   bool is_cut() const { return splittable || !cuts.empty(); }
   /// True if its ranges are pieces of a stream. A reader produces them in order, starting at the

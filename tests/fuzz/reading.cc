@@ -9,6 +9,7 @@
 
 #include "shared/base/hash.h"
 #include "shared/job/field_output.h"
+#include "shared/job/formats.h"
 #include "shared/job/job_file.h"
 #include "shared/job/preset.h"
 
@@ -327,7 +328,7 @@ Reading::Reading(std::string_view job) : Reading(data_of(job)) {}
 
 Reading::Reading(DataSpec data) : data_(std::move(data)) {
   const std::vector<FieldSpec> own =
-      data_.fields.empty() ? data::default_fields(data_.format) : data_.fields;
+      data_.fields.empty() ? default_fields(data_.format) : data_.fields;
   for (const FieldSpec& field : own) {
     if (is_sparse(field)) {
       layout_.bags.push_back({field.name, 0});

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
 #include "tests/fuzz/target.h"
 
 namespace downpour::fuzz {

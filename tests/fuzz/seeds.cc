@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "shared/base/str.h"
-#include "shared/data/tfrecord.h"
-#include "shared/data/tfrecord_writer.h"
+#include "shared/data/formats/example/tfrecord.h"
+#include "shared/data/formats/example/tfrecord_writer.h"
 #include "tests/support/arrays.h"
 
 namespace downpour::fuzz {

@@ -3,7 +3,7 @@
 #include <optional>
 #include <sys/stat.h>
 
-#include "shared/data/array_stream.h"
+#include "shared/data/formats/numpy/array_stream.h"
 #include "tests/fuzz/reading.h"
 #include "tests/fuzz/seeds.h"
 #include "tests/fuzz/target.h"

@@ -2,8 +2,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shared/data/tfrecord_writer.h"
-#include "shared/data/vocabulary.h"
+#include "shared/data/formats/example/tfrecord_writer.h"
+#include "shared/data/formats/sniff.h"
+#include "shared/data/values/vocabulary.h"
 #include "tests/fuzz/reading.h"
 #include "tests/fuzz/seeds.h"
 #include "tests/fuzz/target.h"

@@ -4,8 +4,9 @@
 #include <iterator>
 #include <map>
 
-#include "shared/data/expression.h"
-#include "shared/data/vocabulary.h"
+#include "shared/data/formats/sniff.h"
+#include "shared/data/values/expression.h"
+#include "shared/data/values/vocabulary.h"
 #include "shared/job/job_file.h"
 #include "shared/job/preset.h"
 #include "tests/fuzz/reading.h"

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "shared/data/tfrecord_writer.h"
+#include "shared/data/formats/example/tfrecord_writer.h"
 #include "tests/support/program.h"
 
 namespace downpour::testing {

@@ -10,8 +10,8 @@
 
 #include "chief/runtime/job_setup.h"
 #include "chief/runtime/run_setup.h"
-#include "shared/data/dataset.h"
-#include "shared/data/tfrecord_writer.h"
+#include "shared/data/formats/example/tfrecord_writer.h"
+#include "shared/data/reading/dataset.h"
 #include "shared/model/graph.h"
 
 namespace downpour {

@@ -12,7 +12,7 @@
 #include "shared/base/check.h"
 #include "shared/base/str.h"
 #include "shared/base/units.h"
-#include "shared/data/synth.h"
+#include "shared/synth/synth.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/measure.h"
 

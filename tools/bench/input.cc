@@ -15,9 +15,9 @@
 #include "shared/base/check.h"
 #include "shared/base/rng.h"
 #include "shared/base/str.h"
-#include "shared/data/synth.h"
-#include "shared/data/tfrecord_writer.h"
+#include "shared/data/formats/example/tfrecord_writer.h"
 #include "shared/env/process.h"
+#include "shared/synth/synth.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/measure.h"
 

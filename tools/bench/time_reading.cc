@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "chief/runtime/run_setup.h"
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
 #include "shared/model/graph.h"
 #include "tools/bench/input.h"
 #include "tools/bench/measure.h"

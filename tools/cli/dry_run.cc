@@ -6,7 +6,7 @@
 #include "chief/runtime/console.h"
 #include "chief/runtime/report_text.h"
 #include "shared/base/human.h"
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
 #include "shared/optim/optimizer.h"
 
 namespace downpour::tools {

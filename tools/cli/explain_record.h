@@ -5,7 +5,7 @@
 #include <string>
 
 #include "shared/base/result.h"
-#include "shared/data/record_trace.h"
+#include "shared/data/reading/record_trace.h"
 
 namespace downpour::tools {
 

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "shared/data/synth.h"
 #include "shared/env/process.h"
+#include "shared/synth/synth.h"
 #include "tools/cli/run.h"
 #include "tools/cli/verbs.h"
 

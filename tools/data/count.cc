@@ -2,9 +2,10 @@
 #include <nlohmann/json.hpp>
 
 #include "shared/base/human.h"
-#include "shared/data/byte_source.h"
-#include "shared/data/mnist.h"
-#include "shared/data/tfrecord.h"
+#include "shared/data/bytes/byte_source.h"
+#include "shared/data/formats/example/tfrecord.h"
+#include "shared/data/formats/mnist/mnist.h"
+#include "shared/job/formats.h"
 #include "tools/data/look.h"
 
 namespace downpour::tools {
@@ -20,7 +21,7 @@ struct FileCount {
 Result<uint64_t> count_records(const DataSpec& data, const plan::FileInfo& info,
                                const std::function<bool()>& stopped,
                                const std::function<void(uint64_t, uint64_t)>& told) {
-  if (is_arrays(data)) {
+  if (is_arrays(data.format)) {
     DP_TRY(const auto arrays, data::open_arrays(data, info.path));
     return arrays.front().array.rows;
   }

@@ -4,9 +4,11 @@
 #include <filesystem>
 
 #include "chief/runtime/job_setup.h"
-#include "shared/data/arrays.h"
-#include "shared/data/dataset.h"
-#include "shared/data/tfrecord.h"
+#include "shared/data/formats/example/tfrecord.h"
+#include "shared/data/formats/numpy/arrays.h"
+#include "shared/data/formats/sniff.h"
+#include "shared/data/reading/dataset.h"
+#include "shared/job/formats.h"
 #include "shared/job/keys.h"
 #include "shared/job/preset.h"
 
@@ -48,25 +50,18 @@ Result<DataSet> open_job(const std::string& path, const DataSetOptions& options)
 
 }  // namespace
 
-const char* format_name(DataFormat format) {
-  for (const auto& [name, value] : kFormatNames)
-    if (value == format) return name.data();
-  return "";
-}
+const char* format_name(DataFormat format) { return traits_of(format).name.data(); }
 
 std::optional<DataFormat> format_named(std::string_view name) {
-  for (const auto& [known, value] : kFormatNames)
-    if (known == name) return value;
+  for (const FormatTraits& traits : kFormats)
+    if (traits.name == name) return traits.format;
   return std::nullopt;
 }
 
-bool is_arrays(const DataSpec& data) {
-  return data.format == DataFormat::kNpy || data.format == DataFormat::kNpz;
-}
-
 bool is_lines(const DataSpec& data) {
-  return !is_arrays(data) && data.format != DataFormat::kTfrecord &&
-         data.format != DataFormat::kMnist;
+  const RecordLayout layout = layout_of(data.format);
+  return layout != RecordLayout::kArrays && layout != RecordLayout::kFrames &&
+         layout != RecordLayout::kImages;
 }
 
 Result<DataSet> open_data_set(const std::vector<std::string>& names,
@@ -103,7 +98,7 @@ Result<DataSet> open_data_set(const std::vector<std::string>& names,
   }
   set.job.data.source.paths = names;
   set.job.base_dir = here;
-  if (set.data().format == DataFormat::kTfrecord || is_arrays(set.data())) {
+  if (set.data().format == DataFormat::kTfrecord || is_arrays(set.data().format)) {
     // List the files again with this format, because their content decides where they can be cut.
     DataSpec all = set.data();
     all.fields.clear();

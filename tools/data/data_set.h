@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shared/base/result.h"
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
 #include "shared/job/job_file.h"
 #include "shared/plan/shard.h"
 
@@ -44,8 +44,6 @@ const char* format_name(DataFormat format);
 /// format.
 std::optional<DataFormat> format_named(std::string_view name);
 
-/// Returns whether the records are rows of arrays.
-bool is_arrays(const DataSpec& data);
 /// Returns whether each record is a line of text.
 bool is_lines(const DataSpec& data);
 

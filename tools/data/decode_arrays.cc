@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "shared/data/array_elements.h"
-#include "shared/data/arrays.h"
-#include "shared/data/mnist.h"
-#include "shared/data/number.h"
+#include "shared/data/formats/mnist/mnist.h"
+#include "shared/data/formats/numpy/array_elements.h"
+#include "shared/data/formats/numpy/arrays.h"
+#include "shared/data/values/number.h"
 #include "tools/data/data_set.h"
 #include "tools/data/decoders.h"
 

@@ -1,9 +1,9 @@
 // Decoders of tf.train.Example and of serialized tensors.
 #include <utility>
 
-#include "shared/data/example_scan.h"
-#include "shared/data/number.h"
-#include "shared/data/tensor_proto.h"
+#include "shared/data/formats/example/example_scan.h"
+#include "shared/data/formats/example/tensor_proto.h"
+#include "shared/data/values/number.h"
 #include "tools/data/decoders.h"
 
 namespace downpour::tools {

@@ -1,5 +1,5 @@
 // Decoder of JSON lines. A member of a nested object is named "a.b".
-#include "shared/data/json_scan.h"
+#include "shared/data/formats/json/json_scan.h"
 #include "tools/data/decoders.h"
 
 namespace downpour::tools {

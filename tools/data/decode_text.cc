@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <charconv>
 
-#include "shared/data/number.h"
-#include "shared/data/parser.h"
+#include "shared/data/formats/parser.h"
+#include "shared/data/formats/text/table_columns.h"
+#include "shared/data/records/delimited.h"
+#include "shared/data/values/number.h"
 #include "tools/data/decoders.h"
 
 namespace downpour::tools {

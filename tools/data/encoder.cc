@@ -5,7 +5,7 @@
 #include <cmath>
 #include <span>
 
-#include "shared/data/tfrecord_writer.h"
+#include "shared/data/formats/example/tfrecord_writer.h"
 #include "tools/data/data_set.h"
 #include "tools/data/look.h"
 

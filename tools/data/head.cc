@@ -4,7 +4,8 @@
 #include <cstdio>
 
 #include "shared/base/human.h"
-#include "shared/data/batch_reader.h"
+#include "shared/data/reading/batch_reader.h"
+#include "shared/job/formats.h"
 #include "tools/data/look.h"
 #include "tools/data/record_walk.h"
 
@@ -260,7 +261,7 @@ Result<Rejected> show_head(const DataSet& set, uint64_t wanted, uint64_t skip,
       for (const std::string_view text : each.texts) copies.emplace_back(text);
     kept.push_back(values);
     names.push_back(str("record ", met, ", ", walk.file().path, " (",
-                        is_arrays(set.data()) ? "row " : "byte ", record.offset, ")"));
+                        is_arrays(set.data().format) ? "row " : "byte ", record.offset, ")"));
   }
   for (size_t r = 0; r < kept.size(); ++r) {
     size_t at = 0;

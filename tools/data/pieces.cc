@@ -3,7 +3,8 @@
 #include <charconv>
 
 #include "chief/runtime/run_setup.h"
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
+#include "shared/job/formats.h"
 #include "shared/plan/range_limits.h"
 
 namespace downpour::tools {
@@ -60,7 +61,7 @@ std::vector<Piece> pieces_of(const CutData& cut, uint64_t seed, uint32_t epoch) 
 
 DataSpec readable_data(const DataSet& set) {
   DataSpec data = set.data();
-  if (is_arrays(data) && !set.declared) data.fields.clear();
+  if (is_arrays(data.format) && !set.declared) data.fields.clear();
   return data;
 }
 

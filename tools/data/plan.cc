@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shared/base/human.h"
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
 #include "tools/data/look.h"
 
 namespace downpour::tools {

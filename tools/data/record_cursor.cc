@@ -4,13 +4,14 @@
 #include <cstring>
 
 #include "shared/base/units.h"
-#include "shared/data/batch_reader.h"
-#include "shared/data/chosen_windows.h"
-#include "shared/data/line_windows.h"
-#include "shared/data/program.h"
-#include "shared/data/record_program.h"
-#include "shared/data/record_stream.h"
-#include "shared/data/tfrecord.h"
+#include "shared/data/formats/example/tfrecord.h"
+#include "shared/data/reading/batch_reader.h"
+#include "shared/data/reading/program.h"
+#include "shared/data/reading/record_program.h"
+#include "shared/data/reading/record_stream.h"
+#include "shared/data/records/chosen_windows.h"
+#include "shared/data/records/line_windows.h"
+#include "shared/job/formats.h"
 #include "tools/data/data_set.h"
 
 namespace downpour::tools {
@@ -78,8 +79,8 @@ class WindowCursor final : public RecordCursor {
 
  private:
   Result<std::unique_ptr<data::WindowSource>> open_input(data::Scratch::Text& text) {
-    return data::open_windows(plan_.data, plan_.files[0], range_, data::kPlainWindowBytes,
-                              text.bytes, text.records);
+    return data::open_windows(plan_, plan_.files[0], range_,
+                              {data::kPlainWindowBytes, text.bytes, text.records});
   }
 
   const bool checked_;
@@ -191,7 +192,7 @@ void check_frame(RawRecord& record) {
 
 Result<std::unique_ptr<RecordCursor>> open_cursor(const DataSpec& data, const plan::FileInfo& info,
                                                   const CursorOptions& options) {
-  if (is_arrays(data)) {
+  if (is_arrays(data.format)) {
     DP_TRY(std::vector<data::SourceArray> arrays, data::open_arrays(data, info.path));
     auto rows = std::make_unique<RowCursor>(info.path, std::move(arrays));
     DP_TRY_VOID(rows->open());

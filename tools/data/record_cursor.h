@@ -10,9 +10,9 @@
 
 #include "shared/base/ids.h"
 #include "shared/base/result.h"
-#include "shared/data/arrays.h"
-#include "shared/data/fields.h"
-#include "shared/data/window.h"
+#include "shared/data/formats/numpy/arrays.h"
+#include "shared/data/records/window.h"
+#include "shared/data/values/fields.h"
 #include "shared/job/job.h"
 #include "shared/plan/shard.h"
 

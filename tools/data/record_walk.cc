@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "shared/data/chosen_windows.h"
+#include "shared/data/records/chosen_windows.h"
 
 namespace downpour::tools {
 

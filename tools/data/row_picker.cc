@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "shared/base/str.h"
-#include "shared/data/parser.h"
+#include "shared/data/formats/parser.h"
 
 namespace downpour::tools {
 namespace {

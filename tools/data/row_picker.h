@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "shared/base/result.h"
-#include "shared/data/arrays.h"
+#include "shared/data/formats/numpy/arrays.h"
 #include "shared/job/job.h"
 
 namespace downpour::tools {

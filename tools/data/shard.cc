@@ -9,7 +9,7 @@
 #include <system_error>
 #include <unistd.h>
 
-#include "shared/data/chosen_windows.h"
+#include "shared/data/records/chosen_windows.h"
 #include "shared/env/storage.h"
 #include "tools/data/external_shuffle.h"
 #include "tools/data/look.h"

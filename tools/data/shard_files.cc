@@ -1,6 +1,6 @@
 #include "tools/data/shard_files.h"
 
-#include "shared/data/compress.h"
+#include "shared/data/bytes/compress.h"
 #include "tools/data/values.h"
 
 namespace downpour::tools {

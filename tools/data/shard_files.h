@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "shared/base/result.h"
-#include "shared/data/decompress.h"
+#include "shared/data/bytes/decompress.h"
 #include "shared/env/storage.h"
 #include "tools/data/encoder.h"
 

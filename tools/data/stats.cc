@@ -6,7 +6,7 @@
 
 #include "shared/base/hash.h"
 #include "shared/base/human.h"
-#include "shared/data/batch_reader.h"
+#include "shared/data/reading/batch_reader.h"
 #include "tools/data/column_stats.h"
 #include "tools/data/look.h"
 #include "tools/data/record_walk.h"

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
-#include "shared/data/batch_reader.h"
-#include "shared/data/line_windows.h"
-#include "shared/data/tfrecord.h"
+#include "shared/data/formats/example/tfrecord.h"
+#include "shared/data/reading/batch_reader.h"
+#include "shared/data/records/line_windows.h"
+#include "shared/job/formats.h"
 #include "tools/data/look.h"
 
 namespace downpour::tools {
@@ -90,7 +91,7 @@ Result<Transcription> plan_transcription(const DataSet& set, DataFormat to,
   if (!how.converted) {
     if (is_lines(data)) {
       how.preamble = header.preamble;
-    } else if (is_arrays(data)) {
+    } else if (is_arrays(data.format)) {
       DP_TRY(how.arrays, forms_of(data, set.files.front().path));
     }
     return how;
@@ -127,7 +128,7 @@ Result<void> Transcriber::enter_file() {
     DP_TRY(decoder_, make_decoder(data_, file_->path, how_.fields, unnamed));
     return {};
   }
-  if (!is_arrays(data_)) return {};
+  if (!is_arrays(data_.format)) return {};
   DP_TRY(const std::vector<ArrayForm> forms, forms_of(data_, file_->path));
   const bool alike =
       std::equal(forms.begin(), forms.end(), how_.arrays.begin(), how_.arrays.end(),

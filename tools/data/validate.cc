@@ -6,8 +6,9 @@
 #include "chief/runtime/run_setup.h"
 #include "shared/base/error_text.h"
 #include "shared/base/human.h"
-#include "shared/data/batch_reader.h"
+#include "shared/data/reading/batch_reader.h"
 #include "shared/job/field_output.h"
+#include "shared/job/formats.h"
 #include "shared/model/graph.h"
 #include "tools/data/look.h"
 
@@ -41,7 +42,7 @@ Result<ReadPlan> plan_of(const DataSet& set) {
         *data::make_read_plan(job, graph->inputs(), graph->output_widths(), job.data.source, {}, 0);
   } else {
     plan.data = set.data();
-    if (plan.data.fields.empty()) plan.data.fields = data::default_fields(plan.data.format);
+    if (plan.data.fields.empty()) plan.data.fields = default_fields(plan.data.format);
     plan.layout = layout_of(plan.data.fields);
   }
   plan.data.shuffle = "off";

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
+#include "shared/job/formats.h"
 #include "tools/data/data_set.h"
 
 namespace downpour::tools {
@@ -123,8 +124,7 @@ bool RecordDecoder::refuse(std::string_view name, data::Fault& fault) {
 
 std::vector<ValueField> declared_fields(const DataSpec& data) {
   std::vector<ValueField> fields;
-  for (const FieldSpec& spec :
-       data.fields.empty() ? data::default_fields(data.format) : data.fields) {
+  for (const FieldSpec& spec : data.fields.empty() ? default_fields(data.format) : data.fields) {
     ValueField& field = fields.emplace_back();
     field.name = spec.name;
     field.spec = spec;

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shared/data/fields.h"
+#include "shared/data/values/fields.h"
 #include "tools/data/record_cursor.h"
 
 namespace downpour::tools {

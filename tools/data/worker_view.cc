@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "shared/job/formats.h"
 #include "shared/job/preset.h"
 #include "shared/model/graph.h"
 
@@ -71,7 +72,7 @@ Result<bool> WorkerView::next(RawRecord& record) {
     if (found->ref.size == data::RecordRef::kDropped) continue;
     file_ = found->file;
     record = {.offset = found->offset};
-    if (is_arrays(readable_)) {
+    if (is_arrays(readable_.format)) {
       DP_TRY_VOID(pick_row(record));
     } else if (!found->ref.is_whole()) {
       record.fault = data::fault_of(found->ref);

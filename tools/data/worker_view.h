@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "shared/data/batch_reader.h"
+#include "shared/data/reading/batch_reader.h"
 #include "tools/data/pieces.h"
 #include "tools/data/record_cursor.h"
 #include "tools/data/row_picker.h"

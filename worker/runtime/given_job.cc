@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "shared/base/str.h"
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
 #include "shared/job/job_file.h"
 #include "shared/job/resume.h"
 #include "shared/plan/range_limits.h"

@@ -6,7 +6,7 @@
 
 #include "shared/base/human.h"
 #include "shared/base/str.h"
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
 
 namespace downpour::worker {
 namespace {

@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "shared/data/program.h"
+#include "shared/data/reading/program.h"
 
 namespace downpour::worker {
 

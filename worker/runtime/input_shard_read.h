@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
 #include "worker/core/input_shard_reads.h"
 #include "worker/runtime/shard_read.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "shared/base/result.h"
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
 #include "shared/wire/messages.h"
 
 namespace downpour::worker {

@@ -7,8 +7,8 @@
 #include "shared/base/hash.h"
 #include "shared/base/mutate.h"
 #include "shared/base/str.h"
-#include "shared/data/batch_check.h"
-#include "shared/data/program.h"
+#include "shared/data/reading/batch_check.h"
+#include "shared/data/reading/program.h"
 #include "shared/wire/batch_codec.h"
 
 namespace downpour::worker {

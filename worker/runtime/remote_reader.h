@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
 #include "shared/wire/messages.h"
 #include "worker/runtime/input_directory.h"
 #include "worker/runtime/input_link.h"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
 #include "shared/plan/shard.h"
 #include "worker/core/events.h"
 #include "worker/core/reader_tuner.h"

@@ -1,9 +1,9 @@
 // Arrays that a program writes one behind the other: chunks of any size become records.
-#include "shared/data/array_stream.h"
+#include "shared/data/formats/numpy/array_stream.h"
 
 #include <cmath>
 
-#include "shared/data/program.h"
+#include "shared/data/reading/program.h"
 #include "tests/shared/data/support.h"
 #include "tests/support/arrays.h"
 

@@ -8,7 +8,8 @@
 #include <set>
 
 #include "shared/base/rng.h"
-#include "shared/data/npy.h"
+#include "shared/data/formats/numpy/npy.h"
+#include "shared/data/formats/sniff.h"
 #include "tests/shared/data/support.h"
 
 namespace downpour::data {

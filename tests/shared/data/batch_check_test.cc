@@ -1,4 +1,4 @@
-#include "shared/data/batch_check.h"
+#include "shared/data/reading/batch_check.h"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "shared/data/expression.h"
+#include "shared/data/values/expression.h"
 
 #include <cmath>
 #include <map>

@@ -1,5 +1,5 @@
 // data.filter on the text formats: which records stay, how they count, what is an error.
-#include "shared/data/filter.h"
+#include "shared/data/values/filter.h"
 
 #include "tests/shared/data/support.h"
 

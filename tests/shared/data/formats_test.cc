@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "shared/base/hash.h"
+#include "shared/data/formats/sniff.h"
 #include "tests/shared/data/support.h"
 
 namespace downpour::data {

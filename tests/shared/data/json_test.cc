@@ -4,6 +4,7 @@
 #include "shared/base/hash.h"
 #include "shared/base/rng.h"
 #include "shared/base/units.h"
+#include "shared/data/formats/sniff.h"
 #include "tests/shared/data/support.h"
 #include "tests/support/memory_limit.h"
 

@@ -1,5 +1,5 @@
 // Files that are cut while they are mapped.
-#include "shared/data/mapped_bytes.h"
+#include "shared/data/bytes/mapped_bytes.h"
 
 #include <csignal>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "shared/data/number.h"
+#include "shared/data/values/number.h"
 
 #include <bit>
 #include <cmath>

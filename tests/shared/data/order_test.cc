@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "shared/base/rng.h"
-#include "shared/data/batch_reader.h"
+#include "shared/data/reading/batch_reader.h"
 #include "tests/shared/data/support.h"
 
 namespace downpour::data {

@@ -1,5 +1,5 @@
 // Programs as sources: what they are told, what comes of what they write, and how they fail.
-#include "shared/data/program.h"
+#include "shared/data/reading/program.h"
 
 #include <chrono>
 #include <csignal>

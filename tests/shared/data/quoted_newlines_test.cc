@@ -1,10 +1,12 @@
 // data.quoted_newlines: records of several lines, wherever the file is cut and however it is read.
 #include "shared/base/hash.h"
 #include "shared/base/rng.h"
-#include "shared/data/line_windows.h"
-#include "shared/data/parser.h"
-#include "shared/data/program.h"
-#include "shared/data/record_trace.h"
+#include "shared/data/formats/parser.h"
+#include "shared/data/formats/sniff.h"
+#include "shared/data/formats/text/table_columns.h"
+#include "shared/data/reading/program.h"
+#include "shared/data/reading/record_trace.h"
+#include "shared/data/records/line_windows.h"
 #include "tests/shared/data/support.h"
 
 namespace downpour::data {

@@ -1,5 +1,5 @@
 // The cache of parsed records: what is given out from it is what reading the file would give.
-#include "shared/data/record_cache.h"
+#include "shared/data/reading/record_cache.h"
 
 #include <atomic>
 #include <thread>

@@ -1,9 +1,9 @@
 // data.program: a record for each record, which keeps its place in the file.
-#include "shared/data/record_program.h"
+#include "shared/data/reading/record_program.h"
 
 #include <sstream>
 
-#include "shared/data/record_cache.h"
+#include "shared/data/reading/record_cache.h"
 #include "tests/shared/data/support.h"
 #include "tests/shared/data/tfrecord_support.h"
 

@@ -1,5 +1,5 @@
 // Ops that want a record's values together: lists, crosses, random ones; and words of texts.
-#include "shared/data/record_stage.h"
+#include "shared/data/values/record_stage.h"
 
 #include <cmath>
 

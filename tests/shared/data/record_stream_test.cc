@@ -1,11 +1,11 @@
 // What can only be read from its start, read once for several shards and readers.
-#include "shared/data/record_stream.h"
+#include "shared/data/reading/record_stream.h"
 
 #include <algorithm>
 #include <sstream>
 #include <thread>
 
-#include "shared/data/program.h"
+#include "shared/data/reading/program.h"
 #include "tests/shared/data/support.h"
 
 namespace downpour::data {

@@ -1,4 +1,4 @@
-#include "shared/data/record_trace.h"
+#include "shared/data/reading/record_trace.h"
 
 #include "tests/shared/data/support.h"
 

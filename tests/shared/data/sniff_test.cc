@@ -1,4 +1,6 @@
 // sniff: what files of every kind are taken for, and that what it proposes can be read.
+#include "shared/data/formats/sniff.h"
+
 #include "tests/shared/data/support.h"
 
 namespace downpour::data {

@@ -11,7 +11,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
 #include "tests/support/compressed.h"
 #include "tests/support/scratch_dir.h"
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "shared/data/fields.h"
-#include "shared/data/tfrecord.h"
-#include "shared/data/tfrecord_writer.h"
+#include "shared/data/formats/example/tfrecord.h"
+#include "shared/data/formats/example/tfrecord_writer.h"
+#include "shared/data/values/fields.h"
 #include "tests/shared/data/support.h"
 
 namespace downpour::data {

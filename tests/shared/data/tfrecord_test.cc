@@ -2,6 +2,7 @@
 #include <set>
 
 #include "shared/base/rng.h"
+#include "shared/data/formats/sniff.h"
 #include "tests/shared/data/tfrecord_support.h"
 
 namespace downpour::data {

@@ -5,7 +5,7 @@
 
 #include "shared/base/hash.h"
 #include "shared/base/rng.h"
-#include "shared/data/number_ops.h"
+#include "shared/data/values/number_ops.h"
 #include "tests/shared/data/transform_support.h"
 
 namespace downpour::data {

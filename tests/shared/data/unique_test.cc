@@ -1,4 +1,4 @@
-#include "shared/data/unique.h"
+#include "shared/data/values/unique.h"
 
 #include <map>
 

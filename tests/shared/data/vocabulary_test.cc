@@ -1,5 +1,5 @@
 // Vocabularies: from a file of lines to numbers, whatever the lines look like.
-#include "shared/data/vocabulary.h"
+#include "shared/data/values/vocabulary.h"
 
 #include <filesystem>
 

@@ -8,7 +8,7 @@
 
 #include "shared/base/hash.h"
 #include "shared/base/rng.h"
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
 #include "tests/shared/data/support.h"
 #include "tests/tools/data/support.h"
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shared/base/human.h"
-#include "shared/data/tfrecord_writer.h"
+#include "shared/data/formats/example/tfrecord_writer.h"
 #include "tests/support/scratch_dir.h"
 #include "tools/data/look.h"
 

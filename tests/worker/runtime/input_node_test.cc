@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "shared/base/str.h"
-#include "shared/data/dataset.h"
+#include "shared/data/reading/dataset.h"
 #include "shared/job/job_file.h"
 #include "tests/support/kept_sends.h"
 #include "tests/support/scratch_dir.h"

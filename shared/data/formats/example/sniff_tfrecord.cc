@@ -1,0 +1,175 @@
+// sniff of TFRecord: which features the first Examples have, and what fields to make of them.
+#include <algorithm>
+#include <map>
+
+#include "shared/base/units.h"
+#include "shared/data/bytes/byte_source.h"
+#include "shared/data/formats/example/example_scan.h"
+#include "shared/data/formats/example/tensor_proto.h"
+#include "shared/data/formats/example/tfrecord.h"
+#include "shared/data/formats/sniff_columns.h"
+
+namespace downpour::data {
+namespace {
+
+constexpr size_t kSampleRecords = 10'000;
+constexpr size_t kCategoryBytesMax = 1024;  // a longer string is no category
+
+/// What the Examples show of one feature.
+struct Feature {
+  Column column;                               // of its single values
+  size_t integers = 0, floats = 0, bytes = 0;  // records with such a list
+  size_t records = 0;                          // with any value
+  size_t fewest = SIZE_MAX, most = 0;          // values in one record
+  bool binary = false;                         // strings that are no texts
+};
+
+bool is_text(std::string_view bytes) {
+  return bytes.size() <= kCategoryBytesMax &&
+         std::all_of(bytes.begin(), bytes.end(), [](char c) { return uint8_t(c) >= 0x20; });
+}
+
+/// Adds a feature of one Example. False: it is none.
+bool look_at(std::string_view feature, Feature& facts) {
+  bool malformed = false;
+  size_t count = 0;
+  for (const char *p = feature.data(), *end = p + feature.size(); p < end;) {
+    WireField list;
+    if ((p = parse_wire_field(p, end, list)) == nullptr) return false;
+    const auto number = [&](auto value) {
+      if (++count == 1) facts.column.add_number(double(value));
+      return true;
+    };
+    const auto text = [&](std::string_view bytes) {
+      facts.binary |= !is_text(bytes);
+      if (++count == 1 && is_text(bytes)) facts.column.add_text(std::string(bytes), std::nullopt);
+      return true;
+    };
+    if (list.tag == kInt64List) {
+      each_int64(list.bytes, number, malformed);
+      ++facts.integers;
+    } else if (list.tag == kFloatList) {
+      each_float(list.bytes, number, malformed);
+      ++facts.floats;
+    } else if (list.tag == kBytesList) {
+      each_bytes(list.bytes, text, malformed);
+      ++facts.bytes;
+    }
+    if (malformed) return false;
+  }
+  if (count == 0) return true;
+  ++facts.records;
+  facts.fewest = std::min(facts.fewest, count);
+  facts.most = std::max(facts.most, count);
+  return true;
+}
+
+/// The field of a feature that is no target; none: it can't be told what to do with it.
+std::optional<FieldSpec> field_of_feature(const std::string& name, const Feature& facts,
+                                          size_t records) {
+  const bool mixed = (facts.integers > 0) + (facts.floats > 0) + (facts.bytes > 0) != 1;
+  if (facts.records == 0 || mixed || facts.binary) return std::nullopt;
+  const bool single = facts.most == 1;
+  const bool always = facts.records == records;
+  if (facts.floats > 0) {
+    if (single) {
+      FieldSpec field = field_of(name, facts.column);
+      if (always) field.fallback.reset();
+      return field;
+    }
+    if (facts.fewest != facts.most || !always) return std::nullopt;
+    return FieldSpec{.name = name, .shape = {int64_t(facts.most)}};
+  }
+  FieldSpec field{.name = name,
+                  .type = facts.bytes > 0 ? FieldType::kString : FieldType::kInt64,
+                  .transform = {{.op = TransformOp::kHash}}};
+  if (!single) {
+    field.shape = {-1};
+  } else if (!always) {
+    field.fallback = facts.bytes > 0 ? "" : "0";
+  }
+  return field;
+}
+
+/// The feature to predict: by its name, or the only single one that is 0 or 1.
+std::string target_of(const std::map<std::string, Feature>& features, size_t records,
+                      std::string& why) {
+  std::vector<std::string> flags;
+  for (const auto& [name, facts] : features) {
+    const bool single = facts.most == 1 && facts.records == records;
+    if (single && is_target_name(name)) {
+      why = "by its name";
+      return name;
+    }
+    const auto& numbers = facts.column.numbers;
+    if (single && facts.bytes == 0 && classes_of({numbers.begin(), numbers.end()}, records) == 2)
+      flags.push_back(name);
+  }
+  why = "the only feature that is 0 or 1";
+  return flags.size() == 1 ? flags[0] : "";
+}
+
+}  // namespace
+
+Result<FileFacts> sniff_tfrecord(const std::string& path) {
+  DP_TRY(File file, File::open(path));
+  DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
+  std::string text(kSampleBytes + 64, '\0');
+  DP_TRY(const size_t filled, source->read(text.data(), kSampleBytes));
+  std::map<std::string, Feature> features;
+  size_t records = 0, at = 0;
+  bool examples = true;
+  while (filled - at >= kFrameHeaderBytes && records < kSampleRecords && examples) {
+    uint64_t length = 0;
+    if (!read_frame_header(text.data() + at, length)) break;
+    at += kFrameHeaderBytes;
+    if (length + kFrameTailBytes > filled - at) break;
+    const std::string_view record(text.data() + at, size_t(length));
+    at += size_t(length) + kFrameTailBytes;
+    TensorView tensor;
+    bool malformed = false;
+    if (records == 0 && parse_tensor(record, tensor) == nullptr && tensor.rank > 0) {
+      return Error{ErrorCode::kBadData,
+                   str("its records are tensors of ", tensor_type_name(tensor.type),
+                       ", and what they mean is not known: ", path),
+                   path,
+                   "write a job: data.record = \"tensor\", and data.fields with their shapes"};
+    }
+    examples = each_feature(
+        record,
+        [&](std::string_view name, std::string_view feature) {
+          return look_at(feature, features[std::string(name)]);
+        },
+        malformed);
+    ++records;
+  }
+  if (!examples || records == 0 || features.empty()) {
+    return Error{ErrorCode::kBadData,
+                 str("is a TFRecord file without tf.train.Example in it: ", path), path,
+                 "only Examples and tensors are read"};
+  }
+  FileFacts facts{.format = DataFormat::kTfrecord, .record = "example"};
+  std::string why, note, left_out;
+  facts.target = target_of(features, records, why);
+  size_t numeric = 0, keys = 0;
+  for (const auto& [name, feature] : features) {
+    if (name == facts.target) continue;
+    const std::optional<FieldSpec> field = field_of_feature(name, feature, records);
+    if (!field) {
+      left_out += (left_out.empty() ? "" : ", ") + name;
+      continue;
+    }
+    (field->type == FieldType::kFloat32 ? numeric : keys) += 1;
+    facts.fields.push_back(*field);
+  }
+  std::string target = "; no feature is clearly the target: say model.target";
+  if (!facts.target.empty()) {
+    describe_target(facts.target, features.at(facts.target).column, facts, note);
+    target = str("; target \"", facts.target, "\" (", why, "; ", said(facts.classes), note, ")");
+  }
+  facts.reason = str("tfrecord: tf.train.Example, ", numeric, " numeric features, ", keys,
+                     " of keys", left_out.empty() ? "" : str(", left out ", left_out), target);
+  return facts;
+}
+
+}  // namespace downpour::data

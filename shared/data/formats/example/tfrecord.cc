@@ -1,0 +1,414 @@
+#include "shared/data/formats/example/tfrecord.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "shared/base/units.h"
+
+namespace downpour::data {
+namespace {
+
+constexpr size_t kNearBytes = 256 * kKiB;  // headers closer than this: read all that lies between
+constexpr size_t kFarBytes = 4 * kKiB;     // of a header that lies alone
+constexpr size_t kIndexLineBytesMax = 64;
+// After a damaged header the next one is looked for so far; then the file is an error, also where
+// bad records are skipped.
+constexpr uint64_t kSoughtBytesMax = 256 * kMiB;
+
+Error no_header_error(const std::string& path, uint64_t offset) {
+  return Error{ErrorCode::kBadData,
+               str("no record begins within 256 MiB after a damaged one: ", path),
+               str(path, ": byte ", offset), "is it a whole TFRecord file?"};
+}
+
+class FrameWindows final : public WindowSource {
+ public:
+  FrameWindows(const plan::FileInfo& info, const plan::ShardRange& range, size_t window_bytes,
+               Buffer& buffer, std::vector<RecordRef>& records, std::unique_ptr<ByteSource> source,
+               bool compressed)
+      : path_(info.path),
+        splittable_(info.splittable),
+        compressed_(compressed),
+        file_bytes_(info.bytes),
+        range_(range),
+        limit_(info.splittable ? range.end : UINT64_MAX),
+        window_bytes_(window_bytes),
+        buffer_(buffer),
+        records_(records),
+        source_(std::move(source)),
+        base_(info.splittable ? range.begin : 0) {}
+
+  Result<bool> next(Window& window) override {
+    records_.clear();
+    window.begin_progress = progress();
+    for (;;) {
+      index_frames();
+      if (!records_.empty()) break;
+      if (at_end()) return false;
+      if (seeking_ && position() - sought_from_ > kSoughtBytesMax)
+        return no_header_error(path_, sought_from_);
+      DP_TRY_VOID(fill());
+    }
+    window.text = buffer_.data();
+    window.offset = base_;
+    window.records = &records_;
+    window.end_progress = progress();
+    return true;
+  }
+
+  bool at_end() const override { return at_limit() || (eof_ && used_ == filled_); }
+  std::span<const uint64_t> marks() const override { return source_->marks(); }
+  uint64_t first_offset() const override { return splittable_ ? range_.begin : 0; }
+  uint64_t end_offset() const override { return splittable_ ? position() : range_.end; }
+
+  std::string locate(uint64_t offset) override {
+    const auto said = [&](const std::string& record) {
+      return str(path_, ":", record, " (byte ", offset, compressed_ ? " decompressed)" : ")");
+    };
+    auto file = File::open(path_);
+    if (!file) return said("record ?");
+    auto source = open_bytes(std::move(*file), 0);
+    if (!source) return said("record ?");
+    FrameScanner scanner(std::move(*source), path_);
+    uint64_t record = 0, at = 0, last = 0;
+    for (;; ++record) {
+      const auto more = scanner.next(at);
+      if (!more || !*more || at > offset) break;
+      last = at;
+    }
+    offset = last;
+    return said(str("record ", record == 0 ? 0 : record - 1));
+  }
+
+ private:
+  uint64_t position() const { return base_ + used_; }
+  bool at_limit() const { return !seeking_ && skip_ == 0 && position() >= limit_; }
+  uint64_t progress() const {
+    const uint64_t at = splittable_ ? position() : source_->consumed();
+    return std::clamp(at, range_.begin, range_.end) - range_.begin;
+  }
+  void push(size_t begin, uint32_t size) {
+    records_.push_back({.begin = uint32_t(begin), .size = size});
+  }
+
+  /// Finds the whole records that begin before the limit; used_ comes to stand behind the last of
+  /// them, and wanted_ is what the next one needs in the buffer.
+  void index_frames() {
+    const char* const text = buffer_.data();
+    while (!at_limit() && records_.size() < kWindowRecordsMax) {
+      if (skip_ > 0) {
+        const size_t now = size_t(std::min<uint64_t>(skip_, filled_ - used_));
+        used_ += now;
+        skip_ -= now;
+        if (skip_ > 0) {
+          if (eof_) skip_ = 0;
+          return;
+        }
+        continue;
+      }
+      if (seeking_) {
+        if (!seek(text)) return;
+        continue;  // what it found may be the next shard's
+      }
+      const size_t left = filled_ - used_;
+      wanted_ = kFrameHeaderBytes;
+      if (left < kFrameHeaderBytes) {
+        if (eof_ && left > 0) cut_short();
+        return;
+      }
+      uint64_t length = 0;
+      if (!read_frame_header(text + used_, length)) {
+        sought_from_ = position();
+        push(used_++, RecordRef::kDamaged);
+        seeking_ = true;
+        continue;
+      }
+      // What the file can't hold is not waited for.
+      if (!compressed_ && length > file_bytes_ - std::min(file_bytes_, position())) {
+        if (eof_) return cut_short();
+        push(used_, RecordRef::kCutShort);
+        used_ += kFrameHeaderBytes;
+        skip_ = UINT64_MAX;
+        continue;
+      }
+      if (length > kFrameBytesMax) {
+        push(used_, RecordRef::kTooLong);
+        used_ += kFrameHeaderBytes;
+        skip_ = std::min(length, UINT64_MAX - kFrameTailBytes) + kFrameTailBytes;
+        continue;
+      }
+      const size_t frame = kFrameHeaderBytes + size_t(length) + kFrameTailBytes;
+      if (left < frame) {
+        if (eof_) return cut_short();
+        wanted_ = frame;
+        return;
+      }
+      push(used_ + kFrameHeaderBytes, uint32_t(length));
+      used_ += frame;
+    }
+  }
+
+  void cut_short() {
+    push(used_, RecordRef::kCutShort);
+    used_ = filled_;
+  }
+
+  /// After a damaged header: the next place that bears one. 64 checked bits make a wrong one
+  /// unlikely.
+  bool seek(const char* text) {
+    uint64_t length = 0;
+    for (; used_ + kFrameHeaderBytes <= filled_; ++used_) {
+      if (!is_plausible(text + used_, length)) continue;
+      seeking_ = false;
+      return true;
+    }
+    if (eof_) {
+      used_ = filled_;
+      seeking_ = false;
+    }
+    wanted_ = kFrameHeaderBytes;
+    return false;
+  }
+
+ public:
+  static bool is_plausible(const char* at, uint64_t& length) {
+    std::memcpy(&length, at, sizeof length);
+    return length <= kFrameBytesMax && read_frame_header(at, length);
+  }
+
+ private:
+  /// Moves what is left to the front and reads on.
+  Result<void> fill() {
+    const size_t left = filled_ - used_;
+    if (used_ > 0 && left > 0) std::memmove(buffer_.data(), buffer_.data() + used_, left);
+    base_ += used_;
+    used_ = 0;
+    filled_ = left;
+    if (eof_) return {};
+    const uint64_t rest = limit_ > base_ ? limit_ - base_ : 0;
+    size_t target = std::max(wanted_, size_t(std::min<uint64_t>(rest, window_bytes_)));
+    if (target <= left) target = left + kNearBytes;
+    // The buffer grows with what comes, not with what a header says.
+    while (filled_ < target) {
+      const size_t step =
+          compressed_ ? std::min(target - filled_, std::max(filled_, kMiB)) : target - filled_;
+      buffer_.reserve(filled_ + step, filled_);
+      DP_TRY(const size_t n, source_->read(buffer_.data() + filled_, step));
+      filled_ += n;
+      if (n < step) {
+        eof_ = true;
+        break;
+      }
+    }
+    return {};
+  }
+
+  const std::string path_;
+  const bool splittable_, compressed_;
+  const uint64_t file_bytes_;
+  const plan::ShardRange range_;
+  const uint64_t limit_;  // records that begin here or behind are not ours
+  const size_t window_bytes_;
+  Buffer& buffer_;
+  std::vector<RecordRef>& records_;
+  std::unique_ptr<ByteSource> source_;
+  uint64_t base_;  // file offset of buffer_[0]
+  size_t used_ = 0, filled_ = 0;
+  size_t wanted_ = kFrameHeaderBytes;
+  uint64_t skip_ = 0;     // bytes of a record that is too long
+  bool seeking_ = false;  // behind a damaged header
+  uint64_t sought_from_ = 0;
+  bool eof_ = false;
+};
+
+/// The lines "offset size" of an index file, a block at a time.
+class IndexLines {
+ public:
+  explicit IndexLines(const File& file) : file_(file), block_(kNearBytes) {}
+  /// False: the index ends here, can't be read, or the next line is none of an index.
+  bool next(uint64_t& place, uint64_t& size) {
+    for (;;) {
+      const char* const begin = block_.data() + used_;
+      const char* const stop = block_.data() + filled_;
+      const char* const end = std::find(begin, stop, '\n');
+      if (end == stop) {
+        if (!fill()) return is_whole_ = false;
+        if (used_ == filled_) return false;
+        continue;
+      }
+      used_ += size_t(end - begin) + 1;
+      if (end == begin) continue;
+      const auto first = std::from_chars(begin, end, place);
+      if (first.ec != std::errc{} || *first.ptr != ' ') return is_whole_ = false;
+      const auto second = std::from_chars(first.ptr + 1, end, size);
+      if (second.ec != std::errc{} || second.ptr != end) return is_whole_ = false;
+      return true;
+    }
+  }
+  /// Whether next() has ended with the file.
+  bool is_whole() const { return is_whole_; }
+
+ private:
+  /// Reads on. At the file's end a last line without its line break gets one.
+  bool fill() {
+    if (filled_ - used_ > kIndexLineBytesMax) return false;
+    std::copy(block_.data() + used_, block_.data() + filled_, block_.data());
+    filled_ -= used_;
+    used_ = 0;
+    const auto n = file_.read_at(offset_, block_.data() + filled_, block_.size() - filled_);
+    if (!n) return false;
+    offset_ += *n;
+    filled_ += *n;
+    if (*n == 0 && filled_ > 0) block_[filled_++] = '\n';
+    return true;
+  }
+
+  const File& file_;
+  std::vector<char> block_;
+  size_t used_ = 0, filled_ = 0;
+  uint64_t offset_ = 0;
+  bool is_whole_ = true;
+};
+
+/// The cuts that an index gives, if it fits the file and a header stands at each of them; empty
+/// otherwise.
+Result<std::vector<uint64_t>> cuts_of_index(const File& file, const std::string& index_path,
+                                            uint64_t size) {
+  const auto index = File::open(index_path);
+  if (!index || index->bytes() == 0) return std::vector<uint64_t>{};
+  std::vector<uint64_t> cuts;
+  IndexLines lines(*index);
+  uint64_t end = 0, place = 0, bytes = 0;
+  while (lines.next(place, bytes)) {
+    if (place != end || bytes > file.bytes() - end) return std::vector<uint64_t>{};
+    end += bytes;
+    if (place < (cuts.size() + 1) * size) continue;
+    char header[kFrameHeaderBytes];
+    uint64_t length = 0;
+    DP_TRY(const size_t n, file.read_at(place, header, sizeof header));
+    if (n < sizeof header || !read_frame_header(header, length)) return std::vector<uint64_t>{};
+    while (place >= (cuts.size() + 1) * size) cuts.push_back(place);
+  }
+  return lines.is_whole() && end == file.bytes() ? cuts : std::vector<uint64_t>{};
+}
+
+}  // namespace
+
+Result<bool> FrameScanner::have(size_t bytes) {
+  if (filled_ - used_ >= bytes) return true;
+  if (block_.empty()) block_.resize(kNearBytes);
+  std::memmove(block_.data(), block_.data() + used_, filled_ - used_);
+  base_ += used_;
+  filled_ -= used_;
+  used_ = 0;
+  const size_t room = far_ ? kFarBytes : block_.size();
+  DP_TRY(const size_t n, source_->read(block_.data() + filled_, room - filled_));
+  filled_ += n;
+  return filled_ >= bytes;
+}
+
+Result<void> FrameScanner::skip(uint64_t bytes) {
+  const uint64_t here = std::min<uint64_t>(bytes, filled_ - used_);
+  used_ += size_t(here);
+  bytes -= here;
+  far_ = bytes > kNearBytes / 4;
+  if (bytes == 0) return {};
+  base_ += used_ + bytes;
+  used_ = filled_ = 0;
+  return source_->skip(bytes);
+}
+
+Result<void> FrameScanner::seek_header() {
+  const uint64_t from = base_ + used_;
+  uint64_t length = 0;
+  far_ = false;
+  for (++used_;; ++used_) {
+    if (base_ + used_ - from > kSoughtBytesMax) return no_header_error(path_, from);
+    DP_TRY(const bool more, have(kFrameHeaderBytes));
+    if (!more) {
+      used_ = filled_;
+      return {};
+    }
+    if (FrameWindows::is_plausible(block_.data() + used_, length)) return {};
+  }
+}
+
+Result<bool> FrameScanner::next(uint64_t& offset) {
+  DP_TRY(const bool whole, have(kFrameHeaderBytes));
+  offset = base_ + used_;
+  if (!whole) {
+    const bool rest = filled_ > used_;
+    used_ = filled_;
+    return rest;
+  }
+  uint64_t length = 0;
+  if (!read_frame_header(block_.data() + used_, length)) {
+    DP_TRY_VOID(seek_header());
+  } else {
+    const uint64_t around = kFrameHeaderBytes + kFrameTailBytes;
+    DP_TRY_VOID(skip(std::min(length, UINT64_MAX / 2) + around));
+  }
+  return true;
+}
+
+Result<RecordCuts> find_frame_cuts(const std::string& path, uint64_t target_bytes,
+                                   uint64_t records_max) {
+  DP_TRY(File file, File::open(path));
+  const uint64_t bytes = file.bytes();
+  CutFinder finder(bytes, target_bytes, records_max);
+  for (const char* ending : {".idx", ".index"}) {
+    DP_TRY(std::vector<uint64_t> cuts, cuts_of_index(file, path + ending, finder.size()));
+    if (cuts.empty()) continue;
+    finder.set(std::move(cuts));
+    return std::move(finder).finish();
+  }
+  DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
+  FrameScanner scanner(std::move(source), path);
+  for (uint64_t place = 0;;) {
+    DP_TRY(const bool more, scanner.next(place));
+    if (!more || !finder.add(place)) break;
+  }
+  return std::move(finder).finish();
+}
+
+Result<std::unique_ptr<WindowSource>> open_tfrecord(const plan::FileInfo& info,
+                                                    const plan::ShardRange& range,
+                                                    size_t window_bytes, Buffer& buffer,
+                                                    std::vector<RecordRef>& records) {
+  DP_TRY(File file, open_unchanged(info));
+  DP_TRY(const bool compressed, file.is_compressed());
+  DP_TRY(std::unique_ptr<ByteSource> source,
+         open_bytes(std::move(file), info.splittable ? range.begin : 0,
+                    info.is_streamed() ? info.cuts : std::vector<uint64_t>()));
+  return std::unique_ptr<WindowSource>(std::make_unique<FrameWindows>(
+      info, range, window_bytes, buffer, records, std::move(source), compressed));
+}
+
+std::unique_ptr<WindowSource> frames_of(std::unique_ptr<ByteSource> source, const std::string& name,
+                                        size_t window_bytes, Buffer& buffer,
+                                        std::vector<RecordRef>& records) {
+  return std::make_unique<FrameWindows>(plan::FileInfo{.path = name, .splittable = false},
+                                        plan::ShardRange{}, window_bytes, buffer, records,
+                                        std::move(source), /*compressed=*/true);
+}
+
+Result<uint64_t> mean_frame_bytes(const DataSpec& /*data*/, const std::string& path) {
+  constexpr uint64_t kSampleRecords = 1000;
+  DP_TRY(File file, File::open(path));
+  const uint64_t file_bytes = file.bytes();
+  DP_TRY(const bool compressed, file.is_compressed());
+  DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
+  FrameScanner scanner(std::move(source), path);
+  uint64_t records = 0, at = 0;
+  while (records <= kSampleRecords) {
+    DP_TRY(const bool more, scanner.next(at));
+    if (!more) break;
+    ++records;
+  }
+  if (compressed) at = scanner.consumed();
+  return std::max<uint64_t>(
+      records > kSampleRecords ? at / kSampleRecords : file_bytes / std::max<uint64_t>(records, 1),
+      1);
+}
+
+}  // namespace downpour::data

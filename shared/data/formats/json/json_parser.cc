@@ -1,0 +1,248 @@
+// JSON lines parser: each line is an object. A field is a member of it, or of a nested object
+// ("a.b").
+#include <cmath>
+#include <span>
+
+#include "shared/data/formats/json/json_scan.h"
+#include "shared/data/formats/text/text_lines.h"
+#include "shared/data/values/typed_fields.h"
+
+namespace downpour::data {
+namespace {
+
+constexpr const char* kJsonHint = "a line is one JSON object; or set data.bad_records = \"skip\"";
+constexpr int kNestedMax = 16;
+
+bool bad(const char* reason, std::string_view text, Fault& fault) {
+  fault = {.reason = reason, .text = text, .hint = kJsonHint};
+  return false;
+}
+
+/// Fields and the members of an object that they read.
+class JsonFields {
+ public:
+  JsonFields() = default;
+  explicit JsonFields(std::vector<TypedField> fields) : fields_(std::move(fields)) {
+    nodes_.emplace_back();
+    seen_.assign(fields_.size(), 0);
+    for (uint32_t i = 0; i < fields_.size(); ++i) {
+      const std::string& path = fields_[i].source_name();
+      add(path, i);
+      // The name of a member may itself contain a point.
+      if (path.find('.') != std::string::npos) nodes_[child(0, path)].fields.push_back(i);
+    }
+  }
+
+  bool read(json::Parser& parser, std::string_view line, Columns& columns, Fault& fault) {
+    ++record_;
+    found_ = 0;
+    json::Document document;
+    json::Object object;
+    json::ErrorCode error = json::open(parser, line, document);
+    if (error == json::kSuccess) error = document.get_object().get(object);
+    if (error == json::kSuccess) error = read_object(object, 0, columns, fault);
+    if (error == json::kOther) return false;
+    if (error != json::kSuccess) return bad(json::message(error), line, fault);
+    if (!document.current_location().error())
+      return bad("has more text after its JSON object", line, fault);
+    if (found_ == fields_.size()) [[likely]]
+      return true;
+    for (uint32_t i = 0; i < fields_.size(); ++i) {
+      if (seen_[i] != record_ && !fields_[i].read_missing(columns, fault)) return false;
+    }
+    return true;
+  }
+
+ private:
+  /// A member that a field reads, or that contains such a member.
+  struct Node {
+    std::vector<std::pair<std::string, uint32_t>> children;
+    std::vector<uint32_t> fields;
+  };
+
+  uint32_t child(uint32_t node, std::string_view name) {
+    for (const auto& [known, number] : nodes_[node].children)
+      if (known == name) return number;
+    const auto number = uint32_t(nodes_.size());
+    nodes_[node].children.emplace_back(name, number);
+    nodes_.emplace_back();
+    return number;
+  }
+  void add(std::string_view path, uint32_t field) {
+    uint32_t node = 0;
+    for (;;) {
+      const size_t point = path.find('.');
+      node = child(node, path.substr(0, point));
+      if (point == std::string_view::npos) break;
+      path.remove_prefix(point + 1);
+    }
+    nodes_[node].fields.push_back(field);
+  }
+
+  /// Returns an error of simdjson, or kOther with `fault` set.
+  json::ErrorCode read_object(json::Object& object, uint32_t node, Columns& columns, Fault& fault) {
+    for (auto member : object) {
+      std::string_view name;
+      if (const json::ErrorCode error = member.unescaped_key().get(name)) return error;
+      uint32_t found = 0;
+      for (const auto& [known, number] : nodes_[node].children)
+        if (known == name) found = number;
+      if (found == 0) continue;
+      json::Value value;
+      if (const json::ErrorCode error = member.value().get(value)) return error;
+      if (const json::ErrorCode error = read_member(value, found, columns, fault)) return error;
+    }
+    return json::kSuccess;
+  }
+
+  json::ErrorCode read_member(json::Value& value, uint32_t node, Columns& columns, Fault& fault) {
+    json::Type type;
+    if (const json::ErrorCode error = value.type().get(type)) return error;
+    if (type == json::Type::object) {
+      json::Object object;
+      if (const json::ErrorCode error = value.get_object().get(object)) return error;
+      if (!nodes_[node].fields.empty())
+        return mismatch(fields_[nodes_[node].fields[0]], "an object", fault);
+      return read_object(object, node, columns, fault);
+    }
+    if (type == json::Type::null) {
+      bool is_null = false;
+      return value.is_null().get(is_null);
+    }
+    const std::vector<uint32_t>& wanted = nodes_[node].fields;
+    if (wanted.empty()) return json::kSuccess;
+    if (wanted.size() == 1) {
+      FieldWriter writer = fields_[wanted[0]].begin(columns);
+      return fill({&writer, 1}, value, wanted, fault);
+    }
+    writers_.clear();
+    for (const uint32_t field : wanted) writers_.push_back(fields_[field].begin(columns));
+    return fill(writers_, value, wanted, fault);
+  }
+
+  /// Gives a member to all fields that read it, value by value, because simdjson yields each value
+  /// only once.
+  json::ErrorCode fill(std::span<FieldWriter> writers, json::Value& value,
+                       const std::vector<uint32_t>& wanted, Fault& fault) {
+    if (const json::ErrorCode error = read_values(value, writers, 0, fault)) return error;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      if (!writers[i].finish(fault)) return json::kOther;
+      found_ += seen_[wanted[i]] != record_;
+      seen_[wanted[i]] = record_;
+    }
+    return json::kSuccess;
+  }
+
+  json::ErrorCode mismatch(const TypedField& field, const char* found, Fault& fault) {
+    fault = {.reason = "is no value, and the field wants one",
+             .field = &field.name(),
+             .made = found,
+             .hint = kJsonHint};
+    return json::kOther;
+  }
+
+  template <typename Value>
+  static json::ErrorCode give(Value value, std::span<FieldWriter> writers, Fault& fault) {
+    for (FieldWriter& writer : writers) {
+      if (!writer.take(value, fault)) return json::kOther;
+    }
+    return json::kSuccess;
+  }
+  static json::ErrorCode give_integer_or_real(double value, std::span<FieldWriter> writers,
+                                              Fault& fault) {
+    // 3.0 is accepted as an integer by int64 fields.
+    const bool whole = std::abs(value) < 9e18 && value == std::floor(value);
+    for (FieldWriter& writer : writers) {
+      const bool integer = whole && writer.field().type() == FieldType::kInt64;
+      if (!(integer ? writer.take(int64_t(value), fault) : writer.take(value, fault)))
+        return json::kOther;
+    }
+    return json::kSuccess;
+  }
+
+  json::ErrorCode read_values(json::Value& value, std::span<FieldWriter> writers, int depth,
+                              Fault& fault) {
+    json::Type type;
+    if (const json::ErrorCode error = value.type().get(type)) return error;
+    const TypedField& field = writers[0].field();
+    if (type == json::Type::array) {
+      json::Array array;
+      if (const json::ErrorCode error = value.get_array().get(array)) return error;
+      if (depth == kNestedMax) {
+        fault = {.reason = "is nested too deep", .field = &field.name(), .hint = kJsonHint};
+        return json::kOther;
+      }
+      for (auto element : array) {
+        json::Value inner;
+        if (const json::ErrorCode error = element.get(inner)) return error;
+        if (const json::ErrorCode error = read_values(inner, writers, depth + 1, fault))
+          return error;
+      }
+      return json::kSuccess;
+    }
+    if (type == json::Type::number) {
+      json::Number number;
+      if (const json::ErrorCode error = value.get_number().get(number)) return error;
+      if (number.is_int64()) return give(int64_t{number.get_int64()}, writers, fault);
+      if (number.is_double()) return give_integer_or_real(number.get_double(), writers, fault);
+      return give(double(number.get_uint64()), writers, fault);
+    }
+    if (type == json::Type::string) {
+      std::string_view text;
+      if (const json::ErrorCode error = value.get_string().get(text)) return error;
+      return give(text, writers, fault);
+    }
+    if (type == json::Type::boolean) {
+      bool flag = false;
+      if (const json::ErrorCode error = value.get_bool().get(flag)) return error;
+      return give(int64_t{flag}, writers, fault);
+    }
+    return mismatch(field, type == json::Type::null ? "null" : "an object", fault);
+  }
+
+  std::vector<TypedField> fields_;
+  std::vector<Node> nodes_;  // the first one is the object of the line
+  std::vector<uint64_t> seen_;
+  std::vector<FieldWriter> writers_;  // for a member that several fields read
+  uint64_t record_ = 0;
+  size_t found_ = 0;
+};
+
+class JsonParser final : public RecordParser {
+ public:
+  static Result<std::unique_ptr<RecordParser>> make(const FieldContext& context) {
+    auto parser = std::make_unique<JsonParser>();
+    DP_TRY(FieldSet set, FieldSet::make(context));
+    parser->adopt(set);
+    DP_TRY(std::vector<TypedField> fields, TypedField::make_all(set));
+    parser->fields_ = JsonFields(std::move(fields));
+    DP_TRY(parser->filter_, RecordFilter::make(context.data));
+    if (parser->filter_ != nullptr)
+      parser->condition_ = JsonFields(TypedField::inputs_of(*parser->filter_));
+    return std::unique_ptr<RecordParser>(std::move(parser));
+  }
+
+  bool parse(const char* begin, const char* end, uint64_t, Columns& columns,
+             Fault& fault) override {
+    const std::string_view line(begin, size_t(end - begin));
+    if (filter_ != nullptr &&
+        (!condition_.read(parser_, line, columns, fault) || !filter_->passes(fault)))
+      return false;
+    return fields_.read(parser_, line, columns, fault);
+  }
+
+ private:
+  JsonFields fields_, condition_;
+  json::Parser parser_;
+};
+
+Result<std::unique_ptr<RecordParser>> make_parser(const FieldContext& context,
+                                                  const plan::FileInfo& /*info*/) {
+  return JsonParser::make(context);
+}
+
+}  // namespace
+
+const Format kJsonl = format_of_lines(DataFormat::kJsonl, make_parser);
+
+}  // namespace downpour::data

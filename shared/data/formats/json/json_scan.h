@@ -1,0 +1,55 @@
+// JSON scanning: the names of simdjson (Langdale, Lemire 2019; on-demand API) that are used here.
+// Lines need not be copied for its padding, because kPadBytes are readable after every window.
+#pragma once
+
+#define SIMDJSON_EXCEPTIONS 0
+#include <simdjson.h>
+#include <string_view>
+
+#include "shared/data/records/window.h"
+
+namespace downpour::data::json {
+
+using Array = simdjson::ondemand::array;
+using Document = simdjson::ondemand::document;
+using Number = simdjson::ondemand::number;
+using Object = simdjson::ondemand::object;
+using Parser = simdjson::ondemand::parser;
+using Type = simdjson::ondemand::json_type;
+using Value = simdjson::ondemand::value;
+using ErrorCode = simdjson::error_code;
+
+constexpr ErrorCode kSuccess = simdjson::SUCCESS;
+constexpr ErrorCode kOther = simdjson::NUM_ERROR_CODES;  // not an error of simdjson: the caller has
+                                                         // set `fault`
+
+static_assert(simdjson::SIMDJSON_PADDING <= kPadBytes);
+
+inline ErrorCode open(Parser& parser, std::string_view line, Document& document) {
+  return parser.iterate(line.data(), line.size(), line.size() + simdjson::SIMDJSON_PADDING)
+      .get(document);
+}
+
+inline bool is_utf8(std::string_view text) {
+  return simdjson::validate_utf8(text.data(), text.size());
+}
+
+/// Returns what simdjson's error means, as the end of a sentence about a line.
+inline const char* message(ErrorCode error) {
+  switch (error) {
+    case simdjson::UTF8_ERROR:
+      return "is not UTF-8";
+    case simdjson::UNCLOSED_STRING:
+      return "has a string without an end";
+    case simdjson::NUMBER_ERROR:
+      return "has a number that can't be read";
+    case simdjson::STRING_ERROR:
+      return "has a string with a wrong escape";
+    case simdjson::DEPTH_ERROR:
+      return "is nested too deep";
+    default:
+      return "is no JSON object";
+  }
+}
+
+}  // namespace downpour::data::json

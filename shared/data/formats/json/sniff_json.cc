@@ -1,0 +1,144 @@
+// sniff of JSON lines: which members the first objects have, and what fields to make of them.
+#include <algorithm>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "shared/base/units.h"
+#include "shared/data/formats/sniff_columns.h"
+
+namespace downpour::data {
+namespace {
+
+using Json = nlohmann::json;
+
+/// A longer line is not looked at: a tree of it takes up to a hundred times its bytes.
+constexpr size_t kLookedAtBytesMax = kMiB;
+
+/// What the lines show of one member.
+struct Member {
+  Column column;                       // of its single values
+  size_t lines = 0;                    // with a value
+  size_t numbers = 0, texts = 0;       // lines with such values
+  size_t fewest = SIZE_MAX, most = 0;  // values in a line
+  bool list = false, odd = false;      // an array; something that is no value
+};
+
+void look_at(const Json& value, Member& member) {
+  std::vector<const Json*> values = {&value};
+  if (value.is_array()) {
+    member.list = true;
+    values.clear();
+    for (const Json& element : value) values.push_back(&element);
+  }
+  bool number = false, text = false;
+  for (const Json* one : values) {
+    if (one->is_boolean()) {
+      number = true;
+      member.column.add_number(one->get<bool>() ? 1 : 0);
+    } else if (one->is_number()) {
+      number = true;
+      member.column.add_number(one->get<double>());
+    } else if (one->is_string()) {
+      text = true;
+      member.column.add_text(one->get<std::string>(), std::nullopt);
+    } else {
+      member.odd = true;
+    }
+  }
+  member.numbers += number;
+  member.texts += text;
+  member.lines += !values.empty();
+  member.fewest = std::min(member.fewest, values.size());
+  member.most = std::max(member.most, values.size());
+}
+
+void walk(const Json& object, const std::string& prefix, std::map<std::string, Member>& members) {
+  for (const auto& [name, value] : object.items()) {
+    const std::string path = prefix + name;
+    if (value.is_object() && prefix.size() < 200) {
+      walk(value, path + ".", members);
+    } else if (!value.is_null()) {
+      look_at(value, members[path]);
+    }
+  }
+}
+
+std::optional<FieldSpec> field_of_member(const std::string& path, const Member& member,
+                                         size_t lines) {
+  std::string name = path;
+  std::replace(name.begin(), name.end(), '/', '_');
+  const bool mixed = member.numbers > 0 && member.texts > 0;
+  if (member.odd || mixed || member.lines == 0 || name.empty() || name[0] == '.')
+    return std::nullopt;
+  FieldSpec field{.name = name};
+  if (!member.list) {
+    field = field_of(name, member.column);
+    field.shape.clear();  // a text is one string, not a bag of words
+    if (member.lines == lines) field.fallback.reset();
+  } else if (member.texts > 0) {
+    field.type = FieldType::kString;
+    field.shape = {-1};
+    field.transform = {{.op = TransformOp::kHash}};
+  } else if (member.fewest == member.most && member.lines == lines) {
+    field.shape = {int64_t(member.most)};
+  } else {
+    return std::nullopt;
+  }
+  if (name != path) field.path = path;
+  return field;
+}
+
+}  // namespace
+
+Result<FileFacts> sniff_json(const std::vector<std::string_view>& lines, const std::string& path) {
+  std::map<std::string, Member> members;
+  size_t objects = 0;
+  bool has_long_lines = false;
+  for (const std::string_view line : lines) {
+    has_long_lines = has_long_lines || line.size() > kLookedAtBytesMax;
+    if (line.size() > kLookedAtBytesMax) continue;
+    const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!object.is_object()) continue;
+    ++objects;
+    walk(object, "", members);
+  }
+  if (objects == 0 && has_long_lines) {
+    return Error{ErrorCode::kBadData,
+                 str("looks like JSON, but its lines have more than 1 MiB: ", path), path,
+                 "say data.format = \"jsonl\" and data.fields in a job: only shorter lines are "
+                 "looked at to find them"};
+  }
+  if (objects == 0 || members.empty()) {
+    return Error{ErrorCode::kBadData, str("looks like JSON, but no line is an object: ", path),
+                 path, "each line is one object: {\"label\": 1, ...}"};
+  }
+  FileFacts facts{.format = DataFormat::kJsonl};
+  std::string left_out, note;
+  size_t numeric = 0, keys = 0;
+  for (const auto& [name, member] : members) {
+    if (facts.target.empty() && !member.list && !member.odd && member.lines == objects &&
+        is_target_name(name))
+      facts.target = name;
+  }
+  for (const auto& [name, member] : members) {
+    if (name == facts.target) continue;
+    const std::optional<FieldSpec> field = field_of_member(name, member, objects);
+    if (!field) {
+      left_out += (left_out.empty() ? "" : ", ") + name;
+      continue;
+    }
+    (field->type == FieldType::kFloat32 ? numeric : keys) += 1;
+    facts.fields.push_back(*field);
+  }
+  std::string target = "; no member is clearly the target: say model.target";
+  if (!facts.target.empty()) {
+    describe_target(facts.target, members.at(facts.target).column, facts, note);
+    target = str("; target \"", facts.target, "\" (by its name; ", said(facts.classes), note, ")");
+  }
+  facts.reason = str("jsonl: ", numeric, " numeric members, ", keys, " of keys",
+                     left_out.empty() ? "" : str(", left out ", left_out), target);
+  return facts;
+}
+
+}  // namespace downpour::data

@@ -1,0 +1,119 @@
+// sniff of NumPy arrays: what fields to make of each, and which is the target.
+#include <algorithm>
+
+#include "shared/base/human.h"
+#include "shared/base/units.h"
+#include "shared/data/formats/numpy/arrays.h"
+#include "shared/data/formats/sniff_columns.h"
+
+namespace downpour::data {
+namespace {
+
+constexpr uint64_t kSampleRows = 10'000;
+
+/// One element of each of the first rows.
+Result<Column> look_at(const SourceArray& source, uint64_t element) {
+  const NpyArray& array = source.array;
+  if (array.row_bytes() > kSampleBytes) {
+    return Error{ErrorCode::kBadData,
+                 str("rows of ", human_bytes(array.row_bytes()),
+                     " are too long to find out what they are: ", source.where),
+                 source.where, "say data.fields in a job"};
+  }
+  const uint64_t rows = std::min({array.rows, kSampleRows, kSampleBytes / array.row_bytes()});
+  std::string bytes(size_t(rows * array.row_bytes()), '\0');
+  if (source.member.deflated) {
+    InflatedMember inflated(source.file, source.member);
+    std::string head(size_t(array.data_offset), '\0');
+    DP_TRY_VOID(inflated.read(head.data(), head.size()));
+    DP_TRY_VOID(inflated.read(bytes.data(), bytes.size()));
+  } else {
+    DP_TRY(const size_t n, source.file->read_at(array.data_offset, bytes.data(), bytes.size()));
+    bytes.resize(n);
+  }
+  Column column;
+  for (uint64_t row = 0; (row + 1) * array.row_bytes() <= bytes.size(); ++row) {
+    const char* const at = bytes.data() + row * array.row_bytes() + element * array.type.bytes;
+    column.add_number(npy_number(at, array.type));
+  }
+  return column;
+}
+
+uint32_t classes_in(const Column& column) {
+  return classes_of({column.numbers.begin(), column.numbers.end()}, column.cells);
+}
+
+/// The field of an array that is no target: numbers, or keys where a row is one integer.
+Result<FieldSpec> field_of_array(const std::string& name, const SourceArray& source) {
+  if (source.array.row_elements > 1)
+    return FieldSpec{.name = name, .shape = {int64_t(source.array.row_elements)}};
+  if (source.array.type.is_integer() && source.array.type.kind != 'b') {
+    return FieldSpec{
+        .name = name, .type = FieldType::kInt64, .transform = {{.op = TransformOp::kHash}}};
+  }
+  DP_TRY(const Column column, look_at(source, 0));
+  FieldSpec field = field_of(name, column);
+  field.fallback.reset();  // nothing is missing in an array
+  return field;
+}
+
+/// A matrix: its first column is the target where it is 0 or 1, else its last one.
+Result<FileFacts> sniff_matrix(const SourceArray& source, const std::string& path) {
+  const uint64_t columns = source.array.row_elements;
+  FileFacts facts{.format = DataFormat::kNpy, .records_estimated = source.array.rows};
+  if (columns < 2) {
+    return Error{ErrorCode::kBadData,
+                 str("holds one number a row, which is nothing to learn from: ", path), path,
+                 "name a folder of .npy files, a file a field, or an .npz archive"};
+  }
+  DP_TRY(const Column first, look_at(source, 0));
+  DP_TRY(const Column last, look_at(source, columns - 1));
+  const bool at_front = classes_in(first) == 2 && classes_in(last) != 2;
+  std::string note;
+  facts.fields = {{.name = "x", .column = at_front ? "1" : "0", .shape = {int64_t(columns - 1)}}};
+  describe_target("label", at_front ? first : last, facts, note);
+  facts.fields.back().type = FieldType::kFloat32;
+  facts.fields.back().column = at_front ? "0" : str(columns - 1);
+  facts.reason =
+      str("npy: ", source.array.rows, " rows of ", columns, " x ", npy_type_name(source.array.type),
+          "; target: the ", at_front ? "first" : "last", " column (", said(facts.classes), ")");
+  return facts;
+}
+
+}  // namespace
+
+Result<FileFacts> sniff_arrays(const std::string& path) {
+  DataSpec all;
+  all.format = path.ends_with(".npz") ? DataFormat::kNpz : DataFormat::kNpy;
+  DP_TRY(const std::vector<SourceArray> arrays, open_arrays(all, path));
+  if (arrays.front().name.empty()) return sniff_matrix(arrays.front(), path);
+  FileFacts facts{.format = all.format, .records_estimated = arrays.front().array.rows};
+  std::vector<std::string> names;
+  size_t target = arrays.size();
+  for (const SourceArray& source : arrays) {
+    std::string name = source.name;
+    if (name.ends_with(".npy")) name.resize(name.size() - 4);
+    names.push_back(name);
+    if (target == arrays.size() && source.array.row_elements == 1 && is_target_name(name))
+      target = names.size() - 1;
+  }
+  std::string said_target = "; no array is clearly the target: say model.target";
+  std::string list, note;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    list += (i > 0 ? ", " : "") + names[i];
+    if (i == target) continue;
+    DP_TRY(FieldSpec field, field_of_array(names[i], arrays[i]));
+    facts.fields.push_back(std::move(field));
+  }
+  if (target < arrays.size()) {
+    DP_TRY(const Column column, look_at(arrays[target], 0));
+    describe_target(names[target], column, facts, note);
+    if (!arrays[target].array.type.is_integer()) facts.fields.back().type = FieldType::kFloat32;
+    said_target = str("; target \"", names[target], "\" (by its name; ", said(facts.classes), ")");
+  }
+  facts.reason = str(all.format == DataFormat::kNpz ? "npz: " : "npy: ", arrays.front().array.rows,
+                     " rows of ", list, said_target);
+  return facts;
+}
+
+}  // namespace downpour::data

@@ -1,0 +1,17 @@
+// Sniffing: detects the format of a data file and the settings that a job for it needs.
+#pragma once
+
+#include <string>
+
+#include "shared/base/result.h"
+#include "shared/job/preset.h"
+
+namespace downpour::data {
+
+/// Detects a file's format from its beginning, and the settings that a job for it needs. Uses
+/// delimiter, header and skip_lines of `declared`. If the number of records is not known,
+/// `records_estimated` is 0, and the caller estimates it. Errors: kBadData if the format is
+/// unknown.
+Result<FileFacts> sniff(const std::string& path, const DataSpec& declared = {});
+
+}  // namespace downpour::data

@@ -1,0 +1,142 @@
+#include "shared/data/formats/sniff_columns.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "shared/data/records/delimited.h"
+#include "shared/data/values/fields.h"
+
+namespace downpour::data {
+namespace {
+
+const std::set<std::string> kTargetNames = {"label", "target", "click",  "clicked",
+                                            "y",     "class",  "labels", "is_click"};
+
+std::string lower(std::string text) {
+  for (char& c : text) c = char(std::tolower(uint8_t(c)));
+  return text;
+}
+
+FieldSpec numeric_field(const std::string& name, Column column) {
+  FieldSpec field{.name = name};
+  double top = column.numbers[0], bottom = top;
+  for (const double x : column.numbers) top = std::max(top, x), bottom = std::min(bottom, x);
+  const auto moments = [&](double& mean, double& deviation) {
+    mean = deviation = 0;
+    for (const double x : column.numbers) mean += x;
+    mean /= double(column.numbers.size());
+    for (const double x : column.numbers) deviation += (x - mean) * (x - mean);
+    deviation = std::sqrt(deviation / double(column.numbers.size()));
+  };
+  double mean = 0, deviation = 0;
+  moments(mean, deviation);
+  double fallback = mean;
+  if (bottom >= 0 && deviation > 0 &&
+      (top - mean) / deviation > 8) {  // a long tail: counts, sums of money
+    field.transform.push_back({.op = TransformOp::kClip, .min = 0.0});
+    field.transform.push_back({.op = TransformOp::kLog1p});
+    for (double& x : column.numbers) x = std::log1p(x);
+    moments(mean, deviation);
+    fallback = std::expm1(mean);
+  }
+  // Four digits say enough, and read better in the job that is written.
+  const auto rounded = [](double x) { return x == 0 ? 0 : std::stod(str(float(x))); };
+  field.transform.push_back({.op = TransformOp::kStandardize,
+                             .mean = rounded(mean),
+                             .scale = deviation > 1e-12 ? rounded(deviation) : 1});
+  field.transform.push_back({.op = TransformOp::kClip, .min = -8.0, .max = 8.0});
+  field.fallback = str(float(fallback));  // so that a missing value reads as about 0
+  return field;
+}
+
+}  // namespace
+
+void Column::add_text(const std::string& text, std::optional<double> number) {
+  ++cells;
+  words += size_t(std::count(text.begin(), text.end(), ' ')) + 1;
+  if (texts.size() < kDistinctMax || texts.contains(text)) ++texts[text];
+  if (number) {
+    numbers.push_back(*number);
+  } else {
+    numeric = false;
+  }
+}
+
+void Column::add_number(double number) { add_text(str(number), number); }
+
+uint32_t classes_of(const std::set<double>& values, size_t records) {
+  const auto within = [&](std::set<double> allowed) {
+    return std::includes(allowed.begin(), allowed.end(), values.begin(), values.end());
+  };
+  if (within({0, 1}) || within({-1, 1})) return 2;
+  if (values.size() > kClassesMax || values.size() * 10 > records || values.empty()) return 0;
+  for (const double value : values)
+    if (value < 0 || value != std::floor(value)) return 0;
+  const double top = *values.rbegin();
+  return top < double(2 * values.size()) ? uint32_t(top) + 1 : 0;
+}
+
+std::string said(uint32_t classes) {
+  if (classes == 0) return "regression";
+  return classes == 2 ? "binary" : str(classes, " classes");
+}
+
+bool is_target_name(const std::string& name) { return kTargetNames.contains(lower(name)); }
+
+FieldSpec field_of(const std::string& name, const Column& column) {
+  if (column.is_numeric()) return numeric_field(name, column);
+  FieldSpec field{.name = name,
+                  .type = FieldType::kString,
+                  .fallback = "",
+                  .transform = {{.op = TransformOp::kHash}}};
+  if (column.is_text()) field.shape = {-1};
+  return field;
+}
+
+size_t choose_target(const std::vector<std::string>& names, const std::vector<Column>& columns,
+                     bool header, std::string& why) {
+  for (size_t i = 0; header && i < names.size(); ++i) {
+    if (!is_target_name(names[i])) continue;
+    why = "by its name";
+    return i;
+  }
+  const Column& first = columns[0];
+  if (first.is_numeric() &&
+      classes_of({first.numbers.begin(), first.numbers.end()}, first.cells) == 2) {
+    // A flag may stand first by chance; a last column of two texts is the likelier target.
+    const Column& last = columns.back();
+    if (!(last.texts.size() == 2 && !last.is_numeric())) {
+      why = "the first column, 0 or 1";
+      return 0;
+    }
+  }
+  why = "the last column";
+  return columns.size() - 1;
+}
+
+void describe_target(const std::string& name, const Column& column, FileFacts& facts,
+                     std::string& note) {
+  FieldSpec field{.name = name};
+  facts.target = name;
+  if (column.is_numeric()) {
+    facts.classes = classes_of({column.numbers.begin(), column.numbers.end()}, column.cells);
+    if (facts.classes > 2) field.type = FieldType::kInt64;
+  } else {
+    // Of two texts the rarer one is the event; of many the most frequent is told from all others.
+    facts.classes = 2;
+    std::string rare, frequent;
+    for (const auto& [text, count] : column.texts) {
+      if (rare.empty() || count < column.texts.at(rare)) rare = text;
+      if (frequent.empty() || count > column.texts.at(frequent)) frequent = text;
+    }
+    field.type = FieldType::kString;
+    field.positive = {column.texts.size() == 2 ? rare : frequent};
+    note = str(
+        ", 1 means \"", shown(field.positive[0]), "\"",
+        column.texts.size() > 2 ? str(" and 0 the ", column.texts.size() - 1, " other texts") : "");
+  }
+  facts.fields.push_back(std::move(field));
+}
+
+}  // namespace downpour::data

@@ -1,0 +1,65 @@
+// Column analysis of a sample: derives the field to declare for each column, and finds the target.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shared/base/units.h"
+#include "shared/job/preset.h"
+
+namespace downpour::data {
+
+constexpr size_t kSampleBytes = 8 * kMiB;  // sample size for finding the columns of a file
+
+constexpr size_t kDistinctMax = 2'000;  // distinct texts tracked per column
+constexpr size_t kClassesMax = 1'000;
+
+/// Statistics of the cells of a column.
+struct Column {
+  std::vector<double> numbers;
+  std::map<std::string, size_t> texts;  // counts of distinct texts, at most kDistinctMax
+  std::map<std::string, size_t> marks;  // counts of known marks for missing values
+  size_t empty = 0, cells = 0, words = 0;
+  bool numeric = true;
+
+  /// Adds a value, and its number if the text is one.
+  void add_text(const std::string& text, std::optional<double> number);
+  void add_number(double number);
+  bool is_numeric() const { return numeric && !numbers.empty(); }
+  bool is_text() const {
+    return !is_numeric() && cells > 0 && words > 4 * cells &&
+           texts.size() * 2 > std::min(cells, kDistinctMax);
+  }
+};
+
+/// Returns the number of classes of a numeric target: 2, the number of classes 0, 1, 2 ..., or 0
+/// for other numbers.
+uint32_t classes_of(const std::set<double>& values, size_t records);
+/// Returns "binary", "10 classes" or "regression".
+std::string said(uint32_t classes);
+
+/// Returns the field for a column: standardized numbers, hashed texts, or bags of words for long
+/// texts.
+FieldSpec field_of(const std::string& name, const Column& column);
+/// Returns true if the name is a usual name of a target ("label", "click", ...).
+bool is_target_name(const std::string& name);
+/// Returns the index of the column to predict. `why` gets the reason.
+size_t choose_target(const std::vector<std::string>& names, const std::vector<Column>& columns,
+                     bool header, std::string& why);
+/// Adds the target's field and number of classes to `facts`. `note` gets the meaning of its values.
+void describe_target(const std::string& name, const Column& column, FileFacts& facts,
+                     std::string& note);
+
+/// Returns the facts of a TFRecord file: the features of its first Examples.
+Result<FileFacts> sniff_tfrecord(const std::string& path);
+/// Returns the facts of a JSON lines file, given its first lines.
+Result<FileFacts> sniff_json(const std::vector<std::string_view>& lines, const std::string& path);
+/// Returns the facts of NumPy arrays: a file, an archive, or a folder of files.
+Result<FileFacts> sniff_arrays(const std::string& path);
+
+}  // namespace downpour::data

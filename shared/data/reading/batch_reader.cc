@@ -1,0 +1,342 @@
+#include "shared/data/reading/batch_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shared/data/bytes/xxh3.h"
+#include "shared/data/records/delimited.h"
+
+namespace downpour::data {
+namespace {
+
+constexpr size_t kRecordsAhead = 4;  // records prefetched during shuffled reading, where each
+                                     // record is a jump in memory
+constexpr size_t kLinesAheadMax =
+    16;  // of each record; after that the hardware prefetches by itself
+constexpr size_t kHashedBytesMax = 4096;
+constexpr size_t kBatchKeysMax = size_t{1} << 26;  // of one field; bounds the memory of a batch
+
+bool too_many_keys(const std::vector<KeyBuffer>& buffers) {
+  return std::any_of(buffers.begin(), buffers.end(),
+                     [](const KeyBuffer& b) { return b.count > kBatchKeysMax; });
+}
+
+}  // namespace
+
+Fault fault_of(const RecordRef& record) {
+  switch (record.size) {
+    case RecordRef::kDamaged:
+      return {.reason = "has a header that fails its checksum",
+              .hint = "copy or download the file again, or set data.bad_records = \"skip\""};
+    case RecordRef::kDropped:
+      return {};
+    case RecordRef::kBadChecksum:
+      return {.reason = "fails its checksum",
+              .hint = "copy or download the file again, or set data.bad_records = \"skip\""};
+    case RecordRef::kUnclosed:
+      return {.reason = "has a quote that nothing closes within the 16 MiB that a record may have",
+              .hint = "mend the line, or set data.bad_records = \"skip\""};
+    case RecordRef::kCutShort:
+      return {.reason = "is cut short: the file ends inside it",
+              .hint = "copy or download the file again, or set data.bad_records = \"skip\""};
+    default:
+      return {.reason = "is longer than a record may be (16 MiB a line, 64 MiB a TFRecord)",
+              .hint = "is this the format that the job says?"};
+  }
+}
+
+bool is_held_out(double holdout, uint32_t file, uint64_t offset) {
+  return holdout > 0 &&
+         uniform_double(hash_combine(hash_combine(0x686f6c646f7574ULL, file), offset)) < holdout;
+}
+
+Error bad_record_error(const Fault& fault, std::string where) {
+  std::string what = "bad record: ";
+  if (fault.field != nullptr) what += str("field ", *fault.field, " ");
+  const std::string_view text = fault.made.empty() ? fault.text : fault.made;
+  if (!text.empty()) what += str("\"", shown(text), "\" ");
+  if (fault.field == nullptr && text.empty()) what += "the record ";
+  what += fault.reason;
+  return Error{ErrorCode::kBadData, what, std::move(where),
+               fault.hint == nullptr ? "" : fault.hint};
+}
+
+void RecordParser::prefetch(const char* begin, size_t size) const {
+  const size_t lines = std::min<size_t>(size / 64 + 1, kLinesAheadMax);
+  for (size_t i = 0; i < lines; ++i) __builtin_prefetch(begin + i * 64);
+}
+
+size_t RecordParser::parse_run(std::span<const QueuedRecord>, Columns&, uint64_t&) { return 0; }
+
+uint64_t RecordParser::hash(const char* begin, const char* end) const {
+  return xxh3(begin, std::min<size_t>(size_t(end - begin), kHashedBytesMax));
+}
+
+BatchReader::BatchReader(std::shared_ptr<const ReadPlan> plan, Split split, ShardId shard,
+                         std::vector<OpenRange> ranges, std::unique_ptr<Scratch> scratch,
+                         uint32_t first_batch, std::vector<uint32_t> quarantined_batches)
+    : plan_(std::move(plan)),
+      split_(split),
+      shard_(shard),
+      first_batch_(first_batch),
+      quarantined_batches_(std::move(quarantined_batches)),
+      flow_(*plan_, shard, std::move(ranges), std::move(scratch)),
+      random_(plan_->training && split != Split::kHeldOut && flow_.parser().finishes()) {
+  flow_.scratch().indexes.resize(plan_->layout.tables.size());
+  flow_.scratch().keys.resize(flow_.parser().key_shapes().size());
+}
+
+BatchReader::~BatchReader() { flow_.close(*plan_->scratch); }
+
+const ShardTotals& BatchReader::totals() const {
+  DP_CHECK(ended_);
+  return totals_;
+}
+
+void BatchReader::begin_batch(Batch& batch) {
+  const InputLayout& layout = plan_->layout;
+  batch.records = 0;
+  batch.records_hash = 0;
+  batch.first_record = UINT64_MAX;
+  batch.last_record = 0;
+  batch.counts = {};
+  batch.quarantined = false;
+  batch.floats.resize(layout.floats.size());
+  for (size_t i = 0; i < layout.floats.size(); ++i) {
+    batch.floats[i].width = layout.floats[i].width;
+    batch.floats[i].values.resize(size_t(plan_->batch_size) * layout.floats[i].width);
+  }
+  for (size_t i = 0; i < flow_.scratch().keys.size(); ++i) {
+    KeyBuffer& buffer = flow_.scratch().keys[i];
+    const KeyShape shape = flow_.parser().key_shapes()[i];
+    buffer.count = 0;
+    buffer.all_one = true;
+    buffer.has_values = shape.values;
+    buffer.offsets.resize(shape.bag ? plan_->batch_size + 1 : 0);
+    if (shape.bag) buffer.offsets[0] = 0;
+    if (shape.values && buffer.values.size() < buffer.keys.size())
+      buffer.values.resize(buffer.keys.size());
+    buffer.ensure(plan_->batch_size);
+  }
+}
+
+void BatchReader::prefetch(const QueuedRecord& record) {
+  if (record.ref.is_whole())
+    flow_.parser_of(record).prefetch(flow_.text_of(record), record.ref.size);
+}
+
+Result<bool> BatchReader::next_run(Batch& batch, size_t max) {
+  run_.clear();
+  while (run_.empty()) {
+    while (cursor_ == flow_.size()) {
+      cursor_ = 0;
+      DP_TRY(const bool more, flow_.next());  // the window may have no record of this stream
+      if (!more) return false;
+    }
+    const size_t end = cursor_ + std::min(flow_.size() - cursor_, max);
+    flow_.append(cursor_, end, run_);
+    batch.counts.read += end - cursor_;
+    cursor_ = end;
+    if (split_ != Split::kAll) keep_own_split(batch);
+  }
+  for (const QueuedRecord& record : run_) {
+    watched_in_batch_ |= is_watched(record);
+    batch.first_record = std::min(batch.first_record, record.offset);
+    batch.last_record = std::max(batch.last_record, record.offset);
+  }
+  return true;
+}
+
+void BatchReader::keep_own_split(Batch& batch) {
+  const bool held_out = split_ == Split::kHeldOut;
+  const auto is_others = [&](const QueuedRecord& record) {
+    const uint32_t file = flow_.range_of(record).file;
+    if (is_held_out(plan_->holdout, file, record.offset) == held_out) return false;
+    if (is_watched(record)) fate_ = RecordFate{RecordFate::Kind::kHeldOut};
+    return true;
+  };
+  batch.counts.filtered += std::erase_if(run_, is_others);
+}
+
+Result<std::optional<BatchReader::Found>> BatchReader::next_record() {
+  Batch counts;
+  DP_TRY(const bool more, next_run(counts, 1));
+  if (!more) return std::optional<Found>();
+  const QueuedRecord& record = run_.front();
+  return std::optional(
+      Found{flow_.range_of(record).file, record.ref, record.offset, flow_.text_of(record)});
+}
+
+Result<void> BatchReader::pass_over(Batch& batch) {
+  while (batch.records < plan_->batch_size) {
+    DP_TRY(const bool more, next_run(batch, plan_->batch_size - batch.records));
+    if (!more) break;
+    batch.records += uint32_t(run_.size());
+  }
+  return {};
+}
+
+/// Returns the seed of random ops. It is the same for a record of an epoch in every process.
+uint64_t BatchReader::random_of(const QueuedRecord& record) const {
+  const plan::ShardRange& range = flow_.range_of(record);
+  const uint64_t seed =
+      hash_combine(hash_combine(0x72616e646f6d00ULL, plan_->seed), shard_.epoch) +
+      (plan_->source.is_program() ? range.begin : 0);  // a program's output starts at byte 0 in
+                                                       // each range
+  return hash_combine(hash_combine(seed, range.file), record.offset) | 1;
+}
+
+Result<void> BatchReader::fill(Batch& batch) {
+  std::vector<KeyBuffer>& keys = flow_.scratch().keys;
+  Columns columns{.floats = &batch.floats, .keys = &keys};
+  while (batch.records < plan_->batch_size) {
+    DP_TRY(const bool more, next_run(batch, plan_->batch_size - batch.records));
+    if (!more) break;
+    size_t taken = 0;
+    if (flow_.is_single() && !flow_.parser().finishes() && watched_ == UINT64_MAX) {
+      columns.record = batch.records;
+      taken = flow_.parser().parse_run(run_, columns, batch.records_hash);
+      batch.records += uint32_t(taken);
+    }
+    for (; taken < run_.size(); ++taken) {
+      if (flow_.shuffles() && taken + kRecordsAhead < run_.size())
+        prefetch(run_[taken + kRecordsAhead]);
+      DP_TRY_VOID(take(batch, columns, run_[taken]));
+    }
+  }
+  return {};
+}
+
+Result<void> BatchReader::take(Batch& batch, Columns& columns, const QueuedRecord& record) {
+  RecordParser& parser = flow_.parser_of(record);
+  Fault fault;
+  columns.record = batch.records;
+  if (random_) columns.random = random_of(record);
+  const char* const begin = flow_.text_of(record);
+  const char* const end = begin + record.ref.size;
+  const bool whole = record.ref.is_whole();
+  if (!whole) fault = fault_of(record.ref);
+  if (whole && parser.parse(begin, end, record.offset, columns, fault) &&
+      parser.finish(columns, fault)) {
+    if (!too_many_keys(*columns.keys)) [[likely]] {
+      batch.records_hash += hash_combine(parser.hash(begin, end), record.offset);
+      ++batch.records;
+      return {};
+    }
+    fault = {.reason = "brings its batch over 67 million keys",
+             .hint = "choose a smaller train.batch_size"};
+  }
+  if (fault.reason != nullptr) return skip_or_fail(fault, record, batch);
+  ++batch.counts.filtered;
+  watched_in_batch_ &= !is_watched(record);
+  if (is_watched(record)) fate_ = RecordFate{RecordFate::Kind::kFiltered};
+  return {};
+}
+
+Result<void> BatchReader::skip_or_fail(const Fault& fault, const QueuedRecord& record,
+                                       Batch& batch) {
+  const uint64_t skipped = totals_.counts.skipped + batch.counts.skipped + 1;
+  const bool skip = plan_->data.bad_records == BadRecords::kSkip;
+  if (skip && (plan_->data.bad_records_max == 0 || skipped <= plan_->data.bad_records_max)) {
+    ++batch.counts.skipped;
+    if (is_watched(record)) fate_ = RecordFate{RecordFate::Kind::kSkipped};
+    for (KeyBuffer& buffer : flow_.scratch().keys) {  // keys that the record left before its fault
+      buffer.count = buffer.offsets.empty() ? batch.records : buffer.offsets[batch.records];
+    }
+    return {};
+  }
+  if (!skip) failed_batch_ = totals_.batches;  // otherwise the limit bad_records_max is exceeded
+  Error error = bad_record_error(fault, flow_.locate(record));
+  if (skip)
+    error.what += str(" (and it is one more than bad_records_max = ", plan_->data.bad_records_max,
+                      " in a shard)");
+  return error;
+}
+
+void BatchReader::end() {
+  ended_ = true;
+  flow_.extent(totals_.first_offset, totals_.end_offset);
+  totals_.bytes = flow_.progress();
+}
+
+void BatchReader::finish_batch(Batch& batch) {
+  const InputLayout& layout = plan_->layout;
+  flow_.parser().finish_batch(batch.floats, flow_.scratch().keys, batch.records);
+  for (FloatColumn& column : batch.floats)
+    column.values.resize(size_t(batch.records) * column.width);
+  batch.tables.resize(layout.tables.size());
+  for (size_t t = 0; t < layout.tables.size(); ++t) {
+    batch.tables[t].table = layout.tables[t];
+    batch.tables[t].keys.clear();
+    flow_.scratch().indexes[t].begin_batch();
+  }
+  batch.bags.resize(layout.bags.size());
+  for (size_t i = 0; i < layout.bags.size(); ++i) {
+    const KeyBuffer& buffer = flow_.scratch().keys[flow_.parser().key_of_bag()[i]];
+    BagColumn& bag = batch.bags[i];
+    bag.table_index = layout.bags[i].table_index;
+    bag.keys.resize(buffer.count);
+    flow_.scratch().indexes[bag.table_index].add(
+        {buffer.keys.data(), buffer.count}, bag.keys.data(), batch.tables[bag.table_index].keys);
+    bag.offsets.assign(buffer.offsets.begin(),
+                       buffer.offsets.begin() + (buffer.offsets.empty() ? 0 : batch.records + 1));
+    bag.values.clear();
+    if (buffer.has_values && !buffer.all_one)
+      bag.values.assign(buffer.values.begin(), buffer.values.begin() + ptrdiff_t(buffer.count));
+  }
+}
+
+Result<bool> BatchReader::next(Batch& batch) {
+  DP_CHECK(!failed_);
+  while (!ended_) {
+    if (plan_->batches_max > 0 && totals_.batches == plan_->batches_max) {
+      end();
+      return false;
+    }
+    begin_batch(batch);
+    const bool quarantined = std::binary_search(quarantined_batches_.begin(),
+                                                quarantined_batches_.end(), totals_.batches);
+    Result<void> filled = quarantined ? pass_over(batch) : fill(batch);
+    // A record may only seem bad because its bytes could not be read.
+    if (Result<void> whole = flow_.check(); !whole) {
+      failed_batch_.reset();
+      filled = std::move(whole);
+    }
+    if (!filled) {
+      failed_ = true;
+      return std::move(filled).error();
+    }
+    const bool full = batch.records == plan_->batch_size;
+    const bool drops = plan_->drop_remainder && split_ != Split::kHeldOut;
+    const bool given = batch.records > 0 && (full || !drops);
+    if (!given) {
+      batch.counts.dropped = batch.records;
+    } else if (quarantined) {
+      batch.counts.quarantined = std::exchange(batch.records, 0);
+      batch.quarantined = true;
+    }
+    if (watched_in_batch_ && !fate_) {
+      fate_ = RecordFate{!given        ? RecordFate::Kind::kDropped
+                         : quarantined ? RecordFate::Kind::kQuarantined
+                                       : RecordFate::Kind::kBatch,
+                         totals_.batches};
+    }
+    ReadCounts& all = totals_.counts;
+    all.read += batch.counts.read;
+    all.filtered += batch.counts.filtered;
+    all.skipped += batch.counts.skipped;
+    all.dropped += batch.counts.dropped;
+    all.quarantined += batch.counts.quarantined;
+    if (!full) end();
+    if (!given) return false;
+    totals_.records_hash += batch.records_hash;
+    batch.id = {.epoch = shard_.epoch, .shard = shard_.shard, .batch = totals_.batches++};
+    batch.end_offset = flow_.progress(cursor_);
+    if (batch.id.batch < first_batch_) continue;
+    if (!quarantined) finish_batch(batch);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace downpour::data

@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <utility>
+
+#include "shared/base/human.h"
+#include "shared/base/str.h"
+#include "shared/data/reading/dataset.h"
+
+namespace downpour::data {
+
+std::shared_ptr<const ReadPlan> make_read_plan(const Job& job, const InputLayout& layout,
+                                               const std::vector<uint32_t>& widths,
+                                               const SourceSpec& source,
+                                               std::vector<plan::FileInfo> files, double holdout) {
+  auto plan = std::make_shared<ReadPlan>();
+  plan->source = source;
+  plan->base_dir = job.base_dir;
+  plan->data = for_source(job.data, source);
+  plan->layout = layout;
+  plan->seed = job.seed;
+  plan->batch_size = job.train.batch_size;
+  plan->drop_remainder = job.train.drop_remainder;
+  plan->batches_max = job.train.steps_per_epoch;
+  plan->holdout = holdout;
+  plan->files = std::move(files);
+  for (size_t o = 0; o < job.model.outputs.size(); ++o) {
+    const OutputSpec& output = job.model.outputs[o];
+    const TargetKind kind = output.loss == "logistic"                ? TargetKind::kBinary
+                            : output.loss == "softmax_cross_entropy" ? TargetKind::kClass
+                                                                     : TargetKind::kAny;
+    plan->targets.push_back({output.target, kind, widths[o]});
+  }
+  return plan;
+}
+
+std::shared_ptr<const ReadPlan> for_evaluation(const ReadPlan& plan, const SourceSpec& source,
+                                               std::vector<plan::FileInfo> files) {
+  auto out = std::make_shared<ReadPlan>(plan);
+  out->data = for_source(out->data, source);
+  out->source = source;
+  out->files = std::move(files);
+  out->holdout = 0;
+  out->batches_max = 0;
+  out->drop_remainder = false;
+  out->training = false;
+  out->cache.reset();  // other files
+  return out;
+}
+
+namespace {
+
+bool has_streamed(const std::vector<plan::FileInfo>& files) {
+  return std::any_of(files.begin(), files.end(),
+                     [](const plan::FileInfo& file) { return file.is_streamed(); });
+}
+
+}  // namespace
+
+plan::ShardRecipe joining_of(const DataSpec& data, const std::vector<plan::FileInfo>& files) {
+  const bool stream = is_stream(data.source) || has_streamed(files);
+  plan::ShardRecipe joining{.cycle = data.interleave.cycle,
+                            .in_order = stream && data.sharding == Sharding::kAuto};
+  if (!files.empty() && files.front().is_open()) joining.open_piece = files.front().cuts.front();
+  if (!data.source.is_mix()) return joining;
+  for (const SourcePart& part : data.source.parts)
+    joining.mix.push_back({part.files, part.weight, part.record_bytes});
+  return joining;
+}
+
+Result<void> check_parts(const DataSpec& data, const std::vector<plan::FileInfo>& files) {
+  const bool open = std::any_of(files.begin(), files.end(),
+                                [](const plan::FileInfo& file) { return file.is_open(); });
+  const bool may_be_open = open && files.size() == 1 && files.front().is_program() &&
+                           is_stream(data.source) && data.source.records == 0 &&
+                           data.sharding == Sharding::kAuto && data.interleave.cycle == 1 &&
+                           files.front().cuts.front() <= kOpenPieceMax;
+  if (open && !may_be_open)
+    return Error{ErrorCode::kMalformed, "the job's data has no stream without an end"};
+  if (!data.source.is_mix() || files.empty()) return {};
+  uint64_t noted = 0;
+  bool each = std::ranges::none_of(files, &plan::FileInfo::leaves_out);  // all are ranges
+  for (const SourcePart& part : data.source.parts) {
+    noted += part.files;
+    each = each && part.files > 0 && part.weight > 0;
+  }
+  if (each && noted == files.size()) return {};
+  return Error{ErrorCode::kMalformed, str("the sources of the job's mix have ", noted,
+                                          " files, and ", files.size(), " were sent")};
+}
+
+plan::ShardMap map_shards(const Job& job, const std::vector<plan::FileInfo>& files,
+                          std::vector<plan::ShardRange> ranges) {
+  return {std::move(ranges), job.seed, joining_of(job.data, files)};
+}
+
+plan::StreamSpec stream_spec(const DataSpec& data) {
+  const uint32_t count = std::max(data.streams, 1U);
+  switch (data.sharding) {
+    case Sharding::kAuto:
+      break;
+    case Sharding::kFile:
+      return {plan::StreamPolicy::kFiles, count};
+    case Sharding::kData:
+      return {plan::StreamPolicy::kRecords, count};
+    case Sharding::kOff:
+      return {plan::StreamPolicy::kCopies, count};
+  }
+  return {};
+}
+
+std::string sharding_text(const DataSpec& data, const std::vector<plan::FileInfo>& files) {
+  const auto streams = [&](const char* what) {
+    return str("sharding = \"", what, "\": ", data.streams, " stream", data.streams == 1 ? "" : "s",
+               ", each read by one worker at a time; ");
+  };
+  switch (data.sharding) {
+    case Sharding::kAuto:
+      if (has_streamed(files) && !files.front().is_program())
+        return "sharding = \"auto\": the compressed file is read once an epoch, for one worker at "
+               "a time, or by an input process for all; every record counts once an epoch";
+      if (!is_stream(data.source)) break;
+      return "sharding = \"auto\": the program is run once an epoch, for one worker at a time, or "
+             "by an "
+             "input process for all; every record counts once an epoch";
+    case Sharding::kFile:
+      return streams("file") + str("file i belongs to stream i mod ", data.streams,
+                                   "; every record counts once an epoch");
+    case Sharding::kData:
+      return streams("data") + str("record i belongs to stream i mod ", data.streams,
+                                   "; every record counts once an epoch, and is read ",
+                                   data.streams, " times");
+    case Sharding::kOff:
+      return streams("off") + str("each is the whole data set: EVERY RECORD COUNTS ", data.streams,
+                                  " TIMES an epoch");
+  }
+  return "sharding = \"auto\": the next free worker gets the next shard; every record counts once "
+         "an "
+         "epoch";
+}
+
+std::string text_of(const std::vector<plan::FileInfo>& files) {
+  if (!files.empty() && files.front().is_program()) {
+    const uint64_t records = files.front().is_open() ? 0 : files.front().bytes;
+    return records > 1 ? str("a program, ", records, " records an epoch")
+                       : "a program, until it ends";
+  }
+  uint64_t bytes = 0;
+  for (const plan::FileInfo& file : files) bytes += file.bytes;
+  return str(files.size(), files.size() == 1 ? " file, " : " files, ", human_bytes(bytes));
+}
+
+bool chooses_by_number(const SourceSpec& source, const plan::StreamSpec& streams) {
+  return !source.takes_all() ||
+         (streams.policy == plan::StreamPolicy::kRecords && streams.count > 1);
+}
+
+std::shared_ptr<const ReadPlan> for_prediction(const ReadPlan& plan) {
+  auto out = std::make_shared<ReadPlan>(plan);
+  out->data.shuffle = "off";
+  out->data.filter.clear();
+  out->drop_remainder = false;
+  out->batches_max = 0;
+  out->training = false;
+  out->targets_optional = true;
+  out->cache.reset();  // read once
+  for (TargetRule& rule : out->targets) rule.kind = TargetKind::kAny;
+  return out;
+}
+
+}  // namespace downpour::data

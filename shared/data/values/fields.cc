@@ -1,0 +1,218 @@
+#include "shared/data/values/fields.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "shared/base/hash.h"
+#include "shared/data/records/delimited.h"
+#include "shared/data/values/number.h"
+
+namespace downpour::data {
+namespace {
+
+constexpr size_t kSmallResults = 1024;
+constexpr const char* kFixRecord = "mend the record, or set data.bad_records = \"skip\"";
+constexpr const char* kFixLine = "mend the line, or set data.bad_records = \"skip\"";
+
+bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+}  // namespace
+
+Error field_error(const FieldSpec& spec, const std::string& what, const std::string& hint) {
+  return Error{ErrorCode::kConfig, str("field ", spec.name, ": ", what),
+               str("data.fields.", spec.name), hint};
+}
+
+uint64_t elements_of(const std::vector<int64_t>& shape) {
+  uint64_t elements = 1;
+  for (const int64_t d : shape) elements *= uint64_t(d);
+  return elements;
+}
+
+bool MissingMarks::are_numbers() const {
+  return std::any_of(marks_.begin(), marks_.end(), [](const std::string& mark) {
+    float number = 0;
+    return parse_float(mark.c_str(), number) != nullptr;
+  });
+}
+
+Result<FloatField> FloatField::make(const DataSpec& data, const FieldSpec& spec,
+                                    const TargetRule* rule, uint32_t width) {
+  FloatField field;
+  field.name_ = spec.name;
+  field.width_ = width;
+  field.missing_ = MissingMarks(data);
+  field.positive_ = spec.positive;
+  field.integer_ = spec.type == FieldType::kInt64;
+  if (rule != nullptr) {
+    field.is_target_ = true;
+    field.target_ = rule->kind;
+    field.classes_ = rule->classes;
+  }
+  if (spec.is_bag() || elements_of(spec.shape) != width) {
+    return field_error(
+        spec, str("has not the shape of the ", width, " floats that the model reads"),
+        "give it shape = [] for one number, [n] for n numbers (in a text parted by blanks)");
+  }
+  if (spec.type == FieldType::kString && spec.positive.empty()) {
+    return field_error(spec, "is a string where the model needs a number",
+                       "give it type = \"float32\", or `positive`, the texts that read as 1");
+  }
+  for (const TransformSpec& op : spec.transform) {
+    if (NumberOps::takes(op.op)) {
+      field.ops_.add(op);
+    } else if (op.op != TransformOp::kIdentity) {
+      return field_error(spec, "has an op that makes keys, so it is no number",
+                         "use it as input of an embedding or linear layer");
+    }
+    if (op.op == TransformOp::kStandardize &&
+        !(op.scale.value_or(1) != 0 && std::isfinite(op.scale.value_or(1)) &&
+          std::isfinite(op.mean.value_or(0)))) {
+      return field_error(spec, "standardize needs a finite mean and a scale other than 0", "");
+    }
+  }
+  if (field.ops_.has_logarithm()) {
+    auto small = std::make_shared<std::vector<float>>(kSmallResults);
+    for (size_t i = 0; i < kSmallResults; ++i) (*small)[i] = field.ops_.apply(float(i));
+    field.small_ = std::move(small);
+  }
+  field.takes_short_numbers_ =
+      width == 1 && field.positive_.empty() && !field.missing_.are_numbers();
+  field.plain_ = field.positive_.empty() && field.ops_.empty() && !field.integer_ &&
+                 field.target_ == TargetKind::kAny;
+  if (spec.fallback) {
+    // The default is converted like any other value, but without the check for missing marks.
+    Fault fault;
+    std::vector<float> values(width);
+    float number = 0;
+    const char* const end =
+        spec.positive.empty() ? parse_float(spec.fallback->c_str(), number) : nullptr;
+    if (!spec.positive.empty()) {
+      number =
+          std::count(spec.positive.begin(), spec.positive.end(), *spec.fallback) > 0 ? 1.0F : 0.0F;
+    } else if (end == nullptr || *end != '\0') {
+      return field_error(spec, str("default = \"", *spec.fallback, "\" is not a number"), "");
+    }
+    if (!field.convert_number(number, *spec.fallback, values.data(), fault)) {
+      return field_error(spec, str("default = \"", *spec.fallback, "\": ", fault.reason), "");
+    }
+    field.fallback_ = values[0];
+    field.fallback_given_ = number;
+  }
+  return field;
+}
+
+std::optional<NumberOps> FloatField::defer_ops() {
+  if (ops_.empty() || !ops_.is_total() || target_ != TargetKind::kAny) return {};
+  if (fallback_) fallback_ = fallback_given_;
+  small_.reset();
+  plain_ = positive_.empty() && !integer_;
+  return std::exchange(ops_, NumberOps());
+}
+
+bool FloatField::refuse(const char* reason, std::string_view text, const char* hint,
+                        Fault& fault) const {
+  fault = {.reason = reason, .field = &name_, .text = text, .hint = hint};
+  return false;
+}
+
+bool FloatField::convert_number(float value, std::string_view text, float* to, Fault& fault) const {
+  if (integer_ && value != std::floor(value))
+    return refuse("is not an integer", text, kFixLine, fault);
+  if (!ops_.empty()) {
+    // Whether a value is a small integer varies from value to value, so both parts are tested
+    // without a branch.
+    const auto whole = uint32_t(std::min(std::max(0.0F, value), float(kSmallResults)));
+    const bool small = small_ != nullptr &&
+                       (uint32_t(float(whole) == value) & uint32_t(whole < kSmallResults)) != 0;
+    value = small ? (*small_)[whole] : ops_.apply(value);
+    if (!std::isfinite(value)) {
+      return refuse("has no finite value after its transforms", text,
+                    "put { op = \"clip\", min = 0 } before \"log1p\"", fault);
+    }
+  }
+  if (target_ == TargetKind::kBinary) {
+    // The class of a value is unpredictable, so there is no branch for it.
+    const bool one = value == 1.0F;
+    if (!(one | (value == 0.0F) | (value == -1.0F))) [[unlikely]] {
+      return refuse("is out of range: a logistic target is 0 or 1 (or -1 and 1)", text,
+                    "list the texts that mean 1 in the field's `positive`, or choose another loss",
+                    fault);
+    }
+    value = float(one);
+  } else if (target_ == TargetKind::kClass) {
+    if (!(value >= 0) || value >= float(classes_) || value != std::floor(value)) {
+      return refuse("is out of range: a class is an integer from 0 to the number of classes - 1",
+                    text, "check the last layer's units and the target's column", fault);
+    }
+  }
+  *to = value;
+  return true;
+}
+
+size_t FloatField::convert_numbers(std::span<float> values) const {
+  Fault fault;
+  size_t taken = 0;
+  while (taken < values.size() && convert_number(values[taken], {}, &values[taken], fault)) ++taken;
+  return taken;
+}
+
+bool FloatField::convert_any_value(double value, float* to, Fault& fault) const {
+  const auto narrow = float(value);
+  if (std::isnan(value) && missing_.matches_nan()) {
+    if (!fallback_) return refuse("is missing", "nan", kGiveDefault, fault);
+    *to = *fallback_;
+    return true;
+  }
+  if (!std::isfinite(narrow)) {
+    refuse("is not a finite number", {}, kFixRecord, fault);
+  } else if (integer_ && value != std::floor(value)) {  // checked before the value is rounded
+    refuse("is not an integer", {}, kFixRecord, fault);
+  } else if (convert_number(narrow, {}, to, fault)) {
+    return true;
+  }
+  fault.made = str(value);
+  return false;
+}
+
+bool FloatField::convert_missing(float* to, Fault& fault) const {
+  if (!fallback_) return refuse("is missing", "", is_target_ ? kFixRecord : kGiveDefault, fault);
+  std::fill_n(to, width_, *fallback_);
+  return true;
+}
+
+bool FloatField::convert(std::string_view text, float* to, Fault& fault) const {
+  if (missing_.matches(text)) return convert_missing(to, fault);
+  if (!positive_.empty()) {
+    float value = 0;
+    for (const std::string& positive : positive_)
+      if (text == positive) value = 1;
+    return convert_number(value, text, to, fault);
+  }
+  float number = 0;
+  if (width_ == 1 && parse_short_float(text.data(), text.size(), number)) {
+    return take_number(number, text, to, fault);
+  }
+  const char* p = text.data();
+  const char* const end = text.data() + text.size();
+  for (uint32_t i = 0; i < width_; ++i) {
+    while (i > 0 && p < end && is_blank(*p)) ++p;
+    float value = 0;
+    const char* const begin = p;
+    p = p < end ? parse_float(p, value) : nullptr;
+    if (p == nullptr || p > end || (p < end && !(width_ > 1 && is_blank(*p)))) {
+      return refuse(
+          width_ == 1 ? "is not a finite number" : "is not the list of numbers that its shape says",
+          text, kFixLine, fault);
+    }
+    if (integer_ && !is_int64({begin, size_t(p - begin)}))  // checked before the value is rounded
+      return refuse("is not an integer of 64 bits", text, kFixLine, fault);
+    if (!convert_number(value, text, to + i, fault)) return false;
+  }
+  if (p != end && !trimmed({p, size_t(end - p)}).empty())
+    return refuse("has more numbers than its shape says", text, kFixLine, fault);
+  return true;
+}
+
+}  // namespace downpour::data

@@ -1,0 +1,293 @@
+// Fields: convert the value of a field to a float or a key. They are compiled once from a
+// FieldSpec.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "shared/base/hash.h"
+#include "shared/data/values/field_context.h"
+#include "shared/data/values/key_buffer.h"
+#include "shared/data/values/number_ops.h"
+#include "shared/data/values/tokens.h"
+#include "shared/data/values/vocabulary.h"
+
+namespace downpour::data {
+
+/// The hint of an error about a record in which the field has no value.
+constexpr const char* kGiveDefault =
+    "give the field a `default`, or set data.bad_records = \"skip\"";
+
+/// Why a value was refused. `reason` is a constant text; null if there is no fault.
+struct Fault {
+  const char* reason = nullptr;
+  const std::string* field = nullptr;  // lives as long as the parser; null: the fault is in the
+                                       // whole line
+  std::string_view text;               // points into the window or to a constant
+  std::string made = {};               // used in place of `text` if the window does not contain the
+                                       // text
+  const char* hint = nullptr;
+};
+
+/// Decides whether a text means that a value is missing.
+class MissingMarks {
+ public:
+  explicit MissingMarks(const DataSpec& data) : marks_(data.missing) {
+    for (const std::string& mark : marks_) nan_ |= mark == "nan" || mark == "NaN";
+  }
+  bool matches(std::string_view text) const {
+    if (text.empty()) return true;
+    for (const std::string& mark : marks_)
+      if (text == mark) return true;
+    return false;
+  }
+  /// Returns whether one of the marks is a number.
+  bool are_numbers() const;
+  /// Returns whether a NaN of a binary format also means that a value is missing.
+  bool matches_nan() const { return nan_; }
+
+ private:
+  std::vector<std::string> marks_;
+  bool nan_ = false;
+};
+
+/// Reads a field as floats: parses numbers or compares with `positive`, applies the ops for
+/// numbers, and checks the target's range.
+class FloatField {
+ public:
+  /// Errors: kConfig if the field can't be read as floats (it has a hash, or is a string without
+  /// `positive`).
+  static Result<FloatField> make(const DataSpec& data, const FieldSpec& spec,
+                                 const TargetRule* rule, uint32_t width);
+
+  const std::string& name() const { return name_; }
+  uint32_t width() const { return width_; }
+  /// Writes width() floats. The byte after `text` must not be able to continue a number, and 9
+  /// bytes from its start must be readable.
+  bool convert(std::string_view text, float* to, Fault& fault) const;
+  /// Does the same for a number that has been parsed already. Not allowed if needs_text().
+  bool convert_number(float value, std::string_view text, float* to, Fault& fault) const;
+  /// Converts finite numbers in place. Returns how many it converted before the first one that is
+  /// refused.
+  size_t convert_numbers(std::span<float> values) const;
+  /// Converts a value that is not text: of an array, a protobuf or JSON. Any bit pattern is
+  /// allowed.
+  bool convert_value(float value, float* to, Fault& fault) const {
+    if (plain_ && std::isfinite(value)) [[likely]] {
+      *to = value;
+      return true;
+    }
+    return convert_any_value(double(value), to, fault);
+  }
+  bool convert_value(double value, float* to, Fault& fault) const {
+    return convert_any_value(value, to, fault);
+  }
+  bool convert_value(int64_t value, float* to, Fault& fault) const {
+    if (plain_) [[likely]] {
+      *to = float(value);
+      return true;
+    }
+    return convert_any_value(double(value), to, fault);
+  }
+  /// Returns whether convert() reads every text that parse_short_float() accepts as that number.
+  /// Such a number, once parsed, can be given to take_number().
+  bool takes_short_numbers() const { return takes_short_numbers_; }
+  bool take_number(float value, std::string_view text, float* to, Fault& fault) const {
+    if (!plain_) return convert_number(value, text, to, fault);
+    *to = value;
+    return true;
+  }
+  /// Returns whether finite values are taken unchanged.
+  bool is_plain() const { return plain_; }
+  /// Moves the ops out of the field, to be applied to all values of a batch at once. Afterwards the
+  /// field takes values unchanged, including its default. Returns nothing, and changes nothing, if
+  /// there are no ops, if their result may not be finite, or if the field is a target with a range.
+  std::optional<NumberOps> defer_ops();
+  /// Writes the floats that a missing value reads as.
+  bool convert_missing(float* to, Fault& fault) const;
+  bool needs_text() const { return !positive_.empty(); }
+
+ private:
+  FloatField() : missing_(DataSpec{}) {}
+  bool refuse(const char* reason, std::string_view text, const char* hint, Fault& fault) const;
+  bool convert_any_value(double value, float* to, Fault& fault) const;
+  std::string name_;
+  uint32_t width_ = 1;
+  bool integer_ = false;
+  bool plain_ = false;
+  bool takes_short_numbers_ = false;
+  MissingMarks missing_;
+  std::vector<std::string> positive_;
+  NumberOps ops_;
+  // Results for 0, 1, 2, ... of a transform with a logarithm, because counts are mostly small.
+  std::shared_ptr<const std::vector<float>> small_;
+  bool is_target_ = false;
+  TargetKind target_ = TargetKind::kAny;
+  uint32_t classes_ = 0;
+  std::optional<float> fallback_;
+  float fallback_given_ = 0;  // before the ops
+};
+
+/// Makes a key from the hash of a text.
+struct KeyHash {
+  uint64_t name_hash = 0;  // of the field
+  uint64_t buckets = 0;    // keys are below this; 0: no limit
+
+  /// Returns the key. `unmixed` is the unmixed_hash_string() of the text.
+  uint64_t key_of(uint64_t unmixed) const {
+    const uint64_t key = hash_combine(name_hash, mix64(unmixed));
+    if (buckets == 0) return key;
+    return (buckets & (buckets - 1)) == 0 ? key & (buckets - 1) : key % buckets;
+  }
+  /// Returns a hash for which key_of() gives `key`. `key` must be a possible key.
+  uint64_t unmixed_of(uint64_t key) const { return unmix64(unmix64(unmix64(key) ^ name_hash)); }
+  /// Replaces each hash by its key_of(). The compiler vectorizes these loops.
+  void apply_to_all(std::span<uint64_t> keys) const;
+};
+
+/// Reads a field as one key or any number of keys: by hash, as the integer itself, by a vocabulary,
+/// or by the bucket that contains a number.
+class KeyField {
+ public:
+  /// Errors: kConfig for transforms that give no key; those of the vocabulary's file.
+  static Result<KeyField> make(const FieldContext& context, const FieldSpec& spec);
+  /// Makes a field that reads a list of numbers of any length. It fills values and no keys.
+  static Result<KeyField> make_list(const FieldContext& context, const FieldSpec& spec);
+
+  const std::string& name() const { return name_; }
+  /// Returns whether a record has any number of keys: if the field has any length, if a text is
+  /// split into words, or if unknown words are dropped.
+  bool is_bag() const { return list_ || drops_ || tokens_; }
+  /// Returns whether a float32 field is read as a key. The key is then that of the field itself,
+  /// and the number is its value.
+  bool is_number() const { return how_ == How::kNumber; }
+  /// Returns whether any number is accepted: its bucket is the key, or it is an element of a list.
+  bool takes_numbers() const { return how_ == How::kBuckets || how_ == How::kList; }
+  /// Returns whether every integer is its own key.
+  bool is_plain() const { return how_ == How::kIdentity && range_ == 0; }
+
+  /// Returns whether every text gives a key, by its hash.
+  bool hashes_text() const { return hashes_text_; }
+  uint64_t hash(std::string_view text) const {
+    const uint64_t unmixed = unmixed_hash_string(text);
+    return deferred_ ? unmixed : hash_.key_of(unmixed);
+  }
+  /// Leaves out the last steps of the hash from now on, to be applied to all keys of a batch at
+  /// once. The field's keys, including its default, are then arguments of KeyHash::key_of().
+  /// Returns nothing if the keys do not come from a hash.
+  std::optional<KeyHash> defer_hash();
+
+  // Converts a text of a table.
+  bool convert(std::string_view text, uint64_t& key, Fault& fault) const {
+    if (!hashes_text_ || missing_.matches(text)) [[unlikely]]
+      return convert_any(text, key, fault);
+    key = hash(text);
+    return true;
+  }
+  /// Converts a text to key and value; only if is_number().
+  bool convert_number(std::string_view text, uint64_t& key, float& value, Fault& fault) const;
+  /// Appends the keys of a text; only if is_bag(). If the field has any length, blanks separate its
+  /// words, and each word gives a key.
+  bool append(std::string_view text, KeyBuffer& to, Fault& fault) const;
+
+  // The following functions convert values that are not texts of a table. A string is never
+  // missing. An integer gives the same key as its decimal digits.
+  bool convert_value(std::string_view value, uint64_t& key, Fault& fault) const {
+    return find(value, key, fault);
+  }
+  bool convert_value(int64_t value, uint64_t& key, Fault& fault) const;
+  bool convert_value(float value, uint64_t& key, Fault& fault) const {
+    return find_bucket(value, key, fault);
+  }
+  bool convert_value(double value, uint64_t& key, Fault& fault) const {
+    return find_bucket(value, key, fault);
+  }
+  template <typename T>
+  bool append_value(T value, KeyBuffer& to, Fault& fault) const {
+    if constexpr (std::is_same_v<T, std::string_view>) {
+      if (tokens_) return append_words(value, to, fault);
+    } else if (how_ == How::kList) {
+      float number = 0;
+      return number_->convert_value(value, &number, fault) && put_number(number, to);
+    }
+    uint64_t key = 0;
+    return convert_value(value, key, fault) && put(key, to);
+  }
+  /// Converts to key and value; only if is_number().
+  template <typename T>
+  bool convert_value(T value, uint64_t& key, float& number, Fault& fault) const {
+    key = hash_.name_hash;
+    return number_->convert_value(value, &number, fault);
+  }
+  /// Converts a feature number of libsvm. The key may be one for which drops() is true.
+  bool convert_feature(uint64_t number, std::string_view digits, uint64_t& key,
+                       Fault& fault) const {
+    key = number;
+    return is_plain() ||
+           (how_ == How::kIdentity ? in_range(digits, key, fault) : find(digits, key, fault));
+  }
+  bool drops(uint64_t key) const { return drops_ && key == Vocabulary::kUnknown; }
+
+ private:
+  enum class How : uint8_t { kHash, kIdentity, kVocabulary, kBuckets, kNumber, kList };
+
+  KeyField() : missing_(DataSpec{}) {}
+  Result<void> add_op(const FieldContext& context, const FieldSpec& spec, size_t op);
+  Result<void> add_fallback(const FieldSpec& spec);
+  bool put(uint64_t key, KeyBuffer& to) const {
+    if (drops(key)) return true;
+    to.ensure(1);
+    to.keys[to.count++] = key;
+    return true;
+  }
+  static bool put_number(float number, KeyBuffer& to) {
+    to.ensure(1);
+    to.values[to.count++] = number;
+    return true;
+  }
+  bool append_words(std::string_view text, KeyBuffer& to, Fault& fault) const;
+  bool convert_any(std::string_view text, uint64_t& key, Fault& fault) const;
+  bool find(std::string_view text, uint64_t& key, Fault& fault) const;
+  bool find_integer(std::string_view text, uint64_t& key, Fault& fault) const;
+  bool find_word(std::string_view word, uint64_t& key, Fault& fault) const;
+  bool in_range(std::string_view text, uint64_t& key, Fault& fault) const;
+  uint64_t bucket_of(double value) const;
+  template <typename T>
+  bool find_bucket(T value, uint64_t& key, Fault& fault) const;
+  bool refuse(const char* reason, std::string_view text, const char* hint, Fault& fault) const;
+
+  std::string name_;
+  KeyHash hash_;
+  bool deferred_ = false;  // hash() does only its first half
+  How how_ = How::kHash;
+  bool list_ = false;   // of any length
+  bool drops_ = false;  // a word that is not in the vocabulary gives no key
+  bool integer_ = false;
+  bool hashes_text_ = false;                      // kHash, and the type is not an integer
+  uint64_t range_ = 0;                            // kIdentity: keys are below this; 0: no limit
+  std::optional<uint64_t> otherwise_;             // key for values that are out of range or unknown
+  std::shared_ptr<const Vocabulary> vocabulary_;  // kVocabulary
+  uint64_t unknown_buckets_ = 0;                  // numbered after its words
+  std::vector<double> boundaries_;                // kBuckets
+  bool exact_ = false;                            // kBuckets: the integers themselves are compared
+  MissingMarks missing_;
+  std::optional<uint64_t> fallback_;
+  std::optional<FloatField> number_;      // kNumber, kBuckets, kList
+  mutable std::optional<Tokens> tokens_;  // has mutable buffers; a field belongs to one thread
+  std::string fallback_text_;             // used with tokens_
+};
+
+/// Returns an error of the job's settings about a field.
+Error field_error(const FieldSpec& spec, const std::string& what, const std::string& hint);
+
+/// Returns the number of floats of a value with this shape. Not for a bag.
+uint64_t elements_of(const std::vector<int64_t>& shape);
+
+}  // namespace downpour::data

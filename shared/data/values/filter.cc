@@ -1,0 +1,109 @@
+#include "shared/data/values/filter.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+#include "shared/data/records/delimited.h"
+#include "shared/job/field_output.h"
+#include "shared/job/formats.h"
+
+namespace downpour::data {
+namespace {
+
+/// Parses a whole text as a number, without the blanks around it. Short texts are the usual case
+/// and go through double, which is exact for up to 15 digits. Longer texts take a slower path.
+bool read_number(std::string_view text, long double& number) {
+  text = trimmed(text);
+  if (!text.empty() && text.front() == '+') text.remove_prefix(1);
+  constexpr size_t kExactDigits = 15;
+  if (text.size() <= kExactDigits) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    number = value;
+    return error == std::errc() && end == text.data() + text.size() && std::isfinite(value);
+  }
+  constexpr size_t kLongest = 512;
+  if (text.size() > kLongest) return false;
+  char copy[kLongest + 1];
+  copy[text.copy(copy, kLongest)] = '\0';
+  char* end = nullptr;
+  number = std::strtold(copy, &end);
+  return end == copy + text.size() && std::isfinite(number);
+}
+
+std::vector<FieldSpec> scalars(const DataSpec& data) {
+  std::vector<FieldSpec> fields;
+  const auto add = [&](const FieldSpec& field) {
+    const bool known = std::any_of(fields.begin(), fields.end(),
+                                   [&](const FieldSpec& f) { return f.name == field.name; });
+    if (field.shape.empty() && !known && !is_cross(field)) fields.push_back(field);
+  };
+  for (const FieldSpec& field : data.fields) add(field);
+  for (const FieldSpec& field : default_fields(data.format)) add(field);
+  return fields;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RecordFilter>> RecordFilter::make(const DataSpec& data) {
+  if (data.filter.empty()) return std::unique_ptr<RecordFilter>();
+  const std::vector<FieldSpec> fields = scalars(data);
+  std::vector<ExpressionField> named;
+  for (const FieldSpec& field : fields)
+    named.push_back({.name = field.name,
+                     .is_text = field.type == FieldType::kString || !field.positive.empty()});
+  DP_TRY(Expression expression, Expression::compile(data.filter, named));
+  std::unique_ptr<RecordFilter> filter(new RecordFilter(std::move(expression)));
+  for (const uint32_t index : filter->expression_.fields()) {
+    const FieldSpec& field = fields[index];
+    filter->specs_.push_back(field);
+    filter->inputs_.push_back({.missing = MissingMarks(data),
+                               .fallback_text = field.fallback.value_or(""),
+                               .is_text = named[index].is_text});
+  }
+  filter->values_.resize(filter->inputs_.size());
+  for (size_t i = 0; i < filter->inputs_.size(); ++i) {
+    Input& input = filter->inputs_[i];
+    input.fallback.missing = !filter->specs_[i].fallback;
+    if (input.fallback.missing) continue;
+    input.fallback.text = input.fallback_text;
+    if (!input.is_text && !read_number(input.fallback_text, input.fallback.number)) {
+      return Error{ErrorCode::kConfig,
+                   str("field ", filter->specs_[i].name, ": the default \"", input.fallback_text,
+                       "\" is no number"),
+                   str("data.fields.", filter->specs_[i].name), ""};
+    }
+  }
+  return filter;
+}
+
+bool RecordFilter::set_text(size_t i, std::string_view text, Fault& fault) {
+  if (inputs_[i].missing.matches(text)) {
+    set_missing(i);
+    return true;
+  }
+  values_[i] = {.text = text};
+  if (inputs_[i].is_text || read_number(text, values_[i].number)) return true;
+  fault = {.reason = "is not a number",
+           .field = &specs_[i].name,
+           .text = text,
+           .hint =
+               "data.filter compares it as one; mend the line, or set data.bad_records = "
+               "\"skip\""};
+  return false;
+}
+
+bool RecordFilter::passes(Fault& fault) const {
+  const Verdict verdict = expression_.judge(values_);
+  if (verdict != Verdict::kMissing) return verdict == Verdict::kKeep;
+  size_t i = 0;
+  while (i + 1 < values_.size() && !values_[i].missing) ++i;
+  fault = {.reason = "is missing, and data.filter needs it",
+           .field = &specs_[i].name,
+           .hint = "give the field a `default`, or ask missing(...) first"};
+  return false;
+}
+
+}  // namespace downpour::data

@@ -1,0 +1,224 @@
+#include "shared/data/values/record_stage.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <span>
+
+#include "shared/base/hash.h"
+
+namespace downpour::data {
+namespace {
+
+constexpr size_t kCrossedMax = 1 << 16;  // keys of one cross in one record
+
+bool is_late(TransformOp op) {
+  switch (op) {
+    case TransformOp::kTruncate:
+    case TransformOp::kPad:
+    case TransformOp::kPool:
+    case TransformOp::kDropout:
+    case TransformOp::kNoise:
+    case TransformOp::kCrop:
+      return true;
+    default:
+      return false;
+  }
+}
+
+float pooled(const std::string& how, const std::vector<float>& list) {
+  if (how == "count") return float(list.size());
+  if (list.empty()) return 0;
+  if (how == "first") return list.front();
+  if (how == "last") return list.back();
+  if (how == "min") return *std::min_element(list.begin(), list.end());
+  if (how == "max") return *std::max_element(list.begin(), list.end());
+  double sum = 0;
+  for (const float x : list) sum += double(x);
+  return float(how == "mean" ? sum / double(list.size()) : sum);
+}
+
+/// Which of `count` values an op that shortens keeps: [first, first + length).
+size_t first_kept(const TransformSpec& op, size_t count, uint64_t random, Rng& rng) {
+  if (op.op == TransformOp::kCrop)
+    return random == 0 ? 0 : size_t(rng.below(count - op.length + 1));
+  return op.keep == "last" ? count - op.length : 0;
+}
+
+/// The keys of an entry for the record at hand.
+std::span<const uint64_t> keys_of(const KeyBuffer& buffer, uint32_t record) {
+  if (buffer.offsets.empty()) return {&buffer.keys[record], 1};
+  const uint32_t begin = buffer.offsets[record];
+  return {buffer.keys.data() + begin, buffer.offsets[record + 1] - begin};
+}
+
+}  // namespace
+
+size_t PostParseOps::begin_of(const FieldSpec& spec) {
+  size_t i = 0;
+  while (i < spec.transform.size() && !is_late(spec.transform[i].op)) ++i;
+  return i;
+}
+
+PostParseOps::PostParseOps(const FieldSpec& spec) {
+  for (size_t i = begin_of(spec); i < spec.transform.size(); ++i) {
+    Step& step = steps_.emplace_back();
+    step.spec = spec.transform[i];
+    step.number.add(step.spec);
+    step.seed = hash_combine(hash_string(spec.name), i + 1);
+  }
+}
+
+void PostParseOps::apply(std::vector<float>& list, uint64_t random) const {
+  for (const Step& step : steps_) {
+    const TransformSpec& op = step.spec;
+    Rng rng(hash_combine(random, step.seed));
+    switch (op.op) {
+      case TransformOp::kTruncate:
+      case TransformOp::kPad:
+      case TransformOp::kCrop:
+        if (list.size() > op.length) {
+          const auto first = list.begin() + ptrdiff_t(first_kept(op, list.size(), random, rng));
+          std::move(first, first + op.length, list.begin());
+          list.resize(op.length);
+        }
+        if (op.op == TransformOp::kPad) list.resize(op.length, float(op.value));
+        break;
+      case TransformOp::kPool:
+        list.assign(1, pooled(op.how, list));
+        break;
+      case TransformOp::kDropout:
+        for (float& x : list) {
+          if (random != 0) x = rng.uniform64() < op.rate ? 0 : float(double(x) / (1 - op.rate));
+        }
+        break;
+      case TransformOp::kNoise:
+        for (float& x : list) {
+          if (random != 0) x = float(double(x) + rng.normal() * op.stddev);
+        }
+        break;
+      default:
+        for (float& x : list) x = step.number.apply(x);
+        break;
+    }
+  }
+}
+
+void PostParseOps::apply(KeyBuffer& keys, size_t begin, uint64_t random) const {
+  const auto move = [&](size_t from, size_t to, size_t count) {
+    std::copy_n(keys.keys.begin() + ptrdiff_t(from), count, keys.keys.begin() + ptrdiff_t(to));
+    if (keys.has_values)
+      std::copy_n(keys.values.begin() + ptrdiff_t(from), count,
+                  keys.values.begin() + ptrdiff_t(to));
+  };
+  for (const Step& step : steps_) {
+    const TransformSpec& op = step.spec;
+    const size_t count = keys.count - begin;
+    Rng rng(hash_combine(random, step.seed));
+    if (op.op == TransformOp::kDropout) {
+      size_t to = begin;
+      for (size_t i = begin; random != 0 && i < keys.count; ++i) {
+        if (rng.uniform64() >= op.rate) move(i, to++, 1);
+      }
+      if (random != 0) keys.count = to;
+    } else if (count > op.length) {
+      move(begin + first_kept(op, count, random, rng), begin, op.length);
+      keys.count = begin + op.length;
+    }
+  }
+}
+
+void RecordStage::add_list(const FieldSpec& spec, uint32_t entry, uint32_t column, uint32_t width) {
+  const float fallback = spec.fallback ? std::strtof(spec.fallback->c_str(), nullptr) : 0;
+  lists_.push_back({.name = spec.name,
+                    .ops = PostParseOps(spec),
+                    .from_keys = true,
+                    .entry = entry,
+                    .column = column,
+                    .width = width,
+                    .fallback = fallback});
+}
+
+void RecordStage::add_floats(const FieldSpec& spec, uint32_t column, uint32_t width) {
+  List list{.name = spec.name, .ops = PostParseOps(spec), .column = column, .width = width};
+  if (!list.ops.empty()) lists_.push_back(std::move(list));
+}
+
+void RecordStage::add_keys(const FieldSpec& spec, uint32_t entry) {
+  Keys keys{.ops = PostParseOps(spec), .entry = entry};
+  if (!keys.ops.empty()) keys_.push_back(std::move(keys));
+}
+
+void RecordStage::add_cross(const FieldSpec& spec, uint32_t entry, std::vector<uint32_t> inputs,
+                            bool bag) {
+  crosses_.push_back({.name = spec.name,
+                      .ops = PostParseOps(spec),
+                      .name_hash = hash_string(spec.name),
+                      .buckets = spec.transform[0].buckets,
+                      .entry = entry,
+                      .inputs = std::move(inputs),
+                      .bag = bag});
+}
+
+bool RecordStage::apply_list(const List& list, Columns& columns, Fault& fault) {
+  float* const to = &(*columns.floats)[list.column].values[size_t(columns.record) * list.width];
+  if (list.from_keys) {
+    const KeyBuffer& from = (*columns.keys)[list.entry];
+    const ptrdiff_t begin = from.offsets[columns.record];
+    numbers_.assign(from.values.begin() + begin, from.values.begin() + ptrdiff_t(from.count));
+    if (numbers_.empty() && list.fallback != 0) numbers_.push_back(list.fallback);
+  } else {
+    numbers_.assign(to, to + list.width);
+  }
+  list.ops.apply(numbers_, columns.random);
+  DP_CHECK(numbers_.size() == list.width, numbers_.size(), list.width);
+  for (const float x : numbers_) {
+    if (std::isfinite(x)) continue;
+    fault = {.reason = "has no finite value after its transforms", .field = &list.name};
+    return false;
+  }
+  std::copy(numbers_.begin(), numbers_.end(), to);
+  return true;
+}
+
+void RecordStage::apply_keys(const PostParseOps& ops, KeyBuffer& keys, const Columns& columns) {
+  ops.apply(keys, keys.offsets[columns.record], columns.random);
+  keys.offsets[columns.record + 1] = uint32_t(keys.count);
+}
+
+bool RecordStage::apply_cross(const Cross& cross, Columns& columns, Fault& fault) {
+  crossed_.assign(1, cross.name_hash);
+  for (const uint32_t input : cross.inputs) {
+    const std::span<const uint64_t> keys = keys_of((*columns.keys)[input], columns.record);
+    if (crossed_.size() * keys.size() > kCrossedMax) {
+      fault = {.reason = "crosses to more than 65536 keys",
+               .field = &cross.name,
+               .hint = "shorten its fields: { op = \"truncate\", length = 20 }"};
+      return false;
+    }
+    longer_.clear();
+    for (const uint64_t before : crossed_) {
+      for (const uint64_t key : keys) longer_.push_back(hash_combine(before, key));
+    }
+    crossed_.swap(longer_);
+  }
+  KeyBuffer& to = (*columns.keys)[cross.entry];
+  if (cross.bag) to.ensure(crossed_.size());
+  size_t at = cross.bag ? to.offsets[columns.record] : columns.record;
+  for (const uint64_t key : crossed_)
+    to.keys[at++] = cross.buckets == 0 ? key : key % cross.buckets;
+  to.count = at;
+  if (cross.bag) apply_keys(cross.ops, to, columns);
+  return true;
+}
+
+bool RecordStage::apply(Columns& columns, Fault& fault) {
+  for (const List& list : lists_) {
+    if (!apply_list(list, columns, fault)) return false;
+  }
+  for (const Keys& keys : keys_) apply_keys(keys.ops, (*columns.keys)[keys.entry], columns);
+  return std::all_of(crosses_.begin(), crosses_.end(),
+                     [&](const Cross& cross) { return apply_cross(cross, columns, fault); });
+}
+
+}  // namespace downpour::data
