@@ -1,4 +1,4 @@
-// Background: work off the caller's thread, and what follows from it back on that thread.
+// Background: runs tasks on another thread, and their completions on the caller's thread.
 #pragma once
 
 #include <condition_variable>
@@ -12,20 +12,20 @@ namespace downpour {
 class Background {
  public:
   using Completion = std::function<void()>;
-  /// Does the work and returns what is to be done with its result.
+  /// Does the work on the other thread. Returns the completion, which uses the result.
   using Task = std::function<Completion()>;
   virtual ~Background() = default;
-  /// Tasks are done one after the other, in the order of these calls.
+  /// Enqueues a task. Tasks run one after the other, in the order of the calls.
   virtual void start(Task task) = 0;
-  /// Runs the completions of tasks that are done; false where there are none.
+  /// Runs the completions of all finished tasks. Returns false if there are none.
   virtual bool run_completions() = 0;
 };
 
-/// A thread of its own, begun with the first task. Destroyed it finishes the task it is at and
-/// drops the others.
+/// Runs tasks on a thread of its own, which starts with the first task. The destructor waits for
+/// the running task and drops the others.
 class BackgroundThread final : public Background {
  public:
-  /// `wake` is called from the thread after each task.
+  /// `wake` is called on that thread after each task.
   explicit BackgroundThread(std::function<void()> wake) : wake_(std::move(wake)) {}
   ~BackgroundThread() override;
   void start(Task task) override;

@@ -1,4 +1,4 @@
-// Beneath: opens the paths below one folder without following a symbolic link.
+// place_beneath(), open_beneath(): open paths below a folder without following symbolic links.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 namespace downpour {
 
-/// The folder that a path lies in: "." without one.
+/// Returns the folder of a path; "." if the path has no slash.
 std::string folder_of(const std::string& path);
 
-/// A descriptor that is closed when it goes.
+/// Owns a file descriptor and closes it in its destructor.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
@@ -21,39 +21,43 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
   ~Descriptor();
   int get() const { return fd_; }
-  /// The caller closes it.
+  /// Returns the descriptor. The caller must close it.
   int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
 };
 
-/// Where a path lies: what the system calls of the ...at() family take.
+/// A path as the system calls of the ...at() family take it: a folder and a name in it.
 struct Place {
   std::shared_ptr<const Descriptor>
       folder;        // null: the path is used as given, and links are followed
-  std::string name;  // in the folder; without one the whole path
+  std::string name;  // in the folder; the whole path if `folder` is null
 
+  /// Returns the folder's descriptor, or AT_FDCWD.
   int fd() const;
-  /// O_NOFOLLOW for open flags, or 0.
+  /// Returns the flag for open(): O_NOFOLLOW, or 0 if `folder` is null.
   int no_follow() const;
-  /// Another name in the same folder.
+  /// Returns the place of another name in the same folder.
   Place sibling(const std::string& other) const;
 };
 
-/// The place of `path`, which lies below `root`: it starts with `root` and a slash. `root` may be
-/// reached through links; each folder between `root` and the path's last name is opened without
-/// following one. errno where a folder can't be opened. Errors: kPermission where a link or ".." is
-/// in the way; kNoInput where a folder is missing; kIo.
+/// Returns the place of `path`, which must start with `root` and a slash. Links may lead to `root`,
+/// but each folder between `root` and the last name of the path is opened without following links.
+/// Errors: kPermission if one of these folders is a link or may not be opened, or if the path
+/// contains ".."; kNoInput if a folder is missing; kIo. If a folder can't be opened, the
+/// error contains the text of errno.
 Result<Place> place_beneath(const std::string& root, const std::string& path);
 
-/// Opens `path` below `root` without following any link. Errors: as place_beneath, kCannotCreate.
+/// Opens `path` below `root` without following links. Returns the descriptor, which the caller must
+/// close. Errors: those of place_beneath(); with O_CREAT, kCannotCreate instead of kNoInput and kIo
+/// if the file itself can't be opened.
 Result<int> open_beneath(const std::string& root, const std::string& path, int flags,
                          mode_t mode = 0);
 
-/// Whether the place itself is a symbolic link.
+/// Returns whether the place is a symbolic link.
 bool is_link(const Place& place);
-/// What is reported of a link: names it and says what to do.
+/// Returns the error for a path that is a link. It names the path and says what to do.
 Error link_error(const std::string& path);
 
 }  // namespace downpour

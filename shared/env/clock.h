@@ -1,4 +1,5 @@
-// Clock: the only way to ask what time it is. Cores never do: time is an argument there.
+// Clock: the time for shells, from the machine or from the simulator. Cores do not use it, because
+// they receive the time as an argument.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +9,12 @@ namespace downpour {
 class Clock {
  public:
   virtual ~Clock() = default;
-  /// Nanoseconds of a clock that never goes back and counts sleep (CLOCK_BOOTTIME).
+  /// Returns the time in nanoseconds. It never decreases and includes the time in which the machine
+  /// is suspended (CLOCK_BOOTTIME).
   virtual int64_t now_ns() const = 0;
 };
 
-/// The machine's.
+/// The clock of the machine.
 class PosixClock final : public Clock {
  public:
   int64_t now_ns() const override;

@@ -1,12 +1,13 @@
-// The limit of descriptors of this process.
+// raise_descriptor_limit: raises the number of files that this process may open.
 #pragma once
 
 #include <cstdint>
 
 namespace downpour {
 
-/// Raises the limit to the largest that the system allows this process, so that connections and
-/// files do not compete. For mains to call once, at the start. Returns the limit.
+/// Raises the limit of descriptors to the largest that the system allows this process, because
+/// connections and files share it. Called once by each main, at the start. Returns the limit; 0 if
+/// it is not known.
 uint64_t raise_descriptor_limit();
 
 }  // namespace downpour

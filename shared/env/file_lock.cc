@@ -33,7 +33,7 @@ FileLock::~FileLock() {
 
 Result<FileLock> FileLock::take(const std::string& path, const std::string& text) {
   for (;;) {
-    // No link is followed: the file that it names would be emptied.
+    // Do not follow a link, because the file that it names would be truncated.
     const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd < 0 && errno == ELOOP) return link_error(path);
     if (fd < 0) {
@@ -44,7 +44,8 @@ Result<FileLock> FileLock::take(const std::string& path, const std::string& text
       if (errno == EWOULDBLOCK) return Error{ErrorCode::kUnavailable, text_of(fd), path};
       return failed("flock", path);
     }
-    // Someone may have taken the name away between opening and locking: that file locks nothing.
+    // Another process may have removed or replaced the file between open() and flock(). A lock on
+    // the removed file protects nothing, so try again.
     struct stat named {};
     struct stat locked {};
     if (fstat(fd, &locked) != 0) return failed("fstat", path);

@@ -1,4 +1,5 @@
-// File lock: one process at a time. The kernel gives it up when the process ends, however it ends.
+// FileLock: a lock that one process holds at a time. The kernel releases it when the process ends,
+// in any way.
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace downpour {
 
-/// An exclusive lock on a file, held until destruction. The file stays, and tells whose lock it
-/// was.
+/// An exclusive lock on a file, held until destruction. The file remains. It contains the text of
+/// its last owner.
 class FileLock {
  public:
   FileLock() = default;
@@ -20,8 +21,9 @@ class FileLock {
   }
   ~FileLock();
 
-  /// Locks `path`, made where it is not there, and writes `text` into it. Error kUnavailable where
-  /// another process holds it; `what` is then the text that it wrote. Others: kCannotCreate, kIo.
+  /// Locks the file `path` and writes `text` into it. Creates the file if it does not exist.
+  /// Errors: kUnavailable if another process holds the lock (`what` is then its text); kPermission
+  /// if `path` is a symbolic link; kCannotCreate; kIo.
   static Result<FileLock> take(const std::string& path, const std::string& text);
   bool held() const { return fd_ >= 0; }
 

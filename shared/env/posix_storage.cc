@@ -21,13 +21,15 @@
 namespace downpour {
 namespace {
 
-constexpr int kTemporaryNamesMax = 1000;  // leftovers of crashed processes with our pid, at most
+// Maximum number of temporary names to try. Crashed processes with the same pid may have left
+// files.
+constexpr int kTemporaryNamesMax = 1000;
 constexpr off_t kWritebackBytes = 8 << 20;
-// Of writes past the page cache: what disks and file systems ask of address, offset and length, and
-// how much is gathered for one.
+// For writes that bypass the page cache: the alignment that disks and file systems require of
+// address, offset and length, and the number of bytes that are gathered for one write.
 constexpr size_t kDirectAlignment = kPageBytes;
 constexpr size_t kDirectBytes = 2 << 20;
-constexpr uint64_t kTransferBytesMax = uint64_t{1} << 30;  // read(2) and write(2) stop at 2 GiB
+constexpr uint64_t kTransferBytesMax = uint64_t{1} << 30;  // Linux's limit is just below 2 GiB
 
 enum class Intent { kRead, kCreate };
 
@@ -61,7 +63,8 @@ Error io_error(const char* operation, const std::string& path, int error, Intent
 
 std::string name_of(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
-/// Reads exactly [offset, offset + bytes); the file was that long a moment ago.
+/// Reads exactly the bytes [offset, offset + bytes), which the caller has compared with the file's
+/// size.
 Result<Bytes> read_exactly(int fd, const std::string& path, uint64_t offset, uint64_t bytes) {
   std::shared_ptr<uint8_t[]> memory(new (std::nothrow) uint8_t[bytes == 0 ? 1 : bytes]);
   if (memory == nullptr)
@@ -96,14 +99,14 @@ int open_at(const Place& place, int flags) {
 
 bool is_guarded_link(const Place& place) { return place.no_follow() != 0 && is_link(place); }
 
-/// Of a file that could not be opened: a link is named as one.
+/// Returns the error for a file that could not be opened, or link_error() for a link.
 Error at_error(const char* operation, const Place& place, const std::string& path, int error,
                Intent intent) {
   if (is_guarded_link(place)) return link_error(path);
   return io_error(operation, path, error, intent);
 }
 
-// O_NONBLOCK: a fifo in the way must not hang us; it has no effect on regular files.
+// O_NONBLOCK: opening a fifo must not block. It has no effect on regular files.
 constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
 
 }  // namespace
@@ -114,8 +117,8 @@ Result<void> Storage::write_file_atomic(const std::string& path, std::span<const
   return file->commit();
 }
 
-/// Appends to `fd`; where `temporary` is not empty, commit() renames it to `path`. With gather()
-/// the descriptor may be one past the page cache (O_DIRECT).
+/// Appends to a descriptor. If `temporary` is not empty, commit() renames that file to the name of
+/// `place`. With gather(), the descriptor may bypass the page cache (O_DIRECT).
 class PosixOutputFile final : public OutputFile {
  public:
   PosixOutputFile(PosixStorage& storage, int fd, Place place, std::string path,
@@ -126,7 +129,8 @@ class PosixOutputFile final : public OutputFile {
         path_(std::move(path)),
         temporary_(std::move(temporary)) {}
 
-  /// From now on bytes are gathered in aligned memory and written in large pieces.
+  /// From now on, gathers bytes in aligned memory and writes them in large pieces. `direct`: the
+  /// descriptor has O_DIRECT.
   void gather(bool direct) {
     direct_ = direct;
     gathered_.reset(static_cast<uint8_t*>(std::aligned_alloc(kDirectAlignment, kDirectBytes)));
@@ -175,7 +179,7 @@ class PosixOutputFile final : public OutputFile {
     return temporary_.empty() ? Result<void>{} : take_name();
   }
 
-  /// Once; the file takes no more then.
+  /// Gives the file its name. It can't be appended to afterwards.
   Result<void> take_name() {
     int error = storage_.fault("rename", path_);
     const Place from = place_.sibling(temporary_);
@@ -184,15 +188,15 @@ class PosixOutputFile final : public OutputFile {
       error = errno;
     if (error != 0) return fail("rename", error);
     temporary_.clear();
-    failed_ = true;  // takes no more
+    failed_ = true;  // rejects further calls
     return {};
   }
 
-  /// The file gets its name unless that is taken (false). link(2) is atomic where rename(2) would
-  /// replace.
+  /// Gives the file its name, or returns false if the name exists already. Uses link(2), because
+  /// rename(2) would replace the existing file.
   Result<bool> commit_exclusive() {
     DP_TRY_VOID(sync());
-    failed_ = true;  // takes no more, whatever follows
+    failed_ = true;  // rejects further calls, with or without an error
     int error = storage_.fault("link", path_);
     const Place from = place_.sibling(temporary_);
     if (error == 0 &&
@@ -219,12 +223,13 @@ class PosixOutputFile final : public OutputFile {
       if (n < 0) return fail("write", errno);
       bytes = bytes.subspan(size_t(n));
       written_ += n;
-      // What is left is not aligned any more.
+      // The remaining bytes are no longer aligned.
       if (size_t(n) % kDirectAlignment != 0 && !bytes.empty()) leave_direct();
     }
     return {};
   }
-  /// How many bytes need not be gathered: aligned in memory and in the file.
+  /// Returns how many bytes can be written without gathering: whole blocks that are aligned in
+  /// memory and in the file; 0 for few bytes.
   size_t writable_in_place(std::span<const uint8_t> bytes) const {
     const bool aligned = std::bit_cast<uintptr_t>(bytes.data()) % kDirectAlignment == 0;
     if (gathered_bytes_ % kDirectAlignment != 0 || !aligned || bytes.size() < kPagedBytesMin)
@@ -235,7 +240,8 @@ class PosixOutputFile final : public OutputFile {
     gathered_bytes_ = 0;
     return write({gathered_.get(), bytes});
   }
-  /// The last piece is written with zeros up to a whole block, and the file cut where it ends.
+  /// Writes the gathered bytes, padded with zeros to whole blocks, and then truncates the file to
+  /// its size.
   Result<void> write_rest() {
     if (gathered_bytes_ == 0) return {};
     const size_t rest = gathered_bytes_;
@@ -247,8 +253,8 @@ class PosixOutputFile final : public OutputFile {
     if (error == 0 && ::ftruncate(fd_.get(), written_) != 0) error = errno;
     return error == 0 ? Result<void>{} : fail("truncate", error);
   }
-  /// Some file systems open a file past the page cache and refuse to write it so. False where it is
-  /// no such file.
+  /// Removes O_DIRECT from the descriptor, because some file systems open files with it but reject
+  /// the writes. Returns false if the descriptor does not have O_DIRECT or if it can't be removed.
   bool leave_direct() {
     if (!std::exchange(direct_, false)) return false;
     const int flags = ::fcntl(fd_.get(), F_GETFL);
@@ -265,8 +271,8 @@ class PosixOutputFile final : public OutputFile {
     return io_error(operation, path_, error, Intent::kCreate);
   }
 
-  /// Has the disk begin with a large file at once: fsync would otherwise find all of it still to be
-  /// written. Only a hint; what goes wrong is told by fsync.
+  /// Starts to write a large file to the disk early, because fsync would otherwise have to write
+  /// all of it. Only a hint; fsync reports any error.
   void begin_writeback() {
     if (temporary_.empty() || direct_ || written_ - writeback_ < kWritebackBytes) return;
     (void)::sync_file_range(fd_.get(), writeback_, written_ - writeback_, SYNC_FILE_RANGE_WRITE);
@@ -284,7 +290,7 @@ class PosixOutputFile final : public OutputFile {
   bool direct_ = false;
   Place place_;
   std::string path_;       // for messages
-  std::string temporary_;  // name in the same folder; empty: the file has its name
+  std::string temporary_;  // name in the same folder; empty if the file has its final name
   bool failed_ = false;
 };
 
@@ -345,7 +351,7 @@ Result<std::vector<std::string>> PosixStorage::list(const std::string& folder) {
   const auto close = [](DIR* d) { ::closedir(d); };
   const std::unique_ptr<DIR, decltype(close)> directory(::fdopendir(fd.get()), close);
   if (directory == nullptr) return io_error("open folder", folder, errno, Intent::kRead);
-  (void)fd.release();  // the directory's
+  (void)fd.release();  // closedir() closes it
   std::vector<std::string> names;
   while (true) {
     errno = 0;
@@ -359,8 +365,8 @@ Result<std::vector<std::string>> PosixStorage::list(const std::string& folder) {
   return names;
 }
 
-// A client of NFS keeps what it knows of a folder until the folder's times change. Setting them
-// asks the server, and works on a full disk too.
+// An NFS client caches the content of a folder until the folder's times change. Setting the times
+// sends a request to the server, which also works on a full disk.
 void PosixStorage::refresh(const std::string& folder) {
   const auto at = place(folder, ErrorCode::kNoInput);
   if (!at) return;
@@ -382,7 +388,7 @@ Result<int> PosixStorage::open_new(const Place& place, const std::string& path, 
     const int more = more_flags == nullptr ? 0 : *more_flags;
     const int fd = open_at(named, flags | more);
     if (fd >= 0) return fd;
-    if (errno == EINVAL && more != 0) {  // not on this file system, which may have made the file
+    if (errno == EINVAL && more != 0) {  // flags rejected, but the file may have been created
       ::unlinkat(named.fd(), named.name.c_str(), 0);
       *more_flags = 0;
       continue;
@@ -455,7 +461,7 @@ Result<void> PosixStorage::make_dirs(const std::string& folder) {
   DP_TRY(const Place at, place(trimmed));
   if (::mkdirat(at.fd(), at.name.c_str(), 0777) != 0) error = errno;
   if (error == EEXIST)
-    return is_guarded_link(at) ? link_error(trimmed) : Result<void>{};  // made meanwhile
+    return is_guarded_link(at) ? link_error(trimmed) : Result<void>{};  // created in the meantime
   if (error != 0) return io_error("make folder", folder, error, Intent::kCreate);
   return sync_folder_of(at, trimmed);
 }
@@ -506,8 +512,8 @@ Result<void> PosixStorage::sync_folder_of(const Place& file, const std::string& 
   const std::string name = file.folder != nullptr ? "." : folder;
   const Descriptor fd(::openat(file.fd(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd.get() < 0) return io_error("open folder", folder, errno, Intent::kCreate);
-  // EINVAL: a file system that has no fsync of folders (some network ones) makes names durable
-  // itself.
+  // EINVAL: some network file systems have no fsync of folders, because they make names durable
+  // themselves.
   if (::fsync(fd.get()) != 0 && errno != EINVAL)
     return io_error("fsync", folder, errno, Intent::kCreate);
   return {};

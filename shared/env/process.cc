@@ -14,7 +14,7 @@
 namespace downpour {
 namespace {
 
-// Cores that a cgroup grants, or a large number where it sets no limit.
+// Returns the number of processors in the quota of the cgroup, or a large number without a quota.
 double cgroup_cpus() {
   double best = 1e9;
   if (std::ifstream file("/sys/fs/cgroup/cpu.max"); file) {
@@ -31,15 +31,17 @@ double cgroup_cpus() {
   return best;
 }
 
-/// What a file of one number says; none where it says another thing ("max") or is not there.
+/// Returns the number in a file. Returns nothing if there is no such file, or if it has no number
+/// ("max").
 std::optional<uint64_t> number_in(const char* path) {
   std::ifstream file(path);
   uint64_t number = 0;
   return file >> number ? std::optional(number) : std::nullopt;
 }
 
-/// What this process may still take of `resource`; `field`: the number in /proc/self/statm, in
-/// pages, that counts against it.
+/// Returns how many bytes of `resource` (RLIMIT_...) this process can still use, or nothing without
+/// a limit. `field` is the index of the number in /proc/self/statm that counts against the limit,
+/// in pages.
 std::optional<uint64_t> left_of(int resource, int field) {
   rlimit limit{};
   if (getrlimit(__rlimit_resource_t(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
@@ -53,7 +55,8 @@ std::optional<uint64_t> left_of(int resource, int field) {
 std::optional<uint64_t> address_space_left() { return left_of(RLIMIT_AS, 0); }
 std::optional<uint64_t> data_left() { return left_of(RLIMIT_DATA, 5); }
 
-/// Of the whole machine, this one counted; 0 where the system does not say.
+/// Returns how many threads of the whole machine are running, including the calling one; 0 if that
+/// is not known.
 int threads_running() {
   double load = 0;
   int running = 0;
@@ -110,8 +113,8 @@ ProcessUsage process_usage() {
 
 void prefer_throughput() {
   if (sched_getscheduler(0) != SCHED_OTHER) return;
-  // A few looks: who works all the time is seen by every one, who only wakes up now and then by
-  // few.
+  // Take several samples: a thread that works all the time is in each of them, and one that only
+  // wakes up now and then is in few.
   constexpr int kLooks = 5;
   int busy = 0;
   for (int look = 0; look < kLooks; ++look) {

@@ -1,4 +1,4 @@
-// What the machine allows this process, and what the process has used.
+// ProcessInfo: the resources that the machine allows this process, and those that it has used.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace downpour {
 
-/// Cores that this process may use: the affinity mask, cut down by a cgroup (v2 or v1) quota; at
-/// least 1.
+/// Returns the number of processors that this process may use: those in its affinity mask, but no
+/// more than the quota of its cgroup (v2 or v1), rounded up; at least 1.
 uint32_t allowed_cpus();
 
-/// Bytes of memory that this process might still take without hurting others: what the system calls
-/// available, cut down by a cgroup's limit (v2 or v1) and by this process's own limits (RLIMIT_AS,
-/// RLIMIT_DATA); 0 where none is known.
+/// Returns how many bytes of memory this process can still use: the memory that the system reports
+/// as available, but no more than the limits of the cgroup (v2 or v1) and of the process
+/// (RLIMIT_AS, RLIMIT_DATA) leave. Returns 0 if the available memory is not known.
 uint64_t free_memory();
-/// Whether reserved address space counts as used memory: RLIMIT_AS or RLIMIT_DATA is set, or the
-/// system never overcommits.
+/// Returns whether reserved address space counts as used memory. It does if RLIMIT_AS or
+/// RLIMIT_DATA is set, or if the system never overcommits.
 bool address_space_limited();
 
 struct ProcessUsage {
@@ -25,18 +25,18 @@ struct ProcessUsage {
 };
 ProcessUsage process_usage();
 
-/// Where nothing else runs on this machine at the moment: tells the scheduler that this process
-/// works in bulk (SCHED_BATCH), so that a thread that wakes up does not cut short the one at work.
-/// Beside other work the same would make it wait for its turn behind them. For mains to call once,
-/// before other threads start; what they start inherits it. A policy that the user chose stays.
+/// Selects the scheduling policy SCHED_BATCH if nothing else runs on this machine at the moment.
+/// With this policy, a thread that wakes up does not preempt a running one. If other work ran, the
+/// policy would make this process wait for it. Called once by mains, before they start other
+/// threads, which inherit the policy. Does not change a policy that the user has chosen.
 void prefer_throughput();
 
 std::string host_name();
 uint32_t process_id();
-/// 64 random bits from the kernel; for incarnations and run ids only.
+/// Returns 64 random bits from the kernel, never 0. Only for incarnations and run ids.
 uint64_t random_id();
 
-/// What a node says of the process it lives in. The simulator's nodes say something else.
+/// The facts that a node reports about its process. The nodes of the simulator have other values.
 struct ProcessInfo {
   std::string host = host_name();
   uint32_t pid = process_id();

@@ -1,5 +1,5 @@
-// Storage: files that survive a crash. Whoever needs a disk is handed one of these; the simulator
-// has its own.
+// Storage: files that survive a crash. Code that needs a disk receives a Storage; the simulator has
+// its own implementation.
 #pragma once
 
 #include <cstdint>
@@ -21,72 +21,73 @@ inline std::span<const uint8_t> as_bytes(std::string_view text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-/// A file that grows at its end. After an error it refuses everything: no write or fsync is tried
-/// again. Destroyed before commit(), a file from Storage::create leaves nothing behind. One thread
-/// at a time.
+/// A file to append to. After an error every call fails, and no write or fsync is repeated. If a
+/// file from Storage::create() is destroyed before commit(), nothing of it remains. Only one thread
+/// may use it at a time.
 class OutputFile {
  public:
   virtual ~OutputFile() = default;
   virtual Result<void> append(std::span<const uint8_t> bytes) = 0;
-  /// Makes what was appended durable. A file from Storage::create also gets its name, and takes no
-  /// more.
+  /// Makes the appended bytes durable. A file from Storage::create() also gets its name, and can't
+  /// be appended to afterwards.
   virtual Result<void> commit() = 0;
-  /// The same without making it durable, for what nobody needs after a crash.
+  /// Does the same without making the bytes durable, for files that are not needed after a crash.
   virtual Result<void> commit_volatile() { return commit(); }
 };
 
-/// A file system. Paths are used as given. Errors: kNoInput (not there), kPermission, kCannotCreate
-/// (a folder is missing or in the way), kBadData (larger or shorter than the caller may accept),
-/// kIo; `what` names the operation and errno's text, `where` the path. May be used by several
-/// threads.
+/// A file system. Paths are used as given. Errors: kNoInput (the file does not exist), kPermission,
+/// kCannotCreate (a folder is missing, or the path is that of a folder), kBadData (the file is
+/// larger or shorter than the call allows, or not a regular file), kIo. `what` has the operation
+/// and the text of errno, and `where` the path. Several threads may use it at the same time.
 class Storage {
  public:
   virtual ~Storage() = default;
 
-  /// A whole file of at most `bytes_max` bytes; nothing is allocated for a larger one.
+  /// Reads a whole file. Error kBadData if it has more than `bytes_max` bytes; then no memory is
+  /// allocated.
   virtual Result<Bytes> read_file(const std::string& path, uint64_t bytes_max) = 0;
-  /// Bytes [offset, offset + bytes). kBadData where the file ends before; nothing is allocated
-  /// then.
+  /// Reads the bytes [offset, offset + bytes). Error kBadData if the file ends before; then no
+  /// memory is allocated.
   virtual Result<Bytes> read_range(const std::string& path, uint64_t offset, uint64_t bytes) = 0;
+  /// Returns the size of a file in bytes.
   virtual Result<uint64_t> file_bytes(const std::string& path) = 0;
   virtual Result<bool> exists(const std::string& path) = 0;
-  /// Names in a folder, ascending; not "." and "..".
+  /// Returns the names in a folder, ascending, without "." and "..".
   virtual Result<std::vector<std::string>> list(const std::string& folder) = 0;
-  /// Makes the next list() show what other machines have changed in the folder. Without it a
-  /// network file system may list the folder as it was some seconds ago. Does nothing where that
-  /// fails.
+  /// Makes the next list() show the changes of other machines in the folder. Without this call, a
+  /// network file system may return a list that is some seconds old. Ignores errors.
   virtual void refresh(const std::string&) {}
 
-  /// Replaces or creates a file: after a crash it is the old or the new one, whole.
+  /// Replaces or creates a file atomically and durably. After a crash the file is completely the
+  /// old or the new one.
   virtual Result<void> write_file_atomic(const std::string& path, std::span<const uint8_t> bytes);
-  /// The same for a file written piece by piece: it has its name after commit().
+  /// Starts to replace or create a file atomically. The file gets its name with commit().
   virtual Result<std::unique_ptr<OutputFile>> create(const std::string& path) = 0;
-  /// The same for one of many megabytes that this machine is not about to read. It may go to the
-  /// disk past the page cache, whose copying and writing back would take the processor from
-  /// whatever else runs.
+  /// Does the same for a file of many megabytes that this machine will not read soon. The file may
+  /// bypass the page cache, because copying to the cache and writing it back costs processor time.
   virtual Result<std::unique_ptr<OutputFile>> create_large(const std::string& path) {
     return create(path);
   }
-  /// Creates a file whole and durable, or answers false where the name is taken; of several callers
-  /// one wins.
+  /// Creates a file atomically and durably. Returns false if the name exists already. Of several
+  /// callers, exactly one succeeds.
   virtual Result<bool> create_exclusive(const std::string& path,
                                         std::span<const uint8_t> bytes) = 0;
-  /// Opens, or creates, a file to append to: event logs. Each commit() is an fsync.
+  /// Opens or creates a file to append to, for example an event log. Each commit() is an fsync.
   virtual Result<std::unique_ptr<OutputFile>> open_append(const std::string& path) = 0;
 
-  /// Makes a folder and its parents, durably; fine where it exists.
+  /// Creates a folder and its parents durably. Succeeds if the folder exists already.
   virtual Result<void> make_dirs(const std::string& folder) = 0;
-  /// Removes a file or an empty folder; fine where there is none.
+  /// Removes a file or an empty folder. Succeeds if it does not exist.
   virtual Result<void> remove(const std::string& path) = 0;
 
-  /// From now on no operation follows a symbolic link below `folder`: a link in the way of a path
-  /// is an error (kPermission) that names the link, and remove() removes the link itself. `folder`
-  /// itself may be reached through links. Protects run folders: through a link, another user with
-  /// write access to the folder could redirect writes to any file.
+  /// From now on, no operation follows symbolic links below `folder`. An operation whose path
+  /// contains a link fails with kPermission and names the link. remove() removes a link itself.
+  /// Links may lead to `folder`. This protects run folders: with a link, another user with write
+  /// access to the folder could redirect writes to any file.
   virtual void guard(const std::string& folder) { (void)folder; }
 };
 
-/// The machine's file system.
+/// The file system of the machine.
 class PosixStorage : public Storage {
  public:
   Result<Bytes> read_file(const std::string& path, uint64_t bytes_max) override;
@@ -103,28 +104,31 @@ class PosixStorage : public Storage {
   Result<void> remove(const std::string& path) override;
   void guard(const std::string& folder) override;
 
-  /// Asked before each operation that changes the disk ("open", "write", "fsync", "rename", "link",
-  /// "mkdir", "remove"); an errno other than 0 is reported in its place. The seam for tests of disk
-  /// faults.
+  /// Called before each operation that changes the disk ("open", "write", "fsync", "rename",
+  /// "link", "mkdir", "remove"). If it returns an errno other than 0, the operation fails with it
+  /// instead. Tests of disk faults override it.
   virtual int fault(const char* operation, const std::string& path) {
     (void)operation, (void)path;
     return 0;
   }
 
  private:
-  /// Where a path lies. `intent` decides what a missing folder is.
+  /// Returns the place of a path. `missing` is the error code if a guarded folder is missing.
   Result<Place> place(const std::string& path, ErrorCode missing = ErrorCode::kCannotCreate) const;
-  /// What `path` is: no link is followed in a guarded folder. False: it is not there.
+  /// Sets `status` to that of `path`. Follows no link in a guarded folder. Returns false if `path`
+  /// does not exist.
   Result<bool> look(const std::string& path, struct ::stat* status) const;
-  /// Makes the folder that holds `file` durable; `path` for messages.
+  /// Makes the folder of `file` durable. `path` is for messages.
   Result<void> sync_folder_of(const Place& file, const std::string& path);
-  /// `more_flags` may be null; those that the file system does not know are taken out.
+  /// Creates a new file with a temporary name in the folder of `place`, and opens it with
+  /// `more_flags` in addition (may be null). Sets `*more_flags` to 0 if the file system rejects
+  /// them.
   Result<int> open_new(const Place& place, const std::string& path, int* more_flags,
                        std::string* temporary);
   friend class PosixOutputFile;
 
   mutable std::mutex guard_mutex_;
-  std::vector<std::string> guarded_;  // without a slash at the end
+  std::vector<std::string> guarded_;  // guarded folders, without a slash at the end
 };
 
 }  // namespace downpour

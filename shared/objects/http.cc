@@ -17,18 +17,18 @@ namespace downpour::objects {
 namespace {
 
 constexpr long kConnectSeconds = 10;
-constexpr long kExchangeSeconds = 120;  // whatever comes; what came is not asked for again
+constexpr long kExchangeSeconds = 120;  // a retry continues after the bytes that arrived
 constexpr long kBufferBytes = 512L << 10;
-constexpr size_t kIdleConnectionsMax = 32;  // more are closed
-constexpr size_t kHeaderBytesMax = 4096;    // of a header that is looked at; a longer one is none
+constexpr size_t kIdleConnectionsMax = 32;  // further ones are closed
+constexpr size_t kHeaderBytesMax = 4096;    // longer headers are ignored
 
-/// Connections that nobody uses now. Whoever reads a shard opens its object several times.
+/// Unused connections. They are reused because reading a shard opens its object several times.
 class IdleConnections {
  public:
   CURL* take() {
     const std::lock_guard lock(mutex_);
     if (handles_.empty()) return nullptr;
-    CURL* const handle = handles_.back();  // used last, so most likely still open
+    CURL* const handle = handles_.back();  // the most recently used one is most likely still open
     handles_.pop_back();
     return handle;
   }
@@ -54,7 +54,7 @@ std::atomic<bool>& ever_answered() {
 }
 
 IdleConnections& idle_connections() {
-  // Never destroyed: at exit a reader's thread may still give one back.
+  // Never destroyed, because a reader's thread may still return a connection at exit.
   // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): shared on purpose
   static IdleConnections* const idle = new IdleConnections;
   return *idle;
@@ -75,7 +75,7 @@ size_t on_body(char* bytes, size_t, size_t size, void* context) {
 size_t on_header(char* bytes, size_t, size_t size, void* context) {
   HttpReply& reply = static_cast<Exchange*>(context)->reply;
   const std::string_view line(bytes, size);
-  if (line.starts_with("HTTP/")) {  // of "100 Continue" there may be one before
+  if (line.starts_with("HTTP/")) {  // not always the first one, for example after "100 Continue"
     const size_t blank = line.find(' ');
     reply = HttpReply{};
     for (size_t i = blank + 1; blank != line.npos && i < std::min(line.size(), blank + 4); ++i)
@@ -96,7 +96,7 @@ size_t on_header(char* bytes, size_t, size_t size, void* context) {
   return size;
 }
 
-/// Programs that a job starts must not inherit it.
+/// Opens a socket that the programs of a job do not inherit.
 curl_socket_t open_socket(void*, curlsocktype, struct curl_sockaddr* address) {
   return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
@@ -153,7 +153,7 @@ HttpReply HttpConnection::get(const HttpGet& request) {
   curl_easy_setopt(handle, CURLOPT_PROTOCOLS, long{CURLPROTO_HTTP | CURLPROTO_HTTPS});
 #endif
   curl_easy_setopt(handle, CURLOPT_HTTP_VERSION, long{CURL_HTTP_VERSION_1_1});
-  curl_easy_setopt(handle, CURLOPT_PATH_AS_IS, 1L);  // a key may hold "/../", and is signed so
+  curl_easy_setopt(handle, CURLOPT_PATH_AS_IS, 1L);  // keys with "/../" are signed unchanged
   curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(handle, CURLOPT_TCP_KEEPALIVE, 1L);
   curl_easy_setopt(handle, CURLOPT_BUFFERSIZE, kBufferBytes);

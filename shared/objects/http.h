@@ -1,4 +1,5 @@
-// HTTP GETs over kept connections. The only module that includes libcurl.
+// HttpConnection: sends HTTP GETs over connections that stay open for reuse. The only module that
+// includes libcurl.
 #pragma once
 
 #include <cstdint>
@@ -10,42 +11,46 @@
 
 namespace downpour::objects {
 
-constexpr int64_t kStallSeconds = 15;
-constexpr int64_t kStallBytes = 1024;
+constexpr int64_t kStallSeconds = 15;  // default of HttpGet::stall_s
+constexpr int64_t kStallBytes = 1024;  // per second; a slower exchange counts as stalled
 
 struct HttpGet {
   std::string url;
   Parameters headers;
-  std::string ca_bundle;            // a file of certificates to trust; empty: the system's
-  int64_t stall_s = kStallSeconds;  // with fewer than kStallBytes a second: the exchange ends
-  /// The body of an answer of this status goes to `body`; that of any other is kept as text.
+  std::string ca_bundle;  // file with the trusted certificates; empty: those of the system
+  int64_t stall_s = kStallSeconds;  // seconds of stall after which the exchange ends
+  /// Status of a reply whose body goes to `body`. The body of any other reply goes to
+  /// HttpReply::text.
   int body_status = 200;
-  /// Takes bytes as they come; false: they are more than was asked for, and the exchange ends.
+  /// Called with the bytes of the body as they arrive. Returns false if there are more than the
+  /// caller has requested; the exchange then ends.
   std::function<bool(const char* bytes, size_t size)> body;
 };
 
 struct HttpReply {
-  int status = 0;         // 0: none came
-  std::string failure;    // why the exchange ended early; empty: it did not
-  bool may_pass = false;  // that failure: worth trying again
+  int status = 0;         // 0: no reply arrived
+  std::string failure;    // reason why the exchange ended early; empty: it is complete
+  bool may_pass = false;  // the failure may be temporary, so the caller may retry
   std::string etag, content_range;
   std::string region;  // x-amz-bucket-region
-  std::string text;    // of another status than body_status; cut at kReplyTextBytesMax
+  std::string text;    // body of another status than body_status, cut off at kReplyTextBytesMax
 };
 
 inline constexpr size_t kReplyTextBytesMax = size_t{64} << 10;
 
-/// A connection to whatever it was last used for, if that is still open; an idle one of the
-/// process's, if there is one. Belongs to one thread at a time. Redirects are not followed: a
-/// signature is for one host. Nothing takes longer than its limits (http.cc).
+/// A connection for GETs. Reuses the network connection of its last request if that is still open,
+/// and begins with an idle connection of the process if there is one. Only one thread may use it at
+/// a time. Does not follow redirects, because a signature is valid for one host. Each request has
+/// time limits (http.cc).
 class HttpConnection {
  public:
   HttpConnection();
   ~HttpConnection();
   HttpConnection(HttpConnection&&) noexcept;
   HttpConnection& operator=(HttpConnection&&) = delete;
+  /// Sends the request and returns the reply. Blocks until the exchange ends.
   HttpReply get(const HttpGet& request);
-  /// Whether anyone has answered this process yet.
+  /// Returns whether any server has ever replied to this process.
   static bool was_ever_answered();
 
  private:

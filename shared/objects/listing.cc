@@ -9,7 +9,7 @@ namespace downpour::objects {
 namespace {
 
 constexpr size_t kDepthMax = 16;
-constexpr size_t kNameBytesMax = 128;  // of an element
+constexpr size_t kNameBytesMax = 128;  // of an element's name
 constexpr size_t kWordBytesMax = 64;   // of an error's code
 
 void append_utf8(std::string& out, uint32_t code) {
@@ -30,7 +30,7 @@ void append_utf8(std::string& out, uint32_t code) {
   }
 }
 
-/// "amp" or "#x41".
+/// Appends the character of an entity ("amp" or "#x41"). Returns false if there is no such entity.
 bool append_entity(std::string& out, std::string_view name) {
   constexpr std::pair<std::string_view, char> kNamed[] = {
       {"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}};
@@ -69,14 +69,14 @@ std::optional<std::string> unescaped(std::string_view text) {
   return out;
 }
 
-/// Elements of a document one after the other, as few rules of XML's as those pages need.
+/// Iterates over the tags of a document. Knows only the rules of XML that these pages need.
 class XmlScanner {
  public:
   explicit XmlScanner(std::string_view xml) : rest_(xml) {}
 
-  /// Goes behind the next tag. `path` is then that of the element it opened or closed, "/A/B";
-  /// `text` what stood before the tag, `closes` whether it closed one. False at the end of the
-  /// document, or where it is none (is_bad()).
+  /// Moves past the next tag. is_at() then refers to the element that the tag opens or closes.
+  /// `text` is the text before the tag, and `closes` says whether the tag closes an element.
+  /// Returns false at the end of the document, or if the document is not valid (is_bad()).
   bool next() {
     closes = false;
     text = {};
@@ -101,7 +101,8 @@ class XmlScanner {
     }
   }
   bool is_bad() const { return bad_; }
-  /// Of the element of the last tag, closed ones included: its parents' names and its own.
+  /// Returns whether the element of the last tag has this path: the names of its ancestors and its
+  /// own.
   bool is_at(std::initializer_list<std::string_view> path) const {
     return std::equal(path.begin(), path.end(), path_.begin(), path_.end());
   }
@@ -124,7 +125,7 @@ class XmlScanner {
     return true;
   }
   bool tag() {
-    // A '>' in quotes does not end it.
+    // A '>' in quotes does not end the tag.
     size_t end = 1;
     for (char quote = 0; end < rest_.size() && (quote != 0 || rest_[end] != '>'); ++end) {
       const char c = rest_[end];
@@ -171,7 +172,7 @@ int hex_digit(char c) {
   return -1;
 }
 
-/// encoding-type=url: %XX, and + for a blank.
+/// Decodes the keys of encoding-type=url: %XX for a byte, and '+' for a blank.
 std::optional<std::string> url_decoded(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {

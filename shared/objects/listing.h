@@ -1,4 +1,4 @@
-// What a store says in XML: pages of ListObjectsV2, and errors.
+// Parsers for a store's XML: pages of ListObjectsV2, and error replies.
 #pragma once
 
 #include <string>
@@ -9,22 +9,22 @@
 
 namespace downpour::objects {
 
-inline constexpr size_t kKeyBytesMax = 4096;  // S3's are at most 1024
+inline constexpr size_t kKeyBytesMax = 4096;  // S3 allows 1024
 
 struct ListingPage {
-  std::vector<std::string> keys;  // decoded, as they came
-  std::string next;               // the token of the next page; empty: this is the last
+  std::vector<std::string> keys;  // decoded, in the order of the page
+  std::string next;               // token of the next page; empty for the last page
 };
 
-/// Errors: kMalformed for what is no such page, whatever else it is; a document type is refused, so
-/// there are no entities but XML's own.
+/// Parses a page of ListObjectsV2. Error kMalformed if the text is anything else. Rejects document
+/// types, so the only entities are those of XML itself.
 Result<ListingPage> parse_listing(std::string_view xml);
 
 struct StoreRefusal {
-  std::string code;    // "NoSuchKey"; empty: none was given, or no plain word
-  std::string region;  // where the bucket is, if that is what is wrong
+  std::string code;    // "NoSuchKey"; empty: none, or not a plain word
+  std::string region;  // region of the bucket, if the request used another one
 };
-/// Of an answer that is no success; anything may be in it.
+/// Parses the body of an error reply. The body may be anything, for example not XML.
 StoreRefusal parse_refusal(std::string_view xml);
 
 }  // namespace downpour::objects

@@ -5,9 +5,10 @@
 namespace downpour::objects {
 namespace {
 
-constexpr size_t kBucketBytesMax = 255;  // 63, but for old ones
+constexpr size_t kBucketBytesMax = 255;  // 63 for new buckets, 255 for old ones
 
-/// It becomes a part of a host's name, so it must not hold anything else.
+/// Returns whether `name` may be the name of a bucket. Rejects all other characters, because the
+/// name becomes a part of a host name.
 bool is_bucket(std::string_view name) {
   return !name.empty() && name.size() <= kBucketBytesMax && name != "." && name != ".." &&
          std::all_of(name.begin(), name.end(), [](char c) {

@@ -1,4 +1,4 @@
-// s3://bucket/key: names of objects as they stand in jobs and plans.
+// ObjectName: parses the names of objects in jobs and plans, "s3://bucket/key".
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ struct ObjectName {
   std::string path() const { return std::string(kObjectScheme) + bucket + "/" + key; }
 };
 
-/// Errors: kConfig where there is no bucket or no key, or the bucket's name can't be one; kNoInput
-/// where the key ends like a folder.
+/// Parses an object path. Errors: kConfig if the bucket or the key is missing, or if the bucket's
+/// name is not valid; kNoInput if the key ends in '/'.
 Result<ObjectName> parse_object_path(std::string_view path);
 
 }  // namespace downpour::objects

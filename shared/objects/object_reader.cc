@@ -5,12 +5,12 @@
 namespace downpour::objects {
 namespace {
 
-// A request costs some 10 ms whatever it brings. Who reads a place here and there gets little;
-// who goes on gets more each time.
+// A request of any size costs about 10 ms. So each request of a sequential reader is larger than
+// the one before, and those of a random reader stay small.
 constexpr size_t kAheadBytesMin = size_t{64} << 10;
 constexpr size_t kAheadBytesMax = size_t{4} << 20;
 constexpr size_t kAheadGrowth = 4;
-constexpr size_t kRequestBytesMax = size_t{16} << 20;  // of who wants that many himself
+constexpr size_t kRequestBytesMax = size_t{16} << 20;  // for reads larger than the read-ahead
 
 }  // namespace
 
@@ -55,7 +55,7 @@ Result<size_t> ObjectReader::read_at(uint64_t offset, char* to, size_t size) {
       done += n;
       continue;
     }
-    // Over a gap, too: who hops over records reads on.
+    // A read after a small gap is sequential too, for example if the reader skips records.
     const bool goes_on = at >= held_end && at - held_end <= ahead_;
     ahead_ = goes_on ? std::min(ahead_ * kAheadGrowth, kAheadBytesMax) : kAheadBytesMin;
     if (rest >= ahead_) {

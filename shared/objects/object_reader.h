@@ -1,4 +1,4 @@
-// ObjectReader: an object's bytes at any place, read ahead where they are read in order.
+// ObjectReader: reads bytes of an object at any offset, with read-ahead for sequential reads.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,20 @@
 
 namespace downpour::objects {
 
-/// Belongs to one thread at a time. Holds up to 4 MiB.
+/// Only one thread may use it at a time. Buffers up to 4 MiB.
 class ObjectReader {
  public:
-  /// One request, which brings the first bytes along. Errors: as ObjectStore::read().
+  /// Opens the object with one request, which also reads its first bytes. Errors: those of
+  /// parse_object_path() and ObjectStore::read().
   static Result<std::unique_ptr<ObjectReader>> open(const std::string& path,
                                                     StoreSettings settings);
   const std::string& path() const { return path_; }
-  /// When it was opened; whatever is read later is of the same object, or an error (kBadData).
+  /// Returns the object's size when it was opened. A later read fails with kBadData if the object
+  /// has changed.
   uint64_t bytes() const { return bytes_; }
   const std::string& etag() const { return etag_; }
-  /// Up to `size` bytes from `offset`; fewer only at the end.
+  /// Reads up to `size` bytes from `offset`; fewer only at the end of the object. Errors: those of
+  /// ObjectStore::read().
   Result<size_t> read_at(uint64_t offset, char* to, size_t size);
 
  private:
@@ -34,9 +37,9 @@ class ObjectReader {
   ObjectStore store_;
   uint64_t bytes_ = 0;
   std::string etag_;
-  std::vector<char> held_;  // from held_begin_ on
+  std::vector<char> held_;  // buffered bytes, from offset held_begin_ on
   uint64_t held_begin_ = 0;
-  size_t ahead_;  // what the next request for few bytes asks for
+  size_t ahead_;  // bytes that the next small read requests
 };
 
 }  // namespace downpour::objects

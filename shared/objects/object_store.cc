@@ -16,17 +16,18 @@
 namespace downpour::objects {
 namespace {
 
-constexpr uint32_t kFirstAttemptsMax = 4;  // of a store that never answered: a wrong address?
-constexpr uint32_t kAttemptsMax = 10;      // of one read or page; then kIo
-// An attempt that brings fewer bytes is no progress: StoreSettings::patience_ns goes on running. So
-// a store that trickles fails a read as one that is silent does.
+// Attempts while no server has ever replied to this process, because the address may be wrong.
+constexpr uint32_t kFirstAttemptsMax = 4;
+constexpr uint32_t kAttemptsMax = 10;  // per read or page; then kIo
+// An attempt that yields fewer bytes is not progress, so StoreSettings::patience_ns continues to
+// run. A very slow store thus fails a read like a silent one.
 constexpr size_t kProgressBytes = size_t(kStallSeconds * kStallBytes);
 constexpr int64_t kWaitNsMax = 10 * kSecond;         // between two attempts
-constexpr size_t kPageBytesMax = size_t{16} << 20;   // a page has 1,000 keys; a larger one is none
-constexpr size_t kPagesMax = 10'000;                 // of one glob: 10 million keys; then kConfig
-constexpr size_t kMatchesMax = 1'000'000;            // of one glob; then kConfig
-constexpr size_t kMatchBytesMax = size_t{64} << 20;  // of their names; then kConfig
-constexpr size_t kComparedBytesMax = 255;            // of keys that are compared for a hint
+constexpr size_t kPageBytesMax = size_t{16} << 20;   // a page has 1,000 keys; then kMalformed
+constexpr size_t kPagesMax = 10'000;                 // per glob, for 10 million keys; then kConfig
+constexpr size_t kMatchesMax = 1'000'000;            // per glob; then kConfig
+constexpr size_t kMatchBytesMax = size_t{64} << 20;  // of the names that match a glob; then kConfig
+constexpr size_t kComparedBytesMax = 255;            // longer keys are not compared for a hint
 constexpr std::string_view kGlobMarks = "*?[\\";
 
 int64_t now_ns() {
@@ -35,11 +36,12 @@ int64_t now_ns() {
       .count();
 }
 
-/// How often a request was made, and whether once more.
+/// Counts the attempts of a request and decides whether there is another one.
 class Attempts {
  public:
   explicit Attempts(const StoreSettings& settings) : settings_(settings) {}
-  /// Waits for the next one, after one that brought so many bytes. False: enough.
+  /// Waits before the next attempt. `bytes` is the number of bytes that the last one yielded.
+  /// Returns false if there must not be another attempt.
   bool again(size_t bytes) {
     const int64_t now = now_ns();
     if (bytes >= kProgressBytes) since_ns_ = now;
@@ -63,11 +65,11 @@ bool is_done(const HttpReply& reply, int status) {
   return reply.status == status && reply.failure.empty();
 }
 
-/// Whether the same request may well be answered in a while.
+/// Returns whether the same request may succeed later.
 bool may_pass(const HttpReply& reply) {
   if (!reply.failure.empty()) return reply.may_pass;
   switch (reply.status) {
-    case 206:  // of fewer bytes than asked for
+    case 206:  // with fewer bytes than requested
     case 408:
     case 429:
     case 500:
@@ -92,7 +94,7 @@ struct ContentRange {
   uint64_t begin = 0, end = 0, total = 0;
 };
 
-/// "bytes 0-9/443"; [begin, end).
+/// Parses "bytes 0-9/443" to [0, 10) of 443. Returns nothing if the text is not valid.
 std::optional<ContentRange> parse_content_range(std::string_view text) {
   constexpr std::string_view kUnit = "bytes ";
   if (!text.starts_with(kUnit)) return std::nullopt;
@@ -154,7 +156,7 @@ HttpReply ObjectStore::send(const std::string& bucket, const std::string& key,
   const StoreAddress address = address_of(settings_, bucket);
   GetRequest request{.host = address.host, .query = query, .headers = headers};
   request.path = str(address.base_path, "/", percent_encode(key, /*keep_slashes=*/true));
-  // A bucket itself has no '/' behind it where it is part of the path.
+  // If the bucket is part of the path, the path of the bucket itself has no '/' at its end.
   if (key.empty() && !address.base_path.empty()) request.path.pop_back();
   HttpGet get{.url = str(address.scheme, "://", address.host, request.path),
               .headers = headers,
@@ -174,7 +176,7 @@ Error ObjectStore::refused(const std::string& path, const HttpReply& reply) cons
   if (refusal.region.empty()) refusal.region = reply.region;
   const bool is_moved = reply.status == 301 || reply.status == 307 || reply.status == 400;
   if (!reply.failure.empty() || may_pass(reply)) {
-    // What will not pass by itself: a certificate, most likely.
+    // A failure that is not temporary is most likely a certificate that is not trusted.
     const bool is_final = !reply.failure.empty() && !reply.may_pass;
     return Error{ErrorCode::kIo, str("can't read: ", text_of(reply)), path,
                  is_final                     ? "are the store's certificates in AWS_CA_BUNDLE?"
@@ -211,7 +213,7 @@ Result<ObjectPiece> ObjectStore::read(const ObjectName& object, uint64_t offset,
     size_t came = 0;
     bool is_too_much = false;
     Parameters headers = {{"range", str("bytes=", begin, "-", offset + size - 1)}};
-    // A weak tag never matches there; what comes back tells as well.
+    // If-Match never matches a weak tag. The check of the reply's ETag also detects a change.
     if (!piece.etag.empty() && !piece.etag.starts_with("W/"))
       headers.emplace_back("if-match", piece.etag);
     const HttpReply reply = send(object.bucket, object.key, {}, headers, 206,
@@ -238,7 +240,7 @@ Result<ObjectPiece> ObjectStore::read(const ObjectName& object, uint64_t offset,
         return Error{ErrorCode::kUnsupported,
                      str("the store gives no ETag, so no change could be seen: ", path), path};
       }
-      // A store may know no If-Match.
+      // Some stores ignore If-Match.
       if (!piece.etag.empty() && piece.etag != reply.etag) return changed(path);
       piece.etag = reply.etag;
       piece.object_bytes = range->total;
@@ -246,7 +248,7 @@ Result<ObjectPiece> ObjectStore::read(const ObjectName& object, uint64_t offset,
       if (piece.bytes == std::min<uint64_t>(size, range->total - std::min(offset, range->total)))
         return piece;
     } else if (reply.failure.empty()) {
-      // No byte 0: an empty object.
+      // The object has no byte 0, so it is empty.
       if (reply.status == 416 && begin == 0 && piece.etag.empty()) return piece;
       if (reply.status == 412 || reply.status == 416) return changed(path);
       if (reply.status == 200) {

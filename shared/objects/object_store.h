@@ -1,4 +1,4 @@
-// ObjectStore: objects listed and read by ranges, tried again where that may help.
+// ObjectStore: lists objects and reads ranges of them. Retries requests that may succeed later.
 #pragma once
 
 #include <cstdint>
@@ -14,54 +14,61 @@
 
 namespace downpour::objects {
 
-/// No object is larger: S3 allows 50 TiB. A store that claims more is an error (kMalformed).
+/// Maximum size of an object; S3 allows 50 TiB. Error kMalformed if a store reports a larger one.
 constexpr uint64_t kObjectBytesMax = uint64_t{1} << 50;
 
-/// What a range of an object was.
+/// Describes the range of an object that read() has read.
 struct ObjectPiece {
-  size_t bytes = 0;           // of it
-  uint64_t object_bytes = 0;  // of all the object
+  size_t bytes = 0;           // size of the range
+  uint64_t object_bytes = 0;  // size of the whole object
   std::string etag;           // changes with the object; empty for an empty object
 };
 
-/// How long to wait before attempt `attempt` (from 1): doubled each time up to 10 s, of which a
-/// half to all, by `seed`.
+/// Returns the time to wait in nanoseconds after attempt number `attempt` (starting at 1). The full
+/// time begins with `first_wait_ns` and doubles with each attempt, up to 10 s. The result is a
+/// random share of it between one half and all, chosen by `seed`.
 int64_t wait_before_ns(uint32_t attempt, int64_t first_wait_ns, uint64_t seed);
 
-/// One connection; belongs to one thread at a time. Errors of all calls: kPermission; kNoInput for
-/// an absent bucket or object; kBadData for an object that changed; kConfig for another region; kIo
-/// for what did not get better; kMalformed for what is no answer of a store; kUnsupported.
+/// Has one connection. Only one thread may use it at a time. Errors of all calls: kPermission;
+/// kNoInput if the bucket or object does not exist; kBadData if the object has changed; kConfig if
+/// the bucket is in another region; kIo if the retries fail; kMalformed if the reply is not that of
+/// a store; kUnsupported if the store has no ranges or ETags.
 class ObjectStore {
  public:
   explicit ObjectStore(StoreSettings settings) : settings_(std::move(settings)) {}
 
-  /// Up to `size` (at least 1) bytes from `offset`, fewer only at the object's end. With an `etag`
-  /// the object must be the one that had it.
+  /// Reads up to `size` (at least 1) bytes from `offset`; fewer only at the end of the object. If
+  /// `etag` is not empty and differs from the object's, fails with kBadData.
   Result<ObjectPiece> read(const ObjectName& object, uint64_t offset, char* to, size_t size,
                            const std::string& etag);
 
-  /// A page of the keys that begin with `prefix`, in the store's order; `flat` leaves out those
-  /// with a '/' behind it. `next`: the page before's; empty for the first.
+  /// Returns a page of the keys that begin with `prefix`, in the store's order. `flat` leaves out
+  /// keys with a '/' after the prefix. `next` is that of the previous page; empty for the first
+  /// page.
   Result<ListingPage> list(const std::string& bucket, const std::string& prefix, bool flat,
                            const std::string& next);
 
  private:
-  /// Signs and sends.
+  /// Signs the request, sends it and returns the reply.
   HttpReply send(const std::string& bucket, const std::string& key, const Parameters& query,
                  const Parameters& headers, int body_status,
                  const std::function<bool(const char*, size_t)>& body);
+  /// Returns the error for a reply that is not a success.
   Error refused(const std::string& path, const HttpReply& reply) const;
 
   StoreSettings settings_;
   HttpConnection connection_;
 };
 
-/// The objects that a path or a glob names, sorted byte by byte; never empty. `*`, `?` and `[...]`
-/// as for files: they do not match '/', nor a '.' at the start of a name. A path without them is
-/// not looked up. Errors: as ObjectStore's; kNoInput with the nearest key as hint.
+/// Returns the paths that a path or a glob names, sorted by bytes; never empty. `*`, `?` and
+/// `[...]` work as for files: they match neither '/' nor a '.' at the start of a name. Sends no
+/// request for a path without them. If an object has exactly the name of the glob, returns only
+/// that object. Errors: those of ObjectStore; kConfig if a glob matches or lists too many objects;
+/// kNoInput if it matches none, with a hint that names the most similar key.
 Result<std::vector<std::string>> expand_object_path(ObjectStore& store, const std::string& path);
 
-/// "did you mean s3://bucket/train.tsv?", by a look at what is there; empty where that fails.
+/// Lists similar keys and returns a hint: "did you mean s3://bucket/train.tsv?". Returns an empty
+/// text if listing fails.
 std::string nearest_key_hint(ObjectStore& store, const ObjectName& wanted);
 
 }  // namespace downpour::objects

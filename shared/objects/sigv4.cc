@@ -12,7 +12,7 @@ namespace downpour::objects {
 namespace {
 
 constexpr std::string_view kAlgorithm = "AWS4-HMAC-SHA256";
-// SHA-256 of nothing: a GET has no body.
+// SHA-256 of an empty text, because a GET has no body.
 constexpr std::string_view kNoBody =
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
@@ -42,7 +42,7 @@ std::string hmac(const std::string& key, std::string_view text) {
   return {reinterpret_cast<const char*>(digest.data()), size};
 }
 
-/// "20130524T000000Z"
+/// Formats a time as "20130524T000000Z".
 std::string utc(int64_t unix_time_s) {
   const std::time_t time = unix_time_s;
   std::tm parts{};

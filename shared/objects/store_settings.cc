@@ -11,7 +11,7 @@ struct Variable {
   std::string name, value;
 };
 
-/// The first of these that is set.
+/// Returns the first of these variables that is set and not empty; otherwise one without a name.
 Variable first_of(const Variables& variables, std::initializer_list<const char*> names) {
   for (const char* const name : names) {
     const char* const value = variables(name);
@@ -31,7 +31,7 @@ bool is_plain(std::string_view text, std::string_view others) {
   });
 }
 
-/// They become parts of headers.
+/// Checks that a value has only visible ASCII characters, because it becomes a part of a header.
 Result<void> check_secret(const Variable& variable) {
   const bool good = std::all_of(variable.value.begin(), variable.value.end(),
                                 [](char c) { return c > ' ' && c < 0x7f; });
@@ -96,7 +96,8 @@ StoreAddress address_of(const StoreSettings& settings, const std::string& bucket
   }
   const std::string host = str("s3.", settings.region, ".amazonaws.com",
                                settings.region.starts_with("cn-") ? ".cn" : "");
-  // A bucket with dots has no certificate under its own name.
+  // A bucket with a dot or an underscore can't be a part of the host name: the certificate of
+  // *.s3.REGION.amazonaws.com does not cover more dots, and host names have no underscores.
   if (bucket.find_first_of("._") != std::string::npos) return {"https", host, "/" + bucket};
   return {"https", str(bucket, ".", host), ""};
 }

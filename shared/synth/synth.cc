@@ -22,12 +22,12 @@
 namespace downpour::data {
 namespace {
 
-constexpr uint32_t kNormalSteps = 1 << 16;  // a step is two random bytes
+constexpr uint32_t kNormalSteps = 1 << 16;  // two random bytes choose a step
 constexpr uint64_t kRowsPerChunk = 16384;
 constexpr size_t kPlacesPerPiece = 16384;
 constexpr double kBias = -1.4;
 
-// A short text in a fixed place, so that writing it is one copy of 16 bytes.
+// A short text in a buffer of fixed size, so that writing it is one copy of 15 bytes.
 struct Token {
   char text[15] = {};
   uint8_t length = 0;
@@ -42,7 +42,7 @@ char* put(char* at, const Token& token) {
   return at + token.length;
 }
 
-// Quantiles of the normal distribution (Acklam 2003, relative error 1.2e-9).
+// Returns a quantile of the normal distribution (Acklam 2003, relative error 1.2e-9).
 double normal_quantile(double p) {
   constexpr double a[] = {-3.969683028665376e+01, 2.209460984245205e+02,  -2.759285104469687e+02,
                           1.383577518672690e+02,  -3.066479806614716e+01, 2.506628277459239e+00};
@@ -64,7 +64,7 @@ double normal_quantile(double p) {
          (((((b[0] * r + b[1]) * r + b[2]) * r + b[3]) * r + b[4]) * r + 1);
 }
 
-// Calls work(thread) on so many threads, this one among them, and waits for all.
+// Calls work(thread) on `count` threads, including this one, and waits for all.
 template <typename Work>
 void on_threads(uint32_t count, const Work& work) {
   std::vector<std::thread> threads;
@@ -73,7 +73,7 @@ void on_threads(uint32_t count, const Work& work) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// The model and all texts, made once and shared by the threads.
+// The model and all texts, computed once and shared by the threads.
 class Model {
  public:
   Model(const SynthOptions& options, uint32_t threads)
@@ -97,17 +97,17 @@ class Model {
     return 24 + (options_.numeric + options_.categorical) * (sizeof(Token::text) + 16);
   }
 
-  // What chance decides of a row.
+  // The random values of a row.
   struct Draw {
     explicit Draw(const SynthOptions& options)
         : steps((options.numeric + 3) / 4 * 4), places(options.categorical) {}
-    std::vector<uint16_t> steps;  // of the numeric fields, in normal_; up to three more than fields
-    std::vector<size_t> places;   // of the categorical fields' ids, in weights_
+    std::vector<uint16_t> steps;  // indexes in normal_: per numeric field, and up to three unused
+    std::vector<size_t> places;   // indexes in weights_: per categorical field
     double label = 0;
   };
 
-  /// Also fetches what the ids weigh: it lies anywhere in tables that no near cache holds, so that
-  /// a row is drawn before the one ahead of it is written.
+  /// Draws a row and prefetches the weights and texts of its ids, which are at random places in
+  /// tables larger than the caches. So the caller draws a row before it writes the previous one.
   void draw(Rng& rng, Draw& row) const {
     for (size_t j = 0; j < row.steps.size(); j += 4) {
       const uint64_t word = rng.next();
@@ -118,7 +118,7 @@ class Model {
       const auto column = uint32_t((uint64_t(uint32_t(random)) * options_.ids) >> 32);
       const Column& alias = alias_[column];
       const uint32_t other = 0 - uint32_t(uint32_t(random >> 32) >= alias.threshold);  // a mask
-      const uint32_t id = column ^ ((column ^ alias.other) & other);  // no branch can guess it
+      const uint32_t id = column ^ ((column ^ alias.other) & other);  // an unpredictable choice
       const size_t place = f * options_.ids + id;
       if (!ids_.empty()) __builtin_prefetch(&ids_[place]);
       __builtin_prefetch(&weights_[place]);
@@ -171,14 +171,15 @@ class Model {
     uint32_t other = 0;
   };
 
-  // One of the numbers that a numeric field can be.
+  // A possible value of a numeric field.
   struct Number {
     char text[8] = {};
     float value = 0;
     uint32_t length = 0;
   };
 
-  /// The tables in pieces that any threads make. False: there is no such piece.
+  /// Computes one piece of the tables. Several threads may compute different pieces. Returns false
+  /// if there is no such piece.
   bool make(size_t piece) {
     if (piece == 0) {
       make_alias();
@@ -192,7 +193,7 @@ class Model {
     return true;
   }
 
-  /// What ids weigh, and their texts.
+  /// Computes the weights and texts of ids.
   void make_places(size_t begin, size_t end) {
     Rng rng(options_.seed);
     rng.skip(2 * begin);
@@ -206,7 +207,7 @@ class Model {
     }
   }
 
-  /// What the numeric fields weigh, their names, and the numbers they can be.
+  /// Computes the weights and names of the numeric fields, and their possible values.
   void make_numbers() {
     Rng rng(options_.seed);
     rng.skip(2 * weights_.size());
@@ -216,7 +217,7 @@ class Model {
     }
     normal_.resize(kNormalSteps);
     double last = -5;
-    for (uint32_t i = 0; i < kNormalSteps; ++i) {  // ascending, so that equal ones are neighbours
+    for (uint32_t i = 0; i < kNormalSteps; ++i) {  // ascending, so equal values are adjacent
       const double x = std::clamp(
           std::round(normal_quantile((i + 0.5) / kNormalSteps) * 1000) / 1000, -4.0, 4.0);
       if (x != last || std::signbit(x) != std::signbit(last)) {
@@ -231,7 +232,8 @@ class Model {
     }
   }
 
-  // Vose 1991: sampling from any discrete distribution with one random number and one look.
+  // Builds the alias table (Vose 1991): samples a discrete distribution with one random number and
+  // one table lookup.
   void make_alias() {
     const uint32_t n = options_.ids;
     std::vector<double> p(n);
@@ -258,10 +260,11 @@ class Model {
     for (const uint32_t i : large) alias_[i] = {UINT32_MAX, i};
   }
 
-  /// A hashed category, as click logs have them: eight hexadecimal digits, made faster than they
-  /// would be found in a table.
+  /// Writes a hashed category as in click logs: eight hexadecimal digits. Computing them is faster
+  /// than a table lookup.
   static char* put_category(char* at, char separator, size_t place) {
-    uint64_t digits = uint32_t(mix64(place + 1));  // to four bits a byte, the last ones first
+    // Spread the 32 bits to four bits per byte, the lowest first.
+    uint64_t digits = uint32_t(mix64(place + 1));
     digits = (digits | digits << 16) & 0x0000ffff0000ffff;
     digits = (digits | digits << 8) & 0x00ff00ff00ff00ff;
     digits = (digits | digits << 4) & 0x0f0f0f0f0f0f0f0f;
@@ -275,13 +278,14 @@ class Model {
 
   SynthOptions options_;
   std::vector<float> weights_, numeric_weights_;
-  std::vector<uint16_t> normal_;  // the normal distribution in equal steps, as places in numbers_
+  // Quantiles of the normal distribution at equal steps, as indexes in numbers_.
+  std::vector<uint16_t> normal_;
   std::vector<Number> numbers_;
   std::vector<Token> names_, ids_;
   std::vector<Column> alias_;
 };
 
-// Chunks are made by any thread and written in order by whoever completes the next one.
+// Writes chunks in order. Each thread writes the chunks that it has computed.
 class OrderedWriter {
  public:
   explicit OrderedWriter(int fd) : fd_(fd) {}
@@ -289,10 +293,10 @@ class OrderedWriter {
   /// Blocks until all earlier chunks are written.
   void write(uint64_t chunk, std::string_view text) {
     std::unique_lock lock(mutex_);
-    // After an error those before it may never come.
+    // After an error, earlier chunks may never be written.
     turn_.wait(lock, [&] { return chunk == next_ || error_ != 0; });
     if (error_ == 0) {
-      lock.unlock();  // nobody else writes: the next chunk waits for next_
+      lock.unlock();  // no other thread writes, because the next chunk waits for next_
       const int error = write_all(text.data(), text.size());
       lock.lock();
       error_ = error;
@@ -321,7 +325,7 @@ class OrderedWriter {
   std::condition_variable turn_;
   uint64_t next_ = 0;
   uint64_t bytes_ = 0;
-  std::atomic<int> error_{0};  // looked at by all threads between chunks
+  std::atomic<int> error_{0};  // all threads read it between chunks
 };
 
 }  // namespace
@@ -350,8 +354,8 @@ Result<SynthResult> synthesize(const SynthOptions& options, const std::string& p
   const uint64_t chunks = (options.rows + kRowsPerChunk - 1) / kRowsPerChunk;
   OrderedWriter writer(fd);
   std::atomic<uint64_t> next{0};
-  // Sums are kept by chunk and added in order: the printed figures do not depend on the threads
-  // either.
+  // Sums are kept per chunk and added in order, so the results do not depend on the number of
+  // threads.
   threads_wanted = uint32_t(std::min<uint64_t>(threads_wanted, chunks));
   std::vector<double> logloss(chunks);
   std::vector<Model::Totals> totals(threads_wanted);

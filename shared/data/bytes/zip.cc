@@ -14,7 +14,7 @@ constexpr uint32_t kDirectoryMagic = 0x02014b50, kLocalMagic = 0x04034b50;
 constexpr size_t kEndBytes = 22, kLocator64Bytes = 20, kEnd64Bytes = 56;
 constexpr size_t kEntryBytes = 46, kLocalBytes = 30;
 constexpr size_t kCommentBytesMax = 65535;
-constexpr uint64_t kDirectoryBytesMax = 8 * kMiB;  // of some 100,000 arrays
+constexpr uint64_t kDirectoryBytesMax = 8 * kMiB;  // enough for about 100,000 arrays
 constexpr size_t kInputBytes = 128 * kKiB;
 
 template <typename T>
@@ -68,8 +68,8 @@ Result<Directory> find_directory(const File& file) {
   return bad(file, "is no .npz file");
 }
 
-/// Sizes and place that do not fit 32 bits stand in an extra field, in this order, those only that
-/// are missing.
+/// Reads the sizes and the offset that do not fit into 32 bits from the Zip64 extra field. The
+/// field has only these values, in this order.
 void read_zip64(std::string_view extra, ZipMember& member, uint64_t& local) {
   while (extra.size() >= 4) {
     const auto id = load<uint16_t>(extra.data()), size = load<uint16_t>(extra.data() + 2);

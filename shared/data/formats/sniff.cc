@@ -1,4 +1,4 @@
-// sniff: what a file is, and what a job for it must say.
+// sniff: detects a file's format and the settings that a job for it needs.
 #include "shared/data/formats/sniff.h"
 
 #include <algorithm>
@@ -31,11 +31,11 @@ const std::set<std::string> kMissingMarks = {"?",    "NA",   "N/A",  "NaN", "nan
                                              "NULL", "null", "None", "\\N"};
 struct Sample {
   std::string text;
-  std::string_view rest;                // behind what is skipped, to the last line break
-  std::vector<std::string_view> lines;  // not blank, without line break
+  std::string_view rest;                // after the skipped lines, up to the last line break
+  std::vector<std::string_view> lines;  // without blank lines and line breaks
 };
 
-/// Those of the rest that are not blank.
+/// Returns the records of `rest` that are not blank.
 std::vector<std::string_view> lines_of(std::string_view rest, LineRules rules) {
   std::vector<std::string_view> lines = records_in(rest, rules, /*whole=*/true, kSampleLines);
   std::erase_if(lines, [](std::string_view line) { return trimmed(line).empty(); });
@@ -55,14 +55,14 @@ Result<Sample> read_sample(const std::string& path, uint32_t skip_lines) {
   for (uint32_t i = 0; i < skip_lines && !rest.empty(); ++i)
     rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
   if (n == kSampleBytes && rest.rfind('\n') != std::string_view::npos)
-    rest = rest.substr(0, rest.rfind('\n') + 1);  // the line behind it is cut off by us
+    rest = rest.substr(0, rest.rfind('\n') + 1);  // the sample cuts off the line after it
   sample.rest = rest;
   sample.lines = lines_of(rest, {});
   return sample;
 }
 
 bool number_of(std::string_view text, double& value) {
-  // A copy, since what stands behind the text might go on with a digit.
+  // parse_float() needs a byte after the text that is not part of a number, so copy the text.
   float number = 0;
   const std::string copy(text);
   const char* const end = parse_float(copy.c_str(), number);
@@ -79,7 +79,8 @@ std::string joined(const std::vector<std::string>& texts, const char* separator)
 
 // ---- libsvm
 
-/// "label index:value ...", or with `ffm` "label field:index:value ...".
+/// Returns true if the lines are libsvm, "label index:value ...", or with `ffm` libffm,
+/// "label field:index:value ...". The sets get their labels and features.
 bool looks_like_libsvm(const Sample& sample, bool ffm, std::set<double>& labels,
                        std::set<uint64_t>& features) {
   labels.clear();
@@ -106,7 +107,7 @@ bool looks_like_libsvm(const Sample& sample, bool ffm, std::set<double>& labels,
       double value = 0;
       uint64_t index = 0;
       at = end;
-      if (token.substr(0, 4) == "qid:") continue;  // said by the reader
+      if (token.substr(0, 4) == "qid:") continue;  // the reader reports it as an error
       const std::string number(token.substr(0, colon));
       const char* const stop = parse_uint(number.c_str(), index);
       if (colon == std::string_view::npos || stop != number.c_str() + number.size() ||
@@ -152,7 +153,7 @@ Rows split_all(const std::vector<std::string_view>& lines, char delimiter, bool 
   return rows;
 }
 
-/// The number of columns that most rows have.
+/// Returns the most frequent number of columns. `with_it` is the number of rows that have it.
 size_t usual_width(const Rows& rows, size_t& with_it) {
   std::map<size_t, size_t> counts;
   for (const auto& row : rows) ++counts[row.size()];
@@ -175,11 +176,11 @@ bool looks_like_criteo(const Rows& rows) {
   return !rows.empty();
 }
 
-/// The fields of a file in Criteo's format. Criteo's numbers are counts, for which the format's
-/// default transform is log(1 + x) of what is above 0. A column with many negative numbers holds no
-/// counts: the transform would discard half of it, so its numbers stay as they are.
+/// Returns the fields of a file in Criteo's format. The format's default transform is log(1 + x) of
+/// positive numbers, because Criteo's numbers are counts. A column with many negative numbers holds
+/// no counts. It gets no transform, because the default one would discard the negative numbers.
 std::vector<FieldSpec> criteo_fields(const Rows& rows) {
-  constexpr size_t kNegativeShare = 10;  // one in so many, or more
+  constexpr size_t kNegativeShare = 10;  // no counts if at least 1 in 10 numbers is negative
   std::vector<FieldSpec> fields = default_fields(DataFormat::kCriteo);
   for (size_t column = 1; column <= 13; ++column) {
     size_t negative = 0, present = 0;
@@ -220,7 +221,7 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path,
   }
   std::vector<std::string_view> lines;
   for (const char candidate : candidates) {
-    // Where cells may hold line breaks the delimiter says where a record ends.
+    // If cells may contain line breaks, the end of a record depends on the delimiter.
     const bool quoting = declared.quoted_newlines && candidate != '\t';
     std::vector<std::string_view> records =
         quoting ? lines_of(sample.rest, {.quoting = candidate}) : sample.lines;
@@ -269,7 +270,7 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path,
   }
   facts.trim = padded > 0;
 
-  // A header: names where all the rest of some column is numbers.
+  // The first row is a header if it has a name in a column whose other cells are all numbers.
   facts.header = declared.header;
   std::vector<Column> columns;
   for (size_t i = 0; i < width; ++i) {
@@ -279,8 +280,8 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path,
     facts.header |= columns[i].is_numeric() && !first.empty() && !kMissingMarks.contains(first) &&
                     !number_of(first, value);
   }
-  // A first record may have one odd value; one with a number in it is a header only if it names
-  // all.
+  // A first record may have one bad value. So a first row that contains a number is a header only
+  // if all of its cells are different and not empty.
   const bool names_only = std::none_of(rows[0].begin(), rows[0].end(), [](const std::string& cell) {
     double value = 0;
     return number_of(cell, value);
@@ -308,7 +309,8 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path,
   size_t numeric = 0, categorical = 0, text = 0;
   for (size_t i = 0; i < width; ++i) {
     for (const auto& [mark, count] : columns[i].marks) marks.insert(mark);
-    if (i == target || columns[i].cells == 0) continue;  // a column without a value says nothing
+    // Nothing is known about a column without values.
+    if (i == target || columns[i].cells == 0) continue;
     facts.fields.push_back(field_of(facts.columns[i], columns[i]));
     (columns[i].is_numeric() ? numeric : columns[i].is_text() ? text : categorical) += 1;
   }
@@ -322,7 +324,7 @@ Result<FileFacts> delimited(const Sample& sample, const std::string& path,
   return facts;
 }
 
-/// What the file says of itself, whatever its names are.
+/// Returns the facts of a file. Does not check that its names are UTF-8.
 Result<FileFacts> look_at(const std::string& path, const DataSpec& declared) {
   if (names_arrays(DataSpec{}, path)) return sniff_arrays(path);
   DP_TRY(const Sample sample, read_sample(path, declared.skip_lines));

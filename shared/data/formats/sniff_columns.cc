@@ -33,20 +33,20 @@ FieldSpec numeric_field(const std::string& name, Column column) {
   moments(mean, deviation);
   double fallback = mean;
   if (bottom >= 0 && deviation > 0 &&
-      (top - mean) / deviation > 8) {  // a long tail: counts, sums of money
+      (top - mean) / deviation > 8) {  // a long tail: counts, amounts of money
     field.transform.push_back({.op = TransformOp::kClip, .min = 0.0});
     field.transform.push_back({.op = TransformOp::kLog1p});
     for (double& x : column.numbers) x = std::log1p(x);
     moments(mean, deviation);
     fallback = std::expm1(mean);
   }
-  // Four digits say enough, and read better in the job that is written.
+  // The six digits of str() are enough, and more readable in the generated job.
   const auto rounded = [](double x) { return x == 0 ? 0 : std::stod(str(float(x))); };
   field.transform.push_back({.op = TransformOp::kStandardize,
                              .mean = rounded(mean),
                              .scale = deviation > 1e-12 ? rounded(deviation) : 1});
   field.transform.push_back({.op = TransformOp::kClip, .min = -8.0, .max = 8.0});
-  field.fallback = str(float(fallback));  // so that a missing value reads as about 0
+  field.fallback = str(float(fallback));  // standardized, a missing value becomes about 0
   return field;
 }
 
@@ -104,7 +104,8 @@ size_t choose_target(const std::vector<std::string>& names, const std::vector<Co
   const Column& first = columns[0];
   if (first.is_numeric() &&
       classes_of({first.numbers.begin(), first.numbers.end()}, first.cells) == 2) {
-    // A flag may stand first by chance; a last column of two texts is the likelier target.
+    // The first column may be a flag that is not the target. A last column with two texts is more
+    // likely the target.
     const Column& last = columns.back();
     if (!(last.texts.size() == 2 && !last.is_numeric())) {
       why = "the first column, 0 or 1";
@@ -123,7 +124,8 @@ void describe_target(const std::string& name, const Column& column, FileFacts& f
     facts.classes = classes_of({column.numbers.begin(), column.numbers.end()}, column.cells);
     if (facts.classes > 2) field.type = FieldType::kInt64;
   } else {
-    // Of two texts the rarer one is the event; of many the most frequent is told from all others.
+    // Of two texts, the rarer one is the positive class. Of more, the most frequent one is, and all
+    // others are the negative class.
     facts.classes = 2;
     std::string rare, frequent;
     for (const auto& [text, count] : column.texts) {

@@ -25,9 +25,9 @@ extern char** environ;
 namespace downpour::data {
 namespace {
 
-constexpr int kPipeBytes = 1 << 20;              // what the system gives anybody
-constexpr size_t kStderrBytes = 4096;            // of stderr, for the error's text
-constexpr int64_t kEndsWithinNs = 10 * kSecond;  // after its last byte
+constexpr int kPipeBytes = 1 << 20;              // Linux's default maximum for unprivileged users
+constexpr size_t kStderrBytes = 4096;            // last bytes of stderr, kept for error texts
+constexpr int64_t kEndsWithinNs = 10 * kSecond;  // limit from end of output to exit
 constexpr int kEndLookMs = 5;
 
 std::string text_of(const std::vector<std::string>& argv) {
@@ -54,7 +54,7 @@ void sleep_ms(int ms) {
   ::nanosleep(&time, nullptr);
 }
 
-/// write() to a pipe that nobody may read any more: EPIPE without the signal.
+/// Writes to a pipe. If the pipe has no reader, fails with EPIPE and raises no SIGPIPE.
 ssize_t write_quietly(int fd, std::string_view bytes) {
   sigset_t broken_pipe, before;
   ::sigemptyset(&broken_pipe);
@@ -69,7 +69,7 @@ ssize_t write_quietly(int fd, std::string_view bytes) {
   return n;
 }
 
-/// A file descriptor that is closed at the end.
+/// A pipe. Its destructor closes the ends that are still open.
 struct Pipe {
   int read = -1, write = -1;
   Pipe() = default;
@@ -84,7 +84,7 @@ struct Pipe {
     if (::pipe2(ends, O_CLOEXEC) != 0) return false;
     read = ends[0];
     write = ends[1];
-    ::fcntl(write, F_SETPIPE_SZ, kPipeBytes);  // a wish: each side waits less often for the other
+    ::fcntl(write, F_SETPIPE_SZ, kPipeBytes);  // a hint: with it, each side waits less often
     return true;
   }
   static void close_end(int& end) {
@@ -143,14 +143,17 @@ class ProgramSource final : public ByteSource {
                  said.empty() ? str("the program ", how) : str("the program ", how, ": ", said),
                  name_, hint};
   }
-  /// What it told on stderr goes to ours, and its last lines into errors.
+  /// Reads some of the program's stderr. Copies it to the stderr of this process, and keeps its end
+  /// for errors. Returns false if stderr is closed.
   bool take_stderr();
-  /// Its stdin, if it waits for some.
+  /// Takes the next input of the program, unless there is unsent input left. Closes its stdin at
+  /// the end of the input.
   Result<void> ask_input();
   void give_input();
-  /// After its last byte: it must end, and well.
+  /// Waits for the program to exit after its last byte. Error if it does not exit in time, or if
+  /// its exit status is not 0.
   Result<void> end();
-  /// False: it still runs.
+  /// Returns false if the program still runs.
   bool reap(int flags);
   void kill_it();
 
@@ -210,7 +213,8 @@ Result<void> ProgramSource::start(const ProgramCall& call) {
   ::sigfillset(&all);
   ::posix_spawnattr_setsigmask(&attributes, &none);
   ::posix_spawnattr_setsigdefault(&attributes, &all);
-  ::posix_spawnattr_setpgroup(&attributes, 0);  // Ctrl-C is for us, and all it starts ends with it
+  // In its own group, Ctrl-C does not reach the program, and kill(-pid) also ends its children.
+  ::posix_spawnattr_setpgroup(&attributes, 0);
   ::posix_spawnattr_setflags(
       &attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   const int error = ::posix_spawnp(&pid_, argv[0], &actions, &attributes, argv.data(), envp.data());
@@ -242,7 +246,7 @@ bool ProgramSource::take_stderr() {
   }
   for (ssize_t at = 0, put = 0; at < n; at += put) {
     put = ::write(STDERR_FILENO, text + at, size_t(n - at));
-    if (put <= 0) break;  // our own log is full or gone: the program goes on
+    if (put <= 0) break;  // the log is full or closed; the program continues
   }
   tail_.append(text, size_t(n));
   if (tail_.size() > kStderrBytes) tail_.erase(0, tail_.size() - kStderrBytes);
@@ -261,7 +265,7 @@ void ProgramSource::give_input() {
   if (n >= 0) {
     unsent_.remove_prefix(size_t(n));
   } else if (errno != EAGAIN && errno != EINTR) {
-    Pipe::close_end(in_.write);  // it takes no more: what it wrote says whether it was enough
+    Pipe::close_end(in_.write);  // it reads no more; its output decides whether that is an error
   }
 }
 
@@ -271,7 +275,7 @@ Result<size_t> ProgramSource::read(char* to, size_t size) {
     DP_TRY_VOID(ask_input());
     pollfd wanted[3] = {{.fd = out_.read, .events = POLLIN, .revents = 0},
                         {.fd = err_.read, .events = POLLIN, .revents = 0},
-                        {.fd = in_.write, .events = POLLOUT, .revents = 0}};  // -1: passed over
+                        {.fd = in_.write, .events = POLLOUT, .revents = 0}};  // poll ignores -1
     if (::poll(wanted, 3, -1) < 0 && errno != EINTR) {
       return Error{ErrorCode::kIo, str("can't wait for a program: ", std::strerror(errno)), name_};
     }
@@ -285,7 +289,7 @@ Result<size_t> ProgramSource::read(char* to, size_t size) {
     }
     if (n == 0) {
       ended_ = true;
-      Pipe::close_end(in_.write);  // it may wait for the end of its input before it ends
+      Pipe::close_end(in_.write);  // it may wait for the end of its input
       DP_TRY_VOID(end());
     }
     filled += size_t(n);
@@ -314,7 +318,7 @@ Result<void> ProgramSource::end() {
     return failed(str("closed its output and did not end within ", kEndsWithinNs / kSecond, " s"),
                   "it must exit with 0 after its last record");
   }
-  for (;;) {  // what it said last
+  for (;;) {  // the rest of its stderr
     pollfd err{.fd = err_.read, .events = POLLIN, .revents = 0};
     if (err_.read < 0 || ::poll(&err, 1, 0) <= 0 || !take_stderr()) break;
   }
@@ -374,7 +378,7 @@ void cut_program(const SourceSpec& source, uint64_t records_a_range, plan::FileI
   info.records_before.clear();
   for (uint64_t begin = 0; begin < info.bytes;) {
     const uint64_t end = begin + std::min(records_a_range, info.bytes - begin);
-    // What a stream passes over ends as shards, which tell that it goes on.
+    // Pieces that a stream skips stay shards, because their ends report that the stream progresses.
     const bool passed = is_stream(source) && end <= source.skip;
     info.records_before.push_back(passed ? begin : number_of_piece(source, begin, end));
     if (begin > 0) info.cuts.push_back(begin);
@@ -394,7 +398,7 @@ std::vector<plan::FileInfo> as_whole(std::vector<plan::FileInfo> files) {
 
 namespace {
 
-/// What every program is told.
+/// Returns the call with the variables that every program receives.
 ProgramCall call_for(const std::vector<std::string>& argv, const ReadPlan& plan, uint32_t epoch,
                      const plan::ShardRange& range) {
   ProgramCall call{.argv = argv, .directory = plan.base_dir, .environment = {}};
@@ -416,7 +420,7 @@ ProgramCall call_for(const std::vector<std::string>& argv, const ReadPlan& plan,
 ProgramCall call_of(const ReadPlan& plan, uint32_t epoch, const plan::ShardRange& range) {
   ProgramCall call = call_for(plan.source.exec, plan, epoch, range);
   call.environment.emplace_back("DOWNPOUR_BATCH_SIZE", str(plan.batch_size));
-  call.environment.emplace_back("DOWNPOUR_REPLICAS", "1");  // workers are not in step
+  call.environment.emplace_back("DOWNPOUR_REPLICAS", "1");  // workers train independently
   if (plan.source.records == 0) return call;
   call.environment.emplace_back("DOWNPOUR_RECORDS", str(plan.source.records));
   call.environment.emplace_back("DOWNPOUR_SHARD_BEGIN", str(range.begin));
@@ -432,7 +436,8 @@ ProgramCall transform_call_of(const ReadPlan& plan, uint32_t epoch, const plan::
 
 namespace {
 
-/// Counts what comes: a program's ranges are ranges of records.
+/// Counts the records of a program's range, because such a range is a range of records. Verifies
+/// their number if it is known.
 class ProgramWindows final : public WindowSource {
  public:
   ProgramWindows(std::unique_ptr<WindowSource> inner, std::string name, size_t row_bytes,
@@ -457,7 +462,7 @@ class ProgramWindows final : public WindowSource {
               records_ > wanted ? " than the " : " of the ", wanted, " that it was asked for"),
           place(), "it must write those from DOWNPOUR_SHARD_BEGIN to before DOWNPOUR_SHARD_END"};
     }
-    if (streamed_) return more;  // its progress is in records
+    if (streamed_) return more;  // BlockWindows has set the progress, in records
     window.begin_progress = counted_ ? before : 0;
     window.end_progress = counted_ ? records_ : uint64_t{!more};
     return more;
@@ -480,11 +485,11 @@ class ProgramWindows final : public WindowSource {
 
   const std::unique_ptr<WindowSource> inner_;
   const std::string name_;
-  const size_t row_bytes_;  // of arrays; 0: of texts
+  const size_t row_bytes_;  // bytes of a row of arrays; 0 for text
   const uint32_t epoch_;
   const plan::ShardRange range_;
   const bool counted_;
-  const bool streamed_;  // a part of its epoch
+  const bool streamed_;  // the range is a piece of a stream
   uint64_t records_ = 0;
 };
 
@@ -512,7 +517,8 @@ Result<void> start_stream(const ReadPlan& plan, uint32_t epoch, const plan::Shar
     DP_TRY(reading.source,
            format_of(plan.data.format).open_stream(plan, std::move(source), info.path, memory));
   }
-  // The pieces of an epoch without an end are of what is chosen: before that they have no numbers.
+  // If the length is unknown, the pieces are cut from the chosen records only, because the numbers
+  // of the other records are not known when the pieces are leased.
   if (info.is_open()) {
     whole.records_before = 0;
     reading.source =
@@ -542,7 +548,7 @@ Result<ShardRecords> open_program(const ReadPlan& plan, uint32_t epoch,
   } else {
     DP_TRY(std::unique_ptr<ByteSource> source,
            start_program(call_of(plan, epoch, range), plan.programs));
-    // Nobody waits for a shuffle of what is only evaluated.
+    // Evaluation does not depend on the order, so it does not wait for a large window to shuffle.
     const bool waits = plan.training && plan.data.shuffle != "off";
     const WindowMemory window{waits ? memory.window_bytes : kProgramWindowBytes, memory.buffer,
                               memory.records};

@@ -42,7 +42,7 @@ std::shared_ptr<const ReadPlan> for_evaluation(const ReadPlan& plan, const Sourc
   out->batches_max = 0;
   out->drop_remainder = false;
   out->training = false;
-  out->cache.reset();  // other files
+  out->cache.reset();  // the cache has records of other files
   return out;
 }
 
@@ -77,7 +77,7 @@ Result<void> check_parts(const DataSpec& data, const std::vector<plan::FileInfo>
     return Error{ErrorCode::kMalformed, "the job's data has no stream without an end"};
   if (!data.source.is_mix() || files.empty()) return {};
   uint64_t noted = 0;
-  bool each = std::ranges::none_of(files, &plan::FileInfo::leaves_out);  // all are ranges
+  bool each = std::ranges::none_of(files, &plan::FileInfo::leaves_out);  // ranges cover all files
   for (const SourcePart& part : data.source.parts) {
     noted += part.files;
     each = each && part.files > 0 && part.weight > 0;
@@ -161,7 +161,7 @@ std::shared_ptr<const ReadPlan> for_prediction(const ReadPlan& plan) {
   out->batches_max = 0;
   out->training = false;
   out->targets_optional = true;
-  out->cache.reset();  // read once
+  out->cache.reset();  // prediction reads each record once
   for (TargetRule& rule : out->targets) rule.kind = TargetKind::kAny;
   return out;
 }

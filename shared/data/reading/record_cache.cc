@@ -14,11 +14,11 @@ namespace {
 
 constexpr size_t kPieceBytes = size_t{1} << 20;
 
-/// A file that has no name, in `folder`; -1: there can be none.
+/// Opens an unlinked file in `folder`. Returns -1 if that is impossible.
 int open_unnamed(const std::string& folder) {
   const int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (file >= 0) return file;
-  std::string path = folder + "/downpour-cache-XXXXXX";  // a file system without O_TMPFILE
+  std::string path = folder + "/downpour-cache-XXXXXX";  // for file systems without O_TMPFILE
   const int named = ::mkostemp(path.data(), O_CLOEXEC);
   if (named >= 0) ::unlink(path.c_str());
   return named;
@@ -51,7 +51,7 @@ std::optional<CacheStore::Piece> CacheStore::take(size_t bytes) {
   uint64_t offset = file_bytes_;
   const auto hole = holes_.find(bytes);
   if (hole != holes_.end()) offset = hole->second;
-  // Blocks are taken now: a mapped page of a full disk would be a signal.
+  // Allocate the disk blocks now, because writing to a mapped page of a full disk raises SIGBUS.
   if (hole == holes_.end() && ::posix_fallocate(file_, off_t(offset), off_t(bytes)) != 0)
     return full();
   void* const data =
@@ -84,22 +84,22 @@ bool CacheStore::was_full() const {
   return was_full_;
 }
 
-/// A record of a window: where its columns are, or why there are none.
+/// A record of a window: its columns, or the reason why it has none.
 struct RecordCache::Row {
-  const char* columns = nullptr;  // null: it was not parsed
+  const char* columns = nullptr;  // null: it was not parsed, or the filter dropped it
   uint64_t hash = 0;
-  uint32_t begin = 0;  // in its window's text
+  uint32_t begin = 0;  // offset in its window's text
   bool filtered = false;
 };
 
 struct RecordCache::Kept {
-  struct Stretch {  // a window
+  struct Stretch {  // the records of one window
     uint64_t offset = 0, begin_progress = 0, end_progress = 0;
     const Row* rows = nullptr;
     size_t count = 0;
     std::span<const RecordOffset> places = {};
   };
-  std::shared_ptr<CacheStore> store;  // has the pieces' bytes
+  std::shared_ptr<CacheStore> store;  // owns the memory of `pieces`
   std::vector<Stretch> stretches;
   std::vector<CacheStore::Piece> pieces;
   uint64_t first_offset = 0, end_offset = 0;
@@ -120,19 +120,19 @@ const char* get(const char* from, T* to, size_t count) {
   return from + count * sizeof(T);
 }
 
-/// A record in Columns as bytes: its floats column by column; for each entry of keys how many the
-/// record has (uint32), the keys, and their values where the entry has some.
+/// Converts a record in Columns to bytes and back: its floats column by column; then for each entry
+/// of keys their number (uint32), the keys, and their values if the entry has values.
 class ColumnsCodec {
  public:
   explicit ColumnsCodec(const RecordParser& parser) : shapes_(parser.key_shapes()) {
     before_.resize(shapes_.size());
   }
 
-  /// Before the record is parsed.
+  /// Notes the number of keys before the record. Call it before the record is parsed.
   void begin(const Columns& columns) {
     for (size_t k = 0; k < shapes_.size(); ++k) before_[k] = count_before(columns, k);
   }
-  /// After it: the bytes of what was added.
+  /// Returns the size in bytes of the record that has been parsed since begin().
   size_t bytes(const Columns& columns) const {
     size_t bytes = 0;
     for (const FloatColumn& column : *columns.floats) bytes += column.width * sizeof(float);
@@ -174,7 +174,8 @@ class ColumnsCodec {
   }
 
  private:
-  /// A record that broke may have left keys behind.
+  /// Returns the number of keys before the record. buffer.count may be larger, because it may
+  /// include keys of a bad record.
   size_t count_before(const Columns& columns, size_t k) const {
     const KeyBuffer& buffer = (*columns.keys)[k];
     return buffer.offsets.empty() ? columns.record : buffer.offsets[columns.record];
@@ -184,7 +185,8 @@ class ColumnsCodec {
   std::vector<size_t> before_;
 };
 
-/// Gives out what was kept. A record's size is its number in its window.
+/// Replays kept windows. The `size` of each RecordRef is the index of its row in the window, not a
+/// size in bytes.
 class KeptWindows final : public WindowSource {
  public:
   KeptWindows(std::shared_ptr<const RecordCache::Kept> kept, std::shared_ptr<const Row*> rows,
@@ -201,7 +203,7 @@ class KeptWindows final : public WindowSource {
     for (uint32_t i = 0; i < stretch.count; ++i)
       records_[i] = {.begin = stretch.rows[i].begin, .size = i};
     *rows_ = stretch.rows;
-    window = {.text = reinterpret_cast<const char*>(stretch.rows),  // not to be read
+    window = {.text = reinterpret_cast<const char*>(stretch.rows),  // never dereferenced as text
               .offset = stretch.offset,
               .records = &records_,
               .begin_progress = stretch.begin_progress,
@@ -217,7 +219,7 @@ class KeptWindows final : public WindowSource {
  private:
   const std::shared_ptr<const RecordCache::Kept> kept_;
   const std::shared_ptr<const Row*> rows_;
-  const std::unique_ptr<WindowSource> opened_;  // for errors
+  const std::unique_ptr<WindowSource> opened_;  // locates records for errors
   std::vector<RecordRef>& records_;
   size_t next_ = 0;
 };
@@ -231,7 +233,7 @@ class KeptParser final : public RecordParser {
   bool parse(const char* begin, const char* end, uint64_t, Columns& columns, Fault&) override {
     const Row& row = row_at(begin, end);
     if (row.filtered) return false;
-    DP_CHECK(row.columns != nullptr);  // nobody asked for it the first time
+    DP_CHECK(row.columns != nullptr);  // fails if the first reader did not parse the record
     codec_.read(row.columns, columns);
     return true;
   }
@@ -249,13 +251,14 @@ class KeptParser final : public RecordParser {
     return (*rows_)[size_t(uintptr_t(end) - uintptr_t(begin))];
   }
   const std::shared_ptr<const Row*> rows_;
-  const std::unique_ptr<RecordParser> opened_;  // has what its faults name
+  const std::unique_ptr<RecordParser> opened_;  // owns the field names that faults refer to
   ColumnsCodec codec_;
 };
 
 }  // namespace
 
-/// What is being read for the first time. A source and a parser of one thread share it.
+/// Captures a range while it is read for the first time. Shared by a source and a parser of one
+/// thread.
 class RangeCapture {
  public:
   RangeCapture(RecordCache& cache, const RecordCache::Key& key) : cache_(cache), key_(key) {
@@ -278,7 +281,7 @@ class RangeCapture {
     }
     open_ = true;
   }
-  /// All of the range has been read: what was captured is kept.
+  /// Puts the captured records into the cache. Called when the range has been read to its end.
   void end(uint64_t first_offset, uint64_t end_offset) {
     end_window();
     if (spoilt_) return;
@@ -287,7 +290,7 @@ class RangeCapture {
     cache_.keep(key_, std::move(kept_));
     spoilt_ = true;
   }
-  /// The range is not to be kept: its memory goes back at once.
+  /// Discards the captured records and captures no more. Frees their memory at once.
   void spoil() {
     spoilt_ = true;
     kept_ = std::make_shared<RecordCache::Kept>();
@@ -295,14 +298,15 @@ class RangeCapture {
   }
   bool spoilt() const { return spoilt_; }
 
-  /// The record at `text`; null: it is not of this window.
+  /// Returns the row of the record that begins at `text`, or null if it is not in this window.
   Row* row_at(const char* text) {
     const auto begin = size_t(text - text_);
     const auto row = std::lower_bound(rows_.begin(), rows_.end(), begin,
                                       [](const Row& a, uint64_t b) { return a.begin < b; });
     return row != rows_.end() && row->begin == begin ? &*row : nullptr;
   }
-  /// Room for a record's columns; null: the range is spoilt.
+  /// Allocates memory for a record's columns. Returns null, and discards the range, if there is
+  /// none.
   char* room(size_t bytes) {
     if (bytes > left_) {
       auto piece = cache_.store_->take(std::max(bytes, kPieceBytes));
@@ -345,7 +349,7 @@ class RangeCapture {
   const RecordCache::Key key_;
   std::shared_ptr<RecordCache::Kept> kept_ = std::make_shared<RecordCache::Kept>();
   RecordCache::Kept::Stretch stretch_;
-  std::vector<Row> rows_;  // of the window, in the order of the file
+  std::vector<Row> rows_;  // records of the window, in file order
   std::vector<RecordOffset> places_;
   const char* text_ = nullptr;
   char* at_ = nullptr;
@@ -454,7 +458,7 @@ std::shared_ptr<const ReadPlan> with_cache(const ReadPlan& plan,
 
 void RecordCache::keep(const Key& key, std::shared_ptr<const Kept> kept) {
   const std::lock_guard lock(mutex_);
-  kept_.emplace(key, std::move(kept));  // another reader may have been faster
+  kept_.emplace(key, std::move(kept));  // keeps the earlier entry if another reader was faster
 }
 
 }  // namespace downpour::data

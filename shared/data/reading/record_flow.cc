@@ -92,7 +92,9 @@ Result<void> RecordFlow::gather() {
         if (range.ended) rest(range);
         continue;
       }
-      // Its text must stay until what was taken is read. What is shuffled need not go on in turns.
+      // The next window of the range can't be loaded yet, because its text must stay in memory
+      // until the records taken from it are read. If the order of turns matters, the flow's window
+      // ends here. Otherwise the range rests, and the other ranges continue.
       if (!range.open.source->at_end() && (!shuffle_ || mixes_)) return {};
       rest(range);
       continue;
@@ -134,7 +136,7 @@ void RecordFlow::pass_turn() {
   left_ = plan_.data.interleave.block;
 }
 
-/// One record of a range that takes turns, whichever is drawn.
+/// Draws the range of the next turn among those that take turns. The turn has one record.
 void RecordFlow::draw_turn() {
   uint64_t at = rng_.below(shares_);
   left_ = 1;
@@ -173,7 +175,8 @@ void RecordFlow::extent(uint64_t& first_offset, uint64_t& end_offset) const {
   for (const Range& range : ranges_) {
     const plan::ShardRange& r = range.open.range;
     const uint64_t first = range.open.source->first_offset(), end = range.open.source->end_offset();
-    if (first >= end || !plan_.files[r.file].is_cut()) continue;  // no record begins in it
+    // Skip ranges in which no record begins, and whole files.
+    if (first >= end || !plan_.files[r.file].is_cut()) continue;
     first_offset += plan::offset_hash(r.file, r.stream, first);
     end_offset += plan::offset_hash(r.file, r.stream, end);
   }

@@ -33,7 +33,7 @@ RecordProgram::RecordProgram(ProgramCall call, std::shared_ptr<ProgramPool> pool
       name_(name_of(call_)),
       text_(text) {}
 
-/// Not for a range without a record.
+/// Starts the program, unless the input has no record for it.
 Result<void> RecordProgram::start() {
   DP_TRY(const std::string_view begin, more_input());
   if (begin.empty()) return {};
@@ -50,7 +50,8 @@ Result<void> RecordProgram::start() {
   return {};
 }
 
-/// The records of the input's next window, as the program reads them.
+/// Returns the records of the next input windows in the format that the program reads; an empty
+/// text at the end of the input.
 Result<std::string_view> RecordProgram::more_input() {
   chunk_.clear();
   Window window;
@@ -86,8 +87,8 @@ void RecordProgram::send(const char* text, uint32_t size, Pending& pending) {
   ++sent_;
 }
 
-/// Those next in turn that the program was not shown. They have no text: their places lie behind
-/// all that a window may have.
+/// Adds the next records that were not sent to the program. They have no text, so their `begin` is
+/// above every offset that a window can have.
 void RecordProgram::take_unsent() {
   for (; !pending_.empty() && pending_.front().size != 0; pending_.pop_front()) {
     const auto begin = uint32_t(kNoText + unsent_places_.size());
@@ -96,7 +97,7 @@ void RecordProgram::take_unsent() {
   }
 }
 
-/// The window that it wrote, and what comes before each of its records.
+/// Adds the records of the program's output window, each after the unsent records that precede it.
 Result<void> RecordProgram::take_written() {
   for (RecordRef ref : output_records_) {
     if (ref.size == RecordRef::kDamaged || ref.size == RecordRef::kCutShort)

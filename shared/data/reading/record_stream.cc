@@ -14,16 +14,16 @@
 namespace downpour::data {
 namespace {
 
-constexpr uint64_t kKeptBytes = 64 * kMiB;       // of blocks that wait for their readers
-constexpr uint64_t kTakenBytes = 40 * kMiB;      // of those that have one, and may want another
-constexpr uint64_t kSpareBytes = 64 * kMiB;      // of memory that waits for other blocks
-constexpr uint64_t kBlockBytesMax = 256 * kMiB;  // what a block may take of memory
-constexpr uint64_t kOpenBlockBytes = 64 * kMiB;  // of text, where records are longer than thought
-constexpr uint64_t kGapBytesMax = kMiB;          // between records of a piece: blank lines
-constexpr size_t kLookaheadBytes = 16;           // that a parser may look at behind a record
-constexpr size_t kEpochsKept =
-    2;  // of which runs are kept: the last pieces of one, the first of the next
-constexpr size_t kRunsMax = 3;  // of an epoch: more than one only after deaths
+constexpr uint64_t kKeptBytes = 64 * kMiB;       // limit for all kept blocks
+constexpr uint64_t kTakenBytes = 40 * kMiB;      // limit for blocks that a reader has taken already
+constexpr uint64_t kSpareBytes = 64 * kMiB;      // limit for the memory of SparePieces
+constexpr uint64_t kBlockBytesMax = 256 * kMiB;  // maximum size of a block in memory
+constexpr uint64_t kOpenBlockBytes = 64 * kMiB;  // an open block ends after this much text
+constexpr uint64_t kGapBytesMax = kMiB;          // maximum gap in a piece, for example blank lines
+constexpr size_t kLookaheadBytes = 16;           // that a parser may read after a record
+// Epochs whose runs are kept: readers may read the last pieces of one and the first of the next.
+constexpr size_t kEpochsKept = 2;
+constexpr size_t kRunsMax = 3;  // per epoch; more than one only if a block is no longer kept
 static_assert(kLookaheadBytes <= kPadBytes);
 
 size_t bytes_of(const StreamBlock::Piece& piece) {
@@ -58,7 +58,7 @@ RecordStream::RecordStream(std::vector<uint64_t> ends, Ends kind, std::string na
   DP_CHECK(!ends_.empty() && ends_.front() > 0 && std::is_sorted(ends_.begin(), ends_.end()));
 }
 
-/// Of the block that ends first behind `begin`.
+/// Returns the index of the first block that ends after `begin`.
 size_t RecordStream::index_of(uint64_t begin) const {
   if (kind_ == Ends::kOpen) return size_t(begin / ends_.front());
   const auto end = std::upper_bound(ends_.begin(), ends_.end(), begin);
@@ -120,8 +120,9 @@ Result<StreamBlockPtr> RecordStream::take(uint64_t begin, const Start& start,
   }
 }
 
-/// Of blocks where they are too much: first of those that somebody has taken, then of those that
-/// nobody here has asked for yet. The last one stays.
+/// Evicts blocks while the limits are exceeded: first those that a reader has taken, then those
+/// that no reader has requested yet. Taken blocks are kept for a while because another reader may
+/// request them. Keeps at least one block.
 void RecordStream::let_go() {
   while (kept_.size() > 1 && (kept_bytes_ > kKeptBytes || taken_bytes_ > kTakenBytes)) {
     const bool taken = !taken_blocks_.empty();
@@ -197,8 +198,8 @@ Result<void> RecordStream::read_records(StreamBlock& block, uint64_t begin, uint
   return {};
 }
 
-/// How many of the window's next records an open block takes: by their places, so that the same
-/// records make a block however they come.
+/// Returns how many of the window's next `count` records belong to an open block. Only their
+/// offsets decide, so a block has the same records for any sizes of the windows.
 size_t RecordStream::fitting(const StreamBlock& block, size_t count) const {
   const auto first = window_.records->begin() + ptrdiff_t(taken_);
   const uint64_t begin =
@@ -209,8 +210,8 @@ size_t RecordStream::fitting(const StreamBlock& block, size_t count) const {
   return size_t(end - first);
 }
 
-/// The records that begin before what the bytes behind the block's place give. While that is not
-/// known, all that were read do.
+/// Appends the records that begin before the decompressed offset of the block's end (marks()).
+/// While that offset is not known, every record that was read begins before it.
 Result<void> RecordStream::read_to_mark(StreamBlock& block, size_t index) {
   for (;;) {
     if (!has_window()) {
@@ -241,7 +242,7 @@ Result<void> RecordStream::expect_end() {
                 "`records` of data.source is how many it gives in an epoch");
 }
 
-/// The next records of the window into the block's last piece, or a new one.
+/// Appends the next `count` records of the window to the block's last piece, or to a new piece.
 Result<void> RecordStream::append(StreamBlock& block, size_t count) {
   const auto* const refs = window_.records->data() + taken_;
   taken_ += count;
@@ -262,7 +263,7 @@ Result<void> RecordStream::append(StreamBlock& block, size_t count) {
   const size_t used = from + bytes + kLookaheadBytes, before = piece.used;
   if (used > piece.text.capacity())
     piece.text.reserve(std::max(used, piece.text.capacity() * 2), piece.used);
-  // What lies behind a record is its line's end or its checksum, and readable.
+  // The bytes after a record (its line break or its checksum) are copied too. They are readable.
   std::memcpy(piece.text.data() + from, window_.text + refs[0].begin, bytes + kLookaheadBytes);
   piece.used = used;
   for (size_t i = 0; i < count; ++i) {
@@ -277,7 +278,7 @@ Result<void> RecordStream::append(StreamBlock& block, size_t count) {
                 "choose smaller ones with data.shard_records: they wait there until they are read");
 }
 
-/// The run that is furthest of those that can give the range; else a new one.
+/// Returns the most advanced run that can still return the range, or a new run if there is none.
 std::shared_ptr<RecordStream> RecordStreams::find(const ReadPlan& plan, uint32_t epoch,
                                                   const plan::ShardRange& range) {
   const std::lock_guard lock(mutex_);
@@ -367,7 +368,8 @@ class BlockWindows final : public WindowSource {
   uint64_t given_ = 0;
 };
 
-/// Places and progress as a file has them.
+/// Windows of a block of a compressed file: progress in bytes of the range, and "file:line" for
+/// errors.
 class FileBlockWindows final : public WindowSource {
  public:
   FileBlockWindows(const ReadPlan& plan, const plan::ShardRange& range, StreamBlockPtr block,

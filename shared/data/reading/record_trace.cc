@@ -14,8 +14,8 @@ struct ByteRange {
   uint64_t begin = 0, end = 0;
 };
 
-/// The bytes of the nth line, its break included; none where there are fewer lines, how many goes
-/// to `lines`.
+/// Finds the bytes of line `n` (starting at 1), including its line break. Returns nothing if the
+/// file has fewer lines; `lines` is then the number of its lines.
 Result<std::optional<ByteRange>> find_line(const std::string& path, uint64_t n, uint64_t& lines) {
   DP_TRY(File file, File::open(path));
   DP_TRY(std::unique_ptr<ByteSource> source, open_bytes(std::move(file), 0));
@@ -33,7 +33,7 @@ Result<std::optional<ByteRange>> find_line(const std::string& path, uint64_t n, 
     }
     if (size == block.size()) continue;
     if (at == line.begin) return std::optional<ByteRange>();
-    line.end = at;  // the last one has no break
+    line.end = at;  // the last line has no line break
     if (++lines == n) return std::optional(line);
     return std::optional<ByteRange>();
   }
@@ -62,9 +62,9 @@ Result<RecordPlace> find_record(std::shared_ptr<const ReadPlan> plan, uint32_t f
   auto in_order = std::make_shared<ReadPlan>(*plan);
   in_order->data.shuffle = "off";
   in_order->files = as_whole(std::move(in_order->files));
-  in_order->files[file].cuts.clear();     // read whole
-  in_order->data.program.clear();         // the record in the file is asked for
-  SourceSpec& source = in_order->source;  // all of its records count
+  in_order->files[file].cuts.clear();     // one range for the whole file
+  in_order->data.program.clear();         // the record of the file, not of the program's output
+  SourceSpec& source = in_order->source;  // count all records, also those that are not chosen
   source.skip = source.take = 0;
   source.shard_count = 1;
   source.shard_index = 0;

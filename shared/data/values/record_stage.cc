@@ -10,7 +10,7 @@
 namespace downpour::data {
 namespace {
 
-constexpr size_t kCrossedMax = 1 << 16;  // keys of one cross in one record
+constexpr size_t kCrossedMax = 1 << 16;  // maximum number of keys of one cross in one record
 
 bool is_late(TransformOp op) {
   switch (op) {
@@ -38,14 +38,15 @@ float pooled(const std::string& how, const std::vector<float>& list) {
   return float(how == "mean" ? sum / double(list.size()) : sum);
 }
 
-/// Which of `count` values an op that shortens keeps: [first, first + length).
+/// Returns the index of the first of `op.length` values that truncate, pad or crop keeps of `count`
+/// values.
 size_t first_kept(const TransformSpec& op, size_t count, uint64_t random, Rng& rng) {
   if (op.op == TransformOp::kCrop)
     return random == 0 ? 0 : size_t(rng.below(count - op.length + 1));
   return op.keep == "last" ? count - op.length : 0;
 }
 
-/// The keys of an entry for the record at hand.
+/// Returns the keys that an entry has for a record.
 std::span<const uint64_t> keys_of(const KeyBuffer& buffer, uint32_t record) {
   if (buffer.offsets.empty()) return {&buffer.keys[record], 1};
   const uint32_t begin = buffer.offsets[record];

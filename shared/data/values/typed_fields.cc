@@ -8,7 +8,7 @@ namespace {
 constexpr const char* kFixField =
     "mend the field's type or shape, or set data.bad_records = \"skip\"";
 
-/// Why an integer, a string, or else a float is no value of a field of that type.
+/// Returns the reason why a field of this type rejects an integer, a string, or (neither) a float.
 const char* mismatch(FieldType type, bool integer, bool string) {
   switch (type) {
     case FieldType::kFloat32:
@@ -68,7 +68,7 @@ std::vector<TypedField> TypedField::inputs_of(RecordFilter& filter) {
   for (const FieldSpec& spec : filter.inputs()) {
     TypedField& field = fields.emplace_back();
     field.spec_ = spec;
-    // A label that `positive` lists is compared as the text that it is.
+    // A label with `positive` is compared as text.
     if (!spec.positive.empty()) field.spec_.type = FieldType::kString;
     field.kind_ = Kind::kFilter;
     field.column_ = uint32_t(fields.size() - 1);

@@ -10,9 +10,9 @@ namespace downpour::data {
 namespace {
 
 constexpr size_t kSlotsAtStart = 1024;
-constexpr uint32_t kSlotsPerKeyLog = 2;  // four at least: most keys are in the first slot
-constexpr size_t kBlock = 512;           // keys whose places are found together
-constexpr size_t kAhead = 24;  // slots prefetched before they are looked at (hot-path measurement)
+constexpr uint32_t kSlotsPerKeyLog = 2;  // at least four, so most keys are in their first slot
+constexpr size_t kBlock = 512;           // keys whose slots are computed together
+constexpr size_t kAhead = 24;            // prefetch distance in keys (measured; hot path)
 
 inline uint64_t spread(uint64_t key) {
   const uint64_t x = key * 0x9e3779b97f4a7c15ULL;
@@ -23,7 +23,7 @@ inline uint64_t spread(uint64_t key) {
 
 KeyIndex::KeyIndex() : slots_(kSlotsAtStart), shift_(64 - std::bit_width(kSlotsAtStart) + 1) {}
 
-/// As many as the number of a key needs that is in a table of so many slots.
+/// Returns how many bits the number of a key needs in a table of this size.
 uint32_t KeyIndex::index_bits() const { return 64 - shift_ - kSlotsPerKeyLog; }
 
 void KeyIndex::begin_batch() {
@@ -52,7 +52,7 @@ void KeyIndex::add(std::span<const uint64_t> keys, uint32_t* indices,
   size_t found = unique.size();
   for (size_t begin = 0; begin < count; begin += kBlock) {
     const size_t end = std::min(count, begin + kBlock);
-    unique.resize(found + (end - begin));  // room for all: whether a key is new is no branch below
+    unique.resize(found + (end - begin));  // room for all, so that a new key needs no branch below
     uint64_t* const all = unique.data();
     while ((found + (end - begin)) << kSlotsPerKeyLog > slots_.size()) grow({all, found});
     uint32_t* const slots = slots_.data();
@@ -61,15 +61,15 @@ void KeyIndex::add(std::span<const uint64_t> keys, uint32_t* indices,
     const uint32_t shift = shift_;
     std::array<uint32_t, kBlock + kAhead> places;
     for (size_t i = begin; i < end; ++i) places[i - begin] = uint32_t(spread(keys[i]) >> shift);
-    // Prefetching past the end: the first slot, again and again, costs nothing.
+    // Past the end, prefetch the first slot repeatedly, which costs nothing.
     std::fill_n(places.data() + (end - begin), kAhead, 0);
     for (size_t i = 0; i < kAhead; ++i) __builtin_prefetch(&slots[places[i]], 1);
     for (size_t i = begin; i < end; ++i) {
       __builtin_prefetch(&slots[places[i - begin + kAhead]], 1);
       const uint64_t key = keys[i];
       size_t at = places[i - begin];
-      uint32_t index = slots[at] - first;              // of another stamp it is too large
-      uint32_t taken = -uint32_t{index >> bits == 0};  // all bits
+      uint32_t index = slots[at] - first;              // too large if the slot has another stamp
+      uint32_t taken = -uint32_t{index >> bits == 0};  // all bits set if the slot is taken
       while ((taken & uint32_t{all[index & taken] != key}) != 0) [[unlikely]] {
           at = (at + 1) & mask;
           index = slots[at] - first;

@@ -16,7 +16,7 @@ constexpr uint32_t kFree = UINT32_MAX;
 constexpr uint64_t kVocabularyBytesMax = uint64_t{4} * kGiB - 1;  // ends_ are 32 bits
 constexpr size_t kReadBytes = kMiB;
 constexpr size_t kSlotsAtFirst = 64;
-constexpr size_t kEmptyLinesMax = 1'000'000;  // they cost memory and are no words: then it is none
+constexpr size_t kEmptyLinesMax = 1'000'000;  // more: the file is not a vocabulary
 
 Result<std::string> read_all(const std::string& path) {
   DP_TRY(File file, File::open(path));

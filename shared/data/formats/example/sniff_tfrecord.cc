@@ -1,4 +1,4 @@
-// sniff of TFRecord: which features the first Examples have, and what fields to make of them.
+// sniff of TFRecord: derives a field from each feature of the first Examples, and finds the target.
 #include <algorithm>
 #include <map>
 
@@ -13,15 +13,15 @@ namespace downpour::data {
 namespace {
 
 constexpr size_t kSampleRecords = 10'000;
-constexpr size_t kCategoryBytesMax = 1024;  // a longer string is no category
+constexpr size_t kCategoryBytesMax = 1024;  // a longer string is binary data
 
-/// What the Examples show of one feature.
+/// Statistics of one feature over all Examples.
 struct Feature {
-  Column column;                               // of its single values
-  size_t integers = 0, floats = 0, bytes = 0;  // records with such a list
-  size_t records = 0;                          // with any value
-  size_t fewest = SIZE_MAX, most = 0;          // values in one record
-  bool binary = false;                         // strings that are no texts
+  Column column;                               // statistics of the first value in each record
+  size_t integers = 0, floats = 0, bytes = 0;  // records with a list of this type
+  size_t records = 0;                          // records with a value
+  size_t fewest = SIZE_MAX, most = 0;          // minimum and maximum number of values in a record
+  bool binary = false;                         // has strings that are binary data
 };
 
 bool is_text(std::string_view bytes) {
@@ -29,7 +29,7 @@ bool is_text(std::string_view bytes) {
          std::all_of(bytes.begin(), bytes.end(), [](char c) { return uint8_t(c) >= 0x20; });
 }
 
-/// Adds a feature of one Example. False: it is none.
+/// Adds a feature of one Example to its statistics. Returns false if the bytes are not a feature.
 bool look_at(std::string_view feature, Feature& facts) {
   bool malformed = false;
   size_t count = 0;
@@ -64,7 +64,7 @@ bool look_at(std::string_view feature, Feature& facts) {
   return true;
 }
 
-/// The field of a feature that is no target; none: it can't be told what to do with it.
+/// Returns the field of a feature that is not the target, or nothing if no field fits its values.
 std::optional<FieldSpec> field_of_feature(const std::string& name, const Feature& facts,
                                           size_t records) {
   const bool mixed = (facts.integers > 0) + (facts.floats > 0) + (facts.bytes > 0) != 1;
@@ -91,7 +91,8 @@ std::optional<FieldSpec> field_of_feature(const std::string& name, const Feature
   return field;
 }
 
-/// The feature to predict: by its name, or the only single one that is 0 or 1.
+/// Returns the feature to predict: one with a usual name of a target, or else the only binary
+/// feature with one value per record. Empty if there is none. `why` gets the reason.
 std::string target_of(const std::map<std::string, Feature>& features, size_t records,
                       std::string& why) {
   std::vector<std::string> flags;

@@ -6,11 +6,14 @@ namespace downpour::data {
 namespace {
 
 constexpr uint64_t kElementsMax = uint64_t{1} << 32;
-constexpr uint64_t kSplatMax = uint64_t{1} << 16;  // elements that one listed value may stand for
+// A tensor may have more elements than bytes only up to this number. One listed value may stand for
+// all elements.
+constexpr uint64_t kSplatMax = uint64_t{1} << 16;
 
 constexpr const char* kNoTensor = "is no serialized tensor";
 
-/// TensorShapeProto: dim = 2 { size = 1 }, unknown_rank = 3.
+/// Parses a TensorShapeProto: dim = 2 { size = 1 }, unknown_rank = 3. Returns null or the reason
+/// why the bytes are not a valid shape.
 const char* parse_shape(std::string_view bytes, TensorView& tensor) {
   tensor.rank = 0;
   tensor.elements = 1;

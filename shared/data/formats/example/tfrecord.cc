@@ -8,11 +8,13 @@
 namespace downpour::data {
 namespace {
 
-constexpr size_t kNearBytes = 256 * kKiB;  // headers closer than this: read all that lies between
-constexpr size_t kFarBytes = 4 * kKiB;     // of a header that lies alone
+// FrameScanner reads kNearBytes at once. After a record that is longer than a quarter of that, it
+// reads only kFarBytes, because it would skip most of a longer read.
+constexpr size_t kNearBytes = 256 * kKiB;
+constexpr size_t kFarBytes = 4 * kKiB;
 constexpr size_t kIndexLineBytesMax = 64;
-// After a damaged header the next one is looked for so far; then the file is an error, also where
-// bad records are skipped.
+// The next valid header must begin within this many bytes after a damaged one. Otherwise the file
+// is an error, even if bad records are skipped.
 constexpr uint64_t kSoughtBytesMax = 256 * kMiB;
 
 Error no_header_error(const std::string& path, uint64_t offset) {
@@ -91,8 +93,8 @@ class FrameWindows final : public WindowSource {
     records_.push_back({.begin = uint32_t(begin), .size = size});
   }
 
-  /// Finds the whole records that begin before the limit; used_ comes to stand behind the last of
-  /// them, and wanted_ is what the next one needs in the buffer.
+  /// Finds the whole records in the buffer that begin before the limit. Sets used_ to the end of
+  /// the last one, and wanted_ to the number of bytes that the next one needs in the buffer.
   void index_frames() {
     const char* const text = buffer_.data();
     while (!at_limit() && records_.size() < kWindowRecordsMax) {
@@ -108,7 +110,7 @@ class FrameWindows final : public WindowSource {
       }
       if (seeking_) {
         if (!seek(text)) return;
-        continue;  // what it found may be the next shard's
+        continue;  // the header may belong to the next shard
       }
       const size_t left = filled_ - used_;
       wanted_ = kFrameHeaderBytes;
@@ -123,7 +125,7 @@ class FrameWindows final : public WindowSource {
         seeking_ = true;
         continue;
       }
-      // What the file can't hold is not waited for.
+      // Do not wait for more bytes than the file can have.
       if (!compressed_ && length > file_bytes_ - std::min(file_bytes_, position())) {
         if (eof_) return cut_short();
         push(used_, RecordRef::kCutShort);
@@ -153,8 +155,8 @@ class FrameWindows final : public WindowSource {
     used_ = filled_;
   }
 
-  /// After a damaged header: the next place that bears one. 64 checked bits make a wrong one
-  /// unlikely.
+  /// Searches the next valid header after a damaged one. Returns false if it is not in the buffer.
+  /// A false match is unlikely, because a checksum of 32 bits covers the 64 bits of the length.
   bool seek(const char* text) {
     uint64_t length = 0;
     for (; used_ + kFrameHeaderBytes <= filled_; ++used_) {
@@ -177,7 +179,7 @@ class FrameWindows final : public WindowSource {
   }
 
  private:
-  /// Moves what is left to the front and reads on.
+  /// Moves the unused bytes to the front of the buffer and reads more.
   Result<void> fill() {
     const size_t left = filled_ - used_;
     if (used_ > 0 && left > 0) std::memmove(buffer_.data(), buffer_.data() + used_, left);
@@ -188,7 +190,7 @@ class FrameWindows final : public WindowSource {
     const uint64_t rest = limit_ > base_ ? limit_ - base_ : 0;
     size_t target = std::max(wanted_, size_t(std::min<uint64_t>(rest, window_bytes_)));
     if (target <= left) target = left + kNearBytes;
-    // The buffer grows with what comes, not with what a header says.
+    // The length in a header may be wrong, so memory grows only with the bytes that are read.
     while (filled_ < target) {
       const size_t step =
           compressed_ ? std::min(target - filled_, std::max(filled_, kMiB)) : target - filled_;
@@ -207,7 +209,7 @@ class FrameWindows final : public WindowSource {
   const bool splittable_, compressed_;
   const uint64_t file_bytes_;
   const plan::ShardRange range_;
-  const uint64_t limit_;  // records that begin here or behind are not ours
+  const uint64_t limit_;  // records that begin at or after it belong to another range
   const size_t window_bytes_;
   Buffer& buffer_;
   std::vector<RecordRef>& records_;
@@ -215,17 +217,18 @@ class FrameWindows final : public WindowSource {
   uint64_t base_;  // file offset of buffer_[0]
   size_t used_ = 0, filled_ = 0;
   size_t wanted_ = kFrameHeaderBytes;
-  uint64_t skip_ = 0;     // bytes of a record that is too long
-  bool seeking_ = false;  // behind a damaged header
+  uint64_t skip_ = 0;     // bytes left of a record that is too long
+  bool seeking_ = false;  // after a damaged header
   uint64_t sought_from_ = 0;
   bool eof_ = false;
 };
 
-/// The lines "offset size" of an index file, a block at a time.
+/// Reads the lines "offset size" of an index file in blocks.
 class IndexLines {
  public:
   explicit IndexLines(const File& file) : file_(file), block_(kNearBytes) {}
-  /// False: the index ends here, can't be read, or the next line is none of an index.
+  /// Reads the next line. Returns false if the index ends or can't be read, or if the line is not
+  /// valid.
   bool next(uint64_t& place, uint64_t& size) {
     for (;;) {
       const char* const begin = block_.data() + used_;
@@ -245,11 +248,11 @@ class IndexLines {
       return true;
     }
   }
-  /// Whether next() has ended with the file.
+  /// Returns false if next() has failed before the end of the file.
   bool is_whole() const { return is_whole_; }
 
  private:
-  /// Reads on. At the file's end a last line without its line break gets one.
+  /// Reads more. At the end of the file, adds the line break if the last line has none.
   bool fill() {
     if (filled_ - used_ > kIndexLineBytesMax) return false;
     std::copy(block_.data() + used_, block_.data() + filled_, block_.data());
@@ -270,8 +273,8 @@ class IndexLines {
   bool is_whole_ = true;
 };
 
-/// The cuts that an index gives, if it fits the file and a header stands at each of them; empty
-/// otherwise.
+/// Returns the cuts that an index yields. Returns none if the index does not match the file, or if
+/// a cut is not at a valid header.
 Result<std::vector<uint64_t>> cuts_of_index(const File& file, const std::string& index_path,
                                             uint64_t size) {
   const auto index = File::open(index_path);

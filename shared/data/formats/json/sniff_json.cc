@@ -1,4 +1,4 @@
-// sniff of JSON lines: which members the first objects have, and what fields to make of them.
+// sniff of JSON lines: derives a field from each member of the first objects, and finds the target.
 #include <algorithm>
 #include <map>
 
@@ -12,16 +12,17 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// A longer line is not looked at: a tree of it takes up to a hundred times its bytes.
+/// Longer lines are not parsed, because a parse tree takes up to a hundred times the bytes of its
+/// line.
 constexpr size_t kLookedAtBytesMax = kMiB;
 
-/// What the lines show of one member.
+/// Statistics of one member over all lines.
 struct Member {
-  Column column;                       // of its single values
-  size_t lines = 0;                    // with a value
-  size_t numbers = 0, texts = 0;       // lines with such values
-  size_t fewest = SIZE_MAX, most = 0;  // values in a line
-  bool list = false, odd = false;      // an array; something that is no value
+  Column column;                       // statistics of its values
+  size_t lines = 0;                    // lines with a value
+  size_t numbers = 0, texts = 0;       // lines with values of this type
+  size_t fewest = SIZE_MAX, most = 0;  // minimum and maximum number of values in a line
+  bool list = false, odd = false;      // has arrays; has values of other types
 };
 
 void look_at(const Json& value, Member& member) {

@@ -1,4 +1,4 @@
-// sniff of NumPy arrays: what fields to make of each, and which is the target.
+// sniff of NumPy arrays: derives the field of each array, and finds the target.
 #include <algorithm>
 
 #include "shared/base/human.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kSampleRows = 10'000;
 
-/// One element of each of the first rows.
+/// Returns the statistics of one element over the first rows.
 Result<Column> look_at(const SourceArray& source, uint64_t element) {
   const NpyArray& array = source.array;
   if (array.row_bytes() > kSampleBytes) {
@@ -43,7 +43,8 @@ uint32_t classes_in(const Column& column) {
   return classes_of({column.numbers.begin(), column.numbers.end()}, column.cells);
 }
 
-/// The field of an array that is no target: numbers, or keys where a row is one integer.
+/// Returns the field of an array that is not the target: keys if a row is one integer, else
+/// numbers.
 Result<FieldSpec> field_of_array(const std::string& name, const SourceArray& source) {
   if (source.array.row_elements > 1)
     return FieldSpec{.name = name, .shape = {int64_t(source.array.row_elements)}};
@@ -53,11 +54,12 @@ Result<FieldSpec> field_of_array(const std::string& name, const SourceArray& sou
   }
   DP_TRY(const Column column, look_at(source, 0));
   FieldSpec field = field_of(name, column);
-  field.fallback.reset();  // nothing is missing in an array
+  field.fallback.reset();  // an array has no missing values
   return field;
 }
 
-/// A matrix: its first column is the target where it is 0 or 1, else its last one.
+/// Returns the facts of a matrix. Its target is the first column if only that one is binary, else
+/// the last column.
 Result<FileFacts> sniff_matrix(const SourceArray& source, const std::string& path) {
   const uint64_t columns = source.array.row_elements;
   FileFacts facts{.format = DataFormat::kNpy, .records_estimated = source.array.rows};
