@@ -1,4 +1,4 @@
-"""SIGSTOP of a process, a replacement that takes its place, and SIGCONT: two processes of one index run at once."""
+"""SIGSTOP of a process, a replacement with the same index, then SIGCONT, so that both run at the same time."""
 import signal
 import time
 
