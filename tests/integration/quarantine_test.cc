@@ -127,7 +127,7 @@ TEST_CASE("explain shows both attempts at a shard whose first worker was killed"
   const Ended ended = train.wait(180);
   INFO(ended.err);
   REQUIRE(ended.status == 0);
-  // Where the killed worker's shard began.
+  // Finds the first byte of the killed worker's shard.
   uint64_t begin = 0, epoch = UINT64_MAX, shard = 0;
   std::istringstream lines(read_text(events));
   for (std::string line; std::getline(lines, line);) {

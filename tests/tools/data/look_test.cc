@@ -355,7 +355,8 @@ TEST_CASE(
   CHECK(validated(open_set({part}))["bad"] == 3);
 }
 
-TEST_CASE("flipped bytes, cut files and damaged archives are found in TFRecords", "[tools][data]") {
+TEST_CASE("flipped bytes, truncated files and damaged archives are found in TFRecords",
+          "[tools][data]") {
   const ScratchDir dir;
   const std::string whole = tfrecords(rows_of(50));
   const size_t each = whole.size() / 50;

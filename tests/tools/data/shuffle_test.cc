@@ -65,7 +65,7 @@ TEST_CASE(
     CHECK(std::filesystem::is_empty(dir.path()));
     uint32_t stayed = 0;
     for (uint32_t i = 0; i < kCount; ++i) stayed += order[i] == i;
-    CHECK(stayed < 20);  // one on average
+    CHECK(stayed < 20);  // the expected number is 1
   }
 }
 

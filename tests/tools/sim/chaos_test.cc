@@ -211,7 +211,7 @@ TEST_CASE("all partitions leave out the same batches, whichever processes die", 
   if (!testing::kSanitized) CHECK(withdrawn > 0);  // only a few of the seeds withdraw a marker
 }
 
-TEST_CASE("the same seed is the same run, event for event", "[sim]") {
+TEST_CASE("the same seed gives the same run, event for event", "[sim]") {
   const Simulator simulator = simulator_of({.faults = "chaos"});
   for (const uint64_t seed : {100, 200}) {
     const Outcome first = simulator.run(seed, {}), second = simulator.run(seed, {});

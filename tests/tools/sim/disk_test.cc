@@ -94,7 +94,7 @@ TEST_CASE(
   CHECK(text_of(storage, "/run/b") == text);
 }
 
-TEST_CASE("a full disk takes no bytes and a failed fsync makes nothing durable", "[sim]") {
+TEST_CASE("a full disk accepts no bytes, and a failed fsync makes nothing durable", "[sim]") {
   SimDisk disk(1);
   SimStorage storage(disk, "1");
   REQUIRE(storage.make_dirs("/run"));

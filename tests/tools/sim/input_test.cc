@@ -89,7 +89,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("with input processes the same seed is the same run, event for event", "[sim]") {
+TEST_CASE("with input processes the same seed gives the same run, event for event", "[sim]") {
   const Simulator simulator = make_simulator("chaos", 2);
   for (const uint64_t seed : {7, 100}) {
     const Outcome first = simulator.run(seed, {}), second = simulator.run(seed, {});
