@@ -1,7 +1,7 @@
 """Starts the processes of a job as a user starts them by hand, and kills, stops and restarts them.
 
-There is one thread. Every wait calls Cluster.turn(), which restarts killed processes and reads the event file.
-All processes die with this one.
+There is one thread. Every wait calls Cluster.turn(), which restarts killed processes and reads the
+event file. All processes die with this one.
 """
 import ctypes
 import json
@@ -54,7 +54,8 @@ def _stands(thread):
 def stop(process, timeout_s=10):
     """Sends SIGSTOP and waits until every thread has stopped.
 
-    The threads keep running until one of them handles the signal, which can take long on a busy machine.
+    The threads keep running until one of them handles the signal, which can take long on a busy
+    machine.
     """
     check(process.poll() is None, f"process {process.pid} had ended before SIGSTOP")
     process.send_signal(signal.SIGSTOP)
@@ -65,7 +66,10 @@ def stop(process, timeout_s=10):
 
 
 class Scratch:
-    """A temporary folder. It is removed at the end, unless an exception occurred and `keep` is set."""
+    """A temporary folder.
+
+    It is removed at the end, unless an exception occurred and `keep` is set.
+    """
 
     def __init__(self, keep=False):
         self._keep = keep
@@ -131,8 +135,9 @@ class Member:
 class Cluster:
     """A chief, ps, workers and input processes on loopback.
 
-    `chief_at` is the address at which the other processes look for the chief, if it is not the chief's own address.
-    All processes use the keys that the chief makes in the run folder, or no keys if `insecure` is set.
+    `chief_at` is the address at which the other processes look for the chief, if it is not the
+    chief's own address. All processes use the keys that the chief makes in the run folder, or no
+    keys if `insecure` is set.
     """
 
     def __init__(self, bin_dir, folder, job, ps=2, workers=3, inputs=0, flags=(), chief_at=None, ps_hosts=None, restarts=True, environment=None, prefix=(), insecure=False):
@@ -202,7 +207,8 @@ class Cluster:
     def leave(self, role, index):
         """Asks a member to leave with SIGTERM. After its end turn() removes it from `members`.
 
-        First waits until the chief has welcomed the member, because a starting process does not handle signals yet.
+        First waits until the chief has welcomed the member, because a starting process does not
+        handle signals yet.
         """
         member = self.member(role, index)
         here = lambda: any(event.get("event") == "hello" and event.get("pid") == member.process.pid for _, event in self.events.seen)  # noqa: E731
@@ -230,7 +236,10 @@ class Cluster:
         self.signal(role, index, signal.SIGKILL).process.wait()
 
     def turn(self):
-        """Reads new events, restarts killed members, and records members that ended by themselves. Sleeps TURN_S."""
+        """Reads new events, restarts killed members, and records members that ended by themselves.
+
+        Sleeps TURN_S.
+        """
         self.events.read()
         for member in list(self.members.values()):
             status = member.process.poll()
@@ -269,7 +278,10 @@ class Cluster:
         self.wait_until(lambda: self.events.count("ended") >= wanted, f"{shards} shards ended", timeout_s)
 
     def finish(self, timeout_s=120, code=0):
-        """Waits until all processes have ended, and the chief with that exit status. Returns the chief's summary."""
+        """Waits until all processes have ended, and the chief with that exit status.
+
+        Returns the chief's summary.
+        """
         limit = time.monotonic() + timeout_s
         while not self.finished:
             check(time.monotonic() < limit, f"the job had not ended after {timeout_s} s: {self.last_words()}")
@@ -324,7 +336,8 @@ reduction = "sum"
 class Counter:
     """A job with one feature per record, whose weights are exactly E after E epochs.
 
-    In float32 the gradient of (w - 2^30)^2 is exactly -2^31 while w < 32. The learning rate is 2^-31.
+    In float32 the gradient of (w - 2^30)^2 is exactly -2^31 while w < 32. The learning rate is
+    2^-31.
     """
 
     EPOCHS_MAX = 30
@@ -338,7 +351,10 @@ class Counter:
         self.job.write_text(COUNTER_JOB.format(shard=shard, epochs=epochs, batch=batch))
 
     def wrong(self, bin_dir, run_dir):
-        """Returns a text about the weights that are not exact, or an empty text. A prediction for a key is its weight."""
+        """Returns a text about the weights that are not exact, or an empty text.
+
+        A prediction for a key is its weight.
+        """
         told = subprocess.run([str(bin_dir / "downpour"), "predict", str(run_dir), "--data", str(self.data)], capture_output=True, text=True,
                               check=False, timeout=120)
         check(told.returncode == 0, f"predict ended with {told.returncode}: {told.stderr.strip()[-300:]}")

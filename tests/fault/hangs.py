@@ -1,4 +1,7 @@
-"""SIGSTOP of a process, a replacement with the same index, then SIGCONT, so that both run at the same time."""
+"""Cases that stop a process, start another one with the same index, and continue the first one.
+
+Then both run at the same time.
+"""
 import signal
 import time
 

@@ -84,7 +84,7 @@ def mutated_body(link, rng):
 
 
 def valid_then_endless(link, rng):
-    """Sends a header frame with a valid envelope, then empty frames of a message that never ends."""
+    """Sends a valid envelope, then empty frames of a message that never ends."""
     _greet(link)
     frame = envelope(rng.randrange(1, 36), struct.pack("<II", 0, 1) + bytes(8), rng)
     link.sendall(b"\0" + bytes([len(frame)]) + frame)
@@ -158,9 +158,9 @@ class Attack:
 
 
 def main():
-    """hostile.py SECONDS IDLE PORT...: attacks until the time is over or SIGTERM arrives, with a pause after each turn.
+    """hostile.py SECONDS IDLE PORT...: attacks until the time is over or SIGTERM arrives.
 
-    Prints the number of connections by kind as JSON.
+    Pauses after each turn. Prints the number of connections by kind as JSON.
     """
     seconds, idle, *ports = map(int, sys.argv[1:])
     terminated = []

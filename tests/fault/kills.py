@@ -11,7 +11,10 @@ KILL_EVERY_S = 2.0
 
 
 def kill_in_turn(cluster, kills, every_s=KILL_EVERY_S):
-    """Kills one process after another until `kills` are done or the job ends. Returns the time of the last kill."""
+    """Kills one process after another until `kills` are done or the job ends.
+
+    Returns the time of the last kill.
+    """
     at = None
     for number in range(kills):
         cluster.pause(every_s)
@@ -28,7 +31,10 @@ def rate_between(ends, begin, end):
 
 
 def seconds_until_rate(ends, begin, rate, window_s=1.0):
-    """Returns the seconds from `begin` to the end of the first window in which shards end at that rate, or None."""
+    """Returns the seconds from `begin` to the end of the first window with that rate, or None.
+
+    The rate is the number of shards that end per second.
+    """
     starts = [begin] + [at for at in ends if at >= begin]
     for start in starts:
         if start + window_s <= ends[-1] and rate_between(ends, start, start + window_s) >= rate:
@@ -55,10 +61,11 @@ def kill_counter(lab):
 
 
 def enough_epochs(lab, job, seconds):
-    """Returns flags with which the job trains for about 1.2 times that many seconds. Measures trial runs.
+    """Returns flags with which the job trains for about 1.2 times that many seconds.
 
-    The batches get smaller and the number of epochs stays about the same. With many more epochs the job would overfit:
-    AUC then falls from epoch to epoch, and two runs can't be compared.
+    Measures trial runs. The batches get smaller and the number of epochs stays about the same. With
+    many more epochs the job would overfit: AUC then falls from epoch to epoch, and two runs can't
+    be compared.
     """
     def of(batch, epochs):
         return ["--set", f"train.batch_size={batch}", "--set", f"train.epochs={epochs}"]
@@ -93,7 +100,8 @@ def kill_auc(lab):
     job = lab.job or lab.clicks(rows)
     flags = enough_epochs(lab, job, seconds) if lab.job else []
     plain, took, _ = train(f"plain-{rows}", job, flags)
-    while not lab.job and took < 3 and rows < 4_000_000:  # more rows make room for two kills; more epochs would overfit
+    # More rows make room for two kills. More epochs would overfit.
+    while not lab.job and took < 3 and rows < 4_000_000:
         rows *= 2
         job = lab.clicks(rows)
         plain, took, _ = train(f"plain-{rows}", job, flags)
@@ -114,7 +122,7 @@ def kill_input(lab):
             cluster.pause(1.0)
             cluster.kill("input", number % 2)
         cluster.pause(1.0)
-        cluster.signal("input", 0, signal.SIGSTOP)  # it is silent, and the other one takes over its shards
+        cluster.signal("input", 0, signal.SIGSTOP)  # the other one takes over its shards
         cluster.pause(5.0)
         cluster.signal("input", 0, signal.SIGCONT)
         cluster.restarts = False  # no input process is left, so workers read for themselves

@@ -1,4 +1,4 @@
-"""Tools for the cases: folders, programs, jobs of the right length, proofs, memory figures, and a small disk."""
+"""Tools for the cases: folders, programs, jobs of the right length, proofs, and a small disk."""
 import ctypes
 import os
 import subprocess
@@ -25,7 +25,10 @@ class Lab:
         return long if self.long else short
 
     def counter(self, seconds, epochs=Counter.EPOCHS_MAX, **more):
-        """Returns a counter model that trains for about that many seconds on this machine. Measures a small one first."""
+        """Returns a counter model that trains for about that many seconds on this machine.
+
+        Measures a small one first.
+        """
         trial = Counter(self.new_folder("trial"), 20_000, 3, **more)
         with Cluster(self.bin, trial.folder, trial.job) as cluster:
             cluster.wait_until(lambda: cluster.events.times("view"), "a view")
@@ -55,7 +58,10 @@ class Lab:
 
 
 def prove(lab, cluster, counter, figures=None, timeout_s=180):
-    """Waits for the end of the job, and checks that its account balances and every weight is exact. Returns figures."""
+    """Waits for the end of the job, and checks that its account balances and every weight is exact.
+
+    Returns figures.
+    """
     summary = cluster.finish(timeout_s)
     balanced(summary, counter.records, counter.epochs)
     wrong = counter.wrong(lab.bin, cluster.run_dir)

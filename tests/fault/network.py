@@ -1,4 +1,4 @@
-"""Cases with a bad network (a proxy before the chief and a ps), hostile peers, and too many connections."""
+"""Cases with a bad network (through a proxy), hostile peers, and too many connections."""
 import json
 import subprocess
 import sys

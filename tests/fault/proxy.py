@@ -5,7 +5,7 @@ Reads commands from stdin, one per line, and answers each with `ok`:
   hold up|down|both     holds all bytes in that direction (a network partition, possibly one-way)
   delay MS              delays each byte by that many milliseconds
   trickle BYTES_PER_S   forwards slowly, in small pieces
-  half                  closes the far side of open connections without closing the near side, whose bytes are lost
+  half                  closes only the far side of open connections; the near side's bytes are lost
   reset                 breaks open connections with a reset
   to HOST:PORT          forwards new connections to that address
 """
@@ -17,7 +17,7 @@ import sys
 import time
 
 CHUNK = 1 << 16
-BACKLOG_MAX = 64 << 20  # maximum of held bytes in one direction; above it the proxy reads nothing more
+BACKLOG_MAX = 64 << 20  # held bytes in one direction; above it the proxy stops reading
 
 
 class Flow:

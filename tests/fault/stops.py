@@ -1,7 +1,8 @@
-"""Cases with stop signals at random moments. Each must lead to a checkpoint and exit status 130 or 143.
+"""Cases with stop signals at random moments.
 
-A run is stopped several times and resumed each time by the same command. Then it is trained to its end. Its account must
-balance, and every weight of the counter model must be exact.
+Each signal must lead to a checkpoint and exit status 130 or 143. A run is stopped several times and
+resumed each time by the same command. Then it is trained to its end. Its account must balance, and
+every weight of the counter model must be exact.
 """
 import json
 import os
@@ -74,7 +75,10 @@ class Life:
         return found
 
     def send(self, rng, what, number):
-        """Signals the group, one process or a random subset, once each. Returns their names in that order."""
+        """Signals the group, one process or a random subset, once each.
+
+        Returns their names in that order.
+        """
         if what == "group":
             os.killpg(self.process.pid, number)
             return ["group"]
@@ -143,7 +147,7 @@ class Campaign:
             epochs = min(Counter.EPOCHS_MAX, int(epochs * max(1.5, PLAIN_SECONDS / min(self.seconds.values()))))
 
     def run(self, number, form, stops):
-        """Stops one run at most that often, then trains it to its end and checks its account and weights."""
+        """Stops one run at most that often, trains it to its end, and checks the result."""
         run_dir = self.counter.folder / f"run-{number}"
         for _ in range(stops):
             if not self.stop_once(run_dir, form):
@@ -157,7 +161,10 @@ class Campaign:
         return self.fault(run_dir, wrong) if wrong else None
 
     def stop_once(self, run_dir, form):
-        """Starts or resumes the run and stops it at a random moment. Returns False if nothing is left to resume."""
+        """Starts or resumes the run and stops it at a random moment.
+
+        Returns False if nothing is left to resume.
+        """
         number = self.rng.choice([signal.SIGTERM, signal.SIGINT])
         what = self.rng.choice(["group", "single", "single", "subset"])
         moment = self.rng.uniform(0, 1.05 * self.seconds[form])
@@ -186,7 +193,10 @@ class Campaign:
 
 
 def stop_at_random(lab):
-    """Stops runs of both forms until the wanted number of signals has been sent. Returns figures for a report."""
+    """Stops runs of both forms until the wanted number of signals has been sent.
+
+    Returns figures for a report.
+    """
     moments, seed = lab.moments or lab.pick(10, 200), lab.seed
     campaign = Campaign(lab, seed)
     campaign.calibrate()
@@ -205,7 +215,10 @@ def stop_at_random(lab):
 # ---- processes started by hand ---------------------------------------------------------------------------------------------
 
 def stop_by_hand(lab):
-    """Sends SIGTERM to sets of processes without which the job can't continue. The chief saves and ends with 143."""
+    """Sends SIGTERM to sets of processes without which the job can't continue.
+
+    The chief saves and ends with 143.
+    """
     sets = {"all ps": ["ps"], "all workers": ["worker"], "chief": ["chief"], "all": ["worker", "ps", "chief"]}
     counter = lab.counter(lab.pick(3, 6), shard=200)
     folder = counter.folder

@@ -7,8 +7,8 @@ from cluster import Cluster, Counter, Events, Failed, check
 from lab import SmallDisk, prove
 
 
-# A job fails when eight complete epochs wait for a checkpoint. With fewer epochs in total, a full disk can't end the job
-# before its last checkpoint.
+# A job fails when eight complete epochs wait for a checkpoint. With fewer epochs in total, a full
+# disk can't end the job before its last checkpoint.
 FEW_EPOCHS = 7
 
 
@@ -53,9 +53,9 @@ def chief_full_disk(lab):
 
 
 def refused(cluster, counter, what):
-    """Starts the chief on changed data. Checks that it exits with 78 and that ps and workers keep running.
+    """Starts the chief on changed data, and checks that it exits with 78.
 
-    Returns what the chief logged.
+    Also checks that ps and workers keep running. Returns what the chief logged.
     """
     cluster.events.read()
     shards, leases = cluster.events.count("ended"), cluster.events.count("lease")
@@ -78,7 +78,10 @@ def refused(cluster, counter, what):
 
 
 def changed_data_once(lab, name, records, epochs_before):
-    """Kills the chief before the first checkpoint of an epoch, starts it on changed data, and restores the data."""
+    """Kills the chief before the first checkpoint of an epoch, and starts it on changed data.
+
+    Then restores the data and lets the job end.
+    """
     counter = Counter(lab.new_folder(name), records, epochs_before + 2)
     if epochs_before:  # a first job seals these epochs, and the second job trains more
         with Cluster(lab.bin, counter.folder, counter.job, workers=2, flags=["--set", f"train.epochs={epochs_before}"]) as cluster:

@@ -1,7 +1,9 @@
-"""Compares values: Downpour reads files of TensorFlow and NumPy, and TensorFlow reads TFRecords of Downpour.
+"""Compares values of files that Downpour, NumPy and TensorFlow write and read.
 
-formats.py PROGRAM FOLDER, where PROGRAM is interop-records. Prints a line for each failed check, then JSON. Exits with 1
-if a check has failed.
+Downpour reads files of NumPy and TensorFlow, and TensorFlow reads TFRecords of Downpour.
+
+formats.py PROGRAM FOLDER, where PROGRAM is interop-records. Prints a line for each failed check,
+then JSON. Exits with 1 if a check has failed.
 """
 import csv
 import itertools

@@ -2,7 +2,8 @@
 
 The store is moto's S3, which boto3 fills. It checks the signatures of requests with botocore.
 
-objects.py BIN FOLDER. Prints a line for each failed check, then JSON. Exits with 1 if a check has failed.
+objects.py BIN FOLDER. Prints a line for each failed check, then JSON. Exits with 1 if a check has
+failed.
 """
 import gzip
 import json
@@ -23,8 +24,8 @@ import botocore.exceptions
 BIN, FOLDER = Path(sys.argv[1]), Path(sys.argv[2])
 BUCKET = "test.bucket-1"
 ROWS = 6000
-# The only feature of a row is its id. Its target is so large that the weight grows by exactly 1 each time the row is
-# applied: the gradient is -2^31, and the learning rate is 2^-31.
+# The only feature of a row is its id. Its target is so large that the weight grows by exactly 1
+# each time the row is applied: the gradient is -2^31, and the learning rate is 2^-31.
 COUNTER = """\
 partitions = 16
 data = { source = SOURCE, format = "libsvm", shard_records = 200 }
@@ -111,7 +112,7 @@ def train(job, run, env, *flags):
 
 
 def same_training(s3, env):
-    """Checks that every record counts once per epoch, and that the model equals the one trained from files.
+    """Checks that every record counts once per epoch, and that both models are equal.
 
     Returns the glob of the objects.
     """
@@ -141,7 +142,10 @@ def same_training(s3, env):
 
 
 def clicks(s3, env):
-    """Trains on a table without a job file. With one worker and one order of reading, the models are equal bit by bit."""
+    """Trains on a table without a job file.
+
+    With one worker and one order of reading, the models are equal bit by bit.
+    """
     (FOLDER / "there").mkdir()
     downpour("synth", FOLDER / "there/clicks.tsv", "--rows", 20000, env=env)
     s3.upload_file(str(FOLDER / "there/clicks.tsv"), BUCKET, "clicks.tsv")
